@@ -1,0 +1,16 @@
+/* base/check.h - for what *we* may have broken; alive in release. Never for what a client, Redis or MySQL said. */
+#ifndef BASE_CHECK_H
+#define BASE_CHECK_H
+
+void check_failed(const char *kind, const char *what, const char *file, int line) __attribute__((noreturn, cold));
+
+#define CHECK_(kind, e) ((e) ? (void)0 : check_failed(kind, #e, __FILE__, __LINE__))
+#define PRE(e) CHECK_("precondition", e)
+#define POST(e) CHECK_("postcondition", e)
+#define INVARIANT(e) CHECK_("invariant", e)
+#define UNREACHABLE() check_failed("unreachable", "", __FILE__, __LINE__)
+
+#define MUST_CHECK __attribute__((warn_unused_result))
+#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+#endif

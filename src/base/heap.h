@@ -1,0 +1,22 @@
+/* base/heap.h - allocation that does not return NULL: out of memory is logged and ends the process, since every
+ * answered hit stands in Redis by then and a restart recovers. Tests may replace the heap to count or to fail. */
+#ifndef BASE_HEAP_H
+#define BASE_HEAP_H
+
+#include <stddef.h>
+
+void *heap_alloc(size_t size) __attribute__((malloc, alloc_size(1)));
+void *heap_zalloc(size_t size) __attribute__((malloc, alloc_size(1)));
+void *heap_realloc(void *p, size_t size) __attribute__((alloc_size(2)));
+char *heap_strdup(const char *text);
+char *heap_strndup(const char *p, size_t n); /* NUL-terminated copy of n bytes */
+void heap_free(void *p);
+
+struct heap {
+    void *(*realloc)(void *arg, void *p, size_t size); /* p NULL: a new one; NULL back: out of memory */
+    void (*free)(void *arg, void *p);
+    void *arg;
+};
+void heap_replace(const struct heap *h); /* NULL: libc again */
+
+#endif

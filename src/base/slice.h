@@ -1,0 +1,42 @@
+/* base/slice.h - a run of bytes that somebody else owns; no NUL at the end is promised. */
+#ifndef BASE_SLICE_H
+#define BASE_SLICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct slice {
+    const char *p;
+    size_t n;
+};
+
+#define SLICE(literal) ((struct slice){(literal), sizeof(literal) - 1})
+#define SLICE_FMT "%.*s"
+#define SLICE_ARG(s) (int)(s).n, (s).p
+
+static inline struct slice slice_of(const char *p, size_t n) { return (struct slice){p, n}; }
+static inline struct slice slice_str(const char *text) { return (struct slice){text, strlen(text)}; }
+
+static inline bool slice_eq(struct slice a, struct slice b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+/* Order by (length, bytes): the order of keys and fields inside a batch. */
+static inline int slice_cmp(struct slice a, struct slice b)
+{
+    if (a.n != b.n) return a.n < b.n ? -1 : 1;
+    return a.n == 0 ? 0 : memcmp(a.p, b.p, a.n);
+}
+
+bool slice_ieq(struct slice a, struct slice b); /* ASCII case does not matter */
+bool slice_starts(struct slice s, struct slice prefix);
+bool slice_ends(struct slice s, struct slice suffix);
+
+/* Writes s into out for an error or log text: at most `most` bytes of it, what is not printable ASCII (CR and LF
+ * too) as '?', then "..." where it was cut. out holds size bytes and is always terminated. Returns out. */
+char *slice_show(struct slice s, size_t most, char *out, size_t size);
+
+#endif

@@ -1,0 +1,48 @@
+/* base/stats.h - one table of counters and gauges; INFO shows them, and whatever exports metrics later reads them.
+ * Written with relaxed atomics: writer threads count too. */
+#ifndef BASE_STATS_H
+#define BASE_STATS_H
+
+#include <stdint.h>
+
+/* name, meaning */
+#define STATS(X)                                                                                             \
+    X(connections_accepted, "connections accepted")                                                          \
+    X(connections_refused, "connections refused over the limit")                                             \
+    X(connections_open, "connections open now")                                                              \
+    X(hits, "increments taken at the socket")                                                                \
+    X(hits_refused, "increments refused with an error")                                                      \
+    X(hits_unknown, "increments answered with outcome unknown")                                              \
+    X(frames, "frames sent")                                                                                 \
+    X(frames_refused, "frames that Redis refused whole")                                                     \
+    X(frames_resent, "frames sent again after a cut")                                                        \
+    X(frames_lost, "answered frames that Redis lost")                                                        \
+    X(cells, "HINCRBYs sent in frames")                                                                      \
+    X(claims, "claims sent")                                                                                 \
+    X(claims_doubt, "claims whose reply was lost")                                                           \
+    X(links_cut, "Redis links lost")                                                                         \
+    X(batches_adopted, "batches taken over from others")                                                     \
+    X(batches_done, "batches merged and discarded")                                                          \
+    X(batches_held, "batches held now")                                                                      \
+    X(fields_in_flight, "fields claimed and not yet discarded, now")                                         \
+    X(chunks_merged, "chunks merged")                                                                        \
+    X(chunks_already, "chunks that the ledger already knew")                                                 \
+    X(chunks_retried, "chunk transactions tried again")                                                      \
+    X(rows_merged, "rows merged into MySQL")                                                                 \
+    X(rows_rejected, "rows put into tally_rejects")                                                          \
+    X(fences, "durability barriers passed")                                                                  \
+    X(recover_total, "batches and leftovers that the running recovery found")                                \
+    X(recover_done, "of them, finished")
+
+struct stats {
+#define X(name, meaning) int64_t name;
+    STATS(X)
+#undef X
+};
+extern struct stats stats;
+
+#define STAT_ADD(name, by) ((void)__atomic_fetch_add(&stats.name, (int64_t)(by), __ATOMIC_RELAXED))
+#define STAT_SET(name, to) __atomic_store_n(&stats.name, (int64_t)(to), __ATOMIC_RELAXED)
+#define STAT_GET(name) __atomic_load_n(&stats.name, __ATOMIC_RELAXED)
+
+#endif

@@ -1,0 +1,13 @@
+# The drawing: each room with the rooms it may include, then what it takes from outside.
+room(base     OUTSIDE Threads::Threads)
+room(series   ROOMS base OUTSIDE PkgConfig::XXHASH)
+room(conf     ROOMS base OUTSIDE PkgConfig::YAML)
+room(protocol ROOMS base)
+room(coalesce ROOMS base series OUTSIDE PkgConfig::XXHASH)
+room(sync     ROOMS base series)
+room(listen   ROOMS base OUTSIDE PkgConfig::UV)
+room(command  ROOMS base protocol series coalesce)
+room(redis    ROOMS base series OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
+room(mysql    ROOMS base series OUTSIDE PkgConfig::UV PkgConfig::MYSQL)
+room(admin    ROOMS base conf series redis mysql)
+room(app      ROOMS base conf series protocol coalesce sync listen command redis mysql admin OUTSIDE PkgConfig::UV)

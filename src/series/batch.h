@@ -1,0 +1,97 @@
+/* series/batch.h - the rows of a batch, and how they are cut into chunks. The cut belongs to the batch, not to the
+ * configuration: rows ordered by (length, bytes) of the pending hash, then of the field, BATCH_CHUNK_ROWS a chunk,
+ * fixed by the format version. Built on the loop, immutable once sealed, then read by writer threads too. */
+#ifndef SERIES_BATCH_H
+#define SERIES_BATCH_H
+
+#include "series/counter.h"
+#include "series/names.h"
+
+#define BATCH_FORMAT 1
+#define BATCH_CHUNK_ROWS 1000
+#define LEDGER_KEY_BYTES_MAX 1028
+
+struct batch_hash {
+    uint32_t name_at, name_n; /* pending hash's name in bytes */
+    uint64_t hlen;            /* fields registered at the claim */
+    uint64_t seen;            /* distinct fields scanned, set by batch_seal */
+};
+
+struct batch_row {
+    uint32_t hash; /* before batch_seal: index in the order of registration; after: in sorted order */
+    uint32_t field_n, value_n;
+    uint64_t field_at; /* in bytes; the value follows the field */
+};
+
+struct batch {
+    struct batch_id id;
+    uint32_t format;
+    struct buf counter_name; /* as registered */
+    const struct counter *counter; /* NULL: no such counter is configured here */
+    uint64_t gen;
+    struct buf owner;
+    int64_t lowest_ms; /* lowest dirty score in it */
+    struct batch_hash *hashes;
+    struct batch_row *rows;
+    size_t hashes_n, hashes_cap, rows_n, rows_cap;
+    struct buf bytes;
+    bool sealed;
+};
+
+void batch_init(struct batch *b, const struct batch_id *id);
+void batch_clear(struct batch *b); /* hashes and rows go, the id and the memory stay: the scan starts again */
+void batch_close(struct batch *b);
+uint32_t batch_add_hash(struct batch *b, struct slice pending, uint64_t hlen);
+void batch_add_row(struct batch *b, uint32_t hash, struct slice field, struct slice value);
+
+/* Sorts, drops repeats of a field (the last stands), counts. False: some hash has not exactly its registered number of
+ * fields (*short_hash gets its index in sorted order); the batch is then not sealed and wants a new scan.
+ * Pure and long for many rows: fit for a worker thread. */
+bool batch_seal(struct batch *b, size_t *short_hash) MUST_CHECK;
+
+static inline struct slice batch_hash_name(const struct batch *b, size_t hash)
+{
+    return slice_of(b->bytes.p + b->hashes[hash].name_at, b->hashes[hash].name_n);
+}
+static inline struct slice batch_field(const struct batch *b, const struct batch_row *r)
+{
+    return slice_of(b->bytes.p + r->field_at, r->field_n);
+}
+static inline struct slice batch_value(const struct batch *b, const struct batch_row *r)
+{
+    return slice_of(b->bytes.p + r->field_at + r->field_n, r->value_n);
+}
+
+/* What a writer merges in one transaction. */
+enum merge_outcome {
+    MERGE_DONE,     /* committed now */
+    MERGE_ALREADY,  /* the ledger has it, same digest: somebody committed it before */
+    MERGE_CONFLICT, /* the ledger has this (batch, chunk) with another digest or cut: never discard */
+    MERGE_DOWN,     /* MySQL cannot be reached or asks to wait; nothing committed as far as known; try again later */
+    MERGE_HELD,     /* the table refuses: too many rejected rows, no such table, no right; an operator must look */
+    MERGE_TOO_OLD,  /* not_after_ms has passed: the ledger may be pruned by now; give the run up */
+};
+
+struct chunk {
+    const struct batch *batch; /* sealed */
+    uint32_t index, chunks;
+    size_t first, rows_n;      /* batch->rows[first .. first + rows_n) */
+    uint64_t not_after_ms;     /* mono: a writer must not begin a transaction after this */
+    /* answer, written by the writer, read after done */
+    enum merge_outcome outcome;
+    uint32_t rows_merged, rows_rejected;
+    char text[300];
+    /* the border: the writer's between submit and done */
+    void (*done)(struct chunk *c);
+    void *arg;
+    struct list link;
+};
+
+uint32_t batch_chunks(const struct batch *b);                         /* at least 1 once sealed, also with no rows */
+void batch_chunk(const struct batch *b, uint32_t index, struct chunk *out); /* fills batch, index, chunks, first, rows_n */
+void chunk_digest(const struct chunk *c, uint8_t out[16]);            /* XXH3-128 over names, fields, values with lengths */
+/* Key of a row in the ledger, memcmp-ordered as the rows: BE16 length and bytes of the pending hash, then of the field;
+ * cut at LEDGER_KEY_BYTES_MAX. out is reset. */
+void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf *out);
+
+#endif

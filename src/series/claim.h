@@ -1,0 +1,34 @@
+/* series/claim.h - renaming due pending hashes of one counter to names under one random id. Sent once, never again. */
+#ifndef SERIES_CLAIM_H
+#define SERIES_CLAIM_H
+
+#include "base/list.h"
+#include "series/counter.h"
+#include "series/names.h"
+
+#define CLAIM_HASHES_MAX 1000
+#define CLAIM_FIELDS_MAX 100000 /* a bigger hash goes alone */
+
+enum claim_outcome {
+    CLAIM_STANDS,  /* tally:batch:<id> stands: go on at SCAN */
+    CLAIM_EMPTY,   /* nothing of it was there to be renamed: no batch */
+    CLAIM_REFUSED, /* Redis answered an error, nothing ran: the hashes are still due; text says why */
+    CLAIM_GONE,    /* the reply was lost and no registry stands: forget the id; what was due may still be */
+};
+
+struct claim {
+    struct batch_id id;
+    const struct counter *counter;
+    struct slice *keys; /* keys_n <= CLAIM_HASHES_MAX pending hashes; the owner of the claim owns them till done */
+    uint32_t keys_n;
+    enum claim_outcome outcome;
+    uint32_t renamed;  /* hashes renamed; known only when the reply came */
+    uint32_t left;     /* keys that the field bound left for the next claim: the last `left` of keys, still due */
+    uint64_t fields;   /* fields renamed, likewise */
+    char text[200];    /* Redis' error */
+    struct list link;  /* coalesce: sent and not answered */
+    void (*done)(struct claim *c); /* once */
+    void *arg;
+};
+
+#endif

@@ -1,0 +1,63 @@
+/* series/frame.h - what one loop turn sends to Redis for many clients, as data: one MULTI ... EXEC.
+ * coalesce/ fills it, redis/ writes it and files the answers into the same cells. In the order of the wire:
+ *   MULTI; one ZADD tally:dirty NX for all hashes with zadd; HINCRBY a cell; HINCRBY tally:accepted a share;
+ *   SET lock NX EX and PTTL a hash with ask_lock; SET tally:seq:... seq EX; EXEC. */
+#ifndef SERIES_FRAME_H
+#define SERIES_FRAME_H
+
+#include "base/buf.h"
+#include "series/counter.h"
+
+struct frame_hash { /* one pending hash that the frame touches, with hits or only with an owed ZADD */
+    void *entry;                /* coalesce's registry entry, pinned while the frame lives */
+    struct slice key;           /* borrowed from the entry */
+    uint32_t lock_at, lock_n;   /* the lock's name in frame->bytes, when ask_lock */
+    uint32_t lock_s;            /* its EX */
+    uint32_t cells;             /* how many cells are of this hash */
+    bool zadd, ask_lock, owed;  /* owed: the ZADD was owed when the frame was sent */
+    bool fresh;                 /* answer: a HINCRBY came back equal to its own delta */
+    bool lock_granted;          /* answer: SET NX said OK */
+    int64_t lock_pttl_ms;       /* answer: PTTL of the lock; <= 0 unknown */
+};
+
+struct frame_cell { /* one HINCRBY */
+    uint64_t code;              /* hash of (entry, field), coalesce's own */
+    uint32_t hash;              /* index into frame->hashes */
+    uint32_t field_at, field_n; /* in frame->bytes */
+    uint32_t error_at, error_n; /* answer: Redis' error line without '-', in frame->errors; n = 0: none */
+    int64_t delta;
+    int64_t value;              /* answer: the field after it */
+};
+
+struct frame_share { /* one counter's part of tally:accepted */
+    const struct counter *counter;
+    int64_t delta;
+};
+
+struct frame {
+    uint64_t seq;     /* set when it is sent; the same when it is sent again */
+    int64_t dirty_ms; /* score of its ZADDs: Redis' time when sent */
+    struct frame_hash *hashes;
+    struct frame_cell *cells;
+    struct frame_share *shares;
+    uint32_t hashes_n, hashes_cap, cells_n, cells_cap, shares_n, shares_cap;
+    struct buf bytes;  /* fields, lock names */
+    struct buf errors; /* error texts of cells */
+};
+
+/* What became of a sent frame whose answer arrived. A link lost before that is no answer: coalesce_cut(). */
+enum frame_outcome {
+    FRAME_APPLIED, /* EXEC's array: every cell has its value or its own error */
+    FRAME_REFUSED, /* EXECABORT or an error to EXEC: nothing of it ran; the text is in frame->errors */
+};
+
+#define FRAME_FIELD(f, c) slice_of((f)->bytes.p + (c)->field_at, (c)->field_n)
+#define FRAME_ERROR(f, c) slice_of((f)->errors.p + (c)->error_at, (c)->error_n)
+
+void frame_reset(struct frame *f); /* empty again, memory kept */
+void frame_free(struct frame *f);
+struct frame_hash *frame_add_hash(struct frame *f, void *entry, struct slice key);
+struct frame_cell *frame_add_cell(struct frame *f, uint32_t hash, struct slice field, int64_t delta);
+void frame_add_share(struct frame *f, const struct counter *c, int64_t delta); /* sums per counter */
+
+#endif

@@ -1,0 +1,47 @@
+/* series/names.h - every key name of tallyd's own in Redis is made here, and nowhere else. */
+#ifndef SERIES_NAMES_H
+#define SERIES_NAMES_H
+
+#include "base/buf.h"
+#include "base/num.h"
+#include "base/slice.h"
+
+#define KEY_DIRTY "tally:dirty"
+#define KEY_BATCHES "tally:batches"
+#define KEY_BATCH_PREFIX "tally:batch:"
+#define KEY_GEN "tally:gen"
+#define KEY_SEQ_PREFIX "tally:seq:"
+#define KEY_ACCEPTED "tally:accepted"
+#define KEY_HELD "tally:held"
+#define KEY_FENCE_PREFIX "tally:fence:"
+#define KEY_INSTANCE_PREFIX "tally:instance:"
+#define SEQ_TTL_S (30 * 24 * 3600)
+
+struct batch_id {
+    uint8_t bytes[16];
+};
+
+/* One start of one instance: who writes seq keys and owns batches. Filled once at start. */
+struct life {
+    struct slice instance; /* [A-Za-z0-9._-]{1,64} */
+    char id[17];           /* 64 random bits, 16 hex digits */
+};
+
+void life_init(struct life *l, struct slice instance); /* draws the id; borrows instance */
+void batch_id_draw(struct batch_id *id);
+void batch_id_hex(const struct batch_id *id, char out[33]); /* NUL-terminated */
+bool batch_id_read(struct slice hex, struct batch_id *id);
+
+/* Each appends to out. */
+void name_batch(struct buf *out, const struct batch_id *id);                       /* tally:batch:<hex> */
+void name_claimed(struct buf *out, struct slice pending, const struct batch_id *id); /* <pending>_<hex> */
+void name_seq(struct buf *out, const struct life *l);     /* tally:seq:<instance>:<life> */
+void name_fence(struct buf *out, const struct life *l);   /* tally:fence:<instance>:<life> */
+void name_instance(struct buf *out, struct slice instance); /* tally:instance:<instance> */
+void name_owner(struct buf *out, const struct life *l);   /* <instance>:<life>, the owner field of a batch */
+void name_link(struct buf *out, const struct life *l, const char *role); /* tallyd:<instance>:<life>:frame|sync|fence */
+
+/* Does key end in '_' and 32 lower-case hex digits? Then *pending and *id (each may be NULL) are its parts. */
+bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id);
+
+#endif

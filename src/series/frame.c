@@ -1,0 +1,73 @@
+/* series/frame.c - arrays that grow by doubling and are kept over frame_reset, so that a warm frame allocates
+ * nothing. */
+#include "series/frame.h"
+
+#include "base/heap.h"
+
+#define FRAME_CAP_FIRST 64
+
+void frame_reset(struct frame *f)
+{
+    f->hashes_n = f->cells_n = f->shares_n = 0;
+    buf_reset(&f->bytes);
+    buf_reset(&f->errors);
+}
+
+void frame_free(struct frame *f)
+{
+    heap_free(f->hashes);
+    heap_free(f->cells);
+    heap_free(f->shares);
+    buf_free(&f->bytes);
+    buf_free(&f->errors);
+    *f = (struct frame){0};
+}
+
+/* Room for one more item in an array of n; returns the array, perhaps moved. */
+static void *grown(void *items, uint32_t n, uint32_t *cap, size_t size)
+{
+    if (n < *cap) return items;
+    PRE(*cap < UINT32_MAX / 2);
+    *cap = *cap > 0 ? *cap * 2 : FRAME_CAP_FIRST;
+    return heap_realloc(items, *cap * size);
+}
+
+struct frame_hash *frame_add_hash(struct frame *f, void *entry, struct slice key)
+{
+    f->hashes = grown(f->hashes, f->hashes_n, &f->hashes_cap, sizeof *f->hashes);
+    struct frame_hash *h = &f->hashes[f->hashes_n++];
+    *h = (struct frame_hash){.entry = entry, .key = key};
+    return h;
+}
+
+struct frame_cell *frame_add_cell(struct frame *f, uint32_t hash, struct slice field, int64_t delta)
+{
+    PRE(hash < f->hashes_n);
+    PRE(f->bytes.n + field.n <= UINT32_MAX);
+    f->cells = grown(f->cells, f->cells_n, &f->cells_cap, sizeof *f->cells);
+    struct frame_cell *c = &f->cells[f->cells_n++];
+    *c = (struct frame_cell){
+        .hash = hash, .field_at = (uint32_t)f->bytes.n, .field_n = (uint32_t)field.n, .delta = delta};
+    buf_put_slice(&f->bytes, field);
+    f->hashes[hash].cells++;
+    return c;
+}
+
+static struct frame_share *share_of(struct frame *f, const struct counter *c)
+{
+    for (uint32_t i = 0; i < f->shares_n; i++)
+        if (f->shares[i].counter == c) return &f->shares[i];
+    f->shares = grown(f->shares, f->shares_n, &f->shares_cap, sizeof *f->shares);
+    f->shares[f->shares_n] = (struct frame_share){.counter = c};
+    return &f->shares[f->shares_n++];
+}
+
+/* A delta is at most DELTA_MAX and a frame's cells are bounded, so a sum beyond int64 is a bug of ours. */
+void frame_add_share(struct frame *f, const struct counter *c, int64_t delta)
+{
+    struct frame_share *s = share_of(f, c);
+    int64_t sum;
+    bool overflow = __builtin_add_overflow(s->delta, delta, &sum);
+    INVARIANT(!overflow);
+    s->delta = sum;
+}

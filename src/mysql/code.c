@@ -1,0 +1,73 @@
+/* mysql/code.c - numbers rather than the ER_ names, since each vendor's headers lack the other's codes. */
+#include "mysql/code.h"
+
+#include <stddef.h>
+
+static const struct {
+    unsigned first, last;
+    enum code_class class;
+} table[] = {
+    {0, 0, CODE_OK},
+    {1020, 1020, CODE_AGAIN},     /* record has changed since last read (MariaDB, snapshot isolation) */
+    {1021, 1021, CODE_WAIT},      /* disk full (MariaDB) */
+    {1030, 1030, CODE_WAIT},      /* error from the storage engine */
+    {1040, 1041, CODE_WAIT},      /* too many connections; server out of memory */
+    {1048, 1048, CODE_POISON},    /* column cannot be null */
+    {1053, 1053, CODE_LINK},      /* server shutdown in progress */
+    {1062, 1062, CODE_DUPLICATE}, /* duplicate entry */
+    {1114, 1114, CODE_WAIT},      /* table is full */
+    {1153, 1153, CODE_SIZE},      /* packet bigger than max_allowed_packet */
+    {1158, 1161, CODE_LINK},      /* network read, write and timeout errors */
+    {1180, 1180, CODE_AGAIN},     /* error during COMMIT */
+    {1197, 1197, CODE_SIZE},      /* transaction bigger than max_binlog_cache_size */
+    {1203, 1203, CODE_WAIT},      /* too many connections of this user */
+    {1205, 1206, CODE_AGAIN},     /* lock wait timeout; lock table full */
+    {1213, 1213, CODE_AGAIN},     /* deadlock */
+    {1226, 1226, CODE_WAIT},      /* resource limit of this user */
+    {1264, 1264, CODE_POISON},    /* out of range for the column */
+    {1290, 1290, CODE_WAIT},      /* --read-only and its like */
+    {1292, 1292, CODE_POISON},    /* truncated incorrect value */
+    {1317, 1317, CODE_AGAIN},     /* query interrupted (KILL QUERY) */
+    {1366, 1366, CODE_POISON},    /* incorrect value for the column */
+    {1406, 1406, CODE_POISON},    /* data too long */
+    {1412, 1412, CODE_AGAIN},     /* table definition changed */
+    {1452, 1452, CODE_POISON},    /* foreign key fails */
+    {1614, 1615, CODE_AGAIN},     /* deferred rollback; prepared statement needs another prepare */
+    {1644, 1644, CODE_POISON},    /* SIGNAL of a trigger */
+    {1690, 1690, CODE_POISON},    /* n + VALUES(n) is out of range */
+    {1792, 1792, CODE_WAIT},      /* read only transaction */
+    {1836, 1836, CODE_WAIT},      /* read only mode */
+    {1927, 1927, CODE_LINK},      /* connection was killed (MariaDB) */
+    {1969, 1969, CODE_AGAIN},     /* max_statement_time (MariaDB) */
+    {2002, 2003, CODE_LINK},      /* cannot connect */
+    {2005, 2005, CODE_WAIT},      /* unknown host: the resolver may come back */
+    {2006, 2006, CODE_LINK},      /* server has gone away */
+    {2013, 2014, CODE_LINK},      /* lost connection; commands out of sync */
+    {2026, 2027, CODE_LINK},      /* TLS; malformed packet */
+    {2055, 2055, CODE_LINK},      /* lost connection, extended */
+    {3024, 3024, CODE_AGAIN},     /* max_execution_time (MySQL) */
+    {3100, 3100, CODE_WAIT},      /* replication hook refused */
+    {3101, 3101, CODE_AGAIN},     /* transaction rolled back by the group */
+    {3169, 3169, CODE_LINK},      /* session was killed (MySQL) */
+    {3572, 3572, CODE_AGAIN},     /* NOWAIT */
+    {3819, 3819, CODE_POISON},    /* CHECK (MySQL) */
+    {4025, 4025, CODE_POISON},    /* CHECK (MariaDB) */
+    {4031, 4031, CODE_LINK},      /* disconnected for inactivity (MySQL) */
+};
+
+enum code_class code_class(unsigned code)
+{
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (code >= table[i].first && code <= table[i].last) return table[i].class;
+    return CODE_OPERATOR;
+}
+
+const char *code_class_name(enum code_class c)
+{
+    static const char *const names[] = {
+        [CODE_OK] = "ok",     [CODE_AGAIN] = "again",         [CODE_LINK] = "link",
+        [CODE_WAIT] = "wait", [CODE_DUPLICATE] = "duplicate", [CODE_POISON] = "poison",
+        [CODE_SIZE] = "size", [CODE_OPERATOR] = "operator",
+    };
+    return names[c];
+}

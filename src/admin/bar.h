@@ -1,0 +1,22 @@
+/* admin/bar.h - progress for people: one line redrawn on a terminal, a plain line for every tenth elsewhere.
+ */
+#ifndef ADMIN_BAR_H
+#define ADMIN_BAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct bar {
+    FILE *out;        /* borrowed */
+    const char *what; /* "recovering" */
+    bool terminal;
+    bool drawn;
+    uint64_t done, total; /* as last shown */
+};
+
+void bar_init(struct bar *b, FILE *out, const char *what); /* asks isatty */
+void bar_show(struct bar *b, uint64_t done, uint64_t total);
+void bar_end(struct bar *b); /* ends the redrawn line; what is printed next begins a line of its own */
+
+#endif

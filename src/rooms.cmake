@@ -1,5 +1,5 @@
 # The drawing: each room with the rooms it may include, then what it takes from outside.
-room(base     OUTSIDE Threads::Threads)
+room(base     OUTSIDE Threads::Threads PkgConfig::XXHASH)
 room(series   ROOMS base OUTSIDE PkgConfig::XXHASH)
 room(conf     ROOMS base OUTSIDE PkgConfig::YAML)
 room(protocol ROOMS base)

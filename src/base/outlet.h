@@ -11,7 +11,8 @@ struct outlet {
     bool gone;           /* the client went away: answers are dropped, memory stays until waiting is 0 */
     struct list touched; /* on coalesce's list of outlets that a frame answered */
     struct list parked;  /* on coalesce's list of outlets that wait for room */
-    uint64_t parked_ms;  /* since when (mono) */
+    uint64_t parked_ms;  /* since when it has had no room (mono), 0: it has */
+    bool behind;         /* scratch of coalesce: answers of a frame in doubt come first */
 };
 
 #endif

@@ -1,0 +1,130 @@
+/* base/log.c - see log.h. A line is at most PIPE_BUF bytes, so that lines of several threads, or processes,
+ * that share a pipe never mix. A longer one loses its last pairs and gains cut=true. */
+#include "base/log.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES_MAX PIPE_BUF
+#define QUOTED_BYTES_MAX 1400
+#define QUOTED_AT_ONCE 8
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static int least_level = LOG_INFO; /* atomic: a reload sets it while writer threads log */
+
+void log_set_level(enum log_level least)
+{
+    __atomic_store_n(&least_level, (int)least, __ATOMIC_RELAXED);
+}
+
+int log_level_parse(const char *word)
+{
+    for (int i = LOG_DEBUG; i <= LOG_ERROR; i++)
+        if (strcmp(word, level_names[i]) == 0) return i;
+    return -1;
+}
+
+/* Writes ts= level= event=; returns how many bytes. */
+static size_t line_head(char *line, size_t size, enum log_level level, const char *event)
+{
+    int64_t now_ms = wall_ms();
+    time_t now_s = (time_t)(now_ms / 1000);
+    struct tm utc;
+    char date[32];
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now_s, &utc));
+    int n = snprintf(line, size, "ts=%s.%03dZ level=%s event=%s", date, (int)(now_ms % 1000),
+                     level_names[level], event);
+    return (size_t)n < size ? (size_t)n : size - 1;
+}
+
+/* Ends the line at the last border of two pairs at or before `most`; a space inside quotes is no border. */
+static size_t line_cut(char *line, size_t most)
+{
+    static const char mark[] = " cut=true";
+    size_t border = 0;
+    bool quoted = false;
+    for (size_t i = 0; i <= most - (sizeof mark - 1); i++) {
+        if (line[i] == ' ' && !quoted) border = i;
+        if (line[i] == '"') quoted = !quoted;
+        if (line[i] == '\\' && quoted) i++;
+    }
+    memcpy(line + border, mark, sizeof mark - 1);
+    return border + sizeof mark - 1;
+}
+
+/* stderr may be gone or full: then the line is lost, never the service. */
+static void line_write(const char *line, size_t n)
+{
+    int saved = errno;
+    while (write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
+        continue;
+    errno = saved;
+}
+
+void log_event(enum log_level level, const char *event, const char *fmt, ...)
+{
+    if ((int)level < __atomic_load_n(&least_level, __ATOMIC_RELAXED)) return;
+    char line[LINE_BYTES_MAX + 1]; /* one for the NUL of printf, where the newline goes */
+    size_t n = line_head(line, sizeof line, level, event);
+    line[n++] = ' ';
+    va_list args;
+    va_start(args, fmt);
+    int more = vsnprintf(line + n, sizeof line - n, fmt, args);
+    va_end(args);
+    if (more < 0) more = 0;
+    bool whole = (size_t)more < LINE_BYTES_MAX - n;
+    n = whole ? n + (size_t)more : line_cut(line, LINE_BYTES_MAX - 1);
+    while (n > 0 && line[n - 1] == ' ')
+        n--;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)line[i] < ' ') line[i] = '?';
+    line[n++] = '\n';
+    line_write(line, n);
+}
+
+static bool is_plain(const char *text)
+{
+    if (*text == '\0') return false;
+    for (; *text != '\0'; text++)
+        if (*text <= ' ' || *text > '~' || *text == '"' || *text == '=' || *text == '\\') return false;
+    return true;
+}
+
+/* One byte as it stands between quotes; what is not printable ASCII as \xNN, so that journals take the line
+ * as text. */
+static size_t escape(char c, char out[5])
+{
+    if (c == '"' || c == '\\') return (size_t)snprintf(out, 5, "\\%c", c);
+    if (c == '\n') return (size_t)snprintf(out, 5, "\\n");
+    if (c == '\r') return (size_t)snprintf(out, 5, "\\r");
+    if (c == '\t') return (size_t)snprintf(out, 5, "\\t");
+    if (c >= ' ' && c <= '~') return (size_t)snprintf(out, 5, "%c", c);
+    return (size_t)snprintf(out, 5, "\\x%02x", (unsigned char)c);
+}
+
+const char *log_quote(const char *text)
+{
+    static _Thread_local char buffers[QUOTED_AT_ONCE][QUOTED_BYTES_MAX];
+    static _Thread_local unsigned turn;
+    if (text == NULL) text = "";
+    if (is_plain(text) && strlen(text) < QUOTED_BYTES_MAX) return text;
+    char *out = buffers[turn++ % QUOTED_AT_ONCE], one[5];
+    size_t n = 0, room = QUOTED_BYTES_MAX - sizeof "...\"";
+    out[n++] = '"';
+    for (; *text != '\0'; text++) {
+        size_t more = escape(*text, one);
+        if (n + more > room) break;
+        memcpy(out + n, one, more);
+        n += more;
+    }
+    memcpy(out + n, *text != '\0' ? "...\"" : "\"", *text != '\0' ? 5 : 2);
+    return out;
+}

@@ -1,0 +1,113 @@
+/* conf/conf.h - the configuration: a YAML file, read strictly, as one struct. Every option is a line of
+ * conf/options.h. An error reads `file:line:column: what stands there, expected what`, and never shows a
+ * password: of a URL, of a password file's path and of names that could be misplaced URLs it shows nothing.
+ * struct conf owns all its texts until conf_free; whoever borrows one must not outlive it. Not for threads to
+ * share while it changes: it does not, a reload reads a new one. */
+#ifndef CONF_CONF_H
+#define CONF_CONF_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "conf/options.h"
+
+enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */
+enum conf_volatile { CONF_REFUSE, CONF_ACCEPT };
+enum conf_field {
+    CONF_FIELD_DATE,
+    CONF_FIELD_HOUR,
+    CONF_FIELD_INTEGER,
+    CONF_FIELD_TEXT
+};                                                       /* as enum field_kind */
+enum conf_store { CONF_STORE_INTEGER, CONF_STORE_TEXT }; /* as enum store_kind */
+
+struct conf_address {
+    char *text; /* as given */
+    char *host; /* "127.0.0.1", "::1" without brackets; NULL: a unix socket */
+    char *path; /* of the unix socket; NULL: TCP */
+    int port;   /* 1..65535 */
+};
+
+struct conf_addresses {
+    struct conf_address *all;
+    size_t n; /* >= 1 */
+};
+
+struct conf_server { /* of a redis or mysql URL, percent signs decoded */
+    char *host;      /* NULL: a unix socket */
+    char *path;      /* of the unix socket; NULL: TCP */
+    char *user;      /* NULL: none */
+    char *password; /* NULL: none. Never print it. Already from the environment or the file where these say so
+                     */
+    char *database; /* of MySQL; NULL for Redis */
+    int port, db;   /* db: Redis' number */
+};
+
+/* The type of a kind's member. */
+#define CONF_TYPE_ADDRESSES struct conf_addresses
+#define CONF_TYPE_REDIS struct conf_server
+#define CONF_TYPE_MYSQL struct conf_server
+#define CONF_TYPE_PATH char * /* NULL: not given */
+#define CONF_TYPE_INSTANCE char *
+#define CONF_TYPE_PATTERN char *
+#define CONF_TYPE_IDENTIFIER char * /* NULL: not given */
+#define CONF_TYPE_NUMBER int64_t
+#define CONF_TYPE_MS int64_t
+#define CONF_TYPE_SECONDS int64_t
+#define CONF_TYPE_SIZE int64_t
+#define CONF_TYPE_WORD int /* index among the words */
+
+#define CONF_MEMBER(id, path, kind, member, ...) CONF_TYPE_##kind member;
+#define CONF_NO_MEMBER(id, ...)
+#define CONF_ID(id, ...) CONF_##id,
+
+enum conf_option { CONF_OPTIONS(CONF_ID, CONF_ID) CONF_OPTION_COUNT };
+
+struct conf_place { /* where it stands in the file, from 1; line 0: nowhere, it is a default */
+    uint32_t line, column;
+};
+
+struct conf_counter {
+    char *name; /* [a-z0-9_]{1,64} */
+    CONF_OPTIONS(CONF_NO_MEMBER, CONF_MEMBER)
+    struct conf_place place;                     /* of the name */
+    struct conf_place places[CONF_OPTION_COUNT]; /* of its options */
+};
+
+struct conf {
+    char *file; /* as it is called in messages */
+    CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER)
+    struct conf_counter *counters; /* in the order of the file, at least one */
+    size_t counters_n;
+    struct conf_place places[CONF_OPTION_COUNT];
+};
+
+/* Reads a file. On an error out is empty (conf_free may be called or not). ERR_CONFIG for whatever is wrong
+ * in it; the first of the problems in e. */
+enum err conf_load(const char *path, struct conf *out, struct error *e) MUST_CHECK;
+
+/* Same, with all problems: a line each in problems, in the order of the file. False: there was one. */
+bool conf_load_all(const char *path, struct conf *out, struct buf *problems) MUST_CHECK;
+
+/* From a text; file is what messages call it. */
+bool conf_parse(const char *file, struct slice text, struct conf *out, struct buf *problems) MUST_CHECK;
+
+/* The default two counters (DESIGN 10) and every default; for `tallyd dev`. Never fails. */
+void conf_default(struct conf *out);
+void conf_free(struct conf *c);
+
+/* `file:line:column` of an option of a counter, for what is only found out later (series/counter.h:
+ * counters_validate). An option that was not given: where the counter's name stands. Returns out. */
+const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size);
+
+/* The options that differ and need a restart: their names into out, ", " between them. Returns how many. */
+size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, struct buf *out);
+
+/* All options with default, bounds and help, as text of at most 100 columns. */
+void conf_help(struct buf *out);
+
+/* The configuration as a file that conf_load reads back to the same; passwords are left out, and said so. */
+void conf_write(const struct conf *c, struct buf *out);
+
+const char *conf_option_path(enum conf_option option); /* "listen.resp", "counters.*.key" */
+
+#endif

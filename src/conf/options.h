@@ -1,0 +1,98 @@
+/* conf/options.h - the one table of options: struct conf, the parser, the defaults, `--help`,
+ * config/tallyd.yaml's test and the manual page come from it.
+ *
+ *   G(id, path, kind, member, default, least, most, reload, expect, help)   an option of struct conf
+ *   C(id, path, kind, member, default, least, most, reload, expect, help)   an option of every counter
+ *
+ * default  as it would stand in the file; NULL: must be given; "": may be left out, help says what then holds
+ * least, most  bounds of a number in its unit (ms for MS, s for SECONDS, bytes for SIZE)
+ * reload   RELOAD: a SIGHUP takes the new value over; RESTART: it needs a restart
+ * expect   completes "expected ..." in an error; for a WORD the allowed words, '|' between them, their order
+ * being the enum's. A new option is one line here, and the line in config/tallyd.yaml that the test asks for.
+ */
+#ifndef CONF_OPTIONS_H
+#define CONF_OPTIONS_H
+
+#define CONF_DAY_MS (INT64_C(24) * 3600 * 1000)
+
+/* clang-format off */
+#define CONF_OPTIONS(G, C)                                                                                   \
+    G(LISTEN_RESP, "listen.resp", ADDRESSES, listen_resp, "tcp://127.0.0.1:7370", 0, 0, RESTART,             \
+      "a list of addresses such as \"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"",          \
+      "where clients connect, with any Redis client; one address or a list of them")                         \
+    G(REDIS_URL, "redis.url", REDIS, redis, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
+      "redis://[user:password@]host:port/db or unix:///path?db=0",                                           \
+      "the Redis (7.0 or newer) that holds the counts; `redis: URL` is short for it")                        \
+    G(REDIS_PASSWORD_FILE, "redis.password_file", PATH, redis_password_file, "", 0, 0, RESTART,              \
+      "the path of a file that only its owner may read",                                                     \
+      "Redis' password is the text of this file; TALLYD_REDIS_PASSWORD in the environment goes before it")   \
+    G(REDIS_REPLICAS, "redis.replicas", NUMBER, redis_replicas, "0", 0, 100, RESTART,                        \
+      "an integer from 0 to 100",                                                                            \
+      "how many replicas must have a claim before it is merged: all that may ever be promoted")              \
+    G(REDIS_VOLATILE, "redis.volatile", WORD, redis_volatile, "refuse", 0, 0, RESTART, "refuse|accept",      \
+      "accept runs on a Redis that evicts keys or writes no AOF, and with it double counts and losses")      \
+    G(REDIS_TIMEOUT, "redis.timeout", MS, redis_timeout_ms, "5s", 100, 60000, RESTART,                       \
+      "a duration from 100ms to 60s",                                                                        \
+      "a Redis that answers nothing for so long is taken as lost")                                           \
+    G(MYSQL_URL, "mysql.url", MYSQL, mysql, NULL, 0, 0, RESTART,                                             \
+      "mysql://user[:password]@host:port/database or mysql://user@localhost/database?socket=/path",          \
+      "the MySQL or MariaDB that the counts end in; `mysql: URL` is short for it")                           \
+    G(MYSQL_PASSWORD_FILE, "mysql.password_file", PATH, mysql_password_file, "", 0, 0, RESTART,              \
+      "the path of a file that only its owner may read",                                                     \
+      "MySQL's password is the text of this file; TALLYD_MYSQL_PASSWORD in the environment goes before it")  \
+    G(MYSQL_WRITERS, "mysql.writers", NUMBER, mysql_writers, "2", 1, 32, RESTART,                            \
+      "an integer from 1 to 32",                                                                             \
+      "threads that merge, each with a connection of its own")                                               \
+    G(MYSQL_VOLATILE, "mysql.volatile", WORD, mysql_volatile, "refuse", 0, 0, RESTART, "refuse|accept",      \
+      "accept runs with innodb_flush_log_at_trx_commit other than 1: a crash of MySQL may lose merged hits") \
+    G(MYSQL_TIMEOUT, "mysql.timeout", MS, mysql_timeout_ms, "10s", 1000, 300000, RESTART,                    \
+      "a duration from 1s to 5m",                                                                            \
+      "a MySQL that answers nothing for so long is taken as lost; above its lock waits")                     \
+    G(INSTANCE, "instance", INSTANCE, instance, "", 0, 0, RESTART,                                           \
+      "1 to 64 letters, digits, '.', '_' or '-'",                                                            \
+      "this daemon's name, its own on this Redis, the same after a restart; by default the host's name")     \
+    G(LEDGER_KEEP, "ledger.keep", MS, ledger_keep_ms, "7d", 3600000, 365 * CONF_DAY_MS, RESTART,             \
+      "a duration from 1h to 365d",                                                                          \
+      "how long MySQL remembers merged chunks; longer than any copy of Redis that may come back is old")     \
+    G(LOG_LEVEL, "log.level", WORD, log_level, "info", 0, 0, RELOAD, "debug|info|warn|error",                \
+      "the least level that is logged")                                                                      \
+    G(LIMITS_CLIENTS, "limits.clients", NUMBER, limits_clients, "10000", 1, 1000000, RELOAD,                 \
+      "an integer from 1 to 1000000",                                                                        \
+      "connections at once; one more is refused")                                                            \
+    G(LIMITS_UNREAD, "limits.unread", SIZE, limits_unread_bytes, "1MiB", 65536, 1073741824, RELOAD,          \
+      "a size from 64KiB to 1GiB",                                                                           \
+      "answers that one client may leave unread before it is disconnected")                                  \
+    G(STOP_WITHIN, "stop_within", MS, stop_within_ms, "10s", 1000, 600000, RELOAD,                           \
+      "a duration from 1s to 10m",                                                                           \
+      "after SIGTERM, batches not merged by then are left standing for the next start")                      \
+    C(COUNTER_KEY, "counters.*.key", PATTERN, key, NULL, 1, 512, RESTART,                                    \
+      "a key such as \"s<store>:unique_visitors:daily\"",                                                    \
+      "the Redis hash of a store's counts; <store> stands for the store")                                    \
+    C(COUNTER_LOCK, "counters.*.lock", PATTERN, lock, "", 1, 512, RESTART,                                   \
+      "a key such as \"s<store>:unique_visitors:sync\"",                                                     \
+      "the key that grants a sync of this hash; by default the key, then \":sync\"")                         \
+    C(COUNTER_FIELD, "counters.*.field", WORD, field, NULL, 0, 0, RESTART, "date|hour|integer|text",         \
+      "what is counted by: date (YYYYMMDD), hour (YYYYMMDDHH), integer or text")                             \
+    C(COUNTER_STORE, "counters.*.store", WORD, store, "integer", 0, 0, RESTART, "integer|text",              \
+      "what <store> may be: an integer, or a text without ':', '{' and '}'")                                 \
+    C(COUNTER_HITS, "counters.*.sync.hits", NUMBER, hits, "50", 1, 1000000000, RESTART,                      \
+      "an integer from 1 to 1000000000",                                                                     \
+      "a hash is merged when one of its fields reaches so many hits, or")                                    \
+    C(COUNTER_EVERY, "counters.*.sync.every", SECONDS, every_s, "60s", 1, 86400, RESTART,                    \
+      "a duration in whole seconds from 1s to 1d",                                                           \
+      "when so long has passed; also the life of the lock")                                                  \
+    C(COUNTER_TABLE, "counters.*.table", IDENTIFIER, table, NULL, 0, 0, RESTART,                             \
+      "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
+      "the merchant's table, in the database of mysql.url")                                                  \
+    C(COUNTER_COLUMN_STORE, "counters.*.columns.store", IDENTIFIER, column_store, "", 0, 0, RESTART,         \
+      "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
+      "its column of the store; needed when the key has <store>, else to be left out")                       \
+    C(COUNTER_COLUMN_FIELD, "counters.*.columns.field", IDENTIFIER, column_field, NULL, 0, 0, RESTART,       \
+      "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
+      "its column of the field")                                                                             \
+    C(COUNTER_COLUMN_COUNT, "counters.*.columns.count", IDENTIFIER, column_count, NULL, 0, 0, RESTART,       \
+      "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
+      "its column of the count, a signed BIGINT")
+/* clang-format on */
+
+#endif

@@ -1,0 +1,134 @@
+"""Fixtures: one mariadbd a test file, a fresh database and a fresh redis-server a test, and tallyd on them."""
+import os
+import shutil
+import socket
+import tempfile
+
+import pytest
+
+from harness.daemon import TALLYD, Daemon
+from harness.mariadb import MariaDB, install_template
+from harness.proxy import Proxy
+from harness.redis_server import RedisServer
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "soak: long campaigns, not in the normal run")
+
+
+def pytest_sessionstart(session):
+    if not os.access(TALLYD, os.X_OK):
+        pytest.exit(f"{TALLYD} is not built; set TALLYD to the binary", 4)
+
+
+@pytest.fixture(scope="session")
+def template():
+    """An installed, empty data directory; kept in E2E_CACHE between the test files of one run."""
+    cache = os.environ.get("E2E_CACHE")
+    if cache and os.path.isdir(os.path.join(cache, "template")):
+        yield os.path.join(cache, "template")
+        return
+    made_in = tempfile.mkdtemp(prefix="tly-template-", dir=cache)
+    data = install_template(made_in)
+    if cache:
+        data = shutil.move(data, os.path.join(cache, "template"))
+        shutil.rmtree(made_in)
+    yield data
+    if not cache:
+        shutil.rmtree(made_in)
+
+
+@pytest.fixture
+def workdir(request):
+    """A fresh directory with a short name: a unix socket's path has 107 bytes. Kept when the test failed."""
+    made = tempfile.mkdtemp(prefix="tly-")
+    yield made
+    failed = getattr(request.node, "failed", False)
+    if failed:
+        print(f"\nlogs are kept in {made}")
+    else:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if outcome.get_result().failed:
+        item.failed = True
+
+
+@pytest.fixture(scope="module")
+def mariadbd(template):
+    made = tempfile.mkdtemp(prefix="tly-sql-")
+    server = MariaDB(made, template).start()
+    yield server
+    server.close()
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def mysql(mariadbd):
+    if not mariadbd.alive():
+        mariadbd.start()
+    mariadbd.resume()
+    mariadbd.fresh_database()
+    return mariadbd
+
+
+@pytest.fixture
+def make_redis(workdir):
+    made = []
+
+    def make(name="redis", **options):
+        directory = os.path.join(workdir, name)
+        os.mkdir(directory)
+        server = RedisServer(directory, **options)
+        made.append(server)
+        return server.start()
+
+    yield make
+    for server in made:
+        server.close()
+
+
+@pytest.fixture
+def redis(make_redis):
+    return make_redis()
+
+
+@pytest.fixture
+def make_daemon(workdir, mysql):
+    """A tallyd that is configured, migrated and running (start=False: only configured)."""
+    made = []
+
+    def make(redis, start=True, migrate=True, **options):
+        daemon = Daemon(workdir, redis, options.pop("mysql", mysql), **options)
+        made.append(daemon)
+        if start and migrate:
+            daemon.migrate()
+        return daemon.start() if start else daemon
+
+    yield make
+    for daemon in made:
+        daemon.close()
+
+
+@pytest.fixture
+def make_proxy(workdir):
+    made = []
+
+    def make(upstream, tcp=False):
+        path = None if tcp else os.path.join(workdir, f"proxy{len(made)}.sock")
+        made.append(Proxy(upstream, path, tcp))
+        return made[-1]
+
+    yield make
+    for proxy in made:
+        proxy.close()
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

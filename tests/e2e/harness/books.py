@@ -1,0 +1,90 @@
+"""The oracle: every count there is, read from Redis and MySQL directly, without asking tallyd."""
+import datetime
+import struct
+from collections import Counter
+
+CLAIMED_TAIL = 33  # '_' and 32 hex digits
+
+
+def row_key(pending, field):
+    """The key of a row in the ledger: lengths and bytes, so that it orders as the rows of a batch do."""
+    return struct.pack(">H", len(pending)) + pending + struct.pack(">H", len(field)) + field
+
+
+def read_redis(redis):
+    """(pending, claimed): (key, field) -> count, and batch hex -> {(key, field): count}; one atomic look per hash kind.
+    Only right while nobody moves hashes: tallyd stopped, or nothing due."""
+    pending, claimed = Counter(), {}
+    keys = [key for key in redis.scan_iter(count=1000) if not key.startswith(b"tally:")]
+    pipe = redis.pipeline(transaction=True)
+    for key in keys:
+        pipe.type(key)
+    kinds = pipe.execute()
+    hashes = [key for key, kind in zip(keys, kinds) if kind == b"hash"]
+    pipe = redis.pipeline(transaction=True)
+    for key in hashes:
+        pipe.hgetall(key)
+    for key, fields in zip(hashes, pipe.execute()):
+        tail = key[-CLAIMED_TAIL:]
+        is_claimed = len(key) > CLAIMED_TAIL and tail[:1] == b"_" and not tail[1:].strip(b"0123456789abcdef")
+        for field, value in fields.items():
+            if is_claimed:
+                claimed.setdefault(tail[1:].decode(), Counter())[key[:-CLAIMED_TAIL], field] += int(value)
+            else:
+                pending[key, field] += int(value)
+    return pending, claimed
+
+
+def field_bytes(value):
+    """A column's value as the field that made it."""
+    if isinstance(value, datetime.date):
+        return value.strftime("%Y%m%d").encode()
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def read_mysql(mysql, families):
+    """(merged, ledger) of one snapshot: (key, field) -> count; batch hex -> [(first_key, last_key)]."""
+    merged, ledger = Counter(), {}
+    link = mysql.connect()
+    try:
+        with link.cursor() as cursor:
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            for family in families.values():
+                names = family["columns"]
+                cursor.execute(f"SELECT {names['store']}, {names['field']}, {names['count']} FROM {family['table']}")
+                for store, field, count in cursor.fetchall():
+                    key = family["key"].replace("<store>", field_bytes(store).decode()).encode()
+                    merged[key, field_bytes(field)] += count
+            cursor.execute("SELECT LOWER(HEX(batch)), first_key, last_key FROM tally_ledger")
+            for batch, first, last in cursor.fetchall():
+                ledger.setdefault(batch, []).append((first, last))
+            cursor.execute("SELECT pending_hash, field, delta FROM tally_rejects WHERE replayed_at IS NULL")
+            for pending, field, delta in cursor.fetchall():
+                merged[pending, field] += int(delta)
+    finally:
+        link.close()
+    return merged, ledger
+
+
+def counted(redis, mysql, families):
+    """(key, field) -> count: MySQL, and pending, and what is claimed but not in the ledger. Redis is read first: what is
+    merged in between is found in the ledger and not counted twice."""
+    pending, claimed = read_redis(redis)
+    total, ledger = read_mysql(mysql, families)
+    total.update(pending)
+    for batch, rows in claimed.items():
+        merged = ledger.get(batch, [])
+        for (key, field), count in rows.items():
+            place = row_key(key, field)
+            if not any(first <= place <= last for first, last in merged):
+                total[key, field] += count
+    return total
+
+
+def nothing_left(redis):
+    """No pending, no claimed hash, no registry, nothing dirty."""
+    left = [key for key in redis.scan_iter(count=1000)
+            if not key.startswith((b"tally:seq:", b"tally:fence:", b"tally:instance:"))
+            and key not in (b"tally:gen", b"tally:accepted") and redis.type(key) != b"string"]
+    return not left

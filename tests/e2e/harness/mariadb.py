@@ -1,0 +1,71 @@
+"""A private mariadbd on a unix socket, its data directory copied from one that was installed once."""
+import getpass
+import os
+import shutil
+import subprocess
+
+import pymysql
+
+from harness.process import Process
+
+SMALL = ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]
+
+
+def install_template(directory):
+    """An installed, empty data directory under `directory`, to be copied."""
+    data = os.path.join(directory, "template")
+    done = subprocess.run(
+        ["mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}", "--skip-test-db",
+         "--auth-root-authentication-method=normal", *SMALL],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
+    return data
+
+
+class MariaDB(Process):
+    name = "mariadbd"
+
+    def __init__(self, directory, template, extra=()):
+        super().__init__(directory)
+        self.data = os.path.join(directory, "data")
+        self.socket = os.path.join(directory, "mysql.sock")
+        self.extra = list(extra)
+        shutil.copytree(template, self.data)
+
+    @property
+    def url(self):
+        return f"mysql://root@localhost/shop?socket={self.socket}"
+
+    def argv(self):
+        return ["mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}",
+                f"--pid-file={self.directory}/mariadbd.pid", "--skip-networking", f"--user={getpass.getuser()}",
+                "--innodb-flush-log-at-trx-commit=1", "--skip-name-resolve", "--innodb-fast-shutdown=2", *SMALL,
+                *self.extra]
+
+    def is_ready(self):
+        self.connect(database=None).close()
+        return True
+
+    def connect(self, database="shop"):
+        return pymysql.connect(unix_socket=self.socket, user="root", database=database, autocommit=True,
+                               charset="utf8mb4", read_timeout=60, write_timeout=60, connect_timeout=10)
+
+    def query(self, sql, arguments=None):
+        """All rows of one statement, in a session of its own."""
+        link = self.connect(database=None)
+        try:
+            with link.cursor() as cursor:
+                cursor.execute("USE shop")
+                cursor.execute(sql, arguments)
+                return cursor.fetchall()
+        finally:
+            link.close()
+
+    def fresh_database(self):
+        link = self.connect(database=None)
+        try:
+            with link.cursor() as cursor:
+                cursor.execute("DROP DATABASE IF EXISTS shop")
+                cursor.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
+        finally:
+            link.close()

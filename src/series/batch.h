@@ -4,6 +4,7 @@
 #ifndef SERIES_BATCH_H
 #define SERIES_BATCH_H
 
+#include "base/list.h"
 #include "series/counter.h"
 #include "series/names.h"
 

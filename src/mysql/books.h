@@ -1,0 +1,54 @@
+/* mysql/books.h - MySQL's side of the books and of a live total, each in one consistent snapshot. Blocking.
+ * Redis was read before, with its gen; what was merged from a later gen is told apart here. */
+#ifndef MYSQL_BOOKS_H
+#define MYSQL_BOOKS_H
+
+#include "mysql/db.h"
+#include "series/batch.h"
+
+struct books_counter {
+    char name[NAME_BYTES_MAX + 1];
+    int64_t merged, rejected;                   /* tally_counters as it stands */
+    int64_t newer;                              /* of them, ledger totals of gen > the gen asked for */
+    int64_t complete_until_ms, pruned_until_ms; /* 0: not set */
+};
+
+struct books_chunk { /* a ledger row of one of the batches asked for */
+    struct batch_id batch;
+    uint32_t chunk, chunks;
+    int64_t total;
+    struct slice first_key, last_key; /* memcmp-ordered, series/batch.h; into books->bytes */
+};
+
+struct books {
+    struct books_counter *counters; /* by name */
+    struct books_chunk *chunks;     /* by batch, chunk */
+    size_t counters_n, chunks_n;
+    struct buf bytes;
+};
+
+/* out begins empty ({0}) and is closed by the caller either way. Merged and rejected up to gen = merged +
+ * rejected - newer. */
+enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, size_t n, struct books *out,
+                    struct error *e) MUST_CHECK;
+void books_close(struct books *b);
+
+/* A live total's stored half (DESIGN 8), for one pending hash. */
+struct books_total {
+    const struct counter *counter;
+    struct slice key; /* the pending hash */
+    const struct slice *fields;
+    size_t fields_n;
+    uint64_t gen;               /* Redis' when it was read */
+    const struct batch_id *ids; /* standing batches with this pending hash */
+    size_t ids_n;
+    /* answer */
+    int64_t *stored;    /* one a field, heap, the asker frees; 0 where there is no row */
+    bool newer;         /* the counter has ledger rows of gen > gen: read Redis again */
+    struct books books; /* chunks only; books_close by the asker */
+};
+enum err books_total_read(struct db *db, struct books_total *t, struct error *e) MUST_CHECK;
+/* Is the row (key, field) of this batch merged, as far as these books know? */
+bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field);
+
+#endif

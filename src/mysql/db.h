@@ -1,0 +1,87 @@
+/* mysql/db.h - one blocking connection, with the session that tallyd needs: strict, UTC, READ COMMITTED,
+ * short lock waits. Used by one thread at a time. It never reconnects by itself, since a silent reconnect
+ * would autocommit the second half of a transaction: after CODE_LINK the connection is closed, and the caller
+ * decides whether db_open() comes next. */
+#ifndef MYSQL_DB_H
+#define MYSQL_DB_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "mysql/code.h"
+
+struct db_config { /* all strings are heap memory of the config, NULL when not given; db_config_close frees
+                      them */
+    char *host;    /* NULL: localhost */
+    uint16_t port; /* 0: the client library's default */
+    char *socket;  /* path; goes before host and port */
+    char *user, *password, *database;
+    uint32_t connect_timeout_s, read_timeout_s,
+        write_timeout_s;  /* 3, 10, 10; a stopped server costs that long */
+    uint32_t lock_wait_s; /* innodb_lock_wait_timeout, 3; below read_timeout_s, or lock waits look like lost
+                             links */
+    uint32_t idle_s;      /* wait_timeout: a half-open session keeps its row locks for so long, 60 */
+};
+
+void db_config_init(struct db_config *c); /* nothing given, default times */
+/* mysql://[user[:password]@][host[:port]]/database[?socket=/path], each part percent-decoded. An empty config
+ * (init) before the call; on an error it is empty again, and e->text quotes nothing that may be a password.
+ */
+enum err db_config_parse(struct slice url, struct db_config *c, struct error *e) MUST_CHECK;
+void db_config_set_password(struct db_config *c, struct slice password); /* from a file or the environment */
+void db_config_show(const struct db_config *c, char *out,
+                    size_t size);          /* the URL without the password, for logs */
+void db_config_close(struct db_config *c); /* wipes the password */
+
+/* How the upsert names the new row: MySQL from 8.0.20 warns about VALUES(), MariaDB does not know the row
+ * alias. */
+enum db_dialect { DB_VALUES, DB_ROW_ALIAS };
+
+struct db;
+struct db *db_create(const struct db_config *c); /* borrows c for life */
+void db_destroy(struct db **db);
+
+enum code_class db_open(struct db *db) MUST_CHECK; /* connects, sets the session, reads the server's limits */
+bool db_is_open(const struct db *db);
+void db_close(struct db *db);
+uint64_t db_opened(
+    const struct db *db); /* how often db_open succeeded: caches of the server's state are good for one */
+
+/* One statement without a result. Any CODE_LINK closes the connection. */
+enum code_class db_exec(struct db *db, struct slice sql) MUST_CHECK;
+uint64_t db_affected(const struct db *db); /* rows of the last db_exec */
+
+/* One statement with a result, which is read whole; rows are walked with db_row until it says false or until
+ * the next call on db. A NULL cell is a slice with p = NULL. */
+enum code_class db_query(struct db *db, struct slice sql) MUST_CHECK;
+bool db_row(struct db *db, struct slice *cells,
+            unsigned cells_n); /* cells_n: exactly the columns asked for */
+
+#define DB_EXEC(db, literal) db_exec((db), SLICE(literal))
+#define DB_QUERY(db, literal) db_query((db), SLICE(literal))
+
+/* Of the last call. The text is the server's or the library's, with what to do next; never a secret. */
+unsigned db_code(const struct db *db);
+const char *db_text(const struct db *db);
+/* The same as an error: ERR_UNAVAILABLE for CODE_LINK and CODE_WAIT, ERR_CONFIG for CODE_OPERATOR, else
+ * ERR_FAILED. */
+enum err db_error(const struct db *db, struct error *e);
+
+/* Of the connected server, read by db_open. */
+uint64_t db_packet_bytes(const struct db *db); /* max_allowed_packet of this session */
+bool db_read_only(const struct db *db);
+bool db_is_mariadb(const struct db *db);
+const char *db_version(const struct db *db);
+enum db_dialect db_dialect(const struct db *db);
+uint64_t db_connection(const struct db *db); /* CONNECTION_ID() */
+const struct db_config *db_config(const struct db *db);
+
+enum db_dialect db_dialect_of(const char *version, bool mariadb); /* by version alone */
+bool db_probe_row_alias(struct db *db); /* does the server parse it? Writes nothing. */
+
+/* The one call for other threads: whatever blocks in db now fails with CODE_LINK. A connect under way still
+ * takes its own timeout. */
+void db_interrupt(struct db *db);
+
+void db_library_init(void); /* once, before any thread uses a db; SIGPIPE is ignored from here on */
+
+#endif

@@ -1,0 +1,31 @@
+/* mysql/merge.h - one chunk into MySQL, exactly once, in one transaction (DESIGN 7.4). Blocking; a writer
+ * thread's work. The ledger row goes in first and is the mutex and the memory at once: a second merger of the
+ * chunk waits for the first to end, then gets 1062 (it was committed) or goes on (it was not). A lost COMMIT
+ * is resolved by the same INSERT. */
+#ifndef MYSQL_MERGE_H
+#define MYSQL_MERGE_H
+
+#include "base/set.h"
+#include "mysql/db.h"
+#include "series/batch.h"
+
+#define MERGE_TRIES_MAX 6             /* transactions of one chunk before it is given back as MERGE_DOWN */
+#define MERGE_REFUSED_MAX 100         /* rows of a chunk that may be refused; and 5 %, but always one */
+#define MERGE_STATEMENT_MAX (1 << 20) /* bytes of one statement, if max_allowed_packet allows */
+
+struct merger { /* one per connection */
+    struct db *db;
+    struct set shapes; /* table, NUL, columns -> struct columns, good for one db_opened() */
+    uint64_t shapes_of;
+    size_t
+        statement_max; /* bytes; halved when the server does not take a statement, grows again with success */
+    bool began;        /* a chunk was begun in this life (crash point merge_between_chunks) */
+};
+
+void merger_init(struct merger *m, struct db *db); /* borrows db, opens it when needed */
+void merger_close(struct merger *m);
+void merge_chunk(struct merger *m,
+                 struct chunk *c);        /* fills outcome, rows_merged, rows_rejected, text; calls nothing */
+uint32_t merge_refused_most(size_t rows); /* how many rows of a chunk may be refused */
+
+#endif

@@ -1,0 +1,68 @@
+/* redis/batches_op.h - the batches that stand: adopting them, signs of life, who they are. */
+#ifndef REDIS_BATCHES_OP_H
+#define REDIS_BATCHES_OP_H
+
+#include "redis/link.h"
+#include "series/counter.h"
+
+enum redis_adopt_mode {                       /* as in sync/ports.h */
+                        REDIS_ADOPT_INSTANCE, /* all of this instance's other lives */
+                        REDIS_ADOPT_STALE,    /* no sign of life for stale_ms */
+                        REDIS_ADOPT_DEAD, /* whose owner has no link named tallyd:<owner>:..., and all stale
+                                             ones */
+};
+
+struct redis_adopt {
+    enum redis_adopt_mode mode;
+    int64_t stale_ms;
+    uint32_t limit;                  /* at most so many are adopted */
+    bool dry_run;                    /* names them without touching anything */
+    const struct counters *counters; /* batches of others are counted in unknown, and left */
+    const struct life *life;         /* the new owner */
+    struct batch_id *ids;            /* out: heap, the asker frees */
+    uint32_t ids_n;
+    uint32_t unknown;
+    bool lost; /* link lost or an error; text */
+    char text[200];
+    void (*done)(struct redis_adopt *a); /* once */
+    void *arg;
+};
+void redis_adopt(struct redis_link *l, struct redis_adopt *a);
+
+struct redis_standing { /* the ids in tally:batches */
+    struct slice key;   /* n > 0: only those whose registry holds this pending hash; the asker's until done */
+    struct batch_id *ids; /* out: heap, the asker frees */
+    uint32_t ids_n;
+    bool lost;
+    void (*done)(struct redis_standing *s); /* once */
+    void *arg;
+};
+void redis_standing(struct redis_link *l, struct redis_standing *s);
+
+/* Fire and forget: refreshes the scores of these batches, and tally:instance:<instance> -> '<life>|<host>',
+ * EX 30. Works when Redis is full. ids_n may be 0. */
+void redis_beat(struct redis_link *l, const struct life *life, struct slice host, const struct batch_id *ids,
+                uint32_t ids_n);
+
+/* Who else runs under this instance's name? Reads tally:instance:<instance>. */
+struct redis_instance {
+    const struct life *life;
+    bool lost, taken;                       /* taken: another life, and its sign of life has not run out */
+    char holder[200];                       /* '<life>|<host>' */
+    void (*done)(struct redis_instance *i); /* once */
+    void *arg;
+};
+void redis_instance(struct redis_link *l, struct redis_instance *i);
+
+/* For status: every standing batch with what its registry says. */
+struct redis_batch_list {
+    void (*batch)(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
+                  int64_t gen, int64_t lowest_ms,
+                  uint32_t hashes); /* for the call only; -1: not to be read */
+    bool lost;
+    void (*done)(struct redis_batch_list *b); /* once */
+    void *arg;
+};
+void redis_batch_list(struct redis_link *l, struct redis_batch_list *b);
+
+#endif

@@ -1,0 +1,43 @@
+/* redis/books_op.h - the Redis side of the books (DESIGN 8), read by one script: nothing moves between two of
+ * its reads. Values are handed on as the strings they are, never added up in Lua, whose numbers are doubles.
+ */
+#ifndef REDIS_BOOKS_OP_H
+#define REDIS_BOOKS_OP_H
+
+#include "redis/link.h"
+
+struct redis_books {
+    uint32_t dirty_max; /* more dirty hashes than that: too_many, and nothing is read */
+    /* visitors; slices for the call only. Called in this order, all before done. */
+    void (*accepted)(void *arg, struct slice counter, struct slice value);
+    void (*pending)(void *arg, struct slice key, struct slice field,
+                    struct slice value); /* dirty and held hashes */
+    void (*batch)(void *arg, const struct batch_id *id, struct slice counter, int64_t gen);
+    void (*claimed)(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
+                    struct slice value);
+    int64_t gen;    /* out: tally:gen */
+    uint64_t dirty; /* out: hashes in tally:dirty and tally:held */
+    bool lost, too_many;
+    char text[200];
+    void (*done)(struct redis_books *b); /* once */
+    void *arg;
+};
+void redis_books(struct redis_link *l, struct redis_books *b);
+
+/* The Redis side of a live total, for some fields of one pending hash, by one script likewise. */
+struct redis_total {
+    struct slice key;
+    const struct slice *fields;
+    uint32_t fields_n;
+    /* value n = 0: the field is not there */
+    void (*pending)(void *arg, uint32_t field, struct slice value);
+    void (*claimed)(void *arg, const struct batch_id *id, uint32_t field, struct slice value);
+    int64_t gen;
+    bool lost;
+    char text[200];
+    void (*done)(struct redis_total *t); /* once */
+    void *arg;
+};
+void redis_total(struct redis_link *l, struct redis_total *t);
+
+#endif

@@ -1,0 +1,26 @@
+/* redis/check_op.h - may tallyd run on this Redis? And: no link of an earlier life is left when this one
+ * begins. */
+#ifndef REDIS_CHECK_OP_H
+#define REDIS_CHECK_OP_H
+
+#include "redis/link.h"
+
+/* ERR_CONFIG with the exact reason and the mend in e: version below 7.0, not a master, an evicting
+ * maxmemory-policy, AOF off, appendfsync no or unreadable. volatile_accept lets the last four pass. */
+enum err redis_check_facts(const struct redis_facts *f, bool volatile_accept, struct error *e);
+/* What a power cut or a failover may cost here, for `check` and the log: one sentence. */
+const char *redis_check_promise(const struct redis_facts *f, bool volatile_accept);
+
+struct redis_kill { /* ends every link named tallyd:<instance>:<another life>:... */
+    const struct life *life;
+    uint32_t killed;
+    bool lost;
+    char text[200];
+    void (*done)(struct redis_kill *k); /* once; when it was not lost, none of them can write any more */
+    void *arg;
+    /* private */
+    uint32_t out;
+};
+void redis_kill_lives(struct redis_link *l, struct redis_kill *k);
+
+#endif

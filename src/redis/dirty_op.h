@@ -1,0 +1,44 @@
+/* redis/dirty_op.h - the dirty index: what is due, and names that no counter claims. */
+#ifndef REDIS_DIRTY_OP_H
+#define REDIS_DIRTY_OP_H
+
+#include "redis/link.h"
+#include "series/counter.h"
+
+struct redis_due { /* names in tally:dirty with a score <= before_ms (Redis' time), lowest first */
+    int64_t before_ms;
+    uint32_t limit;
+    struct buf names;   /* out: bytes of them */
+    struct slice *keys; /* out: into names; both heap, the asker frees */
+    uint32_t keys_n;
+    bool lost;
+    void (*done)(struct redis_due *d); /* once */
+    void *arg;
+};
+void redis_due(struct redis_link *l, struct redis_due *d);
+
+/* Fire and forget: from tally:dirty to tally:held, with their scores. */
+void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t n);
+
+struct redis_restore { /* held names that a counter claims (again) go back to tally:dirty, with their scores
+                        */
+    const struct counters *counters;
+    uint32_t restored;
+    bool lost;
+    void (*done)(struct redis_restore *r); /* once */
+    void *arg;
+    /* private */
+    struct redis_link *link;
+};
+void redis_restore(struct redis_link *l, struct redis_restore *r);
+
+struct redis_dirty_state {        /* for status and complete_until */
+    int64_t dirty, held, batches; /* how many */
+    int64_t lowest_ms;            /* lowest score in tally:dirty; INT64_MAX: none */
+    bool lost;
+    void (*done)(struct redis_dirty_state *d); /* once */
+    void *arg;
+};
+void redis_dirty_state(struct redis_link *l, struct redis_dirty_state *d);
+
+#endif

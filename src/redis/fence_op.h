@@ -1,0 +1,44 @@
+/* redis/fence_op.h - the barrier of DESIGN 7.3 on its own link: a write of our own, then by server WAITAOF 1
+ * n, or WAIT n and, with everysec, aof_pending_bio_fsync:0 seen, 2.1 s, seen again. */
+#ifndef REDIS_FENCE_OP_H
+#define REDIS_FENCE_OP_H
+
+#include "base/list.h"
+#include "redis/link.h"
+
+struct redis_fence { /* the asker's until done */
+    bool passed;     /* false: link lost, or Redis did not confirm in time; text says which */
+    char run_id[REDIS_RUN_ID_BYTES];
+    char text[200];
+    void (*done)(struct redis_fence *f); /* once */
+    void *arg;
+    /* private */
+    struct list link;
+    struct redis_fences *fences;
+    uv_timer_t *timer;
+    uint64_t since_ms, seen_ms; /* seen_ms: first sight of aof_pending_bio_fsync:0, 0: not yet */
+    int phase;
+};
+
+struct redis_fences {
+    struct redis_link *link;
+    const struct life *life;
+    uint32_t replicas;    /* redis.replicas: n of WAIT; 0: none */
+    bool volatile_accept; /* nothing but the write and WAIT */
+    uint32_t wait_ms;     /* a fence that is not confirmed after so long fails, 10,000 */
+    /* private */
+    struct buf key;
+    uint64_t n;
+    struct list waiting, flying; /* fences not begun; begun */
+    uv_timer_t poll;
+    bool poll_open, asked;
+    void (*closed)(struct redis_fences *fs);
+};
+
+void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life);
+/* Several at once are grouped: what waits goes together with the next one. */
+void redis_fence(struct redis_fences *fs, struct redis_fence *f);
+/* After the link was closed (so nothing is pending). Ends in closed, once. */
+void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs));
+
+#endif

@@ -1,0 +1,49 @@
+/* redis/frame_op.h - what goes down the frame link, in the one order of frames and claims. The callbacks have
+ * the shape of coalesce's own functions, so that wiring is one line each. None is called when the link is cut
+ * before the answer: the link's down() tells that for all of them. */
+#ifndef REDIS_FRAME_OP_H
+#define REDIS_FRAME_OP_H
+
+#include "redis/link.h"
+#include "series/claim.h"
+#include "series/frame.h"
+
+struct redis_frames {
+    /* set by the owner after init */
+    void (*on_frame)(void *arg, struct frame *f, enum frame_outcome outcome);
+    void (*on_claim)(void *arg, struct claim *c);
+    void (*on_killed)(void *arg);
+    void (*on_look)(void *arg, int64_t seq,
+                    const bool *stands); /* seq -1: no key. stands: for the call only */
+    void (*on_values)(void *arg, struct frame *f);
+    void *arg;
+    /* private */
+    struct redis_link *link;
+    const struct life *life;
+    struct buf seq_key, scratch;
+    struct frame *frame;         /* in flight; its requests are counted by lines */
+    uint32_t zadds, asks, lines; /* of it: ZADD commands (0 or 1), lock questions, replies before EXEC's */
+    uint32_t error_at, error_n;  /* first error at queue time, in frame->errors */
+    bool distrusted; /* a ZADD, share or seq of an applied frame failed: logged once a connection */
+};
+
+void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const struct life *life);
+void redis_frames_close(struct redis_frames *fr);
+
+/* Writes f (series/frame.h has the order of the wire) and files the answers into it: value or error of each
+ * cell; fresh, lock_granted and lock_pttl_ms of each hash. One at a time. f is the link's until on_frame or
+ * down(). FRAME_REFUSED: f->errors is the first error, one whole line without '-'. READONLY, LOADING and
+ * MASTERDOWN also cut the link, after on_frame. */
+void redis_frames_send(struct redis_frames *fr, struct frame *f);
+
+/* The claim script (claim_op.c). c is the link's until on_claim or down(). Ended by coalesce, which calls
+ * c->done. */
+void redis_frames_claim(struct redis_frames *fr, struct claim *c);
+
+void redis_frames_kill(struct redis_frames *fr,
+                       int64_t client_id); /* CLIENT KILL ID; gone already is fine, too */
+void redis_frames_look(struct redis_frames *fr, struct claim *const *claims, uint32_t n);
+/* HGET of each cell into its value; one that cannot be read gets an error text instead. */
+void redis_frames_values(struct redis_frames *fr, struct frame *f);
+
+#endif

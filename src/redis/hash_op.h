@@ -1,0 +1,16 @@
+/* redis/hash_op.h - reads one hash as it is (CTR.PENDING). */
+#ifndef REDIS_HASH_OP_H
+#define REDIS_HASH_OP_H
+
+#include "redis/link.h"
+
+struct redis_hash {
+    struct slice key; /* the asker's until the request is sent: borrowed for the call only */
+    /* Once. r: an array of field, value, field, value ...; or an error; NULL: link lost. For the call only.
+     */
+    void (*done)(struct redis_hash *h, const struct redis_reply *r);
+    void *arg;
+};
+void redis_hash(struct redis_link *l, struct redis_hash *h);
+
+#endif

@@ -1,0 +1,29 @@
+/* redis/leftover_op.h - claims what other programs left (DESIGN 7, recover): RENAMENX <leftover> ->
+ * <pending>_<id>, registered as a claim is. One counter an id, each pending hash once an id. */
+#ifndef REDIS_LEFTOVER_OP_H
+#define REDIS_LEFTOVER_OP_H
+
+#include "redis/link.h"
+#include "series/claim.h"
+
+struct redis_leftover {
+    struct batch_id id; /* fresh */
+    const struct counter *counter;
+    const struct life *life;
+    bool accept; /* adds every integer value to tally:accepted: it never went through this tallyd */
+    const struct slice *names, *pendings; /* n <= CLAIM_HASHES_MAX; the asker's until done */
+    uint32_t n;
+    enum claim_outcome
+        outcome; /* STANDS, EMPTY, REFUSED; GONE: the link was lost: look whether the registry stands */
+    uint32_t renamed;
+    uint32_t left; /* the last `left` were left: the bound of fields, or a pending hash that came twice */
+    uint64_t fields;
+    uint32_t odd; /* values that are no integers: not in tally:accepted */
+    char text[200];
+    void (*done)(struct redis_leftover *o); /* once */
+    void *arg;
+};
+
+void redis_leftover(struct redis_link *l, struct redis_leftover *o);
+
+#endif

@@ -1,0 +1,143 @@
+/* redis/link.h - one connection to Redis that comes back by itself: resolve -> connect -> handshake -> up,
+ * and after each cut again, with backoff and jitter. hiredis' reader parses; the socket is a uv stream of
+ * ours, since hiredis' own libuv adapter can hang (FACTS 2.1). Requests are bytes and a number of replies
+ * expected; answers come in order. A cut answers every pending request once with a NULL reply: its outcome is
+ * unknown. A request made while the link is not up is answered with NULL as well, at the next turn of the
+ * loop, and was never sent. No callback is ever called from inside the call that asked. One loop, no locks.
+ * Start ignores SIGPIPE for the process unless a handler is set: libuv writes without MSG_NOSIGNAL. */
+#ifndef REDIS_LINK_H
+#define REDIS_LINK_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/error.h"
+#include "base/sm.h"
+#include "redis/reply.h"
+#include "redis/url.h"
+#include "series/names.h"
+#include <uv.h>
+
+#define REDIS_RUN_ID_BYTES 41 /* 40 hex digits and a NUL */
+#define REDIS_WHY_BYTES 300
+
+/* What the server said of itself in the handshake of this connection. */
+struct redis_facts {
+    int version; /* 7.0.15 -> 70015; Valkey says the Redis version it is compatible with */
+    char version_text[24];
+    char run_id[REDIS_RUN_ID_BYTES]; /* names the server process */
+    bool master, loading, aof_on;
+    char policy[32];      /* maxmemory-policy */
+    char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */
+};
+
+struct redis_link_config {
+    const struct redis_url *url; /* borrowed for the link's life */
+    const struct life *life;     /* likewise; for CLIENT SETNAME */
+    const char *role;            /* "frame", "sync", "fence", "cli" */
+    bool check; /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
+    bool volatile_accept;             /* for that check */
+    uint32_t connect_ms;              /* resolve, connect and handshake together; 0: 5,000 */
+    uint32_t answer_ms;               /* nothing read for so long while an answer is due: cut; 0: 5,000 */
+    uint32_t retry_ms, retry_most_ms; /* backoff, 0: 50 and 2,000 */
+    size_t write_max;     /* bytes not yet taken by the socket, over which the link is cut; 0: 64 MiB */
+    uint32_t pending_max; /* requests pending, likewise; 0: 65,536 */
+};
+
+struct redis_link;
+struct redis_expect;
+
+/* One reply of a request; at counts its replies from 0. r NULL: the link was cut (or was not up), this is the
+ * last call for that request, and at says how many replies had come. */
+typedef void redis_reply_cb(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at);
+
+enum redis_link_state {
+    LINK_IDLE,      /* not started, or stopped */
+    LINK_RESOLVING, /* uv_getaddrinfo */
+    LINK_CONNECTING,
+    LINK_HANDSHAKE,
+    LINK_UP,
+    LINK_CLOSING, /* the socket is being given back */
+    LINK_WAITING, /* for the next try */
+    LINK_STATES
+};
+
+struct redis_link {
+    /* set between init and start */
+    void (*up)(struct redis_link *l);
+    /* Once for each try that ended, also one that never got up (then was_up is false). why: an error line for
+     * clients, its prefix first; borrowed for the call, and l->why after it. */
+    void (*down)(struct redis_link *l, const char *why);
+    void *arg;
+    /* read-only; facts and client_id are the newest connection's */
+    struct redis_link_config config;
+    struct redis_facts facts;
+    int64_t client_id;
+    bool was_up;
+    char why[REDIS_WHY_BYTES]; /* of the last down; empty: none yet */
+    struct error refusal; /* ERR_CONFIG: the newest connection was refused by the check, with the mend; else
+                             ERR_NONE */
+    /* private */
+    uv_loop_t *loop;
+    struct sm sm;
+    uv_timer_t tick, soon;
+    union {
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } io;
+    uv_getaddrinfo_t resolve;
+    uv_connect_t connect;
+    uv_write_t write;
+    bool io_open, resolve_busy, write_busy, connect_busy, reading, stopped, closing, doomed;
+    uint8_t handles; /* of tick and soon, not yet closed */
+    unsigned attempt;
+    uint64_t began_ms, up_ms, wait_until_ms, progress_ms, tick_ms, time_asked_ms;
+    int64_t time_offset_ms; /* Redis' time less mono */
+    bool time_known, time_asked;
+    struct redis_reader *reader;
+    struct redis_expect *ring; /* pending requests, a power of two of them */
+    uint32_t ring_cap, ring_at, ring_n;
+    struct redis_expect *refused; /* requests made while not up */
+    uint32_t refused_cap, refused_n;
+    struct buf out, writing; /* collected; handed to uv_write */
+    uint32_t crash_after;    /* set of crash points that are due once out is written */
+    char doom[REDIS_WHY_BYTES];
+    void (*closed)(struct redis_link *l);
+};
+
+void redis_link_init(struct redis_link *l, uv_loop_t *loop, const struct redis_link_config *config);
+void redis_link_start(struct redis_link *l);
+void redis_link_stop(
+    struct redis_link *l); /* no new try after this connection ends; what is pending is answered */
+/* Cuts, answers what is pending with NULL, gives the handles back, then calls closed (may be NULL), once; the
+ * struct is the caller's again in it. No up or down from here on. Fit for any state after init. */
+void redis_link_close(struct redis_link *l, void (*closed)(struct redis_link *l));
+static inline bool redis_link_is_up(const struct redis_link *l)
+{
+    return sm_now(&l->sm) == LINK_UP && !l->doomed;
+}
+
+/* A request: append RESP to the buffer that begin returns, then say what is expected, then flush. Several
+ * requests may be collected before one flush; inside a reply callback the flush waits until all that was read
+ * is handled. */
+struct buf *redis_link_begin(struct redis_link *l);
+void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg);
+void redis_link_flush(struct redis_link *l);
+void redis_link_crash_after(struct redis_link *l,
+                            enum crash_point p); /* passes p when what was collected is written */
+
+/* Ends this connection at the next turn of the loop (or after the callback); it comes back by itself. why as
+ * in down. */
+void redis_link_cut(struct redis_link *l, const char *why);
+
+/* Redis' own time: TIME once a minute and the monotonic clock between. Before the first connect the local
+ * wall clock. */
+int64_t redis_time_ms(const struct redis_link *l);
+
+/* For the verbs of the command line, which own their loop: run it until *done, or until the link is up or
+ * refused or could not be reached within wait_ms (ERR_UNAVAILABLE; ERR_CONFIG for a failed check). */
+void redis_run_until(struct redis_link *l, const bool *done);
+enum err redis_link_connect(struct redis_link *l, uint64_t wait_ms, struct error *e);
+
+#endif

@@ -1,0 +1,16 @@
+/* redis/resp.h - writes requests. Every helper appends to out; nothing is copied twice, nothing is formatted
+ * with %. */
+#ifndef REDIS_RESP_H
+#define REDIS_RESP_H
+
+#include "base/buf.h"
+
+void resp_array(struct buf *out, size_t n);       /* *n */
+void resp_slice(struct buf *out, struct slice s); /* $n, bytes */
+void resp_int(struct buf *out, int64_t v);        /* an integer as a bulk string */
+void resp_text(struct buf *out, const char *text);
+#define RESP_LIT(out, literal) resp_slice((out), SLICE(literal))
+/* A whole command of words without arguments in it: resp_words(out, "CLIENT ID"). Split at single spaces. */
+void resp_words(struct buf *out, const char *words);
+
+#endif

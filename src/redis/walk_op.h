@@ -1,0 +1,37 @@
+/* redis/walk_op.h - the walk of the key space (DESIGN 6), in SCAN steps with a pause between: pending hashes
+ * that are missing in tally:dirty are put back, with Redis' time as their score; hashes that look claimed and
+ * have no registry are reported. */
+#ifndef REDIS_WALK_OP_H
+#define REDIS_WALK_OP_H
+
+#include "redis/link.h"
+#include "series/counter.h"
+
+struct redis_walk {
+    const struct counters *counters;
+    uint32_t step;     /* SCAN's COUNT; 0: 500 */
+    uint32_t pause_ms; /* between two steps */
+    bool read_only;    /* puts nothing back */
+    /* Each may be NULL; slices for the call only. leftover: `<pending>_<anything>` without registry; id: the
+     * batch id in its name when that is 32 hex digits, else NULL. SCAN may show a key twice. */
+    void (*pending)(struct redis_walk *w, const struct counter *c, struct slice key);
+    void (*leftover)(struct redis_walk *w, const struct counter *c, struct slice key, struct slice pending,
+                     const struct batch_id *id);
+    uint64_t keys, found; /* out: hashes seen; pending hashes among them */
+    uint64_t restored;    /* out: put back into tally:dirty */
+    bool lost;            /* out: link lost or an error: begin again */
+    char text[200];
+    void (*done)(struct redis_walk *w); /* once */
+    void *arg;
+    /* private */
+    struct redis_link *link;
+    uv_timer_t timer;
+    struct buf cursor, names;
+    struct redis_walk_suspect *suspects;
+    uint32_t suspects_n, suspects_cap, answers;
+    bool at_end;
+};
+
+void redis_walk(struct redis_link *l, struct redis_walk *w);
+
+#endif

@@ -5,6 +5,9 @@
 #include "base/buf.h"
 #include "base/list.h"
 
+/* With so many bytes in `out` its session takes no more requests, until they are sent. */
+#define OUTLET_FULL (64 * 1024)
+
 struct outlet {
     struct buf out;      /* bytes to the client, owned by the connection's outlet; whoever writes only appends */
     uint32_t waiting;    /* answers that frames still owe; > 0: everything else must queue behind them, too */

@@ -1,0 +1,137 @@
+/* command/command.h - what clients may say, and what they are answered: the parse loop of a connection, the
+ * command table, argument checks, replies. Increments go to coalesce/; whatever takes time goes through ports
+ * to app/. No sockets here: a connection is an opaque `struct conn` with the functions of struct client_ports
+ * (listen's conn_* fit as they are). One loop, no locks.
+ *
+ * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes
+ * through coalesce_literal(), otherwise straight into outlet.out. An asynchronous command (CTR.PENDING,
+ * CTR.SYNC, CTR.RECOVER) is a barrier on its connection: it waits until nothing is owed, and nothing more is
+ * taken until it is answered. */
+#ifndef COMMAND_COMMAND_H
+#define COMMAND_COMMAND_H
+
+#include "base/outlet.h"
+#include "coalesce/coalesce.h"
+#include "protocol/request.h"
+
+struct conn; /* never looked into */
+
+/* What a session does to its connection. */
+struct client_ports {
+    void (*pause)(struct conn *c); /* no session_bytes() until resume */
+    void (*resume)(
+        struct conn *c); /* what session_bytes() left is offered again, from the loop, not from here */
+    void (*answered)(struct conn *c); /* outlet.out grew outside of session_bytes() */
+    void (*finish)(struct conn *c);   /* close when all that is owed is answered and written; no more bytes */
+    void (*drop)(struct conn *c);     /* close now: session_close() before it returns */
+    void (*hold)(
+        struct conn *c); /* a request is out: keep the session's memory, also when the client goes ... */
+    void (*release)(struct conn *c); /* ... until here; the session may be gone after it */
+    void (*peer)(const struct conn *c, char *out, size_t size);
+};
+
+/* How an asynchronous request ended. */
+enum ask_outcome {
+    ASK_DONE,
+    ASK_TRY_AGAIN,  /* -TRYAGAIN */
+    ASK_MYSQL_DOWN, /* not without MySQL */
+    ASK_REDIS_DOWN, /* coalesce_down_text() */
+    ASK_HELD,       /* held back: an operator must look */
+    ASK_FAILED,     /* `text` is the error line without '-' */
+};
+
+/* Each request is the session's memory from the call until done(), which the port calls exactly once, on the
+ * loop, also when the client has gone meanwhile. From inside the call is allowed. */
+struct pending_request {
+    struct slice key; /* of a configured counter; the session's memory, too */
+    enum ask_outcome outcome;
+    const char *text;          /* with ASK_FAILED; read inside done() only */
+    const struct slice *items; /* field, value, field, value ...; read inside done() only */
+    size_t items_n;
+    void (*done)(struct pending_request *r);
+};
+
+struct sync_request {
+    struct slice key; /* n = 0: ALL */
+    enum ask_outcome outcome;
+    const char *text;
+    int64_t rows; /* merged */
+    void (*done)(struct sync_request *r);
+};
+
+struct recover_request {
+    bool dry_run;
+    enum ask_outcome outcome;
+    const char *text;
+    int64_t adopted, rows_merged, rows_already;
+    void (*done)(struct recover_request *r);
+};
+
+struct command_ports {
+    void *arg;
+    void (*pending)(void *arg, struct pending_request *r);
+    void (*sync)(void *arg, struct sync_request *r);
+    void (*recover)(void *arg, struct recover_request *r);
+    /* Appends sections of INFO ("# Name\r\nkey:value\r\n...\r\n") for which info_wants() says yes. NULL:
+     * none. */
+    void (*info)(void *arg, struct slice section, struct buf *out);
+};
+
+/* Does INFO <section> (n = 0: no argument) include the section of this lower-case name? */
+bool info_wants(struct slice section, const char *name);
+
+struct command_config {
+    struct coalesce *coalesce;
+    struct client_ports client;
+    struct command_ports ports;
+    struct request_limits limits;
+    uint32_t clients_max; /* for CONFIG GET and INFO */
+    uint32_t multi_max;   /* commands in one MULTI, 10,000 */
+};
+
+struct command;                                                      /* what all sessions of a loop share */
+struct command *command_create(const struct command_config *config); /* config is copied */
+void command_destroy(struct command **c);                            /* when no session is left */
+
+enum session_state {
+    SESSION_TAKING, /* takes requests */
+    SESSION_PARKED, /* an increment (or EXEC) found no room: waits for session_room(), then parses it again */
+    SESSION_BARRIER, /* waits until outlet.waiting is 0 */
+    SESSION_ASKING,  /* an asynchronous request is out */
+    SESSION_ENDING,  /* said its last word; the client is being closed */
+};
+
+/* One client. Its memory is the connection's; zeroed before session_open(). */
+struct session {
+    struct command *command;
+    struct conn *conn;
+    struct outlet *outlet;
+    struct parser parser;
+    enum session_state state;
+    int resp;    /* 2 or 3, by HELLO */
+    bool gone;   /* session_close() was called; memory lives on while a request is out */
+    bool last;   /* `held` is the last reply: finish when it is out */
+    uint64_t id; /* CLIENT ID, from 1 */
+    uint64_t opened_ms;
+    struct multi *multi; /* between MULTI and EXEC, else NULL; owned */
+    struct buf name;     /* CLIENT SETNAME */
+    struct buf held;     /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */
+    struct buf key;      /* of the request that is out */
+    union {
+        struct pending_request pending;
+        struct sync_request sync;
+        struct recover_request recover;
+    } ask;
+};
+
+void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet);
+/* Parses and runs requests; returns how many bytes were used up. */
+size_t session_bytes(struct session *s, struct slice in);
+/* coalesce answered s->outlet. To be called before listen's conn_answered(). */
+void session_answered(struct session *s);
+/* coalesce has room again for s->outlet, which was parked. */
+void session_room(struct session *s);
+/* The client is gone. No session_bytes() follows; session_answered() may. */
+void session_close(struct session *s);
+
+#endif

@@ -1,0 +1,48 @@
+/* protocol/request.h - RESP bytes to requests, as Redis 7.0 reads them: multibulk and inline, the same
+ * tolerance, the same error texts. Nothing is copied and nothing is allocated per request: arguments point
+ * into the input (inline ones with quotes into the request's own buffer) and are good until the next call
+ * with the same struct request. What is parsed depends on the bytes alone, never on how they were split. */
+#ifndef PROTOCOL_REQUEST_H
+#define PROTOCOL_REQUEST_H
+
+#include "base/buf.h"
+
+struct request_limits {
+    uint32_t args_max;  /* arguments of a request, 1,024 */
+    uint32_t bulk_max;  /* bytes of one argument, 64 KiB */
+    uint32_t line_max;  /* bytes of an inline request or of a header line, 64 KiB as in Redis */
+    uint32_t bytes_max; /* bytes of a whole request, 256 KiB */
+};
+extern const struct request_limits request_limits_default;
+
+/* One parsed request. Large: one for all connections of a loop, since it is used up before the next one is
+ * parsed. */
+struct request {
+    struct slice *args; /* args_n of them */
+    uint32_t args_n;    /* 0: an empty line, `*0` or `*-1`: nothing to do */
+    struct slice raw;   /* its bytes in the input; raw.n of them are used up */
+    const char
+        *error; /* INVALID, OVERSIZE: Redis' text, for reply_error(); the connection is beyond repair */
+    /* private */
+    struct request_limits limits;
+    struct buf unquoted;
+    char error_text[64];
+};
+
+/* Where one connection stands inside its unfinished request. All zero: at the start of one. */
+struct parser {
+    uint32_t at;   /* bytes of whole arguments (or, inline, of line) that need no second look */
+    uint32_t left; /* arguments still to come after `at`; 0 with at > 0: still in the first line */
+    uint32_t size; /* arguments of the request */
+};
+
+enum parsed { PARSED_OK, PARSED_UNFIN, PARSED_INVALID, PARSED_OVERSIZE };
+
+void request_init(struct request *r, const struct request_limits *limits);
+void request_close(struct request *r);
+
+/* Takes one request from the front of in. UNFIN: none is whole yet, call again with the same bytes and more
+ * behind them. OK leaves p as new, so the same bytes may also be parsed once more. */
+enum parsed request_parse(struct request *r, struct parser *p, struct slice in);
+
+#endif

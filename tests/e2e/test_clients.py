@@ -1,0 +1,133 @@
+"""Unmodified clients: one by one, in a pipeline, in MULTI; the replies equal those of a redis-server."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from harness.daemon import counters
+
+CLIENTS = os.path.join(os.path.dirname(__file__), "clients")
+SCRIPT = os.path.join(CLIENTS, "script.json")
+DEBIAN = {
+    "redis-py": ["/usr/bin/python3", f"{CLIENTS}/redis_py.py"],
+    "php-redis": ["php", f"{CLIENTS}/phpredis.php"],
+    "predis": ["php", f"{CLIENTS}/predis.php"],
+    "ruby-redis": ["ruby", f"{CLIENTS}/redis.rb"],
+}
+NPM = {
+    "node-redis": ("redis", ["node", f"{CLIENTS}/node_redis.js"]),
+    "ioredis": ("ioredis", ["node", f"{CLIENTS}/ioredis.js"]),
+}
+
+
+@pytest.fixture(scope="module")
+def node_modules():
+    """node-redis and ioredis, the newest, in a directory of their own; skips where npm cannot fetch them."""
+    if not shutil.which("npm") or not shutil.which("node"):
+        pytest.skip("node and npm are not installed: node-redis and ioredis are not tried")
+    made = tempfile.mkdtemp(prefix="tly-npm-")
+    try:
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", made, "redis",
+                               "ioredis"], capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"npm cannot fetch node-redis and ioredis: {done.stderr.strip()[-200:]}")
+        yield os.path.join(made, "node_modules")
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm does not answer: node-redis and ioredis are not tried")
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def calm(make_daemon, redis, free_port):
+    """A tallyd in which nothing falls due any more for store 77: its first hits are merged, its locks are held."""
+    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), tcp_port=free_port)
+    daemon.port = free_port
+    warm(daemon)
+    return daemon
+
+
+def warm(daemon):
+    with daemon.client() as client:
+        client.call("HINCRBY", "s77:unique_visitors:daily", "20000101", 1)
+        client.call("HINCRBY", "s77:product_views", "1", 1)
+    daemon.sync_all()
+
+
+def run(command, kind, where, environment=None):
+    done = subprocess.run([*command, SCRIPT, kind, str(where)], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **(environment or {})})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def same_as_redis(command, daemon, make_redis, mysql, environment=None):
+    plain = make_redis("plain")
+    expected = run(command, "unix", plain.socket, environment)
+    assert sum(len(replies) for replies in expected.values()) == 18
+    assert run(command, "unix", daemon.socket, environment) == expected
+    daemon.sync_all()
+    assert run(command, "tcp", daemon.port, environment) == expected
+    daemon.sync_all()
+    hits = [hit for way in json.load(open(SCRIPT, encoding="utf-8")).values() for hit in way]
+    for table, key in (("daily_visitors", "unique_visitors"), ("product_views", "product_views")):
+        column = {"daily_visitors": "visitors", "product_views": "views"}[table]
+        total = 1 + 2 * sum(n for name, _, n in hits if key in name)
+        assert mysql.query(f"SELECT SUM({column}) FROM {table} WHERE store_id = 77") == ((total,),)
+
+
+@pytest.mark.parametrize("name", DEBIAN)
+def test_client(name, calm, make_redis, mysql):
+    same_as_redis(DEBIAN[name], calm, make_redis, mysql)
+    calm.verify()
+
+
+@pytest.mark.parametrize("name", NPM)
+def test_newer_client(name, calm, make_redis, mysql, node_modules):
+    same_as_redis(NPM[name][1], calm, make_redis, mysql, {"NODE_PATH": node_modules})
+    calm.verify()
+
+
+def redis_cli(socket, version, lines):
+    done = subprocess.run(["redis-cli", "-s", socket, version], input="\n".join(lines) + "\n", capture_output=True,
+                          text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("version", ["-2", "-3"])
+def test_redis_cli(version, calm, make_redis):
+    script = json.load(open(SCRIPT, encoding="utf-8"))
+    hits = {way: [f"HINCRBY {key} {field} {n}" for key, field, n in script[way]] for way in script}
+    lines = [*hits["one_by_one"], *hits["pipeline"], "MULTI", *hits["multi"], "EXEC", "ECHO done", "GET", "EXEC"]
+    expected = redis_cli(make_redis("plain").socket, version, lines)
+    assert "QUEUED" in expected and "done" in expected
+    assert redis_cli(calm.socket, version, lines) == expected
+    calm.sync_all()
+    calm.verify()
+
+
+def test_redis_cli_pipe(calm, redis):
+    """redis-cli --pipe sends raw commands without waiting, then an ECHO, and counts the replies."""
+    one = "HINCRBY s77:product_views 5 2\r\n"
+    done = subprocess.run(["redis-cli", "-s", calm.socket, "--pipe"], input=one * 5000, capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert "errors: 0, replies: 5000" in done.stdout, done.stdout + done.stderr
+    assert redis.client().hget("s77:product_views", "5") == b"10000"
+
+
+@pytest.mark.parametrize("version", [[], ["-3"]])
+@pytest.mark.parametrize("depth", [1, 16])
+def test_redis_benchmark(version, depth, calm, redis):
+    done = subprocess.run(["redis-benchmark", "-s", calm.socket, *version, "-n", "20000", "-c", "50", "-P", str(depth),
+                           "-q", "HINCRBY", "s77:product_views", "7", "3"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode == 0 and "requests per second" in done.stdout, done.stdout + done.stderr
+    counted = int(redis.client().hget("s77:product_views", "7"))
+    # it stops at 20,000 answers; what was still under way in its pipelines was sent, too
+    assert 60000 <= counted <= 60000 + 3 * 50 * depth
+    calm.sync_all()
+    calm.verify()

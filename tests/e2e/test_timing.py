@@ -1,0 +1,84 @@
+"""When hits get into MySQL: the first ever, at `hits`, at `every` with no further traffic; days kept apart."""
+import time
+
+import pytest
+
+from harness.daemon import counters
+from harness.wait import stays, wait_until
+
+
+def visitors(mysql, store, day):
+    rows = mysql.query("SELECT visitors FROM daily_visitors WHERE store_id = %s AND day = %s", (store, day))
+    return rows[0][0] if rows else 0
+
+
+@pytest.mark.parametrize("appendfsync,within_s", [("always", 1.0), ("everysec", 3.0)])
+def test_first_hit_ever(appendfsync, within_s, make_redis, make_daemon, mysql):
+    redis = make_redis(appendfsync=appendfsync)
+    daemon = make_daemon(redis)
+    with daemon.client() as client:
+        began = time.monotonic()
+        assert client.call("HINCRBY", "s12345:unique_visitors:daily", "20140920", 1) == 1
+        assert time.monotonic() - began < 0.5
+        wait_until(lambda: visitors(mysql, 12345, "2014-09-20") == 1, 30, "the first hit is in MySQL")
+        took_s = time.monotonic() - began
+    assert took_s < within_s
+    daemon.verify()
+
+
+def test_hits_with_deltas_of_seven(make_redis, make_daemon, mysql):
+    """49 hits wait, 56 do not: `hits: 50` fires at >= 50, and counts deltas, not requests."""
+    redis = make_redis(appendfsync="always")
+    daemon = make_daemon(redis, families=counters(hits=50, every="3600s"))
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:unique_visitors:daily", "20140920", 1)
+        wait_until(lambda: visitors(mysql, 1, "2014-09-20") == 1, 10, "the first hit")
+        wait_until(lambda: not redis.client().exists("s1:unique_visitors:daily"), 10)
+        assert [client.call("HINCRBY", "s1:unique_visitors:daily", "20140920", 7) for _ in range(7)] == \
+            [7, 14, 21, 28, 35, 42, 49]
+        stays(lambda: redis.client().hget("s1:unique_visitors:daily", "20140920") == b"49", 3, "49 hits wait")
+        assert client.call("HINCRBY", "s1:unique_visitors:daily", "20140920", 7) == 56
+        wait_until(lambda: visitors(mysql, 1, "2014-09-20") == 57, 5, "56 hits are merged")
+    daemon.verify()
+
+
+def test_hits_over_many_fields(make_redis, make_daemon, mysql):
+    """What reaches `hits` is what was sent to the hash since its last claim, over all its fields."""
+    redis = make_redis(appendfsync="always")
+    daemon = make_daemon(redis, families=counters(hits=50, every="3600s"))
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "1", 1)
+        wait_until(lambda: not redis.client().exists("s1:product_views"), 10)
+        for product in range(60):
+            client.call("HINCRBY", "s1:product_views", product, 1)
+    wait_until(lambda: mysql.query("SELECT SUM(views) FROM product_views")[0][0] >= 51, 5, "60 products, a hit each")
+
+
+def test_quiet_store_is_merged(make_redis, make_daemon, mysql):
+    """No further traffic at all: merged by `every` plus 3 s."""
+    every_s = 4
+    redis = make_redis()
+    daemon = make_daemon(redis, families=counters(hits=1000, every=f"{every_s}s"))
+    with daemon.client() as client:
+        client.call("HINCRBY", "s5:unique_visitors:daily", "20140920", 1)
+        wait_until(lambda: visitors(mysql, 5, "2014-09-20") == 1, 10, "the first hit")
+        began = time.monotonic()
+        client.call("HINCRBY", "s5:unique_visitors:daily", "20140920", 2)
+    wait_until(lambda: visitors(mysql, 5, "2014-09-20") == 3, 30, "the quiet store's hits")
+    assert time.monotonic() - began < every_s + 3
+    daemon.verify()
+
+
+def test_day_boundary(make_redis, make_daemon, mysql):
+    """Hits of two days in one pending hash land on both days."""
+    redis = make_redis(appendfsync="always")
+    daemon = make_daemon(redis, families=counters(hits=50, every="3600s"))
+    with daemon.client() as client:
+        client.call("HINCRBY", "s7:unique_visitors:daily", "20140919", 1)
+        for day, count in (("20140919", 20), ("20140920", 31)):
+            for _ in range(count):
+                client.call("HINCRBY", "s7:unique_visitors:daily", day, 1)
+    wait_until(lambda: visitors(mysql, 7, "2014-09-20") > 0, 10, "the second day")
+    daemon.sync_all()
+    assert (visitors(mysql, 7, "2014-09-19"), visitors(mysql, 7, "2014-09-20")) == (21, 31)
+    daemon.verify()

@@ -1,0 +1,247 @@
+/* series/batch.c - see batch.h. Sealing sorts small keys (rank of the hash, length and first bytes of the
+ * field) and looks at whole fields only when these tie; a million rows take a good part of a second, so it
+ * belongs in a worker. */
+#include "series/batch.h"
+
+#include "base/heap.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+#define BATCH_CAP_FIRST 64
+
+void batch_init(struct batch *b, const struct batch_id *id)
+{
+    *b = (struct batch){.id = *id};
+}
+
+void batch_clear(struct batch *b)
+{
+    buf_reset(&b->counter_name);
+    buf_reset(&b->owner);
+    buf_reset(&b->bytes);
+    b->format = 0;
+    b->counter = NULL;
+    b->gen = 0;
+    b->lowest_ms = 0;
+    b->hashes_n = b->rows_n = 0;
+    b->sealed = false;
+}
+
+void batch_close(struct batch *b)
+{
+    buf_free(&b->counter_name);
+    buf_free(&b->owner);
+    buf_free(&b->bytes);
+    heap_free(b->hashes);
+    heap_free(b->rows);
+    batch_init(b, &(struct batch_id){{0}});
+}
+
+static void *grown(void *items, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap) return items;
+    PRE(*cap < UINT32_MAX / 2);
+    *cap = *cap > 0 ? *cap * 2 : BATCH_CAP_FIRST;
+    return heap_realloc(items, *cap * size);
+}
+
+uint32_t batch_add_hash(struct batch *b, struct slice pending, uint64_t hlen)
+{
+    PRE(!b->sealed);
+    PRE(b->bytes.n <= UINT32_MAX && pending.n <= UINT32_MAX);
+    b->hashes = grown(b->hashes, b->hashes_n, &b->hashes_cap, sizeof *b->hashes);
+    b->hashes[b->hashes_n] =
+        (struct batch_hash){.name_at = (uint32_t)b->bytes.n, .name_n = (uint32_t)pending.n, .hlen = hlen};
+    buf_put_slice(&b->bytes, pending);
+    return (uint32_t)b->hashes_n++;
+}
+
+void batch_add_row(struct batch *b, uint32_t hash, struct slice field, struct slice value)
+{
+    PRE(!b->sealed && hash < b->hashes_n);
+    PRE(field.n <= UINT32_MAX && value.n <= UINT32_MAX);
+    b->rows = grown(b->rows, b->rows_n, &b->rows_cap, sizeof *b->rows);
+    b->rows[b->rows_n++] = (struct batch_row){
+        .hash = hash, .field_n = (uint32_t)field.n, .value_n = (uint32_t)value.n, .field_at = b->bytes.n};
+    buf_put_slice(&b->bytes, field);
+    buf_put_slice(&b->bytes, value);
+}
+
+struct hash_key {
+    struct slice name;
+    uint32_t was; /* index in the order of registration */
+};
+
+static int hash_key_cmp(const void *a, const void *b)
+{
+    return slice_cmp(((const struct hash_key *)a)->name, ((const struct hash_key *)b)->name);
+}
+
+/* Sorts hashes[]; returns, per index in the order of registration, the rank. The caller frees it. */
+static uint32_t *hashes_sort(struct batch *b)
+{
+    struct hash_key *keys = heap_alloc(b->hashes_n * sizeof *keys);
+    struct batch_hash *old = heap_alloc(b->hashes_n * sizeof *old);
+    uint32_t *rank = heap_alloc(b->hashes_n * sizeof *rank);
+    for (size_t i = 0; i < b->hashes_n; i++) {
+        keys[i] = (struct hash_key){batch_hash_name(b, i), (uint32_t)i};
+        old[i] = b->hashes[i];
+    }
+    if (b->hashes_n > 0) qsort(keys, b->hashes_n, sizeof *keys, hash_key_cmp);
+    for (size_t i = 0; i < b->hashes_n; i++) {
+        INVARIANT(i == 0 ||
+                  !slice_eq(keys[i - 1].name, keys[i].name)); /* registered twice, it would count twice */
+        b->hashes[i] = old[keys[i].was];
+        rank[keys[i].was] = (uint32_t)i;
+    }
+    heap_free(keys);
+    heap_free(old);
+    return rank;
+}
+
+struct row_key {
+    uint64_t place; /* rank of the hash, then length of the field */
+    uint64_t head;  /* first 8 bytes of the field, big-endian, so that integers compare as the bytes do */
+    const char *field;
+    uint32_t was; /* index in rows[]: among repeats the last added comes last */
+};
+
+static uint64_t field_head(struct slice field)
+{
+    uint64_t head = 0;
+    memcpy(&head, field.p, field.n < sizeof head ? field.n : sizeof head);
+    return be64toh(head);
+}
+
+/* Order of the fields alone. */
+static int row_key_order(const struct row_key *a, const struct row_key *b)
+{
+    if (a->place != b->place) return a->place < b->place ? -1 : 1;
+    if (a->head != b->head) return a->head < b->head ? -1 : 1;
+    size_t n = (uint32_t)a->place;
+    return n > sizeof a->head
+               ? memcmp(a->field + sizeof a->head, b->field + sizeof a->head, n - sizeof a->head)
+               : 0;
+}
+
+static int row_key_cmp(const void *va, const void *vb)
+{
+    const struct row_key *a = va, *b = vb;
+    int order = row_key_order(a, b);
+    return order != 0 ? order : (a->was > b->was) - (a->was < b->was);
+}
+
+static struct row_key *row_keys_sorted(const struct batch *b, const uint32_t *rank)
+{
+    struct row_key *keys = heap_alloc(b->rows_n * sizeof *keys);
+    for (size_t i = 0; i < b->rows_n; i++) {
+        const struct batch_row *r = &b->rows[i];
+        struct slice field = batch_field(b, r);
+        keys[i] = (struct row_key){(uint64_t)rank[r->hash] << 32 | r->field_n, field_head(field), field.p,
+                                   (uint32_t)i};
+    }
+    if (b->rows_n > 0) qsort(keys, b->rows_n, sizeof *keys, row_key_cmp);
+    return keys;
+}
+
+/* Puts rows[] in the order of keys, of repeats only the last, and counts each hash's. */
+static void rows_settle(struct batch *b, const struct row_key *keys)
+{
+    struct batch_row *old = b->rows;
+    size_t n = 0;
+    b->rows = heap_alloc(b->rows_cap * sizeof *b->rows);
+    for (size_t i = 0; i < b->rows_n; i++) {
+        if (i + 1 < b->rows_n && row_key_order(&keys[i], &keys[i + 1]) == 0) continue;
+        b->rows[n] = old[keys[i].was];
+        b->rows[n].hash = (uint32_t)(keys[i].place >> 32);
+        b->hashes[b->rows[n].hash].seen++;
+        n++;
+    }
+    b->rows_n = n;
+    heap_free(old);
+}
+
+bool batch_seal(struct batch *b, size_t *short_hash)
+{
+    PRE(!b->sealed);
+    uint32_t *rank = hashes_sort(b);
+    struct row_key *keys = row_keys_sorted(b, rank);
+    for (size_t i = 0; i < b->hashes_n; i++)
+        b->hashes[i].seen = 0;
+    rows_settle(b, keys);
+    heap_free(keys);
+    heap_free(rank);
+    for (size_t i = 0; i < b->hashes_n; i++) {
+        if (b->hashes[i].seen == b->hashes[i].hlen) continue;
+        *short_hash = i;
+        return false;
+    }
+    b->sealed = true;
+    return true;
+}
+
+uint32_t batch_chunks(const struct batch *b)
+{
+    PRE(b->sealed);
+    if (b->rows_n == 0) return 1;
+    return (uint32_t)((b->rows_n - 1) / BATCH_CHUNK_ROWS + 1);
+}
+
+void batch_chunk(const struct batch *b, uint32_t index, struct chunk *out)
+{
+    uint32_t chunks = batch_chunks(b);
+    PRE(index < chunks);
+    size_t first = (size_t)index * BATCH_CHUNK_ROWS, left = b->rows_n - first;
+    out->batch = b;
+    out->index = index;
+    out->chunks = chunks;
+    out->first = first;
+    out->rows_n = left < BATCH_CHUNK_ROWS ? left : BATCH_CHUNK_ROWS;
+}
+
+static void put_measured(struct buf *out, struct slice s)
+{
+    uint32_t n = htobe32((uint32_t)s.n);
+    buf_put(out, (const char *)&n, sizeof n);
+    buf_put_slice(out, s);
+}
+
+void chunk_digest(const struct chunk *c, uint8_t digest[16])
+{
+    const struct batch *b = c->batch;
+    PRE(b->sealed && c->first + c->rows_n <= b->rows_n);
+    struct buf all = {0};
+    for (size_t i = c->first; i < c->first + c->rows_n; i++) {
+        put_measured(&all, batch_hash_name(b, b->rows[i].hash));
+        put_measured(&all, batch_field(b, &b->rows[i]));
+        put_measured(&all, batch_value(b, &b->rows[i]));
+    }
+    XXH128_canonical_t same_everywhere;
+    XXH128_canonicalFromHash(&same_everywhere, XXH3_128bits(all.n > 0 ? all.p : "", all.n));
+    memcpy(digest, same_everywhere.digest, sizeof same_everywhere.digest);
+    buf_free(&all);
+}
+
+/* Lengths from 65535 on, which only a hash can have that was not written through the door, are FFFF and BE64.
+ */
+static void put_ordered(struct buf *out, struct slice s)
+{
+    uint16_t n = htobe16(s.n < UINT16_MAX ? (uint16_t)s.n : UINT16_MAX);
+    buf_put(out, (const char *)&n, sizeof n);
+    if (s.n >= UINT16_MAX) {
+        uint64_t long_n = htobe64(s.n);
+        buf_put(out, (const char *)&long_n, sizeof long_n);
+    }
+    buf_put(out, s.p, s.n < LEDGER_KEY_BYTES_MAX ? s.n : LEDGER_KEY_BYTES_MAX);
+}
+
+void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf *out)
+{
+    PRE(b->sealed);
+    buf_reset(out);
+    put_ordered(out, batch_hash_name(b, r->hash));
+    put_ordered(out, batch_field(b, r));
+    if (out->n > LEDGER_KEY_BYTES_MAX) out->n = LEDGER_KEY_BYTES_MAX;
+}

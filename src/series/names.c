@@ -1,0 +1,96 @@
+/* series/names.c - see names.h. */
+#include "series/names.h"
+
+#include "base/rand.h"
+
+#define LIFE_BYTES 8
+
+void life_init(struct life *l, struct slice instance)
+{
+    uint8_t bytes[LIFE_BYTES];
+    rand_bytes(bytes, sizeof bytes);
+    l->instance = instance;
+    hex_write(bytes, sizeof bytes, l->id);
+    l->id[2 * LIFE_BYTES] = '\0';
+}
+
+void batch_id_draw(struct batch_id *id)
+{
+    rand_bytes(id->bytes, sizeof id->bytes);
+}
+
+void batch_id_hex(const struct batch_id *id, char out[33])
+{
+    hex_write(id->bytes, sizeof id->bytes, out);
+    out[HEX_ID] = '\0';
+}
+
+bool batch_id_read(struct slice hex, struct batch_id *id)
+{
+    struct batch_id read;
+    if (!hex_read(hex, read.bytes, sizeof read.bytes)) return false;
+    *id = read;
+    return true;
+}
+
+static void put_id(struct buf *out, const struct batch_id *id)
+{
+    hex_write(id->bytes, sizeof id->bytes, buf_reserve(out, HEX_ID));
+    out->n += HEX_ID;
+}
+
+void name_batch(struct buf *out, const struct batch_id *id)
+{
+    BUF_LIT(out, KEY_BATCH_PREFIX);
+    put_id(out, id);
+}
+
+void name_claimed(struct buf *out, struct slice pending, const struct batch_id *id)
+{
+    buf_put_slice(out, pending);
+    buf_put_char(out, '_');
+    put_id(out, id);
+}
+
+void name_owner(struct buf *out, const struct life *l)
+{
+    buf_put_slice(out, l->instance);
+    buf_put_char(out, ':');
+    buf_put_slice(out, slice_str(l->id));
+}
+
+void name_seq(struct buf *out, const struct life *l)
+{
+    BUF_LIT(out, KEY_SEQ_PREFIX);
+    name_owner(out, l);
+}
+
+void name_fence(struct buf *out, const struct life *l)
+{
+    BUF_LIT(out, KEY_FENCE_PREFIX);
+    name_owner(out, l);
+}
+
+void name_instance(struct buf *out, struct slice instance)
+{
+    BUF_LIT(out, KEY_INSTANCE_PREFIX);
+    buf_put_slice(out, instance);
+}
+
+void name_link(struct buf *out, const struct life *l, const char *role)
+{
+    BUF_LIT(out, "tallyd:");
+    name_owner(out, l);
+    buf_put_char(out, ':');
+    buf_put_slice(out, slice_str(role));
+}
+
+bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id)
+{
+    struct batch_id read;
+    if (key.n < HEX_ID + 1 || key.p[key.n - HEX_ID - 1] != '_') return false;
+    if (!batch_id_read(slice_of(key.p + key.n - HEX_ID, HEX_ID), &read)) return false;
+    if (pending != NULL) *pending = slice_of(key.p, key.n - HEX_ID - 1);
+    if (id != NULL) *id = read;
+    return true;
+}

@@ -93,7 +93,8 @@ def make_redis(workdir):
 
 @pytest.fixture
 def redis(make_redis):
-    return make_redis()
+    """With `always`, whose barrier waits for nothing; tests in which the barrier's delay matters make their own."""
+    return make_redis(appendfsync="always")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
-/* coalesce/coalesce.h - adds hits up in frames and keeps the frame protocol (DESIGN 6): one frame in flight, doubt
- * after a cut resolved by seq, known dirty in the order of sending. No I/O: the link is a struct of ports, so that the
- * simulator can cut it anywhere. One loop, no locks. Nothing is allocated per hit once the tables have grown. */
+/* coalesce/coalesce.h - adds hits up in frames and keeps the frame protocol (DESIGN 6): one frame in flight,
+ * doubt after a cut resolved by seq, known dirty in the order of sending. No I/O: the link is a struct of
+ * ports, so that the simulator can cut it anywhere. One loop, no locks. Nothing is allocated per hit once the
+ * tables have grown. */
 #ifndef COALESCE_COALESCE_H
 #define COALESCE_COALESCE_H
 
@@ -10,29 +11,30 @@
 #include "series/frame.h"
 
 struct coalesce_config {
-    uint32_t cells_max;     /* cells of a frame (about 1 ms of Redis time), 1,000 */
-    uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
-    uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
-    uint32_t entries_max;   /* hashes remembered, 1,000,000 */
-    uint32_t doubt_ms;      /* clients of a frame in doubt wait so long, 5,000 */
-    uint32_t busy_ms;       /* a client not read from for so long is answered -BUSY, 5,000 */
+    uint32_t cells_max;   /* cells of a frame (about 1 ms of Redis time), 1,000 */
+    uint32_t answers_max; /* clients' answers of a frame, 65,536 */
+    uint32_t bytes_max;   /* fields and literal replies of a frame, 4 MiB */
+    uint32_t entries_max; /* hashes remembered, 1,000,000 */
+    uint32_t doubt_ms;    /* clients of a frame in doubt wait so long, 5,000 */
+    uint32_t busy_ms;     /* a client not read from for so long is answered -BUSY, 5,000 */
 };
 extern const struct coalesce_config coalesce_config_default;
 
-/* What the link does for us. Each send is answered by one call of the function named, on the loop, unless the link is
- * cut before; then by coalesce_cut() alone. Never from inside the port call. */
+/* What the link does for us. Each send is answered by one call of the function named, on the loop, unless the
+ * link is cut before; then by coalesce_cut() alone. Never from inside the port call. */
 struct coalesce_ports {
     void *arg;
-    void (*send_frame)(void *arg, struct frame *f);           /* coalesce_on_frame */
-    void (*send_claim)(void *arg, struct claim *c);           /* coalesce_on_claim */
-    void (*kill)(void *arg, int64_t client_id);               /* CLIENT KILL ID: coalesce_on_killed */
+    void (*send_frame)(void *arg, struct frame *f); /* coalesce_on_frame */
+    void (*send_claim)(void *arg, struct claim *c); /* coalesce_on_claim */
+    void (*kill)(void *arg, int64_t client_id);     /* CLIENT KILL ID: coalesce_on_killed */
     /* GET seq and EXISTS of each claim's registry: coalesce_on_look with seq (-1: no key) and stands[i] */
     void (*look)(void *arg, struct claim *const *claims, uint32_t n);
-    void (*read_values)(void *arg, struct frame *f);          /* HGET of each cell into its value: coalesce_on_values */
+    void (*read_values)(void *arg,
+                        struct frame *f); /* HGET of each cell into its value: coalesce_on_values */
     void (*due)(void *arg, const struct counter *c, struct slice key); /* once until it is claimed */
-    void (*answered)(void *arg, struct outlet *o);            /* o->out grew; called once a frame for an outlet */
-    void (*room)(void *arg, struct outlet *o);                /* a parked outlet may go on */
-    void (*fatal)(void *arg, const char *text);               /* two processes share a life: stop now */
+    void (*answered)(void *arg, struct outlet *o); /* o->out grew; called once a frame for an outlet */
+    void (*room)(void *arg, struct outlet *o);     /* a parked outlet may go on */
+    void (*fatal)(void *arg, const char *text);    /* two processes share a life: stop now */
     uint64_t (*mono_ms)(void *arg);
     int64_t (*redis_ms)(void *arg);
 };
@@ -53,35 +55,39 @@ enum add_result {
 };
 
 /* One hit. key and field are borrowed for the call. On ADD_OK o->waiting has grown by one. */
-enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field, int64_t delta);
+enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
+                             int64_t delta);
 /* Checks what coalesce_add would refuse for good, without counting (for MULTI's queue). */
 enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice field, int64_t delta);
 /* Is there room in one frame for so many hits more of one client? False also when they could never fit. */
 bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never);
-/* A reply of another kind, in its place behind the answers that o waits for. With o->waiting = 0 write to o->out. */
+/* A reply of another kind, in its place behind the answers that o waits for. With o->waiting = 0 write to
+ * o->out. */
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes);
-void coalesce_park(struct coalesce *c, struct outlet *o);  /* until room(); the caller stops reading it */
+void coalesce_park(struct coalesce *c, struct outlet *o); /* until room(); the caller stops reading it */
 void coalesce_unpark(struct coalesce *c, struct outlet *o);
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key);
-const char *coalesce_down_text(const struct coalesce *c);  /* "MASTERDOWN Redis ...", an error line without '-' */
+const char *
+coalesce_down_text(const struct coalesce *c); /* "MASTERDOWN Redis ...", an error line without '-' */
 
 void coalesce_turn(struct coalesce *c); /* end of a loop turn: sends what was collected, if it may be sent */
 void coalesce_tick(struct coalesce *c); /* every 100 ms or so: time limits */
 
-/* Claims go down the same link, in the one order of frames and claims. c->done() is called from coalesce_on_claim,
- * coalesce_on_look or, when the link is down before it was sent, with CLAIM_REFUSED from the next turn. */
+/* Claims go down the same link, in the one order of frames and claims. c->done() is called from
+ * coalesce_on_claim, coalesce_on_look or, when the link is down before it was sent, with CLAIM_REFUSED from
+ * the next turn. */
 void coalesce_claim(struct coalesce *c, struct claim *claim);
 
 /* From the link. up: connected, checked, named; run_id and client_id are the new link's. */
 void coalesce_up(struct coalesce *c, const char *run_id, int64_t client_id);
-void coalesce_cut(struct coalesce *c, const char *why); /* why: an error line, prefix first; kept for coalesce_down_text */
+void coalesce_cut(struct coalesce *c,
+                  const char *why); /* why: an error line, prefix first; kept for coalesce_down_text */
 void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome outcome);
 void coalesce_on_claim(struct coalesce *c, struct claim *claim);
 void coalesce_on_killed(struct coalesce *c);
 void coalesce_on_look(struct coalesce *c, int64_t seq, const bool *stands);
 void coalesce_on_values(struct coalesce *c, struct frame *f);
 
-void coalesce_reconfigure(struct coalesce *c, const struct counters *counters); /* forgets all entries; old set must outlive frames: see coalesce_idle */
 bool coalesce_idle(const struct coalesce *c); /* nothing collected, in flight, in doubt or owed */
 
 #ifdef TALLYD_RULES

@@ -1,0 +1,208 @@
+/* coalesce/box.c - the tick map of one frame: (hash, field) -> cell, and the answers in the order of arrival.
+ */
+#include "coalesce/box.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/num.h"
+#include <stdlib.h>
+
+struct cell_slot {
+    uint32_t epoch; /* low half of the box' epoch when it was filled; another one: free */
+    uint32_t cell;
+};
+
+void box_init(struct box *b, uint32_t cells_max)
+{
+    *b = (struct box){.slots_cap = 64};
+    while (b->slots_cap < 2 * cells_max)
+        b->slots_cap *= 2;
+    b->slots = heap_zalloc(b->slots_cap * sizeof *b->slots);
+}
+
+void box_close(struct box *b)
+{
+    frame_free(&b->frame);
+    buf_free(&b->literals);
+    heap_free(b->answers);
+    heap_free(b->slots);
+}
+
+/* Slots know only the low half of an epoch, so they are cleared before it can come round again. */
+static void epoch_set(struct box *b, uint64_t epoch)
+{
+    if (b->epoch >> 31 != epoch >> 31) memset(b->slots, 0, b->slots_cap * sizeof *b->slots);
+    b->epoch = epoch;
+}
+
+void box_reuse(struct box *b, uint64_t epoch)
+{
+    frame_reset(&b->frame);
+    buf_reset(&b->literals);
+    b->answers_n = b->literals_count = 0;
+    b->weight = 0;
+    b->doubt_ms = 0;
+    b->state = BOX_COLLECTS;
+    b->given_up = false;
+    epoch_set(b, epoch);
+}
+
+struct frame_hash *box_hash(struct box *b, struct entry *e)
+{
+    if (e->epoch == b->epoch) return &b->frame.hashes[e->slot];
+    struct frame_hash *h = frame_add_hash(&b->frame, e, entry_key(e));
+    e->epoch = b->epoch;
+    e->slot = b->frame.hashes_n - 1;
+    e->pins++;
+    return h;
+}
+
+void box_unpin(struct box *b)
+{
+    for (uint32_t i = 0; i < b->frame.hashes_n; i++) {
+        struct entry *e = b->frame.hashes[i].entry;
+        INVARIANT(e->pins > 0);
+        e->pins--;
+        if (e->epoch == b->epoch) e->epoch = 0;
+    }
+}
+
+struct frame_cell *box_find(struct box *b, const struct entry *e, struct slice field, uint64_t code)
+{
+    for (uint32_t i = (uint32_t)code & (b->slots_cap - 1);; i = (i + 1) & (b->slots_cap - 1)) {
+        const struct cell_slot *s = &b->slots[i];
+        if (s->epoch != (uint32_t)b->epoch) return NULL;
+        struct frame_cell *c = &b->frame.cells[s->cell];
+        if (c->code != code || b->frame.hashes[c->hash].entry != e) continue;
+        if (slice_eq(FRAME_FIELD(&b->frame, c), field)) return c;
+    }
+}
+
+struct frame_cell *box_add_cell(struct box *b, struct entry *e, struct slice field, uint64_t code,
+                                int64_t delta)
+{
+    PRE(b->frame.cells_n < b->slots_cap / 2);
+    struct frame_hash *h = box_hash(b, e);
+    h->cells++;
+    struct frame_cell *c = frame_add_cell(&b->frame, e->slot, field, delta);
+    c->code = code;
+    uint32_t i = (uint32_t)code & (b->slots_cap - 1);
+    while (b->slots[i].epoch == (uint32_t)b->epoch)
+        i = (i + 1) & (b->slots_cap - 1);
+    b->slots[i] = (struct cell_slot){(uint32_t)b->epoch, b->frame.cells_n - 1};
+    return c;
+}
+
+static struct answer *answer_add(struct box *b, struct outlet *o)
+{
+    if (b->answers_n == b->answers_cap) {
+        b->answers_cap = b->answers_cap == 0 ? 1024 : 2 * b->answers_cap;
+        b->answers = heap_realloc(b->answers, b->answers_cap * sizeof *b->answers);
+    }
+    o->waiting++;
+    struct answer *a = &b->answers[b->answers_n++];
+    a->outlet = o;
+    return a;
+}
+
+void box_expect(struct box *b, struct outlet *o, uint32_t cell, int64_t upto)
+{
+    struct answer *a = answer_add(b, o);
+    a->cell = cell;
+    a->at = upto;
+}
+
+void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes)
+{
+    struct answer *a = answer_add(b, o);
+    b->literals_count++;
+    a->cell = ANSWER_LITERAL;
+    a->literal_n = (uint32_t)bytes.n;
+    a->at = (int64_t)b->literals.n;
+    buf_put_slice(&b->literals, bytes);
+}
+
+static void write_int(struct buf *out, int64_t v)
+{
+    char *p = buf_reserve(out, 24);
+    *p = ':';
+    size_t n = 1 + num_write(v, p + 1);
+    p[n] = '\r';
+    p[n + 1] = '\n';
+    out->n += n + 2;
+}
+
+static void write_error(struct buf *out, struct slice line)
+{
+    buf_put_char(out, '-');
+    buf_put_slice(out, line);
+    BUF_LIT(out, "\r\n");
+}
+
+static void write_answer(const struct box *b, const struct answer *a, struct buf *out)
+{
+    if (a->cell == ANSWER_LITERAL) {
+        buf_put(out, b->literals.p + a->at, a->literal_n);
+        return;
+    }
+    const struct frame_cell *c = &b->frame.cells[a->cell];
+    if (c->error_n > 0)
+        write_error(out, FRAME_ERROR(&b->frame, c));
+    else
+        write_int(out, c->value - (c->delta - a->at));
+}
+
+static void deliver(const struct box *b, const struct answer *a, struct list *touched)
+{
+    struct outlet *o = a->outlet;
+    INVARIANT(o->waiting > 0);
+    o->waiting--;
+    if (!o->gone) write_answer(b, a, &o->out);
+    if (!list_linked(&o->touched)) list_push(touched, &o->touched);
+}
+
+void box_answer(struct box *b, struct list *touched)
+{
+    for (uint32_t i = 0; i < b->answers_n; i++)
+        deliver(b, &b->answers[i], touched);
+    b->answers_n = b->literals_count = 0;
+}
+
+void box_answer_free_ones(struct box *b, struct list *touched)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < b->answers_n; i++) {
+        if (b->answers[i].outlet->behind)
+            b->answers[kept++] = b->answers[i];
+        else
+            deliver(b, &b->answers[i], touched);
+    }
+    b->answers_n = b->literals_count = kept;
+}
+
+void box_fail(struct box *b, struct slice line)
+{
+    int64_t at = (int64_t)b->literals.n;
+    write_error(&b->literals, line);
+    uint32_t n = (uint32_t)(b->literals.n - (size_t)at);
+    for (uint32_t i = 0; i < b->answers_n; i++) {
+        struct answer *a = &b->answers[i];
+        if (a->cell == ANSWER_LITERAL) continue;
+        *a = (struct answer){a->outlet, ANSWER_LITERAL, n, at};
+    }
+    b->literals_count = b->answers_n;
+}
+
+void box_drop_frame(struct box *b, uint64_t epoch)
+{
+    box_unpin(b);
+    b->frame.hashes_n = b->frame.cells_n = 0;
+    buf_reset(&b->frame.bytes);
+    buf_reset(&b->frame.errors);
+    epoch_set(b, epoch);
+}
+
+void box_correct(struct box *b, const struct counter *c, int64_t delta)
+{
+    b->weight += (uint64_t)llabs(delta);
+    frame_add_share(&b->frame, c, delta);
+}

@@ -1,0 +1,71 @@
+/* coalesce/box.h - a frame with the clients that wait for it. Three exist: one collects, one is in flight,
+ * one spare (the simulator's two in flight). Memory is kept from use to use. */
+#ifndef COALESCE_BOX_H
+#define COALESCE_BOX_H
+
+#include "base/outlet.h"
+#include "coalesce/registry.h"
+#include "series/frame.h"
+
+#define ANSWER_LITERAL UINT32_MAX
+
+struct answer { /* one reply owed to one client, in the order of arrival */
+    struct outlet *outlet;
+    uint32_t cell; /* or ANSWER_LITERAL */
+    uint32_t literal_n;
+    int64_t at; /* cell: sum of the cell's deltas up to and with this hit; literal: offset */
+};
+
+enum box_state {
+    BOX_COLLECTS,
+    BOX_SENT,    /* on the link, no answer yet */
+    BOX_DOUBT,   /* the link was cut before the answer */
+    BOX_RESEND,  /* known not to be applied: to be sent again */
+    BOX_APPLIED, /* known to be applied, its values lost: they are being read */
+};
+
+struct box {
+    struct frame frame;
+    struct answer *answers;
+    uint32_t answers_n, answers_cap;
+    uint32_t literals_count; /* of the answers, how many are literals */
+    uint64_t epoch;          /* of the use; entries and cell slots with another epoch are not of it */
+    uint64_t weight;         /* sum of |delta|: bounded, so that no sum of the frame overflows */
+    enum box_state state;
+    bool given_up;     /* its clients were told "outcome unknown": never sent again */
+    uint64_t doubt_ms; /* mono: since when in doubt */
+    struct buf literals;
+    struct cell_slot *slots; /* (entry, field) -> cell */
+    uint32_t slots_cap;
+};
+
+void box_init(struct box *b, uint32_t cells_max);
+void box_close(struct box *b);
+void box_reuse(struct box *b, uint64_t epoch); /* empty and collecting */
+
+struct frame_hash *box_hash(struct box *b,
+                            struct entry *e); /* e's place in the frame; adds and pins it when new */
+/* The cell of (e, field), NULL when there is none; code is for box_add_cell. */
+struct frame_cell *box_find(struct box *b, const struct entry *e, struct slice field, uint64_t code);
+struct frame_cell *box_add_cell(struct box *b, struct entry *e, struct slice field, uint64_t code,
+                                int64_t delta);
+void box_expect(struct box *b, struct outlet *o, uint32_t cell, int64_t upto);
+void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes);
+void box_unpin(struct box *b);
+
+/* Writes every answer into its outlet: values and errors of cells as filed, literals as they are. Outlets
+ * that got something are put on `touched`, once. The second form leaves those whose outlet is `behind`
+ * another box. */
+void box_answer(struct box *b, struct list *touched);
+void box_answer_free_ones(struct box *b, struct list *touched);
+void box_fail(struct box *b, struct slice line); /* every hit's answer becomes the literal "-line\r\n" */
+/* Hashes and cells go; the answers (literals by now) and the corrections in shares stay. */
+void box_drop_frame(struct box *b, uint64_t epoch);
+void box_correct(struct box *b, const struct counter *c,
+                 int64_t delta); /* a share beside those of the cells */
+static inline bool box_empty(const struct box *b)
+{
+    return b->frame.cells_n == 0 && b->frame.shares_n == 0 && b->answers_n == 0;
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* coalesce/coalesce.c - the door of the tick map: hits and other replies come in, in the order of arrival. */
+#include "coalesce/coalesce.h"
+#include "base/heap.h"
+#include "base/stats.h"
+#include "coalesce/engine.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WEIGHT_MAX (UINT64_C(1) << 60)
+
+#ifdef TALLYD_RULES
+uint32_t coalesce_rules_off;
+#endif
+
+const struct coalesce_config coalesce_config_default = {
+    .cells_max = 1000,
+    .answers_max = 65536,
+    .bytes_max = 4 << 20,
+    .entries_max = 1000000,
+    .doubt_ms = 5000,
+    .busy_ms = 5000,
+};
+
+static const struct sm_state link_states[] = {
+    [LINK_DOWN] = {"down", TO(LINK_KILL) | TO(LINK_LOOK)},
+    [LINK_KILL] = {"kill", TO(LINK_DOWN) | TO(LINK_LOOK) | TO(LINK_READY)},
+    [LINK_LOOK] = {"look", TO(LINK_DOWN) | TO(LINK_READY) | TO(LINK_KILL)},
+    [LINK_READY] = {"ready", TO(LINK_DOWN)},
+};
+
+struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struct counters *counters,
+                                 const struct coalesce_config *config)
+{
+    struct coalesce *c = heap_zalloc(sizeof *c);
+    c->ports = *ports;
+    c->config = *config;
+    c->counters = counters;
+    registry_init(&c->registry, config->entries_max);
+    for (int i = 0; i < BOXES; i++)
+        box_init(&c->boxes[i], config->cells_max);
+    c->now = &c->boxes[0];
+    box_reuse(c->now, ++c->epoch);
+    list_init(&c->claims);
+    list_init(&c->refused);
+    list_init(&c->parked);
+    sm_init(&c->link, link_states, LINK_DOWN);
+    snprintf(c->down_text, sizeof c->down_text, "MASTERDOWN Redis is not connected yet; nothing was counted");
+    return c;
+}
+
+void coalesce_destroy(struct coalesce **c)
+{
+    if (*c == NULL) return;
+    for (int i = 0; i < BOXES; i++)
+        box_close(&(*c)->boxes[i]);
+    registry_close(&(*c)->registry);
+    heap_free((*c)->owed);
+    heap_free(*c);
+    *c = NULL;
+}
+
+const char *coalesce_down_text(const struct coalesce *c)
+{
+    return c->down_text;
+}
+
+static struct entry *entry_of(struct coalesce *c, struct slice key)
+{
+    uint64_t code;
+    struct entry *e = registry_find(&c->registry, key, &code);
+    if (e != NULL) return e;
+    const struct counter *counter = counters_match(c->counters, key);
+    return counter == NULL ? NULL : registry_add(&c->registry, key, code, counter);
+}
+
+const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
+{
+    const struct entry *e = entry_of(c, key);
+    return e == NULL ? NULL : e->counter;
+}
+
+static enum add_result full(const struct coalesce *c, const struct outlet *o)
+{
+    bool long_enough =
+        o->parked_ms != 0 && c->ports.mono_ms(c->ports.arg) - o->parked_ms >= c->config.busy_ms;
+    return long_enough ? ADD_BUSY : ADD_FULL;
+}
+
+/* Weight: with the corrections of the frame before, itself so bounded, all sums stay within int64. */
+static bool answers_full(const struct coalesce *c, size_t bytes)
+{
+    const struct box *b = c->now;
+    return b->weight >= WEIGHT_MAX || b->answers_n >= c->config.answers_max ||
+           b->frame.bytes.n + b->literals.n + bytes > c->config.bytes_max;
+}
+
+static bool delta_fits(int64_t delta)
+{
+    return delta <= DELTA_MAX && delta >= -DELTA_MAX;
+}
+
+static uint64_t cell_code(const struct coalesce *c, const struct entry *e, struct slice field)
+{
+    return (registry_code(&c->registry, field) ^ e->code) * UINT64_C(0x9E3779B97F4A7C15) >> 16;
+}
+
+enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
+                             int64_t delta)
+{
+    struct entry *e = entry_of(c, key);
+    if (e == NULL) return ADD_NO_COUNTER;
+    if (!delta_fits(delta)) return ADD_DELTA;
+    struct box *b = c->now;
+    uint64_t code = cell_code(c, e, field);
+    struct frame_cell *cell = e->epoch == b->epoch ? box_find(b, e, field, code) : NULL;
+    if (cell == NULL && !field_valid(e->counter->field, field)) return ADD_FIELD;
+    if (sm_now(&c->link) != LINK_READY) return ADD_DOWN;
+    if (answers_full(c, field.n)) return full(c, o);
+    if (cell == NULL) {
+        if (b->frame.cells_n >= c->config.cells_max) return full(c, o);
+        cell = box_add_cell(b, e, field, code, delta);
+    } else {
+        cell->delta += delta;
+    }
+    b->weight += (uint64_t)llabs(delta);
+    o->parked_ms = 0;
+    box_expect(b, o, (uint32_t)(cell - b->frame.cells), cell->delta);
+    return ADD_OK;
+}
+
+enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice field, int64_t delta)
+{
+    const struct counter *counter = coalesce_counter(c, key);
+    if (counter == NULL) return ADD_NO_COUNTER;
+    if (!field_valid(counter->field, field)) return ADD_FIELD;
+    return delta_fits(delta) ? ADD_OK : ADD_DELTA;
+}
+
+bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)
+{
+    const struct box *b = c->now;
+    *never = hits > c->config.cells_max || bytes > c->config.bytes_max;
+    return b->frame.cells_n + hits <= c->config.cells_max && b->answers_n + hits < c->config.answers_max &&
+           b->frame.bytes.n + b->literals.n + bytes <= c->config.bytes_max;
+}
+
+enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes)
+{
+    PRE(o->waiting > 0);
+    if (answers_full(c, bytes.n)) return ADD_FULL;
+    box_expect_literal(c->now, o, bytes);
+    return ADD_OK;
+}
+
+void coalesce_park(struct coalesce *c, struct outlet *o)
+{
+    if (o->parked_ms == 0) o->parked_ms = c->ports.mono_ms(c->ports.arg);
+    if (!list_linked(&o->parked)) list_push(&c->parked, &o->parked);
+}
+
+void coalesce_unpark(struct coalesce *c, struct outlet *o)
+{
+    (void)c;
+    if (list_linked(&o->parked)) list_remove(&o->parked);
+}
+
+/* Those who find no room again park themselves anew; when the box is full the rest keeps its place. */
+static void parked_go_on(struct coalesce *c)
+{
+    struct list waiting;
+    list_init(&waiting);
+    list_move_all(&waiting, &c->parked);
+    bool link_ready = sm_now(&c->link) == LINK_READY;
+    while (!list_empty(&waiting)) {
+        bool is_full = answers_full(c, 0) || c->now->frame.cells_n >= c->config.cells_max;
+        if (link_ready && is_full) break;
+        struct outlet *o = CONTAINER_OF(list_pop(&waiting), struct outlet, parked);
+        c->ports.room(c->ports.arg, o);
+    }
+    while (!list_empty(&c->parked))
+        list_push(&waiting, list_pop(&c->parked));
+    list_move_all(&c->parked, &waiting);
+}
+
+static void turn_literals(struct coalesce *c)
+{
+    struct list touched;
+    list_init(&touched);
+    box_answer(c->now, &touched);
+    buf_reset(&c->now->literals);
+    engine_touch(c, &touched);
+}
+
+void coalesce_turn(struct coalesce *c)
+{
+    claims_refuse_all(c);
+    const struct box *b = c->now;
+    bool to_send = b->frame.cells_n > 0 || b->frame.shares_n > 0 || c->owed_n > 0;
+    bool may_send = sm_now(&c->link) == LINK_READY && c->flight_n < engine_depth();
+    if (may_send && to_send)
+        engine_send(c, c->now);
+    else if (b->frame.cells_n == 0 && b->answers_n > 0 && !engine_answers_out(c))
+        turn_literals(c);
+    if (!list_empty(&c->parked)) parked_go_on(c);
+}
+
+bool coalesce_idle(const struct coalesce *c)
+{
+    return box_empty(c->now) && c->flight_n == 0 && c->owed_n == 0 && list_empty(&c->claims) &&
+           list_empty(&c->refused);
+}

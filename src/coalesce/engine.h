@@ -1,0 +1,69 @@
+/* coalesce/engine.h - inside of coalesce/: the state that its files share.
+ *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
+ *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
+ */
+#ifndef COALESCE_ENGINE_H
+#define COALESCE_ENGINE_H
+
+#include "base/rules.h"
+#include "base/sm.h"
+#include "coalesce/box.h"
+#include "coalesce/coalesce.h"
+
+#define BOXES 3
+#define FLIGHT_MAX 2 /* (!) 1 in the service; the simulator may take the rule out */
+
+/* DOWN -> KILL (the old link, when something sent on it is in doubt) -> LOOK (seq, registries) -> READY */
+enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
+
+#ifdef TALLYD_RULES
+#define HOLDS(rule) RULE(coalesce_rules_off, rule)
+#else
+#define HOLDS(rule) 1
+#endif
+
+struct coalesce {
+    struct coalesce_ports ports;
+    struct coalesce_config config;
+    const struct counters *counters;
+    struct registry registry;
+    struct box boxes[BOXES];
+    struct box *now;                /* collects */
+    struct box *flight[FLIGHT_MAX]; /* sent or in doubt, in the order of sending */
+    uint32_t flight_n;
+    uint64_t epoch;      /* of the box used last */
+    uint64_t seq;        /* of the frame sent last */
+    uint64_t seq_known;  /* highest known to be applied */
+    struct entry **owed; /* ZADDs for frames to come, each entry once */
+    uint32_t owed_n, owed_cap;
+    struct list claims;  /* sent, no answer yet; in doubt when the link was cut meanwhile */
+    struct list refused; /* claims that came while the link was not ready: answered on the next turn */
+    struct list parked;  /* outlets that wait for room, first come first served */
+    struct sm link;
+    char run_id[41];
+    int64_t client_id;
+    char suspect_run_id[41]; /* of the server that may still run what an old link sent */
+    int64_t suspect_id;      /* that link, 0: none */
+    char down_text[256];
+    uint64_t
+        refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line a second says so */
+};
+
+/* flight.c */
+void engine_send(struct coalesce *c, struct box *b);
+void engine_finish(struct coalesce *c,
+                   struct box *b); /* answered or dropped: out of the flight, box is free */
+void engine_answer(struct coalesce *c, struct box *b);
+void engine_touch(struct coalesce *c, struct list *touched);
+struct box *engine_box_of(struct coalesce *c, const struct frame *f);
+void engine_owe(struct coalesce *c, struct entry *e);
+void engine_due(struct coalesce *c, struct entry *e);
+void engine_take_back(struct coalesce *c, const struct box *b); /* corrections that a lost frame carried */
+void engine_applied(struct coalesce *c, struct box *b);         /* values are filed: books, dues, answers */
+uint32_t engine_depth(void);
+bool engine_answers_out(const struct coalesce *c); /* some sent box still owes answers */
+
+/* claims.c */
+void claims_refuse_all(struct coalesce *c);
+
+#endif

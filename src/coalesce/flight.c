@@ -1,0 +1,240 @@
+/* coalesce/flight.c - frames out, and what their answers mean. (!) One frame is in flight. (!) Known dirty
+ * follows the order of sending: a frame that carries a ZADD makes its hash known dirty when it is sent; no
+ * reply ever adds to it, a refusal takes its hashes out of it as it then stands. */
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "coalesce/engine.h"
+#include <stdlib.h>
+
+#define OWED_A_FRAME_MAX 1000
+
+uint32_t engine_depth(void)
+{
+    return HOLDS(RULE_ONE_IN_FLIGHT) ? 1 : FLIGHT_MAX;
+}
+
+void engine_owe(struct coalesce *c, struct entry *e)
+{
+    if (e->owed || !HOLDS(RULE_OWED)) return;
+    if (c->owed_n == c->owed_cap) {
+        c->owed_cap = c->owed_cap == 0 ? 64 : 2 * c->owed_cap;
+        c->owed = heap_realloc(c->owed, c->owed_cap * sizeof *c->owed);
+    }
+    e->owed = true;
+    c->owed[c->owed_n++] = e;
+}
+
+void engine_due(struct coalesce *c, struct entry *e)
+{
+    if (e->due) return;
+    e->due = true;
+    c->ports.due(c->ports.arg, e->counter, entry_key(e));
+}
+
+static void add_owed(struct coalesce *c, struct box *b)
+{
+    for (uint32_t i = 0; i < OWED_A_FRAME_MAX && c->owed_n > 0; i++) {
+        struct entry *e = c->owed[--c->owed_n];
+        e->owed = false;
+        box_hash(b, e)->owed = true;
+    }
+}
+
+static void ask_lock(struct frame *f, struct frame_hash *h, const struct entry *e)
+{
+    h->ask_lock = true;
+    h->lock_s = e->counter->every_s;
+    h->lock_at = (uint32_t)f->bytes.n;
+    counter_lock_name(e->counter, h->key, &f->bytes);
+    h->lock_n = (uint32_t)(f->bytes.n - h->lock_at);
+}
+
+static void hash_on_send(struct frame *f, struct frame_hash *h, uint64_t now_ms)
+{
+    struct entry *e = h->entry;
+    h->zadd = !e->known_dirty || h->owed;
+    if (h->zadd && HOLDS(RULE_DIRTY_AT_SEND)) e->known_dirty = true;
+    if (h->cells > 0 && !e->due && now_ms >= e->lock_until_ms) ask_lock(f, h, e);
+}
+
+static void add_shares(struct frame *f)
+{
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        const struct entry *e = f->hashes[f->cells[i].hash].entry;
+        frame_add_share(f, e->counter, f->cells[i].delta);
+    }
+}
+
+static struct box *free_box(struct coalesce *c)
+{
+    for (int i = 0; i < BOXES; i++) {
+        struct box *b = &c->boxes[i];
+        bool flies = false;
+        for (uint32_t j = 0; j < c->flight_n; j++)
+            flies |= c->flight[j] == b;
+        if (!flies) return b;
+    }
+    UNREACHABLE();
+}
+
+void engine_send(struct coalesce *c, struct box *b)
+{
+    PRE(c->flight_n < engine_depth() && b == c->now);
+    uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
+    struct frame *f = &b->frame;
+    add_owed(c, b);
+    for (uint32_t i = 0; i < f->hashes_n; i++)
+        hash_on_send(f, &f->hashes[i], now_ms);
+    add_shares(f);
+    f->seq = ++c->seq;
+    f->dirty_ms = c->ports.redis_ms(c->ports.arg);
+    b->state = BOX_SENT;
+    c->flight[c->flight_n++] = b;
+    c->now = free_box(c);
+    box_reuse(c->now, ++c->epoch);
+    STAT_ADD(frames, 1);
+    STAT_ADD(cells, f->cells_n);
+    c->ports.send_frame(c->ports.arg, f);
+}
+
+struct box *engine_box_of(struct coalesce *c, const struct frame *f)
+{
+    for (uint32_t i = 0; i < c->flight_n; i++)
+        if (&c->flight[i]->frame == f) return c->flight[i];
+    UNREACHABLE();
+}
+
+void engine_finish(struct coalesce *c, struct box *b)
+{
+    uint32_t at = 0;
+    while (c->flight[at] != b)
+        at++;
+    for (; at + 1 < c->flight_n; at++)
+        c->flight[at] = c->flight[at + 1];
+    c->flight_n--;
+    box_unpin(b);
+    b->answers_n = 0;
+}
+
+bool engine_answers_out(const struct coalesce *c)
+{
+    for (uint32_t i = 0; i < c->flight_n; i++)
+        if (c->flight[i]->answers_n > 0) return true;
+    return false;
+}
+
+void engine_touch(struct coalesce *c, struct list *touched)
+{
+    for (struct list *node; (node = list_pop(touched)) != NULL;)
+        c->ports.answered(c->ports.arg, CONTAINER_OF(node, struct outlet, touched));
+}
+
+void engine_answer(struct coalesce *c, struct box *b)
+{
+    struct list touched;
+    list_init(&touched);
+    box_answer(b, &touched);
+    engine_touch(c, &touched);
+}
+
+/* What the frame's shares hold beyond its own cells are corrections: the next frame carries them instead. */
+void engine_take_back(struct coalesce *c, const struct box *b)
+{
+    const struct frame *f = &b->frame;
+    for (uint32_t i = 0; i < f->shares_n; i++) {
+        int64_t correction = f->shares[i].delta;
+        for (uint32_t j = 0; j < f->cells_n; j++) {
+            const struct entry *e = f->hashes[f->cells[j].hash].entry;
+            if (e->counter == f->shares[i].counter) correction -= f->cells[j].delta;
+        }
+        if (correction != 0) box_correct(c->now, f->shares[i].counter, correction);
+    }
+}
+
+static void hash_applied(struct coalesce *c, const struct frame_hash *h, uint64_t now_ms)
+{
+    struct entry *e = h->entry;
+    if (h->zadd && !HOLDS(RULE_DIRTY_AT_SEND)) e->known_dirty = true;
+    if (h->fresh && !h->zadd) engine_owe(c, e);
+    if (!h->ask_lock) return;
+    if (h->lock_granted) {
+        e->lock_until_ms = now_ms + UINT64_C(1000) * h->lock_s;
+        engine_due(c, e);
+    } else if (h->lock_pttl_ms > 0) {
+        e->lock_until_ms = now_ms + (uint64_t)h->lock_pttl_ms;
+    }
+}
+
+/* An error on one cell fails only its clients; the counter's share of tally:accepted goes back with the next
+ * frame. */
+static void cell_applied(struct coalesce *c, const struct frame *f, const struct frame_cell *cell)
+{
+    struct entry *e = f->hashes[cell->hash].entry;
+    if (cell->error_n > 0) {
+        box_correct(c->now, e->counter, -cell->delta);
+        return;
+    }
+    e->hits += (uint64_t)llabs(cell->delta);
+    if (e->hits >= (uint64_t)e->counter->hits || cell->value >= e->counter->hits) engine_due(c, e);
+}
+
+void engine_applied(struct coalesce *c, struct box *b)
+{
+    const struct frame *f = &b->frame;
+    uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
+    for (uint32_t i = 0; i < f->hashes_n; i++)
+        hash_applied(c, &f->hashes[i], now_ms);
+    for (uint32_t i = 0; i < f->cells_n; i++)
+        cell_applied(c, f, &f->cells[i]);
+    STAT_ADD(hits, b->answers_n - b->literals_count);
+    engine_answer(c, b);
+    engine_finish(c, b);
+}
+
+static void hash_refused(struct coalesce *c, const struct frame_hash *h)
+{
+    struct entry *e = h->entry;
+    if (!HOLDS(RULE_REFUSED_AS_IS))
+        e->known_dirty = !h->zadd;
+    else if (h->zadd)
+        e->known_dirty = false;
+    if (h->owed && HOLDS(RULE_OWED_AFTER_REFUSAL)) engine_owe(c, e);
+}
+
+static void log_refusal(struct coalesce *c, const struct box *b)
+{
+    uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
+    if (now_ms - c->refusal_logged_ms < 1000) return;
+    c->refusal_logged_ms = now_ms;
+    char text[200];
+    slice_show(buf_slice(&b->frame.errors), 150, text, sizeof text);
+    log_event(LOG_WARN, "frame_refused", "seq=%llu cells=%u error=%s", (unsigned long long)b->frame.seq,
+              b->frame.cells_n, LOGQ(text));
+}
+
+static void engine_refused(struct coalesce *c, struct box *b)
+{
+    log_refusal(c, b);
+    STAT_ADD(frames_refused, 1);
+    STAT_ADD(hits_refused, b->answers_n - b->literals_count);
+    for (uint32_t i = 0; i < b->frame.hashes_n; i++)
+        hash_refused(c, &b->frame.hashes[i]);
+    engine_take_back(c, b);
+    box_fail(b, buf_slice(&b->frame.errors));
+    engine_answer(c, b);
+    engine_finish(c, b);
+}
+
+void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome outcome)
+{
+    struct box *b = engine_box_of(c, f);
+    INVARIANT(b->state == BOX_SENT);
+    if (outcome == FRAME_REFUSED) {
+        engine_refused(c, b);
+        return;
+    }
+    INVARIANT(f->seq > c->seq_known || !HOLDS(RULE_ONE_IN_FLIGHT));
+    c->seq_known = f->seq;
+    engine_applied(c, b);
+}

@@ -1,0 +1,47 @@
+/* coalesce/registry.h - the pending hashes this process has seen, by key: what is known of each. A cache:
+ * bounded, and forgetting an entry costs a ZADD and a SET NX more, never a count. Entries that a frame holds
+ * (pins) or that owe a ZADD stay. About 60 bytes, the key, and 27 bytes of table an entry. */
+#ifndef COALESCE_REGISTRY_H
+#define COALESCE_REGISTRY_H
+
+#include "series/counter.h"
+
+struct entry {
+    const struct counter *counter;
+    uint64_t code;          /* hash of the key */
+    uint64_t lock_until_ms; /* mono: the lock is known to be held till then, by whomever */
+    uint64_t hits;          /* sum of |delta| applied since the last claim */
+    uint64_t epoch;         /* the box whose frame has this hash in `slot`; 0: none */
+    uint32_t slot;
+    uint32_t pins; /* frames that name it */
+    uint16_t key_n;
+    bool known_dirty; /* in tally:dirty by the order of sending */
+    bool owed;        /* on coalesce's list of owed ZADDs */
+    bool due;         /* told to sync, not yet claimed */
+    bool used;        /* second chance of the eviction sweep */
+    char key[];
+};
+
+struct registry {
+    struct registry_slot *slots;
+    size_t n, cap, most;
+    size_t hand;   /* of the eviction sweep */
+    uint64_t seed; /* so that nobody can choose keys that collide */
+};
+
+static inline struct slice entry_key(const struct entry *e)
+{
+    return slice_of(e->key, e->key_n);
+}
+
+void registry_init(struct registry *r, size_t most);
+void registry_close(struct registry *r);
+struct entry *registry_find(struct registry *r, struct slice key, uint64_t *code);
+/* key must not be in it; code is what registry_find gave. Makes room by forgetting others when it is full. */
+struct entry *registry_add(struct registry *r, struct slice key, uint64_t code,
+                           const struct counter *counter);
+void registry_forget_dirty(
+    struct registry *r); /* every cut: nothing is known to be dirty, no lock known held */
+uint64_t registry_code(const struct registry *r, struct slice bytes);
+
+#endif

@@ -1,8 +1,8 @@
 /* conf/conf.h - the configuration: a YAML file, read strictly, as one struct. Every option is a line of
  * conf/options.h. An error reads `file:line:column: what stands there, expected what`, and never shows a
- * password: of a URL, of a password file's path and of names that could be misplaced URLs it shows nothing.
- * struct conf owns all its texts until conf_free; whoever borrows one must not outlive it. Not for threads to
- * share while it changes: it does not, a reload reads a new one. */
+ * password: of URLs, of the paths of password files and of names that could be misplaced URLs it shows
+ * nothing. struct conf owns all its texts until conf_free; whoever borrows one must not outlive it. Not for
+ * threads to share while it changes: it does not, a reload reads a new one. */
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 
@@ -32,20 +32,11 @@ struct conf_addresses {
     size_t n; /* >= 1 */
 };
 
-struct conf_server { /* of a redis or mysql URL, percent signs decoded */
-    char *host;      /* NULL: a unix socket */
-    char *path;      /* of the unix socket; NULL: TCP */
-    char *user;      /* NULL: none */
-    char *password; /* NULL: none. Never print it. Already from the environment or the file where these say so
-                     */
-    char *database; /* of MySQL; NULL for Redis */
-    int port, db;   /* db: Redis' number */
-};
-
 /* The type of a kind's member. */
 #define CONF_TYPE_ADDRESSES struct conf_addresses
-#define CONF_TYPE_REDIS struct conf_server
-#define CONF_TYPE_MYSQL struct conf_server
+#define CONF_TYPE_URL                                                                                        \
+    char *                    /* may hold a password: never print it. Taken apart by the room that connects  \
+                               */
 #define CONF_TYPE_PATH char * /* NULL: not given */
 #define CONF_TYPE_INSTANCE char *
 #define CONF_TYPE_PATTERN char *
@@ -76,6 +67,8 @@ struct conf_counter {
 struct conf {
     char *file; /* as it is called in messages */
     CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER)
+    /* From the environment, else the password file; NULL: what the URL says. Never print them. */
+    char *redis_password, *mysql_password;
     struct conf_counter *counters; /* in the order of the file, at least one */
     size_t counters_n;
     struct conf_place places[CONF_OPTION_COUNT];
@@ -95,8 +88,10 @@ bool conf_parse(const char *file, struct slice text, struct conf *out, struct bu
 void conf_default(struct conf *out);
 void conf_free(struct conf *c);
 
-/* `file:line:column` of an option of a counter, for what is only found out later (series/counter.h:
- * counters_validate). An option that was not given: where the counter's name stands. Returns out. */
+/* `file:line:column` of an option, for what is only found out later (redis_url_parse, counters_validate).
+ * counter: its index, CONF_GLOBAL for an option that is no counter's. An option that was not given: where the
+ * counter's name stands, or the file alone. Returns out. */
+#define CONF_GLOBAL SIZE_MAX
 const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size);
 
 /* The options that differ and need a restart: their names into out, ", " between them. Returns how many. */
@@ -105,7 +100,8 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
 /* All options with default, bounds and help, as text of at most 100 columns. */
 void conf_help(struct buf *out);
 
-/* The configuration as a file that conf_load reads back to the same; passwords are left out, and said so. */
+/* The configuration as a file that conf_load reads back to the same. It has the URLs as they were given, so
+ * it is as secret as the file that was read. */
 void conf_write(const struct conf *c, struct buf *out);
 
 const char *conf_option_path(enum conf_option option); /* "listen.resp", "counters.*.key" */

@@ -20,7 +20,7 @@
     G(LISTEN_RESP, "listen.resp", ADDRESSES, listen_resp, "tcp://127.0.0.1:7370", 0, 0, RESTART,             \
       "a list of addresses such as \"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"",          \
       "where clients connect, with any Redis client; one address or a list of them")                         \
-    G(REDIS_URL, "redis.url", REDIS, redis, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
+    G(REDIS_URL, "redis.url", URL, redis_url, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
       "redis://[user:password@]host:port/db or unix:///path?db=0",                                           \
       "the Redis (7.0 or newer) that holds the counts; `redis: URL` is short for it")                        \
     G(REDIS_PASSWORD_FILE, "redis.password_file", PATH, redis_password_file, "", 0, 0, RESTART,              \
@@ -34,7 +34,7 @@
     G(REDIS_TIMEOUT, "redis.timeout", MS, redis_timeout_ms, "5s", 100, 60000, RESTART,                       \
       "a duration from 100ms to 60s",                                                                        \
       "a Redis that answers nothing for so long is taken as lost")                                           \
-    G(MYSQL_URL, "mysql.url", MYSQL, mysql, NULL, 0, 0, RESTART,                                             \
+    G(MYSQL_URL, "mysql.url", URL, mysql_url, NULL, 0, 0, RESTART,                                             \
       "mysql://user[:password]@host:port/database or mysql://user@localhost/database?socket=/path",          \
       "the MySQL or MariaDB that the counts end in; `mysql: URL` is short for it")                           \
     G(MYSQL_PASSWORD_FILE, "mysql.password_file", PATH, mysql_password_file, "", 0, 0, RESTART,              \

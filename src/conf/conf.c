@@ -1,0 +1,209 @@
+/* conf/conf.c - loading from a file, and what else is done with a whole configuration. */
+#include "conf/conf.h"
+
+#include "base/heap.h"
+#include "conf/secret.h"
+#include "conf/value.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define FILE_BYTES_MAX (1 << 20)
+
+static const char default_text[] = "redis: \"redis://127.0.0.1:6379/0\"\n"
+                                   "mysql: \"mysql://tally@127.0.0.1:3306/tally\"\n"
+                                   "counters:\n"
+                                   "  unique_visitors:\n"
+                                   "    key: \"s<store>:unique_visitors:daily\"\n"
+                                   "    lock: \"s<store>:unique_visitors:sync\"\n"
+                                   "    field: date\n"
+                                   "    sync: { hits: 50, every: 60s }\n"
+                                   "    table: daily_visitors\n"
+                                   "    columns: { store: store_id, field: day, count: visitors }\n"
+                                   "  product_views:\n"
+                                   "    key: \"s<store>:product_views\"\n"
+                                   "    field: integer\n"
+                                   "    sync: { hits: 50, every: 60s }\n"
+                                   "    table: product_views\n"
+                                   "    columns: { store: store_id, field: product_id, count: views }\n";
+
+/* The whole file into text. False: *why is what fopen or read said. */
+static bool file_read(const char *path, struct buf *text, const char **why)
+{
+    FILE *f = fopen(path, "re");
+    if (f == NULL) {
+        *why = strerror(errno);
+        return false;
+    }
+    size_t n;
+    do {
+        n = fread(buf_reserve(text, 4096), 1, 4096, f);
+        text->n += n;
+    } while (n > 0 && text->n <= FILE_BYTES_MAX);
+    *why = ferror(f) ? strerror(errno) : text->n > FILE_BYTES_MAX ? "it has more than 1 MiB" : NULL;
+    fclose(f);
+    return *why == NULL;
+}
+
+bool conf_load_all(const char *path, struct conf *out, struct buf *problems)
+{
+    struct buf text = {0};
+    const char *why;
+    *out = (struct conf){0};
+    bool loaded = file_read(path, &text, &why);
+    if (!loaded)
+        buf_printf(problems,
+                   "%s: cannot be read (%s), expected the configuration: give its path with -c FILE\n", path,
+                   why);
+    else
+        loaded = conf_parse(path, buf_slice(&text), out, problems);
+    if (text.n > 0) explicit_bzero(text.p, text.n); /* URLs may hold passwords */
+    buf_free(&text);
+    return loaded;
+}
+
+enum err conf_load(const char *path, struct conf *out, struct error *e)
+{
+    struct buf problems = {0};
+    bool loaded = conf_load_all(path, out, &problems);
+    if (!loaded) {
+        const char *end = memchr(problems.p, '\n', problems.n);
+        error_set(e, ERR_CONFIG, "%.*s", (int)(end - problems.p), problems.p);
+    }
+    buf_free(&problems);
+    return loaded ? ERR_NONE : ERR_CONFIG;
+}
+
+void conf_default(struct conf *out)
+{
+    struct buf problems = {0};
+    bool read = conf_parse("default", slice_str(default_text), out, &problems);
+    INVARIANT(read);
+    buf_free(&problems);
+}
+
+static void members_free(void *base, bool of_counter)
+{
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++)
+        if (conf_rows[i].of_counter == of_counter) value_free(&conf_rows[i], base);
+}
+
+void conf_free(struct conf *c)
+{
+    for (size_t i = 0; i < c->counters_n; i++) {
+        members_free(&c->counters[i], true);
+        heap_free(c->counters[i].name);
+    }
+    heap_free(c->counters);
+    members_free(c, false);
+    secret_free(c->redis_password);
+    secret_free(c->mysql_password);
+    heap_free(c->file);
+    *c = (struct conf){0};
+}
+
+const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size)
+{
+    PRE((unsigned)option < CONF_OPTION_COUNT);
+    PRE(counter == CONF_GLOBAL || counter < c->counters_n);
+    const struct conf_counter *of = counter == CONF_GLOBAL ? NULL : &c->counters[counter];
+    struct conf_place at = of == NULL ? c->places[option] : of->places[option];
+    if (at.line == 0 && of != NULL) at = of->place;
+    if (at.line == 0)
+        snprintf(out, size, "%s", c->file);
+    else
+        snprintf(out, size, "%s:%u:%u", c->file, at.line, at.column);
+    return out;
+}
+
+static bool same_value(const struct conf_row *row, const void *a, const void *b)
+{
+    struct buf left = {0}, right = {0};
+    bool given = value_write(row, a, &left);
+    bool same = given == value_write(row, b, &right) && slice_eq(buf_slice(&left), buf_slice(&right));
+    buf_free(&left);
+    buf_free(&right);
+    return same;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool same_counters(const struct conf *a, const struct conf *b)
+{
+    if (a->counters_n != b->counters_n) return false;
+    for (size_t i = 0; i < a->counters_n; i++) {
+        if (strcmp(a->counters[i].name, b->counters[i].name) != 0) return false;
+        for (size_t o = 0; o < CONF_OPTION_COUNT; o++)
+            if (conf_rows[o].of_counter && !same_value(&conf_rows[o], &a->counters[i], &b->counters[i]))
+                return false;
+    }
+    return true;
+}
+
+static void name_add(struct buf *out, const char *name, size_t *n)
+{
+    buf_printf(out, "%s%s", *n == 0 ? "" : ", ", name);
+    (*n)++;
+}
+
+size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, struct buf *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
+        const struct conf_row *row = &conf_rows[i];
+        if (!row->of_counter && !row->reload && !same_value(row, now, wanted)) name_add(out, row->path, &n);
+    }
+    if (!same_text(now->redis_password, wanted->redis_password)) name_add(out, "Redis' password", &n);
+    if (!same_text(now->mysql_password, wanted->mysql_password)) name_add(out, "MySQL's password", &n);
+    if (!same_counters(now, wanted)) name_add(out, "counters", &n);
+    return n;
+}
+
+static size_t depth_of(const char *path)
+{
+    size_t depth = 0;
+    for (; (path = strchr(path, '.')) != NULL; path++)
+        depth++;
+    return depth;
+}
+
+/* The headings of path's groups that last, the option before, was not in; indented by two a level. */
+static void headings_write(const char *path, const char *last, size_t from, struct buf *out)
+{
+    size_t level = 0;
+    for (const char *p = path, *dot; (dot = strchr(p, '.')) != NULL; p = dot + 1, level++) {
+        size_t n = (size_t)(dot - path) + 1;
+        bool open = last != NULL && strncmp(last, path, n) == 0;
+        if (level >= from && !open) buf_printf(out, "%*s%.*s:\n", (int)(2 * level), "", (int)(dot - p), p);
+    }
+}
+
+static void options_write(const void *base, bool of_counter, size_t from, struct buf *out)
+{
+    const char *last = NULL;
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
+        const struct conf_row *row = &conf_rows[i];
+        struct buf value = {0};
+        if (row->of_counter == of_counter && value_write(row, base, &value)) {
+            const char *dot = strrchr(row->path, '.');
+            headings_write(row->path, last, from, out);
+            buf_printf(out, "%*s%s: %.*s\n", (int)(2 * depth_of(row->path)), "",
+                       dot == NULL ? row->path : dot + 1, (int)value.n, value.p);
+            last = row->path;
+        }
+        buf_free(&value);
+    }
+}
+
+void conf_write(const struct conf *c, struct buf *out)
+{
+    options_write(c, false, 0, out);
+    BUF_LIT(out, "counters:\n");
+    for (size_t i = 0; i < c->counters_n; i++) {
+        buf_printf(out, "  %s:\n", c->counters[i].name);
+        options_write(&c->counters[i], true, 2, out);
+    }
+}

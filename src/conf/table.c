@@ -1,0 +1,133 @@
+/* conf/table.c - see table.h; and `--help` of all options. */
+#include "conf/table.h"
+
+#define RELOAD true
+#define RESTART false
+#define ROW_G(id, path_, kind_, member, standard_, least_, most_, reload_, expect_, help_)                   \
+    [CONF_##id] = {                                                                                          \
+        path_,   KIND_##kind_, offsetof(struct conf, member), standard_, least_, most_, reload_, false,      \
+        expect_, help_},
+#define ROW_C(id, path_, kind_, member, standard_, least_, most_, reload_, expect_, help_)                   \
+    [CONF_##id] = {path_,     KIND_##kind_, offsetof(struct conf_counter, member),                           \
+                   standard_, least_,       most_,                                                           \
+                   reload_,   true,         expect_,                                                         \
+                   help_},
+
+const struct conf_row conf_rows[CONF_OPTION_COUNT] = {CONF_OPTIONS(ROW_G, ROW_C)};
+
+const char *conf_option_path(enum conf_option option)
+{
+    PRE((unsigned)option < CONF_OPTION_COUNT);
+    return conf_rows[option].path;
+}
+
+const struct conf_row *conf_row_find(struct slice path)
+{
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++)
+        if (slice_eq(slice_str(conf_rows[i].path), path)) return &conf_rows[i];
+    return NULL;
+}
+
+/* The part of path below group, without the dot; p NULL when it is not below. */
+static struct slice below(struct slice path, struct slice group)
+{
+    if (group.n == 0) return path;
+    if (path.n <= group.n + 1 || path.p[group.n] != '.' || memcmp(path.p, group.p, group.n) != 0)
+        return slice_of(NULL, 0);
+    return slice_of(path.p + group.n + 1, path.n - group.n - 1);
+}
+
+bool conf_group_exists(struct slice path)
+{
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++)
+        if (below(slice_str(conf_rows[i].path), path).p != NULL) return true;
+    return false;
+}
+
+static struct slice first_segment(struct slice path)
+{
+    const char *dot = memchr(path.p, '.', path.n);
+    return dot == NULL ? path : slice_of(path.p, (size_t)(dot - path.p));
+}
+
+size_t conf_group_names(const char *group, const char **names, size_t most, struct buf *pool)
+{
+    size_t n = 0;
+    struct slice before = slice_of(NULL, 0);
+    buf_reserve(pool, 4096); /* all names of the table fit, so none of them moves */
+    for (size_t i = 0; i < CONF_OPTION_COUNT && n < most; i++) {
+        struct slice rest = below(slice_str(conf_rows[i].path), slice_str(group));
+        if (rest.p == NULL) continue;
+        struct slice name = first_segment(rest);
+        if (before.p != NULL && slice_eq(name, before)) continue; /* a group's options stand together */
+        before = name;
+        names[n++] = pool->p + pool->n;
+        INVARIANT(pool->n + name.n + 1 <= pool->cap);
+        buf_put_slice(pool, name);
+        buf_put_char(pool, '\0');
+    }
+    return n;
+}
+
+void conf_expected(const struct conf_row *row, struct buf *out)
+{
+    if (row->kind != KIND_WORD) {
+        buf_put_slice(out, slice_str(row->expect));
+        return;
+    }
+    BUF_LIT(out, "one of ");
+    for (const char *p = row->expect; *p != '\0'; p++)
+        if (*p == '|')
+            BUF_LIT(out, ", ");
+        else
+            buf_put_char(out, *p);
+}
+
+#define HELP_COLUMNS 100
+#define HELP_INDENT 6
+
+/* Words of text, lines broken before column HELP_COLUMNS, each line indented. */
+static void wrap(struct buf *out, const char *text)
+{
+    size_t column = HELP_COLUMNS;
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+        if (column + 1 + word > HELP_COLUMNS) {
+            if (column < HELP_COLUMNS) buf_put_char(out, '\n');
+            buf_printf(out, "%*s", HELP_INDENT, "");
+            column = HELP_INDENT;
+        } else {
+            buf_put_char(out, ' ');
+            column++;
+        }
+        buf_put(out, text, word);
+        column += word;
+        text += word + strspn(text + word, " ");
+    }
+    buf_put_char(out, '\n');
+}
+
+static void help_row(const struct conf_row *row, struct buf *out)
+{
+    struct buf note = {0};
+    buf_put_slice(&note, slice_str(row->help));
+    BUF_LIT(&note, " (");
+    conf_expected(row, &note);
+    BUF_LIT(&note, ")");
+    buf_put_char(&note, '\0');
+    buf_printf(out, "  %s", row->path);
+    if (row->standard == NULL)
+        BUF_LIT(out, ", must be given");
+    else if (row->standard[0] != '\0')
+        buf_printf(out, " = %s", row->standard);
+    if (row->reload) BUF_LIT(out, ", reloadable");
+    buf_put_char(out, '\n');
+    wrap(out, note.p);
+    buf_free(&note);
+}
+
+void conf_help(struct buf *out)
+{
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++)
+        help_row(&conf_rows[i], out);
+}

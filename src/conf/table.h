@@ -1,0 +1,46 @@
+/* conf/table.h - conf/options.h as an array; private to the room. */
+#ifndef CONF_TABLE_H
+#define CONF_TABLE_H
+
+#include "conf/conf.h"
+
+enum conf_kind {
+    KIND_ADDRESSES,
+    KIND_URL,
+    KIND_PATH,
+    KIND_INSTANCE,
+    KIND_PATTERN,
+    KIND_IDENTIFIER,
+    KIND_NUMBER,
+    KIND_MS,
+    KIND_SECONDS,
+    KIND_SIZE,
+    KIND_WORD,
+};
+
+struct conf_row {
+    const char *path;
+    enum conf_kind kind;
+    size_t at;            /* offset of the member in struct conf, or in struct conf_counter */
+    const char *standard; /* NULL: must be given; "": may be left out */
+    int64_t least, most;
+    bool reload, of_counter;
+    const char *expect, *help;
+};
+
+extern const struct conf_row conf_rows[CONF_OPTION_COUNT];
+
+const struct conf_row *conf_row_find(struct slice path); /* NULL: no such option */
+/* The names directly under a group ("" is the top, "counters.*" a counter), each once; texts point into pool.
+ * Returns how many. */
+size_t conf_group_names(const char *group, const char **names, size_t most, struct buf *pool);
+bool conf_group_exists(struct slice path);
+/* Appends what an error says was expected: expect, or "one of a, b, c" of a word. */
+void conf_expected(const struct conf_row *row, struct buf *out);
+
+static inline void *conf_member(const struct conf_row *row, void *base)
+{
+    return (char *)base + row->at;
+}
+
+#endif

@@ -1,0 +1,229 @@
+/* conf/value.c - see value.h. */
+#include "conf/value.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+#include "conf/address.h"
+
+struct unit {
+    const char *name;
+    int64_t of; /* ms, or bytes */
+};
+static const struct unit durations[] = {
+    {"d", CONF_DAY_MS}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+static const struct unit sizes[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
+#define UNITS(table) (sizeof(table) / sizeof((table)[0]))
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* "60s": canonical digits and exactly one of the units. */
+static bool unit_read(struct slice text, const struct unit *units, size_t n, int64_t *out)
+{
+    size_t digits = 0;
+    while (digits < text.n && is_digit(text.p[digits]))
+        digits++;
+    int64_t count;
+    if (!num_parse(slice_of(text.p, digits), &count)) return false;
+    struct slice unit = slice_of(text.p + digits, text.n - digits);
+    for (size_t i = 0; i < n; i++)
+        if (slice_eq(unit, slice_str(units[i].name))) return !__builtin_mul_overflow(count, units[i].of, out);
+    return false;
+}
+
+/* In the biggest unit that leaves no rest. */
+static void unit_write(int64_t value, const struct unit *units, size_t n, struct buf *out)
+{
+    size_t i = 0;
+    while (i + 1 < n && (value == 0 || value % units[i].of != 0))
+        i++;
+    buf_int(out, value / units[i].of);
+    buf_put_slice(out, slice_str(units[i].name));
+}
+
+struct slice value_word(const char *words, int n)
+{
+    for (; n > 0; n--) {
+        words = strchr(words, '|');
+        if (words == NULL) return slice_of(NULL, 0);
+        words++;
+    }
+    return slice_of(words, strcspn(words, "|"));
+}
+
+static bool word_read(const struct conf_row *row, struct slice text, int *out)
+{
+    struct slice word;
+    for (int i = 0; (word = value_word(row->expect, i)).p != NULL; i++)
+        if (slice_eq(word, text)) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+/* 1..64 letters, digits and the other characters. */
+static bool name_valid(struct slice text, const char *others)
+{
+    if (text.n == 0 || text.n > 64) return false;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        if (!is_letter(c) && !is_digit(c) && (c == '\0' || strchr(others, c) == NULL)) return false;
+    }
+    return true;
+}
+
+static bool printable(struct slice text)
+{
+    for (size_t i = 0; i < text.n; i++)
+        if ((unsigned char)text.p[i] < ' ' || text.p[i] == 0x7f) return false;
+    return text.n > 0;
+}
+
+static bool text_valid(const struct conf_row *row, struct slice text)
+{
+    switch (row->kind) {
+    case KIND_INSTANCE:
+        return name_valid(text, "._-");
+    case KIND_IDENTIFIER:
+        return name_valid(text, "_$");
+    case KIND_PATTERN:
+        return printable(text) && (int64_t)text.n <= row->most;
+    default:
+        return printable(text);
+    }
+}
+
+static bool number_read(const struct conf_row *row, struct slice text, bool quoted, int64_t *out)
+{
+    int64_t value = 0;
+    bool read;
+    switch (row->kind) {
+    case KIND_NUMBER:
+        read = !quoted && num_parse(text, &value);
+        break;
+    case KIND_SIZE:
+        read = unit_read(text, sizes, UNITS(sizes), &value);
+        break;
+    case KIND_SECONDS:
+        read = unit_read(text, durations, UNITS(durations), &value) && value % 1000 == 0;
+        value /= 1000;
+        break;
+    default:
+        read = unit_read(text, durations, UNITS(durations), &value);
+        break;
+    }
+    if (!read || value < row->least || value > row->most) return false;
+    *out = value;
+    return true;
+}
+
+bool value_secret(const struct conf_row *row)
+{
+    return row->kind == KIND_URL || row->kind == KIND_PATH;
+}
+
+bool value_read(const struct conf_row *row, struct slice text, bool quoted, void *base, const char **why)
+{
+    void *to = conf_member(row, base);
+    switch (row->kind) {
+    case KIND_ADDRESSES:
+        return address_read(text, to, why);
+    case KIND_URL:
+    case KIND_PATH:
+    case KIND_INSTANCE:
+    case KIND_PATTERN:
+    case KIND_IDENTIFIER:
+        if (!text_valid(row, text)) return false;
+        *(char **)to = heap_strndup(text.p, text.n);
+        return true;
+    case KIND_NUMBER:
+    case KIND_MS:
+    case KIND_SECONDS:
+    case KIND_SIZE:
+        return number_read(row, text, quoted, to);
+    case KIND_WORD:
+        return word_read(row, text, to);
+    }
+    UNREACHABLE();
+}
+
+/* In double quotation marks, as YAML wants it; the texts of a configuration hold no control bytes. */
+static void text_write(const char *text, struct buf *out)
+{
+    buf_put_char(out, '"');
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\') buf_put_char(out, '\\');
+        buf_put_char(out, *text);
+    }
+    buf_put_char(out, '"');
+}
+
+static void addresses_write(const struct conf_addresses *list, struct buf *out)
+{
+    buf_put_char(out, '[');
+    for (size_t i = 0; i < list->n; i++) {
+        if (i > 0) BUF_LIT(out, ", ");
+        text_write(list->all[i].text, out);
+    }
+    buf_put_char(out, ']');
+}
+
+bool value_write(const struct conf_row *row, const void *base, struct buf *out)
+{
+    const void *from = (const char *)base + row->at;
+    switch (row->kind) {
+    case KIND_ADDRESSES:
+        addresses_write(from, out);
+        return true;
+    case KIND_URL:
+    case KIND_PATH:
+    case KIND_INSTANCE:
+    case KIND_PATTERN:
+    case KIND_IDENTIFIER:
+        if (*(char *const *)from == NULL) return false;
+        text_write(*(char *const *)from, out);
+        return true;
+    case KIND_NUMBER:
+        buf_int(out, *(const int64_t *)from);
+        return true;
+    case KIND_MS:
+        unit_write(*(const int64_t *)from, durations, UNITS(durations), out);
+        return true;
+    case KIND_SECONDS:
+        unit_write(*(const int64_t *)from * 1000, durations, UNITS(durations), out);
+        return true;
+    case KIND_SIZE:
+        unit_write(*(const int64_t *)from, sizes, UNITS(sizes), out);
+        return true;
+    case KIND_WORD:
+        buf_put_slice(out, value_word(row->expect, *(const int *)from));
+        return true;
+    }
+    UNREACHABLE();
+}
+
+void value_free(const struct conf_row *row, void *base)
+{
+    void *at = conf_member(row, base);
+    switch (row->kind) {
+    case KIND_ADDRESSES:
+        addresses_free(at);
+        return;
+    case KIND_URL:
+    case KIND_PATH:
+    case KIND_INSTANCE:
+    case KIND_PATTERN:
+    case KIND_IDENTIFIER:
+        heap_free(*(char **)at);
+        return;
+    default:
+        return;
+    }
+}

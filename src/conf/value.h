@@ -1,0 +1,22 @@
+/* conf/value.h - one option's value from text, and back; private to the room. */
+#ifndef CONF_VALUE_H
+#define CONF_VALUE_H
+
+#include "conf/table.h"
+
+/* Stores text into the row's member of base (a struct conf or conf_counter that owns what is stored). quoted:
+ * it stood in quotation marks, so it is no number. False: nothing was stored, and *why may say in a phrase
+ * ("a URL without a host") what stands there, when the text itself may hold a secret. One address is added to
+ * the list at each call. */
+bool value_read(const struct conf_row *row, struct slice text, bool quoted, void *base,
+                const char **why) MUST_CHECK;
+bool value_secret(const struct conf_row *row); /* may its text hold a password? */
+
+/* Appends the value as YAML, never with a password. False: it is not given, nothing was appended. */
+bool value_write(const struct conf_row *row, const void *base, struct buf *out);
+void value_free(const struct conf_row *row, void *base);
+
+/* The n-th of "a|b|c". p NULL: there is none. */
+struct slice value_word(const char *words, int n);
+
+#endif

@@ -1,7 +1,8 @@
-/* sync/ports.h - the world as the sync machine sees it. The service gives Redis and MySQL (app/), the simulator gives
- * an in-memory twin. Every request is a struct that the machine owns; the port answers it exactly once through done(),
- * on the loop, never from inside the call that asked (the simulator and the links both queue). While a request is
- * under way its memory stays; nothing is cancelled: a lost link is an answer, too. */
+/* sync/ports.h - the world as the sync machine sees it. The service gives Redis and MySQL (app/), the
+ * simulator gives an in-memory twin. Every request is a struct that the machine owns; the port answers it
+ * exactly once through done(), on the loop, never from inside the call that asked (the simulator and the
+ * links both queue). While a request is under way its memory stays; nothing is cancelled: a lost link is an
+ * answer, too. */
 #ifndef SYNC_PORTS_H
 #define SYNC_PORTS_H
 
@@ -27,8 +28,8 @@ struct scan {
     void *arg;
 };
 
-struct fence { /* the barrier: what Redis knew before this request cannot be rolled back once it passed */
-    bool passed;               /* false: link lost or refused: back to SCAN */
+struct fence {   /* the barrier: what Redis knew before this request cannot be rolled back once it passed */
+    bool passed; /* false: link lost or refused: back to SCAN */
     char run_id[RUN_ID_BYTES]; /* of the server that passed it */
     char text[200];
     void (*done)(struct fence *f);
@@ -37,7 +38,7 @@ struct fence { /* the barrier: what Redis knew before this request cannot be rol
 
 struct discard {
     const struct batch *batch; /* names of its hashes are needed, rows are not */
-    bool done_ok;              /* false: link lost or error: outcome unknown, send again later (it is idempotent) */
+    bool done_ok; /* false: link lost or error: outcome unknown, send again later (it is idempotent) */
     void (*done)(struct discard *d);
     void *arg;
 };
@@ -54,7 +55,7 @@ struct adopt { /* atomically makes this life the owner of batches, refreshes the
     uint32_t limit;
     struct batch_id *ids; /* out: the port allocates (heap), the asker frees */
     uint32_t ids_n;
-    uint32_t unknown;     /* out: batches left standing since their counter or format is not known here */
+    uint32_t unknown; /* out: batches left standing since their counter or format is not known here */
     bool lost;
     void (*done)(struct adopt *a);
     void *arg;
@@ -62,16 +63,17 @@ struct adopt { /* atomically makes this life the owner of batches, refreshes the
 
 struct due_poll { /* names in tally:dirty with a score at or below before_ms (Redis' time), lowest first */
     int64_t before_ms;
-    uint32_t limit;
-    struct buf names;      /* out: bytes of them */
-    struct slice *keys;    /* out: into names; the port allocates both (heap), the asker frees */
+    uint32_t skip, limit; /* as ZRANGEBYSCORE's LIMIT */
+    struct buf names;     /* out: bytes of them */
+    struct slice *keys;   /* out: into names; the port allocates all three (heap), the asker frees */
+    int64_t *scores;      /* out: ms, one a key */
     uint32_t keys_n;
     bool lost;
     void (*done)(struct due_poll *p);
     void *arg;
 };
 
-struct standing { /* which of these batches still stand? For CTR.SYNC */
+struct standing {         /* which of these batches still stand? For CTR.SYNC */
     struct slice key;     /* n > 0: out holds only those that hold this pending hash; n = 0: all */
     struct batch_id *ids; /* out: heap, the asker frees */
     uint32_t ids_n;

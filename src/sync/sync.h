@@ -1,5 +1,5 @@
-/* sync/sync.h - decides when which pending hashes are claimed, and carries each batch into MySQL, exactly once.
- * One `struct sync` a service; every call on the loop. See run.c for the machine of one batch. */
+/* sync/sync.h - decides when which pending hashes are claimed, and carries each batch into MySQL, exactly
+ * once. One `struct sync` a service; every call on the loop. See run.c for the machine of one batch. */
 #ifndef SYNC_SYNC_H
 #define SYNC_SYNC_H
 
@@ -9,75 +9,83 @@
 #include "sync/ports.h"
 
 struct sync_config {
-    uint32_t runs_max;           /* batches under way at once, 32 */
-    uint64_t fields_max;         /* claimed and not discarded, over which nothing is claimed, 500,000 */
-    uint32_t claim_gap_ms;       /* least pause between two claims of one counter, unless a claim is full, 100 */
-    uint32_t poll_ms;            /* how often the dirty index is asked, 1,000 */
-    uint32_t beat_ms;            /* sign of life, 10,000 */
-    uint32_t adopt_ms;           /* how often stale batches are looked for, 10,000 */
-    uint32_t stale_ms;           /* a batch without sign of life for so long is adopted, 60,000 */
+    uint32_t runs_max;     /* batches under way at once, 128 */
+    uint32_t claims_max;   /* claims on the frame link at once, 2: hits go between them */
+    uint32_t chunks_max;   /* chunks of one run handed to the writers at once, 8 */
+    uint64_t fields_max;   /* claimed and not discarded, over which nothing is claimed, 500,000 */
+    uint32_t claim_gap_ms; /* least pause between two claims of one counter, unless a claim is full, 100 */
+    uint32_t poll_ms;      /* how often the dirty index is asked, 1,000 */
+    uint32_t beat_ms;      /* sign of life, 10,000 */
+    uint32_t adopt_ms;     /* how often stale batches are looked for, 10,000 */
+    uint32_t stale_ms;     /* a batch without sign of life for so long is adopted, 60,000 */
     uint32_t retry_ms, retry_most_ms; /* backoff of a run, 100 and 5,000 */
-    uint32_t held_ms;            /* a held run looks again after, 30,000 */
-    uint64_t give_up_ms;         /* a run older than that is given up (half of ledger.keep) */
-    uint32_t wait_ms;            /* CTR.SYNC: TRYAGAIN after, 30,000 */
-    uint32_t due_max;            /* names remembered as due, over all counters; the dirty index has the rest, 20,000 */
+    uint32_t held_ms;                 /* a held run looks again after, 30,000 */
+    uint64_t give_up_ms;              /* a run older than that is given up (half of ledger.keep) */
+    uint32_t wait_ms;                 /* CTR.SYNC: TRYAGAIN after, 30,000 */
+    uint32_t due_max; /* names remembered as due, over all counters; the dirty index has the rest, 20,000 */
 };
 extern const struct sync_config sync_config_default;
 
-/* Somebody who waits for "everything that counted before now is merged" (CTR.SYNC). Owned by the asker until done(). */
+/* Somebody who waits for "everything that counted before now is merged" (CTR.SYNC). Owned by the asker until
+ * done(). */
+struct sync;
+enum sync_wait_outcome { SYNC_MERGED, SYNC_TRY_AGAIN, SYNC_MYSQL_DOWN, SYNC_REDIS_DOWN, SYNC_HELD_BACK };
+
 struct sync_wait {
-    struct slice key;  /* n = 0: ALL; owned by the asker until done */
-    enum sync_wait_outcome { SYNC_MERGED, SYNC_TRY_AGAIN, SYNC_MYSQL_DOWN, SYNC_REDIS_DOWN, SYNC_HELD_BACK } outcome;
-    int64_t rows;      /* merged meanwhile, of the batches waited for, by this service */
-    void (*done)(struct sync_wait *w);
+    struct slice key; /* n = 0: ALL; it matched a counter; owned by the asker until done */
+    enum sync_wait_outcome outcome;
+    int64_t rows;                      /* merged by this service, of the batches waited for */
+    void (*done)(struct sync_wait *w); /* not from inside sync_wait_for */
     void *arg;
     /* private */
+    struct sync *sync;
     int phase;
-    uint64_t since_ms;
-    int64_t before_ms, rows_before;
+    bool queued, asking, answered;
+    uint64_t since_ms, ask_at_ms;
+    int64_t before_ms;
+    uint32_t claim_mark;
     struct set ids;
     struct standing ask;
     struct due_poll poll;
-    bool asking;
     struct list link;
 };
 
 /* On-demand recovery (CTR.RECOVER): adopts everything whose owner is dead and waits until it is merged. */
-struct sync_recover {
-    bool dry_run;
-    bool failed;
+struct sync_recover { /* one at a time; owned by the asker until done */
+    bool failed;      /* Redis or MySQL went away before all was merged: what is left stands, run it again */
     int64_t adopted, rows_merged, rows_already, unknown, held;
-    void (*done)(struct sync_recover *r);
-    void (*progress)(struct sync_recover *r, uint64_t finished, uint64_t found); /* may be NULL */
+    void (*done)(struct sync_recover *r); /* not from inside sync_recover */
     void *arg;
     /* private */
+    struct sync *sync;
     struct adopt adopt;
-    uint64_t left;
-    struct list link;
+    bool asking, asked_all;
+    uint64_t left; /* batches of it not finished */
 };
 
-struct sync;
 struct sync *sync_create(const struct sync_ports *ports, const struct counters *counters,
                          const struct sync_config *config);
-void sync_start(struct sync *s);  /* Redis is up: adopts this instance's old batches, then claims; MySQL may be down */
-void sync_tick(struct sync *s);   /* at least every 50 ms; all timers of the machine hang on it */
+void sync_start(
+    struct sync *s); /* Redis is up: adopts this instance's old batches, then claims; MySQL may be down */
+void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine hang on it */
 void sync_due(struct sync *s, const struct counter *c, struct slice key); /* copied; repeats are ignored */
-void sync_mysql(struct sync *s, bool up);      /* down: nothing is claimed, runs wait */
-void sync_redis(struct sync *s, bool up);      /* all three links are up, or not */
-void sync_hold(struct sync *s, bool hold, const char *why); /* Redis was rolled back: merges and claims stop, counting goes on */
-void sync_counter_hold(struct sync *s, const struct counter *c, bool hold); /* the table refuses */
+void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */
+void sync_redis(struct sync *s, bool up); /* all three links are up, or not */
+void sync_hold(struct sync *s, bool hold,
+               const char *why); /* Redis was rolled back: merges and claims stop, counting goes on */
 void sync_wait_for(struct sync *s, struct sync_wait *w);
 void sync_recover(struct sync *s, struct sync_recover *r);
-/* Takes a batch that already stands (leftovers claimed by recover) as this life's own, from SCAN on. */
+/* Takes a batch that already stands (leftovers claimed by recover) as this life's own, from SCAN on. Counts
+ * for the recovery under way, if there is one. */
 void sync_take(struct sync *s, const struct batch_id *id);
-/* Ids under way, for the ledger's pruning and for status; out is heap memory of the caller's. Returns how many. */
+/* Ids under way, for the ledger's pruning and for status; out is heap memory of the caller's. Returns how
+ * many. */
 uint32_t sync_running(const struct sync *s, struct batch_id **out);
-/* The books of one counter are complete until (DESIGN 8): the lowest dirty score in runs under way, INT64_MAX: none. */
-int64_t sync_lowest_ms(const struct sync *s, const struct counter *c);
-void sync_stop(struct sync *s);   /* claims nothing more; what runs goes on */
-bool sync_idle(const struct sync *s); /* no run under way, no request out: safe to destroy */
+void sync_stop(struct sync *s);        /* claims nothing more; what runs goes on */
+bool sync_idle(const struct sync *s);  /* no run under way, no request out: safe to destroy */
 bool sync_quiet(const struct sync *s); /* no request out (a stopped machine with runs waiting is quiet) */
-void sync_destroy(struct sync **s);   /* needs sync_quiet; what still ran is left standing for adoption */
+void sync_destroy(struct sync **s); /* needs sync_quiet; what still ran is left standing for adoption; waits
+                                       are not answered */
 
 #ifdef TALLYD_RULES
 extern uint32_t sync_rules_off; /* simulator only: see base/rules.h */

@@ -1,0 +1,107 @@
+/* sync/adopt.c - batches whose owner died, and the sign of life of our own. Taking one over is one script, so
+ * that two services do not scan the same batch twice as a rule; were they to, the ledger would still keep
+ * each hit single. */
+#include "base/heap.h"
+#include "base/log.h"
+#include "sync/engine.h"
+
+#define ADOPT_QUEUE_MAX 1000
+
+static struct run *run_find(const struct sync *s, const struct batch_id *id)
+{
+    list_for_each (node, &s->runs) {
+        struct run *r = CONTAINER_OF(node, struct run, link);
+        if (memcmp(&r->batch.id, id, sizeof *id) == 0) return r;
+    }
+    return NULL;
+}
+
+bool adopt_known(const struct sync *s, const struct batch_id *id)
+{
+    for (uint32_t i = 0; i < s->queue_n; i++)
+        if (memcmp(&s->queue[i].id, id, sizeof *id) == 0) return true;
+    return run_find(s, id) != NULL;
+}
+
+void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover)
+{
+    if (s->queue_n == s->queue_cap) {
+        s->queue_cap = s->queue_cap == 0 ? 64 : 2 * s->queue_cap;
+        s->queue = heap_realloc(s->queue, s->queue_cap * sizeof *s->queue);
+    }
+    s->queue[s->queue_n++] = (struct adopted){*id, in_recover};
+}
+
+static void on_adopted(struct adopt *a)
+{
+    struct sync *s = a->arg;
+    s->adopting = false;
+    s->requests_out--;
+    if (a->lost) s->adopt_at_ms = 0;
+    if (a->mode == ADOPT_INSTANCE && !a->lost && a->ids_n < a->limit) s->started = true;
+    for (uint32_t i = 0; i < a->ids_n; i++)
+        if (!adopt_known(s, &a->ids[i])) adopt_push(s, &a->ids[i], false);
+    if (a->ids_n > 0 || a->unknown > 0)
+        log_event(LOG_INFO, "adopted", "batches=%u unknown=%u stale=%d", a->ids_n, a->unknown,
+                  a->mode == ADOPT_STALE);
+    heap_free(a->ids);
+    a->ids = NULL;
+}
+
+static void adopt_ask(struct sync *s, enum adopt_mode mode)
+{
+    s->adopt = (struct adopt){
+        .mode = mode, .stale_ms = s->config.stale_ms, .limit = ADOPT_QUEUE_MAX, .done = on_adopted, .arg = s};
+    s->adopting = true;
+    s->requests_out++;
+    s->ports.adopt(s->ports.arg, &s->adopt);
+}
+
+static void ask_if_time(struct sync *s, uint64_t now_ms)
+{
+    if (s->adopting || !s->redis_up || s->stopping || now_ms < s->adopt_at_ms) return;
+    s->adopt_at_ms = now_ms + s->config.adopt_ms;
+    if (!s->started)
+        adopt_ask(s, ADOPT_INSTANCE);
+    else if (sync_may_merge(s) && s->queue_n < ADOPT_QUEUE_MAX && HOLDS(RULE_ADOPT))
+        adopt_ask(s, ADOPT_STALE);
+}
+
+static void start_queued(struct sync *s)
+{
+    while (s->queue_n > 0 && sync_may_merge(s) && s->runs_n < s->config.runs_max &&
+           s->fields < s->config.fields_max) {
+        struct adopted a = s->queue[--s->queue_n];
+        run_adopted(run_create(s, &a.id), a.in_recover);
+    }
+}
+
+uint32_t sync_running(const struct sync *s, struct batch_id **out)
+{
+    uint32_t n = 0;
+    *out = heap_alloc((s->runs_n + s->queue_n + 1) * sizeof **out);
+    for (uint32_t i = 0; i < s->queue_n; i++)
+        (*out)[n++] = s->queue[i].id;
+    list_for_each (node, &s->runs) {
+        const struct run *r = CONTAINER_OF(node, struct run, link);
+        if (sm_now(&r->sm) != RUN_CLAIM) (*out)[n++] = r->batch.id;
+    }
+    return n;
+}
+
+static void beat_if_time(struct sync *s, uint64_t now_ms)
+{
+    if (!s->redis_up || now_ms < s->beat_at_ms) return;
+    s->beat_at_ms = now_ms + s->config.beat_ms;
+    struct batch_id *ids;
+    uint32_t n = sync_running(s, &ids);
+    s->ports.beat(s->ports.arg, ids, n);
+    heap_free(ids);
+}
+
+void adopt_tick(struct sync *s, uint64_t now_ms)
+{
+    ask_if_time(s, now_ms);
+    start_queued(s);
+    beat_if_time(s, now_ms);
+}

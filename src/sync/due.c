@@ -1,0 +1,166 @@
+/* sync/due.c - what is due, one queue a counter, and when it is claimed. The queues are bounded: what does
+ * not fit is still in the dirty index, which is asked every poll_ms for what is older than its counter's
+ * `every`; so a store that goes quiet is merged, too, and so is what another process left. */
+#include "base/heap.h"
+#include "sync/engine.h"
+
+struct family *family_of(struct sync *s, const struct counter *c)
+{
+    PRE(c >= s->counters->all && c < s->counters->all + s->counters->n);
+    return &s->families[c - s->counters->all];
+}
+
+bool family_add(struct sync *s, struct family *f, struct slice key)
+{
+    if (s->due_n >= s->config.due_max || set_has(&f->names, key)) return false;
+    struct due_name *d = heap_zalloc(sizeof *d + key.n);
+    d->n = key.n;
+    memcpy(d->name, key.p, key.n);
+    list_push(&f->queue, &d->link);
+    set_put(&f->names, key, d);
+    s->due_n++;
+    return true;
+}
+
+static void name_drop(struct sync *s, struct family *f, struct due_name *d)
+{
+    set_remove(&f->names, slice_of(d->name, d->n));
+    list_remove(&d->link);
+    heap_free(d);
+    s->due_n--;
+}
+
+void family_take(struct sync *s, struct family *f, struct buf *bytes, struct slice *keys, uint32_t n)
+{
+    size_t total = 0;
+    struct list *node = f->queue.next;
+    for (uint32_t i = 0; i < n; i++, node = node->next)
+        total += CONTAINER_OF(node, struct due_name, link)->n;
+    buf_reserve(bytes, total); /* so that it does not move below */
+    for (uint32_t i = 0; i < n; i++) {
+        struct due_name *d = CONTAINER_OF(f->queue.next, struct due_name, link);
+        keys[i] = slice_of(bytes->p + bytes->n, d->n);
+        buf_put(bytes, d->name, d->n);
+        name_drop(s, f, d);
+    }
+}
+
+void due_close(struct sync *s)
+{
+    for (size_t i = 0; i < s->counters->n; i++) {
+        struct family *f = &s->families[i];
+        while (!list_empty(&f->queue))
+            name_drop(s, f, CONTAINER_OF(f->queue.next, struct due_name, link));
+        set_close(&f->names);
+    }
+}
+
+void sync_due(struct sync *s, const struct counter *c, struct slice key)
+{
+    family_add(s, family_of(s, c), key);
+}
+
+static bool may_claim(const struct sync *s, const struct family *f, uint64_t now_ms)
+{
+    if (!sync_may_merge(s) || f->refused > 0 || f->names.n == 0) return false;
+    if (s->claims_out >= s->config.claims_max || s->runs_n >= s->config.runs_max) return false;
+    if (s->fields >= s->config.fields_max) return false;
+    return f->hurry || now_ms >= f->next_ms;
+}
+
+static void claim_some(struct sync *s, struct family *f, uint64_t now_ms)
+{
+    uint32_t n = f->names.n < CLAIM_HASHES_MAX ? (uint32_t)f->names.n : CLAIM_HASHES_MAX;
+    f->next_ms = n == CLAIM_HASHES_MAX ? now_ms : now_ms + s->config.claim_gap_ms;
+    struct batch_id id;
+    s->ports.draw_id(s->ports.arg, &id);
+    run_claim(run_create(s, &id), f, n);
+    if (f->names.n == 0) f->hurry = false;
+}
+
+/* A name is due when its own counter's `every` has passed since its score. Returns how many of the page were
+ * not. */
+static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
+{
+    struct slice *unknown = heap_alloc((p->keys_n + 1) * sizeof *unknown);
+    uint32_t unknown_n = 0, stays = 0;
+    int64_t now_ms = s->ports.redis_ms(s->ports.arg);
+    for (uint32_t i = 0; i < p->keys_n; i++) {
+        const struct counter *c = counters_match(s->counters, p->keys[i]);
+        if (c == NULL)
+            unknown[unknown_n++] = p->keys[i];
+        else if (all || p->scores[i] <= now_ms - INT64_C(1000) * c->every_s)
+            family_add(s, family_of(s, c), p->keys[i]);
+        else
+            stays++;
+    }
+    if (unknown_n > 0) s->ports.hold_names(s->ports.arg, unknown, unknown_n);
+    heap_free(unknown);
+    return stays;
+}
+
+void due_poll_free(struct due_poll *p)
+{
+    buf_free(&p->names);
+    heap_free(p->keys);
+    heap_free(p->scores);
+    p->keys = NULL;
+    p->scores = NULL;
+}
+
+/* Not-due names of counters with a long `every` stand first in the index: the next page begins behind them.
+ */
+void due_poll_names(struct sync *s, struct due_poll *p, bool all)
+{
+    uint32_t stays = p->lost ? 0 : file_names(s, p, all);
+    bool more = !p->lost && p->keys_n == p->limit;
+    p->skip = more ? p->skip + stays : 0;
+    due_poll_free(p);
+}
+
+static void on_polled(struct due_poll *p)
+{
+    struct sync *s = p->arg;
+    s->polling = false;
+    s->requests_out--;
+    bool full = !p->lost && p->keys_n == p->limit;
+    due_poll_names(s, p, false);
+    if (full) s->poll_at_ms = 0;
+}
+
+static int64_t shortest_every_ms(const struct sync *s)
+{
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < s->counters->n; i++) {
+        int64_t every = INT64_C(1000) * s->counters->all[i].every_s;
+        if (every < least) least = every;
+    }
+    return least;
+}
+
+static void poll_if_time(struct sync *s, uint64_t now_ms)
+{
+    if (s->polling || !sync_may_merge(s) || now_ms < s->poll_at_ms || s->counters->n == 0) return;
+    if (s->due_n + CLAIM_HASHES_MAX > s->config.due_max || s->fields >= s->config.fields_max) return;
+    s->poll_at_ms = now_ms + s->config.poll_ms;
+    uint32_t skip = s->poll.skip;
+    s->poll = (struct due_poll){.skip = skip, .limit = CLAIM_HASHES_MAX, .done = on_polled, .arg = s};
+    s->poll.before_ms = s->ports.redis_ms(s->ports.arg) - shortest_every_ms(s);
+    s->polling = true;
+    s->requests_out++;
+    s->ports.due_poll(s->ports.arg, &s->poll);
+}
+
+void due_tick(struct sync *s, uint64_t now_ms)
+{
+    poll_if_time(s, now_ms);
+    bool claimed = true;
+    while (claimed) {
+        claimed = false;
+        for (size_t i = 0; i < s->counters->n; i++) {
+            if (!may_claim(s, &s->families[i], now_ms)) continue;
+            claim_some(s, &s->families[i], now_ms);
+            claimed = true;
+        }
+    }
+}

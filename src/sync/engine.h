@@ -1,0 +1,124 @@
+/* sync/engine.h - inside of sync/: the state that its files share.
+ *   run.c    the machine of one batch          due.c      what is due, and claims
+ *   adopt.c  batches of the dead, sign of life  wait.c     CTR.SYNC        recover.c  CTR.RECOVER
+ *   sync.c   the public face and the tick */
+#ifndef SYNC_ENGINE_H
+#define SYNC_ENGINE_H
+
+#include "base/rules.h"
+#include "base/sm.h"
+#include "sync/sync.h"
+
+#ifdef TALLYD_RULES
+#define HOLDS(rule) RULE(sync_rules_off, rule)
+#else
+#define HOLDS(rule) 1
+#endif
+
+enum run_state { RUN_CLAIM, RUN_SCAN, RUN_FENCE, RUN_MERGE, RUN_DISCARD, RUN_WAIT, RUN_DONE };
+
+struct run { /* one batch on its way; freed in RUN_DONE, when no request of it is out */
+    struct sync *sync;
+    struct sm sm;
+    struct list link;      /* sync->runs */
+    struct family *family; /* NULL until the counter of an adopted batch is known */
+    struct batch batch;
+    struct claim claim;
+    struct buf key_bytes; /* of claim.keys */
+    struct scan scan;
+    struct fence fence;
+    struct discard discard;
+    struct chunk *chunks;
+    uint32_t chunks_n, chunks_next, chunks_out;
+    enum merge_outcome worst;
+    uint32_t worst_chunk;
+    int resume; /* RUN_WAIT: the state to go on in */
+    uint64_t resume_ms;
+    unsigned attempts;
+    bool held, refused, in_recover; /* refused: counted in family->refused */
+    uint64_t born_ms;               /* since when this process works on the batch */
+    uint64_t fields;                /* counted in sync->fields */
+    int64_t rows_merged, rows_already;
+};
+
+struct due_name { /* one name in a family's queue, value in its set */
+    struct list link;
+    size_t n;
+    char name[];
+};
+
+struct family { /* a counter and its due hashes */
+    const struct counter *counter;
+    struct set names;
+    struct list queue;
+    uint64_t next_ms; /* no claim before */
+    bool hurry;       /* CTR.SYNC: now, also of less than a full claim */
+    uint32_t refused; /* runs held since the table refuses their rows: nothing is claimed meanwhile */
+};
+
+struct adopted { /* standing batches that wait for a free run */
+    struct batch_id id;
+    bool in_recover;
+};
+
+struct sync {
+    struct sync_ports ports;
+    struct sync_config config;
+    const struct counters *counters;
+    struct family *families;
+    struct list runs;
+    uint32_t runs_n, claims_out, requests_out, due_n;
+    uint32_t claim_marks; /* claims begun so far */
+    uint64_t fields;
+    struct adopted *queue;
+    uint32_t queue_n, queue_cap;
+    bool redis_up, mysql_up, started, stopping, hold;
+    struct adopt adopt;
+    struct due_poll poll;
+    bool adopting, polling;
+    uint64_t poll_at_ms, adopt_at_ms, beat_at_ms;
+    struct list waits;
+    struct sync_recover *recover;
+};
+
+static inline uint64_t sync_now(const struct sync *s)
+{
+    return s->ports.mono_ms(s->ports.arg);
+}
+static inline bool sync_may_merge(const struct sync *s)
+{
+    return s->redis_up && s->mysql_up && s->started && !s->stopping && !s->hold;
+}
+
+/* run.c */
+struct run *run_create(struct sync *s, const struct batch_id *id);
+void run_claim(struct run *r, struct family *f, uint32_t n); /* takes n names off f's queue */
+void run_adopted(struct run *r, bool in_recover);
+void run_resume_if_due(struct run *r, uint64_t now_ms);
+void run_free(struct run *r);
+
+/* due.c */
+struct family *family_of(struct sync *s, const struct counter *c);
+bool family_add(struct sync *s, struct family *f, struct slice key);
+void family_take(struct sync *s, struct family *f, struct buf *bytes, struct slice *keys,
+                 uint32_t n); /* the n oldest */
+void due_close(struct sync *s);
+void due_tick(struct sync *s, uint64_t now_ms);
+void due_poll_names(struct sync *s, struct due_poll *p,
+                    bool all); /* files an answered poll into the queues */
+void due_poll_free(struct due_poll *p);
+
+/* adopt.c */
+void adopt_tick(struct sync *s, uint64_t now_ms);
+void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover);
+bool adopt_known(const struct sync *s, const struct batch_id *id); /* runs or queues here */
+
+/* wait.c */
+void wait_tick(struct sync *s, uint64_t now_ms);
+void wait_run_done(struct sync *s, const struct run *r);
+
+/* recover.c */
+void recover_tick(struct sync *s);
+void recover_run_settled(struct sync *s, struct run *r, bool held);
+
+#endif

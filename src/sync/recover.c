@@ -1,0 +1,95 @@
+/* sync/recover.c - on demand: adopts every batch whose owner is dead, and waits until each is merged or held.
+ */
+#include "base/heap.h"
+#include "base/stats.h"
+#include "sync/engine.h"
+
+#define ADOPT_PAGE 1000
+
+static void on_found(struct adopt *a)
+{
+    struct sync_recover *rec = a->arg;
+    struct sync *s = rec->sync;
+    rec->asking = false;
+    s->requests_out--;
+    rec->failed |= a->lost;
+    rec->unknown = a->unknown;
+    rec->asked_all = a->lost || a->ids_n < a->limit;
+    for (uint32_t i = 0; i < a->ids_n; i++) {
+        if (adopt_known(s, &a->ids[i])) continue;
+        adopt_push(s, &a->ids[i], true);
+        rec->adopted++;
+        rec->left++;
+    }
+    STAT_ADD(recover_total, a->ids_n);
+    heap_free(a->ids);
+    a->ids = NULL;
+}
+
+static void find_more(struct sync *s, struct sync_recover *rec)
+{
+    rec->adopt = (struct adopt){.mode = ADOPT_DEAD,
+                                .stale_ms = s->config.stale_ms,
+                                .limit = ADOPT_PAGE,
+                                .done = on_found,
+                                .arg = rec};
+    rec->asking = true;
+    s->requests_out++;
+    s->ports.adopt(s->ports.arg, &rec->adopt);
+}
+
+void sync_recover(struct sync *s, struct sync_recover *rec)
+{
+    PRE(s->recover == NULL);
+    rec->sync = s;
+    rec->failed = rec->asking = rec->asked_all = false;
+    rec->adopted = rec->rows_merged = rec->rows_already = rec->unknown = rec->held = 0;
+    rec->left = 0;
+    s->recover = rec;
+    list_for_each (node, &s->runs) {
+        struct run *r = CONTAINER_OF(node, struct run, link);
+        if (sm_now(&r->sm) != RUN_WAIT || r->in_recover) continue;
+        r->in_recover = true;
+        r->resume_ms = 0;
+        rec->left++;
+    }
+}
+
+void sync_take(struct sync *s, const struct batch_id *id)
+{
+    if (adopt_known(s, id)) return;
+    adopt_push(s, id, s->recover != NULL);
+    if (s->recover == NULL) return;
+    s->recover->left++;
+    s->recover->adopted++;
+    STAT_ADD(recover_total, 1);
+}
+
+void recover_run_settled(struct sync *s, struct run *r, bool held)
+{
+    if (!r->in_recover) return;
+    r->in_recover = false;
+    struct sync_recover *rec = s->recover;
+    if (rec == NULL) return;
+    rec->rows_merged += r->rows_merged;
+    rec->rows_already += r->rows_already;
+    rec->held += held;
+    rec->left--;
+    STAT_ADD(recover_done, 1);
+}
+
+void recover_tick(struct sync *s)
+{
+    struct sync_recover *rec = s->recover;
+    if (rec == NULL || rec->asking) return;
+    bool away = !s->redis_up || !s->mysql_up || s->hold;
+    if (away) rec->failed = true;
+    if (!away && !rec->asked_all && s->started && s->queue_n < ADOPT_PAGE) {
+        find_more(s, rec);
+        return;
+    }
+    bool finished = rec->asked_all && rec->left == 0;
+    if (!finished && !rec->failed) return;
+    s->recover = NULL;
+    rec->done(rec);
+}

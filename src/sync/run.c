@@ -1,0 +1,370 @@
+/* sync/run.c - moves one batch into MySQL, exactly once.
+ *   CLAIM -> SCAN -> FENCE -> MERGE -> DISCARD -> DONE; an adopted batch enters at SCAN; WAIT backs off.
+ * On event X, do Y:
+ *   claim refused, or gone in doubt     the names are due again, DONE (no batch stands)
+ *   registry gone at SCAN               somebody finished the batch: DONE
+ *   link lost at SCAN, at DISCARD       WAIT, then the same again: HSCAN from 0; discarding twice is harmless
+ *   fence lost, or passed by another    WAIT, SCAN: (!) what was scanned before may have been rolled back
+ *     server process than was scanned
+ *   MySQL down                          WAIT, SCAN: rows are let go meanwhile; the ledger knows what went in
+ *   table refuses, rows short, conflict WAIT long, alarm; never discarded
+ *   older than give_up_ms               DONE: the batch stands for adoption; its ledger rows may be pruned by
+ * now A crash anywhere leaves the registry, and whoever adopts it enters at SCAN. Callbacks only record and
+ * resume. */
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/stats.h"
+#include "sync/engine.h"
+
+static const struct sm_state run_states[] = {
+    [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_DONE)},
+    [RUN_SCAN] = {"scan", TO(RUN_FENCE) | TO(RUN_MERGE) | TO(RUN_WAIT) | TO(RUN_DONE)},
+    [RUN_FENCE] = {"fence", TO(RUN_MERGE) | TO(RUN_WAIT)},
+    [RUN_MERGE] = {"merge", TO(RUN_DISCARD) | TO(RUN_WAIT) | TO(RUN_DONE)},
+    [RUN_DISCARD] = {"discard", TO(RUN_WAIT) | TO(RUN_DONE)},
+    [RUN_WAIT] = {"wait", TO(RUN_SCAN) | TO(RUN_FENCE) | TO(RUN_DISCARD) | TO(RUN_DONE)},
+    [RUN_DONE] = {"done", 0},
+};
+
+static const char *run_hex(const struct run *r, char hex[33])
+{
+    batch_id_hex(&r->batch.id, hex);
+    return hex;
+}
+
+struct run *run_create(struct sync *s, const struct batch_id *id)
+{
+    struct run *r = heap_zalloc(sizeof *r);
+    r->sync = s;
+    r->born_ms = sync_now(s);
+    batch_init(&r->batch, id);
+    list_push(&s->runs, &r->link);
+    s->runs_n++;
+    return r;
+}
+
+void run_free(struct run *r)
+{
+    list_remove(&r->link);
+    r->sync->runs_n--;
+    r->sync->fields -= r->fields;
+    STAT_SET(fields_in_flight, r->sync->fields);
+    if (r->held) STAT_ADD(batches_held, -1);
+    if (r->refused) r->family->refused--;
+    batch_close(&r->batch);
+    buf_free(&r->key_bytes);
+    heap_free(r->claim.keys);
+    heap_free(r->chunks);
+    heap_free(r);
+}
+
+static void count_fields(struct run *r, uint64_t fields)
+{
+    r->sync->fields += fields - r->fields;
+    r->fields = fields;
+    STAT_SET(fields_in_flight, r->sync->fields);
+}
+
+static void run_done(struct run *r)
+{
+    sm_move(&r->sm, RUN_DONE);
+    wait_run_done(r->sync, r);
+    recover_run_settled(r->sync, r, false);
+    run_free(r);
+}
+
+static void run_wait(struct run *r, int resume, uint64_t ms)
+{
+    sm_move(&r->sm, RUN_WAIT);
+    r->resume = resume;
+    r->resume_ms = sync_now(r->sync) + ms;
+    if (resume == RUN_SCAN) {
+        batch_clear(&r->batch);
+        heap_free(r->chunks);
+        r->chunks = NULL;
+    }
+}
+
+static void run_back_off(struct run *r, int resume)
+{
+    const struct sync_config *c = &r->sync->config;
+    run_wait(r, resume, rand_backoff_ms(r->attempts++, c->retry_ms, c->retry_most_ms));
+}
+
+/* Alarm, and look again after a while: an operator may have mended it. */
+static void run_hold(struct run *r, const char *why, const char *text)
+{
+    char hex[33];
+    log_event(LOG_ERROR, "batch_held", "batch=%s why=%s detail=%s retry_ms=%u", run_hex(r, hex), why,
+              LOGQ(text), r->sync->config.held_ms);
+    if (!r->held) STAT_ADD(batches_held, 1);
+    r->held = true;
+    recover_run_settled(r->sync, r, true);
+    run_wait(r, RUN_SCAN, r->sync->config.held_ms);
+}
+
+/* --- DISCARD --- */
+
+static void on_discarded(struct discard *d)
+{
+    struct run *r = d->arg;
+    r->sync->requests_out--;
+    if (!d->done_ok) {
+        run_back_off(r, RUN_DISCARD);
+        return;
+    }
+    char hex[33];
+    STAT_ADD(batches_done, 1);
+    log_event(LOG_INFO, "merged", "batch=%s counter=%.*s hashes=%zu rows=%lld already=%lld took_ms=%llu",
+              run_hex(r, hex), SLICE_ARG(buf_slice(&r->batch.counter_name)), r->batch.hashes_n,
+              (long long)r->rows_merged, (long long)r->rows_already,
+              (unsigned long long)(sync_now(r->sync) - r->born_ms));
+    run_done(r);
+}
+
+static void run_discard(struct run *r)
+{
+    sm_move(&r->sm, RUN_DISCARD);
+    r->discard = (struct discard){.batch = &r->batch, .done = on_discarded, .arg = r};
+    r->sync->requests_out++;
+    r->sync->ports.discard(r->sync->ports.arg, &r->discard);
+}
+
+/* --- MERGE --- */
+
+static void on_merged(struct chunk *c);
+
+static void submit_chunks(struct run *r)
+{
+    struct sync *s = r->sync;
+    while (r->chunks_out < s->config.chunks_max && r->chunks_next < r->chunks_n) {
+        struct chunk *c = &r->chunks[r->chunks_next];
+        batch_chunk(&r->batch, r->chunks_next++, c);
+        c->not_after_ms = HOLDS(RULE_GIVE_UP) ? r->born_ms + s->config.give_up_ms : UINT64_MAX;
+        c->done = on_merged;
+        c->arg = r;
+        r->chunks_out++;
+        s->requests_out++;
+        s->ports.merge(s->ports.arg, c);
+    }
+}
+
+static void run_merge(struct run *r)
+{
+    sm_move(&r->sm, RUN_MERGE);
+    r->chunks_n = batch_chunks(&r->batch);
+    r->chunks_next = r->chunks_out = 0;
+    r->chunks = heap_realloc(r->chunks, r->chunks_n * sizeof *r->chunks);
+    r->worst = MERGE_DONE;
+    memset(r->chunks, 0, r->chunks_n * sizeof *r->chunks);
+    submit_chunks(r);
+}
+
+static void count_chunk(struct run *r, const struct chunk *c)
+{
+    if (c->outcome == MERGE_DONE) {
+        r->rows_merged += c->rows_merged;
+        STAT_ADD(chunks_merged, 1);
+        STAT_ADD(rows_merged, c->rows_merged);
+        STAT_ADD(rows_rejected, c->rows_rejected);
+    } else if (c->outcome == MERGE_ALREADY) {
+        r->rows_already += (int64_t)c->rows_n;
+        STAT_ADD(chunks_already, 1);
+    }
+}
+
+static void run_given_up(struct run *r)
+{
+    char hex[33];
+    log_event(LOG_WARN, "run_given_up", "batch=%s next=%s", run_hex(r, hex),
+              LOGQ("older than half of ledger.keep; whoever adopts it scans it anew"));
+    run_done(r);
+}
+
+/* What became of all chunks together; `worst` is the outcome that decides. */
+static void run_merged(struct run *r)
+{
+    const char *text = r->chunks[r->worst_chunk].text;
+    switch (r->worst) {
+    case MERGE_DONE:
+    case MERGE_ALREADY:
+        run_discard(r);
+        return;
+    case MERGE_DOWN:
+        run_back_off(r, RUN_SCAN);
+        return;
+    case MERGE_HELD:
+        if (!r->refused) r->family->refused++;
+        r->refused = true;
+        run_hold(r, "table_refuses", text);
+        return;
+    case MERGE_CONFLICT:
+        run_hold(r, "ledger_conflict", text);
+        return;
+    case MERGE_TOO_OLD:
+        run_given_up(r);
+        return;
+    }
+    UNREACHABLE();
+}
+
+static void on_merged(struct chunk *c)
+{
+    struct run *r = c->arg;
+    r->sync->requests_out--;
+    r->chunks_out--;
+    count_chunk(r, c);
+    bool in = c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY;
+    if (!in && (r->worst == MERGE_DONE || r->worst == MERGE_DOWN)) {
+        r->worst = c->outcome;
+        r->worst_chunk = c->index;
+    }
+    if (r->worst == MERGE_DONE) submit_chunks(r);
+    if (r->chunks_out == 0) run_merged(r);
+}
+
+/* --- FENCE --- */
+
+static void run_fence(struct run *r);
+
+static void on_fenced(struct fence *f)
+{
+    struct run *r = f->arg;
+    r->sync->requests_out--;
+    bool same_server = strcmp(f->run_id, r->scan.run_id) == 0;
+    if (f->passed && (same_server || !HOLDS(RULE_RESCAN))) {
+        run_merge(r);
+        return;
+    }
+    log_event(LOG_WARN, "fence_lost", "passed=%d same_server=%d detail=%s", f->passed, same_server,
+              LOGQ(f->text));
+    run_back_off(r, HOLDS(RULE_RESCAN) ? RUN_SCAN : RUN_FENCE);
+}
+
+static void run_fence(struct run *r)
+{
+    sm_move(&r->sm, RUN_FENCE);
+    r->fence = (struct fence){.done = on_fenced, .arg = r};
+    r->sync->requests_out++;
+    r->sync->ports.fence(r->sync->ports.arg, &r->fence);
+}
+
+/* --- SCAN --- */
+
+static void run_sealed(struct run *r)
+{
+    r->family = family_of(r->sync, r->batch.counter);
+    count_fields(r, r->batch.rows_n);
+    if (r->held) STAT_ADD(batches_held, -1);
+    r->held = false;
+    if (r->sync->hold)
+        run_back_off(r, RUN_SCAN);
+    else if (HOLDS(RULE_BARRIER))
+        run_fence(r);
+    else
+        run_merge(r);
+}
+
+static void on_scanned(struct scan *s)
+{
+    struct run *r = s->arg;
+    r->sync->requests_out--;
+    switch (s->outcome) {
+    case SCAN_SEALED:
+        run_sealed(r);
+        return;
+    case SCAN_LOST:
+        run_back_off(r, RUN_SCAN);
+        return;
+    case SCAN_SHORT:
+        run_hold(r, "fields_missing", s->text);
+        return;
+    case SCAN_UNKNOWN:
+        log_event(LOG_WARN, "batch_unknown", "detail=%s", LOGQ(s->text));
+        break;
+    case SCAN_GONE:
+        break;
+    }
+    run_done(r);
+}
+
+static void run_scan(struct run *r)
+{
+    if (sm_now(&r->sm) != RUN_SCAN) sm_move(&r->sm, RUN_SCAN);
+    r->scan = (struct scan){.batch = &r->batch, .done = on_scanned, .arg = r};
+    r->sync->requests_out++;
+    r->sync->ports.scan(r->sync->ports.arg, &r->scan);
+}
+
+/* --- CLAIM --- */
+
+static void names_due_again(struct run *r, uint32_t from)
+{
+    for (uint32_t i = from; i < r->claim.keys_n; i++)
+        family_add(r->sync, r->family, r->claim.keys[i]);
+}
+
+static void on_claimed(struct claim *c)
+{
+    struct run *r = c->arg;
+    struct sync *s = r->sync;
+    s->requests_out--;
+    s->claims_out--;
+    switch (c->outcome) {
+    case CLAIM_STANDS:
+        names_due_again(r, c->keys_n - c->left);
+        count_fields(r, c->fields);
+        run_scan(r);
+        return;
+    case CLAIM_REFUSED:
+        r->family->next_ms = sync_now(s) + s->config.retry_most_ms / 5;
+        log_event(LOG_WARN, "claim_refused", "error=%s", LOGQ(c->text));
+        names_due_again(r, 0);
+        break;
+    case CLAIM_GONE:
+        names_due_again(r, 0);
+        break;
+    case CLAIM_EMPTY:
+        names_due_again(r, c->keys_n - c->left);
+        break;
+    }
+    run_done(r);
+}
+
+void run_claim(struct run *r, struct family *f, uint32_t n)
+{
+    struct sync *s = r->sync;
+    sm_init(&r->sm, run_states, RUN_CLAIM);
+    r->family = f;
+    r->claim =
+        (struct claim){.id = r->batch.id, .counter = f->counter, .keys_n = n, .done = on_claimed, .arg = r};
+    r->claim.keys = heap_alloc(n * sizeof *r->claim.keys);
+    family_take(s, f, &r->key_bytes, r->claim.keys, n);
+    s->requests_out++;
+    s->claims_out++;
+    s->claim_marks++;
+    s->ports.claim(s->ports.arg, &r->claim);
+}
+
+void run_adopted(struct run *r, bool in_recover)
+{
+    sm_init(&r->sm, run_states, RUN_SCAN);
+    r->in_recover = in_recover;
+    STAT_ADD(batches_adopted, 1);
+    run_scan(r);
+}
+
+void run_resume_if_due(struct run *r, uint64_t now_ms)
+{
+    if (sm_now(&r->sm) != RUN_WAIT || now_ms < r->resume_ms) return;
+    bool too_old = now_ms - r->born_ms >= r->sync->config.give_up_ms;
+    if (r->resume == RUN_DISCARD)
+        run_discard(r);
+    else if (too_old && HOLDS(RULE_GIVE_UP))
+        run_given_up(r);
+    else if (r->resume == RUN_FENCE)
+        run_fence(r);
+    else
+        run_scan(r);
+}

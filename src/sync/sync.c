@@ -1,0 +1,127 @@
+/* sync/sync.c - the public face, and the tick on which all timers of the machine hang. */
+#include "sync/sync.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "sync/engine.h"
+
+#ifdef TALLYD_RULES
+uint32_t sync_rules_off;
+#endif
+
+const struct sync_config sync_config_default = {
+    .runs_max = 128,
+    .claims_max = 2,
+    .chunks_max = 8,
+    .fields_max = 500000,
+    .claim_gap_ms = 100,
+    .poll_ms = 1000,
+    .beat_ms = 10000,
+    .adopt_ms = 10000,
+    .stale_ms = 60000,
+    .retry_ms = 100,
+    .retry_most_ms = 5000,
+    .held_ms = 30000,
+    .give_up_ms = UINT64_C(7) * 24 * 3600 * 1000 / 2,
+    .wait_ms = 30000,
+    .due_max = 20000,
+};
+
+struct sync *sync_create(const struct sync_ports *ports, const struct counters *counters,
+                         const struct sync_config *config)
+{
+    struct sync *s = heap_zalloc(sizeof *s);
+    s->ports = *ports;
+    s->config = *config;
+    s->counters = counters;
+    s->families = heap_zalloc((counters->n + 1) * sizeof *s->families);
+    for (size_t i = 0; i < counters->n; i++) {
+        s->families[i].counter = &counters->all[i];
+        set_init(&s->families[i].names);
+        list_init(&s->families[i].queue);
+    }
+    list_init(&s->runs);
+    list_init(&s->waits);
+    return s;
+}
+
+/* `started` comes with the answer to the first adoption: this instance's old batches before any claim of its
+ * own. */
+void sync_start(struct sync *s)
+{
+    PRE(!s->started && !s->stopping);
+    s->adopt_at_ms = 0;
+    s->redis_up = true;
+}
+
+static void resume_runs(struct sync *s, uint64_t now_ms)
+{
+    if (!sync_may_merge(s)) return;
+    for (struct list *node = s->runs.next, *next; node != &s->runs; node = next) {
+        next = node->next;
+        run_resume_if_due(CONTAINER_OF(node, struct run, link), now_ms);
+    }
+}
+
+void sync_tick(struct sync *s)
+{
+    uint64_t now_ms = sync_now(s);
+    adopt_tick(s, now_ms);
+    resume_runs(s, now_ms);
+    due_tick(s, now_ms);
+    wait_tick(s, now_ms);
+    recover_tick(s);
+}
+
+void sync_redis(struct sync *s, bool up)
+{
+    s->redis_up = up;
+}
+
+static void wake_runs(struct sync *s)
+{
+    list_for_each (node, &s->runs) {
+        struct run *r = CONTAINER_OF(node, struct run, link);
+        if (!r->held) r->resume_ms = 0;
+        r->attempts = 0;
+    }
+}
+
+void sync_mysql(struct sync *s, bool up)
+{
+    if (up && !s->mysql_up) wake_runs(s);
+    s->mysql_up = up;
+}
+
+void sync_hold(struct sync *s, bool hold, const char *why)
+{
+    if (hold && !s->hold) log_event(LOG_ERROR, "merges_held", "why=%s", LOGQ(why));
+    if (!hold && s->hold) log_event(LOG_WARN, "merges_go_on", "why=%s", LOGQ(why));
+    s->hold = hold;
+}
+
+void sync_stop(struct sync *s)
+{
+    s->stopping = true;
+}
+
+bool sync_idle(const struct sync *s)
+{
+    return list_empty(&s->runs) && s->requests_out == 0;
+}
+bool sync_quiet(const struct sync *s)
+{
+    return s->requests_out == 0;
+}
+
+void sync_destroy(struct sync **s)
+{
+    if (*s == NULL) return;
+    PRE(sync_quiet(*s));
+    while (!list_empty(&(*s)->runs))
+        run_free(CONTAINER_OF((*s)->runs.next, struct run, link));
+    due_close(*s);
+    heap_free((*s)->families);
+    heap_free((*s)->queue);
+    heap_free(*s);
+    *s = NULL;
+}

@@ -1,0 +1,215 @@
+/* sync/wait.c - CTR.SYNC: waits until every batch that held the key (or stood) at the call is merged, own or
+ * not. DIRTY    what was dirty at the call is claimed now: one key is queued; for ALL the index is paged
+ * through CLAIMS   the claims begun until then are answered ASK      which batches stand that hold the key?
+ *   WATCH    until none of them stands any more */
+#include "base/heap.h"
+#include "sync/engine.h"
+
+enum { WAIT_DIRTY, WAIT_CLAIMS, WAIT_ASK, WAIT_WATCH };
+#define WATCH_MS 50
+#define CLOCK_SLACK_MS 100 /* between two services' ideas of Redis' time */
+
+static void wait_end(struct sync_wait *w, enum sync_wait_outcome outcome)
+{
+    w->outcome = outcome;
+    w->answered = true; /* wait_tick calls done() when no request of it is out */
+}
+
+static const struct counter *wait_counter(const struct sync *s, const struct sync_wait *w)
+{
+    return w->key.n == 0 ? NULL : counters_match(s->counters, w->key);
+}
+
+static bool held_back(const struct sync *s, const struct sync_wait *w)
+{
+    const struct counter *c = wait_counter(s, w);
+    for (size_t i = 0; i < s->counters->n; i++)
+        if ((c == NULL || c == s->families[i].counter) && s->families[i].refused > 0) return true;
+    return s->hold;
+}
+
+static void hurry(struct sync *s)
+{
+    for (size_t i = 0; i < s->counters->n; i++)
+        s->families[i].hurry = s->families[i].names.n > 0;
+}
+
+/* --- DIRTY --- */
+
+static void dirty_done(struct sync_wait *w)
+{
+    w->claim_mark = w->sync->claim_marks;
+    w->phase = WAIT_CLAIMS;
+}
+
+static void on_dirty(struct due_poll *p)
+{
+    struct sync_wait *w = p->arg;
+    w->asking = false;
+    w->sync->requests_out--;
+    w->ask_at_ms = sync_now(w->sync) + WATCH_MS;
+    bool more = p->lost || p->keys_n > 0;
+    due_poll_names(w->sync, p, true);
+    if (!more) dirty_done(w);
+}
+
+static void ask_dirty(struct sync_wait *w)
+{
+    struct sync *s = w->sync;
+    w->poll =
+        (struct due_poll){.before_ms = w->before_ms, .limit = CLAIM_HASHES_MAX, .done = on_dirty, .arg = w};
+    w->asking = true;
+    s->requests_out++;
+    s->ports.due_poll(s->ports.arg, &w->poll);
+}
+
+static void step_key(struct sync_wait *w, struct family *f)
+{
+    bool there = set_has(&f->names, w->key);
+    if (!w->queued)
+        w->queued = there || family_add(w->sync, f, w->key);
+    else if (!there)
+        dirty_done(w);
+}
+
+/* For ALL a page is asked for when the queues have let the last one go: what a claim took is in the index no
+ * more. */
+static void step_dirty(struct sync_wait *w)
+{
+    struct sync *s = w->sync;
+    hurry(s);
+    if (w->key.n > 0)
+        step_key(w, family_of(s, counters_match(s->counters, w->key)));
+    else if (s->due_n == 0 && s->claims_out == 0)
+        ask_dirty(w);
+}
+
+/* --- CLAIMS --- */
+
+/* Claims are answered in the order of sending. */
+static void step_claims(struct sync_wait *w)
+{
+    if (w->sync->claim_marks - w->sync->claims_out >= w->claim_mark) w->phase = WAIT_ASK;
+}
+
+/* --- ASK, WATCH --- */
+
+static void ids_keep(struct sync_wait *w, const struct standing *a)
+{
+    struct set now;
+    set_init(&now);
+    for (uint32_t i = 0; i < a->ids_n; i++) {
+        struct slice id = slice_of((const char *)a->ids[i].bytes, sizeof a->ids[i].bytes);
+        if (w->phase == WAIT_ASK || set_has(&w->ids, id)) set_put(&now, id, NULL);
+    }
+    set_close(&w->ids);
+    w->ids = now;
+}
+
+static void on_standing(struct standing *a)
+{
+    struct sync_wait *w = a->arg;
+    w->asking = false;
+    w->sync->requests_out--;
+    w->ask_at_ms = sync_now(w->sync) + WATCH_MS;
+    if (!a->lost) {
+        ids_keep(w, a);
+        w->phase = WAIT_WATCH;
+        if (w->ids.n == 0) wait_end(w, SYNC_MERGED);
+    }
+    heap_free(a->ids);
+}
+
+static void ask_standing(struct sync_wait *w)
+{
+    struct sync *s = w->sync;
+    w->ask = (struct standing){.done = on_standing, .arg = w};
+    if (w->phase == WAIT_ASK) w->ask.key = w->key;
+    w->asking = true;
+    s->requests_out++;
+    s->ports.standing(s->ports.arg, &w->ask);
+}
+
+static bool runs_here(const struct sync_wait *w)
+{
+    list_for_each (node, &w->sync->runs) {
+        const struct run *r = CONTAINER_OF(node, struct run, link);
+        if (set_has(&w->ids, slice_of((const char *)r->batch.id.bytes, sizeof r->batch.id.bytes)))
+            return true;
+    }
+    return false;
+}
+
+static void wait_step(struct sync_wait *w)
+{
+    switch (w->phase) {
+    case WAIT_DIRTY:
+        step_dirty(w);
+        return;
+    case WAIT_CLAIMS:
+        step_claims(w);
+        return;
+    case WAIT_ASK:
+        ask_standing(w);
+        return;
+    case WAIT_WATCH:
+        if (!runs_here(w)) ask_standing(w);
+        return;
+    }
+}
+
+static void wait_check(struct sync_wait *w, uint64_t now_ms)
+{
+    struct sync *s = w->sync;
+    if (!s->mysql_up)
+        wait_end(w, SYNC_MYSQL_DOWN);
+    else if (!s->redis_up)
+        wait_end(w, SYNC_REDIS_DOWN);
+    else if (held_back(s, w))
+        wait_end(w, SYNC_HELD_BACK);
+    else if (now_ms - w->since_ms >= s->config.wait_ms)
+        wait_end(w, SYNC_TRY_AGAIN);
+}
+
+void wait_run_done(struct sync *s, const struct run *r)
+{
+    struct slice id = slice_of((const char *)r->batch.id.bytes, sizeof r->batch.id.bytes);
+    list_for_each (node, &s->waits) {
+        struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
+        if (w->phase != WAIT_WATCH || set_has(&w->ids, id)) w->rows += r->rows_merged;
+    }
+}
+
+void wait_tick(struct sync *s, uint64_t now_ms)
+{
+    struct list ended;
+    list_init(&ended);
+    for (struct list *node = s->waits.next, *next; node != &s->waits; node = next) {
+        next = node->next;
+        struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
+        if (!w->answered) wait_check(w, now_ms);
+        if (!w->answered && !w->asking && now_ms >= w->ask_at_ms) wait_step(w);
+        if (!w->answered || w->asking) continue;
+        list_remove(node);
+        list_push(&ended, node);
+    }
+    for (struct list *node; (node = list_pop(&ended)) != NULL;) {
+        struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
+        set_close(&w->ids);
+        w->done(w);
+    }
+}
+
+void sync_wait_for(struct sync *s, struct sync_wait *w)
+{
+    PRE(w->key.n == 0 || counters_match(s->counters, w->key) != NULL);
+    w->sync = s;
+    w->phase = WAIT_DIRTY;
+    w->queued = w->asking = w->answered = false;
+    w->rows = 0;
+    w->since_ms = sync_now(s);
+    w->ask_at_ms = 0;
+    w->before_ms = s->ports.redis_ms(s->ports.arg) + CLOCK_SLACK_MS;
+    set_init(&w->ids);
+    list_push(&s->waits, &w->link);
+}

@@ -29,10 +29,11 @@ struct request {
     char error_text[64];
 };
 
-/* Where one connection stands inside its unfinished request. All zero: at the start of one. */
+/* Where one connection stands inside its unfinished request, so that a large one that comes byte by byte is
+ * not read from its beginning each time. All zero: at the start of one. */
 struct parser {
-    uint32_t at;   /* bytes of whole arguments (or, inline, of line) that need no second look */
-    uint32_t left; /* arguments still to come after `at`; 0 with at > 0: still in the first line */
+    uint32_t at;   /* bytes of the request's first line and of its arguments that are whole */
+    uint32_t left; /* arguments still to come; 0: at the start */
     uint32_t size; /* arguments of the request */
 };
 

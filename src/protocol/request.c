@@ -1,0 +1,167 @@
+/* protocol/request.c - see request.h. What is refused, and how, follows redis 7.0: src/networking.c,
+ * processMultibulkBuffer and processInlineBuffer. Two differences on purpose: limits are lower, and a NUL
+ * byte in a header line or an inline request is a byte like others. */
+#include "protocol/request.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/num.h"
+#include "protocol/inline.h"
+
+#include <stdio.h>
+
+const struct request_limits request_limits_default = {
+    .args_max = 1024,
+    .bulk_max = 64 * 1024,
+    .line_max = 64 * 1024,
+    .bytes_max = 256 * 1024,
+};
+
+void request_init(struct request *r, const struct request_limits *limits)
+{
+    PRE(limits->args_max > 0);
+    *r = (struct request){.limits = *limits};
+    r->args = heap_alloc(limits->args_max * sizeof(*r->args));
+}
+
+void request_close(struct request *r)
+{
+    heap_free(r->args);
+    buf_free(&r->unquoted);
+    *r = (struct request){0};
+}
+
+static enum parsed fail(struct request *r, enum parsed how, const char *text)
+{
+    r->error = text;
+    return how;
+}
+
+/* "<type>digits\r\n" with one to three digits, as nearly every header is. False: the slow way decides. */
+static inline bool header_short(const char *p, const char *end, uint32_t *value, const char **after)
+{
+    if (end - p < 7) return false;
+    uint32_t v = (unsigned char)p[1] - (uint32_t)'0';
+    if (v > 9) return false;
+    const char *q = p + 2;
+    for (; *q != '\r'; q++) {
+        uint32_t digit = (unsigned char)*q - (uint32_t)'0';
+        if (digit > 9 || v == 0 || q == p + 4) return false;
+        v = v * 10 + digit;
+    }
+    *value = v;
+    *after = q + 2;
+    return true;
+}
+
+/* The line at p, type byte and all, into *line; the byte behind its CRLF into *after. The byte behind CR is
+ * skipped unlooked at, as in Redis. */
+static enum parsed header_line(struct request *r, const char *p, const char *end, const char *too_big,
+                               struct slice *line, const char **after)
+{
+    size_t here = (size_t)(end - p), most = (size_t)r->limits.line_max + 1;
+    const char *cr = memchr(p, '\r', here < most ? here : most);
+    if (cr == NULL) return here < most ? PARSED_UNFIN : fail(r, PARSED_OVERSIZE, too_big);
+    if (cr + 1 == end) return PARSED_UNFIN;
+    *line = slice_of(p, (size_t)(cr - p));
+    *after = cr + 2;
+    return PARSED_OK;
+}
+
+/* `*<n>`: *size is 0 for a request without arguments. */
+static enum parsed size_read(struct request *r, const char *p, const char *end, uint32_t *size,
+                             const char **after)
+{
+    if (header_short(p, end, size, after) && *size <= r->limits.args_max) return PARSED_OK;
+    struct slice line;
+    enum parsed got = header_line(r, p, end, "ERR Protocol error: too big mbulk count string", &line, after);
+    if (got != PARSED_OK) return got;
+    int64_t n;
+    if (!num_parse(slice_of(line.p + 1, line.n - 1), &n) || n > r->limits.args_max)
+        return fail(r, PARSED_INVALID, "ERR Protocol error: invalid multibulk length");
+    *size = n > 0 ? (uint32_t)n : 0;
+    return PARSED_OK;
+}
+
+/* `$<n>` that is not short. */
+static enum parsed bulk_read(struct request *r, const char *p, const char *end, uint32_t *bytes,
+                             const char **after)
+{
+    struct slice line;
+    enum parsed got = header_line(r, p, end, "ERR Protocol error: too big bulk count string", &line, after);
+    if (got != PARSED_OK) return got;
+    if (*p != '$') {
+        snprintf(r->error_text, sizeof(r->error_text), "ERR Protocol error: expected '$', got '%c'", *p);
+        return fail(r, PARSED_INVALID, r->error_text);
+    }
+    int64_t n;
+    if (!num_parse(slice_of(line.p + 1, line.n - 1), &n) || n < 0 || n > r->limits.bulk_max)
+        return fail(r, PARSED_INVALID, "ERR Protocol error: invalid bulk length");
+    *bytes = (uint32_t)n;
+    return PARSED_OK;
+}
+
+/* Arguments from p->at on, p->left of them; those before are taken as r->args says. */
+static enum parsed args_read(struct request *r, struct parser *p, struct slice in)
+{
+    const char *at = in.p + p->at, *end = in.p + in.n;
+    struct slice *arg = r->args + (p->size - p->left);
+    for (; p->left > 0; p->left--) {
+        uint32_t n;
+        const char *body;
+        if (end - at < 7 || *at != '$' || !header_short(at, end, &n, &body) || n > r->limits.bulk_max) {
+            enum parsed got = bulk_read(r, at, end, &n, &body);
+            if (got != PARSED_OK) return got;
+        }
+        if ((size_t)(body - in.p) + n + 2 > r->limits.bytes_max)
+            return fail(r, PARSED_OVERSIZE, "ERR Protocol error: too big request");
+        if ((size_t)(end - body) < (size_t)n + 2) return PARSED_UNFIN;
+        *arg++ = slice_of(body, n);
+        at = body + n + 2;
+        p->at = (uint32_t)(at - in.p);
+    }
+    r->args_n = p->size;
+    r->raw = slice_of(in.p, p->at);
+    *p = (struct parser){0};
+    return PARSED_OK;
+}
+
+static enum parsed multibulk_start(struct request *r, struct parser *p, struct slice in)
+{
+    uint32_t size;
+    const char *after;
+    enum parsed got = size_read(r, in.p, in.p + in.n, &size, &after);
+    if (got != PARSED_OK) return got;
+    *p = (struct parser){.at = (uint32_t)(after - in.p), .left = size, .size = size};
+    return args_read(r, p, in);
+}
+
+/* The arguments that were whole before are not remembered (r serves many connections), so once the last one
+ * is here all are read again, in one go. */
+static enum parsed multibulk_resume(struct request *r, struct parser *p, struct slice in)
+{
+    PRE(in.n >= p->at);
+    enum parsed got = args_read(r, p, in);
+    return got == PARSED_OK ? multibulk_start(r, p, in) : got;
+}
+
+static enum parsed inline_read(struct request *r, struct slice in)
+{
+    size_t most = (size_t)r->limits.line_max + 1;
+    const char *lf = memchr(in.p, '\n', in.n < most ? in.n : most);
+    if (lf == NULL)
+        return in.n < most ? PARSED_UNFIN
+                           : fail(r, PARSED_OVERSIZE, "ERR Protocol error: too big inline request");
+    size_t n = (size_t)(lf - in.p);
+    r->raw = slice_of(in.p, n + 1);
+    if (n > 0 && lf[-1] == '\r') n--;
+    return inline_split(r, slice_of(in.p, n));
+}
+
+enum parsed request_parse(struct request *r, struct parser *p, struct slice in)
+{
+    r->error = NULL;
+    if (in.n == 0) return PARSED_UNFIN;
+    if (p->left > 0) return multibulk_resume(r, p, in);
+    return in.p[0] == '*' ? multibulk_start(r, p, in) : inline_read(r, in);
+}

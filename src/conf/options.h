@@ -40,13 +40,13 @@
     G(MYSQL_PASSWORD_FILE, "mysql.password_file", PATH, mysql_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "MySQL's password is the text of this file; TALLYD_MYSQL_PASSWORD in the environment goes before it")  \
-    G(MYSQL_WRITERS, "mysql.writers", NUMBER, mysql_writers, "2", 1, 32, RESTART,                            \
-      "an integer from 1 to 32",                                                                             \
+    G(MYSQL_WRITERS, "mysql.writers", NUMBER, mysql_writers, "2", 1, 16, RESTART,                            \
+      "an integer from 1 to 16",                                                                             \
       "threads that merge, each with a connection of its own")                                               \
     G(MYSQL_VOLATILE, "mysql.volatile", WORD, mysql_volatile, "refuse", 0, 0, RESTART, "refuse|accept",      \
       "accept runs with innodb_flush_log_at_trx_commit other than 1: a crash of MySQL may lose merged hits") \
-    G(MYSQL_TIMEOUT, "mysql.timeout", MS, mysql_timeout_ms, "10s", 1000, 300000, RESTART,                    \
-      "a duration from 1s to 5m",                                                                            \
+    G(MYSQL_TIMEOUT, "mysql.timeout", MS, mysql_timeout_ms, "10s", 5000, 300000, RESTART,                    \
+      "a duration from 5s to 5m",                                                                            \
       "a MySQL that answers nothing for so long is taken as lost; above its lock waits")                     \
     G(INSTANCE, "instance", INSTANCE, instance, "", 0, 0, RESTART,                                           \
       "1 to 64 letters, digits, '.', '_' or '-'",                                                            \
@@ -56,12 +56,18 @@
       "how long MySQL remembers merged chunks; longer than any copy of Redis that may come back is old")     \
     G(LOG_LEVEL, "log.level", WORD, log_level, "info", 0, 0, RELOAD, "debug|info|warn|error",                \
       "the least level that is logged")                                                                      \
-    G(LIMITS_CLIENTS, "limits.clients", NUMBER, limits_clients, "10000", 1, 1000000, RELOAD,                 \
+    G(LIMITS_CLIENTS, "limits.clients", NUMBER, limits_clients, "10000", 1, 1000000, RESTART,                \
       "an integer from 1 to 1000000",                                                                        \
       "connections at once; one more is refused")                                                            \
-    G(LIMITS_UNREAD, "limits.unread", SIZE, limits_unread_bytes, "1MiB", 65536, 1073741824, RELOAD,          \
+    G(LIMITS_REQUEST, "limits.request", SIZE, limits_request_bytes, "1MiB", 65536, 1073741824, RESTART,      \
       "a size from 64KiB to 1GiB",                                                                           \
-      "answers that one client may leave unread before it is disconnected")                                  \
+      "the longest request; a client that sends a longer one is disconnected")                               \
+    G(LIMITS_UNREAD, "limits.unread", SIZE, limits_unread_bytes, "32MiB", 65536, 1073741824, RESTART,        \
+      "a size from 64KiB to 1GiB",                                                                           \
+      "answers that one client may leave unread; over that it is disconnected")                              \
+    G(LIMITS_STALLED, "limits.stalled", MS, limits_stalled_ms, "60s", 1000, CONF_DAY_MS, RESTART,            \
+      "a duration from 1s to 1d",                                                                            \
+      "a client that reads nothing for so long while answers wait for it is disconnected")                   \
     G(STOP_WITHIN, "stop_within", MS, stop_within_ms, "10s", 1000, 600000, RELOAD,                           \
       "a duration from 1s to 10m",                                                                           \
       "after SIGTERM, batches not merged by then are left standing for the next start")                      \

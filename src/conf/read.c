@@ -118,8 +118,13 @@ static const char *show_name(struct slice name, char *out, size_t size)
 /* group + "." + name, the top's group being "". False: too long. */
 static bool path_join(const char *group, struct slice name, char out[PATH_BYTES])
 {
-    int n = snprintf(out, PATH_BYTES, "%s%s%.*s", group, group[0] == '\0' ? "" : ".", SLICE_ARG(name));
-    return n > 0 && n < PATH_BYTES;
+    size_t head = strlen(group), dot = head > 0 ? 1 : 0;
+    if (head + dot + name.n >= PATH_BYTES) return false;
+    memcpy(out, group, head);
+    if (dot > 0) out[head] = '.';
+    memcpy(out + head + dot, name.p, name.n);
+    out[head + dot + name.n] = '\0';
+    return true;
 }
 
 static void problem_unknown(struct reader *r, struct conf_place at, const struct spot *in, struct slice name)

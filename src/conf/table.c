@@ -89,11 +89,11 @@ void conf_expected(const struct conf_row *row, struct buf *out)
 /* Words of text, lines broken before column HELP_COLUMNS, each line indented. */
 static void wrap(struct buf *out, const char *text)
 {
-    size_t column = HELP_COLUMNS;
+    size_t column = 0;
     while (*text != '\0') {
         size_t word = strcspn(text, " ");
-        if (column + 1 + word > HELP_COLUMNS) {
-            if (column < HELP_COLUMNS) buf_put_char(out, '\n');
+        if (column == 0 || column + 1 + word > HELP_COLUMNS) {
+            if (column > 0) buf_put_char(out, '\n');
             buf_printf(out, "%*s", HELP_INDENT, "");
             column = HELP_INDENT;
         } else {

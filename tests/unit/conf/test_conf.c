@@ -1,0 +1,677 @@
+/* Reading configurations: every value of a good one, and of bad ones the exact sentence with its place. */
+#include "conf/conf.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COUNTER                                                                                              \
+    "counters:\n"                                                                                            \
+    "  views:\n"                                                                                             \
+    "    key: \"s<store>:views\"\n"                                                                          \
+    "    field: integer\n"                                                                                   \
+    "    table: views\n"                                                                                     \
+    "    columns: { store: s, field: f, count: n }\n"
+#define MYSQL "mysql: \"mysql://u@h/d\"\n"
+#define COLUMNS "    columns: { store: s, field: f, count: n }\n"
+#define TEN "0123456789"
+#define LONG_PATH TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "0123456" /* with its slash 108 bytes */
+#define SECRET "hunter2"                                            /* must never be seen in a message */
+
+static bool parse(const char *text, struct conf *c, struct buf *problems)
+{
+    return conf_parse("t.yaml", slice_str(text), c, problems);
+}
+
+static void accepted(const char *text, struct conf *c)
+{
+    struct buf problems = {0};
+    if (!parse(text, c, &problems)) fail_msg("refused: %.*s", (int)problems.n, problems.p);
+    assert_int_equal(problems.n, 0);
+    buf_free(&problems);
+}
+
+/* expected: the lines, each with its newline. */
+static void refused(const char *text, const char *expected)
+{
+    struct conf c;
+    struct buf problems = {0};
+    assert_false(parse(text, &c, &problems));
+    buf_put_char(&problems, '\0');
+    assert_string_equal(problems.p, expected);
+    assert_null(strstr(problems.p, SECRET));
+    buf_free(&problems);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct conf c;
+    accepted(MYSQL COUNTER, &c);
+    assert_int_equal(c.listen_resp.n, 1);
+    assert_string_equal(c.listen_resp.all[0].text, "tcp://127.0.0.1:7370");
+    assert_string_equal(c.listen_resp.all[0].host, "127.0.0.1");
+    assert_int_equal(c.listen_resp.all[0].port, 7370);
+    assert_string_equal(c.redis_url, "redis://127.0.0.1:6379/0");
+    assert_string_equal(c.mysql_url, "mysql://u@h/d");
+    assert_null(c.redis_password_file);
+    assert_int_equal(c.redis_replicas, 0);
+    assert_int_equal(c.redis_volatile, CONF_REFUSE);
+    assert_int_equal(c.redis_timeout_ms, 5000);
+    assert_int_equal(c.mysql_writers, 2);
+    assert_int_equal(c.mysql_volatile, CONF_REFUSE);
+    assert_int_equal(c.mysql_timeout_ms, 10000);
+    assert_int_equal(c.ledger_keep_ms, 7 * CONF_DAY_MS);
+    assert_int_equal(c.log_level, CONF_LOG_INFO);
+    assert_int_equal(c.limits_clients, 10000);
+    assert_int_equal(c.limits_request_bytes, 1 << 20);
+    assert_int_equal(c.limits_unread_bytes, 32 << 20);
+    assert_int_equal(c.limits_stalled_ms, 60000);
+    assert_int_equal(c.stop_within_ms, 10000);
+    assert_true(strlen(c.instance) > 0);
+    assert_int_equal(c.counters_n, 1);
+    assert_string_equal(c.counters[0].name, "views");
+    assert_string_equal(c.counters[0].lock, "s<store>:views:sync");
+    assert_int_equal(c.counters[0].field, CONF_FIELD_INTEGER);
+    assert_int_equal(c.counters[0].store, CONF_STORE_INTEGER);
+    assert_int_equal(c.counters[0].hits, 50);
+    assert_int_equal(c.counters[0].every_s, 60);
+    conf_free(&c);
+}
+
+static void test_all_given(void **state)
+{
+    (void)state;
+    struct conf c;
+    accepted("listen:\n"
+             "  resp: [ \"tcp://[::1]:1\", unix:///run/x.sock, tcp://0.0.0.0:65535 ]\n"
+             "redis: { url: \"unix:///r.sock?db=2\", replicas: 100, volatile: accept, timeout: 250ms }\n"
+             "mysql: { url: \"mysql://u@h/d\", writers: 16, volatile: accept, timeout: 5m }\n"
+             "instance: a.B_c-1\n"
+             "ledger: { keep: 36h }\n"
+             "log: { level: debug }\n"
+             "limits: { clients: 1, request: 64KiB, unread: 1GiB, stalled: 1d }\n"
+             "stop_within: 2m\n"
+             "counters:\n"
+             "  a_1:\n"
+             "    key: \"page:views\"\n"
+             "    lock: \"page:lock\"\n"
+             "    field: text\n"
+             "    store: text\n"
+             "    sync: { hits: 1, every: \"1d\" }\n"
+             "    table: $T_1\n"
+             "    columns: { field: f, count: c }\n",
+             &c);
+    assert_int_equal(c.listen_resp.n, 3);
+    assert_string_equal(c.listen_resp.all[0].host, "::1");
+    assert_string_equal(c.listen_resp.all[1].path, "/run/x.sock");
+    assert_null(c.listen_resp.all[1].host);
+    assert_int_equal(c.listen_resp.all[2].port, 65535);
+    assert_string_equal(c.redis_url, "unix:///r.sock?db=2");
+    assert_int_equal(c.redis_replicas, 100);
+    assert_int_equal(c.redis_volatile, CONF_ACCEPT);
+    assert_int_equal(c.redis_timeout_ms, 250);
+    assert_int_equal(c.mysql_writers, 16);
+    assert_int_equal(c.mysql_volatile, CONF_ACCEPT);
+    assert_int_equal(c.mysql_timeout_ms, 300000);
+    assert_string_equal(c.instance, "a.B_c-1");
+    assert_int_equal(c.ledger_keep_ms, 36 * 3600000);
+    assert_int_equal(c.log_level, CONF_LOG_DEBUG);
+    assert_int_equal(c.limits_request_bytes, 65536);
+    assert_int_equal(c.limits_unread_bytes, 1 << 30);
+    assert_int_equal(c.limits_stalled_ms, CONF_DAY_MS);
+    assert_int_equal(c.stop_within_ms, 120000);
+    assert_string_equal(c.counters[0].lock, "page:lock");
+    assert_int_equal(c.counters[0].field, CONF_FIELD_TEXT);
+    assert_int_equal(c.counters[0].store, CONF_STORE_TEXT);
+    assert_int_equal(c.counters[0].every_s, 86400);
+    assert_string_equal(c.counters[0].table, "$T_1");
+    assert_null(c.counters[0].column_store);
+    conf_free(&c);
+}
+
+static void test_shapes_that_are_fine(void **state)
+{
+    (void)state;
+    struct conf c;
+    accepted("limits:\n  # clients: 1\nredis:\n" MYSQL COUNTER,
+             &c); /* groups with all their options commented out */
+    assert_int_equal(c.limits_clients, 10000);
+    conf_free(&c);
+    accepted("listen: { resp: unix:///one }\n" MYSQL COUNTER, &c); /* one address without brackets */
+    assert_string_equal(c.listen_resp.all[0].path, "/one");
+    conf_free(&c);
+    accepted("---\n" MYSQL "counters:\n  a: &a\n    key: x\n    field: hour\n    table: t\n"
+             "    columns: { field: f, count: n }\n  b: *a\n...\n",
+             &c);
+    assert_int_equal(c.counters_n, 2);
+    assert_string_equal(c.counters[1].key, "x");
+    conf_free(&c);
+}
+
+static void test_unknown(void **state)
+{
+    (void)state;
+    refused("listne: {}\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"listne\", expected \"listen\"?\n");
+    refused(MYSQL "redis:\n  replcas: 1\n" COUNTER,
+            "t.yaml:3:3: unknown option \"replcas\" under redis, expected \"replicas\"?\n");
+    refused(MYSQL "ledger: { frobnicate: 1 }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"frobnicate\" under ledger, expected one of keep\n");
+    refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
+                                             "listen, redis, mysql, instance, ledger, log, "
+                                             "limits, stop_within, counters\n");
+    refused(MYSQL COUNTER "    synk: 1\n",
+            "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
+    refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
+            "t.yaml:8:13: unknown option \"hit\" under counters.views.sync, expected \"hits\"?\n");
+    /* what DESIGN names but nothing does yet is unknown, too */
+    refused(MYSQL "listen: { http: \"tcp://127.0.0.1:1\" }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"http\" under listen, expected one of resp\n");
+    refused(MYSQL COUNTER "    feeds: { series: x }\n",
+            "t.yaml:8:5: unknown option \"feeds\" under counters.views, expected one of key, lock, field, "
+            "store, sync, table, columns\n");
+    /* a path is no name */
+    refused(MYSQL "redis.replicas: 1\n" COUNTER, "t.yaml:2:1: unknown option \"redis.replicas\", expected "
+                                                 "one of listen, redis, mysql, instance, ledger, "
+                                                 "log, limits, stop_within, counters\n");
+    refused(MYSQL "counters.*.key: 1\n" COUNTER,
+            "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, "
+            "redis, "
+            "mysql, instance, ledger, log, limits, stop_within, counters\n");
+}
+
+static void test_twice(void **state)
+{
+    (void)state;
+    refused(MYSQL "redis: redis://h/0\n" COUNTER "redis: {}\n",
+            "t.yaml:9:1: \"redis\" stands here again, expected once (first at line 2)\n");
+    refused(MYSQL COUNTER "    table: other\n",
+            "t.yaml:8:5: \"table\" stands here again, expected once (first at line 6)\n");
+    refused(MYSQL COUNTER "  views:\n    key: x\n",
+            "t.yaml:8:3: \"views\" stands here again, expected once (first at line 3)\n");
+}
+
+static void test_missing(void **state)
+{
+    (void)state;
+    refused("", "t.yaml:1:1: the file is empty, expected a map of options\n");
+    refused(COUNTER,
+            "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
+            "mysql://user@localhost/database?socket=/path\n");
+    refused("mysql: { writers: 2 }\n" COUNTER,
+            "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
+            "mysql://user@localhost/database?socket=/path\n");
+    refused(MYSQL, "t.yaml:1:1: counters is missing, expected a map with a counter's name at each\n");
+    refused(MYSQL "counters: {}\n",
+            "t.yaml:2:11: counters is an empty map, expected a map with a counter's name at each\n");
+    refused(MYSQL
+            "counters:\n  views:\n    key: x\n    field: date\n    table: t\n    columns: { field: f }\n",
+            "t.yaml:7:14: counters.views.columns.count is missing, expected a MySQL name of 1 to 64 letters, "
+            "digits, "
+            "'_' or '$'\n");
+    refused(MYSQL "counters:\n  views:\n    key: x\n    field: date\n    table: t\n",
+            "t.yaml:3:3: counters.views.columns.field is missing, expected a MySQL name of 1 to 64 letters, "
+            "digits, "
+            "'_' or '$'\n"
+            "t.yaml:3:3: counters.views.columns.count is missing, expected a MySQL name of 1 to 64 letters, "
+            "digits, "
+            "'_' or '$'\n");
+    refused(MYSQL "counters:\n  views:\n    key: \"s<store>:x\"\n    field: date\n    table: t\n"
+                  "    columns: { field: f, count: n }\n",
+            "t.yaml:3:3: counters.views.columns.store is missing, expected the column of the <store> in the "
+            "key\n");
+}
+
+static void test_types(void **state)
+{
+    (void)state;
+    refused("a list\n", "t.yaml:1:1: the file is another text (not shown), expected a map of options\n");
+    refused("[ 1 ]\n", "t.yaml:1:1: the file is a list, expected a map of options\n");
+    refused(MYSQL "redis: [ 1 ]\n" COUNTER, "t.yaml:2:8: redis is a list, expected a map of options\n");
+    refused(MYSQL "limits: 5\n" COUNTER,
+            "t.yaml:2:9: limits is another text (not shown), expected a map of options\n");
+    refused(MYSQL "redis: { replicas: { a: 1 } }\n" COUNTER,
+            "t.yaml:2:20: redis.replicas is a map, expected an integer from 0 to 100\n");
+    refused(MYSQL "redis: { replicas: [ 1 ] }\n" COUNTER,
+            "t.yaml:2:20: redis.replicas is a list, expected an integer from 0 to 100\n");
+    refused(MYSQL "redis:\n  replicas:\n" COUNTER,
+            "t.yaml:3:12: redis.replicas is empty, expected an integer from 0 to 100\n");
+    refused(MYSQL "redis: { replicas: \"1\" }\n" COUNTER,
+            "t.yaml:2:20: redis.replicas is the text \"1\", expected an integer from 0 to 100\n");
+    refused(MYSQL "redis: { replicas: many }\n" COUNTER,
+            "t.yaml:2:20: redis.replicas is many, expected an integer from 0 to 100\n");
+    refused(MYSQL "redis: { replicas: 01 }\n" COUNTER,
+            "t.yaml:2:20: redis.replicas is 01, expected an integer from 0 to 100\n");
+    refused(MYSQL "log: { level: [ info ] }\n" COUNTER,
+            "t.yaml:2:15: log.level is a list, expected one of debug, info, warn, error\n");
+    refused(MYSQL "log: { level: INFO }\n" COUNTER,
+            "t.yaml:2:15: log.level is INFO, expected one of debug, info, warn, error\n");
+    refused(MYSQL "counters: [ views ]\n",
+            "t.yaml:2:11: counters is a list, expected a map with a counter's name at each\n");
+    refused(MYSQL "? [ a ]\n: 1\n" COUNTER, "t.yaml:2:3: a list or a map stands where a name was expected\n");
+    refused(MYSQL "listen: { resp: [] }\n" COUNTER,
+            "t.yaml:2:17: listen.resp is an empty list, expected a list of addresses such as "
+            "\"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"\n");
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    refused(MYSQL "redis: { replicas: 101 }\n" COUNTER,
+            "t.yaml:2:20: redis.replicas is 101, expected an integer from 0 to 100\n");
+    refused(MYSQL "redis: { replicas: -1 }\n" COUNTER,
+            "t.yaml:2:20: redis.replicas is -1, expected an integer from 0 to 100\n");
+    refused(MYSQL "limits: { clients: 99999999999999999999 }\n" COUNTER,
+            "t.yaml:2:20: limits.clients is 99999999999999999999, expected an integer from 1 to 1000000\n");
+    refused(MYSQL "ledger: { keep: 59m }\n" COUNTER,
+            "t.yaml:2:17: ledger.keep is 59m, expected a duration from 1h to 365d\n");
+    refused(MYSQL "ledger: { keep: 9223372036854775807d }\n" COUNTER,
+            "t.yaml:2:17: ledger.keep is 9223372036854775807d, expected a duration from 1h to 365d\n");
+    refused(MYSQL "ledger: { keep: 7 }\n" COUNTER,
+            "t.yaml:2:17: ledger.keep is 7, expected a duration from 1h to 365d\n");
+    refused(MYSQL "ledger: { keep: 7 d }\n" COUNTER,
+            "t.yaml:2:17: ledger.keep is 7 d, expected a duration from 1h to 365d\n");
+    refused(MYSQL "limits: { unread: 1MB }\n" COUNTER,
+            "t.yaml:2:19: limits.unread is 1MB, expected a size from 64KiB to 1GiB\n");
+    refused(MYSQL "limits: { unread: 63KiB }\n" COUNTER,
+            "t.yaml:2:19: limits.unread is 63KiB, expected a size from 64KiB to 1GiB\n");
+    refused(MYSQL COUNTER "    sync: { every: 1500ms }\n",
+            "t.yaml:8:20: counters.views.sync.every is 1500ms, expected a duration in whole seconds from 1s "
+            "to 1d\n");
+    refused(MYSQL COUNTER "    sync: { hits: 0 }\n",
+            "t.yaml:8:19: counters.views.sync.hits is 0, expected an integer from 1 to 1000000000\n");
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    refused(MYSQL "instance: \"a b\"\n" COUNTER,
+            "t.yaml:2:11: instance is the text \"a b\", expected 1 to 64 letters, digits, '.', '_' or '-'\n");
+    refused(
+        MYSQL "counters:\n  Views:\n    key: x\n",
+        "t.yaml:3:3: a counter's name is \"Views\", expected 1 to 64 lower-case letters, digits or '_'\n");
+    refused(MYSQL "counters:\n  v:\n    key: x\n    field: date\n    table: \"a`; DROP TABLE b; --\"\n"
+                  "    columns: { field: f, count: n }\n",
+            "t.yaml:6:12: counters.v.table is the text \"a`; DROP TABLE b; --\", expected a MySQL name of 1 "
+            "to 64 "
+            "letters, digits, '_' or '$'\n");
+    refused(MYSQL "counters:\n  v:\n    key: x\n    field: week\n    table: t\n"
+                  "    columns: { field: f, count: n }\n",
+            "t.yaml:5:12: counters.v.field is week, expected one of date, hour, integer, text\n");
+    refused(MYSQL "counters:\n  v:\n    key: \"a\\tb\"\n    field: date\n    table: t\n"
+                  "    columns: { field: f, count: n }\n",
+            "t.yaml:4:10: counters.v.key is the text \"a?b\", expected a key such as "
+            "\"s<store>:unique_visitors:daily\"\n");
+    refused(MYSQL "counters:\n  v:\n    key: x\n    field: date\n    table: t\n" COLUMNS,
+            "t.yaml:7:23: counters.v.columns.store is \"s\" but the key has no <store>, expected no such "
+            "column\n");
+}
+
+static void test_addresses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *address, *what;
+    } cases[] = {
+        {"127.0.0.1:7370", "an address that is neither tcp:// nor unix://"},
+        {"http://127.0.0.1:7370", "an address that is neither tcp:// nor unix://"},
+        {"tcp://127.0.0.1", "an address without a port"},
+        {"tcp://127.0.0.1:", "an address whose port is no number from 1 to 65535"},
+        {"tcp://127.0.0.1:65536", "an address whose port is no number from 1 to 65535"},
+        {"tcp://127.0.0.1:0", "an address whose port is no number from 1 to 65535"},
+        {"tcp://127.0.0.1:1/x", "an address whose port is no number from 1 to 65535"},
+        {"tcp://localhost:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
+        {"tcp://::1:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
+        {"tcp://:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
+        {"unix://relative", "a unix socket without an absolute path"},
+        {"unix:///", "a unix socket without an absolute path"},
+        {"unix:///" LONG_PATH, "a unix socket's path of more than 107 bytes"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[600], expected[400];
+        snprintf(text, sizeof(text), MYSQL "listen: { resp: [ \"tcp://127.0.0.1:1\", \"%s\" ] }\n" COUNTER,
+                 cases[i].address);
+        snprintf(expected, sizeof(expected),
+                 "t.yaml:2:40: listen.resp is %s, expected a list of addresses such as "
+                 "\"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"\n",
+                 cases[i].what);
+        refused(text, expected);
+    }
+}
+
+static void test_syntax(void **state)
+{
+    (void)state;
+    refused("a: [ 1\nb: 2\n", "t.yaml:2:2: did not find expected ',' or ']', expected YAML (are the indents "
+                              "spaces, and the same in one "
+                              "map?)\n");
+    refused("a:\n\tb: 1\n",
+            "t.yaml:2:1: found character that cannot start any token, expected YAML (are the indents "
+            "spaces, and the same in one map?)\n");
+    refused("redis: *nowhere\n", "t.yaml:1:8: found undefined alias, expected YAML (are the indents spaces, "
+                                 "and the same in one map?)\n");
+    refused("a: \xff\n", "t.yaml:1:1: bytes that are no UTF-8 text, expected YAML\n");
+    refused(MYSQL COUNTER "---\n" MYSQL, "t.yaml:8:1: a second document begins here, expected one\n");
+}
+
+/* All at once, in the order of the file, then what is missing. */
+static void test_all_problems(void **state)
+{
+    (void)state;
+    refused("lissen: 1\nredis: { replicas: x }\ncounters:\n  V: {}\n",
+            "t.yaml:1:1: unknown option \"lissen\", expected \"listen\"?\n"
+            "t.yaml:2:20: redis.replicas is x, expected an integer from 0 to 100\n"
+            "t.yaml:4:3: a counter's name is \"V\", expected 1 to 64 lower-case letters, digits or '_'\n"
+            "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
+            "mysql://user@localhost/database?socket=/path\n");
+}
+
+static void test_secrets_stay(void **state)
+{
+    (void)state;
+    refused("mysql: [ \"mysql://u:" SECRET "@h/d\" ]\n" COUNTER,
+            "t.yaml:1:8: mysql is a list, expected a map of options\n"
+            "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
+            "mysql://user@localhost/database?socket=/path\n");
+    refused("mysql: { \"mysql://u:" SECRET "@h/d\" }\n" COUNTER,
+            "t.yaml:1:10: unknown option (not shown: it does not look like a name) under mysql, expected one "
+            "of url, "
+            "password_file, writers, volatile, timeout\n"
+            "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
+            "mysql://user@localhost/database?socket=/path\n");
+    refused(
+        MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,
+        "t.yaml:2:8: redis.url is another text (not shown), expected redis://[user:password@]host:port/db or "
+        "unix:///path?db=0\n");
+    refused(MYSQL "instance: redis://:" SECRET "@h/0\n" COUNTER,
+            "t.yaml:2:11: instance is another text (not shown), expected 1 to 64 letters, digits, '.', '_' "
+            "or '-'\n");
+    refused(MYSQL "redis: { password_file: " SECRET " }\n" COUNTER,
+            "t.yaml:2:25: redis.password_file is a file that cannot be read (No such file or directory), "
+            "expected one "
+            "that tallyd's user may read\n");
+    refused(MYSQL "listen: { resp: \"tcp://:" SECRET "@127.0.0.1:1\" }\n" COUNTER,
+            "t.yaml:2:17: listen.resp is an address without an IP address (127.0.0.1, 0.0.0.0, [::1]), "
+            "expected a list "
+            "of addresses such as \"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"\n");
+}
+
+/* A password file beside a configuration file, both in a fresh directory. */
+struct files {
+    char dir[64], conf[96], secret[96];
+};
+
+static void put_file(const char *path, const char *text, mode_t mode)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static int files_make(void **state)
+{
+    static struct files f;
+    snprintf(f.dir, sizeof(f.dir), "/tmp/tallyd-conf-XXXXXX");
+    assert_non_null(mkdtemp(f.dir));
+    snprintf(f.conf, sizeof(f.conf), "%s/c.yaml", f.dir);
+    snprintf(f.secret, sizeof(f.secret), "%s/secret", f.dir);
+    put_file(f.conf, "mysql: { url: \"mysql://u:inurl@h/d\", password_file: secret }\n" COUNTER, 0600);
+    *state = &f;
+    return 0;
+}
+
+static int files_remove(void **state)
+{
+    struct files *f = *state;
+    unlink(f->conf);
+    unlink(f->secret);
+    return rmdir(f->dir);
+}
+
+static void test_password_file(void **state)
+{
+    struct files *f = *state;
+    struct conf c;
+    struct error e;
+    static const struct {
+        const char *text;
+        mode_t mode;
+        const char *password, *problem;
+    } cases[] = {
+        {SECRET, 0600, SECRET, NULL},
+        {SECRET "\n", 0400, SECRET, NULL},
+        {SECRET "\r\n", 0600, SECRET, NULL},
+        {" a b ", 0600, " a b ", NULL},
+        {"", 0600, NULL, "is a file without a password, expected one line of text of at most 1000 bytes"},
+        {"\n", 0600, NULL, "is a file without a password, expected one line of text of at most 1000 bytes"},
+        {SECRET "\nmore\n", 0600, NULL,
+         "is a file without a password, expected one line of text of at most 1000 bytes"},
+        {SECRET, 0640, NULL,
+         "is a file that others than its owner may read or change (mode 640), expected mode 600 or 400: run "
+         "chmod 600 "
+         "on it"},
+        {SECRET, 0604, NULL,
+         "is a file that others than its owner may read or change (mode 604), expected mode 600 or 400: run "
+         "chmod 600 "
+         "on it"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put_file(f->secret, cases[i].text, cases[i].mode);
+        enum err got = conf_load(f->conf, &c, &e);
+        if (cases[i].password != NULL) {
+            assert_int_equal(got, ERR_NONE);
+            assert_string_equal(c.mysql_password, cases[i].password);
+            conf_free(&c);
+        } else {
+            char expected[400];
+            snprintf(expected, sizeof(expected), "%s:1:53: mysql.password_file %s", f->conf,
+                     cases[i].problem);
+            assert_int_equal(got, ERR_CONFIG);
+            assert_string_equal(e.text, expected);
+        }
+        unlink(f->secret);
+    }
+}
+
+static void test_password_environment(void **state)
+{
+    struct files *f = *state;
+    struct conf c;
+    struct error e;
+    put_file(f->secret, "fromfile\n", 0600);
+    setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
+    setenv("TALLYD_REDIS_PASSWORD", "", 1); /* empty: as if not set */
+    enum err got = conf_load(f->conf, &c, &e);
+    unsetenv("TALLYD_MYSQL_PASSWORD");
+    unsetenv("TALLYD_REDIS_PASSWORD");
+    assert_int_equal(got, ERR_NONE);
+    assert_string_equal(c.mysql_password, "fromenv");
+    assert_null(c.redis_password);
+    conf_free(&c);
+}
+
+static void test_no_file(void **state)
+{
+    (void)state;
+    struct conf c;
+    struct error e;
+    assert_int_equal(conf_load("/nowhere/t.yaml", &c, &e), ERR_CONFIG);
+    assert_string_equal(e.text, "/nowhere/t.yaml: cannot be read (No such file or directory), expected the "
+                                "configuration: give its path with -c FILE");
+    assert_int_equal(conf_load("/", &c, &e), ERR_CONFIG);
+    assert_string_equal(e.text,
+                        "/: cannot be read (Is a directory), expected the configuration: give its path with "
+                        "-c FILE");
+}
+
+static void test_where(void **state)
+{
+    (void)state;
+    struct conf c;
+    char at[64];
+    accepted(MYSQL COUNTER
+             "  b:\n    key: x\n    field: date\n    table: t\n    columns: { field: f, count: n }\n",
+             &c);
+    assert_string_equal(conf_where(&c, CONF_GLOBAL, CONF_MYSQL_URL, at, sizeof(at)), "t.yaml:1:8");
+    assert_string_equal(conf_where(&c, CONF_GLOBAL, CONF_REDIS_URL, at, sizeof(at)), "t.yaml");
+    assert_string_equal(conf_where(&c, 0, CONF_COUNTER_KEY, at, sizeof(at)), "t.yaml:4:10");
+    assert_string_equal(conf_where(&c, 0, CONF_COUNTER_LOCK, at, sizeof(at)), "t.yaml:3:3");
+    assert_string_equal(conf_where(&c, 1, CONF_COUNTER_COLUMN_COUNT, at, sizeof(at)), "t.yaml:12:33");
+    conf_free(&c);
+}
+
+static void test_needs_restart(void **state)
+{
+    (void)state;
+    struct conf a, b;
+    struct buf names = {0};
+    accepted(MYSQL COUNTER, &a);
+    accepted("log: { level: warn }\nstop_within: 1s\n" MYSQL COUNTER, &b);
+    assert_int_equal(conf_needs_restart(&a, &b, &names), 0);
+    conf_free(&b);
+    accepted("redis: { replicas: 1 }\nlisten: { resp: unix:///x }\n" MYSQL COUNTER "    sync: { hits: 51 }\n",
+             &b);
+    assert_int_equal(conf_needs_restart(&a, &b, &names), 3);
+    assert_true(slice_eq(buf_slice(&names), SLICE("listen.resp, redis.replicas, counters")));
+    conf_free(&b);
+    conf_free(&a);
+    buf_free(&names);
+}
+
+/* What is written is read back as the same. */
+static void test_write(void **state)
+{
+    (void)state;
+    struct conf a, b;
+    struct buf text = {0}, names = {0};
+    accepted("listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { level: "
+             "warn }\n"
+             "ledger: { keep: 90m }\nlimits: { unread: 65KiB, request: 65537B }\nredis: { timeout: 1500ms "
+             "}\n" MYSQL COUNTER
+             "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n",
+             &a);
+    conf_write(&a, &text);
+    buf_put_char(&text, '\0');
+    accepted(text.p, &b);
+    assert_int_equal(conf_needs_restart(&a, &b, &names), 0);
+    assert_int_equal(b.log_level, CONF_LOG_WARN);
+    assert_int_equal(b.limits_request_bytes, 65537);
+    assert_int_equal(b.redis_timeout_ms, 1500);
+    assert_string_equal(b.listen_resp.all[0].path, "/a\\b\"c");
+    assert_non_null(strstr(text.p, "  keep: 90m\n"));
+    assert_non_null(strstr(text.p, "    sync:\n      hits: 7\n      every: 90s\n"));
+    conf_free(&a);
+    conf_free(&b);
+    buf_free(&text);
+    buf_free(&names);
+}
+
+static void test_default(void **state)
+{
+    (void)state;
+    struct conf c;
+    conf_default(&c);
+    assert_int_equal(c.counters_n, 2);
+    assert_string_equal(c.counters[0].name, "unique_visitors");
+    assert_string_equal(c.counters[0].lock, "s<store>:unique_visitors:sync");
+    assert_string_equal(c.counters[1].lock, "s<store>:product_views:sync");
+    conf_free(&c);
+}
+
+/* Does `name:` stand there as a key, also commented out? */
+static bool stands(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = text; (p = strstr(p, name)) != NULL; p++) {
+        bool begins = p > text && strchr("\n {,", p[-1]) != NULL;
+        if ((begins || p == text) && p[n] == ':' && (p[n + 1] == ' ' || p[n + 1] == '\n')) return true;
+    }
+    return false;
+}
+
+static void test_shipped_file(void **state)
+{
+    (void)state;
+    char path[] = __FILE__;
+    char *test = strstr(path, "tests/unit/conf/");
+    assert_non_null(test);
+    memcpy(test, "config/tallyd.yaml", sizeof("config/tallyd.yaml"));
+    struct conf c, d;
+    struct error e;
+    if (conf_load(path, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
+    conf_default(&d);
+    assert_int_equal(c.counters_n, d.counters_n);
+    for (size_t i = 0; i < c.counters_n; i++) {
+        assert_string_equal(c.counters[i].name, d.counters[i].name);
+        assert_string_equal(c.counters[i].key, d.counters[i].key);
+        assert_string_equal(c.counters[i].table, d.counters[i].table);
+    }
+    FILE *f = fopen(path, "r");
+    static char text[65536];
+    text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+    fclose(f);
+    for (int i = 0; i < CONF_OPTION_COUNT; i++) {
+        const char *option = conf_option_path((enum conf_option)i), *dot = strrchr(option, '.');
+        if (!stands(text, dot == NULL ? option : dot + 1))
+            fail_msg("config/tallyd.yaml does not name %s", option);
+    }
+    conf_free(&c);
+    conf_free(&d);
+}
+
+static void test_help(void **state)
+{
+    (void)state;
+    struct buf help = {0};
+    conf_help(&help);
+    buf_put_char(&help, '\0');
+    for (int i = 0; i < CONF_OPTION_COUNT; i++)
+        assert_non_null(strstr(help.p, conf_option_path((enum conf_option)i)));
+    assert_non_null(strstr(help.p, "  redis.timeout = 5s\n"));
+    assert_non_null(strstr(help.p, "  mysql.url, must be given\n"));
+    assert_non_null(strstr(help.p, "  log.level = info, reloadable\n"));
+    size_t column = 0;
+    for (const char *p = help.p; *p != '\0'; p++) {
+        column = *p == '\n' ? 0 : column + 1;
+        assert_true(column <= 100);
+    }
+    buf_free(&help);
+}
+
+int main(void)
+{
+    unsetenv("TALLYD_REDIS_PASSWORD");
+    unsetenv("TALLYD_MYSQL_PASSWORD");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_all_given),
+        cmocka_unit_test(test_shapes_that_are_fine),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_syntax),
+        cmocka_unit_test(test_all_problems),
+        cmocka_unit_test(test_secrets_stay),
+        cmocka_unit_test_setup_teardown(test_password_file, files_make, files_remove),
+        cmocka_unit_test_setup_teardown(test_password_environment, files_make, files_remove),
+        cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_where),
+        cmocka_unit_test(test_needs_restart),
+        cmocka_unit_test(test_write),
+        cmocka_unit_test(test_default),
+        cmocka_unit_test(test_shipped_file),
+        cmocka_unit_test(test_help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -27,15 +27,16 @@ struct listen_handler {
     size_t (*bytes)(void *session, struct slice in);
     /* The client is gone: nothing more is read or written. Once; the memory stays as said above. */
     void (*close)(void *session);
+    const char *full; /* said to a client over the limit before it is closed; lives as long as the listener */
     void *arg;
 };
 
 struct listen_limits {
-    uint32_t clients_max; /* over that: -ERR max number of clients reached, and closed; 10,000 */
+    uint32_t clients_max; /* over that: handler.full, and closed; 10,000, fewer where file descriptors lack */
     uint32_t backlog;     /* of listen(2), 511 */
     uint32_t in_max;      /* bytes kept of an unfinished request; more and the client is closed, 1 MiB */
     uint32_t out_max;     /* unsent bytes of a client; more and it is closed, 32 MiB */
-    uint32_t stall_ms; /* a client that reads nothing for so long while bytes wait for it is closed, 60,000 */
+    uint32_t stall_ms;    /* a client that takes no byte for so long while some wait is closed, 60,000 */
     uint32_t keepalive_s; /* TCP keepalive, 0: none, 300 */
     uint32_t unix_mode;   /* of unix sockets, 0660 */
 };
@@ -49,37 +50,46 @@ struct listen *listen_create(struct uv_loop_s *loop, const struct listen_limits 
 enum err listen_add(struct listen *l, struct slice url, const struct listen_handler *handler,
                     struct error *e);
 
-/* Where the index-th listener really is: `tcp://127.0.0.1:41234`. Valid until listen_stop. */
+/* Where the index-th listener really is: `tcp://127.0.0.1:41234`. Good until listen_destroy. */
 const char *listen_url(const struct listen *l, size_t index);
 
-void listen_turn(struct listen *l);      /* offers kept bytes of resumed connections to their sessions */
-void listen_flush_all(struct listen *l); /* writes what stands in the outlets of answered connections */
+/* Offers kept bytes of resumed connections to their sessions. */
+void listen_turn(struct listen *l);
+/* Writes what stands in the outlets of answered connections. */
+void listen_flush_all(struct listen *l);
 
 /* Takes no more: listeners close (unix sockets are removed), nothing more is read; each connection is closed
- * when its answers are out: outlet.waiting 0, not held, all written. cb fires once, from the loop, when all
- * is closed; the memory of connections that somebody still holds or answers may outlive it, but no handle
- * does. */
+ * when its answers are out: outlet.waiting 0, not held, all written. cb fires once, from the loop, when every
+ * handle is closed. */
 void listen_stop(struct listen *l, void (*cb)(void *arg), void *arg);
-void listen_drop_all(
-    struct listen *l); /* after listen_stop, when its patience ends: closes every connection now */
-void listen_destroy(struct listen **l); /* after cb, and when no connection is left in memory */
+/* After listen_stop, when its patience ends: closes every connection now. */
+void listen_drop_all(struct listen *l);
+/* After cb. Frees also connections whose outlets wait or which are held: nobody may touch those any more. */
+void listen_destroy(struct listen **l);
 
 struct outlet *conn_outlet(struct conn *c);
 struct conn *conn_of(struct outlet *o);
 void *conn_session(struct conn *c);
-void conn_peer(const struct conn *c, char *out,
-               size_t size); /* "127.0.0.1:4711", or the unix socket's path and ":0" */
+/* "127.0.0.1:4711", "[::1]:4711", or the unix socket's path and ":0". */
+void conn_peer(const struct conn *c, char *out, size_t size);
 
-void conn_pause(struct conn *c); /* not read from, no bytes() */
-void conn_resume(
-    struct conn *c); /* read from again; kept bytes are offered by the next listen_turn(), never from here */
-void conn_answered(
-    struct conn *c); /* outlet.out grew or outlet.waiting fell; last line: c may be gone after it */
-void conn_flush(struct conn *c);  /* writes now, without waiting for listen_flush_all() */
-void conn_finish(struct conn *c); /* reads no more; closed when outlet.waiting is 0 and all is written */
-void conn_drop(struct conn *c);   /* closed now; close() is called before this returns */
-void conn_hold(
-    struct conn *c); /* memory stays until as many conn_release(); also keeps listen_stop() waiting */
-void conn_release(struct conn *c); /* last line: c may be gone after it */
+/* Not read from, no bytes(). */
+void conn_pause(struct conn *c);
+/* Read from again. Kept bytes are offered by the next listen_turn(), never from here. */
+void conn_resume(struct conn *c);
+/* Offers kept bytes now, if it may be read from. Never from inside bytes(). */
+void conn_offer(struct conn *c);
+/* outlet.out grew or outlet.waiting fell. Last line: c may be gone after it. */
+void conn_answered(struct conn *c);
+/* Writes now, without waiting for listen_flush_all(). */
+void conn_flush(struct conn *c);
+/* Reads no more; closed when outlet.waiting is 0, nothing holds it and all is written. */
+void conn_finish(struct conn *c);
+/* Closed now; close() is called before this returns. */
+void conn_drop(struct conn *c);
+/* The memory stays until as many conn_release(), and listen_stop() waits for them. */
+void conn_hold(struct conn *c);
+/* Last line: c may be gone after it. */
+void conn_release(struct conn *c);
 
 #endif

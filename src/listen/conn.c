@@ -1,0 +1,394 @@
+/* listen/conn.c - one connection.
+ * In: bytes land in the area that all connections share and are offered to the session from there; only what
+ * it leaves is kept per connection. Nothing is read while the session is paused or the client does not read
+ * its replies. Out: uv_try_write of the whole outlet; what the socket does not take goes down in one
+ * uv_write, and what is answered meanwhile waits in the outlet. End: conn_drop takes the connection out of
+ * all lists and closes the handle; libuv gives the handle's memory back in on_closed, holders and frames give
+ * theirs back in conn_release and conn_answered; the last of them frees. */
+#include "listen/inside.h"
+
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/stats.h"
+
+#include <netdb.h>
+#include <stdio.h>
+
+#define OUT_KEEP 512 /* an outlet buffer up to this size stays when it is empty */
+
+struct outlet *conn_outlet(struct conn *c)
+{
+    return &c->outlet;
+}
+struct conn *conn_of(struct outlet *o)
+{
+    return CONTAINER_OF(o, struct conn, outlet);
+}
+void *conn_session(struct conn *c)
+{
+    return c->session;
+}
+
+static bool is_closing(const struct conn *c)
+{
+    return c->outlet.gone;
+}
+static bool may_read(const struct conn *c)
+{
+    return !c->paused && !c->slow && !c->finishing && !is_closing(c);
+}
+
+static size_t unread_bytes(const struct conn *c)
+{
+    return c->outlet.out.n + (c->writing.n > 0 ? uv_stream_get_write_queue_size(&c->s.stream) : 0);
+}
+
+void conn_peer(const struct conn *c, char *out, size_t size)
+{
+    struct sockaddr_storage ss;
+    int n = sizeof(ss);
+    char host[64], port[6];
+    snprintf(out, size, "?:0");
+    if (c->from->is_unix)
+        snprintf(out, size, "%s:0", c->from->url + strlen("unix://"));
+    else if (uv_tcp_getpeername(&c->s.tcp, (struct sockaddr *)&ss, &n) == 0 &&
+             getnameinfo((struct sockaddr *)&ss, (socklen_t)n, host, sizeof(host), port, sizeof(port),
+                         NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        snprintf(out, size, ss.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+/* ---- the end ---- */
+
+void conn_free(struct conn *c)
+{
+    list_remove(&c->place);
+    buf_free(&c->outlet.out);
+    buf_free(&c->kept);
+    buf_free(&c->writing);
+    heap_free(c);
+}
+
+static void free_if_over(struct conn *c)
+{
+    if (c->closed && c->holds == 0 && c->outlet.waiting == 0 && !list_linked(&c->outlet.touched))
+        conn_free(c);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct conn *c = handle->data;
+    struct listen *l = c->listen;
+    c->closed = true;
+    buf_free(&c->outlet.out); /* no frame writes to who is gone */
+    buf_free(&c->kept);
+    buf_free(&c->writing);
+    free_if_over(c);
+    listen_handle_closed(l);
+}
+
+void conn_drop(struct conn *c)
+{
+    if (is_closing(c)) return;
+    c->outlet.gone = true;
+    list_remove(&c->answered);
+    list_remove(&c->resumed);
+    list_remove(&c->in_writing);
+    list_remove(&c->place);
+    list_push(&c->listen->closing, &c->place);
+    c->listen->clients--;
+    STAT_ADD(connections_open, -1);
+    c->from->handler.close(c->session);
+    uv_close(&c->s.handle, on_closed);
+}
+
+static void finish_if_said(struct conn *c)
+{
+    if (c->finishing && c->holds == 0 && c->outlet.waiting == 0 && unread_bytes(c) == 0) conn_drop(c);
+}
+
+/* ---- bytes in ---- */
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
+{
+    (void)suggested;
+    const struct conn *c = handle->data;
+    *into = uv_buf_init(c->listen->area + JOIN_BYTES, READ_BYTES);
+}
+
+static void reading_update(struct conn *c)
+{
+    bool want = may_read(c);
+    if (want == c->reading) return;
+    c->reading = want;
+    if (!want)
+        uv_read_stop(&c->s.stream);
+    else if (uv_read_start(&c->s.stream, on_alloc, on_read) != 0)
+        conn_drop(c);
+}
+
+/* What was kept and what came now, in one piece. */
+static struct slice joined(struct conn *c, char *fresh, size_t n)
+{
+    if (c->kept.n == 0) return slice_of(fresh, n);
+    if (c->kept.n <= JOIN_BYTES) {
+        memcpy(fresh - c->kept.n, c->kept.p, c->kept.n);
+        return slice_of(fresh - c->kept.n, c->kept.n + n);
+    }
+    buf_put(&c->kept, fresh, n);
+    return buf_slice(&c->kept);
+}
+
+static void keep(struct conn *c, struct slice in, size_t used)
+{
+    if (used == in.n || c->finishing) {
+        buf_free(&c->kept);
+    } else if (in.p == c->kept.p) {
+        buf_drop(&c->kept, used);
+    } else {
+        buf_reset(&c->kept);
+        buf_put(&c->kept, in.p + used, in.n - used);
+    }
+}
+
+static void answered_push(struct conn *c)
+{
+    if (list_linked(&c->answered)) return;
+    list_push(&c->listen->answered, &c->answered);
+    listen_again(c->listen);
+}
+
+static void offer(struct conn *c, struct slice in)
+{
+    size_t used = c->from->handler.bytes(c->session, in);
+    INVARIANT(used <= in.n);
+    if (is_closing(c)) return;
+    list_remove(&c->resumed);
+    keep(c, in, used);
+    c->yielded = c->kept.n > 0 && c->outlet.out.n >= OUTLET_FULL;
+    if (c->outlet.out.n > 0 || c->finishing) answered_push(c);
+    if (c->kept.n > c->listen->limits.in_max) {
+        log_event(LOG_WARN, "client_closed", "why=\"request too large\" kept_bytes=%zu", c->kept.n);
+        conn_drop(c);
+        return;
+    }
+    reading_update(c);
+}
+
+void conn_offer_kept(struct conn *c)
+{
+    if (may_read(c) && c->kept.n > 0) offer(c, buf_slice(&c->kept));
+}
+
+/* End of file may be half a close: `printf 'PING\r\n' | nc -N`. What is owed is still said; a client that is
+ * wholly gone makes the write fail. */
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
+{
+    struct conn *c = stream->data;
+    if (n == UV_EOF)
+        conn_finish(c);
+    else if (n < 0)
+        conn_drop(c);
+    else if (n > 0)
+        offer(c, joined(c, into->base, (size_t)n));
+}
+
+void conn_pause(struct conn *c)
+{
+    c->paused = true;
+    if (!is_closing(c)) reading_update(c);
+}
+
+/* Reading goes on; what is kept is not offered from here, since the caller may be a session in mid-air. */
+static void offer_later(struct conn *c)
+{
+    if (may_read(c) && c->kept.n > 0 && !list_linked(&c->resumed)) {
+        list_push(&c->listen->resumed, &c->resumed);
+        listen_again(c->listen);
+    }
+    reading_update(c);
+}
+
+void conn_resume(struct conn *c)
+{
+    c->paused = false;
+    if (!is_closing(c)) offer_later(c);
+}
+
+void conn_offer(struct conn *c)
+{
+    list_remove(&c->resumed);
+    conn_offer_kept(c);
+}
+
+void conn_finish(struct conn *c)
+{
+    if (is_closing(c)) return;
+    c->finishing = true;
+    list_remove(&c->resumed);
+    reading_update(c);
+    answered_push(c);
+}
+
+/* ---- bytes out ---- */
+
+static void pace(struct conn *c, size_t unread)
+{
+    bool was_full = c->slow || c->yielded;
+    c->slow = c->slow ? unread > OUTLET_FULL / 2 : unread >= OUTLET_FULL;
+    if (!c->slow) c->yielded = false;
+    if (was_full && !c->slow)
+        offer_later(c);
+    else
+        reading_update(c);
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct conn *c = req->data;
+    if (is_closing(c)) return; /* on_closed follows and frees */
+    list_remove(&c->in_writing);
+    buf_free(&c->writing);
+    if (status != 0)
+        conn_drop(c);
+    else
+        conn_flush(c);
+}
+
+/* The rest of the outlet, from its byte `from` on, becomes libuv's. */
+static int write_rest(struct conn *c, size_t from)
+{
+    c->writing = c->outlet.out;
+    c->outlet.out = (struct buf){0};
+    uv_buf_t rest = uv_buf_init(c->writing.p + from, (unsigned)(c->writing.n - from));
+    c->write.data = c;
+    int rc = uv_write(&c->write, &c->s.stream, &rest, 1, on_written);
+    if (rc != 0) return rc;
+    c->queued = uv_stream_get_write_queue_size(&c->s.stream);
+    c->progress_ms = uv_now(c->listen->loop);
+    list_push(&c->listen->writing, &c->in_writing);
+    listen_watch(c->listen);
+    return 0;
+}
+
+/* 0, or what libuv said. */
+static int write_out(struct conn *c)
+{
+    struct buf *out = &c->outlet.out;
+    if (out->n == 0 || c->writing.n > 0) return 0;
+    size_t most = out->n < INT32_MAX ? out->n : INT32_MAX;
+    uv_buf_t all = uv_buf_init(out->p, (unsigned)most);
+    int n = uv_try_write(&c->s.stream, &all, 1);
+    if (n < 0 && n != UV_EAGAIN) return n;
+    size_t done = n > 0 ? (size_t)n : 0;
+    if (done < out->n) return write_rest(c, done);
+    if (out->cap > OUT_KEEP)
+        buf_free(out);
+    else
+        buf_reset(out);
+    return 0;
+}
+
+void conn_flush(struct conn *c)
+{
+    if (is_closing(c)) return;
+    list_remove(&c->answered);
+    if (write_out(c) != 0) {
+        conn_drop(c);
+        return;
+    }
+    size_t unread = unread_bytes(c);
+    if (unread > c->listen->limits.out_max) {
+        log_event(LOG_WARN, "client_closed", "why=\"reads too little\" unread_bytes=%zu", unread);
+        conn_drop(c);
+        return;
+    }
+    pace(c, unread);
+    finish_if_said(c);
+}
+
+void conn_stall_check(struct conn *c, uint64_t now_ms)
+{
+    size_t queued = uv_stream_get_write_queue_size(&c->s.stream);
+    if (queued != c->queued) {
+        c->queued = queued;
+        c->progress_ms = now_ms;
+    } else if (now_ms - c->progress_ms >= c->listen->limits.stall_ms) {
+        log_event(LOG_WARN, "client_closed", "why=\"read nothing\" stalled_ms=%u unread_bytes=%zu",
+                  c->listen->limits.stall_ms, unread_bytes(c));
+        conn_drop(c);
+    }
+}
+
+void conn_answered(struct conn *c)
+{
+    if (is_closing(c))
+        free_if_over(c);
+    else
+        answered_push(c);
+}
+
+void conn_hold(struct conn *c)
+{
+    c->holds++;
+}
+
+void conn_release(struct conn *c)
+{
+    PRE(c->holds > 0);
+    c->holds--;
+    conn_answered(c);
+}
+
+/* ---- the beginning ---- */
+
+static struct conn *conn_new(struct listener *ls)
+{
+    struct conn *c = heap_zalloc(sizeof(*c) + ls->handler.session_size);
+    c->listen = ls->listen;
+    c->from = ls;
+    list_init(&c->outlet.touched);
+    list_init(&c->outlet.parked);
+    list_init(&c->answered);
+    list_init(&c->resumed);
+    list_init(&c->in_writing);
+    list_push(&ls->listen->open, &c->place);
+    return c;
+}
+
+static void handle_init(struct conn *c)
+{
+    if (c->from->is_unix)
+        uv_pipe_init(c->listen->loop, &c->s.pipe, 0);
+    else
+        uv_tcp_init(c->listen->loop, &c->s.tcp);
+    c->s.handle.data = c;
+    listen_handle_opened(c->listen);
+}
+
+/* Replies are written whole once a turn, so there is nothing that Nagle's algorithm could wait for. */
+static void tcp_tune(struct conn *c)
+{
+    if (c->from->is_unix) return;
+    uv_tcp_nodelay(&c->s.tcp, 1);
+    uint32_t s = c->listen->limits.keepalive_s;
+    uv_tcp_keepalive(&c->s.tcp, s > 0, s);
+}
+
+struct conn *conn_accept(struct listener *ls)
+{
+    struct conn *c = conn_new(ls);
+    handle_init(c);
+    ls->listen->clients++;
+    STAT_ADD(connections_open, 1);
+    ls->handler.open(c->session, c, ls->handler.arg);
+    if (uv_accept(&ls->s.stream, &c->s.stream) != 0) {
+        conn_drop(c);
+        return NULL;
+    }
+    tcp_tune(c);
+    STAT_ADD(connections_accepted, 1);
+    reading_update(c);
+    return c;
+}

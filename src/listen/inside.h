@@ -1,0 +1,88 @@
+/* listen/inside.h - inside of listen/: the state that its files share.
+ *   listen.c  the set of listeners: accept, start and end, what happens once a loop turn
+ *   conn.c    one connection: bytes in, bytes out, its end          bind.c  addresses to listening sockets */
+#ifndef LISTEN_INSIDE_H
+#define LISTEN_INSIDE_H
+
+#include "listen/address.h"
+#include "listen/listen.h"
+
+#include <stdalign.h>
+#include <uv.h>
+
+#define READ_BYTES (64 * 1024)
+#define JOIN_BYTES 4096 /* so few kept bytes are put before the new ones; more are appended to */
+
+union stream {
+    uv_handle_t handle;
+    uv_stream_t stream;
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+};
+
+struct listener {
+    union stream s;
+    struct listen *listen;
+    struct listen_handler handler;
+    bool is_unix;
+    char url[300]; /* where it really is */
+};
+
+struct listen {
+    uv_loop_t *loop;
+    struct listen_limits limits;
+    struct listener **listeners;
+    size_t listeners_n;
+    struct list open;     /* connections */
+    struct list closing;  /* connections that are closed or being closed, until their memory goes */
+    struct list answered; /* open ones to be written or looked at by listen_flush_all */
+    struct list resumed;  /* open ones whose kept bytes are to be offered */
+    struct list writing;  /* open ones with bytes in a uv_write */
+    uint32_t clients;     /* open */
+    uint32_t handles;     /* of libuv, not yet closed */
+    uv_idle_t again;   /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
+    uv_timer_t stalls; /* runs while `writing` is not empty */
+    bool stopping, ending;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+    uint64_t accept_logged_ms;
+    char *area; /* JOIN_BYTES, then READ_BYTES: one for all connections */
+};
+
+struct conn {
+    struct outlet outlet;
+    union stream s;
+    struct listen *listen;
+    const struct listener *from;
+    struct list place; /* in listen->open or listen->closing */
+    struct list answered, resumed, in_writing;
+    struct buf kept;    /* bytes that the session left; freed when empty */
+    struct buf writing; /* libuv's until `write` calls back */
+    uv_write_t write;
+    size_t queued;        /* bytes libuv had left when the stall timer looked last, */
+    uint64_t progress_ms; /* and when that changed last (uv_now) */
+    uint32_t holds;
+    bool paused;    /* by the session */
+    bool slow;      /* reads too little of what it is sent */
+    bool yielded;   /* the session left bytes since the outlet was full */
+    bool finishing; /* to be closed when all is said */
+    bool reading, closed;
+    alignas(max_align_t) char session[];
+};
+
+/* bind.c: both leave nothing behind on error, but a handle that must be closed. */
+enum err listener_bind(struct listener *ls, const struct address *a, struct error *e);
+
+/* conn.c */
+struct conn *conn_accept(struct listener *ls); /* NULL: the client is gone already */
+void conn_offer_kept(struct conn *c);
+void conn_stall_check(struct conn *c, uint64_t now_ms);
+void conn_free(struct conn *c);
+
+/* listen.c */
+void listen_handle_opened(struct listen *l);
+void listen_handle_closed(struct listen *l); /* last line: stopped() may fire */
+void listen_again(struct listen *l);         /* `resumed` or `answered` is not empty any more */
+void listen_watch(struct listen *l);         /* `writing` is not empty any more */
+
+#endif

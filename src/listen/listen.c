@@ -1,0 +1,277 @@
+/* listen/listen.c - the set of listeners on one loop: accept, what happens once a turn, the end of all. */
+#include "listen/listen.h"
+
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "listen/inside.h"
+
+#include <sys/resource.h>
+
+#define FILES_RESERVED 64 /* descriptors for everything but clients */
+
+const struct listen_limits listen_limits_default = {
+    .clients_max = 10000,
+    .backlog = 511,
+    .in_max = 1 << 20,
+    .out_max = 32 << 20,
+    .stall_ms = 60000,
+    .keepalive_s = 300,
+    .unix_mode = 0660,
+};
+
+/* So that clients are told that there are too many, instead of accept(2) failing. */
+static void clients_fit_files(struct listen_limits *limits)
+{
+    struct rlimit files;
+    rlim_t want = (rlim_t)limits->clients_max + FILES_RESERVED;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= want) return;
+    struct rlimit more = files;
+    more.rlim_cur = files.rlim_max < want ? files.rlim_max : want;
+    if (setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
+    if (files.rlim_cur >= want) return;
+    rlim_t fit = files.rlim_cur > 2 * FILES_RESERVED ? files.rlim_cur - FILES_RESERVED : files.rlim_cur / 2;
+    log_event(LOG_WARN, "clients_limited",
+              "wanted=%u now=%u next=\"raise the limit of open files (ulimit -n)\"", limits->clients_max,
+              (unsigned)fit);
+    limits->clients_max = (uint32_t)fit;
+}
+
+/* What came up outside of the turn's order, in a timer say. */
+static void on_again(uv_idle_t *idle)
+{
+    listen_turn(idle->data);
+    listen_flush_all(idle->data);
+}
+
+static void on_stalls(uv_timer_t *timer)
+{
+    struct listen *l = timer->data;
+    uint64_t now_ms = uv_now(l->loop);
+    for (struct list *at = l->writing.next, *next; at != &l->writing; at = next) {
+        next = at->next;
+        conn_stall_check(CONTAINER_OF(at, struct conn, in_writing), now_ms);
+    }
+    if (list_empty(&l->writing)) uv_timer_stop(&l->stalls);
+}
+
+struct listen *listen_create(uv_loop_t *loop, const struct listen_limits *limits)
+{
+    struct listen *l = heap_zalloc(sizeof(*l));
+    l->loop = loop;
+    l->limits = *limits;
+    clients_fit_files(&l->limits);
+    list_init(&l->open);
+    list_init(&l->closing);
+    list_init(&l->answered);
+    list_init(&l->resumed);
+    list_init(&l->writing);
+    l->area = heap_alloc(JOIN_BYTES + READ_BYTES);
+    uv_idle_init(loop, &l->again);
+    uv_timer_init(loop, &l->stalls);
+    l->again.data = l->stalls.data = l;
+    l->handles = 2;
+    return l;
+}
+
+/* ---- accept ---- */
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    struct listener *ls = handle->data;
+    listen_handle_closed(ls->listen);
+}
+
+struct refusal {
+    union stream s;
+    struct listen *listen;
+};
+
+static void on_refusal_closed(uv_handle_t *handle)
+{
+    struct refusal *r = handle->data;
+    struct listen *l = r->listen;
+    heap_free(r);
+    listen_handle_closed(l);
+}
+
+static void refuse(struct listener *ls)
+{
+    struct refusal *r = heap_zalloc(sizeof(*r));
+    r->listen = ls->listen;
+    if (ls->is_unix)
+        uv_pipe_init(ls->listen->loop, &r->s.pipe, 0);
+    else
+        uv_tcp_init(ls->listen->loop, &r->s.tcp);
+    r->s.handle.data = r;
+    listen_handle_opened(ls->listen);
+    if (uv_accept(&ls->s.stream, &r->s.stream) == 0) {
+        uv_buf_t text = uv_buf_init((char *)(uintptr_t)ls->handler.full, (unsigned)strlen(ls->handler.full));
+        uv_try_write(&r->s.stream, &text, 1);
+        STAT_ADD(connections_refused, 1);
+    }
+    uv_close(&r->s.handle, on_refusal_closed);
+}
+
+/* Out of descriptors libuv accepts and closes what waits, with one that it holds in reserve, so this does not
+ * spin. */
+static void accept_failed(struct listen *l, int status)
+{
+    uint64_t now_ms = uv_now(l->loop);
+    STAT_ADD(connections_refused, 1);
+    if (l->accept_logged_ms != 0 && now_ms - l->accept_logged_ms < 1000) return;
+    l->accept_logged_ms = now_ms;
+    log_event(LOG_ERROR, "accept_failed",
+              "why=%s clients=%u next=\"raise the limit of open files (ulimit -n)\"",
+              LOGQ(uv_strerror(status)), l->clients);
+}
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+    struct listener *ls = stream->data;
+    struct listen *l = ls->listen;
+    if (status != 0)
+        accept_failed(l, status);
+    else if (l->clients >= l->limits.clients_max)
+        refuse(ls);
+    else
+        conn_accept(ls);
+}
+
+static struct listener *listener_new(struct listen *l, const struct address *a,
+                                     const struct listen_handler *handler)
+{
+    struct listener *ls = heap_zalloc(sizeof(*ls));
+    ls->listen = l;
+    ls->handler = *handler;
+    ls->is_unix = a->is_unix;
+    if (a->is_unix)
+        uv_pipe_init(l->loop, &ls->s.pipe, 0);
+    else
+        uv_tcp_init(l->loop, &ls->s.tcp);
+    ls->s.handle.data = ls;
+    listen_handle_opened(l);
+    return ls;
+}
+
+static enum err listener_start(struct listener *ls, const struct address *a, struct error *e)
+{
+    enum err err = listener_bind(ls, a, e);
+    if (err != ERR_NONE) return err;
+    int rc = uv_listen(&ls->s.stream, (int)ls->listen->limits.backlog, on_connection);
+    if (rc == 0) return ERR_NONE;
+    return error_set(e, ERR_CONFIG, "%s: listen: %s: is another process there?", ls->url, uv_strerror(rc));
+}
+
+/* A listener that failed stays in the set, closed, so that its memory has one place to go. */
+enum err listen_add(struct listen *l, struct slice url, const struct listen_handler *handler, struct error *e)
+{
+    struct address a;
+    enum err err = address_parse(url, &a, e);
+    if (err != ERR_NONE) return err;
+    struct listener *ls = listener_new(l, &a, handler);
+    l->listeners = heap_realloc(l->listeners, (l->listeners_n + 1) * sizeof(struct listener *));
+    l->listeners[l->listeners_n++] = ls;
+    err = listener_start(ls, &a, e);
+    if (err != ERR_NONE) uv_close(&ls->s.handle, on_listener_closed);
+    return err;
+}
+
+const char *listen_url(const struct listen *l, size_t index)
+{
+    PRE(index < l->listeners_n);
+    return l->listeners[index]->url;
+}
+
+/* ---- once a turn ---- */
+
+void listen_again(struct listen *l)
+{
+    if (!uv_is_active((uv_handle_t *)&l->again)) uv_idle_start(&l->again, on_again);
+}
+
+void listen_watch(struct listen *l)
+{
+    uint64_t every_ms = l->limits.stall_ms / 4 + 1;
+    if (every_ms > 1000) every_ms = 1000;
+    if (!uv_is_active((uv_handle_t *)&l->stalls)) uv_timer_start(&l->stalls, on_stalls, every_ms, every_ms);
+}
+
+void listen_turn(struct listen *l)
+{
+    struct list now;
+    list_init(&now);
+    list_move_all(&now, &l->resumed); /* who is resumed meanwhile has its turn next time */
+    for (struct list *at; (at = list_pop(&now)) != NULL;)
+        conn_offer_kept(CONTAINER_OF(at, struct conn, resumed));
+}
+
+void listen_flush_all(struct listen *l)
+{
+    for (struct list *at; (at = list_pop(&l->answered)) != NULL;)
+        conn_flush(CONTAINER_OF(at, struct conn, answered));
+    if (list_empty(&l->resumed) && !l->ending) uv_idle_stop(&l->again);
+}
+
+/* ---- the end ---- */
+
+static void on_own_closed(uv_handle_t *handle)
+{
+    listen_handle_closed(handle->data);
+}
+void listen_handle_opened(struct listen *l)
+{
+    l->handles++;
+}
+
+/* Every ending comes by: first all sockets, then our own two handles, then stopped(). */
+static void stop_if_over(struct listen *l)
+{
+    if (!l->stopping || l->handles > (l->ending ? 0 : 2)) return;
+    if (l->ending) {
+        l->stopped(l->stopped_arg);
+        return;
+    }
+    l->ending = true;
+    uv_close((uv_handle_t *)&l->again, on_own_closed);
+    uv_close((uv_handle_t *)&l->stalls, on_own_closed);
+}
+
+void listen_handle_closed(struct listen *l)
+{
+    l->handles--;
+    stop_if_over(l);
+}
+
+void listen_stop(struct listen *l, void (*cb)(void *arg), void *arg)
+{
+    PRE(!l->stopping);
+    l->stopped = cb;
+    l->stopped_arg = arg;
+    l->stopping = true;
+    for (size_t i = 0; i < l->listeners_n; i++)
+        if (!uv_is_closing(&l->listeners[i]->s.handle))
+            uv_close(&l->listeners[i]->s.handle, on_listener_closed);
+    list_for_each (at, &l->open)
+        conn_finish(CONTAINER_OF(at, struct conn, place));
+    stop_if_over(l);
+}
+
+void listen_drop_all(struct listen *l)
+{
+    while (!list_empty(&l->open))
+        conn_drop(CONTAINER_OF(l->open.next, struct conn, place));
+}
+
+void listen_destroy(struct listen **l)
+{
+    PRE((*l)->ending && (*l)->handles == 0);
+    while (!list_empty(&(*l)->closing))
+        conn_free(CONTAINER_OF((*l)->closing.next, struct conn, place));
+    for (size_t i = 0; i < (*l)->listeners_n; i++)
+        heap_free((*l)->listeners[i]);
+    heap_free((*l)->listeners);
+    heap_free((*l)->area);
+    heap_free(*l);
+    *l = NULL;
+}

@@ -25,17 +25,20 @@ def pytest_sessionstart(session):
 def template():
     """An installed, empty data directory; kept in E2E_CACHE between the test files of one run."""
     cache = os.environ.get("E2E_CACHE")
-    if cache and os.path.isdir(os.path.join(cache, "template")):
-        yield os.path.join(cache, "template")
+    kept = os.path.join(cache, "template") if cache else None
+    if kept and os.path.isdir(kept):
+        yield kept
         return
     made_in = tempfile.mkdtemp(prefix="tly-template-", dir=cache)
     data = install_template(made_in)
-    if cache:
-        data = shutil.move(data, os.path.join(cache, "template"))
-        shutil.rmtree(made_in)
+    try:
+        if kept:
+            os.rename(data, kept)
+            data = kept
+    except OSError:
+        pass  # another run of the same moment was faster; ours is as good
     yield data
-    if not cache:
-        shutil.rmtree(made_in)
+    shutil.rmtree(made_in, ignore_errors=True)
 
 
 @pytest.fixture

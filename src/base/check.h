@@ -4,10 +4,10 @@
 
 void check_failed(const char *kind, const char *what, const char *file, int line) __attribute__((noreturn, cold));
 
-#define CHECK_(kind, e) ((e) ? (void)0 : check_failed(kind, #e, __FILE__, __LINE__))
-#define PRE(e) CHECK_("precondition", e)
-#define POST(e) CHECK_("postcondition", e)
-#define INVARIANT(e) CHECK_("invariant", e)
+#define CHECK_(kind, e, text) ((e) ? (void)0 : check_failed(kind, text, __FILE__, __LINE__))
+#define PRE(e) CHECK_("precondition", e, #e)
+#define POST(e) CHECK_("postcondition", e, #e)
+#define INVARIANT(e) CHECK_("invariant", e, #e)
 #define UNREACHABLE() check_failed("unreachable", "", __FILE__, __LINE__)
 
 #define MUST_CHECK __attribute__((warn_unused_result))

@@ -25,6 +25,7 @@ struct error {
 
 /* Fills e (which may be NULL) and returns code, so `return error_set(e, ...)` reads as one step. */
 enum err error_set(struct error *e, enum err code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Puts "<what fmt says>: " before the text of e, which is set; returns its code. */
 enum err error_prefix(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int error_exit_status(enum err code);
 

@@ -16,7 +16,7 @@ bool set_put(struct set *s, struct slice key, void *value);  /* false: it was th
 bool set_has(const struct set *s, struct slice key);
 void *set_get(const struct set *s, struct slice key);        /* NULL: not there */
 bool set_remove(struct set *s, struct slice key);            /* false: was not there */
-/* Walks all: *at starts at 0; returns false at the end. The set must not change meanwhile. */
+/* Walks all in the order in which they came: *at starts at 0; returns false at the end. The set must not change meanwhile. */
 bool set_next(const struct set *s, size_t *at, struct slice *key, void **value);
 
 #endif

@@ -36,7 +36,7 @@ bool slice_starts(struct slice s, struct slice prefix);
 bool slice_ends(struct slice s, struct slice suffix);
 
 /* Writes s into out for an error or log text: at most `most` bytes of it, what is not printable ASCII (CR and LF
- * too) as '?', then "..." where it was cut. out holds size bytes and is always terminated. Returns out. */
+ * too) as '?', then "..." where it was cut. out holds size bytes, at least 4, and is always terminated. Returns out. */
 char *slice_show(struct slice s, size_t most, char *out, size_t size);
 
 #endif

@@ -36,7 +36,8 @@ void batch_close(struct batch *b)
     buf_free(&b->bytes);
     heap_free(b->hashes);
     heap_free(b->rows);
-    batch_init(b, &(struct batch_id){{0}});
+    struct batch_id id = b->id;
+    batch_init(b, &id);
 }
 
 static void *grown(void *items, size_t n, size_t *cap, size_t size)
@@ -111,7 +112,7 @@ struct row_key {
 static uint64_t field_head(struct slice field)
 {
     uint64_t head = 0;
-    memcpy(&head, field.p, field.n < sizeof head ? field.n : sizeof head);
+    if (field.n > 0) memcpy(&head, field.p, field.n < sizeof head ? field.n : sizeof head);
     return be64toh(head);
 }
 

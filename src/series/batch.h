@@ -40,8 +40,9 @@ struct batch {
 };
 
 void batch_init(struct batch *b, const struct batch_id *id);
-void batch_clear(struct batch *b); /* hashes and rows go, the id and the memory stay: the scan starts again */
+void batch_clear(struct batch *b); /* all but the id goes, the memory stays: the scan starts again */
 void batch_close(struct batch *b);
+/* Each pending hash once: registered twice it would count twice, so batch_seal takes that for a bug of ours. */
 uint32_t batch_add_hash(struct batch *b, struct slice pending, uint64_t hlen);
 void batch_add_row(struct batch *b, uint32_t hash, struct slice field, struct slice value);
 
@@ -92,7 +93,7 @@ uint32_t batch_chunks(const struct batch *b);                         /* at leas
 void batch_chunk(const struct batch *b, uint32_t index, struct chunk *out); /* fills batch, index, chunks, first, rows_n */
 void chunk_digest(const struct chunk *c, uint8_t out[16]);            /* XXH3-128 over names, fields, values with lengths */
 /* Key of a row in the ledger, memcmp-ordered as the rows: BE16 length and bytes of the pending hash, then of the field;
- * cut at LEDGER_KEY_BYTES_MAX. out is reset. */
+ * cut at LEDGER_KEY_BYTES_MAX. A length from 65535 on (nothing that came through the door) is FFFF and BE64. out is reset. */
 void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf *out);
 
 #endif

@@ -1,0 +1,193 @@
+/* Log lines: their form, their bound, and texts of others inside them. */
+#include "lib/unit.h"
+
+#include "base/log.h"
+#include "lib/child.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+
+static void one_line(void *arg)
+{
+    (void)arg;
+    errno = EPIPE;
+    log_event(LOG_WARN, "merged", "rows=%d text=%s", 12, LOGQ("two words"));
+    if (errno != EPIPE) abort();
+}
+
+static void writes_logfmt(void **state)
+{
+    (void)state;
+    struct child_end end = child_run(one_line, NULL);
+    assert_true(child_exited(&end));
+    static const char form[] = "ts=dddd-dd-ddTdd:dd:dd.dddZ ";
+    for (size_t i = 0; i + 1 < sizeof form; i++) {
+        char c = end.stderr_[i];
+        if (isdigit((unsigned char)c)) c = 'd';
+        assert_int_equal(c, form[i]);
+    }
+    assert_string_equal(end.stderr_ + sizeof form - 1,
+                        "level=warn event=merged rows=12 text=\"two words\"\n");
+}
+
+static void without_pairs(void *arg)
+{
+    (void)arg;
+    log_event(LOG_INFO, "stopped", " ");
+    log_set_level(LOG_ERROR);
+    log_event(LOG_WARN, "hidden", "a=1");
+    log_event(LOG_ERROR, "seen", "a=b\nc");
+    log_set_level(LOG_DEBUG);
+    log_event(LOG_DEBUG, "debugged", "a=1");
+}
+
+static void obeys_the_level_and_keeps_one_line_one(void **state)
+{
+    (void)state;
+    struct child_end end = child_run(without_pairs, NULL);
+    assert_true(child_exited(&end));
+    assert_non_null(strstr(end.stderr_, " level=info event=stopped\n"));
+    assert_null(strstr(end.stderr_, "hidden"));
+    assert_non_null(strstr(end.stderr_, " event=seen a=b?c\n"));
+    assert_non_null(strstr(end.stderr_, " level=debug event=debugged a=1\n"));
+}
+
+static void long_lines(void *arg)
+{
+    const size_t *n = arg;
+    char text[1400];
+    memset(text, ' ', sizeof text);
+    text[*n] = '\0';
+    log_event(LOG_INFO, "long", "a=1 b=%s c=%s d=%s e=5", LOGQ(text), LOGQ(text), LOGQ(text));
+}
+
+/* Each length around the bound: at most PIPE_BUF bytes, whole pairs, quotes closed. */
+static void cuts_between_pairs(void **state)
+{
+    (void)state;
+    bool whole_seen = false, cut_seen = false;
+    for (size_t n = 1300; n < 1390; n++) {
+        struct child_end end = child_run(long_lines, &n);
+        assert_true(child_exited(&end));
+        assert_true(end.stderr_n <= PIPE_BUF);
+        assert_int_equal(end.stderr_[end.stderr_n - 1], '\n');
+        const char *whole = strstr(end.stderr_, "\" e=5\n"), *cut = strstr(end.stderr_, "\" cut=true\n");
+        assert_true((whole != NULL) != (cut != NULL));
+        whole_seen = whole_seen || whole != NULL;
+        cut_seen = cut_seen || cut != NULL;
+    }
+    assert_true(whole_seen);
+    assert_true(cut_seen);
+}
+
+static void quotes_only_if_needed(void **state)
+{
+    (void)state;
+    const char *plain = "s1:unique_visitors:daily";
+    assert_ptr_equal(log_quote(plain), plain);
+    assert_string_equal(log_quote(""), "\"\"");
+    assert_string_equal(log_quote(NULL), "\"\"");
+    assert_string_equal(log_quote("a b"), "\"a b\"");
+    assert_string_equal(log_quote("a=b"), "\"a=b\"");
+    assert_string_equal(log_quote("say \"no\" \\"), "\"say \\\"no\\\" \\\\\"");
+    assert_string_equal(log_quote("\r\n\t\x01\x7f\xe4"), "\"\\r\\n\\t\\x01\\x7f\\xe4\"");
+}
+
+static void cuts_long_quotes(void **state)
+{
+    (void)state;
+    char text[4000];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    const char *quoted = log_quote(text);
+    assert_true(strlen(quoted) < 1400);
+    assert_string_equal(quoted + strlen(quoted) - 5, "x...\"");
+    memset(text, '"', sizeof text - 1);
+    quoted = log_quote(text);
+    assert_string_equal(quoted + strlen(quoted) - 6, "\\\"...\"");
+}
+
+static void keeps_eight_quotes(void **state)
+{
+    (void)state;
+    const char *quoted[8];
+    for (int i = 0; i < 8; i++) {
+        char text[8];
+        (void)snprintf(text, sizeof text, "n %d", i);
+        quoted[i] = log_quote(text);
+    }
+    for (int i = 0; i < 8; i++) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "\"n %d\"", i);
+        assert_string_equal(quoted[i], text);
+    }
+}
+
+static void *many_lines(void *arg)
+{
+    for (int i = 0; i < 50; i++)
+        log_event(LOG_INFO, "threaded", "a=%s end=1", LOGQ(arg));
+    return NULL;
+}
+
+static void from_threads(void *arg)
+{
+    (void)arg;
+    pthread_t threads[2];
+    char names[2][4] = {"a a", "b b"};
+    for (int i = 0; i < 2; i++)
+        if (pthread_create(&threads[i], NULL, many_lines, names[i]) != 0) abort();
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void does_not_mix_threads(void **state)
+{
+    (void)state;
+    struct child_end end = child_run(from_threads, NULL);
+    int lines = 0;
+    for (char *line = strtok(end.stderr_, "\n"); line != NULL; line = strtok(NULL, "\n"), lines++) {
+        const char *tail = strstr(line, " event=threaded a=\"");
+        assert_non_null(tail);
+        assert_true(strcmp(tail, " event=threaded a=\"a a\" end=1") == 0 ||
+                    strcmp(tail, " event=threaded a=\"b b\" end=1") == 0);
+    }
+    assert_int_equal(lines, 100);
+}
+
+static void into_nothing(void *arg)
+{
+    (void)arg;
+    close(STDERR_FILENO);
+    log_event(LOG_INFO, "lost", "a=1");
+}
+
+static void survives_a_lost_stderr(void **state)
+{
+    (void)state;
+    struct child_end end = child_run(into_nothing, NULL);
+    assert_true(child_exited(&end));
+}
+
+static void parses_levels(void **state)
+{
+    (void)state;
+    assert_int_equal(log_level_parse("debug"), LOG_DEBUG);
+    assert_int_equal(log_level_parse("error"), LOG_ERROR);
+    assert_int_equal(log_level_parse("Error"), -1);
+    assert_int_equal(log_level_parse(""), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_logfmt),        cmocka_unit_test(obeys_the_level_and_keeps_one_line_one),
+        cmocka_unit_test(cuts_between_pairs),   cmocka_unit_test(quotes_only_if_needed),
+        cmocka_unit_test(cuts_long_quotes),     cmocka_unit_test(keeps_eight_quotes),
+        cmocka_unit_test(does_not_mix_threads), cmocka_unit_test(survives_a_lost_stderr),
+        cmocka_unit_test(parses_levels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,333 @@
+"""The verbs: what they print, what they leave alone, and their exit status."""
+import os
+import pty
+import re
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from harness.daemon import TALLYD, counters
+from harness.resp import Closed, Resp, encode
+from harness.wait import wait_until
+
+VERBS = ("run", "check", "migrate", "recover", "verify", "dev")
+
+
+@pytest.fixture
+def daemon(make_daemon, redis):
+    return make_daemon(redis, families=counters(hits=10**9, every="3600s"))
+
+
+@pytest.fixture
+def idle(make_daemon, redis):
+    """Configured, not migrated, not running."""
+    return make_daemon(redis, start=False)
+
+
+def tallyd(*words, environment=None):
+    return subprocess.run([TALLYD, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=False, env={**os.environ, **(environment or {})})
+
+
+@pytest.mark.parametrize("words", [("--help",), *[(verb, "--help") for verb in VERBS]], ids=" ".join)
+def test_help(words):
+    done = tallyd(*words)
+    assert done.returncode == 0 and done.stderr == ""
+    named = VERBS if words == ("--help",) else words[:1]
+    assert all(name in done.stdout for name in named)
+
+
+def test_version():
+    done = tallyd("--version")
+    assert done.returncode == 0 and re.match(r"tallyd \d+\.\d+\.\d+", done.stdout)
+
+
+@pytest.mark.parametrize("words", [(), ("fly",), ("run", "--fly"), ("run", "-c"), ("verify", "extra", "words"),
+                                   ("recover", "--dry-rnu")], ids=lambda words: " ".join(words) or "nothing")
+def test_usage(words):
+    done = tallyd(*words)
+    assert done.returncode == 64 and done.stderr and done.stdout == ""
+
+
+def test_usage_names_the_nearest():
+    assert "--dry-run" in tallyd("recover", "--dry-rnu").stderr
+    assert "verify" in tallyd("verfiy").stderr
+
+
+def test_check(idle):
+    idle.migrate()
+    done = idle.verb("check")
+    assert done.returncode == 0, done.stderr
+    assert "everysec" in done.stdout or "always" in done.stdout  # it says what a power cut may cost
+
+
+YAML_FAULTS = [
+    # what is put in the place of what, line and column of the fault, what the message has
+    ("hits: 50", "hits: many", ("many", "integer")),
+    ("hits: 50", "hist: 50", ("hist", "hits")),
+    ("every: 60s", "every: 60x", ("60x", "duration")),
+    ("field: date", "field: dates", ("dates", "date")),
+    ("table: daily_visitors", "table: daily visitors;", ("daily visitors;",)),
+    ("table: daily_visitors", "tabel: daily_visitors", ("tabel", "table")),
+    ("instance: one", "instance: \"o n e\"", ("instance",)),
+    ("instance: one", "instance: [", ()),
+    ("instance: one", "\tinstance: one", ()),
+    ("instance: one", "instance: one\ninstance: two", ("instance",)),
+    ("s<store>:product_views", "s<shop>:product_views", ("<shop>",)),
+    ("s<store>:product_views", "tally:<store>", ("tally:",)),
+    ("s<store>:product_views", "s<store>:searches", ("searches", "product_views")),
+]
+FILE = """instance: one
+listen: { resp: "unix:///tmp/x.sock" }
+redis: "unix:///tmp/redis.sock?db=0"
+mysql: "mysql://root@localhost/shop?socket=/tmp/mysql.sock"
+counters:
+  unique_visitors:
+    key: "s<store>:unique_visitors:daily"
+    field: date
+    sync: { hits: 50, every: 60s }
+    table: daily_visitors
+    columns: { store: store_id, field: day, count: visitors }
+  product_views:
+    key: "s<store>:product_views"
+    field: integer
+    table: product_views
+    columns: { store: store_id, field: product_id, count: views }
+  searches:
+    key: "s<store>:searches"
+    field: text
+    table: searches
+    columns: { store: store_id, field: term, count: searches }
+"""
+
+
+@pytest.mark.parametrize("good,bad,parts", YAML_FAULTS, ids=[repr(bad)[:30] for _, bad, _ in YAML_FAULTS])
+def test_wrong_yaml(good, bad, parts, workdir):
+    """file:line:column, what stands there, what was expected, the nearest name."""
+    assert good in FILE
+    path = f"{workdir}/wrong.yaml"
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(FILE.replace(good, bad))
+    for verb in ("run", "check"):
+        done = tallyd(verb, "-c", path)
+        assert done.returncode == 78, done.stderr
+        place = re.search(re.escape(path) + r":(\d+):(\d+): ", done.stderr)
+        assert place, done.stderr
+        at = FILE.splitlines().index(next(line for line in FILE.splitlines() if good in line)) + 1
+        assert at <= int(place[1]) <= at + 8 and int(place[2]) >= 1, done.stderr
+        for part in parts:
+            assert part in done.stderr, done.stderr
+
+
+def test_no_such_file():
+    done = tallyd("check", "-c", "/no/such/tallyd.yaml")
+    assert done.returncode in (64, 78) and "/no/such/tallyd.yaml" in done.stderr
+
+
+def test_shipped_configuration_is_right():
+    """config/tallyd.yaml is read without a complaint: what is refused is only that nothing runs there."""
+    shipped = os.path.join(os.path.dirname(__file__), "../../config/tallyd.yaml")
+    done = tallyd("check", "-c", shipped)
+    assert done.returncode == 69, done.stderr
+
+
+def test_migrate(idle, mysql):
+    printed = idle.verb("migrate", "--tables", "--print")
+    assert printed.returncode == 0 and "CREATE TABLE" in printed.stdout and "daily_visitors" in printed.stdout
+    assert mysql.query("SHOW TABLES") == ()
+    done = idle.verb("migrate")
+    assert done.returncode == 0, done.stderr
+    own = {"tally_ledger", "tally_counters", "tally_rejects", "tally_schema"}
+    assert {name for name, in mysql.query("SHOW TABLES")} == own
+    for _ in range(2):
+        assert idle.verb("migrate", "--tables").returncode == 0
+    assert {name for name, in mysql.query("SHOW TABLES")} == own | {"daily_visitors", "product_views", "searches"}
+    assert len(mysql.query("SELECT version FROM tally_schema")) == len(set(mysql.query("SELECT version FROM tally_schema")))
+    assert idle.verb("check").returncode == 0
+
+
+def test_printed_migration_is_the_migration(idle, mysql):
+    """What --print says, given to the mariadb client, is accepted by check."""
+    printed = idle.verb("migrate", "--tables", "--print").stdout
+    done = subprocess.run(["mariadb", "--no-defaults", "-S", mysql.socket, "-u", "root", "shop"], input=printed,
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert idle.verb("check").returncode == 0
+
+
+def test_run_before_migrate(idle):
+    done = idle.verb("run", timeout_s=60)
+    assert done.returncode == 78 and "tallyd migrate" in done.stderr
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["service running", "service stopped"])
+def test_verify(running, daemon, redis, mysql):
+    """0 when the books balance; 1 with counter, difference and next step when somebody took a hit away."""
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", f"s{store}:product_views", "7", store) for store in range(1, 101)])
+        daemon.sync_all()
+        client.pipeline([("HINCRBY", "s1:product_views", "7", 3)] * 5)
+    if not running:
+        assert daemon.terminate() == 0
+    balanced = daemon.verify()
+    assert "product_views" in balanced.stdout
+    redis.client().hincrby("tally:accepted", "product_views", 11)
+    done = daemon.verb("verify")
+    text = done.stdout + done.stderr
+    assert done.returncode == 1 and "product_views" in text and re.search(r"\b11\b", text), text
+    redis.client().hincrby("tally:accepted", "product_views", -11)
+    mysql.query("UPDATE tally_counters SET merged = merged + 2")
+    assert daemon.verb("verify").returncode == 1
+    mysql.query("UPDATE tally_counters SET merged = merged - 2")
+    daemon.verify()
+
+
+def test_verify_under_traffic(make_redis, make_daemon):
+    """No retries, no pause: the books balance at every look while hits come in and merges go on."""
+    daemon = make_daemon(make_redis(appendfsync="always"), families=counters(hits=20, every="1s"))
+    ending = threading.Event()
+
+    def traffic():
+        with daemon.client() as client:
+            at = 0
+            while not ending.is_set():
+                at += 1
+                client.pipeline([("HINCRBY", f"s{at * 7 % 40}:product_views", n, 1) for n in range(20)])
+
+    threads = [threading.Thread(target=traffic, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            daemon.verify()
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join(30)
+    daemon.sync_all()
+    daemon.verify()
+
+
+def test_recover_with_nothing_to_do(daemon):
+    for words in (("recover", "--dry-run"), ("recover",)):
+        done = daemon.verb(*words)
+        assert done.returncode == 0, done.stderr
+
+
+def test_recover_shows_a_bar_on_a_terminal(make_daemon, redis):
+    """On a terminal one line is drawn over and over; elsewhere plain lines (test_recovery)."""
+    daemon = make_daemon(redis, start=False, families=counters(hits=10**9, every="3600s")).migrate()
+    pipe = redis.client().pipeline(transaction=False)
+    for store in range(3000):
+        pipe.hset(f"s{store}:product_views_{store * 7919}", "1", 1)
+    pipe.execute()
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([TALLYD, "recover", "-c", daemon.config_path], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            data = os.read(ours, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        shown += data
+    assert process.wait(60) == 0, shown
+    assert re.search(rb"\r[^\n]", shown), shown[-500:]
+
+
+def test_sigterm(daemon, redis):
+    """Hits under way are answered, exit status 0, no new connections; what was answered stands in Redis."""
+    answered = []
+
+    def traffic():
+        with daemon.client() as client:
+            try:
+                while True:
+                    answered.append(client.call("HINCRBY", "s1:searches", "shoes", 1))
+            except (Closed, OSError):
+                pass
+
+    threads = [threading.Thread(target=traffic, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(answered) > 500, 30)
+    assert daemon.terminate(30) == 0
+    for thread in threads:
+        thread.join(10)
+    assert not os.path.exists(daemon.socket)
+    hits = len([reply for reply in answered if isinstance(reply, int)])
+    daemon.start()
+    daemon.sync_all()
+    assert int(redis.client().hget("tally:accepted", "searches")) >= hits
+    daemon.verify()
+
+
+def test_sigterm_with_mysql_away(make_daemon, redis, mysql):
+    """The runs that cannot finish are left standing within the deadline; the next start merges them."""
+    daemon = make_daemon(redis, more={"stop_within": "2s"})
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 1)
+    daemon.sync_all()
+    mysql.pause()
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", "s1:product_views", "7", 1)] * 100)
+    assert daemon.terminate(30) == 0
+    mysql.resume()
+    daemon.start()
+    daemon.sync_all()
+    assert mysql.query("SELECT views FROM product_views") == ((101,),)
+    daemon.verify()
+
+
+def test_sigint_is_sigterm(daemon):
+    daemon.signal(signal.SIGINT)
+    assert daemon.process.wait(30) == 0
+
+
+def test_sighup(daemon):
+    """What can be reloaded is; what needs a restart is named; a broken file changes nothing."""
+    daemon.config["log"] = {"level": "debug"}
+    daemon.config["mysql"] = {"url": daemon.mysql.url, "writers": 3}
+    daemon.write_config()
+    daemon.signal(signal.SIGHUP)
+    daemon.log_contains("mysql.writers")
+    with open(daemon.config_path, "a", encoding="utf-8") as out:
+        out.write("nonsense: 1\n")
+    daemon.signal(signal.SIGHUP)
+    daemon.log_contains("nonsense")
+    assert daemon.is_ready()
+    daemon.write_config()
+    daemon.verify()
+
+
+def test_password_is_never_logged(make_daemon, redis, mysql):
+    mysql.query("CREATE OR REPLACE USER secretive@localhost IDENTIFIED BY 'hush-hush'")
+    mysql.query("GRANT ALL ON shop.* TO secretive@localhost")
+    daemon = make_daemon(redis, mysql_url=mysql.url.replace("root@", "secretive:hush-hush@"), more={"log": {"level": "debug"}})
+    daemon.sync_all()
+    done = daemon.verb("check")
+    assert done.returncode == 0
+    assert "hush-hush" not in done.stdout + done.stderr + daemon.log()
+
+
+def test_logs_are_logfmt(make_redis, make_daemon):
+    daemon = make_daemon(make_redis(appendfsync="always"))
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 1)
+    daemon.sync_all()
+    daemon.log_contains("event=merged")
+    for line in daemon.log().splitlines():
+        assert re.fullmatch(r'(\S+?=("(\\.|[^"\\])*"|[^\s"]*)\s?)+', line), line
+
+
+def test_several_addresses(make_daemon, redis, free_port):
+    daemon = make_daemon(redis, tcp_port=free_port)
+    with Resp(("127.0.0.1", free_port)) as tcp, daemon.client() as unix:
+        assert isinstance(tcp.call("HINCRBY", "s1:product_views", "7", 1), int)
+        assert isinstance(unix.call("HINCRBY", "s1:product_views", "7", 1), int)
+        tcp.send(encode("QUIT"))
+        assert tcp.until_closed() == b"+OK\r\n"

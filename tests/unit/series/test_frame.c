@@ -1,0 +1,133 @@
+/* Frames: what is added is there, sums per counter, and a warm frame asks the heap for nothing. */
+#include "lib/unit.h"
+
+#include "base/heap.h"
+#include "lib/child.h"
+#include "series/frame.h"
+
+#include <signal.h>
+
+static struct counter counters[3];
+static size_t allocations;
+
+static void *counted(void *arg, void *p, size_t size)
+{
+    (void)arg;
+    allocations++;
+    return realloc(p, size);
+}
+
+static void uncounted(void *arg, void *p)
+{
+    (void)arg;
+    free(p);
+}
+
+static void fill(struct frame *f, uint32_t hashes, uint32_t cells)
+{
+    for (uint32_t h = 0; h < hashes; h++) {
+        struct frame_hash *hash = frame_add_hash(f, &counters[h % 3], SLICE("s1:daily"));
+        hash->zadd = true;
+        for (uint32_t i = 0; i < cells; i++) {
+            char field[16];
+            size_t n = (size_t)snprintf(field, sizeof field, "%u-%u", h, i);
+            struct frame_cell *c = frame_add_cell(f, h, slice_of(field, n), (int64_t)i + 1);
+            c->value = 7;
+            frame_add_share(f, &counters[h % 3], (int64_t)i + 1);
+        }
+    }
+}
+
+static void holds_what_was_added(void **state)
+{
+    (void)state;
+    struct frame f = {0};
+    fill(&f, 300, 5);
+    assert_int_equal(f.hashes_n, 300);
+    assert_int_equal(f.cells_n, 1500);
+    assert_int_equal(f.shares_n, 3);
+    for (uint32_t i = 0; i < f.cells_n; i++) {
+        char field[16];
+        (void)snprintf(field, sizeof field, "%u-%u", i / 5, i % 5);
+        assert_slice(FRAME_FIELD(&f, &f.cells[i]), field);
+        assert_int_equal(f.cells[i].hash, i / 5);
+        assert_int_equal(f.cells[i].delta, i % 5 + 1);
+        assert_int_equal(f.hashes[i / 5].cells, 5);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ptr_equal(f.shares[i].counter, &counters[i]);
+        assert_int_equal(f.shares[i].delta, 100 * 15);
+    }
+    frame_free(&f);
+    assert_null(f.cells);
+}
+
+static void forgets_all_when_reset(void **state)
+{
+    (void)state;
+    struct frame f = {0};
+    fill(&f, 3, 2);
+    BUF_LIT(&f.errors, "ERR x");
+    frame_reset(&f);
+    assert_int_equal(f.hashes_n + f.cells_n + f.shares_n + f.bytes.n + f.errors.n, 0);
+    struct frame_hash *h = frame_add_hash(&f, NULL, SLICE("k"));
+    assert_false(h->zadd);
+    assert_int_equal(h->cells, 0);
+    assert_int_equal(frame_add_cell(&f, 0, SLICE("f"), -4)->value, 0);
+    frame_add_share(&f, &counters[0], -4);
+    assert_int_equal(f.shares[0].delta, -4);
+    frame_free(&f);
+}
+
+static void allocates_nothing_once_warm(void **state)
+{
+    (void)state;
+    static const struct heap counting = {counted, uncounted, NULL};
+    struct frame f = {0};
+    heap_replace(&counting);
+    fill(&f, 500, 4);
+    assert_true(allocations > 0 && allocations < 40);
+    allocations = 0;
+    for (int turn = 0; turn < 3; turn++) {
+        frame_reset(&f);
+        fill(&f, 500, 4);
+    }
+    assert_int_equal(allocations, 0);
+    frame_free(&f);
+    heap_replace(NULL);
+}
+
+static void overflow(void *arg)
+{
+    struct frame *f = arg;
+    frame_add_share(f, &counters[0], INT64_MAX);
+    frame_add_share(f, &counters[0], 1);
+}
+
+static void unknown_hash(void *arg)
+{
+    (void)frame_add_cell(arg, 0, SLICE("f"), 1);
+}
+
+static void our_own_mistakes_end_it(void **state)
+{
+    (void)state;
+    struct frame f = {0};
+    struct child_end end = child_run(overflow, &f);
+    assert_true(child_was_killed(&end, SIGABRT));
+    assert_non_null(strstr(end.stderr_, "kind=invariant"));
+    end = child_run(unknown_hash, &f);
+    assert_true(child_was_killed(&end, SIGABRT));
+    assert_non_null(strstr(end.stderr_, "kind=precondition"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds_what_was_added),
+        cmocka_unit_test(forgets_all_when_reset),
+        cmocka_unit_test(allocates_nothing_once_warm),
+        cmocka_unit_test(our_own_mistakes_end_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

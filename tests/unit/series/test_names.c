@@ -1,0 +1,110 @@
+/* Names of tallyd's own keys, as DESIGN 4 and the operator's eyes know them. */
+#include "lib/unit.h"
+
+#include "lib/dice.h"
+#include "series/names.h"
+
+#define HEX "00112233445566778899aabbccddeeff"
+
+static struct batch_id sample(void)
+{
+    struct batch_id id;
+    assert_true(batch_id_read(SLICE(HEX), &id));
+    return id;
+}
+
+static void are_made_here(void **state)
+{
+    (void)state;
+    struct batch_id id = sample();
+    struct life l = {.instance = SLICE("shop-1"), .id = "0123456789abcdef"};
+    struct buf b = {0};
+    name_batch(&b, &id), buf_put_char(&b, '\n');
+    name_claimed(&b, SLICE("s1:unique_visitors:daily"), &id), buf_put_char(&b, '\n');
+    name_seq(&b, &l), buf_put_char(&b, '\n');
+    name_fence(&b, &l), buf_put_char(&b, '\n');
+    name_instance(&b, l.instance), buf_put_char(&b, '\n');
+    name_owner(&b, &l), buf_put_char(&b, '\n');
+    name_link(&b, &l, "frame");
+    assert_slice(buf_slice(&b), "tally:batch:" HEX "\n"
+                                "s1:unique_visitors:daily_" HEX "\n"
+                                "tally:seq:shop-1:0123456789abcdef\n"
+                                "tally:fence:shop-1:0123456789abcdef\n"
+                                "tally:instance:shop-1\n"
+                                "shop-1:0123456789abcdef\n"
+                                "tallyd:shop-1:0123456789abcdef:frame");
+    buf_free(&b);
+}
+
+static void claimed_names_come_apart(void **state)
+{
+    (void)state;
+    struct dice d = dice_new("claimed_names_come_apart");
+    struct buf b = {0};
+    for (int i = 0; i < 5000; i++) {
+        struct batch_id id, back;
+        struct slice pending;
+        char name[12];
+        size_t n = dice_below(&d, sizeof name);
+        for (size_t at = 0; at < n; at++)
+            name[at] = "a_09f:"[dice_below(&d, 6)];
+        batch_id_draw(&id);
+        buf_reset(&b);
+        name_claimed(&b, slice_of(name, n), &id);
+        assert_true(claimed_split(buf_slice(&b), &pending, &back));
+        assert_true(slice_eq(pending, slice_of(name, n)));
+        assert_memory_equal(&back, &id, sizeof id);
+        size_t broken = n + dice_below(&d, 33);
+        b.p[broken] = broken == n ? '-' : 'G';
+        assert_false(claimed_split(buf_slice(&b), NULL, NULL));
+    }
+    buf_free(&b);
+}
+
+static void other_names_do_not(void **state)
+{
+    (void)state;
+    assert_true(claimed_split(SLICE("_" HEX), NULL, NULL));
+    assert_false(claimed_split(SLICE(HEX), NULL, NULL));
+    assert_false(claimed_split(SLICE("a" HEX), NULL, NULL));
+    assert_false(claimed_split(SLICE("a_" HEX "0"), NULL, NULL));
+    assert_false(claimed_split(SLICE("a_00112233445566778899AABBCCDDEEFF"), NULL, NULL));
+    assert_false(claimed_split(SLICE(""), NULL, NULL));
+}
+
+static void ids_are_drawn_anew(void **state)
+{
+    (void)state;
+    struct batch_id a, b, back;
+    struct life l, m;
+    char hex[33];
+    batch_id_draw(&a), batch_id_draw(&b);
+    assert_memory_not_equal(&a, &b, sizeof a);
+    batch_id_hex(&a, hex);
+    assert_int_equal(strlen(hex), 32);
+    assert_true(batch_id_read(slice_str(hex), &back));
+    assert_memory_equal(&a, &back, sizeof a);
+    life_init(&l, SLICE("x")), life_init(&m, SLICE("x"));
+    assert_int_equal(strlen(l.id), 16);
+    assert_string_not_equal(l.id, m.id);
+}
+
+static void a_bad_id_leaves_the_old_one(void **state)
+{
+    (void)state;
+    struct batch_id id = sample(), before = id;
+    assert_false(batch_id_read(SLICE("ffffffffffffffffffffffffffffffzz"), &id));
+    assert_memory_equal(&id, &before, sizeof id);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(are_made_here),
+        cmocka_unit_test(claimed_names_come_apart),
+        cmocka_unit_test(other_names_do_not),
+        cmocka_unit_test(ids_are_drawn_anew),
+        cmocka_unit_test(a_bad_id_leaves_the_old_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -7,9 +7,10 @@
 
 struct redis_due { /* names in tally:dirty with a score <= before_ms (Redis' time), lowest first */
     int64_t before_ms;
-    uint32_t limit;
-    struct buf names;   /* out: bytes of them */
-    struct slice *keys; /* out: into names; both heap, the asker frees */
+    uint32_t skip, limit; /* as ZRANGEBYSCORE's LIMIT */
+    struct buf names;     /* out: bytes of them */
+    struct slice *keys;   /* out: into names; all three heap, the asker frees */
+    int64_t *scores;      /* out: ms, one a key */
     uint32_t keys_n;
     bool lost;
     void (*done)(struct redis_due *d); /* once */

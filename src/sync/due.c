@@ -62,7 +62,7 @@ void sync_due(struct sync *s, const struct counter *c, struct slice key)
 
 static bool may_claim(const struct sync *s, const struct family *f, uint64_t now_ms)
 {
-    if (!sync_may_merge(s) || f->refused > 0 || f->names.n == 0) return false;
+    if (!sync_may_merge(s) || f->unfit || f->refused > 0 || f->names.n == 0) return false;
     if (s->claims_out >= s->config.claims_max || s->runs_n >= s->config.runs_max) return false;
     if (s->fields >= s->config.fields_max) return false;
     return f->hurry || now_ms >= f->next_ms;

@@ -53,6 +53,7 @@ struct family { /* a counter and its due hashes */
     struct list queue;
     uint64_t next_ms; /* no claim before */
     bool hurry;       /* CTR.SYNC: now, also of less than a full claim */
+    bool unfit;       /* sync_counter_fit() */
     uint32_t refused; /* runs held since the table refuses their rows: nothing is claimed meanwhile */
 };
 
@@ -72,7 +73,7 @@ struct sync {
     uint64_t fields;
     struct adopted *queue;
     uint32_t queue_n, queue_cap;
-    bool redis_up, mysql_up, started, stopping, hold;
+    bool redis_up, mysql_up, started, stopping, abandoned, hold;
     struct adopt adopt;
     struct due_poll poll;
     bool adopting, polling;

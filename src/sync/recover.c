@@ -82,13 +82,13 @@ void recover_tick(struct sync *s)
 {
     struct sync_recover *rec = s->recover;
     if (rec == NULL || rec->asking) return;
-    bool away = !s->redis_up || !s->mysql_up || s->hold;
+    bool away = !s->redis_up || !s->mysql_up || s->hold || s->stopping;
     if (away) rec->failed = true;
     if (!away && !rec->asked_all && s->started && s->queue_n < ADOPT_PAGE) {
         find_more(s, rec);
         return;
     }
-    bool finished = rec->asked_all && rec->left == 0;
+    bool finished = rec->asked_all && rec->left == 0 && !rec->more;
     if (!finished && !rec->failed) return;
     s->recover = NULL;
     rec->done(rec);

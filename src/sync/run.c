@@ -18,7 +18,7 @@
 #include "sync/engine.h"
 
 static const struct sm_state run_states[] = {
-    [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_DONE)},
+    [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_WAIT) | TO(RUN_DONE)},
     [RUN_SCAN] = {"scan", TO(RUN_FENCE) | TO(RUN_MERGE) | TO(RUN_WAIT) | TO(RUN_DONE)},
     [RUN_FENCE] = {"fence", TO(RUN_MERGE) | TO(RUN_WAIT)},
     [RUN_MERGE] = {"merge", TO(RUN_DISCARD) | TO(RUN_WAIT) | TO(RUN_DONE)},
@@ -189,7 +189,10 @@ static void run_merged(struct run *r)
     switch (r->worst) {
     case MERGE_DONE:
     case MERGE_ALREADY:
-        run_discard(r);
+        if (r->sync->abandoned) /* not every chunk was handed out, maybe */
+            run_back_off(r, RUN_SCAN);
+        else
+            run_discard(r);
         return;
     case MERGE_DOWN:
         run_back_off(r, RUN_SCAN);
@@ -220,7 +223,7 @@ static void on_merged(struct chunk *c)
         r->worst = c->outcome;
         r->worst_chunk = c->index;
     }
-    if (r->worst == MERGE_DONE) submit_chunks(r);
+    if (r->worst == MERGE_DONE && !r->sync->abandoned) submit_chunks(r);
     if (r->chunks_out == 0) run_merged(r);
 }
 
@@ -233,6 +236,10 @@ static void on_fenced(struct fence *f)
     struct run *r = f->arg;
     r->sync->requests_out--;
     bool same_server = strcmp(f->run_id, r->scan.run_id) == 0;
+    if (r->sync->abandoned) {
+        run_back_off(r, RUN_SCAN);
+        return;
+    }
     if (f->passed && (same_server || !HOLDS(RULE_RESCAN))) {
         run_merge(r);
         return;
@@ -258,8 +265,11 @@ static void run_sealed(struct run *r)
     count_fields(r, r->batch.rows_n);
     if (r->held) STAT_ADD(batches_held, -1);
     r->held = false;
-    if (r->sync->hold)
+    if (r->sync->hold || r->sync->abandoned)
         run_back_off(r, RUN_SCAN);
+    else if (r->family->unfit)
+        run_hold(r, "schema_unfit",
+                 "the counter's table does not fit; `tallyd check` says why and how to mend it");
     else if (HOLDS(RULE_BARRIER))
         run_fence(r);
     else
@@ -315,7 +325,10 @@ static void on_claimed(struct claim *c)
     case CLAIM_STANDS:
         names_due_again(r, c->keys_n - c->left);
         count_fields(r, c->fields);
-        run_scan(r);
+        if (s->abandoned)
+            run_back_off(r, RUN_SCAN);
+        else
+            run_scan(r);
         return;
     case CLAIM_REFUSED:
         r->family->next_ms = sync_now(s) + s->config.retry_most_ms / 5;

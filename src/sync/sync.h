@@ -57,6 +57,7 @@ struct sync_recover { /* one at a time; owned by the asker until done */
     void (*done)(struct sync_recover *r); /* not from inside sync_recover */
     void *arg;
     /* private */
+    bool more; /* in, may change: the asker may still sync_take(); done() waits until he clears it */
     struct sync *sync;
     struct adopt adopt;
     bool asking, asked_all;
@@ -81,7 +82,11 @@ void sync_take(struct sync *s, const struct batch_id *id);
 /* Ids under way, for the ledger's pruning and for status; out is heap memory of the caller's. Returns how
  * many. */
 uint32_t sync_running(const struct sync *s, struct batch_id **out);
-void sync_stop(struct sync *s);        /* claims nothing more; what runs goes on */
+/* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are
+ * held. */
+void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);
+void sync_stop(struct sync *s);    /* claims nothing more, ends waits and recovery; what runs goes on */
+void sync_abandon(struct sync *s); /* and makes no request any more: what is under way is only waited for */
 bool sync_idle(const struct sync *s);  /* no run under way, no request out: safe to destroy */
 bool sync_quiet(const struct sync *s); /* no request out (a stopped machine with runs waiting is quiet) */
 void sync_destroy(struct sync **s); /* needs sync_quiet; what still ran is left standing for adoption; waits

@@ -24,7 +24,9 @@ static bool held_back(const struct sync *s, const struct sync_wait *w)
 {
     const struct counter *c = wait_counter(s, w);
     for (size_t i = 0; i < s->counters->n; i++)
-        if ((c == NULL || c == s->families[i].counter) && s->families[i].refused > 0) return true;
+        if ((c == NULL || c == s->families[i].counter) &&
+            (s->families[i].unfit || s->families[i].refused > 0))
+            return true;
     return s->hold;
 }
 
@@ -161,7 +163,9 @@ static void wait_step(struct sync_wait *w)
 static void wait_check(struct sync_wait *w, uint64_t now_ms)
 {
     struct sync *s = w->sync;
-    if (!s->mysql_up)
+    if (s->stopping)
+        wait_end(w, SYNC_TRY_AGAIN);
+    else if (!s->mysql_up)
         wait_end(w, SYNC_MYSQL_DOWN);
     else if (!s->redis_up)
         wait_end(w, SYNC_REDIS_DOWN);

@@ -21,10 +21,16 @@ struct redis_frames {
     struct redis_link *link;
     const struct life *life;
     struct buf seq_key, scratch;
-    struct frame *frame;         /* in flight; its requests are counted by lines */
-    uint32_t zadds, asks, lines; /* of it: ZADD commands (0 or 1), lock questions, replies before EXEC's */
-    uint32_t error_at, error_n;  /* first error at queue time, in frame->errors */
-    bool distrusted; /* a ZADD, share or seq of an applied frame failed: logged once a connection */
+    struct frame *frame;   /* in flight */
+    uint32_t lines;        /* of it: replies before EXEC's */
+    bool zadd_sent;        /* it has a ZADD */
+    bool told;             /* trouble outside the cells was logged once */
+    struct claim **claims; /* in flight, in the order they were sent */
+    uint32_t claims_n, claims_cap;
+    bool *stands; /* of the look under way */
+    int64_t look_seq;
+    uint32_t look_n, stands_cap;
+    struct frame *values; /* whose values are being read */
 };
 
 void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const struct life *life);

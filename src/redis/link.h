@@ -80,7 +80,7 @@ struct redis_link {
     /* private */
     uv_loop_t *loop;
     struct sm sm;
-    uv_timer_t tick, soon;
+    uv_timer_t tick, soon; /* limits, retry, TIME; what must not happen inside a call */
     union {
         uv_stream_t stream;
         uv_tcp_t tcp;
@@ -89,20 +89,22 @@ struct redis_link {
     uv_getaddrinfo_t resolve;
     uv_connect_t connect;
     uv_write_t write;
-    bool io_open, resolve_busy, write_busy, connect_busy, reading, stopped, closing, doomed;
+    bool io_open, resolve_busy, write_busy, reading, stopped, closing, doomed;
     uint8_t handles; /* of tick and soon, not yet closed */
     unsigned attempt;
-    uint64_t began_ms, up_ms, wait_until_ms, progress_ms, tick_ms, time_asked_ms;
+    uint64_t began_ms, up_ms, wait_until_ms, read_ms, tick_ms, time_asked_ms;
     int64_t time_offset_ms; /* Redis' time less mono */
-    bool time_known, time_asked;
+    bool time_known;
     struct redis_reader *reader;
-    struct redis_expect *ring; /* pending requests, a power of two of them */
+    char *inbox;               /* what the socket is read into */
+    struct redis_expect *ring; /* pending requests */
     uint32_t ring_cap, ring_at, ring_n;
     struct redis_expect *refused; /* requests made while not up */
     uint32_t refused_cap, refused_n;
-    struct buf out, writing; /* collected; handed to uv_write */
-    uint32_t crash_after;    /* set of crash points that are due once out is written */
-    char doom[REDIS_WHY_BYTES];
+    struct buf out, writing, dropped; /* collected; handed to uv_write; of requests made while not up */
+    uint32_t crash_after;             /* set of crash points that are due once all is written */
+    uint8_t steps[12], steps_n;       /* of the handshake, in the order of their replies */
+    char doom[REDIS_WHY_BYTES];       /* why, once doomed; the first reason stands */
     void (*closed)(struct redis_link *l);
 };
 

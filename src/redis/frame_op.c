@@ -1,0 +1,366 @@
+/* redis/frame_op.c - one frame on the wire: MULTI ... EXEC in one buffer, its answers back into the frame.
+ * Redis answers each queued command at once with +QUEUED or with the error that makes EXEC abort, then EXEC
+ * with the array of results. Anything else means that this was no transaction (FACTS 1.7): the link is cut,
+ * and the number in tally:seq tells what ran. */
+#include "base/heap.h"
+#include "base/log.h"
+#include "redis/frame_in.h"
+#include "redis/resp.h"
+#include <stdio.h>
+
+static const struct slice bound_prefix = {"EXECABORT Transaction discarded because of: ", 44};
+
+/* Errors that say "not here, not now" of the whole server: the next connection finds out more. */
+static bool server_is_unfit(const struct redis_reply *r)
+{
+    return reply_error_is(r, "READONLY") || reply_error_is(r, "LOADING") || reply_error_is(r, "MASTERDOWN");
+}
+
+void frames_cut_if_unfit(struct redis_frames *fr, const struct redis_reply *r)
+{
+    char line[REDIS_WHY_BYTES];
+    if (!server_is_unfit(r)) return;
+    reply_why(r, line, sizeof line);
+    redis_link_cut(fr->link, line);
+}
+
+/* --- out
+ * ----------------------------------------------------------------------------------------------------- */
+
+static uint32_t zadd_put(struct buf *out, const struct frame *f)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < f->hashes_n; i++)
+        n += f->hashes[i].zadd;
+    if (n == 0) return 0;
+    resp_array(out, 3 + 2 * n);
+    BUF_LIT(out, "$4\r\nZADD\r\n$11\r\n" KEY_DIRTY "\r\n$2\r\nNX\r\n");
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        if (!f->hashes[i].zadd) continue;
+        resp_int(out, f->dirty_ms);
+        resp_slice(out, f->hashes[i].key);
+    }
+    return 1;
+}
+
+static uint32_t cells_put(struct buf *out, const struct frame *f)
+{
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        const struct frame_cell *c = &f->cells[i];
+        BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
+        resp_slice(out, f->hashes[c->hash].key);
+        resp_slice(out, FRAME_FIELD(f, c));
+        resp_int(out, c->delta);
+    }
+    return f->cells_n;
+}
+
+static uint32_t shares_put(struct buf *out, const struct frame *f)
+{
+    for (uint32_t i = 0; i < f->shares_n; i++) {
+        BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n$14\r\n" KEY_ACCEPTED "\r\n");
+        resp_slice(out, f->shares[i].counter->name);
+        resp_int(out, f->shares[i].delta);
+    }
+    return f->shares_n;
+}
+
+static uint32_t locks_put(struct buf *out, const struct frame *f, struct slice instance)
+{
+    uint32_t lines = 0;
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        const struct frame_hash *h = &f->hashes[i];
+        if (!h->ask_lock) continue;
+        struct slice lock = slice_of(f->bytes.p + h->lock_at, h->lock_n);
+        BUF_LIT(out, "*6\r\n$3\r\nSET\r\n");
+        resp_slice(out, lock);
+        resp_slice(out, instance);
+        BUF_LIT(out, "$2\r\nNX\r\n$2\r\nEX\r\n");
+        resp_int(out, h->lock_s);
+        BUF_LIT(out, "*2\r\n$4\r\nPTTL\r\n");
+        resp_slice(out, lock);
+        lines += 2;
+    }
+    return lines;
+}
+
+static uint32_t seq_put(struct buf *out, struct slice key, uint64_t seq)
+{
+    BUF_LIT(out, "*5\r\n$3\r\nSET\r\n");
+    resp_slice(out, key);
+    resp_int(out, (int64_t)seq);
+    BUF_LIT(out, "$2\r\nEX\r\n");
+    resp_int(out, SEQ_TTL_S);
+    return 1;
+}
+
+/* The commands between MULTI and EXEC; returns how many. */
+static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+{
+    uint32_t lines = zadd_put(out, f);
+    fr->zadd_sent = lines > 0;
+    lines += cells_put(out, f);
+    lines += shares_put(out, f);
+    lines += locks_put(out, f, fr->life->instance);
+    return lines + seq_put(out, buf_slice(&fr->seq_key), f->seq);
+}
+
+static void answers_clear(struct frame *f)
+{
+    buf_reset(&f->errors);
+    for (uint32_t i = 0; i < f->cells_n; i++)
+        f->cells[i].error_n = 0;
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        struct frame_hash *h = &f->hashes[i];
+        h->fresh = h->lock_granted = false;
+        h->lock_pttl_ms = 0;
+    }
+}
+
+/* --- back
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Trouble that no client's answer shows: the dirty index, the books or the seq key are not what they should
+ * be. */
+static void side_trouble(struct redis_frames *fr, const char *what, const struct redis_reply *r)
+{
+    char line[200];
+    if (fr->told) return;
+    fr->told = true;
+    reply_why(r, line, sizeof line);
+    log_event(LOG_ERROR, "frame_side", "key=%s error=%s", what, LOGQ(line));
+}
+
+static void cell_file(struct frame *f, struct frame_cell *c, const struct redis_reply *r)
+{
+    char line[200];
+    if (r->type == REDIS_INTEGER) {
+        c->value = r->integer;
+        if (c->value == c->delta) f->hashes[c->hash].fresh = true;
+        return;
+    }
+    reply_why(r, line, sizeof line);
+    c->error_at = (uint32_t)f->errors.n;
+    c->error_n = (uint32_t)strlen(line);
+    buf_put(&f->errors, line, c->error_n);
+}
+
+static const struct redis_reply *locks_file(struct frame *f, const struct redis_reply *r)
+{
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        struct frame_hash *h = &f->hashes[i];
+        if (!h->ask_lock) continue;
+        h->lock_granted = reply_is_ok(r++);
+        if (!reply_int(r++, &h->lock_pttl_ms)) h->lock_pttl_ms = 0;
+    }
+    return r;
+}
+
+static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_reply *r)
+{
+    if (fr->zadd_sent && r->type != REDIS_INTEGER) side_trouble(fr, KEY_DIRTY, r);
+    r += fr->zadd_sent;
+    for (uint32_t i = 0; i < f->cells_n; i++)
+        cell_file(f, &f->cells[i], r++);
+    for (uint32_t i = 0; i < f->shares_n; i++, r++)
+        if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_ACCEPTED, r);
+    r = locks_file(f, r);
+    if (!reply_is_ok(r)) side_trouble(fr, KEY_SEQ_PREFIX, r);
+}
+
+/* f->errors becomes the first error at queue time, or what EXEC itself was refused for. */
+static void refused_file(struct frame *f, const struct redis_reply *r)
+{
+    char line[200];
+    struct slice text = r->str;
+    if (f->errors.n > 0) return;
+    if (slice_starts(text, bound_prefix)) text = slice_of(text.p + bound_prefix.n, text.n - bound_prefix.n);
+    slice_show(text, sizeof line - 1, line, sizeof line);
+    buf_put_slice(&f->errors, slice_str(line));
+}
+
+static void queued_file(struct redis_frames *fr, const struct redis_reply *r, uint32_t at)
+{
+    static const struct slice queued = {"QUEUED", 6};
+    struct frame *f = fr->frame;
+    bool good = at == 0 ? reply_is_ok(r) : reply_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
+    if (good) return;
+    if (r->type == REDIS_ERROR && at > 0)
+        refused_file(f, r);
+    else
+        redis_link_cut(fr->link,
+                       "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
+}
+
+static void exec_file(struct redis_frames *fr, const struct redis_reply *r)
+{
+    struct frame *f = fr->frame;
+    enum frame_outcome outcome = FRAME_APPLIED;
+    if (reply_is_array(r, fr->lines - 1)) {
+        applied_file(fr, f, r->elements);
+    } else if (r->type == REDIS_ERROR) {
+        refused_file(f, r);
+        outcome = FRAME_REFUSED;
+    } else {
+        fr->frame = NULL;
+        redis_link_cut(fr->link,
+                       "MASTERDOWN Redis answered a transaction oddly; it is unknown what was counted");
+        return;
+    }
+    fr->frame = NULL;
+    CRASH(frame_applied);
+    struct redis_reply first = {.type = REDIS_ERROR, .str = buf_slice(&f->errors)};
+    if (outcome == FRAME_REFUSED && server_is_unfit(&first)) frames_cut_if_unfit(fr, &first);
+    fr->on_frame(fr->arg, f, outcome);
+}
+
+static void on_line(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_frames *fr = arg;
+    (void)l;
+    if (r == NULL)
+        fr->frame = NULL; /* down() tells */
+    else if (at < fr->lines)
+        queued_file(fr, r, at);
+    else
+        exec_file(fr, r);
+}
+
+void redis_frames_send(struct redis_frames *fr, struct frame *f)
+{
+    PRE(fr->frame == NULL);
+    struct buf *out = redis_link_begin(fr->link);
+    fr->frame = f;
+    answers_clear(f);
+    BUF_LIT(out, "*1\r\n$5\r\nMULTI\r\n");
+    fr->lines = 1 + body_put(fr, out, f);
+    BUF_LIT(out, "*1\r\n$4\r\nEXEC\r\n");
+    redis_link_expect(fr->link, fr->lines + 1, on_line, fr);
+    CRASH(frame_before_send);
+    redis_link_crash_after(fr->link, CRASH_frame_after_send);
+    redis_link_flush(fr->link);
+}
+
+/* --- the values of a frame whose answer was lost
+ * ------------------------------------------------------------- */
+
+static void on_value(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_frames *fr = arg;
+    struct frame *f = fr->values;
+    (void)l;
+    if (r == NULL) return;
+    struct redis_reply got = {.type = REDIS_INTEGER};
+    if (r->type == REDIS_NIL || reply_int(r, &got.integer))
+        r = &got; /* gone: claimed since, so 0 is pending */
+    bool fresh = f->hashes[f->cells[at].hash].fresh;
+    cell_file(f, &f->cells[at], r);
+    f->hashes[f->cells[at].hash].fresh = fresh; /* this was no HINCRBY */
+    if (at + 1 == f->cells_n) fr->on_values(fr->arg, f);
+}
+
+void redis_frames_values(struct redis_frames *fr, struct frame *f)
+{
+    struct buf *out = redis_link_begin(fr->link);
+    PRE(f->cells_n > 0);
+    fr->values = f;
+    answers_clear(f);
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
+        resp_slice(out, f->hashes[f->cells[i].hash].key);
+        resp_slice(out, FRAME_FIELD(f, &f->cells[i]));
+    }
+    redis_link_expect(fr->link, f->cells_n, on_value, fr);
+    redis_link_flush(fr->link);
+}
+
+/* --- after a cut
+ * --------------------------------------------------------------------------------------------- */
+
+/* An answer without which nothing may go on: the next connection asks again. */
+static void doubt_cut(struct redis_frames *fr, const struct redis_reply *r)
+{
+    char line[200], why[REDIS_WHY_BYTES];
+    reply_why(r, line, sizeof line);
+    snprintf(why, sizeof why, "MASTERDOWN Redis did not tell what became of the last frame (%s)", line);
+    redis_link_cut(fr->link, why);
+}
+
+static void on_killed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_frames *fr = arg;
+    (void)l, (void)at;
+    if (r == NULL) return;
+    if (r->type == REDIS_INTEGER)
+        fr->on_killed(fr->arg);
+    else
+        doubt_cut(fr, r);
+}
+
+void redis_frames_kill(struct redis_frames *fr, int64_t client_id)
+{
+    struct buf *out = redis_link_begin(fr->link);
+    resp_array(out, 4);
+    BUF_LIT(out, "$6\r\nCLIENT\r\n$4\r\nKILL\r\n$2\r\nID\r\n");
+    resp_int(out, client_id);
+    redis_link_expect(fr->link, 1, on_killed, fr);
+    redis_link_flush(fr->link);
+}
+
+static bool look_file(struct redis_frames *fr, const struct redis_reply *r, uint32_t at)
+{
+    int64_t v = -1;
+    if (at == 0) {
+        bool known = r->type == REDIS_NIL || (reply_int(r, &v) && v >= 0);
+        fr->look_seq = v;
+        return known;
+    }
+    if (r->type != REDIS_INTEGER) return false;
+    fr->stands[at - 1] = r->integer != 0;
+    return true;
+}
+
+static void on_look(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_frames *fr = arg;
+    (void)l;
+    if (r == NULL) return;
+    if (!look_file(fr, r, at))
+        doubt_cut(fr, r);
+    else if (at == fr->look_n)
+        fr->on_look(fr->arg, fr->look_seq, fr->stands);
+}
+
+void redis_frames_look(struct redis_frames *fr, struct claim *const *claims, uint32_t n)
+{
+    struct buf *out = redis_link_begin(fr->link);
+    if (n > fr->stands_cap) {
+        fr->stands = heap_realloc(fr->stands, n * sizeof *fr->stands);
+        fr->stands_cap = n;
+    }
+    fr->look_n = n;
+    BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
+    resp_slice(out, buf_slice(&fr->seq_key));
+    for (uint32_t i = 0; i < n; i++) {
+        buf_reset(&fr->scratch);
+        name_batch(&fr->scratch, &claims[i]->id);
+        BUF_LIT(out, "*2\r\n$6\r\nEXISTS\r\n");
+        resp_slice(out, buf_slice(&fr->scratch));
+    }
+    redis_link_expect(fr->link, n + 1, on_look, fr);
+    redis_link_flush(fr->link);
+}
+
+void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const struct life *life)
+{
+    *fr = (struct redis_frames){.link = link, .life = life};
+    name_seq(&fr->seq_key, life);
+}
+
+void redis_frames_close(struct redis_frames *fr)
+{
+    buf_free(&fr->seq_key);
+    buf_free(&fr->scratch);
+    heap_free(fr->claims);
+    heap_free(fr->stands);
+}

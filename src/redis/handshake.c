@@ -1,0 +1,187 @@
+/* redis/handshake.c - the first words on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME,
+ * CLIENT ID, INFO, CONFIG GET appendfsync, TIME, and an empty MULTI EXEC, since a user without the right to
+ * MULTI would run every increment of a frame for itself. The connection is up only when all that was answered
+ * as a master answers it. */
+#include "base/log.h"
+#include "redis/check_op.h"
+#include "redis/info.h"
+#include "redis/link_in.h"
+#include "redis/resp.h"
+#include <stdio.h>
+
+enum step {
+    STEP_AUTH,
+    STEP_SELECT,
+    STEP_NAME,
+    STEP_ID,
+    STEP_INFO,
+    STEP_FSYNC,
+    STEP_TIME,
+    STEP_MULTI,
+    STEP_EXEC
+};
+
+static void step_add(struct redis_link *l, enum step step)
+{
+    PRE(l->steps_n < sizeof l->steps);
+    l->steps[l->steps_n++] = (uint8_t)step;
+}
+
+static void auth_put(struct redis_link *l)
+{
+    const struct redis_url *url = l->config.url;
+    if (url->password == NULL) return;
+    resp_array(&l->out, url->user != NULL ? 3 : 2);
+    RESP_LIT(&l->out, "AUTH");
+    if (url->user != NULL) resp_text(&l->out, url->user);
+    resp_text(&l->out, url->password);
+    step_add(l, STEP_AUTH);
+}
+
+static void select_put(struct redis_link *l)
+{
+    if (l->config.url->db == 0) return;
+    resp_array(&l->out, 2);
+    RESP_LIT(&l->out, "SELECT");
+    resp_int(&l->out, l->config.url->db);
+    step_add(l, STEP_SELECT);
+}
+
+static void name_put(struct redis_link *l)
+{
+    struct buf name = {0};
+    name_link(&name, l->config.life, l->config.role);
+    resp_array(&l->out, 3);
+    RESP_LIT(&l->out, "CLIENT");
+    RESP_LIT(&l->out, "SETNAME");
+    resp_slice(&l->out, buf_slice(&name));
+    buf_free(&name);
+    step_add(l, STEP_NAME);
+}
+
+static bool time_file(struct redis_link *l, const struct redis_reply *r)
+{
+    int64_t s, us;
+    if (!reply_is_array(r, 2) || !reply_int(&r->elements[0], &s) || !reply_int(&r->elements[1], &us))
+        return false;
+    if (s < 0 || s > INT64_MAX / 2000) return false;
+    l->time_offset_ms = s * 1000 + us / 1000 - (int64_t)mono_ms();
+    l->time_known = true;
+    l->time_asked_ms = mono_ms();
+    return true;
+}
+
+static void fsync_file(struct redis_link *l, const struct redis_reply *r)
+{
+    l->facts.appendfsync[0] = '\0'; /* also when CONFIG GET was refused: check_op.c says what to do */
+    if (!reply_is_array(r, 2) || !reply_is(&r->elements[1], REDIS_STRING)) return;
+    slice_show(r->elements[1].str, sizeof l->facts.appendfsync - 1, l->facts.appendfsync,
+               sizeof l->facts.appendfsync);
+}
+
+/* False: not what a fit server answers to this step. */
+static bool step_file(struct redis_link *l, enum step step, const struct redis_reply *r)
+{
+    switch (step) {
+    case STEP_ID:
+        return r->type == REDIS_INTEGER && reply_int(r, &l->client_id);
+    case STEP_INFO:
+        return reply_is(r, REDIS_STRING) && info_facts(r->str, &l->facts);
+    case STEP_FSYNC:
+        fsync_file(l, r);
+        return true;
+    case STEP_TIME:
+        return time_file(l, r);
+    case STEP_EXEC:
+        return reply_is_array(r, 0);
+    case STEP_AUTH:
+    case STEP_SELECT:
+    case STEP_NAME:
+    case STEP_MULTI:
+        return reply_is_ok(r);
+    }
+    UNREACHABLE();
+}
+
+/* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an outage.
+ */
+static void refused(struct redis_link *l, const struct redis_reply *r)
+{
+    static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
+    char line[200], why[REDIS_WHY_BYTES];
+    reply_why(r, line, sizeof line);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (reply_error_is(r, own[i])) {
+            link_doom(l, line);
+            return;
+        }
+    }
+    snprintf(why, sizeof why, "MASTERDOWN Redis refused tallyd's link (%s); " NOTHING_COUNTED, line);
+    link_doom(l, why);
+}
+
+static void done(struct redis_link *l)
+{
+    char why[REDIS_WHY_BYTES];
+    if (l->facts.loading) {
+        link_doom(l, "LOADING Redis is loading the dataset in memory");
+        return;
+    }
+    if (!l->facts.master) {
+        link_doom(l, "READONLY Redis is a replica here, tallyd needs the master; " NOTHING_COUNTED);
+        return;
+    }
+    if (l->config.check && redis_check_facts(&l->facts, l->config.volatile_accept, &l->refusal) != ERR_NONE) {
+        snprintf(why, sizeof why, "MASTERDOWN Redis is not fit: %.200s; " NOTHING_COUNTED, l->refusal.text);
+        link_doom(l, why);
+        return;
+    }
+    link_came_up(l);
+}
+
+static void on_step(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    (void)arg;
+    if (r == NULL) return;
+    if (!step_file(l, l->steps[at], r))
+        refused(l, r);
+    else if (at + 1u == l->steps_n)
+        done(l);
+}
+
+void handshake_send(struct redis_link *l)
+{
+    l->steps_n = 0;
+    l->client_id = 0;
+    l->refusal.code = ERR_NONE;
+    memset(&l->facts, 0, sizeof l->facts);
+    auth_put(l);
+    select_put(l);
+    name_put(l);
+    static const struct {
+        enum step step;
+        const char *words;
+    } plain[] = {{STEP_ID, "CLIENT ID"}, {STEP_INFO, "INFO"},   {STEP_FSYNC, "CONFIG GET appendfsync"},
+                 {STEP_TIME, "TIME"},    {STEP_MULTI, "MULTI"}, {STEP_EXEC, "EXEC"}};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        resp_words(&l->out, plain[i].words);
+        step_add(l, plain[i].step);
+    }
+    wire_expect(l, l->steps_n, on_step, NULL);
+    wire_write(l);
+}
+
+static void on_time(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    (void)arg, (void)at;
+    if (r != NULL && !time_file(l, r))
+        log_event(LOG_WARN, "redis_time", "role=%s why=no_time", l->config.role);
+}
+
+void handshake_time(struct redis_link *l)
+{
+    l->time_asked_ms = mono_ms();
+    resp_words(redis_link_begin(l), "TIME");
+    redis_link_expect(l, 1, on_time, NULL);
+    redis_link_flush(l);
+}

@@ -1,0 +1,51 @@
+/* redis/info.c - INFO is lines of `key:value` and `# Section`, ended by CR LF (redis-doc: commands/info.md).
+ */
+#include "redis/info.h"
+#include <stdio.h>
+
+bool info_get(struct slice info, const char *key, struct slice *value)
+{
+    size_t key_n = strlen(key);
+    const char *p = info.p, *end = info.p + info.n;
+    while (p < end) {
+        const char *eol = memchr(p, '\n', (size_t)(end - p));
+        const char *stop = eol != NULL ? eol : end;
+        if ((size_t)(stop - p) > key_n && p[key_n] == ':' && memcmp(p, key, key_n) == 0) {
+            *value = slice_of(p + key_n + 1, (size_t)(stop - p) - key_n - 1);
+            if (value->n > 0 && value->p[value->n - 1] == '\r') value->n--;
+            return true;
+        }
+        p = stop + 1;
+    }
+    return false;
+}
+
+bool info_is(struct slice info, const char *key, const char *value)
+{
+    struct slice got;
+    return info_get(info, key, &got) && slice_eq(got, slice_str(value));
+}
+
+static bool text_of(struct slice info, const char *key, char *out, size_t size)
+{
+    struct slice value;
+    out[0] = '\0';
+    if (!info_get(info, key, &value)) return false;
+    slice_show(value, size - 1, out, size);
+    return true;
+}
+
+bool info_facts(struct slice info, struct redis_facts *f)
+{
+    int major = 0, minor = 0, patch = 0;
+    if (!text_of(info, "redis_version", f->version_text, sizeof f->version_text)) return false;
+    if (sscanf(f->version_text, "%d.%d.%d", &major, &minor, &patch) < 2) return false;
+    if (major < 0 || major > 999 || minor < 0 || minor > 99 || patch < 0) return false;
+    f->version = major * 10000 + minor * 100 + (patch > 99 ? 99 : patch);
+    if (!text_of(info, "run_id", f->run_id, sizeof f->run_id)) return false;
+    text_of(info, "maxmemory_policy", f->policy, sizeof f->policy);
+    f->master = info_is(info, "role", "master");
+    f->loading = info_is(info, "loading", "1") || info_is(info, "async_loading", "1");
+    f->aof_on = info_is(info, "aof_enabled", "1");
+    return true;
+}

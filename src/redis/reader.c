@@ -1,0 +1,217 @@
+/* redis/reader.c - the arena behind replies, and hiredis' reader told to build there. Blocks never move,
+ * since a reply that comes in several pieces is pointed into while it grows. Compiles with hiredis 0.14
+ * and 1.x: they differ in the type of an array's count and in object functions for RESP3 types, which Redis
+ * does not send us (we never say HELLO 3), so those answer NULL and the reply counts as garbage. */
+#include "redis/reader.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include <hiredis/hiredis.h>
+
+#define BLOCK_BYTES ((size_t)64 << 10)
+#define KEEP_BYTES ((size_t)1 << 20) /* what an idle arena and an idle reader may keep */
+
+struct block {
+    struct block *next; /* filled before this one */
+    size_t used, cap;
+    _Alignas(16) char data[];
+};
+
+struct redis_reader {
+    redisReader *hiredis;
+    struct block *top; /* the one being filled */
+    size_t taken;      /* bytes in all blocks' data */
+    size_t fed;        /* since the last whole reply */
+    bool whole;        /* the arena holds a reply that was handed out, nothing half built */
+};
+
+static struct block *block_create(size_t cap, struct block *next)
+{
+    struct block *b = heap_alloc(sizeof *b + cap);
+    b->next = next;
+    b->used = 0;
+    b->cap = cap;
+    return b;
+}
+
+static void *arena_take(struct redis_reader *r, size_t n)
+{
+    n = (n + 15) & ~(size_t)15;
+    if (r->top->cap - r->top->used < n) {
+        size_t cap = n > 2 * r->top->cap ? n : 2 * r->top->cap;
+        r->top = block_create(cap, r->top);
+        r->taken += cap;
+    }
+    void *p = r->top->data + r->top->used;
+    r->top->used += n;
+    return p;
+}
+
+static void arena_drop(struct redis_reader *r)
+{
+    while (r->top != NULL) {
+        struct block *next = r->top->next;
+        heap_free(r->top);
+        r->top = next;
+    }
+}
+
+/* Empty again, in one block: what was needed once fits the next time, unless it was out of the ordinary. */
+static void arena_reset(struct redis_reader *r)
+{
+    r->top->used = 0;
+    if (r->top->next == NULL && r->taken <= KEEP_BYTES) return;
+    size_t cap = r->taken <= KEEP_BYTES ? r->taken : BLOCK_BYTES;
+    arena_drop(r);
+    r->top = block_create(cap, NULL);
+    r->taken = cap;
+}
+
+/* The place of this object: an element of the array above it, or a reply of its own. */
+static struct redis_reply *object_place(const redisReadTask *task, enum redis_type type)
+{
+    struct redis_reply *o;
+    if (task->parent != NULL) {
+        struct redis_reply *above = task->parent->obj;
+        o = &above->elements[task->idx];
+    } else {
+        o = arena_take(task->privdata, sizeof *o);
+    }
+    *o = (struct redis_reply){.type = type};
+    return o;
+}
+
+static void *create_string(const redisReadTask *task, char *p, size_t n)
+{
+    enum redis_type type = REDIS_STRING;
+    if (task->type == REDIS_REPLY_ERROR)
+        type = REDIS_ERROR;
+    else if (task->type == REDIS_REPLY_STATUS)
+        type = REDIS_STATUS;
+    else if (task->type != REDIS_REPLY_STRING)
+        return NULL;
+    struct redis_reply *o = object_place(task, type);
+    char *copy = arena_take(task->privdata, n + 1);
+    memcpy(copy, p, n);
+    copy[n] = '\0';
+    o->str = slice_of(copy, n);
+    return o;
+}
+
+static void *array_of(const redisReadTask *task, size_t n)
+{
+    if (task->type != REDIS_REPLY_ARRAY || n > REDIS_ELEMENTS_MAX) return NULL;
+    struct redis_reply *o = object_place(task, REDIS_ARRAY);
+    /* Not cleared: each is written before the reply is whole, and what a lying server claims is never
+     * touched. */
+    o->elements = arena_take(task->privdata, n * sizeof *o);
+    o->n = n;
+    return o;
+}
+
+static void *create_integer(const redisReadTask *task, long long v)
+{
+    struct redis_reply *o = object_place(task, REDIS_INTEGER);
+    o->integer = v;
+    return o;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+    return object_place(task, REDIS_NIL);
+}
+
+static void object_free(void *o)
+{
+    (void)o;
+} /* the arena's */
+
+#if HIREDIS_MAJOR >= 1
+static void *create_array(const redisReadTask *task, size_t n)
+{
+    return array_of(task, n);
+}
+
+static void *create_double(const redisReadTask *task, double v, char *p, size_t n)
+{
+    (void)task, (void)v, (void)p, (void)n;
+    return NULL;
+}
+
+static void *create_bool(const redisReadTask *task, int v)
+{
+    (void)task, (void)v;
+    return NULL;
+}
+#else
+static void *create_array(const redisReadTask *task, int n)
+{
+    return n < 0 ? NULL : array_of(task, (size_t)n);
+}
+#endif
+
+static redisReplyObjectFunctions object_functions = {
+    .createString = create_string,
+    .createArray = create_array,
+    .createInteger = create_integer,
+    .createNil = create_nil,
+    .freeObject = object_free,
+#if HIREDIS_MAJOR >= 1
+    .createDouble = create_double,
+    .createBool = create_bool,
+#endif
+};
+
+static redisReader *hiredis_create(struct redis_reader *r)
+{
+    redisReader *h = redisReaderCreateWithFunctions(&object_functions);
+    INVARIANT(h != NULL);
+    h->privdata = r;
+    h->maxbuf = KEEP_BYTES;
+    return h;
+}
+
+struct redis_reader *redis_reader_create(void)
+{
+    struct redis_reader *r = heap_zalloc(sizeof *r);
+    r->top = block_create(BLOCK_BYTES, NULL);
+    r->taken = BLOCK_BYTES;
+    r->hiredis = hiredis_create(r);
+    return r;
+}
+
+void redis_reader_destroy(struct redis_reader **r)
+{
+    if (*r == NULL) return;
+    redisReaderFree((*r)->hiredis);
+    arena_drop(*r);
+    heap_free(*r);
+    *r = NULL;
+}
+
+void redis_reader_reset(struct redis_reader *r)
+{
+    redisReaderFree(r->hiredis);
+    r->hiredis = hiredis_create(r);
+    r->fed = 0;
+    r->whole = false;
+    arena_reset(r);
+}
+
+bool redis_reader_feed(struct redis_reader *r, const char *p, size_t n)
+{
+    r->fed += n;
+    return r->fed <= REDIS_REPLY_BYTES_MAX && redisReaderFeed(r->hiredis, p, n) == REDIS_OK;
+}
+
+enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_reply **out)
+{
+    void *reply = NULL;
+    if (r->whole) arena_reset(r);
+    r->whole = false;
+    if (redisReaderGetReply(r->hiredis, &reply) != REDIS_OK) return READ_GARBAGE;
+    if (reply == NULL) return READ_MORE;
+    r->fed = 0;
+    r->whole = true;
+    *out = reply;
+    return READ_REPLY;
+}

@@ -1,0 +1,22 @@
+/* redis/reader.h - bytes from Redis into replies: hiredis' redisReader with object functions of ours, which
+ * build in an arena. A reader is for one connection after another: reset forgets half a reply. */
+#ifndef REDIS_READER_H
+#define REDIS_READER_H
+
+#include "redis/reply.h"
+
+#define REDIS_ELEMENTS_MAX (4 << 20)            /* of one array; a server that claims more is not believed */
+#define REDIS_REPLY_BYTES_MAX ((size_t)1 << 29) /* of one reply: Redis' own bound of a bulk string */
+
+struct redis_reader;
+struct redis_reader *redis_reader_create(void);
+void redis_reader_destroy(struct redis_reader **r);
+void redis_reader_reset(struct redis_reader *r);
+
+enum redis_read { READ_REPLY, READ_MORE, READ_GARBAGE };
+bool redis_reader_feed(struct redis_reader *r, const char *p,
+                       size_t n); /* false: garbage, or a reply beyond bounds */
+/* The next whole reply; it lives until the next call. After READ_GARBAGE only reset helps. */
+enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_reply **out);
+
+#endif

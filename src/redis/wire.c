@@ -1,0 +1,252 @@
+/* redis/wire.c - requests and answers of one connection. Pending requests stand in a ring in the order they
+ * were sent; nothing is allocated once ring, buffers and arena have grown. An answer that nobody waits for,
+ * and bytes that are no RESP, end the connection, never the process. */
+#include "base/heap.h"
+#include "redis/link_in.h"
+#include "redis/reader.h"
+
+#define INBOX_BYTES (64 << 10)
+#define RING_FIRST 64
+
+static struct redis_expect *ring_slot(struct redis_link *l, uint32_t i)
+{
+    return &l->ring[(l->ring_at + i) & (l->ring_cap - 1)];
+}
+
+static void ring_grow(struct redis_link *l)
+{
+    uint32_t cap = l->ring_cap == 0 ? RING_FIRST : 2 * l->ring_cap;
+    struct redis_expect *bigger = heap_alloc(cap * sizeof *bigger);
+    for (uint32_t i = 0; i < l->ring_n; i++)
+        bigger[i] = *ring_slot(l, i);
+    heap_free(l->ring);
+    l->ring = bigger;
+    l->ring_cap = cap;
+    l->ring_at = 0;
+}
+
+static void ring_push(struct redis_link *l, const struct redis_expect *e)
+{
+    if (l->ring_n == l->ring_cap) ring_grow(l);
+    *ring_slot(l, l->ring_n) = *e;
+    l->ring_n++;
+}
+
+static struct redis_expect ring_pop(struct redis_link *l)
+{
+    struct redis_expect e = *ring_slot(l, 0);
+    l->ring_at = (l->ring_at + 1) & (l->ring_cap - 1);
+    l->ring_n--;
+    return e;
+}
+
+void wire_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg)
+{
+    struct redis_expect e = {.cb = cb, .arg = arg, .replies = replies, .sent_ms = mono_ms()};
+    ring_push(l, &e);
+    if (l->ring_n > l->config.pending_max) link_doom_io(l, "too many requests are pending");
+}
+
+static void refused_push(struct redis_link *l, const struct redis_expect *e)
+{
+    if (l->refused_n == l->refused_cap) {
+        l->refused_cap = l->refused_cap == 0 ? RING_FIRST : 2 * l->refused_cap;
+        l->refused = heap_realloc(l->refused, l->refused_cap * sizeof *l->refused);
+    }
+    l->refused[l->refused_n++] = *e;
+}
+
+struct buf *redis_link_begin(struct redis_link *l)
+{
+    if (redis_link_is_up(l)) return &l->out;
+    buf_reset(&l->dropped);
+    return &l->dropped;
+}
+
+void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg)
+{
+    PRE(replies > 0 && cb != NULL);
+    if (redis_link_is_up(l)) {
+        wire_expect(l, replies, cb, arg);
+        return;
+    }
+    refused_push(l, &(struct redis_expect){.cb = cb, .arg = arg, .replies = replies});
+    link_soon(l);
+}
+
+/* Every request has its NULL before this returns; what the callbacks ask anew is refused, not pending. */
+void wire_answer_pending(struct redis_link *l)
+{
+    while (l->ring_n > 0) {
+        struct redis_expect e = ring_pop(l);
+        e.cb(l, e.arg, NULL, e.at);
+    }
+}
+
+void wire_answer_refused(struct redis_link *l)
+{
+    uint32_t n = l->refused_n;
+    for (uint32_t i = 0; i < n; i++) { /* the callbacks may add more, which moves the array */
+        struct redis_expect e = l->refused[i];
+        e.cb(l, e.arg, NULL, 0);
+    }
+    l->refused_n -= n;
+    if (l->refused_n == 0) return;
+    memmove(l->refused, l->refused + n, l->refused_n * sizeof *l->refused);
+    link_soon(l);
+}
+
+bool wire_is_late(const struct redis_link *l, uint64_t now_ms)
+{
+    if (l->ring_n == 0) return false;
+    uint64_t since_ms = l->ring[l->ring_at].sent_ms;
+    if (since_ms < l->read_ms) since_ms = l->read_ms;
+    return now_ms > since_ms + l->config.answer_ms;
+}
+
+static void crash_points_pass(struct redis_link *l)
+{
+    uint32_t points = l->crash_after;
+    l->crash_after = 0;
+    for (int p = 0; p < CRASH_COUNT; p++)
+        if (points & UINT32_C(1) << p) crash_hit((enum crash_point)p);
+}
+
+_Static_assert(CRASH_COUNT <= 32, "crash_after is a set in 32 bits");
+
+void redis_link_crash_after(struct redis_link *l, enum crash_point p)
+{
+    if (__builtin_expect(crash_armed, 0)) l->crash_after |= UINT32_C(1) << p;
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct redis_link *l = req->data;
+    l->write_busy = false;
+    buf_reset(&l->writing);
+    if (status == UV_ECANCELED) return; /* the connection is being closed */
+    if (status < 0) {
+        link_doom_io(l, uv_strerror(status));
+        link_end(l);
+        return;
+    }
+    wire_write(l);
+}
+
+/* The socket took `done` bytes of out; the rest is libuv's until on_written. */
+static void rest_write(struct redis_link *l, size_t done)
+{
+    struct buf full = l->out;
+    l->out = l->writing;
+    l->writing = full;
+    uv_buf_t rest = uv_buf_init(full.p + done, (unsigned)(full.n - done));
+    l->write.data = l;
+    int status = uv_write(&l->write, &l->io.stream, &rest, 1, on_written);
+    if (status < 0)
+        link_doom_io(l, uv_strerror(status));
+    else
+        l->write_busy = true;
+}
+
+void wire_write(struct redis_link *l)
+{
+    if (l->out.n > l->config.write_max) link_doom_io(l, "it does not take what is sent");
+    if (l->doomed || l->write_busy) return;
+    if (l->out.n > 0) {
+        uv_buf_t all = uv_buf_init(l->out.p, (unsigned)l->out.n);
+        int done = uv_try_write(&l->io.stream, &all, 1);
+        if (done < 0 && done != UV_EAGAIN) {
+            link_doom_io(l, uv_strerror(done));
+            return;
+        }
+        if (done < 0) done = 0;
+        if ((size_t)done < l->out.n) {
+            rest_write(l, (size_t)done);
+            return;
+        }
+        buf_reset(&l->out);
+    }
+    crash_points_pass(l);
+}
+
+void redis_link_flush(struct redis_link *l)
+{
+    if (redis_link_is_up(l) && !l->reading) wire_write(l);
+}
+
+static void answer(struct redis_link *l, const struct redis_reply *r)
+{
+    struct redis_expect *head = ring_slot(l, 0);
+    uint32_t at = head->at++;
+    struct redis_expect e = *head; /* the callback may move the ring */
+    if (e.at == e.replies) (void)ring_pop(l);
+    e.cb(l, e.arg, r, at);
+}
+
+/* Hands out every whole reply. A callback may doom the connection: then the rest is not looked at any more.
+ */
+static void replies_hand_out(struct redis_link *l)
+{
+    const struct redis_reply *r;
+    enum redis_read got = READ_MORE;
+    while (!l->doomed && (got = redis_reader_next(l->reader, &r)) == READ_REPLY) {
+        if (l->ring_n == 0)
+            link_doom_io(l, "it answered what nobody asked");
+        else
+            answer(l, r);
+    }
+    if (got == READ_GARBAGE) link_doom_io(l, "it answered garbage");
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct redis_link *l = stream->data;
+    if (n == 0) return;
+    if (n < 0) {
+        link_doom_io(l, uv_strerror((int)n));
+        link_end(l);
+        return;
+    }
+    l->read_ms = mono_ms();
+    l->reading = true;
+    if (redis_reader_feed(l->reader, buf->base, (size_t)n))
+        replies_hand_out(l);
+    else
+        link_doom_io(l, "its answer is too big or no RESP");
+    l->reading = false;
+    if (!l->doomed) wire_write(l);
+    if (l->doomed) link_end(l);
+}
+
+static void on_room_needed(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct redis_link *l = handle->data;
+    (void)suggested;
+    *buf = uv_buf_init(l->inbox, INBOX_BYTES);
+}
+
+bool wire_start(struct redis_link *l)
+{
+    if (l->reader == NULL)
+        l->reader = redis_reader_create();
+    else
+        redis_reader_reset(l->reader);
+    if (l->inbox == NULL) l->inbox = heap_alloc(INBOX_BYTES);
+    buf_reset(&l->out);
+    l->crash_after = 0;
+    l->read_ms = mono_ms();
+    int status = uv_read_start(&l->io.stream, on_room_needed, on_read);
+    if (status < 0) link_doom_io(l, uv_strerror(status));
+    return status == 0;
+}
+
+void wire_close(struct redis_link *l)
+{
+    redis_reader_destroy(&l->reader);
+    heap_free(l->inbox);
+    heap_free(l->ring);
+    heap_free(l->refused);
+    buf_free(&l->out);
+    buf_free(&l->writing);
+    buf_free(&l->dropped);
+}

@@ -1,0 +1,49 @@
+# config/packages.sh - sourced by try.sh and run.sh: has Debian's packages there, without starting a service of theirs.
+# `packages_need NAME...` installs only what is missing, and needs neither root nor a network when nothing is.
+
+PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libhiredis-dev libmariadb-dev
+ libmariadb-dev-compat libyaml-dev libxxhash-dev libcmocka-dev"
+PACKAGES_SERVERS="redis-server redis-tools mariadb-server mariadb-client"
+PACKAGES_TESTS="python3 python3-pytest python3-redis python3-pymysql php-cli php-redis php-predis ruby ruby-redis
+ clang clang-format procps"
+
+packages_missing() {
+    for package in "$@"; do
+        dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || printf ' %s' "$package"
+    done
+}
+
+# Installing a server must neither start it (a port may be taken) nor fail where nothing can be started (a chroot).
+packages_install() {
+    policy=/usr/sbin/policy-rc.d
+    ours=no
+    if [ ! -e $policy ]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod 755 $policy
+        ours=yes
+    fi
+    status=0
+    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"; } ||
+        status=$?
+    [ $ours = no ] || rm -f $policy
+    return $status
+}
+
+packages_need() {
+    missing=$(packages_missing "$@")
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        echo "These packages are missing:$missing" >&2
+        echo "Install them as root: apt-get install --no-install-recommends$missing" >&2
+        return 1
+    fi
+    echo "installing:$missing"
+    # shellcheck disable=SC2086  # a list of names
+    if ! packages_install $missing >/tmp/tallyd-packages.$$ 2>&1; then
+        tail -n 20 /tmp/tallyd-packages.$$ >&2
+        rm -f /tmp/tallyd-packages.$$
+        echo "apt-get could not install$missing; the reason stands above." >&2
+        return 1
+    fi
+    rm -f /tmp/tallyd-packages.$$
+}

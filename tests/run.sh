@@ -1,0 +1,54 @@
+#!/bin/sh
+# Everything a change must pass: format, warnings as errors with gcc and clang, unit tests and simulation under
+# ASan+UBSan, the writer threads under TSan, and all tests, end to end on real servers. Complete on a fresh Debian 12 as
+# root: what is missing is installed; nothing of the system's own services is touched. Ends with ctest's closing lines.
+#   sh tests/run.sh            everything (BUILD=dir: where to build, JOBS=n: how many at once)
+set -u
+cd "$(dirname "$0")/.." || exit 1
+. config/packages.sh
+# shellcheck disable=SC2086  # lists of names
+packages_need $PACKAGES_BUILD $PACKAGES_SERVERS $PACKAGES_TESTS || exit 1
+
+build=${BUILD:-$PWD/build}
+jobs=${JOBS:-$(nproc)}
+log=$build/run.log
+failed=
+mkdir -p "$build" || exit 1
+
+# step NAME COMMAND...: quiet when it passes; the end of what it said when not.
+step() {
+    name=$1
+    shift
+    began=$(date +%s)
+    if "$@" >"$log" 2>&1; then
+        echo "passed: $name ($(($(date +%s) - began)) s)"
+    else
+        echo "FAILED: $name"
+        tail -n 60 "$log"
+        failed="$failed $name;"
+    fi
+}
+
+make_build() { # directory, options of cmake
+    directory=$1
+    shift
+    cmake -S . -B "$directory" -G Ninja "$@" && ninja -C "$directory" -j "$jobs"
+}
+
+quick_tests() { # directory, label or name
+    ctest --test-dir "$1" --output-on-failure -j "$jobs" "$2" "$3" -LE 'e2e|soak|compat|bench'
+}
+
+step "format" sh config/format.sh --check
+step "clang, warnings as errors" make_build "$build/clang" -DCMAKE_C_COMPILER=clang
+step "ASan and UBSan build" make_build "$build/asan" -DSANITIZE=address,undefined
+step "unit tests and simulation under ASan and UBSan" quick_tests "$build/asan" -L 'unit|sim'
+step "TSan build" make_build "$build/tsan" -DSANITIZE=thread
+step "writer threads under TSan" quick_tests "$build/tsan" -R '^unit_mysql'
+step "gcc, warnings as errors" make_build "$build/gcc" -DCMAKE_C_COMPILER=gcc
+
+ctest --test-dir "$build/gcc" --output-on-failure -j "$jobs" -LE 'soak|compat|bench' || failed="$failed tests;"
+[ -z "$failed" ] || {
+    echo "failed:$failed"
+    exit 1
+}

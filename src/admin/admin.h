@@ -29,10 +29,10 @@ struct admin_recovered {
 
 struct admin_ports {
     void *arg;
-    /* Runs the service until it is told to stop (SIGTERM, SIGINT), wires its own signals and log. Returns the
-     * exit status. conf stays the caller's and outlives it; path is what a reload reads again, NULL: nothing
-     * to reload. */
-    int (*run)(void *arg, const struct conf *conf, const char *path);
+    /* Runs the service until it is told to stop (SIGTERM, SIGINT), wires its own signals and log. Not
+     * ERR_NONE: e says why it could not start or go on. conf stays the caller's and outlives it; path is what
+     * a reload reads again. */
+    enum err (*run)(void *arg, const struct conf *conf, const char *path, struct error *e);
     /* Recovers without a running service: Redis, MySQL and the sync machine wired for this one run. */
     enum err (*recover_alone)(void *arg, const struct conf *conf, const struct admin_recover *how,
                               struct admin_recovered *out, struct error *e);

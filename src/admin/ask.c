@@ -1,0 +1,37 @@
+/* admin/ask.c - see ask.h. */
+#include "admin/ask.h"
+
+#include "base/clock.h"
+
+static void link_closed(struct redis_link *l)
+{
+    CONTAINER_OF(l, struct ask, link)->closed = true;
+}
+
+enum err ask_open(struct ask *a, const struct setup *setup, struct error *e)
+{
+    *a = (struct ask){0};
+    uv_loop_init(&a->loop);
+    life_init(&a->life, slice_str(setup->conf->instance));
+    const struct redis_link_config config = {.url = &setup->redis,
+                                             .life = &a->life,
+                                             .role = "cli",
+                                             .volatile_accept = setup->conf->redis_volatile == CONF_ACCEPT,
+                                             .answer_ms = (uint32_t)setup->conf->redis_timeout_ms};
+    redis_link_init(&a->link, &a->loop, &config);
+    enum err code = redis_link_connect(&a->link, ASK_WAIT_MS, e);
+    if (code == ERR_NONE) return ERR_NONE;
+    ask_close(a);
+    error_prefix(e, "Redis");
+    return code;
+}
+
+void ask_close(struct ask *a)
+{
+    a->closed = false;
+    redis_link_close(&a->link, link_closed);
+    redis_run_until(&a->link, &a->closed);
+    uv_run(&a->loop, UV_RUN_NOWAIT);
+    int left = uv_loop_close(&a->loop);
+    INVARIANT(left == 0);
+}

@@ -1,0 +1,131 @@
+/* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with what mends it. */
+#include "admin/ask.h"
+#include "admin/verbs.h"
+#include "mysql/schema.h"
+#include "redis/check_op.h"
+
+#include <stdio.h>
+
+/* Puts the first thing right that redis_check_facts looks at and that is not yet put right. */
+static void facts_mend(struct redis_facts *f, unsigned step)
+{
+    switch (step) {
+    case 0:
+        f->version = f->version < 70000 ? 70000 : f->version;
+        return;
+    case 1:
+        f->master = true;
+        return;
+    case 2:
+        snprintf(f->policy, sizeof(f->policy), "noeviction");
+        return;
+    case 3:
+        f->aof_on = true;
+        return;
+    default:
+        snprintf(f->appendfsync, sizeof(f->appendfsync), "everysec");
+        return;
+    }
+}
+#define MENDS 5
+
+/* All that is wrong with a Redis: the check names the first, so it is asked again with that put right. Adds a
+ * line each; returns how many. */
+static unsigned facts_problems(struct redis_facts facts, bool volatile_accept, struct buf *out)
+{
+    char last[sizeof(((struct error *)0)->text)] = "";
+    struct error e;
+    unsigned n = 0;
+    for (unsigned step = 0; redis_check_facts(&facts, volatile_accept, &e) != ERR_NONE; step++) {
+        if (strcmp(last, e.text) != 0) {
+            buf_printf(out, "Redis: %s\n", e.text);
+            snprintf(last, sizeof(last), "%s", e.text);
+            n++;
+        }
+        if (step == MENDS) break;
+        facts_mend(&facts, step);
+    }
+    return n;
+}
+
+static enum err check_redis(const struct setup *setup)
+{
+    struct ask ask;
+    struct error e;
+    struct buf problems = {0};
+    if (ask_open(&ask, setup, &e) != ERR_NONE) return call_failed(&e);
+    bool accept = setup->conf->redis_volatile == CONF_ACCEPT;
+    unsigned n = facts_problems(ask.link.facts, accept, &problems);
+    if (n > 0)
+        fprintf(stderr, "%.*s", (int)problems.n, problems.p);
+    else
+        printf("Redis %s is fit. %s.\n", ask.link.facts.version_text,
+               redis_check_promise(&ask.link.facts, accept));
+    buf_free(&problems);
+    ask_close(&ask);
+    return n > 0 ? ERR_CONFIG : ERR_NONE;
+}
+
+static void finding_print(const struct schema_finding *f)
+{
+    bool refused = f->level == SCHEMA_REFUSE;
+    FILE *to = refused ? stderr : stdout;
+    fprintf(to, "MySQL: %s", refused ? "" : "warning: ");
+    if (f->counter != NULL) fprintf(to, "counter " SLICE_FMT ": ", SLICE_ARG(f->counter->name));
+    fprintf(to, "%s\n", f->reason);
+    if (f->mend != NULL) fprintf(to, "  mend it with: %s\n", f->mend);
+}
+
+static enum err schema_look(struct db *db, const struct setup *setup)
+{
+    const struct schema_rules rules = {.accept_flush = setup->conf->mysql_volatile == CONF_ACCEPT};
+    struct schema_report report = {0};
+    struct error e;
+    enum err code = schema_check(db, &setup->counters, &rules, &report, &e);
+    for (size_t i = 0; i < report.n; i++)
+        finding_print(&report.all[i]);
+    if (code != ERR_NONE) {
+        error_prefix(&e, "MySQL");
+        call_failed(&e);
+    } else if (schema_refusals(&report) > 0) {
+        code = ERR_CONFIG;
+    } else {
+        printf("MySQL %s is fit, and so is its schema.\n", db_version(db));
+    }
+    schema_report_close(&report);
+    return code;
+}
+
+static enum err check_mysql(const struct setup *setup)
+{
+    struct error e;
+    db_library_init();
+    struct db *db = db_create(&setup->mysql);
+    enum err code;
+    if (db_open(db) != CODE_OK) {
+        db_error(db, &e);
+        error_prefix(&e, "MySQL");
+        code = call_failed(&e);
+    } else {
+        code = schema_look(db, setup);
+    }
+    db_destroy(&db);
+    return code;
+}
+
+enum err verb_check(const struct call *call)
+{
+    struct conf conf;
+    struct setup setup;
+    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
+    printf("%s is a good configuration with %zu counter%s.\n", call->conf_path, conf.counters_n,
+           conf.counters_n == 1 ? "" : "s");
+    fflush(stdout);
+    enum err redis = check_redis(&setup);
+    fflush(stdout);
+    enum err mysql = check_mysql(&setup);
+    setup_close(&setup);
+    conf_free(&conf);
+    if (redis == ERR_CONFIG || mysql == ERR_CONFIG) return ERR_CONFIG;
+    return redis != ERR_NONE ? redis : mysql;
+}

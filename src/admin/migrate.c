@@ -1,0 +1,55 @@
+/* admin/migrate.c - `tallyd migrate`: tallyd's own tables, and with --tables the merchant's. */
+#include "admin/verbs.h"
+#include "mysql/schema.h"
+
+#include <stdio.h>
+
+static enum err print(const struct setup *setup, bool tables)
+{
+    struct buf sql = {0};
+    schema_print(&sql);
+    if (tables) schema_print_tables(&setup->counters, &sql);
+    fwrite(sql.p, 1, sql.n, stdout);
+    buf_free(&sql);
+    return ERR_NONE;
+}
+
+/* Tables first or last does not matter; the version says only what tallyd's own are. */
+static enum err apply(struct db *db, const struct setup *setup, bool tables, struct error *e)
+{
+    uint32_t from, to, created;
+    enum err code = schema_migrate(db, &from, &to, e);
+    if (code != ERR_NONE) return code;
+    if (from == to)
+        printf("tallyd's tables are at version %u already\n", to);
+    else
+        printf("tallyd's tables are at version %u now (%u before)\n", to, from);
+    if (!tables) return ERR_NONE;
+    code = schema_migrate_tables(db, &setup->counters, &created, e);
+    if (code == ERR_NONE)
+        printf("of the %zu tables that the configuration names, %u were made\n", setup->counters.n, created);
+    return code;
+}
+
+static enum err connect_and_apply(const struct setup *setup, bool tables)
+{
+    struct error e;
+    db_library_init();
+    struct db *db = db_create(&setup->mysql);
+    enum err code = db_open(db) == CODE_OK ? apply(db, setup, tables, &e) : db_error(db, &e);
+    db_destroy(&db);
+    if (code == ERR_NONE) return ERR_NONE;
+    error_prefix(&e, "MySQL");
+    return call_failed(&e);
+}
+
+enum err verb_migrate(const struct call *call)
+{
+    struct conf conf;
+    struct setup setup;
+    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
+    enum err code = call->print ? print(&setup, call->tables) : connect_and_apply(&setup, call->tables);
+    setup_close(&setup);
+    conf_free(&conf);
+    return code;
+}

@@ -1,0 +1,22 @@
+/* admin/setup.h - a configuration as the rooms want it: where Redis and MySQL are, and the counters. What
+ * only these rooms know to be wrong (a URL, a pattern) gets its place in the file here. */
+#ifndef ADMIN_SETUP_H
+#define ADMIN_SETUP_H
+
+#include "conf/conf.h"
+#include "mysql/db.h"
+#include "redis/url.h"
+#include "series/counter.h"
+
+struct setup {
+    const struct conf *conf;  /* borrowed; the counters borrow its texts */
+    struct redis_url redis;   /* with its password */
+    struct db_config mysql;   /* likewise */
+    struct counters counters; /* in the order of conf->counters; owns all */
+};
+
+/* Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */
+bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
+void setup_close(struct setup *s);
+
+#endif

@@ -1,0 +1,226 @@
+/* admin/sums.c - see sums.h. */
+#include "admin/sums.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+
+static struct sum *sum_of(struct sums *s, struct slice name)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (slice_eq(slice_str(s->all[i].name), name)) return &s->all[i];
+    s->all = heap_realloc(s->all, (s->n + 1) * sizeof(*s->all));
+    s->all[s->n] = (struct sum){.name = heap_strndup(name.p, name.n)};
+    return &s->all[s->n++];
+}
+
+void sums_init(struct sums *s, const struct counters *counters)
+{
+    *s = (struct sums){.counters = counters};
+    for (size_t i = 0; i < counters->n; i++)
+        sum_of(s, counters->all[i].name)->configured = true;
+}
+
+void sums_close(struct sums *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        heap_free(s->all[i].name);
+    for (size_t i = 0; i < s->batches_n; i++) {
+        batch_close(&s->batches[i]);
+        set_close(&s->hashes[i]);
+    }
+    heap_free(s->all);
+    heap_free(s->batches);
+    heap_free(s->hashes);
+    *s = (struct sums){0};
+}
+
+/* Adds value to *to, or notes that it is no integer. */
+static void value_add(struct sum *sum, struct slice value, sum_t *to)
+{
+    int64_t v;
+    if (num_parse(value, &v))
+        *to += v;
+    else
+        sum->odd++;
+}
+
+void sums_accepted(struct sums *s, struct slice counter, struct slice value)
+{
+    struct sum *sum = sum_of(s, counter);
+    value_add(sum, value, &sum->accepted);
+}
+
+void sums_pending(struct sums *s, struct slice key, struct slice value)
+{
+    const struct counter *counter = counters_match(s->counters, key);
+    if (counter == NULL) {
+        s->stray++;
+        return;
+    }
+    struct sum *sum = sum_of(s, counter->name);
+    value_add(sum, value, &sum->pending);
+}
+
+void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter)
+{
+    size_t n = s->batches_n++;
+    s->batches = heap_realloc(s->batches, (n + 1) * sizeof(*s->batches));
+    s->hashes = heap_realloc(s->hashes, (n + 1) * sizeof(*s->hashes));
+    batch_init(&s->batches[n], id);
+    set_init(&s->hashes[n]);
+    buf_put_slice(&s->batches[n].counter_name, counter);
+}
+
+static size_t batch_find(const struct sums *s, const struct batch_id *id)
+{
+    size_t i = s->batches_n; /* rows come behind their batch, so the last one is nearly always it */
+    while (i > 0 && memcmp(s->batches[i - 1].id.bytes, id->bytes, sizeof(id->bytes)) != 0)
+        i--;
+    PRE(i > 0);
+    return i - 1;
+}
+
+void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pending, struct slice field,
+                  struct slice value)
+{
+    size_t i = batch_find(s, id);
+    struct batch *b = &s->batches[i];
+    uintptr_t known = (uintptr_t)set_get(&s->hashes[i], pending);
+    uint32_t hash = known > 0 ? (uint32_t)(known - 1) : batch_add_hash(b, pending, 0);
+    if (known == 0) set_put(&s->hashes[i], pending, (void *)((uintptr_t)hash + 1));
+    batch_add_row(b, hash, field, value);
+    b->hashes[hash].hlen++; /* one script read the whole hash, each field once */
+}
+
+static const struct books_chunk *ledger_find_chunk(const struct books *books, const struct batch_id *id,
+                                                   uint32_t chunk)
+{
+    for (size_t i = 0; i < books->chunks_n; i++)
+        if (books->chunks[i].chunk == chunk &&
+            memcmp(books->chunks[i].batch.bytes, id->bytes, sizeof(id->bytes)) == 0)
+            return &books->chunks[i];
+    return NULL;
+}
+
+static void chunk_add(struct sum *sum, const struct batch *b, const struct chunk *c)
+{
+    for (size_t i = c->first; i < c->first + c->rows_n; i++)
+        value_add(sum, batch_value(b, &b->rows[i]), &sum->claimed);
+}
+
+static void batch_add(struct sums *s, struct batch *b, const struct books *books)
+{
+    struct sum *sum = sum_of(s, buf_slice(&b->counter_name));
+    size_t short_hash;
+    bool sealed = batch_seal(b, &short_hash);
+    INVARIANT(sealed); /* hlen is what was seen */
+    for (uint32_t i = 0, n = batch_chunks(b); i < n; i++) {
+        struct chunk chunk;
+        batch_chunk(b, i, &chunk);
+        const struct books_chunk *row = ledger_find_chunk(books, &b->id, i);
+        if (row == NULL)
+            chunk_add(sum, b, &chunk);
+        else if (row->chunks != n)
+            sum->broken++;
+    }
+}
+
+void sums_stored(struct sums *s, const struct books *books)
+{
+    for (size_t i = 0; i < books->counters_n; i++) {
+        const struct books_counter *c = &books->counters[i];
+        struct sum *sum = sum_of(s, slice_str(c->name));
+        sum->merged += (sum_t)c->merged - c->newer;
+        sum->rejected += c->rejected;
+    }
+    for (size_t i = 0; i < s->batches_n; i++)
+        batch_add(s, &s->batches[i], books);
+}
+
+sum_t sum_difference(const struct sum *s)
+{
+    return s->accepted - s->merged - s->rejected - s->pending - s->claimed;
+}
+
+size_t sum_write(sum_t v, char out[48])
+{
+    char digits[48];
+    size_t n = 0, at = 0;
+    unsigned __int128 rest = v < 0 ? -(unsigned __int128)v : (unsigned __int128)v;
+    do {
+        digits[n++] = (char)('0' + (int)(rest % 10));
+        rest /= 10;
+    } while (rest > 0);
+    if (v < 0) out[at++] = '-';
+    while (n > 0)
+        out[at++] = digits[--n];
+    out[at] = '\0';
+    return at;
+}
+
+static void line_print(const struct sum *s, struct buf *out)
+{
+    const sum_t columns[] = {s->accepted, s->merged, s->rejected, s->pending, s->claimed, sum_difference(s)};
+    char text[48];
+    buf_printf(out, "%-24s", s->name);
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        sum_write(columns[i], text);
+        buf_printf(out, " %15s", text);
+    }
+    buf_put_char(out, '\n');
+}
+
+/* Why not, and what to do next. */
+static void advice_print(const struct sum *s, struct buf *out)
+{
+    sum_t difference = sum_difference(s);
+    char text[48];
+    sum_write(difference < 0 ? -difference : difference, text);
+    if (difference > 0)
+        buf_printf(
+            out,
+            "%s does not balance: %s accepted hits are neither merged, rejected, pending nor claimed. Next: "
+            "`tallyd recover --dry-run` names claimed hashes that no batch knows; a Redis that lost data "
+            "says so "
+            "in tallyd's log (frames_lost, rollback).\n",
+            s->name, text);
+    if (difference < 0)
+        buf_printf(out,
+                   "%s does not balance: %s hits more are there than tallyd accepted. Next: see whether "
+                   "another program "
+                   "writes its pending hashes in Redis or its row in tally_counters, then whether Redis was "
+                   "restored "
+                   "from an older copy (`tallyd recover --dry-run`).\n",
+                   s->name, text);
+    if (s->broken > 0)
+        buf_printf(out,
+                   "%s: the ledger has %llu chunks of standing batches cut in another way. Next: stop every "
+                   "tallyd of "
+                   "this Redis and report it, with the output of `tallyd recover --dry-run`.\n",
+                   s->name, (unsigned long long)s->broken);
+    if (s->odd > 0)
+        buf_printf(
+            out,
+            "%s: %llu values in Redis are no integers and in no sum; a merge puts them into tally_rejects.\n",
+            s->name, (unsigned long long)s->odd);
+}
+
+size_t sums_print(const struct sums *s, struct buf *out)
+{
+    size_t unbalanced = 0;
+    buf_printf(out, "%-24s %15s %15s %15s %15s %15s %15s\n", "counter", "accepted", "merged", "rejected",
+               "pending", "claimed", "difference");
+    for (size_t i = 0; i < s->n; i++)
+        line_print(&s->all[i], out);
+    for (size_t i = 0; i < s->n; i++) {
+        if (sum_difference(&s->all[i]) != 0 || s->all[i].broken > 0) unbalanced++;
+        advice_print(&s->all[i], out);
+    }
+    if (s->stray > 0)
+        buf_printf(out,
+                   "%llu fields stand in hashes that no configured counter claims (tally:held has their "
+                   "names); they are "
+                   "in no sum.\n",
+                   (unsigned long long)s->stray);
+    return unbalanced;
+}

@@ -17,14 +17,13 @@ struct books_chunk { /* a ledger row of one of the batches asked for */
     struct batch_id batch;
     uint32_t chunk, chunks;
     int64_t total;
-    struct slice first_key, last_key; /* memcmp-ordered, series/batch.h; into books->bytes */
+    struct slice first_key, last_key; /* memcmp-ordered, see chunk_row_key(); owned by the books */
 };
 
 struct books {
     struct books_counter *counters; /* by name */
     struct books_chunk *chunks;     /* by batch, chunk */
     size_t counters_n, chunks_n;
-    struct buf bytes;
 };
 
 /* out begins empty ({0}) and is closed by the caller either way. Merged and rejected up to gen = merged +

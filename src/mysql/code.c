@@ -42,7 +42,8 @@ static const struct {
     {2002, 2003, CODE_LINK},      /* cannot connect */
     {2005, 2005, CODE_WAIT},      /* unknown host: the resolver may come back */
     {2006, 2006, CODE_LINK},      /* server has gone away */
-    {2013, 2014, CODE_LINK},      /* lost connection; commands out of sync */
+    {2008, 2008, CODE_WAIT},      /* client out of memory */
+    {2012, 2014, CODE_LINK},      /* handshake cut; lost connection; commands out of sync */
     {2026, 2027, CODE_LINK},      /* TLS; malformed packet */
     {2055, 2055, CODE_LINK},      /* lost connection, extended */
     {3024, 3024, CODE_AGAIN},     /* max_execution_time (MySQL) */

@@ -83,5 +83,7 @@ bool db_probe_row_alias(struct db *db); /* does the server parse it? Writes noth
 void db_interrupt(struct db *db);
 
 void db_library_init(void); /* once, before any thread uses a db; SIGPIPE is ignored from here on */
+void db_thread_begin(void); /* first and last thing of a thread that uses a db, other than the main thread */
+void db_thread_end(void);
 
 #endif

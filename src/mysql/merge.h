@@ -15,17 +15,23 @@
 
 struct merger { /* one per connection */
     struct db *db;
-    struct set shapes; /* table, NUL, columns -> struct columns, good for one db_opened() */
+    struct set shapes; /* counter -> struct columns, good for one db_opened() */
     uint64_t shapes_of;
     size_t
         statement_max; /* bytes; halved when the server does not take a statement, grows again with success */
-    bool began;        /* a chunk was begun in this life (crash point merge_between_chunks) */
 };
 
 void merger_init(struct merger *m, struct db *db); /* borrows db, opens it when needed */
 void merger_close(struct merger *m);
-void merge_chunk(struct merger *m,
-                 struct chunk *c);        /* fills outcome, rows_merged, rows_rejected, text; calls nothing */
-uint32_t merge_refused_most(size_t rows); /* how many rows of a chunk may be refused */
+
+/* Fills outcome, rows_merged, rows_rejected and text; calls nothing. With MERGE_ALREADY the rows are those
+ * that the ledger row tells, merged before. Takes at most MERGE_TRIES_MAX times the timeouts of db_config. */
+void merge_chunk(struct merger *m, struct chunk *c);
+/* The same, but every row goes to tally_rejects: for a counter that is configured no more. */
+void merge_reject(struct merger *m, struct chunk *c, const char *reason);
+
+/* How many rows of a chunk may be refused: 5 %, at most MERGE_REFUSED_MAX, and always one, so that a small
+ * chunk with one bad row does not stop its counter. */
+uint32_t merge_refused_most(size_t rows);
 
 #endif

@@ -9,6 +9,7 @@
 struct reject {
     struct batch_id batch;
     uint32_t chunk, seq;
+    bool counted; /* its delta is part of tally_counters.rejected */
     struct slice counter, pending_hash, field, delta, reason,
         rejected_at; /* good for the call; rejected_at as text, UTC */
 };

@@ -1,0 +1,231 @@
+#include "mysql/books.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+#include "mysql/text.h"
+
+#define IDS_A_STATEMENT 1000
+#define FIELDS_A_STATEMENT 200
+
+/* Server settings allow no cheaper way: the session is READ COMMITTED, so this transaction asks for its own
+ * level. */
+static enum code_class snapshot_begin(struct db *db)
+{
+    enum code_class class = DB_EXEC(db, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    return class == CODE_OK ? DB_EXEC(db, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY") : class;
+}
+
+/* Keeps the first error: ROLLBACK has a code of its own. */
+static enum err snapshot_end(struct db *db, enum code_class class, struct error *e)
+{
+    enum err err = class == CODE_OK ? ERR_NONE : db_error(db, e);
+    if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
+    return err;
+}
+
+static int64_t cell_int(struct slice cell)
+{
+    int64_t v = 0;
+    return cell.p != NULL && num_parse(cell, &v) ? v : 0;
+}
+
+static void counter_put(struct books *b, const struct slice cell[6])
+{
+    b->counters = heap_realloc(b->counters, (b->counters_n + 1) * sizeof *b->counters);
+    struct books_counter *c = &b->counters[b->counters_n++];
+    *c = (struct books_counter){.merged = cell_int(cell[1]),
+                                .rejected = cell_int(cell[2]),
+                                .newer = cell_int(cell[3]),
+                                .complete_until_ms = cell_int(cell[4]),
+                                .pruned_until_ms = cell_int(cell[5])};
+    memcpy(c->name, cell[0].p, cell[0].n < sizeof c->name ? cell[0].n : sizeof c->name - 1);
+}
+
+#define MS_OF(column) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " column ") DIV 1000"
+
+static enum code_class counters_read(struct db *db, uint64_t gen, struct books *out)
+{
+    struct buf sql = {0};
+    struct slice cell[6];
+    buf_printf(
+        &sql,
+        "SELECT c.counter, c.merged, c.rejected, COALESCE(l.total, 0), " MS_OF("c.complete_until") ", " MS_OF(
+            "c.pruned_until") " FROM tally_counters c LEFT JOIN (SELECT counter, SUM(total) AS total FROM"
+                              " tally_ledger WHERE gen > %llu GROUP BY counter) l ON l.counter = c.counter"
+                              " ORDER BY c.counter",
+        (unsigned long long)gen);
+    enum code_class class = db_query(db, buf_slice(&sql));
+    while (class == CODE_OK && db_row(db, cell, 6))
+        counter_put(out, cell);
+    buf_free(&sql);
+    return class;
+}
+
+static struct slice copy(struct slice s)
+{
+    return slice_of(heap_strndup(s.p, s.n), s.n);
+}
+
+static void chunk_put(struct books *b, const struct slice cell[6])
+{
+    b->chunks = heap_realloc(b->chunks, (b->chunks_n + 1) * sizeof *b->chunks);
+    struct books_chunk *c = &b->chunks[b->chunks_n++];
+    *c = (struct books_chunk){.chunk = (uint32_t)cell_int(cell[1]),
+                              .chunks = (uint32_t)cell_int(cell[2]),
+                              .total = cell_int(cell[3]),
+                              .first_key = copy(cell[4]),
+                              .last_key = copy(cell[5])};
+    memcpy(c->batch.bytes, cell[0].p, cell[0].n < sizeof c->batch.bytes ? cell[0].n : sizeof c->batch.bytes);
+}
+
+static enum code_class chunks_read_some(struct db *db, const struct batch_id *ids, size_t n,
+                                        struct books *out)
+{
+    struct buf sql = {0};
+    struct slice cell[6];
+    BUF_LIT(&sql,
+            "SELECT batch, chunk, chunks, total, first_key, last_key FROM tally_ledger WHERE batch IN ");
+    sql_ids(&sql, ids, n);
+    BUF_LIT(&sql, " ORDER BY batch, chunk");
+    enum code_class class = db_query(db, buf_slice(&sql));
+    while (class == CODE_OK && db_row(db, cell, 6))
+        chunk_put(out, cell);
+    buf_free(&sql);
+    return class;
+}
+
+static enum code_class chunks_read(struct db *db, const struct batch_id *ids, size_t n, struct books *out)
+{
+    enum code_class class = CODE_OK;
+    for (size_t at = 0; class == CODE_OK && at < n; at += IDS_A_STATEMENT)
+        class = chunks_read_some(db, ids + at, n - at < IDS_A_STATEMENT ? n - at : IDS_A_STATEMENT, out);
+    return class;
+}
+
+enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, size_t n, struct books *out,
+                    struct error *e)
+{
+    enum code_class class = snapshot_begin(db);
+    if (class == CODE_OK) class = counters_read(db, gen, out);
+    if (class == CODE_OK) class = chunks_read(db, ids, n, out);
+    return snapshot_end(db, class, e);
+}
+
+void books_close(struct books *b)
+{
+    for (size_t i = 0; i < b->chunks_n; i++) {
+        heap_free((void *)b->chunks[i].first_key.p);
+        heap_free((void *)b->chunks[i].last_key.p);
+    }
+    heap_free(b->chunks);
+    heap_free(b->counters);
+    *b = (struct books){0};
+}
+
+/* One SELECT a field, told apart by its number, all in one statement. */
+static void stored_statement(const struct books_total *t, const struct columns *forms, struct slice store,
+                             size_t first, size_t n, struct buf *sql)
+{
+    const struct counter *c = t->counter;
+    for (size_t i = first; i < first + n; i++) {
+        buf_printf(sql, "%sSELECT %zu, ", i > first ? " UNION ALL " : "", i);
+        sql_name(sql, c->column_count);
+        BUF_LIT(sql, " FROM ");
+        sql_name(sql, c->table);
+        BUF_LIT(sql, " WHERE (");
+        if (c->key.has_store) sql_name(sql, c->column_store), BUF_LIT(sql, ",");
+        sql_name(sql, c->column_field);
+        BUF_LIT(sql, ") = (");
+        sql_key(sql, c, forms, store, t->fields[i]);
+        BUF_LIT(sql, ")");
+    }
+}
+
+static enum code_class stored_read(struct db *db, struct books_total *t, const struct columns *forms,
+                                   struct slice store)
+{
+    enum code_class class = CODE_OK;
+    for (size_t at = 0; class == CODE_OK && at < t->fields_n; at += FIELDS_A_STATEMENT) {
+        struct buf sql = {0};
+        struct slice cell[2];
+        size_t n = t->fields_n - at < FIELDS_A_STATEMENT ? t->fields_n - at : FIELDS_A_STATEMENT;
+        stored_statement(t, forms, store, at, n, &sql);
+        class = db_query(db, buf_slice(&sql));
+        while (class == CODE_OK && db_row(db, cell, 2))
+            t->stored[cell_int(cell[0])] = cell_int(cell[1]);
+        buf_free(&sql);
+    }
+    return class;
+}
+
+static enum code_class newer_read(struct db *db, struct books_total *t)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    buf_printf(&sql, "SELECT EXISTS (SELECT 1 FROM tally_ledger WHERE gen > %llu AND counter = ",
+               (unsigned long long)t->gen);
+    sql_hex(&sql, t->counter->name);
+    BUF_LIT(&sql, ")");
+    enum code_class class = db_query(db, buf_slice(&sql));
+    if (class == CODE_OK) t->newer = db_row(db, &cell, 1) && cell_int(cell) != 0;
+    buf_free(&sql);
+    return class;
+}
+
+static bool total_asks_right(const struct books_total *t, const struct columns *forms, struct slice *store)
+{
+    const struct counter *c = t->counter;
+    if (!pattern_match(&c->key, c->store, t->key, store)) return false;
+    for (size_t i = 0; i < t->fields_n; i++)
+        if (!field_valid(c->field, t->fields[i])) return false;
+    return column_fits_field(forms->field, c->field) &&
+           (!c->key.has_store || column_fits_store(forms->store, c->store));
+}
+
+enum err books_total_read(struct db *db, struct books_total *t, struct error *e)
+{
+    struct columns forms;
+    struct slice store = {0};
+    t->newer = false;
+    t->stored = heap_zalloc((t->fields_n + 1) * sizeof *t->stored);
+    enum code_class class = columns_read(db, t->counter, &forms);
+    if (class != CODE_OK) return db_error(db, e);
+    if (!total_asks_right(t, &forms, &store))
+        return error_set(e, ERR_CONFIG,
+                         "key, field or table " SLICE_FMT " do not fit the counter; run tallyd check",
+                         SLICE_ARG(t->counter->table));
+    class = snapshot_begin(db);
+    if (class == CODE_OK) class = stored_read(db, t, &forms, store);
+    if (class == CODE_OK) class = newer_read(db, t);
+    if (class == CODE_OK) class = chunks_read(db, t->ids, t->ids_n, &t->books);
+    return snapshot_end(db, class, e);
+}
+
+static bool chunk_holds(const struct books_chunk *c, struct slice row)
+{
+    size_t first = row.n < c->first_key.n ? row.n : c->first_key.n;
+    size_t last = row.n < c->last_key.n ? row.n : c->last_key.n;
+    int after = memcmp(row.p, c->first_key.p, first), before = memcmp(row.p, c->last_key.p, last);
+    if (after == 0) after = row.n < c->first_key.n ? -1 : 1;
+    if (before == 0) before = row.n > c->last_key.n ? 1 : -1;
+    return after > 0 && before < 0;
+}
+
+/* The row's key is made by chunk_row_key, from a batch of this one row: there it is written, and nowhere
+ * else. */
+bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field)
+{
+    struct batch one;
+    struct buf row = {0};
+    size_t short_hash;
+    bool has = false;
+    batch_init(&one, id);
+    batch_add_row(&one, batch_add_hash(&one, key, 1), field, SLICE("0"));
+    INVARIANT(batch_seal(&one, &short_hash));
+    chunk_row_key(&one, &one.rows[0], &row);
+    for (size_t i = 0; i < b->chunks_n && !has; i++)
+        has = memcmp(&b->chunks[i].batch, id, sizeof *id) == 0 && chunk_holds(&b->chunks[i], buf_slice(&row));
+    buf_free(&row);
+    batch_close(&one);
+    return has;
+}

@@ -1,0 +1,158 @@
+/* mysql/db_config.c - where MySQL is: the mysql:// URL and its parts. An URL may hold a password, so no error
+ * quotes it. */
+#include "mysql/db.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void db_config_init(struct db_config *c)
+{
+    *c = (struct db_config){
+        .connect_timeout_s = 3, .read_timeout_s = 10, .write_timeout_s = 10, .lock_wait_s = 3, .idle_s = 60};
+}
+
+static void wipe_free(char **text)
+{
+    if (*text != NULL) explicit_bzero(*text, strlen(*text));
+    heap_free(*text);
+    *text = NULL;
+}
+
+void db_config_close(struct db_config *c)
+{
+    wipe_free(&c->host);
+    wipe_free(&c->socket);
+    wipe_free(&c->user);
+    wipe_free(&c->password);
+    wipe_free(&c->database);
+    c->port = 0;
+}
+
+void db_config_set_password(struct db_config *c, struct slice password)
+{
+    wipe_free(&c->password);
+    c->password = heap_strndup(password.p, password.n);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+/* Percent-decodes into fresh heap memory; false: a bad escape, or a NUL that would cut a C string short. */
+static bool decode(struct slice s, char **out)
+{
+    char *to = heap_alloc(s.n + 1);
+    size_t n = 0;
+    *out = to;
+    for (size_t i = 0; i < s.n; i++) {
+        int c = (unsigned char)s.p[i];
+        if (c == '%') {
+            if (s.n - i < 3 || hex_digit(s.p[i + 1]) < 0 || hex_digit(s.p[i + 2]) < 0)
+                c = 0;
+            else
+                c = hex_digit(s.p[i + 1]) * 16 + hex_digit(s.p[i + 2]);
+            i += 2;
+        }
+        to[n++] = (char)c;
+        if (c == 0) return false; /* terminated, too, so that it can be wiped */
+    }
+    to[n] = 0;
+    return true;
+}
+
+/* Cuts s at the first (or last) c: *head is what stands before it, s what stands behind. False: no c. */
+static bool cut(struct slice *s, char c, bool last, struct slice *head)
+{
+    const char *at = s->n == 0 ? NULL : last ? memrchr(s->p, c, s->n) : memchr(s->p, c, s->n);
+    if (at == NULL) return false;
+    *head = slice_of(s->p, (size_t)(at - s->p));
+    *s = slice_of(at + 1, s->n - head->n - 1);
+    return true;
+}
+
+static bool parse_user(struct slice s, struct db_config *c)
+{
+    struct slice user = s;
+    if (cut(&s, ':', false, &user) && !decode(s, &c->password)) return false;
+    return decode(user, &c->user);
+}
+
+static bool parse_port(struct slice s, struct db_config *c)
+{
+    int64_t port;
+    if (!num_parse(s, &port) || port < 1 || port > 65535) return false;
+    c->port = (uint16_t)port;
+    return true;
+}
+
+static bool parse_host(struct slice s, struct db_config *c)
+{
+    struct slice host = s;
+    if (s.n > 0 && s.p[0] == '[') { /* [::1]:3306 */
+        s = slice_of(s.p + 1, s.n - 1);
+        if (!cut(&s, ']', false, &host)) return false;
+        if (s.n > 0 && (s.p[0] != ':' || !parse_port(slice_of(s.p + 1, s.n - 1), c))) return false;
+    } else if (cut(&s, ':', true, &host) && !parse_port(s, c)) {
+        return false;
+    }
+    return host.n == 0 || decode(host, &c->host);
+}
+
+static bool parse_options(struct slice s, struct db_config *c)
+{
+    const struct slice socket = SLICE("socket=");
+    return slice_starts(s, socket) && s.n > socket.n &&
+           decode(slice_of(s.p + socket.n, s.n - socket.n), &c->socket);
+}
+
+static const char *parse(struct slice s, struct db_config *c)
+{
+    const struct slice scheme = SLICE("mysql://");
+    if (!slice_starts(s, scheme)) return "it does not begin with mysql://";
+    s = slice_of(s.p + scheme.n, s.n - scheme.n);
+    struct slice head, path = s;
+    if (cut(&path, '?', false, &head)) {
+        if (!parse_options(path, c)) return "after the question mark only socket=/path is known";
+        s = head;
+    }
+    if (!cut(&s, '/', false, &head) || s.n == 0 || memchr(s.p, '/', s.n) != NULL)
+        return "the name of the database is expected after one slash";
+    if (!decode(s, &c->database)) return "the name of the database has a bad percent escape";
+    s = head;
+    if (cut(&s, '@', true, &head) && !parse_user(head, c)) return "user or password has a bad percent escape";
+    return parse_host(s, c) ? NULL : "host or port is wrong";
+}
+
+enum err db_config_parse(struct slice url, struct db_config *c, struct error *e)
+{
+    const char *wrong = parse(url, c);
+    if (wrong == NULL) return ERR_NONE;
+    db_config_close(c);
+    return error_set(e, ERR_CONFIG,
+                     "the MySQL URL is wrong: %s; write mysql://user@host:port/database or "
+                     "mysql://user@localhost/database?socket=/path",
+                     wrong);
+}
+
+void db_config_show(const struct db_config *c, char *out, size_t size)
+{
+    char host[260];
+    snprintf(host, sizeof host, c->host != NULL && strchr(c->host, ':') ? "[%s]" : "%s",
+             c->host == NULL ? "localhost" : c->host);
+    int n = snprintf(out, size, "mysql://%s%s%s", c->user == NULL ? "" : c->user, c->user == NULL ? "" : "@",
+                     host);
+    if (n < 0 || (size_t)n >= size) return;
+    if (c->socket != NULL)
+        snprintf(out + n, size - (size_t)n, "/%s?socket=%s", c->database, c->socket);
+    else if (c->port != 0)
+        snprintf(out + n, size - (size_t)n, ":%u/%s", (unsigned)c->port, c->database);
+    else
+        snprintf(out + n, size - (size_t)n, "/%s", c->database);
+}

@@ -1,0 +1,175 @@
+#include "mysql/ledger.h"
+
+#include "base/num.h"
+#include "mysql/merge.h"
+#include "mysql/text.h"
+
+#define IDS_A_STATEMENT 1000
+
+enum err ledger_gen_highest(struct db *db, uint64_t *gen, struct error *e)
+{
+    struct slice cell;
+    *gen = 0;
+    if (DB_QUERY(db, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger") != CODE_OK) return db_error(db, e);
+    if (!db_row(db, &cell, 1) || !num_parse_u64(cell, gen))
+        return error_set(e, ERR_FAILED, "MySQL tells no highest gen of tally_ledger");
+    return ERR_NONE;
+}
+
+static bool row_read(const struct slice cell[5], struct ledger_row *out)
+{
+    uint64_t chunks, rows;
+    if (!num_parse_u64(cell[0], &chunks) || !num_parse_u64(cell[1], &rows)) return false;
+    if (!num_parse_u64(cell[2], &out->gen) || !num_parse(cell[4], &out->total)) return false;
+    if (cell[3].n != sizeof out->digest) return false;
+    memcpy(out->digest, cell[3].p, sizeof out->digest);
+    out->chunks = (uint32_t)chunks;
+    out->rows_merged = (uint32_t)rows;
+    return true;
+}
+
+enum err ledger_find(struct db *db, const struct batch_id *id, uint32_t chunk, struct ledger_row *out,
+                     bool *found, struct error *e)
+{
+    struct buf sql = {0};
+    struct slice cell[5];
+    *found = false;
+    BUF_LIT(&sql, "SELECT chunks, rows_merged, gen, digest, total FROM tally_ledger WHERE batch = ");
+    sql_id(&sql, id);
+    buf_printf(&sql, " AND chunk = %u", chunk);
+    enum code_class class = db_query(db, buf_slice(&sql));
+    buf_free(&sql);
+    if (class != CODE_OK) return db_error(db, e);
+    if (!db_row(db, cell, 5)) return ERR_NONE;
+    *found = row_read(cell, out);
+    return *found ? ERR_NONE : error_set(e, ERR_FAILED, "a row of tally_ledger is not as tallyd writes it");
+}
+
+static void known_mark(struct slice id, const struct batch_id *ids, size_t n, bool *known)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slice_eq(id, slice_of((const char *)ids[i].bytes, sizeof ids[i].bytes))) known[i] = true;
+}
+
+static enum code_class known_some(struct db *db, const struct batch_id *ids, size_t n, bool *known)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    BUF_LIT(&sql, "SELECT DISTINCT batch FROM tally_ledger WHERE batch IN ");
+    sql_ids(&sql, ids, n);
+    enum code_class class = db_query(db, buf_slice(&sql));
+    while (class == CODE_OK && db_row(db, &cell, 1))
+        known_mark(cell, ids, n, known);
+    buf_free(&sql);
+    return class;
+}
+
+enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool *known, struct error *e)
+{
+    if (n > 0) memset(known, 0, n * sizeof *known);
+    for (size_t at = 0; at < n; at += IDS_A_STATEMENT) {
+        size_t some = n - at < IDS_A_STATEMENT ? n - at : IDS_A_STATEMENT;
+        if (known_some(db, ids + at, some, known + at) != CODE_OK) return db_error(db, e);
+    }
+    return ERR_NONE;
+}
+
+/* The server's clock decides alone, when a row is written and when it is old. Returns it in cutoff, as an SQL
+ * literal. */
+static enum err cutoff_read(struct db *db, uint64_t keep_s, struct buf *cutoff, struct error *e)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    buf_printf(&sql, "SELECT UTC_TIMESTAMP(3) - INTERVAL %llu SECOND", (unsigned long long)keep_s);
+    enum code_class class = db_query(db, buf_slice(&sql));
+    buf_free(&sql);
+    if (class != CODE_OK) return db_error(db, e);
+    if (!db_row(db, &cell, 1) || cell.p == NULL)
+        return error_set(e, ERR_USAGE, "the ledger cannot be kept for %llu seconds",
+                         (unsigned long long)keep_s);
+    buf_printf(cutoff, "'" SLICE_FMT "'", SLICE_ARG(cell));
+    return ERR_NONE;
+}
+
+/* Said before the first row goes: who reads the ledger for an old batch must see that it may be gone. */
+static enum code_class pruned_until_set(struct db *db, struct slice cutoff)
+{
+    struct buf sql = {0};
+    buf_printf(&sql,
+               "UPDATE tally_counters SET pruned_until = " SLICE_FMT " WHERE counter IN (SELECT counter FROM"
+               " tally_ledger WHERE merged_at < " SLICE_FMT ") AND COALESCE(pruned_until < " SLICE_FMT ", 1)",
+               SLICE_ARG(cutoff), SLICE_ARG(cutoff), SLICE_ARG(cutoff));
+    enum code_class class = db_exec(db, buf_slice(&sql));
+    buf_free(&sql);
+    return class;
+}
+
+enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
+{
+    struct buf cutoff = {0}, sql = {0};
+    uint64_t gen;
+    PRE(p->step > 0 && p->steps_max > 0);
+    p->pruned = 0;
+    p->more = false;
+    enum err err = ledger_gen_highest(db, &gen, e);
+    if (err == ERR_NONE) err = cutoff_read(db, p->keep_s, &cutoff, e);
+    if (err == ERR_NONE && pruned_until_set(db, buf_slice(&cutoff)) != CODE_OK) err = db_error(db, e);
+    buf_printf(&sql,
+               "DELETE FROM tally_ledger WHERE merged_at < " SLICE_FMT " AND gen < %llu AND batch NOT IN ",
+               SLICE_ARG(cutoff), (unsigned long long)gen);
+    static const struct batch_id nobody = {{0}}; /* NOT IN (NULL) is never true */
+    sql_ids(&sql, p->standing_n > 0 ? p->standing : &nobody, p->standing_n > 0 ? p->standing_n : 1);
+    buf_printf(&sql, " ORDER BY merged_at LIMIT %u", p->step);
+    p->more = err == ERR_NONE;
+    for (uint32_t step = 0; p->more && step < p->steps_max; step++) {
+        if (db_exec(db, buf_slice(&sql)) != CODE_OK) err = db_error(db, e);
+        p->more = err == ERR_NONE && db_affected(db) == p->step;
+        p->pruned += err == ERR_NONE ? db_affected(db) : 0;
+    }
+    buf_free(&cutoff);
+    buf_free(&sql);
+    return err;
+}
+
+enum err ledger_complete_until(struct db *db, struct slice counter, int64_t wall_ms, struct error *e)
+{
+    struct buf sql = {0};
+    BUF_LIT(&sql, "INSERT INTO tally_counters (counter, complete_until) VALUES (");
+    sql_hex(&sql, counter);
+    BUF_LIT(&sql, ", ");
+    sql_ms(&sql, wall_ms);
+    BUF_LIT(&sql, ") ON DUPLICATE KEY UPDATE complete_until = GREATEST(COALESCE(complete_until, ");
+    sql_ms(&sql, wall_ms);
+    BUF_LIT(&sql, "), ");
+    sql_ms(&sql, wall_ms);
+    BUF_LIT(&sql, ")");
+    enum code_class class = db_exec(db, buf_slice(&sql));
+    buf_free(&sql);
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+static enum err reject_error(const struct chunk *c, struct error *e)
+{
+    char id[33];
+    batch_id_hex(&c->batch->id, id);
+    return error_set(e, c->outcome == MERGE_DOWN ? ERR_UNAVAILABLE : ERR_FAILED, "batch %s, chunk %u: %s", id,
+                     c->index, c->text);
+}
+
+enum err ledger_reject_batch(struct db *db, const struct batch *b, const char *reason, uint64_t *rows,
+                             struct error *e)
+{
+    struct merger m;
+    struct chunk c = {.not_after_ms = UINT64_MAX};
+    PRE(b->sealed);
+    *rows = 0;
+    merger_init(&m, db);
+    for (uint32_t i = 0; i < batch_chunks(b); i++) {
+        batch_chunk(b, i, &c);
+        merge_reject(&m, &c, reason);
+        if (c.outcome == MERGE_DONE) *rows += c.rows_rejected;
+        if (c.outcome != MERGE_DONE && c.outcome != MERGE_ALREADY) break;
+    }
+    merger_close(&m);
+    return c.outcome == MERGE_DONE || c.outcome == MERGE_ALREADY ? ERR_NONE : reject_error(&c, e);
+}

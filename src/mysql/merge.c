@@ -1,0 +1,469 @@
+/* mysql/merge.c - the transaction of one chunk:
+ *   START TRANSACTION; INSERT ledger row; upserts; INSERT rejects; UPDATE the counter's books; COMMIT
+ * Every statement's answer is judged into: go on, the whole transaction again, or ended with an outcome.
+ * A row that MySQL refuses is bisected to inside the transaction, without savepoints: InnoDB undoes a failed
+ * statement by itself and leaves the transaction open, so the halves can be sent at once. (check refuses
+ * tables of other engines.) The halves go in order, so rows are still locked in the order of their keys. The
+ * counter's books come last: their row is the one that all chunks of a counter want, locked only over the
+ * COMMIT. */
+#include "mysql/merge.h"
+
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/stats.h"
+#include "mysql/plan.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+
+#define STATEMENT_MIN 4096    /* the merger's bound is never halved below */
+#define STATEMENT_LARGE 16384 /* a link lost right after so much was sent may mean that it was too much */
+#define PACKET_MARGIN 64      /* a packet's head, and a little more */
+#define ROW_BYTES 32          /* of a row in the upsert, besides its key */
+
+enum verdict {
+    GO_ON,
+    TRY_AGAIN, /* ROLLBACK, on a new connection if it was lost, then the whole transaction */
+    ENDED,     /* outcome and text are in the chunk */
+};
+
+struct work {
+    struct merger *merger;
+    struct db *db;
+    struct chunk *chunk;
+    const struct counter *counter; /* NULL: every row goes to the rejects */
+    const char *reject_reason;
+    struct plan plan;
+    struct buf sql;
+};
+
+void merger_init(struct merger *m, struct db *db)
+{
+    *m = (struct merger){.db = db, .statement_max = MERGE_STATEMENT_MAX};
+    set_init(&m->shapes);
+}
+
+static void shapes_forget(struct merger *m)
+{
+    struct slice key;
+    void *shape;
+    for (size_t at = 0; set_next(&m->shapes, &at, &key, &shape);)
+        heap_free(shape);
+    set_close(&m->shapes);
+    set_init(&m->shapes);
+}
+
+void merger_close(struct merger *m)
+{
+    shapes_forget(m);
+    set_close(&m->shapes);
+}
+
+uint32_t merge_refused_most(size_t rows)
+{
+    size_t most = rows / 20;
+    return most < 1 ? 1 : most > MERGE_REFUSED_MAX ? MERGE_REFUSED_MAX : (uint32_t)most;
+}
+
+static enum verdict ended(struct work *w, enum merge_outcome outcome, const char *text)
+{
+    w->chunk->outcome = outcome;
+    snprintf(w->chunk->text, sizeof w->chunk->text, "%s", text);
+    return ENDED;
+}
+
+static bool statement_halve(struct merger *m)
+{
+    if (m->statement_max <= STATEMENT_MIN) return false;
+    m->statement_max /= 2;
+    return true;
+}
+
+/* What the answer to a statement means. Upserts look for refused rows first, the ledger's INSERT for 1062. */
+static enum verdict judge(struct work *w, enum code_class class)
+{
+    switch (class) {
+    case CODE_OK:
+        return GO_ON;
+    case CODE_AGAIN:
+        return TRY_AGAIN;
+    case CODE_LINK:
+        if (w->sql.n >= STATEMENT_LARGE) (void)statement_halve(w->merger);
+        return TRY_AGAIN;
+    case CODE_SIZE:
+        db_close(w->db); /* one of the servers hangs up after 1153 */
+        return statement_halve(w->merger) ? TRY_AGAIN : ended(w, MERGE_HELD, db_text(w->db));
+    case CODE_WAIT:
+        return ended(w, MERGE_DOWN, db_text(w->db));
+    case CODE_DUPLICATE:
+    case CODE_POISON:
+    case CODE_OPERATOR:
+        break;
+    }
+    w->merger->shapes_of = 0; /* the table may have been altered */
+    return ended(w, MERGE_HELD, db_text(w->db));
+}
+
+static size_t packet_most(const struct work *w)
+{
+    uint64_t bytes = db_packet_bytes(w->db);
+    return bytes > PACKET_MARGIN ? (size_t)bytes - PACKET_MARGIN : 0;
+}
+
+/* Bytes to fill a statement of many rows with: never near the packet's bound. */
+static size_t statement_most(const struct work *w)
+{
+    size_t most = packet_most(w) / 4 * 3;
+    return most < w->merger->statement_max ? most : w->merger->statement_max;
+}
+
+/* A statement that cannot be split. One that the server cannot take is not sent: it would look like a lost
+ * link. */
+static enum verdict run(struct work *w)
+{
+    if (w->sql.n <= packet_most(w)) return judge(w, db_exec(w->db, buf_slice(&w->sql)));
+    char text[200];
+    snprintf(text, sizeof text, "a statement of %zu bytes does not fit max_allowed_packet = %llu; raise it",
+             w->sql.n, (unsigned long long)db_packet_bytes(w->db));
+    return ended(w, MERGE_HELD, text);
+}
+
+static enum verdict run_literal(struct work *w, const char *statement)
+{
+    buf_reset(&w->sql);
+    buf_put_slice(&w->sql, slice_str(statement));
+    return run(w);
+}
+
+static void ledger_statement(struct work *w)
+{
+    const struct chunk *c = w->chunk;
+    const struct batch *b = c->batch;
+    struct buf key = {0};
+    uint8_t digest[16];
+    buf_reset(&w->sql);
+    BUF_LIT(&w->sql,
+            "INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest,"
+            " rows_merged, total, merged_at) VALUES (");
+    sql_id(&w->sql, &b->id);
+    buf_printf(&w->sql, ", %u, %u, ", c->index, c->chunks);
+    sql_hex(&w->sql, buf_slice(&b->counter_name));
+    buf_printf(&w->sql, ", %llu, ", (unsigned long long)b->gen);
+    if (c->rows_n > 0) chunk_row_key(b, &b->rows[c->first], &key);
+    sql_hex(&w->sql, buf_slice(&key));
+    BUF_LIT(&w->sql, ", ");
+    if (c->rows_n > 0) chunk_row_key(b, &b->rows[c->first + c->rows_n - 1], &key);
+    sql_hex(&w->sql, buf_slice(&key));
+    BUF_LIT(&w->sql, ", ");
+    chunk_digest(c, digest);
+    sql_hex(&w->sql, slice_of((char *)digest, sizeof digest));
+    buf_printf(&w->sql, ", %zu, %lld, UTC_TIMESTAMP(3))", c->rows_n - w->plan.refused_n,
+               (long long)w->plan.total);
+    buf_free(&key);
+}
+
+/* 1062: is it the same chunk? Asked after ROLLBACK, each statement its own transaction. */
+static enum verdict ledger_compare(struct work *w)
+{
+    struct slice cell[3];
+    uint8_t digest[16];
+    int64_t chunks = 0, rows = 0;
+    enum verdict v = run_literal(w, "ROLLBACK");
+    if (v != GO_ON) return v;
+    buf_reset(&w->sql);
+    BUF_LIT(&w->sql, "SELECT digest, chunks, rows_merged FROM tally_ledger WHERE batch = ");
+    sql_id(&w->sql, &w->chunk->batch->id);
+    buf_printf(&w->sql, " AND chunk = %u", w->chunk->index);
+    v = judge(w, db_query(w->db, buf_slice(&w->sql)));
+    if (v != GO_ON) return v;
+    if (!db_row(w->db, cell, 3)) return TRY_AGAIN; /* pruned since: not_after_ms looks to that */
+    chunk_digest(w->chunk, digest);
+    bool same = slice_eq(cell[0], slice_of((char *)digest, sizeof digest)) && num_parse(cell[1], &chunks) &&
+                chunks == w->chunk->chunks && num_parse(cell[2], &rows);
+    if (!same)
+        return ended(w, MERGE_CONFLICT,
+                     "the ledger has this batch and chunk with other rows; see tally_ledger");
+    w->chunk->rows_merged = (uint32_t)rows;
+    w->chunk->rows_rejected = (uint32_t)(w->chunk->rows_n - (size_t)rows);
+    return ended(w, MERGE_ALREADY, "");
+}
+
+static enum verdict ledger_insert(struct work *w)
+{
+    ledger_statement(w);
+    if (w->sql.n > packet_most(w)) return run(w);
+    enum code_class class = db_exec(w->db, buf_slice(&w->sql));
+    if (class == CODE_DUPLICATE) return ledger_compare(w);
+    enum verdict v = judge(w, class);
+    if (v != GO_ON || db_affected(w->db) == 1) return v;
+    return ended(w, MERGE_HELD,
+                 "the ledger did not take its row; is tally_ledger a table of tallyd's? Run tallyd check");
+}
+
+static enum verdict refuse(struct work *w, const struct plan_group *g, const char *reason)
+{
+    struct plan *p = &w->plan;
+    plan_refuse_group(p, g, reason);
+    if (p->refused_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
+    char text[300];
+    snprintf(text, sizeof text, "more than %u of %zu rows refused, the last for: %.180s",
+             merge_refused_most(w->chunk->rows_n), w->chunk->rows_n, reason);
+    return ended(w, MERGE_HELD, text);
+}
+
+static enum verdict upsert_too_big(struct work *w, struct plan_group *g)
+{
+    char text[120];
+    g->too_big = true;
+    snprintf(text, sizeof text, "the row does not fit max_allowed_packet = %llu",
+             (unsigned long long)db_packet_bytes(w->db));
+    return refuse(w, g, text);
+}
+
+static void upsert_statement(struct work *w, size_t first, size_t n)
+{
+    buf_reset(&w->sql);
+    sql_upsert_head(&w->sql, w->counter);
+    for (size_t i = first; i < first + n; i++) {
+        const struct plan_group *g = &w->plan.groups[i];
+        sql_upsert_row(&w->sql, plan_key(&w->plan, g), g->delta, i == first);
+    }
+    sql_upsert_tail(&w->sql, w->counter, db_dialect(w->db));
+}
+
+static enum verdict upsert(struct work *w, size_t first, size_t n)
+{
+    struct plan_group *g = &w->plan.groups[first];
+    upsert_statement(w, first, n);
+    bool fits = w->sql.n <= packet_most(w);
+    if (n == 1 && (g->too_big || !fits)) return upsert_too_big(w, g);
+    enum code_class class = fits ? db_exec(w->db, buf_slice(&w->sql)) : CODE_POISON;
+    if (n == 1 && class == CODE_POISON) return refuse(w, g, db_text(w->db));
+    if (n == 1 && class == CODE_SIZE) { /* refused in the next try, on a new connection */
+        g->too_big = true;
+        db_close(w->db);
+        return TRY_AGAIN;
+    }
+    if (class != CODE_POISON) return judge(w, class);
+    enum verdict v = upsert(w, first, n / 2);
+    return v == GO_ON ? upsert(w, first + n / 2, n - n / 2) : v;
+}
+
+static enum verdict upsert_all(struct work *w)
+{
+    const struct plan *p = &w->plan;
+    enum verdict v = GO_ON;
+    for (size_t first = 0, n; v == GO_ON && first < p->groups_n; first += n) {
+        size_t bytes = 0, most = statement_most(w);
+        for (n = 0; first + n < p->groups_n && (n == 0 || bytes <= most); n++) {
+            bytes += p->items[p->groups[first + n].first].key_n + ROW_BYTES;
+            if (n > 0 && bytes > most) break;
+        }
+        v = upsert(w, first, n);
+    }
+    return v;
+}
+
+static void reject_row(struct work *w, const struct refusal *r)
+{
+    const struct batch *b = w->chunk->batch;
+    const struct batch_row *row = &b->rows[w->chunk->first + r->seq];
+    struct buf *sql = &w->sql;
+    BUF_LIT(sql, "(");
+    sql_id(sql, &b->id);
+    buf_printf(sql, ",%u,%u,", w->chunk->index, r->seq);
+    sql_hex(sql, buf_slice(&b->counter_name));
+    BUF_LIT(sql, ",");
+    sql_hex(sql, batch_hash_name(b, row->hash));
+    BUF_LIT(sql, ",");
+    sql_hex(sql, batch_field(b, row));
+    BUF_LIT(sql, ",");
+    sql_hex(sql, batch_value(b, row));
+    buf_printf(sql, ",%d,", r->counted);
+    sql_hex(sql, slice_of(w->plan.reasons.p + r->reason_at, r->reason_n));
+    BUF_LIT(sql, ",UTC_TIMESTAMP(3))");
+}
+
+static enum verdict rejects_insert(struct work *w)
+{
+    const struct plan *p = &w->plan;
+    enum verdict v = GO_ON;
+    for (size_t i = 0; v == GO_ON && i < p->refused_n;) {
+        buf_reset(&w->sql);
+        BUF_LIT(&w->sql, "INSERT INTO tally_rejects (batch, chunk, seq, counter, pending_hash, field, delta, "
+                         "counted, reason,"
+                         " rejected_at) VALUES ");
+        size_t kept = w->sql.n;
+        do {
+            if (w->sql.n > kept) BUF_LIT(&w->sql, ",");
+            size_t before = w->sql.n;
+            reject_row(w, &p->refused[i]);
+            if (w->sql.n > statement_most(w) && before > kept) { /* this row begins the next statement */
+                w->sql.n = before - 1;
+                break;
+            }
+        } while (++i < p->refused_n);
+        v = run(w);
+    }
+    return v;
+}
+
+/* The ledger row went in before MySQL refused rows. */
+static enum verdict ledger_correct(struct work *w)
+{
+    const struct plan *p = &w->plan;
+    if (p->refused_n == p->refused_first) return GO_ON;
+    buf_reset(&w->sql);
+    buf_printf(&w->sql,
+               "UPDATE tally_ledger SET rows_merged = %zu WHERE batch = ", w->chunk->rows_n - p->refused_n);
+    sql_id(&w->sql, &w->chunk->batch->id);
+    buf_printf(&w->sql, " AND chunk = %u", w->chunk->index);
+    return run(w);
+}
+
+static enum verdict books_move(struct work *w)
+{
+    buf_reset(&w->sql);
+    sql_counter_add(&w->sql, buf_slice(&w->chunk->batch->counter_name), w->plan.total - w->plan.rejected,
+                    w->plan.rejected);
+    return run(w);
+}
+
+static enum verdict commit(struct work *w)
+{
+    CRASH(merge_before_commit);
+    enum verdict v = run_literal(w, "COMMIT");
+    if (v != GO_ON) return v;
+    CRASH(merge_after_commit);
+    w->chunk->rows_rejected = (uint32_t)w->plan.refused_n;
+    w->chunk->rows_merged = (uint32_t)(w->chunk->rows_n - w->plan.refused_n);
+    return ended(w, MERGE_DONE, "");
+}
+
+static enum verdict transaction(struct work *w)
+{
+    plan_again(&w->plan);
+    enum verdict v = run_literal(w, "START TRANSACTION");
+    if (v == GO_ON) v = ledger_insert(w);
+    if (v == GO_ON) CRASH(merge_after_ledger);
+    if (v == GO_ON && w->counter != NULL) v = upsert_all(w);
+    if (v == GO_ON) v = rejects_insert(w);
+    if (v == GO_ON) v = ledger_correct(w);
+    if (v == GO_ON) v = books_move(w);
+    if (v == GO_ON) v = commit(w);
+    POST(v != GO_ON);
+    return v;
+}
+
+/* Leaves no transaction open, whatever happened: after 1205 or 1264 it still is, and would be committed by
+ * the next. */
+static void transaction_undo(struct db *db)
+{
+    if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
+}
+
+/* The forms of the counter's key columns, asked once a connection. */
+static enum verdict forms_read(struct work *w, struct columns *out)
+{
+    struct merger *m = w->merger;
+    if (m->shapes_of != db_opened(m->db)) shapes_forget(m);
+    m->shapes_of = db_opened(m->db);
+    struct columns *known = set_get(&m->shapes, w->counter->name);
+    if (known == NULL) {
+        enum verdict v = judge(w, columns_read(m->db, w->counter, out));
+        if (v != GO_ON) return v;
+        bool fit = column_fits_field(out->field, w->counter->field) &&
+                   (!w->counter->key.has_store || column_fits_store(out->store, w->counter->store));
+        if (!fit) {
+            m->shapes_of = 0; /* asked anew next time: it may be mended by then */
+            return ended(w, MERGE_HELD,
+                         "the table or its key columns do not fit the counter; run tallyd check");
+        }
+        known = heap_alloc(sizeof *known);
+        *known = *out;
+        set_put(&m->shapes, w->counter->name, known);
+    }
+    *out = *known;
+    return GO_ON;
+}
+
+static enum verdict plan_once(struct work *w)
+{
+    struct columns forms = {FORM_NONE, FORM_NONE};
+    enum verdict v = w->counter != NULL ? forms_read(w, &forms) : GO_ON;
+    if (v != GO_ON || w->plan.chunk != NULL) return v;
+    plan_make(&w->plan, w->chunk, w->counter, &forms, w->reject_reason);
+    if (w->counter == NULL || w->plan.refused_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
+    char text[200];
+    snprintf(text, sizeof text, "%zu of %zu rows are no integers or not of the counter's kind",
+             w->plan.refused_n, w->chunk->rows_n);
+    return ended(w, MERGE_HELD, text);
+}
+
+/* One try. A connection that cannot be opened ends the chunk for now: the pool learns when MySQL is back. */
+static enum verdict try_once(struct work *w)
+{
+    if (mono_ms() > w->chunk->not_after_ms)
+        return ended(w, MERGE_TOO_OLD, "too old: the ledger may be pruned by now");
+    w->sql.n = 0;
+    if (!db_is_open(w->db) && db_open(w->db) != CODE_OK) return ended(w, MERGE_DOWN, db_text(w->db));
+    enum verdict v = plan_once(w);
+    if (v == GO_ON) v = transaction(w);
+    if (v == ENDED && (w->chunk->outcome == MERGE_DONE || w->chunk->outcome == MERGE_ALREADY)) return v;
+    char why[300]; /* ROLLBACK has an answer of its own */
+    snprintf(why, sizeof why, "%s", db_text(w->db));
+    transaction_undo(w->db);
+    if (v == TRY_AGAIN) snprintf(w->chunk->text, sizeof w->chunk->text, "%s", why);
+    return v;
+}
+
+static void pause_ms(uint64_t ms)
+{
+    nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}, NULL);
+}
+
+static void chunk_log_retry(const struct chunk *c)
+{
+    char id[33];
+    batch_id_hex(&c->batch->id, id);
+    STAT_ADD(chunks_retried, 1);
+    log_event(LOG_INFO, "chunk_retry", "batch=%s chunk=%u why=%s", id, c->index, LOGQ(c->text));
+}
+
+static void work_run(struct work *w)
+{
+    struct chunk *c = w->chunk;
+    c->rows_merged = c->rows_rejected = 0;
+    c->text[0] = 0;
+    for (unsigned tries = 0; try_once(w) == TRY_AGAIN; tries++) {
+        chunk_log_retry(c);
+        c->outcome = MERGE_DOWN;
+        if (tries + 1 == MERGE_TRIES_MAX) break;
+        pause_ms(rand_backoff_ms(tries, 10, 500));
+    }
+    if (c->outcome == MERGE_DONE && w->merger->statement_max < MERGE_STATEMENT_MAX)
+        w->merger->statement_max *= 2;
+    if (w->plan.chunk != NULL) plan_close(&w->plan);
+    buf_free(&w->sql);
+}
+
+void merge_chunk(struct merger *m, struct chunk *c)
+{
+    struct work w = {.merger = m, .db = m->db, .chunk = c, .counter = c->batch->counter};
+    static atomic_bool began; /* any chunk, by any thread of this process */
+    if (atomic_exchange(&began, true)) CRASH(merge_between_chunks);
+    if (w.counter == NULL)
+        (void)ended(&w, MERGE_HELD, "no such counter is configured; see tallyd recover --reject-unknown");
+    else
+        work_run(&w);
+}
+
+void merge_reject(struct merger *m, struct chunk *c, const char *reason)
+{
+    struct work w = {.merger = m, .db = m->db, .chunk = c, .reject_reason = reason};
+    work_run(&w);
+}

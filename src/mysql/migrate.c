@@ -1,0 +1,122 @@
+/* mysql/migrate.c - applies sql/. DDL commits by itself in MySQL, so a file that was cut half way is run
+ * again whole: its statements are safe to repeat, and its version is noted behind the last one. */
+#include "mysql/finding.h"
+#include "mysql/sql.h"
+
+#include <stdio.h>
+
+#define LOCK_TRIES 30 /* each waits 2 s inside the server, below any read timeout */
+#define LOCK_NAME "CONCAT('tallyd_', MD5(DATABASE()))"
+
+uint32_t schema_version_wanted(void)
+{
+    return sql_files[sql_files_n - 1].version;
+}
+
+static enum err lock_take(struct db *db, struct error *e)
+{
+    struct slice cell;
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (DB_QUERY(db, "SELECT GET_LOCK(" LOCK_NAME ", 2)") != CODE_OK) return db_error(db, e);
+        if (db_row(db, &cell, 1) && slice_eq(cell, SLICE("1"))) return ERR_NONE;
+    }
+    return error_set(e, ERR_UNAVAILABLE,
+                     "another tallyd migrate has been running for a minute; try again when it is done");
+}
+
+/* A lock of a lost connection is given back by the server itself. */
+static void lock_release(struct db *db)
+{
+    if (db_is_open(db) && DB_QUERY(db, "SELECT RELEASE_LOCK(" LOCK_NAME ")") != CODE_OK) db_close(db);
+}
+
+static enum err version_note(struct db *db, uint32_t version, struct error *e)
+{
+    struct buf sql = {0};
+    buf_printf(&sql, "INSERT INTO tally_schema (version, applied_at) VALUES (%u, UTC_TIMESTAMP(3))", version);
+    enum code_class class = db_exec(db, buf_slice(&sql));
+    buf_free(&sql);
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+static enum err file_apply(struct db *db, const struct sql_file *f, struct error *e)
+{
+    struct slice rest = f->text, statement;
+    while (sql_next(&rest, &statement)) {
+        if (db_exec(db, statement) == CODE_OK) continue;
+        enum err err = db_error(db, e);
+        if (e != NULL) error_prefix(e, "sql/%s", f->name);
+        return err;
+    }
+    return version_note(db, f->version, e);
+}
+
+static enum err files_apply(struct db *db, uint32_t *from, uint32_t *to, struct error *e)
+{
+    if (schema_version_standing(db, from) != CODE_OK) return db_error(db, e);
+    *to = *from;
+    if (*from > schema_version_wanted())
+        return error_set(e, ERR_CONFIG,
+                         "tallyd's tables are of version %u, made by a newer tallyd; this one knows %u: run"
+                         " the newer one",
+                         *from, schema_version_wanted());
+    for (size_t i = 0; i < sql_files_n; i++) {
+        if (sql_files[i].version <= *from) continue;
+        enum err err = file_apply(db, &sql_files[i], e);
+        if (err != ERR_NONE) return err;
+        *to = sql_files[i].version;
+    }
+    return ERR_NONE;
+}
+
+enum err schema_migrate(struct db *db, uint32_t *from, uint32_t *to, struct error *e)
+{
+    uint32_t unasked_from, unasked_to;
+    enum err err = lock_take(db, e);
+    if (err != ERR_NONE) return err;
+    err = files_apply(db, from != NULL ? from : &unasked_from, to != NULL ? to : &unasked_to, e);
+    lock_release(db);
+    return err;
+}
+
+static enum err table_create(struct db *db, const struct counter *c, uint32_t *created, struct error *e)
+{
+    char engine[65];
+    bool exists;
+    struct buf ddl = {0};
+    if (table_engine(db, c->table, &exists, engine) != CODE_OK) return db_error(db, e);
+    if (exists) return ERR_NONE;
+    schema_table_ddl(c, &ddl);
+    enum err err = db_exec(db, buf_slice(&ddl)) == CODE_OK ? ERR_NONE : db_error(db, e);
+    buf_free(&ddl);
+    *created += err == ERR_NONE;
+    return err;
+}
+
+enum err schema_migrate_tables(struct db *db, const struct counters *cs, uint32_t *created, struct error *e)
+{
+    enum err err = lock_take(db, e);
+    if (err != ERR_NONE) return err;
+    *created = 0;
+    for (size_t i = 0; err == ERR_NONE && i < cs->n; i++)
+        err = table_create(db, &cs->all[i], created, e);
+    lock_release(db);
+    return err;
+}
+
+void schema_print(struct buf *out)
+{
+    for (size_t i = 0; i < sql_files_n; i++) {
+        buf_printf(out, "%s-- sql/%s\n", i > 0 ? "\n" : "", sql_files[i].name);
+        buf_put_slice(out, sql_files[i].text);
+    }
+}
+
+void schema_print_tables(const struct counters *cs, struct buf *out)
+{
+    for (size_t i = 0; i < cs->n; i++) {
+        if (i > 0) BUF_LIT(out, "\n");
+        schema_table_ddl(&cs->all[i], out);
+        BUF_LIT(out, ";\n");
+    }
+}

@@ -1,0 +1,121 @@
+#include "mysql/plan.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+
+#include <stdlib.h>
+
+#define REASON_BYTES_MAX 300 /* tally_rejects.reason */
+
+/* delta NULL: not counted. */
+static void refuse(struct plan *p, uint32_t seq, const int64_t *delta, const char *reason)
+{
+    char shown[REASON_BYTES_MAX];
+    slice_show(slice_str(reason), sizeof shown - 4, shown, sizeof shown);
+    PRE(p->refused_n < p->chunk->rows_n);
+    p->refused[p->refused_n++] = (struct refusal){.seq = seq,
+                                                  .counted = delta != NULL,
+                                                  .delta = delta != NULL ? *delta : 0,
+                                                  .reason_at = (uint32_t)p->reasons.n,
+                                                  .reason_n = (uint32_t)strlen(shown)};
+    buf_put_slice(&p->reasons, slice_str(shown));
+    p->rejected += delta != NULL ? *delta : 0;
+}
+
+/* *sum is of absolute values: while it fits, so does every sum over some of the deltas, with any sign. */
+static bool sum_takes(int64_t *sum, int64_t delta)
+{
+    int64_t size;
+    return !__builtin_sub_overflow(0, delta < 0 ? delta : -delta, &size) &&
+           !__builtin_add_overflow(*sum, size, sum);
+}
+
+static void plan_item(struct plan *p, uint32_t seq, struct slice store, struct slice field, int64_t delta,
+                      const struct counter *counter, const struct columns *forms)
+{
+    struct plan_item *i = &p->items[p->items_n++];
+    *i = (struct plan_item){.key_at = (uint32_t)p->keys.n, .seq = seq, .delta = delta};
+    sql_key(&p->keys, counter, forms, store, field);
+    i->key_n = (uint32_t)(p->keys.n - i->key_at);
+}
+
+static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct counter *counter,
+                     const struct columns *forms, const char *reason)
+{
+    const struct batch *b = p->chunk->batch;
+    const struct batch_row *r = &b->rows[p->chunk->first + seq];
+    struct slice field = batch_field(b, r), store = {0};
+    int64_t delta = 0;
+    if (!num_parse(batch_value(b, r), &delta)) return refuse(p, seq, NULL, "the value is not an integer");
+    if (!sum_takes(sum, delta)) return refuse(p, seq, NULL, "the sum of the chunk does not fit 64 bits");
+    p->total += delta;
+    if (counter == NULL) return refuse(p, seq, &delta, reason);
+    if (!pattern_match(&counter->key, counter->store, batch_hash_name(b, r->hash), &store))
+        return refuse(p, seq, &delta, "the hash's name does not match the counter's key");
+    if (!field_valid(counter->field, field))
+        return refuse(p, seq, &delta, "the field is not of the counter's kind");
+    plan_item(p, seq, store, field, delta, counter, forms);
+}
+
+static int item_cmp(const void *a, const void *b, void *keys)
+{
+    const struct plan_item *x = a, *y = b;
+    int by_key =
+        slice_cmp(slice_of((char *)keys + x->key_at, x->key_n), slice_of((char *)keys + y->key_at, y->key_n));
+    return by_key != 0 ? by_key : x->seq < y->seq ? -1 : 1;
+}
+
+static void plan_groups(struct plan *p)
+{
+    qsort_r(p->items, p->items_n, sizeof *p->items, item_cmp, p->keys.p);
+    for (size_t i = 0; i < p->items_n; i++) {
+        struct plan_group *last = p->groups_n > 0 ? &p->groups[p->groups_n - 1] : NULL;
+        struct slice key = slice_of(p->keys.p + p->items[i].key_at, p->items[i].key_n);
+        if (last != NULL && slice_eq(plan_key(p, last), key)) {
+            last->n++;
+            last->delta += p->items[i].delta; /* fits: sum_takes() */
+        } else {
+            p->groups[p->groups_n++] = (struct plan_group){.first = i, .n = 1, .delta = p->items[i].delta};
+        }
+    }
+}
+
+void plan_make(struct plan *p, const struct chunk *c, const struct counter *counter,
+               const struct columns *forms, const char *reason)
+{
+    PRE(c->batch->sealed && c->first + c->rows_n <= c->batch->rows_n);
+    *p = (struct plan){.chunk = c};
+    p->items = heap_zalloc((c->rows_n + 1) * sizeof *p->items);
+    p->groups = heap_zalloc((c->rows_n + 1) * sizeof *p->groups);
+    p->refused = heap_zalloc((c->rows_n + 1) * sizeof *p->refused);
+    int64_t sum = 0;
+    for (size_t i = 0; i < c->rows_n; i++)
+        plan_row(p, (uint32_t)i, &sum, counter, forms, reason);
+    plan_groups(p);
+    p->refused_first = p->refused_n;
+    p->reasons_first = p->reasons.n;
+    p->rejected_first = p->rejected;
+    POST(p->items_n + p->refused_n == c->rows_n);
+}
+
+void plan_close(struct plan *p)
+{
+    heap_free(p->items);
+    heap_free(p->groups);
+    heap_free(p->refused);
+    buf_free(&p->keys);
+    buf_free(&p->reasons);
+}
+
+void plan_again(struct plan *p)
+{
+    p->refused_n = p->refused_first;
+    p->reasons.n = p->reasons_first;
+    p->rejected = p->rejected_first;
+}
+
+void plan_refuse_group(struct plan *p, const struct plan_group *g, const char *reason)
+{
+    for (size_t i = g->first; i < g->first + g->n; i++)
+        refuse(p, p->items[i].seq, &p->items[i].delta, reason);
+}

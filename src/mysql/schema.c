@@ -1,0 +1,206 @@
+#include "mysql/schema.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+#include "mysql/finding.h"
+#include "mysql/sql.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define PACKET_LEAST (1 << 16) /* a ledger row and one row of rejects fit with room to spare */
+
+void finding_add(struct schema_report *r, enum schema_level level, const struct counter *c, struct buf *mend,
+                 const char *reason, ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, reason);
+    vsnprintf(text, sizeof text, reason, args);
+    va_end(args);
+    if (r->n == r->cap) {
+        r->cap = r->cap == 0 ? 8 : 2 * r->cap;
+        r->all = heap_realloc(r->all, r->cap * sizeof *r->all);
+    }
+    r->all[r->n++] = (struct schema_finding){.level = level,
+                                             .counter = c,
+                                             .reason = heap_strdup(text),
+                                             .mend = mend == NULL ? NULL : heap_strndup(mend->p, mend->n)};
+    if (mend != NULL) buf_free(mend);
+}
+
+void schema_report_close(struct schema_report *report)
+{
+    for (size_t i = 0; i < report->n; i++) {
+        heap_free(report->all[i].reason);
+        heap_free(report->all[i].mend);
+    }
+    heap_free(report->all);
+    *report = (struct schema_report){0};
+}
+
+size_t schema_refusals(const struct schema_report *report)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < report->n; i++)
+        n += report->all[i].level == SCHEMA_REFUSE;
+    return n;
+}
+
+bool schema_refused(const struct schema_report *report, const struct counter *c)
+{
+    for (size_t i = 0; i < report->n; i++)
+        if (report->all[i].level == SCHEMA_REFUSE && report->all[i].counter == c) return true;
+    return false;
+}
+
+struct server {
+    uint64_t flush, sync_binlog, packet;
+    bool log_bin, read_only, statement_format;
+};
+
+static bool is_on(struct slice value)
+{
+    return slice_ieq(value, SLICE("ON")) || slice_eq(value, SLICE("1"));
+}
+
+static uint64_t value_u64(struct slice value)
+{
+    uint64_t v = 0;
+    return num_parse_u64(value, &v) ? v : 0;
+}
+
+static void server_take(struct server *s, struct slice name, struct slice value)
+{
+    if (slice_ieq(name, SLICE("innodb_flush_log_at_trx_commit"))) s->flush = value_u64(value);
+    if (slice_ieq(name, SLICE("sync_binlog"))) s->sync_binlog = value_u64(value);
+    if (slice_ieq(name, SLICE("max_allowed_packet"))) s->packet = value_u64(value);
+    if (slice_ieq(name, SLICE("log_bin"))) s->log_bin = is_on(value);
+    if (slice_ieq(name, SLICE("read_only")))
+        s->read_only = !slice_ieq(value, SLICE("OFF")) && !slice_eq(value, SLICE("0"));
+    if (slice_ieq(name, SLICE("binlog_format"))) s->statement_format = slice_ieq(value, SLICE("STATEMENT"));
+}
+
+static struct buf *mend_of(struct buf *b, const char *sql)
+{
+    buf_put_slice(b, slice_str(sql));
+    return b;
+}
+
+static void server_judge(const struct server *s, const struct schema_rules *rules, struct schema_report *r)
+{
+    struct buf mend = {0};
+    if (s->flush != 1)
+        finding_add(r, rules->accept_flush ? SCHEMA_WARN : SCHEMA_REFUSE, NULL,
+                    mend_of(&mend, "SET GLOBAL innodb_flush_log_at_trx_commit = 1;"),
+                    "innodb_flush_log_at_trx_commit is %llu: a crash of MySQL may lose merged counts; also "
+                    "set it in the"
+                    " server's configuration",
+                    (unsigned long long)s->flush);
+    if (s->log_bin && s->sync_binlog != 1)
+        finding_add(r, SCHEMA_WARN, NULL, mend_of(&mend, "SET GLOBAL sync_binlog = 1;"),
+                    "sync_binlog is %llu: after a power cut replicas may differ from this server",
+                    (unsigned long long)s->sync_binlog);
+    if (s->log_bin && s->statement_format)
+        finding_add(r, SCHEMA_REFUSE, NULL, mend_of(&mend, "SET GLOBAL binlog_format = 'MIXED';"),
+                    "binlog_format is STATEMENT, under which InnoDB refuses READ COMMITTED");
+    if (s->read_only)
+        finding_add(r, SCHEMA_REFUSE, NULL, mend_of(&mend, "SET GLOBAL read_only = 0;"),
+                    "the server is read-only: name the primary in the MySQL URL, or, if this is it, make it "
+                    "writable");
+    if (s->packet < PACKET_LEAST)
+        finding_add(r, SCHEMA_REFUSE, NULL, mend_of(&mend, "SET GLOBAL max_allowed_packet = 16777216;"),
+                    "max_allowed_packet is %llu, at least %d are needed", (unsigned long long)s->packet,
+                    PACKET_LEAST);
+}
+
+static enum code_class server_check(struct db *db, const struct schema_rules *rules, struct schema_report *r)
+{
+    struct server s = {.flush = 1, .packet = db_packet_bytes(db)};
+    struct slice cell[2];
+    enum code_class class = DB_QUERY(
+        db, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'sync_binlog',"
+            " 'max_allowed_packet', 'log_bin', 'read_only', 'binlog_format')");
+    while (class == CODE_OK && db_row(db, cell, 2))
+        server_take(&s, cell[0], cell[1]);
+    if (class == CODE_OK) server_judge(&s, rules, r);
+    return class;
+}
+
+enum code_class table_engine(struct db *db, struct slice table, bool *exists, char engine[65])
+{
+    struct buf sql = {0};
+    struct slice cell;
+    buf_printf(
+        &sql,
+        "SELECT COALESCE(ENGINE, '') FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND"
+        " TABLE_NAME = '" SLICE_FMT "'",
+        SLICE_ARG(table));
+    enum code_class class = db_query(db, buf_slice(&sql));
+    buf_free(&sql);
+    *exists = class == CODE_OK && db_row(db, &cell, 1);
+    snprintf(engine, 65, SLICE_FMT, *exists ? (int)cell.n : 0, *exists ? cell.p : "");
+    return class;
+}
+
+enum code_class schema_version_standing(struct db *db, uint32_t *version)
+{
+    char engine[65];
+    bool exists;
+    struct slice cell;
+    *version = 0;
+    enum code_class class = table_engine(db, SLICE("tally_schema"), &exists, engine);
+    if (class != CODE_OK || !exists) return class;
+    class = DB_QUERY(db, "SELECT COALESCE(MAX(version), 0) FROM tally_schema");
+    if (class == CODE_OK && db_row(db, &cell, 1)) *version = (uint32_t)value_u64(cell);
+    return class;
+}
+
+static enum code_class own_table_check(struct db *db, const char *table, struct schema_report *r)
+{
+    char engine[65];
+    bool exists;
+    struct buf mend = {0};
+    enum code_class class = table_engine(db, slice_str(table), &exists, engine);
+    if (class != CODE_OK) return class;
+    if (!exists) {
+        finding_add(r, SCHEMA_REFUSE, NULL, NULL, "table %s is missing: run tallyd migrate", table);
+    } else if (!slice_ieq(slice_str(engine), SLICE("InnoDB"))) {
+        buf_printf(&mend, "ALTER TABLE %s ENGINE=InnoDB;", table);
+        finding_add(r, SCHEMA_REFUSE, NULL, &mend, "table %s has engine %s, which knows no transactions",
+                    table, engine);
+    }
+    return CODE_OK;
+}
+
+static enum code_class own_check(struct db *db, struct schema_report *r)
+{
+    static const char *const tables[] = {"tally_ledger", "tally_counters", "tally_rejects", "tally_schema"};
+    uint32_t version = 0;
+    enum code_class class = CODE_OK;
+    for (size_t i = 0; class == CODE_OK && i < sizeof tables / sizeof tables[0]; i++)
+        class = own_table_check(db, tables[i], r);
+    if (class == CODE_OK) class = schema_version_standing(db, &version);
+    if (class != CODE_OK) return class;
+    if (version < schema_version_wanted())
+        finding_add(r, SCHEMA_REFUSE, NULL, NULL,
+                    "tallyd's tables are of version %u, this tallyd needs %u: run tallyd"
+                    " migrate",
+                    version, schema_version_wanted());
+    if (version > schema_version_wanted())
+        finding_add(r, SCHEMA_REFUSE, NULL, NULL,
+                    "tallyd's tables are of version %u, made by a newer tallyd; this one"
+                    " knows %u: run the newer one",
+                    version, schema_version_wanted());
+    return CODE_OK;
+}
+
+enum err schema_check(struct db *db, const struct counters *cs, const struct schema_rules *rules,
+                      struct schema_report *report, struct error *e)
+{
+    enum code_class class = server_check(db, rules, report);
+    if (class == CODE_OK) class = own_check(db, report);
+    for (size_t i = 0; class == CODE_OK && i < cs->n; i++)
+        class = table_check(db, &cs->all[i], report);
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
+}

@@ -1,0 +1,183 @@
+#include "mysql/text.h"
+
+void sql_hex(struct buf *b, struct slice bytes)
+{
+    BUF_LIT(b, "x'");
+    char *to = buf_reserve(b, 2 * bytes.n);
+    hex_write((const uint8_t *)bytes.p, bytes.n, to);
+    b->n += 2 * bytes.n;
+    BUF_LIT(b, "'");
+}
+
+void sql_name(struct buf *b, struct slice name)
+{
+    buf_put_char(b, '`');
+    buf_put_slice(b, name);
+    buf_put_char(b, '`');
+}
+
+void sql_id(struct buf *b, const struct batch_id *id)
+{
+    sql_hex(b, slice_of((const char *)id->bytes, sizeof id->bytes));
+}
+
+void sql_ids(struct buf *b, const struct batch_id *ids, size_t n)
+{
+    BUF_LIT(b, "(");
+    if (n == 0) BUF_LIT(b, "NULL");
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0) BUF_LIT(b, ",");
+        sql_id(b, &ids[i]);
+    }
+    BUF_LIT(b, ")");
+}
+
+void sql_ms(struct buf *b, int64_t wall_ms)
+{
+    /* TIMESTAMPADD rather than FROM_UNIXTIME, which ends in 2038 on older servers. */
+    buf_printf(b, "TIMESTAMPADD(MICROSECOND, %lld000, TIMESTAMP'1970-01-01 00:00:00.000')",
+               (long long)wall_ms);
+}
+
+static bool is_one_of(struct slice word, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        if (slice_ieq(word, slice_str(*words))) return true;
+    return false;
+}
+
+/* TIMESTAMP is no key: older servers move it by themselves on every update. BINARY(n) pads with NUL bytes,
+ * and _bin collations but these pad with spaces, so that two Redis fields become one row. */
+enum column_form column_form_of(struct slice data_type, struct slice collation)
+{
+    static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint", NULL};
+    if (is_one_of(data_type, integers)) return FORM_INTEGER;
+    if (slice_ieq(data_type, SLICE("date"))) return FORM_DATE;
+    if (slice_ieq(data_type, SLICE("datetime"))) return FORM_DATETIME;
+    if (slice_ieq(data_type, SLICE("varbinary"))) return FORM_BYTES;
+    if (!slice_ieq(data_type, SLICE("varchar"))) return FORM_NONE;
+    bool exact = slice_ends(collation, SLICE("_nopad_bin")) || slice_ends(collation, SLICE("_0900_bin"));
+    return exact ? FORM_BYTES : FORM_NONE;
+}
+
+bool column_fits_store(enum column_form form, enum store_kind kind)
+{
+    return form == FORM_BYTES || (form == FORM_INTEGER && kind == STORE_INTEGER);
+}
+
+bool column_fits_field(enum column_form form, enum field_kind kind)
+{
+    switch (form) {
+    case FORM_NONE:
+        return false;
+    case FORM_INTEGER:
+        return kind != FIELD_TEXT;
+    case FORM_DATE:
+        return kind == FIELD_DATE; /* an hour would lose its hour, and 24 fields be one row */
+    case FORM_DATETIME:
+        return kind == FIELD_DATE || kind == FIELD_HOUR;
+    case FORM_BYTES:
+        return true;
+    }
+    UNREACHABLE();
+}
+
+/* YYYYMMDD or YYYYMMDDHH as a literal. */
+static void put_time(struct buf *b, enum column_form form, struct slice digits)
+{
+    const char *d = digits.p;
+    buf_printf(b, "'%.4s-%.2s-%.2s", d, d + 4, d + 6);
+    if (form == FORM_DATETIME) buf_printf(b, " %.2s:00:00", digits.n == 10 ? d + 8 : "00");
+    BUF_LIT(b, "'");
+}
+
+static void put_value(struct buf *b, enum column_form form, struct slice value)
+{
+    if (form == FORM_INTEGER)
+        buf_put_slice(b, value);
+    else if (form == FORM_BYTES)
+        sql_hex(b, value);
+    else
+        put_time(b, form, value);
+}
+
+void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store,
+             struct slice field)
+{
+    PRE(field_valid(c->field, field));
+    if (c->key.has_store) {
+        put_value(b, forms->store, store);
+        BUF_LIT(b, ",");
+    }
+    put_value(b, forms->field, field);
+}
+
+void sql_upsert_head(struct buf *b, const struct counter *c)
+{
+    BUF_LIT(b, "INSERT INTO ");
+    sql_name(b, c->table);
+    BUF_LIT(b, " (");
+    if (c->key.has_store) {
+        sql_name(b, c->column_store);
+        BUF_LIT(b, ",");
+    }
+    sql_name(b, c->column_field);
+    BUF_LIT(b, ",");
+    sql_name(b, c->column_count);
+    BUF_LIT(b, ") VALUES ");
+}
+
+void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first)
+{
+    if (!first) BUF_LIT(b, ",");
+    BUF_LIT(b, "(");
+    buf_put_slice(b, key);
+    BUF_LIT(b, ",");
+    buf_int(b, delta);
+    BUF_LIT(b, ")");
+}
+
+void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dialect)
+{
+    if (dialect == DB_ROW_ALIAS) BUF_LIT(b, " AS tallyd_row");
+    BUF_LIT(b, " ON DUPLICATE KEY UPDATE ");
+    sql_name(b, c->column_count);
+    BUF_LIT(b, " = ");
+    sql_name(b, c->table);
+    BUF_LIT(b, ".");
+    sql_name(b, c->column_count);
+    BUF_LIT(b, " + ");
+    if (dialect == DB_ROW_ALIAS)
+        BUF_LIT(b, "tallyd_row.");
+    else
+        BUF_LIT(b, "VALUES(");
+    sql_name(b, c->column_count);
+    if (dialect == DB_VALUES) BUF_LIT(b, ")");
+}
+
+void sql_counter_add(struct buf *b, struct slice counter, int64_t merged, int64_t rejected)
+{
+    BUF_LIT(b, "INSERT INTO tally_counters (counter, merged, rejected) VALUES (");
+    sql_hex(b, counter);
+    buf_printf(b,
+               ", %lld, %lld) ON DUPLICATE KEY UPDATE merged = merged + (%lld), rejected = rejected + (%lld)",
+               (long long)merged, (long long)rejected, (long long)merged, (long long)rejected);
+}
+
+enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out)
+{
+    struct buf sql = {0};
+    *out = (struct columns){FORM_NONE, FORM_NONE};
+    buf_printf(&sql,
+               "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, '') FROM information_schema.COLUMNS"
+               " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" SLICE_FMT "'",
+               SLICE_ARG(c->table));
+    enum code_class class = db_query(db, buf_slice(&sql));
+    buf_free(&sql);
+    for (struct slice cell[3]; class == CODE_OK && db_row(db, cell, 3);) {
+        enum column_form form = column_form_of(cell[1], cell[2]);
+        if (c->key.has_store && slice_ieq(cell[0], c->column_store)) out->store = form;
+        if (slice_ieq(cell[0], c->column_field)) out->field = form;
+    }
+    return class;
+}

@@ -1,0 +1,45 @@
+/* mysql/text.h - pieces of SQL text. Bytes of others only as x'..', good under every sql_mode and character
+ * set; names only from validated configuration. Pure. */
+#ifndef MYSQL_TEXT_H
+#define MYSQL_TEXT_H
+
+#include "mysql/db.h"
+#include "series/counter.h"
+#include "series/names.h"
+
+/* How a key column wants its value written. FORM_NONE: a column that no counter may use as a key. */
+enum column_form { FORM_NONE, FORM_INTEGER, FORM_DATE, FORM_DATETIME, FORM_BYTES };
+
+struct columns {
+    enum column_form store, field; /* store: FORM_NONE without a store column */
+};
+
+void sql_hex(struct buf *b, struct slice bytes); /* x'6162' */
+void sql_name(struct buf *b, struct slice name); /* `name` */
+void sql_id(struct buf *b, const struct batch_id *id);
+void sql_ids(struct buf *b, const struct batch_id *ids,
+             size_t n);                      /* (x'..',x'..'); (NULL) for none: equals nothing */
+void sql_ms(struct buf *b, int64_t wall_ms); /* a DATETIME(3) in UTC */
+
+/* Which form has a column of this type (information_schema's DATA_TYPE and COLLATION_NAME)? */
+enum column_form column_form_of(struct slice data_type, struct slice collation);
+bool column_fits_store(enum column_form form, enum store_kind kind);
+bool column_fits_field(enum column_form form, enum field_kind kind);
+/* The key of a row, `store,field` or `field`: the same bytes for the same primary key and no other. field is
+ * valid. */
+void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store,
+             struct slice field);
+
+/* INSERT ... VALUES | (key,delta),(key,delta) | ON DUPLICATE KEY UPDATE ... */
+void sql_upsert_head(struct buf *b, const struct counter *c);
+void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first);
+void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dialect);
+
+/* Adds to the books of a counter, making its row if it is the first. */
+void sql_counter_add(struct buf *b, struct slice counter, int64_t merged, int64_t rejected);
+
+/* Reads the forms of the counter's key columns. CODE_OK with forms that do not fit is for the caller to see.
+ */
+enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out) MUST_CHECK;
+
+#endif

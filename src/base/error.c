@@ -29,15 +29,17 @@ enum err error_set(struct error *e, enum err code, const char *fmt, ...)
 enum err error_prefix(struct error *e, const char *fmt, ...)
 {
     PRE(e != NULL && e->code != ERR_NONE);
-    char old[sizeof e->text];
-    memcpy(old, e->text, sizeof old);
+    char all[2 * sizeof e->text + 2]; /* the prefix, ": ", the text; room for both at their longest */
     va_list args;
     va_start(args, fmt);
-    int n = vsnprintf(e->text, sizeof e->text, fmt, args);
+    int n = vsnprintf(all, sizeof e->text, fmt, args);
     va_end(args);
     INVARIANT(n >= 0);
     size_t at = (size_t)n < sizeof e->text ? (size_t)n : sizeof e->text - 1;
-    (void)snprintf(e->text + at, sizeof e->text - at, ": %s", old);
+    (void)snprintf(all + at, sizeof all - at, ": %s", e->text);
+    size_t kept = strnlen(all, sizeof e->text - 1);
+    memcpy(e->text, all, kept);
+    e->text[kept] = '\0';
     one_line(e->text);
     return e->code;
 }

@@ -114,12 +114,12 @@ static void keeps_eight_quotes(void **state)
     (void)state;
     const char *quoted[8];
     for (int i = 0; i < 8; i++) {
-        char text[8];
+        char text[16];
         (void)snprintf(text, sizeof text, "n %d", i);
         quoted[i] = log_quote(text);
     }
     for (int i = 0; i < 8; i++) {
-        char text[16];
+        char text[24];
         (void)snprintf(text, sizeof text, "\"n %d\"", i);
         assert_string_equal(quoted[i], text);
     }

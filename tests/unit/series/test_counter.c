@@ -9,6 +9,8 @@
 #include <signal.h>
 
 #define HEX "00112233445566778899aabbccddeeff"
+#define CLAIMED_END "_00112233445566778899aabbccddeeff"
+#define CLAIMED "x_00112233445566778899aabbccddeeff"
 
 static struct pattern parsed(const char *text)
 {
@@ -103,7 +105,7 @@ static void lengths_are_bounded(void **state)
 #define BRUTE_BYTES_MAX 8
 
 struct piece_pattern {
-    char prefix[4], suffix[4], text[16];
+    char prefix[BRUTE_BYTES_MAX], suffix[BRUTE_BYTES_MAX], text[32]; /* of at most 3 letters */
     bool has_store;
     enum store_kind kind;
     struct pattern pattern;
@@ -111,7 +113,7 @@ struct piece_pattern {
 
 static bool naive_match(const struct piece_pattern *p, const char *name)
 {
-    char store[16], again[24];
+    char store[BRUTE_BYTES_MAX + 1], again[24];
     size_t n = strlen(name), prefix = strlen(p->prefix), suffix = strlen(p->suffix);
     if (!p->has_store) return strcmp(name, p->prefix) == 0;
     if (n <= prefix + suffix || strncmp(name, p->prefix, prefix) != 0) return false;
@@ -135,7 +137,7 @@ static bool naive_overlap(const struct piece_pattern *a, const struct piece_patt
     return false;
 }
 
-static void draw_text(struct dice *d, char out[4])
+static void draw_text(struct dice *d, char out[BRUTE_BYTES_MAX])
 {
     size_t n = dice_below(d, 4);
     for (size_t i = 0; i < n; i++)
@@ -369,7 +371,7 @@ static void what_passes_makes_no_claimed_name(void **state)
                                        "abc",
                                        "tally",
                                        "tal",
-                                       "_" HEX,
+                                       CLAIMED_END,
                                        HEX,
                                        "ly:",
                                        "y:x"};
@@ -381,10 +383,10 @@ static void what_passes_makes_no_claimed_name(void **state)
                                          "lly",
                                          "tally",
                                          "ta",
-                                         "x_" HEX,
+                                         CLAIMED,
                                          "_0123456789abcdef",
                                          HEX,
-                                         "_" HEX,
+                                         CLAIMED_END,
                                          "_00112233445566778899aabbccddeef",
                                          "_0123456789abcdef012345678"};
     size_t n = sizeof ends / sizeof *ends, passed = 0, refused = 0;
@@ -461,7 +463,7 @@ static void dates_must_exist(void **state)
         bool leap = years[y] == 1600 || years[y] == 2000 || years[y] == 2016 || years[y] == 2400;
         for (int month = 0; month < 20; month++) {
             for (int day = 0; day < 40; day++) {
-                char text[16];
+                char text[40];
                 (void)snprintf(text, sizeof text, "%04d%02d%02d", years[y], month, day);
                 bool there = month >= 1 && month <= 12 && day >= 1 &&
                              day <= days[month - 1] + (leap && month == 2 ? 1 : 0);

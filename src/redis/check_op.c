@@ -1,6 +1,6 @@
 /* redis/check_op.c - what makes a Redis unfit, and the end of links that an earlier life left open. */
 #include "redis/check_op.h"
-#include <stdio.h>
+#include "redis/resp.h"
 
 #define VERSION_LEAST 70000
 
@@ -44,4 +44,83 @@ const char *redis_check_promise(const struct redis_facts *f, bool volatile_accep
         return "appendfsync always: a power cut loses no answered hit, a failover what was not replicated";
     return "appendfsync everysec: a power cut may lose about 2 s of answered hits, a failover what was not "
            "replicated";
+}
+
+/* --- links of other lives
+ * ------------------------------------------------------------------------------------- */
+
+static void kill_end(struct redis_kill *k, const struct redis_reply *r, bool lost)
+{
+    k->lost = lost;
+    if (lost) reply_why(r, k->text, sizeof k->text);
+    k->done(k);
+}
+
+static void on_killed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_kill *k = arg;
+    (void)l;
+    if (reply_is(r, REDIS_INTEGER))
+        k->killed += r->integer > 0;
+    else
+        k->failed = true;
+    if (r == NULL || at + 1 == k->asked) kill_end(k, r, k->failed);
+}
+
+/* "id=7 addr=... name=tallyd:shop:0123456789abcdef:frame ...": a link of this instance and not of this life?
+ */
+static bool line_is_earlier(const struct redis_kill *k, struct slice line, struct slice mine,
+                            struct slice *id)
+{
+    struct slice name;
+    if (!slice_starts(line, SLICE("id="))) return false;
+    const char *space = memchr(line.p, ' ', line.n);
+    const char *at = memmem(line.p, line.n, " name=tallyd:", 13);
+    if (space == NULL || at == NULL) return false;
+    *id = slice_of(line.p + 3, (size_t)(space - line.p) - 3);
+    name = slice_of(at + 13, (size_t)(line.p + line.n - at) - 13);
+    if (!slice_starts(name, k->life->instance) || name.n <= mine.n) return false;
+    return name.p[k->life->instance.n] == ':' && !slice_starts(name, mine);
+}
+
+static void on_clients(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_kill *k = arg;
+    struct buf mine = {0};
+    struct slice id, line;
+    (void)at;
+    if (!reply_is(r, REDIS_STRING)) {
+        kill_end(k, r, true);
+        return;
+    }
+    name_owner(&mine, k->life);
+    struct buf *out = redis_link_begin(l);
+    for (size_t from = 0; from < r->str.n; from += line.n + 1) {
+        const char *eol = memchr(r->str.p + from, '\n', r->str.n - from);
+        line = slice_of(r->str.p + from, eol != NULL ? (size_t)(eol - r->str.p) - from : r->str.n - from);
+        if (!line_is_earlier(k, line, buf_slice(&mine), &id)) continue;
+        resp_array(out, 4);
+        RESP_LIT(out, "CLIENT");
+        RESP_LIT(out, "KILL");
+        RESP_LIT(out, "ID");
+        resp_slice(out, id);
+        k->asked++;
+    }
+    buf_free(&mine);
+    if (k->asked == 0) {
+        kill_end(k, NULL, false);
+        return;
+    }
+    redis_link_expect(l, k->asked, on_killed, k);
+    redis_link_flush(l);
+}
+
+void redis_kill_lives(struct redis_link *l, struct redis_kill *k)
+{
+    k->killed = k->asked = 0;
+    k->failed = false;
+    k->text[0] = '\0';
+    resp_words(redis_link_begin(l), "CLIENT LIST");
+    redis_link_expect(l, 1, on_clients, k);
+    redis_link_flush(l);
 }

@@ -19,7 +19,8 @@ struct redis_kill { /* ends every link named tallyd:<instance>:<another life>:..
     void (*done)(struct redis_kill *k); /* once; when it was not lost, none of them can write any more */
     void *arg;
     /* private */
-    uint32_t out;
+    uint32_t asked;
+    bool failed;
 };
 void redis_kill_lives(struct redis_link *l, struct redis_kill *k);
 

@@ -85,10 +85,7 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
 {
     char hex[33];
     batch_id_hex(&c->id, hex);
-    resp_array(out, 3 + KEYS_FIXED + 3 * (size_t)c->keys_n + ARGS_FIXED);
-    RESP_LIT(out, "EVAL");
-    RESP_LIT(out, claim_script);
-    resp_int(out, KEYS_FIXED + 3 * (int64_t)c->keys_n);
+    resp_eval(out, SLICE(claim_script), KEYS_FIXED + 3 * (size_t)c->keys_n, ARGS_FIXED);
     RESP_LIT(out, KEY_DIRTY);
     RESP_LIT(out, KEY_GEN);
     RESP_LIT(out, KEY_BATCHES);

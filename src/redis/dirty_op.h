@@ -29,7 +29,7 @@ struct redis_restore { /* held names that a counter claims (again) go back to ta
     void (*done)(struct redis_restore *r); /* once */
     void *arg;
     /* private */
-    struct redis_link *link;
+    uint32_t scripts;
 };
 void redis_restore(struct redis_link *l, struct redis_restore *r);
 

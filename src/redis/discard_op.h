@@ -13,7 +13,7 @@ struct redis_discard {
     void (*done)(struct redis_discard *d); /* once */
     void *arg;
     /* private */
-    bool failed;
+    uint32_t lines; /* replies before EXEC's */
 };
 
 void redis_discard(struct redis_link *l, struct redis_discard *d);

@@ -14,10 +14,8 @@ struct redis_fence { /* the asker's until done */
     void *arg;
     /* private */
     struct list link;
-    struct redis_fences *fences;
-    uv_timer_t *timer;
-    uint64_t since_ms, seen_ms; /* seen_ms: first sight of aof_pending_bio_fsync:0, 0: not yet */
-    int phase;
+    uint64_t until_ms, seen_ms; /* gives up; first sight of aof_pending_bio_fsync:0, 0: not yet */
+    int64_t client_id;          /* the connection that wrote for it */
 };
 
 struct redis_fences {
@@ -29,9 +27,10 @@ struct redis_fences {
     /* private */
     struct buf key;
     uint64_t n;
-    struct list waiting, flying; /* fences not begun; begun */
+    struct list waiting, group, timed; /* fences: not begun; whose write or WAIT is under way; in the 2.1 s */
     uv_timer_t poll;
-    bool poll_open, asked;
+    uint64_t asked_ms; /* when the INFO under way was sent; 0: none is */
+    bool flying;
     void (*closed)(struct redis_fences *fs);
 };
 

@@ -1,5 +1,5 @@
-/* redis/gen_op.c - see gen_op.h. Raising compares inside the script, as strings of equal length would not: Lua's
- * numbers are exact up to 2^53, far above any count of claims. */
+/* redis/gen_op.c - see gen_op.h. Raising compares inside the script, as strings of equal length would not:
+ * Lua's numbers are exact up to 2^53, far above any count of claims. */
 #include "redis/gen_op.h"
 #include "redis/resp.h"
 

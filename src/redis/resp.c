@@ -51,3 +51,11 @@ void resp_words(struct buf *out, const char *words)
         p += len + 1;
     }
 }
+
+void resp_eval(struct buf *out, struct slice script, size_t keys_n, size_t args_n)
+{
+    resp_array(out, 3 + keys_n + args_n);
+    RESP_LIT(out, "EVAL");
+    resp_slice(out, script);
+    resp_int(out, (int64_t)keys_n);
+}

@@ -13,4 +13,9 @@ void resp_text(struct buf *out, const char *text);
 /* A whole command of words without arguments in it: resp_words(out, "CLIENT ID"). Split at single spaces. */
 void resp_words(struct buf *out, const char *words);
 
+/* Opens EVAL script numkeys; the caller appends keys_n keys and args_n arguments. Always the whole script,
+ * never its hash: a NOSCRIPT, and the second sending that it asks for, then cannot happen; Redis keeps what
+ * it compiled. */
+void resp_eval(struct buf *out, struct slice script, size_t keys_n, size_t args_n);
+
 #endif

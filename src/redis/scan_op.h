@@ -7,6 +7,8 @@
 #include "redis/link.h"
 #include "series/batch.h"
 
+#define SCAN_HASHES_AT_ONCE 32
+
 enum redis_scanned { /* in the order of sync/ports.h: enum scan_outcome */
                      SCANNED_SEALED,
                      SCANNED_GONE,    /* no registry */
@@ -27,10 +29,14 @@ struct redis_scan {
     /* private */
     struct redis_link *link;
     uv_work_t work;
-    uint32_t next, out; /* next hash to begin; HSCANs under way */
-    bool failed, sealed, lengths_differ;
+    uint32_t next, out; /* next hash to begin; requests under way */
+    bool failed, sealed;
     size_t short_hash;
     struct buf name;
+    struct redis_scan_slot {
+        struct redis_scan *scan;
+        uint32_t hash;
+    } slots[SCAN_HASHES_AT_ONCE];
 };
 
 void redis_scan(struct redis_link *l, struct redis_scan *s);

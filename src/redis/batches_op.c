@@ -1,0 +1,308 @@
+/* redis/batches_op.c - tally:batches and the registries behind it. */
+#include "redis/batches_op.h"
+#include "base/heap.h"
+#include "redis/registry.h"
+#include "redis/resp.h"
+#include "series/batch.h"
+#include <stdio.h>
+
+#define INSTANCE_TTL "30"
+
+/* ids from elements[from] on. False: not all of them are ids. */
+static bool ids_file(const struct redis_reply *r, size_t from, struct batch_id **ids, uint32_t *n)
+{
+    *n = 0;
+    *ids = r->n > from ? heap_alloc((r->n - from) * sizeof **ids) : NULL;
+    for (size_t i = from; i < r->n; i++) {
+        if (r->elements[i].type != REDIS_STRING || !batch_id_read(r->elements[i].str, &(*ids)[*n])) goto bad;
+        ++*n;
+    }
+    return true;
+bad:
+    heap_free(*ids);
+    *ids = NULL;
+    *n = 0;
+    return false;
+}
+
+/* --- adoption
+ * ------------------------------------------------------------------------------------------------ */
+
+/* KEYS: batches. ARGV: mode, stale_ms, limit, new owner, instance, format, dry run (0 1), registry prefix,
+ * how many counters, their names, the owners that live. An id without registry is no batch and goes. Answers
+ * unknown, ids. */
+static const char adopt_script[] =
+    "#!lua flags=allow-oom\n"
+    "local mode, stale_ms, limit, me, instance = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], "
+    "ARGV[5]\n"
+    "local format, dry, prefix, counters = ARGV[6], ARGV[7] == '1', ARGV[8], tonumber(ARGV[9])\n"
+    "local known, live, ids, unknown = {}, {}, {}, 0\n"
+    "for i = 10, 9 + counters do known[ARGV[i]] = true end\n"
+    "for i = 10 + counters, #ARGV do live[ARGV[i]] = true end\n"
+    "local t = redis.call('TIME')\n"
+    "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
+    "local all = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')\n"
+    "for i = 1, #all, 2 do\n"
+    "  local id, registry = all[i], prefix .. all[i]\n"
+    "  local is = redis.call('HMGET', registry, 'format', 'counter', 'owner')\n"
+    "  local owner = is[3] or ''\n"
+    "  local wanted = now - tonumber(all[i + 1]) >= stale_ms\n"
+    "  if mode == 'instance' then\n"
+    "    wanted = owner ~= me and string.sub(owner, 1, #instance + 1) == instance .. ':'\n"
+    "  elseif mode == 'dead' then\n"
+    "    wanted = wanted or not live[owner]\n"
+    "  end\n"
+    "  if wanted and not is[1] and not is[2] and not is[3] then\n"
+    "    if not dry then redis.call('ZREM', KEYS[1], id) end\n"
+    "  elseif wanted and (is[1] ~= format or not known[is[2]]) then\n"
+    "    unknown = unknown + 1\n"
+    "  elseif wanted and #ids < limit then\n"
+    "    ids[#ids + 1] = id\n"
+    "    if not dry then\n"
+    "      redis.call('HSET', registry, 'owner', me)\n"
+    "      redis.call('ZADD', KEYS[1], 'XX', now, id)\n"
+    "    end\n"
+    "  end\n"
+    "end\n"
+    "table.insert(ids, 1, unknown)\n"
+    "return ids\n";
+
+static void on_adopted(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_adopt *a = arg;
+    int64_t unknown = 0;
+    (void)l, (void)at;
+    a->lost = !reply_is(r, REDIS_ARRAY) || r->n < 1 || !reply_int(&r->elements[0], &unknown) ||
+              !ids_file(r, 1, &a->ids, &a->ids_n);
+    if (a->lost)
+        reply_why(r, a->text, sizeof a->text);
+    else
+        a->unknown = (uint32_t)unknown;
+    a->done(a);
+}
+
+static void counters_put(struct buf *out, const struct counters *cs)
+{
+    resp_int(out, (int64_t)cs->n);
+    for (size_t i = 0; i < cs->n; i++)
+        resp_slice(out, cs->all[i].name);
+}
+
+/* live: RESP of live_n owners */
+static void adopt_ask(struct redis_link *l, struct redis_adopt *a, struct slice live, size_t live_n)
+{
+    static const char *const modes[] = {"instance", "stale", "dead"};
+    struct buf *out = redis_link_begin(l);
+    struct buf owner = {0};
+    name_owner(&owner, a->life);
+    resp_eval(out, SLICE(adopt_script), 1, 9 + a->counters->n + live_n);
+    RESP_LIT(out, KEY_BATCHES);
+    resp_text(out, modes[a->mode]);
+    resp_int(out, a->stale_ms);
+    resp_int(out, a->limit);
+    resp_slice(out, buf_slice(&owner));
+    resp_slice(out, a->life->instance);
+    resp_int(out, BATCH_FORMAT);
+    resp_int(out, a->dry_run);
+    RESP_LIT(out, KEY_BATCH_PREFIX);
+    counters_put(out, a->counters);
+    buf_put_slice(out, live);
+    buf_free(&owner);
+    redis_link_expect(l, 1, on_adopted, a);
+    redis_link_flush(l);
+}
+
+/* One line of CLIENT LIST: is it a link of some tallyd, and whose? `name=tallyd:<instance>:<life>:<role>` */
+static bool owner_of_line(struct slice line, struct slice *owner)
+{
+    static const struct slice mark = {" name=tallyd:", 13};
+    const char *p = line.n > 0 ? memmem(line.p, line.n, mark.p, mark.n) : NULL;
+    if (p == NULL) return false;
+    p += mark.n;
+    const char *end = memchr(p, ' ', (size_t)(line.p + line.n - p));
+    if (end == NULL) end = line.p + line.n;
+    const char *colon = memrchr(p, ':', (size_t)(end - p));
+    if (colon == NULL) return false;
+    *owner = slice_of(p, (size_t)(colon - p));
+    return true;
+}
+
+static void on_clients(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_adopt *a = arg;
+    struct buf live = {0};
+    struct slice owner;
+    size_t n = 0;
+    (void)at;
+    if (!reply_is(r, REDIS_STRING)) {
+        reply_why(r, a->text, sizeof a->text);
+        a->lost = true;
+        a->done(a);
+        return;
+    }
+    for (struct slice rest = r->str; rest.n > 0;) {
+        const char *eol = memchr(rest.p, '\n', rest.n);
+        struct slice line = slice_of(rest.p, eol != NULL ? (size_t)(eol - rest.p) : rest.n);
+        if (owner_of_line(line, &owner)) resp_slice(&live, owner), n++;
+        rest = slice_of(line.p + line.n, rest.n - line.n);
+        if (rest.n > 0) rest.p++, rest.n--;
+    }
+    adopt_ask(l, a, buf_slice(&live), n);
+    buf_free(&live);
+}
+
+void redis_adopt(struct redis_link *l, struct redis_adopt *a)
+{
+    a->ids = NULL;
+    a->ids_n = a->unknown = 0;
+    a->lost = false;
+    a->text[0] = '\0';
+    if (a->mode != REDIS_ADOPT_DEAD) {
+        adopt_ask(l, a, slice_of(NULL, 0), 0);
+        return;
+    }
+    resp_words(redis_link_begin(l), "CLIENT LIST");
+    redis_link_expect(l, 1, on_clients, a);
+    redis_link_flush(l);
+}
+
+/* --- which stand
+ * --------------------------------------------------------------------------------------------- */
+
+static const char standing_script[] =
+    "#!lua flags=no-writes\n"
+    "local ids = redis.call('ZRANGE', KEYS[1], 0, -1)\n"
+    "if ARGV[2] == '' then return ids end\n"
+    "local out = {}\n"
+    "for _, id in ipairs(ids) do\n"
+    "  if redis.call('HEXISTS', ARGV[1] .. id, '=' .. ARGV[2]) == 1 then out[#out + 1] = id end\n"
+    "end\n"
+    "return out\n";
+
+static void on_standing(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_standing *s = arg;
+    (void)l, (void)at;
+    s->lost = !reply_is(r, REDIS_ARRAY) || !ids_file(r, 0, &s->ids, &s->ids_n);
+    s->done(s);
+}
+
+void redis_standing(struct redis_link *l, struct redis_standing *s)
+{
+    struct buf *out = redis_link_begin(l);
+    s->ids = NULL;
+    s->ids_n = 0;
+    resp_eval(out, SLICE(standing_script), 1, 2);
+    RESP_LIT(out, KEY_BATCHES);
+    RESP_LIT(out, KEY_BATCH_PREFIX);
+    resp_slice(out, s->key);
+    redis_link_expect(l, 1, on_standing, s);
+    redis_link_flush(l);
+}
+
+static const char list_script[] =
+    "#!lua flags=no-writes\n"
+    "local all, out = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), {}\n"
+    "for i = 1, #all, 2 do\n"
+    "  local registry = ARGV[1] .. all[i]\n"
+    "  local is = redis.call('HMGET', registry, 'format', 'counter', 'gen', 'owner', 'lowest_ms')\n"
+    "  local fixed = 0\n"
+    "  for j = 1, 5 do if is[j] then fixed = fixed + 1 end end\n"
+    "  out[#out + 1] = {all[i], all[i + 1], is[2] or '', is[4] or '', is[3] or '', is[5] or '',\n"
+    "                   redis.call('HLEN', registry) - fixed}\n"
+    "end\n"
+    "return out\n";
+
+static int64_t int_or(const struct redis_reply *r, int64_t otherwise)
+{
+    int64_t v;
+    return reply_int(r, &v) ? v : otherwise;
+}
+
+static void on_list(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_batch_list *b = arg;
+    (void)l, (void)at;
+    b->lost = !reply_is(r, REDIS_ARRAY);
+    for (size_t i = 0; !b->lost && i < r->n; i++) {
+        const struct redis_reply *e = r->elements[i].elements;
+        if (!reply_is_array(&r->elements[i], 7)) continue;
+        b->batch(b->arg, e[0].str, int_or(&e[1], -1), e[2].str, e[3].str, int_or(&e[4], -1),
+                 int_or(&e[5], -1), (uint32_t)int_or(&e[6], 0));
+    }
+    b->done(b);
+}
+
+void redis_batch_list(struct redis_link *l, struct redis_batch_list *b)
+{
+    struct buf *out = redis_link_begin(l);
+    resp_eval(out, SLICE(list_script), 1, 1);
+    RESP_LIT(out, KEY_BATCHES);
+    RESP_LIT(out, KEY_BATCH_PREFIX);
+    redis_link_expect(l, 1, on_list, b);
+    redis_link_flush(l);
+}
+
+/* --- signs of life
+ * ------------------------------------------------------------------------------------------- */
+
+static const char beat_script[] = "#!lua flags=allow-oom\n"
+                                  "local t = redis.call('TIME')\n"
+                                  "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
+                                  "redis.call('SET', KEYS[2], ARGV[1], 'EX', " INSTANCE_TTL ")\n"
+                                  "for i = 2, #ARGV do redis.call('ZADD', KEYS[1], 'XX', now, ARGV[i]) end\n"
+                                  "return #ARGV - 1\n";
+
+static void on_beat(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    (void)l, (void)arg, (void)r, (void)at; /* the next beat is the answer to one that failed */
+}
+
+void redis_beat(struct redis_link *l, const struct life *life, struct slice host, const struct batch_id *ids,
+                uint32_t ids_n)
+{
+    struct buf *out = redis_link_begin(l);
+    struct buf name = {0};
+    resp_eval(out, SLICE(beat_script), 2, 1 + (size_t)ids_n);
+    RESP_LIT(out, KEY_BATCHES);
+    name_instance(&name, life->instance);
+    resp_slice(out, buf_slice(&name));
+    buf_reset(&name);
+    buf_printf(&name, "%s|" SLICE_FMT, life->id, SLICE_ARG(host));
+    resp_slice(out, buf_slice(&name));
+    for (uint32_t i = 0; i < ids_n; i++) {
+        char hex[33];
+        batch_id_hex(&ids[i], hex);
+        resp_text(out, hex);
+    }
+    buf_free(&name);
+    redis_link_expect(l, 1, on_beat, NULL);
+    redis_link_flush(l);
+}
+
+static void on_instance(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_instance *i = arg;
+    (void)l, (void)at;
+    i->lost = !reply_is(r, REDIS_STRING) && !reply_is(r, REDIS_NIL);
+    if (reply_is(r, REDIS_STRING)) {
+        slice_show(r->str, sizeof i->holder - 1, i->holder, sizeof i->holder);
+        i->taken = !slice_starts(r->str, slice_str(i->life->id));
+    }
+    i->done(i);
+}
+
+void redis_instance(struct redis_link *l, struct redis_instance *i)
+{
+    struct buf *out = redis_link_begin(l);
+    struct buf name = {0};
+    i->taken = false;
+    i->holder[0] = '\0';
+    name_instance(&name, i->life->instance);
+    resp_array(out, 2);
+    RESP_LIT(out, "GET");
+    resp_slice(out, buf_slice(&name));
+    buf_free(&name);
+    redis_link_expect(l, 1, on_instance, i);
+    redis_link_flush(l);
+}

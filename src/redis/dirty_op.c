@@ -1,0 +1,181 @@
+/* redis/dirty_op.c - see dirty_op.h. What moves names between the indexes is a script that works when Redis
+ * is full. */
+#include "redis/dirty_op.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "redis/resp.h"
+
+#define NAMES_A_SCRIPT 500
+
+/* --- what is due
+ * --------------------------------------------------------------------------------------------- */
+
+static void due_file(struct redis_due *d, const struct redis_reply *r)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < r->n; i++)
+        bytes += r->elements[i].str.n;
+    buf_reserve(&d->names, bytes); /* so that the slices stay good while it fills */
+    d->keys = r->n > 0 ? heap_alloc(r->n * sizeof *d->keys) : NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->elements[i].type != REDIS_STRING) continue;
+        d->keys[d->keys_n++] = slice_of(d->names.p + d->names.n, r->elements[i].str.n);
+        buf_put_slice(&d->names, r->elements[i].str);
+    }
+}
+
+static void on_due(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_due *d = arg;
+    (void)l, (void)at;
+    d->lost = !reply_is(r, REDIS_ARRAY);
+    if (!d->lost) due_file(d, r);
+    d->done(d);
+}
+
+void redis_due(struct redis_link *l, struct redis_due *d)
+{
+    struct buf *out = redis_link_begin(l);
+    d->names = (struct buf){0};
+    d->keys = NULL;
+    d->keys_n = 0;
+    resp_array(out, 7);
+    RESP_LIT(out, "ZRANGEBYSCORE");
+    RESP_LIT(out, KEY_DIRTY);
+    RESP_LIT(out, "-inf");
+    resp_int(out, d->before_ms);
+    RESP_LIT(out, "LIMIT");
+    RESP_LIT(out, "0");
+    resp_int(out, d->limit);
+    redis_link_expect(l, 1, on_due, d);
+    redis_link_flush(l);
+}
+
+/* --- held and restored
+ * --------------------------------------------------------------------------------------- */
+
+/* KEYS: from, to. ARGV: names. Each that is in `from` goes to `to` with its score; one that `to` has keeps
+ * that score. */
+static const char move_script[] = "#!lua flags=allow-oom\n"
+                                  "local n = 0\n"
+                                  "for _, name in ipairs(ARGV) do\n"
+                                  "  local score = redis.call('ZSCORE', KEYS[1], name)\n"
+                                  "  if score then\n"
+                                  "    redis.call('ZADD', KEYS[2], 'NX', score, name)\n"
+                                  "    redis.call('ZREM', KEYS[1], name)\n"
+                                  "    n = n + 1\n"
+                                  "  end\n"
+                                  "end\n"
+                                  "return n\n";
+
+static void move_put(struct buf *out, struct slice from, struct slice to, const struct slice *names, size_t n)
+{
+    resp_eval(out, SLICE(move_script), 2, n);
+    resp_slice(out, from);
+    resp_slice(out, to);
+    for (size_t i = 0; i < n; i++)
+        resp_slice(out, names[i]);
+}
+
+static uint32_t moves_put(struct buf *out, struct slice from, struct slice to, const struct slice *names,
+                          size_t n)
+{
+    uint32_t scripts = 0;
+    for (size_t at = 0; at < n; at += NAMES_A_SCRIPT, scripts++)
+        move_put(out, from, to, names + at, n - at < NAMES_A_SCRIPT ? n - at : NAMES_A_SCRIPT);
+    return scripts;
+}
+
+static void on_held(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    char line[200];
+    (void)l, (void)arg, (void)at;
+    if (r == NULL || r->type == REDIS_INTEGER)
+        return; /* lost: they are still in the dirty index, and polled again */
+    reply_why(r, line, sizeof line);
+    log_event(LOG_WARN, "hold_names", "error=%s", LOGQ(line));
+}
+
+void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t n)
+{
+    if (n == 0) return;
+    uint32_t scripts = moves_put(redis_link_begin(l), SLICE(KEY_DIRTY), SLICE(KEY_HELD), names, n);
+    redis_link_expect(l, scripts, on_held, NULL);
+    redis_link_flush(l);
+}
+
+static void on_restored(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_restore *s = arg;
+    int64_t n = 0;
+    (void)l;
+    if (reply_is(r, REDIS_INTEGER) && reply_int(r, &n))
+        s->restored += (uint32_t)n;
+    else
+        s->lost = true;
+    if (r == NULL || at + 1 == s->scripts) s->done(s);
+}
+
+static void on_held_names(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_restore *s = arg;
+    struct slice *ours;
+    size_t n = 0;
+    (void)at;
+    s->lost = !reply_is(r, REDIS_ARRAY);
+    if (s->lost || r->n == 0) {
+        s->done(s);
+        return;
+    }
+    ours = heap_alloc(r->n * sizeof *ours);
+    for (size_t i = 0; i < r->n; i++)
+        if (counters_match(s->counters, r->elements[i].str) != NULL) ours[n++] = r->elements[i].str;
+    s->scripts = moves_put(redis_link_begin(l), SLICE(KEY_HELD), SLICE(KEY_DIRTY), ours, n);
+    heap_free(ours);
+    if (s->scripts == 0) {
+        s->done(s);
+        return;
+    }
+    redis_link_expect(l, s->scripts, on_restored, s);
+    redis_link_flush(l);
+}
+
+void redis_restore(struct redis_link *l, struct redis_restore *s)
+{
+    s->restored = s->scripts = 0;
+    resp_words(redis_link_begin(l), "ZRANGE " KEY_HELD " 0 -1");
+    redis_link_expect(l, 1, on_held_names, s);
+    redis_link_flush(l);
+}
+
+/* --- how it stands
+ * ------------------------------------------------------------------------------------------- */
+
+static bool state_file(struct redis_dirty_state *d, const struct redis_reply *r, uint32_t at)
+{
+    int64_t *const counts[] = {&d->dirty, &d->held, &d->batches};
+    if (at < 3) return reply_int(r, counts[at]);
+    if (!reply_is(r, REDIS_ARRAY)) return false;
+    d->lowest_ms = INT64_MAX;
+    return r->n == 0 || (r->n == 2 && reply_int(&r->elements[1], &d->lowest_ms));
+}
+
+static void on_state(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_dirty_state *d = arg;
+    (void)l;
+    if (r == NULL || !state_file(d, r, at)) d->lost = true;
+    if (r == NULL || at == 3) d->done(d);
+}
+
+void redis_dirty_state(struct redis_link *l, struct redis_dirty_state *d)
+{
+    struct buf *out = redis_link_begin(l);
+    d->lost = false;
+    resp_words(out, "ZCARD " KEY_DIRTY);
+    resp_words(out, "ZCARD " KEY_HELD);
+    resp_words(out, "ZCARD " KEY_BATCHES);
+    resp_words(out, "ZRANGE " KEY_DIRTY " 0 0 WITHSCORES");
+    redis_link_expect(l, 4, on_state, d);
+    redis_link_flush(l);
+}

@@ -1,0 +1,268 @@
+/* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms
+ * meanwhile. The timed form, for servers without WAITAOF: once the write is answered, aof_pending_bio_fsync:0
+ * says that it has left Redis for the kernel; an fsync begins within a second after; 2.1 s later 0 again says
+ * that this fsync has ended. Its fences overlap, so a slow barrier costs delay, not throughput. */
+#include "redis/fence_op.h"
+#include "base/stats.h"
+#include "redis/info.h"
+#include "redis/resp.h"
+#include <stdio.h>
+
+#define POLL_MS 100
+#define SETTLE_MS 2100
+#define WAIT_SLICE_MS 1000 /* one WAIT; asked again until the fence gives up, since it blocks the link */
+#define VERSION_WAITAOF 70200
+
+static const char write_script[] = "#!lua flags=allow-oom\n"
+                                   "return redis.call('SET', KEYS[1], ARGV[1], 'EX', 86400)\n";
+
+static void group_begin(struct redis_fences *fs);
+
+static bool by_waitaof(const struct redis_fences *fs)
+{
+    const struct redis_facts *f = &fs->link->facts;
+    return !fs->volatile_accept && f->aof_on && f->version >= VERSION_WAITAOF;
+}
+
+static void fence_end(struct redis_fence *f, bool passed, const char *text)
+{
+    list_remove(&f->link);
+    f->passed = passed;
+    snprintf(f->text, sizeof f->text, "%s", text);
+    if (passed) {
+        STAT_ADD(fences, 1);
+        CRASH(fence_done);
+    }
+    f->done(f); /* last line: f may be gone after it */
+}
+
+/* All of this list. The callbacks may ask for new fences, which go to fs->waiting. */
+static void list_end(struct list *l, bool passed, const char *text)
+{
+    struct list now;
+    list_init(&now);
+    list_move_all(&now, l);
+    while (!list_empty(&now))
+        fence_end(CONTAINER_OF(now.next, struct redis_fence, link), passed, text);
+}
+
+static void group_end(struct redis_fences *fs, bool passed, const struct redis_reply *r, const char *text)
+{
+    char why[200];
+    if (text == NULL) reply_why(r, why, sizeof why);
+    fs->flying = false;
+    list_end(&fs->group, passed, text != NULL ? text : why);
+    group_begin(fs);
+}
+
+/* --- the timed form
+ * ------------------------------------------------------------------------------------------ */
+
+static void timed_look(struct redis_fence *f, bool quiet, uint64_t asked_ms, uint64_t now_ms)
+{
+    if (now_ms > f->until_ms)
+        fence_end(f, false, "Redis did not finish its fsync in time; look at its disk");
+    else if (quiet && f->seen_ms == 0)
+        f->seen_ms = now_ms;
+    else if (quiet && asked_ms >= f->seen_ms + SETTLE_MS)
+        fence_end(f, true, "");
+}
+
+static void timed_look_all(struct redis_fences *fs, bool quiet)
+{
+    uint64_t asked_ms = fs->asked_ms, now_ms = mono_ms();
+    struct list now;
+    list_init(&now);
+    list_move_all(&now, &fs->timed);
+    while (!list_empty(&now)) {
+        struct redis_fence *f = CONTAINER_OF(list_pop(&now), struct redis_fence, link);
+        list_push(&fs->timed, &f->link);
+        timed_look(f, quiet, asked_ms, now_ms);
+    }
+}
+
+static void on_info(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_fences *fs = arg;
+    (void)l, (void)at;
+    bool quiet = reply_is(r, REDIS_STRING) && info_is(r->str, "aof_pending_bio_fsync", "0") &&
+                 info_is(r->str, "aof_last_write_status", "ok") && info_is(r->str, "aof_enabled", "1");
+    if (r != NULL) timed_look_all(fs, quiet);
+    fs->asked_ms = 0;
+}
+
+/* The link that wrote is gone: what it wrote may be, too. */
+static void lost_end(struct redis_fences *fs)
+{
+    bool up = redis_link_is_up(fs->link);
+    struct list now;
+    list_init(&now);
+    list_move_all(&now, &fs->timed);
+    while (!list_empty(&now)) {
+        struct redis_fence *f = CONTAINER_OF(list_pop(&now), struct redis_fence, link);
+        list_push(&fs->timed, &f->link);
+        if (!up || f->client_id != fs->link->client_id) fence_end(f, false, "the Redis link was lost");
+    }
+}
+
+static void on_poll(uv_timer_t *timer)
+{
+    struct redis_fences *fs = timer->data;
+    lost_end(fs);
+    if (list_empty(&fs->timed)) {
+        uv_timer_stop(&fs->poll);
+        return;
+    }
+    if (fs->asked_ms != 0) return;
+    fs->asked_ms = mono_ms();
+    resp_words(redis_link_begin(fs->link), "INFO persistence");
+    redis_link_expect(fs->link, 1, on_info, fs);
+    redis_link_flush(fs->link);
+}
+
+static void group_to_timed(struct redis_fences *fs)
+{
+    while (!list_empty(&fs->group))
+        list_push(&fs->timed, list_pop(&fs->group));
+    if (!uv_is_active((uv_handle_t *)&fs->poll)) uv_timer_start(&fs->poll, on_poll, 0, POLL_MS);
+    fs->flying = false;
+    group_begin(fs);
+}
+
+/* --- write, then WAIT or WAITAOF
+ * ----------------------------------------------------------------------------- */
+
+static void wait_put(struct redis_fences *fs);
+
+/* What the write reached is enough; is the disk of this server to be asked, too? */
+static void group_waited(struct redis_fences *fs)
+{
+    const struct redis_facts *f = &fs->link->facts;
+    bool done = fs->volatile_accept || by_waitaof(fs) || strcmp(f->appendfsync, "always") == 0;
+    if (done)
+        group_end(fs, true, NULL, "");
+    else if (f->aof_on && strcmp(f->appendfsync, "no") != 0)
+        group_to_timed(fs);
+    else
+        group_end(fs, false, NULL, "Redis keeps no AOF that an fsync follows: CONFIG SET appendonly yes");
+}
+
+static bool wait_enough(const struct redis_fences *fs, const struct redis_reply *r, bool *shape)
+{
+    int64_t local = 1, replicas = 0;
+    if (by_waitaof(fs))
+        *shape = reply_is_array(r, 2) && reply_int(&r->elements[0], &local) &&
+                 reply_int(&r->elements[1], &replicas);
+    else
+        *shape = reply_is(r, REDIS_INTEGER) && reply_int(r, &replicas);
+    return *shape && local >= 1 && replicas >= (int64_t)fs->replicas;
+}
+
+static void on_waited(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_fences *fs = arg;
+    struct redis_fence *first = CONTAINER_OF(fs->group.next, struct redis_fence, link);
+    bool shape;
+    (void)l, (void)at;
+    if (wait_enough(fs, r, &shape))
+        group_waited(fs);
+    else if (!shape)
+        group_end(fs, false, r, NULL);
+    else if (mono_ms() < first->until_ms)
+        wait_put(fs);
+    else if (by_waitaof(fs))
+        group_end(fs, false, NULL, "WAITAOF was not reached in time: disk or replicas are behind");
+    else
+        group_end(fs, false, NULL, "WAIT was not reached in time: fewer replicas than redis.replicas answer");
+}
+
+static void wait_put(struct redis_fences *fs)
+{
+    struct buf *out = redis_link_begin(fs->link);
+    if (by_waitaof(fs)) {
+        resp_array(out, 4);
+        RESP_LIT(out, "WAITAOF");
+        RESP_LIT(out, "1");
+    } else {
+        resp_array(out, 3);
+        RESP_LIT(out, "WAIT");
+    }
+    resp_int(out, fs->replicas);
+    resp_int(out, WAIT_SLICE_MS);
+    redis_link_expect(fs->link, 1, on_waited, fs);
+    redis_link_flush(fs->link);
+}
+
+static void on_write(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_fences *fs = arg;
+    (void)l, (void)at;
+    if (!reply_is_ok(r)) {
+        group_end(fs, false, r, NULL);
+        return;
+    }
+    CRASH(fence_mid);
+    if (by_waitaof(fs) || fs->replicas > 0)
+        wait_put(fs);
+    else
+        group_waited(fs);
+}
+
+static void write_put(struct redis_fences *fs)
+{
+    struct buf *out = redis_link_begin(fs->link);
+    resp_eval(out, SLICE(write_script), 1, 1);
+    resp_slice(out, buf_slice(&fs->key));
+    resp_int(out, (int64_t)++fs->n);
+    redis_link_expect(fs->link, 1, on_write, fs);
+    redis_link_flush(fs->link);
+}
+
+/* Everything that waits becomes one group, unless one is under way. */
+static void group_begin(struct redis_fences *fs)
+{
+    if (fs->flying || list_empty(&fs->waiting)) return;
+    fs->flying = true;
+    list_move_all(&fs->group, &fs->waiting);
+    list_for_each (node, &fs->group) {
+        struct redis_fence *f = CONTAINER_OF(node, struct redis_fence, link);
+        memcpy(f->run_id, fs->link->facts.run_id, sizeof f->run_id);
+        f->client_id = fs->link->client_id;
+    }
+    write_put(fs);
+}
+
+void redis_fence(struct redis_fences *fs, struct redis_fence *f)
+{
+    f->passed = false;
+    f->text[0] = '\0';
+    f->seen_ms = 0;
+    f->until_ms = mono_ms() + fs->wait_ms;
+    list_push(&fs->waiting, &f->link);
+    group_begin(fs);
+}
+
+void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life)
+{
+    *fs = (struct redis_fences){.link = link, .life = life, .wait_ms = 10000};
+    name_fence(&fs->key, life);
+    list_init(&fs->waiting);
+    list_init(&fs->group);
+    list_init(&fs->timed);
+    uv_timer_init(link->loop, &fs->poll);
+    fs->poll.data = fs;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct redis_fences *fs = handle->data;
+    buf_free(&fs->key);
+    if (fs->closed != NULL) fs->closed(fs); /* last line: fs may be gone after it */
+}
+
+void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs))
+{
+    fs->closed = closed;
+    list_end(&fs->timed, false, "tallyd is stopping");
+    uv_close((uv_handle_t *)&fs->poll, on_closed);
+}

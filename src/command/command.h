@@ -87,6 +87,7 @@ struct command_config {
     struct request_limits limits;
     uint32_t clients_max; /* for CONFIG GET and INFO */
     uint32_t multi_max;   /* commands in one MULTI, 10,000 */
+    uint32_t busy_ms;     /* a transaction without room for so long is refused: coalesce's own, 5,000 */
 };
 
 struct command;                                                      /* what all sessions of a loop share */
@@ -94,11 +95,12 @@ struct command *command_create(const struct command_config *config); /* config i
 void command_destroy(struct command **c);                            /* when no session is left */
 
 enum session_state {
-    SESSION_TAKING, /* takes requests */
-    SESSION_PARKED, /* an increment (or EXEC) found no room: waits for session_room(), then parses it again */
+    SESSION_TAKING,  /* takes requests */
+    SESSION_PARKED,  /* an increment or an EXEC found no room: waits for session_room(), then parses it again
+                      */
     SESSION_BARRIER, /* waits until outlet.waiting is 0 */
     SESSION_ASKING,  /* an asynchronous request is out */
-    SESSION_ENDING,  /* said its last word; the client is being closed */
+    SESSION_ENDING,  /* the last word is said; the client is being closed */
 };
 
 /* One client. Its memory is the connection's; zeroed before session_open(). */
@@ -108,15 +110,16 @@ struct session {
     struct outlet *outlet;
     struct parser parser;
     enum session_state state;
-    int resp;    /* 2 or 3, by HELLO */
-    bool gone;   /* session_close() was called; memory lives on while a request is out */
-    bool last;   /* `held` is the last reply: finish when it is out */
-    uint64_t id; /* CLIENT ID, from 1 */
-    uint64_t opened_ms;
-    struct multi *multi; /* between MULTI and EXEC, else NULL; owned */
-    struct buf name;     /* CLIENT SETNAME */
-    struct buf held;     /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */
-    struct buf key;      /* of the request that is out */
+    int resp;                     /* 2 or 3, by HELLO */
+    bool gone;                    /* session_close() was called; memory lives on while a request is out */
+    bool last;                    /* the reply just made is the last one */
+    uint64_t id;                  /* CLIENT ID, from 1 */
+    uint64_t opened_ms;           /* mono */
+    struct multi *multi;          /* between MULTI and EXEC, else NULL; owned */
+    struct buf name;              /* CLIENT SETNAME */
+    struct buf lib_name, lib_ver; /* CLIENT SETINFO */
+    struct buf held; /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */
+    struct buf key;  /* of the request that is out */
     union {
         struct pending_request pending;
         struct sync_request sync;
@@ -129,7 +132,8 @@ void session_open(struct session *s, struct command *command, struct conn *conn,
 size_t session_bytes(struct session *s, struct slice in);
 /* coalesce answered s->outlet. To be called before listen's conn_answered(). */
 void session_answered(struct session *s);
-/* coalesce has room again for s->outlet, which was parked. */
+/* coalesce has room again for s->outlet, which was parked. Offer its bytes right after (listen's
+ * conn_offer()), so that the order of parking is the order of going on. */
 void session_room(struct session *s);
 /* The client is gone. No session_bytes() follows; session_answered() may. */
 void session_close(struct session *s);

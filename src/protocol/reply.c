@@ -106,6 +106,11 @@ void reply_array(struct buf *out, size_t n)
     put_head(out, '*', (int64_t)n);
 }
 
+void reply_set(struct buf *out, int resp, size_t n)
+{
+    put_head(out, resp == 2 ? '*' : '~', (int64_t)n);
+}
+
 void reply_map(struct buf *out, int resp, size_t pairs)
 {
     if (resp == 2)

@@ -20,6 +20,7 @@ void reply_verbatim(struct buf *out, int resp, struct slice text); /* RESP2: a b
 void reply_null(struct buf *out, int resp);                        /* RESP2: a null bulk */
 void reply_null_array(struct buf *out, int resp);
 void reply_array(struct buf *out, size_t n);             /* n replies follow */
+void reply_set(struct buf *out, int resp, size_t n);     /* RESP2: an array */
 void reply_map(struct buf *out, int resp, size_t pairs); /* pairs x 2 replies follow; RESP2: a flat array */
 
 #endif

@@ -1,0 +1,279 @@
+/* command/client.c - what concerns one connection. No password can be configured, so AUTH and HELLO AUTH
+ * answer as a Redis 7.0 without one: the user is `default`, and any password of his will do. */
+#include "base/clock.h"
+#include "base/num.h"
+#include "command/inside.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#define CLIENT_NAME_MAX 256 /* so that an idle client stays small */
+#define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
+
+enum taken run_ping(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)s;
+    if (r->args_n > 2)
+        reply_error(out, "ERR wrong number of arguments for 'ping' command");
+    else if (r->args_n == 2)
+        reply_bulk(out, r->args[1]);
+    else
+        reply_simple(out, "PONG");
+    return TAKEN;
+}
+
+enum taken run_echo(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)s;
+    reply_bulk(out, r->args[1]);
+    return TAKEN;
+}
+
+enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)s;
+    if (r->args_n > 3)
+        reply_error(out, "ERR syntax error");
+    else if (r->args_n == 2)
+        reply_error(
+            out, "ERR AUTH <password> called without any password configured for the default user. Are you "
+                 "sure your configuration is correct?");
+    else if (slice_eq(r->args[1], SLICE("default")))
+        reply_simple(out, "OK");
+    else
+        reply_error(out, WRONGPASS);
+    return TAKEN;
+}
+
+enum taken run_select(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)s;
+    int64_t db;
+    if (!num_parse(r->args[1], &db))
+        reply_error(out, "ERR value is not an integer or out of range");
+    else if (db < INT_MIN || db > INT_MAX)
+        reply_error(out, "ERR value is out of range, value must between -2147483648 and 2147483647");
+    else if (db != 0)
+        reply_error(out, "ERR DB index is out of range");
+    else
+        reply_simple(out, "OK");
+    return TAKEN;
+}
+
+enum taken run_quit(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    reply_simple(out, "OK");
+    s->last = true;
+    return TAKEN;
+}
+
+enum taken run_reset(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    multi_free(s);
+    buf_free(&s->name);
+    s->resp = 2;
+    reply_simple(out, "RESET");
+    return TAKEN;
+}
+
+/* An optimistic lock on keys that only increments ever change would fail, or hold, for no reason that a
+ * client could use; better said than pretended. */
+enum taken run_watch(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)s;
+    (void)r;
+    reply_error(out, "ERR WATCH is not supported: increments need no optimistic lock, send MULTI without it");
+    return TAKEN;
+}
+
+/* ---- names ---- */
+
+static bool is_plain(struct slice text)
+{
+    for (size_t i = 0; i < text.n; i++)
+        if (text.p[i] < '!' || text.p[i] > '~') return false;
+    return true;
+}
+
+static bool name_takes(struct slice name, struct buf *out)
+{
+    if (!is_plain(name))
+        reply_error(out, "ERR Client names cannot contain spaces, newlines or special characters.");
+    else if (name.n > CLIENT_NAME_MAX)
+        reply_error(out, "ERR Client names cannot be longer than 256 bytes.");
+    else
+        return true;
+    return false;
+}
+
+static void text_set(struct buf *b, struct slice text)
+{
+    buf_free(b);
+    buf_put_slice(b, text);
+}
+
+static enum taken run_setname(struct session *s, const struct request *r, struct buf *out)
+{
+    if (!name_takes(r->args[2], out)) return TAKEN;
+    text_set(&s->name, r->args[2]);
+    reply_simple(out, "OK");
+    return TAKEN;
+}
+
+static enum taken run_getname(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    if (s->name.n > 0)
+        reply_bulk(out, buf_slice(&s->name));
+    else
+        reply_null(out, s->resp);
+    return TAKEN;
+}
+
+/* Redis 7.2; client libraries send it unasked. */
+static enum taken run_setinfo(struct session *s, const struct request *r, struct buf *out)
+{
+    char shown[4 * SHOWN_BYTES];
+    bool is_name = slice_ieq(r->args[2], SLICE("lib-name"));
+    const char *what = is_name ? "lib-name" : "lib-ver";
+    if (!is_name && !slice_ieq(r->args[2], SLICE("lib-ver")))
+        reply_errorf(out, "ERR Unrecognized option '%s'",
+                     slice_show(r->args[2], SHOWN_BYTES, shown, sizeof(shown)));
+    else if (!is_plain(r->args[3]))
+        reply_errorf(out, "ERR %s cannot contain spaces, newlines or special characters.", what);
+    else if (r->args[3].n > CLIENT_NAME_MAX)
+        reply_errorf(out, "ERR %s cannot be longer than 256 bytes.", what);
+    else {
+        text_set(is_name ? &s->lib_name : &s->lib_ver, r->args[3]);
+        reply_simple(out, "OK");
+    }
+    return TAKEN;
+}
+
+static enum taken run_id(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    reply_int(out, (int64_t)s->id);
+    return TAKEN;
+}
+
+static enum taken run_client_info(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    char addr[160];
+    struct buf line = {0};
+    s->command->config.client.peer(s->conn, addr, sizeof(addr));
+    buf_printf(&line,
+               "id=%llu addr=%s name=" SLICE_FMT " age=%llu idle=0 flags=N db=0 sub=0 psub=0 multi=-1 ",
+               (unsigned long long)s->id, addr, SLICE_ARG(s->name),
+               (unsigned long long)((mono_ms() - s->opened_ms) / 1000));
+    buf_printf(&line,
+               "obl=%zu cmd=client|info user=default resp=%d lib-name=" SLICE_FMT " lib-ver=" SLICE_FMT "\n",
+               s->outlet->out.n, s->resp, SLICE_ARG(s->lib_name), SLICE_ARG(s->lib_ver));
+    reply_verbatim(out, s->resp, buf_slice(&line));
+    buf_free(&line);
+    return TAKEN;
+}
+
+/* tallyd never evicts a client, so ON and OFF are both true. */
+static enum taken run_no_evict(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)s;
+    if (slice_ieq(r->args[2], SLICE("on")) || slice_ieq(r->args[2], SLICE("off")))
+        reply_simple(out, "OK");
+    else
+        reply_error(out, "ERR syntax error");
+    return TAKEN;
+}
+
+const struct spec client_specs[] = {
+    {"setname", 3, 0, run_setname, "connection", "Names this connection", NULL},
+    {"getname", 2, 0, run_getname, "connection", "The name of this connection", NULL},
+    {"setinfo", 4, 0, run_setinfo, "connection", "Says which library this client is", NULL},
+    {"id", 2, 0, run_id, "connection", "The number of this connection", NULL},
+    {"info", 2, 0, run_client_info, "connection", "One line about this connection", NULL},
+    {"no-evict", 3, 0, run_no_evict, "connection", "Accepted: no client is ever evicted", NULL},
+    {"help", 2, 0, run_help, "connection", "This text", NULL},
+    {0},
+};
+
+/* ---- HELLO ---- */
+
+struct hello {
+    int resp;
+    bool has_name;
+    struct slice name;
+};
+
+static bool hello_auth(const struct request *r, uint32_t i, struct buf *out)
+{
+    if (slice_eq(r->args[i + 1], SLICE("default"))) return true;
+    reply_error(out, WRONGPASS);
+    return false;
+}
+
+/* False: refused in out, and nothing of it holds. */
+static bool hello_options(const struct request *r, struct hello *h, struct buf *out)
+{
+    char shown[4 * SHOWN_BYTES];
+    for (uint32_t i = 2; i < r->args_n; i++) {
+        uint32_t more = r->args_n - 1 - i;
+        if (slice_ieq(r->args[i], SLICE("auth")) && more >= 2) {
+            if (!hello_auth(r, i, out)) return false;
+            i += 2;
+        } else if (slice_ieq(r->args[i], SLICE("setname")) && more >= 1) {
+            h->has_name = true;
+            h->name = r->args[++i];
+            if (!name_takes(h->name, out)) return false;
+        } else {
+            reply_errorf(out, "ERR Syntax error in HELLO option '%s'",
+                         slice_show(r->args[i], SHOWN_BYTES, shown, sizeof(shown)));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool hello_version(const struct request *r, struct hello *h, struct buf *out)
+{
+    int64_t version;
+    if (r->args_n == 1) return true;
+    if (!num_parse(r->args[1], &version)) {
+        reply_error(out, "ERR Protocol version is not an integer or out of range");
+        return false;
+    }
+    if (version != 2 && version != 3) {
+        reply_error(out, "NOPROTO unsupported protocol version");
+        return false;
+    }
+    h->resp = (int)version;
+    return true;
+}
+
+static void put_pair(struct buf *out, const char *name, const char *value)
+{
+    reply_bulk_str(out, name);
+    reply_bulk_str(out, value);
+}
+
+enum taken run_hello(struct session *s, const struct request *r, struct buf *out)
+{
+    struct hello h = {.resp = s->resp};
+    if (!hello_version(r, &h, out) || !hello_options(r, &h, out)) return TAKEN;
+    if (h.has_name) text_set(&s->name, h.name);
+    s->resp = h.resp;
+    reply_map(out, s->resp, 7);
+    put_pair(out, "server", "tallyd");
+    put_pair(out, "version", TALLYD_VERSION);
+    reply_bulk_str(out, "proto");
+    reply_int(out, s->resp);
+    reply_bulk_str(out, "id");
+    reply_int(out, (int64_t)s->id);
+    put_pair(out, "mode", "standalone");
+    put_pair(out, "role", "master");
+    reply_bulk_str(out, "modules");
+    reply_array(out, 0);
+    return TAKEN;
+}

@@ -1,0 +1,100 @@
+/* command/inside.h - inside of command/: the state that its files share.
+ *   session.c    the parse loop, what a session waits for, where replies go
+ *   table.c      the command table, what a request must look like        hits.c  HINCRBY, CTR.INCRBY
+ *   multi.c      MULTI, EXEC, DISCARD                                    asks.c  CTR.PENDING, CTR.SYNC,
+ * CTR.RECOVER client.c     PING, HELLO, CLIENT ... what concerns one connection    server.c  INFO, CONFIG,
+ * COMMAND ... */
+#ifndef COMMAND_INSIDE_H
+#define COMMAND_INSIDE_H
+
+#include "command/command.h"
+#include "protocol/reply.h"
+
+#define SHOWN_BYTES 64 /* of a key, field or value in an error line */
+
+enum taken {
+    TAKEN, /* the request is used up */
+    LEFT,  /* it is parsed again when the state is SESSION_TAKING again; nothing of it was done */
+};
+
+/* Runs one request whose argument count is right; appends its reply to out. */
+typedef enum taken (*run_fn)(struct session *s, const struct request *r, struct buf *out);
+
+enum spec_flag {
+    SPEC_QUEUES = 1,  /* may stand in a MULTI */
+    SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
+    SPEC_HIT = 4,     /* an increment: arguments are key, field, n */
+};
+
+struct spec {
+    const char *name; /* lower case */
+    int arity;        /* with the name (and the subcommand); negative: at least so many */
+    unsigned flags;
+    run_fn run; /* NULL: has subcommands */
+    const char *group;
+    const char *summary;     /* for COMMAND DOCS and HELP */
+    const struct spec *subs; /* ends with a name of NULL */
+};
+
+struct command {
+    struct command_config config;
+    struct request request; /* the one being run */
+    struct buf scratch;     /* a reply that must go behind answers still owed */
+    struct buf exec;        /* the same inside EXEC */
+    uint64_t ids;           /* sessions so far */
+    uint64_t started_ms;    /* mono */
+};
+
+/* table.c */
+extern const struct spec specs[]; /* ends with a name of NULL */
+const struct spec *spec_find(const struct spec *table, struct slice name);
+/* The spec that runs r: its subcommand's, if it has any. NULL: an error line in out says why not. *whole is
+ * the command that was found, if any, also when r does not fit it. */
+const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
+bool spec_is_attack(const struct request *r); /* a browser talks to us: `POST`, `Host:` */
+
+/* session.c */
+void session_wait(struct session *s, enum session_state state); /* pauses the client */
+enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: the session waits until so */
+
+/* hits.c */
+enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
+
+/* The error line for a hit that was not taken; result is neither ADD_OK nor ADD_FULL. */
+void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out);
+
+void hit_refuse_key(struct slice key, struct buf *out); /* no counter is configured for it */
+
+/* multi.c */
+/* A request while s->multi stands. */
+enum taken multi_take(struct session *s, const struct request *r, struct buf *out);
+void multi_free(struct session *s);
+enum taken run_multi(struct session *s, const struct request *r, struct buf *out);
+enum taken run_exec(struct session *s, const struct request *r, struct buf *out);
+enum taken run_discard(struct session *s, const struct request *r, struct buf *out);
+
+/* asks.c */
+enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
+enum taken run_sync(struct session *s, const struct request *r, struct buf *out);
+enum taken run_recover(struct session *s, const struct request *r, struct buf *out);
+
+/* client.c */
+extern const struct spec client_specs[];
+enum taken run_ping(struct session *s, const struct request *r, struct buf *out);
+enum taken run_echo(struct session *s, const struct request *r, struct buf *out);
+enum taken run_hello(struct session *s, const struct request *r, struct buf *out);
+enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
+enum taken run_select(struct session *s, const struct request *r, struct buf *out);
+enum taken run_quit(struct session *s, const struct request *r, struct buf *out);
+enum taken run_reset(struct session *s, const struct request *r, struct buf *out);
+enum taken run_watch(struct session *s, const struct request *r, struct buf *out);
+
+/* server.c */
+extern const struct spec config_specs[];
+extern const struct spec command_specs[];
+enum taken run_command(struct session *s, const struct request *r, struct buf *out);
+enum taken run_help(struct session *s, const struct request *r, struct buf *out);
+enum taken run_info(struct session *s, const struct request *r, struct buf *out);
+enum taken run_time(struct session *s, const struct request *r, struct buf *out);
+
+#endif

@@ -1,0 +1,201 @@
+/* command/multi.c - MULTI, EXEC, DISCARD. What is queued is kept as the bytes that came, and parsed again at
+ * EXEC. At EXEC all increments go into one frame, or none does: each was checked when it was queued (so a
+ * request that Redis would fail at EXEC fails here when it is queued, and the transaction with it), and EXEC
+ * first asks coalesce_room() for all of them. */
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/num.h"
+#include "command/inside.h"
+
+#define QUEUE_BYTES_MAX (1 << 20)
+#define REPLY_BYTES_MAX 640 /* of a queued command's reply, beside what it repeats of the request */
+
+struct multi {
+    struct buf requests;
+    uint32_t n;
+    uint32_t hits; /* of them increments */
+    bool broken;   /* one was refused: EXEC refuses all */
+};
+
+void multi_free(struct session *s)
+{
+    if (s->multi == NULL) return;
+    buf_free(&s->multi->requests);
+    heap_free(s->multi);
+    s->multi = NULL;
+}
+
+enum taken run_multi(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    if (s->multi != NULL) {
+        reply_error(out, "ERR MULTI calls can not be nested");
+        return TAKEN;
+    }
+    s->multi = heap_zalloc(sizeof(*s->multi));
+    reply_simple(out, "OK");
+    return TAKEN;
+}
+
+enum taken run_discard(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    if (s->multi == NULL) {
+        reply_error(out, "ERR DISCARD without MULTI");
+        return TAKEN;
+    }
+    multi_free(s);
+    reply_simple(out, "OK");
+    return TAKEN;
+}
+
+/* False: the increment could not be counted, said in out. */
+static bool hit_checks(struct session *s, const struct request *r, struct buf *out)
+{
+    int64_t n;
+    if (!num_parse(r->args[3], &n)) {
+        reply_error(out, "ERR value is not an integer or out of range");
+        return false;
+    }
+    enum add_result got = coalesce_try(s->command->config.coalesce, r->args[1], r->args[2], n);
+    if (got != ADD_OK) hit_refuse(s, r, got, out);
+    return got == ADD_OK;
+}
+
+static bool queue_takes(struct session *s, const struct spec *spec, const struct request *r, struct buf *out)
+{
+    const struct multi *m = s->multi;
+    if ((spec->flags & SPEC_QUEUES) == 0) {
+        reply_error(out, "ERR Command not allowed inside a transaction");
+        return false;
+    }
+    if (m->n == s->command->config.multi_max || m->requests.n + r->raw.n > QUEUE_BYTES_MAX) {
+        reply_error(out, "ERR transaction is too large");
+        return false;
+    }
+    return (spec->flags & SPEC_HIT) == 0 || hit_checks(s, r, out);
+}
+
+enum taken multi_take(struct session *s, const struct request *r, struct buf *out)
+{
+    struct multi *m = s->multi;
+    const struct spec *whole;
+    const struct spec *spec = spec_resolve(r, &whole, out);
+    if (spec != NULL && (spec->flags & SPEC_AT_ONCE) != 0) return spec->run(s, r, out);
+    if (spec == NULL || !queue_takes(s, spec, r, out)) {
+        m->broken = true;
+        if (whole != NULL && whole->run == run_exec) multi_free(s);
+        return TAKEN;
+    }
+    buf_put_slice(&m->requests, r->raw);
+    m->n++;
+    m->hits += (spec->flags & SPEC_HIT) != 0;
+    reply_simple(out, "QUEUED");
+    return TAKEN;
+}
+
+/* ---- EXEC ---- */
+
+static bool parked_too_long(const struct session *s)
+{
+    uint64_t since_ms = s->outlet->parked_ms;
+    return since_ms != 0 && mono_ms() - since_ms >= s->command->config.busy_ms;
+}
+
+/* TAKEN: there is room, or never will be, or not in time (*refused, said in out). */
+static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
+{
+    struct coalesce *c = s->command->config.coalesce;
+    const struct multi *m = s->multi;
+    bool never;
+    *refused = false;
+    if (m->hits == 0 ||
+        coalesce_room(c, m->n + 1, m->requests.n + (size_t)REPLY_BYTES_MAX * (m->n + 1), &never))
+        return TAKEN;
+    *refused = true;
+    if (never) {
+        reply_error(
+            out,
+            "EXECABORT Transaction discarded because it does not fit into one frame; send fewer commands");
+        return TAKEN;
+    }
+    if (parked_too_long(s)) {
+        reply_error(out,
+                    "EXECABORT Transaction discarded because of: BUSY Redis does not keep up; try again");
+        return TAKEN;
+    }
+    coalesce_park(c, s->outlet);
+    session_wait(s, SESSION_PARKED);
+    return LEFT;
+}
+
+/* What stands in exec goes out, in its place behind increments that were just added. Should coalesce refuse
+ * it after all, the rest of the transaction is refused, too, and answered from `held`. */
+static void local_out(struct session *s)
+{
+    struct buf *local = &s->command->exec;
+    if (s->held.n > 0)
+        buf_put_slice(&s->held, buf_slice(local));
+    else if (s->outlet->waiting == 0)
+        buf_put_slice(&s->outlet->out, buf_slice(local));
+    else if (local->n > 0 &&
+             coalesce_literal(s->command->config.coalesce, s->outlet, buf_slice(local)) != ADD_OK)
+        buf_put_slice(&s->held, buf_slice(local));
+    buf_reset(local);
+}
+
+static void exec_hit(struct session *s, const struct request *r)
+{
+    int64_t n;
+    bool is_number = num_parse(r->args[3], &n);
+    INVARIANT(is_number);
+    local_out(s);
+    enum add_result got = ADD_BUSY;
+    if (s->held.n == 0) got = coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
+    if (got != ADD_OK) hit_refuse(s, r, got, &s->command->exec);
+}
+
+static void exec_one(struct session *s, const struct request *r)
+{
+    const struct spec *whole;
+    const struct spec *spec = spec_resolve(r, &whole, &s->command->exec);
+    INVARIANT(spec != NULL);
+    if ((spec->flags & SPEC_HIT) != 0)
+        exec_hit(s, r);
+    else
+        spec->run(s, r, &s->command->exec);
+}
+
+static void exec_all(struct session *s)
+{
+    struct request *r = &s->command->request;
+    struct slice rest = buf_slice(&s->multi->requests);
+    buf_reset(&s->command->exec);
+    reply_array(&s->command->exec, s->multi->n);
+    while (rest.n > 0) {
+        struct parser p = {0};
+        enum parsed got = request_parse(r, &p, rest);
+        INVARIANT(got == PARSED_OK);
+        rest = slice_of(rest.p + r->raw.n, rest.n - r->raw.n);
+        exec_one(s, r);
+    }
+    local_out(s);
+    if (s->held.n > 0) session_wait(s, SESSION_BARRIER);
+}
+
+enum taken run_exec(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    if (s->multi == NULL) {
+        reply_error(out, "ERR EXEC without MULTI");
+        return TAKEN;
+    }
+    bool refused = s->multi->broken;
+    if (refused)
+        reply_error(out, "EXECABORT Transaction discarded because of previous errors.");
+    else if (room_ask(s, &refused, out) == LEFT)
+        return LEFT;
+    if (!refused) exec_all(s);
+    multi_free(s);
+    return TAKEN;
+}

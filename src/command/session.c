@@ -1,0 +1,178 @@
+/* command/session.c - one client: parses what it sent, runs it, and keeps its replies in order.
+ *
+ *   TAKING -> PARKED    an increment found no room        -> TAKING   session_room(): the same request again
+ *   TAKING -> BARRIER   a reply or a request must wait    -> TAKING   session_answered(), nothing is owed any
+ * more TAKING -> ASKING    a request is out                  -> TAKING   its done() any    -> ENDING    QUIT,
+ * or bytes that are no RESP In all states but TAKING the client is paused (or, at the end, not read any
+ * more). */
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/num.h"
+#include "command/inside.h"
+
+struct command *command_create(const struct command_config *config)
+{
+    struct command *c = heap_zalloc(sizeof(*c));
+    c->config = *config;
+    c->started_ms = mono_ms();
+    request_init(&c->request, &config->limits);
+    return c;
+}
+
+void command_destroy(struct command **c)
+{
+    if (*c == NULL) return;
+    request_close(&(*c)->request);
+    buf_free(&(*c)->scratch);
+    buf_free(&(*c)->exec);
+    heap_free(*c);
+    *c = NULL;
+}
+
+void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
+{
+    s->command = command;
+    s->conn = conn;
+    s->outlet = outlet;
+    s->resp = 2;
+    s->id = ++command->ids;
+    s->opened_ms = mono_ms();
+}
+
+void session_close(struct session *s)
+{
+    PRE(!s->gone);
+    s->gone = true;
+    coalesce_unpark(s->command->config.coalesce, s->outlet);
+    multi_free(s);
+    buf_free(&s->name);
+    buf_free(&s->lib_name);
+    buf_free(&s->lib_ver);
+    buf_free(&s->held);
+}
+
+void session_wait(struct session *s, enum session_state state)
+{
+    s->state = state;
+    s->command->config.client.pause(s->conn);
+}
+
+static void go_on(struct session *s)
+{
+    s->state = SESSION_TAKING;
+    s->command->config.client.resume(s->conn);
+}
+
+enum taken session_barrier(struct session *s)
+{
+    if (s->outlet->waiting == 0) return TAKEN;
+    session_wait(s, SESSION_BARRIER);
+    return LEFT;
+}
+
+static void end_if_last(struct session *s)
+{
+    if (!s->last || s->state == SESSION_BARRIER) return;
+    s->state = SESSION_ENDING;
+    s->command->config.client.finish(s->conn);
+}
+
+static struct buf *reply_open(struct session *s)
+{
+    if (s->outlet->waiting == 0) return &s->outlet->out;
+    buf_reset(&s->command->scratch);
+    return &s->command->scratch;
+}
+
+/* A reply that finds no room in the frame is held back here, and the client with it, until nothing is owed.
+ */
+static void reply_close(struct session *s, struct buf *out)
+{
+    if (out == &s->command->scratch && out->n > 0 &&
+        coalesce_literal(s->command->config.coalesce, s->outlet, buf_slice(out)) != ADD_OK) {
+        buf_put_slice(&s->held, buf_slice(out));
+        session_wait(s, SESSION_BARRIER);
+    }
+    end_if_last(s);
+}
+
+static enum taken run_slow(struct session *s, const struct request *r)
+{
+    if (spec_is_attack(r)) {
+        s->state = SESSION_ENDING;
+        s->command->config.client.drop(s->conn);
+        return TAKEN;
+    }
+    struct buf *out = reply_open(s);
+    const struct spec *whole;
+    enum taken taken = TAKEN;
+    if (s->multi != NULL) {
+        taken = multi_take(s, r, out);
+    } else {
+        const struct spec *spec = spec_resolve(r, &whole, out);
+        if (spec != NULL) taken = spec->run(s, r, out);
+    }
+    reply_close(s, out);
+    return taken;
+}
+
+/* Seven letters in one compare: this is the way of a hit. */
+static inline bool is_hincrby(struct slice name)
+{
+    uint64_t have = 0, want = 0;
+    if (name.n != 7) return false;
+    memcpy(&have, name.p, 7);
+    memcpy(&want, "hincrby", 7);
+    return (have | UINT64_C(0x0020202020202020)) == want;
+}
+
+static enum taken run(struct session *s, const struct request *r)
+{
+    if (r->args_n == 0) return TAKEN;
+    if (r->args_n != 4 || s->multi != NULL || !is_hincrby(r->args[0])) return run_slow(s, r);
+    int64_t n;
+    if (!num_parse(r->args[3], &n)) return run_slow(s, r);
+    enum add_result got = coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
+    return got == ADD_OK ? TAKEN : run_slow(s, r);
+}
+
+/* Bytes that are no RESP: said after all earlier replies, then the end. */
+static void refuse_bytes(struct session *s, const struct request *r)
+{
+    struct buf *out = reply_open(s);
+    reply_error(out, r->error);
+    s->last = true;
+    reply_close(s, out);
+}
+
+size_t session_bytes(struct session *s, struct slice in)
+{
+    struct request *r = &s->command->request;
+    size_t used = 0;
+    while (s->state == SESSION_TAKING && used < in.n && s->outlet->out.n < OUTLET_FULL) {
+        enum parsed got = request_parse(r, &s->parser, slice_of(in.p + used, in.n - used));
+        if (got == PARSED_UNFIN) break;
+        if (got != PARSED_OK) {
+            refuse_bytes(s, r);
+            return in.n;
+        }
+        size_t n = r->raw.n;
+        if (run(s, r) == TAKEN) used += n;
+    }
+    return s->state == SESSION_ENDING || s->last ? in.n : used;
+}
+
+void session_answered(struct session *s)
+{
+    if (s->gone || s->state != SESSION_BARRIER || s->outlet->waiting > 0) return;
+    buf_put_slice(&s->outlet->out, buf_slice(&s->held));
+    buf_free(&s->held);
+    s->state = SESSION_TAKING;
+    end_if_last(s);
+    if (s->state == SESSION_TAKING) go_on(s);
+}
+
+void session_room(struct session *s)
+{
+    if (!s->gone && s->state == SESSION_PARKED) go_on(s);
+}

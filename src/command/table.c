@@ -1,0 +1,120 @@
+/* command/table.c - the command table, and what Redis 7.0 says to a request that does not fit it (server.c,
+ * processCommand). */
+#include "command/inside.h"
+
+#include <stdio.h>
+
+const struct spec specs[] = {
+    {"hincrby", 4, SPEC_QUEUES | SPEC_HIT, hit_run, "hash", "Adds to a counter; answers the pending value",
+     NULL},
+    {"ctr.incrby", 4, SPEC_QUEUES | SPEC_HIT, hit_run, "counter", "As HINCRBY", NULL},
+    {"ctr.pending", 2, 0, run_pending, "counter", "The counts of a key that are not claimed yet", NULL},
+    {"ctr.sync", 2, 0, run_sync, "counter", "Waits until what counted before is in MySQL (a key, or ALL)",
+     NULL},
+    {"ctr.recover", -1, 0, run_recover, "counter", "Adopts and merges what dead instances left [DRYRUN]",
+     NULL},
+    {"ping", -1, SPEC_QUEUES, run_ping, "connection", "Answers PONG, or the message", NULL},
+    {"echo", 2, SPEC_QUEUES, run_echo, "connection", "Answers the message", NULL},
+    {"hello", -1, 0, run_hello, "connection", "Chooses RESP2 or RESP3", NULL},
+    {"auth", -2, 0, run_auth, "connection", "Authenticates the connection", NULL},
+    {"select", 2, SPEC_QUEUES, run_select, "connection", "Database 0 is the only one", NULL},
+    {"client", -2, 0, NULL, "connection", "About this connection", client_specs},
+    {"quit", -1, SPEC_AT_ONCE, run_quit, "connection", "Closes the connection", NULL},
+    {"reset", 1, SPEC_AT_ONCE, run_reset, "connection", "Makes the connection as new", NULL},
+    {"multi", 1, SPEC_AT_ONCE, run_multi, "transactions", "Starts a transaction", NULL},
+    {"exec", 1, SPEC_AT_ONCE, run_exec, "transactions", "Runs the transaction, whole or not at all", NULL},
+    {"discard", 1, SPEC_AT_ONCE, run_discard, "transactions", "Forgets the transaction", NULL},
+    {"watch", -2, SPEC_AT_ONCE, run_watch, "transactions", "Refused: there is nothing to watch", NULL},
+    {"unwatch", 1, SPEC_AT_ONCE, run_watch, "transactions", "Refused: there is nothing to watch", NULL},
+    {"command", -1, 0, run_command, "server", "About the commands", command_specs},
+    {"config", -2, 0, NULL, "server", "What clients ask of a Redis", config_specs},
+    {"info", -1, 0, run_info, "server", "State and statistics [section]", NULL},
+    {"time", 1, SPEC_QUEUES, run_time, "server", "Seconds and microseconds since 1970", NULL},
+    {0},
+};
+
+const struct spec *spec_find(const struct spec *table, struct slice name)
+{
+    for (const struct spec *at = table; at->name != NULL; at++)
+        if (slice_ieq(name, slice_str(at->name))) return at;
+    return NULL;
+}
+
+/* As Redis' printf("%.*s") of a C string: ends at a NUL byte. */
+static void put_text(struct buf *b, struct slice s, size_t most)
+{
+    size_t n = s.n < most ? s.n : most;
+    buf_put(b, s.p, strnlen(s.p, n));
+}
+
+static void reply_unknown(const struct request *r, struct buf *out)
+{
+    struct buf line = {0};
+    BUF_LIT(&line, "ERR unknown command '");
+    put_text(&line, r->args[0], 128);
+    BUF_LIT(&line, "', with args beginning with: ");
+    size_t args_at = line.n;
+    for (uint32_t i = 1; i < r->args_n && line.n - args_at < 128; i++) {
+        size_t most = 128 - (line.n - args_at);
+        buf_put_char(&line, '\'');
+        put_text(&line, r->args[i], most);
+        BUF_LIT(&line, "' ");
+    }
+    reply_error_slice(out, buf_slice(&line));
+    buf_free(&line);
+}
+
+static void reply_unknown_sub(const struct spec *whole, struct slice sub, struct buf *out)
+{
+    char upper[32];
+    size_t n = strlen(whole->name);
+    PRE(n < sizeof(upper));
+    for (size_t i = 0; i <= n; i++)
+        upper[i] = whole->name[i] >= 'a' ? (char)(whole->name[i] - 'a' + 'A') : whole->name[i];
+    struct buf line = {0};
+    BUF_LIT(&line, "ERR unknown subcommand '");
+    put_text(&line, sub, 128);
+    buf_printf(&line, "'. Try %s HELP.", upper);
+    reply_error_slice(out, buf_slice(&line));
+    buf_free(&line);
+}
+
+static bool arity_fits(const struct spec *spec, uint32_t args_n)
+{
+    return spec->arity >= 0 ? args_n == (uint32_t)spec->arity : args_n >= (uint32_t)-spec->arity;
+}
+
+static void reply_arity(const struct spec *whole, const struct spec *sub, struct buf *out)
+{
+    const char *before = whole->run == run_exec ? "EXECABORT Transaction discarded because of:" : "ERR";
+    if (sub == whole)
+        reply_errorf(out, "%s wrong number of arguments for '%s' command", before, whole->name);
+    else
+        reply_errorf(out, "ERR wrong number of arguments for '%s|%s' command", whole->name, sub->name);
+}
+
+const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out)
+{
+    const struct spec *spec = *whole = spec_find(specs, r->args[0]);
+    if (spec == NULL) {
+        reply_unknown(r, out);
+        return NULL;
+    }
+    if (spec->subs != NULL && r->args_n >= 2) {
+        spec = spec_find(spec->subs, r->args[1]);
+        if (spec == NULL) {
+            reply_unknown_sub(*whole, r->args[1], out);
+            return NULL;
+        }
+    }
+    if (arity_fits(spec, r->args_n)) return spec;
+    reply_arity(*whole, spec, out);
+    return NULL;
+}
+
+/* Redis closes at once, saying nothing: the request may be a page's, sent by a browser that stands inside the
+ * network. */
+bool spec_is_attack(const struct request *r)
+{
+    return slice_ieq(r->args[0], SLICE("post")) || slice_ieq(r->args[0], SLICE("host:"));
+}

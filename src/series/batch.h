@@ -9,7 +9,9 @@
 #include "series/names.h"
 
 #define BATCH_FORMAT 1
+#ifndef BATCH_CHUNK_ROWS /* the simulator alone compiles with fewer */
 #define BATCH_CHUNK_ROWS 1000
+#endif
 #define LEDGER_KEY_BYTES_MAX 1028
 
 struct batch_hash {

@@ -19,6 +19,7 @@ struct db {
     const struct db_config *config;
     MYSQL *mysql;      /* NULL: closed */
     MYSQL_RES *result; /* of the last db_query, NULL: none */
+    bool open_failed;
     uint64_t opened, affected;
     unsigned code;
     char text[600];
@@ -245,10 +246,12 @@ static enum code_class session_begin(struct db *db)
 enum code_class db_open(struct db *db)
 {
     db_close(db);
+    db->open_failed = true;
     if (atomic_load(&db->interrupted)) return fail(db, 2006, "tallyd is stopping");
     enum code_class class = session_begin(db);
     if (class != CODE_OK) return db_close(db), class;
     db->opened++;
+    db->open_failed = false;
     db->code = 0;
     return CODE_OK;
 }
@@ -256,6 +259,10 @@ enum code_class db_open(struct db *db)
 bool db_is_open(const struct db *db)
 {
     return db->mysql != NULL;
+}
+bool db_open_failed(const struct db *db)
+{
+    return db->open_failed;
 }
 uint64_t db_opened(const struct db *db)
 {

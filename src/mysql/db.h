@@ -42,6 +42,7 @@ void db_destroy(struct db **db);
 
 enum code_class db_open(struct db *db) MUST_CHECK; /* connects, sets the session, reads the server's limits */
 bool db_is_open(const struct db *db);
+bool db_open_failed(const struct db *db); /* the last thing tried was to connect, in vain */
 void db_close(struct db *db);
 uint64_t db_opened(
     const struct db *db); /* how often db_open succeeded: caches of the server's state are good for one */

@@ -99,9 +99,19 @@ void sync_hold(struct sync *s, bool hold, const char *why)
     s->hold = hold;
 }
 
+void sync_counter_fit(struct sync *s, const struct counter *c, bool fit)
+{
+    family_of(s, c)->unfit = !fit;
+}
+
 void sync_stop(struct sync *s)
 {
     s->stopping = true;
+}
+
+void sync_abandon(struct sync *s)
+{
+    s->stopping = s->abandoned = true;
 }
 
 bool sync_idle(const struct sync *s)

@@ -1,0 +1,165 @@
+/* app/alone.c - starts a service under a name of its own (so that it neither ends the links of a running one
+ * nor is ended by its start), waits until sync may merge, recovers, stops. */
+#include "app/alone.h"
+#include "app/recovery.h"
+#include "base/heap.h"
+#include "base/stats.h"
+#include "mysql/ledger.h"
+#include "redis/gen_op.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#define PROGRESS_MS 100
+#define READY_MS 15000
+
+struct alone {
+    const struct admin_recover *how;
+    struct admin_recovered *out;
+    struct service *service;
+    struct db_job gen_job;
+    struct redis_gen gen;
+    uint64_t highest;
+    bool looked;
+    struct error error; /* of the job, then of the whole */
+    uv_timer_t timer;
+    bool accepting, accepted, begun, ended;
+    uint64_t until_ms;
+};
+
+static void alone_end(struct alone *a, enum err code, const char *text)
+{
+    if (a->ended) return;
+    a->ended = true;
+    uv_close((uv_handle_t *)&a->timer, NULL);
+    if (code == ERR_NONE)
+        service_stop(a->service);
+    else
+        service_fail(a->service, code, text);
+}
+
+static void on_done(void *arg, const struct recovered *r)
+{
+    struct alone *a = arg;
+    *a->out = (struct admin_recovered){
+        .adopted = r->adopted,
+        .rows_merged = r->rows_merged,
+        .rows_already = r->rows_already,
+        .unknown = r->unknown,
+        .held = r->held,
+        .leftovers = r->leftovers,
+        .rejected = r->rejected,
+    };
+    if (a->how->progress != NULL)
+        a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
+    alone_end(a, r->failed ? ERR_FAILED : ERR_NONE, r->text);
+}
+
+static void on_found(void *arg, const char *kind, struct slice name)
+{
+    struct alone *a = arg;
+    if (a->how->found != NULL) a->how->found(a->how->arg, kind, name);
+}
+
+static void begin(struct alone *a)
+{
+    struct recovery_how how = {
+        .dry_run = a->how->dry_run,
+        .reject_unknown = a->how->reject_unknown,
+        .found = on_found,
+        .done = on_done,
+        .arg = a,
+    };
+    a->begun = true;
+    bool only_one = recovery_start(a->service, &how);
+    INVARIANT(only_one);
+}
+
+/* --- --accept-rollback --- */
+
+static void on_raised(struct redis_gen *g)
+{
+    struct alone *a = CONTAINER_OF(g, struct alone, gen);
+    if (g->lost)
+        alone_end(a, ERR_UNAVAILABLE, g->text);
+    else
+        a->accepted = true; /* the gate looks again by itself */
+}
+
+static void gen_work(struct db *db, struct db_job *job)
+{
+    struct alone *a = CONTAINER_OF(job, struct alone, gen_job);
+    a->looked = ledger_gen_highest(db, &a->highest, &a->error) == ERR_NONE;
+}
+
+static void on_gen_looked(struct db_job *job)
+{
+    struct alone *a = CONTAINER_OF(job, struct alone, gen_job);
+    if (!job->ran || !a->looked) {
+        alone_end(a, ERR_UNAVAILABLE, job->ran ? a->error.text : job->text);
+        return;
+    }
+    a->gen = (struct redis_gen){.least = a->highest, .done = on_raised};
+    redis_gen(&a->service->sync_link, &a->gen);
+}
+
+static void accept_rollback(struct alone *a)
+{
+    a->accepting = true;
+    a->gen_job.work = gen_work;
+    a->gen_job.done = on_gen_looked;
+    writer_pool_job(a->service->pool, &a->gen_job);
+}
+
+/* --- */
+
+static void wait_for_gate(struct alone *a)
+{
+    const struct service *s = a->service;
+    bool may_wait = mono_ms() < a->until_ms;
+    if (!a->accepted && !a->accepting && s->mysql_up)
+        accept_rollback(a);
+    else if (gate_open(s) && a->accepted)
+        begin(a);
+    else if (s->gate.rolled_back && !a->how->accept_rollback)
+        alone_end(a, ERR_FAILED, s->gate.text);
+    else if (!may_wait)
+        alone_end(a, ERR_UNAVAILABLE,
+                  "MySQL or Redis did not become ready; `tallyd check` says what is wrong");
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct alone *a = timer->data;
+    if (a->ended) return;
+    if (!a->begun)
+        wait_for_gate(a);
+    else if (a->how->progress != NULL)
+        a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
+}
+
+static void on_started(struct service *s, void *arg)
+{
+    struct alone *a = arg;
+    a->service = s;
+    a->until_ms = mono_ms() + READY_MS;
+    a->accepted = !a->how->accept_rollback;
+    uv_timer_init(&s->loop, &a->timer);
+    a->timer.data = a;
+    uv_timer_start(&a->timer, on_timer, PROGRESS_MS, PROGRESS_MS);
+}
+
+enum err recover_alone(void *arg, const struct conf *conf, const struct admin_recover *how,
+                       struct admin_recovered *out, struct error *e)
+{
+    (void)arg;
+    struct settings settings;
+    if (settings_build(conf, &settings, e) != ERR_NONE) return e->code;
+    snprintf(settings.instance, sizeof settings.instance, "recover-%ld", (long)getpid());
+    life_init(&settings.life, slice_str(settings.instance));
+    struct service *s = heap_zalloc(sizeof *s);
+    struct alone a = {.how = how, .out = out};
+    enum err code = service_run(s, &settings, NULL, false, on_started, &a, e);
+    heap_free(s);
+    settings_close(&settings);
+    return code;
+}

@@ -1,0 +1,40 @@
+/* app/app.c - the verbs that need the whole service, given to the command line. */
+#include "app/app.h"
+#include "admin/admin.h"
+#include "app/alone.h"
+#include "app/service.h"
+#include "base/crash.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include <stdio.h>
+#include <unistd.h>
+
+static enum err run_named(struct service *s, struct settings *settings, const char *path, struct error *e)
+{
+    int fd = -1;
+    if (settings_lock_name(settings, &fd, e) != ERR_NONE) return e->code;
+    enum err code = service_run(s, settings, path, true, NULL, NULL, e);
+    close(fd);
+    return code;
+}
+
+static enum err run(void *arg, const struct conf *conf, const char *path, struct error *e)
+{
+    (void)arg;
+    struct settings settings;
+    if (settings_build(conf, &settings, e) != ERR_NONE) return e->code;
+    struct service *s = heap_zalloc(sizeof *s);
+    enum err code = run_named(s, &settings, path, e);
+    settings_close(&settings);
+    heap_free(s);
+    if (code == ERR_NONE) log_event(LOG_INFO, "stopped", "outcome=clean");
+    return code;
+}
+
+int app_main(int argc, char **argv)
+{
+    if (!crash_init()) return 64;
+    db_library_init();
+    struct admin_ports ports = {.run = run, .recover_alone = recover_alone};
+    return admin_main(argc, argv, &ports);
+}

@@ -1,0 +1,169 @@
+/* app/gate.c - when sync may merge. One check answers for both sides, MySQL first: a job reads schema and the
+ * ledger's highest gen; then Redis' gen is read. Redis' gen lower than the ledger's means that this Redis
+ * lost claims which MySQL has merged: counting goes on, merging waits for an operator. In that order a merge
+ * between the two reads cannot look like a loss. */
+#include "app/service.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "mysql/ledger.h"
+#include "mysql/schema.h"
+#include "redis/gen_op.h"
+#include <stdio.h>
+
+#define GATE_RETRY_MS 5000
+
+struct gate_look { /* one check */
+    struct db_job job;
+    struct redis_gen gen;
+    struct service *service;
+    struct schema_report report;
+    struct error error;
+    bool seen;
+    uint64_t highest;
+    char run_id[REDIS_RUN_ID_BYTES];
+};
+
+static void gate_ask(struct service *s);
+
+static bool compared(const struct service *s)
+{
+    return strcmp(s->gate.run_id, s->sync_link.facts.run_id) == 0;
+}
+
+static bool checked(const struct service *s)
+{
+    return s->mysql_up && s->gate.schema_fit && compared(s);
+}
+
+bool gate_open(const struct service *s)
+{
+    return checked(s) && !s->gate.rolled_back;
+}
+
+static void gate_apply(struct service *s)
+{
+    sync_mysql(s->sync, checked(s));
+}
+
+static void gate_later(struct service *s)
+{
+    s->gate.retry_at_ms = mono_ms() + GATE_RETRY_MS;
+}
+
+static void look_end(struct gate_look *look)
+{
+    struct service *s = look->service;
+    schema_report_close(&look->report);
+    heap_free(look);
+    s->gate.asking = false;
+    gate_apply(s);
+    if (s->gate.again && s->stage == STAGE_RUNNING) gate_ask(s);
+}
+
+static void gate_compare(struct service *s, uint64_t gen, uint64_t highest)
+{
+    struct gate *g = &s->gate;
+    g->rolled_back = gen < highest;
+    snprintf(g->text, sizeof g->text,
+             "Redis was rolled back: its gen is %llu, the ledger has %llu. Counting goes on. Find out what "
+             "it lost, "
+             "then run `tallyd recover --accept-rollback`",
+             (unsigned long long)gen, (unsigned long long)highest);
+    sync_hold(s->sync, g->rolled_back, g->rolled_back ? g->text : "gen is not behind the ledger");
+    if (g->rolled_back) gate_later(s);
+}
+
+static void on_gen(struct redis_gen *g)
+{
+    struct gate_look *look = CONTAINER_OF(g, struct gate_look, gen);
+    struct service *s = look->service;
+    bool same = strcmp(look->run_id, s->sync_link.facts.run_id) == 0;
+    if (g->lost || !same) {
+        s->gate.again = s->gate.again || !same;
+        gate_later(s);
+        look_end(look);
+        return;
+    }
+    gate_compare(s, g->gen, look->highest);
+    memcpy(s->gate.run_id, look->run_id, sizeof look->run_id);
+    look_end(look);
+}
+
+static void look_work(struct db *db, struct db_job *job)
+{
+    struct gate_look *look = CONTAINER_OF(job, struct gate_look, job);
+    struct settings *set = look->service->settings;
+    struct schema_rules rules = {.accept_flush = set->conf->mysql_volatile == CONF_ACCEPT};
+    look->seen = schema_check(db, &set->counters, &rules, &look->report, &look->error) == ERR_NONE;
+    if (look->seen && !schema_refused(&look->report, NULL))
+        look->seen = ledger_gen_highest(db, &look->highest, &look->error) == ERR_NONE;
+}
+
+static void log_findings(const struct schema_report *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct schema_finding *f = &r->all[i];
+        bool refused = f->level == SCHEMA_REFUSE;
+        log_event(refused ? LOG_ERROR : LOG_WARN, refused ? "schema_refused" : "schema", "reason=%s mend=%s",
+                  LOGQ(f->reason), LOGQ(f->mend != NULL ? f->mend : "none"));
+    }
+}
+
+static void file_fitness(struct service *s, const struct schema_report *r)
+{
+    s->gate.schema_fit = !schema_refused(r, NULL);
+    for (size_t i = 0; i < s->settings->counters.n; i++) {
+        const struct counter *c = &s->settings->counters.all[i];
+        sync_counter_fit(s->sync, c, !schema_refused(r, c));
+    }
+    if (schema_refusals(r) > 0) gate_later(s);
+}
+
+static void on_looked(struct db_job *job)
+{
+    struct gate_look *look = CONTAINER_OF(job, struct gate_look, job);
+    struct service *s = look->service;
+    if (!job->ran || !look->seen) {
+        if (job->ran) log_event(LOG_WARN, "mysql_check", "error=%s", LOGQ(look->error.text));
+        gate_later(s);
+        look_end(look);
+        return;
+    }
+    log_findings(&look->report);
+    file_fitness(s, &look->report);
+    memcpy(look->run_id, s->sync_link.facts.run_id, sizeof look->run_id);
+    look->gen = (struct redis_gen){.done = on_gen};
+    redis_gen(&s->sync_link, &look->gen);
+}
+
+static void gate_ask(struct service *s)
+{
+    s->gate.again = s->gate.asking;
+    if (s->gate.asking) return;
+    struct gate_look *look = heap_zalloc(sizeof *look);
+    look->service = s;
+    look->job.work = look_work;
+    look->job.done = on_looked;
+    s->gate.asking = true;
+    s->gate.retry_at_ms = UINT64_MAX;
+    writer_pool_job(s->pool, &look->job);
+}
+
+void gate_redis(struct service *s)
+{
+    gate_apply(s);
+    if (s->mysql_up && !compared(s) && s->stage <= STAGE_RUNNING) gate_ask(s);
+}
+
+void gate_mysql(struct service *s, bool up)
+{
+    s->mysql_up = up;
+    if (!up) s->gate.schema_fit = false;
+    gate_apply(s);
+    if (up && s->stage <= STAGE_RUNNING) gate_ask(s);
+}
+
+void gate_tick(struct service *s, uint64_t now_ms)
+{
+    if (s->mysql_up && s->stage == STAGE_RUNNING && now_ms >= s->gate.retry_at_ms) gate_ask(s);
+}

@@ -1,0 +1,29 @@
+/* app/recovery.h - recovery on demand, for CTR.RECOVER and for `tallyd recover` without a service:
+ *   1. every standing batch whose owner is dead is adopted and merged (sync/recover.c)
+ *   2. a walk finds leftovers of other programs of this kind, `<pending hash>_<anything>` without registry;
+ * each is claimed under a new id, except those whose 32 hex digits the ledger knows: merged once already, so
+ * held
+ *   3. on request, batches of counters that are not configured go to tally_rejects
+ * A dry run only names what it finds. One recovery at a time; it lives from start to `done`. */
+#ifndef APP_RECOVERY_H
+#define APP_RECOVERY_H
+
+#include "app/service.h"
+
+struct recovered {
+    bool failed;
+    char text[400]; /* why, and what to do next */
+    int64_t adopted, rows_merged, rows_already, unknown, held, leftovers, rejected;
+};
+
+struct recovery_how {
+    bool dry_run, reject_unknown;
+    void (*found)(void *arg, const char *kind,
+                  struct slice name); /* "batch", "leftover", "held", "unknown"; may be NULL */
+    void (*done)(void *arg, const struct recovered *r); /* once, never from inside recovery_start */
+    void *arg;
+};
+
+bool recovery_start(struct service *s, const struct recovery_how *how); /* false: one is under way */
+
+#endif

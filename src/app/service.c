@@ -1,0 +1,117 @@
+/* app/service.c - one loop for everything, its end-of-turn work, its timers and signals. */
+#include "app/service.h"
+#include "app/recovery.h"
+#include "base/log.h"
+#include <signal.h>
+#include <stdio.h>
+
+#define TICK_MS 20
+
+void service_stop(struct service *s)
+{
+    if (s->stage >= STAGE_DRAINING) return;
+    log_event(LOG_INFO, "stopping", "within_ms=%llu", (unsigned long long)s->settings->stop_within_ms);
+    s->stage = STAGE_DRAINING;
+    s->stop_by_ms = mono_ms() + s->settings->stop_within_ms;
+}
+
+void service_fail(struct service *s, enum err code, const char *text)
+{
+    if (s->failure.code == ERR_NONE) error_set(&s->failure, code, "%s", text);
+    log_event(LOG_ERROR, "failed", "error=%s", LOGQ(text));
+    service_stop(s);
+}
+
+/* Twice, since room in a frame lets parked clients go on, whose bytes are offered by the second turn. */
+static void on_turn(uv_prepare_t *handle)
+{
+    struct service *s = handle->data;
+    for (int i = 0; i < 2; i++) {
+        if (s->listen != NULL) listen_turn(s->listen);
+        coalesce_turn(s->coalesce);
+    }
+    if (s->listen != NULL) listen_flush_all(s->listen);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct service *s = timer->data;
+    uint64_t now_ms = mono_ms();
+    coalesce_tick(s->coalesce);
+    sync_tick(s->sync);
+    gate_tick(s, now_ms);
+    upkeep_tick(s, now_ms);
+    if (s->stage == STAGE_DRAINING) service_drain_tick(s, now_ms);
+}
+
+static void reload(struct service *s)
+{
+    struct conf wanted;
+    struct error e;
+    if (s->path == NULL) {
+        log_event(LOG_WARN, "reload", "why=%s", LOGQ("this service was started without a file"));
+    } else if (conf_load(s->path, &wanted, &e) != ERR_NONE) {
+        log_event(LOG_ERROR, "reload", "error=%s next=%s", LOGQ(e.text),
+                  LOGQ("nothing was changed; mend it, SIGHUP again"));
+    } else {
+        settings_reload(s->settings, &wanted);
+        conf_free(&wanted);
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct service *s = handle->data;
+    if (number == SIGHUP)
+        reload(s);
+    else
+        service_stop(s);
+}
+
+static void handles_open(struct service *s)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    uv_prepare_init(&s->loop, &s->turn);
+    uv_timer_init(&s->loop, &s->tick);
+    s->turn.data = s->tick.data = s;
+    for (int i = 0; i < 3; i++) {
+        uv_signal_init(&s->loop, &s->signals[i]);
+        s->signals[i].data = s;
+        uv_signal_start(&s->signals[i], on_signal, numbers[i]);
+    }
+    uv_prepare_start(&s->turn, on_turn);
+    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+}
+
+static void rooms_close(struct service *s)
+{
+    if (s->listen != NULL) listen_destroy(&s->listen);
+    command_destroy(&s->command);
+    sync_destroy(&s->sync);
+    coalesce_destroy(&s->coalesce);
+    redis_frames_close(&s->frames);
+}
+
+enum err service_run(struct service *s, struct settings *settings, const char *path, bool serves,
+                     void (*started)(struct service *s, void *arg), void *arg, struct error *e)
+{
+    *s = (struct service){.settings = settings, .path = path, .serves = serves};
+    s->gate.retry_at_ms = UINT64_MAX;
+    if (uv_loop_init(&s->loop) != 0)
+        return error_set(e, ERR_FAILED, "cannot make an event loop: out of descriptors?");
+    service_init(s);
+    handles_open(s);
+    if (service_start(s, e) != ERR_NONE) {
+        s->failure = *e;
+        s->stage = STAGE_DRAINING;
+        s->stop_by_ms = 0;
+    } else if (started != NULL) {
+        started(s, arg);
+    }
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    rooms_close(s);
+    int busy = uv_loop_close(&s->loop);
+    INVARIANT(busy == 0);
+    if (s->failure.code != ERR_NONE) *e = s->failure;
+    return s->failure.code;
+}

@@ -1,0 +1,109 @@
+/* app/service.h - the rooms wired together on one loop: the running tallyd, and the one-run service of
+ * `recover`.
+ *
+ * Start:  Redis' sync link (checked) -> nobody else has the name -> links of earlier lives killed -> frame
+ * and fence links -> coalesce, sync -> writers -> listeners -> running. Stop:   listeners take no more,
+ * answers go out -> runs end or time is up -> writers -> links -> loop empty. Gate:   sync may merge only
+ * when the schema was checked since MySQL came (back), and Redis' gen was compared with the ledger's since
+ * Redis came back as another process (gate.c). */
+#ifndef APP_SERVICE_H
+#define APP_SERVICE_H
+
+#include "app/settings.h"
+#include "coalesce/coalesce.h"
+#include "command/command.h"
+#include "listen/listen.h"
+#include "mysql/writer.h"
+#include "redis/batches_op.h"
+#include "redis/check_op.h"
+#include "redis/dirty_op.h"
+#include "redis/fence_op.h"
+#include "redis/frame_op.h"
+#include "redis/link.h"
+#include "redis/walk_op.h"
+#include "sync/sync.h"
+#include <uv.h>
+
+enum stage {
+    STAGE_STARTING,
+    STAGE_RUNNING,
+    STAGE_DRAINING, /* told to stop: no new clients or claims, what is under way goes on */
+    STAGE_CLOSING,  /* time is up or all is done: writers, links and handles are closed */
+};
+
+struct gate {                        /* may sync merge? */
+    bool asking, again;              /* a check is under way; something changed meanwhile */
+    bool schema_fit;                 /* since MySQL came last */
+    char run_id[REDIS_RUN_ID_BYTES]; /* of the Redis whose gen was compared last */
+    uint64_t retry_at_ms;
+    bool rolled_back; /* Redis' gen is behind the ledger's */
+    char text[400];   /* and what to do */
+};
+
+struct upkeep { /* slow timers: walk, prune, complete_until */
+    struct redis_walk walk;
+    bool walking, walk_again;
+    uint64_t walk_at_ms, prune_at_ms, until_at_ms;
+    struct prune_task *prune;
+    struct until_task *until;
+};
+
+struct service {
+    struct settings *settings;
+    const char *path; /* of the configuration, NULL: nothing to reload */
+    bool serves;      /* listens for clients (not in `recover`) */
+    uv_loop_t loop;
+    struct redis_link frame_link, sync_link, fence_link;
+    struct redis_frames frames;
+    struct redis_fences fences;
+    struct coalesce *coalesce;
+    struct sync *sync;
+    struct writer_pool *pool;
+    struct listen *listen;
+    struct command *command;
+    uv_prepare_t turn; /* the end of each loop turn */
+    uv_timer_t tick;
+    uv_signal_t signals[3];
+    struct gate gate;
+    struct upkeep upkeep;
+    struct recovery *recovery; /* under way, NULL: none */
+    enum stage stage;
+    uint64_t stop_by_ms; /* while draining */
+    bool mysql_up, draining, dropped, listen_closed;
+    uint32_t closing;     /* handles not yet closed */
+    struct error failure; /* why it stops, when not because it was told to */
+};
+
+/* Runs until it is told to stop. serves: accepts clients. `started` is called once it runs (may be NULL).
+ * Returns ERR_NONE or why it could not start or go on. */
+enum err service_run(struct service *s, struct settings *settings, const char *path, bool serves,
+                     void (*started)(struct service *s, void *arg), void *arg, struct error *e);
+void service_stop(struct service *s);                                  /* drains, then service_run returns */
+void service_fail(struct service *s, enum err code, const char *text); /* the same, with a reason */
+
+/* start.c */
+void service_init(struct service *s); /* rooms are made, nothing is begun */
+enum err service_start(struct service *s, struct error *e);
+bool service_links_up(const struct service *s);
+
+/* stop.c */
+void service_drain_tick(struct service *s, uint64_t now_ms);
+
+/* wire_*.c: the ports of one room given by another */
+void wire_coalesce(struct service *s);
+void wire_sync(struct service *s);
+void wire_command(struct service *s);
+struct listen_handler wire_listen_handler(struct service *s);
+
+/* gate.c */
+void gate_redis(struct service *s); /* a link came up */
+void gate_mysql(struct service *s, bool up);
+void gate_tick(struct service *s, uint64_t now_ms);
+bool gate_open(const struct service *s); /* sync merges */
+
+/* upkeep.c */
+void upkeep_walk(struct service *s); /* now, or again after the one under way */
+void upkeep_tick(struct service *s, uint64_t now_ms);
+bool upkeep_quiet(const struct service *s);
+
+#endif

@@ -1,0 +1,36 @@
+/* app/settings.h - a configuration in the words of the rooms: counters, addresses, who we are. Borrows from
+ * struct conf, which must outlive it. */
+#ifndef APP_SETTINGS_H
+#define APP_SETTINGS_H
+
+#include "conf/conf.h"
+#include "mysql/db.h"
+#include "redis/url.h"
+#include "series/counter.h"
+#include "series/names.h"
+
+struct settings {
+    const struct conf *conf;
+    struct counters counters; /* heap */
+    struct redis_url redis;
+    struct db_config db;
+    char instance[NAME_BYTES_MAX + 1];
+    char host[128]; /* "<boot id>:<network namespace>", the same for two processes that can meet on a local
+                       name */
+    struct life life;
+    uint64_t stop_within_ms;
+};
+
+/* e names file, line and column of what is wrong. */
+enum err settings_build(const struct conf *conf, struct settings *out, struct error *e) MUST_CHECK;
+void settings_close(struct settings *s);
+
+/* Takes over the options that a reload may change (conf/options.h), and logs which others would need a
+ * restart. */
+void settings_reload(struct settings *s, const struct conf *wanted);
+
+/* Holds the instance's name on this machine until the process ends: a second one gets ERR_CONFIG. *fd is the
+ * holder. */
+enum err settings_lock_name(const struct settings *s, int *fd, struct error *e) MUST_CHECK;
+
+#endif

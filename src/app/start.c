@@ -1,0 +1,292 @@
+/* app/start.c - the order of start (service.h). Redis must be there and fit: nothing can be counted without
+ * it. MySQL may be away: hits add up in Redis and are merged when it comes; when it is there, it must fit. */
+#include "app/service.h"
+#include "base/log.h"
+#include "mysql/schema.h"
+#include <stdio.h>
+
+#define CONNECT_MS 5000
+#define HOLDER_MS 35000 /* a sign of life in tally:instance lasts 30 s */
+#define HOLDER_POLL_MS 250
+
+bool service_links_up(const struct service *s)
+{
+    return redis_link_is_up(&s->frame_link) && redis_link_is_up(&s->sync_link) &&
+           redis_link_is_up(&s->fence_link);
+}
+
+static void links_changed(struct service *s)
+{
+    sync_redis(s->sync, service_links_up(s));
+}
+
+static void frame_up(struct redis_link *l)
+{
+    struct service *s = l->arg;
+    coalesce_up(s->coalesce, l->facts.run_id, l->client_id);
+    if (s->stage == STAGE_RUNNING) upkeep_walk(s);
+    links_changed(s);
+}
+
+static void frame_down(struct redis_link *l, const char *why)
+{
+    struct service *s = l->arg;
+    coalesce_cut(s->coalesce, why);
+    links_changed(s);
+}
+
+static void sync_up(struct redis_link *l)
+{
+    struct service *s = l->arg;
+    if (s->pool != NULL) gate_redis(s);
+    links_changed(s);
+}
+
+static void plain_up(struct redis_link *l)
+{
+    links_changed(l->arg);
+}
+
+static void plain_down(struct redis_link *l, const char *why)
+{
+    (void)why;
+    links_changed(l->arg);
+}
+
+static void link_init(struct service *s, struct redis_link *l, const char *role)
+{
+    const struct conf *conf = s->settings->conf;
+    struct redis_link_config config = {
+        .url = &s->settings->redis,
+        .life = &s->settings->life,
+        .role = role,
+        .check = true,
+        .volatile_accept = conf->redis_volatile == CONF_ACCEPT,
+        .connect_ms = (uint32_t)conf->redis_timeout_ms,
+        .answer_ms = (uint32_t)conf->redis_timeout_ms,
+    };
+    redis_link_init(l, &s->loop, &config);
+    l->arg = s;
+    l->up = plain_up;
+    l->down = plain_down;
+}
+
+void service_init(struct service *s)
+{
+    link_init(s, &s->frame_link, "frame");
+    link_init(s, &s->sync_link, "sync");
+    link_init(s, &s->fence_link, "fence");
+    s->frame_link.up = frame_up;
+    s->frame_link.down = frame_down;
+    s->sync_link.up = sync_up;
+    redis_frames_init(&s->frames, &s->frame_link, &s->settings->life);
+    redis_fences_init(&s->fences, &s->fence_link, &s->settings->life);
+    s->fences.replicas = (uint32_t)s->settings->conf->redis_replicas;
+    s->fences.volatile_accept = s->settings->conf->redis_volatile == CONF_ACCEPT;
+    wire_coalesce(s);
+    wire_sync(s);
+    wire_command(s);
+}
+
+/* --- who else is here? --- */
+
+static void on_holder(struct redis_instance *i)
+{
+    *(bool *)i->arg = true;
+}
+
+static enum err ask_holder(struct service *s, struct redis_instance *i, struct error *e)
+{
+    bool done = false;
+    *i = (struct redis_instance){.life = &s->settings->life, .done = on_holder, .arg = &done};
+    redis_instance(&s->sync_link, i);
+    redis_run_until(&s->sync_link, &done);
+    if (i->lost)
+        return error_set(e, ERR_UNAVAILABLE, "the link to Redis was lost while starting: %s",
+                         s->sync_link.why);
+    return ERR_NONE;
+}
+
+/* '<life>|<host>': on this host the name's lock (settings_lock_name) has shown already that the holder is
+ * gone. */
+static bool holder_is_here(const struct service *s, const struct redis_instance *i)
+{
+    const char *host = strchr(i->holder, '|');
+    return host != NULL && strcmp(host + 1, s->settings->host) == 0;
+}
+
+static void on_pause(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+static void on_pause_closed(uv_handle_t *handle)
+{
+    *(bool *)handle->data = true;
+}
+
+static void pause_ms(struct service *s, uint64_t ms)
+{
+    uv_timer_t timer;
+    bool over = false;
+    uv_timer_init(&s->loop, &timer);
+    timer.data = &over;
+    uv_timer_start(&timer, on_pause, ms, 0);
+    redis_run_until(&s->sync_link, &over);
+    over = false;
+    uv_close((uv_handle_t *)&timer, on_pause_closed);
+    redis_run_until(&s->sync_link, &over);
+}
+
+static enum err name_is_free(struct service *s, struct error *e)
+{
+    struct redis_instance first, now;
+    if (ask_holder(s, &first, e) != ERR_NONE) return e->code;
+    uint64_t until = mono_ms() + HOLDER_MS;
+    now = first;
+    while (now.taken && !holder_is_here(s, &now) && mono_ms() < until && s->stage == STAGE_STARTING) {
+        pause_ms(s, HOLDER_POLL_MS);
+        if (ask_holder(s, &now, e) != ERR_NONE) return e->code;
+    }
+    if (!now.taken || holder_is_here(s, &now)) return ERR_NONE;
+    return error_set(
+        e, ERR_CONFIG,
+        "another tallyd with the instance name '%s' lives on this Redis, on another machine; give this one "
+        "a name of its own (option `instance`)",
+        s->settings->instance);
+}
+
+static void on_killed(struct redis_kill *k)
+{
+    *(bool *)k->arg = true;
+}
+
+/* (!) Before the first claim: what an earlier life sent and Redis has not read yet must never run. */
+static enum err kill_earlier(struct service *s, struct error *e)
+{
+    bool done = false;
+    struct redis_kill kill = {.life = &s->settings->life, .done = on_killed, .arg = &done};
+    redis_kill_lives(&s->sync_link, &kill);
+    redis_run_until(&s->sync_link, &done);
+    if (kill.lost)
+        return error_set(e, ERR_UNAVAILABLE, "cannot end links of an earlier start: %s", kill.text);
+    if (kill.killed > 0) log_event(LOG_INFO, "killed_links", "n=%u", kill.killed);
+    return ERR_NONE;
+}
+
+static void on_restored(struct redis_restore *r)
+{
+    *(bool *)r->arg = true;
+}
+
+static enum err restore_held(struct service *s, struct error *e)
+{
+    bool done = false;
+    struct redis_restore restore = {.counters = &s->settings->counters, .done = on_restored, .arg = &done};
+    redis_restore(&s->sync_link, &restore);
+    redis_run_until(&s->sync_link, &done);
+    if (restore.lost)
+        return error_set(e, ERR_UNAVAILABLE, "cannot read tally:held: the link to Redis was lost");
+    if (restore.restored > 0) log_event(LOG_INFO, "restored_held", "n=%u", restore.restored);
+    return ERR_NONE;
+}
+
+static enum err redis_begin(struct service *s, struct error *e)
+{
+    if (redis_link_connect(&s->sync_link, CONNECT_MS, e) != ERR_NONE) return e->code;
+    if (name_is_free(s, e) != ERR_NONE) return e->code;
+    if (kill_earlier(s, e) != ERR_NONE) return e->code;
+    if (restore_held(s, e) != ERR_NONE) return e->code;
+    if (redis_link_connect(&s->frame_link, CONNECT_MS, e) != ERR_NONE) return e->code;
+    return redis_link_connect(&s->fence_link, CONNECT_MS, e);
+}
+
+/* --- MySQL --- */
+
+static enum err schema_refusal(const struct schema_report *r, struct error *e)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct schema_finding *f = &r->all[i];
+        if (f->level != SCHEMA_REFUSE) continue;
+        return error_set(e, ERR_CONFIG, "%s. To mend it: %s (`tallyd check` lists all)", f->reason,
+                         f->mend != NULL ? f->mend : "see the server's documentation");
+    }
+    UNREACHABLE();
+}
+
+static enum err mysql_check(struct service *s, struct db *db, struct error *e)
+{
+    struct schema_report report = {0};
+    struct schema_rules rules = {.accept_flush = s->settings->conf->mysql_volatile == CONF_ACCEPT};
+    enum err code = schema_check(db, &s->settings->counters, &rules, &report, e);
+    if (code == ERR_NONE && schema_refusals(&report) > 0) code = schema_refusal(&report, e);
+    schema_report_close(&report);
+    return code;
+}
+
+static enum err mysql_begin(struct service *s, struct error *e)
+{
+    struct db *db = db_create(&s->settings->db);
+    enum err code = db_open(db) == CODE_OK ? mysql_check(s, db, e) : db_error(db, e);
+    db_destroy(&db);
+    if (code != ERR_UNAVAILABLE || !s->serves) return code;
+    log_event(LOG_WARN, "mysql_down", "error=%s next=%s", LOGQ(e->text),
+              LOGQ("counting goes on in Redis; merged when MySQL is back"));
+    return ERR_NONE;
+}
+
+static void on_mysql(void *arg, bool up, const char *text)
+{
+    struct service *s = arg;
+    log_event(up ? LOG_INFO : LOG_WARN, up ? "mysql_up" : "mysql_down", "detail=%s", LOGQ(text));
+    gate_mysql(s, up);
+}
+
+static enum err writers_begin(struct service *s, struct error *e)
+{
+    struct writer_config config = {
+        .db = &s->settings->db,
+        .threads = (uint32_t)s->settings->conf->mysql_writers,
+        .probe_ms = 1000,
+        .idle_probe_ms = 2000,
+        .up = on_mysql,
+        .arg = s,
+    };
+    int rc = writer_pool_start(&s->pool, &s->loop, &config);
+    return rc == 0 ? ERR_NONE : error_set(e, ERR_FAILED, "cannot start writer threads: %s", uv_strerror(rc));
+}
+
+/* --- clients --- */
+
+static enum err listen_begin(struct service *s, struct error *e)
+{
+    const struct conf *conf = s->settings->conf;
+    struct listen_limits limits = listen_limits_default;
+    limits.clients_max = (uint32_t)conf->limits_clients;
+    limits.in_max = (uint32_t)conf->limits_request_bytes;
+    limits.out_max = (uint32_t)conf->limits_unread_bytes;
+    limits.stall_ms = (uint32_t)conf->limits_stalled_ms;
+    s->listen = listen_create(&s->loop, &limits);
+    struct listen_handler handler = wire_listen_handler(s);
+    for (size_t i = 0; i < conf->listen_resp.n; i++)
+        if (listen_add(s->listen, slice_str(conf->listen_resp.all[i].text), &handler, e) != ERR_NONE)
+            return e->code;
+    return ERR_NONE;
+}
+
+enum err service_start(struct service *s, struct error *e)
+{
+    enum err code = redis_begin(s, e);
+    if (code == ERR_NONE) code = mysql_begin(s, e);
+    if (code == ERR_NONE) code = writers_begin(s, e);
+    if (code == ERR_NONE && s->serves) code = listen_begin(s, e);
+    if (code != ERR_NONE) return code;
+    s->stage = STAGE_RUNNING;
+    sync_start(s->sync);
+    links_changed(s);
+    upkeep_walk(s);
+    for (size_t i = 0; s->serves && i < s->settings->conf->listen_resp.n; i++)
+        log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
+    log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,
+              s->settings->instance, s->settings->life.id, s->frame_link.facts.version_text);
+    return ERR_NONE;
+}

@@ -1,0 +1,93 @@
+/* app/stop.c - the order of stop: clients hear their answers, runs end or time is up, then everything is
+ * given back: writers, links, fences, handles. What is not merged by then stands in Redis, and the next start
+ * adopts it. */
+#include "app/service.h"
+#include "base/log.h"
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct service *s = handle->data;
+    s->closing--;
+}
+
+static void close_handle(struct service *s, uv_handle_t *handle)
+{
+    s->closing++;
+    uv_close(handle, on_handle_closed);
+}
+
+static void handles_close(struct redis_fences *fences)
+{
+    struct service *s = CONTAINER_OF(fences, struct service, fences);
+    close_handle(s, (uv_handle_t *)&s->turn);
+    close_handle(s, (uv_handle_t *)&s->tick);
+    for (int i = 0; i < 3; i++)
+        close_handle(s, (uv_handle_t *)&s->signals[i]);
+}
+
+static void on_fence_link(struct redis_link *l)
+{
+    struct service *s = l->arg;
+    redis_fences_close(&s->fences, handles_close);
+}
+
+static void on_frame_link(struct redis_link *l)
+{
+    struct service *s = l->arg;
+    redis_link_close(&s->fence_link, on_fence_link);
+}
+
+static void on_sync_link(struct redis_link *l)
+{
+    struct service *s = l->arg;
+    redis_link_close(&s->frame_link, on_frame_link);
+}
+
+static void on_pool_closed(void *arg)
+{
+    struct service *s = arg;
+    s->pool = NULL;
+    redis_link_close(&s->sync_link, on_sync_link);
+}
+
+/* From here on sync only waits for what is out, so nothing asks a room that is closed already. */
+static void service_close(struct service *s)
+{
+    s->stage = STAGE_CLOSING;
+    sync_abandon(s->sync);
+    if (s->pool == NULL)
+        on_pool_closed(s);
+    else
+        writer_pool_close(s->pool, 1000, on_pool_closed, s);
+}
+
+static void on_listen_closed(void *arg)
+{
+    ((struct service *)arg)->listen_closed = true;
+}
+
+static void drain_begin(struct service *s)
+{
+    sync_stop(s->sync);
+    if (s->listen == NULL)
+        s->listen_closed = true;
+    else
+        listen_stop(s->listen, on_listen_closed, s);
+}
+
+void service_drain_tick(struct service *s, uint64_t now_ms)
+{
+    if (!s->draining) drain_begin(s);
+    s->draining = true;
+    bool late = now_ms >= s->stop_by_ms;
+    if (late && !s->listen_closed && !s->dropped) {
+        s->dropped = true;
+        listen_drop_all(s->listen);
+    }
+    bool quiet = coalesce_idle(s->coalesce) && sync_quiet(s->sync) && s->recovery == NULL && upkeep_quiet(s);
+    if (!s->listen_closed || (!quiet && !late)) return;
+    if (!quiet)
+        log_event(LOG_WARN, "stopped_early", "why=%s",
+                  LOGQ("time is up; what is not merged stands in Redis"));
+    service_close(s);
+}

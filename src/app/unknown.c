@@ -1,0 +1,153 @@
+/* app/unknown.c - one batch after the other: scanned raw, every row with its ledger row into tally_rejects
+ * (so exactly once), then discarded. With the same barrier as a merge: what went to MySQL must not come back
+ * in Redis. */
+#include "app/unknown.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "mysql/ledger.h"
+#include "redis/discard_op.h"
+#include "redis/scan_op.h"
+#include <stdio.h>
+
+struct unknown_task {
+    struct service *service;
+    struct unknown_how how;
+    struct unknown_result result;
+    struct redis_batch_list list;
+    struct batch_id *ids;
+    size_t n, cap, at;
+    struct batch batch;
+    struct redis_scan scan;
+    struct redis_fence fence;
+    struct redis_discard discard;
+    struct db_job job;
+    struct error error;
+    uint64_t rows;
+    bool moved;
+};
+
+static void unknown_next(struct unknown_task *t);
+
+static void unknown_end(struct unknown_task *t)
+{
+    struct unknown_how how = t->how;
+    struct unknown_result result = t->result;
+    heap_free(t->ids);
+    heap_free(t);
+    how.done(how.arg, &result);
+}
+
+static void unknown_fail(struct unknown_task *t, const char *what, const char *text)
+{
+    t->result.failed = true;
+    snprintf(t->result.text, sizeof t->result.text, "unknown batches: %s: %.200s; run recover again", what,
+             text);
+    unknown_end(t);
+}
+
+static void on_discarded(struct redis_discard *d)
+{
+    struct unknown_task *t = CONTAINER_OF(d, struct unknown_task, discard);
+    batch_close(&t->batch);
+    if (!d->done_ok)
+        unknown_fail(t, "discard", d->text);
+    else
+        unknown_next(t);
+}
+
+static void job_work(struct db *db, struct db_job *job)
+{
+    struct unknown_task *t = CONTAINER_OF(job, struct unknown_task, job);
+    t->moved =
+        ledger_reject_batch(db, &t->batch, "its counter is not configured", &t->rows, &t->error) == ERR_NONE;
+}
+
+static void on_moved(struct db_job *job)
+{
+    struct unknown_task *t = CONTAINER_OF(job, struct unknown_task, job);
+    if (!job->ran || !t->moved) {
+        batch_close(&t->batch);
+        unknown_fail(t, "reject", job->ran ? t->error.text : job->text);
+        return;
+    }
+    t->result.rows += (int64_t)t->rows;
+    t->discard = (struct redis_discard){.batch = &t->batch, .done = on_discarded};
+    redis_discard(&t->service->sync_link, &t->discard);
+}
+
+static void on_fenced(struct redis_fence *f)
+{
+    struct unknown_task *t = CONTAINER_OF(f, struct unknown_task, fence);
+    if (!f->passed || strcmp(f->run_id, t->scan.run_id) != 0) {
+        batch_close(&t->batch);
+        unknown_fail(t, "barrier", f->text);
+        return;
+    }
+    t->job.work = job_work;
+    t->job.done = on_moved;
+    writer_pool_job(t->service->pool, &t->job);
+}
+
+static void on_scanned(struct redis_scan *s)
+{
+    struct unknown_task *t = CONTAINER_OF(s, struct unknown_task, scan);
+    if (s->outcome == SCANNED_GONE) {
+        batch_close(&t->batch);
+        unknown_next(t);
+        return;
+    }
+    if (s->outcome != SCANNED_SEALED) {
+        batch_close(&t->batch);
+        unknown_fail(t, "scan", s->text);
+        return;
+    }
+    t->fence = (struct redis_fence){.done = on_fenced};
+    redis_fence(&t->service->fences, &t->fence);
+}
+
+static void unknown_next(struct unknown_task *t)
+{
+    if (t->at == t->n || t->service->stage == STAGE_CLOSING) {
+        unknown_end(t);
+        return;
+    }
+    batch_init(&t->batch, &t->ids[t->at++]);
+    t->scan = (struct redis_scan){
+        .batch = &t->batch, .counters = &t->service->settings->counters, .raw = true, .done = on_scanned};
+    redis_scan(&t->service->sync_link, &t->scan);
+}
+
+static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
+                     int64_t gen, int64_t lowest_ms, uint32_t hashes)
+{
+    struct unknown_task *t = arg;
+    (void)beat_ms, (void)owner, (void)gen, (void)lowest_ms, (void)hashes;
+    struct batch_id read;
+    if (counters_find(&t->service->settings->counters, counter) != NULL || !batch_id_read(id, &read)) return;
+    if (t->n == t->cap) {
+        t->cap = t->cap == 0 ? 64 : 2 * t->cap;
+        t->ids = heap_realloc(t->ids, t->cap * sizeof *t->ids);
+    }
+    t->ids[t->n++] = read;
+    t->how.found(t->how.arg, id);
+}
+
+static void on_listed(struct redis_batch_list *l)
+{
+    struct unknown_task *t = CONTAINER_OF(l, struct unknown_task, list);
+    if (l->lost)
+        unknown_fail(t, "list", "the link to Redis was lost");
+    else if (!t->how.reject)
+        unknown_end(t);
+    else
+        unknown_next(t);
+}
+
+void unknown_start(struct service *s, const struct unknown_how *how)
+{
+    struct unknown_task *t = heap_zalloc(sizeof *t);
+    t->service = s;
+    t->how = *how;
+    t->list = (struct redis_batch_list){.batch = on_batch, .done = on_listed, .arg = t};
+    redis_batch_list(&s->sync_link, &t->list);
+}

@@ -1,0 +1,23 @@
+/* app/unknown.h - batches of counters that are not configured here: named, and on request moved to
+ * tally_rejects. */
+#ifndef APP_UNKNOWN_H
+#define APP_UNKNOWN_H
+
+#include "app/service.h"
+
+struct unknown_result {
+    bool failed;
+    char text[300];
+    int64_t rows; /* moved to tally_rejects */
+};
+
+struct unknown_how {
+    bool reject;
+    void (*found)(void *arg, struct slice id);
+    void (*done)(void *arg, const struct unknown_result *u); /* once */
+    void *arg;
+};
+
+void unknown_start(struct service *s, const struct unknown_how *how);
+
+#endif

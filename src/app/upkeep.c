@@ -1,0 +1,213 @@
+/* app/upkeep.c - what is done slowly, off the hits' way:
+ *   walk            the key space, for pending hashes that are missing in tally:dirty (DESIGN 6): at start,
+ * on every reconnect, and every WALK_MS, which heals what a daemon left that died for good prune the ledger,
+ * never of a batch that stands complete_until  of each counter: nothing older is unmerged. Read in this
+ * order: Redis' time, dirty index, batches; a hash that is claimed between the last two is seen in the first
+ * of them. */
+#include "app/service.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "mysql/ledger.h"
+#include <stdio.h>
+
+#define WALK_MS UINT64_C(600000)
+#define WALK_PAUSE_MS 5
+#define PRUNE_MS UINT64_C(600000)
+#define UNTIL_MS UINT64_C(10000)
+
+/* --- walk --- */
+
+static void on_walked(struct redis_walk *w)
+{
+    struct service *s = CONTAINER_OF(w, struct service, upkeep.walk);
+    struct upkeep *u = &s->upkeep;
+    u->walking = false;
+    if (w->restored > 0)
+        log_event(LOG_WARN, "walk", "keys=%llu restored=%llu", (unsigned long long)w->keys,
+                  (unsigned long long)w->restored);
+    if (w->lost) u->walk_again = true;
+    u->walk_at_ms = mono_ms() + (u->walk_again ? 1000 : WALK_MS);
+    u->walk_again = false;
+}
+
+static void walk_begin(struct service *s)
+{
+    struct upkeep *u = &s->upkeep;
+    u->walking = true;
+    u->walk =
+        (struct redis_walk){.counters = &s->settings->counters, .pause_ms = WALK_PAUSE_MS, .done = on_walked};
+    redis_walk(&s->sync_link, &u->walk);
+}
+
+void upkeep_walk(struct service *s)
+{
+    s->upkeep.walk_at_ms = 0;
+    s->upkeep.walk_again = s->upkeep.walking;
+}
+
+/* --- prune --- */
+
+struct prune_task {
+    struct redis_standing standing;
+    struct db_job job;
+    struct ledger_prune prune;
+    struct error error;
+    bool failed;
+    struct service *service;
+};
+
+static void prune_end(struct prune_task *t)
+{
+    t->service->upkeep.prune = NULL;
+    heap_free(t->standing.ids);
+    heap_free(t);
+}
+
+static void prune_work(struct db *db, struct db_job *job)
+{
+    struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
+    t->failed = ledger_prune(db, &t->prune, &t->error) != ERR_NONE;
+}
+
+static void on_pruned(struct db_job *job)
+{
+    struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
+    if (job->ran && t->failed)
+        log_event(LOG_WARN, "prune", "error=%s", LOGQ(t->error.text));
+    else if (t->prune.pruned > 0)
+        log_event(LOG_INFO, "pruned", "ledger_rows=%llu", (unsigned long long)t->prune.pruned);
+    if (t->prune.more) t->service->upkeep.prune_at_ms = 0;
+    prune_end(t);
+}
+
+static void on_prune_standing(struct redis_standing *r)
+{
+    struct prune_task *t = CONTAINER_OF(r, struct prune_task, standing);
+    if (r->lost || t->service->stage != STAGE_RUNNING) {
+        prune_end(t);
+        return;
+    }
+    t->prune = (struct ledger_prune){.keep_s = (uint64_t)t->service->settings->conf->ledger_keep_ms / 1000,
+                                     .standing = r->ids,
+                                     .standing_n = r->ids_n,
+                                     .step = 1000,
+                                     .steps_max = 100};
+    t->job.work = prune_work;
+    t->job.done = on_pruned;
+    writer_pool_job(t->service->pool, &t->job);
+}
+
+static void prune_begin(struct service *s)
+{
+    struct prune_task *t = heap_zalloc(sizeof *t);
+    t->service = s;
+    t->standing.done = on_prune_standing;
+    s->upkeep.prune = t;
+    redis_standing(&s->sync_link, &t->standing);
+}
+
+/* --- complete_until --- */
+
+struct until_task {
+    struct redis_dirty_state dirty;
+    struct redis_batch_list batches;
+    struct db_job job;
+    struct service *service;
+    int64_t begun_ms;
+    int64_t *until; /* one a counter */
+};
+
+static void until_end(struct until_task *t)
+{
+    t->service->upkeep.until = NULL;
+    heap_free(t->until);
+    heap_free(t);
+}
+
+static void until_least(struct until_task *t, struct slice counter, int64_t ms)
+{
+    const struct counters *cs = &t->service->settings->counters;
+    for (size_t i = 0; i < cs->n; i++) {
+        bool its = counter.n == 0 || slice_eq(counter, cs->all[i].name);
+        if (its && ms < t->until[i]) t->until[i] = ms;
+    }
+}
+
+static void until_work(struct db *db, struct db_job *job)
+{
+    struct until_task *t = CONTAINER_OF(job, struct until_task, job);
+    const struct counters *cs = &t->service->settings->counters;
+    struct error e;
+    for (size_t i = 0; i < cs->n; i++)
+        if (ledger_complete_until(db, cs->all[i].name, t->until[i], &e) != ERR_NONE) return;
+}
+
+static void on_until(struct db_job *job)
+{
+    until_end(CONTAINER_OF(job, struct until_task, job));
+}
+
+static void until_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
+                        int64_t gen, int64_t lowest_ms, uint32_t hashes)
+{
+    (void)id, (void)beat_ms, (void)owner, (void)gen, (void)hashes;
+    if (lowest_ms >= 0) until_least(arg, counter, lowest_ms);
+}
+
+static void on_until_batches(struct redis_batch_list *b)
+{
+    struct until_task *t = CONTAINER_OF(b, struct until_task, batches);
+    if (b->lost || t->service->stage != STAGE_RUNNING) {
+        until_end(t);
+        return;
+    }
+    t->job.work = until_work;
+    t->job.done = on_until;
+    writer_pool_job(t->service->pool, &t->job);
+}
+
+static void on_until_dirty(struct redis_dirty_state *d)
+{
+    struct until_task *t = CONTAINER_OF(d, struct until_task, dirty);
+    if (d->lost || t->service->stage != STAGE_RUNNING) {
+        until_end(t);
+        return;
+    }
+    until_least(t, SLICE(""), d->lowest_ms < t->begun_ms ? d->lowest_ms : t->begun_ms);
+    t->batches = (struct redis_batch_list){.batch = until_batch, .done = on_until_batches, .arg = t};
+    redis_batch_list(&t->service->sync_link, &t->batches);
+}
+
+static void until_begin(struct service *s)
+{
+    struct until_task *t = heap_zalloc(sizeof *t);
+    t->service = s;
+    t->begun_ms = redis_time_ms(&s->frame_link);
+    t->until = heap_alloc((s->settings->counters.n + 1) * sizeof *t->until);
+    for (size_t i = 0; i < s->settings->counters.n; i++)
+        t->until[i] = INT64_MAX;
+    t->dirty.done = on_until_dirty;
+    s->upkeep.until = t;
+    redis_dirty_state(&s->sync_link, &t->dirty);
+}
+
+void upkeep_tick(struct service *s, uint64_t now_ms)
+{
+    struct upkeep *u = &s->upkeep;
+    if (s->stage != STAGE_RUNNING || !service_links_up(s)) return;
+    if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(s);
+    if (!s->mysql_up || !s->gate.schema_fit) return;
+    if (u->prune == NULL && now_ms >= u->prune_at_ms) {
+        u->prune_at_ms = now_ms + PRUNE_MS;
+        prune_begin(s);
+    }
+    if (u->until == NULL && now_ms >= u->until_at_ms) {
+        u->until_at_ms = now_ms + UNTIL_MS;
+        until_begin(s);
+    }
+}
+
+bool upkeep_quiet(const struct service *s)
+{
+    return !s->upkeep.walking && s->upkeep.prune == NULL && s->upkeep.until == NULL;
+}

@@ -1,0 +1,106 @@
+/* app/wire_coalesce.c - coalesce's ports given by the frame link, its answers to the clients' connections. */
+#include "app/service.h"
+#include "base/log.h"
+
+static void send_frame(void *arg, struct frame *f)
+{
+    redis_frames_send(&((struct service *)arg)->frames, f);
+}
+static void send_claim(void *arg, struct claim *c)
+{
+    redis_frames_claim(&((struct service *)arg)->frames, c);
+}
+static void kill_client(void *arg, int64_t id)
+{
+    redis_frames_kill(&((struct service *)arg)->frames, id);
+}
+static void read_values(void *arg, struct frame *f)
+{
+    redis_frames_values(&((struct service *)arg)->frames, f);
+}
+
+static void look(void *arg, struct claim *const *claims, uint32_t n)
+{
+    redis_frames_look(&((struct service *)arg)->frames, claims, n);
+}
+
+static void due(void *arg, const struct counter *c, struct slice key)
+{
+    sync_due(((struct service *)arg)->sync, c, key);
+}
+
+static void answered(void *arg, struct outlet *o)
+{
+    (void)arg;
+    struct conn *conn = conn_of(o);
+    session_answered(conn_session(conn));
+    conn_answered(conn);
+}
+
+static void room(void *arg, struct outlet *o)
+{
+    (void)arg;
+    session_room(conn_session(conn_of(o)));
+}
+
+static void fatal(void *arg, const char *text)
+{
+    service_fail(arg, ERR_FAILED, text);
+}
+
+static uint64_t now_ms(void *arg)
+{
+    (void)arg;
+    return mono_ms();
+}
+
+static int64_t redis_now_ms(void *arg)
+{
+    return redis_time_ms(&((struct service *)arg)->frame_link);
+}
+
+static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
+{
+    coalesce_on_frame(((struct service *)arg)->coalesce, f, outcome);
+}
+static void on_claim(void *arg, struct claim *c)
+{
+    coalesce_on_claim(((struct service *)arg)->coalesce, c);
+}
+static void on_killed(void *arg)
+{
+    coalesce_on_killed(((struct service *)arg)->coalesce);
+}
+static void on_values(void *arg, struct frame *f)
+{
+    coalesce_on_values(((struct service *)arg)->coalesce, f);
+}
+static void on_look(void *arg, int64_t seq, const bool *stands)
+{
+    coalesce_on_look(((struct service *)arg)->coalesce, seq, stands);
+}
+
+void wire_coalesce(struct service *s)
+{
+    struct coalesce_ports ports = {
+        .arg = s,
+        .send_frame = send_frame,
+        .send_claim = send_claim,
+        .kill = kill_client,
+        .look = look,
+        .read_values = read_values,
+        .due = due,
+        .answered = answered,
+        .room = room,
+        .fatal = fatal,
+        .mono_ms = now_ms,
+        .redis_ms = redis_now_ms,
+    };
+    s->coalesce = coalesce_create(&ports, &s->settings->counters, &coalesce_config_default);
+    s->frames.on_frame = on_frame;
+    s->frames.on_claim = on_claim;
+    s->frames.on_killed = on_killed;
+    s->frames.on_look = on_look;
+    s->frames.on_values = on_values;
+    s->frames.arg = s;
+}

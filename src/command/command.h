@@ -21,6 +21,7 @@ struct client_ports {
     void (*pause)(struct conn *c); /* no session_bytes() until resume */
     void (*resume)(
         struct conn *c); /* what session_bytes() left is offered again, from the loop, not from here */
+    void (*offer)(struct conn *c);    /* the same, now: from session_room() only */
     void (*answered)(struct conn *c); /* outlet.out grew outside of session_bytes() */
     void (*finish)(struct conn *c);   /* close when all that is owed is answered and written; no more bytes */
     void (*drop)(struct conn *c);     /* close now: session_close() before it returns */
@@ -64,7 +65,8 @@ struct recover_request {
     enum ask_outcome outcome;
     const char *text;
     int64_t adopted, rows_merged, rows_already;
-    const struct slice *lines; /* of a dry run: "kind name" each, the reply is their array; read inside done() only */
+    const struct slice
+        *lines; /* of a dry run: "kind name" each, the reply is their array; read inside done() only */
     size_t lines_n;
     void (*done)(struct recover_request *r);
 };
@@ -134,8 +136,8 @@ void session_open(struct session *s, struct command *command, struct conn *conn,
 size_t session_bytes(struct session *s, struct slice in);
 /* coalesce answered s->outlet. To be called before listen's conn_answered(). */
 void session_answered(struct session *s);
-/* coalesce has room again for s->outlet, which was parked. Offer its bytes right after (listen's
- * conn_offer()), so that the order of parking is the order of going on. */
+/* coalesce has room again for s->outlet, which was parked: takes what it left at once, so that the order of
+ * parking is the order of going on. Never from inside session_bytes(). */
 void session_room(struct session *s);
 /* The client is gone. No session_bytes() follows; session_answered() may. */
 void session_close(struct session *s);

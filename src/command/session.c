@@ -174,5 +174,7 @@ void session_answered(struct session *s)
 
 void session_room(struct session *s)
 {
-    if (!s->gone && s->state == SESSION_PARKED) go_on(s);
+    if (s->gone || s->state != SESSION_PARKED) return;
+    go_on(s);
+    s->command->config.client.offer(s->conn);
 }

@@ -124,6 +124,21 @@ enum taken run_sync(struct session *s, const struct request *r, struct buf *out)
 
 /* ---- CTR.RECOVER [DRYRUN] ---- */
 
+/* What was done, or, of a dry run, what would be: a line each. */
+static void recovered_reply(const struct recover_request *v, struct buf *out)
+{
+    if (v->dry_run) {
+        reply_array(out, v->lines_n);
+        for (size_t i = 0; i < v->lines_n; i++)
+            reply_bulk(out, v->lines[i]);
+        return;
+    }
+    reply_array(out, 3);
+    reply_int(out, v->adopted);
+    reply_int(out, v->rows_merged);
+    reply_int(out, v->rows_already);
+}
+
 static void on_recover(struct recover_request *v)
 {
     struct session *s = CONTAINER_OF(v, struct session, ask.recover);
@@ -131,10 +146,7 @@ static void on_recover(struct recover_request *v)
         if (v->outcome != ASK_DONE) {
             refuse(s, v->outcome, v->text);
         } else {
-            reply_array(&s->outlet->out, 3);
-            reply_int(&s->outlet->out, v->adopted);
-            reply_int(&s->outlet->out, v->rows_merged);
-            reply_int(&s->outlet->out, v->rows_already);
+            recovered_reply(v, &s->outlet->out);
         }
     }
     ask_end(s);

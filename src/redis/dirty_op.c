@@ -10,17 +10,20 @@
 /* --- what is due
  * --------------------------------------------------------------------------------------------- */
 
+/* Name, score, name, score ... A score that is no integer is somebody else's writing: due at once. */
 static void due_file(struct redis_due *d, const struct redis_reply *r)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; i < r->n; i += 2)
         bytes += r->elements[i].str.n;
     buf_reserve(&d->names, bytes); /* so that the slices stay good while it fills */
-    d->keys = r->n > 0 ? heap_alloc(r->n * sizeof *d->keys) : NULL;
-    for (size_t i = 0; i < r->n; i++) {
-        if (r->elements[i].type != REDIS_STRING) continue;
-        d->keys[d->keys_n++] = slice_of(d->names.p + d->names.n, r->elements[i].str.n);
-        buf_put_slice(&d->names, r->elements[i].str);
+    d->keys = heap_alloc((r->n + 1) * sizeof *d->keys);
+    d->scores = heap_alloc((r->n + 1) * sizeof *d->scores);
+    for (size_t i = 0; i + 1 < r->n; i += 2) {
+        struct slice name = r->elements[i].str;
+        if (!reply_int(&r->elements[i + 1], &d->scores[d->keys_n])) d->scores[d->keys_n] = 0;
+        d->keys[d->keys_n++] = slice_of(d->names.p + d->names.n, name.n);
+        buf_put_slice(&d->names, name);
     }
 }
 
@@ -38,14 +41,16 @@ void redis_due(struct redis_link *l, struct redis_due *d)
     struct buf *out = redis_link_begin(l);
     d->names = (struct buf){0};
     d->keys = NULL;
+    d->scores = NULL;
     d->keys_n = 0;
-    resp_array(out, 7);
+    resp_array(out, 8);
     RESP_LIT(out, "ZRANGEBYSCORE");
     RESP_LIT(out, KEY_DIRTY);
     RESP_LIT(out, "-inf");
     resp_int(out, d->before_ms);
+    RESP_LIT(out, "WITHSCORES");
     RESP_LIT(out, "LIMIT");
-    RESP_LIT(out, "0");
+    resp_int(out, d->skip);
     resp_int(out, d->limit);
     redis_link_expect(l, 1, on_due, d);
     redis_link_flush(l);

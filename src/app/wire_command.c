@@ -193,6 +193,7 @@ struct listen_handler wire_listen_handler(struct service *s)
                                    .open = on_open,
                                    .bytes = on_bytes,
                                    .close = on_close,
+                                   .full = "-ERR max number of clients reached\r\n",
                                    .arg = s};
 }
 
@@ -203,6 +204,7 @@ void wire_command(struct service *s)
         .coalesce = s->coalesce,
         .client = {.pause = conn_pause,
                    .resume = conn_resume,
+                   .offer = conn_offer,
                    .answered = conn_answered,
                    .finish = conn_finish,
                    .drop = conn_drop,
@@ -217,6 +219,7 @@ void wire_command(struct service *s)
         .limits = request_limits_default,
         .clients_max = (uint32_t)conf->limits_clients,
         .multi_max = 10000,
+        .busy_ms = coalesce_config_default.busy_ms,
     };
     s->command = command_create(&config);
 }

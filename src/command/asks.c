@@ -63,17 +63,21 @@ static struct slice key_keep(struct session *s, struct slice key)
 
 /* ---- CTR.PENDING key ---- */
 
+static void pending_reply(struct session *s, const struct pending_request *p)
+{
+    reply_map(&s->outlet->out, s->resp, p->items_n / 2);
+    for (size_t i = 0; i < p->items_n; i++)
+        reply_bulk(&s->outlet->out, p->items[i]);
+}
+
 static void on_pending(struct pending_request *p)
 {
     struct session *s = CONTAINER_OF(p, struct session, ask.pending);
     if (ask_wanted(s)) {
-        if (p->outcome != ASK_DONE) {
+        if (p->outcome == ASK_DONE)
+            pending_reply(s, p);
+        else
             refuse(s, p->outcome, p->text);
-        } else {
-            reply_map(&s->outlet->out, s->resp, p->items_n / 2);
-            for (size_t i = 0; i < p->items_n; i++)
-                reply_bulk(&s->outlet->out, p->items[i]);
-        }
     }
     ask_end(s);
 }
@@ -139,15 +143,28 @@ static void recovered_reply(const struct recover_request *v, struct buf *out)
     reply_int(out, v->rows_already);
 }
 
+static void recover_reply(const struct recover_request *v, struct buf *out)
+{
+    if (v->dry_run) {
+        reply_array(out, v->lines_n);
+        for (size_t i = 0; i < v->lines_n; i++)
+            reply_bulk(out, v->lines[i]);
+        return;
+    }
+    reply_array(out, 3);
+    reply_int(out, v->adopted);
+    reply_int(out, v->rows_merged);
+    reply_int(out, v->rows_already);
+}
+
 static void on_recover(struct recover_request *v)
 {
     struct session *s = CONTAINER_OF(v, struct session, ask.recover);
     if (ask_wanted(s)) {
-        if (v->outcome != ASK_DONE) {
+        if (v->outcome == ASK_DONE)
+            recover_reply(v, &s->outlet->out);
+        else
             refuse(s, v->outcome, v->text);
-        } else {
-            recovered_reply(v, &s->outlet->out);
-        }
     }
     ask_end(s);
 }

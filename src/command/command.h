@@ -65,8 +65,8 @@ struct recover_request {
     enum ask_outcome outcome;
     const char *text;
     int64_t adopted, rows_merged, rows_already;
-    const struct slice
-        *lines; /* of a dry run: "kind name" each, the reply is their array; read inside done() only */
+    /* Of a dry run: "kind name" each, the reply is their array; read inside done() only. */
+    const struct slice *lines;
     size_t lines_n;
     void (*done)(struct recover_request *r);
 };

@@ -12,6 +12,7 @@
 
 struct command *command_create(const struct command_config *config)
 {
+    PRE(config->coalesce != NULL && config->client.offer != NULL && config->busy_ms > 0);
     struct command *c = heap_zalloc(sizeof(*c));
     c->config = *config;
     c->started_ms = mono_ms();

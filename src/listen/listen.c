@@ -166,6 +166,7 @@ static enum err listener_start(struct listener *ls, const struct address *a, str
 /* A listener that failed stays in the set, closed, so that its memory has one place to go. */
 enum err listen_add(struct listen *l, struct slice url, const struct listen_handler *handler, struct error *e)
 {
+    PRE(handler->full != NULL);
     struct address a;
     enum err err = address_parse(url, &a, e);
     if (err != ERR_NONE) return err;

@@ -72,7 +72,7 @@ static void on_adopted(struct redis_link *l, void *arg, const struct redis_reply
     struct redis_adopt *a = arg;
     int64_t unknown = 0;
     (void)l, (void)at;
-    a->lost = !reply_is(r, REDIS_ARRAY) || r->n < 1 || !reply_int(&r->elements[0], &unknown) ||
+    a->lost = !reply_is(r, REDIS_ARRAY) || r->n < 1 || !reply_integer(&r->elements[0], &unknown) ||
               !ids_file(r, 1, &a->ids, &a->ids_n);
     if (a->lost)
         reply_why(r, a->text, sizeof a->text);
@@ -216,7 +216,7 @@ static const char list_script[] =
 static int64_t int_or(const struct redis_reply *r, int64_t otherwise)
 {
     int64_t v;
-    return reply_int(r, &v) ? v : otherwise;
+    return reply_integer(r, &v) ? v : otherwise;
 }
 
 static void on_list(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)

@@ -49,11 +49,10 @@ const char *redis_check_promise(const struct redis_facts *f, bool volatile_accep
 /* --- links of other lives
  * ------------------------------------------------------------------------------------- */
 
-static void kill_end(struct redis_kill *k, const struct redis_reply *r, bool lost)
+static void kill_fail(struct redis_kill *k, const struct redis_reply *r)
 {
-    k->lost = lost;
-    if (lost) reply_why(r, k->text, sizeof k->text);
-    k->done(k);
+    if (!k->lost) reply_why(r, k->text, sizeof k->text);
+    k->lost = true;
 }
 
 static void on_killed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
@@ -63,8 +62,8 @@ static void on_killed(struct redis_link *l, void *arg, const struct redis_reply 
     if (reply_is(r, REDIS_INTEGER))
         k->killed += r->integer > 0;
     else
-        k->failed = true;
-    if (r == NULL || at + 1 == k->asked) kill_end(k, r, k->failed);
+        kill_fail(k, r);
+    if (r == NULL || at + 1 == k->asked) k->done(k);
 }
 
 /* "id=7 addr=... name=tallyd:shop:0123456789abcdef:frame ...": a link of this instance and not of this life?
@@ -90,7 +89,8 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_reply
     struct slice id, line;
     (void)at;
     if (!reply_is(r, REDIS_STRING)) {
-        kill_end(k, r, true);
+        kill_fail(k, r);
+        k->done(k);
         return;
     }
     name_owner(&mine, k->life);
@@ -108,7 +108,7 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_reply
     }
     buf_free(&mine);
     if (k->asked == 0) {
-        kill_end(k, NULL, false);
+        k->done(k);
         return;
     }
     redis_link_expect(l, k->asked, on_killed, k);
@@ -118,7 +118,7 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_reply
 void redis_kill_lives(struct redis_link *l, struct redis_kill *k)
 {
     k->killed = k->asked = 0;
-    k->failed = false;
+    k->lost = false;
     k->text[0] = '\0';
     resp_words(redis_link_begin(l), "CLIENT LIST");
     redis_link_expect(l, 1, on_clients, k);

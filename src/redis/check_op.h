@@ -20,7 +20,6 @@ struct redis_kill { /* ends every link named tallyd:<instance>:<another life>:..
     void *arg;
     /* private */
     uint32_t asked;
-    bool failed;
 };
 void redis_kill_lives(struct redis_link *l, struct redis_kill *k);
 

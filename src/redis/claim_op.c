@@ -121,7 +121,7 @@ static bool claim_file(struct claim *c, const struct redis_reply *r)
     int64_t v[4];
     if (!reply_is(r, REDIS_ARRAY) || r->n < 4) return false;
     for (int i = 0; i < 4; i++)
-        if (!reply_int(&r->elements[i], &v[i]) || v[i] < 0) return false;
+        if (!reply_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
     if (v[0] + v[1] > c->keys_n) return false;
     c->outcome = v[0] > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
     c->renamed = (uint32_t)v[0];

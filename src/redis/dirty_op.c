@@ -21,7 +21,7 @@ static void due_file(struct redis_due *d, const struct redis_reply *r)
     d->scores = heap_alloc((r->n + 1) * sizeof *d->scores);
     for (size_t i = 0; i + 1 < r->n; i += 2) {
         struct slice name = r->elements[i].str;
-        if (!reply_int(&r->elements[i + 1], &d->scores[d->keys_n])) d->scores[d->keys_n] = 0;
+        if (!reply_integer(&r->elements[i + 1], &d->scores[d->keys_n])) d->scores[d->keys_n] = 0;
         d->keys[d->keys_n++] = slice_of(d->names.p + d->names.n, name.n);
         buf_put_slice(&d->names, name);
     }
@@ -114,7 +114,7 @@ static void on_restored(struct redis_link *l, void *arg, const struct redis_repl
     struct redis_restore *s = arg;
     int64_t n = 0;
     (void)l;
-    if (reply_is(r, REDIS_INTEGER) && reply_int(r, &n))
+    if (reply_is(r, REDIS_INTEGER) && reply_integer(r, &n))
         s->restored += (uint32_t)n;
     else
         s->lost = true;
@@ -159,10 +159,10 @@ void redis_restore(struct redis_link *l, struct redis_restore *s)
 static bool state_file(struct redis_dirty_state *d, const struct redis_reply *r, uint32_t at)
 {
     int64_t *const counts[] = {&d->dirty, &d->held, &d->batches};
-    if (at < 3) return reply_int(r, counts[at]);
+    if (at < 3) return reply_integer(r, counts[at]);
     if (!reply_is(r, REDIS_ARRAY)) return false;
     d->lowest_ms = INT64_MAX;
-    return r->n == 0 || (r->n == 2 && reply_int(&r->elements[1], &d->lowest_ms));
+    return r->n == 0 || (r->n == 2 && reply_integer(&r->elements[1], &d->lowest_ms));
 }
 
 static void on_state(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)

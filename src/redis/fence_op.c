@@ -151,10 +151,10 @@ static bool wait_enough(const struct redis_fences *fs, const struct redis_reply 
 {
     int64_t local = 1, replicas = 0;
     if (by_waitaof(fs))
-        *shape = reply_is_array(r, 2) && reply_int(&r->elements[0], &local) &&
-                 reply_int(&r->elements[1], &replicas);
+        *shape = reply_is_array(r, 2) && reply_integer(&r->elements[0], &local) &&
+                 reply_integer(&r->elements[1], &replicas);
     else
-        *shape = reply_is(r, REDIS_INTEGER) && reply_int(r, &replicas);
+        *shape = reply_is(r, REDIS_INTEGER) && reply_integer(r, &replicas);
     return *shape && local >= 1 && replicas >= (int64_t)fs->replicas;
 }
 

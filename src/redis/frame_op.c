@@ -151,7 +151,7 @@ static const struct redis_reply *locks_file(struct frame *f, const struct redis_
         struct frame_hash *h = &f->hashes[i];
         if (!h->ask_lock) continue;
         h->lock_granted = reply_is_ok(r++);
-        if (!reply_int(r++, &h->lock_pttl_ms)) h->lock_pttl_ms = 0;
+        if (!reply_integer(r++, &h->lock_pttl_ms)) h->lock_pttl_ms = 0;
     }
     return r;
 }
@@ -251,7 +251,7 @@ static void on_value(struct redis_link *l, void *arg, const struct redis_reply *
     (void)l;
     if (r == NULL) return;
     struct redis_reply got = {.type = REDIS_INTEGER};
-    if (r->type == REDIS_NIL || reply_int(r, &got.integer))
+    if (r->type == REDIS_NIL || reply_integer(r, &got.integer))
         r = &got; /* gone: claimed since, so 0 is pending */
     bool fresh = f->hashes[f->cells[at].hash].fresh;
     cell_file(f, &f->cells[at], r);
@@ -311,7 +311,7 @@ static bool look_file(struct redis_frames *fr, const struct redis_reply *r, uint
 {
     int64_t v = -1;
     if (at == 0) {
-        bool known = r->type == REDIS_NIL || (reply_int(r, &v) && v >= 0);
+        bool known = r->type == REDIS_NIL || (reply_integer(r, &v) && v >= 0);
         fr->look_seq = v;
         return known;
     }

@@ -16,7 +16,7 @@ static void on_gen(struct redis_link *l, void *arg, const struct redis_reply *r,
     int64_t gen = 0;
     (void)l;
     (void)at;
-    g->lost = !reply_is(r, REDIS_NIL) && (!reply_int(r, &gen) || gen < 0);
+    g->lost = !reply_is(r, REDIS_NIL) && (!reply_integer(r, &gen) || gen < 0);
     if (g->lost) reply_why(r, g->text, sizeof g->text);
     g->gen = g->lost ? 0 : (uint64_t)gen;
     g->done(g);

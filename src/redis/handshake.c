@@ -62,7 +62,7 @@ static void name_put(struct redis_link *l)
 static bool time_file(struct redis_link *l, const struct redis_reply *r)
 {
     int64_t s, us;
-    if (!reply_is_array(r, 2) || !reply_int(&r->elements[0], &s) || !reply_int(&r->elements[1], &us))
+    if (!reply_is_array(r, 2) || !reply_integer(&r->elements[0], &s) || !reply_integer(&r->elements[1], &us))
         return false;
     if (s < 0 || s > INT64_MAX / 2000) return false;
     l->time_offset_ms = s * 1000 + us / 1000 - (int64_t)mono_ms();
@@ -84,7 +84,7 @@ static bool step_file(struct redis_link *l, enum step step, const struct redis_r
 {
     switch (step) {
     case STEP_ID:
-        return r->type == REDIS_INTEGER && reply_int(r, &l->client_id);
+        return r->type == REDIS_INTEGER && reply_integer(r, &l->client_id);
     case STEP_INFO:
         return reply_is(r, REDIS_STRING) && info_facts(r->str, &l->facts);
     case STEP_FSYNC:

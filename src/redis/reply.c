@@ -15,7 +15,7 @@ bool reply_error_is(const struct redis_reply *r, const char *prefix)
     return r->str.n == word.n || r->str.p[word.n] == ' ';
 }
 
-bool reply_int(const struct redis_reply *r, int64_t *out)
+bool reply_integer(const struct redis_reply *r, int64_t *out)
 {
     if (reply_is(r, REDIS_STRING)) return num_parse(r->str, out);
     if (!reply_is(r, REDIS_INTEGER)) return false;

@@ -29,7 +29,7 @@ bool reply_is_ok(const struct redis_reply *r); /* +OK */
 bool reply_error_is(const struct redis_reply *r,
                     const char *prefix); /* an error whose first word is prefix */
 /* An integer, or a string of canonical digits. False: neither. */
-bool reply_int(const struct redis_reply *r, int64_t *out);
+bool reply_integer(const struct redis_reply *r, int64_t *out);
 /* For texts of struct members: an error's own line, "link lost" for NULL, else "unexpected reply".
  * Terminated. */
 void reply_why(const struct redis_reply *r, char *out, size_t size);

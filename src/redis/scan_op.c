@@ -54,7 +54,7 @@ static void on_still_there(struct redis_link *l, void *arg, const struct redis_r
     struct redis_scan *s = arg;
     int64_t exists = 0;
     (void)at;
-    if (!reply_is(r, REDIS_INTEGER) || !reply_int(r, &exists)) {
+    if (!reply_is(r, REDIS_INTEGER) || !reply_integer(r, &exists)) {
         fail(s, r);
         finish(s, SCANNED_LOST);
         return;

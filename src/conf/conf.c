@@ -102,6 +102,22 @@ void conf_free(struct conf *c)
     *c = (struct conf){0};
 }
 
+bool conf_set(struct conf *c, enum conf_option option, const char *const *texts, size_t n)
+{
+    const struct conf_row *row = &conf_rows[option];
+    struct conf fresh = {0};
+    const char *why;
+    bool good = n > 0 || (row->standard != NULL && row->standard[0] == '\0');
+    PRE((unsigned)option < CONF_OPTION_COUNT && !row->of_counter && (n <= 1 || row->kind == KIND_ADDRESSES));
+    for (size_t i = 0; good && i < n; i++)
+        good = value_read(row, slice_str(texts[i]), false, &fresh, &why);
+    value_free(row, good ? c : &fresh);
+    if (!good) return false;
+    memcpy(conf_member(row, c), conf_member(row, &fresh), row->size);
+    c->places[option] = (struct conf_place){0, 0};
+    return true;
+}
+
 const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size)
 {
     PRE((unsigned)option < CONF_OPTION_COUNT);

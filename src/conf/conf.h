@@ -88,6 +88,11 @@ bool conf_parse(const char *file, struct slice text, struct conf *out, struct bu
 void conf_default(struct conf *out);
 void conf_free(struct conf *c);
 
+/* Sets an option that is no counter's as if these n texts had been given: one, some for a list, none to leave
+ * it out (only where that is possible). False: one of them is not what the option takes, and c is as it was.
+ */
+bool conf_set(struct conf *c, enum conf_option option, const char *const *texts, size_t n) MUST_CHECK;
+
 /* `file:line:column` of an option, for what is only found out later (redis_url_parse, counters_validate).
  * counter: its index, CONF_GLOBAL for an option that is no counter's. An option that was not given: where the
  * counter's name stands, or the file alone. Returns out. */

@@ -3,15 +3,16 @@
 
 #define RELOAD true
 #define RESTART false
-#define ROW_G(id, path_, kind_, member, standard_, least_, most_, reload_, expect_, help_)                   \
-    [CONF_##id] = {                                                                                          \
-        path_,   KIND_##kind_, offsetof(struct conf, member), standard_, least_, most_, reload_, false,      \
-        expect_, help_},
-#define ROW_C(id, path_, kind_, member, standard_, least_, most_, reload_, expect_, help_)                   \
-    [CONF_##id] = {path_,     KIND_##kind_, offsetof(struct conf_counter, member),                           \
-                   standard_, least_,       most_,                                                           \
-                   reload_,   true,         expect_,                                                         \
-                   help_},
+/* clang-format off */
+#define ROW(id, owner, path_, kind_, member, standard_, least_, most_, reload_, of_counter_, expect_, help_)                \
+    [CONF_##id] = {.path = path_, .kind = KIND_##kind_, .at = offsetof(struct owner, member),                                \
+                   .size = sizeof(((struct owner *)0)->member), .standard = standard_, .least = least_, .most = most_,       \
+                   .reload = reload_, .of_counter = of_counter_, .expect = expect_, .help = help_},
+#define ROW_G(id, path, kind, member, standard, least, most, reload, expect, help)                                          \
+    ROW(id, conf, path, kind, member, standard, least, most, reload, false, expect, help)
+#define ROW_C(id, path, kind, member, standard, least, most, reload, expect, help)                                          \
+    ROW(id, conf_counter, path, kind, member, standard, least, most, reload, true, expect, help)
+/* clang-format on */
 
 const struct conf_row conf_rows[CONF_OPTION_COUNT] = {CONF_OPTIONS(ROW_G, ROW_C)};
 

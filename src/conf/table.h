@@ -21,7 +21,7 @@ enum conf_kind {
 struct conf_row {
     const char *path;
     enum conf_kind kind;
-    size_t at;            /* offset of the member in struct conf, or in struct conf_counter */
+    size_t at, size;      /* of the member in struct conf, or in struct conf_counter */
     const char *standard; /* NULL: must be given; "": may be left out */
     int64_t least, most;
     bool reload, of_counter;

@@ -585,6 +585,26 @@ static void test_default(void **state)
     conf_free(&c);
 }
 
+static void test_set(void **state)
+{
+    (void)state;
+    struct conf c;
+    static const char *const urls[] = {"tcp://127.0.0.1:1", "unix:///x"}, *const bad[] = {"unix:///y",
+                                                                                          "nonsense"};
+    conf_default(&c);
+    assert_true(conf_set(&c, CONF_LISTEN_RESP, urls, 2));
+    assert_int_equal(c.listen_resp.n, 2);
+    assert_false(conf_set(&c, CONF_LISTEN_RESP, bad, 2));
+    assert_int_equal(c.listen_resp.n, 2);
+    assert_string_equal(c.listen_resp.all[1].path, "/x");
+    assert_false(conf_set(&c, CONF_LISTEN_RESP, NULL, 0));
+    assert_true(conf_set(&c, CONF_MYSQL_PASSWORD_FILE, &urls[0], 1));
+    assert_true(conf_set(&c, CONF_MYSQL_PASSWORD_FILE, NULL, 0));
+    assert_null(c.mysql_password_file);
+    assert_false(conf_set(&c, CONF_REDIS_REPLICAS, &bad[1], 1));
+    conf_free(&c);
+}
+
 /* Does `name:` stand there as a key, also commented out? */
 static bool stands(const char *text, const char *name)
 {
@@ -670,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_needs_restart),
         cmocka_unit_test(test_write),
         cmocka_unit_test(test_default),
+        cmocka_unit_test(test_set),
         cmocka_unit_test(test_shipped_file),
         cmocka_unit_test(test_help),
     };

@@ -1,0 +1,164 @@
+/* admin/recover.c - `tallyd recover`: asks the running service, or does it by itself when there is none.
+ * Rejecting unknown batches and accepting a rollback are an operator's decisions that the socket does not
+ * offer, so these always go by themselves, beside a running service, too. */
+#include "admin/bar.h"
+#include "admin/service.h"
+#include "admin/verbs.h"
+
+#include "base/num.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+
+#define POLL_MS 200
+#define NAME_SHOWN 400
+
+static void found_print(const char *kind, struct slice name)
+{
+    char shown[NAME_SHOWN + 8];
+    printf("%s%s%s\n", kind, kind[0] == '\0' ? "" : " ", slice_show(name, NAME_SHOWN, shown, sizeof(shown)));
+}
+
+static void recovered_print(const struct admin_recovered *r, bool dry_run)
+{
+    printf("%s%" PRId64 " batches taken over, %" PRId64 " rows merged, %" PRId64
+           " rows had been merged already\n",
+           dry_run ? "would be: " : "", r->adopted, r->rows_merged, r->rows_already);
+    if (r->leftovers > 0) printf("%" PRId64 " leftover hashes became batches\n", r->leftovers);
+    if (r->rejected > 0) printf("%" PRId64 " rows went to tally_rejects\n", r->rejected);
+    if (r->unknown > 0)
+        printf("%" PRId64
+               " batches stand: their counter is not configured. Put it back into the configuration, or run "
+               "`tallyd recover --reject-unknown`\n",
+               r->unknown);
+    if (r->held > 0)
+        printf("%" PRId64 " batches are held: the log says why. `tallyd check` names what MySQL refuses\n",
+               r->held);
+}
+
+static void on_progress(void *arg, uint64_t done, uint64_t total)
+{
+    if (total > 0) bar_show(arg, done, total);
+}
+
+static void on_found(void *arg, const char *kind, struct slice name)
+{
+    bar_end(arg);
+    found_print(kind, name);
+}
+
+static enum err recover_alone(const struct call *call, const struct conf *conf)
+{
+    struct bar bar;
+    struct error e;
+    struct admin_recovered got = {0};
+    bar_init(&bar, stdout, "recovering");
+    const struct admin_recover how = {.dry_run = call->dry_run,
+                                      .reject_unknown = call->reject_unknown,
+                                      .accept_rollback = call->accept_rollback,
+                                      .progress = on_progress,
+                                      .found = on_found,
+                                      .arg = &bar};
+    enum err code = call->ports->recover_alone(call->ports->arg, conf, &how, &got, &e);
+    bar_end(&bar);
+    if (code != ERR_NONE) return call_failed(&e);
+    recovered_print(&got, call->dry_run);
+    return got.held > 0 ? ERR_FAILED : ERR_NONE;
+}
+
+/* The number behind `name:` at the start of a line of INFO; 0 when there is none. */
+static uint64_t info_number(const char *info, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *line = info; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n' ? 1 : 0;
+        uint64_t value;
+        if (strncmp(line, name, n) == 0 && line[n] == ':' &&
+            num_parse_u64(slice_of(line + n + 1, strspn(line + n + 1, "0123456789")), &value))
+            return value;
+    }
+    return 0;
+}
+
+static void progress_ask(redisContext *link, struct bar *bar)
+{
+    redisReply *reply = redisCommand(link, "INFO");
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING)
+        on_progress(bar, info_number(reply->str, "recover_done"), info_number(reply->str, "recover_total"));
+    freeReplyObject(reply);
+}
+
+/* Waits for the answer of `link`, and asks `beside` how far it is. NULL: the service went away. */
+static redisReply *answer_wait(redisContext *link, redisContext *beside, struct bar *bar)
+{
+    struct pollfd answer = {.fd = link->fd, .events = POLLIN};
+    redisReply *reply = NULL;
+    while (poll(&answer, 1, POLL_MS) == 0)
+        if (beside != NULL && beside->err == 0) progress_ask(beside, bar);
+    return redisGetReply(link, (void **)&reply) == REDIS_OK ? reply : NULL;
+}
+
+/* CTR.RECOVER: three numbers. CTR.RECOVER DRYRUN: `kind name` for each thing found. */
+static enum err reply_print(const redisReply *reply, bool dry_run)
+{
+    struct error e;
+    if (reply->type != REDIS_REPLY_ARRAY || (!dry_run && reply->elements < 3)) {
+        error_set(&e, ERR_FAILED, "the service answered: %s. Its log says more",
+                  reply->type == REDIS_REPLY_ERROR ? reply->str : "something unexpected; is it a tallyd?");
+        return call_failed(&e);
+    }
+    if (!dry_run) {
+        const struct admin_recovered got = {.adopted = reply->element[0]->integer,
+                                            .rows_merged = reply->element[1]->integer,
+                                            .rows_already = reply->element[2]->integer};
+        recovered_print(&got, false);
+        return ERR_NONE;
+    }
+    for (size_t i = 0; i < reply->elements; i++)
+        if (reply->element[i]->type == REDIS_REPLY_STRING)
+            found_print("", slice_of(reply->element[i]->str, (size_t)reply->element[i]->len));
+    printf(reply->elements == 0 ? "nothing is left to recover\n"
+                                : "nothing was changed: this was a dry run\n");
+    return ERR_NONE;
+}
+
+static enum err recover_through(redisContext *link, const struct call *call, const struct conf *conf)
+{
+    struct bar bar;
+    struct error e;
+    int sent = 0;
+    const struct timeval patient = {.tv_sec = 24 * 3600}; /* it takes as long as the merge takes */
+    bar_init(&bar, stdout, "recovering");
+    redisContext *beside = service_connect(conf);
+    redisSetTimeout(link, patient);
+    redisAppendCommand(link, call->dry_run ? "CTR.RECOVER DRYRUN" : "CTR.RECOVER");
+    while (link->err == 0 && !sent)
+        redisBufferWrite(link, &sent);
+    redisReply *reply = link->err == 0 ? answer_wait(link, beside, &bar) : NULL;
+    bar_end(&bar);
+    if (beside != NULL) redisFree(beside);
+    if (reply == NULL) {
+        error_set(&e, ERR_FAILED, "the service went away (%s); nothing is lost, run recover again",
+                  link->errstr);
+        return call_failed(&e);
+    }
+    enum err code = reply_print(reply, call->dry_run);
+    freeReplyObject(reply);
+    return code;
+}
+
+enum err verb_recover(const struct call *call)
+{
+    struct conf conf;
+    struct setup setup;
+    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
+    setup_close(&setup);
+    bool alone = call->reject_unknown || call->accept_rollback;
+    redisContext *link = alone ? NULL : service_connect(&conf);
+    enum err code = link == NULL ? recover_alone(call, &conf) : recover_through(link, call, &conf);
+    if (link != NULL) redisFree(link);
+    conf_free(&conf);
+    return code;
+}

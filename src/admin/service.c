@@ -1,0 +1,48 @@
+/* admin/service.c - see service.h. */
+#include "admin/service.h"
+
+#define CONNECT_S 2
+
+static bool is_pong(redisContext *link)
+{
+    redisReply *reply = redisCommand(link, "PING");
+    bool pong = reply != NULL && reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "PONG") == 0;
+    freeReplyObject(reply);
+    return pong;
+}
+
+/* Listening on all addresses is reached at the local one. */
+static const char *host_to_reach(const char *host)
+{
+    if (strcmp(host, "0.0.0.0") == 0) return "127.0.0.1";
+    return strcmp(host, "::") == 0 ? "::1" : host;
+}
+
+static redisContext *address_connect(const struct conf_address *a)
+{
+    const struct timeval patience = {.tv_sec = CONNECT_S};
+    redisContext *link = a->path != NULL ? redisConnectUnixWithTimeout(a->path, patience)
+                                         : redisConnectWithTimeout(host_to_reach(a->host), a->port, patience);
+    if (link != NULL && link->err == 0 && redisSetTimeout(link, patience) == REDIS_OK && is_pong(link))
+        return link;
+    if (link != NULL) redisFree(link);
+    return NULL;
+}
+
+redisContext *service_connect(const struct conf *conf)
+{
+    for (size_t i = 0; i < conf->listen_resp.n; i++) {
+        redisContext *link = address_connect(&conf->listen_resp.all[i]);
+        if (link != NULL) return link;
+    }
+    return NULL;
+}
+
+bool service_answers(const char *unix_path)
+{
+    const struct conf_address address = {.path = (char *)unix_path};
+    redisContext *link = address_connect(&address);
+    if (link == NULL) return false;
+    redisFree(link);
+    return true;
+}

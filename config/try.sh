@@ -1,0 +1,101 @@
+#!/bin/sh
+# Try tallyd, on a fresh Debian 12 as root (or as anybody, once the packages are there): installs what is missing, builds,
+# starts a private redis-server, mariadbd and tallyd, sends hits with redis-cli, waits for the merchants' rows in SQL and
+# compares them with the hits. Nothing of the system's own services is touched.
+#   sh config/try.sh           goes on running until Ctrl-C; data stays in var/
+#   sh config/try.sh --once    stops after the comparison and cleans up; exit status 0 only if the rows equal the hits
+set -eu
+once=no
+case "${1:-}" in
+'') ;;
+--once) once=yes ;;
+*)
+    echo "usage: sh config/try.sh [--once]" >&2
+    exit 64
+    ;;
+esac
+cd "$(dirname "$0")/.."
+. config/packages.sh
+# shellcheck disable=SC2086  # lists of names
+packages_need $PACKAGES_BUILD $PACKAGES_SERVERS
+
+tmp=$(mktemp -d /tmp/tallyd-try-XXXXXX)
+dev=
+end() {
+    if [ -n "$dev" ] && kill -TERM "$dev" 2>/dev/null; then wait "$dev" || true; fi
+    rm -rf "$tmp"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+    echo "$1" >&2
+    [ ! -s "$tmp/$2" ] || tail -n 30 "$tmp/$2" >&2
+    exit 1
+}
+
+echo "building"
+{ cmake -S . -B build/try -G Ninja && ninja -C build/try tallyd; } >"$tmp/build.log" 2>&1 ||
+    fail "it does not build:" build.log
+
+dir=$PWD/var
+if [ $once = yes ] || [ ${#dir} -gt 90 ]; then dir=$tmp/var; fi # a unix socket's path has 107 bytes
+build/try/tallyd dev --dir "$dir" >"$tmp/dev.log" 2>&1 &
+dev=$!
+left=1200
+until grep -q '^tallyd runs' "$tmp/dev.log"; do
+    left=$((left - 1))
+    [ $left -gt 0 ] && kill -0 "$dev" 2>/dev/null || fail "tallyd dev did not come up:" dev.log
+    sleep 0.1
+done
+echo "tallyd runs: $dir/tallyd.sock"
+
+# The hits: two new shops' visitors and product views, "key field n" a line.
+shop=$(date +%s)
+today=$(date +%Y%m%d)
+tomorrow=$(date -d tomorrow +%Y%m%d)
+awk -v shop="$shop" -v today="$today" -v tomorrow="$tomorrow" 'BEGIN {
+    for (i = 0; i < 7; i++) print "s" shop ":unique_visitors:daily", today, 1
+    for (i = 0; i < 900; i++) print "s" shop + i % 2 ":unique_visitors:daily", i % 3 ? today : tomorrow, 1
+    for (i = 0; i < 1100; i++) print "s" shop ":product_views", 1000 + i % 5, 1 + i % 4
+}' >"$tmp/hits"
+
+echo "one by one:"
+head -n 7 "$tmp/hits" | while read -r key field n; do
+    echo "  HINCRBY $key $field $n -> $(redis-cli -s "$dir/tallyd.sock" HINCRBY "$key" "$field" "$n")"
+done
+echo "the other 2000 as one pipeline:"
+tail -n +8 "$tmp/hits" | awk '{ printf "HINCRBY %s %s %s\r\n", $1, $2, $3 }' |
+    redis-cli -s "$dir/tallyd.sock" --pipe >"$tmp/pipe.log" || fail "the pipeline failed:" pipe.log
+grep -q 'errors: 0, replies: 2000' "$tmp/pipe.log" || fail "hits were refused:" pipe.log
+echo "  $(tail -n 1 "$tmp/pipe.log")"
+
+sql() { mariadb --no-defaults -u root -S "$dir/mysql.sock" tally "$@"; }
+rows() {
+    sql -N -B -e "
+        SELECT CONCAT('s', store_id, ':unique_visitors:daily'), DATE_FORMAT(day, '%Y%m%d'), visitors
+            FROM daily_visitors WHERE store_id BETWEEN $shop AND $shop + 1;
+        SELECT CONCAT('s', store_id, ':product_views'), product_id, views
+            FROM product_views WHERE store_id BETWEEN $shop AND $shop + 1"
+}
+awk '{ sum[$1 "\t" $2] += $3 } END { for (at in sum) print at "\t" sum[at] }' "$tmp/hits" | sort >"$tmp/wanted"
+
+echo "merged: $(redis-cli -s "$dir/tallyd.sock" CTR.SYNC ALL) rows (CTR.SYNC ALL; by itself within a minute)"
+left=300
+until rows 2>"$tmp/sql.log" | sort >"$tmp/found" && cmp -s "$tmp/wanted" "$tmp/found"; do
+    left=$((left - 1))
+    if [ $left -eq 0 ]; then
+        diff "$tmp/wanted" "$tmp/found" | head -n 20 >&2 || true
+        fail "the merchants' rows (>) are not the hits sent (<)" sql.log
+    fi
+    sleep 0.1
+done
+sql -t -e "SELECT * FROM daily_visitors WHERE store_id BETWEEN $shop AND $shop + 1;
+           SELECT * FROM product_views WHERE store_id BETWEEN $shop AND $shop + 1"
+build/try/tallyd verify -c "$dir/tallyd.yaml"
+echo "The merchants' rows equal the $(wc -l <"$tmp/hits") requests sent."
+[ $once = no ] || exit 0
+
+sed -n '/^tallyd runs/,$p' "$tmp/dev.log"
+echo "(tallyd is build/try/tallyd)"
+wait "$dev"

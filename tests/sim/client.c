@@ -1,0 +1,168 @@
+/* tests/sim/client.c - see client.h. */
+#include "sim/world.h"
+
+#include "base/num.h"
+
+void client_init(struct client *c)
+{
+    memset(c, 0, sizeof *c);
+    list_init(&c->outlet.touched);
+    list_init(&c->outlet.parked);
+}
+
+static void expect_push(struct client *c, struct expect e)
+{
+    PRE(c->n < CLIENT_EXPECTS);
+    c->expects[(c->first + c->n++) % CLIENT_EXPECTS] = e;
+}
+
+static struct expect expect_pop(struct client *c)
+{
+    PRE(c->n > 0);
+    struct expect e = c->expects[c->first];
+    c->first = (c->first + 1) % CLIENT_EXPECTS;
+    c->n--;
+    return e;
+}
+
+static bool hits_left(const struct world *w)
+{
+    uint64_t n = 0;
+    for (unsigned h = 0; h < w->config.hashes; h++)
+        for (unsigned f = 0; f < w->config.fields; f++)
+            n += w->oracle.hits_n[h][f];
+    return n < w->config.hits_most;
+}
+
+bool client_can_hit(const struct process *life, const struct client *c)
+{
+    if (life->stopping || c->outlet.gone || c->n == CLIENT_EXPECTS) return false;
+    return c->parked ? c->may_go_on : !life->w->calm && hits_left(life->w);
+}
+
+static struct expect draw_expect(struct world *w)
+{
+    if (world_percent(w, 5)) return (struct expect){EXPECT_LITERAL, 0, 0};
+    return (struct expect){(int)world_below(w, w->config.hashes), (int)world_below(w, w->config.fields), 0};
+}
+
+static void park(struct process *life, struct client *c, struct expect e)
+{
+    coalesce_park(life->coalesce, &c->outlet);
+    c->parked = true;
+    c->again = e;
+}
+
+static void send_literal(struct process *life, struct client *c, struct expect e)
+{
+    if (c->outlet.waiting == 0) return; /* then it would be written at once, past coalesce */
+    enum add_result result = coalesce_literal(life->coalesce, &c->outlet, SLICE("+PONG\r\n"));
+    if (result == ADD_OK)
+        expect_push(c, e);
+    else if (result == ADD_FULL)
+        park(life, c, e);
+    else if (result != ADD_DOWN && result != ADD_BUSY)
+        fault_found(life->w, FAULT_PROTOCOL, "a literal was answered with %d", (int)result);
+}
+
+static void send_hit(struct process *life, struct client *c, struct expect e)
+{
+    struct world *w = life->w;
+    unsigned *n = &w->oracle.hits_n[e.hash][e.field];
+    if (*n == SIM_HITS) return;
+    e.k = (*n)++;
+    enum add_result result = coalesce_add(life->coalesce, &c->outlet, world_hash_name(w, e.hash),
+                                          world_field_name(e.field), hit_delta(e.k));
+    TRACE(w, "client of life %d: hit %u on %.*s field %d: %d", life->index, e.k,
+          SLICE_ARG(world_hash_name(w, e.hash)), e.field, (int)result);
+    if (result == ADD_OK) {
+        expect_push(c, e);
+    } else if (result == ADD_FULL) {
+        (*n)--;
+        park(life, c, e);
+    } else if (result == ADD_DOWN || result == ADD_BUSY) {
+        oracle_told(w, e.hash, e.field, e.k, TOLD_REFUSED, NULL);
+    } else {
+        fault_found(w, FAULT_PROTOCOL, "a good hit was answered with %d", (int)result);
+    }
+}
+
+void client_hit(struct process *life, struct client *c)
+{
+    struct expect e = c->parked ? c->again : draw_expect(life->w);
+    c->parked = c->may_go_on = false;
+    if (e.hash == EXPECT_LITERAL)
+        send_literal(life, c, e);
+    else
+        send_hit(life, c, e);
+}
+
+static void answered(struct process *life, struct expect e, struct slice line)
+{
+    struct world *w = life->w;
+    bool literal = slice_eq(line, SLICE("+PONG"));
+    int64_t value;
+    if (literal != (e.hash == EXPECT_LITERAL)) {
+        fault_found(w, FAULT_ANSWER, "answers out of order: got %.*s", SLICE_ARG(line));
+    } else if (literal) {
+        return;
+    } else if (line.p[0] == ':' && num_parse(slice_of(line.p + 1, line.n - 1), &value)) {
+        oracle_told(w, e.hash, e.field, e.k, TOLD_DONE, &value);
+    } else if (slice_starts(line, SLICE("-ERR outcome unknown"))) {
+        w->oracle.hits[e.hash][e.field][e.k].answered_unknown = true;
+        oracle_told(w, e.hash, e.field, e.k, TOLD_UNKNOWN, NULL);
+    } else if (line.p[0] == '-') {
+        TRACE(w, "client: %.*s", SLICE_ARG(line));
+        oracle_told(w, e.hash, e.field, e.k, TOLD_REFUSED, NULL);
+    } else {
+        fault_found(w, FAULT_ANSWER, "not a reply to an increment: %.*s", SLICE_ARG(line));
+    }
+}
+
+void client_read(struct process *life, struct client *c)
+{
+    struct slice rest = buf_slice(&c->outlet.out);
+    while (rest.n > 0) {
+        const char *end = memchr(rest.p, '\r', rest.n);
+        if (end == NULL || end + 1 == rest.p + rest.n || end[1] != '\n' || c->n == 0) {
+            fault_found(life->w, FAULT_ANSWER, "answered twice, or half a line: %.*s", SLICE_ARG(rest));
+            break;
+        }
+        struct slice line = slice_of(rest.p, (size_t)(end - rest.p));
+        answered(life, expect_pop(c), line);
+        rest = slice_of(end + 2, rest.n - line.n - 2);
+    }
+    buf_reset(&c->outlet.out);
+}
+
+static void forget_expects(struct world *w, struct client *c)
+{
+    while (c->n > 0) {
+        struct expect e = expect_pop(c);
+        if (e.hash != EXPECT_LITERAL) oracle_told(w, e.hash, e.field, e.k, TOLD_UNKNOWN, NULL);
+    }
+}
+
+void client_leave(struct process *life, struct client *c)
+{
+    TRACE(life->w, "client of life %d leaves, %u answers owed", life->index, c->outlet.waiting);
+    if (c->parked) coalesce_unpark(life->coalesce, &c->outlet);
+    c->parked = c->may_go_on = false;
+    c->outlet.gone = true;
+    forget_expects(life->w, c);
+    client_recycle(c);
+}
+
+void client_recycle(struct client *c)
+{
+    if (!c->outlet.gone || c->outlet.waiting > 0) return;
+    buf_free(&c->outlet.out);
+    client_init(c);
+}
+
+/* The heap of the life is gone, and the outlet's bytes with it. */
+void client_crashed(struct process *life, struct client *c)
+{
+    forget_expects(life->w, c);
+    client_init(c);
+}

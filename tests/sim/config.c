@@ -1,0 +1,109 @@
+/* tests/sim/config.c - the numbers of one run, drawn from its seed. Every run has a temper of its own: some see no fault
+ * at all, some many; some frames hold one cell, some all; time crawls or leaps. */
+#include "sim/model.h"
+
+static uint64_t between(struct prng *p, uint64_t low, uint64_t high)
+{
+    return low + prng_below(p, high - low + 1);
+}
+
+static void draw_weights(struct sim_config *c, struct prng *p)
+{
+    static const unsigned usual[EVENT_COUNT] = {
+#define X(name, weight, fault) [EVENT_##name] = weight,
+        SIM_EVENTS(X)
+#undef X
+    };
+    for (int i = 0; i < EVENT_COUNT; i++)
+        c->weight[i] = 4 * usual[i];
+    for (unsigned i = 0; i < 4; i++) { /* some things happen seldom, or often, in this run */
+        unsigned at = (unsigned)prng_below(p, EVENT_COUNT);
+        c->weight[at] = prng_percent(p, 50) ? c->weight[at] / 4 : c->weight[at] * 4;
+    }
+    static const unsigned faults[] = {0, 1, 2, 4, 8, 16};
+    c->faults_most = faults[prng_below(p, 6)];
+}
+
+static void draw_world(struct sim_config *c, struct prng *p)
+{
+    c->counters = prng_percent(p, 70) ? 1 : SIM_COUNTERS;
+    c->hashes = (unsigned)between(p, 1, SIM_HASHES);
+    c->fields = (unsigned)between(p, 1, SIM_FIELDS);
+    c->steps = (unsigned)between(p, 100, 700);
+    c->hits_most = (unsigned)between(p, 4, 60);
+    c->for_good_percent = prng_percent(p, 20) ? 50 : 0;
+    c->turn_percent = prng_percent(p, 30) ? 100 : (unsigned)between(p, 20, 90);
+    c->unread_percent = (unsigned)between(p, 20, 90);
+    c->chunk_rows[0] = (uint32_t)between(p, 1, 3);
+    c->chunk_rows[1] = c->chunk_rows[0] % 3 + 1;
+    c->counter_hits = prng_percent(p, 30) ? 1 : prng_percent(p, 50) ? hit_delta(6) : INT64_MAX;
+    c->every_s = (uint32_t)between(p, 1, 2);
+}
+
+static void draw_twins(struct sim_config *c, struct prng *p)
+{
+    c->refuse_percent = (unsigned)between(p, 10, 90);
+    c->claim_refuse_percent = (unsigned)between(p, 0, 50);
+    c->repeat_percent = (unsigned)between(p, 0, 40);
+    c->lose_tail_percent = (unsigned)between(p, 30, 100);
+    c->lost_commit_percent = prng_percent(p, 50) ? (unsigned)between(p, 5, 50) : 0;
+    c->table_refuses_percent = prng_percent(p, 10) ? 10 : 0;
+    c->claim_fields_max = prng_percent(p, 70) ? CLAIM_FIELDS_MAX : between(p, 1, 6);
+    c->keep_ms = 12000;
+    c->wait_timeout_ms = 3000;
+}
+
+static void draw_clock(struct sim_config *c, struct prng *p)
+{
+    c->clock_step_ms = (unsigned)between(p, 10, 200);
+    c->clock_jump_percent = (unsigned)between(p, 0, 10);
+    c->clock_jump_ms = between(p, 1000, 5000);
+    c->lag_ms = 2500;
+    c->walk_ms = between(p, 1000, 5000);
+    c->pause_ms = prng_percent(p, 50) ? 500 : 15000;
+}
+
+static void draw_coalesce(struct coalesce_config *c, struct prng *p)
+{
+    *c = coalesce_config_default;
+    c->cells_max = (uint32_t)between(p, 1, SIM_CELLS);
+    c->answers_max = (uint32_t)between(p, 2, 20);
+    if (prng_percent(p, 20)) c->bytes_max = (uint32_t)between(p, 64, 256);
+    if (prng_percent(p, 20)) c->entries_max = (uint32_t)between(p, 1, SIM_HASHES);
+    c->doubt_ms = (uint32_t)between(p, 100, 2000);
+    c->busy_ms = (uint32_t)between(p, 100, 2000);
+}
+
+static void draw_sync(struct sync_config *c, struct prng *p)
+{
+    *c = sync_config_default;
+    c->runs_max = (uint32_t)between(p, 1, 6);
+    c->claims_max = (uint32_t)between(p, 1, 2);
+    c->chunks_max = (uint32_t)between(p, 1, 3);
+    if (prng_percent(p, 20)) c->fields_max = between(p, 1, 6);
+    c->claim_gap_ms = (uint32_t)between(p, 0, 100);
+    c->poll_ms = (uint32_t)between(p, 50, 300);
+    c->beat_ms = 300;
+    c->adopt_ms = 300;
+    c->stale_ms = (uint32_t)between(p, 600, 2000);
+    c->retry_ms = 20;
+    c->retry_most_ms = 300;
+    c->held_ms = 500;
+    c->give_up_ms = 6000;
+    c->wait_ms = 2000;
+    if (prng_percent(p, 20)) c->due_max = CLAIM_HASHES_MAX + 2;
+}
+
+void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
+{
+    struct prng p = {seed * UINT64_C(0xD1342543DE82EF95) + 1};
+    *c = (struct sim_config){.seed = seed};
+    c->daemons = prng_percent(&p, 30) ? 1 : SIM_DAEMONS;
+    if (daemons != 0) c->daemons = daemons;
+    draw_weights(c, &p);
+    draw_world(c, &p);
+    draw_twins(c, &p);
+    draw_clock(c, &p);
+    draw_coalesce(&c->coalesce, &p);
+    draw_sync(&c->sync, &p);
+}

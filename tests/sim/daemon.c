@@ -1,0 +1,319 @@
+/* tests/sim/daemon.c - see daemon.h. */
+#include "sim/chunk_rows.h"
+#include "sim/ports.h"
+#include "sim/world.h"
+
+#include "base/heap.h"
+
+unsigned sim_chunk_rows = 1;
+
+struct arena *daemon_enter(struct process *life)
+{
+    sim_chunk_rows = life->w->config.chunk_rows[0];
+    if (!world_rule(life->w, WORLD_CUT)) sim_chunk_rows = life->w->config.chunk_rows[life->instance];
+    return arena_enter(&life->arena);
+}
+
+void daemon_leave(struct process *life, struct arena *before)
+{
+    if (life->w->calm || world_percent(life->w, life->w->config.turn_percent)) coalesce_turn(life->coalesce);
+    for (int i = 0; i < SIM_CLIENTS; i++) {
+        struct client *c = &life->daemon->clients[i];
+        if (c->outlet.out.n > 0 && !c->outlet.gone)
+            fault_found(life->w, FAULT_ANSWER, "life %d wrote to a client and did not say so", life->index);
+        client_recycle(c);
+    }
+    arena_enter(before);
+}
+
+struct process *daemon_life(struct world *w, int index)
+{
+    for (unsigned i = 0; i < w->config.daemons; i++)
+        if (w->daemons[i].life != NULL && w->daemons[i].life->index == index) return w->daemons[i].life;
+    UNREACHABLE();
+}
+
+void daemon_start(struct world *w, struct daemon *d)
+{
+    PRE(d->life == NULL && w->lives_n < SIM_LIVES);
+    struct process *life = heap_zalloc(sizeof *life);
+    d->life = life;
+    life->w = w;
+    life->daemon = d;
+    life->index = (int)w->lives_n++;
+    life->instance = w->instance_of[life->index] = d->instance;
+    life->walk_ms = w->now_ms + w->config.walk_ms;
+    list_init(&life->lost);
+    arena_init(&life->arena);
+    for (int i = 0; i < SIM_CLIENTS; i++)
+        client_init(&d->clients[i]);
+    TRACE(w, "daemon %d starts as life %d", d->instance, life->index);
+    struct arena *before = arena_enter(&life->arena);
+    struct coalesce_ports coalesce = ports_coalesce(life);
+    struct sync_ports sync = ports_sync(life);
+    life->coalesce = coalesce_create(&coalesce, &w->counters, &w->config.coalesce);
+    life->sync = sync_create(&sync, &w->counters, &w->config.sync);
+    arena_enter(before);
+}
+
+static void forget_lost(struct process *life)
+{
+    for (struct list *node; (node = list_pop(&life->lost)) != NULL;)
+        heap_free(CONTAINER_OF(node, struct lost, link));
+}
+
+static void life_free(struct daemon *d)
+{
+    forget_lost(d->life);
+    heap_free(d->life);
+    d->life = NULL;
+}
+
+/* How much of what was sent the server holds: the bytes arrived in order, up to some point. */
+static unsigned draw_unread(struct world *w, const struct link *l)
+{
+    if (!l->server_open || !world_percent(w, w->config.unread_percent)) return 0;
+    unsigned n = link_unread(l);
+    return n == 0 || world_percent(w, 50) ? n : (unsigned)world_below(w, n + 1);
+}
+
+void daemon_crash(struct world *w, struct daemon *d)
+{
+    struct process *life = d->life;
+    TRACE(w, "life %d crashes", life->index);
+    for (int role = 0; role < ROLES; role++)
+        if (life->links[role] != NULL) link_lose(life->links[role], draw_unread(w, life->links[role]));
+    mysql_forget_life(w, life->index);
+    w->oracle.books_blurred |= w->oracle.cell_errors;
+    for (int i = 0; i < SIM_CLIENTS; i++)
+        client_crashed(life, &d->clients[i]);
+    arena_drop(&life->arena);
+    life_free(d);
+}
+
+static bool waits_busy(const struct process *life)
+{
+    bool busy = life->recovering;
+    for (int i = 0; i < SIM_WAITS; i++)
+        busy |= life->waits[i].busy;
+    return busy;
+}
+
+bool daemon_may_end(const struct process *life)
+{
+    for (int i = 0; i < SIM_CLIENTS; i++)
+        if (life->daemon->clients[i].outlet.waiting > 0) return false;
+    return !waits_busy(life) && list_empty(&life->lost) && sync_quiet(life->sync) &&
+           coalesce_idle(life->coalesce);
+}
+
+static void close_clients(struct process *life)
+{
+    for (int i = 0; i < SIM_CLIENTS; i++) {
+        struct client *c = &life->daemon->clients[i];
+        if (c->parked) coalesce_unpark(life->coalesce, &c->outlet);
+        buf_free(&c->outlet.out);
+        client_init(c);
+    }
+}
+
+void daemon_end(struct world *w, struct daemon *d)
+{
+    struct process *life = d->life;
+    TRACE(w, "life %d ends", life->index);
+    struct arena *before = arena_enter(&life->arena);
+    close_clients(life);
+    sync_destroy(&life->sync);
+    coalesce_destroy(&life->coalesce);
+    arena_enter(before);
+    if (life->arena.n > 0)
+        fault_found(w, FAULT_PROTOCOL, "life %d leaks %zu blocks of memory", life->index, life->arena.n);
+    arena_drop(&life->arena);
+    for (int role = 0; role < ROLES; role++)
+        if (life->links[role] != NULL) link_lose(life->links[role], link_unread(life->links[role]));
+    life_free(d);
+}
+
+/* Links. */
+
+bool daemon_wants_link(const struct process *life, enum role role)
+{
+    return life->links[role] == NULL;
+}
+
+static bool all_links_up(const struct process *life)
+{
+    return life->links[ROLE_FRAME] != NULL && life->links[ROLE_SYNC] != NULL && life->links[ROLE_FENCE] != NULL;
+}
+
+static void redis_is_up(struct process *life)
+{
+    life->redis_up = life->walk_wanted = true;
+    sync_redis(life->sync, true);
+    if (life->started || life->stopping) return;
+    life->started = true;
+    sync_start(life->sync);
+}
+
+void daemon_connect(struct process *life, enum role role)
+{
+    struct world *w = life->w;
+    char run_id[RUN_ID_BYTES];
+    bool first = life->links[0] == NULL && life->links[1] == NULL && life->links[2] == NULL;
+    if (first && !life->started && world_rule(w, WORLD_KILL_NAMED))
+        redis_kill_named(&w->redis, life->instance, life->index);
+    redis_run_id(&w->redis, run_id);
+    life->links[role] =
+        link_open(&w->redis.links, life->index, life->instance, role, ++w->redis.client_id);
+    TRACE(w, "life %d: link %d is up, client %lld", life->index, (int)role, (long long)w->redis.client_id);
+    struct arena *before = daemon_enter(life);
+    if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis.client_id);
+    if (all_links_up(life)) redis_is_up(life);
+    daemon_leave(life, before);
+}
+
+/* Whoever waits for a reply of this link is told, later, that it is lost. */
+static void lose_requests(struct process *life, struct list *requests)
+{
+    list_for_each (node, requests) {
+        const struct request *q = CONTAINER_OF(node, struct request, link);
+        if (q->target == NULL) continue;
+        struct lost *lost = heap_zalloc(sizeof *lost);
+        lost->kind = q->kind;
+        lost->target = q->target;
+        list_push(&life->lost, &lost->link);
+    }
+}
+
+/* A server that closed the link has dropped what it had not run; those requests are lost as well. */
+void daemon_link_lost(struct process *life, enum role role)
+{
+    struct world *w = life->w;
+    struct link *l = life->links[role];
+    TRACE(w, "life %d: link %d is cut", life->index, (int)role);
+    if (role != ROLE_FRAME) {
+        lose_requests(life, &l->done);
+        lose_requests(life, &l->gone);
+        lose_requests(life, &l->sent);
+    }
+    life->links[role] = NULL;
+    link_lose(l, draw_unread(w, l));
+    struct arena *before = daemon_enter(life);
+    if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost; nothing was counted");
+    if (life->redis_up) {
+        life->redis_up = false;
+        sync_redis(life->sync, false);
+    }
+    daemon_leave(life, before);
+}
+
+void daemon_deliver(struct process *life, enum role role)
+{
+    struct request *q = CONTAINER_OF(list_pop(&life->links[role]->done), struct request, link);
+    struct arena *before = daemon_enter(life);
+    ports_deliver(life, q);
+    daemon_leave(life, before);
+    heap_free(q);
+}
+
+void daemon_answer_lost(struct process *life)
+{
+    struct lost *lost = CONTAINER_OF(list_pop(&life->lost), struct lost, link);
+    struct arena *before = daemon_enter(life);
+    ports_lost(life, lost);
+    daemon_leave(life, before);
+    heap_free(lost);
+}
+
+/* Time and outside news. */
+
+void daemon_turn(struct process *life)
+{
+    struct arena *before = daemon_enter(life);
+    coalesce_turn(life->coalesce);
+    daemon_leave(life, before);
+}
+
+void daemon_tick(struct process *life)
+{
+    struct arena *before = daemon_enter(life);
+    coalesce_tick(life->coalesce);
+    sync_tick(life->sync);
+    daemon_leave(life, before);
+}
+
+void daemon_tell_mysql(struct process *life)
+{
+    struct arena *before = daemon_enter(life);
+    life->mysql_up = life->w->mysql.up;
+    sync_mysql(life->sync, life->mysql_up);
+    daemon_leave(life, before);
+}
+
+void daemon_hold(struct process *life, bool hold)
+{
+    struct arena *before = daemon_enter(life);
+    life->held = hold;
+    sync_hold(life->sync, hold, hold ? "Redis was rolled back" : "");
+    daemon_leave(life, before);
+}
+
+void daemon_walk(struct process *life)
+{
+    TRACE(life->w, "life %d walks the key space", life->index);
+    life->walk_wanted = false;
+    life->walk_ms = life->w->now_ms + life->w->config.walk_ms;
+    request_send(life->links[ROLE_SYNC], REQ_WALK, NULL);
+}
+
+/* CTR.SYNC and CTR.RECOVER. */
+
+static void wait_done(struct sync_wait *wait)
+{
+    struct sim_wait *sw = wait->arg;
+    struct world *w = sw->life->w;
+    TRACE(w, "life %d: CTR.SYNC ends with %d", sw->life->index, (int)wait->outcome);
+    sw->busy = false;
+    for (int h = 0; h < SIM_HASHES && wait->outcome == SYNC_MERGED; h++)
+        for (int f = 0; f < SIM_FIELDS && (sw->hash < 0 || sw->hash == h); f++)
+            oracle_synced(w, h, f, sw->answered[h][f]);
+}
+
+void daemon_wait(struct process *life)
+{
+    struct world *w = life->w;
+    struct sim_wait *sw = NULL;
+    for (int i = 0; i < SIM_WAITS; i++)
+        if (!life->waits[i].busy) sw = &life->waits[i];
+    if (sw == NULL) return;
+    memset(sw, 0, sizeof *sw);
+    sw->busy = true;
+    sw->life = life;
+    sw->hash = world_percent(w, 30) ? -1 : (int)world_below(w, w->config.hashes);
+    oracle_answered(w, sw->answered);
+    sw->wait.arg = sw;
+    sw->wait.done = wait_done;
+    if (sw->hash >= 0) sw->wait.key = world_hash_name(w, sw->hash);
+    TRACE(w, "life %d: CTR.SYNC %d", life->index, sw->hash);
+    struct arena *before = daemon_enter(life);
+    sync_wait_for(life->sync, &sw->wait);
+    daemon_leave(life, before);
+}
+
+static void recover_done(struct sync_recover *r)
+{
+    struct process *life = r->arg;
+    TRACE(life->w, "life %d: CTR.RECOVER ends, adopted %lld", life->index, (long long)r->adopted);
+    life->recovering = false;
+}
+
+void daemon_recover(struct process *life)
+{
+    if (life->recovering) return;
+    TRACE(life->w, "life %d: CTR.RECOVER", life->index);
+    life->recovering = true;
+    life->recover = (struct sync_recover){.done = recover_done, .arg = life};
+    struct arena *before = daemon_enter(life);
+    sync_recover(life->sync, &life->recover);
+    daemon_leave(life, before);
+}

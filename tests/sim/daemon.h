@@ -1,0 +1,80 @@
+/* tests/sim/daemon.h - a daemon: the real coalesce and sync, wired as the service wires them, with its three links, its
+ * clients and its writers. A life is one start of the process; a crash forgets all its memory. */
+#ifndef SIM_DAEMON_H
+#define SIM_DAEMON_H
+
+#include "sim/arena.h"
+#include "sim/client.h"
+#include "sim/link.h"
+
+#define SIM_WAITS 2
+
+struct world;
+struct daemon;
+
+/* A request of sync's that found no link, or whose link was lost: answered so at one of the next turns. */
+struct lost {
+    struct list link;
+    enum request_kind kind;
+    void *target;
+};
+
+struct sim_wait { /* CTR.SYNC */
+    struct sync_wait wait;
+    bool busy;
+    int hash; /* -1: ALL */
+    int64_t answered[SIM_HASHES][SIM_FIELDS]; /* sums of the hits answered before the call */
+    struct process *life;
+};
+
+struct process {
+    struct world *w;
+    struct daemon *daemon;
+    int index, instance;
+    struct arena arena;
+    struct coalesce *coalesce;
+    struct sync *sync;
+    struct link *links[ROLES]; /* NULL: not connected */
+    bool started;              /* sync_start was called */
+    bool redis_up, mysql_up;   /* as sync was told */
+    bool paused, stopping, held;
+    uint64_t resume_ms, walk_ms;
+    bool walk_wanted;
+    struct list lost;
+    struct sim_wait waits[SIM_WAITS];
+    struct sync_recover recover;
+    bool recovering;
+};
+
+struct daemon {
+    struct process *life; /* NULL: not running */
+    bool for_good;     /* it never comes back */
+    int instance;
+    struct client clients[SIM_CLIENTS];
+};
+
+void daemon_start(struct world *w, struct daemon *d);
+void daemon_crash(struct world *w, struct daemon *d);
+void daemon_end(struct world *w, struct daemon *d);   /* at rest: everything is given back, and checked for leaks */
+bool daemon_may_end(const struct process *life);         /* nothing asked that was not answered */
+struct process *daemon_life(struct world *w, int index); /* the life with this number runs: its struct */
+
+/* Around every call into a life: its heap, its chunk size. Leaving ends a loop turn now and then. */
+struct arena *daemon_enter(struct process *life);
+void daemon_leave(struct process *life, struct arena *before);
+
+/* What the scheduler asks of a life that runs and is not paused. */
+bool daemon_wants_link(const struct process *life, enum role role);
+void daemon_connect(struct process *life, enum role role);
+void daemon_link_lost(struct process *life, enum role role); /* the link was cut, and the daemon sees it */
+void daemon_deliver(struct process *life, enum role role);   /* the oldest reply of that link */
+void daemon_answer_lost(struct process *life);
+void daemon_turn(struct process *life);
+void daemon_tick(struct process *life);
+void daemon_tell_mysql(struct process *life);
+void daemon_walk(struct process *life);
+void daemon_wait(struct process *life);
+void daemon_recover(struct process *life);
+void daemon_hold(struct process *life, bool hold);
+
+#endif

@@ -1,0 +1,274 @@
+/* tests/sim/deliver.c - replies on their way back: filed into the struct that asked, as redis/ does it. */
+#include "sim/ports.h"
+#include "sim/world.h"
+
+#include "base/heap.h"
+#include <stdio.h>
+
+static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+static void file_cells(struct frame *f, const struct wire_frame *wire)
+{
+    buf_reset(&f->errors);
+    PRE(f->cells_n == wire->cells_n);
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        struct frame_cell *c = &f->cells[i];
+        c->value = wire->cells[i].value;
+        c->error_at = (uint32_t)f->errors.n;
+        c->error_n = wire->cells[i].wrong_type ? sizeof wrong_type - 1 : 0;
+        buf_put(&f->errors, wrong_type, c->error_n);
+    }
+}
+
+static void file_hashes(struct frame *f, const struct wire_frame *wire)
+{
+    PRE(f->hashes_n == wire->hashes_n);
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        struct frame_hash *h = &f->hashes[i];
+        h->fresh = false;
+        h->lock_granted = wire->hashes[i].lock_granted;
+        h->lock_pttl_ms = wire->hashes[i].lock_pttl_ms;
+    }
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        const struct frame_cell *c = &f->cells[i];
+        if (c->error_n == 0 && c->value == c->delta) f->hashes[c->hash].fresh = true;
+    }
+}
+
+/* From here on the oracle wants the exact running value for each hit in the frame. */
+static void values_exact(struct world *w, const struct wire_frame *wire)
+{
+    for (unsigned i = 0; i < wire->cells_n; i++)
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            if (hit_times(wire->cells[i].delta, k) != 0)
+                w->oracle.hits[wire->cells[i].hash][wire->cells[i].field][k].exact = true;
+}
+
+static void deliver_frame(struct process *life, struct request *q)
+{
+    struct frame *f = q->target;
+    if (q->frame.refused) {
+        buf_reset(&f->errors);
+        BUF_LIT(&f->errors, "EXECABORT Transaction discarded because of: OOM command not allowed");
+        coalesce_on_frame(life->coalesce, f, FRAME_REFUSED);
+        return;
+    }
+    oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
+    values_exact(life->w, &q->frame);
+    file_cells(f, &q->frame);
+    file_hashes(f, &q->frame);
+    coalesce_on_frame(life->coalesce, f, FRAME_APPLIED);
+}
+
+static void deliver_claim(struct process *life, struct request *q)
+{
+    struct claim *c = q->target;
+    c->outcome = q->claim.outcome;
+    c->renamed = q->claim.renamed;
+    c->left = q->claim.left;
+    c->fields = q->claim.fields;
+    snprintf(c->text, sizeof c->text, "%s",
+             c->outcome == CLAIM_REFUSED ? "MISCONF Redis is configured to save RDB snapshots" : "");
+    TRACE(life->w, "life %d: claim outcome %d, %u renamed", life->index, (int)c->outcome, c->renamed);
+    coalesce_on_claim(life->coalesce, c);
+}
+
+static void deliver_look(struct process *life, struct request *q)
+{
+    struct redis *r = &life->w->redis;
+    TRACE(life->w, "life %d: seq is %lld", life->index, (long long)q->look.seq);
+    for (size_t i = 0; i < r->executions_n; i++)
+        if (r->executions[i].life == life->index && (int64_t)r->executions[i].seq == q->look.seq)
+            oracle_known(life->w, &r->executions[i]);
+    coalesce_on_look(life->coalesce, q->look.seq, q->look.stands);
+}
+
+static void deliver_values(struct process *life, struct request *q)
+{
+    file_cells(q->target, &q->frame);
+    coalesce_on_values(life->coalesce, q->target);
+}
+
+static void batch_registry(struct process *life, struct batch *b, const struct wire_scan *wire, uint32_t *index)
+{
+    b->format = BATCH_FORMAT;
+    b->counter = &life->w->counter[wire->counter];
+    buf_put_slice(&b->counter_name, b->counter->name);
+    b->gen = wire->gen;
+    b->lowest_ms = wire->lowest_ms;
+    buf_printf(&b->owner, "d%d:%d", life->w->instance_of[wire->owner], wire->owner);
+    for (int h = SIM_HASHES - 1; h >= 0; h--)
+        if (wire->hlen[h] > 0) index[h] = batch_add_hash(b, world_hash_name(life->w, h), wire->hlen[h]);
+}
+
+static void batch_rows(struct batch *b, const struct wire_scan *wire, const uint32_t *index)
+{
+    for (unsigned i = 0; i < wire->rows_n; i++) {
+        const struct wire_row *row = &wire->rows[i];
+        char digits[21];
+        if (wire->hlen[row->hash] == 0) continue;
+        size_t n = num_write(row->value, digits);
+        batch_add_row(b, index[row->hash], world_field_name(row->field), slice_of(digits, n));
+    }
+}
+
+static void deliver_scan(struct process *life, struct request *q)
+{
+    struct scan *s = q->target;
+    uint32_t index[SIM_HASHES] = {0};
+    size_t short_hash;
+    batch_clear(s->batch);
+    memcpy(s->run_id, q->run_id, sizeof s->run_id);
+    s->outcome = SCAN_GONE;
+    if (!q->scan.gone) {
+        batch_registry(life, s->batch, &q->scan, index);
+        batch_rows(s->batch, &q->scan, index);
+        if (batch_seal(s->batch, &short_hash))
+            s->outcome = SCAN_SEALED;
+        else if (q->scan.stands)
+            s->outcome = SCAN_SHORT;
+    }
+    TRACE(life->w, "life %d: scan outcome %d", life->index, (int)s->outcome);
+    s->done(s);
+}
+
+static void deliver_fence(struct process *life, struct request *q)
+{
+    struct fence *f = q->target;
+    f->passed = life->w->calm || !world_percent(life->w, 5);
+    memcpy(f->run_id, q->run_id, sizeof f->run_id);
+    snprintf(f->text, sizeof f->text, "%s", f->passed ? "" : "not confirmed in time");
+    f->done(f);
+}
+
+static struct batch_id *copy_ids(const struct wire_ids *wire)
+{
+    struct batch_id *ids = heap_alloc(SIM_BATCHES * sizeof *ids);
+    memcpy(ids, wire->ids, wire->n * sizeof *ids);
+    return ids;
+}
+
+static void deliver_adopt(struct request *q)
+{
+    struct adopt *a = q->target;
+    a->ids = copy_ids(&q->ids);
+    a->ids_n = q->ids.n;
+    a->unknown = 0;
+    a->lost = false;
+    a->done(a);
+}
+
+static void deliver_standing(struct request *q)
+{
+    struct standing *s = q->target;
+    s->ids = copy_ids(&q->ids);
+    s->ids_n = q->ids.n;
+    s->lost = false;
+    s->done(s);
+}
+
+static void deliver_due_poll(struct process *life, struct request *q)
+{
+    struct due_poll *p = q->target;
+    p->names = (struct buf){0};
+    p->keys = heap_alloc(SIM_HASHES * sizeof *p->keys);
+    p->scores = heap_alloc(SIM_HASHES * sizeof *p->scores);
+    buf_reserve(&p->names, SIM_HASHES * KEY_BYTES_MAX);
+    for (unsigned i = 0; i < q->names.n; i++) {
+        struct slice name = world_hash_name(life->w, q->names.hashes[i]);
+        p->keys[i] = slice_of(p->names.p + p->names.n, name.n);
+        buf_put_slice(&p->names, name);
+        p->scores[i] = q->names.scores[i];
+    }
+    p->keys_n = q->names.n;
+    p->lost = false;
+    p->done(p);
+}
+
+static void deliver_discard(struct request *q)
+{
+    struct discard *d = q->target;
+    d->done_ok = true;
+    d->done(d);
+}
+
+void ports_deliver(struct process *life, struct request *q)
+{
+    TRACE(life->w, "life %d: reply to %s", life->index, request_name(q->kind));
+    switch (q->kind) {
+    case REQ_FRAME: deliver_frame(life, q); return;
+    case REQ_CLAIM: deliver_claim(life, q); return;
+    case REQ_KILL: coalesce_on_killed(life->coalesce); return;
+    case REQ_LOOK: deliver_look(life, q); return;
+    case REQ_VALUES: deliver_values(life, q); return;
+    case REQ_SCAN: deliver_scan(life, q); return;
+    case REQ_FENCE: deliver_fence(life, q); return;
+    case REQ_DISCARD: deliver_discard(q); return;
+    case REQ_ADOPT: deliver_adopt(q); return;
+    case REQ_DUE_POLL: deliver_due_poll(life, q); return;
+    case REQ_STANDING: deliver_standing(q); return;
+    case REQ_BEAT:
+    case REQ_HOLD_NAMES:
+    case REQ_WALK: break; /* nobody waits for these */
+    }
+    UNREACHABLE();
+}
+
+static void lost_scan(struct scan *s)
+{
+    s->outcome = SCAN_LOST;
+    snprintf(s->text, sizeof s->text, "link lost");
+    s->done(s);
+}
+
+static void lost_fence(struct fence *f)
+{
+    f->passed = false;
+    snprintf(f->text, sizeof f->text, "link lost");
+    f->done(f);
+}
+
+static void lost_adopt(struct adopt *a)
+{
+    a->ids = NULL;
+    a->ids_n = a->unknown = 0;
+    a->lost = true;
+    a->done(a);
+}
+
+static void lost_standing(struct standing *s)
+{
+    s->ids = NULL;
+    s->ids_n = 0;
+    s->lost = true;
+    s->done(s);
+}
+
+static void lost_due_poll(struct due_poll *p)
+{
+    p->names = (struct buf){0};
+    p->keys = NULL;
+    p->scores = NULL;
+    p->keys_n = 0;
+    p->lost = true;
+    p->done(p);
+}
+
+void ports_lost(struct process *life, const struct lost *lost)
+{
+    TRACE(life->w, "life %d: %s is lost", life->index, request_name(lost->kind));
+    switch (lost->kind) {
+    case REQ_SCAN: lost_scan(lost->target); return;
+    case REQ_FENCE: lost_fence(lost->target); return;
+    case REQ_ADOPT: lost_adopt(lost->target); return;
+    case REQ_STANDING: lost_standing(lost->target); return;
+    case REQ_DUE_POLL: lost_due_poll(lost->target); return;
+    case REQ_DISCARD: {
+        struct discard *d = lost->target;
+        d->done_ok = false;
+        d->done(d);
+        return;
+    }
+    default: UNREACHABLE();
+    }
+}

@@ -1,0 +1,141 @@
+/* tests/sim/link.h - one connection of one life to Redis: requests on their way, and replies on their way back. The
+ * two ends break one at a time. Cut on the daemon's side, replies are lost, but what the server holds unread may
+ * still run, until somebody kills the link there or the server restarts. */
+#ifndef SIM_LINK_H
+#define SIM_LINK_H
+
+#include "sim/model.h"
+
+enum role { ROLE_FRAME, ROLE_SYNC, ROLE_FENCE, ROLES };
+
+enum request_kind {
+    REQ_FRAME,
+    REQ_CLAIM,
+    REQ_KILL,
+    REQ_LOOK,
+    REQ_VALUES,
+    REQ_SCAN,
+    REQ_FENCE,
+    REQ_DISCARD,
+    REQ_ADOPT,
+    REQ_DUE_POLL,
+    REQ_STANDING,
+    REQ_BEAT,
+    REQ_HOLD_NAMES,
+    REQ_WALK,
+};
+const char *request_name(enum request_kind kind);
+
+/* What is on the wire, as numbers of hashes, fields and counters; the asker's own struct is `target`, and only what
+ * was delivered may touch it. */
+struct wire_hash {
+    int hash;
+    bool zadd, ask_lock;
+    uint32_t lock_s;
+    bool lock_granted; /* reply */
+    int64_t lock_pttl_ms;
+};
+struct wire_cell {
+    int hash, field;
+    int64_t delta;
+    int64_t value; /* reply */
+    bool wrong_type;
+};
+struct wire_frame {
+    uint64_t seq;
+    int64_t dirty_ms;
+    unsigned hashes_n, cells_n, shares_n;
+    struct wire_hash hashes[SIM_HASHES];
+    struct wire_cell cells[SIM_CELLS];
+    int64_t share[SIM_COUNTERS];
+    bool refused;
+    size_t execution; /* reply: its place in redis->executions, from 1 */
+};
+struct wire_claim {
+    struct batch_id id;
+    int counter;
+    uint32_t every_s;
+    unsigned n;
+    int hashes[SIM_HASHES];
+    unsigned again; /* hashes that the first run renamed, when this is a second run */
+    enum claim_outcome outcome;
+    uint32_t renamed, left;
+    uint64_t fields;
+};
+struct wire_look {
+    unsigned n;
+    struct batch_id ids[64];
+    int64_t seq;
+    bool stands[64];
+};
+struct wire_row {
+    int hash, field;
+    int64_t value;
+};
+struct wire_scan {
+    struct batch_id id;
+    bool gone, stands;
+    int counter, owner;
+    uint64_t gen;
+    int64_t lowest_ms;
+    uint32_t hlen[SIM_HASHES];
+    struct wire_row rows[3 * SIM_CELLS];
+    unsigned rows_n;
+};
+struct wire_ids {
+    enum adopt_mode mode;
+    int64_t stale_ms, before_ms;
+    uint32_t limit;
+    int hash; /* standing: only batches with this one; -1: all */
+    unsigned n;
+    struct batch_id ids[SIM_BATCHES];
+};
+struct wire_names {
+    int64_t scores[SIM_HASHES];
+    unsigned n;
+    int hashes[SIM_HASHES];
+    int64_t before_ms;
+    uint32_t skip, limit;
+};
+
+struct request {
+    struct list link;
+    enum request_kind kind;
+    void *target;
+    unsigned step;
+    char run_id[RUN_ID_BYTES]; /* reply: of the server that answered */
+    uint64_t fence_at;         /* passes once so much is durable */
+    int64_t client_id;         /* of the link to kill */
+    union {
+        struct wire_frame frame;
+        struct wire_claim claim;
+        struct wire_look look;
+        struct wire_scan scan;
+        struct wire_ids ids;
+        struct wire_names names;
+    };
+};
+
+struct link {
+    struct list all;  /* on redis->links */
+    struct list sent; /* the server has not run these */
+    struct list done; /* the daemon has not read these */
+    struct list gone; /* the server died or closed with these unread: the daemon will learn that they are lost */
+    int life, instance;
+    enum role role;
+    int64_t client_id;
+    bool client_open, server_open;
+    uint64_t wrote_at; /* offset of the last write that came by this link */
+};
+
+struct link *link_open(struct list *all, int life, int instance, enum role role, int64_t client_id);
+void link_free(struct link *l);
+struct request *request_send(struct link *l, enum request_kind kind, void *target);
+void link_drop(struct list *requests);
+bool request_is_driven(const struct request *r); /* several commands, each sent when the one before was answered */
+void link_kill(struct link *l);                              /* the server's end: unread requests are gone */
+void link_lose(struct link *l, unsigned unread_kept);        /* the daemon's end; the server keeps so many requests */
+bool link_is_dead(const struct link *l);                     /* both ends closed: to be freed */
+unsigned link_unread(const struct link *l);
+
+#endif

@@ -1,0 +1,248 @@
+/* tests/sim/mysql_twin.c - see mysql_twin.h. */
+#include "sim/world.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+#include <stdio.h>
+
+void mysql_init(struct mysql *m)
+{
+    memset(m, 0, sizeof *m);
+    m->up = true;
+    list_init(&m->jobs);
+}
+
+static void job_free(struct job *job)
+{
+    list_remove(&job->link);
+    heap_free(job);
+}
+
+void mysql_close(struct mysql *m)
+{
+    while (!list_empty(&m->jobs))
+        job_free(CONTAINER_OF(m->jobs.next, struct job, link));
+    heap_free(m->ledger);
+}
+
+static void job_rows(struct world *w, struct job *job, const struct chunk *c)
+{
+    const struct batch *b = c->batch;
+    PRE(b->sealed && c->first + c->rows_n <= b->rows_n && c->rows_n <= SIM_CELLS);
+    for (size_t i = 0; i < c->rows_n; i++) {
+        const struct batch_row *r = &b->rows[c->first + i];
+        int64_t delta;
+        if (!num_parse(batch_value(b, r), &delta)) UNREACHABLE();
+        job->rows[i].hash = world_hash_of(w, batch_hash_name(b, r->hash));
+        job->rows[i].field = world_field_of(batch_field(b, r));
+        job->rows[i].delta = delta;
+    }
+    job->rows_n = (unsigned)c->rows_n;
+}
+
+void mysql_submit(struct process *life, struct chunk *c)
+{
+    struct world *w = life->w;
+    struct job *job = heap_zalloc(sizeof *job);
+    job->target = c;
+    job->life = life->index;
+    job->row = (struct ledger_row){.batch = c->batch->id, .chunk = c->index, .chunks = c->chunks, .gen = c->batch->gen};
+    chunk_digest(c, job->row.digest);
+    job_rows(w, job, c);
+    list_push(&w->mysql.jobs, &job->link);
+}
+
+static const struct ledger_row *ledger_find(const struct mysql *m, const struct ledger_row *like)
+{
+    for (size_t i = 0; i < m->ledger_n; i++) {
+        const struct ledger_row *r = &m->ledger[i];
+        if (r->chunk == like->chunk && memcmp(&r->batch, &like->batch, sizeof r->batch) == 0) return r;
+    }
+    return NULL;
+}
+
+static void ledger_add(struct mysql *m, const struct ledger_row *row, uint64_t now_ms)
+{
+    if (m->ledger_n == m->ledger_cap) {
+        m->ledger_cap = m->ledger_cap == 0 ? 16 : 2 * m->ledger_cap;
+        m->ledger = heap_realloc(m->ledger, m->ledger_cap * sizeof *m->ledger);
+    }
+    m->ledger[m->ledger_n] = *row;
+    m->ledger[m->ledger_n++].merged_ms = now_ms;
+}
+
+static void commit(struct world *w, struct job *job)
+{
+    struct mysql *m = &w->mysql;
+    ledger_add(m, &job->row, w->now_ms);
+    for (unsigned i = 0; i < job->rows_n; i++) {
+        m->rows[job->rows[i].hash][job->rows[i].field] += job->rows[i].delta;
+        oracle_merged(w, job->rows[i].hash, job->rows[i].field);
+    }
+}
+
+static void answer(struct world *w, struct job *job, enum merge_outcome outcome, const char *text)
+{
+    struct chunk *c = job->target;
+    struct process *life = daemon_life(w, job->life);
+    unsigned rows = job->rows_n;
+    job_free(job);
+    TRACE(w, "mysql: life %d, chunk %u of %u, outcome %d %s", life->index, c->index, c->chunks, (int)outcome, text);
+    c->outcome = outcome;
+    c->rows_merged = outcome == MERGE_DONE ? rows : 0;
+    c->rows_rejected = 0;
+    snprintf(c->text, sizeof c->text, "%s", text);
+    struct arena *before = daemon_enter(life);
+    c->done(c);
+    daemon_leave(life, before);
+}
+
+void mysql_resolve(struct world *w, struct job *job)
+{
+    bool committed = world_percent(w, 50);
+    TRACE(w, "mysql: limbo of life %d ends, chunk %u, %s", job->life, job->row.chunk,
+          committed ? "committed" : "rolled back");
+    if (committed) commit(w, job);
+    job_free(job);
+}
+
+static void become_limbo(struct job *job)
+{
+    job->state = JOB_LIMBO;
+    job->target = NULL;
+}
+
+/* Another transaction that has inserted the same ledger row: whoever comes second waits for its end. */
+static struct job *rival(struct world *w, const struct job *job)
+{
+    list_for_each (node, &w->mysql.jobs) {
+        struct job *other = CONTAINER_OF(node, struct job, link);
+        bool same = other->row.chunk == job->row.chunk &&
+                    memcmp(&other->row.batch, &job->row.batch, sizeof job->row.batch) == 0;
+        if (other != job && other->state != JOB_QUEUED && same) return other;
+    }
+    return NULL;
+}
+
+/* An open transaction whose client is silent for too long loses its session: its COMMIT will find no link. */
+static bool session_lost(const struct world *w, const struct job *job)
+{
+    return w->now_ms - job->opened_ms > w->config.wait_timeout_ms;
+}
+
+/* True: the lock is ours. */
+static bool take_lock(struct world *w, struct job *job)
+{
+    struct job *other = rival(w, job);
+    if (other == NULL || !world_rule(w, WORLD_LEDGER)) return true;
+    if (other->state == JOB_LIMBO) {
+        mysql_resolve(w, other);
+        return true;
+    }
+    return session_lost(w, other);
+}
+
+static void begin(struct world *w, struct job *job)
+{
+    const struct chunk *c = job->target;
+    if (!w->mysql.up) {
+        answer(w, job, MERGE_DOWN, "2002 cannot connect");
+    } else if (w->now_ms > c->not_after_ms) {
+        answer(w, job, MERGE_TOO_OLD, "too old");
+    } else if (world_percent(w, w->calm ? 0 : w->config.table_refuses_percent)) {
+        answer(w, job, MERGE_HELD, "1142 INSERT denied");
+    } else if (!take_lock(w, job)) {
+        answer(w, job, MERGE_DOWN, "1205 lock wait timeout");
+    } else {
+        const struct ledger_row *row = world_rule(w, WORLD_LEDGER) ? ledger_find(&w->mysql, &job->row) : NULL;
+        bool same = row != NULL && row->chunks == job->row.chunks &&
+                    memcmp(row->digest, job->row.digest, sizeof row->digest) == 0;
+        job->state = JOB_OPEN;
+        job->opened_ms = w->now_ms;
+        if (row != NULL)
+            answer(w, job, same ? MERGE_ALREADY : MERGE_CONFLICT, same ? "1062 same digest" : "1062 other digest");
+    }
+}
+
+static void end(struct world *w, struct job *job)
+{
+    if (session_lost(w, job)) {
+        answer(w, job, MERGE_DOWN, "2006 server has gone away");
+        return;
+    }
+    if (w->calm || !world_percent(w, w->config.lost_commit_percent)) {
+        commit(w, job);
+        answer(w, job, MERGE_DONE, "");
+        return;
+    }
+    uint64_t how = world_below(w, 3); /* rolled back; committed; COMMIT still unread */
+    if (how == 1) commit(w, job);
+    if (how == 2) {
+        struct job *limbo = heap_alloc(sizeof *limbo);
+        *limbo = *job;
+        become_limbo(limbo);
+        list_push(&w->mysql.jobs, &limbo->link);
+    }
+    answer(w, job, MERGE_DOWN, how == 1 ? "2013 lost, committed" : how == 0 ? "2013 lost, not committed" : "2013 limbo");
+}
+
+void mysql_step(struct world *w, struct job *job)
+{
+    PRE(job->state != JOB_LIMBO);
+    if (job->state == JOB_QUEUED)
+        begin(w, job);
+    else
+        end(w, job);
+}
+
+/* Sessions end with the server; an open transaction's opening time then lies too far back for its COMMIT. */
+void mysql_stop(struct world *w)
+{
+    w->mysql.up = false;
+    for (struct list *node = w->mysql.jobs.next, *next; node != &w->mysql.jobs; node = next) {
+        next = node->next;
+        struct job *job = CONTAINER_OF(node, struct job, link);
+        if (job->state == JOB_LIMBO)
+            mysql_resolve(w, job);
+        else if (job->state == JOB_OPEN)
+            job->opened_ms = w->now_ms - w->config.wait_timeout_ms - 1;
+    }
+}
+
+void mysql_forget_life(struct world *w, int life)
+{
+    for (struct list *node = w->mysql.jobs.next, *next; node != &w->mysql.jobs; node = next) {
+        next = node->next;
+        struct job *job = CONTAINER_OF(node, struct job, link);
+        if (job->life != life || job->state == JOB_LIMBO) continue;
+        if (job->state == JOB_OPEN && !session_lost(w, job) && world_percent(w, 50))
+            become_limbo(job);
+        else
+            job_free(job);
+    }
+}
+
+static bool prunable(struct world *w, const struct ledger_row *row)
+{
+    if (row->merged_ms + w->config.keep_ms > w->now_ms) return false;
+    const struct twin_batch *b = redis_batch(&w->redis, &row->batch);
+    return b == NULL || !b->stands || !world_rule(w, WORLD_PRUNE);
+}
+
+void mysql_prune(struct world *w)
+{
+    struct mysql *m = &w->mysql;
+    size_t kept = 0;
+    for (size_t i = 0; i < m->ledger_n; i++)
+        if (!prunable(w, &m->ledger[i])) m->ledger[kept++] = m->ledger[i];
+    if (kept < m->ledger_n) TRACE(w, "mysql: %zu ledger rows pruned", m->ledger_n - kept);
+    m->ledger_n = kept;
+}
+
+uint64_t mysql_highest_gen(const struct mysql *m)
+{
+    uint64_t highest = 0;
+    for (size_t i = 0; i < m->ledger_n; i++)
+        if (m->ledger[i].gen > highest) highest = m->ledger[i].gen;
+    return highest;
+}

@@ -1,0 +1,52 @@
+/* tests/sim/mysql_twin.h - MySQL in memory: rows, ledger, and transactions that are one of: waiting for a writer, open
+ * (its ledger row is locked), in limbo (COMMIT was sent, nobody waits for the answer any more). */
+#ifndef SIM_MYSQL_TWIN_H
+#define SIM_MYSQL_TWIN_H
+
+#include "sim/model.h"
+
+struct ledger_row {
+    struct batch_id batch;
+    uint32_t chunk, chunks;
+    uint8_t digest[16];
+    uint64_t merged_ms, gen;
+};
+
+enum job_state { JOB_QUEUED, JOB_OPEN, JOB_LIMBO };
+
+struct job {
+    struct list link;
+    struct chunk *target; /* NULL in limbo */
+    int life;
+    enum job_state state;
+    uint64_t opened_ms;
+    struct ledger_row row;
+    unsigned rows_n;
+    struct {
+        int hash, field;
+        int64_t delta;
+    } rows[SIM_CELLS];
+};
+
+struct mysql {
+    bool up;
+    int64_t rows[SIM_HASHES][SIM_FIELDS];
+    struct ledger_row *ledger;
+    size_t ledger_n, ledger_cap;
+    struct list jobs;
+};
+
+struct world;
+struct process;
+
+void mysql_init(struct mysql *m);
+void mysql_close(struct mysql *m);
+void mysql_submit(struct process *life, struct chunk *c);
+void mysql_step(struct world *w, struct job *job); /* begin, or commit; may answer the daemon */
+void mysql_resolve(struct world *w, struct job *job); /* limbo: committed or rolled back */
+void mysql_stop(struct world *w);                  /* all open transactions roll back */
+void mysql_forget_life(struct world *w, int life); /* its writers are gone, what was sent may stay in limbo */
+void mysql_prune(struct world *w);
+uint64_t mysql_highest_gen(const struct mysql *m);
+
+#endif

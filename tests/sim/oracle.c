@@ -1,0 +1,233 @@
+/* tests/sim/oracle.c - see oracle.h. */
+#include "sim/world.h"
+
+#include "base/heap.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *fault_name(enum fault f)
+{
+    static const char *const names[] = {"none", "loss", "double", "stuck", "answer", "books", "protocol"};
+    return names[f];
+}
+
+void oracle_init(struct oracle *o)
+{
+    memset(o, 0, sizeof *o);
+}
+
+void fault_found(struct world *w, enum fault f, const char *fmt, ...)
+{
+    struct oracle *o = &w->oracle;
+    if (o->fault != FAULT_NONE) return;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(o->text, sizeof o->text, fmt, args);
+    va_end(args);
+    o->fault = f;
+    o->step = w->step;
+    TRACE(w, "FAULT %s: %s", fault_name(f), o->text);
+}
+
+static void fault_at(struct world *w, enum fault f, int hash, int field, unsigned k, const char *what)
+{
+    struct slice name = world_hash_name(w, hash), of = world_field_name(field);
+    fault_found(w, f, "hit %u on %.*s %.*s: %s", k, SLICE_ARG(name), SLICE_ARG(of), what);
+}
+
+/* What Redis runs. */
+
+static void hit_ran(struct world *w, const struct wire_cell *c, unsigned k)
+{
+    struct hit *hit = &w->oracle.hits[c->hash][c->field][k];
+    int64_t later = 0; /* hits on the field come in the order of k: what came behind this one in the frame */
+    for (unsigned j = k + 1; j < SIM_HITS; j++)
+        later += (int64_t)hit_times(c->delta, j) * hit_delta(j);
+    hit->value = c->value - later;
+    hit->exact = false;
+    if (hit_times(c->delta, k) > 1) fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "twice in one frame");
+    if (++hit->applied > 1) fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "its frame ran twice in Redis");
+    if (hit->told == TOLD_REFUSED) fault_at(w, FAULT_ANSWER, c->hash, c->field, k, "refused, then run");
+}
+
+static struct execution *execution_add(struct redis *r)
+{
+    if (r->executions_n == r->executions_cap) {
+        r->executions_cap = r->executions_cap == 0 ? 64 : 2 * r->executions_cap;
+        r->executions = heap_realloc(r->executions, r->executions_cap * sizeof *r->executions);
+    }
+    return &r->executions[r->executions_n++];
+}
+
+void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
+{
+    struct execution *e = execution_add(&w->redis);
+    *e = (struct execution){.offset = w->redis.offset, .seq = f->seq, .life = l->life};
+    for (unsigned i = 0; i < f->cells_n; i++) {
+        const struct wire_cell *c = &f->cells[i];
+        w->oracle.cell_errors |= c->wrong_type;
+        w->oracle.books_blurred |= c->wrong_type && !l->client_open; /* nobody will read of it */
+        if (c->wrong_type) continue;
+        e->cells[e->cells_n++] = *c;
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            if (hit_times(c->delta, k) != 0) hit_ran(w, c, k);
+    }
+    f->execution = w->redis.executions_n;
+}
+
+/* What the daemon knows, and what a lost tail takes back. */
+
+static void each_hit(struct world *w, const struct execution *e, void (*act)(struct hit *hit))
+{
+    for (unsigned i = 0; i < e->cells_n; i++)
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            if (hit_times(e->cells[i].delta, k) != 0) act(&w->oracle.hits[e->cells[i].hash][e->cells[i].field][k]);
+}
+
+static void hit_lost(struct hit *hit)
+{
+    hit->lost = true;
+}
+
+static void hit_taken_back(struct hit *hit)
+{
+    hit->applied--;
+}
+
+void oracle_known(struct world *w, struct execution *e)
+{
+    e->known = true;
+    if (e->lost) each_hit(w, e, hit_lost);
+}
+
+void oracle_lost_tail(struct world *w, uint64_t offset)
+{
+    struct redis *r = &w->redis;
+    w->oracle.books_blurred |= w->oracle.cell_errors;
+    for (size_t i = 0; i < r->executions_n; i++) {
+        struct execution *e = &r->executions[i];
+        if (e->lost || e->offset <= offset) continue;
+        e->lost = true;
+        each_hit(w, e, hit_taken_back);
+        if (e->known) each_hit(w, e, hit_lost);
+    }
+    if (mysql_highest_gen(&w->mysql) > r->now.gen) w->oracle.gen_below = true;
+}
+
+/* What clients are told. */
+
+static void told_done(struct world *w, int h, int f, unsigned k, int64_t value)
+{
+    const struct hit *hit = &w->oracle.hits[h][f][k];
+    if (hit->applied == 0 && !hit->lost) fault_at(w, FAULT_LOSS, h, f, k, "answered, but Redis never ran it");
+    if (hit->exact && value != hit->value) fault_at(w, FAULT_ANSWER, h, f, k, "the running value is wrong");
+}
+
+void oracle_told(struct world *w, int h, int f, unsigned k, enum told told, const int64_t *value)
+{
+    struct hit *hit = &w->oracle.hits[h][f][k];
+    if (hit->told != TOLD_NOTHING) fault_at(w, FAULT_ANSWER, h, f, k, "answered twice");
+    hit->told = told;
+    if (told == TOLD_DONE) told_done(w, h, f, k, *value);
+    if (told == TOLD_REFUSED && hit->applied > 0) fault_at(w, FAULT_ANSWER, h, f, k, "refused, but Redis ran it");
+}
+
+void oracle_sent(struct world *w, int h, int f, int64_t delta)
+{
+    for (unsigned k = 0; k < SIM_HITS; k++)
+        if (hit_times(delta, k) != 0 && w->oracle.hits[h][f][k].answered_unknown)
+            fault_at(w, FAULT_ANSWER, h, f, k, "answered with outcome unknown, then sent again");
+}
+
+/* What stands in MySQL. */
+
+void oracle_merged(struct world *w, int h, int f)
+{
+    for (unsigned k = 0; k < SIM_HITS; k++)
+        if (hit_times(w->mysql.rows[h][f], k) > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
+}
+
+void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS])
+{
+    for (int h = 0; h < SIM_HASHES; h++)
+        for (int f = 0; f < SIM_FIELDS; f++)
+            for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
+                if (w->oracle.hits[h][f][k].told == TOLD_DONE) sums[h][f] += hit_delta(k);
+}
+
+void oracle_synced(struct world *w, int h, int f, int64_t answered)
+{
+    for (unsigned k = 0; k < SIM_HITS; k++) {
+        const struct hit *hit = &w->oracle.hits[h][f][k];
+        bool owed = hit_times(answered, k) != 0 && !hit->lost;
+        if (owed && hit_times(w->mysql.rows[h][f], k) == 0)
+            fault_at(w, FAULT_LOSS, h, f, k, "CTR.SYNC said merged, MySQL does not have it");
+    }
+}
+
+/* At the end, when the world is at rest. */
+
+static void hit_at_end(struct world *w, int h, int f, unsigned k)
+{
+    const struct hit *hit = &w->oracle.hits[h][f][k];
+    unsigned merged = hit_times(w->mysql.rows[h][f], k);
+    w->oracle.told[hit->told]++;
+    if (merged < hit->applied) fault_at(w, FAULT_LOSS, h, f, k, "in Redis' history, not in MySQL");
+    if (merged > hit->applied && (hit->told == TOLD_NOTHING || hit->told == TOLD_REFUSED))
+        fault_at(w, FAULT_DOUBLE, h, f, k, "in MySQL, not in Redis' history");
+    if (hit->told == TOLD_DONE && merged == 0 && !hit->lost) fault_at(w, FAULT_LOSS, h, f, k, "answered, but gone");
+    if (hit->told == TOLD_NOTHING) fault_at(w, FAULT_ANSWER, h, f, k, "never answered");
+}
+
+static void books_at_end(struct world *w)
+{
+    int64_t applied[SIM_COUNTERS] = {0};
+    for (int h = 0; h < SIM_HASHES; h++)
+        for (int f = 0; f < SIM_FIELDS; f++)
+            for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
+                applied[world_counter_of(w, h)] += w->oracle.hits[h][f][k].applied * hit_delta(k);
+    for (int c = 0; c < SIM_COUNTERS && !w->oracle.books_blurred; c++)
+        if (applied[c] != w->redis.now.accepted[c])
+            fault_found(w, FAULT_BOOKS, "tally:accepted of counter %d is %lld, applied were %lld", c,
+                        (long long)w->redis.now.accepted[c], (long long)applied[c]);
+}
+
+void oracle_at_end(struct world *w)
+{
+    for (int h = 0; h < SIM_HASHES; h++)
+        for (int f = 0; f < SIM_FIELDS; f++)
+            for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
+                hit_at_end(w, h, f, k);
+    books_at_end(w);
+    if (w->oracle.gen_below && !w->config.rule_out)
+        fault_found(w, FAULT_PROTOCOL, "tally:gen fell below the ledger's: the gen check would hold all merges");
+}
+
+static const char *redis_unrest(const struct redis *r)
+{
+    for (int h = 0; h < SIM_HASHES; h++) {
+        if (r->now.pending[h].has != 0)
+            return r->now.dirty[h] == 0 ? "a pending hash in no index" : "a pending hash in tally:dirty";
+        if (r->now.held[h]) return "a name in tally:held";
+    }
+    for (int i = 0; i < SIM_BATCHES; i++)
+        if (r->now.batch[i].used) return r->now.batch[i].stands ? "a batch that stands" : "a claimed hash without registry";
+    return NULL;
+}
+
+static const char *life_unrest(const struct process *life)
+{
+    if (!coalesce_idle(life->coalesce)) return "coalesce is not idle";
+    if (!sync_idle(life->sync)) return "sync is not idle";
+    return daemon_may_end(life) ? NULL : "a request without an answer";
+}
+
+const char *oracle_unrest(struct world *w)
+{
+    const char *what = redis_unrest(&w->redis);
+    for (unsigned i = 0; i < w->config.daemons && what == NULL; i++)
+        if (w->daemons[i].life != NULL) what = life_unrest(w->daemons[i].life);
+    if (what == NULL && !list_empty(&w->mysql.jobs)) what = "a transaction under way";
+    return what;
+}

@@ -1,0 +1,257 @@
+/* tests/sim/ports.c - requests on their way out; see ports.h. deliver.c has the way back. */
+#include "sim/ports.h"
+#include "sim/world.h"
+
+#include "base/heap.h"
+
+/* A request without a link is answered as lost at one of the next turns. */
+static struct request *ask(struct process *life, enum role role, enum request_kind kind, void *target)
+{
+    struct link *l = life->links[role];
+    TRACE(life->w, "life %d: asks %s%s", life->index, request_name(kind), l == NULL ? ", no link" : "");
+    struct arena *before = arena_enter(&life->w->arena);
+    struct request *q = NULL;
+    if (l != NULL) {
+        q = request_send(l, kind, target);
+    } else if (target != NULL) {
+        PRE(role != ROLE_FRAME);
+        struct lost *lost = heap_zalloc(sizeof *lost);
+        lost->kind = kind;
+        lost->target = target;
+        list_push(&life->lost, &lost->link);
+    }
+    arena_enter(before);
+    return q;
+}
+
+static int hash_of(struct process *life, struct slice key)
+{
+    int hash = world_hash_of(life->w, key);
+    INVARIANT(hash >= 0);
+    return hash;
+}
+
+static void wire_cells(struct process *life, struct wire_frame *wire, const struct frame *f)
+{
+    bool seen[SIM_HASHES][SIM_FIELDS] = {{false}};
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        const struct frame_cell *c = &f->cells[i];
+        int hash = hash_of(life, f->hashes[c->hash].key), field = world_field_of(FRAME_FIELD(f, c));
+        if (seen[hash][field]) fault_found(life->w, FAULT_PROTOCOL, "one field has two cells in a frame");
+        if (seen[hash][field]) return;
+        seen[hash][field] = true;
+        wire->cells[wire->cells_n++] = (struct wire_cell){.hash = hash, .field = field, .delta = c->delta};
+    }
+}
+
+static void port_send_frame(void *arg, struct frame *f)
+{
+    struct process *life = arg;
+    struct wire_frame *wire = &ask(life, ROLE_FRAME, REQ_FRAME, f)->frame;
+    PRE(f->hashes_n <= SIM_HASHES);
+    wire->seq = f->seq;
+    wire->dirty_ms = f->dirty_ms;
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        const struct frame_hash *h = &f->hashes[i];
+        wire->hashes[i] = (struct wire_hash){
+            .hash = hash_of(life, h->key), .zadd = h->zadd, .ask_lock = h->ask_lock, .lock_s = h->lock_s};
+    }
+    wire->hashes_n = f->hashes_n;
+    wire_cells(life, wire, f);
+    for (unsigned i = 0; i < wire->cells_n; i++)
+        oracle_sent(life->w, wire->cells[i].hash, wire->cells[i].field, wire->cells[i].delta);
+    for (uint32_t i = 0; i < f->shares_n; i++)
+        wire->share[f->shares[i].counter - life->w->counter] += f->shares[i].delta;
+    TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells", life->index, (unsigned long long)f->seq, f->hashes_n,
+          f->cells_n);
+}
+
+static void port_send_claim(void *arg, struct claim *c)
+{
+    struct process *life = arg;
+    PRE(c->keys_n <= SIM_HASHES);
+    struct wire_claim *wire = &ask(life, ROLE_FRAME, REQ_CLAIM, c)->claim;
+    wire->id = c->id;
+    wire->counter = (int)(c->counter - life->w->counter);
+    wire->every_s = c->counter->every_s;
+    wire->n = c->keys_n;
+    for (uint32_t i = 0; i < c->keys_n; i++)
+        wire->hashes[i] = hash_of(life, c->keys[i]);
+    for (uint32_t i = 0; i < c->keys_n; i++)
+        TRACE(life->w, "life %d: claims %.*s", life->index, SLICE_ARG(c->keys[i]));
+}
+
+static void port_kill(void *arg, int64_t client_id)
+{
+    struct process *life = arg;
+    ask(life, ROLE_FRAME, REQ_KILL, life)->client_id = client_id;
+}
+
+static void port_look(void *arg, struct claim *const *claims, uint32_t n)
+{
+    struct process *life = arg;
+    struct wire_look *wire = &ask(life, ROLE_FRAME, REQ_LOOK, life)->look;
+    PRE(n <= sizeof wire->ids / sizeof wire->ids[0]);
+    wire->n = n;
+    for (uint32_t i = 0; i < n; i++)
+        wire->ids[i] = claims[i]->id;
+}
+
+static void port_read_values(void *arg, struct frame *f)
+{
+    struct process *life = arg;
+    wire_cells(life, &ask(life, ROLE_FRAME, REQ_VALUES, f)->frame, f);
+}
+
+static void port_due(void *arg, const struct counter *c, struct slice key)
+{
+    struct process *life = arg;
+    sync_due(life->sync, c, key);
+}
+
+static void port_answered(void *arg, struct outlet *o)
+{
+    client_read(arg, CONTAINER_OF(o, struct client, outlet));
+}
+
+static void port_room(void *arg, struct outlet *o)
+{
+    (void)arg;
+    CONTAINER_OF(o, struct client, outlet)->may_go_on = true;
+}
+
+static void port_fatal(void *arg, const char *text)
+{
+    struct process *life = arg;
+    fault_found(life->w, FAULT_PROTOCOL, "life %d stops: %s", life->index, text);
+}
+
+static uint64_t port_mono_ms(void *arg)
+{
+    const struct process *life = arg;
+    return life->w->now_ms;
+}
+
+static int64_t port_redis_ms(void *arg)
+{
+    const struct process *life = arg;
+    return world_redis_ms(life->w);
+}
+
+struct coalesce_ports ports_coalesce(struct process *life)
+{
+    return (struct coalesce_ports){.arg = life,
+                                   .send_frame = port_send_frame,
+                                   .send_claim = port_send_claim,
+                                   .kill = port_kill,
+                                   .look = port_look,
+                                   .read_values = port_read_values,
+                                   .due = port_due,
+                                   .answered = port_answered,
+                                   .room = port_room,
+                                   .fatal = port_fatal,
+                                   .mono_ms = port_mono_ms,
+                                   .redis_ms = port_redis_ms};
+}
+
+static void port_claim(void *arg, struct claim *c)
+{
+    struct process *life = arg;
+    coalesce_claim(life->coalesce, c);
+}
+
+static void port_scan(void *arg, struct scan *s)
+{
+    struct request *q = ask(arg, ROLE_SYNC, REQ_SCAN, s);
+    if (q != NULL) q->scan.id = s->batch->id;
+}
+
+static void port_fence(void *arg, struct fence *f)
+{
+    ask(arg, ROLE_FENCE, REQ_FENCE, f);
+}
+
+static void port_merge(void *arg, struct chunk *c)
+{
+    struct process *life = arg;
+    struct arena *before = arena_enter(&life->w->arena);
+    mysql_submit(life, c);
+    arena_enter(before);
+}
+
+static void port_discard(void *arg, struct discard *d)
+{
+    struct request *q = ask(arg, ROLE_SYNC, REQ_DISCARD, d);
+    if (q == NULL) return;
+    q->scan.id = d->batch->id;
+    for (size_t i = 0; i < d->batch->hashes_n; i++)
+        q->scan.hlen[hash_of(arg, batch_hash_name(d->batch, i))] = 1;
+}
+
+static void port_adopt(void *arg, struct adopt *a)
+{
+    struct request *q = ask(arg, ROLE_SYNC, REQ_ADOPT, a);
+    if (q == NULL) return;
+    q->ids.mode = a->mode;
+    q->ids.stale_ms = a->stale_ms;
+    q->ids.limit = a->limit;
+}
+
+static void port_due_poll(void *arg, struct due_poll *p)
+{
+    struct request *q = ask(arg, ROLE_SYNC, REQ_DUE_POLL, p);
+    if (q == NULL) return;
+    q->names.before_ms = p->before_ms;
+    q->names.skip = p->skip;
+    q->names.limit = p->limit;
+}
+
+static void port_standing(void *arg, struct standing *s)
+{
+    struct request *q = ask(arg, ROLE_SYNC, REQ_STANDING, s);
+    if (q != NULL) q->ids.hash = s->key.n > 0 ? hash_of(arg, s->key) : -1;
+}
+
+static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
+{
+    struct request *q = ask(arg, ROLE_SYNC, REQ_BEAT, NULL);
+    if (q == NULL) return;
+    PRE(n <= SIM_BATCHES);
+    q->ids.n = n;
+    if (n > 0) memcpy(q->ids.ids, ids, n * sizeof *ids);
+}
+
+static void port_hold_names(void *arg, const struct slice *names, uint32_t n)
+{
+    struct request *q = ask(arg, ROLE_SYNC, REQ_HOLD_NAMES, NULL);
+    if (q == NULL) return;
+    PRE(n <= SIM_HASHES);
+    q->names.n = n;
+    for (uint32_t i = 0; i < n; i++)
+        q->names.hashes[i] = hash_of(arg, names[i]);
+}
+
+static void port_draw_id(void *arg, struct batch_id *id)
+{
+    struct process *life = arg;
+    for (size_t i = 0; i < sizeof id->bytes; i++)
+        id->bytes[i] = (uint8_t)prng_next(&life->w->prng);
+}
+
+struct sync_ports ports_sync(struct process *life)
+{
+    return (struct sync_ports){.arg = life,
+                               .claim = port_claim,
+                               .scan = port_scan,
+                               .fence = port_fence,
+                               .merge = port_merge,
+                               .discard = port_discard,
+                               .adopt = port_adopt,
+                               .due_poll = port_due_poll,
+                               .standing = port_standing,
+                               .beat = port_beat,
+                               .hold_names = port_hold_names,
+                               .mono_ms = port_mono_ms,
+                               .redis_ms = port_redis_ms,
+                               .draw_id = port_draw_id};
+}

@@ -1,0 +1,510 @@
+/* tests/sim/redis_twin.c - see redis_twin.h. The commands here; frames and claims, which change counts, first. */
+#include "sim/world.h"
+
+#include "base/heap.h"
+#include <stdio.h>
+
+void redis_init(struct redis *r)
+{
+    memset(&r->now, 0, sizeof r->now);
+    for (int i = 0; i < SIM_LIVES; i++)
+        r->now.seq[i] = -1;
+    r->past_n = 1;
+    r->past[0].offset = r->past[0].at_ms = 0;
+    r->past[0].state = r->now;
+    r->offset = r->durable = 0;
+    r->run = 1;
+    r->refuses = false;
+    list_init(&r->links);
+    r->client_id = 0;
+    r->executions = NULL;
+    r->executions_n = r->executions_cap = 0;
+}
+
+void redis_close(struct redis *r)
+{
+    while (!list_empty(&r->links))
+        link_free(CONTAINER_OF(r->links.next, struct link, all));
+    heap_free(r->executions);
+}
+
+void redis_run_id(const struct redis *r, char out[RUN_ID_BYTES])
+{
+    snprintf(out, RUN_ID_BYTES, "%040u", r->run);
+}
+
+/* The log. */
+
+static void past_drop(struct redis *r, unsigned first, unsigned n)
+{
+    memmove(&r->past[first], &r->past[first + n], (r->past_n - first - n) * sizeof r->past[0]);
+    r->past_n -= n;
+}
+
+void redis_wrote(struct world *w, struct link *l)
+{
+    struct redis *r = &w->redis;
+    if (r->past_n == PAST_MAX) past_drop(r, 1 + (unsigned)world_below(w, PAST_MAX - 2), 1);
+    struct past *p = &r->past[r->past_n++];
+    p->offset = ++r->offset;
+    p->at_ms = w->now_ms;
+    p->state = r->now;
+    if (l != NULL) l->wrote_at = r->offset;
+}
+
+void redis_fsync(struct redis *r, uint64_t up_to)
+{
+    if (up_to <= r->durable) return;
+    r->durable = up_to;
+    unsigned old = 0;
+    while (old + 1 < r->past_n && r->past[old].offset < up_to)
+        old++;
+    past_drop(r, 0, old);
+}
+
+void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms)
+{
+    uint64_t up_to = 0;
+    for (unsigned i = 0; i < r->past_n && r->past[i].at_ms + lag_ms <= now_ms; i++)
+        up_to = r->past[i].offset;
+    redis_fsync(r, up_to);
+}
+
+void redis_restart(struct world *w, bool lose_tail)
+{
+    struct redis *r = &w->redis;
+    list_for_each (node, &r->links)
+        link_kill(CONTAINER_OF(node, struct link, all));
+    r->run++;
+    if (!lose_tail) return;
+    unsigned to = world_percent(w, 50) ? 0 : (unsigned)world_below(w, r->past_n);
+    r->past_n = to + 1;
+    r->now = r->past[to].state;
+    r->offset = r->past[to].offset;
+    TRACE(w, "redis: lost all after offset %llu", (unsigned long long)r->offset);
+    oracle_lost_tail(w, r->offset);
+}
+
+void redis_reap(struct redis *r)
+{
+    for (struct list *node = r->links.next, *next; node != &r->links; node = next) {
+        next = node->next;
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        if (link_is_dead(l)) link_free(l);
+    }
+}
+
+void redis_kill_named(struct redis *r, int instance, int life)
+{
+    list_for_each (node, &r->links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        if (l->instance == instance && l->life != life) link_kill(l);
+    }
+}
+
+/* Batches. */
+
+struct twin_batch *redis_batch(struct redis *r, const struct batch_id *id)
+{
+    for (int i = 0; i < SIM_BATCHES; i++) {
+        struct twin_batch *b = &r->now.batch[i];
+        if (b->used && memcmp(&b->id, id, sizeof *id) == 0) return b;
+    }
+    return NULL;
+}
+
+static struct twin_batch *batch_make(struct redis *r, const struct batch_id *id)
+{
+    struct twin_batch *b = redis_batch(r, id);
+    for (int i = 0; i < SIM_BATCHES && b == NULL; i++)
+        if (!r->now.batch[i].used) b = &r->now.batch[i];
+    if (b == NULL || b->used) return b;
+    memset(b, 0, sizeof *b);
+    b->used = true;
+    b->id = *id;
+    return b;
+}
+
+static void batch_tidy(struct twin_batch *b)
+{
+    bool used = b->stands;
+    for (int h = 0; h < SIM_HASHES; h++)
+        used |= b->claimed[h].has != 0;
+    b->used = used;
+}
+
+static unsigned hash_length(const struct twin_hash *h)
+{
+    return (unsigned)__builtin_popcount(h->has);
+}
+
+/* The frame. */
+
+static int seq_slot(struct world *w, const struct link *l)
+{
+    return world_rule(w, WORLD_LIFE) ? l->life : l->instance;
+}
+
+static void run_cell(struct redis *r, struct wire_cell *c)
+{
+    c->wrong_type = r->now.wrong_type[c->hash];
+    if (c->wrong_type) return;
+    struct twin_hash *h = &r->now.pending[c->hash];
+    if ((h->has & 1 << c->field) == 0) h->value[c->field] = 0;
+    h->has |= (uint8_t)(1 << c->field);
+    h->value[c->field] += c->delta;
+    c->value = h->value[c->field];
+}
+
+static void run_lock(struct world *w, const struct link *l, struct wire_hash *h)
+{
+    struct twin_lock *lock = &w->redis.now.lock[h->hash];
+    int64_t now_ms = world_redis_ms(w);
+    h->lock_granted = lock->until_ms <= now_ms;
+    if (h->lock_granted) *lock = (struct twin_lock){l->instance, now_ms + INT64_C(1000) * h->lock_s};
+    h->lock_pttl_ms = lock->until_ms - now_ms;
+}
+
+static void run_frame(struct world *w, struct link *l, struct wire_frame *f)
+{
+    struct redis *r = &w->redis;
+    f->refused = r->refuses && world_percent(w, w->config.refuse_percent);
+    if (f->refused) return;
+    for (unsigned i = 0; i < f->hashes_n; i++)
+        if (f->hashes[i].zadd && r->now.dirty[f->hashes[i].hash] == 0)
+            r->now.dirty[f->hashes[i].hash] = f->dirty_ms;
+    for (unsigned i = 0; i < f->cells_n; i++)
+        run_cell(r, &f->cells[i]);
+    for (int i = 0; i < SIM_COUNTERS; i++)
+        r->now.accepted[i] += f->share[i];
+    for (unsigned i = 0; i < f->hashes_n; i++)
+        if (f->hashes[i].ask_lock) run_lock(w, l, &f->hashes[i]);
+    r->now.seq[seq_slot(w, l)] = (int64_t)f->seq;
+    redis_wrote(w, l);
+    oracle_executed(w, l, f);
+}
+
+/* The claim. */
+
+static bool claim_one(struct world *w, struct wire_claim *c, struct twin_batch *b, int h)
+{
+    struct twin_state *s = &w->redis.now;
+    if (s->pending[h].has == 0) { /* not there, or a string */
+        s->dirty[h] = 0;
+        return false;
+    }
+    if (b->claimed[h].has != 0 && world_rule(w, WORLD_RENAMENX)) return false;
+    b->claimed[h] = s->pending[h];
+    memset(&s->pending[h], 0, sizeof s->pending[h]);
+    if (b->lowest_ms == 0 || (s->dirty[h] != 0 && s->dirty[h] < b->lowest_ms)) b->lowest_ms = s->dirty[h];
+    s->dirty[h] = 0;
+    s->lock[h].until_ms = world_redis_ms(w) + INT64_C(1000) * c->every_s;
+    c->fields += hash_length(&b->claimed[h]);
+    c->renamed++;
+    c->again |= 1U << h;
+    return true;
+}
+
+static void claim_rename(struct world *w, struct wire_claim *c, struct twin_batch *b)
+{
+    unsigned at = 0;
+    for (; at < c->n; at++) {
+        unsigned length = hash_length(&w->redis.now.pending[c->hashes[at]]);
+        if (c->fields > 0 && c->fields + length > w->config.claim_fields_max) break;
+        claim_one(w, c, b, c->hashes[at]);
+    }
+    c->left = c->n - at;
+}
+
+static void claim_register(struct world *w, const struct link *l, struct wire_claim *c, struct twin_batch *b)
+{
+    struct twin_state *s = &w->redis.now;
+    if (!b->stands) b->gen = ++s->gen;
+    b->stands = true;
+    b->counter = c->counter;
+    b->owner = l->life;
+    b->beat_ms = world_redis_ms(w);
+    for (unsigned i = 0; i < c->n; i++) {
+        unsigned length = hash_length(&b->claimed[c->hashes[i]]);
+        if (length > 0) b->hlen[c->hashes[i]] = length;
+    }
+}
+
+/* The script; with the rule about the registry out, the renames alone, and true: there is a second step. */
+static bool run_claim(struct world *w, struct link *l, struct wire_claim *c)
+{
+    struct twin_batch *b = batch_make(&w->redis, &c->id);
+    if (b == NULL || (w->redis.refuses && world_percent(w, w->config.claim_refuse_percent))) {
+        if (b != NULL) batch_tidy(b);
+        c->outcome = CLAIM_REFUSED;
+        return false;
+    }
+    claim_rename(w, c, b);
+    c->outcome = c->renamed > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
+    bool later = c->renamed > 0 && !world_rule(w, WORLD_REGISTRY);
+    if (c->renamed > 0 && !later) claim_register(w, l, c, b);
+    batch_tidy(b);
+    redis_wrote(w, l);
+    return later;
+}
+
+static void run_registry(struct world *w, struct link *l, struct wire_claim *c)
+{
+    struct twin_batch *b = batch_make(&w->redis, &c->id);
+    INVARIANT(b != NULL);
+    claim_register(w, l, c, b);
+    redis_wrote(w, l);
+}
+
+/* A second run of the same request, as a proxy that tries again would do it, while the batch stands: it may touch only
+ * what the first run renamed. */
+static void run_claim_again(struct world *w, struct link *l, struct wire_claim *c)
+{
+    struct twin_batch *b = redis_batch(&w->redis, &c->id);
+    if (b == NULL || !b->stands) return;
+    for (int h = 0; h < SIM_HASHES; h++)
+        if ((c->again & 1U << h) != 0) claim_one(w, c, b, h);
+    redis_wrote(w, l);
+}
+
+/* Scans: the registry, then a hash a step, then whether the registry still stands. */
+
+static void scan_registry(struct redis *r, struct wire_scan *s)
+{
+    const struct twin_batch *b = redis_batch(r, &s->id);
+    s->gone = b == NULL || !b->stands;
+    if (s->gone) return;
+    s->counter = b->counter;
+    s->owner = b->owner;
+    s->gen = b->gen;
+    s->lowest_ms = b->lowest_ms;
+    memcpy(s->hlen, b->hlen, sizeof s->hlen);
+}
+
+static void scan_hash(struct world *w, struct wire_scan *s, int hash)
+{
+    const struct twin_batch *b = redis_batch(&w->redis, &s->id);
+    if (b == NULL) return;
+    const struct twin_hash *h = &b->claimed[hash];
+    for (int f = SIM_FIELDS - 1; f >= 0; f--) {
+        unsigned times = (h->has & 1 << f) == 0 ? 0 : 1 + world_percent(w, w->config.repeat_percent);
+        for (; times > 0; times--)
+            s->rows[s->rows_n++] = (struct wire_row){hash, f, h->value[f]};
+    }
+}
+
+/* True: there are more steps. */
+static bool run_scan(struct world *w, struct wire_scan *s, unsigned step)
+{
+    if (step == 0) {
+        scan_registry(&w->redis, s);
+        return !s->gone;
+    }
+    if (step <= SIM_HASHES) {
+        scan_hash(w, s, (int)step - 1);
+        return true;
+    }
+    const struct twin_batch *b = redis_batch(&w->redis, &s->id);
+    s->stands = b != NULL && b->stands;
+    return false;
+}
+
+static bool run_look(struct world *w, const struct link *l, struct wire_look *k, unsigned step)
+{
+    if (step == 0) {
+        k->seq = w->redis.now.seq[seq_slot(w, l)];
+        return k->n > 0;
+    }
+    for (unsigned i = 0; i < k->n; i++) {
+        const struct twin_batch *b = redis_batch(&w->redis, &k->ids[i]);
+        k->stands[i] = b != NULL && b->stands;
+    }
+    return false;
+}
+
+static void run_values(struct redis *r, struct wire_frame *f)
+{
+    for (unsigned i = 0; i < f->cells_n; i++) {
+        struct wire_cell *c = &f->cells[i];
+        const struct twin_hash *h = &r->now.pending[c->hash];
+        c->wrong_type = r->now.wrong_type[c->hash];
+        c->value = (h->has & 1 << c->field) != 0 ? h->value[c->field] : 0;
+    }
+}
+
+static void run_discard(struct world *w, struct link *l, const struct request *q)
+{
+    struct twin_batch *b = redis_batch(&w->redis, &q->scan.id);
+    if (b == NULL) return;
+    for (int h = 0; h < SIM_HASHES; h++)
+        if (q->scan.hlen[h] > 0) memset(&b->claimed[h], 0, sizeof b->claimed[h]);
+    b->stands = false;
+    batch_tidy(b);
+    redis_wrote(w, l);
+}
+
+static bool has_open_link(struct redis *r, int life)
+{
+    list_for_each (node, &r->links) {
+        const struct link *l = CONTAINER_OF(node, struct link, all);
+        if (l->life == life && l->server_open) return true;
+    }
+    return false;
+}
+
+static bool adoptable(struct world *w, const struct link *l, const struct wire_ids *q, const struct twin_batch *b)
+{
+    bool stale = b->beat_ms <= world_redis_ms(w) - q->stale_ms;
+    if (q->mode == ADOPT_STALE) return stale;
+    if (q->mode == ADOPT_DEAD) return stale || !has_open_link(&w->redis, b->owner);
+    return w->instance_of[b->owner] == l->instance && b->owner != l->life;
+}
+
+static void run_adopt(struct world *w, struct link *l, struct wire_ids *q)
+{
+    for (int i = 0; i < SIM_BATCHES && q->n < q->limit; i++) {
+        struct twin_batch *b = &w->redis.now.batch[i];
+        if (!b->used || !b->stands || !adoptable(w, l, q, b)) continue;
+        b->owner = l->life;
+        b->beat_ms = world_redis_ms(w);
+        q->ids[q->n++] = b->id;
+    }
+    if (q->n > 0) redis_wrote(w, l);
+}
+
+static void run_standing(struct redis *r, struct wire_ids *q)
+{
+    for (int i = 0; i < SIM_BATCHES; i++) {
+        const struct twin_batch *b = &r->now.batch[i];
+        if (b->used && b->stands && (q->hash < 0 || b->hlen[q->hash] > 0)) q->ids[q->n++] = b->id;
+    }
+}
+
+static void run_beat(struct world *w, struct link *l, const struct wire_ids *q)
+{
+    for (unsigned i = 0; i < q->n; i++) {
+        struct twin_batch *b = redis_batch(&w->redis, &q->ids[i]);
+        if (b != NULL && b->stands) b->beat_ms = world_redis_ms(w);
+    }
+    if (q->n > 0) redis_wrote(w, l);
+}
+
+static void run_due_poll(struct redis *r, struct wire_names *q)
+{
+    bool taken[SIM_HASHES] = {false};
+    for (uint32_t rank = 0; q->n < q->limit; rank++) {
+        int best = -1;
+        for (int h = 0; h < SIM_HASHES; h++) {
+            int64_t score = r->now.dirty[h];
+            if (score == 0 || score > q->before_ms || taken[h]) continue;
+            if (best < 0 || score < r->now.dirty[best]) best = h;
+        }
+        if (best < 0) return;
+        taken[best] = true;
+        if (rank < q->skip) continue;
+        q->scores[q->n] = r->now.dirty[best];
+        q->hashes[q->n++] = best;
+    }
+}
+
+static void run_hold_names(struct world *w, struct link *l, const struct wire_names *q)
+{
+    for (unsigned i = 0; i < q->n; i++) {
+        w->redis.now.dirty[q->hashes[i]] = 0;
+        w->redis.now.held[q->hashes[i]] = true;
+    }
+    redis_wrote(w, l);
+}
+
+/* Two steps a hash: is it pending and in no index? then it is put back. */
+static bool run_walk(struct world *w, struct link *l, struct wire_names *q, unsigned step)
+{
+    struct twin_state *s = &w->redis.now;
+    int h = (int)step / 2;
+    if (step % 2 == 0)
+        q->n = s->pending[h].has != 0 && s->dirty[h] == 0;
+    else if (q->n == 1 && s->dirty[h] == 0) {
+        TRACE(w, "walk: %.*s was in no index", SLICE_ARG(world_hash_name(w, h)));
+        s->dirty[h] = world_redis_ms(w);
+        redis_wrote(w, l);
+    }
+    return step < 2 * SIM_HASHES - 1;
+}
+
+static void run_kill(struct redis *r, int64_t client_id)
+{
+    list_for_each (node, &r->links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        if (l->client_id == client_id) link_kill(l);
+    }
+}
+
+static bool run_fence(struct world *w, struct link *l, struct request *q)
+{
+    if (q->step > 0) return false;
+    if (world_rule(w, WORLD_FENCE_WRITE)) redis_wrote(w, l);
+    q->fence_at = l->wrote_at;
+    return true;
+}
+
+/* One command, or one step of several; true: the next step is still to come. */
+static bool run(struct world *w, struct link *l, struct request *q)
+{
+    struct redis *r = &w->redis;
+    switch (q->kind) {
+    case REQ_FRAME: run_frame(w, l, &q->frame); return false;
+    case REQ_CLAIM:
+        if (q->step == 0) return run_claim(w, l, &q->claim);
+        run_registry(w, l, &q->claim);
+        return false;
+    case REQ_KILL: run_kill(r, q->client_id); return false;
+    case REQ_LOOK: return run_look(w, l, &q->look, q->step);
+    case REQ_VALUES: run_values(r, &q->frame); return false;
+    case REQ_SCAN: return run_scan(w, &q->scan, q->step);
+    case REQ_FENCE: return run_fence(w, l, q);
+    case REQ_DISCARD: run_discard(w, l, q); return false;
+    case REQ_ADOPT: run_adopt(w, l, &q->ids); return false;
+    case REQ_DUE_POLL: run_due_poll(r, &q->names); return false;
+    case REQ_STANDING: run_standing(r, &q->ids); return false;
+    case REQ_BEAT: run_beat(w, l, &q->ids); return false;
+    case REQ_HOLD_NAMES: run_hold_names(w, l, &q->names); return false;
+    case REQ_WALK: return run_walk(w, l, &q->names, q->step);
+    }
+    UNREACHABLE();
+}
+
+bool redis_can_execute(const struct redis *r, const struct link *l)
+{
+    if (!l->server_open || list_empty(&l->sent)) return false;
+    const struct request *q = CONTAINER_OF(l->sent.next, struct request, link);
+    return q->kind != REQ_FENCE || q->step == 0 || q->fence_at <= r->durable;
+}
+
+/* A claim that succeeded may run a second time, behind whatever else is queued. */
+static void maybe_again(struct world *w, struct link *l, const struct request *q)
+{
+    if (q->kind != REQ_CLAIM || q->target == NULL || q->claim.outcome != CLAIM_STANDS) return;
+    if (!world_percent(w, w->config.claim_twice_percent)) return;
+    struct request *again = request_send(l, REQ_CLAIM, NULL);
+    again->claim = q->claim;
+}
+
+void redis_execute(struct world *w, struct link *l)
+{
+    struct request *q = CONTAINER_OF(l->sent.next, struct request, link);
+    TRACE(w, "redis: runs %s, step %u, of life %d%s", request_name(q->kind), q->step, l->life,
+          l->client_open ? "" : ", whose link is dead");
+    if (q->kind == REQ_CLAIM && q->target == NULL) {
+        run_claim_again(w, l, &q->claim);
+    } else if (run(w, l, q)) {
+        q->step++;
+        if (l->client_open || !request_is_driven(q)) return;
+    }
+    redis_run_id(&w->redis, q->run_id);
+    list_remove(&q->link);
+    maybe_again(w, l, q);
+    if (l->client_open && q->target != NULL)
+        list_push(&l->done, &q->link);
+    else
+        heap_free(q);
+}

@@ -1,0 +1,82 @@
+/* tests/sim/redis_twin.h - Redis in memory: the keys that DESIGN 4 names, as plain data, so that the state after every
+ * write can be kept. `durable` is how far the log is safe; losing the tail puts back any state from there on. A fence
+ * passes once what came before its own write is safe. */
+#ifndef SIM_REDIS_TWIN_H
+#define SIM_REDIS_TWIN_H
+
+#include "sim/link.h"
+
+#define PAST_MAX 40
+
+struct twin_hash {
+    uint8_t has; /* set of fields; 0: the key is not there */
+    int64_t value[SIM_FIELDS];
+};
+struct twin_lock {
+    int holder;
+    int64_t until_ms; /* 0: no key */
+};
+struct twin_batch {
+    bool used;   /* something of it is there */
+    bool stands; /* its registry */
+    struct batch_id id;
+    int counter, owner; /* owner: a life */
+    uint64_t gen;
+    int64_t lowest_ms, beat_ms;
+    uint32_t hlen[SIM_HASHES]; /* registered; 0: not in it */
+    struct twin_hash claimed[SIM_HASHES];
+};
+struct twin_state {
+    struct twin_hash pending[SIM_HASHES];
+    bool wrong_type[SIM_HASHES]; /* somebody else's string stands in the place of the pending hash */
+    int64_t dirty[SIM_HASHES];   /* score; 0: not a member */
+    bool held[SIM_HASHES];
+    struct twin_lock lock[SIM_HASHES];
+    struct twin_batch batch[SIM_BATCHES];
+    uint64_t gen;
+    int64_t seq[SIM_LIVES]; /* -1: no key */
+    int64_t accepted[SIM_COUNTERS];
+};
+struct past {
+    uint64_t offset, at_ms;
+    struct twin_state state;
+};
+/* A frame that ran, for the oracle: what a lost tail takes back, and whether the daemon had been told. */
+struct execution {
+    uint64_t offset, seq;
+    int life;
+    bool lost, known;
+    unsigned cells_n;
+    struct wire_cell cells[SIM_CELLS];
+};
+
+struct redis {
+    struct twin_state now;
+    struct past past[PAST_MAX];
+    unsigned past_n;
+    uint64_t offset, durable;
+    unsigned run; /* how often it started */
+    bool refuses; /* out of memory: refuses frames now and then */
+    struct list links;
+    int64_t client_id;
+    struct execution *executions;
+    size_t executions_n, executions_cap;
+};
+
+struct world;
+
+void redis_init(struct redis *r);
+void redis_close(struct redis *r);
+void redis_run_id(const struct redis *r, char out[RUN_ID_BYTES]);
+/* May the next request of this link run? A fence waits. */
+bool redis_can_execute(const struct redis *r, const struct link *l);
+void redis_execute(struct world *w, struct link *l); /* one step of the link's first request */
+void redis_fsync(struct redis *r, uint64_t up_to);
+void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms); /* what is older than lag is durable */
+void redis_restart(struct world *w, bool lose_tail);
+void redis_kill_named(struct redis *r, int instance, int life); /* links of the instance's other lives */
+void redis_reap(struct redis *r);                               /* frees links that nobody holds */
+struct twin_batch *redis_batch(struct redis *r, const struct batch_id *id); /* NULL: nothing of it is there */
+void redis_wrote(struct world *w, struct link *l);              /* the state changed: one more entry of the log */
+
+#endif

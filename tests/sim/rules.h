@@ -1,0 +1,21 @@
+/* tests/sim/rules.h - the rules that can be taken out, one at a time (SCHEDULES of the design), each with a profile: how
+ * the drawn configuration is bent so that its fault comes about soon, in the same world, before the same oracle. */
+#ifndef SIM_RULES_H
+#define SIM_RULES_H
+
+#include "sim/model.h"
+
+struct sim_rule {
+    const char *name;
+    const char *without; /* what goes wrong without it */
+    uint32_t coalesce_off, sync_off, world_off;
+    uint32_t faults;     /* set of 1 << enum fault: how that may show */
+    unsigned seeds;      /* the fault is found within so many */
+    void (*profile)(struct sim_config *c);
+};
+
+extern const struct sim_rule sim_rules[];
+extern const unsigned sim_rules_n;
+const struct sim_rule *sim_rule_find(const char *name);
+
+#endif

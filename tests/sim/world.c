@@ -1,0 +1,120 @@
+/* tests/sim/world.c - see world.h. */
+#include "sim/world.h"
+
+#include "sim/override.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+bool sim_tracing;
+
+static const char *const hash_names[SIM_HASHES] = {"s1:views", "s1:carts", "s20:views", "s20:carts"};
+static const char *const one_counter[SIM_HASHES] = {"s1:views", "s20:views", "s3:views", "s100:views"};
+static const char *const field_names[SIM_FIELDS] = {"5", "42", "-7"};
+
+uint64_t prng_next(struct prng *p)
+{
+    uint64_t z = p->state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+void sim_trace(const struct world *w, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fprintf(stderr, "%6llu %8.3f ", (unsigned long long)w->step, (double)w->now_ms / 1000);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+struct slice world_hash_name(const struct world *w, int hash)
+{
+    return slice_str((w->config.counters == 1 ? one_counter : hash_names)[hash]);
+}
+
+struct slice world_field_name(int field)
+{
+    return slice_str(field_names[field]);
+}
+
+int world_hash_of(const struct world *w, struct slice key)
+{
+    for (int h = 0; h < SIM_HASHES; h++)
+        if (slice_eq(world_hash_name(w, h), key)) return h;
+    return -1;
+}
+
+int world_field_of(struct slice field)
+{
+    for (int f = 0; f < SIM_FIELDS; f++)
+        if (slice_eq(world_field_name(f), field)) return f;
+    UNREACHABLE();
+}
+
+static void counter_init(const struct sim_config *config, struct counter *c, const char *name, const char *key,
+                         const char *lock)
+{
+    struct error e;
+    *c = (struct counter){.name = slice_str(name),
+                          .field = FIELD_INTEGER,
+                          .store = STORE_INTEGER,
+                          .hits = config->counter_hits,
+                          .every_s = config->every_s,
+                          .table = slice_str(name),
+                          .column_store = SLICE("store_id"),
+                          .column_field = SLICE("field_id"),
+                          .column_count = SLICE("hits")};
+    if (pattern_parse(slice_str(key), &c->key, &e) != ERR_NONE) UNREACHABLE();
+    if (pattern_parse(slice_str(lock), &c->lock, &e) != ERR_NONE) UNREACHABLE();
+}
+
+static void world_init(struct world *w, const struct sim_config *config)
+{
+    w->config = *config;
+    w->prng.state = config->seed ^ UINT64_C(0x74616c6c79);
+    w->now_ms = 1000;
+    w->step = 0;
+    w->calm = false;
+    w->faults = w->lives_n = 0;
+    counter_init(config, &w->counter[0], "views", "s<store>:views", "s<store>:views:sync");
+    counter_init(config, &w->counter[1], "carts", "s<store>:carts", "s<store>:carts:sync");
+    w->counters = (struct counters){w->counter, config->counters};
+    redis_init(&w->redis);
+    mysql_init(&w->mysql);
+    oracle_init(&w->oracle);
+    for (int i = 0; i < SIM_DAEMONS; i++)
+        w->daemons[i] = (struct daemon){.instance = i};
+}
+
+/* Lives at rest are taken apart as the service does it; after a fault they are only forgotten. */
+static void world_close(struct world *w)
+{
+    for (unsigned i = 0; i < w->config.daemons; i++) {
+        struct daemon *d = &w->daemons[i];
+        if (d->life == NULL) continue;
+        if (w->oracle.fault == FAULT_NONE)
+            daemon_end(w, d);
+        else
+            daemon_crash(w, d);
+    }
+    if (w->oracle.fault == FAULT_NONE) oracle_at_end(w);
+    redis_close(&w->redis);
+    mysql_close(&w->mysql);
+}
+
+void world_run(struct world *w, const struct sim_config *config)
+{
+    arena_init(&w->arena);
+    struct arena *before = arena_enter(&w->arena);
+    world_init(w, config);
+    override_begin(w);
+    while (w->step < config->steps && w->oracle.fault == FAULT_NONE)
+        scheduler_step(w);
+    if (w->oracle.fault == FAULT_NONE) scheduler_quiesce(w);
+    world_close(w);
+    override_begin(NULL);
+    arena_enter(before);
+    INVARIANT(w->arena.n == 0);
+}

@@ -1,0 +1,59 @@
+/* tests/sim/world.h - one run: the twins, the daemons, the clock, and who may act next. */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "sim/arena.h"
+#include "sim/daemon.h"
+#include "sim/mysql_twin.h"
+#include "sim/oracle.h"
+#include "sim/redis_twin.h"
+
+struct world {
+    struct sim_config config;
+    struct prng prng;
+    uint64_t now_ms, step;
+    bool calm; /* the quiescing phase: no faults any more */
+    unsigned faults;
+    struct counter counter[SIM_COUNTERS];
+    struct counters counters;
+    struct redis redis;
+    struct mysql mysql;
+    struct daemon daemons[SIM_DAEMONS];
+    unsigned lives_n;
+    int instance_of[SIM_LIVES];
+    struct oracle oracle;
+    struct arena arena; /* of the twins */
+};
+
+extern bool sim_tracing;
+void sim_trace(const struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define TRACE(w, ...)                                                                                        \
+    do {                                                                                                     \
+        if (sim_tracing) sim_trace(w, __VA_ARGS__);                                                          \
+    } while (0)
+
+/* Runs one seed from beginning to end; the verdict is in w->oracle. Gives everything back. */
+void world_run(struct world *w, const struct sim_config *config);
+
+static inline bool world_rule(const struct world *w, enum world_rule rule)
+{
+    return (w->config.world_off & (uint32_t)rule) == 0;
+}
+static inline int64_t world_redis_ms(const struct world *w) { return SIM_EPOCH_MS + (int64_t)w->now_ms; }
+static inline bool world_percent(struct world *w, unsigned percent) { return prng_percent(&w->prng, percent); }
+static inline uint64_t world_below(struct world *w, uint64_t n) { return prng_below(&w->prng, n); }
+
+struct slice world_hash_name(const struct world *w, int hash);
+struct slice world_field_name(int field);
+int world_hash_of(const struct world *w, struct slice key); /* -1: none */
+int world_field_of(struct slice field);
+static inline int world_counter_of(const struct world *w, int hash)
+{
+    return w->config.counters == 1 ? 0 : hash & 1;
+}
+
+/* scheduler.c */
+bool scheduler_step(struct world *w); /* false: nothing can happen, not even time passing */
+void scheduler_quiesce(struct world *w);
+
+#endif

@@ -8,6 +8,15 @@ static void link_closed(struct redis_link *l)
     CONTAINER_OF(l, struct ask, link)->closed = true;
 }
 
+/* A verb asks link->was_up and the error of redis_link_connect; it has nothing to do on the way. */
+static void link_up(struct redis_link *l) { (void)l; }
+
+static void link_down(struct redis_link *l, const char *why)
+{
+    (void)l;
+    (void)why;
+}
+
 enum err ask_open(struct ask *a, const struct setup *setup, struct error *e)
 {
     *a = (struct ask){0};
@@ -19,6 +28,8 @@ enum err ask_open(struct ask *a, const struct setup *setup, struct error *e)
                                              .volatile_accept = setup->conf->redis_volatile == CONF_ACCEPT,
                                              .answer_ms = (uint32_t)setup->conf->redis_timeout_ms};
     redis_link_init(&a->link, &a->loop, &config);
+    a->link.up = link_up;
+    a->link.down = link_down;
     enum err code = redis_link_connect(&a->link, ASK_WAIT_MS, e);
     if (code == ERR_NONE) return ERR_NONE;
     ask_close(a);

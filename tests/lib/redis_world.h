@@ -1,0 +1,139 @@
+/* lib/redis_world.h - a loop, a private redis-server, a counter set, and one link: what most tests of redis/
+ * need. */
+#ifndef LIB_REDIS_WORLD_H
+#define LIB_REDIS_WORLD_H
+
+#include "lib/unit.h"
+
+#include "lib/redis_server.h"
+#include "redis/link.h"
+#include "series/counter.h"
+
+struct world {
+    uv_loop_t loop;
+    uv_timer_t pulse; /* so that a wait looks at its condition */
+    struct redis_server server;
+    struct redis_url url;
+    struct life life;
+    struct redis_link link;
+    struct counter all[2];
+    struct counters counters;
+    int ups, downs, closed;
+    char why[REDIS_WHY_BYTES];
+};
+
+static inline void world_pulse(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static inline void world_up(struct redis_link *l)
+{
+    ((struct world *)l->arg)->ups++;
+}
+
+static inline void world_down(struct redis_link *l, const char *why)
+{
+    struct world *w = l->arg;
+    w->downs++;
+    snprintf(w->why, sizeof w->why, "%s", why);
+}
+
+static inline void world_closed(struct redis_link *l)
+{
+    ((struct world *)l->arg)->closed++;
+}
+
+/* Runs the loop until cond; a test that waits for longer than 20 s has failed. */
+#define WAIT_UNTIL(w, cond)                                                                                  \
+    do {                                                                                                     \
+        uint64_t until_ms_ = mono_ms() + 20000;                                                              \
+        while (!(cond)) {                                                                                    \
+            uv_run(&(w)->loop, UV_RUN_ONCE);                                                                 \
+            if (mono_ms() > until_ms_) fail_msg("waited in vain for: %s", #cond);                            \
+        }                                                                                                    \
+    } while (0)
+
+static inline void world_counters(struct world *w)
+{
+    w->all[0] = (struct counter){.name = SLICE("unique_visitors"),
+                                 .key = {SLICE("s"), SLICE(":unique_visitors:daily"), true},
+                                 .lock = {SLICE("s"), SLICE(":unique_visitors:sync"), true},
+                                 .field = FIELD_DATE,
+                                 .hits = 50,
+                                 .every_s = 60,
+                                 .table = SLICE("daily_visitors")};
+    w->all[1] = (struct counter){.name = SLICE("product_views"),
+                                 .key = {SLICE("s"), SLICE(":product_views"), true},
+                                 .lock = {SLICE("s"), SLICE(":product_views:sync"), true},
+                                 .field = FIELD_INTEGER,
+                                 .hits = 50,
+                                 .every_s = 60,
+                                 .table = SLICE("product_views")};
+    w->counters = (struct counters){w->all, 2};
+}
+
+static inline void world_link(struct world *w, struct redis_link *l, const char *role)
+{
+    struct redis_link_config config = {.url = &w->url, .life = &w->life, .role = role, .answer_ms = 2000};
+    redis_link_init(l, &w->loop, &config);
+    l->up = world_up;
+    l->down = world_down;
+    l->arg = w;
+}
+
+/* A loop and a place for a server, nothing started. */
+static inline struct world *world_empty(void)
+{
+    struct world *w = calloc(1, sizeof *w);
+    uv_loop_init(&w->loop);
+    uv_timer_init(&w->loop, &w->pulse);
+    uv_timer_start(&w->pulse, world_pulse, 10, 10);
+    redis_server_place(&w->server);
+    w->url.path = w->server.socket; /* not ours to free: redis_url_close is not called */
+    life_init(&w->life, SLICE("shop"));
+    world_counters(w);
+    return w;
+}
+
+static inline struct world *world_with_server(const char *const *args)
+{
+    struct world *w = world_empty();
+    for (int i = 0; args != NULL && args[i] != NULL; i++)
+        w->server.args[i] = args[i];
+    redis_server_run(&w->server);
+    return w;
+}
+
+static inline struct world *world_open(void) /* all of it, the link up */
+{
+    struct world *w = world_with_server(NULL);
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    return w;
+}
+
+static inline void world_link_close(struct world *w, struct redis_link *l)
+{
+    int before = w->closed;
+    redis_link_close(l, world_closed);
+    WAIT_UNTIL(w, w->closed == before + 1);
+}
+
+static inline void world_end(struct world *w) /* links are closed already */
+{
+    uv_close((uv_handle_t *)&w->pulse, NULL);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+    redis_server_stop(&w->server);
+    free(w);
+}
+
+static inline void world_close(struct world *w)
+{
+    world_link_close(w, &w->link);
+    world_end(w);
+}
+
+#endif

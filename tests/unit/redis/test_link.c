@@ -1,0 +1,537 @@
+/* The link: up and down once each, pending requests answered once, whatever the server does. */
+#include "base/heap.h"
+#include "lib/redis_fake.h"
+#include "redis/resp.h"
+
+struct asked { /* what became of a request */
+    int answers, nulls;
+    int64_t last;
+};
+
+static void on_answer(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct asked *a = arg;
+    (void)l, (void)at;
+    if (r == NULL)
+        a->nulls++;
+    else
+        a->answers++;
+    if (reply_is(r, REDIS_INTEGER)) a->last = r->integer;
+}
+
+static void ask(struct redis_link *l, struct asked *a, const char *words)
+{
+    resp_words(redis_link_begin(l), words);
+    redis_link_expect(l, 1, on_answer, a);
+    redis_link_flush(l);
+}
+
+static void test_up(void **state)
+{
+    struct world *w = world_open();
+    struct asked a = {0};
+    (void)state;
+    assert_int_equal(w->link.facts.version / 10000, 7);
+    assert_int_equal(strlen(w->link.facts.run_id), 40);
+    assert_true(w->link.facts.master && w->link.facts.aof_on && !w->link.facts.loading);
+    assert_string_equal(w->link.facts.policy, "noeviction");
+    assert_string_equal(w->link.facts.appendfsync, "everysec");
+    assert_true(llabs(redis_time_ms(&w->link) - wall_ms()) < 1000);
+    ask(&w->link, &a, "CLIENT ID");
+    WAIT_UNTIL(w, a.answers == 1);
+    assert_int_equal(a.last, w->link.client_id);
+    assert_non_null(strstr(redis_ask(&w->server, "CLIENT LIST"), "name=tallyd:shop:"));
+    assert_non_null(strstr(redis_ask(&w->server, "CLIENT LIST"), w->life.id));
+    world_close(w);
+}
+
+static void test_order_and_many_replies(void **state)
+{
+    struct world *w = world_open();
+    struct asked a[300] = {{0}}, many = {0};
+    (void)state;
+    for (int i = 0; i < 300; i++)
+        ask(&w->link, &a[i], "INCR n");
+    for (int i = 0; i < 5; i++)
+        resp_words(redis_link_begin(&w->link), "INCR n");
+    redis_link_expect(&w->link, 5, on_answer, &many);
+    redis_link_flush(&w->link);
+    WAIT_UNTIL(w, many.answers == 5);
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(a[i].last, i + 1);
+    assert_int_equal(many.last, 305);
+    world_close(w);
+}
+
+static void test_refused_then_there(void **state)
+{
+    struct world *w = world_empty();
+    struct asked a = {0};
+    (void)state;
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    assert_int_equal(w->downs, 0); /* never from inside the call */
+    WAIT_UNTIL(w, w->downs == 1);
+    assert_string_equal(
+        w->why, "MASTERDOWN Redis cannot be reached (no such file or directory); nothing was counted");
+    ask(&w->link, &a, "PING");
+    assert_int_equal(a.nulls, 0);
+    WAIT_UNTIL(w, a.nulls == 1);
+    redis_server_run(&w->server);
+    WAIT_UNTIL(w, w->ups == 1);
+    assert_int_equal(a.nulls, 1);
+    world_close(w);
+}
+
+static void test_tcp_refused(void **state)
+{
+    struct world *w = world_empty();
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof address;
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, n),
+                     0); /* bound, not listening: nobody else gets it */
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
+    w->url = (struct redis_url){.host = "localhost", .port = ntohs(address.sin_port)};
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->downs == 3); /* reported each time, tried again */
+    assert_string_equal(w->why,
+                        "MASTERDOWN Redis cannot be reached (connection refused); nothing was counted");
+    assert_int_equal(w->ups, 0);
+    close(fd);
+    world_close(w);
+}
+
+static void test_name_unknown(void **state)
+{
+    struct world *w = world_empty();
+    (void)state;
+    w->url = (struct redis_url){.host = "tallyd-test.invalid", .port = 1};
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->downs >= 1);
+    assert_true(strncmp(w->why, "MASTERDOWN Redis cannot be reached (", 36) == 0);
+    world_close(w);
+}
+
+static void test_killed_and_back(void **state)
+{
+    struct world *w = world_open();
+    struct asked a[50] = {{0}};
+    char run_id[REDIS_RUN_ID_BYTES];
+    (void)state;
+    memcpy(run_id, w->link.facts.run_id, sizeof run_id);
+    kill(w->server.pid, SIGSTOP); /* so that nothing is answered before the kill */
+    for (int i = 0; i < 50; i++)
+        ask(&w->link, &a[i], "INCR n");
+    redis_server_kill(&w->server);
+    WAIT_UNTIL(w, w->downs == 1);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(a[i].nulls + a[i].answers, 1);
+    redis_server_run(&w->server);
+    WAIT_UNTIL(w, w->ups == 2);
+    assert_string_not_equal(run_id, w->link.facts.run_id);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(a[i].nulls + a[i].answers, 1);
+    world_close(w);
+}
+
+static void test_stopped_server(void **state)
+{
+    struct world *w = world_open();
+    struct asked a = {0};
+    uint64_t from_ms = mono_ms();
+    (void)state;
+    kill(w->server.pid, SIGSTOP);
+    ask(&w->link, &a, "PING");
+    WAIT_UNTIL(w, w->downs == 1);
+    assert_int_equal(a.nulls, 1);
+    assert_true(mono_ms() - from_ms >= 2000);
+    assert_non_null(strstr(w->why, "no answer for 2000 ms"));
+    kill(w->server.pid, SIGCONT);
+    WAIT_UNTIL(w, w->ups == 2);
+    world_close(w);
+}
+
+/* Our own loop stood still for longer than the limit: the answer is there, unread. That is no cut. */
+static void test_own_stall(void **state)
+{
+    struct world *w = world_open();
+    struct asked a = {0};
+    (void)state;
+    ask(&w->link, &a, "PING");
+    usleep(2300 * 1000);
+    WAIT_UNTIL(w, a.answers + a.nulls == 1);
+    assert_int_equal(a.answers, 1);
+    assert_int_equal(w->downs, 0);
+    world_close(w);
+}
+
+static void test_idle_is_no_timeout(void **state)
+{
+    struct world *w = world_open();
+    uint64_t until_ms = mono_ms() + 2500;
+    (void)state;
+    WAIT_UNTIL(w, mono_ms() > until_ms);
+    assert_int_equal(w->downs, 0);
+    world_close(w);
+}
+
+static void test_cut_by_client_kill(void **state)
+{
+    struct world *w = world_open();
+    int64_t first = w->link.client_id;
+    (void)state;
+    redis_ask(&w->server, "CLIENT KILL ID %lld", (long long)first);
+    WAIT_UNTIL(w, w->ups == 2);
+    assert_int_equal(w->downs, 1);
+    assert_true(w->link.client_id > first);
+    world_close(w);
+}
+
+static void test_password(void **state)
+{
+    struct world *w = world_with_server(NULL);
+    (void)state;
+    redis_ask(&w->server, "ACL SETUSER shop on >right ~* &* +@all");
+    w->url.user = "shop";
+    w->url.password = "wrong";
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->downs == 1);
+    assert_non_null(strstr(w->why, "MASTERDOWN Redis refused tallyd's link (WRONGPASS"));
+    w->url.password = "right";
+    WAIT_UNTIL(w, w->ups == 1);
+    redis_ask(&w->server, "ACL SETUSER shop -multi");
+    redis_ask(&w->server, "CLIENT KILL ID %lld", (long long)w->link.client_id);
+    WAIT_UNTIL(w, w->downs >= 3);
+    assert_non_null(strstr(w->why, "NOPERM"));
+    assert_int_equal(w->ups, 1);
+    world_close(w);
+}
+
+static void test_replica_and_database(void **state)
+{
+    struct world *w = world_with_server(NULL);
+    struct asked a = {0};
+    (void)state;
+    w->url.db = 3;
+    redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->downs == 2);
+    assert_true(strncmp(w->why, "READONLY ", 9) == 0);
+    redis_ask(&w->server, "REPLICAOF NO ONE");
+    WAIT_UNTIL(w, w->ups == 1);
+    ask(&w->link, &a, "INCR n");
+    WAIT_UNTIL(w, a.answers == 1);
+    redis_ask(&w->server, "SELECT 3");
+    assert_redis(&w->server, "1", "GET n");
+    world_close(w);
+}
+
+/* One answer of a strange server: the link must end it, and live. */
+static void strange(const char *hello, const char *say, size_t say_n, const char *why)
+{
+    struct world *w = world_empty();
+    struct fake f = {.hello = hello, .say = {say}, .say_n = say_n};
+    struct asked a = {0};
+    fake_start(w, &f);
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    if (hello == NULL) {
+        WAIT_UNTIL(w, w->ups == 1);
+        ask(&w->link, &a, "PING");
+    }
+    WAIT_UNTIL(w, w->downs >= 1);
+    if (hello == NULL) assert_int_equal(a.nulls + a.answers, 1);
+    if (strstr(w->why, why) == NULL) fail_msg("%s is not in: %s", why, w->why);
+    WAIT_UNTIL(w, f.accepts >= 2); /* it tries again */
+    fake_stop(&f);
+    world_close(w);
+}
+
+static void test_garbage(void **state)
+{
+    (void)state;
+    strange(NULL, "HTTP/1.1 400 Bad Request\r\n\r\n", 0, "it answered garbage");
+    strange(NULL, "\0\0\0\0\r\n", 6, "it answered garbage");
+    strange(NULL, "$-5\r\n", 0, "it answered garbage");
+    strange(NULL, ":12x\r\n", 0, "it answered garbage");
+    strange(NULL, "*2147483647\r\n", 0, "it answered garbage");
+    strange(NULL, "*4194305\r\n", 0, "it answered garbage");
+    strange(NULL, "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", 0,
+            "it answered garbage");
+    strange(NULL, "%1\r\n+a\r\n+b\r\n", 0, "it answered garbage");
+    strange(NULL, ">2\r\n+a\r\n+b\r\n", 0, "it answered garbage");
+    strange(NULL, "+PONG\r\n+MORE\r\n", 0, "it answered what nobody asked");
+    strange("-ERR max number of clients reached\r\n", NULL, 0, "(ERR max number of clients reached)");
+    strange("-LOADING Redis is loading the dataset in memory\r\n", NULL, 0, "LOADING Redis is loading");
+    strange(FAKE_NAME_ID "$3\r\nabc\r\n", NULL, 0, "MASTERDOWN Redis refused tallyd's link");
+}
+
+static void test_loading(void **state)
+{
+    struct fake f;
+    char hello[600];
+    (void)state;
+    fake_hello(&f, "redis_version:7.2.4\r\nrun_id:a\r\nrole:master\r\nloading:1\r\n");
+    memcpy(hello, f.info, sizeof hello);
+    strange(hello, NULL, 0, "LOADING Redis is loading the dataset in memory");
+}
+
+static void test_silent_handshake(void **state)
+{
+    struct world *w = world_empty();
+    struct fake f = {.hello = ""};
+    (void)state;
+    fake_start(w, &f);
+    world_link(w, &w->link, "frame");
+    w->link.config.connect_ms = 300;
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->downs == 2);
+    assert_non_null(strstr(w->why, "no answer to the handshake"));
+    fake_stop(&f);
+    world_close(w);
+}
+
+/* A reply that comes byte by byte, with nested arrays over several reads, is the same reply. */
+static void on_nested(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    (void)l, (void)at;
+    assert_true(reply_is_array(r, 3));
+    assert_slice(r->elements[0].str, "zero");
+    assert_true(reply_is_array(&r->elements[1], 2));
+    assert_int_equal(r->elements[1].elements[0].integer, 42);
+    assert_slice(r->elements[1].elements[1].str, "deep");
+    assert_int_equal(r->elements[2].type, REDIS_NIL);
+    *(bool *)arg = true;
+}
+
+static void test_dribble(void **state)
+{
+    static const char text[] = "*3\r\n$4\r\nzero\r\n*2\r\n:42\r\n$4\r\ndeep\r\n$-1\r\n";
+    struct world *w = world_empty();
+    struct fake f = {0};
+    bool seen = false;
+    (void)state;
+    fake_start(w, &f);
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    resp_words(redis_link_begin(&w->link), "PING");
+    redis_link_expect(&w->link, 1, on_nested, &seen);
+    redis_link_flush(&w->link);
+    WAIT_UNTIL(w, f.reads == 2);
+    for (size_t i = 0; i < sizeof text - 1; i++) {
+        fake_say(&f, text + i, 1);
+        uv_run(&w->loop, UV_RUN_ONCE);
+    }
+    WAIT_UNTIL(w, seen);
+    fake_stop(&f);
+    world_close(w);
+}
+
+static void test_bounds(void **state)
+{
+    struct world *w = world_open();
+    struct asked a = {0};
+    (void)state;
+    kill(w->server.pid, SIGSTOP);
+    w->link.config.pending_max = 100;
+    for (int i = 0; i < 200; i++)
+        ask(&w->link, &a, "PING");
+    assert_int_equal(w->downs, 0);
+    WAIT_UNTIL(w, a.nulls == 200);
+    assert_int_equal(w->downs, 1);
+    assert_non_null(strstr(w->why, "too many requests are pending"));
+    kill(w->server.pid, SIGCONT);
+    WAIT_UNTIL(w, w->ups == 2);
+    w->link.config.write_max = 1 << 20;
+    kill(w->server.pid, SIGSTOP);
+    char *big = heap_zalloc(1 << 20);
+    memset(big, 'x', (1 << 20) - 1);
+    for (int i = 0; i < 20; i++) {
+        struct buf *out = redis_link_begin(&w->link);
+        resp_array(out, 2);
+        RESP_LIT(out, "ECHO");
+        resp_text(out, big);
+        redis_link_expect(&w->link, 1, on_answer, &a);
+        redis_link_flush(&w->link);
+    }
+    WAIT_UNTIL(w, a.nulls == 220);
+    assert_non_null(strstr(w->why, "it does not take what is sent"));
+    kill(w->server.pid, SIGCONT);
+    heap_free(big);
+    world_close(w);
+}
+
+/* A request bigger than the socket takes at once, and an answer bigger than one read. */
+static void test_big(void **state)
+{
+    struct world *w = world_open();
+    struct asked a = {0}, set = {0};
+    size_t n = 20 << 20;
+    (void)state;
+    char *big = heap_zalloc(n + 1);
+    memset(big, 'x', n);
+    struct buf *out = redis_link_begin(&w->link);
+    resp_array(out, 3);
+    RESP_LIT(out, "SET");
+    RESP_LIT(out, "big");
+    resp_text(out, big);
+    redis_link_expect(&w->link, 1, on_answer, &set);
+    redis_link_flush(&w->link);
+    ask(&w->link, &a, "STRLEN big");
+    WAIT_UNTIL(w, a.answers == 1);
+    assert_int_equal(a.last, n);
+    ask(&w->link, &a, "GET big");
+    WAIT_UNTIL(w, a.answers == 2);
+    heap_free(big);
+    world_close(w);
+}
+
+static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct asked *a = arg;
+    (void)at;
+    if (r == NULL)
+        a->nulls++;
+    else
+        a->answers++;
+    if (a->answers + a->nulls < 20) {
+        resp_words(redis_link_begin(l), "PING");
+        redis_link_expect(l, 1, ask_in_callback, a);
+        redis_link_flush(l);
+    }
+}
+
+/* Closed at the n-th turn of its loop: always answered, always closed, nothing leaks (the sanitizer looks).
+ */
+static void test_close_at_each_turn(void **state)
+{
+    struct world *w = world_with_server(NULL);
+    (void)state;
+    for (int turns = 0; turns < 25; turns++) {
+        struct redis_link l;
+        struct asked a = {0};
+        int before = w->closed;
+        world_link(w, &l, "frame");
+        redis_link_start(&l);
+        for (int i = 0; i < turns; i++)
+            uv_run(&w->loop, UV_RUN_NOWAIT);
+        resp_words(redis_link_begin(&l), "PING");
+        redis_link_expect(&l, 1, ask_in_callback, &a);
+        redis_link_flush(&l);
+        redis_link_close(&l, world_closed);
+        WAIT_UNTIL(w, w->closed == before + 1);
+        assert_int_equal(a.answers + a.nulls, 20);
+    }
+    world_end(w);
+}
+
+static void test_close_unstarted_and_waiting(void **state)
+{
+    struct world *w = world_empty();
+    struct redis_link l;
+    (void)state;
+    world_link(w, &l, "frame");
+    world_link_close(w, &l);
+    world_link(w, &l, "frame");
+    redis_link_start(&l);
+    WAIT_UNTIL(w, w->downs == 1);
+    world_link_close(w, &l);
+    assert_int_equal(w->downs, 1);
+    world_end(w);
+}
+
+static void cut_in_callback(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct asked *a = arg;
+    (void)at;
+    if (r == NULL)
+        a->nulls++;
+    else
+        a->answers++;
+    redis_link_cut(l, "READONLY for the test");
+}
+
+static void test_cut_in_callback(void **state)
+{
+    struct world *w = world_open();
+    struct asked first = {0}, second = {0};
+    (void)state;
+    resp_words(redis_link_begin(&w->link), "PING");
+    redis_link_expect(&w->link, 1, cut_in_callback, &first);
+    ask(&w->link, &second, "PING");
+    WAIT_UNTIL(w, w->downs == 1);
+    assert_int_equal(first.answers, 1);
+    assert_int_equal(second.answers + second.nulls, 1);
+    assert_string_equal(w->why, "READONLY for the test");
+    WAIT_UNTIL(w, w->ups == 2);
+    world_close(w);
+}
+
+static void test_stop_drains(void **state)
+{
+    struct world *w = world_open();
+    struct asked a = {0};
+    (void)state;
+    ask(&w->link, &a, "PING");
+    redis_link_stop(&w->link);
+    WAIT_UNTIL(w, w->downs == 1);
+    assert_int_equal(a.answers, 1);
+    assert_int_equal(w->ups, 1);
+    world_close(w);
+}
+
+static void test_connect_for_verbs(void **state)
+{
+    struct world *w = world_empty();
+    struct error e = {0};
+    (void)state;
+    world_link(w, &w->link, "cli");
+    w->link.config.check = true;
+    assert_int_equal(redis_link_connect(&w->link, 0, &e), ERR_UNAVAILABLE);
+    assert_non_null(strstr(e.text, "Redis cannot be reached"));
+    redis_server_run(&w->server);
+    redis_ask(&w->server, "CONFIG SET maxmemory-policy allkeys-lru");
+    assert_int_equal(redis_link_connect(&w->link, 5000, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "CONFIG SET maxmemory-policy noeviction"));
+    redis_ask(&w->server, "CONFIG SET maxmemory-policy noeviction");
+    WAIT_UNTIL(w, w->ups == 1);
+    assert_int_equal(redis_link_connect(&w->link, 0, &e), ERR_NONE);
+    world_close(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_up),
+        cmocka_unit_test(test_order_and_many_replies),
+        cmocka_unit_test(test_refused_then_there),
+        cmocka_unit_test(test_tcp_refused),
+        cmocka_unit_test(test_name_unknown),
+        cmocka_unit_test(test_killed_and_back),
+        cmocka_unit_test(test_stopped_server),
+        cmocka_unit_test(test_own_stall),
+        cmocka_unit_test(test_idle_is_no_timeout),
+        cmocka_unit_test(test_cut_by_client_kill),
+        cmocka_unit_test(test_password),
+        cmocka_unit_test(test_replica_and_database),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_loading),
+        cmocka_unit_test(test_silent_handshake),
+        cmocka_unit_test(test_dribble),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_big),
+        cmocka_unit_test(test_close_at_each_turn),
+        cmocka_unit_test(test_close_unstarted_and_waiting),
+        cmocka_unit_test(test_cut_in_callback),
+        cmocka_unit_test(test_stop_drains),
+        cmocka_unit_test(test_connect_for_verbs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,103 @@
+/* What a Redis URL may be, and that no error repeats a password. */
+#include "lib/unit.h"
+#include "redis/url.h"
+#include <stdio.h>
+
+static void reads(const char *text, struct redis_url want)
+{
+    struct redis_url url;
+    struct error e = {0};
+    assert_int_equal(redis_url_parse(slice_str(text), &url, &e), ERR_NONE);
+    const char *const got[] = {url.host, url.path, url.user, url.password};
+    const char *const expected[] = {want.host, want.path, want.user, want.password};
+    for (int i = 0; i < 4; i++) {
+        if (expected[i] == NULL)
+            assert_null(got[i]);
+        else
+            assert_string_equal(got[i], expected[i]);
+    }
+    if (want.host != NULL) assert_int_equal(url.port, want.port);
+    assert_int_equal(url.db, want.db);
+    redis_url_close(&url);
+}
+
+static void test_forms(void **state)
+{
+    (void)state;
+    reads("redis://127.0.0.1:6380/2", (struct redis_url){.host = "127.0.0.1", .port = 6380, .db = 2});
+    reads("redis://cache", (struct redis_url){.host = "cache", .port = 6379});
+    reads("redis://cache/", (struct redis_url){.host = "cache", .port = 6379});
+    reads("redis://[::1]:7000", (struct redis_url){.host = "::1", .port = 7000});
+    reads("redis://[::1]", (struct redis_url){.host = "::1", .port = 6379});
+    reads("redis://shop:a%40b%3Ac@h:1",
+          (struct redis_url){.host = "h", .port = 1, .user = "shop", .password = "a@b:c"});
+    reads("redis://:secret@h", (struct redis_url){.host = "h", .port = 6379, .password = "secret"});
+    reads("redis://:se@cret@h", (struct redis_url){.host = "h", .port = 6379, .password = "se@cret"});
+    reads("unix:///run/redis.sock", (struct redis_url){.path = "/run/redis.sock"});
+    reads("unix:///run/a%20b?db=3", (struct redis_url){.path = "/run/a b", .db = 3});
+}
+
+static void test_refused(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "http://h",
+                                      "redis://",
+                                      "redis://h:0",
+                                      "redis://h:65536",
+                                      "redis://h:x",
+                                      "redis://h/x",
+                                      "redis://h:1/-1",
+                                      "redis://hidden@h",
+                                      "redis://u:hidden%@h",
+                                      "redis://u:hidden%2@h",
+                                      "redis://u:hidden%00@h",
+                                      "redis://[::1",
+                                      "redis://[::1]x",
+                                      "unix://run/s",
+                                      "unix:///s?hidden=1",
+                                      "unix:///s?db=x",
+                                      "redis://h:"};
+    struct redis_url url;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct error e = {0};
+        assert_int_equal(redis_url_parse(slice_str(bad[i]), &url, &e), ERR_CONFIG);
+        assert_null(strstr(e.text, "hidden"));
+        assert_non_null(strstr(e.text, "expected"));
+        assert_null(url.host);
+        assert_null(url.password);
+    }
+}
+
+static void test_long_path(void **state)
+{
+    char text[300];
+    struct redis_url url;
+    struct error e = {0};
+    (void)state;
+    snprintf(text, sizeof text, "unix:///%0*d", REDIS_UNIX_PATH_MAX - 1, 0);
+    assert_int_equal(redis_url_parse(slice_str(text), &url, &e), ERR_NONE);
+    redis_url_close(&url);
+    snprintf(text, sizeof text, "unix:///%0*d", REDIS_UNIX_PATH_MAX, 0);
+    assert_int_equal(redis_url_parse(slice_str(text), &url, &e), ERR_CONFIG);
+}
+
+static void test_password_apart(void **state)
+{
+    struct redis_url url;
+    struct error e;
+    (void)state;
+    assert_int_equal(redis_url_parse(slice_str("redis://shop:old@h"), &url, &e), ERR_NONE);
+    redis_url_set_password(&url, SLICE("new"));
+    assert_string_equal(url.password, "new");
+    assert_string_equal(url.user, "shop");
+    redis_url_close(&url);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_long_path),
+                                       cmocka_unit_test(test_password_apart)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -117,6 +117,8 @@ bool adopt_known(const struct sync *s, const struct batch_id *id); /* runs or qu
 /* wait.c */
 void wait_tick(struct sync *s, uint64_t now_ms);
 void wait_run_done(struct sync *s, const struct run *r);
+/* These keys were in a claim and are due again: whoever waits for one of them waits for its next claim. */
+void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n);
 
 /* recover.c */
 void recover_tick(struct sync *s);

@@ -313,6 +313,7 @@ static void names_due_again(struct run *r, uint32_t from)
 {
     for (uint32_t i = from; i < r->claim.keys_n; i++)
         family_add(r->sync, r->family, r->claim.keys[i]);
+    wait_names_back(r->sync, r->claim.keys + from, r->claim.keys_n - from);
 }
 
 static void on_claimed(struct claim *c)

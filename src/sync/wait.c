@@ -184,6 +184,24 @@ void wait_run_done(struct sync *s, const struct run *r)
     }
 }
 
+static bool waits_for(const struct sync_wait *w, const struct slice *keys, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (w->key.n == 0 || slice_eq(w->key, keys[i])) return true;
+    return false;
+}
+
+void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n)
+{
+    list_for_each(node, &s->waits)
+    {
+        struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
+        if (w->phase != WAIT_CLAIMS || !waits_for(w, keys, n)) continue;
+        w->phase = WAIT_DIRTY;
+        w->queued = false;
+    }
+}
+
 void wait_tick(struct sync *s, uint64_t now_ms)
 {
     struct list ended;

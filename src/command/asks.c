@@ -129,6 +129,20 @@ enum taken run_sync(struct session *s, const struct request *r, struct buf *out)
 /* ---- CTR.RECOVER [DRYRUN] ---- */
 
 /* What was done, or, of a dry run, what would be: a line each. */
+static void recovered_reply(const struct recover_request *v, struct buf *out)
+{
+    if (v->dry_run) {
+        reply_array(out, v->lines_n);
+        for (size_t i = 0; i < v->lines_n; i++)
+            reply_bulk(out, v->lines[i]);
+        return;
+    }
+    reply_array(out, 3);
+    reply_int(out, v->adopted);
+    reply_int(out, v->rows_merged);
+    reply_int(out, v->rows_already);
+}
+
 static void on_recover(struct recover_request *v)
 {
     struct session *s = CONTAINER_OF(v, struct session, ask.recover);

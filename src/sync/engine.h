@@ -35,6 +35,7 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     int resume; /* RUN_WAIT: the state to go on in */
     uint64_t resume_ms;
     unsigned attempts;
+    uint32_t claim_no;              /* of sync->claim_marks, from 1 */
     bool held, refused, in_recover; /* refused: counted in family->refused */
     uint64_t born_ms;               /* since when this process works on the batch */
     uint64_t fields;                /* counted in sync->fields */

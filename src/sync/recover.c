@@ -46,9 +46,12 @@ void sync_recover(struct sync *s, struct sync_recover *rec)
     rec->adopted = rec->rows_merged = rec->rows_already = rec->unknown = rec->held = 0;
     rec->left = 0;
     s->recover = rec;
+    for (uint32_t i = 0; i < s->queue_n; i++)
+        s->queue[i].in_recover = false; /* what an earlier one that failed left */
     list_for_each (node, &s->runs) {
         struct run *r = CONTAINER_OF(node, struct run, link);
-        if (sm_now(&r->sm) != RUN_WAIT || r->in_recover) continue;
+        r->in_recover = false;
+        if (sm_now(&r->sm) != RUN_WAIT) continue;
         r->in_recover = true;
         r->resume_ms = 0;
         rec->left++;

@@ -357,7 +357,7 @@ void run_claim(struct run *r, struct family *f, uint32_t n)
     family_take(s, f, &r->key_bytes, r->claim.keys, n);
     s->requests_out++;
     s->claims_out++;
-    s->claim_marks++;
+    r->claim_no = ++s->claim_marks;
     s->ports.claim(s->ports.arg, &r->claim);
 }
 

@@ -88,10 +88,13 @@ static void step_dirty(struct sync_wait *w)
 
 /* --- CLAIMS --- */
 
-/* Claims are answered in the order of sending. */
 static void step_claims(struct sync_wait *w)
 {
-    if (w->sync->claim_marks - w->sync->claims_out >= w->claim_mark) w->phase = WAIT_ASK;
+    list_for_each (node, &w->sync->runs) {
+        const struct run *r = CONTAINER_OF(node, struct run, link);
+        if (sm_now(&r->sm) == RUN_CLAIM && r->claim_no <= w->claim_mark) return;
+    }
+    w->phase = WAIT_ASK;
 }
 
 /* --- ASK, WATCH --- */
@@ -193,8 +196,7 @@ static bool waits_for(const struct sync_wait *w, const struct slice *keys, uint3
 
 void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n)
 {
-    list_for_each(node, &s->waits)
-    {
+    list_for_each (node, &s->waits) {
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
         if (w->phase != WAIT_CLAIMS || !waits_for(w, keys, n)) continue;
         w->phase = WAIT_DIRTY;

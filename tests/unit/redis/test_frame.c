@@ -1,0 +1,574 @@
+/* Frames and claims on a real server: what the cells get, what a refusal says, what a claim leaves in Redis. */
+#include "lib/redis_fake.h"
+#include "redis/frame_op.h"
+#include "redis/resp.h"
+
+struct got {
+    struct redis_frames frames;
+    struct frame f;
+    struct world *w;
+    int frames_n, claims_n, killed, looks, values;
+    enum frame_outcome outcome;
+    int64_t seq;
+    bool stands[4];
+};
+
+static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
+{
+    struct got *g = arg;
+    assert_ptr_equal(f, &g->f);
+    g->frames_n++;
+    g->outcome = outcome;
+}
+
+static void on_claim(void *arg, struct claim *c)
+{
+    (void)c;
+    ((struct got *)arg)->claims_n++;
+}
+
+static void on_killed(void *arg) { ((struct got *)arg)->killed++; }
+
+static void on_look(void *arg, int64_t seq, const bool *stands)
+{
+    struct got *g = arg;
+    g->looks++;
+    g->seq = seq;
+    for (uint32_t i = 0; i < g->frames.look_n; i++)
+        g->stands[i] = stands[i];
+}
+
+static void on_values(void *arg, struct frame *f)
+{
+    (void)f;
+    ((struct got *)arg)->values++;
+}
+
+static void got_init(struct got *g, struct world *w)
+{
+    memset(g, 0, sizeof *g);
+    g->w = w;
+    redis_frames_init(&g->frames, &w->link, &w->life);
+    g->frames.on_frame = on_frame;
+    g->frames.on_claim = on_claim;
+    g->frames.on_killed = on_killed;
+    g->frames.on_look = on_look;
+    g->frames.on_values = on_values;
+    g->frames.arg = g;
+}
+
+static struct got *got_open(void)
+{
+    struct got *g = malloc(sizeof *g);
+    got_init(g, world_open());
+    return g;
+}
+
+static void got_close(struct got *g)
+{
+    world_close(g->w);
+    redis_frames_close(&g->frames);
+    frame_free(&g->f);
+    free(g);
+}
+
+#define KEY "s1:unique_visitors:daily"
+#define LOCK "s1:unique_visitors:sync"
+
+/* A frame of one hash and one cell. */
+static struct frame_cell *one_cell(struct got *g, const char *key, const char *field, int64_t delta)
+{
+    uint32_t at = g->f.hashes_n;
+    frame_add_hash(&g->f, NULL, slice_str(key));
+    g->f.hashes[at].zadd = true;
+    frame_add_share(&g->f, &g->w->all[0], delta);
+    g->f.dirty_ms = 1234567890123;
+    return frame_add_cell(&g->f, at, slice_str(field), delta);
+}
+
+static void ask_lock(struct got *g, struct frame_hash *h, const char *lock)
+{
+    h->ask_lock = true;
+    h->lock_at = (uint32_t)g->f.bytes.n;
+    h->lock_n = (uint32_t)strlen(lock);
+    h->lock_s = 60;
+    buf_put(&g->f.bytes, lock, strlen(lock));
+}
+
+static void send_and_wait(struct got *g)
+{
+    int before = g->frames_n;
+    g->f.seq++;
+    redis_frames_send(&g->frames, &g->f);
+    assert_int_equal(g->frames_n, before);
+    WAIT_UNTIL(g->w, g->frames_n == before + 1);
+}
+
+static void test_applied(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    one_cell(g, KEY, "20140920", 3);
+    ask_lock(g, &g->f.hashes[0], LOCK);
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    assert_int_equal(g->f.cells[0].value, 3);
+    assert_int_equal(g->f.cells[0].error_n, 0);
+    assert_true(g->f.hashes[0].fresh);
+    assert_true(g->f.hashes[0].lock_granted);
+    assert_in_range(g->f.hashes[0].lock_pttl_ms, 50000, 60000);
+    assert_redis(s, "3", "HGET " KEY " 20140920");
+    assert_redis(s, "1234567890123", "ZSCORE tally:dirty " KEY);
+    assert_redis(s, "3", "HGET tally:accepted unique_visitors");
+    assert_redis(s, "shop", "GET " LOCK);
+    assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
+    assert_true(atoll(redis_ask(s, "TTL tally:seq:shop:%s", g->w->life.id)) > 29 * 86400);
+
+    g->f.hashes[0].zadd = false;
+    g->f.cells[0].delta = -1;
+    g->f.shares[0].delta = -1;
+    send_and_wait(g);
+    assert_int_equal(g->f.cells[0].value, 2);
+    assert_false(g->f.hashes[0].fresh);
+    assert_false(g->f.hashes[0].lock_granted);
+    assert_in_range(g->f.hashes[0].lock_pttl_ms, 50000, 60000);
+    assert_redis(s, "2", "HGET tally:accepted unique_visitors");
+    assert_redis(s, "2", "GET tally:seq:shop:%s", g->w->life.id);
+    got_close(g);
+}
+
+static void test_many_cells(void **state)
+{
+    struct got *g = got_open();
+    char field[16];
+    (void)state;
+    for (int h = 0; h < 10; h++) {
+        char *key = malloc(64);
+        snprintf(key, 64, "s%d:product_views", h);
+        one_cell(g, key, "0", 1);
+        for (int i = 1; i < 200; i++) {
+            snprintf(field, sizeof field, "%d", i);
+            frame_add_cell(&g->f, (uint32_t)h, slice_str(field), h + i);
+        }
+    }
+    send_and_wait(g);
+    for (int h = 0; h < 10; h++) {
+        for (int i = 1; i < 200; i++)
+            assert_int_equal(g->f.cells[h * 200 + i].value, h + i);
+        assert_redis(&g->w->server, "200", "HLEN s%d:product_views", h);
+        free((char *)(void *)g->f.hashes[h].key.p);
+    }
+    assert_redis(&g->w->server, "10", "ZCARD tally:dirty");
+    got_close(g);
+}
+
+static void cell_error_is(struct got *g, int cell, const char *text)
+{
+    struct slice got = FRAME_ERROR(&g->f, &g->f.cells[cell]);
+    assert_int_equal(got.n, strlen(text));
+    assert_memory_equal(got.p, text, got.n);
+}
+
+static void test_cell_errors(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET s2:unique_visitors:daily x");
+    redis_ask(s, "HSET s3:unique_visitors:daily full 9223372036854775807 word abc");
+    one_cell(g, KEY, "20140920", 1);
+    one_cell(g, "s2:unique_visitors:daily", "20140920", 1);
+    one_cell(g, "s3:unique_visitors:daily", "full", 1);
+    frame_add_cell(&g->f, 2, SLICE("word"), 1);
+    frame_add_cell(&g->f, 0, SLICE("20140921"), 7);
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    assert_int_equal(g->f.cells[0].value, 1);
+    cell_error_is(g, 1, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    cell_error_is(g, 2, "ERR increment or decrement would overflow");
+    cell_error_is(g, 3, "ERR hash value is not an integer");
+    assert_int_equal(g->f.cells[4].value, 7);
+    assert_int_equal(g->f.cells[4].error_n, 0);
+    got_close(g);
+}
+
+static void test_refused_when_full(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "CONFIG SET maxmemory 1");
+    one_cell(g, KEY, "20140920", 1);
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_REFUSED);
+    assert_slice(buf_slice(&g->f.errors), "OOM command not allowed when used memory > 'maxmemory'.");
+    assert_redis(s, "0", "EXISTS " KEY);
+    assert_int_equal(g->w->downs, 0);
+    redis_ask(s, "CONFIG SET maxmemory 0");
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    assert_int_equal(g->f.errors.n, 0);
+    got_close(g);
+}
+
+static void test_refused_by_a_replica(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    redis_ask(&g->w->server, "REPLICAOF 127.0.0.1 1");
+    one_cell(g, KEY, "20140920", 1);
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_REFUSED);
+    assert_slice(buf_slice(&g->f.errors), "READONLY You can't write against a read only replica.");
+    WAIT_UNTIL(g->w, g->w->downs >= 1);
+    assert_true(strncmp(g->w->why, "READONLY", 8) == 0);
+    redis_ask(&g->w->server, "REPLICAOF NO ONE");
+    WAIT_UNTIL(g->w, g->w->ups == 2);
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    got_close(g);
+}
+
+/* Refused at EXEC itself, not at queue time: the text is what EXEC was refused for. */
+static void test_refused_at_exec(void **state)
+{
+    static const struct {
+        const char *exec, *text;
+    } cases[] = {
+        {"-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.\r\n",
+         "OOM command not allowed when used memory > 'maxmemory'."},
+        {"-MISCONF Errors writing to the AOF file: No space left on device\r\n",
+         "MISCONF Errors writing to the AOF file: No space left on device"},
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct world *w = world_empty();
+        struct got g;
+        char say[400];
+        snprintf(say, sizeof say, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n%s", cases[i].exec);
+        struct fake f = {.say = {say}};
+        fake_start(w, &f);
+        world_link(w, &w->link, "frame");
+        redis_link_start(&w->link);
+        WAIT_UNTIL(w, w->ups == 1);
+        got_init(&g, w);
+        one_cell(&g, KEY, "20140920", 1);
+        send_and_wait(&g);
+        assert_int_equal(g.outcome, FRAME_REFUSED);
+        assert_slice(buf_slice(&g.f.errors), cases[i].text);
+        fake_stop(&f);
+        world_close(w);
+        redis_frames_close(&g.frames);
+        frame_free(&g.f);
+    }
+}
+
+/* Answers that are no transaction's: the link is cut, the frame is in doubt, nobody is told that it was applied. */
+static void test_no_transaction(void **state)
+{
+    static const char *const says[] = {
+        "+OK\r\n:1\r\n:1\r\n:1\r\n+OK\r\n-ERR EXEC without MULTI\r\n",
+        "-NOPERM no\r\n:1\r\n:1\r\n:1\r\n+OK\r\n-ERR EXEC without MULTI\r\n",
+        "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n:1\r\n",
+        "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*-1\r\n",
+    };
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct world *w = world_empty();
+        struct got g;
+        struct fake f = {.say = {says[i]}};
+        fake_start(w, &f);
+        world_link(w, &w->link, "frame");
+        redis_link_start(&w->link);
+        WAIT_UNTIL(w, w->ups == 1);
+        got_init(&g, w);
+        one_cell(&g, KEY, "20140920", 1);
+        redis_frames_send(&g.frames, &g.f);
+        WAIT_UNTIL(w, w->downs == 1);
+        assert_int_equal(g.frames_n, 0);
+        fake_stop(&f);
+        world_close(w);
+        redis_frames_close(&g.frames);
+        frame_free(&g.f);
+    }
+}
+
+static void test_cut_in_flight(void **state)
+{
+    struct got *g = got_open();
+    struct claim c = {.counter = &g->w->all[0], .keys = &(struct slice){KEY, strlen(KEY)}, .keys_n = 1};
+    (void)state;
+    batch_id_draw(&c.id);
+    one_cell(g, KEY, "20140920", 5);
+    g->f.seq = 7;
+    kill(g->w->server.pid, SIGSTOP);
+    redis_frames_send(&g->frames, &g->f);
+    redis_frames_claim(&g->frames, &c);
+    redis_link_cut(&g->w->link, "MASTERDOWN for the test");
+    WAIT_UNTIL(g->w, g->w->downs == 1);
+    kill(g->w->server.pid, SIGCONT);
+    WAIT_UNTIL(g->w, g->w->ups == 2);
+    assert_int_equal(g->frames_n + g->claims_n, 0); /* down() told */
+    redis_frames_kill(&g->frames, 999999);
+    WAIT_UNTIL(g->w, g->killed == 1);
+    const struct claim *claims[] = {&c};
+    redis_frames_look(&g->frames, (struct claim *const *)(void *)claims, 1);
+    WAIT_UNTIL(g->w, g->looks == 1);
+    /* All bytes had been taken by the socket, so the stopped server ran them after the cut. */
+    assert_int_equal(g->seq, 7);
+    assert_true(g->stands[0]);
+    redis_frames_values(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->values == 1);
+    assert_int_equal(g->f.cells[0].value, 0); /* claimed */
+    redis_ask(&g->w->server, "HSET " KEY " 20140920 41");
+    redis_frames_values(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->values == 2);
+    assert_int_equal(g->f.cells[0].value, 41);
+    redis_ask(&g->w->server, "SET " KEY " x");
+    redis_frames_values(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->values == 3);
+    cell_error_is(g, 0, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    got_close(g);
+}
+
+static void test_look_with_nothing(void **state)
+{
+    struct got *g = got_open();
+    struct claim a = {0}, b = {0};
+    struct claim *both[] = {&a, &b};
+    (void)state;
+    batch_id_draw(&a.id);
+    batch_id_draw(&b.id);
+    char hex[33];
+    batch_id_hex(&b.id, hex);
+    redis_ask(&g->w->server, "HSET tally:batch:%s format 1", hex);
+    redis_frames_look(&g->frames, both, 2);
+    WAIT_UNTIL(g->w, g->looks == 1);
+    assert_int_equal(g->seq, -1);
+    assert_false(g->stands[0]);
+    assert_true(g->stands[1]);
+    got_close(g);
+}
+
+/* --- claims -------------------------------------------------------------------------------------------------- */
+
+struct keys {
+    char names[1000][64];
+    struct slice all[1000];
+};
+
+static void claim_and_wait(struct got *g, struct claim *c)
+{
+    int before = g->claims_n;
+    batch_id_draw(&c->id);
+    redis_frames_claim(&g->frames, c);
+    WAIT_UNTIL(g->w, g->claims_n == before + 1);
+}
+
+static const char *hex_of(const struct claim *c)
+{
+    static char hex[33];
+    batch_id_hex(&c->id, hex);
+    return hex;
+}
+
+static void test_claim(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    struct slice keys[] = {SLICE(KEY), SLICE("s2:unique_visitors:daily"), SLICE("s3:unique_visitors:daily"), SLICE(KEY)};
+    struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 4};
+    (void)state;
+    redis_ask(s, "HSET " KEY " a 1 b 2");
+    redis_ask(s, "SET s3:unique_visitors:daily x");
+    redis_ask(s, "ZADD tally:dirty 1700000000456 " KEY " 1700000000123 s2:unique_visitors:daily 5 s3:unique_visitors:daily"
+                 " 6 other");
+    claim_and_wait(g, &c);
+    assert_int_equal(c.outcome, CLAIM_STANDS);
+    assert_int_equal(c.renamed, 1);
+    assert_int_equal(c.left, 0);
+    assert_int_equal(c.fields, 2);
+    assert_redis(s, "0", "EXISTS " KEY);
+    assert_redis(s, "2", "HLEN " KEY "_%s", hex_of(&c));
+    assert_redis(s, "other", "ZRANGE tally:dirty 0 -1");
+    assert_redis(s, "shop", "GET " LOCK);
+    assert_in_range(atoll(redis_ask(s, "TTL " LOCK)), 50, 60);
+    assert_redis(s, "0", "EXISTS s2:unique_visitors:sync");
+    assert_redis(s, "1", "GET tally:gen");
+    assert_redis(s, hex_of(&c), "ZRANGE tally:batches 0 -1");
+    assert_redis(s, "1 unique_visitors 1 1700000000456 2",
+                 "HMGET tally:batch:%s format counter gen lowest_ms =" KEY, hex_of(&c));
+    assert_redis(s, "6", "HLEN tally:batch:%s", hex_of(&c));
+    claim_and_wait(g, &c);
+    assert_int_equal(c.outcome, CLAIM_EMPTY);
+    assert_redis(s, "1", "GET tally:gen");
+    assert_redis(s, "1", "ZCARD tally:batches");
+    got_close(g);
+}
+
+static void test_claim_target_exists(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    struct slice keys[] = {SLICE(KEY)};
+    struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
+    (void)state;
+    batch_id_draw(&c.id);
+    redis_ask(s, "HSET " KEY " a 1");
+    redis_ask(s, "HSET " KEY "_%s old 9", hex_of(&c));
+    redis_ask(s, "ZADD tally:dirty 1 " KEY);
+    redis_frames_claim(&g->frames, &c);
+    WAIT_UNTIL(g->w, g->claims_n == 1);
+    assert_int_equal(c.outcome, CLAIM_EMPTY);
+    assert_redis(s, "a 1", "HGETALL " KEY);
+    assert_redis(s, "1", "ZCARD tally:dirty");
+    assert_redis(s, "old 9", "HGETALL " KEY "_%s", hex_of(&c));
+    got_close(g);
+}
+
+/* 1,000 hashes at once, when Redis is full; frames go on being refused. */
+static void test_claim_thousand_when_full(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    struct keys *k = malloc(sizeof *k);
+    struct claim c = {.counter = &g->w->all[1], .keys = k->all, .keys_n = 1000};
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        snprintf(k->names[i], 64, "s%d:product_views", i);
+        k->all[i] = slice_str(k->names[i]);
+        redis_ask(s, "HSET %s 1 2 3 4", k->names[i]);
+        redis_ask(s, "ZADD tally:dirty %d %s", 1000 + i, k->names[i]);
+    }
+    redis_ask(s, "CONFIG SET maxmemory 1");
+    claim_and_wait(g, &c);
+    assert_int_equal(c.outcome, CLAIM_STANDS);
+    assert_int_equal(c.renamed, 1000);
+    assert_int_equal(c.fields, 2000);
+    assert_redis(s, "1005", "HLEN tally:batch:%s", hex_of(&c));
+    assert_redis(s, "0", "ZCARD tally:dirty");
+    assert_redis(s, "1000", "HGET tally:batch:%s lowest_ms", hex_of(&c));
+    free(k);
+    got_close(g);
+}
+
+static void test_claim_field_bound(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    struct slice keys[] = {SLICE("s1:product_views"), SLICE("s2:product_views"), SLICE("s3:product_views")};
+    struct claim c = {.counter = &g->w->all[1], .keys = keys, .keys_n = 3};
+    static const char fill[] = "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 1) end return 1";
+    (void)state;
+    redis_ask(s, "EVAL %s 1 s1:product_views 60000", fill);
+    redis_ask(s, "EVAL %s 1 s2:product_views 60000", fill);
+    redis_ask(s, "EVAL %s 1 s3:product_views 10", fill);
+    claim_and_wait(g, &c);
+    assert_int_equal(c.renamed, 1);
+    assert_int_equal(c.left, 2);
+    assert_int_equal(c.fields, 60000);
+    c.keys += 1;
+    c.keys_n = c.left;
+    redis_ask(s, "EVAL %s 1 s2:product_views 150000", fill); /* alone it goes, however big */
+    claim_and_wait(g, &c);
+    assert_int_equal(c.renamed, 1);
+    assert_int_equal(c.left, 1);
+    assert_int_equal(c.fields, 150000);
+    got_close(g);
+}
+
+static void test_claim_refused(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    struct slice keys[] = {SLICE(KEY)};
+    struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
+    (void)state;
+    redis_ask(s, "HSET " KEY " a 1");
+    redis_ask(s, "SET tally:gen word");
+    claim_and_wait(g, &c);
+    assert_int_equal(c.outcome, CLAIM_REFUSED);
+    assert_non_null(strstr(c.text, "not an integer"));
+    assert_redis(s, "1", "EXISTS " KEY);
+    assert_redis(s, "0", "EXISTS tally:batches");
+    redis_ask(s, "DEL tally:gen");
+    redis_ask(s, "SET tally:batches x");
+    claim_and_wait(g, &c);
+    assert_int_equal(c.outcome, CLAIM_REFUSED);
+    assert_redis(s, "1", "EXISTS " KEY);
+    redis_ask(s, "DEL tally:batches");
+    redis_ask(s, "REPLICAOF 127.0.0.1 1");
+    claim_and_wait(g, &c);
+    assert_int_equal(c.outcome, CLAIM_REFUSED);
+    assert_true(strncmp(c.text, "READONLY", 8) == 0);
+    WAIT_UNTIL(g->w, g->w->downs >= 1);
+    got_close(g);
+}
+
+/* Frames and claims down one link run in the order they were sent. */
+static void test_order(void **state)
+{
+    struct got *g = got_open();
+    struct slice keys[] = {SLICE(KEY)};
+    struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
+    (void)state;
+    batch_id_draw(&c.id);
+    one_cell(g, KEY, "20140920", 2);
+    redis_frames_send(&g->frames, &g->f);
+    redis_frames_claim(&g->frames, &c);
+    WAIT_UNTIL(g->w, g->claims_n == 1);
+    assert_int_equal(g->frames_n, 1);
+    assert_int_equal(c.fields, 1);
+    send_and_wait(g);
+    assert_true(g->f.hashes[0].fresh);
+    assert_redis(&g->w->server, "20140920 2", "HGETALL " KEY "_%s", hex_of(&c));
+    got_close(g);
+}
+
+/* Killed with a frame and claims under way, again and again: nothing is answered twice, seq tells what ran. */
+static void test_killed_under_way(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        int ups = g->w->ups, before = g->frames_n;
+        frame_reset(&g->f);
+        one_cell(g, KEY, "20140920", 1);
+        g->f.seq = (uint64_t)round + 1;
+        redis_frames_send(&g->frames, &g->f);
+        redis_server_kill(&g->w->server);
+        WAIT_UNTIL(g->w, g->w->downs > 0 && !redis_link_is_up(&g->w->link));
+        redis_server_run(&g->w->server);
+        WAIT_UNTIL(g->w, g->w->ups == ups + 1);
+        int looks = g->looks;
+        redis_frames_look(&g->frames, NULL, 0);
+        WAIT_UNTIL(g->w, g->looks == looks + 1);
+        if (g->frames_n > before) assert_int_equal(g->seq, round + 1); /* answered, so applied, and AOF has it */
+        assert_in_range(g->frames_n - before, 0, 1);
+    }
+    got_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_applied),
+        cmocka_unit_test(test_many_cells),
+        cmocka_unit_test(test_cell_errors),
+        cmocka_unit_test(test_refused_when_full),
+        cmocka_unit_test(test_refused_by_a_replica),
+        cmocka_unit_test(test_refused_at_exec),
+        cmocka_unit_test(test_no_transaction),
+        cmocka_unit_test(test_cut_in_flight),
+        cmocka_unit_test(test_look_with_nothing),
+        cmocka_unit_test(test_claim),
+        cmocka_unit_test(test_claim_target_exists),
+        cmocka_unit_test(test_claim_thousand_when_full),
+        cmocka_unit_test(test_claim_field_bound),
+        cmocka_unit_test(test_claim_refused),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_killed_under_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

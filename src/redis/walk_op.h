@@ -26,9 +26,9 @@ struct redis_walk {
     /* private */
     struct redis_link *link;
     uv_timer_t timer;
-    struct buf cursor, names;
-    struct redis_walk_suspect *suspects;
-    uint32_t suspects_n, suspects_cap, answers;
+    struct buf cursor, names; /* of the suspects of this step */
+    struct redis_suspect *suspects;
+    uint32_t suspects_n, suspects_cap;
     bool at_end;
 };
 

@@ -1,0 +1,200 @@
+/* redis/walk_op.c - SCAN, and for each page one script that puts back what is missing and says which suspects have no
+ * registry. SCAN shows every key that stands from begin to end at least once (redis-doc: commands/scan.md); a hash made
+ * meanwhile has its ZADD from the frame that made it. */
+#include "redis/walk_op.h"
+#include "base/heap.h"
+#include "redis/resp.h"
+
+#define STEP_DEFAULT 500
+
+struct redis_suspect { /* a hash that looks claimed */
+    const struct counter *counter;
+    size_t at, n, pending_n; /* its name in walk->names; the pending hash's is the beginning of it */
+    struct batch_id id;
+    bool has_id;
+};
+
+/* KEYS: dirty. ARGV: registry prefix, how many names, the names, then key and id (or "") of each suspect. Answers how
+ * many names were put back, then 1 for each suspect that stands without registry, else 0. */
+static const char page_script[] =
+    "#!lua flags=allow-oom\n"
+    "local prefix, names, out = ARGV[1], tonumber(ARGV[2]), {0}\n"
+    "local t = redis.call('TIME')\n"
+    "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
+    "for i = 3, 2 + names do\n"
+    "  if redis.call('EXISTS', ARGV[i]) == 1 then\n"
+    "    out[1] = out[1] + redis.call('ZADD', KEYS[1], 'NX', now, ARGV[i])\n"
+    "  end\n"
+    "end\n"
+    "for i = 3 + names, #ARGV, 2 do\n"
+    "  local registered = ARGV[i + 1] ~= '' and redis.call('EXISTS', prefix .. ARGV[i + 1]) == 1\n"
+    "  out[#out + 1] = (not registered and redis.call('EXISTS', ARGV[i]) == 1) and 1 or 0\n"
+    "end\n"
+    "return out\n";
+
+static void step_ask(struct redis_walk *w);
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct redis_walk *w = handle->data;
+    buf_free(&w->cursor);
+    buf_free(&w->names);
+    heap_free(w->suspects);
+    w->done(w); /* last line: w may be gone after it */
+}
+
+static void finish(struct redis_walk *w) { uv_close((uv_handle_t *)&w->timer, on_timer_closed); }
+
+static void fail(struct redis_walk *w, const struct redis_reply *r)
+{
+    w->lost = true;
+    reply_why(r, w->text, sizeof w->text);
+    finish(w);
+}
+
+static void on_pause_over(uv_timer_t *timer) { step_ask(timer->data); }
+
+static void step_end(struct redis_walk *w)
+{
+    if (w->at_end) finish(w);
+    else if (w->pause_ms > 0) uv_timer_start(&w->timer, on_pause_over, w->pause_ms, 0);
+    else step_ask(w);
+}
+
+/* --- one page ------------------------------------------------------------------------------------------------ */
+
+/* `<pending hash>_<anything>`: the longest beginning that is a pending hash's name. */
+static const struct counter *suspect_match(const struct counters *cs, struct slice key, size_t *pending_n)
+{
+    for (size_t i = key.n; i-- > 1;) {
+        if (key.p[i] != '_' || i + 1 == key.n) continue;
+        const struct counter *c = counters_match(cs, slice_of(key.p, i));
+        *pending_n = i;
+        if (c != NULL) return c;
+    }
+    return NULL;
+}
+
+static void suspect_add(struct redis_walk *w, const struct counter *c, struct slice key, size_t pending_n)
+{
+    if (w->suspects_n == w->suspects_cap) {
+        w->suspects_cap = w->suspects_cap == 0 ? 64 : 2 * w->suspects_cap;
+        w->suspects = heap_realloc(w->suspects, w->suspects_cap * sizeof *w->suspects);
+    }
+    struct redis_suspect *s = &w->suspects[w->suspects_n++];
+    *s = (struct redis_suspect){.counter = c, .at = w->names.n, .n = key.n, .pending_n = pending_n};
+    s->has_id = claimed_split(key, NULL, &s->id);
+    buf_put_slice(&w->names, key);
+}
+
+/* Appends the pending hashes of this page to `found`, as RESP; returns how many. */
+static uint32_t page_sort(struct redis_walk *w, const struct redis_reply *keys, struct buf *found)
+{
+    uint32_t n = 0;
+    size_t pending_n;
+    for (size_t i = 0; i < keys->n; i++) {
+        struct slice key = keys->elements[i].str;
+        const struct counter *c = counters_match(w->counters, key);
+        w->keys++;
+        if (c != NULL) {
+            w->found++;
+            if (w->pending != NULL) w->pending(w, c, key);
+            if (!w->read_only) resp_slice(found, key), n++;
+        } else if (w->leftover != NULL && (c = suspect_match(w->counters, key, &pending_n)) != NULL) {
+            suspect_add(w, c, key, pending_n);
+        }
+    }
+    return n;
+}
+
+static void suspects_put(struct redis_walk *w, struct buf *out)
+{
+    for (uint32_t i = 0; i < w->suspects_n; i++) {
+        const struct redis_suspect *s = &w->suspects[i];
+        char hex[33] = "";
+        if (s->has_id) batch_id_hex(&s->id, hex);
+        resp_slice(out, slice_of(w->names.p + s->at, s->n));
+        resp_text(out, hex);
+    }
+}
+
+static void on_page_done(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_walk *w = arg;
+    (void)l, (void)at;
+    if (!reply_is_array(r, 1 + (size_t)w->suspects_n)) {
+        fail(w, r);
+        return;
+    }
+    w->restored += (uint64_t)r->elements[0].integer;
+    for (uint32_t i = 0; i < w->suspects_n; i++) {
+        const struct redis_suspect *s = &w->suspects[i];
+        const char *name = w->names.p + s->at;
+        if (r->elements[1 + i].integer == 0) continue;
+        w->leftover(w, s->counter, slice_of(name, s->n), slice_of(name, s->pending_n), s->has_id ? &s->id : NULL);
+    }
+    step_end(w);
+}
+
+static void page_ask(struct redis_walk *w, struct slice found, uint32_t found_n)
+{
+    struct buf *out = redis_link_begin(w->link);
+    resp_eval(out, SLICE(page_script), 1, 2 + (size_t)found_n + 2 * (size_t)w->suspects_n);
+    RESP_LIT(out, KEY_DIRTY);
+    RESP_LIT(out, KEY_BATCH_PREFIX);
+    resp_int(out, found_n);
+    buf_put_slice(out, found);
+    suspects_put(w, out);
+    redis_link_expect(w->link, 1, on_page_done, w);
+    redis_link_flush(w->link);
+}
+
+static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_walk *w = arg;
+    struct buf found = {0};
+    (void)l, (void)at;
+    if (!reply_is_array(r, 2) || r->elements[0].type != REDIS_STRING || r->elements[1].type != REDIS_ARRAY) {
+        fail(w, r);
+        return;
+    }
+    buf_reset(&w->cursor);
+    buf_put_slice(&w->cursor, r->elements[0].str);
+    w->at_end = slice_eq(r->elements[0].str, SLICE("0"));
+    w->suspects_n = 0;
+    buf_reset(&w->names);
+    uint32_t found_n = page_sort(w, &r->elements[1], &found);
+    if (found_n > 0 || w->suspects_n > 0) page_ask(w, buf_slice(&found), found_n);
+    else step_end(w);
+    buf_free(&found);
+}
+
+static void step_ask(struct redis_walk *w)
+{
+    struct buf *out = redis_link_begin(w->link);
+    resp_array(out, 6);
+    RESP_LIT(out, "SCAN");
+    resp_slice(out, buf_slice(&w->cursor));
+    RESP_LIT(out, "COUNT");
+    resp_int(out, w->step);
+    RESP_LIT(out, "TYPE");
+    RESP_LIT(out, "hash");
+    redis_link_expect(w->link, 1, on_page, w);
+    redis_link_flush(w->link);
+}
+
+void redis_walk(struct redis_link *l, struct redis_walk *w)
+{
+    w->link = l;
+    w->keys = w->found = w->restored = 0;
+    w->lost = w->at_end = false;
+    w->text[0] = '\0';
+    w->suspects = NULL;
+    w->suspects_n = w->suspects_cap = 0;
+    w->names = w->cursor = (struct buf){0};
+    if (w->step == 0) w->step = STEP_DEFAULT;
+    uv_timer_init(l->loop, &w->timer);
+    w->timer.data = w;
+    BUF_LIT(&w->cursor, "0");
+    step_ask(w);
+}

@@ -66,7 +66,7 @@ static bool batch_tell(struct redis_books *b, const struct redis_reply *r)
     struct batch_id id;
     int64_t gen = 0;
     if (!reply_is_array(r, 4) || !batch_id_read(r->elements[0].str, &id)) return false;
-    if (!reply_int(&r->elements[2], &gen) || r->elements[3].type != REDIS_ARRAY) return false;
+    if (!reply_integer(&r->elements[2], &gen) || r->elements[3].type != REDIS_ARRAY) return false;
     b->batch(b->arg, &id, r->elements[1].str, gen);
     for (size_t i = 0; i < r->elements[3].n; i++) {
         if (!is_pair(&r->elements[3].elements[i])) return false;
@@ -79,7 +79,7 @@ static bool books_file(struct redis_books *b, const struct redis_reply *r)
 {
     int64_t dirty;
     if (!reply_is(r, REDIS_ARRAY) || r->n < 2) return false;
-    if (!reply_int(&r->elements[0], &b->gen) || !reply_int(&r->elements[1], &dirty)) return false;
+    if (!reply_integer(&r->elements[0], &b->gen) || !reply_integer(&r->elements[1], &dirty)) return false;
     b->dirty = (uint64_t)dirty;
     b->too_many = r->n == 2;
     if (b->too_many) return true;
@@ -143,7 +143,7 @@ static const char total_script[] =
 
 static bool total_file(struct redis_total *t, const struct redis_reply *r)
 {
-    if (!reply_is_array(r, 3) || !reply_int(&r->elements[0], &t->gen)) return false;
+    if (!reply_is_array(r, 3) || !reply_integer(&r->elements[0], &t->gen)) return false;
     if (!reply_is_array(&r->elements[1], t->fields_n) || r->elements[2].type != REDIS_ARRAY) return false;
     for (uint32_t i = 0; i < t->fields_n; i++)
         t->pending(t->arg, i, r->elements[1].elements[i].str);

@@ -82,7 +82,7 @@ static bool answer_file(struct redis_leftover *o, const struct redis_reply *r)
     int64_t v[4];
     if (!reply_is_array(r, 4)) return false;
     for (int i = 0; i < 4; i++)
-        if (!reply_int(&r->elements[i], &v[i]) || v[i] < 0) return false;
+        if (!reply_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
     o->renamed = (uint32_t)v[0];
     o->left = (uint32_t)v[1];
     o->fields = (uint64_t)v[2];

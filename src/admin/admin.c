@@ -2,6 +2,7 @@
 #include "admin/admin.h"
 
 #include "admin/verbs.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -84,6 +85,8 @@ int admin_main(int argc, char **argv, const struct admin_ports *ports)
         code = help_print(verb, version);
     else {
         if (call.conf_path == NULL && verbs[verb].run != verb_dev) call.conf_path = CONF_PATH_DEFAULT;
+        log_set_level(
+            LOG_ERROR); /* a verb speaks in sentences; `run` and `recover` set what their log shows */
         code = verbs[verb].run(&call);
     }
     if (fflush(stdout) != 0 && code == ERR_NONE) code = ERR_FAILED;

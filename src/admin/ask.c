@@ -1,7 +1,7 @@
 /* admin/ask.c - see ask.h. */
 #include "admin/ask.h"
 
-#include "base/clock.h"
+#include <stdio.h>
 
 static void link_closed(struct redis_link *l)
 {
@@ -9,7 +9,10 @@ static void link_closed(struct redis_link *l)
 }
 
 /* A verb asks link->was_up and the error of redis_link_connect; it has nothing to do on the way. */
-static void link_up(struct redis_link *l) { (void)l; }
+static void link_up(struct redis_link *l)
+{
+    (void)l;
+}
 
 static void link_down(struct redis_link *l, const char *why)
 {
@@ -33,8 +36,11 @@ enum err ask_open(struct ask *a, const struct setup *setup, struct error *e)
     enum err code = redis_link_connect(&a->link, ASK_WAIT_MS, e);
     if (code == ERR_NONE) return ERR_NONE;
     ask_close(a);
-    error_prefix(e, "Redis");
-    return code;
+    e->text[strcspn(e->text, ";")] = '\0'; /* what follows is meant for clients */
+    if (code != ERR_UNAVAILABLE) return code;
+    char why[sizeof(e->text)];
+    snprintf(why, sizeof(why), "%s", e->text);
+    return error_set(e, code, "%.600s; see that it runs, and that redis.url and its password are right", why);
 }
 
 void ask_close(struct ask *a)

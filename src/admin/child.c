@@ -94,7 +94,7 @@ bool child_reap(struct child *c)
 
 void child_signal(const struct child *c, int signal)
 {
-    if (c->running) kill(c->pid, signal);
+    if (c->running) kill(-c->pid, signal); /* its group: mariadb-install-db is a script with children */
 }
 
 const char *child_ending(const struct child *c, char *out, size_t size)

@@ -26,7 +26,7 @@ void child_init(struct child *c, const char *name, const char *package, const ch
  * blocked. */
 enum err child_start(struct child *c, char *const argv[], struct error *e) MUST_CHECK;
 bool child_reap(struct child *c); /* has it ended? Never blocks; removes its pid file when it has */
-void child_signal(const struct child *c, int signal); /* when it runs */
+void child_signal(const struct child *c, int signal); /* to its group, when it runs */
 const char *child_ending(const struct child *c, char *out,
                          size_t size); /* "ended with status 1", "was killed by ..." */
 

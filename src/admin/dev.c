@@ -26,6 +26,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+/* mariadb-install-db is a shell script that quotes little; these also need no escapes in URLs. */
+#define DIR_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,="
 #define PORT_WANTED 7370
 #define FREE_MIB_LEAST 300 /* a fresh MariaDB takes about half of it */
 #define START_MS 120000
@@ -59,11 +61,13 @@ static void say(const char *fmt, ...)
 enum err dev_dir_check(const char *dir, struct error *e)
 {
     const size_t name = sizeof("/tallyd.sock") - 1, n = strlen(dir);
-    for (const char *p = dir; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
-            return error_set(
-                e, ERR_USAGE,
-                "the path of --dir has bytes other than printable ASCII; choose another with --dir");
+    size_t plain = strspn(dir, DIR_BYTES);
+    if (plain < n)
+        return error_set(
+            e, ERR_USAGE,
+            "the path of the directory has a byte (the %zuth) that mariadb-install-db cannot take: choose "
+            "one of letters, digits and / . _ - + @ : , = with --dir",
+            plain + 1);
     if (n + name <= UNIX_PATH_BYTES_MAX) return ERR_NONE;
     return error_set(
         e, ERR_USAGE,
@@ -87,9 +91,11 @@ static enum err dir_open(struct dev *d, struct error *e)
 {
     struct statvfs space;
     const char *wanted = d->call->dir;
-    if (mkdir(wanted, 0700) != 0 && errno != EEXIST) return dir_failed(wanted, e);
+    bool made = mkdir(wanted, 0700) == 0;
+    if (!made && errno != EEXIST) return dir_failed(wanted, e);
     if (realpath(wanted, d->dir) == NULL) return dir_failed(wanted, e);
     enum err code = dev_dir_check(d->dir, e);
+    if (code != ERR_NONE && made) rmdir(d->dir);
     if (code != ERR_NONE) return code;
     if (access(d->dir, W_OK | X_OK) != 0) return dir_failed(d->dir, e);
     if (statvfs(d->dir, &space) != 0) return dir_failed(d->dir, e);
@@ -156,8 +162,11 @@ static enum err ended(const struct child *c, struct error *e)
 {
     char how[80];
     child_log_tail(c);
-    return error_set(e, ERR_FAILED, "%s %s; above are the last lines of %s", c->name,
-                     child_ending(c, how, sizeof(how)), c->log);
+    return error_set(
+        e, ERR_FAILED,
+        "%s %s; above are the last lines of %s. What was answered is on disk: `tallyd dev` with the "
+        "same --dir goes on from there",
+        c->name, child_ending(c, how, sizeof(how)), c->log);
 }
 
 /* Until ready says so, or dev is told to stop. */
@@ -299,46 +308,6 @@ static enum err migrate(struct dev *d, struct error *e)
 
 /* --- the configuration --- */
 
-static void url_path(const char *path, struct buf *out)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
-    for (; *path != '\0'; path++)
-        if (strchr(plain, *path) != NULL)
-            buf_put_char(out, *path);
-        else
-            buf_printf(out, "%%%02X", (unsigned)(unsigned char)*path);
-}
-
-void dev_redis_url(const char *dir, struct buf *out)
-{
-    BUF_LIT(out, "unix://");
-    url_path(dir, out);
-    buf_put(out, "/redis.sock", sizeof("/redis.sock"));
-}
-
-void dev_mysql_url(const char *dir, struct buf *out)
-{
-    BUF_LIT(out, "mysql://root@localhost/tally?socket=");
-    url_path(dir, out);
-    buf_put(out, "/mysql.sock", sizeof("/mysql.sock"));
-}
-
-void dev_shell_word(const char *word, struct buf *out)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:=@%+,";
-    if (word[0] != '\0' && strspn(word, plain) == strlen(word)) {
-        buf_put_slice(out, slice_str(word));
-        return;
-    }
-    buf_put_char(out, '\'');
-    for (; *word != '\0'; word++)
-        if (*word == '\'')
-            BUF_LIT(out, "'\\''");
-        else
-            buf_put_char(out, *word);
-    buf_put_char(out, '\'');
-}
-
 /* A free TCP port on 127.0.0.1: the wanted one, or any (0). 0: there is none, or it is taken. */
 static int port_free(int wanted)
 {
@@ -357,15 +326,15 @@ static int port_free(int wanted)
 /* What dev owns takes the place of what the file says. */
 static enum err conf_adapt(struct dev *d, struct error *e)
 {
-    struct buf redis = {0}, mysql = {0}, tcp = {0}, local = {0};
+    struct buf redis = {0}, mysql = {0}, tcp = {0}, local = {0}; /* each terminated */
     static const char *const name = "dev", *const none = "0", *const refuse = "refuse";
     d->port = port_free(PORT_WANTED);
     if (d->port == 0) d->port = port_free(0);
     if (d->port == 0)
         return error_set(e, ERR_FAILED, "no TCP port is free on 127.0.0.1: close some connections");
     path_in(d, "tallyd.sock", d->socket);
-    dev_redis_url(d->dir, &redis);
-    dev_mysql_url(d->dir, &mysql);
+    buf_printf(&redis, "unix://%s/redis.sock%c", d->dir, '\0');
+    buf_printf(&mysql, "mysql://root@localhost/tally?socket=%s/mysql.sock%c", d->dir, '\0');
     buf_printf(&tcp, "tcp://127.0.0.1:%d%c", d->port, '\0');
     buf_printf(&local, "unix://%s%c", d->socket, '\0');
     const char *const addresses[] = {tcp.p, local.p}, *const redis_url = redis.p, *const mysql_url = mysql.p;
@@ -480,10 +449,7 @@ static enum err start(struct dev *d, struct error *e)
 
 static void print_how(const struct dev *d)
 {
-    struct buf dir = {0};
-    dev_shell_word(d->dir, &dir);
-    buf_put_char(&dir, '\0');
-    const char *at = dir.p;
+    const char *at = d->dir;
     say("\ntallyd runs. Send it hits, with any Redis client:\n"
         "    redis-cli -p %d HINCRBY s12345:unique_visitors:daily 20140920 1\n"
         "    redis-cli -s %s/tallyd.sock HINCRBY s12345:product_views 42 1",
@@ -497,7 +463,6 @@ static void print_how(const struct dev *d)
         "    tallyd verify -c %s/tallyd.yaml\n"
         "Logs: %s/tallyd.log, redis.log, mysql.log. Ctrl-C stops all three, nothing is lost.",
         at, at);
-    buf_free(&dir);
 }
 
 /* Until dev is told to stop, or one of the three ends by itself. */

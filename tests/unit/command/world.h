@@ -258,7 +258,7 @@ static void say_slice(struct conn *c, struct slice bytes)
 #define say(c, text) say_slice(c, SLICE(text))
 
 /* The frame is answered: literals and hits, in order; each outlet is told once, as coalesce does. */
-static void frame_answered(void)
+static inline void frame_answered(void)
 {
     struct outlet *told[64];
     uint32_t told_n = 0;
@@ -281,7 +281,7 @@ static void frame_answered(void)
     }
 }
 
-static void frame_has_room(uint32_t room)
+static inline void frame_has_room(uint32_t room)
 {
     fake.room = room;
     struct outlet *who[64];

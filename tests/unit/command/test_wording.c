@@ -1,0 +1,200 @@
+/* Wording: requests and their replies. SAME: byte for byte what redis-server 7.0.15 answers, measured on one;
+ * OWN: where tallyd has to differ. Clients decide by these texts whether to fall back, so they are worth a
+ * table. */
+#include "world.h"
+
+struct vector {
+    const char *request, *reply;
+};
+
+#define SAME(request, reply)                                                                                 \
+    {                                                                                                        \
+        request, reply                                                                                       \
+    }
+#define OWN(request, reply)                                                                                  \
+    {                                                                                                        \
+        request, reply                                                                                       \
+    }
+#define BAD_NAME "-ERR Client names cannot contain spaces, newlines or special characters.\r\n"
+#define NO_PASSWORD                                                                                          \
+    "-ERR AUTH <password> called without any password configured for the default user. Are you sure your "   \
+    "configuration is correct?\r\n"
+#define WRONGPASS "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+#define ARITY(name) "-ERR wrong number of arguments for '" name "' command\r\n"
+#define HELLO2                                                                                               \
+    "*14\r\n$6\r\nserver\r\n$6\r\ntallyd\r\n$7\r\nversion\r\n$5\r\n" TALLYD_VERSION                          \
+    "\r\n$5\r\nproto\r\n:2\r\n$"                                                                             \
+    "2\r\nid\r\n:1\r\n"                                                                                      \
+    "$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
+#define HELLO3                                                                                               \
+    "%7\r\n$6\r\nserver\r\n$6\r\ntallyd\r\n$7\r\nversion\r\n$5\r\n" TALLYD_VERSION                           \
+    "\r\n$5\r\nproto\r\n:3\r\n$"                                                                             \
+    "2\r\nid\r\n:1\r\n"                                                                                      \
+    "$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
+
+static const struct vector vectors[] = {
+    SAME("PING", "+PONG\r\n"),
+    SAME("PING hi", "$2\r\nhi\r\n"),
+    SAME("PING a b", ARITY("ping")),
+    SAME("ECHO hi", "$2\r\nhi\r\n"),
+    SAME("ECHO", ARITY("echo")),
+    SAME("HINCRBY a", ARITY("hincrby")),
+    SAME("HINCRBY a b c d", ARITY("hincrby")),
+    OWN("CTR.INCRBY a b 1 TOKEN x", ARITY("ctr.incrby")),
+    SAME("HINCRBY s1:views 7 x", "-ERR value is not an integer or out of range\r\n"),
+    SAME("AUTH x", NO_PASSWORD),
+    SAME("AUTH default x", "+OK\r\n"),
+    SAME("AUTH other x", WRONGPASS),
+    SAME("AUTH a b c", "-ERR syntax error\r\n"),
+    SAME("AUTH", ARITY("auth")),
+    OWN("HELLO", HELLO2),
+    OWN("HELLO 2", HELLO2),
+    OWN("HELLO 3", HELLO3),
+    OWN("HELLO 3 AUTH default x", HELLO3),
+    SAME("HELLO 4", "-NOPROTO unsupported protocol version\r\n"),
+    SAME("HELLO x", "-ERR Protocol version is not an integer or out of range\r\n"),
+    SAME("HELLO 3 AUTH other x", WRONGPASS),
+    SAME("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'\r\n"),
+    SAME("HELLO 3 BLAH", "-ERR Syntax error in HELLO option 'BLAH'\r\n"),
+    SAME("HELLO 3 SETNAME \"a b\"", BAD_NAME),
+    SAME("HELLO 3 SETNAME\r\nCLIENT GETNAME", "-ERR Syntax error in HELLO option 'SETNAME'\r\n$-1\r\n"),
+    OWN("HELLO 3 SETNAME foo\r\nCLIENT GETNAME\r\nRESET\r\nCLIENT GETNAME",
+        HELLO3 "$3\r\nfoo\r\n+RESET\r\n$-1\r\n"),
+    OWN("HELLO 3\r\nCLIENT GETNAME", HELLO3 "_\r\n"),
+    SAME("SELECT 0", "+OK\r\n"),
+    SAME("SELECT 16", "-ERR DB index is out of range\r\n"),
+    OWN("SELECT 1", "-ERR DB index is out of range\r\n"),
+    SAME("SELECT -1", "-ERR DB index is out of range\r\n"),
+    SAME("SELECT x", "-ERR value is not an integer or out of range\r\n"),
+    SAME("SELECT 99999999999",
+         "-ERR value is out of range, value must between -2147483648 and 2147483647\r\n"),
+    SAME("CLIENT", ARITY("client")),
+    SAME("CLIENT FOO", "-ERR unknown subcommand 'FOO'. Try CLIENT HELP.\r\n"),
+    SAME("client getname", "$-1\r\n"),
+    SAME("CLIENT SETNAME me\r\nCLIENT GETNAME", "+OK\r\n$2\r\nme\r\n"),
+    SAME("CLIENT SETNAME me\r\nCLIENT SETNAME \"\"\r\nCLIENT GETNAME", "+OK\r\n+OK\r\n$-1\r\n"),
+    SAME("CLIENT SETNAME \"a b\"", BAD_NAME),
+    SAME("CLIENT SETNAME", ARITY("client|setname")),
+    OWN("CLIENT SETINFO LIB-NAME x\r\nCLIENT SETINFO lib-ver 1", "+OK\r\n+OK\r\n"),
+    OWN("CLIENT SETINFO LIB-NAME \"a b\"",
+        "-ERR lib-name cannot contain spaces, newlines or special characters.\r\n"),
+    OWN("CLIENT SETINFO FOO x", "-ERR Unrecognized option 'FOO'\r\n"),
+    OWN("CLIENT ID", ":1\r\n"),
+    SAME("CLIENT NO-EVICT on", "+OK\r\n"),
+    SAME("CLIENT NO-EVICT x", "-ERR syntax error\r\n"),
+    SAME("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n"),
+    OWN("COMMAND COUNT", ":22\r\n"),
+    OWN("COMMAND INFO PING nope",
+        "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0\r\n*-1\r\n"),
+    OWN("COMMAND DOCS PING nope",
+        "*2\r\n$4\r\nping\r\n*4\r\n$7\r\nsummary\r\n$28\r\nAnswers PONG, or the message\r\n$5\r\n"
+        "group\r\n$10\r\nconnection\r\n"),
+    SAME("CONFIG GET", ARITY("config|get")),
+    SAME("CONFIG GET nonsense", "*0\r\n"),
+    SAME("CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"),
+    SAME("CONFIG GET APPENDonl?", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"),
+    OWN("HELLO 3\r\nCONFIG GET maxclients save",
+        HELLO3 "%2\r\n$4\r\nsave\r\n$0\r\n\r\n$10\r\nmaxclients\r\n$3\r\n100\r\n"),
+    SAME("INFO nonsense", "$0\r\n\r\n"),
+    OWN("HELLO 3\r\nINFO world", HELLO3 "=22\r\ntxt:# World\r\nround:1\r\n\r\n"),
+    SAME("MULTI\r\nMULTI\r\nEXEC", "+OK\r\n-ERR MULTI calls can not be nested\r\n*0\r\n"),
+    SAME("EXEC", "-ERR EXEC without MULTI\r\n"),
+    SAME("DISCARD", "-ERR DISCARD without MULTI\r\n"),
+    SAME("MULTI\r\nDISCARD\r\nEXEC", "+OK\r\n+OK\r\n-ERR EXEC without MULTI\r\n"),
+    SAME("MULTI\r\nRESET\r\nEXEC", "+OK\r\n+RESET\r\n-ERR EXEC without MULTI\r\n"),
+    SAME("MULTI\r\nfoo\r\nEXEC",
+         "+OK\r\n-ERR unknown command 'foo', with args beginning with: \r\n-EXECABORT Transaction "
+         "discarded because of previous errors.\r\n"),
+    SAME("MULTI\r\nPING\r\nPING a b\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n" ARITY("ping")),
+    SAME("MULTI a", ARITY("multi")),
+    SAME("EXEC a",
+         "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"),
+    SAME("MULTI\r\nEXEC a\r\nEXEC",
+         "+OK\r\n-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' "
+         "command\r\n-ERR EXEC without MULTI\r\n"),
+    OWN("WATCH a",
+        "-ERR WATCH is not supported: increments need no optimistic lock, send MULTI without it\r\n"),
+    SAME("foo", "-ERR unknown command 'foo', with args beginning with: \r\n"),
+    SAME("foo bar \"baz\\r\\nq\"",
+         "-ERR unknown command 'foo', with args beginning with: 'bar' 'baz  q' \r\n"),
+    SAME("\"fo\\r\\no\"", "-ERR unknown command 'fo  o', with args beginning with: \r\n"),
+    SAME("\"\"", "-ERR unknown command '', with args beginning with: \r\n"),
+    SAME("\"a\\x00b\" c", "-ERR unknown command 'a', with args beginning with: 'c' \r\n"),
+    SAME("QUIT a b\r\nPING", "+OK\r\n"),
+};
+
+static void says(const struct vector *v)
+{
+    world_open();
+    struct conn *c = conn_open();
+    say_slice(c, slice_str(v->request));
+    say_slice(c, SLICE("\r\n"));
+    heard(c, v->reply);
+    conn_close(c);
+    world_close();
+}
+
+static void all_vectors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
+        says(&vectors[i]);
+}
+
+static bool has(struct conn *c, const char *text)
+{
+    return memmem(c->said.p, c->said.n, text, strlen(text)) != NULL;
+}
+
+static void long_and_varying_ones(void **state)
+{
+    (void)state;
+    world_open();
+    struct conn *c = conn_open();
+    say(c, "INFO\r\n");
+    assert_true(has(c, "tallyd_version:") && has(c, "loading:0") && has(c, "maxclients:100") &&
+                has(c, "\r\nhits:") && has(c, "# World"));
+    buf_reset(&c->said);
+    say(c, "INFO stats\r\n");
+    assert_true(has(c, "\r\nhits:") && !has(c, "loading:0") && !has(c, "# World"));
+    buf_reset(&c->said);
+    say(c, "CLIENT SETNAME me\r\nCLIENT SETINFO lib-name lib\r\nCLIENT INFO\r\n");
+    assert_true(has(c, "id=1 addr=127.0.0.1:4711 name=me ") && has(c, " resp=2 lib-name=lib lib-ver=\n"));
+    buf_reset(&c->said);
+    say(c, "TIME\r\n");
+    assert_true(has(c, "*2\r\n$10\r\n"));
+    buf_reset(&c->said);
+    say(c, "COMMAND\r\n");
+    assert_true(has(
+        c, "*22\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
+    buf_reset(&c->said);
+    say(c, "CLIENT HELP\r\n");
+    assert_true(has(c, "+setname - "));
+    conn_close(c);
+    world_close();
+}
+
+static void unknown_ones_are_cut(void **state)
+{
+    (void)state;
+    world_open();
+    struct conn *c = conn_open();
+    char line[600], expected[600];
+    snprintf(line, sizeof(line), "%0300d %060d %060d %060d\r\n", 7, 1, 2, 3);
+    snprintf(expected, sizeof(expected),
+             "-ERR unknown command '%0128d', with args beginning with: '%060d' '%060d' '00' \r\n", 0, 1, 2);
+    say_slice(c, slice_str(line));
+    heard(c, expected);
+    conn_close(c);
+    world_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_vectors),
+        cmocka_unit_test(long_and_varying_ones),
+        cmocka_unit_test(unknown_ones_are_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,71 +1,50 @@
-/* redis/discard_op.c - the end of a batch in Redis. UNLINK, DEL and ZREM are no denyoom commands: it works
- * when Redis is full. */
+/* redis/discard_op.c - the end of a batch in Redis. A script and no MULTI: Redis refuses every command that would be
+ * queued while it is full (processCommand: queueing takes memory), UNLINK too, and the discard is what frees it. */
 #include "redis/discard_op.h"
 #include "redis/resp.h"
 
-#define NAMES_A_COMMAND 500
+/* KEYS: registry, batches, then the claimed hashes. ARGV: id. unpack() has a bound near 8,000. */
+static const char discard_script[] = "#!lua flags=allow-oom\n"
+                                     "for i = 3, #KEYS, 500 do\n"
+                                     "  redis.call('UNLINK', unpack(KEYS, i, math.min(i + 499, #KEYS)))\n"
+                                     "end\n"
+                                     "redis.call('DEL', KEYS[1])\n"
+                                     "return redis.call('ZREM', KEYS[2], ARGV[1])\n";
 
-static uint32_t unlinks_put(struct buf *out, const struct batch *b)
-{
-    struct buf name = {0};
-    uint32_t lines = 0;
-    for (size_t at = 0; at < b->hashes_n; lines++) {
-        size_t n = b->hashes_n - at < NAMES_A_COMMAND ? b->hashes_n - at : NAMES_A_COMMAND;
-        resp_array(out, n + 1);
-        RESP_LIT(out, "UNLINK");
-        for (; n > 0; n--, at++) {
-            buf_reset(&name);
-            name_claimed(&name, batch_hash_name(b, at), &b->id);
-            resp_slice(out, buf_slice(&name));
-        }
-    }
-    buf_free(&name);
-    return lines;
-}
-
-static uint32_t registry_put(struct buf *out, const struct batch *b)
+static void discard_put(struct buf *out, const struct batch *b)
 {
     char hex[33];
     struct buf name = {0};
-    name_batch(&name, &b->id);
     batch_id_hex(&b->id, hex);
-    resp_array(out, 2);
-    RESP_LIT(out, "DEL");
+    resp_eval(out, SLICE(discard_script), 2 + b->hashes_n, 1);
+    name_batch(&name, &b->id);
     resp_slice(out, buf_slice(&name));
-    resp_array(out, 3);
-    RESP_LIT(out, "ZREM");
     RESP_LIT(out, KEY_BATCHES);
+    for (size_t i = 0; i < b->hashes_n; i++) {
+        buf_reset(&name);
+        name_claimed(&name, batch_hash_name(b, i), &b->id);
+        resp_slice(out, buf_slice(&name));
+    }
     resp_text(out, hex);
     buf_free(&name);
-    return 2;
 }
 
-static void on_line(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_discarded(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
     struct redis_discard *d = arg;
-    (void)l;
-    if (r != NULL && at < d->lines) {
-        if (r->type == REDIS_ERROR && d->text[0] == '\0') reply_why(r, d->text, sizeof d->text);
-        return;
-    }
-    d->done_ok = r != NULL && reply_is_array(r, d->lines - 1);
-    for (size_t i = 0; d->done_ok && i < r->n; i++)
-        d->done_ok = r->elements[i].type == REDIS_INTEGER;
-    if (!d->done_ok && d->text[0] == '\0') reply_why(r, d->text, sizeof d->text);
+    (void)l, (void)at;
+    d->done_ok = reply_is(r, REDIS_INTEGER);
     if (d->done_ok) CRASH(discard_done);
-    d->done(d);
+    else reply_why(r, d->text, sizeof d->text);
+    d->done(d); /* last line: d may be gone after it */
 }
 
 void redis_discard(struct redis_link *l, struct redis_discard *d)
 {
-    struct buf *out = redis_link_begin(l);
     d->done_ok = false;
     d->text[0] = '\0';
-    resp_words(out, "MULTI");
-    d->lines = 1 + unlinks_put(out, d->batch);
-    d->lines += registry_put(out, d->batch);
-    resp_words(out, "EXEC");
-    redis_link_expect(l, d->lines + 1, on_line, d);
+    discard_put(redis_link_begin(l), d->batch);
+    redis_link_expect(l, 1, on_discarded, d);
     CRASH(discard_before_send);
     redis_link_crash_after(l, CRASH_discard_after_send);
     redis_link_flush(l);

@@ -1,5 +1,5 @@
 /* redis/discard_op.h - takes a merged batch out of Redis: its claimed hashes, its registry, its place in
- * tally:batches. Idempotent; in one MULTI unless the batch is big, then the registry goes with the last. */
+ * tally:batches. One script: all or nothing; idempotent; works when Redis is full. */
 #ifndef REDIS_DISCARD_OP_H
 #define REDIS_DISCARD_OP_H
 
@@ -12,8 +12,6 @@ struct redis_discard {
     char text[200];
     void (*done)(struct redis_discard *d); /* once */
     void *arg;
-    /* private */
-    uint32_t lines; /* replies before EXEC's */
 };
 
 void redis_discard(struct redis_link *l, struct redis_discard *d);

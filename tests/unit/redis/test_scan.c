@@ -1,0 +1,245 @@
+/* Scan and discard on a real server: every row once, and what is said when the batch is not what was registered. */
+#include "base/heap.h"
+#include "lib/redis_world.h"
+#include "redis/discard_op.h"
+#include "redis/scan_op.h"
+
+#define KEY1 "s1:product_views"
+#define KEY2 "s2:product_views"
+
+struct got {
+    struct world *w;
+    struct batch b;
+    struct redis_scan s;
+    struct redis_discard d;
+    char hex[33];
+    int scans, discards;
+};
+
+static void on_scan(struct redis_scan *s) { ((struct got *)s->arg)->scans++; }
+static void on_discard(struct redis_discard *d) { ((struct got *)d->arg)->discards++; }
+
+static struct got *got_open(void)
+{
+    struct got *g = calloc(1, sizeof *g);
+    struct batch_id id;
+    g->w = world_open();
+    batch_id_draw(&id);
+    batch_id_hex(&id, g->hex);
+    batch_init(&g->b, &id);
+    g->s = (struct redis_scan){.batch = &g->b, .counters = &g->w->counters, .done = on_scan, .arg = g};
+    g->d = (struct redis_discard){.batch = &g->b, .done = on_discard, .arg = g};
+    return g;
+}
+
+static void got_close(struct got *g)
+{
+    world_close(g->w);
+    batch_close(&g->b);
+    free(g);
+}
+
+/* A batch as the claim leaves it: KEY1 with n1 fields, KEY2 with n2. */
+static void make(struct got *g, int n1, int n2)
+{
+    static const char fill[] = "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, i * 3) end return 1";
+    struct redis_server *s = &g->w->server;
+    redis_ask(s, "EVAL %s 1 " KEY1 "_%s %d", fill, g->hex, n1);
+    redis_ask(s, "EVAL %s 1 " KEY2 "_%s %d", fill, g->hex, n2);
+    redis_ask(s, "HSET tally:batch:%s format 1 counter product_views gen 12 owner shop:abc lowest_ms 1700 =" KEY1
+                 " %d =" KEY2 " %d", g->hex, n1, n2);
+    redis_ask(s, "ZADD tally:batches 1 %s", g->hex);
+}
+
+static void scan(struct got *g)
+{
+    int before = g->scans;
+    redis_scan(&g->w->link, &g->s);
+    assert_int_equal(g->scans, before);
+    WAIT_UNTIL(g->w, g->scans == before + 1);
+}
+
+static void test_sealed(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    make(g, 30000, 7);
+    for (int round = 0; round < 2; round++) { /* a second scan begins from nothing */
+        scan(g);
+        assert_int_equal(g->s.outcome, SCANNED_SEALED);
+        assert_string_equal(g->s.run_id, g->w->link.facts.run_id);
+        assert_int_equal(g->b.rows_n, 30007);
+        assert_int_equal(g->b.hashes_n, 2);
+        assert_ptr_equal(g->b.counter, &g->w->all[1]);
+        assert_int_equal(g->b.gen, 12);
+        assert_int_equal(g->b.lowest_ms, 1700);
+        assert_slice(buf_slice(&g->b.owner), "shop:abc");
+        int64_t field, value;
+        for (size_t i = 0; i < g->b.rows_n; i++) {
+            assert_true(num_parse(batch_field(&g->b, &g->b.rows[i]), &field));
+            assert_true(num_parse(batch_value(&g->b, &g->b.rows[i]), &value));
+            assert_int_equal(value, field * 3);
+        }
+    }
+    got_close(g);
+}
+
+static void test_many_hashes(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "HSET tally:batch:%s format 1 counter product_views gen 1 owner a:b lowest_ms 1", g->hex);
+    for (int i = 0; i < 300; i++) {
+        redis_ask(s, "HSET s%d:product_views_%s 1 %d 2 0", i, g->hex, i);
+        redis_ask(s, "HSET tally:batch:%s =s%d:product_views 2", g->hex, i);
+    }
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_SEALED);
+    assert_int_equal(g->b.rows_n, 600);
+    assert_int_equal(g->b.hashes_n, 300);
+    redis_discard(&g->w->link, &g->d);
+    WAIT_UNTIL(g->w, g->discards == 1);
+    assert_true(g->d.done_ok);
+    assert_redis(s, "0", "DBSIZE");
+    got_close(g);
+}
+
+static void test_gone_and_short(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_GONE);
+    make(g, 100, 5);
+    redis_ask(s, "HDEL " KEY1 "_%s 17", g->hex);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_SHORT);
+    assert_string_equal(g->s.text, KEY1 " has 99 of 100 registered fields");
+    redis_ask(s, "SET " KEY1 "_%s x", g->hex);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_SHORT);
+    redis_ask(s, "DEL " KEY1 "_%s", g->hex);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_SHORT);
+    got_close(g);
+}
+
+/* The owner discards while we scan: no alarm. Two requests in one pipeline make it so at a known moment. */
+static void test_gone_while_scanning(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    make(g, 20000, 5);
+    scan(g); /* so that the discard knows the names */
+    redis_scan(&g->w->link, &g->s);
+    while (g->s.out == 0) /* the registry was read, the rows are asked for */
+        uv_run(&g->w->loop, UV_RUN_ONCE);
+    redis_ask(&g->w->server, "DEL tally:batch:%s " KEY1 "_%s " KEY2 "_%s", g->hex, g->hex, g->hex);
+    WAIT_UNTIL(g->w, g->scans == 2);
+    assert_int_equal(g->s.outcome, SCANNED_GONE);
+    got_close(g);
+}
+
+static void test_unknown(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    make(g, 3, 2);
+    redis_ask(s, "HSET tally:batch:%s counter old_counter", g->hex);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_UNKNOWN);
+    assert_non_null(strstr(g->s.text, "\"old_counter\": no such counter is configured"));
+    g->s.raw = true;
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_SEALED);
+    assert_null(g->b.counter);
+    assert_int_equal(g->b.rows_n, 5);
+    g->s.raw = false;
+    redis_ask(s, "HSET tally:batch:%s counter product_views format 2", g->hex);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_UNKNOWN);
+    assert_non_null(strstr(g->s.text, "another version of tallyd"));
+    redis_ask(s, "HSET tally:batch:%s format 1 =" KEY1 " many", g->hex);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_UNKNOWN);
+    got_close(g);
+}
+
+/* Killed in the middle of a scan: one answer, LOST; the next scan over the restarted server is whole. */
+static void test_killed_mid_scan(void **state)
+{
+    struct got *g = got_open();
+    char run_id[REDIS_RUN_ID_BYTES];
+    (void)state;
+    make(g, 50000, 5);
+    memcpy(run_id, g->w->link.facts.run_id, sizeof run_id);
+    redis_scan(&g->w->link, &g->s);
+    WAIT_UNTIL(g->w, g->b.rows_n > 5000);
+    redis_server_kill(&g->w->server);
+    WAIT_UNTIL(g->w, g->scans == 1);
+    assert_int_equal(g->s.outcome, SCANNED_LOST);
+    assert_non_null(strstr(g->s.text, "link"));
+    redis_scan(&g->w->link, &g->s); /* not up: refused at the next turn */
+    assert_int_equal(g->scans, 1);
+    WAIT_UNTIL(g->w, g->scans == 2);
+    assert_int_equal(g->s.outcome, SCANNED_LOST);
+    redis_server_run(&g->w->server);
+    WAIT_UNTIL(g->w, g->w->ups == 2);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_SEALED);
+    assert_int_equal(g->b.rows_n, 50005);
+    assert_string_not_equal(g->s.run_id, run_id);
+    got_close(g);
+}
+
+static void test_when_full(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    make(g, 2000, 5);
+    redis_ask(s, "CONFIG SET maxmemory 1");
+    scan(g);
+    assert_int_equal(g->s.outcome, SCANNED_SEALED);
+    for (int i = 1; i <= 2; i++) { /* the second finds nothing, and says that it is done */
+        redis_discard(&g->w->link, &g->d);
+        WAIT_UNTIL(g->w, g->discards == i);
+        assert_true(g->d.done_ok);
+    }
+    assert_redis(s, "0", "DBSIZE");
+    got_close(g);
+}
+
+static void test_discard_refused(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    make(g, 20, 5);
+    scan(g);
+    redis_ask(s, "REPLICAOF 127.0.0.1 1");
+    redis_discard(&g->w->link, &g->d);
+    WAIT_UNTIL(g->w, g->discards == 1);
+    assert_false(g->d.done_ok);
+    assert_true(strncmp(g->d.text, "READONLY", 8) == 0);
+    redis_ask(s, "REPLICAOF NO ONE");
+    redis_server_kill(s);
+    redis_discard(&g->w->link, &g->d);
+    WAIT_UNTIL(g->w, g->discards == 2);
+    assert_false(g->d.done_ok);
+    got_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sealed),        cmocka_unit_test(test_many_hashes),
+        cmocka_unit_test(test_gone_and_short), cmocka_unit_test(test_gone_while_scanning),
+        cmocka_unit_test(test_unknown),       cmocka_unit_test(test_killed_mid_scan),
+        cmocka_unit_test(test_when_full),     cmocka_unit_test(test_discard_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -18,6 +18,13 @@ static bool copy(char *to, size_t size, struct slice from)
     return true;
 }
 
+static bool has_any(struct slice s, const char *of)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (strchr(of, s.p[i]) != NULL) return true;
+    return false;
+}
+
 static enum err parse_tcp(struct slice url, struct slice rest, struct address *out, struct error *e)
 {
     const char *colon = memrchr(rest.p, ':', rest.n);
@@ -29,7 +36,7 @@ static enum err parse_tcp(struct slice url, struct slice rest, struct address *o
         return refuse(url, "the port must be 0 to 65535", e);
     bool bracketed = host.n > 2 && host.p[0] == '[' && host.p[host.n - 1] == ']';
     if (bracketed) host = slice_of(host.p + 1, host.n - 2);
-    if (!bracketed && host.n > 0 && memchr(host.p, ':', host.n) != NULL)
+    if (!bracketed && has_any(host, ":[]"))
         return refuse(url, "write an IPv6 host in brackets, as tcp://[::1]:7370", e);
     if (!copy(out->host, sizeof(out->host), host))
         return refuse(url, "expected a host, as tcp://127.0.0.1:7370 (0.0.0.0 for all interfaces)", e);

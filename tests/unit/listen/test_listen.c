@@ -1,0 +1,699 @@
+/* Connections over real sockets, with a toy protocol of lines:
+ *   say <text>   answers the text           big <n>   answers n bytes of 'x'
+ *   wait         pauses the session         owe       one more answer is owed (outlet.waiting)
+ *   hold         holds the connection       finish    the last word
+ *   drop         closes at once
+ * Client and server are one thread: `until` turns the loop, a client's socket does not block. */
+#include "lib/unit.h"
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/num.h"
+#include "listen/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
+
+struct toy {
+    struct conn *conn;
+    size_t lines;
+    bool paused;
+};
+
+static uv_loop_t loop;
+static uv_check_t turn_end;
+static struct listen *set;
+static struct listen_limits limits;
+static char dir[64], socket_url[128], tcp_url[128];
+static struct conn *last; /* opened last */
+static unsigned opened, closed_n;
+static bool stopped;
+static size_t heap_live; /* bytes */
+
+/* ---- the toy ---- */
+
+static void toy_open(void *session, struct conn *conn, void *arg)
+{
+    struct toy *t = session;
+    assert_ptr_equal(arg, &loop);
+    assert_null(t->conn);
+    t->conn = last = conn;
+    opened++;
+}
+
+static void toy_close(void *session)
+{
+    (void)session;
+    closed_n++;
+}
+
+static void toy_line(struct toy *t, struct slice line)
+{
+    struct outlet *o = conn_outlet(t->conn);
+    uint64_t n;
+    t->lines++;
+    if (slice_starts(line, SLICE("say "))) {
+        buf_put(&o->out, line.p + 4, line.n - 4);
+    } else if (slice_starts(line, SLICE("big "))) {
+        assert_true(num_parse_u64(slice_of(line.p + 4, line.n - 4), &n));
+        memset(buf_reserve(&o->out, n), 'x', n);
+        o->out.n += n;
+    } else if (slice_eq(line, SLICE("wait"))) {
+        t->paused = true;
+        conn_pause(t->conn);
+    } else if (slice_eq(line, SLICE("owe"))) {
+        o->waiting++;
+    } else if (slice_eq(line, SLICE("hold"))) {
+        conn_hold(t->conn);
+    } else if (slice_eq(line, SLICE("finish"))) {
+        t->paused = true; /* takes no more of what it was offered */
+        conn_finish(t->conn);
+    } else {
+        assert_true(slice_eq(line, SLICE("drop")));
+        t->paused = true;
+        conn_drop(t->conn);
+    }
+}
+
+static size_t toy_bytes(void *session, struct slice in)
+{
+    struct toy *t = session;
+    size_t used = 0;
+    while (!t->paused && conn_outlet(t->conn)->out.n < OUTLET_FULL) {
+        const char *lf = memchr(in.p + used, '\n', in.n - used);
+        if (lf == NULL) break;
+        struct slice line = slice_of(in.p + used, (size_t)(lf - in.p) - used);
+        used += line.n + 1;
+        toy_line(t, line);
+    }
+    return used;
+}
+
+static void toy_resume(struct conn *c)
+{
+    ((struct toy *)conn_session(c))->paused = false;
+    conn_resume(c);
+}
+
+static void answer_owed(struct conn *c, const char *text)
+{
+    struct outlet *o = conn_outlet(c);
+    o->waiting--;
+    if (!o->gone) buf_put_slice(&o->out, slice_str(text));
+    conn_answered(c);
+}
+
+/* ---- the world ---- */
+
+static void on_turn_end(uv_check_t *check)
+{
+    (void)check;
+    listen_turn(set);
+    listen_flush_all(set);
+}
+
+static const struct listen_handler handler = {sizeof(struct toy), toy_open,     toy_bytes,
+                                              toy_close,          "too many\n", &loop};
+
+static int world_open(void **state)
+{
+    (void)state;
+    struct error e;
+    opened = closed_n = 0;
+    last = NULL;
+    stopped = false;
+    snprintf(dir, sizeof(dir), "/tmp/tallyd-listen-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    snprintf(socket_url, sizeof(socket_url), "unix://%s/s", dir);
+    assert_int_equal(uv_loop_init(&loop), 0);
+    uv_check_init(&loop, &turn_end);
+    uv_check_start(&turn_end, on_turn_end);
+    limits = listen_limits_default;
+    limits.clients_max = 20;
+    limits.out_max = 16 << 20;
+    limits.stall_ms = 30000;
+    set = listen_create(&loop, &limits);
+    assert_int_equal(listen_add(set, SLICE("tcp://127.0.0.1:0"), &handler, &e), ERR_NONE);
+    assert_int_equal(listen_add(set, slice_str(socket_url), &handler, &e), ERR_NONE);
+    snprintf(tcp_url, sizeof(tcp_url), "%s", listen_url(set, 0));
+    return 0;
+}
+
+static int turns; /* of the loop */
+
+static bool turn(uint64_t until_ms)
+{
+    uv_run(&loop, UV_RUN_NOWAIT);
+    turns++;
+    return mono_ms() < until_ms;
+}
+
+#define until(condition)                                                                                     \
+    do {                                                                                                     \
+        uint64_t until_ms_ = mono_ms() + 20000;                                                              \
+        while (!(condition))                                                                                 \
+            assert_true(turn(until_ms_));                                                                    \
+    } while (0)
+
+static void on_stopped(void *arg)
+{
+    assert_ptr_equal(arg, &stopped);
+    stopped = true;
+}
+
+static int world_close(void **state)
+{
+    (void)state;
+    char path[128];
+    if (!stopped) {
+        listen_stop(set, on_stopped, &stopped);
+        listen_drop_all(set);
+        until(stopped);
+    }
+    uv_close((uv_handle_t *)&turn_end, NULL);
+    listen_destroy(&set);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    assert_int_equal(opened, closed_n);
+    snprintf(path, sizeof(path), "%s/s", dir);
+    assert_int_equal(access(path, F_OK), -1); /* removed at stop */
+    assert_int_equal(rmdir(dir), 0);
+    return 0;
+}
+
+/* ---- clients ---- */
+
+static struct sockaddr_un address_of(const char *name)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%s", dir, name);
+    return sun;
+}
+
+static int client_unix(void)
+{
+    struct sockaddr_un sun = address_of("s");
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
+static int client_tcp(void)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    sin.sin_port = htons((uint16_t)atoi(strrchr(tcp_url, ':') + 1));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
+static void put(int fd, const char *text)
+{
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+/* Everything that has come until now; -1: the connection is at its end, and nothing more had come. */
+static ssize_t got_now(int fd, char *into, size_t size)
+{
+    ssize_t n = recv(fd, into, size, 0);
+    if (n == 0) return -1;
+    if (n < 0) return errno == EAGAIN ? 0 : -1;
+    return n;
+}
+
+static void expect(int fd, const char *text)
+{
+    char have[256];
+    size_t n = 0;
+    while (n < strlen(text)) {
+        ssize_t more;
+        until((more = got_now(fd, have + n, strlen(text) - n)) != 0);
+        assert_true(more > 0);
+        n += (size_t)more;
+    }
+    assert_memory_equal(have, text, n);
+}
+
+static void expect_end(int fd)
+{
+    char byte;
+    ssize_t n;
+    until((n = got_now(fd, &byte, 1)) != 0);
+    assert_int_equal(n, -1);
+}
+
+static size_t read_all(int fd, size_t n)
+{
+    static char into[1 << 16];
+    size_t have = 0;
+    while (have < n) {
+        ssize_t more;
+        until((more = got_now(fd, into, sizeof(into))) != 0);
+        if (more < 0) break;
+        have += (size_t)more;
+    }
+    return have;
+}
+
+/* ---- tests ---- */
+
+static void serves_both_at_once(void **state)
+{
+    (void)state;
+    char peer[64];
+    int a = client_tcp(), b = client_unix();
+    put(a, "say tcp\n");
+    expect(a, "tcp");
+    put(b, "say unix\n");
+    expect(b, "unix");
+    conn_peer(last, peer, sizeof(peer));
+    assert_true(strlen(peer) > 4);
+    assert_string_equal(listen_url(set, 1), socket_url);
+    close(a);
+    close(b);
+    until(closed_n == 2);
+}
+
+static void keeps_what_is_left(void **state)
+{
+    (void)state;
+    int fd = client_tcp();
+    const char *text = "say hello\nsay wor";
+    for (size_t i = 0; i < strlen(text); i++) {
+        put(fd, (char[]){text[i], '\0'});
+        until(recv(fd, (char[1]){0}, 1, MSG_PEEK) != 0); /* some turns */
+        turn(UINT64_MAX);
+    }
+    expect(fd, "hello");
+    put(fd, "ld\nsay !\n");
+    expect(fd, "world!");
+    close(fd);
+}
+
+/* More than fits before the shared area: appended to what is kept. */
+static void keeps_much(void **state)
+{
+    (void)state;
+    int fd = client_unix();
+    char *line = heap_alloc(20001);
+    memset(line, 'y', 20000);
+    memcpy(line, "say ", 4);
+    line[20000] = '\0';
+    for (int i = 0; i < 3; i++) {
+        put(fd, line + (i == 0 ? 0 : 4));
+        until(last != NULL);
+        for (int k = 0; k < 5; k++)
+            turn(UINT64_MAX);
+    }
+    put(fd, "\nsay z\n");
+    assert_int_equal(read_all(fd, 20000 - 4 + 2 * 19996 + 1), 59989);
+    heap_free(line);
+    close(fd);
+}
+
+static void closes_who_never_ends_a_request(void **state)
+{
+    (void)state;
+    int fd = client_unix();
+    char piece[8192];
+    memset(piece, 'y', sizeof(piece));
+    until(write(fd, piece, sizeof(piece)) < 0 && errno != EAGAIN);
+    assert_int_equal(errno, EPIPE);
+    close(fd);
+    until(closed_n == 1);
+}
+
+static void paused_is_not_read_from(void **state)
+{
+    (void)state;
+    int fd = client_unix();
+    put(fd, "say a\nwait\nsay b\n");
+    expect(fd, "a");
+    struct conn *c = last;
+    struct toy *t = conn_session(c);
+    put(fd, "say c\n");
+    for (int i = 0; i < 50; i++)
+        turn(UINT64_MAX);
+    assert_int_equal(t->lines, 2);
+    toy_resume(c);
+    assert_int_equal(t->lines, 2); /* not from inside */
+    expect(fd, "bc");
+    put(fd, "wait\nsay d\nwait\nsay e\n");
+    until(t->paused);
+    toy_resume(c);
+    conn_offer(c); /* at once */
+    assert_int_equal(t->lines, 7);
+    toy_resume(c);
+    expect(fd, "de");
+    close(fd);
+}
+
+static void half_a_close_still_gets_its_answer(void **state)
+{
+    (void)state;
+    int fd = client_tcp();
+    put(fd, "owe\nsay a\n");
+    shutdown(fd, SHUT_WR);
+    expect(fd, "a");
+    answer_owed(last, "b");
+    expect(fd, "b");
+    expect_end(fd);
+    close(fd);
+    until(closed_n == 1);
+}
+
+static void finish_lets_all_out(void **state)
+{
+    (void)state;
+    int fd = client_tcp();
+    put(fd, "owe\nfinish\nsay never\n");
+    until(last != NULL && conn_outlet(last)->waiting == 1);
+    for (int i = 0; i < 20; i++)
+        turn(UINT64_MAX);
+    assert_int_equal(closed_n, 0);
+    answer_owed(last, "b");
+    expect(fd, "b");
+    expect_end(fd);
+    close(fd);
+    fd = client_unix();
+    put(fd, "say a\nsay b\ndrop\nsay c\n");
+    expect_end(fd);
+    close(fd);
+}
+
+/* ---- memory ---- */
+
+static void memory_stays_while_somebody_needs_it(void **state)
+{
+    (void)state;
+    int fd = client_unix();
+    put(fd, "owe\nhold\nsay a\n");
+    expect(fd, "a");
+    struct conn *c = last;
+    put(fd, "drop\n");
+    until(closed_n == 1);
+    expect_end(fd);
+    for (int i = 0; i < 5; i++)
+        turn(UINT64_MAX);
+    assert_true(conn_outlet(c)->gone);
+    answer_owed(c, "never");
+    assert_true(conn_outlet(c)->gone); /* still held */
+    conn_release(c);
+    close(fd);
+}
+
+static void *counting_realloc(void *arg, void *p, size_t size)
+{
+    (void)arg;
+    size_t *block = p == NULL ? NULL : (size_t *)p - 2;
+    size_t before = block == NULL ? 0 : block[0];
+    block = realloc(block, size + 2 * sizeof(size_t));
+    heap_live = heap_live - before + size;
+    block[0] = size;
+    return block + 2;
+}
+
+static void counting_free(void *arg, void *p)
+{
+    (void)arg;
+    if (p == NULL) return;
+    size_t *block = (size_t *)p - 2;
+    heap_live -= block[0];
+    free(block);
+}
+
+static void an_idle_connection_is_small(void **state)
+{
+    (void)state;
+    int fds[16];
+    size_t before = heap_live;
+    for (int i = 0; i < 16; i++) {
+        fds[i] = i % 2 == 0 ? client_tcp() : client_unix();
+        put(fds[i], "say a\nbig 5000\nsay ");
+        assert_int_equal(read_all(fds[i], 5001), 5001);
+        put(fds[i], "b\n");
+        expect(fds[i], "b");
+    }
+    assert_true((heap_live - before) / 16 < 2048);
+    for (int i = 0; i < 16; i++)
+        close(fds[i]);
+    until(closed_n == 16);
+    for (int i = 0; i < 3; i++)
+        turn(UINT64_MAX);
+    assert_int_equal(heap_live, before);
+}
+
+/* ---- slow readers ---- */
+
+static void a_slow_reader_is_not_read_from(void **state)
+{
+    (void)state;
+    int slow = client_unix(), other = client_tcp();
+    put(other, "say o\n");
+    expect(other, "o");
+    char line[16];
+    for (int i = 0; i < 100; i++) {
+        snprintf(line, sizeof(line), "big %d\n", 100000);
+        put(slow, line);
+    }
+    until(opened == 2);
+    for (int i = 0; i < 300; i++)
+        turn(UINT64_MAX);
+    struct toy *t = conn_session(last);
+    assert_true(t->lines > 0 && t->lines < 20);
+    size_t lines = t->lines;
+    for (int i = 0; i < 100; i++) {
+        put(other, "say fast\n");
+        expect(other, "fast");
+    }
+    assert_int_equal(t->lines, lines);
+    assert_int_equal(read_all(slow, 100 * 100000), 100 * 100000);
+    assert_int_equal(t->lines, 100);
+    put(slow, "say end\n");
+    expect(slow, "end");
+    close(slow);
+    close(other);
+}
+
+static void too_much_unread_ends_it(void **state)
+{
+    (void)state;
+    int fd = client_unix();
+    put(fd, "big 17000000\n");
+    until(closed_n == 1);
+    close(fd);
+}
+
+static void one_that_reads_nothing_is_closed(void **state)
+{
+    (void)state;
+    struct listen_limits few = limits;
+    struct listen *quick = set;
+    struct error e;
+    char url[160];
+    few.stall_ms = 50;
+    set = listen_create(&loop, &few);
+    snprintf(url, sizeof(url), "%s2", socket_url);
+    assert_int_equal(listen_add(set, slice_str(url), &handler, &e), ERR_NONE);
+    struct sockaddr_un sun = address_of("s2");
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    put(fd, "big 3000000\n");
+    until(closed_n == 1);
+    close(fd);
+    listen_stop(set, on_stopped, &stopped);
+    until(stopped);
+    listen_destroy(&set);
+    set = quick;
+    stopped = false;
+}
+
+/* ---- too many ---- */
+
+static void too_many_clients_are_told(void **state)
+{
+    (void)state;
+    int fds[20];
+    for (int i = 0; i < 20; i++)
+        fds[i] = client_unix();
+    until(opened == 20);
+    int more = client_tcp();
+    expect(more, "too many\n");
+    expect_end(more);
+    close(more);
+    close(fds[0]);
+    until(closed_n == 1);
+    fds[0] = client_tcp();
+    put(fds[0], "say in\n");
+    expect(fds[0], "in");
+    for (int i = 0; i < 20; i++)
+        close(fds[i]);
+}
+
+static bool enough;
+static void on_enough(uv_timer_t *timer)
+{
+    (void)timer;
+    enough = true;
+}
+
+/* No descriptor is left: those inside are served, those outside are turned away, and the loop sleeps. */
+static void no_descriptors_left(void **state)
+{
+    (void)state;
+    int inside = client_unix(), outside[3];
+    put(inside, "say a\n");
+    expect(inside, "a");
+    for (int i = 0; i < 3; i++)
+        outside[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct rlimit before, none;
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    none.rlim_cur = (rlim_t)outside[2] + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    struct sockaddr_un sun = address_of("s");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(connect(outside[i], (struct sockaddr *)&sun, sizeof(sun)), 0);
+    put(inside, "say b\n");
+    expect(inside, "b");
+    uv_timer_t timer;
+    uv_timer_init(&loop, &timer);
+    uv_timer_start(&timer, on_enough, 200, 0);
+    int count = 0;
+    for (; !enough; count++)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_true(count < 100);
+    assert_int_equal(opened, 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    int late = client_unix();
+    put(late, "say in\n");
+    expect(late, "in");
+    uv_close((uv_handle_t *)&timer, NULL);
+    for (int i = 0; i < 3; i++)
+        close(outside[i]);
+    close(inside);
+    close(late);
+    turn(UINT64_MAX);
+}
+
+/* ---- sockets of others ---- */
+
+static enum err add(const char *name, struct error *e)
+{
+    char url[160];
+    snprintf(url, sizeof(url), "unix://%s/%s", dir, name);
+    return listen_add(set, slice_str(url), &handler, e);
+}
+
+static void unix_sockets_of_others(void **state)
+{
+    (void)state;
+    struct error e;
+    struct stat st;
+    char path[128];
+    assert_int_equal(add("s", &e), ERR_CONFIG); /* served: by ourselves */
+    assert_non_null(strstr(e.text, "another process serves this socket"));
+    snprintf(path, sizeof(path), "%s/dead", dir);
+    struct sockaddr_un sun = address_of("dead");
+    int dead = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(dead, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    close(dead);
+    assert_int_equal(add("dead", &e), ERR_NONE);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0660);
+    snprintf(path, sizeof(path), "%s/file", dir);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(add("file", &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "is no socket"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(add("no/such/place", &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "directory"));
+    assert_int_equal(listen_add(set, slice_str(tcp_url), &handler, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "another process"));
+}
+
+/* ---- stop ---- */
+
+static void stop_waits_for_answers(void **state)
+{
+    (void)state;
+    int a = client_unix(), b = client_tcp();
+    put(b, "say b\n");
+    expect(b, "b");
+    put(a, "owe\nhold\nsay a\n");
+    expect(a, "a");
+    struct conn *owed = conn_outlet(last)->waiting > 0 ? last : NULL;
+    until(opened == 2);
+    if (owed == NULL) owed = last;
+    listen_stop(set, on_stopped, &stopped);
+    expect_end(b);
+    assert_false(stopped);
+    char path[128];
+    snprintf(path, sizeof(path), "%s/s", dir);
+    until(access(path, F_OK) != 0);
+    put(a, "say never\n");
+    conn_release(owed);
+    for (int i = 0; i < 20; i++)
+        turn(UINT64_MAX);
+    assert_false(stopped);
+    answer_owed(owed, "late");
+    expect(a, "late");
+    expect_end(a);
+    until(stopped);
+    close(a);
+    close(b);
+}
+
+static void stop_ends_when_told(void **state)
+{
+    (void)state;
+    int a = client_unix();
+    put(a, "owe\nhold\nsay a\n");
+    expect(a, "a");
+    listen_stop(set, on_stopped, &stopped);
+    listen_drop_all(set);
+    until(stopped);
+    expect_end(a);
+    close(a); /* what was owed and held goes with listen_destroy */
+}
+
+#define test(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    heap_replace(&(struct heap){counting_realloc, counting_free, NULL});
+    const struct CMUnitTest tests[] = {
+        test(serves_both_at_once),
+        test(keeps_what_is_left),
+        test(keeps_much),
+        test(closes_who_never_ends_a_request),
+        test(paused_is_not_read_from),
+        test(half_a_close_still_gets_its_answer),
+        test(finish_lets_all_out),
+        test(memory_stays_while_somebody_needs_it),
+        test(an_idle_connection_is_small),
+        test(a_slow_reader_is_not_read_from),
+        test(too_much_unread_ends_it),
+        test(one_that_reads_nothing_is_closed),
+        test(too_many_clients_are_told),
+        test(no_descriptors_left),
+        test(unix_sockets_of_others),
+        test(stop_waits_for_answers),
+        test(stop_ends_when_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

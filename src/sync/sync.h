@@ -14,7 +14,7 @@ struct sync_config {
     uint32_t chunks_max;   /* chunks of one run handed to the writers at once, 8 */
     uint64_t fields_max;   /* claimed and not discarded, over which nothing is claimed, 500,000 */
     uint32_t claim_gap_ms; /* least pause between two claims of one counter, unless a claim is full, 100 */
-    uint32_t poll_ms;      /* how often the dirty index is asked, 1,000 */
+    uint32_t poll_ms;      /* how often the dirty index is asked, 250 */
     uint32_t beat_ms;      /* sign of life, 10,000 */
     uint32_t adopt_ms;     /* how often stale batches are looked for, 10,000 */
     uint32_t stale_ms;     /* a batch without sign of life for so long is adopted, 60,000 */

@@ -1,0 +1,383 @@
+/* Standing batches, their owners and signs of life, and the two indexes of pending hashes. */
+#include "base/heap.h"
+#include "lib/redis_world.h"
+#include "redis/batches_op.h"
+#include "redis/check_op.h"
+#include "redis/dirty_op.h"
+
+#define ID(n) "0000000000000000000000000000000" #n
+
+static int answers;
+
+static void batch_make(struct world *w, const char *id, const char *owner, const char *counter, int64_t age_ms)
+{
+    redis_ask(&w->server, "HSET tally:batch:%s format 1 counter %s gen 3 owner %s lowest_ms 99 =s1:product_views 4", id,
+              counter, owner);
+    redis_ask(&w->server, "ZADD tally:batches %lld %s", (long long)(wall_ms() - age_ms), id);
+}
+
+static void on_adopt(struct redis_adopt *a)
+{
+    (void)a;
+    answers++;
+}
+
+/* Adopts, and says which, as a word of the last digits of the ids. */
+static const char *adopt(struct world *w, enum redis_adopt_mode mode, bool dry, struct redis_adopt *a)
+{
+    static char digits[16];
+    int before = answers;
+    *a = (struct redis_adopt){.mode = mode,
+                              .stale_ms = 60000,
+                              .limit = a->limit > 0 ? a->limit : 100,
+                              .dry_run = dry,
+                              .counters = &w->counters,
+                              .life = &w->life,
+                              .done = on_adopt};
+    redis_adopt(&w->link, a);
+    WAIT_UNTIL(w, answers == before + 1);
+    for (uint32_t i = 0; i < a->ids_n; i++)
+        digits[i] = (char)('0' + a->ids[i].bytes[15]);
+    digits[a->ids_n] = '\0';
+    heap_free(a->ids);
+    return digits;
+}
+
+static void five_batches(struct world *w)
+{
+    char mine[100];
+    snprintf(mine, sizeof mine, "shop:%s", w->life.id);
+    batch_make(w, ID(1), "shop:0123456789abcdef", "product_views", 50);
+    batch_make(w, ID(2), "other:0123456789abcdef", "product_views", 40);
+    batch_make(w, ID(3), "other:fedcba9876543210", "product_views", 61000);
+    batch_make(w, ID(4), mine, "product_views", 30);
+    batch_make(w, ID(5), "shop2:0123456789abcdef", "strange", 70000);
+}
+
+static void test_adopt_instance(void **state)
+{
+    struct world *w = world_open();
+    struct redis_adopt a = {0};
+    char owner[100];
+    (void)state;
+    five_batches(w);
+    redis_ask(&w->server, "CONFIG SET maxmemory 1");
+    assert_string_equal(adopt(w, REDIS_ADOPT_INSTANCE, true, &a), "1");
+    assert_redis(&w->server, "shop:0123456789abcdef", "HGET tally:batch:" ID(1) " owner");
+    assert_string_equal(adopt(w, REDIS_ADOPT_INSTANCE, false, &a), "1");
+    snprintf(owner, sizeof owner, "shop:%s", w->life.id);
+    assert_redis(&w->server, owner, "HGET tally:batch:" ID(1) " owner");
+    assert_true(wall_ms() - atoll(redis_ask(&w->server, "ZSCORE tally:batches " ID(1))) < 5000);
+    assert_string_equal(adopt(w, REDIS_ADOPT_INSTANCE, false, &a), "");
+    assert_int_equal(a.unknown, 0);
+    world_close(w);
+}
+
+static void test_adopt_stale(void **state)
+{
+    struct world *w = world_open();
+    struct redis_adopt a = {0};
+    (void)state;
+    five_batches(w);
+    redis_ask(&w->server, "ZADD tally:batches 1 " ID(9)); /* no registry: no batch */
+    assert_string_equal(adopt(w, REDIS_ADOPT_STALE, false, &a), "3");
+    assert_int_equal(a.unknown, 1);
+    assert_redis(&w->server, "nil", "ZSCORE tally:batches " ID(9));
+    assert_redis(&w->server, "shop2:0123456789abcdef", "HGET tally:batch:" ID(5) " owner");
+    assert_string_equal(adopt(w, REDIS_ADOPT_STALE, false, &a), "");
+    redis_ask(&w->server, "HSET tally:batch:" ID(3) " format 2");
+    redis_ask(&w->server, "ZADD tally:batches 1 " ID(3));
+    assert_string_equal(adopt(w, REDIS_ADOPT_STALE, false, &a), "");
+    assert_int_equal(a.unknown, 2);
+    world_close(w);
+}
+
+static void test_adopt_dead(void **state)
+{
+    struct world *w = world_open();
+    struct redis_adopt a = {.limit = 2};
+    (void)state;
+    five_batches(w);
+    redis_ask(&w->server, "CLIENT SETNAME tallyd:other:0123456789abcdef:frame"); /* that one lives */
+    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, true, &a), "31");
+    a.limit = 1;
+    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "3");
+    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "1");
+    redis_ask(&w->server, "CLIENT SETNAME x");
+    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "2");
+    redis_server_kill(&w->server);
+    adopt(w, REDIS_ADOPT_DEAD, false, &a);
+    assert_true(a.lost);
+    world_close(w);
+}
+
+static void on_standing(struct redis_standing *s)
+{
+    (void)s;
+    answers++;
+}
+
+static void test_standing(void **state)
+{
+    struct world *w = world_open();
+    struct redis_standing s = {.done = on_standing};
+    (void)state;
+    five_batches(w);
+    redis_ask(&w->server, "HSET tally:batch:" ID(2) " =s77:product_views 1");
+    answers = 0;
+    redis_standing(&w->link, &s);
+    WAIT_UNTIL(w, answers == 1);
+    assert_int_equal(s.ids_n, 5);
+    heap_free(s.ids);
+    s.key = SLICE("s77:product_views");
+    redis_standing(&w->link, &s);
+    WAIT_UNTIL(w, answers == 2);
+    assert_int_equal(s.ids_n, 1);
+    assert_int_equal(s.ids[0].bytes[15], 2);
+    assert_false(s.lost);
+    heap_free(s.ids);
+    world_close(w);
+}
+
+static void on_instance(struct redis_instance *i)
+{
+    (void)i;
+    answers++;
+}
+
+static void test_beat_and_instance(void **state)
+{
+    struct world *w = world_open();
+    struct batch_id ids[2];
+    struct life other;
+    struct redis_instance i = {.life = &w->life, .done = on_instance};
+    (void)state;
+    five_batches(w);
+    redis_ask(&w->server, "CONFIG SET maxmemory 1");
+    assert_true(batch_id_read(SLICE(ID(3)), &ids[0]));
+    assert_true(batch_id_read(SLICE(ID(8)), &ids[1])); /* does not stand: stays away */
+    redis_beat(&w->link, &w->life, SLICE("web1"), ids, 2);
+    answers = 0;
+    redis_instance(&w->link, &i);
+    WAIT_UNTIL(w, answers == 1);
+    assert_false(i.taken);
+    assert_true(slice_ends(slice_str(i.holder), SLICE("|web1")));
+    assert_true(wall_ms() - atoll(redis_ask(&w->server, "ZSCORE tally:batches " ID(3))) < 5000);
+    assert_redis(&w->server, "5", "ZCARD tally:batches");
+    assert_in_range(atoll(redis_ask(&w->server, "TTL tally:instance:shop")), 20, 30);
+    life_init(&other, SLICE("shop"));
+    i.life = &other;
+    redis_instance(&w->link, &i);
+    WAIT_UNTIL(w, answers == 2);
+    assert_true(i.taken);
+    world_close(w);
+}
+
+static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner, int64_t gen,
+                     int64_t lowest_ms, uint32_t hashes)
+{
+    assert_int_equal(id.n, 32);
+    assert_true(beat_ms > 0 && counter.n > 0 && owner.n > 0);
+    assert_int_equal(gen, 3);
+    assert_int_equal(lowest_ms, 99);
+    assert_int_equal(hashes, 1);
+    ++*(int *)arg;
+}
+
+static void on_list(struct redis_batch_list *b)
+{
+    (void)b;
+    answers++;
+}
+
+static void test_list(void **state)
+{
+    struct world *w = world_open();
+    int n = 0;
+    struct redis_batch_list b = {.batch = on_batch, .done = on_list, .arg = &n};
+    (void)state;
+    five_batches(w);
+    answers = 0;
+    redis_batch_list(&w->link, &b);
+    WAIT_UNTIL(w, answers == 1);
+    assert_int_equal(n, 5);
+    assert_false(b.lost);
+    world_close(w);
+}
+
+/* --- the indexes --------------------------------------------------------------------------------------------- */
+
+static void on_due(struct redis_due *d)
+{
+    (void)d;
+    answers++;
+}
+
+static void on_restore(struct redis_restore *r)
+{
+    (void)r;
+    answers++;
+}
+
+static void on_state(struct redis_dirty_state *d)
+{
+    (void)d;
+    answers++;
+}
+
+static void due(struct world *w, struct redis_due *d)
+{
+    int before = answers;
+    d->done = on_due;
+    redis_due(&w->link, d);
+    WAIT_UNTIL(w, answers == before + 1);
+}
+
+static void due_free(struct redis_due *d)
+{
+    buf_free(&d->names);
+    heap_free(d->keys);
+    heap_free(d->scores);
+}
+
+static void test_due(void **state)
+{
+    struct world *w = world_open();
+    struct redis_due d = {.before_ms = 1700000000300, .limit = 2};
+    (void)state;
+    due(w, &d);
+    assert_int_equal(d.keys_n, 0);
+    due_free(&d);
+    redis_ask(&w->server, "ZADD tally:dirty 1700000000300 c 1700000000100 a 1700000000200 b 1700000000301 d");
+    due(w, &d);
+    assert_int_equal(d.keys_n, 2);
+    assert_slice(d.keys[0], "a");
+    assert_slice(d.keys[1], "b");
+    assert_int_equal(d.scores[1], 1700000000200);
+    due_free(&d);
+    d.limit = 10;
+    due(w, &d);
+    assert_int_equal(d.keys_n, 3);
+    due_free(&d);
+    redis_server_kill(&w->server);
+    due(w, &d);
+    assert_true(d.lost);
+    due_free(&d);
+    world_close(w);
+}
+
+static void test_held(void **state)
+{
+    struct world *w = world_open();
+    struct slice names[1200];
+    char text[1200][32];
+    struct redis_restore r = {.counters = &w->counters, .done = on_restore};
+    struct redis_dirty_state d = {.done = on_state};
+    (void)state;
+    for (int i = 0; i < 1200; i++) {
+        snprintf(text[i], sizeof text[i], i < 600 ? "s%d:product_views" : "gone:%d", i);
+        names[i] = slice_str(text[i]);
+        redis_ask(&w->server, "ZADD tally:dirty %d %s", 5000 + i, text[i]);
+    }
+    redis_ask(&w->server, "CONFIG SET maxmemory 1");
+    redis_hold_names(&w->link, names, 1200);
+    answers = 0;
+    redis_dirty_state(&w->link, &d);
+    WAIT_UNTIL(w, answers == 1);
+    assert_int_equal(d.dirty, 0);
+    assert_int_equal(d.held, 1200);
+    assert_int_equal(d.lowest_ms, INT64_MAX);
+    redis_restore(&w->link, &r);
+    WAIT_UNTIL(w, answers == 2);
+    assert_int_equal(r.restored, 600);
+    assert_false(r.lost);
+    redis_dirty_state(&w->link, &d);
+    WAIT_UNTIL(w, answers == 3);
+    assert_int_equal(d.dirty, 600);
+    assert_int_equal(d.held, 600);
+    assert_int_equal(d.lowest_ms, 5000);
+    redis_restore(&w->link, &r);
+    WAIT_UNTIL(w, answers == 4);
+    assert_int_equal(r.restored, 0);
+    world_close(w);
+}
+
+/* --- other lives, and what is fit ----------------------------------------------------------------------------- */
+
+static void on_kill(struct redis_kill *k)
+{
+    (void)k;
+    answers++;
+}
+
+static void test_kill_lives(void **state)
+{
+    static const char *const names[] = {"tallyd:shop:0123456789abcdef:frame", "tallyd:shop:0123456789abcdef:sync",
+                                        "tallyd:shop2:0123456789abcdef:frame", "tallyd:sho:0123456789abcdef:frame", "web"};
+    struct world *w = world_open();
+    struct redis_kill k = {.life = &w->life, .done = on_kill};
+    redisContext *clients[5];
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        clients[i] = redisConnectUnix(w->server.socket);
+        freeReplyObject(redisCommand(clients[i], "CLIENT SETNAME %s", names[i]));
+    }
+    answers = 0;
+    redis_kill_lives(&w->link, &k);
+    WAIT_UNTIL(w, answers == 1);
+    assert_false(k.lost);
+    assert_int_equal(k.killed, 2);
+    for (int i = 0; i < 5; i++) {
+        redisReply *r = redisCommand(clients[i], "PING");
+        assert_int_equal(r != NULL, i >= 2);
+        if (r != NULL) freeReplyObject(r);
+        redisFree(clients[i]);
+    }
+    redis_kill_lives(&w->link, &k);
+    WAIT_UNTIL(w, answers == 2);
+    assert_int_equal(k.killed, 0);
+    assert_int_equal(w->downs, 0);
+    world_close(w);
+}
+
+static void test_check(void **state)
+{
+    static const struct redis_facts good = {.version = 70015, .master = true, .aof_on = true, .policy = "noeviction",
+                                            .appendfsync = "everysec", .version_text = "7.0.15"};
+    struct redis_facts f = good;
+    struct error e;
+    (void)state;
+    assert_int_equal(redis_check_facts(&f, false, &e), ERR_NONE);
+    strcpy(f.policy, "volatile-ttl");
+    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "maxmemory-policy is volatile-ttl"));
+    assert_int_equal(redis_check_facts(&f, true, &e), ERR_NONE);
+    f = good;
+    f.aof_on = false;
+    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "CONFIG SET appendonly yes"));
+    f = good;
+    strcpy(f.appendfsync, "no");
+    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "CONFIG SET appendfsync everysec"));
+    f.appendfsync[0] = '\0';
+    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    f = good;
+    f.version = 60214;
+    assert_int_equal(redis_check_facts(&f, true, &e), ERR_CONFIG);
+    f = good;
+    f.master = false;
+    assert_int_equal(redis_check_facts(&f, true, &e), ERR_CONFIG);
+    assert_non_null(strstr(redis_check_promise(&good, false), "2 s"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_adopt_instance), cmocka_unit_test(test_adopt_stale), cmocka_unit_test(test_adopt_dead),
+        cmocka_unit_test(test_standing),       cmocka_unit_test(test_beat_and_instance),
+        cmocka_unit_test(test_list),           cmocka_unit_test(test_due),         cmocka_unit_test(test_held),
+        cmocka_unit_test(test_kill_lives),     cmocka_unit_test(test_check),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -23,6 +23,7 @@
 #define STATEMENT_MIN 4096    /* the merger's bound is never halved below */
 #define STATEMENT_LARGE 16384 /* a link lost right after so much was sent may mean that it was too much */
 #define PACKET_MARGIN 64      /* a packet's head, and a little more */
+#define HEAD_BYTES 400        /* of an upsert without its rows, with names as they mostly are */
 #define ROW_BYTES 32          /* of a row in the upsert, besides its key */
 
 enum verdict {
@@ -204,10 +205,10 @@ static enum verdict ledger_insert(struct work *w)
                  "the ledger did not take its row; is tally_ledger a table of tallyd's? Run tallyd check");
 }
 
-static enum verdict refuse(struct work *w, const struct plan_group *g, const char *reason)
+static enum verdict refuse(struct work *w, const struct plan_item *i, const char *reason)
 {
     struct plan *p = &w->plan;
-    plan_refuse_group(p, g, reason);
+    plan_refuse(p, i, reason);
     if (p->refused_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
     char text[300];
     snprintf(text, sizeof text, "more than %u of %zu rows refused, the last for: %.180s",
@@ -215,13 +216,13 @@ static enum verdict refuse(struct work *w, const struct plan_group *g, const cha
     return ended(w, MERGE_HELD, text);
 }
 
-static enum verdict upsert_too_big(struct work *w, struct plan_group *g)
+static enum verdict upsert_too_big(struct work *w, struct plan_item *i)
 {
     char text[120];
-    g->too_big = true;
+    i->too_big = true;
     snprintf(text, sizeof text, "the row does not fit max_allowed_packet = %llu",
              (unsigned long long)db_packet_bytes(w->db));
-    return refuse(w, g, text);
+    return refuse(w, i, text);
 }
 
 static void upsert_statement(struct work *w, size_t first, size_t n)
@@ -229,22 +230,22 @@ static void upsert_statement(struct work *w, size_t first, size_t n)
     buf_reset(&w->sql);
     sql_upsert_head(&w->sql, w->counter);
     for (size_t i = first; i < first + n; i++) {
-        const struct plan_group *g = &w->plan.groups[i];
-        sql_upsert_row(&w->sql, plan_key(&w->plan, g), g->delta, i == first);
+        const struct plan_item *item = &w->plan.items[i];
+        sql_upsert_row(&w->sql, plan_key(&w->plan, item), item->delta, i == first);
     }
     sql_upsert_tail(&w->sql, w->counter, db_dialect(w->db));
 }
 
 static enum verdict upsert(struct work *w, size_t first, size_t n)
 {
-    struct plan_group *g = &w->plan.groups[first];
+    struct plan_item *one = &w->plan.items[first];
     upsert_statement(w, first, n);
     bool fits = w->sql.n <= packet_most(w);
-    if (n == 1 && (g->too_big || !fits)) return upsert_too_big(w, g);
+    if (n == 1 && (one->too_big || !fits)) return upsert_too_big(w, one);
     enum code_class class = fits ? db_exec(w->db, buf_slice(&w->sql)) : CODE_POISON;
-    if (n == 1 && class == CODE_POISON) return refuse(w, g, db_text(w->db));
+    if (n == 1 && class == CODE_POISON) return refuse(w, one, db_text(w->db));
     if (n == 1 && class == CODE_SIZE) { /* refused in the next try, on a new connection */
-        g->too_big = true;
+        one->too_big = true;
         db_close(w->db);
         return TRY_AGAIN;
     }
@@ -253,16 +254,23 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     return v == GO_ON ? upsert(w, first + n / 2, n - n / 2) : v;
 }
 
-static enum verdict upsert_all(struct work *w)
+/* How many rows from first on fill one statement? At least one. */
+static size_t upsert_rows(const struct work *w, size_t first)
 {
     const struct plan *p = &w->plan;
+    size_t n = 0, most = statement_most(w);
+    for (size_t bytes = HEAD_BYTES; first + n < p->items_n; n++) {
+        bytes += p->items[first + n].key_n + ROW_BYTES;
+        if (n > 0 && bytes > most) break;
+    }
+    return n;
+}
+
+static enum verdict upsert_all(struct work *w)
+{
     enum verdict v = GO_ON;
-    for (size_t first = 0, n; v == GO_ON && first < p->groups_n; first += n) {
-        size_t bytes = 0, most = statement_most(w);
-        for (n = 0; first + n < p->groups_n && (n == 0 || bytes <= most); n++) {
-            bytes += p->items[p->groups[first + n].first].key_n + ROW_BYTES;
-            if (n > 0 && bytes > most) break;
-        }
+    for (size_t first = 0, n; v == GO_ON && first < w->plan.items_n; first += n) {
+        n = upsert_rows(w, first);
         v = upsert(w, first, n);
     }
     return v;

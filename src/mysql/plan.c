@@ -3,8 +3,6 @@
 #include "base/heap.h"
 #include "base/num.h"
 
-#include <stdlib.h>
-
 #define REASON_BYTES_MAX 300 /* tally_rejects.reason */
 
 /* delta NULL: not counted. */
@@ -25,9 +23,11 @@ static void refuse(struct plan *p, uint32_t seq, const int64_t *delta, const cha
 /* *sum is of absolute values: while it fits, so does every sum over some of the deltas, with any sign. */
 static bool sum_takes(int64_t *sum, int64_t delta)
 {
-    int64_t size;
-    return !__builtin_sub_overflow(0, delta < 0 ? delta : -delta, &size) &&
-           !__builtin_add_overflow(*sum, size, sum);
+    int64_t size, with;
+    if (__builtin_sub_overflow(0, delta < 0 ? delta : -delta, &size)) return false;
+    if (__builtin_add_overflow(*sum, size, &with)) return false;
+    *sum = with;
+    return true;
 }
 
 static void plan_item(struct plan *p, uint32_t seq, struct slice store, struct slice field, int64_t delta,
@@ -57,41 +57,16 @@ static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct co
     plan_item(p, seq, store, field, delta, counter, forms);
 }
 
-static int item_cmp(const void *a, const void *b, void *keys)
-{
-    const struct plan_item *x = a, *y = b;
-    int by_key =
-        slice_cmp(slice_of((char *)keys + x->key_at, x->key_n), slice_of((char *)keys + y->key_at, y->key_n));
-    return by_key != 0 ? by_key : x->seq < y->seq ? -1 : 1;
-}
-
-static void plan_groups(struct plan *p)
-{
-    qsort_r(p->items, p->items_n, sizeof *p->items, item_cmp, p->keys.p);
-    for (size_t i = 0; i < p->items_n; i++) {
-        struct plan_group *last = p->groups_n > 0 ? &p->groups[p->groups_n - 1] : NULL;
-        struct slice key = slice_of(p->keys.p + p->items[i].key_at, p->items[i].key_n);
-        if (last != NULL && slice_eq(plan_key(p, last), key)) {
-            last->n++;
-            last->delta += p->items[i].delta; /* fits: sum_takes() */
-        } else {
-            p->groups[p->groups_n++] = (struct plan_group){.first = i, .n = 1, .delta = p->items[i].delta};
-        }
-    }
-}
-
 void plan_make(struct plan *p, const struct chunk *c, const struct counter *counter,
                const struct columns *forms, const char *reason)
 {
     PRE(c->batch->sealed && c->first + c->rows_n <= c->batch->rows_n);
     *p = (struct plan){.chunk = c};
     p->items = heap_zalloc((c->rows_n + 1) * sizeof *p->items);
-    p->groups = heap_zalloc((c->rows_n + 1) * sizeof *p->groups);
     p->refused = heap_zalloc((c->rows_n + 1) * sizeof *p->refused);
     int64_t sum = 0;
     for (size_t i = 0; i < c->rows_n; i++)
         plan_row(p, (uint32_t)i, &sum, counter, forms, reason);
-    plan_groups(p);
     p->refused_first = p->refused_n;
     p->reasons_first = p->reasons.n;
     p->rejected_first = p->rejected;
@@ -101,7 +76,6 @@ void plan_make(struct plan *p, const struct chunk *c, const struct counter *coun
 void plan_close(struct plan *p)
 {
     heap_free(p->items);
-    heap_free(p->groups);
     heap_free(p->refused);
     buf_free(&p->keys);
     buf_free(&p->reasons);
@@ -114,8 +88,7 @@ void plan_again(struct plan *p)
     p->rejected = p->rejected_first;
 }
 
-void plan_refuse_group(struct plan *p, const struct plan_group *g, const char *reason)
+void plan_refuse(struct plan *p, const struct plan_item *i, const char *reason)
 {
-    for (size_t i = g->first; i < g->first + g->n; i++)
-        refuse(p, p->items[i].seq, &p->items[i].delta, reason);
+    refuse(p, i->seq, &i->delta, reason);
 }

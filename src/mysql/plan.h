@@ -1,21 +1,19 @@
-/* mysql/plan.h - the rows of a chunk, ready for its transaction: groups sorted by primary key, and the rows
- * that are refused without asking MySQL. Made once a chunk; what MySQL refuses is added while merging and
- * taken off again before the next try. Pure. */
+/* mysql/plan.h - the rows of a chunk, ready for its transaction, and those that are refused without asking
+ * MySQL. Made once a chunk; what MySQL refuses is added while merging and taken off again before the next
+ * try. Pure. The rows keep the batch's order: (length, bytes) of the pending hash, so of the store, then of
+ * the field. It is one order over all chunks and daemons, and no two rows have one primary key, so writers
+ * lock rows in one order. */
 #ifndef MYSQL_PLAN_H
 #define MYSQL_PLAN_H
 
 #include "mysql/text.h"
 #include "series/batch.h"
 
-struct plan_item { /* one row that can be merged; seq is its place in the chunk */
-    uint32_t key_at, key_n, seq;
+struct plan_item {          /* one row that can be merged */
+    uint32_t key_at, key_n; /* its primary key as SQL text, in plan->keys */
+    uint32_t seq;           /* its place in the chunk */
+    bool too_big;           /* not even alone does it fit a packet: refused in every try */
     int64_t delta;
-};
-
-struct plan_group { /* items of one primary key: items[first .. first + n) */
-    size_t first, n;
-    int64_t delta;
-    bool too_big; /* not even alone does it fit a packet: refused in every try */
 };
 
 struct refusal {
@@ -28,9 +26,8 @@ struct refusal {
 struct plan {
     const struct chunk *chunk;
     struct plan_item *items;
-    struct plan_group *groups;
     struct refusal *refused;
-    size_t items_n, groups_n, refused_n;
+    size_t items_n, refused_n;
     size_t refused_first, reasons_first;     /* how many of them are refused in every try */
     int64_t total, rejected, rejected_first; /* sums of deltas; rejected is part of total */
     struct buf keys, reasons;
@@ -41,11 +38,10 @@ void plan_make(struct plan *p, const struct chunk *c, const struct counter *coun
                const struct columns *forms, const char *reason);
 void plan_close(struct plan *p);
 void plan_again(struct plan *p); /* forgets what MySQL refused */
-void plan_refuse_group(struct plan *p, const struct plan_group *g, const char *reason);
+void plan_refuse(struct plan *p, const struct plan_item *i, const char *reason);
 
-static inline struct slice plan_key(const struct plan *p, const struct plan_group *g)
+static inline struct slice plan_key(const struct plan *p, const struct plan_item *i)
 {
-    const struct plan_item *i = &p->items[g->first];
     return slice_of(p->keys.p + i->key_at, i->key_n);
 }
 

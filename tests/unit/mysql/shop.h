@@ -1,0 +1,109 @@
+/* A shop's counters and batches for the tests of this room. */
+#ifndef UNIT_MYSQL_SHOP_H
+#define UNIT_MYSQL_SHOP_H
+
+#include "lib/mariadb.h"
+#include "lib/unit.h"
+#include "mysql/schema.h"
+#include "series/batch.h"
+
+#define S(literal)                                                                                           \
+    {                                                                                                        \
+        (literal), sizeof(literal) - 1                                                                       \
+    }
+
+enum { VISITORS, HOURLY, WORDS, STORES, SHOP_COUNTERS };
+
+/* visitors: DATE; hourly: DATETIME; words: no store, text; stores: text store, integer field. */
+static struct counter shop_all[SHOP_COUNTERS] = {
+    {.name = S("visitors"),
+     .key = {.prefix = S("s"), .suffix = S(":visitors"), .has_store = true},
+     .lock = {.prefix = S("s"), .suffix = S(":visitors:sync"), .has_store = true},
+     .field = FIELD_DATE,
+     .store = STORE_INTEGER,
+     .table = S("daily_visitors"),
+     .column_store = S("store_id"),
+     .column_field = S("day"),
+     .column_count = S("visitors")},
+    {.name = S("hourly"),
+     .key = {.prefix = S("s"), .suffix = S(":hourly"), .has_store = true},
+     .lock = {.prefix = S("s"), .suffix = S(":hourly:sync"), .has_store = true},
+     .field = FIELD_HOUR,
+     .store = STORE_INTEGER,
+     .table = S("hourly"),
+     .column_store = S("store_id"),
+     .column_field = S("hour"),
+     .column_count = S("n")},
+    {.name = S("words"),
+     .key = {.prefix = S("words")},
+     .lock = {.prefix = S("words:sync")},
+     .field = FIELD_TEXT,
+     .table = S("words"),
+     .column_field = S("word"),
+     .column_count = S("n")},
+    {.name = S("stores"),
+     .key = {.prefix = S("t"), .suffix = S(":views"), .has_store = true},
+     .lock = {.prefix = S("t"), .suffix = S(":views:sync"), .has_store = true},
+     .field = FIELD_INTEGER,
+     .store = STORE_TEXT,
+     .table = S("store_views"),
+     .column_store = S("store"),
+     .column_field = S("product"),
+     .column_count = S("n")},
+};
+static const struct counters shop = {shop_all, SHOP_COUNTERS};
+
+static inline void shop_create(struct mariadb *m)
+{
+    struct error e;
+    uint32_t created;
+    if (schema_migrate(m->db, NULL, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
+    if (schema_migrate_tables(m->db, &shop, &created, &e) != ERR_NONE) fail_msg("%s", e.text);
+}
+
+static inline void shop_empty(struct mariadb *m)
+{
+    static const char *const tables[] = {"tally_ledger", "tally_counters", "tally_rejects", "daily_visitors",
+                                         "hourly",       "words",          "store_views"};
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        mariadb_do(m, "DELETE FROM %s", tables[i]);
+}
+
+static inline struct batch_id shop_id(uint8_t n)
+{
+    struct batch_id id = {{0}};
+    memset(id.bytes, n, sizeof id.bytes);
+    return id;
+}
+
+static inline void shop_batch(struct batch *b, uint8_t n, int counter, uint64_t gen)
+{
+    struct batch_id id = shop_id(n);
+    batch_init(b, &id);
+    b->format = BATCH_FORMAT;
+    b->counter = &shop_all[counter];
+    buf_put_slice(&b->counter_name, b->counter->name);
+    b->gen = gen;
+}
+
+/* One hash: pairs of field and value, NULL at the end. */
+static inline void shop_hash(struct batch *b, const char *name, const char *const *pairs)
+{
+    uint64_t n = 0;
+    while (pairs[2 * n] != NULL)
+        n++;
+    uint32_t hash = batch_add_hash(b, slice_str(name), n);
+    for (uint64_t i = 0; i < n; i++)
+        batch_add_row(b, hash, slice_str(pairs[2 * i]), slice_str(pairs[2 * i + 1]));
+}
+#define HASH(b, name, ...) shop_hash((b), (name), (const char *const[]){__VA_ARGS__, NULL})
+
+static inline void shop_chunk(struct batch *b, uint32_t index, struct chunk *c)
+{
+    size_t short_hash;
+    if (!b->sealed) assert_true(batch_seal(b, &short_hash));
+    *c = (struct chunk){.not_after_ms = UINT64_MAX};
+    batch_chunk(b, index, c);
+}
+
+#endif

@@ -1,0 +1,263 @@
+/* What needs no server: URLs, error classes, the text of statements in both dialects, forms of columns. */
+#include "lib/unit.h"
+
+#include "mysql/db.h"
+#include "mysql/merge.h"
+#include "mysql/sql.h"
+#include "mysql/text.h"
+
+#include <stdlib.h>
+
+#define assert_maybe(got, expected)                                                                          \
+    do {                                                                                                     \
+        if ((expected) == NULL)                                                                              \
+            assert_null(got);                                                                                \
+        else                                                                                                 \
+            assert_string_equal((got), (expected));                                                          \
+    } while (0)
+
+static void url_is(const char *url, const char *user, const char *password, const char *host, unsigned port,
+                   const char *database, const char *socket)
+{
+    struct db_config c;
+    struct error e;
+    db_config_init(&c);
+    if (db_config_parse(slice_str(url), &c, &e) != ERR_NONE) fail_msg("%s", e.text);
+    assert_maybe(c.user, user);
+    assert_maybe(c.password, password);
+    assert_maybe(c.host, host);
+    assert_maybe(c.database, database);
+    assert_maybe(c.socket, socket);
+    assert_int_equal(c.port, port);
+    db_config_close(&c);
+}
+
+static void url_good(void **state)
+{
+    (void)state;
+    url_is("mysql://tally@127.0.0.1:3306/shop", "tally", NULL, "127.0.0.1", 3306, "shop", NULL);
+    url_is("mysql://tally@localhost/shop?socket=/run/my%20sql.sock", "tally", NULL, "localhost", 0, "shop",
+           "/run/my sql.sock");
+    url_is("mysql://t%40lly:p%3Aa%2F@db/shop", "t@lly", "p:a/", "db", 0, "shop", NULL);
+    url_is("mysql://tally:a:b@db/shop", "tally", "a:b", "db", 0, "shop", NULL);
+    url_is("mysql://tally@[::1]:3307/shop", "tally", NULL, "::1", 3307, "shop", NULL);
+    url_is("mysql://[::1]/shop", NULL, NULL, "::1", 0, "shop", NULL);
+    url_is("mysql:///shop", NULL, NULL, NULL, 0, "shop", NULL);
+}
+
+static void url_bad(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "mysql:/x/shop",
+                                      "redis://localhost/0",
+                                      "mysql://secret@localhost",
+                                      "mysql://secret@localhost/",
+                                      "mysql://secret@localhost/a/b",
+                                      "mysql://x:secret@localhost:0/shop",
+                                      "mysql://x:secret@localhost:65536/shop",
+                                      "mysql://x:secret@localhost:33x/shop",
+                                      "mysql://x:secret%@localhost/shop",
+                                      "mysql://x:secret%0@localhost/shop",
+                                      "mysql://x:secret%zz@localhost/shop",
+                                      "mysql://x:secret%00@localhost/shop",
+                                      "mysql://x:secret@[::1/shop",
+                                      "mysql://x:secret@[::1]3306/shop",
+                                      "mysql://x:secret@localhost/shop?sock=/x",
+                                      "mysql://x:secret@localhost/shop?socket="};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct db_config c;
+        struct error e;
+        db_config_init(&c);
+        if (db_config_parse(slice_str(bad[i]), &c, &e) != ERR_CONFIG) fail_msg("%s was taken", bad[i]);
+        assert_null(strstr(e.text, "secret"));
+        assert_null(c.user);
+        assert_null(c.password);
+        db_config_close(&c);
+    }
+}
+
+static void url_shown_without_password(void **state)
+{
+    struct db_config c;
+    struct error e;
+    char text[200];
+    (void)state;
+    db_config_init(&c);
+    assert_int_equal(db_config_parse(SLICE("mysql://tally:hush@[::1]:3306/shop"), &c, &e), ERR_NONE);
+    db_config_set_password(&c, SLICE("hush2"));
+    assert_string_equal(c.password, "hush2");
+    db_config_show(&c, text, sizeof text);
+    assert_string_equal(text, "mysql://tally@[::1]:3306/shop");
+    db_config_show(&c, text, 12);
+    assert_string_equal(text, "mysql://tal");
+    db_config_close(&c);
+}
+
+/* The table of the facts about MySQL, code by code. */
+static void codes(void **state)
+{
+    static const struct {
+        enum code_class class;
+        unsigned codes[24];
+    } facts[] = {
+        {CODE_AGAIN, {1205, 1213, 1020, 1180, 3101, 1206, 1614, 1317, 1969, 3024, 3572, 1412, 1615}},
+        {CODE_LINK,
+         {2006, 2013, 2055, 2002, 2003, 4031, 1053, 1927, 3169, 1158, 1159, 1160, 1161, 2014, 2027, 2012}},
+        {CODE_WAIT, {1040, 1203, 1226, 1290, 1836, 1792, 3100, 1114, 1021, 1030, 1041, 2005}},
+        {CODE_DUPLICATE, {1062}},
+        {CODE_POISON, {1264, 1690, 1406, 1366, 1292, 1048, 3819, 4025, 1452, 1644}},
+        {CODE_SIZE, {1153, 1197}},
+        {CODE_OPERATOR, {1044, 1045, 1142, 1143, 1146, 1054, 1049, 1064, 1193, 1136, 1364, 65535}},
+    };
+    (void)state;
+    assert_int_equal(code_class(0), CODE_OK);
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+        for (size_t j = 0; facts[i].codes[j] != 0; j++)
+            if (code_class(facts[i].codes[j]) != facts[i].class)
+                fail_msg("%u is %s", facts[i].codes[j], code_class_name(code_class(facts[i].codes[j])));
+}
+
+static void dialects(void **state)
+{
+    (void)state;
+    assert_int_equal(db_dialect_of("8.0.19", false), DB_VALUES);
+    assert_int_equal(db_dialect_of("8.0.20-0ubuntu", false), DB_ROW_ALIAS);
+    assert_int_equal(db_dialect_of("5.7.44-log", false), DB_VALUES);
+    assert_int_equal(db_dialect_of("9.7.4", false), DB_ROW_ALIAS);
+    assert_int_equal(db_dialect_of("8.4.0", false), DB_ROW_ALIAS);
+    assert_int_equal(db_dialect_of("10.11.19-MariaDB", true), DB_VALUES);
+    assert_int_equal(db_dialect_of("5.5.5-10.11.19-MariaDB", true), DB_VALUES);
+    assert_int_equal(db_dialect_of("no version", false), DB_VALUES);
+}
+
+static const struct counter views = {
+    .name = {"product_views", 13},
+    .key = {.prefix = {"s", 1}, .suffix = {":product_views", 14}, .has_store = true},
+    .field = FIELD_HOUR,
+    .store = STORE_TEXT,
+    .table = {"product_views", 13},
+    .column_store = {"store_id", 8},
+    .column_field = {"hour", 4},
+    .column_count = {"n", 1},
+};
+
+static void upsert_is(enum db_dialect dialect, const char *expected)
+{
+    struct buf sql = {0}, key = {0};
+    struct columns forms = {FORM_BYTES, FORM_DATETIME};
+    sql_key(&key, &views, &forms, SLICE("a'b"), SLICE("2014092013"));
+    sql_upsert_head(&sql, &views);
+    sql_upsert_row(&sql, buf_slice(&key), 5, true);
+    sql_upsert_row(&sql, buf_slice(&key), -7, false);
+    sql_upsert_tail(&sql, &views, dialect);
+    assert_slice(buf_slice(&sql), expected);
+    buf_free(&sql);
+    buf_free(&key);
+}
+
+static void upsert_text(void **state)
+{
+    (void)state;
+    upsert_is(DB_VALUES, "INSERT INTO `product_views` (`store_id`,`hour`,`n`) VALUES "
+                         "(x'612762','2014-09-20 13:00:00',5),(x'612762','2014-09-20 13:00:00',-7)"
+                         " ON DUPLICATE KEY UPDATE `n` = `product_views`.`n` + VALUES(`n`)");
+    upsert_is(DB_ROW_ALIAS,
+              "INSERT INTO `product_views` (`store_id`,`hour`,`n`) VALUES "
+              "(x'612762','2014-09-20 13:00:00',5),(x'612762','2014-09-20 13:00:00',-7)"
+              " AS tallyd_row ON DUPLICATE KEY UPDATE `n` = `product_views`.`n` + tallyd_row.`n`");
+}
+
+static void key_text(void **state)
+{
+    struct counter c = {.field = FIELD_DATE, .key.has_store = false};
+    struct columns forms = {FORM_NONE, FORM_INTEGER};
+    struct buf key = {0};
+    (void)state;
+    sql_key(&key, &c, &forms, (struct slice){0}, SLICE("20140920"));
+    assert_slice(buf_slice(&key), "20140920");
+    buf_reset(&key);
+    forms.field = FORM_DATE;
+    sql_key(&key, &c, &forms, (struct slice){0}, SLICE("20140920"));
+    assert_slice(buf_slice(&key), "'2014-09-20'");
+    buf_reset(&key);
+    forms.field = FORM_DATETIME;
+    sql_key(&key, &c, &forms, (struct slice){0}, SLICE("20140920"));
+    assert_slice(buf_slice(&key), "'2014-09-20 00:00:00'");
+    buf_free(&key);
+}
+
+static void forms(void **state)
+{
+    (void)state;
+    assert_int_equal(column_form_of(SLICE("bigint"), SLICE("")), FORM_INTEGER);
+    assert_int_equal(column_form_of(SLICE("INT"), SLICE("")), FORM_INTEGER);
+    assert_int_equal(column_form_of(SLICE("date"), SLICE("")), FORM_DATE);
+    assert_int_equal(column_form_of(SLICE("datetime"), SLICE("")), FORM_DATETIME);
+    assert_int_equal(column_form_of(SLICE("timestamp"), SLICE("")), FORM_NONE);
+    assert_int_equal(column_form_of(SLICE("varbinary"), SLICE("")), FORM_BYTES);
+    assert_int_equal(column_form_of(SLICE("binary"), SLICE("")), FORM_NONE);
+    assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_general_ci")), FORM_NONE);
+    assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_bin")), FORM_NONE);
+    assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_nopad_bin")), FORM_BYTES);
+    assert_int_equal(column_form_of(SLICE("varchar"), SLICE("utf8mb4_0900_bin")), FORM_BYTES);
+    assert_int_equal(column_form_of(SLICE("text"), SLICE("utf8mb4_nopad_bin")), FORM_NONE);
+    assert_int_equal(column_form_of(SLICE("double"), SLICE("")), FORM_NONE);
+    assert_false(column_fits_field(FORM_DATE, FIELD_HOUR));
+    assert_true(column_fits_field(FORM_DATETIME, FIELD_DATE));
+    assert_false(column_fits_field(FORM_DATETIME, FIELD_INTEGER));
+    assert_false(column_fits_field(FORM_INTEGER, FIELD_TEXT));
+    assert_false(column_fits_store(FORM_INTEGER, STORE_TEXT));
+    assert_false(column_fits_store(FORM_DATE, STORE_INTEGER));
+    assert_true(column_fits_store(FORM_BYTES, STORE_INTEGER));
+}
+
+static void statements_of_a_file(void **state)
+{
+    struct slice rest =
+        SLICE("-- a comment;\n\nCREATE TABLE a (\n  x INT COMMENT 'a; b'\n);\n-- more\nDROP TABLE b;");
+    struct slice statement;
+    (void)state;
+    assert_true(sql_next(&rest, &statement));
+    assert_slice(statement, "CREATE TABLE a (\n  x INT COMMENT 'a; b'\n)");
+    assert_true(sql_next(&rest, &statement));
+    assert_slice(statement, "DROP TABLE b");
+    assert_false(sql_next(&rest, &statement));
+}
+
+static void files_are_numbered(void **state)
+{
+    (void)state;
+    assert_true(sql_files_n > 0);
+    for (size_t i = 0; i < sql_files_n; i++)
+        assert_int_equal(sql_files[i].version, i + 1);
+}
+
+static void refused_most(void **state)
+{
+    (void)state;
+    assert_int_equal(merge_refused_most(0), 1);
+    assert_int_equal(merge_refused_most(1), 1);
+    assert_int_equal(merge_refused_most(39), 1);
+    assert_int_equal(merge_refused_most(40), 2);
+    assert_int_equal(merge_refused_most(1000), 50);
+    assert_int_equal(merge_refused_most(100000), MERGE_REFUSED_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(url_good),
+        cmocka_unit_test(url_bad),
+        cmocka_unit_test(url_shown_without_password),
+        cmocka_unit_test(codes),
+        cmocka_unit_test(dialects),
+        cmocka_unit_test(upsert_text),
+        cmocka_unit_test(key_text),
+        cmocka_unit_test(forms),
+        cmocka_unit_test(statements_of_a_file),
+        cmocka_unit_test(files_are_numbered),
+        cmocka_unit_test(refused_most),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

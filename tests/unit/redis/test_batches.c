@@ -9,9 +9,11 @@
 
 static int answers;
 
-static void batch_make(struct world *w, const char *id, const char *owner, const char *counter, int64_t age_ms)
+static void batch_make(struct world *w, const char *id, const char *owner, const char *counter,
+                       int64_t age_ms)
 {
-    redis_ask(&w->server, "HSET tally:batch:%s format 1 counter %s gen 3 owner %s lowest_ms 99 =s1:product_views 4", id,
+    redis_ask(&w->server,
+              "HSET tally:batch:%s format 1 counter %s gen 3 owner %s lowest_ms 99 =s1:product_views 4", id,
               counter, owner);
     redis_ask(&w->server, "ZADD tally:batches %lld %s", (long long)(wall_ms() - age_ms), id);
 }
@@ -173,8 +175,8 @@ static void test_beat_and_instance(void **state)
     world_close(w);
 }
 
-static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner, int64_t gen,
-                     int64_t lowest_ms, uint32_t hashes)
+static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
+                     int64_t gen, int64_t lowest_ms, uint32_t hashes)
 {
     assert_int_equal(id.n, 32);
     assert_true(beat_ms > 0 && counter.n > 0 && owner.n > 0);
@@ -205,7 +207,8 @@ static void test_list(void **state)
     world_close(w);
 }
 
-/* --- the indexes --------------------------------------------------------------------------------------------- */
+/* --- the indexes
+ * --------------------------------------------------------------------------------------------- */
 
 static void on_due(struct redis_due *d)
 {
@@ -302,7 +305,8 @@ static void test_held(void **state)
     world_close(w);
 }
 
-/* --- other lives, and what is fit ----------------------------------------------------------------------------- */
+/* --- other lives, and what is fit
+ * ----------------------------------------------------------------------------- */
 
 static void on_kill(struct redis_kill *k)
 {
@@ -312,8 +316,9 @@ static void on_kill(struct redis_kill *k)
 
 static void test_kill_lives(void **state)
 {
-    static const char *const names[] = {"tallyd:shop:0123456789abcdef:frame", "tallyd:shop:0123456789abcdef:sync",
-                                        "tallyd:shop2:0123456789abcdef:frame", "tallyd:sho:0123456789abcdef:frame", "web"};
+    static const char *const names[] = {
+        "tallyd:shop:0123456789abcdef:frame", "tallyd:shop:0123456789abcdef:sync",
+        "tallyd:shop2:0123456789abcdef:frame", "tallyd:sho:0123456789abcdef:frame", "web"};
     struct world *w = world_open();
     struct redis_kill k = {.life = &w->life, .done = on_kill};
     redisContext *clients[5];
@@ -342,8 +347,12 @@ static void test_kill_lives(void **state)
 
 static void test_check(void **state)
 {
-    static const struct redis_facts good = {.version = 70015, .master = true, .aof_on = true, .policy = "noeviction",
-                                            .appendfsync = "everysec", .version_text = "7.0.15"};
+    static const struct redis_facts good = {.version = 70015,
+                                            .master = true,
+                                            .aof_on = true,
+                                            .policy = "noeviction",
+                                            .appendfsync = "everysec",
+                                            .version_text = "7.0.15"};
     struct redis_facts f = good;
     struct error e;
     (void)state;
@@ -374,10 +383,16 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adopt_instance), cmocka_unit_test(test_adopt_stale), cmocka_unit_test(test_adopt_dead),
-        cmocka_unit_test(test_standing),       cmocka_unit_test(test_beat_and_instance),
-        cmocka_unit_test(test_list),           cmocka_unit_test(test_due),         cmocka_unit_test(test_held),
-        cmocka_unit_test(test_kill_lives),     cmocka_unit_test(test_check),
+        cmocka_unit_test(test_adopt_instance),
+        cmocka_unit_test(test_adopt_stale),
+        cmocka_unit_test(test_adopt_dead),
+        cmocka_unit_test(test_standing),
+        cmocka_unit_test(test_beat_and_instance),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_due),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_kill_lives),
+        cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Frames and claims on a real server: what the cells get, what a refusal says, what a claim leaves in Redis. */
+/* Frames and claims on a real server: what the cells get, what a refusal says, what a claim leaves in Redis.
+ */
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
 #include "redis/resp.h"
@@ -27,7 +28,10 @@ static void on_claim(void *arg, struct claim *c)
     ((struct got *)arg)->claims_n++;
 }
 
-static void on_killed(void *arg) { ((struct got *)arg)->killed++; }
+static void on_killed(void *arg)
+{
+    ((struct got *)arg)->killed++;
+}
 
 static void on_look(void *arg, int64_t seq, const bool *stands)
 {
@@ -236,7 +240,8 @@ static void test_refused_at_exec(void **state)
     static const struct {
         const char *exec, *text;
     } cases[] = {
-        {"-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        {"-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > "
+         "'maxmemory'.\r\n",
          "OOM command not allowed when used memory > 'maxmemory'."},
         {"-MISCONF Errors writing to the AOF file: No space left on device\r\n",
          "MISCONF Errors writing to the AOF file: No space left on device"},
@@ -264,7 +269,8 @@ static void test_refused_at_exec(void **state)
     }
 }
 
-/* Answers that are no transaction's: the link is cut, the frame is in doubt, nobody is told that it was applied. */
+/* Answers that are no transaction's: the link is cut, the frame is in doubt, nobody is told that it was
+ * applied. */
 static void test_no_transaction(void **state)
 {
     static const char *const says[] = {
@@ -351,7 +357,8 @@ static void test_look_with_nothing(void **state)
     got_close(g);
 }
 
-/* --- claims -------------------------------------------------------------------------------------------------- */
+/* --- claims
+ * -------------------------------------------------------------------------------------------------- */
 
 struct keys {
     char names[1000][64];
@@ -377,12 +384,14 @@ static void test_claim(void **state)
 {
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
-    struct slice keys[] = {SLICE(KEY), SLICE("s2:unique_visitors:daily"), SLICE("s3:unique_visitors:daily"), SLICE(KEY)};
+    struct slice keys[] = {SLICE(KEY), SLICE("s2:unique_visitors:daily"), SLICE("s3:unique_visitors:daily"),
+                           SLICE(KEY)};
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 4};
     (void)state;
     redis_ask(s, "HSET " KEY " a 1 b 2");
     redis_ask(s, "SET s3:unique_visitors:daily x");
-    redis_ask(s, "ZADD tally:dirty 1700000000456 " KEY " 1700000000123 s2:unique_visitors:daily 5 s3:unique_visitors:daily"
+    redis_ask(s, "ZADD tally:dirty 1700000000456 " KEY
+                 " 1700000000123 s2:unique_visitors:daily 5 s3:unique_visitors:daily"
                  " 6 other");
     claim_and_wait(g, &c);
     assert_int_equal(c.outcome, CLAIM_STANDS);
@@ -459,7 +468,8 @@ static void test_claim_field_bound(void **state)
     struct redis_server *s = &g->w->server;
     struct slice keys[] = {SLICE("s1:product_views"), SLICE("s2:product_views"), SLICE("s3:product_views")};
     struct claim c = {.counter = &g->w->all[1], .keys = keys, .keys_n = 3};
-    static const char fill[] = "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 1) end return 1";
+    static const char fill[] =
+        "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 1) end return 1";
     (void)state;
     redis_ask(s, "EVAL %s 1 s1:product_views 60000", fill);
     redis_ask(s, "EVAL %s 1 s2:product_views 60000", fill);
@@ -526,7 +536,8 @@ static void test_order(void **state)
     got_close(g);
 }
 
-/* Killed with a frame and claims under way, again and again: nothing is answered twice, seq tells what ran. */
+/* Killed with a frame and claims under way, again and again: nothing is answered twice, seq tells what ran.
+ */
 static void test_killed_under_way(void **state)
 {
     struct got *g = got_open();
@@ -544,7 +555,8 @@ static void test_killed_under_way(void **state)
         int looks = g->looks;
         redis_frames_look(&g->frames, NULL, 0);
         WAIT_UNTIL(g->w, g->looks == looks + 1);
-        if (g->frames_n > before) assert_int_equal(g->seq, round + 1); /* answered, so applied, and AOF has it */
+        if (g->frames_n > before)
+            assert_int_equal(g->seq, round + 1); /* answered, so applied, and AOF has it */
         assert_in_range(g->frames_n - before, 0, 1);
     }
     got_close(g);

@@ -1,4 +1,5 @@
-/* Scan and discard on a real server: every row once, and what is said when the batch is not what was registered. */
+/* Scan and discard on a real server: every row once, and what is said when the batch is not what was
+ * registered. */
 #include "base/heap.h"
 #include "lib/redis_world.h"
 #include "redis/discard_op.h"
@@ -16,8 +17,14 @@ struct got {
     int scans, discards;
 };
 
-static void on_scan(struct redis_scan *s) { ((struct got *)s->arg)->scans++; }
-static void on_discard(struct redis_discard *d) { ((struct got *)d->arg)->discards++; }
+static void on_scan(struct redis_scan *s)
+{
+    ((struct got *)s->arg)->scans++;
+}
+static void on_discard(struct redis_discard *d)
+{
+    ((struct got *)d->arg)->discards++;
+}
 
 static struct got *got_open(void)
 {
@@ -42,12 +49,15 @@ static void got_close(struct got *g)
 /* A batch as the claim leaves it: KEY1 with n1 fields, KEY2 with n2. */
 static void make(struct got *g, int n1, int n2)
 {
-    static const char fill[] = "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, i * 3) end return 1";
+    static const char fill[] =
+        "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, i * 3) end return 1";
     struct redis_server *s = &g->w->server;
     redis_ask(s, "EVAL %s 1 " KEY1 "_%s %d", fill, g->hex, n1);
     redis_ask(s, "EVAL %s 1 " KEY2 "_%s %d", fill, g->hex, n2);
-    redis_ask(s, "HSET tally:batch:%s format 1 counter product_views gen 12 owner shop:abc lowest_ms 1700 =" KEY1
-                 " %d =" KEY2 " %d", g->hex, n1, n2);
+    redis_ask(s,
+              "HSET tally:batch:%s format 1 counter product_views gen 12 owner shop:abc lowest_ms 1700 =" KEY1
+              " %d =" KEY2 " %d",
+              g->hex, n1, n2);
     redis_ask(s, "ZADD tally:batches 1 %s", g->hex);
 }
 
@@ -236,10 +246,10 @@ static void test_discard_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sealed),        cmocka_unit_test(test_many_hashes),
+        cmocka_unit_test(test_sealed),         cmocka_unit_test(test_many_hashes),
         cmocka_unit_test(test_gone_and_short), cmocka_unit_test(test_gone_while_scanning),
-        cmocka_unit_test(test_unknown),       cmocka_unit_test(test_killed_mid_scan),
-        cmocka_unit_test(test_when_full),     cmocka_unit_test(test_discard_refused),
+        cmocka_unit_test(test_unknown),        cmocka_unit_test(test_killed_mid_scan),
+        cmocka_unit_test(test_when_full),      cmocka_unit_test(test_discard_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

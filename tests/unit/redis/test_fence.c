@@ -1,0 +1,218 @@
+/* The barrier in each of its forms. The server here has no WAITAOF before 7.2: a lying one says that it has.
+ */
+#include "lib/redis_fake.h"
+#include "redis/fence_op.h"
+
+struct got {
+    struct world *w;
+    struct redis_fences fs;
+    struct redis_fence f[4];
+    int answers, closed;
+    uint64_t from_ms;
+};
+
+static struct got *closing;
+
+static void on_fence(struct redis_fence *f)
+{
+    ((struct got *)f->arg)->answers++;
+}
+static void on_closed(struct redis_fences *fs)
+{
+    (void)fs;
+    closing->closed++;
+}
+
+static void got_init(struct got *g, struct world *w)
+{
+    memset(g, 0, sizeof *g);
+    g->w = w;
+    redis_fences_init(&g->fs, &w->link, &w->life);
+    for (int i = 0; i < 4; i++)
+        g->f[i] = (struct redis_fence){.done = on_fence, .arg = g};
+    g->from_ms = mono_ms();
+}
+
+static void got_close(struct got *g)
+{
+    closing = g;
+    world_link_close(g->w, &g->w->link);
+    redis_fences_close(&g->fs, on_closed);
+    WAIT_UNTIL(g->w, g->closed == 1);
+    world_end(g->w);
+}
+
+static void test_timed(void **state)
+{
+    struct got g;
+    (void)state;
+    got_init(&g, world_open());
+    redis_ask(&g.w->server, "CONFIG SET maxmemory 1");
+    redis_fence(&g.fs, &g.f[0]);
+    assert_int_equal(g.answers, 0);
+    uint64_t half_ms = mono_ms() + 1000;
+    WAIT_UNTIL(g.w, mono_ms() > half_ms);
+    redis_fence(&g.fs, &g.f[1]); /* overlaps */
+    WAIT_UNTIL(g.w, g.answers == 1);
+    uint64_t first_ms = mono_ms() - g.from_ms;
+    WAIT_UNTIL(g.w, g.answers == 2);
+    uint64_t second_ms = mono_ms() - g.from_ms;
+    assert_true(g.f[0].passed && g.f[1].passed);
+    assert_in_range(first_ms, 2100, 3000);
+    assert_in_range(second_ms, 3100, 4000);
+    assert_string_equal(g.f[0].run_id, g.w->link.facts.run_id);
+    assert_redis(&g.w->server, "2", "GET tally:fence:shop:%s", g.w->life.id);
+    assert_in_range(atoll(redis_ask(&g.w->server, "TTL tally:fence:shop:%s", g.w->life.id)), 86000, 86400);
+    got_close(&g);
+}
+
+static void test_always_and_volatile(void **state)
+{
+    static const char *const args[] = {"--appendfsync", "always", NULL};
+    struct world *w = world_with_server(args);
+    struct got g;
+    (void)state;
+    world_link(w, &w->link, "fence");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    got_init(&g, w);
+    for (int i = 0; i < 3; i++)
+        redis_fence(&g.fs, &g.f[i]);
+    WAIT_UNTIL(w, g.answers == 3);
+    assert_true(g.f[0].passed && g.f[1].passed && g.f[2].passed);
+    assert_true(mono_ms() - g.from_ms < 1500);
+    /* The first alone, the other two in one group: two writes. */
+    assert_redis(&w->server, "2", "GET tally:fence:shop:%s", w->life.id);
+    redis_ask(&w->server, "CONFIG SET appendfsync everysec");
+    redis_ask(&w->server, "CONFIG SET appendonly no");
+    redis_link_cut(&w->link, "for the test");
+    WAIT_UNTIL(w, w->ups == 2);
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(w, g.answers == 4);
+    assert_false(g.f[0].passed);
+    assert_non_null(strstr(g.f[0].text, "CONFIG SET appendonly yes"));
+    g.fs.volatile_accept = true;
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(w, g.answers == 5);
+    assert_true(g.f[0].passed);
+    got_close(&g);
+}
+
+static void test_replicas_missing(void **state)
+{
+    struct got g;
+    (void)state;
+    got_init(&g, world_open());
+    g.fs.replicas = 1;
+    g.fs.wait_ms = 1500;
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(g.w, g.answers == 1);
+    assert_false(g.f[0].passed);
+    assert_non_null(strstr(g.f[0].text, "redis.replicas"));
+    assert_true(mono_ms() - g.from_ms >= 1500);
+    got_close(&g);
+}
+
+static void test_replica_there(void **state)
+{
+    struct got g;
+    struct redis_server replica = {0};
+    char port[8];
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, n) | getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    close(fd); /* a replica needs the master's port: one that was free just now */
+    snprintf(port, sizeof port, "%d", ntohs(a.sin_port));
+    got_init(&g, world_open());
+    redis_ask(&g.w->server, "CONFIG SET repl-diskless-sync-delay 0");
+    assert_redis(&g.w->server, "OK", "CONFIG SET port %s", port);
+    redis_server_start(&replica);
+    redis_ask(&replica, "REPLICAOF 127.0.0.1 %s", port);
+    g.fs.replicas = 1;
+    g.fs.volatile_accept = true;
+    g.fs.wait_ms = 15000;
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(g.w, g.answers == 1);
+    assert_true(g.f[0].passed);
+    redis_server_stop(&replica);
+    got_close(&g);
+}
+
+static void test_lost(void **state)
+{
+    struct got g;
+    (void)state;
+    got_init(&g, world_open());
+    redis_fence(&g.fs, &g.f[0]);
+    uint64_t until_ms = mono_ms() + 500; /* well in its 2.1 s */
+    WAIT_UNTIL(g.w, mono_ms() > until_ms);
+    redis_server_kill(&g.w->server);
+    redis_fence(&g.fs, &g.f[1]); /* its write is under way, or refused */
+    WAIT_UNTIL(g.w, g.answers == 2);
+    assert_false(g.f[0].passed || g.f[1].passed);
+    redis_server_run(&g.w->server);
+    WAIT_UNTIL(g.w, g.w->ups == 2);
+    assert_int_equal(g.answers, 2);
+    got_close(&g);
+}
+
+/* The same server, but another connection: what the old one wrote is not vouched for. */
+static void test_link_changed(void **state)
+{
+    struct got g;
+    (void)state;
+    got_init(&g, world_open());
+    redis_fence(&g.fs, &g.f[0]);
+    uint64_t until_ms = mono_ms() + 500;
+    WAIT_UNTIL(g.w, mono_ms() > until_ms);
+    redis_ask(&g.w->server, "CLIENT KILL ID %lld", (long long)g.w->link.client_id);
+    WAIT_UNTIL(g.w, g.w->ups == 2 && g.answers == 1);
+    assert_false(g.f[0].passed);
+    got_close(&g);
+}
+
+/* What a 7.2 says to WAITAOF; the fence must not believe less than was asked for. */
+static void waitaof(const char *answer, bool passed)
+{
+    struct world *w = world_empty();
+    struct got g;
+    struct fake f = {.say = {"+OK\r\n", answer}};
+    fake_start(w, &f);
+    world_link(w, &w->link, "fence");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    got_init(&g, w);
+    g.fs.replicas = 2;
+    g.fs.wait_ms = 0; /* asked once */
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(w, g.answers == 1);
+    assert_int_equal(g.f[0].passed, passed);
+    fake_stop(&f);
+    got_close(&g);
+}
+
+static void test_waitaof(void **state)
+{
+    (void)state;
+    waitaof("*2\r\n:1\r\n:2\r\n", true);
+    waitaof("-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n", false);
+    waitaof(":1\r\n", false);
+    waitaof("*2\r\n:0\r\n:2\r\n", false);
+    waitaof("*2\r\n:1\r\n:1\r\n", false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timed),
+        cmocka_unit_test(test_always_and_volatile),
+        cmocka_unit_test(test_replicas_missing),
+        cmocka_unit_test(test_replica_there),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_link_changed),
+        cmocka_unit_test(test_waitaof),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,377 @@
+/* Walk, leftovers, books and live totals on a real server. */
+#include "lib/redis_world.h"
+#include "redis/books_op.h"
+#include "redis/hash_op.h"
+#include "redis/leftover_op.h"
+#include "redis/walk_op.h"
+
+#define HEX_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+static int answers;
+
+struct seen {
+    int pendings, leftovers, with_id;
+    char names[512];
+};
+
+static void on_pending(struct redis_walk *w, const struct counter *c, struct slice key)
+{
+    struct seen *s = w->arg;
+    assert_non_null(c);
+    assert_true(key.n > 0);
+    s->pendings++;
+}
+
+static void on_leftover(struct redis_walk *w, const struct counter *c, struct slice key, struct slice pending,
+                        const struct batch_id *id)
+{
+    struct seen *s = w->arg;
+    size_t n = strlen(s->names);
+    s->leftovers++;
+    s->with_id += id != NULL;
+    snprintf(s->names + n, sizeof s->names - n, "[" SLICE_FMT " of " SLICE_FMT " in " SLICE_FMT "]",
+             SLICE_ARG(key), SLICE_ARG(pending), SLICE_ARG(c->name));
+}
+
+static void on_walk(struct redis_walk *w)
+{
+    (void)w;
+    answers++;
+}
+
+static void walk(struct world *w, struct redis_walk *k)
+{
+    int before = answers;
+    redis_walk(&w->link, k);
+    assert_int_equal(answers, before);
+    WAIT_UNTIL(w, answers == before + 1);
+}
+
+static void test_walk_restores(void **state)
+{
+    struct world *w = world_open();
+    struct seen s = {0};
+    struct redis_walk k = {.counters = &w->counters,
+                           .step = 10,
+                           .pause_ms = 1,
+                           .pending = on_pending,
+                           .leftover = on_leftover,
+                           .done = on_walk,
+                           .arg = &s,
+                           .read_only = true};
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        redis_ask(&w->server, "HSET s%d:product_views 1 1", i);
+        redis_ask(&w->server, "SET other:%d x", i);
+    }
+    redis_ask(&w->server, "ZADD tally:dirty 77 s5:product_views");
+    redis_ask(&w->server, "SET s999:product_views word"); /* no hash */
+    redis_ask(&w->server, "CONFIG SET maxmemory 1");
+    walk(w, &k);
+    assert_int_equal(k.restored, 0);
+    assert_true(k.found >= 200);
+    k.read_only = false;
+    walk(w, &k);
+    assert_false(k.lost);
+    assert_int_equal(k.restored, 199);
+    assert_int_equal(s.leftovers, 0);
+    assert_redis(&w->server, "200", "ZCARD tally:dirty");
+    assert_redis(&w->server, "77", "ZSCORE tally:dirty s5:product_views");
+    assert_true(llabs(atoll(redis_ask(&w->server, "ZSCORE tally:dirty s6:product_views")) - wall_ms()) <
+                5000);
+    walk(w, &k);
+    assert_int_equal(k.restored, 0);
+    world_close(w);
+}
+
+static void test_walk_leftovers(void **state)
+{
+    struct world *w = world_open();
+    struct seen s = {0};
+    struct redis_walk k = {.counters = &w->counters, .leftover = on_leftover, .done = on_walk, .arg = &s};
+    (void)state;
+    redis_ask(&w->server, "HSET s1:product_views_" HEX_A " 1 1"); /* registered: stands */
+    redis_ask(&w->server, "HSET tally:batch:" HEX_A " format 1");
+    walk(w, &k);
+    assert_int_equal(s.leftovers, 0);
+    redis_ask(&w->server, "HSET s1:product_views_" HEX_B " 1 1");
+    redis_ask(&w->server, "HSET s2:product_views_20140920_x 1 1");
+    redis_ask(&w->server, "HSET s2:product_views_ 1 1"); /* nothing after the '_' */
+    redis_ask(&w->server, "HSET s2:products_x 1 1");
+    redis_ask(&w->server, "SET s3:product_views_x word");
+    walk(w, &k);
+    assert_int_equal(s.leftovers, 2);
+    assert_int_equal(s.with_id, 1);
+    assert_non_null(strstr(s.names, "[s1:product_views_" HEX_B " of s1:product_views in product_views]"));
+    assert_non_null(strstr(s.names, "[s2:product_views_20140920_x of s2:product_views in product_views]"));
+    redis_server_kill(&w->server);
+    walk(w, &k);
+    assert_true(k.lost);
+    world_close(w);
+}
+
+/* --- leftovers
+ * ------------------------------------------------------------------------------------------------ */
+
+static void on_claimed(struct redis_leftover *o)
+{
+    (void)o;
+    answers++;
+}
+
+static const char *claim(struct world *w, struct redis_leftover *o)
+{
+    static char hex[33];
+    int before = answers;
+    o->done = on_claimed;
+    o->counter = &w->all[1];
+    o->life = &w->life;
+    batch_id_draw(&o->id);
+    batch_id_hex(&o->id, hex);
+    redis_leftover(&w->link, o);
+    WAIT_UNTIL(w, answers == before + 1);
+    return hex;
+}
+
+static void test_leftover(void **state)
+{
+    struct world *w = world_open();
+    struct redis_server *r = &w->server;
+    struct slice names[] = {SLICE("s1:product_views_x"), SLICE("s2:product_views_y"),
+                            SLICE("s3:product_views_gone"), SLICE("s1:product_views_z")};
+    struct slice pendings[] = {SLICE("s1:product_views"), SLICE("s2:product_views"),
+                               SLICE("s3:product_views"), SLICE("s1:product_views")};
+    struct redis_leftover o = {.names = names, .pendings = pendings, .n = 4, .accept = true};
+    (void)state;
+    redis_ask(r, "HSET s1:product_views_x 1 9007199254740993 2 -5 3 word");
+    redis_ask(r, "HSET s2:product_views_y 1 7");
+    redis_ask(r, "HSET s1:product_views_z 1 100");
+    redis_ask(r, "SET tally:gen 41");
+    redis_ask(r, "CONFIG SET maxmemory 1");
+    const char *hex = claim(w, &o);
+    assert_int_equal(o.outcome, CLAIM_STANDS);
+    assert_int_equal(o.renamed, 2);
+    assert_int_equal(o.left, 1); /* s1 a second time: under another id */
+    assert_int_equal(o.fields, 4);
+    assert_int_equal(o.odd, 1);
+    assert_redis(r, "9007199254740995", "HGET tally:accepted product_views");
+    assert_redis(r, "1 product_views 42 3 1",
+                 "HMGET tally:batch:%s format counter gen =s1:product_views =s2:product_views", hex);
+    assert_redis(r, "3", "HLEN s1:product_views_%s", hex);
+    assert_redis(r, hex, "ZRANGE tally:batches 0 -1");
+    o.names = names + 3;
+    o.pendings = pendings + 3;
+    o.n = 1;
+    o.accept = false;
+    hex = claim(w, &o);
+    assert_int_equal(o.renamed, 1);
+    assert_redis(r, "9007199254740995", "HGET tally:accepted product_views");
+    assert_redis(r, "100", "HGET s1:product_views_%s 1", hex);
+    claim(w, &o);
+    assert_int_equal(o.outcome, CLAIM_EMPTY);
+    redis_ask(r, "CONFIG SET maxmemory 0");
+    redis_ask(r, "HSET s1:product_views_z 1 100");
+    redis_ask(r, "SET tally:accepted word");
+    claim(w, &o);
+    assert_int_equal(o.outcome, CLAIM_REFUSED);
+    assert_redis(r, "1", "EXISTS s1:product_views_z");
+    redis_server_kill(r);
+    claim(w, &o);
+    assert_int_equal(o.outcome, CLAIM_GONE);
+    world_close(w);
+}
+
+/* --- books
+ * ---------------------------------------------------------------------------------------------------- */
+
+struct sums {
+    int64_t accepted, pending, claimed;
+    int batches, rows;
+    int64_t gens;
+};
+
+static int64_t number(struct slice s)
+{
+    int64_t v = 0;
+    assert_true(num_parse(s, &v));
+    return v;
+}
+
+static void sum_accepted(void *arg, struct slice counter, struct slice value)
+{
+    assert_true(counter.n > 0);
+    ((struct sums *)arg)->accepted += number(value);
+}
+
+static void sum_pending(void *arg, struct slice key, struct slice field, struct slice value)
+{
+    struct sums *s = arg;
+    assert_true(key.n > 0 && field.n > 0);
+    s->pending += number(value);
+    s->rows++;
+}
+
+static void sum_batch(void *arg, const struct batch_id *id, struct slice counter, int64_t gen)
+{
+    struct sums *s = arg;
+    assert_non_null(id);
+    assert_slice(counter, "product_views");
+    s->batches++;
+    s->gens += gen;
+}
+
+static void sum_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
+                        struct slice value)
+{
+    struct sums *s = arg;
+    assert_int_equal(id->bytes[0], 0xaa);
+    assert_slice(pending, "s1:product_views");
+    assert_true(field.n > 0);
+    s->claimed += number(value);
+}
+
+static void on_books(struct redis_books *b)
+{
+    (void)b;
+    answers++;
+}
+
+static void books_make(struct world *w)
+{
+    struct redis_server *r = &w->server;
+    redis_ask(r, "HSET tally:accepted product_views 100 unique_visitors 1");
+    redis_ask(r, "HSET s1:product_views 1 10 2 20");
+    redis_ask(r, "HSET s2:product_views 1 9007199254740993");
+    redis_ask(r, "HSET gone:1 1 4");
+    redis_ask(r, "ZADD tally:dirty 1 s1:product_views 2 s2:product_views 3 s3:product_views");
+    redis_ask(r, "ZADD tally:held 1 gone:1 2 s1:product_views");
+    redis_ask(r, "HSET tally:batch:" HEX_A
+                 " format 1 counter product_views gen 6 owner a:b lowest_ms 1 =s1:product_views 2");
+    redis_ask(r, "HSET s1:product_views_" HEX_A " 1 70 3 5");
+    redis_ask(r, "ZADD tally:batches 1 " HEX_A);
+    redis_ask(r, "SET tally:gen 7");
+}
+
+static void test_books(void **state)
+{
+    struct world *w = world_open();
+    struct sums s = {0};
+    struct redis_books b = {.dirty_max = 50000,
+                            .accepted = sum_accepted,
+                            .pending = sum_pending,
+                            .batch = sum_batch,
+                            .claimed = sum_claimed,
+                            .done = on_books,
+                            .arg = &s};
+    (void)state;
+    books_make(w);
+    redis_ask(&w->server, "CONFIG SET maxmemory 1");
+    answers = 0;
+    redis_books(&w->link, &b);
+    WAIT_UNTIL(w, answers == 1);
+    assert_false(b.lost || b.too_many);
+    assert_int_equal(b.gen, 7);
+    assert_int_equal(b.dirty, 5);
+    assert_int_equal(s.accepted, 101);
+    assert_int_equal(s.pending, 34 + 9007199254740993);
+    assert_int_equal(s.rows, 4);
+    assert_int_equal(s.batches, 1);
+    assert_int_equal(s.gens, 6);
+    assert_int_equal(s.claimed, 75);
+    b.dirty_max = 4;
+    redis_books(&w->link, &b);
+    WAIT_UNTIL(w, answers == 2);
+    assert_true(b.too_many);
+    assert_int_equal(s.batches, 1);
+    redis_ask(&w->server, "CONFIG SET maxmemory 0");
+    redis_ask(&w->server, "SET tally:accepted word");
+    b.dirty_max = 50000;
+    redis_books(&w->link, &b);
+    WAIT_UNTIL(w, answers == 3);
+    assert_true(b.lost);
+    assert_non_null(strstr(b.text, "WRONGTYPE"));
+    world_close(w);
+}
+
+static void total_pending(void *arg, uint32_t field, struct slice value)
+{
+    struct sums *s = arg;
+    if (value.n > 0) s->pending += number(value) * (field + 1);
+}
+
+static void total_claimed(void *arg, const struct batch_id *id, uint32_t field, struct slice value)
+{
+    struct sums *s = arg;
+    assert_int_equal(id->bytes[15], 0xaa);
+    if (value.n > 0) s->claimed += number(value) * (field + 1);
+}
+
+static void on_total(struct redis_total *t)
+{
+    (void)t;
+    answers++;
+}
+
+static void test_total(void **state)
+{
+    struct world *w = world_open();
+    struct sums s = {0};
+    struct slice fields[] = {SLICE("1"), SLICE("2"), SLICE("3")};
+    struct redis_total t = {.key = SLICE("s1:product_views"),
+                            .fields = fields,
+                            .fields_n = 3,
+                            .pending = total_pending,
+                            .claimed = total_claimed,
+                            .done = on_total,
+                            .arg = &s};
+    (void)state;
+    books_make(w);
+    answers = 0;
+    redis_total(&w->link, &t);
+    WAIT_UNTIL(w, answers == 1);
+    assert_false(t.lost);
+    assert_int_equal(t.gen, 7);
+    assert_int_equal(s.pending, 10 + 20 * 2);
+    assert_int_equal(s.claimed, 70 + 5 * 3);
+    world_close(w);
+}
+
+static void on_hash(struct redis_hash *h, const struct redis_reply *r)
+{
+    int64_t *n = h->arg;
+    *n = r == NULL ? -1 : r->type == REDIS_ERROR ? -2 : (int64_t)r->n;
+    answers++;
+}
+
+static void test_hash(void **state)
+{
+    struct world *w = world_open();
+    int64_t n = 0;
+    struct redis_hash h = {.key = SLICE("s1:product_views"), .done = on_hash, .arg = &n};
+    (void)state;
+    books_make(w);
+    answers = 0;
+    redis_hash(&w->link, &h);
+    WAIT_UNTIL(w, answers == 1);
+    assert_int_equal(n, 4);
+    h.key = SLICE("tally:gen");
+    redis_hash(&w->link, &h);
+    WAIT_UNTIL(w, answers == 2);
+    assert_int_equal(n, -2);
+    redis_server_kill(&w->server);
+    redis_hash(&w->link, &h);
+    WAIT_UNTIL(w, answers == 3);
+    assert_int_equal(n, -1);
+    world_close(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_walk_restores), cmocka_unit_test(test_walk_leftovers),
+        cmocka_unit_test(test_leftover),      cmocka_unit_test(test_books),
+        cmocka_unit_test(test_total),         cmocka_unit_test(test_hash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -120,10 +120,11 @@ bool conf_set(struct conf *c, enum conf_option option, const char *const *texts,
 
 const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size)
 {
-    PRE((unsigned)option < CONF_OPTION_COUNT);
     PRE(counter == CONF_GLOBAL || counter < c->counters_n);
+    PRE((unsigned)option < CONF_OPTION_COUNT || (option == CONF_OPTION_COUNT && counter != CONF_GLOBAL));
     const struct conf_counter *of = counter == CONF_GLOBAL ? NULL : &c->counters[counter];
-    struct conf_place at = of == NULL ? c->places[option] : of->places[option];
+    struct conf_place at = {0};
+    if (option < CONF_OPTION_COUNT) at = of == NULL ? c->places[option] : of->places[option];
     if (at.line == 0 && of != NULL) at = of->place;
     if (at.line == 0)
         snprintf(out, size, "%s", c->file);

@@ -523,6 +523,7 @@ static void test_where(void **state)
     assert_string_equal(conf_where(&c, CONF_GLOBAL, CONF_REDIS_URL, at, sizeof(at)), "t.yaml");
     assert_string_equal(conf_where(&c, 0, CONF_COUNTER_KEY, at, sizeof(at)), "t.yaml:4:10");
     assert_string_equal(conf_where(&c, 0, CONF_COUNTER_LOCK, at, sizeof(at)), "t.yaml:3:3");
+    assert_string_equal(conf_where(&c, 1, CONF_OPTION_COUNT, at, sizeof(at)), "t.yaml:8:3");
     assert_string_equal(conf_where(&c, 1, CONF_COUNTER_COLUMN_COUNT, at, sizeof(at)), "t.yaml:12:33");
     conf_free(&c);
 }

@@ -1,0 +1,70 @@
+/* Progress: redrawn on a terminal, a line a tenth elsewhere. */
+#include "admin/bar.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What a bar over these steps of 20 writes; the caller frees. */
+static char *written(bool terminal, const uint64_t *steps, size_t n)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    struct bar b = {.out = out, .what = "recovering", .terminal = terminal};
+    for (size_t i = 0; i < n; i++)
+        bar_show(&b, steps[i], 20);
+    bar_end(&b);
+    fclose(out);
+    return text;
+}
+
+static void test_plain(void **state)
+{
+    (void)state;
+    const uint64_t steps[] = {0, 1, 1, 2, 3, 20};
+    char *text = written(false, steps, 6);
+    assert_string_equal(text, "recovering: 0 of 20\nrecovering: 2 of 20\nrecovering: 20 of 20\n");
+    free(text);
+}
+
+static void test_terminal(void **state)
+{
+    (void)state;
+    const uint64_t steps[] = {0, 10, 10, 20};
+    char *text = written(true, steps, 4);
+    assert_string_equal(text, "\rrecovering [........................................] 0/20 "
+                              "\rrecovering [####################....................] 10/20 "
+                              "\rrecovering [########################################] 20/20 \n");
+    free(text);
+    text = written(true, steps, 0);
+    assert_string_equal(text, ""); /* nothing was drawn, so no line has to end */
+    free(text);
+}
+
+/* More than found, or nothing found at all, must not write past the cells. */
+static void test_edges(void **state)
+{
+    (void)state;
+    const uint64_t steps[] = {40};
+    char *text = written(true, steps, 1);
+    assert_string_equal(text, "\rrecovering [########################################] 40/20 \n");
+    free(text);
+    struct bar b;
+    FILE *out = fopen("/dev/null", "w");
+    bar_init(&b, out, "x");
+    assert_false(b.terminal);
+    bar_show(&b, 0, 0);
+    bar_show(&b, UINT64_MAX, UINT64_MAX);
+    fclose(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_terminal),
+                                       cmocka_unit_test(test_edges)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+/* From a configuration to what the rooms take: places of problems that only those rooms find, and passwords.
+ */
+#include "admin/setup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define COUNTER(name, key)                                                                                   \
+    "  " name ":\n"                                                                                          \
+    "    key: \"" key "\"\n"                                                                                 \
+    "    field: date\n"                                                                                      \
+    "    table: " name "\n"                                                                                  \
+    "    columns: { store: s, field: f, count: n }\n"
+#define SECRET "hunter2"
+
+static bool build(const char *text, struct conf *conf, struct setup *setup, struct buf *problems)
+{
+    if (!conf_parse("t.yaml", slice_str(text), conf, problems))
+        fail_msg("%.*s", (int)problems->n, problems->p);
+    return setup_init(setup, conf, problems);
+}
+
+/* All that is expected stands there, in this order; SECRET does not. */
+static void refused(const char *text, const char *first, const char *second)
+{
+    struct conf conf;
+    struct setup setup;
+    struct buf problems = {0};
+    assert_false(build(text, &conf, &setup, &problems));
+    buf_put_char(&problems, '\0');
+    if (strncmp(problems.p, first, strlen(first)) != 0) fail_msg("%s", problems.p);
+    assert_non_null(strstr(problems.p, second));
+    assert_null(strstr(problems.p, SECRET));
+    buf_free(&problems);
+    conf_free(&conf);
+}
+
+static void test_good(void **state)
+{
+    (void)state;
+    struct conf conf;
+    struct setup setup;
+    struct buf problems = {0};
+    setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
+    bool built = build("redis: { url: \"redis://:" SECRET "@h:1/2\" }\n"
+                       "mysql: { url: \"mysql://u:inurl@h:3/d\", timeout: 5500ms }\n"
+                       "counters:\n" COUNTER("a", "s<store>:a") COUNTER("b", "s<store>:b"),
+                       &conf, &setup, &problems);
+    unsetenv("TALLYD_MYSQL_PASSWORD");
+    assert_true(built);
+    assert_string_equal(setup.redis.host, "h");
+    assert_int_equal(setup.redis.db, 2);
+    assert_string_equal(setup.redis.password, SECRET);
+    assert_string_equal(setup.mysql.password, "fromenv");
+    assert_int_equal(setup.mysql.port, 3);
+    assert_int_equal(setup.mysql.read_timeout_s, 6);
+    assert_int_equal(setup.counters.n, 2);
+    const struct counter *c = counters_match(&setup.counters, SLICE("s12:b"));
+    assert_ptr_equal(c, &setup.counters.all[1]);
+    assert_int_equal(c->field, FIELD_DATE);
+    assert_int_equal(c->hits, 50);
+    assert_int_equal(c->every_s, 60);
+    assert_true(slice_eq(c->column_store, SLICE("s")));
+    setup_close(&setup);
+    conf_free(&conf);
+    buf_free(&problems);
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    refused("redis: \"http://u:" SECRET "@h\"\n"
+            "mysql: \"mysql://u:" SECRET "@h\"\n"
+            "counters:\n" COUNTER("a", "s<store>:a"),
+            "t.yaml:1:8: redis.url: ", "\nt.yaml:2:8: mysql.url: ");
+    refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:<x>")
+                COUNTER("b", "tally:<store>"),
+            "t.yaml:4:10: counters.a.key: ", "<");
+    refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x") COUNTER("b", "s<store>:x"),
+            "t.yaml:8:3: counter b", "a");
+    refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"), "t.yaml:3:3: counter a",
+            "tally:");
+}
+
+int main(void)
+{
+    unsetenv("TALLYD_REDIS_PASSWORD");
+    unsetenv("TALLYD_MYSQL_PASSWORD");
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_places)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

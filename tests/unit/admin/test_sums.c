@@ -1,0 +1,187 @@
+/* The books: that they are added up right, whole chunks at a time, and what is said when they do not balance.
+ */
+#include "admin/sums.h"
+
+#include "base/heap.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static struct counter all[] = {
+    {.name = {"visitors", 8}, .key = {.prefix = {"v:", 2}, .has_store = true}, .lock = {.prefix = {"l:", 2}}},
+    {.name = {"views", 5}, .key = {.prefix = {"w:", 2}, .has_store = true}, .lock = {.prefix = {"m:", 2}}},
+};
+static const struct counters counters = {.all = all, .n = 2};
+static const struct batch_id id_1 = {{1}}, id_2 = {{2}};
+
+#define MERGED(name_, merged_, rejected_, newer_)                                                            \
+    (struct books_counter)                                                                                   \
+    {                                                                                                        \
+        .name = name_, .merged = merged_, .rejected = rejected_, .newer = newer_                             \
+    }
+
+static void assert_sum(sum_t got, int64_t wanted)
+{
+    char text[48];
+    sum_write(got, text);
+    if (got != wanted) fail_msg("%s is not %lld", text, (long long)wanted);
+}
+
+static void test_balance(void **state)
+{
+    (void)state;
+    struct sums s;
+    struct books_counter rows[] = {MERGED("visitors", 100, 3, 20)};
+    const struct books books = {.counters = rows, .counters_n = 1};
+    sums_init(&s, &counters);
+    sums_accepted(&s, SLICE("visitors"), SLICE("100"));
+    sums_pending(&s, SLICE("v:1"), SLICE("7"));
+    sums_pending(&s, SLICE("v:1"), SLICE("-2"));
+    sums_batch(&s, &id_1, SLICE("visitors"));
+    sums_claimed(&s, &id_1, SLICE("v:2"), SLICE("f"), SLICE("12"));
+    sums_stored(&s, &books);
+    assert_sum(s.all[0].merged, 80);
+    assert_sum(s.all[0].rejected, 3);
+    assert_sum(s.all[0].pending, 5);
+    assert_sum(s.all[0].claimed, 12);
+    assert_sum(sum_difference(&s.all[0]), 0);
+    assert_sum(sum_difference(&s.all[1]), 0);
+    sums_close(&s);
+}
+
+/* Two chunks, one of them merged: only the other's rows count, by the cut of series/batch.h. */
+static void test_half_merged(void **state)
+{
+    (void)state;
+    const size_t rows = BATCH_CHUNK_ROWS + 500;
+    struct books_chunk merged[] = {{.batch = id_1, .chunk = 0, .chunks = 2}};
+    const struct books books = {.chunks = merged, .chunks_n = 1};
+    struct sums s;
+    sums_init(&s, &counters);
+    sums_batch(&s, &id_1, SLICE("views"));
+    sums_batch(&s, &id_2, SLICE("views"));
+    for (size_t i = rows; i-- > 0;) { /* against the order of the cut */
+        char field[16];
+        int n = snprintf(field, sizeof(field), "%06zu", i);
+        sums_claimed(&s, &id_1, SLICE("w:1"), slice_of(field, (size_t)n),
+                     i < BATCH_CHUNK_ROWS ? SLICE("1") : SLICE("1000"));
+    }
+    sums_claimed(&s, &id_2, SLICE("w:1"), SLICE("a"), SLICE("7"));
+    sums_stored(&s, &books);
+    assert_sum(s.all[1].claimed, 500 * 1000 + 7);
+    assert_int_equal(s.all[1].broken, 0);
+    sums_close(&s);
+}
+
+/* The order of the cut is (length, bytes) of the hash, then of the field, over all hashes of the batch. */
+static void test_cut_over_hashes(void **state)
+{
+    (void)state;
+    struct books_chunk merged[] = {{.batch = id_1, .chunk = 1, .chunks = 2}};
+    const struct books books = {.chunks = merged, .chunks_n = 1};
+    struct sums s;
+    sums_init(&s, &counters);
+    sums_batch(&s, &id_1, SLICE("views"));
+    sums_claimed(&s, &id_1, SLICE("w:22"), SLICE("a"), SLICE("10")); /* last of 1001: alone in chunk 1 */
+    for (int i = 0; i < BATCH_CHUNK_ROWS; i++) {
+        char field[16];
+        int n = snprintf(field, sizeof(field), "%d", i);
+        sums_claimed(&s, &id_1, SLICE("w:3"), slice_of(field, (size_t)n), SLICE("1"));
+    }
+    sums_stored(&s, &books);
+    assert_sum(s.all[1].claimed, BATCH_CHUNK_ROWS);
+    sums_close(&s);
+}
+
+static void test_other_cut(void **state)
+{
+    (void)state;
+    struct books_chunk merged[] = {{.batch = id_1, .chunk = 0, .chunks = 2}};
+    const struct books books = {.chunks = merged, .chunks_n = 1};
+    struct sums s;
+    struct buf text = {0};
+    sums_init(&s, &counters);
+    sums_batch(&s, &id_1, SLICE("views"));
+    sums_claimed(&s, &id_1, SLICE("w:1"), SLICE("a"), SLICE("7"));
+    sums_stored(&s, &books);
+    assert_int_equal(s.all[1].broken, 1);
+    assert_int_equal(sums_print(&s, &text), 1);
+    buf_put_char(&text, '\0');
+    assert_non_null(
+        strstr(text.p, "views: the ledger has 1 chunks of standing batches cut in another way. Next: stop"));
+    buf_free(&text);
+    sums_close(&s);
+}
+
+static void test_found_only(void **state)
+{
+    (void)state;
+    struct sums s;
+    struct buf text = {0};
+    struct books_counter rows[] = {MERGED("gone", 5, 0, 0)};
+    const struct books books = {.counters = rows, .counters_n = 1};
+    sums_init(&s, &counters);
+    sums_accepted(&s, SLICE("gone"), SLICE("6"));
+    sums_pending(&s, SLICE("x:1"), SLICE("9"));
+    sums_pending(&s, SLICE("w:1"), SLICE("none"));
+    sums_stored(&s, &books);
+    assert_int_equal(s.n, 3);
+    assert_false(s.all[2].configured);
+    assert_int_equal(s.stray, 1);
+    assert_int_equal(s.all[1].odd, 1);
+    assert_int_equal(sums_print(&s, &text), 1);
+    buf_put_char(&text, '\0');
+    assert_non_null(strstr(text.p, "gone does not balance: 1 accepted hits are neither"));
+    assert_non_null(strstr(text.p, "views: 1 values in Redis are no integers"));
+    assert_non_null(strstr(text.p, "1 fields stand in hashes that no configured counter claims"));
+    buf_free(&text);
+    sums_close(&s);
+}
+
+static void test_too_many(void **state)
+{
+    (void)state;
+    struct sums s;
+    struct buf text = {0};
+    struct books_counter rows[] = {MERGED("views", INT64_MAX, INT64_MAX, 0)};
+    const struct books books = {.counters = rows, .counters_n = 1};
+    sums_init(&s, &counters);
+    sums_accepted(&s, SLICE("views"), SLICE("0"));
+    sums_stored(&s, &books);
+    assert_int_equal(sums_print(&s, &text), 1);
+    buf_put_char(&text, '\0');
+    assert_non_null(strstr(
+        text.p, "views does not balance: 18446744073709551614 hits more are there than tallyd accepted. "
+                "Next: "));
+    buf_free(&text);
+    sums_close(&s);
+}
+
+static void test_write(void **state)
+{
+    (void)state;
+    char text[48];
+    sum_t most = (sum_t)(~(unsigned __int128)0 >> 1);
+    assert_int_equal(sum_write(0, text), 1);
+    assert_string_equal(text, "0");
+    sum_write(-120, text);
+    assert_string_equal(text, "-120");
+    sum_write(most, text);
+    assert_string_equal(text, "170141183460469231731687303715884105727");
+    sum_write(-most - 1, text);
+    assert_string_equal(text, "-170141183460469231731687303715884105728");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_balance),         cmocka_unit_test(test_half_merged),
+        cmocka_unit_test(test_cut_over_hashes), cmocka_unit_test(test_other_cut),
+        cmocka_unit_test(test_found_only),      cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

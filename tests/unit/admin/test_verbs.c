@@ -1,0 +1,133 @@
+/* The command line: what is taken, what is refused and with which sentence, and that the help names
+ * everything. */
+#include "admin/verbs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define WORDS_MAX 8
+
+struct line {
+    struct call call;
+    int verb;
+    bool version;
+    struct error e;
+    enum err code;
+};
+
+/* Reads "check -c x" as main would get it, split at spaces. */
+static struct line read_line(const char *text)
+{
+    static char words[200];
+    char *argv[WORDS_MAX + 2] = {"tallyd"}, *rest = NULL;
+    int argc = 1;
+    struct line l = {.call = {.dir = "default"}};
+    snprintf(words, sizeof(words), "%s", text);
+    for (char *w = strtok_r(words, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest))
+        argv[argc++] = w;
+    l.code = call_read(argc, argv, &l.call, &l.verb, &l.version, &l.e);
+    return l;
+}
+
+static void refused(const char *text, const char *expected)
+{
+    struct line l = read_line(text);
+    assert_int_equal(l.code, ERR_USAGE);
+    assert_string_equal(l.e.text, expected);
+    assert_int_equal(error_exit_status(l.code), 64);
+}
+
+static void test_taken(void **state)
+{
+    (void)state;
+    struct line l = read_line("check -c a.yaml");
+    assert_int_equal(l.code, ERR_NONE);
+    assert_string_equal(verbs[l.verb].name, "check");
+    assert_string_equal(l.call.conf_path, "a.yaml");
+    assert_string_equal(read_line("check -ca.yaml").call.conf_path, "a.yaml");
+    assert_string_equal(read_line("check --config=a.yaml").call.conf_path, "a.yaml");
+    assert_string_equal(read_line("check --config a.yaml").call.conf_path, "a.yaml");
+    assert_null(read_line("check").call.conf_path);
+    l = read_line("recover --dry-run --reject-unknown --accept-rollback");
+    assert_true(l.code == ERR_NONE && l.call.dry_run && l.call.reject_unknown && l.call.accept_rollback);
+    l = read_line("recover");
+    assert_false(l.call.dry_run || l.call.reject_unknown || l.call.accept_rollback);
+    l = read_line("migrate --print --tables");
+    assert_true(l.code == ERR_NONE && l.call.print && l.call.tables);
+    assert_string_equal(read_line("dev --dir here").call.dir, "here");
+    assert_string_equal(read_line("dev").call.dir, "default");
+}
+
+static void test_help_and_version(void **state)
+{
+    (void)state;
+    struct line l = read_line("--help");
+    assert_true(l.code == ERR_NONE && l.call.help && l.verb == -1);
+    l = read_line("-h");
+    assert_true(l.code == ERR_NONE && l.call.help);
+    l = read_line("verify --help");
+    assert_true(l.code == ERR_NONE && l.call.help && strcmp(verbs[l.verb].name, "verify") == 0);
+    l = read_line("--version");
+    assert_true(l.code == ERR_NONE && l.version);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    refused("", "which verb? `tallyd --help` lists them, `tallyd dev` is a first try");
+    refused("chekc", "there is no verb \"chekc\", did you mean \"check\"?");
+    refused("frobnicate", "there is no verb \"frobnicate\"; `tallyd --help` lists them");
+    refused("status", "there is no verb \"status\"; `tallyd --help` lists them");
+    refused("run --dry-run", "tallyd run has no option --dry-run; `tallyd run --help` lists them");
+    refused("recover --dryrun", "tallyd recover has no option --dryrun, did you mean --dry-run?");
+    refused("recover --dry-run=yes", "--dry-run takes no value");
+    refused("check --confg=x", "tallyd check has no option --confg, did you mean --config?");
+    refused("check -c", "--config needs a value: --config FILE");
+    refused("check --config=", "--config needs a value: --config FILE");
+    refused("check a.yaml", "tallyd check takes options only; \"a.yaml\" is none");
+    refused("check -x", "tallyd check has no option -x; `tallyd check --help` lists them");
+    refused("--tables migrate", "tallyd has no option --tables; `tallyd --help` lists them");
+    refused("migrate --version",
+            "tallyd migrate has no option --version; `tallyd migrate --help` lists them");
+}
+
+static void test_help_texts(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    help_all(&text);
+    buf_put_char(&text, '\0');
+    for (size_t i = 0; i < verbs_n; i++)
+        assert_non_null(strstr(text.p, verbs[i].summary));
+    for (int i = 0; i < CONF_OPTION_COUNT; i++)
+        assert_non_null(strstr(text.p, conf_option_path((enum conf_option)i)));
+    assert_non_null(strstr(text.p, "\n  69 "));
+    /* each verb's own help has the options that its usage line names, and no other verb's */
+    for (size_t i = 0; i < verbs_n; i++) {
+        buf_reset(&text);
+        help_verb(&verbs[i], &text);
+        buf_put_char(&text, '\0');
+        assert_non_null(strstr(text.p, verbs[i].help));
+        assert_int_equal(strstr(verbs[i].arguments, "--dry-run") != NULL,
+                         strstr(text.p, "      --dry-run") != NULL);
+        assert_int_equal(strstr(verbs[i].arguments, "--tables") != NULL,
+                         strstr(text.p, "      --tables") != NULL);
+        assert_int_equal(strstr(verbs[i].arguments, "--dir") != NULL, strstr(text.p, "      --dir") != NULL);
+        assert_non_null(strstr(text.p, "-c, --config FILE"));
+    }
+    buf_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_taken),
+        cmocka_unit_test(test_help_and_version),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_help_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

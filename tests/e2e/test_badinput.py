@@ -65,12 +65,12 @@ def test_refused(words, part, make_daemon, redis):
 
 def test_every_kind_of_field_is_taken(make_daemon, redis, mysql):
     families = counters(hits=10**9, every="3600s")
-    families["hourly"] = {"key": "h<store>", "field": "hour", "store": "text", "sync": {"hits": 5, "every": "60s"},
+    families["hourly"] = {"key": "h<store>:hourly", "field": "hour", "store": "text", "sync": {"hits": 5, "every": "60s"},
                           "table": "hourly", "columns": {"store": "shop", "field": "hour", "count": "hits"}}
     daemon = make_daemon(redis, families=families)
     good = [(VISITS, "20160229", 2**53), (VIEWS, "-9223372036854775808", -2**53), (VIEWS, "0", 1),
             (TERMS, "x" * 255, 1), (TERMS, "A", 1), (TERMS, "a", 2), (TERMS, "a ", 3), (TERMS, "á", 4),
-            (TERMS, "\0\r\n'\"\\", 5), ("hmy-shop.example", "2014092023", 1)]
+            (TERMS, "\0\r\n'\"\\", 5), ("hmy-shop.example:hourly", "2014092023", 1)]
     with daemon.client() as client:
         assert client.pipeline([("HINCRBY", key, field.encode(), n) for key, field, n in good]) == \
             [n for _, _, n in good]
@@ -114,18 +114,18 @@ def test_redis_errors_of_one_cell(make_daemon, redis, mysql):
     daemon.verify()
 
 
-def test_oversize_argument_is_refused_before_it_is_sent(make_daemon, redis):
-    """A claimed length allocates nothing; Redis' own words, that connection closed, nobody else notices."""
+def test_oversize_is_refused_before_it_is_sent(make_daemon, redis):
+    """A claimed length or count allocates nothing; Redis' own words, that connection closed, nobody else notices."""
     daemon = make_daemon(redis)
     before = daemon.rss_kib()
     with daemon.client() as steady:
-        for data in (b"*4\r\n$7\r\nHINCRBY\r\n$536870912\r\n", b"*1000000000\r\n$4\r\nPING\r\n"):
+        for data, words in ((b"*4\r\n$7\r\nHINCRBY\r\n$536870912\r\n", b"invalid bulk length"),
+                            (b"*1000000000\r\n$4\r\nPING\r\n", b"invalid multibulk length")):
             with daemon.client() as broken:
                 broken.send(data)
-                assert steady.call("PING") == "PONG"
-                assert daemon.rss_kib() - before < 16 * 1024
-                broken.send(b"*x\r\n" * 1024)
-        assert steady.call("PING") == "PONG"
+                assert broken.until_closed() == b"-ERR Protocol error: " + words + b"\r\n"
+            assert steady.call("PING") == "PONG"
+        assert daemon.rss_kib() - before < 4 * 1024
 
 
 def test_sync_is_refused_in_multi(make_daemon, redis):

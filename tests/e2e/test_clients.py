@@ -102,7 +102,7 @@ def redis_cli(socket, version, lines):
 def test_redis_cli(version, calm, make_redis):
     script = json.load(open(SCRIPT, encoding="utf-8"))
     hits = {way: [f"HINCRBY {key} {field} {n}" for key, field, n in script[way]] for way in script}
-    lines = [*hits["one_by_one"], *hits["pipeline"], "MULTI", *hits["multi"], "EXEC", "ECHO done", "GET", "EXEC"]
+    lines = [*hits["one_by_one"], *hits["pipeline"], "MULTI", *hits["multi"], "EXEC", "ECHO done", "FOO bar", "EXEC"]
     expected = redis_cli(make_redis("plain").socket, version, lines)
     assert "QUEUED" in expected and "done" in expected
     assert redis_cli(calm.socket, version, lines) == expected

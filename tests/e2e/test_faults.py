@@ -325,7 +325,7 @@ def test_no_right_to_create(make_daemon, redis, mysql):
     daemon = make_daemon(redis, start=False, mysql_url=mysql.url.replace("root@", "weak@"))
     done = daemon.verb("migrate", "--tables", environment={"TALLYD_MYSQL_PASSWORD": "hush-hush"})
     assert done.returncode in (CONFIG_REFUSED, UNAVAILABLE)
-    assert "GRANT" in done.stderr and "CREATE" in done.stderr
+    assert "CREATE" in done.stderr and "grant" in done.stderr and "weak" in done.stderr
     done = daemon.verb("check", environment={"TALLYD_MYSQL_PASSWORD": "wrong-one"})
     assert done.returncode in (CONFIG_REFUSED, UNAVAILABLE)
     assert "weak" in done.stderr and "wrong-one" not in done.stdout + done.stderr

@@ -196,7 +196,7 @@ def test_recover_command(make_redis, make_daemon, mysql):
     held = seed_batches(redis.client(), [5, 1, 20], random.Random(4))
     with daemon.client() as client:
         dry = client.call("CTR.RECOVER", "DRYRUN")
-        assert not isinstance(dry, RespError) and dry[0] == 3, dry
+        assert not isinstance(dry, RespError) and len([name for name in dry if name.startswith(b"batch ")]) == 3, dry
         assert merged(mysql) == Counter() or merged(mysql) == held  # its own timer may have been first
         done = client.call("CTR.RECOVER")
         assert not isinstance(done, RespError), done

@@ -132,7 +132,7 @@ def torture(kinds, make_redis, make_daemon, make_proxy, mysql):
     shadow = rig.shadow
     acked, unknown, refused = (sum(sums.values()) for sums in (shadow.acked, shadow.unknown, shadow.refused))
     print(f"acknowledged {acked}, unknown {unknown}, refused {refused}: {dict(shadow.refusals)}")
-    assert acked > 1000 * len(kinds) / 10 and unknown < acked
+    assert acked > 200 * len(kinds) and unknown < acked / 5  # the bounds are narrow
 
 
 def test_thirty_kills(make_redis, make_daemon, make_proxy, mysql):
@@ -152,5 +152,5 @@ def test_crash_points_are_all_here(make_redis, make_daemon):
     """The list above is the binary's own."""
     daemon = make_daemon(make_redis(), start=False)
     done = daemon.verb("run", environment={"TALLYD_CRASH": "list"})
-    assert done.returncode == 0
-    assert set(done.stdout.split()) == set(CRASH_POINTS)
+    named = {line.strip() for line in (done.stdout + done.stderr).splitlines() if line.startswith("  ")}
+    assert named == set(CRASH_POINTS)

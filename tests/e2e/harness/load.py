@@ -36,9 +36,8 @@ class Load:
     def turn(self, link, rng):
         """One pipeline; the connection to go on with, or None."""
         if link is None:
-            try:
-                link = Resp(self.address, timeout_s=30)
-            except OSError:
+            link = self.connected()
+            if link is None:
                 return None
         requests = [self.pick(rng) for _ in range(self.depth)]
         replies = []
@@ -51,6 +50,18 @@ class Load:
             link = None
         self.shadow.settle(requests, replies)
         return link
+
+    def connected(self):
+        """A connection at whose other end tallyd has answered: what is sent on it is not lost on the way to nobody."""
+        link = None
+        try:
+            link = Resp(self.address, timeout_s=30)
+            assert link.call("PING") == "PONG"
+            return link
+        except (AssertionError, Closed, OSError):
+            if link is not None:
+                link.close()
+            return None
 
     def go(self):
         for idle in self.idle:

@@ -20,6 +20,7 @@
 struct mariadb {
     char dir[64], socket[80];
     pid_t pid;               /* 0: not running */
+    const char *args[8];     /* more options, NULL at the end; set before start or back */
     struct db_config config; /* of the database shop; a test may lower its times before it makes a db of it */
     struct db_config own;
     struct db *db;      /* the test's own connection */
@@ -57,9 +58,20 @@ static inline void mariadb_exec(struct mariadb *m)
     snprintf(tmp, sizeof tmp, "--tmpdir=%s", m->dir);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that crashes leaves no server */
     if (freopen("/dev/null", "w", stderr) == NULL) _exit(126);
-    execlp("mariadbd", "mariadbd", "--no-defaults", data, socket, user, log, tmp, "--skip-networking",
-           "--innodb-flush-method=nosync", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M",
-           (char *)NULL);
+    const char *args[32] = {"mariadbd",
+                            "--no-defaults",
+                            data,
+                            socket,
+                            user,
+                            log,
+                            tmp,
+                            "--skip-networking",
+                            "--innodb-flush-method=nosync",
+                            "--innodb-log-file-size=8M",
+                            "--innodb-buffer-pool-size=32M"};
+    for (int n = 11, i = 0; m->args[i] != NULL; i++)
+        args[n++] = m->args[i];
+    execvp(args[0], (char *const *)(void *)args);
     _exit(127);
 }
 

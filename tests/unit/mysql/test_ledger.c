@@ -1,0 +1,426 @@
+/* Questions to the ledger, its upkeep, the books, live totals and rejects, over what merges left in a real
+ * MariaDB. */
+#include "shop.h"
+
+#include "base/heap.h"
+#include "mysql/books.h"
+#include "mysql/ledger.h"
+#include "mysql/merge.h"
+#include "mysql/rejects.h"
+
+static struct mariadb server;
+static struct db *db;
+static struct merger merger;
+static struct error e;
+
+#define assert_fine(call)                                                                                    \
+    do {                                                                                                     \
+        if ((call) != ERR_NONE) fail_msg("%s", e.text);                                                      \
+    } while (0)
+
+static void merge_now(struct batch *b)
+{
+    struct chunk c;
+    for (uint32_t i = 0; i == 0 || i < batch_chunks(b); i++) {
+        shop_chunk(b, i, &c);
+        merge_chunk(&merger, &c);
+        if (c.outcome != MERGE_DONE) fail_msg("outcome %d: %s", (int)c.outcome, c.text);
+    }
+    batch_close(b);
+}
+
+/* One row s7:visitors, 20140920. */
+static void merge_visits(uint8_t id, uint64_t gen, const char *visits)
+{
+    struct batch b;
+    shop_batch(&b, id, VISITORS, gen);
+    HASH(&b, "s7:visitors", "20140920", visits);
+    merge_now(&b);
+}
+
+static void gen_highest(void **state)
+{
+    uint64_t gen = 9;
+    (void)state;
+    assert_fine(ledger_gen_highest(db, &gen, &e));
+    assert_int_equal(gen, 0);
+    merge_visits(1, 3, "1");
+    merge_visits(2, UINT64_C(18446744073709551615), "1");
+    assert_fine(ledger_gen_highest(db, &gen, &e));
+    assert_true(gen == UINT64_MAX);
+}
+
+static void find(void **state)
+{
+    struct batch_id one = shop_id(1), two = shop_id(2);
+    struct ledger_row row;
+    struct batch b;
+    struct chunk c;
+    uint8_t digest[16];
+    bool found;
+    (void)state;
+    shop_batch(&b, 1, VISITORS, 3);
+    HASH(&b, "s7:visitors", "20140920", "4", "20140921", "5");
+    shop_chunk(&b, 0, &c);
+    chunk_digest(&c, digest);
+    merge_now(&b);
+    assert_fine(ledger_find(db, &one, 0, &row, &found, &e));
+    assert_true(found);
+    assert_int_equal(row.chunks, 1);
+    assert_int_equal(row.rows_merged, 2);
+    assert_int_equal(row.gen, 3);
+    assert_int_equal(row.total, 9);
+    assert_memory_equal(row.digest, digest, 16);
+    assert_fine(ledger_find(db, &one, 1, &row, &found, &e));
+    assert_false(found);
+    assert_fine(ledger_find(db, &two, 0, &row, &found, &e));
+    assert_false(found);
+}
+
+static void known(void **state)
+{
+    struct batch_id ids[3] = {shop_id(3), shop_id(1), shop_id(2)};
+    bool is[3] = {true, false, true};
+    (void)state;
+    merge_visits(1, 1, "1");
+    assert_fine(ledger_known(db, ids, 3, is, &e));
+    assert_false(is[0]);
+    assert_true(is[1]);
+    assert_false(is[2]);
+    assert_fine(ledger_known(db, ids, 0, NULL, &e));
+}
+
+static void age(uint8_t id, int days)
+{
+    mariadb_do(
+        &server,
+        "UPDATE tally_ledger SET merged_at = merged_at - INTERVAL %d DAY WHERE batch = REPEAT(CHAR(%d), 16)",
+        days, id);
+}
+
+static void prune(void **state)
+{
+    struct batch_id standing = shop_id(2);
+    struct ledger_prune p = {
+        .keep_s = 7 * 24 * 3600, .standing = &standing, .standing_n = 1, .step = 1, .steps_max = 2};
+    (void)state;
+    for (uint8_t id = 1; id <= 6; id++)
+        merge_visits(id, id, "1");
+    for (uint8_t id = 1; id <= 4; id++)
+        age(id, 8);
+    age(5, 6);
+    assert_mariadb(&server, "nil", "SELECT pruned_until FROM tally_counters");
+    assert_fine(ledger_prune(db, &p, &e));
+    assert_int_equal(p.pruned, 2);
+    assert_true(p.more);
+    assert_fine(ledger_prune(db, &p, &e));
+    assert_int_equal(p.pruned, 1);
+    assert_false(p.more);
+    assert_mariadb(&server, "2 5 6",
+                   "SELECT ORD(batch) FROM tally_ledger ORDER BY 1"); /* 2 stands, 5 is young */
+    assert_mariadb(&server, "1",
+                   "SELECT pruned_until BETWEEN UTC_TIMESTAMP(3) - INTERVAL 7 DAY - INTERVAL 1 MINUTE AND"
+                   " UTC_TIMESTAMP(3) - INTERVAL 7 DAY FROM tally_counters");
+    assert_mariadb(&server, "6", "SELECT merged FROM tally_counters");
+}
+
+/* After a quiet week the highest gen must still be known, or a Redis that was rolled back would not be seen.
+ */
+static void prune_keeps_the_highest_gen(void **state)
+{
+    struct ledger_prune p = {.keep_s = 60, .step = 100, .steps_max = 10};
+    uint64_t gen;
+    (void)state;
+    for (uint8_t id = 1; id <= 3; id++) {
+        merge_visits(id, id, "1");
+        age(id, 1);
+    }
+    assert_fine(ledger_prune(db, &p, &e));
+    assert_int_equal(p.pruned, 2);
+    assert_fine(ledger_gen_highest(db, &gen, &e));
+    assert_int_equal(gen, 3);
+    p.keep_s = UINT64_MAX;
+    assert_int_not_equal(ledger_prune(db, &p, &e), ERR_NONE);
+}
+
+static void complete_until(void **state)
+{
+    (void)state;
+    assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200123, &e));
+    assert_mariadb(&server, "2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
+    assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200122, &e)); /* never backwards */
+    assert_mariadb(&server, "2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
+    assert_fine(ledger_complete_until(db, SLICE("visitors"), 4102444800000, &e)); /* past 2038 */
+    assert_mariadb(&server, "2100-01-01 00:00:00.000", "SELECT complete_until FROM tally_counters");
+    merge_visits(1, 1, "5");
+    assert_mariadb(&server, "5/2100-01-01 00:00:00.000",
+                   "SELECT CONCAT_WS('/', merged, complete_until) FROM"
+                   " tally_counters WHERE counter = 'visitors'");
+}
+
+static void reject_batch(void **state)
+{
+    struct batch b;
+    size_t short_hash;
+    uint64_t rows;
+    (void)state;
+    batch_init(&b, &(struct batch_id){{9}});
+    buf_put_slice(&b.counter_name, SLICE("retired"));
+    b.gen = 4;
+    HASH(&b, "s7:retired", "x", "4", "y", "junk");
+    assert_true(batch_seal(&b, &short_hash));
+    assert_fine(ledger_reject_batch(db, &b, "unknown counter", &rows, &e));
+    assert_int_equal(rows, 2);
+    assert_fine(ledger_reject_batch(db, &b, "unknown counter", &rows, &e));
+    assert_int_equal(rows, 0);
+    assert_mariadb(
+        &server, "s7:retired/x/4/1/unknown counter s7:retired/y/junk/0/the value is not an integer",
+        "SELECT CONCAT_WS('/', pending_hash, field, delta, counted, reason) FROM tally_rejects ORDER BY seq");
+    assert_mariadb(&server, "retired/0/4",
+                   "SELECT CONCAT_WS('/', counter, merged, rejected) FROM tally_counters");
+    assert_mariadb(&server, "0/4", "SELECT CONCAT_WS('/', rows_merged, total) FROM tally_ledger");
+    batch_close(&b);
+}
+
+/* ---- books ---- */
+
+static void books_of_a_gen(void **state)
+{
+    struct batch_id ids[2] = {shop_id(2), shop_id(9)};
+    struct books b = {0};
+    struct batch words;
+    (void)state;
+    merge_visits(1, 1, "10");
+    merge_visits(2, 2, "20");
+    merge_visits(3, 3, "40");
+    shop_batch(&words, 4, WORDS, 4);
+    HASH(&words, "words", "a", "7", "b", "x", "c", "1");
+    struct chunk c;
+    shop_chunk(&words, 0, &c);
+    merge_chunk(&merger, &c);
+    assert_int_equal(c.outcome, MERGE_DONE);
+    batch_close(&words);
+    assert_fine(books_read(db, 2, ids, 2, &b, &e));
+    assert_int_equal(b.counters_n, 2);
+    assert_string_equal(b.counters[0].name, "visitors");
+    assert_int_equal(b.counters[0].merged, 70);
+    assert_int_equal(b.counters[0].newer, 40);
+    assert_string_equal(b.counters[1].name, "words");
+    assert_int_equal(b.counters[1].merged, 8);
+    assert_int_equal(b.counters[1].newer, 8);
+    assert_int_equal(b.counters[1].complete_until_ms, 0);
+    assert_int_equal(b.chunks_n, 1);
+    assert_int_equal(b.chunks[0].total, 20);
+    assert_int_equal(b.chunks[0].chunks, 1);
+    assert_memory_equal(&b.chunks[0].batch, &ids[0], 16);
+    assert_true(books_has(&b, &ids[0], SLICE("s7:visitors"), SLICE("20140920")));
+    assert_false(books_has(&b, &ids[0], SLICE("s7:visitors"), SLICE("20140921")));
+    assert_false(books_has(&b, &ids[1], SLICE("s7:visitors"), SLICE("20140920")));
+    books_close(&b);
+}
+
+static void books_times(void **state)
+{
+    struct books b = {0};
+    (void)state;
+    merge_visits(1, 1, "1");
+    assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200123, &e));
+    mariadb_do(&server, "UPDATE tally_counters SET pruned_until = '2014-09-19'");
+    assert_fine(books_read(db, 0, NULL, 0, &b, &e));
+    assert_true(b.counters[0].complete_until_ms == 1411171200123);
+    assert_true(b.counters[0].pruned_until_ms == 1411084800000);
+    assert_int_equal(b.counters[0].newer, 1);
+    books_close(&b);
+}
+
+/* Rows on both sides of a chunk's border. */
+static void books_know_rows_by_chunk(void **state)
+{
+    struct batch b;
+    struct batch_id id = shop_id(1);
+    struct books books = {0};
+    struct chunk c;
+    char field[16];
+    (void)state;
+    shop_batch(&b, 1, WORDS, 1);
+    uint32_t hash = batch_add_hash(&b, SLICE("words"), 1500);
+    for (int i = 0; i < 1500; i++) {
+        snprintf(field, sizeof field, "%d", i);
+        batch_add_row(&b, hash, slice_str(field), SLICE("1"));
+    }
+    shop_chunk(&b, 1, &c); /* the second chunk alone */
+    merge_chunk(&merger, &c);
+    assert_int_equal(c.outcome, MERGE_DONE);
+    assert_fine(books_read(db, 1, &id, 1, &books, &e));
+    for (size_t i = 0; i < b.rows_n; i++)
+        assert_int_equal(books_has(&books, &id, SLICE("words"), batch_field(&b, &b.rows[i])), i >= 1000);
+    books_close(&books);
+    batch_close(&b);
+}
+
+static void live_total(void **state)
+{
+    struct slice fields[2] = {SLICE("20140921"), SLICE("20140920")};
+    struct batch_id ids[2] = {shop_id(1), shop_id(9)};
+    struct books_total t = {.counter = &shop_all[VISITORS],
+                            .key = SLICE("s7:visitors"),
+                            .fields = fields,
+                            .fields_n = 2,
+                            .gen = 1,
+                            .ids = ids,
+                            .ids_n = 2};
+    (void)state;
+    merge_visits(1, 1, "10");
+    assert_fine(books_total_read(db, &t, &e));
+    assert_int_equal(t.stored[0], 0);
+    assert_int_equal(t.stored[1], 10);
+    assert_false(t.newer);
+    assert_int_equal(t.books.chunks_n, 1);
+    assert_true(books_has(&t.books, &ids[0], t.key, fields[1]));
+    heap_free(t.stored);
+    books_close(&t.books);
+    merge_visits(2, 2, "5");
+    assert_fine(books_total_read(db, &t, &e));
+    assert_int_equal(t.stored[1], 15);
+    assert_true(t.newer);
+    heap_free(t.stored);
+    books_close(&t.books);
+    fields[0] = SLICE("20140931"); /* no such day */
+    assert_int_equal(books_total_read(db, &t, &e), ERR_CONFIG);
+    heap_free(t.stored);
+}
+
+static void live_total_without_store(void **state)
+{
+    struct slice fields[1] = {SLICE("it's")};
+    struct books_total t = {
+        .counter = &shop_all[WORDS], .key = SLICE("words"), .fields = fields, .fields_n = 1};
+    struct batch b;
+    (void)state;
+    shop_batch(&b, 1, WORDS, 1);
+    HASH(&b, "words", "it's", "3");
+    merge_now(&b);
+    assert_fine(books_total_read(db, &t, &e));
+    assert_int_equal(t.stored[0], 3);
+    assert_true(t.newer);
+    heap_free(t.stored);
+    books_close(&t.books);
+}
+
+/* ---- rejects ---- */
+
+static void count_row(void *arg, const struct reject *r)
+{
+    int *n = arg;
+    assert_slice(r->counter, "words");
+    assert_slice(r->pending_hash, "words");
+    assert_true(r->rejected_at.n > 0 && r->reason.n > 0);
+    assert_int_equal(r->counted, slice_eq(r->delta, SLICE("3")));
+    (*n)++;
+}
+
+static void replay(void **state)
+{
+    struct rejects_replay run = {.counters = &shop};
+    struct batch b;
+    struct chunk c;
+    uint64_t waiting;
+    int listed = 0;
+    (void)state;
+    mariadb_do(&server, "INSERT INTO words VALUES ('full', 9223372036854775807)");
+    shop_batch(&b, 1, WORDS, 1);
+    HASH(&b, "words", "full", "3");
+    shop_chunk(&b, 0, &c);
+    merge_chunk(&merger, &c);
+    batch_close(&b);
+    shop_batch(&b, 2, WORDS, 2);
+    HASH(&b, "words", "junk", "x");
+    shop_chunk(&b, 0, &c);
+    merge_chunk(&merger, &c);
+    batch_close(&b);
+    assert_fine(rejects_count(db, &waiting, &e));
+    assert_int_equal(waiting, 2);
+    assert_fine(rejects_list(db, 10, count_row, &listed, &e));
+    assert_int_equal(listed, 2);
+    assert_fine(rejects_replay(db, &run, &e));
+    assert_int_equal(run.replayed, 0);
+    assert_int_equal(run.refused, 2);
+    assert_mariadb(&server, "0/3", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    mariadb_do(&server, "UPDATE words SET n = 1");
+    assert_fine(rejects_replay(db, &run, &e));
+    assert_int_equal(run.replayed, 1);
+    assert_int_equal(run.refused, 1);
+    assert_mariadb(&server, "4", "SELECT n FROM words");
+    assert_mariadb(&server, "3/0", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    assert_fine(rejects_replay(db, &run, &e)); /* not again */
+    assert_int_equal(run.replayed, 0);
+    assert_mariadb(&server, "4", "SELECT n FROM words");
+    assert_fine(rejects_count(db, &waiting, &e));
+    assert_int_equal(waiting, 1);
+}
+
+static void errors_are_told(void **state)
+{
+    uint64_t gen;
+    (void)state;
+    mariadb_do(&server, "RENAME TABLE tally_ledger TO away");
+    assert_int_equal(ledger_gen_highest(db, &gen, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "1146"));
+    assert_non_null(strstr(e.text, "run tallyd check"));
+    struct books b = {0};
+    assert_int_equal(books_read(db, 0, NULL, 0, &b, &e), ERR_CONFIG);
+    books_close(&b);
+    mariadb_do(&server, "RENAME TABLE away TO tally_ledger");
+    assert_fine(ledger_gen_highest(db, &gen, &e)); /* the snapshot was ended */
+    db_close(db);
+    assert_int_equal(ledger_gen_highest(db, &gen, &e), ERR_UNAVAILABLE);
+}
+
+static int empty(void **state)
+{
+    (void)state;
+    shop_empty(&server);
+    return db_is_open(db) ? 0 : (int)db_open(db);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    mariadb_start(&server);
+    shop_create(&server);
+    db = db_create(&server.config);
+    merger_init(&merger, db);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    merger_close(&merger);
+    db_destroy(&db);
+    mariadb_stop(&server);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, empty)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(gen_highest),
+        TEST(find),
+        TEST(known),
+        TEST(prune),
+        TEST(prune_keeps_the_highest_gen),
+        TEST(complete_until),
+        TEST(reject_batch),
+        TEST(books_of_a_gen),
+        TEST(books_times),
+        TEST(books_know_rows_by_chunk),
+        TEST(live_total),
+        TEST(live_total_without_store),
+        TEST(replay),
+        TEST(errors_are_told),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

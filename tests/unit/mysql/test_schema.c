@@ -1,0 +1,467 @@
+/* What check refuses, one fault at a time, and that the SQL it prints mends it; migrate twice, at once, and
+ * half done. */
+#include "shop.h"
+
+#include <pthread.h>
+
+static struct mariadb server;
+static const struct schema_rules strict = {0};
+
+static void look(struct schema_report *r, const struct schema_rules *rules)
+{
+    struct error e;
+    *r = (struct schema_report){0};
+    if (schema_check(server.db, &shop, rules, r, &e) != ERR_NONE) fail_msg("%s", e.text);
+}
+
+static void assert_sound(void)
+{
+    struct schema_report r;
+    look(&r, &strict);
+    for (size_t i = 0; i < r.n; i++)
+        fail_msg("%s", r.all[i].reason);
+    schema_report_close(&r);
+}
+
+/* Statements end with ";\n" or at the end, as a person would paste them. */
+static void run_mend(const char *mend)
+{
+    while (*mend != 0) {
+        const char *end = strstr(mend, ";\n");
+        size_t n = end != NULL ? (size_t)(end - mend) : strlen(mend) - 1;
+        if (db_exec(server.db, slice_of(mend, n)) != CODE_OK) fail_msg("%s\n%s", mend, db_text(server.db));
+        mend += end != NULL ? n + 2 : n + 1;
+    }
+}
+
+/* Is refused for this reason; then every mend is run in the order of the report, and all is sound. */
+static void refused_and_mended(const struct counter *c, const char *reason)
+{
+    struct schema_report r;
+    bool said = false;
+    look(&r, &strict);
+    assert_true(schema_refused(&r, c));
+    for (size_t i = 0; i < r.n; i++) {
+        said = said || strstr(r.all[i].reason, reason) != NULL;
+        assert_ptr_equal(r.all[i].counter, c);
+        assert_non_null(r.all[i].mend);
+        run_mend(r.all[i].mend);
+    }
+    if (!said) fail_msg("it only says: %s", r.all[0].reason);
+    schema_report_close(&r);
+    assert_sound();
+}
+
+static void visitors_table(const char *columns, const char *rest)
+{
+    mariadb_do(&server, "DROP TABLE IF EXISTS daily_visitors");
+    mariadb_do(&server, "CREATE TABLE daily_visitors (%s) %s", columns, rest);
+}
+
+#define GOOD_COLUMNS "store_id BIGINT NOT NULL, day DATE NOT NULL, visitors BIGINT NOT NULL DEFAULT 0"
+#define GOOD_KEY ", PRIMARY KEY (store_id, day)"
+
+static void sound(void **state)
+{
+    (void)state;
+    assert_sound();
+}
+
+static void table_missing(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "DROP TABLE daily_visitors");
+    refused_and_mended(&shop_all[VISITORS], "table daily_visitors is missing");
+}
+
+static void engine(void **state)
+{
+    (void)state;
+    visitors_table(GOOD_COLUMNS GOOD_KEY, "ENGINE=MyISAM");
+    refused_and_mended(&shop_all[VISITORS], "engine MyISAM");
+}
+
+static void count_unsigned(void **state)
+{
+    (void)state;
+    visitors_table("store_id BIGINT NOT NULL, day DATE NOT NULL, visitors BIGINT UNSIGNED NOT NULL" GOOD_KEY,
+                   "");
+    refused_and_mended(&shop_all[VISITORS], "bigint(20) unsigned");
+}
+
+static void count_narrow(void **state)
+{
+    (void)state;
+    visitors_table("store_id BIGINT NOT NULL, day DATE NOT NULL, visitors INT NOT NULL" GOOD_KEY, "");
+    refused_and_mended(&shop_all[VISITORS], "visitors is int(11)");
+}
+
+static void count_nullable(void **state)
+{
+    (void)state;
+    visitors_table("store_id BIGINT NOT NULL, day DATE NOT NULL, visitors BIGINT NULL" GOOD_KEY, "");
+    mariadb_do(&server, "INSERT INTO daily_visitors VALUES (1, '2014-09-20', NULL)");
+    refused_and_mended(&shop_all[VISITORS], "NULL + 1 is NULL");
+    mariadb_do(&server, "DELETE FROM daily_visitors");
+}
+
+static void count_missing(void **state)
+{
+    (void)state;
+    visitors_table("store_id BIGINT NOT NULL, day DATE NOT NULL" GOOD_KEY, "");
+    refused_and_mended(&shop_all[VISITORS], "daily_visitors.visitors is missing");
+}
+
+static void key_column_missing(void **state)
+{
+    (void)state;
+    visitors_table("store_id BIGINT NOT NULL, visitors BIGINT NOT NULL, PRIMARY KEY (store_id)", "");
+    refused_and_mended(&shop_all[VISITORS], "daily_visitors.day is missing");
+}
+
+static void key_column_of_another_kind(void **state)
+{
+    (void)state;
+    visitors_table("store_id DOUBLE NOT NULL, day TIME NOT NULL, visitors BIGINT NOT NULL" GOOD_KEY, "");
+    refused_and_mended(&shop_all[VISITORS],
+                       "daily_visitors.day is time, which does not hold a date as YYYYMMDD");
+}
+
+static void hour_in_a_date(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "ALTER TABLE hourly MODIFY COLUMN hour DATE NOT NULL");
+    refused_and_mended(&shop_all[HOURLY], "hourly.hour is date, which does not hold");
+}
+
+static void serial_primary_key(void **state)
+{
+    (void)state;
+    visitors_table("id INT AUTO_INCREMENT PRIMARY KEY, " GOOD_COLUMNS ", UNIQUE KEY u (store_id, day)", "");
+    refused_and_mended(&shop_all[VISITORS], "daily_visitors.id is AUTO_INCREMENT");
+}
+
+static void serial_beside_the_key(void **state)
+{
+    (void)state;
+    visitors_table("id INT AUTO_INCREMENT UNIQUE, " GOOD_COLUMNS GOOD_KEY, "");
+    refused_and_mended(&shop_all[VISITORS], "daily_visitors.id is AUTO_INCREMENT");
+}
+
+static void serial_store(void **state)
+{
+    (void)state;
+    visitors_table("store_id BIGINT AUTO_INCREMENT, day DATE NOT NULL, visitors BIGINT NOT NULL" GOOD_KEY,
+                   "");
+    refused_and_mended(&shop_all[VISITORS], "daily_visitors.store_id is AUTO_INCREMENT");
+}
+
+static void primary_key_missing(void **state)
+{
+    (void)state;
+    visitors_table(GOOD_COLUMNS, "");
+    refused_and_mended(&shop_all[VISITORS],
+                       "the primary key of daily_visitors is not exactly (`store_id`, `day`)");
+}
+
+static void primary_key_short(void **state)
+{
+    (void)state;
+    visitors_table(GOOD_COLUMNS ", PRIMARY KEY (store_id)", "");
+    refused_and_mended(&shop_all[VISITORS], "not exactly");
+}
+
+static void primary_key_long(void **state)
+{
+    (void)state;
+    visitors_table(GOOD_COLUMNS ", PRIMARY KEY (store_id, day, visitors)", "");
+    refused_and_mended(&shop_all[VISITORS], "not exactly");
+}
+
+static void primary_key_of_prefixes(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "ALTER TABLE words DROP PRIMARY KEY, ADD PRIMARY KEY (word(10))");
+    refused_and_mended(&shop_all[WORDS], "the primary key of words is not exactly (`word`)");
+}
+
+static void primary_key_turned_is_sound(void **state)
+{
+    (void)state;
+    visitors_table(GOOD_COLUMNS ", PRIMARY KEY (day, store_id)", "");
+    assert_sound();
+}
+
+static void second_unique_key(void **state)
+{
+    (void)state;
+    visitors_table(GOOD_COLUMNS GOOD_KEY ", UNIQUE KEY other (visitors)", "");
+    refused_and_mended(&shop_all[VISITORS], "second unique key, other");
+}
+
+static void folding_text(void **state)
+{
+    static const char *const types[] = {"VARCHAR(255) COLLATE utf8mb4_general_ci",
+                                        "VARCHAR(255) COLLATE utf8mb4_bin",
+                                        "CHAR(100) COLLATE utf8mb4_nopad_bin", "BINARY(100)"};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        mariadb_do(&server, "ALTER TABLE words MODIFY COLUMN word %s NOT NULL", types[i]);
+        refused_and_mended(&shop_all[WORDS], "takes different fields for one row");
+    }
+}
+
+static void exact_text_is_sound(void **state)
+{
+    (void)state;
+    mariadb_do(&server,
+               "ALTER TABLE words MODIFY COLUMN word VARCHAR(255) COLLATE utf8mb4_nopad_bin NOT NULL");
+    assert_sound();
+}
+
+static void column_without_a_default(void **state)
+{
+    (void)state;
+    visitors_table(GOOD_COLUMNS ", note VARCHAR(20) NOT NULL" GOOD_KEY, "");
+    refused_and_mended(&shop_all[VISITORS], "daily_visitors.note is NOT NULL without a default");
+}
+
+static void other_columns_are_sound(void **state)
+{
+    (void)state;
+    visitors_table(GOOD_COLUMNS ", note VARCHAR(20) NULL, made DATETIME NOT NULL DEFAULT NOW(),"
+                                " double_ BIGINT AS (visitors * 2) VIRTUAL, KEY k (note)" GOOD_KEY,
+                   "");
+    assert_sound();
+}
+
+static void view(void **state)
+{
+    struct schema_report r;
+    (void)state;
+    mariadb_do(&server, "RENAME TABLE daily_visitors TO away");
+    mariadb_do(&server, "CREATE VIEW daily_visitors AS SELECT * FROM away");
+    look(&r, &strict);
+    assert_int_equal(r.n, 1);
+    assert_string_equal(r.all[0].reason, "daily_visitors is a view: name the table itself");
+    schema_report_close(&r);
+    mariadb_do(&server, "DROP VIEW daily_visitors");
+    mariadb_do(&server, "RENAME TABLE away TO daily_visitors");
+}
+
+/* ---- the server ---- */
+
+static void flush(void **state)
+{
+    const struct schema_rules accepted = {.accept_flush = true};
+    struct schema_report r;
+    (void)state;
+    mariadb_do(&server, "SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+    look(&r, &accepted);
+    assert_int_equal(r.n, 1);
+    assert_int_equal(r.all[0].level, SCHEMA_WARN);
+    assert_int_equal(schema_refusals(&r), 0);
+    schema_report_close(&r);
+    refused_and_mended(NULL, "innodb_flush_log_at_trx_commit is 2");
+}
+
+static void read_only(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "SET GLOBAL read_only = 1");
+    refused_and_mended(NULL, "the server is read-only");
+}
+
+static void packet(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "SET GLOBAL max_allowed_packet = 4096");
+    refused_and_mended(NULL, "max_allowed_packet is 4096");
+}
+
+/* The last of all: the server is started again with a binary log. */
+static void binary_log(void **state)
+{
+    struct schema_report r;
+    (void)state;
+    mariadb_kill(&server);
+    server.args[0] = "--log-bin=binlog";
+    server.args[1] = "--binlog-format=STATEMENT";
+    mariadb_back(&server);
+    look(&r, &strict);
+    assert_int_equal(r.n, 2);
+    assert_int_equal(r.all[0].level, SCHEMA_WARN);
+    assert_non_null(strstr(r.all[0].reason, "sync_binlog is 0"));
+    assert_int_equal(r.all[1].level, SCHEMA_REFUSE);
+    schema_report_close(&r);
+    refused_and_mended(NULL, "binlog_format is STATEMENT");
+}
+
+/* ---- tallyd's own ---- */
+
+static void own_missing(void **state)
+{
+    struct schema_report r;
+    struct error e;
+    uint32_t from, to;
+    (void)state;
+    mariadb_do(&server, "DROP TABLE tally_rejects, tally_schema");
+    look(&r, &strict);
+    assert_int_equal(schema_refusals(&r), 3); /* two tables, and the version */
+    assert_true(schema_refused(&r, NULL));
+    assert_false(schema_refused(&r, &shop_all[VISITORS]));
+    assert_non_null(strstr(r.all[0].reason, "table tally_rejects is missing: run tallyd migrate"));
+    schema_report_close(&r);
+    assert_int_equal(schema_migrate(server.db, &from, &to, &e), ERR_NONE);
+    assert_int_equal(from, 0);
+    assert_int_equal(to, schema_version_wanted());
+    assert_sound();
+}
+
+static void own_engine(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "ALTER TABLE tally_ledger ENGINE=MyISAM");
+    refused_and_mended(NULL, "table tally_ledger has engine MyISAM");
+}
+
+static void own_newer(void **state)
+{
+    struct schema_report r;
+    struct error e;
+    (void)state;
+    mariadb_do(&server, "INSERT INTO tally_schema VALUES (999, NOW(3))");
+    look(&r, &strict);
+    assert_int_equal(r.n, 1);
+    assert_non_null(strstr(r.all[0].reason, "version 999, made by a newer tallyd"));
+    schema_report_close(&r);
+    assert_int_equal(schema_migrate(server.db, NULL, NULL, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "999"));
+    mariadb_do(&server, "DELETE FROM tally_schema WHERE version = 999");
+}
+
+static void migrate_twice(void **state)
+{
+    struct error e;
+    uint32_t from, to, created;
+    (void)state;
+    assert_int_equal(schema_migrate(server.db, &from, &to, &e), ERR_NONE);
+    assert_int_equal(from, schema_version_wanted());
+    assert_int_equal(to, schema_version_wanted());
+    assert_int_equal(schema_migrate_tables(server.db, &shop, &created, &e), ERR_NONE);
+    assert_int_equal(created, 0);
+    assert_sound();
+}
+
+static void *migrate_main(void *arg)
+{
+    struct db *db = db_create(&server.config);
+    struct error e;
+    uint32_t created;
+    *(bool *)arg = db_open(db) == CODE_OK && schema_migrate(db, NULL, NULL, &e) == ERR_NONE &&
+                   schema_migrate_tables(db, &shop, &created, &e) == ERR_NONE;
+    db_destroy(&db);
+    return NULL;
+}
+
+static void migrate_at_once(void **state)
+{
+    pthread_t threads[4];
+    bool good[4];
+    (void)state;
+    mariadb_do(&server,
+               "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_schema, words, hourly");
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, migrate_main, &good[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(good[i]);
+    }
+    assert_sound();
+    assert_mariadb(&server, "1", "SELECT COUNT(*) FROM tally_schema");
+}
+
+static void printed_is_what_runs(void **state)
+{
+    struct buf all = {0}, tables = {0};
+    (void)state;
+    schema_print(&all);
+    schema_print_tables(&shop, &tables);
+    buf_put_char(&all, 0);
+    buf_put_char(&tables, 0);
+    assert_non_null(strstr(all.p, "CREATE TABLE IF NOT EXISTS tally_ledger"));
+    assert_non_null(strstr(tables.p, "CREATE TABLE IF NOT EXISTS `daily_visitors` (\n"
+                                     "    `store_id` BIGINT NOT NULL,\n"
+                                     "    `day` DATE NOT NULL,\n"
+                                     "    `visitors` BIGINT NOT NULL DEFAULT 0,\n"
+                                     "    PRIMARY KEY (`store_id`, `day`)\n"
+                                     ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n"));
+    buf_free(&all);
+    buf_free(&tables);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    mariadb_start(&server);
+    shop_create(&server);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    mariadb_stop(&server);
+    return 0;
+}
+
+static int afresh(void **state)
+{
+    (void)state;
+    mariadb_do(&server, "DROP TABLE IF EXISTS daily_visitors, words, hourly");
+    shop_create(&server);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, afresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(sound),
+        TEST(table_missing),
+        TEST(engine),
+        TEST(count_unsigned),
+        TEST(count_narrow),
+        TEST(count_nullable),
+        TEST(count_missing),
+        TEST(key_column_missing),
+        TEST(key_column_of_another_kind),
+        TEST(hour_in_a_date),
+        TEST(serial_primary_key),
+        TEST(serial_beside_the_key),
+        TEST(serial_store),
+        TEST(primary_key_missing),
+        TEST(primary_key_short),
+        TEST(primary_key_long),
+        TEST(primary_key_of_prefixes),
+        TEST(primary_key_turned_is_sound),
+        TEST(second_unique_key),
+        TEST(folding_text),
+        TEST(exact_text_is_sound),
+        TEST(column_without_a_default),
+        TEST(other_columns_are_sound),
+        TEST(view),
+        TEST(flush),
+        TEST(read_only),
+        TEST(packet),
+        TEST(own_missing),
+        TEST(own_engine),
+        TEST(own_newer),
+        TEST(migrate_twice),
+        TEST(migrate_at_once),
+        TEST(printed_is_what_runs),
+        TEST(binary_log),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

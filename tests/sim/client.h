@@ -1,5 +1,5 @@
-/* tests/sim/client.h - a client of one daemon: sends hits, reads the replies that the frames write into its outlet, and
- * knows of each what it was told. */
+/* tests/sim/client.h - a client of one daemon: sends hits, reads the replies that the frames write into its
+ * outlet, and knows of each what it was told. */
 #ifndef SIM_CLIENT_H
 #define SIM_CLIENT_H
 
@@ -9,7 +9,7 @@
 #define CLIENT_EXPECTS 256
 #define EXPECT_LITERAL -1
 
-struct expect { /* an answer that is owed */
+struct expect {      /* an answer that is owed */
     int hash, field; /* hash EXPECT_LITERAL: a reply of another kind */
     unsigned k;
 };
@@ -25,11 +25,11 @@ struct client {
 struct process;
 
 void client_init(struct client *c);
-void client_hit(struct process *life, struct client *c);     /* a new hit, or the one that found no room */
+void client_hit(struct process *life, struct client *c); /* a new hit, or the one that found no room */
 bool client_can_hit(const struct process *life, const struct client *c);
-void client_read(struct process *life, struct client *c);    /* reads all that was written */
-void client_leave(struct process *life, struct client *c);   /* closes its connection */
-void client_recycle(struct client *c);                    /* gone and owed nothing: a new one connects in its place */
+void client_read(struct process *life, struct client *c);  /* reads all that was written */
+void client_leave(struct process *life, struct client *c); /* closes its connection */
+void client_recycle(struct client *c); /* gone and owed nothing: a new one connects in its place */
 void client_crashed(struct process *life, struct client *c); /* its daemon is gone */
 
 #endif

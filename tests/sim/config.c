@@ -1,5 +1,5 @@
-/* tests/sim/config.c - the numbers of one run, drawn from its seed. Every run has a temper of its own: some see no fault
- * at all, some many; some frames hold one cell, some all; time crawls or leaps. */
+/* tests/sim/config.c - the numbers of one run, drawn from its seed. Every run has a temper of its own: some
+ * see no fault at all, some many; some frames hold one cell, some all; time crawls or leaps. */
 #include "sim/model.h"
 
 static uint64_t between(struct prng *p, uint64_t low, uint64_t high)
@@ -18,7 +18,7 @@ static void draw_weights(struct sim_config *c, struct prng *p)
         c->weight[i] = 4 * usual[i];
     for (unsigned i = 0; i < 4; i++) { /* some things happen seldom, or often, in this run */
         unsigned at = (unsigned)prng_below(p, EVENT_COUNT);
-        c->weight[at] = prng_percent(p, 50) ? c->weight[at] / 4 : c->weight[at] * 4;
+        c->weight[at] = prng_percent(p, 50) ? c->weight[at] / 4 + 1 : c->weight[at] * 4;
     }
     static const unsigned faults[] = {0, 1, 2, 4, 8, 16};
     c->faults_most = faults[prng_below(p, 6)];
@@ -49,7 +49,8 @@ static void draw_twins(struct sim_config *c, struct prng *p)
     c->lost_commit_percent = prng_percent(p, 50) ? (unsigned)between(p, 5, 50) : 0;
     c->table_refuses_percent = prng_percent(p, 10) ? 10 : 0;
     c->claim_fields_max = prng_percent(p, 70) ? CLAIM_FIELDS_MAX : between(p, 1, 6);
-    c->keep_ms = 12000;
+    c->keep_ms = 18000;
+    c->unread_ms = 3000;
     c->wait_timeout_ms = 3000;
 }
 

@@ -143,7 +143,8 @@ bool daemon_wants_link(const struct process *life, enum role role)
 
 static bool all_links_up(const struct process *life)
 {
-    return life->links[ROLE_FRAME] != NULL && life->links[ROLE_SYNC] != NULL && life->links[ROLE_FENCE] != NULL;
+    return life->links[ROLE_FRAME] != NULL && life->links[ROLE_SYNC] != NULL &&
+           life->links[ROLE_FENCE] != NULL;
 }
 
 static void redis_is_up(struct process *life)
@@ -163,8 +164,7 @@ void daemon_connect(struct process *life, enum role role)
     if (first && !life->started && world_rule(w, WORLD_KILL_NAMED))
         redis_kill_named(&w->redis, life->instance, life->index);
     redis_run_id(&w->redis, run_id);
-    life->links[role] =
-        link_open(&w->redis.links, life->index, life->instance, role, ++w->redis.client_id);
+    life->links[role] = link_open(&w->redis.links, life->index, life->instance, role, ++w->redis.client_id);
     TRACE(w, "life %d: link %d is up, client %lld", life->index, (int)role, (long long)w->redis.client_id);
     struct arena *before = daemon_enter(life);
     if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis.client_id);
@@ -263,7 +263,7 @@ void daemon_walk(struct process *life)
     TRACE(life->w, "life %d walks the key space", life->index);
     life->walk_wanted = false;
     life->walk_ms = life->w->now_ms + life->w->config.walk_ms;
-    request_send(life->links[ROLE_SYNC], REQ_WALK, NULL);
+    request_send(life->links[ROLE_SYNC], REQ_WALK, NULL, life->w->now_ms);
 }
 
 /* CTR.SYNC and CTR.RECOVER. */
@@ -291,6 +291,10 @@ void daemon_wait(struct process *life)
     sw->life = life;
     sw->hash = world_percent(w, 30) ? -1 : (int)world_below(w, w->config.hashes);
     oracle_answered(w, sw->answered);
+    for (int h = 0; h < SIM_HASHES && sw->hash < 0;
+         h++) /* ALL asks the index; a ZADD may be owed to it just now */
+        if (w->redis.now.pending[h].has != 0 && w->redis.now.dirty[h] == 0)
+            memset(sw->answered[h], 0, sizeof sw->answered[h]);
     sw->wait.arg = sw;
     sw->wait.done = wait_done;
     if (sw->hash >= 0) sw->wait.key = world_hash_name(w, sw->hash);

@@ -1,5 +1,5 @@
-/* tests/sim/daemon.h - a daemon: the real coalesce and sync, wired as the service wires them, with its three links, its
- * clients and its writers. A life is one start of the process; a crash forgets all its memory. */
+/* tests/sim/daemon.h - a daemon: the real coalesce and sync, wired as the service wires them, with its three
+ * links, its clients and its writers. A life is one start of the process; a crash forgets all its memory. */
 #ifndef SIM_DAEMON_H
 #define SIM_DAEMON_H
 
@@ -22,7 +22,7 @@ struct lost {
 struct sim_wait { /* CTR.SYNC */
     struct sync_wait wait;
     bool busy;
-    int hash; /* -1: ALL */
+    int hash;                                 /* -1: ALL */
     int64_t answered[SIM_HASHES][SIM_FIELDS]; /* sums of the hits answered before the call */
     struct process *life;
 };
@@ -48,14 +48,15 @@ struct process {
 
 struct daemon {
     struct process *life; /* NULL: not running */
-    bool for_good;     /* it never comes back */
+    bool for_good;        /* it never comes back */
     int instance;
     struct client clients[SIM_CLIENTS];
 };
 
 void daemon_start(struct world *w, struct daemon *d);
 void daemon_crash(struct world *w, struct daemon *d);
-void daemon_end(struct world *w, struct daemon *d);   /* at rest: everything is given back, and checked for leaks */
+void daemon_end(struct world *w,
+                struct daemon *d); /* at rest: everything is given back, and checked for leaks */
 bool daemon_may_end(const struct process *life);         /* nothing asked that was not answered */
 struct process *daemon_life(struct world *w, int index); /* the life with this number runs: its struct */
 

@@ -89,7 +89,8 @@ static void deliver_values(struct process *life, struct request *q)
     coalesce_on_values(life->coalesce, q->target);
 }
 
-static void batch_registry(struct process *life, struct batch *b, const struct wire_scan *wire, uint32_t *index)
+static void batch_registry(struct process *life, struct batch *b, const struct wire_scan *wire,
+                           uint32_t *index)
 {
     b->format = BATCH_FORMAT;
     b->counter = &life->w->counter[wire->counter];
@@ -196,20 +197,43 @@ void ports_deliver(struct process *life, struct request *q)
 {
     TRACE(life->w, "life %d: reply to %s", life->index, request_name(q->kind));
     switch (q->kind) {
-    case REQ_FRAME: deliver_frame(life, q); return;
-    case REQ_CLAIM: deliver_claim(life, q); return;
-    case REQ_KILL: coalesce_on_killed(life->coalesce); return;
-    case REQ_LOOK: deliver_look(life, q); return;
-    case REQ_VALUES: deliver_values(life, q); return;
-    case REQ_SCAN: deliver_scan(life, q); return;
-    case REQ_FENCE: deliver_fence(life, q); return;
-    case REQ_DISCARD: deliver_discard(q); return;
-    case REQ_ADOPT: deliver_adopt(q); return;
-    case REQ_DUE_POLL: deliver_due_poll(life, q); return;
-    case REQ_STANDING: deliver_standing(q); return;
+    case REQ_FRAME:
+        deliver_frame(life, q);
+        return;
+    case REQ_CLAIM:
+        deliver_claim(life, q);
+        return;
+    case REQ_KILL:
+        coalesce_on_killed(life->coalesce);
+        return;
+    case REQ_LOOK:
+        deliver_look(life, q);
+        return;
+    case REQ_VALUES:
+        deliver_values(life, q);
+        return;
+    case REQ_SCAN:
+        deliver_scan(life, q);
+        return;
+    case REQ_FENCE:
+        deliver_fence(life, q);
+        return;
+    case REQ_DISCARD:
+        deliver_discard(q);
+        return;
+    case REQ_ADOPT:
+        deliver_adopt(q);
+        return;
+    case REQ_DUE_POLL:
+        deliver_due_poll(life, q);
+        return;
+    case REQ_STANDING:
+        deliver_standing(q);
+        return;
     case REQ_BEAT:
     case REQ_HOLD_NAMES:
-    case REQ_WALK: break; /* nobody waits for these */
+    case REQ_WALK:
+        break; /* nobody waits for these */
     }
     UNREACHABLE();
 }
@@ -258,17 +282,28 @@ void ports_lost(struct process *life, const struct lost *lost)
 {
     TRACE(life->w, "life %d: %s is lost", life->index, request_name(lost->kind));
     switch (lost->kind) {
-    case REQ_SCAN: lost_scan(lost->target); return;
-    case REQ_FENCE: lost_fence(lost->target); return;
-    case REQ_ADOPT: lost_adopt(lost->target); return;
-    case REQ_STANDING: lost_standing(lost->target); return;
-    case REQ_DUE_POLL: lost_due_poll(lost->target); return;
+    case REQ_SCAN:
+        lost_scan(lost->target);
+        return;
+    case REQ_FENCE:
+        lost_fence(lost->target);
+        return;
+    case REQ_ADOPT:
+        lost_adopt(lost->target);
+        return;
+    case REQ_STANDING:
+        lost_standing(lost->target);
+        return;
+    case REQ_DUE_POLL:
+        lost_due_poll(lost->target);
+        return;
     case REQ_DISCARD: {
         struct discard *d = lost->target;
         d->done_ok = false;
         d->done(d);
         return;
     }
-    default: UNREACHABLE();
+    default:
+        UNREACHABLE();
     }
 }

@@ -5,8 +5,9 @@
 
 const char *request_name(enum request_kind kind)
 {
-    static const char *const names[] = {"frame",   "claim", "kill",     "look",     "values", "scan",       "fence",
-                                        "discard", "adopt", "due_poll", "standing", "beat",   "hold_names", "walk"};
+    static const char *const names[] = {"frame",    "claim", "kill",       "look",  "values",
+                                        "scan",     "fence", "discard",    "adopt", "due_poll",
+                                        "standing", "beat",  "hold_names", "walk"};
     return names[kind];
 }
 
@@ -40,11 +41,12 @@ void link_free(struct link *l)
     heap_free(l);
 }
 
-struct request *request_send(struct link *l, enum request_kind kind, void *target)
+struct request *request_send(struct link *l, enum request_kind kind, void *target, uint64_t now_ms)
 {
     struct request *r = heap_zalloc(sizeof *r);
     r->kind = kind;
     r->target = target;
+    r->sent_ms = now_ms;
     list_push(&l->sent, &r->link);
     return r;
 }

@@ -1,6 +1,6 @@
-/* tests/sim/link.h - one connection of one life to Redis: requests on their way, and replies on their way back. The
- * two ends break one at a time. Cut on the daemon's side, replies are lost, but what the server holds unread may
- * still run, until somebody kills the link there or the server restarts. */
+/* tests/sim/link.h - one connection of one life to Redis: requests on their way, and replies on their way
+ * back. The two ends break one at a time. Cut on the daemon's side, replies are lost, but what the server
+ * holds unread may still run, until somebody kills the link there or the server restarts. */
 #ifndef SIM_LINK_H
 #define SIM_LINK_H
 
@@ -26,8 +26,8 @@ enum request_kind {
 };
 const char *request_name(enum request_kind kind);
 
-/* What is on the wire, as numbers of hashes, fields and counters; the asker's own struct is `target`, and only what
- * was delivered may touch it. */
+/* What is on the wire, as numbers of hashes, fields and counters; the asker's own struct is `target`, and
+ * only what was delivered may touch it. */
 struct wire_hash {
     int hash;
     bool zadd, ask_lock;
@@ -103,6 +103,7 @@ struct request {
     enum request_kind kind;
     void *target;
     unsigned step;
+    uint64_t sent_ms;
     char run_id[RUN_ID_BYTES]; /* reply: of the server that answered */
     uint64_t fence_at;         /* passes once so much is durable */
     int64_t client_id;         /* of the link to kill */
@@ -120,7 +121,8 @@ struct link {
     struct list all;  /* on redis->links */
     struct list sent; /* the server has not run these */
     struct list done; /* the daemon has not read these */
-    struct list gone; /* the server died or closed with these unread: the daemon will learn that they are lost */
+    struct list
+        gone; /* the server died or closed with these unread: the daemon will learn that they are lost */
     int life, instance;
     enum role role;
     int64_t client_id;
@@ -130,12 +132,14 @@ struct link {
 
 struct link *link_open(struct list *all, int life, int instance, enum role role, int64_t client_id);
 void link_free(struct link *l);
-struct request *request_send(struct link *l, enum request_kind kind, void *target);
+struct request *request_send(struct link *l, enum request_kind kind, void *target, uint64_t now_ms);
 void link_drop(struct list *requests);
-bool request_is_driven(const struct request *r); /* several commands, each sent when the one before was answered */
-void link_kill(struct link *l);                              /* the server's end: unread requests are gone */
-void link_lose(struct link *l, unsigned unread_kept);        /* the daemon's end; the server keeps so many requests */
-bool link_is_dead(const struct link *l);                     /* both ends closed: to be freed */
+bool request_is_driven(
+    const struct request *r);   /* several commands, each sent when the one before was answered */
+void link_kill(struct link *l); /* the server's end: unread requests are gone */
+void link_lose(struct link *l,
+               unsigned unread_kept);    /* the daemon's end; the server keeps so many requests */
+bool link_is_dead(const struct link *l); /* both ends closed: to be freed */
 unsigned link_unread(const struct link *l);
 
 #endif

@@ -1,25 +1,25 @@
-/* tests/sim/main.c - sim_run: the real src/coalesce and src/sync against an in-memory Redis and MySQL, in thousands of
- * seeded crash schedules a second.
+/* tests/sim/main.c - sim_run: the real src/coalesce and src/sync against an in-memory Redis and MySQL, in
+ * thousands of seeded crash schedules a second.
  *
- *   scheduler.c  draws, by weight, what happens next: a hit, a loop turn, a reply, a step of Redis or of a MySQL
- *                transaction, time, a cut, a crash, a rollback, a pause ... ; then a calm phase in which all comes to rest
- *   redis_twin.c Redis as DESIGN 4 to 7 uses it, with a log whose tail can be lost, down to the last fence
+ *   scheduler.c  draws, by weight, what happens next: a hit, a loop turn, a reply, a step of Redis or of a
+ * MySQL transaction, time, a cut, a crash, a rollback, a pause ... ; then a calm phase in which all comes to
+ * rest redis_twin.c Redis as DESIGN 4 to 7 uses it, with a log whose tail can be lost, down to the last fence
  *   link.c       connections, whose two ends break one at a time: what a server has not read may still run
- *   mysql_twin.c rows, ledger, transactions whose COMMIT may be lost on the way there or back, or read much later
- *   daemon.c     coalesce and sync wired as the service wires them (ports.c out, deliver.c back), on a heap of its own
- *                that a crash takes away at once and that must be empty after a clean end
- *   oracle.c     the k-th hit on a field adds 4^k, so each sum tells which hits are in it: every hit must be once in
- *                MySQL if Redis' history has it, in the history if its client was told so (unless an unfenced tail was
- *                lost later), never twice, never after a refusal; running values are exact, tally:accepted balances,
- *                CTR.SYNC tells the truth, nothing is left over, nobody leaks
- *   rules.c      the rules of the design that can be taken out, each with a profile that brings its fault about soon
+ *   mysql_twin.c rows, ledger, transactions whose COMMIT may be lost on the way there or back, or read much
+ * later daemon.c     coalesce and sync wired as the service wires them (ports.c out, deliver.c back), on a
+ * heap of its own that a crash takes away at once and that must be empty after a clean end oracle.c     the
+ * k-th hit on a field adds 4^k, so each sum tells which hits are in it: every hit must be once in MySQL if
+ * Redis' history has it, in the history if its client was told so (unless an unfenced tail was lost later),
+ * never twice, never after a refusal; running values are exact, tally:accepted balances, CTR.SYNC tells the
+ * truth, nothing is left over, nobody leaks rules.c      the rules of the design that can be taken out, each
+ * with a profile that brings its fault about soon
  *
  *   sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]
- *   sim_run --prove NAME     the rule out: its fault is found within the bound of rules.c; the rule in: the same seeds pass
- *   sim_run --list           the rules
- * Rows of the design's list about live totals are not here: reading is not part of this simulation. Not simulated
- * either: the gen check of a rolled-back Redis (with the barrier it never speaks, which the oracle checks), tokens,
- * increments below zero, a clock that runs backwards. Exit status: 0 all as it should be, 1 a fault, 64 usage. */
+ *   sim_run --prove NAME     the rule out: its fault is found within the bound of rules.c; the rule in: the
+ * same seeds pass sim_run --list           the rules Rows of the design's list about live totals are not
+ * here: reading is not part of this simulation. Not simulated either: the gen check of a rolled-back Redis
+ * (with the barrier it never speaks, which the oracle checks), tokens, increments below zero, a clock that
+ * runs backwards. Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 
 #include "base/rules.h"
@@ -44,7 +44,8 @@ void sim_print_rerun(const struct sim_config *c)
 {
     fprintf(stderr, "run it again: sim_run --seed %llu", (unsigned long long)c->seed);
     if (options.daemons != 0) fprintf(stderr, " --daemons %u", options.daemons);
-    if (options.rule != NULL) fprintf(stderr, " --%s %s", options.rule_off ? "rule-off" : "profile", options.rule->name);
+    if (options.rule != NULL)
+        fprintf(stderr, " --%s %s", options.rule_off ? "rule-off" : "profile", options.rule->name);
     fprintf(stderr, " --trace\n");
 }
 
@@ -60,7 +61,7 @@ static void configure(struct sim_config *c, uint64_t seed)
     else
         c->world_off &= ~rule->world_off;
     c->rule_out = options.rule_off;
-    coalesce_rules_off = options.rule_off ? rule->coalesce_off : 0;
+    coalesce_rules_off = rule->without_too | (options.rule_off ? rule->coalesce_off : 0);
     sync_rules_off = options.rule_off ? rule->sync_off : 0;
 }
 
@@ -74,13 +75,15 @@ static enum fault run_seed(struct world *w, uint64_t seed)
 
 static void print_config(const struct sim_config *c)
 {
-    fprintf(stderr,
-            "config: daemons %u, counters %u, hashes %u, fields %u, steps %u, hits %u, faults %u, cells_max %u, "
-            "answers_max %u, entries_max %u, runs_max %u, claims_max %u, chunk_rows %u, hits due %lld, every %u s, "
-            "world_off %#x\n",
-            c->daemons, c->counters, c->hashes, c->fields, c->steps, c->hits_most, c->faults_most,
-            c->coalesce.cells_max, c->coalesce.answers_max, c->coalesce.entries_max, c->sync.runs_max,
-            c->sync.claims_max, c->chunk_rows[0], (long long)c->counter_hits, c->every_s, c->world_off);
+    fprintf(
+        stderr,
+        "config: daemons %u, counters %u, hashes %u, fields %u, steps %u, hits %u, faults %u, cells_max %u, "
+        "answers_max %u, entries_max %u, runs_max %u, claims_max %u, chunk_rows %u, hits due %lld, every %u "
+        "s, "
+        "world_off %#x\n",
+        c->daemons, c->counters, c->hashes, c->fields, c->steps, c->hits_most, c->faults_most,
+        c->coalesce.cells_max, c->coalesce.answers_max, c->coalesce.entries_max, c->sync.runs_max,
+        c->sync.claims_max, c->chunk_rows[0], (long long)c->counter_hits, c->every_s, c->world_off);
 }
 
 /* The same seed again, with its trace: which also shows that a seed is all that a run depends on. */
@@ -163,8 +166,10 @@ static bool prove(struct world *w)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME |"
-                    " --prove NAME] [--trace] | --list\n");
+    fprintf(
+        stderr,
+        "usage: sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME |"
+        " --prove NAME] [--trace] | --list\n");
     return 64;
 }
 
@@ -183,18 +188,20 @@ static bool parse_number(const char *text, uint64_t most, uint64_t *out)
 }
 
 static const struct option long_options[] = {
-    {"seed", required_argument, NULL, 's'},    {"seeds", required_argument, NULL, 'n'},
-    {"daemons", required_argument, NULL, 'd'}, {"jobs", required_argument, NULL, 'j'},
+    {"seed", required_argument, NULL, 's'},     {"seeds", required_argument, NULL, 'n'},
+    {"daemons", required_argument, NULL, 'd'},  {"jobs", required_argument, NULL, 'j'},
     {"rule-off", required_argument, NULL, 'o'}, {"profile", required_argument, NULL, 'p'},
-    {"prove", required_argument, NULL, 'v'},   {"trace", no_argument, NULL, 't'},
-    {"list", no_argument, NULL, 'l'},          {NULL, 0, NULL, 0}};
+    {"prove", required_argument, NULL, 'v'},    {"trace", no_argument, NULL, 't'},
+    {"list", no_argument, NULL, 'l'},           {NULL, 0, NULL, 0}};
 
 static bool take_option(int letter)
 {
     uint64_t n = 0;
     switch (letter) {
-    case 's': return parse_number(optarg, UINT64_MAX, &options.seed);
-    case 'n': return parse_number(optarg, UINT64_MAX, &options.seeds);
+    case 's':
+        return parse_number(optarg, UINT64_MAX, &options.seed);
+    case 'n':
+        return parse_number(optarg, UINT64_MAX, &options.seeds);
     case 'd':
         if (!parse_number(optarg, SIM_DAEMONS, &n) || n == 0) return false;
         options.daemons = (unsigned)n;
@@ -203,7 +210,9 @@ static bool take_option(int letter)
         if (!parse_number(optarg, 64, &n) || n == 0) return false;
         options.jobs = (unsigned)n;
         return true;
-    case 't': options.trace = true; return true;
+    case 't':
+        options.trace = true;
+        return true;
     case 'o':
     case 'p':
     case 'v':
@@ -211,7 +220,8 @@ static bool take_option(int letter)
         options.rule_off = letter == 'o';
         options.prove = letter == 'v';
         return options.rule != NULL;
-    default: return false;
+    default:
+        return false;
     }
 }
 

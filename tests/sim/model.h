@@ -1,6 +1,7 @@
 /* tests/sim/model.h - the sizes and names of the simulated world, and the numbers drawn for one seed.
- * A world is small on purpose: few hashes, few fields and short queues meet in every order within some hundred steps.
- * The k-th hit on a field adds 4^k, so every sum anywhere tells exactly which hits are in it, and how often. */
+ * A world is small on purpose: few hashes, few fields and short queues meet in every order within some
+ * hundred steps. The k-th hit on a field adds 4^k, so every sum anywhere tells exactly which hits are in it,
+ * and how often. */
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H
 
@@ -8,26 +9,38 @@
 #include "sync/sync.h"
 
 #define SIM_DAEMONS 2
-#define SIM_LIVES 32    /* starts of all daemons in one run */
+#define SIM_LIVES 32 /* starts of all daemons in one run */
 #define SIM_COUNTERS 2
-#define SIM_HASHES 4    /* pending hashes; the odd ones belong to the second counter, where there is one */
+#define SIM_HASHES 4 /* pending hashes; the odd ones belong to the second counter, where there is one */
 #define SIM_FIELDS 3
-#define SIM_HITS 24     /* of one field: 4^24 < DELTA_MAX */
-#define SIM_BATCHES 24  /* standing at once */
+#define SIM_HITS 24    /* of one field: 4^24 < DELTA_MAX */
+#define SIM_BATCHES 24 /* standing at once */
 #define SIM_CELLS (SIM_HASHES * SIM_FIELDS)
-#define SIM_CLIENTS 3   /* of one daemon */
+#define SIM_CLIENTS 3                       /* of one daemon */
 #define SIM_EPOCH_MS INT64_C(1700000000000) /* Redis' clock when the simulated one starts */
 
-static inline int64_t hit_delta(unsigned k) { return INT64_C(1) << (2 * k); }
-static inline unsigned hit_times(int64_t sum, unsigned k) { return (unsigned)(sum >> (2 * k)) & 3; }
+static inline int64_t hit_delta(unsigned k)
+{
+    return INT64_C(1) << (2 * k);
+}
+static inline unsigned hit_times(int64_t sum, unsigned k)
+{
+    return (unsigned)(sum >> (2 * k)) & 3;
+}
 
 /* Reproducible randomness (splitmix64). */
 struct prng {
     uint64_t state;
 };
 uint64_t prng_next(struct prng *p);
-static inline uint64_t prng_below(struct prng *p, uint64_t n) { return prng_next(p) % n; }
-static inline bool prng_percent(struct prng *p, unsigned percent) { return prng_below(p, 100) < percent; }
+static inline uint64_t prng_below(struct prng *p, uint64_t n)
+{
+    return prng_next(p) % n;
+}
+static inline bool prng_percent(struct prng *p, unsigned percent)
+{
+    return prng_below(p, 100) < percent;
+}
 
 enum fault { FAULT_NONE, FAULT_LOSS, FAULT_DOUBLE, FAULT_STUCK, FAULT_ANSWER, FAULT_BOOKS, FAULT_PROTOCOL };
 const char *fault_name(enum fault f);
@@ -45,7 +58,8 @@ enum world_rule {
     WORLD_PRUNE = 1 << 8,       /* off: the ledger is pruned by age alone */
 };
 
-/* What may happen; the scheduler's table (scheduler.c) has the code of each. Name, usual weight, is it a fault. */
+/* What may happen; the scheduler's table (scheduler.c) has the code of each. Name, usual weight, is it a
+ * fault. */
 #define SIM_EVENTS(X)                                                                                        \
     X(hit, 30, false)                                                                                        \
     X(turn, 15, false)                                                                                       \
@@ -55,6 +69,7 @@ enum world_rule {
     X(deliver, 40, false)                                                                                    \
     X(answer_lost, 10, false)                                                                                \
     X(connect, 12, false)                                                                                    \
+    X(reconnect, 12, false)                                                                                  \
     X(notice_cut, 6, false)                                                                                  \
     X(merge, 15, false)                                                                                      \
     X(limbo, 3, false)                                                                                       \
@@ -90,28 +105,30 @@ struct sim_config {
     uint64_t seed;
     unsigned daemons, counters, hashes, fields, steps, hits_most;
     unsigned weight[EVENT_COUNT];
-    unsigned faults_most;           /* fault events of the whole run */
-    unsigned for_good_percent;      /* of crashes: the instance never comes back */
-    unsigned turn_percent;          /* a loop turn ends right after an event of the daemon */
-    unsigned refuse_percent;        /* frames refused while Redis refuses */
+    unsigned faults_most;      /* fault events of the whole run */
+    unsigned faults_from;      /* none before this step */
+    unsigned for_good_percent; /* of crashes: the instance never comes back */
+    unsigned turn_percent;     /* a loop turn ends right after an event of the daemon */
+    unsigned refuse_percent;   /* frames refused while Redis refuses */
     unsigned claim_refuse_percent;
-    unsigned repeat_percent;        /* HSCAN shows a field again */
-    unsigned unread_percent;        /* of cuts: the server keeps what it had not read yet */
-    unsigned lose_tail_percent;     /* of Redis restarts */
+    unsigned repeat_percent;    /* HSCAN shows a field again */
+    unsigned unread_percent;    /* of cuts: the server keeps what it had not read yet */
+    unsigned lose_tail_percent; /* of Redis restarts */
     unsigned lost_commit_percent;
     unsigned table_refuses_percent;
-    unsigned claim_twice_percent;   /* a claim runs a second time while its batch stands */
+    unsigned claim_twice_percent; /* a claim runs a second time while its batch stands */
     unsigned clock_step_ms, clock_jump_percent;
     uint64_t clock_jump_ms;
-    uint64_t lag_ms;                /* what is older is durable in Redis */
+    uint64_t lag_ms;    /* what is older is durable in Redis */
+    uint64_t unread_ms; /* Redis reads what arrived within so long; keep > 2 * give_up + this */
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
     uint64_t claim_fields_max;
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;
     uint32_t every_s;
-    uint32_t world_off;             /* set of enum world_rule */
-    bool rule_out;                  /* some rule is: whatever it breaks is worth more than the hint of tally:gen */
+    uint32_t world_off; /* set of enum world_rule */
+    bool rule_out;      /* some rule is: whatever it breaks is worth more than the hint of tally:gen */
     struct coalesce_config coalesce;
     struct sync_config sync;
 };

@@ -46,16 +46,17 @@ void mysql_submit(struct process *life, struct chunk *c)
     struct job *job = heap_zalloc(sizeof *job);
     job->target = c;
     job->life = life->index;
-    job->row = (struct ledger_row){.batch = c->batch->id, .chunk = c->index, .chunks = c->chunks, .gen = c->batch->gen};
+    job->row = (struct ledger_row){
+        .batch = c->batch->id, .chunk = c->index, .chunks = c->chunks, .gen = c->batch->gen};
     chunk_digest(c, job->row.digest);
     job_rows(w, job, c);
     list_push(&w->mysql.jobs, &job->link);
 }
 
-static const struct ledger_row *ledger_find(const struct mysql *m, const struct ledger_row *like)
+static struct ledger_row *ledger_find(struct mysql *m, const struct ledger_row *like)
 {
     for (size_t i = 0; i < m->ledger_n; i++) {
-        const struct ledger_row *r = &m->ledger[i];
+        struct ledger_row *r = &m->ledger[i];
         if (r->chunk == like->chunk && memcmp(&r->batch, &like->batch, sizeof r->batch) == 0) return r;
     }
     return NULL;
@@ -87,7 +88,8 @@ static void answer(struct world *w, struct job *job, enum merge_outcome outcome,
     struct process *life = daemon_life(w, job->life);
     unsigned rows = job->rows_n;
     job_free(job);
-    TRACE(w, "mysql: life %d, chunk %u of %u, outcome %d %s", life->index, c->index, c->chunks, (int)outcome, text);
+    TRACE(w, "mysql: life %d, chunk %u of %u, outcome %d %s", life->index, c->index, c->chunks, (int)outcome,
+          text);
     c->outcome = outcome;
     c->rows_merged = outcome == MERGE_DONE ? rows : 0;
     c->rows_rejected = 0;
@@ -142,6 +144,16 @@ static bool take_lock(struct world *w, struct job *job)
     return session_lost(w, other);
 }
 
+/* Somebody committed this chunk before: with the same digest its ledger row is made young again, so that it
+ * outlives every run that still holds these rows. */
+static void known_chunk(struct world *w, struct job *job, struct ledger_row *row)
+{
+    bool same =
+        row->chunks == job->row.chunks && memcmp(row->digest, job->row.digest, sizeof row->digest) == 0;
+    if (same) row->merged_ms = w->now_ms;
+    answer(w, job, same ? MERGE_ALREADY : MERGE_CONFLICT, same ? "1062 same digest" : "1062 other digest");
+}
+
 static void begin(struct world *w, struct job *job)
 {
     const struct chunk *c = job->target;
@@ -154,13 +166,10 @@ static void begin(struct world *w, struct job *job)
     } else if (!take_lock(w, job)) {
         answer(w, job, MERGE_DOWN, "1205 lock wait timeout");
     } else {
-        const struct ledger_row *row = world_rule(w, WORLD_LEDGER) ? ledger_find(&w->mysql, &job->row) : NULL;
-        bool same = row != NULL && row->chunks == job->row.chunks &&
-                    memcmp(row->digest, job->row.digest, sizeof row->digest) == 0;
+        struct ledger_row *row = world_rule(w, WORLD_LEDGER) ? ledger_find(&w->mysql, &job->row) : NULL;
         job->state = JOB_OPEN;
         job->opened_ms = w->now_ms;
-        if (row != NULL)
-            answer(w, job, same ? MERGE_ALREADY : MERGE_CONFLICT, same ? "1062 same digest" : "1062 other digest");
+        if (row != NULL) known_chunk(w, job, row);
     }
 }
 
@@ -183,7 +192,10 @@ static void end(struct world *w, struct job *job)
         become_limbo(limbo);
         list_push(&w->mysql.jobs, &limbo->link);
     }
-    answer(w, job, MERGE_DOWN, how == 1 ? "2013 lost, committed" : how == 0 ? "2013 lost, not committed" : "2013 limbo");
+    answer(w, job, MERGE_DOWN,
+           how == 1   ? "2013 lost, committed"
+           : how == 0 ? "2013 lost, not committed"
+                      : "2013 limbo");
 }
 
 void mysql_step(struct world *w, struct job *job)

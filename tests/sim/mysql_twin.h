@@ -1,5 +1,6 @@
-/* tests/sim/mysql_twin.h - MySQL in memory: rows, ledger, and transactions that are one of: waiting for a writer, open
- * (its ledger row is locked), in limbo (COMMIT was sent, nobody waits for the answer any more). */
+/* tests/sim/mysql_twin.h - MySQL in memory: rows, ledger, and transactions that are one of: waiting for a
+ * writer, open (its ledger row is locked), in limbo (COMMIT was sent, nobody waits for the answer any more).
+ */
 #ifndef SIM_MYSQL_TWIN_H
 #define SIM_MYSQL_TWIN_H
 
@@ -42,9 +43,9 @@ struct process;
 void mysql_init(struct mysql *m);
 void mysql_close(struct mysql *m);
 void mysql_submit(struct process *life, struct chunk *c);
-void mysql_step(struct world *w, struct job *job); /* begin, or commit; may answer the daemon */
+void mysql_step(struct world *w, struct job *job);    /* begin, or commit; may answer the daemon */
 void mysql_resolve(struct world *w, struct job *job); /* limbo: committed or rolled back */
-void mysql_stop(struct world *w);                  /* all open transactions roll back */
+void mysql_stop(struct world *w);                     /* all open transactions roll back */
 void mysql_forget_life(struct world *w, int life); /* its writers are gone, what was sent may stay in limbo */
 void mysql_prune(struct world *w);
 uint64_t mysql_highest_gen(const struct mysql *m);

@@ -82,7 +82,8 @@ static void each_hit(struct world *w, const struct execution *e, void (*act)(str
 {
     for (unsigned i = 0; i < e->cells_n; i++)
         for (unsigned k = 0; k < SIM_HITS; k++)
-            if (hit_times(e->cells[i].delta, k) != 0) act(&w->oracle.hits[e->cells[i].hash][e->cells[i].field][k]);
+            if (hit_times(e->cells[i].delta, k) != 0)
+                act(&w->oracle.hits[e->cells[i].hash][e->cells[i].field][k]);
 }
 
 static void hit_lost(struct hit *hit)
@@ -130,7 +131,8 @@ void oracle_told(struct world *w, int h, int f, unsigned k, enum told told, cons
     if (hit->told != TOLD_NOTHING) fault_at(w, FAULT_ANSWER, h, f, k, "answered twice");
     hit->told = told;
     if (told == TOLD_DONE) told_done(w, h, f, k, *value);
-    if (told == TOLD_REFUSED && hit->applied > 0) fault_at(w, FAULT_ANSWER, h, f, k, "refused, but Redis ran it");
+    if (told == TOLD_REFUSED && hit->applied > 0)
+        fault_at(w, FAULT_ANSWER, h, f, k, "refused, but Redis ran it");
 }
 
 void oracle_sent(struct world *w, int h, int f, int64_t delta)
@@ -176,7 +178,8 @@ static void hit_at_end(struct world *w, int h, int f, unsigned k)
     if (merged < hit->applied) fault_at(w, FAULT_LOSS, h, f, k, "in Redis' history, not in MySQL");
     if (merged > hit->applied && (hit->told == TOLD_NOTHING || hit->told == TOLD_REFUSED))
         fault_at(w, FAULT_DOUBLE, h, f, k, "in MySQL, not in Redis' history");
-    if (hit->told == TOLD_DONE && merged == 0 && !hit->lost) fault_at(w, FAULT_LOSS, h, f, k, "answered, but gone");
+    if (hit->told == TOLD_DONE && merged == 0 && !hit->lost)
+        fault_at(w, FAULT_LOSS, h, f, k, "answered, but gone");
     if (hit->told == TOLD_NOTHING) fault_at(w, FAULT_ANSWER, h, f, k, "never answered");
 }
 
@@ -201,7 +204,8 @@ void oracle_at_end(struct world *w)
                 hit_at_end(w, h, f, k);
     books_at_end(w);
     if (w->oracle.gen_below && !w->config.rule_out)
-        fault_found(w, FAULT_PROTOCOL, "tally:gen fell below the ledger's: the gen check would hold all merges");
+        fault_found(w, FAULT_PROTOCOL,
+                    "tally:gen fell below the ledger's: the gen check would hold all merges");
 }
 
 static const char *redis_unrest(const struct redis *r)
@@ -212,7 +216,8 @@ static const char *redis_unrest(const struct redis *r)
         if (r->now.held[h]) return "a name in tally:held";
     }
     for (int i = 0; i < SIM_BATCHES; i++)
-        if (r->now.batch[i].used) return r->now.batch[i].stands ? "a batch that stands" : "a claimed hash without registry";
+        if (r->now.batch[i].used)
+            return r->now.batch[i].stands ? "a batch that stands" : "a claimed hash without registry";
     return NULL;
 }
 

@@ -1,5 +1,5 @@
-/* tests/sim/oracle.h - what must be true. Every hit is followed: what its client was told, and how often it stands in
- * Redis' history and in MySQL's row. The first thing found wrong ends the run. */
+/* tests/sim/oracle.h - what must be true. Every hit is followed: what its client was told, and how often it
+ * stands in Redis' history and in MySQL's row. The first thing found wrong ends the run. */
 #ifndef SIM_ORACLE_H
 #define SIM_ORACLE_H
 
@@ -9,9 +9,9 @@ enum told { TOLD_NOTHING, TOLD_DONE, TOLD_UNKNOWN, TOLD_REFUSED };
 
 struct hit {
     enum told told;
-    unsigned applied;   /* in Redis' history as it stands: 0 or 1 */
-    bool lost;          /* Redis lost it after its daemon knew it to be applied */
-    bool exact;         /* the reply must be `value` */
+    unsigned applied;      /* in Redis' history as it stands: 0 or 1 */
+    bool lost;             /* Redis lost it after its daemon knew it to be applied */
+    bool exact;            /* the reply must be `value` */
     bool answered_unknown; /* by a reply, not by a connection that ended */
     int64_t value;
 };
@@ -22,7 +22,8 @@ struct oracle {
     uint64_t step; /* of the world, when it was found */
     unsigned hits_n[SIM_HASHES][SIM_FIELDS];
     struct hit hits[SIM_HASHES][SIM_FIELDS][SIM_HITS];
-    bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail */
+    bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail
+                         */
     bool cell_errors;
     bool gen_below; /* a rollback brought tally:gen below the ledger's highest */
     uint64_t told[4];
@@ -30,12 +31,13 @@ struct oracle {
 
 void oracle_init(struct oracle *o);
 void fault_found(struct world *w, enum fault f, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void oracle_executed(struct world *w, struct link *l, struct wire_frame *f); /* notes the execution, fills f->execution */
-void oracle_known(struct world *w, struct execution *e);        /* the daemon learned that it is applied */
-void oracle_lost_tail(struct world *w, uint64_t offset);        /* what came after it is gone */
+void oracle_executed(struct world *w, struct link *l,
+                     struct wire_frame *f);              /* notes the execution, fills f->execution */
+void oracle_known(struct world *w, struct execution *e); /* the daemon learned that it is applied */
+void oracle_lost_tail(struct world *w, uint64_t offset); /* what came after it is gone */
 void oracle_told(struct world *w, int hash, int field, unsigned k, enum told told, const int64_t *value);
-void oracle_sent(struct world *w, int hash, int field, int64_t delta); /* a cell leaves the daemon */
-void oracle_merged(struct world *w, int hash, int field);       /* MySQL's row grew */
+void oracle_sent(struct world *w, int hash, int field, int64_t delta);       /* a cell leaves the daemon */
+void oracle_merged(struct world *w, int hash, int field);                    /* MySQL's row grew */
 void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS]); /* of the hits answered so far */
 void oracle_synced(struct world *w, int hash, int field, int64_t answered);  /* CTR.SYNC: these are merged */
 void oracle_at_end(struct world *w);

@@ -12,7 +12,7 @@ static struct request *ask(struct process *life, enum role role, enum request_ki
     struct arena *before = arena_enter(&life->w->arena);
     struct request *q = NULL;
     if (l != NULL) {
-        q = request_send(l, kind, target);
+        q = request_send(l, kind, target, life->w->now_ms);
     } else if (target != NULL) {
         PRE(role != ROLE_FRAME);
         struct lost *lost = heap_zalloc(sizeof *lost);
@@ -62,8 +62,8 @@ static void port_send_frame(void *arg, struct frame *f)
         oracle_sent(life->w, wire->cells[i].hash, wire->cells[i].field, wire->cells[i].delta);
     for (uint32_t i = 0; i < f->shares_n; i++)
         wire->share[f->shares[i].counter - life->w->counter] += f->shares[i].delta;
-    TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells", life->index, (unsigned long long)f->seq, f->hashes_n,
-          f->cells_n);
+    TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells", life->index, (unsigned long long)f->seq,
+          f->hashes_n, f->cells_n);
 }
 
 static void port_send_claim(void *arg, struct claim *c)

@@ -1,5 +1,5 @@
-/* tests/sim/ports.h - the ports that coalesce and sync are given: requests put on links. And the other direction: a
- * reply filed into the asker's struct, and the asker called. */
+/* tests/sim/ports.h - the ports that coalesce and sync are given: requests put on links. And the other
+ * direction: a reply filed into the asker's struct, and the asker called. */
 #ifndef SIM_PORTS_H
 #define SIM_PORTS_H
 
@@ -7,7 +7,8 @@
 
 struct coalesce_ports ports_coalesce(struct process *life);
 struct sync_ports ports_sync(struct process *life);
-void ports_deliver(struct process *life, struct request *q); /* q was run by Redis and is freed by the caller */
+void ports_deliver(struct process *life,
+                   struct request *q); /* q was run by Redis and is freed by the caller */
 void ports_lost(struct process *life, const struct lost *lost);
 
 #endif

@@ -1,4 +1,5 @@
-/* tests/sim/redis_twin.c - see redis_twin.h. The commands here; frames and claims, which change counts, first. */
+/* tests/sim/redis_twin.c - see redis_twin.h. The commands here; frames and claims, which change counts,
+ * first. */
 #include "sim/world.h"
 
 #include "base/heap.h"
@@ -256,8 +257,8 @@ static void run_registry(struct world *w, struct link *l, struct wire_claim *c)
     redis_wrote(w, l);
 }
 
-/* A second run of the same request, as a proxy that tries again would do it, while the batch stands: it may touch only
- * what the first run renamed. */
+/* A second run of the same request, as a proxy that tries again would do it, while the batch stands: it may
+ * touch only what the first run renamed. */
 static void run_claim_again(struct world *w, struct link *l, struct wire_claim *c)
 {
     struct twin_batch *b = redis_batch(&w->redis, &c->id);
@@ -352,7 +353,8 @@ static bool has_open_link(struct redis *r, int life)
     return false;
 }
 
-static bool adoptable(struct world *w, const struct link *l, const struct wire_ids *q, const struct twin_batch *b)
+static bool adoptable(struct world *w, const struct link *l, const struct wire_ids *q,
+                      const struct twin_batch *b)
 {
     bool stale = b->beat_ms <= world_redis_ms(w) - q->stale_ms;
     if (q->mode == ADOPT_STALE) return stale;
@@ -452,25 +454,61 @@ static bool run(struct world *w, struct link *l, struct request *q)
 {
     struct redis *r = &w->redis;
     switch (q->kind) {
-    case REQ_FRAME: run_frame(w, l, &q->frame); return false;
+    case REQ_FRAME:
+        run_frame(w, l, &q->frame);
+        return false;
     case REQ_CLAIM:
         if (q->step == 0) return run_claim(w, l, &q->claim);
         run_registry(w, l, &q->claim);
         return false;
-    case REQ_KILL: run_kill(r, q->client_id); return false;
-    case REQ_LOOK: return run_look(w, l, &q->look, q->step);
-    case REQ_VALUES: run_values(r, &q->frame); return false;
-    case REQ_SCAN: return run_scan(w, &q->scan, q->step);
-    case REQ_FENCE: return run_fence(w, l, q);
-    case REQ_DISCARD: run_discard(w, l, q); return false;
-    case REQ_ADOPT: run_adopt(w, l, &q->ids); return false;
-    case REQ_DUE_POLL: run_due_poll(r, &q->names); return false;
-    case REQ_STANDING: run_standing(r, &q->ids); return false;
-    case REQ_BEAT: run_beat(w, l, &q->ids); return false;
-    case REQ_HOLD_NAMES: run_hold_names(w, l, &q->names); return false;
-    case REQ_WALK: return run_walk(w, l, &q->names, q->step);
+    case REQ_KILL:
+        run_kill(r, q->client_id);
+        return false;
+    case REQ_LOOK:
+        return run_look(w, l, &q->look, q->step);
+    case REQ_VALUES:
+        run_values(r, &q->frame);
+        return false;
+    case REQ_SCAN:
+        return run_scan(w, &q->scan, q->step);
+    case REQ_FENCE:
+        return run_fence(w, l, q);
+    case REQ_DISCARD:
+        run_discard(w, l, q);
+        return false;
+    case REQ_ADOPT:
+        run_adopt(w, l, &q->ids);
+        return false;
+    case REQ_DUE_POLL:
+        run_due_poll(r, &q->names);
+        return false;
+    case REQ_STANDING:
+        run_standing(r, &q->ids);
+        return false;
+    case REQ_BEAT:
+        run_beat(w, l, &q->ids);
+        return false;
+    case REQ_HOLD_NAMES:
+        run_hold_names(w, l, &q->names);
+        return false;
+    case REQ_WALK:
+        return run_walk(w, l, &q->names, q->step);
     }
     UNREACHABLE();
+}
+
+static bool has_older(const struct link *l, uint64_t than_ms)
+{
+    return !list_empty(&l->sent) && CONTAINER_OF(l->sent.next, struct request, link)->sent_ms < than_ms;
+}
+
+void redis_catch_up(struct world *w, uint64_t sent_before_ms)
+{
+    list_for_each (node, &w->redis.links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        while (has_older(l, sent_before_ms) && redis_can_execute(&w->redis, l))
+            redis_execute(w, l);
+    }
 }
 
 bool redis_can_execute(const struct redis *r, const struct link *l)
@@ -485,7 +523,7 @@ static void maybe_again(struct world *w, struct link *l, const struct request *q
 {
     if (q->kind != REQ_CLAIM || q->target == NULL || q->claim.outcome != CLAIM_STANDS) return;
     if (!world_percent(w, w->config.claim_twice_percent)) return;
-    struct request *again = request_send(l, REQ_CLAIM, NULL);
+    struct request *again = request_send(l, REQ_CLAIM, NULL, w->now_ms);
     again->claim = q->claim;
 }
 

@@ -1,6 +1,6 @@
-/* tests/sim/redis_twin.h - Redis in memory: the keys that DESIGN 4 names, as plain data, so that the state after every
- * write can be kept. `durable` is how far the log is safe; losing the tail puts back any state from there on. A fence
- * passes once what came before its own write is safe. */
+/* tests/sim/redis_twin.h - Redis in memory: the keys that DESIGN 4 names, as plain data, so that the state
+ * after every write can be kept. `durable` is how far the log is safe; losing the tail puts back any state
+ * from there on. A fence passes once what came before its own write is safe. */
 #ifndef SIM_REDIS_TWIN_H
 #define SIM_REDIS_TWIN_H
 
@@ -70,13 +70,14 @@ void redis_close(struct redis *r);
 void redis_run_id(const struct redis *r, char out[RUN_ID_BYTES]);
 /* May the next request of this link run? A fence waits. */
 bool redis_can_execute(const struct redis *r, const struct link *l);
-void redis_execute(struct world *w, struct link *l); /* one step of the link's first request */
+void redis_execute(struct world *w, struct link *l);           /* one step of the link's first request */
+void redis_catch_up(struct world *w, uint64_t sent_before_ms); /* runs all that was sent before */
 void redis_fsync(struct redis *r, uint64_t up_to);
 void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms); /* what is older than lag is durable */
 void redis_restart(struct world *w, bool lose_tail);
 void redis_kill_named(struct redis *r, int instance, int life); /* links of the instance's other lives */
 void redis_reap(struct redis *r);                               /* frees links that nobody holds */
 struct twin_batch *redis_batch(struct redis *r, const struct batch_id *id); /* NULL: nothing of it is there */
-void redis_wrote(struct world *w, struct link *l);              /* the state changed: one more entry of the log */
+void redis_wrote(struct world *w, struct link *l); /* the state changed: one more entry of the log */
 
 #endif

@@ -9,9 +9,9 @@
 /* Few hits, frequent claims, nothing but the faults named by whoever calls it. */
 static void only(struct sim_config *c, unsigned faults)
 {
-    static const enum sim_event all[] = {EVENT_cut,           EVENT_crash,        EVENT_stop,       EVENT_pause,
-                                         EVENT_redis_restart, EVENT_redis_refuse, EVENT_mysql_toggle,
-                                         EVENT_wrong_type,    EVENT_client_gone,  EVENT_hold};
+    static const enum sim_event all[] = {
+        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,       EVENT_redis_restart,
+        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_client_gone, EVENT_hold};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
@@ -33,22 +33,35 @@ static void eager(struct sim_config *c)
     c->claim_fields_max = CLAIM_FIELDS_MAX;
 }
 
+/* Nothing becomes due by its hits, little by its lock: what is in no index stays there. */
+static void lazy(struct sim_config *c)
+{
+    eager(c);
+    STUCK_PROFILE(c);
+    c->counter_hits = INT64_MAX;
+    c->every_s = 1;
+    c->hashes = 1;
+    c->hits_most = 3 + (unsigned)(c->seed % 18); /* no later hit makes it due again */
+    c->steps = 700;
+    c->clock_step_ms = 300;
+    often(c, EVENT_hit, 60);
+}
+
 static void profile_tail(struct sim_config *c)
 {
     only(c, 6);
     eager(c);
-    often(c, EVENT_redis_restart, 20);
+    often(c, EVENT_redis_restart, 10);
     often(c, EVENT_fsync, 2);
-    often(c, EVENT_merge, 120);
+    often(c, EVENT_merge, 200);
     c->lose_tail_percent = 100;
 }
 
-static void profile_tail_adopted(struct sim_config *c)
+static void profile_tail_cut(struct sim_config *c)
 {
     profile_tail(c);
-    often(c, EVENT_crash, 20);
-    often(c, EVENT_cut, 10);
-    c->for_good_percent = 0;
+    often(c, EVENT_fsync, 20);
+    often(c, EVENT_redis_restart, 20);
 }
 
 static void profile_crash(struct sim_config *c)
@@ -77,13 +90,21 @@ static void profile_cut(struct sim_config *c)
     c->coalesce.doubt_ms = 5000;
 }
 
+/* Cut, and away for so long that the other one adopts the batch whose claim was not answered. */
 static void profile_claim_once(struct sim_config *c)
 {
     profile_cut(c);
     c->daemons = SIM_DAEMONS;
-    c->sync.stale_ms = 300;
+    c->hashes = 1;
+    c->steps = 700;
+    c->sync.stale_ms = 200;
     c->sync.adopt_ms = 50;
-    often(c, EVENT_clock, 80);
+    c->faults_from = 150;
+    c->faults_most = 3;
+    often(c, EVENT_cut, 20);
+    often(c, EVENT_reconnect, 4);
+    often(c, EVENT_deliver, 60);
+    often(c, EVENT_clock, 60);
 }
 
 static void profile_other_cut(struct sim_config *c)
@@ -92,7 +113,13 @@ static void profile_other_cut(struct sim_config *c)
     c->daemons = SIM_DAEMONS;
     c->fields = SIM_FIELDS;
     c->coalesce.cells_max = SIM_CELLS;
-    c->for_good_percent = 50;
+    c->counter_hits = INT64_MAX;
+    c->sync.chunks_max = 1;
+    c->sync.stale_ms = 200;
+    c->faults_most = 4;
+    often(c, EVENT_merge, 10);
+    often(c, EVENT_crash, 3);
+    often(c, EVENT_start, 2);
 }
 
 static void profile_life(struct sim_config *c)
@@ -101,37 +128,76 @@ static void profile_life(struct sim_config *c)
     often(c, EVENT_crash, 20);
 }
 
-static void profile_refused(struct sim_config *c)
+static void profile_two_frames(struct sim_config *c)
 {
     profile_cut(c);
     often(c, EVENT_redis_refuse, 30);
     c->refuse_percent = 50;
-    STUCK_PROFILE(c);
 }
 
-static void profile_stuck(struct sim_config *c)
+static void profile_alone(struct sim_config *c)
 {
     only(c, 0);
-    eager(c);
-    STUCK_PROFILE(c);
+    lazy(c);
+    c->daemons = 1;
 }
 
-static void profile_stuck_cut(struct sim_config *c)
+static void profile_alone_refused(struct sim_config *c)
+{
+    profile_alone(c);
+    c->faults_most = 8;
+    often(c, EVENT_redis_refuse, 40);
+}
+
+static void profile_alone_claim(struct sim_config *c)
+{
+    profile_alone(c);
+    c->faults_most = 6;
+    c->faults_from = 60;
+    c->unread_percent = 100;
+    c->turn_percent = 100;
+    often(c, EVENT_cut, 60);
+    often(c, EVENT_hit, 30);
+    often(c, EVENT_reconnect, 200);
+    often(c, EVENT_execute, 80);
+    often(c, EVENT_execute_dead, 5);
+    often(c, EVENT_walk, 200);
+}
+
+static void profile_alone_lost(struct sim_config *c)
+{
+    profile_alone(c);
+    c->faults_most = 4;
+    c->faults_from = 40;
+    c->lag_ms = 20000;
+    c->lose_tail_percent = 100;
+    often(c, EVENT_redis_restart, 10);
+    often(c, EVENT_fsync, 1);
+    often(c, EVENT_walk, 200);
+}
+
+static void profile_pair(struct sim_config *c)
+{
+    only(c, 0);
+    lazy(c);
+    c->daemons = SIM_DAEMONS;
+}
+
+static void profile_pair_refused(struct sim_config *c)
+{
+    profile_pair(c);
+    c->faults_most = 1; /* refuses from early on */
+    c->refuse_percent = 40;
+    c->claim_refuse_percent = 0;
+    often(c, EVENT_redis_refuse, 400);
+}
+
+static void profile_named(struct sim_config *c)
 {
     profile_cut(c);
-    STUCK_PROFILE(c);
-}
-
-static void profile_stuck_lost(struct sim_config *c)
-{
-    profile_refused(c);
-    often(c, EVENT_redis_restart, 20);
-}
-
-static void profile_stuck_crash(struct sim_config *c)
-{
-    profile_stuck_cut(c);
+    lazy(c);
     c->faults_most = 3;
+    c->faults_from = 60;
     often(c, EVENT_crash, 60);
     often(c, EVENT_execute_dead, 2);
     often(c, EVENT_walk, 200);
@@ -170,60 +236,74 @@ static void profile_doubt(struct sim_config *c)
     profile_cut(c);
     c->coalesce.doubt_ms = 20;
     often(c, EVENT_tick, 100);
-    often(c, EVENT_connect, 10);
+    often(c, EVENT_reconnect, 10);
 }
 
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
-    {name, without, rule, 0, 0, faults, seeds, profile}
-#define SYNC(name, rule, faults, seeds, profile, without) {name, without, 0, rule, 0, faults, seeds, profile}
-#define WORLD(name, rule, faults, seeds, profile, without) {name, without, 0, 0, rule, faults, seeds, profile}
+    {                                                                                                        \
+        name, without, rule, 0, 0, 0, faults, seeds, profile                                                 \
+    }
+/* Owed ZADDs heal what these prevent, so that only both together show it; alone, a daemon needs none. */
+#define UNHEALED(name, rule, faults, seeds, profile, without)                                                \
+    {                                                                                                        \
+        name, without, rule, 0, 0, RULE_OWED, faults, seeds, profile                                         \
+    }
+#define SYNC(name, rule, faults, seeds, profile, without)                                                    \
+    {                                                                                                        \
+        name, without, 0, rule, 0, 0, faults, seeds, profile                                                 \
+    }
+#define WORLD(name, rule, faults, seeds, profile, without)                                                   \
+    {                                                                                                        \
+        name, without, 0, 0, rule, 0, faults, seeds, profile                                                 \
+    }
 
 const struct sim_rule sim_rules[] = {
-    SYNC("barrier", RULE_BARRIER, SHOWS(DOUBLE), 1000, profile_tail,
+    SYNC("barrier", RULE_BARRIER, SHOWS(DOUBLE), 2000, profile_tail,
          "merged, then Redis loses the claim: merged again under another id"),
-    WORLD("fence_write", WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail_adopted,
+    WORLD("fence_write", WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail,
           "WAITAOF on a link that wrote nothing answers at once"),
-    SYNC("rescan", RULE_RESCAN, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_tail_adopted,
+    SYNC("rescan", RULE_RESCAN, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_tail_cut,
          "rows scanned before Redis lost its tail are merged after it"),
     WORLD("ledger", WORLD_LEDGER, SHOWS(DOUBLE), 1000, profile_crash, "merged, crash, adopted, merged again"),
     WORLD("renamenx", WORLD_RENAMENX, SHOWS(LOSS) | SHOWS(STUCK), 1000, profile_twice,
           "RENAME overwrites a claimed hash"),
-    COALESCE("claim_once", RULE_CLAIM_ONCE, SHOWS(LOSS) | SHOWS(STUCK), 5000, profile_claim_once,
+    COALESCE("claim_once", RULE_CLAIM_ONCE, SHOWS(LOSS) | SHOWS(STUCK), 10000, profile_claim_once,
              "new hits stand under an id that the ledger knows"),
-    WORLD("cut_by_format", WORLD_CUT, SHOWS(LOSS) | SHOWS(DOUBLE) | SHOWS(STUCK), 1000, profile_other_cut,
+    WORLD("cut_by_format", WORLD_CUT, SHOWS(LOSS) | SHOWS(DOUBLE) | SHOWS(STUCK), 2000, profile_other_cut,
           "an adopter cuts chunks that the ledger does not know"),
     WORLD("registry_in_script", WORLD_REGISTRY, SHOWS(LOSS) | SHOWS(STUCK), 1000, profile_cut,
           "renamed, but in no registry"),
     WORLD("life_in_seq", WORLD_LIFE, SHOWS(LOSS) | SHOWS(PROTOCOL), 1000, profile_life,
           "the seq of an earlier life is taken for one's own"),
-    COALESCE("kill_before_seq", RULE_KILL, SHOWS(DOUBLE), 1000, profile_cut, "an unread frame runs after all"),
+    COALESCE("kill_before_seq", RULE_KILL, SHOWS(DOUBLE), 1000, profile_cut,
+             "an unread frame runs after all"),
     COALESCE("kill_then_look", RULE_KILL_FIRST, SHOWS(DOUBLE), 2000, profile_cut,
              "an unread frame runs between the look and the kill"),
-    COALESCE("kill_for_claim", RULE_KILL_FOR_CLAIM, SHOWS(STUCK), 5000, profile_stuck_cut,
+    UNHEALED("kill_for_claim", RULE_KILL_FOR_CLAIM, SHOWS(STUCK), 20000, profile_alone_claim,
              "an unread claim runs behind a frame that was sent later"),
-    COALESCE("one_in_flight", RULE_ONE_IN_FLIGHT, SHOWS(LOSS), 2000, profile_refused,
+    COALESCE("one_in_flight", RULE_ONE_IN_FLIGHT, SHOWS(LOSS), 4000, profile_two_frames,
              "a refused frame is taken for applied when the next one was"),
-    COALESCE("dirty_at_send", RULE_DIRTY_AT_SEND, SHOWS(STUCK), 1000, profile_stuck,
+    UNHEALED("dirty_at_send", RULE_DIRTY_AT_SEND, SHOWS(STUCK), 3000, profile_alone,
              "a late reply makes a claimed hash known dirty"),
-    COALESCE("forget_at_send", RULE_FORGET_AT_SEND, SHOWS(STUCK), 1000, profile_stuck,
+    UNHEALED("forget_at_send", RULE_FORGET_AT_SEND, SHOWS(STUCK), 1000, profile_alone,
              "a frame behind the claim leaves the ZADD out"),
-    COALESCE("refused_as_is", RULE_REFUSED_AS_IS, SHOWS(STUCK), 5000, profile_refused,
+    UNHEALED("refused_as_is", RULE_REFUSED_AS_IS, SHOWS(STUCK), 1000, profile_alone_refused,
              "a refusal brings back what a claim had forgotten"),
-    COALESCE("resend_all_zadd", RULE_RESEND_ALL_ZADD, SHOWS(STUCK), 5000, profile_stuck_lost,
+    UNHEALED("resend_all_zadd", RULE_RESEND_ALL_ZADD, SHOWS(STUCK), 10000, profile_alone_lost,
              "a frame sent again makes a hash that is in no index"),
-    COALESCE("owed", RULE_OWED, SHOWS(STUCK), 5000, profile_stuck_cut,
+    COALESCE("owed", RULE_OWED, SHOWS(STUCK), 5000, profile_pair,
              "another process claimed the hash before the frame ran"),
-    COALESCE("owed_after_refusal", RULE_OWED_AFTER_REFUSAL, SHOWS(STUCK), 5000, profile_refused,
+    COALESCE("owed_after_refusal", RULE_OWED_AFTER_REFUSAL, SHOWS(STUCK), 5000, profile_pair_refused,
              "the frame with the owed ZADD was refused"),
     COALESCE("answered_never_sent", RULE_ANSWERED_NEVER_SENT, SHOWS(ANSWER), 1000, profile_doubt,
              "a hit answered with outcome unknown is sent again"),
-    WORLD("kill_named", WORLD_KILL_NAMED, SHOWS(STUCK), 5000, profile_stuck_crash,
+    WORLD("kill_named", WORLD_KILL_NAMED, SHOWS(STUCK), 2000, profile_named,
           "an unread frame of the life before runs behind a claim"),
-    WORLD("walk_by_timer", WORLD_WALK_TIMER, SHOWS(STUCK), 5000, profile_for_good,
+    WORLD("walk_by_timer", WORLD_WALK_TIMER, SHOWS(STUCK), 2000, profile_for_good,
           "an unread frame of a daemon that never returns makes a hash that is in no index"),
     SYNC("adoption", RULE_ADOPT, SHOWS(STUCK), 1000, profile_for_good, "nobody returns for the batch"),
-    SYNC("give_up", RULE_GIVE_UP, SHOWS(DOUBLE), 5000, profile_old, "a run outlives its ledger rows"),
-    WORLD("prune_not_standing", WORLD_PRUNE, SHOWS(DOUBLE), 5000, profile_old,
+    SYNC("give_up", RULE_GIVE_UP, SHOWS(DOUBLE), 2000, profile_old, "a run outlives its ledger rows"),
+    WORLD("prune_not_standing", WORLD_PRUNE, SHOWS(DOUBLE), 2000, profile_old,
           "the ledger forgets a batch that still stands"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];

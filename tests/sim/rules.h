@@ -1,5 +1,6 @@
-/* tests/sim/rules.h - the rules that can be taken out, one at a time (SCHEDULES of the design), each with a profile: how
- * the drawn configuration is bent so that its fault comes about soon, in the same world, before the same oracle. */
+/* tests/sim/rules.h - the rules that can be taken out, one at a time (SCHEDULES of the design), each with a
+ * profile: how the drawn configuration is bent so that its fault comes about soon, in the same world, before
+ * the same oracle. */
 #ifndef SIM_RULES_H
 #define SIM_RULES_H
 
@@ -9,8 +10,10 @@ struct sim_rule {
     const char *name;
     const char *without; /* what goes wrong without it */
     uint32_t coalesce_off, sync_off, world_off;
-    uint32_t faults;     /* set of 1 << enum fault: how that may show */
-    unsigned seeds;      /* the fault is found within so many */
+    uint32_t
+        without_too; /* rules of coalesce that are out in both runs: they would heal what this one prevents */
+    uint32_t faults; /* set of 1 << enum fault: how that may show */
+    unsigned seeds;  /* the fault is found within so many */
     void (*profile)(struct sim_config *c);
 };
 

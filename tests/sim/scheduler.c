@@ -1,5 +1,6 @@
-/* tests/sim/scheduler.c - what can happen next, and which of it does: drawn by weight from all that is possible now. In
- * the quiescing phase no fault happens any more, and time passes only when nothing else can. */
+/* tests/sim/scheduler.c - what can happen next, and which of it does: drawn by weight from all that is
+ * possible now. In the quiescing phase no fault happens any more, and time passes only when nothing else can.
+ */
 #include "sim/world.h"
 
 static bool acting(const struct daemon *d)
@@ -103,12 +104,23 @@ static void run_deliver(struct world *w, struct daemon *d)
 static bool can_connect(struct world *w, struct daemon *d)
 {
     (void)w;
-    return draw_role(NULL, d, daemon_wants_link) >= 0;
+    return acting(d) && !d->life->started && draw_role(NULL, d, daemon_wants_link) >= 0;
+}
+
+static bool can_reconnect(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && d->life->started && draw_role(NULL, d, daemon_wants_link) >= 0;
 }
 
 static void run_connect(struct world *w, struct daemon *d)
 {
     daemon_connect(d->life, (enum role)draw_role(w, d, daemon_wants_link));
+}
+
+static void run_reconnect(struct world *w, struct daemon *d)
+{
+    run_connect(w, d);
 }
 
 static bool can_notice_cut(struct world *w, struct daemon *d)
@@ -128,7 +140,8 @@ static bool can_cut(struct world *w, struct daemon *d)
     return draw_role(NULL, d, is_open) >= 0;
 }
 
-/* Either the server's end closes, and the daemon sees it later; or the daemon's end, and the server reads on. */
+/* Either the server's end closes, and the daemon sees it later; or the daemon's end, and the server reads on.
+ */
 static void run_cut(struct world *w, struct daemon *d)
 {
     enum role role = (enum role)draw_role(w, d, is_open);
@@ -219,8 +232,8 @@ static void run_redis_refuse(struct world *w, struct daemon *d)
     TRACE(w, "redis: memory is %s", w->redis.refuses ? "full" : "there again");
 }
 
-/* Somebody else's string in the place of a pending hash; only while no frame is in doubt, so that what a client reads
- * afterwards is what its increment met. */
+/* Somebody else's string in the place of a pending hash; only while no frame is in doubt, so that what a
+ * client reads afterwards is what its increment met. */
 static bool can_wrong_type(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -402,7 +415,10 @@ static void run_clock(struct world *w, struct daemon *d)
 {
     (void)d;
     bool jump = world_percent(w, w->config.clock_jump_percent);
-    w->now_ms += 1 + world_below(w, jump ? w->config.clock_jump_ms : w->config.clock_step_ms);
+    uint64_t next_ms =
+        w->now_ms + 1 + world_below(w, jump ? w->config.clock_jump_ms : w->config.clock_step_ms);
+    if (next_ms > w->config.unread_ms) redis_catch_up(w, next_ms - w->config.unread_ms);
+    w->now_ms = next_ms;
     redis_age(&w->redis, w->now_ms, w->config.lag_ms);
 }
 
@@ -429,6 +445,7 @@ static const struct event events[EVENT_COUNT] = {
     OF_DAEMON(deliver, can_deliver),
     OF_DAEMON(answer_lost, can_answer_lost),
     OF_DAEMON(connect, can_connect),
+    OF_DAEMON(reconnect, can_reconnect),
     OF_DAEMON(notice_cut, can_notice_cut),
     OF_DAEMON(merge, can_merge),
     OF_WORLD(limbo, can_limbo),
@@ -459,6 +476,11 @@ struct choice {
     unsigned weight;
 };
 
+static bool faults_allowed(const struct world *w)
+{
+    return !w->calm && w->step >= w->config.faults_from && w->faults < w->config.faults_most;
+}
+
 static unsigned choices_fill(struct world *w, struct choice *choices, unsigned *total)
 {
     unsigned n = 0;
@@ -466,7 +488,7 @@ static unsigned choices_fill(struct world *w, struct choice *choices, unsigned *
     for (int i = 0; i < EVENT_COUNT; i++) {
         const struct event *e = &events[i];
         unsigned weight = w->config.weight[i];
-        if (weight == 0 || (e->fault && (w->calm || w->faults >= w->config.faults_most))) continue;
+        if (weight == 0 || (e->fault && !faults_allowed(w))) continue;
         for (unsigned d = 0; d < (e->of_world ? 1 : w->config.daemons); d++) {
             if (!e->can(w, &w->daemons[d])) continue;
             choices[n++] = (struct choice){e, &w->daemons[d], weight};

@@ -53,8 +53,8 @@ int world_field_of(struct slice field)
     UNREACHABLE();
 }
 
-static void counter_init(const struct sim_config *config, struct counter *c, const char *name, const char *key,
-                         const char *lock)
+static void counter_init(const struct sim_config *config, struct counter *c, const char *name,
+                         const char *key, const char *lock)
 {
     struct error e;
     *c = (struct counter){.name = slice_str(name),

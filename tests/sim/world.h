@@ -39,9 +39,18 @@ static inline bool world_rule(const struct world *w, enum world_rule rule)
 {
     return (w->config.world_off & (uint32_t)rule) == 0;
 }
-static inline int64_t world_redis_ms(const struct world *w) { return SIM_EPOCH_MS + (int64_t)w->now_ms; }
-static inline bool world_percent(struct world *w, unsigned percent) { return prng_percent(&w->prng, percent); }
-static inline uint64_t world_below(struct world *w, uint64_t n) { return prng_below(&w->prng, n); }
+static inline int64_t world_redis_ms(const struct world *w)
+{
+    return SIM_EPOCH_MS + (int64_t)w->now_ms;
+}
+static inline bool world_percent(struct world *w, unsigned percent)
+{
+    return prng_percent(&w->prng, percent);
+}
+static inline uint64_t world_below(struct world *w, uint64_t n)
+{
+    return prng_below(&w->prng, n);
+}
 
 struct slice world_hash_name(const struct world *w, int hash);
 struct slice world_field_name(int field);

@@ -25,8 +25,7 @@ bad:
     return false;
 }
 
-/* --- adoption
- * ------------------------------------------------------------------------------------------------ */
+/* --- adoption --- */
 
 /* KEYS: batches. ARGV: mode, stale_ms, limit, new owner, instance, format, dry run (0 1), registry prefix,
  * how many counters, their names, the owners that live. An id without registry is no batch and goes. Answers
@@ -166,8 +165,7 @@ void redis_adopt(struct redis_link *l, struct redis_adopt *a)
     redis_link_flush(l);
 }
 
-/* --- which stand
- * --------------------------------------------------------------------------------------------- */
+/* --- which stand --- */
 
 static const char standing_script[] =
     "#!lua flags=no-writes\n"
@@ -243,8 +241,7 @@ void redis_batch_list(struct redis_link *l, struct redis_batch_list *b)
     redis_link_flush(l);
 }
 
-/* --- signs of life
- * ------------------------------------------------------------------------------------------- */
+/* --- signs of life --- */
 
 static const char beat_script[] = "#!lua flags=allow-oom\n"
                                   "local t = redis.call('TIME')\n"

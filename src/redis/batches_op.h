@@ -5,11 +5,11 @@
 #include "redis/link.h"
 #include "series/counter.h"
 
-enum redis_adopt_mode {                       /* as in sync/ports.h */
-                        REDIS_ADOPT_INSTANCE, /* all of this instance's other lives */
-                        REDIS_ADOPT_STALE,    /* no sign of life for stale_ms */
-                        REDIS_ADOPT_DEAD, /* whose owner has no link named tallyd:<owner>:..., and all stale
-                                             ones */
+/* in the order of sync/ports.h: enum adopt_mode */
+enum redis_adopt_mode {
+    REDIS_ADOPT_INSTANCE, /* all of this instance's other lives */
+    REDIS_ADOPT_STALE,    /* no sign of life for stale_ms */
+    REDIS_ADOPT_DEAD,     /* whose owner has no link named tallyd:<owner>:..., and all stale ones */
 };
 
 struct redis_adopt {
@@ -29,8 +29,8 @@ struct redis_adopt {
 };
 void redis_adopt(struct redis_link *l, struct redis_adopt *a);
 
-struct redis_standing { /* the ids in tally:batches */
-    struct slice key;   /* n > 0: only those whose registry holds this pending hash; the asker's until done */
+struct redis_standing {   /* the ids in tally:batches */
+    struct slice key;     /* n > 0: only those whose registry holds this pending hash */
     struct batch_id *ids; /* out: heap, the asker frees */
     uint32_t ids_n;
     bool lost;
@@ -56,9 +56,9 @@ void redis_instance(struct redis_link *l, struct redis_instance *i);
 
 /* For status: every standing batch with what its registry says. */
 struct redis_batch_list {
+    /* Slices for the call only; a number that cannot be read is -1. */
     void (*batch)(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
-                  int64_t gen, int64_t lowest_ms,
-                  uint32_t hashes); /* for the call only; -1: not to be read */
+                  int64_t gen, int64_t lowest_ms, uint32_t hashes);
     bool lost;
     void (*done)(struct redis_batch_list *b); /* once */
     void *arg;

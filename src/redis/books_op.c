@@ -1,11 +1,13 @@
-/* redis/books_op.c - scripts that only read; flags=no-writes lets them run when Redis is full, or its disk is. */
+/* redis/books_op.c - scripts that only read; flags=no-writes lets them run when Redis is full, or its disk
+ * is. */
 #include "redis/books_op.h"
 #include "base/num.h"
 #include "redis/resp.h"
 #include <stdio.h>
 
-/* KEYS: gen, accepted, dirty, held, batches. ARGV: registry prefix, dirty_max. Answers gen, how many dirty, and unless
- * these are too many: accepted, {{name, {field, value, ...}}, ...}, {{id, counter, gen, {{pending, {...}}, ...}}, ...}. */
+/* KEYS: gen, accepted, dirty, held, batches. ARGV: registry prefix, dirty_max. Answers gen, how many dirty,
+ * and unless these are too many: accepted, {{name, {field, value, ...}}, ...}, {{id, counter, gen, {{pending,
+ * {...}}, ...}}, ...}. */
 static const char books_script[] =
     "#!lua flags=no-writes\n"
     "local prefix, dirty_max = ARGV[1], tonumber(ARGV[2])\n"
@@ -39,7 +41,10 @@ static const char books_script[] =
     "return {gen, n, redis.call('HGETALL', KEYS[2]), pending, batches}\n";
 
 /* A reply of ours is a tree of known shape; what has another shape is looked at no further. */
-static bool is_pair(const struct redis_reply *r) { return reply_is_array(r, 2) && r->elements[1].type == REDIS_ARRAY; }
+static bool is_pair(const struct redis_reply *r)
+{
+    return reply_is_array(r, 2) && r->elements[1].type == REDIS_ARRAY;
+}
 
 static void accepted_tell(struct redis_books *b, const struct redis_reply *list)
 {
@@ -123,9 +128,10 @@ void redis_books(struct redis_link *l, struct redis_books *b)
     redis_link_flush(l);
 }
 
-/* --- a live total -------------------------------------------------------------------------------------------- */
+/* --- a live total --- */
 
-/* KEYS: gen, batches, the pending hash. ARGV: registry prefix, fields. Answers gen, values, {{id, {values}}, ...}. */
+/* KEYS: gen, batches, the pending hash. ARGV: registry prefix, fields. Answers gen, values, {{id, {values}},
+ * ...}. */
 static const char total_script[] =
     "#!lua flags=no-writes\n"
     "local prefix, batches, key = ARGV[1], {}, KEYS[3]\n"
@@ -150,7 +156,8 @@ static bool total_file(struct redis_total *t, const struct redis_reply *r)
     for (size_t b = 0; b < r->elements[2].n; b++) {
         const struct redis_reply *of = &r->elements[2].elements[b];
         struct batch_id id;
-        if (!is_pair(of) || of->elements[1].n != t->fields_n || !batch_id_read(of->elements[0].str, &id)) return false;
+        if (!is_pair(of) || of->elements[1].n != t->fields_n || !batch_id_read(of->elements[0].str, &id))
+            return false;
         for (uint32_t i = 0; i < t->fields_n; i++)
             t->claimed(t->arg, &id, i, of->elements[1].elements[i].str);
     }

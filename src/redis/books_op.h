@@ -1,6 +1,6 @@
-/* redis/books_op.h - the Redis side of the books (DESIGN 8), read by one script: nothing moves between two of
- * its reads. Values are handed on as the strings they are, never added up in Lua, whose numbers are doubles.
- */
+/* redis/books_op.h - the Redis side of the books (DESIGN 8), read by one script: nothing moves between two
+ * of its reads. Values are handed on as the strings they are, never added up in Lua, whose numbers are
+ * doubles. */
 #ifndef REDIS_BOOKS_OP_H
 #define REDIS_BOOKS_OP_H
 
@@ -8,10 +8,10 @@
 
 struct redis_books {
     uint32_t dirty_max; /* more dirty hashes than that: too_many, and nothing is read */
-    /* visitors; slices for the call only. Called in this order, all before done. */
+    /* Visitors; slices for the call only. Called in this order, all before done; pending: dirty and held
+     * hashes. */
     void (*accepted)(void *arg, struct slice counter, struct slice value);
-    void (*pending)(void *arg, struct slice key, struct slice field,
-                    struct slice value); /* dirty and held hashes */
+    void (*pending)(void *arg, struct slice key, struct slice field, struct slice value);
     void (*batch)(void *arg, const struct batch_id *id, struct slice counter, int64_t gen);
     void (*claimed)(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
                     struct slice value);

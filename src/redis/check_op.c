@@ -46,8 +46,7 @@ const char *redis_check_promise(const struct redis_facts *f, bool volatile_accep
            "replicated";
 }
 
-/* --- links of other lives
- * ------------------------------------------------------------------------------------- */
+/* --- links of other lives --- */
 
 static void kill_fail(struct redis_kill *k, const struct redis_reply *r)
 {
@@ -66,8 +65,8 @@ static void on_killed(struct redis_link *l, void *arg, const struct redis_reply 
     if (r == NULL || at + 1 == k->asked) k->done(k);
 }
 
-/* "id=7 addr=... name=tallyd:shop:0123456789abcdef:frame ...": a link of this instance and not of this life?
- */
+/* "id=7 addr=... name=tallyd:shop:0123456789abcdef:frame ...": a link of this instance and not of this
+ * life? */
 static bool line_is_earlier(const struct redis_kill *k, struct slice line, struct slice mine,
                             struct slice *id)
 {

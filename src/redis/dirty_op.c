@@ -7,8 +7,7 @@
 
 #define NAMES_A_SCRIPT 500
 
-/* --- what is due
- * --------------------------------------------------------------------------------------------- */
+/* --- what is due --- */
 
 /* Name, score, name, score ... A score that is no integer is somebody else's writing: due at once. */
 static void due_file(struct redis_due *d, const struct redis_reply *r)
@@ -56,8 +55,7 @@ void redis_due(struct redis_link *l, struct redis_due *d)
     redis_link_flush(l);
 }
 
-/* --- held and restored
- * --------------------------------------------------------------------------------------- */
+/* --- held and restored --- */
 
 /* KEYS: from, to. ARGV: names. Each that is in `from` goes to `to` with its score; one that `to` has keeps
  * that score. */
@@ -153,8 +151,7 @@ void redis_restore(struct redis_link *l, struct redis_restore *s)
     redis_link_flush(l);
 }
 
-/* --- how it stands
- * ------------------------------------------------------------------------------------------- */
+/* --- how it stands --- */
 
 static bool state_file(struct redis_dirty_state *d, const struct redis_reply *r, uint32_t at)
 {

@@ -1,5 +1,6 @@
-/* redis/discard_op.c - the end of a batch in Redis. A script and no MULTI: Redis refuses every command that would be
- * queued while it is full (processCommand: queueing takes memory), UNLINK too, and the discard is what frees it. */
+/* redis/discard_op.c - the end of a batch in Redis. A script and no MULTI: Redis refuses every command that
+ * would be queued while it is full (processCommand: queueing takes memory), UNLINK too, and the discard is
+ * what frees it. */
 #include "redis/discard_op.h"
 #include "redis/resp.h"
 
@@ -34,8 +35,10 @@ static void on_discarded(struct redis_link *l, void *arg, const struct redis_rep
     struct redis_discard *d = arg;
     (void)l, (void)at;
     d->done_ok = reply_is(r, REDIS_INTEGER);
-    if (d->done_ok) CRASH(discard_done);
-    else reply_why(r, d->text, sizeof d->text);
+    if (d->done_ok)
+        CRASH(discard_done);
+    else
+        reply_why(r, d->text, sizeof d->text);
     d->done(d); /* last line: d may be gone after it */
 }
 

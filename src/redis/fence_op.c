@@ -55,8 +55,7 @@ static void group_end(struct redis_fences *fs, bool passed, const struct redis_r
     group_begin(fs);
 }
 
-/* --- the timed form
- * ------------------------------------------------------------------------------------------ */
+/* --- the timed form --- */
 
 static void timed_look(struct redis_fence *f, bool quiet, uint64_t asked_ms, uint64_t now_ms)
 {
@@ -129,8 +128,7 @@ static void group_to_timed(struct redis_fences *fs)
     group_begin(fs);
 }
 
-/* --- write, then WAIT or WAITAOF
- * ----------------------------------------------------------------------------- */
+/* --- write, then WAIT or WAITAOF --- */
 
 static void wait_put(struct redis_fences *fs);
 

@@ -1,6 +1,6 @@
 /* redis/frame_op.c - one frame on the wire: MULTI ... EXEC in one buffer, its answers back into the frame.
  * Redis answers each queued command at once with +QUEUED or with the error that makes EXEC abort, then EXEC
- * with the array of results. Anything else means that this was no transaction (FACTS 1.7): the link is cut,
+ * with the array of results. Anything else means that this was no transaction: the link is cut,
  * and the number in tally:seq tells what ran. */
 #include "base/heap.h"
 #include "base/log.h"
@@ -24,8 +24,7 @@ void frames_cut_if_unfit(struct redis_frames *fr, const struct redis_reply *r)
     redis_link_cut(fr->link, line);
 }
 
-/* --- out
- * ----------------------------------------------------------------------------------------------------- */
+/* --- out --- */
 
 static uint32_t zadd_put(struct buf *out, const struct frame *f)
 {
@@ -117,8 +116,7 @@ static void answers_clear(struct frame *f)
     }
 }
 
-/* --- back
- * ---------------------------------------------------------------------------------------------------- */
+/* --- back --- */
 
 /* Trouble that no client's answer shows: the dirty index, the books or the seq key are not what they should
  * be. */
@@ -241,8 +239,7 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
     redis_link_flush(fr->link);
 }
 
-/* --- the values of a frame whose answer was lost
- * ------------------------------------------------------------- */
+/* --- the values of a frame whose answer was lost --- */
 
 static void on_value(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
@@ -274,8 +271,7 @@ void redis_frames_values(struct redis_frames *fr, struct frame *f)
     redis_link_flush(fr->link);
 }
 
-/* --- after a cut
- * --------------------------------------------------------------------------------------------- */
+/* --- after a cut --- */
 
 /* An answer without which nothing may go on: the next connection asks again. */
 static void doubt_cut(struct redis_frames *fr, const struct redis_reply *r)

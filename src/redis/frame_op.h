@@ -14,7 +14,7 @@ struct redis_frames {
     void (*on_claim)(void *arg, struct claim *c);
     void (*on_killed)(void *arg);
     void (*on_look)(void *arg, int64_t seq,
-                    const bool *stands); /* seq -1: no key. stands: for the call only */
+                    const bool *stands); /* seq -1: no key; stands for the call only */
     void (*on_values)(void *arg, struct frame *f);
     void *arg;
     /* private */
@@ -46,8 +46,7 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f);
  * c->done. */
 void redis_frames_claim(struct redis_frames *fr, struct claim *c);
 
-void redis_frames_kill(struct redis_frames *fr,
-                       int64_t client_id); /* CLIENT KILL ID; gone already is fine, too */
+void redis_frames_kill(struct redis_frames *fr, int64_t client_id); /* gone already is fine, too */
 void redis_frames_look(struct redis_frames *fr, struct claim *const *claims, uint32_t n);
 /* HGET of each cell into its value; one that cannot be read gets an error text instead. */
 void redis_frames_values(struct redis_frames *fr, struct frame *f);

@@ -103,8 +103,8 @@ static bool step_file(struct redis_link *l, enum step step, const struct redis_r
     UNREACHABLE();
 }
 
-/* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an outage.
- */
+/* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an
+ * outage. */
 static void refused(struct redis_link *l, const struct redis_reply *r)
 {
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};

@@ -6,8 +6,7 @@
 
 struct redis_hash {
     struct slice key; /* the asker's until the request is sent: borrowed for the call only */
-    /* Once. r: an array of field, value, field, value ...; or an error; NULL: link lost. For the call only.
-     */
+    /* Once. r, for the call only: an array of field, value ...; or an error; NULL: link lost. */
     void (*done)(struct redis_hash *h, const struct redis_reply *r);
     void *arg;
 };

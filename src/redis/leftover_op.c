@@ -1,6 +1,6 @@
-/* redis/leftover_op.c - the claim of what others left, one script; like claim_op.c it looks first, and writes the
- * registry before it renames. Values go to tally:accepted by HINCRBY, one by one: exact in 64 bits, and what is no
- * integer answers an error that is counted, not followed. */
+/* redis/leftover_op.c - the claim of what others left, one script; like claim_op.c it looks first, and writes
+ * the registry before it renames. Values go to tally:accepted by HINCRBY, one by one: exact in 64 bits, and
+ * what is no integer answers an error that is counted, not followed. */
 #include "redis/leftover_op.h"
 #include "redis/registry.h"
 #include "redis/resp.h"
@@ -8,15 +8,18 @@
 
 #define FIELDS_MAX 20000 /* HINCRBYs of one script, a few ms each thousand */
 
-/* KEYS: gen, batches, registry, accepted, then leftover and claimed name of each. ARGV: counter, format, owner,
- * fields_max, id, accept (0 1), then the pending hash of each. Answers renamed, left, fields, odd values. */
+/* KEYS: gen, batches, registry, accepted, then leftover and claimed name of each. ARGV: counter, format,
+ * owner, fields_max, id, accept (0 1), then the pending hash of each. Answers renamed, left, fields, odd
+ * values. */
 static const char leftover_script[] =
     "#!lua flags=allow-oom\n"
     "local counter, format, owner, fields_max, id = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]\n"
-    "local accept, gen_key, batches, registry, accepted = ARGV[6] == '1', KEYS[1], KEYS[2], KEYS[3], KEYS[4]\n"
+    "local accept, gen_key, batches, registry, accepted = ARGV[6] == '1', KEYS[1], KEYS[2], KEYS[3], "
+    "KEYS[4]\n"
     "local t = redis.call('TIME')\n"
     "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
-    "if redis.call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' stands') end\n"
+    "if redis.call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' stands') "
+    "end\n"
     "redis.call('HGET', accepted, counter)\n"
     "local take, seen, fields, left, odd = {}, {}, 0, 0, 0\n"
     "for i = 7, #ARGV do\n"

@@ -13,8 +13,7 @@ struct redis_leftover {
     bool accept; /* adds every integer value to tally:accepted: it never went through this tallyd */
     const struct slice *names, *pendings; /* n <= CLAIM_HASHES_MAX; the asker's until done */
     uint32_t n;
-    enum claim_outcome
-        outcome; /* STANDS, EMPTY, REFUSED; GONE: the link was lost: look whether the registry stands */
+    enum claim_outcome outcome; /* GONE: the link was lost: look whether the registry stands */
     uint32_t renamed;
     uint32_t left; /* the last `left` were left: the bound of fields, or a pending hash that came twice */
     uint64_t fields;

@@ -96,8 +96,7 @@ void redis_link_cut(struct redis_link *l, const char *why)
     link_doom(l, why);
 }
 
-/* --- a try
- * --------------------------------------------------------------------------------------------------- */
+/* --- a try --- */
 
 static void on_connected(uv_connect_t *req, int status)
 {
@@ -209,8 +208,7 @@ void link_came_up(struct redis_link *l)
     if (!l->closing) l->up(l);
 }
 
-/* --- its end
- * ------------------------------------------------------------------------------------------------- */
+/* --- its end --- */
 
 static void handle_gone(uv_handle_t *handle)
 {
@@ -347,8 +345,7 @@ int64_t redis_time_ms(const struct redis_link *l)
     return l->time_known ? (int64_t)mono_ms() + l->time_offset_ms : wall_ms();
 }
 
-/* --- for the command line
- * ------------------------------------------------------------------------------------ */
+/* --- for the command line --- */
 
 void redis_run_until(struct redis_link *l, const bool *done)
 {

@@ -1,10 +1,11 @@
 /* redis/link.h - one connection to Redis that comes back by itself: resolve -> connect -> handshake -> up,
  * and after each cut again, with backoff and jitter. hiredis' reader parses; the socket is a uv stream of
- * ours, since hiredis' own libuv adapter can hang (FACTS 2.1). Requests are bytes and a number of replies
- * expected; answers come in order. A cut answers every pending request once with a NULL reply: its outcome is
- * unknown. A request made while the link is not up is answered with NULL as well, at the next turn of the
- * loop, and was never sent. No callback is ever called from inside the call that asked. One loop, no locks.
- * Start ignores SIGPIPE for the process unless a handler is set: libuv writes without MSG_NOSIGNAL. */
+ * ours, since hiredis 0.14's libuv adapter hangs for ever on a refused connection. Requests are bytes and a
+ * number of replies expected; answers come in order. A cut answers every pending request once with a NULL
+ * reply: its outcome is unknown. A request made while the link is not up is answered with NULL as well, at
+ * the next turn of the loop, and was never sent. No callback is ever called from inside the call that asked.
+ * One loop, no locks. Start ignores SIGPIPE for the process unless a handler is set: libuv writes without
+ * MSG_NOSIGNAL. */
 #ifndef REDIS_LINK_H
 #define REDIS_LINK_H
 
@@ -75,8 +76,7 @@ struct redis_link {
     int64_t client_id;
     bool was_up;
     char why[REDIS_WHY_BYTES]; /* of the last down; empty: none yet */
-    struct error refusal; /* ERR_CONFIG: the newest connection was refused by the check, with the mend; else
-                             ERR_NONE */
+    struct error refusal; /* ERR_CONFIG: the check refused the newest connection; the text has the mend */
     /* private */
     uv_loop_t *loop;
     struct sm sm;
@@ -110,8 +110,7 @@ struct redis_link {
 
 void redis_link_init(struct redis_link *l, uv_loop_t *loop, const struct redis_link_config *config);
 void redis_link_start(struct redis_link *l);
-void redis_link_stop(
-    struct redis_link *l); /* no new try after this connection ends; what is pending is answered */
+void redis_link_stop(struct redis_link *l); /* answers what is pending, then ends; no new try */
 /* Cuts, answers what is pending with NULL, gives the handles back, then calls closed (may be NULL), once; the
  * struct is the caller's again in it. No up or down from here on. Fit for any state after init. */
 void redis_link_close(struct redis_link *l, void (*closed)(struct redis_link *l));
@@ -126,8 +125,7 @@ static inline bool redis_link_is_up(const struct redis_link *l)
 struct buf *redis_link_begin(struct redis_link *l);
 void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg);
 void redis_link_flush(struct redis_link *l);
-void redis_link_crash_after(struct redis_link *l,
-                            enum crash_point p); /* passes p when what was collected is written */
+void redis_link_crash_after(struct redis_link *l, enum crash_point p); /* passes p once all is written */
 
 /* Ends this connection at the next turn of the loop (or after the callback); it comes back by itself. why as
  * in down. */

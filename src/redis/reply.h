@@ -25,13 +25,12 @@ static inline bool reply_is_array(const struct redis_reply *r, size_t n)
 {
     return reply_is(r, REDIS_ARRAY) && r->n == n;
 }
-bool reply_is_ok(const struct redis_reply *r); /* +OK */
-bool reply_error_is(const struct redis_reply *r,
-                    const char *prefix); /* an error whose first word is prefix */
+bool reply_is_ok(const struct redis_reply *r);                        /* +OK */
+bool reply_error_is(const struct redis_reply *r, const char *prefix); /* an error whose first word it is */
 /* An integer, or a string of canonical digits. False: neither. */
 bool reply_integer(const struct redis_reply *r, int64_t *out);
 /* For texts of struct members: an error's own line, "link lost" for NULL, else "unexpected reply".
- * Terminated. */
+ * Always terminated. */
 void reply_why(const struct redis_reply *r, char *out, size_t size);
 
 #endif

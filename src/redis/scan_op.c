@@ -23,8 +23,7 @@ static void fail(struct redis_scan *s, const struct redis_reply *r)
     s->failed = true;
 }
 
-/* --- sealing, on a thread of the pool
- * ------------------------------------------------------------------------ */
+/* --- sealing, on a thread of the pool --- */
 
 static void seal_work(uv_work_t *work)
 {
@@ -80,8 +79,7 @@ static void still_there_ask(struct redis_scan *s)
     redis_link_flush(s->link);
 }
 
-/* --- rows
- * ---------------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static void slot_next(struct redis_scan *s, struct redis_scan_slot *slot);
 static void on_rows(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at);
@@ -160,8 +158,7 @@ static void rows_begin(struct redis_scan *s)
     }
 }
 
-/* --- registry
- * ------------------------------------------------------------------------------------------------ */
+/* --- registry --- */
 
 /* False: a field of ours with a value that we would not have written. */
 static bool field_file(struct batch *b, struct slice field, struct slice value)

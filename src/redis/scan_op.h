@@ -1,5 +1,5 @@
 /* redis/scan_op.h - reads a batch: its registry, then each claimed hash with HSCAN from cursor 0, many hashes
- * in one pipeline. A cut ends it (SCANNED_LOST); whoever asked begins again from nothing (FACTS 1.1: a cursor
+ * in one pipeline. A cut ends it (SCANNED_LOST); whoever asked begins again from nothing (a cursor
  * is only good inside one Redis process). batch_seal runs on a thread of libuv's pool. */
 #ifndef REDIS_SCAN_OP_H
 #define REDIS_SCAN_OP_H
@@ -9,12 +9,13 @@
 
 #define SCAN_HASHES_AT_ONCE 32
 
-enum redis_scanned { /* in the order of sync/ports.h: enum scan_outcome */
-                     SCANNED_SEALED,
-                     SCANNED_GONE,    /* no registry */
-                     SCANNED_LOST,    /* link lost, or Redis answered an error */
-                     SCANNED_SHORT,   /* fewer (or more) fields than registered while the registry stands */
-                     SCANNED_UNKNOWN, /* format or counter not known here */
+/* in the order of sync/ports.h: enum scan_outcome */
+enum redis_scanned {
+    SCANNED_SEALED,
+    SCANNED_GONE,    /* no registry */
+    SCANNED_LOST,    /* link lost, or Redis answered an error */
+    SCANNED_SHORT,   /* fewer (or more) fields than registered while the registry stands */
+    SCANNED_UNKNOWN, /* format or counter not known here */
 };
 
 struct redis_scan {

@@ -1,6 +1,6 @@
-/* redis/walk_op.c - SCAN, and for each page one script that puts back what is missing and says which suspects have no
- * registry. SCAN shows every key that stands from begin to end at least once (redis-doc: commands/scan.md); a hash made
- * meanwhile has its ZADD from the frame that made it. */
+/* redis/walk_op.c - SCAN, and for each page one script that puts back what is missing and says which suspects
+ * have no registry. SCAN shows every key that stands from begin to end at least once (redis-doc:
+ * commands/scan.md); a hash made meanwhile has its ZADD from the frame that made it. */
 #include "redis/walk_op.h"
 #include "base/heap.h"
 #include "redis/resp.h"
@@ -14,8 +14,8 @@ struct redis_suspect { /* a hash that looks claimed */
     bool has_id;
 };
 
-/* KEYS: dirty. ARGV: registry prefix, how many names, the names, then key and id (or "") of each suspect. Answers how
- * many names were put back, then 1 for each suspect that stands without registry, else 0. */
+/* KEYS: dirty. ARGV: registry prefix, how many names, the names, then key and id (or "") of each suspect.
+ * Answers how many names were put back, then 1 for each suspect that stands without registry, else 0. */
 static const char page_script[] =
     "#!lua flags=allow-oom\n"
     "local prefix, names, out = ARGV[1], tonumber(ARGV[2]), {0}\n"
@@ -43,7 +43,10 @@ static void on_timer_closed(uv_handle_t *handle)
     w->done(w); /* last line: w may be gone after it */
 }
 
-static void finish(struct redis_walk *w) { uv_close((uv_handle_t *)&w->timer, on_timer_closed); }
+static void finish(struct redis_walk *w)
+{
+    uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+}
 
 static void fail(struct redis_walk *w, const struct redis_reply *r)
 {
@@ -52,16 +55,22 @@ static void fail(struct redis_walk *w, const struct redis_reply *r)
     finish(w);
 }
 
-static void on_pause_over(uv_timer_t *timer) { step_ask(timer->data); }
+static void on_pause_over(uv_timer_t *timer)
+{
+    step_ask(timer->data);
+}
 
 static void step_end(struct redis_walk *w)
 {
-    if (w->at_end) finish(w);
-    else if (w->pause_ms > 0) uv_timer_start(&w->timer, on_pause_over, w->pause_ms, 0);
-    else step_ask(w);
+    if (w->at_end)
+        finish(w);
+    else if (w->pause_ms > 0)
+        uv_timer_start(&w->timer, on_pause_over, w->pause_ms, 0);
+    else
+        step_ask(w);
 }
 
-/* --- one page ------------------------------------------------------------------------------------------------ */
+/* --- one page --- */
 
 /* `<pending hash>_<anything>`: the longest beginning that is a pending hash's name. */
 static const struct counter *suspect_match(const struct counters *cs, struct slice key, size_t *pending_n)
@@ -131,7 +140,8 @@ static void on_page_done(struct redis_link *l, void *arg, const struct redis_rep
         const struct redis_suspect *s = &w->suspects[i];
         const char *name = w->names.p + s->at;
         if (r->elements[1 + i].integer == 0) continue;
-        w->leftover(w, s->counter, slice_of(name, s->n), slice_of(name, s->pending_n), s->has_id ? &s->id : NULL);
+        w->leftover(w, s->counter, slice_of(name, s->n), slice_of(name, s->pending_n),
+                    s->has_id ? &s->id : NULL);
     }
     step_end(w);
 }
@@ -164,8 +174,10 @@ static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r
     w->suspects_n = 0;
     buf_reset(&w->names);
     uint32_t found_n = page_sort(w, &r->elements[1], &found);
-    if (found_n > 0 || w->suspects_n > 0) page_ask(w, buf_slice(&found), found_n);
-    else step_end(w);
+    if (found_n > 0 || w->suspects_n > 0)
+        page_ask(w, buf_slice(&found), found_n);
+    else
+        step_end(w);
     buf_free(&found);
 }
 

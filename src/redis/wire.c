@@ -184,7 +184,7 @@ static void answer(struct redis_link *l, const struct redis_reply *r)
 }
 
 /* Hands out every whole reply. A callback may doom the connection: then the rest is not looked at any more.
- */
+ * */
 static void replies_hand_out(struct redis_link *l)
 {
     const struct redis_reply *r;

@@ -207,8 +207,7 @@ static void test_list(void **state)
     world_close(w);
 }
 
-/* --- the indexes
- * --------------------------------------------------------------------------------------------- */
+/* --- the indexes --- */
 
 static void on_due(struct redis_due *d)
 {
@@ -305,8 +304,7 @@ static void test_held(void **state)
     world_close(w);
 }
 
-/* --- other lives, and what is fit
- * ----------------------------------------------------------------------------- */
+/* --- other lives, and what is fit --- */
 
 static void on_kill(struct redis_kill *k)
 {

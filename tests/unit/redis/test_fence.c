@@ -1,5 +1,5 @@
-/* The barrier in each of its forms. The server here has no WAITAOF before 7.2: a lying one says that it has.
- */
+/* The barrier in each of its forms. The server here has no WAITAOF before 7.2: a lying one says that it
+ * has. */
 #include "lib/redis_fake.h"
 #include "redis/fence_op.h"
 

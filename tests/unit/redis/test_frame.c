@@ -1,5 +1,5 @@
-/* Frames and claims on a real server: what the cells get, what a refusal says, what a claim leaves in Redis.
- */
+/* Frames and claims on a real server: what the cells get, what a refusal says, what a claim leaves in
+ * Redis. */
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
 #include "redis/resp.h"
@@ -357,8 +357,7 @@ static void test_look_with_nothing(void **state)
     got_close(g);
 }
 
-/* --- claims
- * -------------------------------------------------------------------------------------------------- */
+/* --- claims --- */
 
 struct keys {
     char names[1000][64];
@@ -537,7 +536,7 @@ static void test_order(void **state)
 }
 
 /* Killed with a frame and claims under way, again and again: nothing is answered twice, seq tells what ran.
- */
+ * */
 static void test_killed_under_way(void **state)
 {
     struct got *g = got_open();

@@ -409,7 +409,7 @@ static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_
 }
 
 /* Closed at the n-th turn of its loop: always answered, always closed, nothing leaks (the sanitizer looks).
- */
+ * */
 static void test_close_at_each_turn(void **state)
 {
     struct world *w = world_with_server(NULL);

@@ -111,8 +111,7 @@ static void test_walk_leftovers(void **state)
     world_close(w);
 }
 
-/* --- leftovers
- * ------------------------------------------------------------------------------------------------ */
+/* --- leftovers --- */
 
 static void on_claimed(struct redis_leftover *o)
 {
@@ -182,8 +181,7 @@ static void test_leftover(void **state)
     world_close(w);
 }
 
-/* --- books
- * ---------------------------------------------------------------------------------------------------- */
+/* --- books --- */
 
 struct sums {
     int64_t accepted, pending, claimed;

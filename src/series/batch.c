@@ -169,8 +169,6 @@ bool batch_seal(struct batch *b, size_t *short_hash)
     PRE(!b->sealed);
     uint32_t *rank = hashes_sort(b);
     struct row_key *keys = row_keys_sorted(b, rank);
-    for (size_t i = 0; i < b->hashes_n; i++)
-        b->hashes[i].seen = 0;
     rows_settle(b, keys);
     heap_free(keys);
     heap_free(rank);

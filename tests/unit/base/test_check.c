@@ -103,6 +103,7 @@ static void the_heap_can_be_replaced(void **state)
     heap_replace(&counting);
     char *a = heap_strndup("abc", 2), *b = heap_strdup("xyz"), *c = heap_zalloc(3), *none = heap_alloc(0);
     a = heap_realloc(a, 1000);
+    none = heap_realloc(none, 0);
     assert_int_equal(held, 4);
     assert_string_equal(a, "ab");
     assert_string_equal(b, "xyz");

@@ -13,9 +13,12 @@ struct plan {
     bool threads;
 };
 
+static pthread_barrier_t start;
+
 static void *pass(void *arg)
 {
     const int *passes = arg;
+    pthread_barrier_wait(&start);
     for (int i = 0; i < *passes; i++) {
         CRASH(merge_before_commit);
         CRASH(merge_after_commit);
@@ -30,6 +33,7 @@ static void run(void *arg)
     unsetenv("TALLYD_CRASH");
     if (plan->asked != NULL) setenv("TALLYD_CRASH", plan->asked, 1);
     if (!crash_init()) _exit(78);
+    if (pthread_barrier_init(&start, NULL, plan->threads ? 2 : 1) != 0) abort();
     if (plan->threads && pthread_create(&other, NULL, pass, &plan->passes) != 0) abort();
     pass(&plan->passes);
     if (plan->threads) pthread_join(other, NULL);
@@ -65,9 +69,9 @@ static void kills_at_the_pass_asked_for(void **state)
 static void counts_passes_of_all_threads(void **state)
 {
     (void)state;
-    struct child_end end = ended("merge_after_commit:20000", 10000, true);
+    struct child_end end = ended("merge_after_commit:2000000", 1000000, true);
     assert_true(child_was_killed(&end, SIGKILL));
-    end = ended("merge_after_commit:20001", 10000, true);
+    end = ended("merge_after_commit:2000001", 1000000, true);
     assert_true(child_exited(&end));
 }
 

@@ -312,6 +312,8 @@ static void claimed_names_are_refused(void **state)
     expect_one("s_0123456789abc<store>", "y<store>", STORE_INTEGER, "its key can end"); /* 13 + 19 */
     expect_one("s_0123456789ab<store>", "y<store>", STORE_INTEGER, NULL);               /* 12 + 19 */
     expect_one("s_0123456789ab<store>f", "y<store>", STORE_INTEGER, "its key can end");
+    expect_one("s_0123456789abcdef0123<store>0123456789ab", "y<store>", STORE_INTEGER, NULL);
+    expect_one("s_0123456789abcdef0123<store>0123456789a", "y<store>", STORE_INTEGER, "its key can end");
     expect_one("s-0123456789abc<store>", "y<store>", STORE_INTEGER, NULL);
 }
 

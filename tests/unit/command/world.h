@@ -27,8 +27,9 @@ struct coalesce {
     uint32_t n;
     uint32_t room; /* answers that fit into a frame */
     bool down, busy;
-    bool liar;     /* coalesce_room() says yes though there is none */
-    uint32_t adds; /* hits ever taken */
+    uint32_t refuse_literals; /* so many, though there is room */
+    bool liar;                /* coalesce_room() says yes though there is none */
+    uint32_t adds;            /* hits ever taken */
     struct outlet *parked[64];
     uint32_t parked_n;
 };
@@ -90,6 +91,10 @@ bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes)
 {
     assert_true(o->waiting > 0);
+    if (c->refuse_literals > 0) {
+        c->refuse_literals--;
+        return ADD_FULL;
+    }
     if (c->n >= c->room) return ADD_FULL;
     fake_push(c, o, bytes);
     return ADD_OK;
@@ -143,18 +148,21 @@ static void conn_flush(struct conn *c)
 
 static void on_pause(struct conn *c)
 {
+    assert_false(c->dropped);
     c->paused = true;
 }
 static void on_resume(struct conn *c)
 {
+    assert_false(c->dropped);
     c->paused = false;
 }
 static void on_answered(struct conn *c)
 {
-    (void)c;
+    assert_false(c->dropped);
 }
 static void on_finish(struct conn *c)
 {
+    assert_false(c->dropped);
     c->finished = true;
 }
 static void on_hold(struct conn *c)
@@ -257,12 +265,22 @@ static void say_slice(struct conn *c, struct slice bytes)
 
 #define say(c, text) say_slice(c, SLICE(text))
 
-/* The frame is answered: literals and hits, in order; each outlet is told once, as coalesce does. */
-static inline void frame_answered(void)
+static inline void tell(struct outlet *const *told, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        struct conn *c = CONTAINER_OF(told[k], struct conn, outlet);
+        session_answered(&c->session);
+        conn_take(c);
+        conn_flush(c);
+    }
+}
+
+/* The first `upto` answers come, literals and hits in order; each outlet is told once, as coalesce does. */
+static inline void answers_come(uint32_t upto)
 {
     struct outlet *told[64];
     uint32_t told_n = 0;
-    for (uint32_t i = 0; i < fake.n; i++) {
+    for (uint32_t i = 0; i < upto; i++) {
         struct answer *a = &fake.answers[i];
         a->outlet->waiting--;
         if (!a->outlet->gone) buf_put_slice(&a->outlet->out, buf_slice(&a->bytes));
@@ -272,13 +290,14 @@ static inline void frame_answered(void)
             known |= told[k] == a->outlet;
         if (!known) told[told_n++] = a->outlet;
     }
-    fake.n = 0;
-    for (uint32_t k = 0; k < told_n; k++) {
-        struct conn *c = CONTAINER_OF(told[k], struct conn, outlet);
-        session_answered(&c->session);
-        conn_take(c);
-        conn_flush(c);
-    }
+    fake.n -= upto;
+    memmove(fake.answers, fake.answers + upto, fake.n * sizeof(fake.answers[0]));
+    tell(told, told_n);
+}
+
+static inline void frame_answered(void)
+{
+    answers_come(fake.n);
 }
 
 static inline void frame_has_room(uint32_t room)

@@ -34,6 +34,7 @@ static inline void redis_server_exec(struct redis_server *s)
     int n = 19;
     for (int i = 0; s->args[i] != NULL; i++)
         args[n++] = s->args[i];
+    setpgid(0, 0);                    /* so that the kill takes a child that writes AOF or RDB, too */
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that crashes leaves no server */
     execvp(args[0], (char *const *)(void *)args);
     _exit(127);
@@ -84,7 +85,7 @@ static inline void redis_server_start(struct redis_server *s)
 static inline void redis_server_kill(struct redis_server *s)
 {
     if (s->pid == 0) return;
-    kill(s->pid, SIGKILL);
+    kill(-s->pid, SIGKILL);
     waitpid(s->pid, NULL, 0);
     s->pid = 0;
     if (s->client != NULL) redisFree(s->client);
@@ -94,9 +95,11 @@ static inline void redis_server_kill(struct redis_server *s)
 static inline void redis_server_stop(struct redis_server *s)
 {
     char command[128];
+    uint64_t until_ms = mono_ms() + 10000;
     redis_server_kill(s);
-    snprintf(command, sizeof command, "rm -rf '%s'", s->dir);
-    if (system(command) != 0) abort();
+    snprintf(command, sizeof command, "rm -rf '%s' 2>/dev/null", s->dir);
+    while (system(command) != 0) /* a child of the server's may die a moment after it */
+        if (mono_ms() > until_ms) abort();
 }
 
 static inline void redis_server_show(struct redis_server *s, const redisReply *r)

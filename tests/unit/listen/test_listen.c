@@ -4,6 +4,7 @@
  *   hold         holds the connection       finish    the last word
  *   drop         closes at once
  * Client and server are one thread: `until` turns the loop, a client's socket does not block. */
+#include "lib/child.h"
 #include "lib/unit.h"
 
 #include "base/clock.h"
@@ -507,6 +508,30 @@ static void a_slow_reader_is_not_read_from(void **state)
     close(other);
 }
 
+/* It goes on sending: its bytes stay in the kernel, until that takes no more; nothing is kept here without
+ * end. */
+static void a_slow_reader_that_goes_on_sending(void **state)
+{
+    (void)state;
+    int slow = client_unix();
+    char line[4096];
+    size_t lines = 0;
+    memset(line, 'y', sizeof(line));
+    memcpy(line, "say ", 4);
+    line[sizeof(line) - 1] = '\n';
+    put(slow, "big 1000000\n");
+    for (int refused = 0; refused < 50; turn(UINT64_MAX)) {
+        ssize_t n = write(slow, line, sizeof(line));
+        assert_true(n == sizeof(line) || (n < 0 && errno == EAGAIN));
+        refused = n < 0 ? refused + 1 : 0;
+        lines += n > 0;
+        assert_true(lines < 1000);
+    }
+    size_t all = 1000000 + lines * (sizeof(line) - 5);
+    assert_int_equal(read_all(slow, all), all);
+    close(slow);
+}
+
 static void too_much_unread_ends_it(void **state)
 {
     (void)state;
@@ -608,6 +633,23 @@ static void no_descriptors_left(void **state)
     turn(UINT64_MAX);
 }
 
+static void with_few_files(void *arg)
+{
+    (void)arg;
+    struct rlimit few = {200, 200};
+    struct listen_limits many = listen_limits_default;
+    setrlimit(RLIMIT_NOFILE, &few);
+    listen_create(&loop, &many);
+}
+
+static void clients_fit_the_files(void **state)
+{
+    (void)state;
+    struct child_end end = child_run(with_few_files, NULL);
+    assert_true(child_exited(&end));
+    assert_non_null(strstr(end.stderr_, "event=clients_limited wanted=10000 now=136 "));
+}
+
 /* ---- sockets of others ---- */
 
 static enum err add(const char *name, struct error *e)
@@ -705,10 +747,12 @@ int main(void)
         test(memory_stays_while_somebody_needs_it),
         test(an_idle_connection_is_small),
         test(a_slow_reader_is_not_read_from),
+        test(a_slow_reader_that_goes_on_sending),
         test(too_much_unread_ends_it),
         test(one_that_reads_nothing_is_closed),
         test(too_many_clients_are_told),
         test(no_descriptors_left),
+        test(clients_fit_the_files),
         test(unix_sockets_of_others),
         test(stop_waits_for_answers),
         test(stop_ends_when_told),

@@ -97,9 +97,18 @@ static void *create_string(const redisReadTask *task, char *p, size_t n)
     return o;
 }
 
+/* hiredis 0.14 bounds the depth itself, 1.x does not. */
+static bool too_deep(const redisReadTask *task)
+{
+    int depth = 0;
+    for (; task->parent != NULL; task = task->parent)
+        depth++;
+    return depth >= REDIS_DEPTH_MAX;
+}
+
 static void *array_of(const redisReadTask *task, size_t n)
 {
-    if (task->type != REDIS_REPLY_ARRAY || n > REDIS_ELEMENTS_MAX) return NULL;
+    if (task->type != REDIS_REPLY_ARRAY || n > REDIS_ELEMENTS_MAX || too_deep(task)) return NULL;
     struct redis_reply *o = object_place(task, REDIS_ARRAY);
     /* Not cleared: each is written before the reply is whole, and what a lying server claims is never
      * touched. */

@@ -6,6 +6,7 @@
 #include "redis/reply.h"
 
 #define REDIS_ELEMENTS_MAX (4 << 20)            /* of one array; a server that claims more is not believed */
+#define REDIS_DEPTH_MAX 8                       /* arrays in arrays; ours have six */
 #define REDIS_REPLY_BYTES_MAX ((size_t)1 << 29) /* of one reply: Redis' own bound of a bulk string */
 
 struct redis_reader;

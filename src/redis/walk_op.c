@@ -60,10 +60,20 @@ static void on_pause_over(uv_timer_t *timer)
     step_ask(timer->data);
 }
 
+void redis_walk_stop(struct redis_walk *w)
+{
+    w->stopping = true;
+    if (!uv_is_active((uv_handle_t *)&w->timer)) return;
+    uv_timer_stop(&w->timer);
+    fail(w, NULL);
+}
+
 static void step_end(struct redis_walk *w)
 {
     if (w->at_end)
         finish(w);
+    else if (w->stopping)
+        fail(w, NULL);
     else if (w->pause_ms > 0)
         uv_timer_start(&w->timer, on_pause_over, w->pause_ms, 0);
     else

@@ -29,9 +29,11 @@ struct redis_walk {
     struct buf cursor, names; /* of the suspects of this step */
     struct redis_suspect *suspects;
     uint32_t suspects_n, suspects_cap;
-    bool at_end;
+    bool at_end, stopping;
 };
 
 void redis_walk(struct redis_link *l, struct redis_walk *w);
+/* Ends a walk under way at its next step, or now when it pauses: done() with lost. Before the link is closed. */
+void redis_walk_stop(struct redis_walk *w);
 
 #endif

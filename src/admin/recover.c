@@ -104,9 +104,12 @@ static redisReply *answer_wait(redisContext *link, redisContext *beside, struct 
 static enum err reply_print(const redisReply *reply, bool dry_run)
 {
     struct error e;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        error_set(&e, ERR_FAILED, "the service answered: %s. Its log says more", reply->str);
+        return call_failed(&e);
+    }
     if (reply->type != REDIS_REPLY_ARRAY || (!dry_run && reply->elements < 3)) {
-        error_set(&e, ERR_FAILED, "the service answered: %s. Its log says more",
-                  reply->type == REDIS_REPLY_ERROR ? reply->str : "something unexpected; is it a tallyd?");
+        error_set(&e, ERR_FAILED, "what listens there does not answer as a tallyd does: see listen.resp");
         return call_failed(&e);
     }
     if (!dry_run) {

@@ -119,7 +119,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 
 static void reading_update(struct conn *c)
 {
-    bool want = may_read(c);
+    bool want = may_read(c) && !c->ended;
     if (want == c->reading) return;
     c->reading = want;
     if (!want)
@@ -173,7 +173,10 @@ static void offer(struct conn *c, struct slice in)
         conn_drop(c);
         return;
     }
-    reading_update(c);
+    if (c->ended && may_read(c) && !c->yielded)
+        conn_finish(c); /* what is left has no end */
+    else
+        reading_update(c);
 }
 
 void conn_offer_kept(struct conn *c)
@@ -181,13 +184,22 @@ void conn_offer_kept(struct conn *c)
     if (may_read(c) && c->kept.n > 0) offer(c, buf_slice(&c->kept));
 }
 
-/* End of file may be half a close: `printf 'PING\r\n' | nc -N`. What is owed is still said; a client that is
- * wholly gone makes the write fail. */
+/* End of file may be half a close: `printf 'PING\r\n' | nc -N`. What was sent is still taken and what is owed
+ * is still said; a client that is wholly gone makes the write fail. */
+static void on_eof(struct conn *c)
+{
+    c->ended = true;
+    if (c->yielded || list_linked(&c->resumed))
+        reading_update(c);
+    else
+        conn_finish(c);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
 {
     struct conn *c = stream->data;
     if (n == UV_EOF)
-        conn_finish(c);
+        on_eof(c);
     else if (n < 0)
         conn_drop(c);
     else if (n > 0)
@@ -203,6 +215,10 @@ void conn_pause(struct conn *c)
 /* Reading goes on; what is kept is not offered from here, since the caller may be a session in mid-air. */
 static void offer_later(struct conn *c)
 {
+    if (c->ended && c->kept.n == 0) {
+        conn_finish(c);
+        return;
+    }
     if (may_read(c) && c->kept.n > 0 && !list_linked(&c->resumed)) {
         list_push(&c->listen->resumed, &c->resumed);
         listen_again(c->listen);

@@ -65,6 +65,7 @@ struct conn {
     bool paused;    /* by the session */
     bool slow;      /* reads too little of what it is sent */
     bool yielded;   /* the session left bytes since the outlet was full */
+    bool ended;     /* the client sends no more; what is kept is still offered */
     bool finishing; /* to be closed when all is said */
     bool reading, closed;
     alignas(max_align_t) char session[];

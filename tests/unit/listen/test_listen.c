@@ -382,6 +382,21 @@ static void half_a_close_still_gets_its_answer(void **state)
     until(closed_n == 1);
 }
 
+static void half_a_close_behind_much(void **state)
+{
+    (void)state;
+    int fd = client_unix();
+    put(fd, "big 70000\nsay a\nbig 70000\nwait\nsay b\nsay without an end");
+    shutdown(fd, SHUT_WR);
+    assert_int_equal(read_all(fd, 140001), 140001);
+    struct toy *t = conn_session(last);
+    until(t->paused);
+    toy_resume(last);
+    expect(fd, "b");
+    expect_end(fd);
+    close(fd);
+}
+
 static void finish_lets_all_out(void **state)
 {
     (void)state;
@@ -743,6 +758,7 @@ int main(void)
         test(closes_who_never_ends_a_request),
         test(paused_is_not_read_from),
         test(half_a_close_still_gets_its_answer),
+        test(half_a_close_behind_much),
         test(finish_lets_all_out),
         test(memory_stays_while_somebody_needs_it),
         test(an_idle_connection_is_small),

@@ -81,8 +81,7 @@ struct frame_cell *box_add_cell(struct box *b, struct entry *e, struct slice fie
                                 int64_t delta)
 {
     PRE(b->frame.cells_n < b->slots_cap / 2);
-    struct frame_hash *h = box_hash(b, e);
-    h->cells++;
+    box_hash(b, e);
     struct frame_cell *c = frame_add_cell(&b->frame, e->slot, field, delta);
     c->code = code;
     uint32_t i = (uint32_t)code & (b->slots_cap - 1);
@@ -138,6 +137,15 @@ static void write_error(struct buf *out, struct slice line)
     BUF_LIT(out, "\r\n");
 }
 
+/* What the field stood at after the hit that made the cell's sum `upto`. +n and -n may fit together where +n
+ * alone would not: then it stood nowhere in int64, and the end that it passed is told. */
+static int64_t running_value(const struct frame_cell *c, int64_t upto)
+{
+    int64_t value, later = c->delta - upto;
+    if (!__builtin_sub_overflow(c->value, later, &value)) return value;
+    return later > 0 ? INT64_MIN : INT64_MAX;
+}
+
 static void write_answer(const struct box *b, const struct answer *a, struct buf *out)
 {
     if (a->cell == ANSWER_LITERAL) {
@@ -148,7 +156,7 @@ static void write_answer(const struct box *b, const struct answer *a, struct buf
     if (c->error_n > 0)
         write_error(out, FRAME_ERROR(&b->frame, c));
     else
-        write_int(out, c->value - (c->delta - a->at));
+        write_int(out, running_value(c, a->at));
 }
 
 static void deliver(const struct box *b, const struct answer *a, struct list *touched)
@@ -198,6 +206,9 @@ void box_drop_frame(struct box *b, uint64_t epoch)
     b->frame.hashes_n = b->frame.cells_n = 0;
     buf_reset(&b->frame.bytes);
     buf_reset(&b->frame.errors);
+    b->weight = 0;
+    for (uint32_t i = 0; i < b->frame.shares_n; i++)
+        b->weight += (uint64_t)llabs(b->frame.shares[i].delta);
     epoch_set(b, epoch);
 }
 

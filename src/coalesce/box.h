@@ -29,8 +29,9 @@ struct box {
     struct answer *answers;
     uint32_t answers_n, answers_cap;
     uint32_t literals_count; /* of the answers, how many are literals */
-    uint64_t epoch;          /* of the use; entries and cell slots with another epoch are not of it */
-    uint64_t weight;         /* sum of |delta|: bounded, so that no sum of the frame overflows */
+    uint64_t epoch;  /* of the use; entries and cell slots with another epoch are not of it. Its low half
+                      * is never 0, which marks a free slot */
+    uint64_t weight; /* sum of |delta|: bounded, so that no sum of the frame overflows */
     enum box_state state;
     bool given_up;     /* its clients were told "outcome unknown": never sent again */
     uint64_t doubt_ms; /* mono: since when in doubt */

@@ -39,7 +39,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     for (int i = 0; i < BOXES; i++)
         box_init(&c->boxes[i], config->cells_max);
     c->now = &c->boxes[0];
-    box_reuse(c->now, ++c->epoch);
+    box_reuse(c->now, engine_epoch(c));
     list_init(&c->claims);
     list_init(&c->refused);
     list_init(&c->parked);
@@ -114,7 +114,10 @@ enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice 
     uint64_t code = cell_code(c, e, field);
     struct frame_cell *cell = e->epoch == b->epoch ? box_find(b, e, field, code) : NULL;
     if (cell == NULL && !field_valid(e->counter->field, field)) return ADD_FIELD;
-    if (sm_now(&c->link) != LINK_READY) return ADD_DOWN;
+    if (sm_now(&c->link) != LINK_READY) {
+        o->parked_ms = 0;
+        return ADD_DOWN;
+    }
     if (answers_full(c, field.n)) return full(c, o);
     if (cell == NULL) {
         if (b->frame.cells_n >= c->config.cells_max) return full(c, o);
@@ -140,7 +143,8 @@ bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)
 {
     const struct box *b = c->now;
     *never = hits > c->config.cells_max || bytes > c->config.bytes_max;
-    return b->frame.cells_n + hits <= c->config.cells_max && b->answers_n + hits < c->config.answers_max &&
+    return b->weight <= WEIGHT_MAX - COALESCE_ROOM_WEIGHT && b->frame.cells_n + hits <= c->config.cells_max &&
+           b->answers_n + hits < c->config.answers_max &&
            b->frame.bytes.n + b->literals.n + bytes <= c->config.bytes_max;
 }
 
@@ -191,11 +195,18 @@ static void turn_literals(struct coalesce *c)
     engine_touch(c, &touched);
 }
 
+/* Corrections and owed ZADDs have no client whom a refusal would slow down: they wait a while after one. */
+static bool side_to_send(const struct coalesce *c)
+{
+    if (c->now->frame.shares_n == 0 && c->owed_n == 0) return false;
+    return c->ports.mono_ms(c->ports.arg) >= c->side_at_ms;
+}
+
 void coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
     const struct box *b = c->now;
-    bool to_send = b->frame.cells_n > 0 || b->frame.shares_n > 0 || c->owed_n > 0;
+    bool to_send = b->frame.cells_n > 0 || side_to_send(c);
     bool may_send = sm_now(&c->link) == LINK_READY && c->flight_n < engine_depth();
     if (may_send && to_send)
         engine_send(c, c->now);

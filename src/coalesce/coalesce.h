@@ -59,7 +59,9 @@ enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice 
                              int64_t delta);
 /* Checks what coalesce_add would refuse for good, without counting (for MULTI's queue). */
 enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice field, int64_t delta);
-/* Is there room in one frame for so many hits more of one client? False also when they could never fit. */
+/* Is there room in one frame for so many hits more of one client, whose |delta| sum up to at most
+ * COALESCE_ROOM_WEIGHT? False also when they could never fit. */
+#define COALESCE_ROOM_WEIGHT (INT64_C(1) << 59)
 bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never);
 /* A reply of another kind, in its place behind the answers that o waits for. With o->waiting = 0 write to
  * o->out. */
@@ -82,6 +84,9 @@ void coalesce_claim(struct coalesce *c, struct claim *claim);
 void coalesce_up(struct coalesce *c, const char *run_id, int64_t client_id);
 void coalesce_cut(struct coalesce *c,
                   const char *why); /* why: an error line, prefix first; kept for coalesce_down_text */
+/* The link is gone for good, at stop: claims without an answer end as CLAIM_GONE, whatever stands; clients of
+ * a frame in doubt hear "outcome unknown". After the link's last callback. */
+void coalesce_abandon(struct coalesce *c, const char *why);
 void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome outcome);
 void coalesce_on_claim(struct coalesce *c, struct claim *claim);
 void coalesce_on_killed(struct coalesce *c);

@@ -18,9 +18,12 @@ static bool in_doubt(const struct coalesce *c)
     return c->flight_n > 0 || !list_empty(&c->claims);
 }
 
+/* The suspect is remembered until what was sent on it is settled: between two looks the server may be another
+ * one for a while. */
 static bool kill_needed(const struct coalesce *c)
 {
-    if (!HOLDS(RULE_KILL)) return false;
+    bool same_server = strcmp(c->run_id, c->suspect_run_id) == 0;
+    if (!HOLDS(RULE_KILL) || c->suspect_id == 0 || !same_server) return false;
     return c->flight_n > 0 || (HOLDS(RULE_KILL_FOR_CLAIM) && !list_empty(&c->claims));
 }
 
@@ -36,8 +39,9 @@ static void mark_behind(struct coalesce *c, bool behind)
 static void fail_collected(struct coalesce *c)
 {
     struct box *b = c->now;
+    STAT_ADD(hits_refused, b->answers_n - b->literals_count);
     box_fail(b, slice_str(c->down_text));
-    box_drop_frame(b, ++c->epoch);
+    box_drop_frame(b, engine_epoch(c));
     struct list touched;
     list_init(&touched);
     mark_behind(c, true);
@@ -84,9 +88,7 @@ void coalesce_up(struct coalesce *c, const char *run_id, int64_t client_id)
     PRE(sm_now(&c->link) == LINK_DOWN && client_id > 0);
     snprintf(c->run_id, sizeof c->run_id, "%s", run_id);
     c->client_id = client_id;
-    bool same_server = strcmp(c->run_id, c->suspect_run_id) == 0;
-    if (!same_server) c->suspect_id = 0;
-    if (c->suspect_id != 0 && kill_needed(c) && HOLDS(RULE_KILL_FIRST)) {
+    if (kill_needed(c) && HOLDS(RULE_KILL_FIRST)) {
         sm_move(&c->link, LINK_KILL);
         c->ports.kill(c->ports.arg, c->suspect_id);
         return;
@@ -188,13 +190,14 @@ void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands)
         return;
     }
     count_lost(c, seq);
-    if (!HOLDS(RULE_KILL_FIRST) && c->suspect_id != 0 && kill_needed(c)) {
+    if (!HOLDS(RULE_KILL_FIRST) && kill_needed(c)) {
         sm_move(&c->link, LINK_KILL);
         c->seq_known = seq;
         settle_claims(c, stands);
         c->ports.kill(c->ports.arg, c->suspect_id);
         return;
     }
+    c->suspect_id = 0;
     sm_move(&c->link, LINK_READY);
     settle_frames(c, seq);
     settle_claims(c, stands);
@@ -229,10 +232,26 @@ static void give_up(struct coalesce *c, struct box *b)
 {
     log_event(LOG_ERROR, "outcome_unknown", "seq=%llu answers=%u", (unsigned long long)b->frame.seq,
               b->answers_n);
-    STAT_ADD(hits_unknown, b->answers_n);
+    STAT_ADD(hits_unknown, b->answers_n - b->literals_count);
     box_fail(b, slice_str(unknown_text));
     b->given_up = true;
     engine_answer(c, b);
+}
+
+void coalesce_abandon(struct coalesce *c, const char *why)
+{
+    coalesce_cut(c, why);
+    for (uint32_t i = 0; i < c->flight_n; i++)
+        if (c->flight[i]->answers_n > 0) give_up(c, c->flight[i]);
+    struct list claims;
+    list_init(&claims);
+    list_move_all(&claims, &c->claims);
+    for (struct list *node; (node = list_pop(&claims)) != NULL;) {
+        struct claim *claim = CONTAINER_OF(node, struct claim, link);
+        claim->outcome = CLAIM_GONE;
+        claim->done(claim);
+    }
+    claims_refuse_all(c);
 }
 
 static void tick_parked(struct coalesce *c, uint64_t now_ms)

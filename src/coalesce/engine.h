@@ -47,7 +47,10 @@ struct coalesce {
     char down_text[256];
     uint64_t
         refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line a second says so */
+    uint64_t side_at_ms;   /* no frame without hits before; set by a refusal */
 };
+
+uint64_t engine_epoch(struct coalesce *c); /* a new one */
 
 /* flight.c */
 void engine_send(struct coalesce *c, struct box *b);

@@ -8,6 +8,13 @@
 #include <stdlib.h>
 
 #define OWED_A_FRAME_MAX 1000
+#define SIDE_PAUSE_MS 100
+
+uint64_t engine_epoch(struct coalesce *c)
+{
+    c->epoch += (uint32_t)c->epoch == UINT32_MAX ? 2 : 1; /* box.h says why */
+    return c->epoch;
+}
 
 uint32_t engine_depth(void)
 {
@@ -92,7 +99,7 @@ void engine_send(struct coalesce *c, struct box *b)
     b->state = BOX_SENT;
     c->flight[c->flight_n++] = b;
     c->now = free_box(c);
-    box_reuse(c->now, ++c->epoch);
+    box_reuse(c->now, engine_epoch(c));
     STAT_ADD(frames, 1);
     STAT_ADD(cells, f->cells_n);
     c->ports.send_frame(c->ports.arg, f);
@@ -216,6 +223,7 @@ static void log_refusal(struct coalesce *c, const struct box *b)
 static void engine_refused(struct coalesce *c, struct box *b)
 {
     log_refusal(c, b);
+    c->side_at_ms = c->ports.mono_ms(c->ports.arg) + SIDE_PAUSE_MS;
     STAT_ADD(frames_refused, 1);
     STAT_ADD(hits_refused, b->answers_n - b->literals_count);
     for (uint32_t i = 0; i < b->frame.hashes_n; i++)

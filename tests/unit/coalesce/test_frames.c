@@ -1,0 +1,532 @@
+/* test_frames.c - hits into frames and out of them: running values, order, ZADDs, locks, dues, errors. */
+#include "unit/coalesce/world.h"
+
+#include "coalesce/engine.h"
+
+/* --- running values and order --- */
+
+static void several_clients_on_one_cell_each_get_their_own_value(void **state)
+{
+    (void)state;
+    round_of('z', "p1", "5", 100);
+    assert_told('z', ":100\r\n");
+    HIT('a', "p1", "5", 1);
+    HIT('b', "p1", "5", 10);
+    HIT('a', "p1", "6", 3);
+    HIT('c', "p1", "5", -4);
+    HIT('a', "p1", "5", 1);
+    turn();
+    assert_int_equal(world->frame->cells_n, 2);
+    assert_int_equal(world->frame->cells[0].delta, 8);
+    assert_int_equal(world->frame->hashes_n, 1);
+    assert_int_equal(hash_of(world->frame, "p1")->cells, 2);
+    frame_applied();
+    assert_told('a', ":101\r\n:3\r\n:108\r\n");
+    assert_told('b', ":111\r\n");
+    assert_told('c', ":107\r\n");
+    assert_int_equal(row("p1", "5"), 108);
+    assert_int_equal(world->accepted, 111);
+}
+
+static void the_same_field_of_two_hashes_is_two_cells(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    HIT('a', "p2", "5", 2);
+    turn();
+    assert_int_equal(world->frame->cells_n, 2);
+    frame_applied();
+    assert_told('a', ":1\r\n:2\r\n");
+}
+
+static void nothing_is_said_before_the_frame_is_answered(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    assert_int_equal(client('a')->o.waiting, 1);
+    turn();
+    assert_did("F");
+    assert_told('a', "");
+    assert_int_equal(client('a')->o.waiting, 1);
+    frame_applied();
+    assert_did("a");
+    assert_told('a', ":1\r\n");
+    assert_int_equal(client('a')->o.waiting, 0);
+    assert_true(coalesce_idle(world->c));
+}
+
+static void literals_keep_their_place(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
+    HIT('a', "p1", "5", 1);
+    assert_int_equal(literal('a', "$1\r\nx\r\n"), ADD_OK);
+    turn();
+    frame_applied();
+    assert_told('a', ":1\r\n+PONG\r\n:2\r\n$1\r\nx\r\n");
+    assert_did("Fa"); /* told once, whatever it was told */
+}
+
+static void a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
+    turn();
+    assert_did("F");
+    assert_told('a', "");
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_int_equal(client('a')->o.waiting, 1);
+    turn();
+    assert_told('a', "+PONG\r\n");
+    assert_did("aa");
+    assert_true(coalesce_idle(world->c));
+}
+
+static void one_frame_is_out_and_the_next_collects(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    HIT('b', "p1", "5", 1);
+    HIT('c', "p1", "6", 1);
+    turn();
+    turn();
+    assert_did("F");
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_told('b', "");
+    turn();
+    assert_did("aF");
+    assert_int_equal(world->frame->cells_n, 2);
+    assert_int_equal(world->frame->seq, 2);
+    frame_applied();
+    assert_told('b', ":2\r\n");
+    assert_told('c', ":1\r\n");
+}
+
+static void who_has_gone_is_told_nothing_and_owes_nothing(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    HIT('b', "p1", "5", 1);
+    turn();
+    client('a')->o.gone = true;
+    frame_applied();
+    assert_told('a', "");
+    assert_int_equal(client('a')->o.waiting, 0);
+    assert_told('b', ":2\r\n");
+    assert_did("Fab"); /* its connection hears of it, so that it can free itself */
+}
+
+/* --- what the door refuses --- */
+
+static void the_door_refuses(void **state)
+{
+    (void)state;
+    assert_int_equal(hit('a', "nothing:of:ours", "5", 1), ADD_NO_COUNTER);
+    assert_int_equal(hit('a', "p1_00112233445566778899aabbccddeeff", "5", 1), ADD_NO_COUNTER);
+    assert_int_equal(hit('a', "p1", "x", 1), ADD_FIELD);
+    assert_int_equal(hit('a', "s1:v", "20140931", 1), ADD_FIELD);
+    assert_int_equal(hit('a', "p1", "5", DELTA_MAX + 1), ADD_DELTA);
+    assert_int_equal(hit('a', "p1", "5", -DELTA_MAX - 1), ADD_DELTA);
+    assert_int_equal(hit('a', "p1", "5", INT64_MIN), ADD_DELTA);
+    assert_int_equal(coalesce_try(world->c, SLICE("p1"), SLICE("5"), DELTA_MAX), ADD_OK);
+    assert_int_equal(coalesce_try(world->c, SLICE("p1"), SLICE("5"), INT64_MIN), ADD_DELTA);
+    assert_int_equal(coalesce_try(world->c, SLICE("p1"), SLICE("05"), 1), ADD_FIELD);
+    assert_int_equal(coalesce_try(world->c, SLICE("q1"), SLICE("5"), 1), ADD_NO_COUNTER);
+    assert_int_equal(client('a')->o.waiting, 0);
+    turn();
+    assert_did("");
+}
+
+static void while_the_link_is_down_hits_are_refused_at_once(void **state)
+{
+    (void)state;
+    cut();
+    assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
+    assert_string_equal(coalesce_down_text(world->c), WHY);
+    assert_int_equal(client('a')->o.waiting, 0);
+}
+
+/* --- deltas --- */
+
+static void the_greatest_deltas_add_up_without_overflow(void **state)
+{
+    (void)state;
+    uint32_t n = 0;
+    while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
+        n++;
+    assert_int_equal(n, 128); /* 2^60 */
+    assert_int_equal(hit('a', "p1", "6", 0), ADD_FULL);
+    turn();
+    assert_int_equal(share("views"), INT64_C(1) << 60);
+    frame_applied();
+    buf_reset(&client('a')->o.out);
+    HIT('a', "p1", "5", -DELTA_MAX); /* the next frame has room again */
+}
+
+/* The same weight again as a correction of the frame before: still no overflow in the shares. */
+static void corrections_of_the_heaviest_frame_fit_into_the_next(void **state)
+{
+    (void)state;
+    while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
+        continue;
+    turn();
+    while (hit('a', "p1", "6", -DELTA_MAX) == ADD_OK)
+        continue;
+    frame_applied_but("5", "ERR increment or decrement would overflow");
+    turn();
+    assert_int_equal(share("views"), -(INT64_C(1) << 61));
+    frame_refused("OOM full");
+    world->mono_ms += 1000;
+    turn();
+    assert_int_equal(world->frame->cells_n, 0);
+    assert_int_equal(share("views"), -(INT64_C(1) << 60));
+    frame_applied();
+    assert_int_equal(world->accepted, 0);
+}
+
+/* +10 and -10 fit together where +10 alone would not: both counted, and a value that no int64 holds is not
+ * made up by wrapping round. */
+static void a_running_value_beyond_int64_is_held_at_its_end(void **state)
+{
+    (void)state;
+    row_of(SLICE("p1"), SLICE("5"))->value = INT64_MAX - 5;
+    HIT('a', "p1", "5", 10);
+    HIT('b', "p1", "5", -10);
+    turn();
+    frame_applied();
+    assert_told('a', ":9223372036854775807\r\n");
+    assert_told('b', ":9223372036854775802\r\n");
+    row_of(SLICE("p1"), SLICE("6"))->value = INT64_MIN + 5;
+    HIT('a', "p1", "6", -10);
+    HIT('b', "p1", "6", 10);
+    turn();
+    frame_applied();
+    assert_told('a', ":-9223372036854775808\r\n");
+}
+
+/* --- ZADD, lock, due --- */
+
+static void the_first_frame_of_a_hash_adds_it_to_the_index(void **state)
+{
+    (void)state;
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_true(zadds("s1:v"));
+    assert_int_equal(world->frame->dirty_ms, world->redis_ms);
+    frame_applied();
+    HIT('a', "s1:v", "20140920", 1);
+    HIT('a', "s2:v", "20140920", 1);
+    turn();
+    assert_false(zadds("s1:v"));
+    assert_true(zadds("s2:v"));
+    frame_applied();
+}
+
+static void the_lock_is_asked_for_until_it_is_known_to_be_held(void **state)
+{
+    (void)state;
+    world->pttl_ms = 5000;
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_true(asks_lock("s1:v"));
+    const struct frame_hash *h = hash_of(world->frame, "s1:v");
+    assert_slice(slice_of(world->frame->bytes.p + h->lock_at, h->lock_n), "s1:sync");
+    assert_int_equal(h->lock_s, 60);
+    frame_applied(); /* another has it, for 5 s */
+    assert_did("Fa");
+    world->mono_ms += 4999;
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_false(asks_lock("s1:v"));
+    frame_applied();
+    world->mono_ms += 1;
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_true(asks_lock("s1:v"));
+    frame_applied();
+}
+
+static void a_lock_of_unknown_life_is_asked_for_again(void **state)
+{
+    (void)state;
+    world->pttl_ms = -1;
+    round_of('a', "s1:v", "20140920", 1);
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_true(asks_lock("s1:v"));
+    frame_applied();
+}
+
+static void a_granted_lock_makes_due_once(void **state)
+{
+    (void)state;
+    world->grants = true;
+    round_of('a', "s1:v", "20140920", 1);
+    assert_did("F~s1:v a");
+    world->mono_ms += 3600000;
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_false(asks_lock("s1:v")); /* due already */
+    frame_applied();
+    assert_did("Fa");
+}
+
+static void due_at_fifty_or_more_by_sevens(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 7; i++)
+        round_of('a', "s1:v", "20140920", 7);
+    assert_null(strchr(world->did, '~'));
+    forget_did();
+    round_of('a', "s1:v", "20140920", 7); /* 56 */
+    assert_did("F~s1:v a");
+    round_of('a', "s1:v", "20140920", 7);
+    assert_did("Fa");
+}
+
+/* What others counted shows in the reply alone; what left again (-n) only in what we sent. */
+static void due_by_the_reply_and_by_what_was_sent(void **state)
+{
+    (void)state;
+    row_of(SLICE("s1:v"), SLICE("20140920"))->value = 49;
+    round_of('a', "s1:v", "20140920", 1);
+    assert_did("F~s1:v a");
+    for (int i = 0; i < 49; i++)
+        round_of('a', "s2:v", "20140920", i % 2 == 0 ? 1 : -1);
+    assert_null(strchr(world->did, '~'));
+    forget_did();
+    round_of('a', "s2:v", "20140920", -1);
+    assert_did("F~s2:v a");
+}
+
+static void hits_that_failed_do_not_make_due(void **state)
+{
+    (void)state;
+    HIT('a', "s1:v", "20140920", 60);
+    turn();
+    frame_applied_but("20140920", "WRONGTYPE Operation against a key holding the wrong kind of value");
+    assert_did("Fa");
+}
+
+/* --- owed ZADDs --- */
+
+static void a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 2);
+    row_of(SLICE("p1"), SLICE("5"))->value = 0; /* another process claimed it */
+    HIT('a', "p1", "5", 3);
+    turn();
+    assert_false(zadds("p1"));
+    frame_applied();
+    assert_false(coalesce_idle(world->c));
+    forget_did();
+    turn();
+    assert_did("F");
+    assert_int_equal(world->frame->cells_n, 0);
+    assert_int_equal(world->frame->shares_n, 0);
+    assert_true(zadds("p1"));
+    assert_false(asks_lock("p1"));
+    frame_applied();
+    assert_true(coalesce_idle(world->c));
+    turn();
+    assert_did("");
+}
+
+static void a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 2);
+    row_of(SLICE("p1"), SLICE("5"))->value = 0;
+    round_of('a', "p1", "5", 3);
+    turn();
+    assert_true(hash_of(world->frame, "p1")->owed);
+    frame_refused("OOM full");
+    assert_false(coalesce_idle(world->c));
+    struct test_claim t;
+    claim_keys(&t, 1, "p1", NULL);
+    claim_answered(CLAIM_EMPTY);
+    world->mono_ms += 1000;
+    turn();
+    assert_true(hash_of(world->frame, "p1")->owed);
+    frame_applied();
+    assert_true(coalesce_idle(world->c));
+}
+
+/* A full Redis refuses what has no client behind it, too; asking at once again would never rest. */
+static void what_no_client_waits_for_is_not_sent_again_at_once(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 2);
+    row_of(SLICE("p1"), SLICE("5"))->value = 0;
+    round_of('a', "p1", "5", 3);
+    turn();
+    frame_refused("OOM full");
+    forget_did();
+    turn();
+    turn();
+    assert_did("");
+    HIT('a', "p2", "5", 1); /* hits take it with them */
+    turn();
+    assert_true(hash_of(world->frame, "p1")->owed);
+    frame_refused("OOM full");
+    forget_did();
+    world->mono_ms += 100;
+    turn();
+    assert_did("F");
+    frame_applied();
+}
+
+/* --- errors --- */
+
+static void a_refused_frame_fails_each_client_with_its_exact_line(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    literal('a', "+PONG\r\n");
+    HIT('b', "p1", "5", 1);
+    turn();
+    frame_refused("OOM command not allowed when used memory > 'maxmemory'.");
+    assert_told('a', "-OOM command not allowed when used memory > 'maxmemory'.\r\n+PONG\r\n");
+    assert_told('b', "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+    assert_int_equal(row("p1", "5"), 0);
+    assert_int_equal(world->accepted, 0);
+    assert_true(coalesce_idle(world->c));
+}
+
+static void a_refused_frame_takes_its_zadds_back_and_no_others(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 1);
+    HIT('a', "p1", "5", 1);
+    HIT('a', "p2", "5", 1);
+    turn();
+    frame_refused("OOM full");
+    HIT('a', "p1", "5", 1);
+    HIT('a', "p2", "5", 1);
+    turn();
+    assert_false(zadds("p1"));
+    assert_true(zadds("p2"));
+    frame_applied();
+}
+
+static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    HIT('b', "p1", "6", 2);
+    HIT('c', "p1", "5", 4);
+    turn();
+    assert_int_equal(share("views"), 7);
+    frame_applied_but("5", "WRONGTYPE no hash");
+    assert_told('a', "-WRONGTYPE no hash\r\n");
+    assert_told('b', ":2\r\n");
+    assert_told('c', "-WRONGTYPE no hash\r\n");
+    assert_int_equal(world->accepted, 7);
+    turn(); /* also without hits */
+    assert_int_equal(share("views"), -5);
+    assert_int_equal(world->frame->cells_n, 0);
+    frame_applied();
+    assert_int_equal(world->accepted, 2);
+    assert_true(coalesce_idle(world->c));
+}
+
+static void a_refused_correction_is_carried_over(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 5);
+    turn();
+    frame_applied_but("5", "WRONGTYPE no hash");
+    HIT('a', "p1", "6", 3);
+    HIT('a', "s1:v", "20140920", 11);
+    turn();
+    assert_int_equal(share("views"), -2);
+    assert_int_equal(share("visitors"), 11);
+    frame_refused("OOM full");
+    world->mono_ms += 1000;
+    turn();
+    assert_int_equal(share("views"), -5);
+    assert_int_equal(share("visitors"), 0);
+    frame_applied();
+    assert_int_equal(world->accepted, 0);
+}
+
+/* --- the heap and the numbers --- */
+
+static void a_warm_hit_allocates_nothing(void **state)
+{
+    (void)state;
+    char field[24];
+    for (int round = 0; round < 200; round++) {
+        if (round == 100) world->allocations = 0;
+        for (int i = 0; i < 50; i++) {
+            snprintf(field, sizeof field, "%d", i);
+            HIT((char)('a' + i % 26), "p1", field, 1);
+            HIT((char)('a' + i % 7), "s1:v", "20140920", 1);
+        }
+        literal('a', "+PONG\r\n");
+        turn();
+        frame_applied();
+        for (int i = 0; i < 26; i++)
+            buf_reset(&client((char)('a' + i))->o.out);
+    }
+    assert_int_equal(world->allocations, 0);
+}
+
+/* 4,294,967,296 frames: ten days of 5,000 a second. */
+static void the_count_of_frames_may_pass_32_bits(void **state)
+{
+    (void)state;
+    world->c->epoch = (UINT64_C(1) << 32) - 3;
+    for (int i = 1; i <= 12; i++) {
+        char want[32];
+        snprintf(want, sizeof want, ":%d\r\n:%d\r\n", i, i);
+        HIT('a', "p1", "5", 1);
+        HIT('a', "p2", "6", 1);
+        turn();
+        assert_int_equal(world->frame->cells_n, 2);
+        frame_applied();
+        assert_told('a', want);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(several_clients_on_one_cell_each_get_their_own_value),
+        TEST(the_same_field_of_two_hashes_is_two_cells),
+        TEST(nothing_is_said_before_the_frame_is_answered),
+        TEST(literals_keep_their_place),
+        TEST(a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once),
+        TEST(one_frame_is_out_and_the_next_collects),
+        TEST(who_has_gone_is_told_nothing_and_owes_nothing),
+        TEST(the_door_refuses),
+        TEST(while_the_link_is_down_hits_are_refused_at_once),
+        TEST(the_greatest_deltas_add_up_without_overflow),
+        TEST(corrections_of_the_heaviest_frame_fit_into_the_next),
+        TEST(a_running_value_beyond_int64_is_held_at_its_end),
+        TEST(the_first_frame_of_a_hash_adds_it_to_the_index),
+        TEST(the_lock_is_asked_for_until_it_is_known_to_be_held),
+        TEST(a_lock_of_unknown_life_is_asked_for_again),
+        TEST(a_granted_lock_makes_due_once),
+        TEST(due_at_fifty_or_more_by_sevens),
+        TEST(due_by_the_reply_and_by_what_was_sent),
+        TEST(hits_that_failed_do_not_make_due),
+        TEST(a_fresh_hash_without_its_zadd_owes_one_that_goes_also_without_hits),
+        TEST(a_refused_owed_zadd_is_owed_again_and_a_claim_does_not_pay_it),
+        TEST(what_no_client_waits_for_is_not_sent_again_at_once),
+        TEST(a_refused_frame_fails_each_client_with_its_exact_line),
+        TEST(a_refused_frame_takes_its_zadds_back_and_no_others),
+        TEST(an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back),
+        TEST(a_refused_correction_is_carried_over),
+        TEST(a_warm_hit_allocates_nothing),
+        TEST(the_count_of_frames_may_pass_32_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,485 @@
+/* world.h - coalesce's surroundings for its tests: a link that records what is sent, a Redis of a few rows
+ * behind it, and clients that are single letters. Nothing is answered from inside a call: the test says when.
+ * Header only: each test is one program.
+ *
+ * `did` is what came out of coalesce, in order: F frame, C claim, K kill, L look, V values, ! fatal, ~key
+ * due; and a client's letter: in lower case answered, in upper case told of room. */
+#ifndef COALESCE_WORLD_H
+#define COALESCE_WORLD_H
+
+#include "lib/unit.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+#include "base/stats.h"
+#include "coalesce/coalesce.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WHY "MASTERDOWN gone; nothing was counted"
+#define UNKNOWN                                                                                              \
+    "-ERR outcome unknown: the link to Redis was lost before its answer; the increment may or may not have " \
+    "been counted\r\n"
+#define RUN_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define RUN_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+struct client {
+    struct outlet o;
+    char letter;
+    bool greedy; /* told of room it takes some and parks again */
+};
+
+struct row {       /* one field in the test's Redis */
+    char name[80]; /* key, blank, field */
+    int64_t value;
+};
+
+struct world {
+    struct coalesce *c;
+    uint64_t mono_ms;
+    int64_t redis_ms;
+    struct frame *frame, *values; /* asked, not answered */
+    struct claim *claims[8];
+    uint32_t claims_n, looked;
+    int64_t killed;
+    char did[4096];
+    struct row rows[64];
+    uint32_t rows_n;
+    int64_t accepted; /* of all counters */
+    int64_t seq;      /* -1: no key */
+    bool grants;      /* SET NX says OK */
+    int64_t pttl_ms;
+    struct client clients[26];
+    uint64_t allocations;
+};
+
+static struct world *world; /* of the test that runs */
+
+static const struct counter counters_all[] = {
+    {.name = {"visitors", 8},
+     .key = {{"s", 1}, {":v", 2}, true},
+     .lock = {{"s", 1}, {":sync", 5}, true},
+     .field = FIELD_DATE,
+     .hits = 50,
+     .every_s = 60},
+    {.name = {"views", 5},
+     .key = {{"p", 1}, {"", 0}, true},
+     .lock = {{"lock:", 5}, {"", 0}, true},
+     .field = FIELD_INTEGER,
+     .hits = INT64_MAX,
+     .every_s = 10},
+};
+static const struct counters counters_two = {(struct counter *)counters_all, 2};
+
+static inline void world_did(const char *fmt, ...)
+{
+    size_t n = strlen(world->did);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(world->did + n, sizeof world->did - n, fmt, args);
+    va_end(args);
+}
+
+/* What happened since the last call. */
+static inline void assert_did(const char *want)
+{
+    assert_string_equal(world->did, want);
+    world->did[0] = '\0';
+}
+
+static inline void forget_did(void)
+{
+    world->did[0] = '\0';
+}
+
+/* --- ports --- */
+
+static inline void port_send_frame(void *arg, struct frame *f)
+{
+    (void)arg;
+    assert_null(world->frame);
+    world->frame = f;
+    world_did("F");
+}
+static inline void port_send_claim(void *arg, struct claim *claim)
+{
+    (void)arg;
+    world->claims[world->claims_n++] = claim;
+    world_did("C");
+}
+static inline void port_kill(void *arg, int64_t id)
+{
+    (void)arg;
+    world->killed = id;
+    world_did("K");
+}
+static inline void port_look(void *arg, struct claim *const *claims, uint32_t n)
+{
+    (void)arg;
+    assert_int_equal(n, world->claims_n);
+    for (uint32_t i = 0; i < n; i++)
+        assert_ptr_equal(claims[i], world->claims[i]);
+    world->looked = n;
+    world_did("L");
+}
+static inline void port_values(void *arg, struct frame *f)
+{
+    (void)arg;
+    world->values = f;
+    world_did("V");
+}
+static inline void port_due(void *arg, const struct counter *c, struct slice key)
+{
+    (void)arg, (void)c;
+    world_did("~" SLICE_FMT " ", SLICE_ARG(key));
+}
+static inline void port_fatal(void *arg, const char *text)
+{
+    (void)arg, (void)text;
+    world_did("!");
+}
+static inline uint64_t port_mono(void *arg)
+{
+    (void)arg;
+    return world->mono_ms;
+}
+static inline int64_t port_redis(void *arg)
+{
+    (void)arg;
+    return world->redis_ms;
+}
+static inline void port_answered(void *arg, struct outlet *o)
+{
+    (void)arg;
+    world_did("%c", CONTAINER_OF(o, struct client, o)->letter);
+}
+static inline void port_room(void *arg, struct outlet *o);
+
+static const struct coalesce_ports world_ports = {
+    .send_frame = port_send_frame,
+    .send_claim = port_send_claim,
+    .kill = port_kill,
+    .look = port_look,
+    .read_values = port_values,
+    .due = port_due,
+    .answered = port_answered,
+    .room = port_room,
+    .fatal = port_fatal,
+    .mono_ms = port_mono,
+    .redis_ms = port_redis,
+};
+
+/* --- clients --- */
+
+static inline struct client *client(char letter)
+{
+    return &world->clients[letter - 'a'];
+}
+
+static inline enum add_result hit(char letter, const char *key, const char *field, int64_t delta)
+{
+    return coalesce_add(world->c, &client(letter)->o, slice_str(key), slice_str(field), delta);
+}
+
+#define HIT(letter, key, field, delta) assert_int_equal(hit(letter, key, field, delta), ADD_OK)
+
+static inline enum add_result literal(char letter, const char *text)
+{
+    return coalesce_literal(world->c, &client(letter)->o, slice_str(text));
+}
+
+static inline void port_room(void *arg, struct outlet *o)
+{
+    (void)arg;
+    struct client *k = CONTAINER_OF(o, struct client, o);
+    world_did("%c", toupper(k->letter));
+    if (!k->greedy) return;
+    char field[24];
+    snprintf(field, sizeof field, "%u", k->o.waiting + 1000 * (unsigned)k->letter);
+    enum add_result got = hit(k->letter, "p1", field, 1);
+    if (got == ADD_FULL) coalesce_park(world->c, o);
+    if (got == ADD_BUSY) world_did("-");
+}
+
+/* The client was told exactly this since the last call. */
+static inline void assert_told(char letter, const char *want)
+{
+    struct buf *out = &client(letter)->o.out;
+    buf_put_char(out, '\0');
+    assert_string_equal(out->p, want);
+    buf_reset(out);
+}
+
+/* --- the test's Redis --- */
+
+static inline struct row *row_of(struct slice key, struct slice field)
+{
+    char name[80];
+    snprintf(name, sizeof name, SLICE_FMT " " SLICE_FMT, SLICE_ARG(key), SLICE_ARG(field));
+    for (uint32_t i = 0; i < world->rows_n; i++)
+        if (strcmp(world->rows[i].name, name) == 0) return &world->rows[i];
+    assert_true(world->rows_n < 64);
+    struct row *r = &world->rows[world->rows_n++];
+    memcpy(r->name, name, sizeof name);
+    return r;
+}
+
+static inline int64_t row(const char *key, const char *field)
+{
+    return row_of(slice_str(key), slice_str(field))->value;
+}
+
+/* Redis ran the frame; whether anybody hears of it is another matter. */
+static inline void redis_runs(struct frame *f)
+{
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        struct frame_cell *c = &f->cells[i];
+        struct row *r = row_of(f->hashes[c->hash].key, FRAME_FIELD(f, c));
+        r->value += c->delta;
+        c->value = r->value;
+        if (c->value == c->delta) f->hashes[c->hash].fresh = true;
+    }
+    for (uint32_t i = 0; i < f->shares_n; i++)
+        world->accepted += f->shares[i].delta;
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        f->hashes[i].lock_granted = f->hashes[i].ask_lock && world->grants;
+        f->hashes[i].lock_pttl_ms = world->pttl_ms;
+    }
+    world->seq = (int64_t)f->seq;
+}
+
+static inline void answer_clear(struct frame *f)
+{
+    buf_reset(&f->errors);
+    for (uint32_t i = 0; i < f->cells_n; i++)
+        f->cells[i].error_n = 0;
+    for (uint32_t i = 0; i < f->hashes_n; i++)
+        f->hashes[i].fresh = f->hashes[i].lock_granted = false;
+}
+
+/* Redis runs the frame that is out, and says so. */
+static inline void frame_applied(void)
+{
+    struct frame *f = world->frame;
+    assert_non_null(f);
+    world->frame = NULL;
+    answer_clear(f);
+    redis_runs(f);
+    coalesce_on_frame(world->c, f, FRAME_APPLIED);
+}
+
+/* All its cells of this field fail with this error, the others are applied. */
+static inline void frame_applied_but(const char *field, const char *error)
+{
+    struct frame *f = world->frame;
+    assert_non_null(f);
+    world->frame = NULL;
+    answer_clear(f);
+    redis_runs(f);
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        struct frame_cell *c = &f->cells[i];
+        if (!slice_eq(FRAME_FIELD(f, c), slice_str(field))) continue;
+        row_of(f->hashes[c->hash].key, FRAME_FIELD(f, c))->value -= c->delta;
+        c->error_at = (uint32_t)f->errors.n;
+        c->error_n = (uint32_t)strlen(error);
+        buf_put_slice(&f->errors, slice_str(error));
+    }
+    coalesce_on_frame(world->c, f, FRAME_APPLIED);
+}
+
+static inline void frame_refused(const char *error)
+{
+    struct frame *f = world->frame;
+    assert_non_null(f);
+    world->frame = NULL;
+    answer_clear(f);
+    buf_put_slice(&f->errors, slice_str(error));
+    coalesce_on_frame(world->c, f, FRAME_REFUSED);
+}
+
+static inline void values_read(void)
+{
+    struct frame *f = world->values;
+    assert_non_null(f);
+    world->values = NULL;
+    answer_clear(f);
+    for (uint32_t i = 0; i < f->cells_n; i++)
+        f->cells[i].value = row_of(f->hashes[f->cells[i].hash].key, FRAME_FIELD(f, &f->cells[i]))->value;
+    coalesce_on_values(world->c, f);
+}
+
+static inline void turn(void)
+{
+    coalesce_turn(world->c);
+}
+
+static inline void tick_after(uint64_t ms)
+{
+    world->mono_ms += ms;
+    coalesce_tick(world->c);
+}
+
+static inline void cut(void)
+{
+    world->frame = world->values = NULL;
+    coalesce_cut(world->c, WHY);
+}
+
+/* What stands, one a claim that was out; NULL: none stands. */
+static inline void look_answered(const bool *stands)
+{
+    static const bool none[8];
+    world->claims_n = 0;
+    coalesce_on_look(world->c, world->seq, stands != NULL ? stands : none);
+}
+
+/* --- claims --- */
+
+struct test_claim {
+    struct claim claim;
+    struct slice keys[4];
+    unsigned done;
+};
+
+static inline void on_claim_done(struct claim *c)
+{
+    CONTAINER_OF(c, struct test_claim, claim)->done++;
+    world_did("c");
+}
+
+static inline void claim_keys(struct test_claim *t, uint32_t counter, const char *a, const char *b)
+{
+    *t = (struct test_claim){.keys = {slice_str(a), slice_str(b != NULL ? b : "")}};
+    t->claim = (struct claim){.counter = &counters_all[counter],
+                              .keys = t->keys,
+                              .keys_n = b != NULL ? 2 : 1,
+                              .done = on_claim_done};
+    coalesce_claim(world->c, &t->claim);
+}
+
+static inline void claim_answered(enum claim_outcome outcome)
+{
+    struct claim *claim = world->claims[0];
+    world->claims_n--;
+    memmove(world->claims, world->claims + 1, world->claims_n * sizeof(struct claim *));
+    claim->outcome = outcome;
+    coalesce_on_claim(world->c, claim);
+}
+
+/* --- set up --- */
+
+static inline void *counting_realloc(void *arg, void *p, size_t size)
+{
+    (void)arg;
+    if (world != NULL) world->allocations++;
+    return realloc(p, size);
+}
+static inline void counting_free(void *arg, void *p)
+{
+    (void)arg;
+    free(p);
+}
+static const struct heap counting_heap = {counting_realloc, counting_free, NULL};
+
+static inline void world_make(const struct coalesce_config *config)
+{
+    heap_replace(&counting_heap);
+    world = calloc(1, sizeof *world);
+    world->mono_ms = 1000000;
+    world->redis_ms = 1700000000000;
+    world->seq = -1;
+    world->pttl_ms = 60000;
+    for (int i = 0; i < 26; i++) {
+        world->clients[i].letter = (char)('a' + i);
+        list_init(&world->clients[i].o.touched);
+        list_init(&world->clients[i].o.parked);
+    }
+    world->c = coalesce_create(&world_ports, &counters_two, config);
+}
+
+static inline void link_up(const char *run_id, int64_t id)
+{
+    coalesce_up(world->c, run_id, id);
+}
+
+/* A link that is ready, with nothing sent yet. */
+static inline int world_open(void **state)
+{
+    (void)state;
+    world_make(&coalesce_config_default);
+    link_up(RUN_A, 7);
+    look_answered(NULL);
+    assert_did("L");
+    return 0;
+}
+
+static inline void world_reopen(const struct coalesce_config *config);
+
+static inline int world_close(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 26; i++)
+        buf_free(&world->clients[i].o.out);
+    coalesce_destroy(&world->c);
+    assert_null(world->c);
+    free(world);
+    world = NULL;
+    heap_replace(NULL);
+    return 0;
+}
+
+/* The same with bounds of the test's own. */
+static inline void world_reopen(const struct coalesce_config *config)
+{
+    world_close(NULL);
+    world_make(config);
+    link_up(RUN_A, 7);
+    look_answered(NULL);
+    forget_did();
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
+
+/* --- looking into a frame --- */
+
+static inline const struct frame_hash *hash_of(const struct frame *f, const char *key)
+{
+    for (uint32_t i = 0; i < f->hashes_n; i++)
+        if (slice_eq(f->hashes[i].key, slice_str(key))) return &f->hashes[i];
+    return NULL;
+}
+
+static inline bool zadds(const char *key)
+{
+    const struct frame_hash *h = hash_of(world->frame, key);
+    assert_non_null(h);
+    return h->zadd;
+}
+
+static inline bool asks_lock(const char *key)
+{
+    const struct frame_hash *h = hash_of(world->frame, key);
+    assert_non_null(h);
+    return h->ask_lock;
+}
+
+static inline int64_t share(const char *counter)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < world->frame->shares_n; i++)
+        if (slice_eq(world->frame->shares[i].counter->name, slice_str(counter)))
+            sum += world->frame->shares[i].delta;
+    return sum;
+}
+
+/* One hit, sent and answered. */
+static inline void round_of(char letter, const char *key, const char *field, int64_t delta)
+{
+    HIT(letter, key, field, delta);
+    turn();
+    frame_applied();
+}
+
+#endif

@@ -542,6 +542,7 @@ static void test_killed_under_way(void **state)
     struct got *g = got_open();
     (void)state;
     for (int round = 0; round < 5; round++) {
+        redis_ask(&g->w->server, "CONFIG SET appendfsync always");
         int ups = g->w->ups, before = g->frames_n;
         frame_reset(&g->f);
         one_cell(g, KEY, "20140920", 1);

@@ -85,7 +85,6 @@ static enum err schema_look(struct db *db, const struct setup *setup)
     for (size_t i = 0; i < report.n; i++)
         finding_print(&report.all[i]);
     if (code != ERR_NONE) {
-        error_prefix(&e, "MySQL");
         call_failed(&e);
     } else if (schema_refusals(&report) > 0) {
         code = ERR_CONFIG;
@@ -99,12 +98,10 @@ static enum err schema_look(struct db *db, const struct setup *setup)
 static enum err check_mysql(const struct setup *setup)
 {
     struct error e;
-    db_library_init();
     struct db *db = db_create(&setup->mysql);
     enum err code;
     if (db_open(db) != CODE_OK) {
         db_error(db, &e);
-        error_prefix(&e, "MySQL");
         code = call_failed(&e);
     } else {
         code = schema_look(db, setup);

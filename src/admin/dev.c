@@ -302,7 +302,6 @@ static enum err migrate(struct dev *d, struct error *e)
     if (code == ERR_NONE) code = schema_migrate(db, &from, &to, e);
     if (code == ERR_NONE) code = schema_migrate_tables(db, &d->setup.counters, &made, e);
     db_destroy(&db);
-    if (code != ERR_NONE) error_prefix(e, "MariaDB");
     return code;
 }
 
@@ -439,7 +438,6 @@ static enum err start(struct dev *d, struct error *e)
 {
     enum err (*const steps[])(struct dev *, struct error *) = {redis_start, mysql_start, migrate,
                                                                tallyd_start};
-    db_library_init();
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !d->stop; i++) {
         enum err code = steps[i](d, e);
         if (code != ERR_NONE) return code;

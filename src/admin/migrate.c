@@ -34,12 +34,10 @@ static enum err apply(struct db *db, const struct setup *setup, bool tables, str
 static enum err connect_and_apply(const struct setup *setup, bool tables)
 {
     struct error e;
-    db_library_init();
     struct db *db = db_create(&setup->mysql);
     enum err code = db_open(db) == CODE_OK ? apply(db, setup, tables, &e) : db_error(db, &e);
     db_destroy(&db);
     if (code == ERR_NONE) return ERR_NONE;
-    error_prefix(&e, "MySQL");
     return call_failed(&e);
 }
 

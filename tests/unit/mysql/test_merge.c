@@ -501,6 +501,26 @@ static void held_by_the_table(void **state)
     bench_close(&t);
 }
 
+/* Altered under our feet: two fields would become one row, which no row count would show. */
+static void held_by_a_folding_column(void **state)
+{
+    struct bench t;
+    (void)state;
+    words_table("word VARCHAR(255) COLLATE utf8mb4_general_ci NOT NULL, n BIGINT NOT NULL DEFAULT 0");
+    bench_open(&t, &server.config);
+    shop_batch(&t.batch, 1, WORDS, 1);
+    HASH(&t.batch, "words", "a", "1", "A", "2");
+    shop_chunk(&t.batch, 0, &t.chunk);
+    assert_outcome(&t, MERGE_HELD);
+    assert_non_null(strstr(t.chunk.text, "run tallyd check"));
+    assert_mariadb(&server, "0", "SELECT COUNT(*) FROM words");
+    words_table_again(); /* mended: the same connection looks again */
+    assert_outcome(&t, MERGE_DONE);
+    assert_mariadb(&server, "2", "SELECT COUNT(*) FROM words");
+    batch_close(&t.batch);
+    bench_close(&t);
+}
+
 static void held_without_a_counter(void **state)
 {
     struct bench t;
@@ -735,6 +755,33 @@ static void commit_reply_cut(void **state)
     (void)state, through_proxy(PROXY_CUT_REPLY, MERGE_ALREADY, MERGE_ALREADY);
 }
 
+/* What MySQL refused in the first try is found again in the second, and noted once. */
+static void commit_cut_with_a_refused_row(void **state)
+{
+    struct bench t;
+    struct sql_proxy proxy;
+    struct db_config config = server.config;
+    (void)state;
+    sql_proxy_start(&proxy, server.dir, server.socket, server.pid);
+    config.socket = proxy.path;
+    bench_open(&t, &config);
+    mariadb_do(&server, "INSERT INTO words VALUES ('bad', 9223372036854775807)");
+    uint32_t hash = words_40(&t, 1, 2);
+    batch_add_row(&t.batch, hash, SLICE("bad"), SLICE("3"));
+    batch_add_row(&t.batch, hash, SLICE("junk"), SLICE("x"));
+    shop_chunk(&t.batch, 0, &t.chunk);
+    atomic_store(&proxy.trick, PROXY_CUT_COMMIT);
+    assert_outcome(&t, MERGE_DONE);
+    assert_int_equal(t.chunk.rows_rejected, 2);
+    assert_mariadb(&server, "bad/3/1 junk/x/0",
+                   "SELECT CONCAT_WS('/', field, delta, counted) FROM tally_rejects ORDER BY field");
+    assert_mariadb(&server, "40/3", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    assert_mariadb(&server, "40/43", "SELECT CONCAT_WS('/', rows_merged, total) FROM tally_ledger");
+    batch_close(&t.batch);
+    bench_close(&t);
+    sql_proxy_stop(&proxy);
+}
+
 /* The server has COMMIT in its socket when it is stopped. Whether it then commits or sees the closed link
  * first is its own affair: the ledger row tells, and the rows are there once. */
 static void commit_stopped(void **state)
@@ -956,6 +1003,7 @@ int main(void)
         TEST(refused_too_many),
         TEST(single_row_refused),
         TEST(held_by_the_table),
+        TEST(held_by_a_folding_column),
         TEST(held_without_a_counter),
         TEST(down_while_read_only),
         TEST(down_without_a_server),
@@ -967,6 +1015,7 @@ int main(void)
         TEST(server_killed_between),
         TEST(commit_cut),
         TEST(commit_reply_cut),
+        TEST(commit_cut_with_a_refused_row),
         TEST(commit_stopped),
         TEST(packet_lowered),
         TEST(packet_too_small_for_a_reject),

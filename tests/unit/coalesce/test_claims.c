@@ -1,0 +1,235 @@
+/* test_claims.c - claims in the one order with the frames, and what a cut makes of them. */
+#include "unit/coalesce/world.h"
+
+#include "coalesce/engine.h"
+
+static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    HIT('a', "p1", "5", 1);
+    turn();
+    claim_keys(&t, 1, "p1", NULL);
+    assert_did("FC");
+    frame_applied();
+    claim_answered(CLAIM_STANDS);
+    assert_int_equal(t.done, 1);
+    assert_int_equal(t.claim.outcome, CLAIM_STANDS);
+    assert_true(coalesce_idle(world->c));
+}
+
+/* The frame of before the claim says nothing about the time after it. */
+static void known_dirty_is_forgotten_when_the_claim_is_sent(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    round_of('a', "p1", "5", 1);
+    HIT('a', "p1", "5", 1);
+    HIT('a', "p2", "5", 1);
+    turn();
+    claim_keys(&t, 1, "p1", NULL);
+    frame_applied(); /* its reply does not make p1 known again */
+    HIT('a', "p1", "5", 1);
+    HIT('a', "p2", "5", 1);
+    turn();
+    assert_true(zadds("p1"));
+    assert_false(zadds("p2"));
+    claim_answered(CLAIM_STANDS);
+    frame_applied();
+    HIT('a', "p1", "5", 1);
+    turn();
+    assert_false(zadds("p1")); /* nor does the claim's reply forget it */
+    frame_applied();
+}
+
+static void a_refusal_behind_a_claim_brings_no_old_copy_back(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    round_of('a', "p1", "5", 1);
+    HIT('a', "p1", "5", 1);
+    turn();
+    claim_keys(&t, 1, "p1", NULL);
+    frame_refused("OOM full");
+    HIT('a', "p1", "5", 1);
+    turn();
+    assert_true(zadds("p1"));
+    frame_applied();
+    claim_answered(CLAIM_STANDS);
+}
+
+static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    world->grants = true;
+    round_of('a', "s1:v", "20140920", 49);
+    assert_did("F~s1:v a");
+    claim_keys(&t, 0, "s1:v", NULL);
+    claim_answered(CLAIM_STANDS);
+    row_of(SLICE("s1:v"), SLICE("20140920"))->value = 0;
+    forget_did();
+    HIT('a', "s1:v", "20140920", 49);
+    turn();
+    assert_false(asks_lock("s1:v")); /* the script has set it */
+    frame_applied();
+    assert_did("Fa");
+    round_of('a', "s1:v", "20140920", 1);
+    assert_did("F~s1:v a");
+    claim_keys(&t, 0, "s1:v", NULL);
+    claim_answered(CLAIM_STANDS);
+    world->mono_ms += 60000;
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_true(asks_lock("s1:v"));
+    frame_applied();
+}
+
+static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    round_of('a', "s1:v", "20140920", 1);
+    claim_keys(&t, 0, "s1:v", NULL);
+    claim_answered(CLAIM_REFUSED);
+    assert_int_equal(t.claim.outcome, CLAIM_REFUSED);
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_true(asks_lock("s1:v"));
+    assert_true(zadds("s1:v"));
+    frame_applied();
+}
+
+static void a_claim_of_hashes_never_seen_is_fine(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    claim_keys(&t, 1, "p1", "p2");
+    claim_answered(CLAIM_EMPTY);
+    assert_int_equal(t.done, 1);
+    assert_int_equal(world->c->registry.n, 0);
+}
+
+static void without_a_link_a_claim_is_refused_with_the_next_turn(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    world->grants = true;
+    round_of('a', "s1:v", "20140920", 1);
+    cut();
+    forget_did();
+    claim_keys(&t, 0, "s1:v", NULL);
+    assert_int_equal(t.done, 0); /* never from inside the call */
+    assert_false(coalesce_idle(world->c));
+    turn();
+    assert_did("c");
+    assert_int_equal(t.claim.outcome, CLAIM_REFUSED);
+    assert_string_equal(t.claim.text, WHY);
+    assert_true(coalesce_idle(world->c));
+}
+
+/* --- doubt --- */
+
+static void a_claim_alone_in_doubt_kills_and_looks(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    claim_keys(&t, 1, "p1", NULL);
+    cut();
+    forget_did();
+    turn();
+    assert_int_equal(t.done, 0);
+    link_up(RUN_A, 8);
+    assert_did("K");
+    coalesce_on_killed(world->c);
+    assert_did("L");
+    assert_int_equal(world->looked, 1);
+    bool stands[] = {true};
+    look_answered(stands);
+    assert_did("c");
+    assert_int_equal(t.claim.outcome, CLAIM_STANDS);
+}
+
+static void each_claim_in_doubt_gets_its_own_answer_and_is_not_sent_again(void **state)
+{
+    (void)state;
+    struct test_claim one, two, three;
+    claim_keys(&one, 1, "p1", NULL);
+    HIT('a', "p2", "5", 1);
+    turn();
+    claim_keys(&two, 1, "p2", NULL);
+    claim_keys(&three, 1, "p3", "p4");
+    cut();
+    link_up(RUN_A, 8);
+    coalesce_on_killed(world->c);
+    assert_int_equal(world->looked, 3);
+    forget_did();
+    bool stands[] = {false, true, false};
+    look_answered(stands);
+    assert_did("Fccc"); /* the frame goes first: claims that follow see its order */
+    assert_int_equal(one.claim.outcome, CLAIM_GONE);
+    assert_int_equal(two.claim.outcome, CLAIM_STANDS);
+    assert_int_equal(three.claim.outcome, CLAIM_GONE);
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_true(coalesce_idle(world->c));
+}
+
+static void claims_in_doubt_stay_so_over_a_second_cut(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    claim_keys(&t, 1, "p1", NULL);
+    cut();
+    link_up(RUN_A, 8);
+    coalesce_on_killed(world->c);
+    cut();
+    link_up(RUN_A, 9);
+    assert_int_equal(t.done, 0);
+    look_answered(NULL);
+    assert_int_equal(t.done, 1);
+    assert_int_equal(t.claim.outcome, CLAIM_GONE);
+}
+
+/* done() may claim again at once. */
+static struct test_claim again;
+
+static void claim_again(struct claim *c)
+{
+    on_claim_done(c);
+    claim_keys(&again, 1, "p9", NULL);
+}
+
+static void a_claim_may_follow_from_inside_done(void **state)
+{
+    (void)state;
+    struct test_claim t = {.keys = {SLICE("p1")}};
+    t.claim = (struct claim){.counter = &counters_all[1], .keys = t.keys, .keys_n = 1, .done = claim_again};
+    coalesce_claim(world->c, &t.claim);
+    forget_did();
+    cut();
+    link_up(RUN_A, 8);
+    coalesce_on_killed(world->c);
+    look_answered(NULL);
+    assert_did("KLcC");
+    claim_answered(CLAIM_EMPTY);
+    assert_int_equal(again.done, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_claim_goes_also_behind_a_frame_in_flight),
+        TEST(known_dirty_is_forgotten_when_the_claim_is_sent),
+        TEST(a_refusal_behind_a_claim_brings_no_old_copy_back),
+        TEST(a_claim_begins_hits_and_due_anew_and_holds_the_lock),
+        TEST(a_claim_that_redis_refused_leaves_no_lock_behind),
+        TEST(a_claim_of_hashes_never_seen_is_fine),
+        TEST(without_a_link_a_claim_is_refused_with_the_next_turn),
+        TEST(a_claim_alone_in_doubt_kills_and_looks),
+        TEST(each_claim_in_doubt_gets_its_own_answer_and_is_not_sent_again),
+        TEST(claims_in_doubt_stay_so_over_a_second_cut),
+        TEST(a_claim_may_follow_from_inside_done),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

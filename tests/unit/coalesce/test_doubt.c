@@ -1,0 +1,443 @@
+/* test_doubt.c - cuts: who hears what and when, what is sent again, what never, and in which order the old
+ * link is ended and the server is asked. */
+#include "unit/coalesce/world.h"
+
+#include "coalesce/engine.h"
+
+/* A new link to the same server: the old one is killed, then the server is asked. */
+static void back_up(int64_t id)
+{
+    link_up(RUN_A, id);
+    coalesce_on_killed(world->c);
+    look_answered(NULL);
+}
+
+/* --- who hears what --- */
+
+static void what_was_not_sent_fails_at_once_and_definitely(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    literal('a', "+PONG\r\n");
+    HIT('b', "p1", "5", 1);
+    cut();
+    assert_told('a', "-" WHY "\r\n+PONG\r\n");
+    assert_told('b', "-" WHY "\r\n");
+    assert_did("ab");
+    assert_true(coalesce_idle(world->c));
+    link_up(RUN_A, 8);
+    assert_did("L"); /* nothing was sent on the old link: nothing to kill */
+    look_answered(NULL);
+    turn();
+    assert_did("");
+}
+
+static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    HIT('a', "p1", "6", 1);
+    HIT('b', "p1", "6", 1);
+    forget_did();
+    cut();
+    assert_told('a', "");
+    assert_told('b', "-" WHY "\r\n");
+    assert_did("b");
+    turn();
+    assert_int_equal(hit('a', "p1", "7", 1), ADD_DOWN);
+    assert_int_equal(literal('a', "-down\r\n"), ADD_OK);
+    back_up(8);
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    turn();
+    assert_told('a', "-" WHY "\r\n-down\r\n");
+    assert_int_equal(row("p1", "6"), 0);
+}
+
+static void not_applied_it_is_sent_again_with_all_its_zadds(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 1);
+    HIT('a', "p1", "5", 1);
+    HIT('b', "p2", "5", 1);
+    turn();
+    assert_false(zadds("p1"));
+    int64_t dirty_ms = world->frame->dirty_ms;
+    forget_did();
+    cut();
+    link_up(RUN_A, 8);
+    assert_did("K");
+    assert_int_equal(world->killed, 7);
+    coalesce_on_killed(world->c);
+    assert_did("L");
+    look_answered(NULL);
+    assert_did("F");
+    assert_int_equal(world->frame->seq, 2);
+    assert_int_equal(world->frame->dirty_ms, dirty_ms);
+    assert_true(zadds("p1"));
+    assert_true(zadds("p2"));
+    frame_applied();
+    assert_told('a', ":1\r\n:2\r\n");
+    assert_told('b', ":1\r\n");
+    assert_int_equal(world->accepted, 3);
+    HIT('a', "p1", "5", 1);
+    turn();
+    assert_false(zadds("p1")); /* known again, by the order of sending */
+    frame_applied();
+}
+
+static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **state)
+{
+    (void)state;
+    round_of('a', "s1:v", "20140920", 1);
+    HIT('a', "s1:v", "20140920", 2);
+    HIT('b', "s1:v", "20140920", 3);
+    HIT('b', "s2:v", "20140921", 4);
+    turn();
+    redis_runs(world->frame);
+    forget_did();
+    cut();
+    back_up(8);
+    assert_did("KL~s1:v ~s2:v V"); /* all of a frame in doubt is due */
+    assert_told('b', "");
+    HIT('c', "p1", "5", 1);
+    turn();
+    assert_did(""); /* still one frame in flight */
+    values_read();
+    assert_told('a', ":1\r\n:6\r\n");
+    assert_told('b', ":6\r\n:4\r\n"); /* each hears the value as it stands */
+    assert_int_equal(world->accepted, 10);
+    turn();
+    assert_true(hash_of(world->frame, "s1:v")->owed);
+    assert_null(hash_of(world->frame, "s2:v"));
+    frame_applied();
+    assert_true(coalesce_idle(world->c));
+}
+
+static void every_cut_forgets_what_was_dirty_and_locked(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 1);
+    cut();
+    link_up(RUN_A, 8);
+    look_answered(NULL);
+    HIT('a', "p1", "5", 1);
+    turn();
+    assert_true(zadds("p1"));
+    assert_true(asks_lock("p1"));
+    frame_applied();
+}
+
+/* --- time --- */
+
+static void given_up_after_doubt_ms_and_never_sent_again(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    literal('a', "+PONG\r\n");
+    turn();
+    int64_t unknown = STAT_GET(hits_unknown);
+    cut();
+    forget_did();
+    tick_after(4999);
+    assert_did("");
+    tick_after(1);
+    assert_told('a', UNKNOWN "+PONG\r\n");
+    assert_int_equal(STAT_GET(hits_unknown) - unknown, 1);
+    assert_did("a");
+    back_up(8);
+    turn();
+    assert_did("KL~p1 ");
+    assert_true(coalesce_idle(world->c));
+    assert_int_equal(row("p1", "5"), 0);
+    round_of('a', "p1", "5", 1); /* and all goes on */
+    assert_told('a', ":1\r\n");
+}
+
+static void given_up_but_applied_still_owes_and_is_due(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 1);
+    HIT('a', "p1", "5", 1);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    tick_after(5000);
+    assert_told('a', ":1\r\n" UNKNOWN);
+    forget_did();
+    back_up(8);
+    assert_did("KL~p1 V");
+    values_read();
+    assert_told('a', "");
+    turn();
+    assert_true(hash_of(world->frame, "p1")->owed);
+    frame_applied();
+    assert_int_equal(world->accepted, 2);
+}
+
+/* Of a given up frame that was not applied the owed ZADD and the correction live on. */
+static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 1);
+    row_of(SLICE("p1"), SLICE("5"))->value = 0;
+    round_of('a', "p1", "5", 1); /* p1 owes */
+    HIT('a', "p1", "6", 9);
+    turn();
+    frame_applied_but("6", "WRONGTYPE no hash"); /* and -9 */
+    HIT('a', "p2", "5", 1);
+    turn();
+    assert_int_equal(share("views"), -8);
+    cut();
+    tick_after(5000);
+    back_up(8);
+    turn();
+    assert_int_equal(share("views"), -9);
+    assert_int_equal(world->frame->cells_n, 0);
+    frame_applied();
+    assert_int_equal(world->accepted, 2);
+}
+
+/* The doubt of one frame is one doubt, however many links it takes. */
+static void the_time_of_doubt_runs_on_over_further_cuts(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    cut();
+    tick_after(3000);
+    back_up(8); /* sent again */
+    tick_after(1000);
+    cut();
+    tick_after(999);
+    assert_told('a', "");
+    tick_after(1);
+    assert_told('a', UNKNOWN);
+    back_up(9);
+    assert_null(world->frame);
+}
+
+static void values_that_do_not_come_are_unknown_in_time(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    back_up(8);
+    tick_after(5000);
+    assert_told('a', UNKNOWN);
+    values_read();
+    assert_told('a', "");
+    assert_true(coalesce_idle(world->c) || world->c->owed_n == 0);
+}
+
+/* --- kill --- */
+
+static void another_server_process_needs_no_kill(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    cut();
+    forget_did();
+    link_up(RUN_B, 8);
+    assert_did("L");
+    look_answered(NULL);
+    frame_applied();
+    assert_told('a', ":1\r\n");
+}
+
+static void the_old_link_is_remembered_while_another_server_answers_for_a_moment(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    cut();
+    link_up(RUN_B, 8);
+    cut(); /* before it said anything */
+    forget_did();
+    link_up(RUN_A, 9);
+    assert_did("K");
+    assert_int_equal(world->killed, 7);
+    coalesce_on_killed(world->c);
+    look_answered(NULL);
+    frame_applied();
+}
+
+static void a_cut_before_the_kill_is_answered_begins_anew(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    cut();
+    link_up(RUN_A, 8);
+    cut();
+    forget_did();
+    link_up(RUN_A, 9);
+    assert_did("K");
+    assert_int_equal(world->killed, 7); /* link 8 sent nothing that counts */
+    coalesce_on_killed(world->c);
+    cut();
+    forget_did();
+    link_up(RUN_A, 10); /* 7 is gone for sure */
+    assert_did("L");
+    look_answered(NULL);
+    assert_did("F");
+    cut();
+    forget_did();
+    link_up(RUN_A, 11);
+    assert_int_equal(world->killed, 10); /* now 10 may have bytes unread */
+    coalesce_on_killed(world->c);
+    look_answered(NULL);
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_int_equal(row("p1", "5"), 1);
+}
+
+static void a_cut_while_values_are_read_reads_them_again(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    back_up(8);
+    cut();
+    forget_did();
+    back_up(9);
+    assert_int_equal(world->killed, 8);
+    assert_did("KLV");
+    values_read();
+    assert_told('a', ":1\r\n");
+    assert_int_equal(world->accepted, 1);
+}
+
+/* --- seq --- */
+
+static void a_seq_ahead_is_fatal(void **state)
+{
+    (void)state;
+    round_of('a', "p1", "5", 1);
+    cut();
+    world->seq = 2;
+    link_up(RUN_A, 8);
+    forget_did();
+    look_answered(NULL);
+    assert_did("!");
+    assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
+}
+
+static void answered_frames_that_redis_lost_are_counted(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        round_of('a', "p1", "5", 1);
+    int64_t lost = STAT_GET(frames_lost);
+    HIT('a', "p1", "5", 1);
+    turn();
+    cut();
+    world->seq = 3;
+    link_up(RUN_B, 8);
+    look_answered(NULL);
+    assert_int_equal(STAT_GET(frames_lost) - lost, 2);
+    assert_int_equal(world->frame->seq, 6); /* sent again under its own number */
+    frame_applied();
+    cut();
+    link_up(RUN_B, 9);
+    look_answered(NULL);
+    assert_int_equal(STAT_GET(frames_lost) - lost, 2); /* once */
+}
+
+static void a_seq_key_that_is_not_there_is_no_loss_in_the_beginning(void **state)
+{
+    (void)state;
+    int64_t lost = STAT_GET(frames_lost);
+    HIT('a', "p1", "5", 1);
+    turn();
+    cut();
+    back_up(8);
+    assert_int_equal(STAT_GET(frames_lost), lost);
+    frame_applied();
+    assert_told('a', ":1\r\n");
+}
+
+/* --- weight, parking, ends --- */
+
+static void a_cut_lets_go_of_the_weight_of_what_it_drops(void **state)
+{
+    (void)state;
+    while (hit('a', "p1", "5", DELTA_MAX) == ADD_OK)
+        continue;
+    cut();
+    link_up(RUN_A, 8);
+    look_answered(NULL);
+    HIT('a', "p1", "5", 1);
+    turn();
+    frame_applied();
+}
+
+static void what_dropped_clients_leave_is_forgotten(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    HIT('b', "p1", "5", 1);
+    client('a')->o.gone = client('b')->o.gone = true;
+    forget_did();
+    cut();
+    assert_did("b");
+    assert_int_equal(client('b')->o.waiting, 0);
+    back_up(8);
+    frame_applied();
+    assert_int_equal(client('a')->o.waiting, 0);
+    assert_told('a', "");
+}
+
+static void abandoned_everybody_hears_the_end(void **state)
+{
+    (void)state;
+    struct test_claim sent, refused;
+    HIT('a', "p1", "5", 1);
+    turn();
+    claim_keys(&sent, 1, "p1", NULL);
+    HIT('b', "p1", "5", 1);
+    forget_did();
+    coalesce_abandon(world->c, WHY);
+    assert_told('a', UNKNOWN);
+    assert_told('b', "-" WHY "\r\n");
+    assert_int_equal(sent.done, 1);
+    assert_int_equal(sent.claim.outcome, CLAIM_GONE);
+    claim_keys(&refused, 1, "p1", NULL);
+    turn();
+    assert_int_equal(refused.claim.outcome, CLAIM_REFUSED);
+    assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_not_sent_fails_at_once_and_definitely),
+        TEST(who_waits_for_the_frame_in_doubt_hears_of_it_first),
+        TEST(not_applied_it_is_sent_again_with_all_its_zadds),
+        TEST(applied_its_values_are_read_and_what_left_out_a_zadd_owes_it),
+        TEST(every_cut_forgets_what_was_dirty_and_locked),
+        TEST(given_up_after_doubt_ms_and_never_sent_again),
+        TEST(given_up_but_applied_still_owes_and_is_due),
+        TEST(what_a_dropped_frame_carried_for_others_is_carried_over),
+        TEST(the_time_of_doubt_runs_on_over_further_cuts),
+        TEST(values_that_do_not_come_are_unknown_in_time),
+        TEST(another_server_process_needs_no_kill),
+        TEST(the_old_link_is_remembered_while_another_server_answers_for_a_moment),
+        TEST(a_cut_before_the_kill_is_answered_begins_anew),
+        TEST(a_cut_while_values_are_read_reads_them_again),
+        TEST(a_seq_ahead_is_fatal),
+        TEST(answered_frames_that_redis_lost_are_counted),
+        TEST(a_seq_key_that_is_not_there_is_no_loss_in_the_beginning),
+        TEST(a_cut_lets_go_of_the_weight_of_what_it_drops),
+        TEST(what_dropped_clients_leave_is_forgotten),
+        TEST(abandoned_everybody_hears_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

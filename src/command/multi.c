@@ -8,13 +8,15 @@
 #include "command/inside.h"
 
 #define QUEUE_BYTES_MAX (1 << 20)
+#define TOO_LARGE "ERR transaction is too large"
 #define REPLY_BYTES_MAX 640 /* of a queued command's reply, beside what it repeats of the request */
 
 struct multi {
     struct buf requests;
     uint32_t n;
-    uint32_t hits; /* of them increments */
-    bool broken;   /* one was refused: EXEC refuses all */
+    uint32_t hits;  /* of them increments, */
+    int64_t weight; /* and the sum of their |n| */
+    bool broken;    /* one was refused: EXEC refuses all */
 };
 
 void multi_free(struct session *s)
@@ -50,7 +52,7 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
 }
 
 /* False: the increment could not be counted, said in out. */
-static bool hit_checks(struct session *s, const struct request *r, struct buf *out)
+static bool hit_takes(struct session *s, const struct request *r, struct buf *out)
 {
     int64_t n;
     if (!num_parse(r->args[3], &n)) {
@@ -58,8 +60,16 @@ static bool hit_checks(struct session *s, const struct request *r, struct buf *o
         return false;
     }
     enum add_result got = coalesce_try(s->command->config.coalesce, r->args[1], r->args[2], n);
-    if (got != ADD_OK) hit_refuse(s, r, got, out);
-    return got == ADD_OK;
+    if (got != ADD_OK) {
+        hit_refuse(s, r, got, out);
+        return false;
+    }
+    s->multi->hits++;
+    s->multi->weight +=
+        n < 0 ? -n : n; /* bounded: coalesce_try refuses |n| > DELTA_MAX, multi_max bounds how many */
+    if (s->multi->weight <= COALESCE_ROOM_WEIGHT) return true;
+    reply_error(out, TOO_LARGE);
+    return false;
 }
 
 static bool queue_takes(struct session *s, const struct spec *spec, const struct request *r, struct buf *out)
@@ -70,10 +80,10 @@ static bool queue_takes(struct session *s, const struct spec *spec, const struct
         return false;
     }
     if (m->n == s->command->config.multi_max || m->requests.n + r->raw.n > QUEUE_BYTES_MAX) {
-        reply_error(out, "ERR transaction is too large");
+        reply_error(out, TOO_LARGE);
         return false;
     }
-    return (spec->flags & SPEC_HIT) == 0 || hit_checks(s, r, out);
+    return (spec->flags & SPEC_HIT) == 0 || hit_takes(s, r, out);
 }
 
 enum taken multi_take(struct session *s, const struct request *r, struct buf *out)
@@ -89,7 +99,6 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
     }
     buf_put_slice(&m->requests, r->raw);
     m->n++;
-    m->hits += (spec->flags & SPEC_HIT) != 0;
     reply_simple(out, "QUEUED");
     return TAKEN;
 }

@@ -202,6 +202,20 @@ static void exec_that_never_fits_is_refused(void **state)
     assert_int_equal(fake.adds, 0);
 }
 
+static void exec_of_sums_beyond_a_frame_is_refused(void **state)
+{
+    (void)state;
+    say(client, "MULTI\r\n");
+    for (int i = 0; i < 64; i++)
+        say_slice(client, i % 2 == 0 ? SLICE(HIT(9007199254740992)) : SLICE(HIT(-9007199254740992)));
+    buf_reset(&client->said);
+    say(client, HIT(1) "EXEC\r\n");
+    heard(
+        client,
+        "-ERR transaction is too large\r\n-EXECABORT Transaction discarded because of previous errors.\r\n");
+    assert_int_equal(fake.adds, 0);
+}
+
 static void exec_is_refused_after_an_error(void **state)
 {
     (void)state;
@@ -587,6 +601,7 @@ int main(void)
         test(exec_waits_for_room),
         test(exec_gives_up_when_it_waited_too_long),
         test(exec_that_never_fits_is_refused),
+        test(exec_of_sums_beyond_a_frame_is_refused),
         test(exec_is_refused_after_an_error),
         test(exec_refused_midway_is_still_answered_in_order),
         test(pending_is_a_barrier),

@@ -231,6 +231,8 @@ static void books_times(void **state)
     assert_true(b.counters[0].pruned_until_ms == 1411084800000);
     assert_int_equal(b.counters[0].newer, 1);
     books_close(&b);
+    assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200124, &e)); /* the snapshot was ended */
+    assert_mariadb(&server, "2014-09-20 00:00:00.124", "SELECT complete_until FROM tally_counters");
 }
 
 /* Rows on both sides of a chunk's border. */

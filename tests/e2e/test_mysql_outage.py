@@ -83,7 +83,7 @@ def test_down_at_start(make_redis, make_daemon, mysql):
 def test_stopped_in_the_middle_of_a_merge(make_redis, make_daemon, mysql):
     """SIGSTOP, not death: the link stays open and says nothing; own time limits, and still each hit once."""
     redis = make_redis(appendfsync="always")
-    daemon = make_daemon(redis, more={"mysql": {"url": mysql.url, "timeout": "2s"}})
+    daemon = make_daemon(redis, more={"mysql": {"url": mysql.url, "timeout": "5s"}})
     with daemon.client() as client:
         client.call("HINCRBY", "s1:product_views", "7", 1)
         daemon.sync_all()

@@ -32,18 +32,34 @@ void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover)
     s->queue[s->queue_n++] = (struct adopted){*id, in_recover};
 }
 
+static void adopt_failed(struct sync *s, const struct adopt *a)
+{
+    s->adopt_at_ms = sync_now(s) + s->config.retry_most_ms / 5;
+    log_event(LOG_WARN, "adopt_failed", "error=%s", LOGQ(a->text));
+}
+
+static void adopt_file(struct sync *s, const struct adopt *a)
+{
+    bool all = a->ids_n < a->limit;
+    if (!all) s->adopt_at_ms = 0;
+    if (a->mode == ADOPT_INSTANCE && all) s->started = true;
+    for (uint32_t i = 0; i < a->ids_n; i++)
+        if (!adopt_known(s, &a->ids[i])) adopt_push(s, &a->ids[i], false);
+    if (a->ids_n > 0 || a->unknown != s->unknown)
+        log_event(LOG_INFO, "adopted", "batches=%u unknown=%u stale=%d", a->ids_n, a->unknown,
+                  a->mode == ADOPT_STALE);
+    s->unknown = a->unknown;
+}
+
 static void on_adopted(struct adopt *a)
 {
     struct sync *s = a->arg;
     s->adopting = false;
     s->requests_out--;
-    if (a->lost) s->adopt_at_ms = 0;
-    if (a->mode == ADOPT_INSTANCE && !a->lost && a->ids_n < a->limit) s->started = true;
-    for (uint32_t i = 0; i < a->ids_n; i++)
-        if (!adopt_known(s, &a->ids[i])) adopt_push(s, &a->ids[i], false);
-    if (a->ids_n > 0 || a->unknown > 0)
-        log_event(LOG_INFO, "adopted", "batches=%u unknown=%u stale=%d", a->ids_n, a->unknown,
-                  a->mode == ADOPT_STALE);
+    if (a->lost)
+        adopt_failed(s, a);
+    else
+        adopt_file(s, a);
     heap_free(a->ids);
     a->ids = NULL;
 }
@@ -91,7 +107,7 @@ uint32_t sync_running(const struct sync *s, struct batch_id **out)
 
 static void beat_if_time(struct sync *s, uint64_t now_ms)
 {
-    if (!s->redis_up || now_ms < s->beat_at_ms) return;
+    if (!s->redis_up || s->abandoned || now_ms < s->beat_at_ms) return;
     s->beat_at_ms = now_ms + s->config.beat_ms;
     struct batch_id *ids;
     uint32_t n = sync_running(s, &ids);

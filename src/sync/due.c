@@ -12,7 +12,7 @@ struct family *family_of(struct sync *s, const struct counter *c)
 
 bool family_add(struct sync *s, struct family *f, struct slice key)
 {
-    if (s->due_n >= s->config.due_max || set_has(&f->names, key)) return false;
+    if (family_held(f) || s->due_n >= s->config.due_max || set_has(&f->names, key)) return false;
     struct due_name *d = heap_zalloc(sizeof *d + key.n);
     d->n = key.n;
     memcpy(d->name, key.p, key.n);
@@ -45,13 +45,21 @@ void family_take(struct sync *s, struct family *f, struct buf *bytes, struct sli
     }
 }
 
+void family_forget(struct sync *s, struct family *f)
+{
+    while (!list_empty(&f->queue)) {
+        struct due_name *d = CONTAINER_OF(f->queue.next, struct due_name, link);
+        struct slice key = slice_of(d->name, d->n);
+        wait_names_back(s, &key, 1);
+        name_drop(s, f, d);
+    }
+}
+
 void due_close(struct sync *s)
 {
     for (size_t i = 0; i < s->counters->n; i++) {
-        struct family *f = &s->families[i];
-        while (!list_empty(&f->queue))
-            name_drop(s, f, CONTAINER_OF(f->queue.next, struct due_name, link));
-        set_close(&f->names);
+        family_forget(s, &s->families[i]);
+        set_close(&s->families[i].names);
     }
 }
 
@@ -62,7 +70,7 @@ void sync_due(struct sync *s, const struct counter *c, struct slice key)
 
 static bool may_claim(const struct sync *s, const struct family *f, uint64_t now_ms)
 {
-    if (!sync_may_merge(s) || f->unfit || f->refused > 0 || f->names.n == 0) return false;
+    if (!sync_may_merge(s) || family_held(f) || f->names.n == 0 || now_ms < f->pause_ms) return false;
     if (s->claims_out >= s->config.claims_max || s->runs_n >= s->config.runs_max) return false;
     if (s->fields >= s->config.fields_max) return false;
     return f->hurry || now_ms >= f->next_ms;
@@ -78,8 +86,8 @@ static void claim_some(struct sync *s, struct family *f, uint64_t now_ms)
     if (f->names.n == 0) f->hurry = false;
 }
 
-/* A name is due when its own counter's `every` has passed since its score. Returns how many of the page were
- * not. */
+/* A name is due when its own counter's `every` has passed since its score. Returns how many of the page stay
+ * where they are. */
 static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
 {
     struct slice *unknown = heap_alloc((p->keys_n + 1) * sizeof *unknown);
@@ -87,12 +95,13 @@ static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
     int64_t now_ms = s->ports.redis_ms(s->ports.arg);
     for (uint32_t i = 0; i < p->keys_n; i++) {
         const struct counter *c = counters_match(s->counters, p->keys[i]);
+        bool is_due = c != NULL && (all || p->scores[i] <= now_ms - INT64_C(1000) * c->every_s);
         if (c == NULL)
             unknown[unknown_n++] = p->keys[i];
-        else if (all || p->scores[i] <= now_ms - INT64_C(1000) * c->every_s)
-            family_add(s, family_of(s, c), p->keys[i]);
-        else
+        else if (!is_due || family_held(family_of(s, c)))
             stays++;
+        else
+            family_add(s, family_of(s, c), p->keys[i]);
     }
     if (unknown_n > 0) s->ports.hold_names(s->ports.arg, unknown, unknown_n);
     heap_free(unknown);
@@ -108,8 +117,8 @@ void due_poll_free(struct due_poll *p)
     p->scores = NULL;
 }
 
-/* Not-due names of counters with a long `every` stand first in the index: the next page begins behind them.
- */
+/* Names of counters with a long `every`, or of held ones, may stand first in the index and stay there: the
+ * next page begins behind them. */
 void due_poll_names(struct sync *s, struct due_poll *p, bool all)
 {
     uint32_t stays = p->lost ? 0 : file_names(s, p, all);
@@ -151,16 +160,23 @@ static void poll_if_time(struct sync *s, uint64_t now_ms)
     s->ports.due_poll(s->ports.arg, &s->poll);
 }
 
+/* In turn: a counter with much to claim does not keep the others from what all share. */
+static bool claim_next(struct sync *s, uint64_t now_ms)
+{
+    size_t n = s->counters->n;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = (s->claim_at + i) % n;
+        if (!may_claim(s, &s->families[at], now_ms)) continue;
+        s->claim_at = (at + 1) % n;
+        claim_some(s, &s->families[at], now_ms);
+        return true;
+    }
+    return false;
+}
+
 void due_tick(struct sync *s, uint64_t now_ms)
 {
     poll_if_time(s, now_ms);
-    bool claimed = true;
-    while (claimed) {
-        claimed = false;
-        for (size_t i = 0; i < s->counters->n; i++) {
-            if (!may_claim(s, &s->families[i], now_ms)) continue;
-            claim_some(s, &s->families[i], now_ms);
-            claimed = true;
-        }
-    }
+    while (claim_next(s, now_ms))
+        continue;
 }

@@ -52,11 +52,19 @@ struct family { /* a counter and its due hashes */
     const struct counter *counter;
     struct set names;
     struct list queue;
-    uint64_t next_ms; /* no claim before */
-    bool hurry;       /* CTR.SYNC: now, also of less than a full claim */
-    bool unfit;       /* sync_counter_fit() */
-    uint32_t refused; /* runs held since the table refuses their rows: nothing is claimed meanwhile */
+    uint64_t next_ms;  /* no claim before, unless in a hurry */
+    uint64_t pause_ms; /* none at all before: Redis refused one */
+    bool hurry;        /* CTR.SYNC: now, also of less than a full claim */
+    bool unfit;        /* sync_counter_fit() */
+    uint32_t refused;  /* runs held since the table refuses their rows */
 };
+
+/* An operator must look. Nothing is claimed meanwhile, and nothing queued, so that the queue's bound, which
+ * all counters share, is left to the others: the dirty index has its names. */
+static inline bool family_held(const struct family *f)
+{
+    return f->unfit || f->refused > 0;
+}
 
 struct adopted { /* standing batches that wait for a free run */
     struct batch_id id;
@@ -68,12 +76,14 @@ struct sync {
     struct sync_config config;
     const struct counters *counters;
     struct family *families;
+    size_t claim_at; /* the family that is asked first for the next claim */
     struct list runs;
     uint32_t runs_n, claims_out, requests_out, due_n;
     uint32_t claim_marks; /* claims begun so far */
     uint64_t fields;
     struct adopted *queue;
     uint32_t queue_n, queue_cap;
+    uint32_t unknown; /* batches that stand since their counter is not known here, as last told */
     bool redis_up, mysql_up, started, stopping, abandoned, hold;
     struct adopt adopt;
     struct due_poll poll;
@@ -103,7 +113,8 @@ void run_free(struct run *r);
 struct family *family_of(struct sync *s, const struct counter *c);
 bool family_add(struct sync *s, struct family *f, struct slice key);
 void family_take(struct sync *s, struct family *f, struct buf *bytes, struct slice *keys,
-                 uint32_t n); /* the n oldest */
+                 uint32_t n);                         /* the n oldest */
+void family_forget(struct sync *s, struct family *f); /* its queue; its names stay in the dirty index */
 void due_close(struct sync *s);
 void due_tick(struct sync *s, uint64_t now_ms);
 void due_poll_names(struct sync *s, struct due_poll *p,

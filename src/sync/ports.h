@@ -57,6 +57,7 @@ struct adopt { /* atomically makes this life the owner of batches, refreshes the
     uint32_t ids_n;
     uint32_t unknown; /* out: batches left standing since their counter or format is not known here */
     bool lost;
+    char text[200]; /* out: why */
     void (*done)(struct adopt *a);
     void *arg;
 };

@@ -20,8 +20,8 @@ static void on_found(struct adopt *a)
         adopt_push(s, &a->ids[i], true);
         rec->adopted++;
         rec->left++;
+        STAT_ADD(recover_total, 1);
     }
-    STAT_ADD(recover_total, a->ids_n);
     heap_free(a->ids);
     a->ids = NULL;
 }
@@ -55,6 +55,7 @@ void sync_recover(struct sync *s, struct sync_recover *rec)
         r->in_recover = true;
         r->resume_ms = 0;
         rec->left++;
+        STAT_ADD(recover_total, 1);
     }
 }
 

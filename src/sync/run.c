@@ -92,7 +92,8 @@ static void run_back_off(struct run *r, int resume)
     run_wait(r, resume, rand_backoff_ms(r->attempts++, c->retry_ms, c->retry_most_ms));
 }
 
-/* Alarm, and look again after a while: an operator may have mended it. */
+/* Alarm, and look again after a while: an operator may have mended it. Its rows are let go and do not count
+ * meanwhile: what is held must not stop the claims of other counters. */
 static void run_hold(struct run *r, const char *why, const char *text)
 {
     char hex[33];
@@ -102,6 +103,8 @@ static void run_hold(struct run *r, const char *why, const char *text)
     r->held = true;
     recover_run_settled(r->sync, r, true);
     run_wait(r, RUN_SCAN, r->sync->config.held_ms);
+    batch_close(&r->batch);
+    count_fields(r, 0);
 }
 
 /* --- DISCARD --- */
@@ -132,6 +135,11 @@ static void run_discard(struct run *r)
 }
 
 /* --- MERGE --- */
+
+static bool may_write(const struct sync *s)
+{
+    return !s->abandoned && !s->hold;
+}
 
 static void on_merged(struct chunk *c);
 
@@ -189,7 +197,7 @@ static void run_merged(struct run *r)
     switch (r->worst) {
     case MERGE_DONE:
     case MERGE_ALREADY:
-        if (r->sync->abandoned) /* not every chunk was handed out, maybe */
+        if (r->sync->abandoned || r->chunks_next < r->chunks_n)
             run_back_off(r, RUN_SCAN);
         else
             run_discard(r);
@@ -200,6 +208,7 @@ static void run_merged(struct run *r)
     case MERGE_HELD:
         if (!r->refused) r->family->refused++;
         r->refused = true;
+        family_forget(r->sync, r->family);
         run_hold(r, "table_refuses", text);
         return;
     case MERGE_CONFLICT:
@@ -223,7 +232,7 @@ static void on_merged(struct chunk *c)
         r->worst = c->outcome;
         r->worst_chunk = c->index;
     }
-    if (r->worst == MERGE_DONE && !r->sync->abandoned) submit_chunks(r);
+    if (r->worst == MERGE_DONE && may_write(r->sync)) submit_chunks(r);
     if (r->chunks_out == 0) run_merged(r);
 }
 
@@ -236,7 +245,7 @@ static void on_fenced(struct fence *f)
     struct run *r = f->arg;
     r->sync->requests_out--;
     bool same_server = strcmp(f->run_id, r->scan.run_id) == 0;
-    if (r->sync->abandoned) {
+    if (!may_write(r->sync)) {
         run_back_off(r, RUN_SCAN);
         return;
     }
@@ -265,7 +274,7 @@ static void run_sealed(struct run *r)
     count_fields(r, r->batch.rows_n);
     if (r->held) STAT_ADD(batches_held, -1);
     r->held = false;
-    if (r->sync->hold || r->sync->abandoned)
+    if (!may_write(r->sync))
         run_back_off(r, RUN_SCAN);
     else if (r->family->unfit)
         run_hold(r, "schema_unfit",
@@ -332,7 +341,7 @@ static void on_claimed(struct claim *c)
             run_scan(r);
         return;
     case CLAIM_REFUSED:
-        r->family->next_ms = sync_now(s) + s->config.retry_most_ms / 5;
+        r->family->pause_ms = sync_now(s) + s->config.retry_most_ms / 5;
         log_event(LOG_WARN, "claim_refused", "error=%s", LOGQ(c->text));
         names_due_again(r, 0);
         break;

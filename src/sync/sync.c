@@ -101,7 +101,9 @@ void sync_hold(struct sync *s, bool hold, const char *why)
 
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit)
 {
-    family_of(s, c)->unfit = !fit;
+    struct family *f = family_of(s, c);
+    f->unfit = !fit;
+    if (!fit) family_forget(s, f);
 }
 
 void sync_stop(struct sync *s)

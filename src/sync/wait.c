@@ -24,9 +24,7 @@ static bool held_back(const struct sync *s, const struct sync_wait *w)
 {
     const struct counter *c = wait_counter(s, w);
     for (size_t i = 0; i < s->counters->n; i++)
-        if ((c == NULL || c == s->families[i].counter) &&
-            (s->families[i].unfit || s->families[i].refused > 0))
-            return true;
+        if ((c == NULL || c == s->families[i].counter) && family_held(&s->families[i])) return true;
     return s->hold;
 }
 
@@ -74,15 +72,15 @@ static void step_key(struct sync_wait *w, struct family *f)
         dirty_done(w);
 }
 
-/* For ALL a page is asked for when the queues have let the last one go: what a claim took is in the index no
- * more. */
+/* For ALL the index is asked, page by page, until nothing is left in it that was dirty at the call; what is
+ * due since then does not matter, nor that a name is queued twice. */
 static void step_dirty(struct sync_wait *w)
 {
     struct sync *s = w->sync;
     hurry(s);
     if (w->key.n > 0)
         step_key(w, family_of(s, counters_match(s->counters, w->key)));
-    else if (s->due_n == 0 && s->claims_out == 0)
+    else if (s->due_n + CLAIM_HASHES_MAX <= s->config.due_max)
         ask_dirty(w);
 }
 
@@ -198,7 +196,7 @@ void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n)
 {
     list_for_each (node, &s->waits) {
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
-        if (w->phase != WAIT_CLAIMS || !waits_for(w, keys, n)) continue;
+        if (w->phase > WAIT_CLAIMS || !waits_for(w, keys, n)) continue;
         w->phase = WAIT_DIRTY;
         w->queued = false;
     }

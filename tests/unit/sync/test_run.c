@@ -1,0 +1,511 @@
+/* test_run.c - the machine of one batch: the whole way, every branch of run.c's table, and its end at any
+ * step. */
+#include "unit/sync/world.h"
+
+static int64_t held_now(void)
+{
+    return STAT_GET(batches_held);
+}
+
+/* --- the whole way --- */
+
+static void from_due_to_discarded(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    due(VIEWS, "p2");
+    tick();
+    assert_did("C");
+    assert_int_equal(claim_out(0)->keys_n, 2);
+    assert_slice(claim_out(0)->keys[0], "p1");
+    assert_slice(claim_out(0)->keys[1], "p2");
+    assert_ptr_equal(claim_out(0)->counter, VIEWS);
+    claim_answered(CLAIM_STANDS, 2500, 0);
+    assert_int_equal(STAT_GET(fields_in_flight), 2500);
+    scan_sealed(2500);
+    fence_answered(true, RUN_A);
+    assert_did("SFMMM");
+    const struct chunk *last = world->merges.all[2];
+    assert_int_equal(last->index, 2);
+    assert_int_equal(last->chunks, 3);
+    assert_int_equal(last->rows_n, 500);
+    merge_answered(MERGE_DONE);
+    merge_answered(MERGE_ALREADY);
+    assert_did("");
+    merge_answered(MERGE_DONE);
+    assert_did("D");
+    discard_answered(true);
+    assert_int_equal(STAT_GET(fields_in_flight), 0);
+    assert_true(sync_idle(world->s) || world->polls.n > 0);
+    tick();
+    assert_did("");
+}
+
+static void chunks_go_out_a_few_at_a_time(void **state)
+{
+    (void)state;
+    run_to_merge(20000);
+    assert_int_equal(world->merges.n, 8);
+    merge_answered(MERGE_DONE);
+    assert_int_equal(world->merges.n, 8);
+    for (int i = 0; i < 19; i++)
+        merge_answered(MERGE_DONE);
+    assert_int_equal(world->discards.n, 1);
+    discard_answered(true);
+}
+
+static void a_batch_without_rows_is_one_chunk(void **state)
+{
+    (void)state;
+    run_to_merge(0);
+    assert_int_equal(world->merges.n, 1);
+    merge_answered(MERGE_DONE);
+    discard_answered(true);
+}
+
+/* --- CLAIM --- */
+
+static void a_refused_claim_leaves_its_names_due_and_waits_a_second(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_REFUSED, 0, 0);
+    tick();
+    tick_after(900);
+    assert_did("C");
+    tick_after(100);
+    assert_did("C");
+    assert_slice(claim_out(0)->keys[0], "p1");
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    tick_after(1000);
+    assert_did("");
+    assert_int_equal(world->s->runs_n, 0);
+}
+
+static void a_claim_gone_in_doubt_is_made_again_under_another_id(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    struct batch_id first = claim_out(0)->id;
+    claim_answered(CLAIM_GONE, 0, 0);
+    tick_after(200);
+    assert_int_equal(world->claims.n, 1);
+    assert_memory_not_equal(&claim_out(0)->id, &first, sizeof first);
+}
+
+static void what_a_claim_left_is_claimed_next(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    due(VIEWS, "p2");
+    due(VIEWS, "p3");
+    tick();
+    claim_answered(CLAIM_STANDS, 100000, 2);
+    tick_after(200);
+    assert_int_equal(claim_out(0)->keys_n, 2);
+    assert_slice(claim_out(0)->keys[0], "p2");
+    claim_answered(CLAIM_EMPTY, 0, 1);
+    tick_after(200);
+    assert_slice(claim_out(0)->keys[0], "p3");
+}
+
+/* --- SCAN --- */
+
+static void a_lost_scan_is_made_again(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 1, 0);
+    scan_ended(SCAN_LOST);
+    assert_did("CS");
+    tick_after(5000);
+    assert_did("S");
+    scan_ended(SCAN_LOST);
+    sync_redis(world->s, false);
+    tick_after(60000);
+    assert_did("");
+    sync_redis(world->s, true);
+    tick();
+    assert_non_null(strchr(world->did, 'S'));
+}
+
+static void a_batch_that_is_gone_or_unknown_ends_the_run(void **state)
+{
+    (void)state;
+    enum scan_outcome outcomes[] = {SCAN_GONE, SCAN_UNKNOWN};
+    for (int i = 0; i < 2; i++) {
+        due(VIEWS, "p1");
+        tick_after(200);
+        claim_answered(CLAIM_STANDS, 10, 0);
+        scan_ended(outcomes[i]);
+        assert_int_equal(world->s->runs_n, 0);
+        assert_int_equal(world->s->fields, 0);
+    }
+}
+
+static void missing_fields_hold_the_batch_and_are_looked_at_again(void **state)
+{
+    (void)state;
+    int64_t held = held_now();
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 10, 0);
+    scan_ended(SCAN_SHORT);
+    assert_int_equal(held_now(), held + 1);
+    forget_did();
+    tick_after(29000);
+    assert_null(strchr(world->did, 'S'));
+    forget_did();
+    tick_after(1000);
+    assert_non_null(strchr(world->did, 'S'));
+    scan_sealed(10);
+    assert_int_equal(held_now(), held);
+    fence_answered(true, RUN_A);
+    merge_answered(MERGE_DONE);
+    discard_answered(true);
+}
+
+/* --- FENCE --- */
+
+static void a_lost_fence_goes_back_to_scan(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 1, 0);
+    scan_sealed(1);
+    fence_answered(false, RUN_A);
+    assert_did("CSF");
+    tick_after(5000);
+    assert_did("S");
+}
+
+static void a_fence_of_another_process_than_was_scanned_does_not_count(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 1, 0);
+    scan_sealed(1);
+    fence_answered(true, RUN_B);
+    assert_did("CSF");
+    tick_after(5000);
+    assert_did("S");
+    scan_sealed_by(VIEWS, 1, RUN_B);
+    fence_answered(true, RUN_B);
+    assert_did("FM");
+}
+
+/* --- MERGE --- */
+
+static void mysql_down_waits_and_scans_again(void **state)
+{
+    (void)state;
+    run_to_merge(3000);
+    merge_answered(MERGE_DONE);
+    sync_mysql(world->s, false);
+    merge_answered(MERGE_DOWN);
+    merge_answered(MERGE_DOWN);
+    forget_did();
+    tick_after(60000);
+    assert_null(strpbrk(world->did, "CSFM"));
+    sync_mysql(world->s, true);
+    forget_did();
+    tick();
+    assert_did("S"); /* woken at once */
+    scan_sealed(3000);
+    fence_answered(true, RUN_A);
+    merge_answered(MERGE_ALREADY);
+    merge_answered(MERGE_DONE);
+    merge_answered(MERGE_DONE);
+    discard_answered(true);
+    assert_int_equal(world->s->runs_n, 0);
+}
+
+static void the_worst_chunk_decides(void **state)
+{
+    (void)state;
+    run_to_merge(3000);
+    merge_answered(MERGE_DOWN);
+    merge_answered(MERGE_CONFLICT);
+    int64_t held = held_now();
+    merge_answered(MERGE_DONE);
+    assert_int_equal(held_now(), held + 1);
+    assert_int_equal(world->discards.n, 0);
+    tick_after(30000);
+    assert_int_equal(world->scans.n, 1);
+}
+
+static void after_a_bad_chunk_no_further_one_goes_out(void **state)
+{
+    (void)state;
+    run_to_merge(20000);
+    merge_answered(MERGE_HELD);
+    for (int i = 0; i < 7; i++)
+        merge_answered(MERGE_DONE);
+    assert_int_equal(world->merges.n, 0);
+    assert_int_equal(world->discards.n, 0);
+}
+
+static void a_refusing_table_stops_the_claims_of_its_counter_alone(void **state)
+{
+    (void)state;
+    run_to_merge(1);
+    merge_answered(MERGE_HELD);
+    forget_did();
+    due(VIEWS, "p2");
+    due(VOTES, "v1");
+    tick_after(1000);
+    assert_int_equal(world->claims.n, 1);
+    assert_slice(claim_out(0)->keys[0], "v1");
+    index_put("p2", 0);
+    tick_after(30000);
+    scan_sealed(1);
+    fence_answered(true, RUN_A);
+    merge_answered(MERGE_DONE);
+    discard_answered(true);
+    tick_after(1000);
+    tick_after(1000);
+    assert_int_equal(world->claims.n, 2); /* p2, found in the index */
+    assert_slice(claim_out(1)->keys[0], "p2");
+}
+
+static void a_conflict_is_never_discarded(void **state)
+{
+    (void)state;
+    run_to_merge(1);
+    merge_answered(MERGE_CONFLICT);
+    for (int i = 0; i < 3; i++) {
+        tick_after(30000);
+        scan_sealed(1);
+        fence_answered(true, RUN_A);
+        merge_answered(MERGE_CONFLICT);
+    }
+    assert_int_equal(world->discards.n, 0);
+    assert_int_equal(world->s->runs_n, 1);
+}
+
+static void too_old_a_run_is_given_up_by_the_writer_or_by_itself(void **state)
+{
+    (void)state;
+    run_to_merge(1);
+    const struct chunk *c = world->merges.all[0];
+    assert_true(c->not_after_ms == world->mono_ms + sync_config_default.give_up_ms);
+    merge_answered(MERGE_TOO_OLD);
+    assert_int_equal(world->s->runs_n, 0);
+    run_to_merge(1);
+    merge_answered(MERGE_DOWN);
+    forget_did();
+    tick_after(sync_config_default.give_up_ms);
+    assert_null(strpbrk(world->did, "SFM"));
+    assert_int_equal(world->s->runs_n, 0);
+}
+
+/* --- DISCARD --- */
+
+static void a_lost_discard_is_sent_again_whatever_its_age(void **state)
+{
+    (void)state;
+    run_to_merge(1);
+    merge_answered(MERGE_DONE);
+    discard_answered(false);
+    forget_did();
+    tick_after(sync_config_default.give_up_ms * 2);
+    assert_non_null(strchr(world->did, 'D'));
+    discard_answered(true);
+    assert_int_equal(world->s->runs_n, 0);
+}
+
+/* --- hold, fit --- */
+
+static void held_back_nothing_is_claimed_or_merged(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 1, 0);
+    due(VIEWS, "p2");
+    sync_hold(world->s, true, "rolled back");
+    scan_sealed(1);
+    forget_did();
+    tick_after(60000);
+    assert_null(strpbrk(world->did, "CSFMD"));
+    sync_hold(world->s, false, "accepted");
+    forget_did();
+    tick_after(1000);
+    assert_string_equal(world->did, "SC");
+}
+
+/* The hold may come while the fence is asked, or between two chunks. */
+static void a_hold_is_kept_at_every_step_to_mysql(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 20000, 0);
+    scan_sealed(20000);
+    sync_hold(world->s, true, "rolled back");
+    fence_answered(true, RUN_A);
+    assert_did("CSF");
+    sync_hold(world->s, false, "");
+    tick_after(5000);
+    scan_sealed(20000);
+    fence_answered(true, RUN_A);
+    assert_int_equal(world->merges.n, 8);
+    sync_hold(world->s, true, "rolled back");
+    while (world->merges.n > 0)
+        merge_answered(MERGE_DONE);
+    assert_int_equal(world->discards.n, 0);
+    sync_hold(world->s, false, "");
+    forget_did();
+    tick_after(5000);
+    assert_non_null(strchr(world->did, 'S'));
+}
+
+static void what_was_merged_wholly_is_discarded_under_a_hold_too(void **state)
+{
+    (void)state;
+    run_to_merge(1);
+    sync_hold(world->s, true, "rolled back");
+    merge_answered(MERGE_DONE);
+    assert_int_equal(world->discards.n, 1);
+}
+
+static void an_unfit_counter_is_not_merged_until_it_fits(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 1, 0);
+    sync_counter_fit(world->s, VIEWS, false);
+    scan_sealed(1);
+    assert_did("CS");
+    due(VIEWS, "p2");
+    tick_after(1000);
+    assert_did("");
+    sync_counter_fit(world->s, VIEWS, true);
+    tick_after(30000);
+    assert_non_null(strchr(world->did, 'S'));
+    scan_sealed(1);
+    fence_answered(true, RUN_A);
+    merge_answered(MERGE_DONE);
+}
+
+/* Batches of a counter that an operator must mend do not use up what all counters share. */
+static void held_batches_do_not_stop_other_counters(void **state)
+{
+    (void)state;
+    struct sync_config c = sync_config_default;
+    c.fields_max = 100;
+    reopen(&c);
+    run_to_merge(100);
+    merge_answered(MERGE_HELD);
+    due(VOTES, "v1");
+    forget_did();
+    tick_after(1000);
+    assert_did("C");
+    tick_after(29000); /* looks again: its fields count while they are here */
+    assert_int_equal(world->scans.n, 1);
+    scan_sealed(100);
+    assert_int_equal(world->s->fields, 100);
+}
+
+/* --- ends --- */
+
+static void stopped_it_claims_no_more_but_goes_on(void **state)
+{
+    (void)state;
+    run_to_merge(1);
+    due(VIEWS, "p2");
+    sync_stop(world->s);
+    forget_did();
+    tick_after(1000);
+    assert_null(strpbrk(world->did, "CSFMDA"));
+    merge_answered(MERGE_DONE);
+    discard_answered(true);
+    while (world->polls.n > 0)
+        poll_answered();
+    assert_true(sync_idle(world->s));
+}
+
+/* At step n of the way the machine is abandoned: teardown shows that it asks for nothing and is quiet. */
+static void abandoned_at_each_step(void **state)
+{
+    (void)state;
+    for (int steps = 0; steps < 8; steps++) {
+        reopen(&sync_config_default);
+        due(VIEWS, "p1");
+        if (steps > 0) tick();
+        if (steps > 1) claim_answered(CLAIM_STANDS, 20000, 0);
+        if (steps > 2) scan_sealed(20000);
+        if (steps > 3) fence_answered(true, RUN_A);
+        if (steps > 4) merge_answered(MERGE_DONE);
+        if (steps > 5)
+            while (world->merges.n > 0)
+                merge_answered(MERGE_DONE);
+        if (steps > 6) discard_answered(false);
+    }
+}
+
+/* The same, but what is out succeeds after all: it goes no further. */
+static void abandoned_what_succeeds_late_goes_no_further(void **state)
+{
+    (void)state;
+    for (int steps = 1; steps < 7; steps++) {
+        reopen(&sync_config_default);
+        due(VIEWS, "p1");
+        tick();
+        if (steps > 1) claim_answered(CLAIM_STANDS, 20000, 0);
+        if (steps > 2) scan_sealed(20000);
+        if (steps > 3) fence_answered(true, RUN_A);
+        if (steps > 4) merge_answered(MERGE_DONE);
+        if (steps > 5)
+            while (world->merges.n > 0)
+                merge_answered(MERGE_DONE);
+        sync_abandon(world->s);
+        forget_did();
+        if (world->claims.n > 0) claim_answered(CLAIM_STANDS, 20000, 0);
+        if (world->scans.n > 0) scan_sealed(20000);
+        if (world->fences.n > 0) fence_answered(true, RUN_A);
+        while (world->merges.n > 0)
+            merge_answered(MERGE_DONE);
+        if (world->discards.n > 0) discard_answered(true);
+        assert_did("");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(from_due_to_discarded),
+        TEST(chunks_go_out_a_few_at_a_time),
+        TEST(a_batch_without_rows_is_one_chunk),
+        TEST(a_refused_claim_leaves_its_names_due_and_waits_a_second),
+        TEST(a_claim_gone_in_doubt_is_made_again_under_another_id),
+        TEST(what_a_claim_left_is_claimed_next),
+        TEST(a_lost_scan_is_made_again),
+        TEST(a_batch_that_is_gone_or_unknown_ends_the_run),
+        TEST(missing_fields_hold_the_batch_and_are_looked_at_again),
+        TEST(a_lost_fence_goes_back_to_scan),
+        TEST(a_fence_of_another_process_than_was_scanned_does_not_count),
+        TEST(mysql_down_waits_and_scans_again),
+        TEST(the_worst_chunk_decides),
+        TEST(after_a_bad_chunk_no_further_one_goes_out),
+        TEST(a_refusing_table_stops_the_claims_of_its_counter_alone),
+        TEST(a_conflict_is_never_discarded),
+        TEST(too_old_a_run_is_given_up_by_the_writer_or_by_itself),
+        TEST(a_lost_discard_is_sent_again_whatever_its_age),
+        TEST(held_back_nothing_is_claimed_or_merged),
+        TEST(a_hold_is_kept_at_every_step_to_mysql),
+        TEST(what_was_merged_wholly_is_discarded_under_a_hold_too),
+        TEST(an_unfit_counter_is_not_merged_until_it_fits),
+        TEST(held_batches_do_not_stop_other_counters),
+        TEST(stopped_it_claims_no_more_but_goes_on),
+        TEST(abandoned_at_each_step),
+        TEST(abandoned_what_succeeds_late_goes_no_further),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

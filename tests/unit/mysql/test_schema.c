@@ -381,6 +381,24 @@ static void migrate_at_once(void **state)
     assert_mariadb(&server, "1", "SELECT COUNT(*) FROM tally_schema");
 }
 
+static void migrate_waits_for_the_other(void **state)
+{
+    pthread_t thread;
+    bool good;
+    (void)state;
+    mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_schema");
+    assert_mariadb(&server, "1", "SELECT GET_LOCK(CONCAT('tallyd_', MD5(DATABASE())), 0)");
+    assert_int_equal(pthread_create(&thread, NULL, migrate_main, &good), 0);
+    await_mariadb(&server, "1",
+                  "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT GET_LOCK%%'");
+    assert_mariadb(&server, "0",
+                   "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = 'tally_ledger'");
+    mariadb_do(&server, "DO RELEASE_LOCK(CONCAT('tallyd_', MD5(DATABASE())))");
+    pthread_join(thread, NULL);
+    assert_true(good);
+    assert_sound();
+}
+
 static void printed_is_what_runs(void **state)
 {
     struct buf all = {0}, tables = {0};
@@ -460,6 +478,7 @@ int main(void)
         TEST(own_newer),
         TEST(migrate_twice),
         TEST(migrate_at_once),
+        TEST(migrate_waits_for_the_other),
         TEST(printed_is_what_runs),
         TEST(binary_log),
     };

@@ -105,6 +105,10 @@ static void test_adopt_dead(void **state)
     a.limit = 1;
     assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "3");
     assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "1");
+    redis_ask(&w->server, "ZADD tally:batches 1 " ID(2)); /* alive, and gives no sign of life for it */
+    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, true, &a), "2");
+    redis_ask(&w->server, "ZADD tally:batches %lld " ID(2), (long long)wall_ms());
+    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, true, &a), "");
     redis_ask(&w->server, "CLIENT SETNAME x");
     assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "2");
     redis_server_kill(&w->server);

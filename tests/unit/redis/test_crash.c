@@ -1,0 +1,132 @@
+/* Each crash point of this room ends the process, and Redis holds by then what the name of the point says. */
+#include "base/crash.h"
+#include "lib/child.h"
+#include "lib/redis_world.h"
+#include "redis/discard_op.h"
+#include "redis/fence_op.h"
+#include "redis/frame_op.h"
+#include "redis/scan_op.h"
+
+#define KEY "s1:unique_visitors:daily"
+
+struct plan { /* what the child does; the server is the parent's */
+    const char *point, *socket;
+    struct batch_id id;
+};
+
+static int answers;
+
+static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
+{
+    (void)arg, (void)f, (void)outcome;
+    answers++;
+}
+static void on_claim(void *arg, struct claim *c)
+{
+    (void)arg, (void)c;
+    answers++;
+}
+static void on_scan(struct redis_scan *s)
+{
+    (void)s;
+    answers++;
+}
+static void on_fence(struct redis_fence *f)
+{
+    (void)f;
+    answers++;
+}
+static void on_discard(struct redis_discard *d)
+{
+    (void)d;
+    answers++;
+}
+
+/* A frame, its claim, scan, fence and discard, one after the other. */
+static void whole_way(void *arg)
+{
+    struct plan *plan = arg;
+    struct world *w = world_empty();
+    struct redis_frames frames;
+    struct redis_fences fences;
+    struct frame f = {.seq = 1};
+    struct slice key = SLICE(KEY);
+    struct claim claim = {.id = plan->id, .counter = &w->all[0], .keys = &key, .keys_n = 1};
+    struct batch batch;
+    struct redis_scan scan = {.batch = &batch, .counters = &w->counters, .done = on_scan};
+    struct redis_fence fence = {.done = on_fence};
+    struct redis_discard discard = {.batch = &batch, .done = on_discard};
+
+    setenv("TALLYD_CRASH", plan->point, 1);
+    if (!crash_init()) abort();
+    w->url.path = (char *)(void *)plan->socket;
+    world_link(w, &w->link, "frame");
+    redis_frames_init(&frames, &w->link, &w->life);
+    frames.on_frame = on_frame;
+    frames.on_claim = on_claim;
+    redis_fences_init(&fences, &w->link, &w->life);
+    fences.volatile_accept = true;
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    frame_add_hash(&f, NULL, key)->zadd = true;
+    frame_add_cell(&f, 0, SLICE("20140920"), 3);
+    redis_frames_send(&frames, &f);
+    WAIT_UNTIL(w, answers == 1);
+    redis_frames_claim(&frames, &claim);
+    WAIT_UNTIL(w, answers == 2);
+    batch_init(&batch, &plan->id);
+    redis_scan(&w->link, &scan);
+    WAIT_UNTIL(w, answers == 3);
+    redis_fence(&fences, &fence);
+    WAIT_UNTIL(w, answers == 4);
+    redis_discard(&w->link, &discard);
+    WAIT_UNTIL(w, answers == 5);
+}
+
+/* Waits for it: what the socket took is run by Redis, whether we live or not. */
+static void becomes(struct redis_server *s, const char *question, const char *expected)
+{
+    uint64_t until_ms = mono_ms() + 10000;
+    while (strcmp(redis_ask(s, question), expected) != 0)
+        if (mono_ms() > until_ms) fail_msg("%s: %s, not %s", question, s->text, expected);
+}
+
+static void test_points(void **state)
+{
+    static const struct {
+        const char *point, *question, *expected;
+    } cases[] = {
+        {"frame_before_send", "EXISTS " KEY, "0"},
+        {"frame_after_send", "EXISTS " KEY, "1"},
+        {"frame_applied", "HGET " KEY " 20140920", "3"},
+        {"claim_before_send", "EXISTS " KEY, "1"},
+        {"claim_after_send", "EXISTS " KEY, "0"},
+        {"claim_done", "ZCARD tally:batches", "1"},
+        {"scan_mid", "ZCARD tally:batches", "1"},
+        {"scan_done", "ZCARD tally:batches", "1"},
+        {"fence_mid", "ZCARD tally:batches", "1"},
+        {"fence_done", "ZCARD tally:batches", "1"},
+        {"discard_before_send", "ZCARD tally:batches", "1"},
+        {"discard_after_send", "ZCARD tally:batches", "0"},
+        {"discard_done", "ZCARD tally:batches", "0"},
+    };
+    struct redis_server *s = calloc(1, sizeof *s);
+    (void)state;
+    redis_server_start(s);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct plan plan = {.point = cases[i].point, .socket = s->socket};
+        redis_ask(s, "FLUSHALL");
+        batch_id_draw(&plan.id);
+        struct child_end end = child_run(whole_way, &plan);
+        if (!child_was_killed(&end, SIGKILL)) fail_msg("%s: %s", cases[i].point, end.stderr_);
+        becomes(s, cases[i].question, cases[i].expected);
+    }
+    redis_server_stop(s);
+    free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_points)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -107,7 +107,7 @@ static void accept_rollback(struct alone *a)
     a->accepting = true;
     a->gen_job.work = gen_work;
     a->gen_job.done = on_gen_looked;
-    writer_pool_job(a->service->pool, &a->gen_job);
+    service_job(a->service, &a->gen_job);
 }
 
 /* --- */
@@ -131,7 +131,9 @@ static void on_timer(uv_timer_t *timer)
 {
     struct alone *a = timer->data;
     if (a->ended) return;
-    if (!a->begun)
+    if (a->service->stage != STAGE_RUNNING && !a->begun)
+        alone_end(a, ERR_FAILED, "stopped before the recovery began");
+    else if (!a->begun)
         wait_for_gate(a);
     else if (a->how->progress != NULL)
         a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));

@@ -146,7 +146,7 @@ static void gate_ask(struct service *s)
     look->job.done = on_looked;
     s->gate.asking = true;
     s->gate.retry_at_ms = UINT64_MAX;
-    writer_pool_job(s->pool, &look->job);
+    service_job(s, &look->job);
 }
 
 void gate_redis(struct service *s)

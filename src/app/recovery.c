@@ -27,6 +27,7 @@ struct recovery {
     bool sync_begun, sync_done, steps_done;
     struct redis_adopt adopt; /* of a dry run */
     struct redis_walk walk;
+    bool walking;
     struct set seen; /* keys of leftovers: SCAN may show one twice */
     struct leftover *all;
     size_t n, cap;
@@ -100,7 +101,7 @@ static void recovery_fail(struct recovery *r, const char *fmt, ...)
 
 static bool going_down(const struct recovery *r)
 {
-    return r->service->stage >= STAGE_DRAINING && r->service->serves;
+    return r->service->stage != STAGE_RUNNING;
 }
 
 static void on_sync_done(struct sync_recover *sr)
@@ -277,7 +278,7 @@ static void step_known(struct recovery *r)
     }
     r->known_job.work = known_work;
     r->known_job.done = on_known;
-    writer_pool_job(r->service->pool, &r->known_job);
+    service_job(r->service, &r->known_job);
 }
 
 /* --- 2a: the walk --- */
@@ -301,6 +302,7 @@ static void on_leftover(struct redis_walk *w, const struct counter *c, struct sl
 static void on_walked(struct redis_walk *w)
 {
     struct recovery *r = CONTAINER_OF(w, struct recovery, walk);
+    r->walking = false;
     if (w->lost)
         recovery_fail(r, "walk: %s; run recover again", w->text);
     else
@@ -314,6 +316,7 @@ static void step_walk(struct recovery *r)
                                   .read_only = r->how.dry_run,
                                   .leftover = on_leftover,
                                   .done = on_walked};
+    r->walking = true;
     redis_walk(&r->service->sync_link, &r->walk);
 }
 
@@ -350,6 +353,11 @@ static void step_batches(struct recovery *r)
                                     .life = &r->service->settings->life,
                                     .done = on_would_adopt};
     redis_adopt(&r->service->sync_link, &r->adopt);
+}
+
+void recovery_stop(struct service *s)
+{
+    if (s->recovery != NULL && s->recovery->walking) redis_walk_stop(&s->recovery->walk);
 }
 
 bool recovery_start(struct service *s, const struct recovery_how *how)

@@ -26,4 +26,6 @@ struct recovery_how {
 
 bool recovery_start(struct service *s, const struct recovery_how *how); /* false: one is under way */
 
+void recovery_stop(struct service *s); /* its walk ends; what it has begun is answered, as a failure */
+
 #endif

@@ -7,9 +7,11 @@
 
 #define TICK_MS 20
 
+/* During the start only remembered: what is being started must not be closed under its feet. */
 void service_stop(struct service *s)
 {
-    if (s->stage >= STAGE_DRAINING) return;
+    s->stop_asked = true;
+    if (s->stage != STAGE_RUNNING) return;
     log_event(LOG_INFO, "stopping", "within_ms=%llu", (unsigned long long)s->settings->stop_within_ms);
     s->stage = STAGE_DRAINING;
     s->stop_by_ms = mono_ms() + s->settings->stop_within_ms;
@@ -20,6 +22,17 @@ void service_fail(struct service *s, enum err code, const char *text)
     if (s->failure.code == ERR_NONE) error_set(&s->failure, code, "%s", text);
     log_event(LOG_ERROR, "failed", "error=%s", LOGQ(text));
     service_stop(s);
+}
+
+void service_job(struct service *s, struct db_job *job)
+{
+    if (s->pool != NULL) {
+        writer_pool_job(s->pool, job);
+        return;
+    }
+    job->ran = false;
+    snprintf(job->text, sizeof job->text, "tallyd is stopping");
+    job->done(job);
 }
 
 /* Twice, since room in a frame lets parked clients go on, whose bytes are offered by the second turn. */
@@ -101,13 +114,12 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
         return error_set(e, ERR_FAILED, "cannot make an event loop: out of descriptors?");
     service_init(s);
     handles_open(s);
-    if (service_start(s, e) != ERR_NONE) {
-        s->failure = *e;
-        s->stage = STAGE_DRAINING;
-        s->stop_by_ms = 0;
-    } else if (started != NULL) {
-        started(s, arg);
-    }
+    if (service_start(s, e) != ERR_NONE) s->failure = *e;
+    bool runs = s->failure.code == ERR_NONE && !s->stop_asked;
+    s->stage = runs ? STAGE_RUNNING : STAGE_DRAINING;
+    s->stop_by_ms = 0;
+    if (runs) service_begin(s);
+    if (runs && started != NULL) started(s, arg);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     rooms_close(s);
     int busy = uv_loop_close(&s->loop);

@@ -69,7 +69,7 @@ struct service {
     struct recovery *recovery; /* under way, NULL: none */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
-    bool mysql_up, draining, dropped, listen_closed;
+    bool mysql_up, stop_asked, draining, dropped, listen_closed;
     uint32_t closing;     /* handles not yet closed */
     struct error failure; /* why it stops, when not because it was told to */
 };
@@ -81,9 +81,14 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
 void service_stop(struct service *s);                                  /* drains, then service_run returns */
 void service_fail(struct service *s, enum err code, const char *text); /* the same, with a reason */
 
+/* As writer_pool_job; without a pool (not yet, or closed) answered at once: it did not run. */
+void service_job(struct service *s, struct db_job *job);
+
 /* start.c */
 void service_init(struct service *s); /* rooms are made, nothing is begun */
-enum err service_start(struct service *s, struct error *e);
+enum err service_start(struct service *s,
+                       struct error *e); /* also ERR_NONE when a stop was asked for meanwhile */
+void service_begin(struct service *s);   /* all is there: the machines run */
 bool service_links_up(const struct service *s);
 
 /* stop.c */
@@ -104,6 +109,7 @@ bool gate_open(const struct service *s); /* sync merges */
 /* upkeep.c */
 void upkeep_walk(struct service *s); /* now, or again after the one under way */
 void upkeep_tick(struct service *s, uint64_t now_ms);
+void upkeep_stop(struct service *s);
 bool upkeep_quiet(const struct service *s);
 
 #endif

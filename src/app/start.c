@@ -88,6 +88,24 @@ void service_init(struct service *s)
     wire_command(s);
 }
 
+/* What clients would hear, in the words of somebody who starts it. */
+static enum err link_begin(struct service *s, struct redis_link *l, struct error *e)
+{
+    enum err code = redis_link_connect(l, CONNECT_MS, e);
+    if (code != ERR_UNAVAILABLE) return code;
+    char why[REDIS_WHY_BYTES];
+    snprintf(why, sizeof why, "%s", l->why);
+    char *tail = strstr(why, "; nothing was counted");
+    if (tail != NULL) *tail = '\0';
+    const char *text = strncmp(why, "MASTERDOWN ", 11) == 0 ? why + 11 : why;
+    char where[200];
+    if (s->settings->redis.path != NULL)
+        snprintf(where, sizeof where, "unix://%s", s->settings->redis.path);
+    else
+        snprintf(where, sizeof where, "redis://%s:%d", s->settings->redis.host, s->settings->redis.port);
+    return error_set(e, code, "%s (%s). Start Redis, or correct `redis:` in the configuration", text, where);
+}
+
 /* --- who else is here? --- */
 
 static void on_holder(struct redis_instance *i)
@@ -143,11 +161,11 @@ static enum err name_is_free(struct service *s, struct error *e)
     if (ask_holder(s, &first, e) != ERR_NONE) return e->code;
     uint64_t until = mono_ms() + HOLDER_MS;
     now = first;
-    while (now.taken && !holder_is_here(s, &now) && mono_ms() < until && s->stage == STAGE_STARTING) {
+    while (now.taken && !holder_is_here(s, &now) && mono_ms() < until && !s->stop_asked) {
         pause_ms(s, HOLDER_POLL_MS);
         if (ask_holder(s, &now, e) != ERR_NONE) return e->code;
     }
-    if (!now.taken || holder_is_here(s, &now)) return ERR_NONE;
+    if (!now.taken || holder_is_here(s, &now) || s->stop_asked) return ERR_NONE;
     return error_set(
         e, ERR_CONFIG,
         "another tallyd with the instance name '%s' lives on this Redis, on another machine; give this one "
@@ -190,14 +208,17 @@ static enum err restore_held(struct service *s, struct error *e)
     return ERR_NONE;
 }
 
-static enum err redis_begin(struct service *s, struct error *e)
+static enum err connect_sync(struct service *s, struct error *e)
 {
-    if (redis_link_connect(&s->sync_link, CONNECT_MS, e) != ERR_NONE) return e->code;
-    if (name_is_free(s, e) != ERR_NONE) return e->code;
-    if (kill_earlier(s, e) != ERR_NONE) return e->code;
-    if (restore_held(s, e) != ERR_NONE) return e->code;
-    if (redis_link_connect(&s->frame_link, CONNECT_MS, e) != ERR_NONE) return e->code;
-    return redis_link_connect(&s->fence_link, CONNECT_MS, e);
+    return link_begin(s, &s->sync_link, e);
+}
+static enum err connect_frame(struct service *s, struct error *e)
+{
+    return link_begin(s, &s->frame_link, e);
+}
+static enum err connect_fence(struct service *s, struct error *e)
+{
+    return link_begin(s, &s->fence_link, e);
 }
 
 /* --- MySQL --- */
@@ -259,6 +280,7 @@ static enum err writers_begin(struct service *s, struct error *e)
 
 static enum err listen_begin(struct service *s, struct error *e)
 {
+    if (!s->serves) return ERR_NONE;
     const struct conf *conf = s->settings->conf;
     struct listen_limits limits = listen_limits_default;
     limits.clients_max = (uint32_t)conf->limits_clients;
@@ -275,12 +297,17 @@ static enum err listen_begin(struct service *s, struct error *e)
 
 enum err service_start(struct service *s, struct error *e)
 {
-    enum err code = redis_begin(s, e);
-    if (code == ERR_NONE) code = mysql_begin(s, e);
-    if (code == ERR_NONE) code = writers_begin(s, e);
-    if (code == ERR_NONE && s->serves) code = listen_begin(s, e);
-    if (code != ERR_NONE) return code;
-    s->stage = STAGE_RUNNING;
+    static enum err (*const steps[])(struct service *, struct error *) = {
+        connect_sync,  name_is_free, kill_earlier,  restore_held, connect_frame,
+        connect_fence, mysql_begin,  writers_begin, listen_begin,
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
+        if (steps[i](s, e) != ERR_NONE) return e->code;
+    return ERR_NONE;
+}
+
+void service_begin(struct service *s)
+{
     sync_start(s->sync);
     links_changed(s);
     upkeep_walk(s);
@@ -288,5 +315,4 @@ enum err service_start(struct service *s, struct error *e)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
     log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,
               s->settings->instance, s->settings->life.id, s->frame_link.facts.version_text);
-    return ERR_NONE;
 }

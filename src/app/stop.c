@@ -1,6 +1,7 @@
 /* app/stop.c - the order of stop: clients hear their answers, runs end or time is up, then everything is
  * given back: writers, links, fences, handles. What is not merged by then stands in Redis, and the next start
  * adopts it. */
+#include "app/recovery.h"
 #include "app/service.h"
 #include "base/log.h"
 
@@ -34,6 +35,7 @@ static void on_fence_link(struct redis_link *l)
 static void on_frame_link(struct redis_link *l)
 {
     struct service *s = l->arg;
+    coalesce_abandon(s->coalesce, "ERR tallyd is stopping");
     redis_link_close(&s->fence_link, on_fence_link);
 }
 
@@ -69,6 +71,8 @@ static void on_listen_closed(void *arg)
 static void drain_begin(struct service *s)
 {
     sync_stop(s->sync);
+    upkeep_stop(s);
+    recovery_stop(s);
     if (s->listen == NULL)
         s->listen_closed = true;
     else
@@ -85,7 +89,7 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
         listen_drop_all(s->listen);
     }
     bool quiet = coalesce_idle(s->coalesce) && sync_quiet(s->sync) && s->recovery == NULL && upkeep_quiet(s);
-    if (!s->listen_closed || (!quiet && !late)) return;
+    if (!late && !(s->listen_closed && quiet)) return;
     if (!quiet)
         log_event(LOG_WARN, "stopped_early", "why=%s",
                   LOGQ("time is up; what is not merged stands in Redis"));

@@ -85,7 +85,7 @@ static void on_fenced(struct redis_fence *f)
     }
     t->job.work = job_work;
     t->job.done = on_moved;
-    writer_pool_job(t->service->pool, &t->job);
+    service_job(t->service, &t->job);
 }
 
 static void on_scanned(struct redis_scan *s)

@@ -94,7 +94,7 @@ static void on_prune_standing(struct redis_standing *r)
                                      .steps_max = 100};
     t->job.work = prune_work;
     t->job.done = on_pruned;
-    writer_pool_job(t->service->pool, &t->job);
+    service_job(t->service, &t->job);
 }
 
 static void prune_begin(struct service *s)
@@ -163,7 +163,7 @@ static void on_until_batches(struct redis_batch_list *b)
     }
     t->job.work = until_work;
     t->job.done = on_until;
-    writer_pool_job(t->service->pool, &t->job);
+    service_job(t->service, &t->job);
 }
 
 static void on_until_dirty(struct redis_dirty_state *d)
@@ -205,6 +205,11 @@ void upkeep_tick(struct service *s, uint64_t now_ms)
         u->until_at_ms = now_ms + UNTIL_MS;
         until_begin(s);
     }
+}
+
+void upkeep_stop(struct service *s)
+{
+    if (s->upkeep.walking) redis_walk_stop(&s->upkeep.walk);
 }
 
 bool upkeep_quiet(const struct service *s)

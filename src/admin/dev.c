@@ -255,6 +255,7 @@ static enum err mysql_install(struct dev *d, const char *data, struct error *e)
                     option,
                     "--auth-root-authentication-method=normal",
                     "--skip-test-db",
+                    "--force", /* where the host's own name cannot be looked up, too */
                     geteuid() == 0 ? "--user=root" : NULL,
                     NULL};
     say("making a database, once (some seconds)");

@@ -16,6 +16,7 @@ def install_template(directory):
     data = os.path.join(directory, "template")
     done = subprocess.run(
         ["mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}", "--skip-test-db",
+         "--force",  # where the host's own name cannot be looked up, too
          "--auth-root-authentication-method=normal", *SMALL],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout

@@ -10,10 +10,19 @@ enum err redis_check_facts(const struct redis_facts *f, bool volatile_accept, st
         return error_set(e, ERR_CONFIG,
                          "Redis is %s: tallyd needs 7.0 or newer (scripts with flags); upgrade Redis",
                          f->version_text);
+    if (f->cluster)
+        return error_set(
+            e, ERR_CONFIG,
+            "Redis runs in cluster mode, and a frame touches keys of several slots: point `redis:` at a "
+            "server of its own with cluster-enabled no");
     if (!f->master)
         return error_set(e, ERR_CONFIG,
                          "Redis is a replica: point `redis:` at the master, or run REPLICAOF NO ONE");
     if (volatile_accept) return ERR_NONE;
+    if (f->policy[0] == '\0')
+        return error_set(e, ERR_CONFIG,
+                         "INFO does not tell maxmemory-policy: allow INFO to tallyd's user (ACL SETUSER "
+                         "<user> +info), or set redis.volatile: accept");
     if (strcmp(f->policy, "noeviction") != 0)
         return error_set(e, ERR_CONFIG,
                          "maxmemory-policy is %s, which evicts counts without a word: run CONFIG SET "

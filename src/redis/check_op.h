@@ -5,7 +5,7 @@
 
 #include "redis/link.h"
 
-/* ERR_CONFIG with the exact reason and the mend in e: version below 7.0, not a master, an evicting
+/* ERR_CONFIG with the exact reason and the mend in e: version below 7.0, a cluster, not a master, an evicting
  * maxmemory-policy, AOF off, appendfsync no or unreadable. volatile_accept lets the last four pass. */
 enum err redis_check_facts(const struct redis_facts *f, bool volatile_accept, struct error *e);
 /* What a power cut or a failover may cost here, for `check` and the log: one sentence. */

@@ -28,10 +28,7 @@ void redis_gen(struct redis_link *l, struct redis_gen *g)
     if (g->least == 0) {
         resp_words(out, "GET " KEY_GEN);
     } else {
-        resp_array(out, 5);
-        RESP_LIT(out, "EVAL");
-        resp_text(out, raise_script);
-        RESP_LIT(out, "1");
+        resp_eval(out, SLICE(raise_script), 1, 1);
         RESP_LIT(out, KEY_GEN);
         resp_int(out, (int64_t)g->least);
     }

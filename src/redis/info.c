@@ -46,6 +46,7 @@ bool info_facts(struct slice info, struct redis_facts *f)
     text_of(info, "maxmemory_policy", f->policy, sizeof f->policy);
     f->master = info_is(info, "role", "master");
     f->loading = info_is(info, "loading", "1") || info_is(info, "async_loading", "1");
+    f->cluster = info_is(info, "cluster_enabled", "1");
     f->aof_on = info_is(info, "aof_enabled", "1");
     return true;
 }

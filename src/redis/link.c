@@ -258,7 +258,8 @@ static void down_tell(struct redis_link *l)
 {
     bool first = l->was_up || l->attempt == 1 || strcmp(l->why, l->doom) != 0;
     snprintf(l->why, sizeof l->why, "%s", l->doom);
-    if (first) log_event(LOG_WARN, "redis_down", "role=%s why=%s", l->config.role, LOGQ(l->why));
+    if (first && !l->stopped && !l->closing)
+        log_event(LOG_WARN, "redis_down", "role=%s why=%s", l->config.role, LOGQ(l->why));
     if (!l->closing) l->down(l, l->why);
 }
 

@@ -27,7 +27,7 @@ struct redis_facts {
     int version; /* 7.0.15 -> 70015; Valkey says the Redis version it is compatible with */
     char version_text[24];
     char run_id[REDIS_RUN_ID_BYTES]; /* names the server process */
-    bool master, loading, aof_on;
+    bool master, loading, aof_on, cluster;
     char policy[32];      /* maxmemory-policy */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */
 };

@@ -4,6 +4,7 @@
 #include "redis/batches_op.h"
 #include "redis/check_op.h"
 #include "redis/dirty_op.h"
+#include "redis/gen_op.h"
 
 #define ID(n) "0000000000000000000000000000000" #n
 
@@ -308,6 +309,30 @@ static void test_held(void **state)
     world_close(w);
 }
 
+static void on_gen(struct redis_gen *g)
+{
+    (void)g;
+    answers++;
+}
+
+static void test_gen(void **state)
+{
+    static const struct {
+        uint64_t least, gen;
+    } steps[] = {{0, 0}, {5, 5}, {3, 5}, {0, 5}};
+    struct world *w = world_open();
+    (void)state;
+    answers = 0;
+    for (int i = 0; i < 4; i++) {
+        struct redis_gen g = {.least = steps[i].least, .done = on_gen};
+        redis_gen(&w->link, &g);
+        WAIT_UNTIL(w, answers == i + 1);
+        assert_false(g.lost);
+        assert_int_equal(g.gen, steps[i].gen);
+    }
+    world_close(w);
+}
+
 /* --- other lives, and what is fit --- */
 
 static void on_kill(struct redis_kill *k)
@@ -377,6 +402,12 @@ static void test_check(void **state)
     f.version = 60214;
     assert_int_equal(redis_check_facts(&f, true, &e), ERR_CONFIG);
     f = good;
+    f.cluster = true;
+    assert_int_equal(redis_check_facts(&f, true, &e), ERR_CONFIG);
+    f = good;
+    f.policy[0] = '\0';
+    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    f = good;
     f.master = false;
     assert_int_equal(redis_check_facts(&f, true, &e), ERR_CONFIG);
     assert_non_null(strstr(redis_check_promise(&good, false), "2 s"));
@@ -393,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_due),
         cmocka_unit_test(test_held),
+        cmocka_unit_test(test_gen),
         cmocka_unit_test(test_kill_lives),
         cmocka_unit_test(test_check),
     };

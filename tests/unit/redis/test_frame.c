@@ -1,5 +1,6 @@
 /* Frames and claims on a real server: what the cells get, what a refusal says, what a claim leaves in
  * Redis. */
+#include "base/heap.h"
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
 #include "redis/resp.h"
@@ -139,6 +140,44 @@ static void test_applied(void **state)
     assert_in_range(g->f.hashes[0].lock_pttl_ms, 50000, 60000);
     assert_redis(s, "2", "HGET tally:accepted unique_visitors");
     assert_redis(s, "2", "GET tally:seq:shop:%s", g->w->life.id);
+    got_close(g);
+}
+
+static int allocations;
+
+static void *counting_realloc(void *arg, void *p, size_t size)
+{
+    (void)arg;
+    allocations++;
+    return realloc(p, size);
+}
+
+static void counting_free(void *arg, void *p)
+{
+    (void)arg;
+    free(p);
+}
+
+/* Once warm, a frame there and back allocates nothing of ours. */
+static void test_warm(void **state)
+{
+    static const struct heap counting = {.realloc = counting_realloc, .free = counting_free};
+    struct got *g = got_open();
+    char field[16];
+    (void)state;
+    one_cell(g, KEY, "0", 1);
+    for (int i = 1; i < 1000; i++) {
+        snprintf(field, sizeof field, "%d", i);
+        frame_add_cell(&g->f, 0, slice_str(field), i);
+    }
+    for (int i = 0; i < 5; i++)
+        send_and_wait(g);
+    heap_replace(&counting);
+    for (int i = 0; i < 50; i++)
+        send_and_wait(g);
+    heap_replace(NULL);
+    assert_int_equal(allocations, 0);
+    assert_int_equal(g->f.cells[999].value, 55 * 999);
     got_close(g);
 }
 
@@ -566,6 +605,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_applied),
+        cmocka_unit_test(test_warm),
         cmocka_unit_test(test_many_cells),
         cmocka_unit_test(test_cell_errors),
         cmocka_unit_test(test_refused_when_full),

@@ -20,7 +20,7 @@ static void draw_weights(struct sim_config *c, struct prng *p)
         unsigned at = (unsigned)prng_below(p, EVENT_COUNT);
         c->weight[at] = prng_percent(p, 50) ? c->weight[at] / 4 + 1 : c->weight[at] * 4;
     }
-    static const unsigned faults[] = {0, 1, 2, 4, 8, 16};
+    static const unsigned faults[] = {0, 2, 4, 8, 16, 32};
     c->faults_most = faults[prng_below(p, 6)];
 }
 
@@ -29,8 +29,8 @@ static void draw_world(struct sim_config *c, struct prng *p)
     c->counters = prng_percent(p, 70) ? 1 : SIM_COUNTERS;
     c->hashes = (unsigned)between(p, 1, SIM_HASHES);
     c->fields = (unsigned)between(p, 1, SIM_FIELDS);
-    c->steps = (unsigned)between(p, 100, 700);
-    c->hits_most = (unsigned)between(p, 4, 60);
+    c->steps = (unsigned)between(p, 200, 1500);
+    c->hits_most = (unsigned)between(p, 8, 150);
     c->for_good_percent = prng_percent(p, 20) ? 50 : 0;
     c->turn_percent = prng_percent(p, 30) ? 100 : (unsigned)between(p, 20, 90);
     c->unread_percent = (unsigned)between(p, 20, 90);

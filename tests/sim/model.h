@@ -9,7 +9,7 @@
 #include "sync/sync.h"
 
 #define SIM_DAEMONS 2
-#define SIM_LIVES 32 /* starts of all daemons in one run */
+#define SIM_LIVES 64 /* starts of all daemons in one run */
 #define SIM_COUNTERS 2
 #define SIM_HASHES 4 /* pending hashes; the odd ones belong to the second counter, where there is one */
 #define SIM_FIELDS 3

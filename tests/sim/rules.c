@@ -42,9 +42,9 @@ static void lazy(struct sim_config *c)
     c->every_s = 1;
     c->hashes = 1;
     c->hits_most = 3 + (unsigned)(c->seed % 18); /* no later hit makes it due again */
-    c->steps = 700;
+    c->steps = 300;
     c->clock_step_ms = 300;
-    often(c, EVENT_hit, 60);
+    often(c, EVENT_hit, 40);
 }
 
 static void profile_tail(struct sim_config *c)
@@ -152,15 +152,18 @@ static void profile_alone_refused(struct sim_config *c)
 static void profile_alone_claim(struct sim_config *c)
 {
     profile_alone(c);
-    c->faults_most = 6;
+    c->faults_most = 4;
     c->faults_from = 60;
     c->unread_percent = 100;
     c->turn_percent = 100;
+    c->hits_most = 20;
+    c->sync.poll_ms = 250; /* so that cuts meet the frame link */
+    c->coalesce.bytes_max = coalesce_config_default.bytes_max;
     often(c, EVENT_cut, 60);
-    often(c, EVENT_hit, 30);
+    often(c, EVENT_hit, 40);
+    often(c, EVENT_tick, 100);
     often(c, EVENT_reconnect, 200);
-    often(c, EVENT_execute, 80);
-    often(c, EVENT_execute_dead, 5);
+    often(c, EVENT_execute_dead, 2);
     often(c, EVENT_walk, 200);
 }
 
@@ -169,7 +172,7 @@ static void profile_alone_lost(struct sim_config *c)
     profile_alone(c);
     c->faults_most = 4;
     c->faults_from = 40;
-    c->lag_ms = 20000;
+    c->lag_ms = 5000;
     c->lose_tail_percent = 100;
     often(c, EVENT_redis_restart, 10);
     often(c, EVENT_fsync, 1);

@@ -134,6 +134,12 @@ static void run_notice_cut(struct world *w, struct daemon *d)
     daemon_link_lost(d->life, (enum role)draw_role(w, d, is_cut));
 }
 
+static bool is_busy(const struct process *life, enum role role)
+{
+    const struct link *l = life->links[role];
+    return is_open(life, role) && (!list_empty(&l->sent) || !list_empty(&l->done));
+}
+
 static bool can_cut(struct world *w, struct daemon *d)
 {
     (void)w;
@@ -144,7 +150,8 @@ static bool can_cut(struct world *w, struct daemon *d)
  */
 static void run_cut(struct world *w, struct daemon *d)
 {
-    enum role role = (enum role)draw_role(w, d, is_open);
+    int busy = world_percent(w, 70) ? draw_role(w, d, is_busy) : -1;
+    enum role role = (enum role)(busy >= 0 ? busy : draw_role(w, d, is_open));
     if (!world_percent(w, w->config.unread_percent))
         link_kill(d->life->links[role]);
     else
@@ -476,19 +483,22 @@ struct choice {
     unsigned weight;
 };
 
-static bool faults_allowed(const struct world *w)
+/* Faults are spread over the run: is this step one of theirs? */
+static bool draw_fault(struct world *w)
 {
-    return !w->calm && w->step >= w->config.faults_from && w->faults < w->config.faults_most;
+    const struct sim_config *c = &w->config;
+    if (w->calm || w->step < c->faults_from || w->faults >= c->faults_most) return false;
+    return world_below(w, c->steps - w->step) < c->faults_most - w->faults;
 }
 
-static unsigned choices_fill(struct world *w, struct choice *choices, unsigned *total)
+static unsigned choices_fill(struct world *w, bool fault, struct choice *choices, unsigned *total)
 {
     unsigned n = 0;
     *total = 0;
     for (int i = 0; i < EVENT_COUNT; i++) {
         const struct event *e = &events[i];
         unsigned weight = w->config.weight[i];
-        if (weight == 0 || (e->fault && !faults_allowed(w))) continue;
+        if (weight == 0 || e->fault != fault) continue;
         for (unsigned d = 0; d < (e->of_world ? 1 : w->config.daemons); d++) {
             if (!e->can(w, &w->daemons[d])) continue;
             choices[n++] = (struct choice){e, &w->daemons[d], weight};
@@ -509,7 +519,9 @@ static void end_stopped(struct world *w)
 bool scheduler_step(struct world *w)
 {
     struct choice choices[EVENT_COUNT * SIM_DAEMONS];
-    unsigned total, n = choices_fill(w, choices, &total), at = 0;
+    bool fault = draw_fault(w);
+    unsigned total, n = choices_fill(w, fault, choices, &total), at = 0;
+    if (n == 0 && fault) n = choices_fill(w, false, choices, &total);
     if (n == 0) return false;
     uint64_t draw = world_below(w, total);
     while (draw >= choices[at].weight)
@@ -525,13 +537,14 @@ bool scheduler_step(struct world *w)
 
 #define CALM_MS 40000
 #define CALM_STEP_MS 50
+#define CALM_STEPS_MOST                                                                                      \
+    200000 /* more is a busy loop: something happens all the time, and nothing comes of it */
 
 static void calm_down(struct world *w)
 {
     w->calm = true;
     TRACE(w, "== from here on nothing fails any more");
     w->redis.refuses = false;
-    memset(w->redis.now.wrong_type, 0, sizeof w->redis.now.wrong_type);
     w->mysql.up = true;
     for (unsigned i = 0; i < w->config.daemons; i++) {
         struct process *life = w->daemons[i].life;
@@ -550,9 +563,9 @@ static void calm_tick(struct world *w)
 void scheduler_quiesce(struct world *w)
 {
     calm_down(w);
-    uint64_t until_ms = w->now_ms + CALM_MS;
+    uint64_t until_ms = w->now_ms + CALM_MS, until_step = w->step + CALM_STEPS_MOST;
     const char *unrest = "nothing happened yet";
-    while (unrest != NULL && w->now_ms < until_ms && w->oracle.fault == FAULT_NONE) {
+    while (unrest != NULL && w->now_ms < until_ms && w->step < until_step && w->oracle.fault == FAULT_NONE) {
         if (scheduler_step(w)) continue;
         unrest = oracle_unrest(w);
         if (unrest != NULL) calm_tick(w);

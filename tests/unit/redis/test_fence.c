@@ -58,8 +58,8 @@ static void test_timed(void **state)
     WAIT_UNTIL(g.w, g.answers == 2);
     uint64_t second_ms = mono_ms() - g.from_ms;
     assert_true(g.f[0].passed && g.f[1].passed);
-    assert_in_range(first_ms, 2100, 3000);
-    assert_in_range(second_ms, 3100, 4000);
+    assert_true(first_ms >= 2100 && second_ms >= 3100);
+    assert_true(second_ms - first_ms < 2100);
     assert_string_equal(g.f[0].run_id, g.w->link.facts.run_id);
     assert_redis(&g.w->server, "2", "GET tally:fence:shop:%s", g.w->life.id);
     assert_in_range(atoll(redis_ask(&g.w->server, "TTL tally:fence:shop:%s", g.w->life.id)), 86000, 86400);
@@ -80,7 +80,7 @@ static void test_always_and_volatile(void **state)
         redis_fence(&g.fs, &g.f[i]);
     WAIT_UNTIL(w, g.answers == 3);
     assert_true(g.f[0].passed && g.f[1].passed && g.f[2].passed);
-    assert_true(mono_ms() - g.from_ms < 1500);
+    assert_true(mono_ms() - g.from_ms < 2100);
     /* The first alone, the other two in one group: two writes. */
     assert_redis(&w->server, "2", "GET tally:fence:shop:%s", w->life.id);
     redis_ask(&w->server, "CONFIG SET appendfsync everysec");

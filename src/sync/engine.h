@@ -128,6 +128,9 @@ bool adopt_known(const struct sync *s, const struct batch_id *id); /* runs or qu
 
 /* wait.c */
 void wait_tick(struct sync *s, uint64_t now_ms);
+/* At once: a Redis that comes back may have lost the claim of a batch that is waited for, and then "it stands no
+ * more" does not say that it was merged. */
+void wait_redis_down(struct sync *s);
 void wait_run_done(struct sync *s, const struct run *r);
 /* These keys were in a claim and are due again: whoever waits for one of them waits for its next claim. */
 void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n);

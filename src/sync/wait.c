@@ -115,7 +115,7 @@ static void on_standing(struct standing *a)
     w->asking = false;
     w->sync->requests_out--;
     w->ask_at_ms = sync_now(w->sync) + WATCH_MS;
-    if (!a->lost) {
+    if (!a->lost && !w->answered) {
         ids_keep(w, a);
         w->phase = WAIT_WATCH;
         if (w->ids.n == 0) wait_end(w, SYNC_MERGED);
@@ -174,6 +174,14 @@ static void wait_check(struct sync_wait *w, uint64_t now_ms)
         wait_end(w, SYNC_HELD_BACK);
     else if (now_ms - w->since_ms >= s->config.wait_ms)
         wait_end(w, SYNC_TRY_AGAIN);
+}
+
+void wait_redis_down(struct sync *s)
+{
+    list_for_each (node, &s->waits) {
+        struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
+        if (!w->answered) wait_end(w, SYNC_REDIS_DOWN);
+    }
 }
 
 void wait_run_done(struct sync *s, const struct run *r)

@@ -1,0 +1,422 @@
+/* test_due.c - what is claimed, when, how much of it, and in whose turn; adoption, which comes first. */
+#include "unit/sync/world.h"
+
+/* --- bounds --- */
+
+static void a_claim_takes_a_thousand_names_and_the_next_one_the_rest(void **state)
+{
+    (void)state;
+    due_many(VIEWS, 'p', 0, 1500);
+    tick(); /* a full claim has no gap behind it */
+    assert_int_equal(world->claims.n, 2);
+    assert_int_equal(claim_out(0)->keys_n, CLAIM_HASHES_MAX);
+    assert_slice(claim_out(0)->keys[999], "p999");
+    assert_int_equal(claim_out(1)->keys_n, 500);
+}
+
+static void two_claims_are_out_at_most(void **state)
+{
+    (void)state;
+    due_many(VIEWS, 'p', 0, 5000);
+    for (int i = 0; i < 10; i++)
+        tick();
+    assert_int_equal(world->claims.n, 2);
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    tick();
+    assert_int_equal(world->claims.n, 2);
+}
+
+static void small_claims_of_a_counter_keep_their_gap(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    due(VIEWS, "p2");
+    for (int i = 0; i < 4; i++)
+        tick();
+    assert_int_equal(world->claims.n, 0);
+    tick();
+    assert_int_equal(world->claims.n, 1);
+}
+
+static void fields_in_flight_bound_the_claims(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 500000, 0);
+    due(VIEWS, "p2");
+    uint32_t polls = world->polls_n;
+    tick_after(1000);
+    tick_after(1000);
+    assert_int_equal(world->claims.n, 0);
+    assert_int_equal(world->polls_n, polls); /* nor is it asked what else is due */
+    scan_ended(SCAN_GONE);
+    tick();
+    assert_int_equal(world->claims.n, 1);
+}
+
+static void runs_bound_the_claims(void **state)
+{
+    (void)state;
+    struct sync_config c = sync_config_default;
+    c.runs_max = 3;
+    reopen(&c);
+    for (uint32_t i = 0; i < 3; i++) {
+        due_many(VIEWS, 'p', i, i + 1);
+        tick_after(200);
+        claim_answered(CLAIM_STANDS, 1, 0);
+    }
+    due(VIEWS, "p9");
+    tick_after(200);
+    assert_int_equal(world->claims.n, 0);
+    scan_ended(SCAN_GONE);
+    tick_after(200);
+    assert_int_equal(world->claims.n, 1);
+}
+
+static void names_due_are_bounded_and_single(void **state)
+{
+    (void)state;
+    sync_mysql(world->s, false);
+    due_many(VIEWS, 'p', 0, 30000);
+    due_many(VIEWS, 'p', 0, 30000);
+    assert_int_equal(world->s->due_n, 20000);
+    due(VOTES, "v1");
+    assert_int_equal(world->s->due_n, 20000);
+}
+
+/* --- nothing is claimed while ... --- */
+
+static void nothing_is_claimed_while_the_world_is_not_ready(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    sync_mysql(world->s, false);
+    tick_after(1000);
+    assert_did("");
+    sync_mysql(world->s, true);
+    sync_redis(world->s, false);
+    tick_after(1000);
+    assert_did("");
+    sync_redis(world->s, true);
+    sync_hold(world->s, true, "rolled back");
+    tick_after(1000);
+    assert_did("");
+    sync_hold(world->s, false, "");
+    sync_counter_fit(world->s, VIEWS, false);
+    tick_after(1000);
+    assert_did("");
+    sync_counter_fit(world->s, VIEWS, true);
+    due(VIEWS, "p1");
+    sync_stop(world->s);
+    tick_after(1000);
+    assert_did("");
+}
+
+/* --- in turn --- */
+
+static void counters_claim_in_turn(void **state)
+{
+    (void)state;
+    struct sync_config c = sync_config_default;
+    c.claims_max = 1;
+    c.due_max = 50000;
+    reopen(&c);
+    due_many(VIEWS, 'p', 0, 10000);
+    due_many(STARS, 'q', 0, 10000);
+    due(VOTES, "v1");
+    unsigned votes_at = 0;
+    for (unsigned i = 1; i <= 6; i++) {
+        tick();
+        if (claim_out(0)->counter == VOTES) votes_at = i;
+        claim_answered(CLAIM_EMPTY, 0, 0);
+    }
+    assert_int_equal(votes_at, 3);
+}
+
+static void the_names_of_a_held_counter_leave_the_queue_to_the_others(void **state)
+{
+    (void)state;
+    sync_mysql(world->s, false);
+    due_many(VIEWS, 'p', 0, 30000);
+    sync_counter_fit(world->s, VIEWS, false);
+    assert_int_equal(world->s->due_n, 0);
+    due_many(VIEWS, 'p', 0, 30000);
+    assert_int_equal(world->s->due_n, 0);
+    sync_mysql(world->s, true);
+    due(VOTES, "v1");
+    tick();
+    assert_int_equal(world->claims.n, 1);
+    assert_ptr_equal(claim_out(0)->counter, VOTES);
+}
+
+static void names_of_a_counter_become_held_while_queued(void **state)
+{
+    (void)state;
+    run_to_merge(1);
+    due_many(VIEWS, 'p', 10, 20);
+    merge_answered(MERGE_HELD);
+    assert_int_equal(world->s->due_n, 0);
+}
+
+/* --- the dirty index --- */
+
+static void what_is_older_than_every_is_claimed_and_no_earlier(void **state)
+{
+    (void)state;
+    index_put("p1", world->redis_ms - 59000);
+    tick_after(500);
+    tick_after(400);
+    assert_int_equal(world->claims.n, 0);
+    tick_after(300);
+    tick_after(20);
+    assert_int_equal(world->claims.n, 1);
+    assert_slice(claim_out(0)->keys[0], "p1");
+}
+
+/* 2,500 names of a long `every` stand before the ones that are due. */
+static void names_that_stay_do_not_hide_what_stands_behind_them(void **state)
+{
+    (void)state;
+    char name[16];
+    for (int i = 0; i < 2500; i++) {
+        snprintf(name, sizeof name, "q%d", i);
+        index_put(name, world->redis_ms - 300000);
+    }
+    index_put("v1", world->redis_ms - 100000);
+    for (int i = 0; i < 20 && world->claims.n == 0; i++)
+        tick();
+    assert_int_equal(world->claims.n, 1);
+    assert_slice(claim_out(0)->keys[0], "v1");
+}
+
+static void names_of_a_held_counter_do_not_hide_what_stands_behind_them(void **state)
+{
+    (void)state;
+    char name[16];
+    for (int i = 0; i < 2500; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        index_put(name, world->redis_ms - 300000);
+    }
+    index_put("v1", world->redis_ms - 100000);
+    sync_counter_fit(world->s, VIEWS, false);
+    for (int i = 0; i < 20 && world->claims.n == 0; i++)
+        tick();
+    assert_int_equal(world->claims.n, 1);
+    assert_slice(claim_out(0)->keys[0], "v1");
+}
+
+static void names_of_nobody_are_put_aside(void **state)
+{
+    (void)state;
+    index_put("nobody", world->redis_ms - 100000);
+    index_put("p1", world->redis_ms - 100000);
+    tick_after(300);
+    tick_after(300);
+    assert_string_equal(world->held_names, "nobody");
+    assert_slice(claim_out(0)->keys[0], "p1");
+}
+
+static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(void **state)
+{
+    (void)state;
+    world->waits = true;
+    tick_after(1000);
+    uint32_t polls = world->polls_n;
+    tick_after(1000);
+    tick_after(1000);
+    assert_int_equal(world->polls_n, polls);
+    poll_answered();
+    tick_after(1000);
+    assert_int_equal(world->polls_n, polls + 1);
+    poll_answered();
+    struct sync_config c = sync_config_default;
+    c.claims_max = 0;
+    reopen(&c);
+    due_many(VIEWS, 'p', 0, 19500);
+    polls = world->polls_n;
+    tick_after(1000);
+    tick_after(1000);
+    assert_true(world->polls_n <= polls + 1);
+}
+
+/* --- adoption --- */
+
+static void nothing_is_claimed_before_this_instances_old_batches_are_adopted(void **state)
+{
+    (void)state;
+    world_close(NULL);
+    world_make(&sync_config_default);
+    due(VIEWS, "p1");
+    sync_mysql(world->s, true);
+    tick();
+    assert_int_equal(world->adopts_n, 0);
+    sync_start(world->s);
+    tick();
+    tick_after(1000);
+    assert_int_equal(world->adopts_n, 1);
+    assert_int_equal(((struct adopt *)world->adopts.all[0])->mode, ADOPT_INSTANCE);
+    assert_did("");
+    adopt_answered(1, 2, 0);
+    assert_did("");
+    tick();
+    assert_did("SSC");
+}
+
+static void a_full_page_of_old_batches_asks_for_the_next_before_any_claim(void **state)
+{
+    (void)state;
+    world_close(NULL);
+    struct sync_config c = sync_config_default;
+    c.runs_max = 10;
+    world_make(&c);
+    due(VIEWS, "p1");
+    sync_mysql(world->s, true);
+    sync_start(world->s);
+    tick();
+    adopt_answered(1, 1000, 0);
+    tick();
+    assert_int_equal(world->adopts_n, 2);
+    assert_did("");
+    adopt_answered(2, 3, 0);
+    tick();
+    assert_int_equal(world->scans.n, 10);
+    assert_int_equal(world->s->queue_n, 993);
+}
+
+static void a_failing_adoption_is_tried_again_but_not_every_tick(void **state)
+{
+    (void)state;
+    world_close(NULL);
+    world_make(&sync_config_default);
+    sync_mysql(world->s, true);
+    sync_start(world->s);
+    for (int i = 0; i < 50; i++) {
+        tick();
+        if (world->adopts.n > 0) adopt_lost();
+    }
+    assert_in_range(world->adopts_n, 1, 2);
+    tick_after(1000);
+    assert_int_equal(world->adopts.n, 1);
+    adopt_answered(0, 0, 0);
+    due(VIEWS, "p1");
+    tick();
+    assert_did("C");
+}
+
+static void adopted_batches_wait_for_mysql(void **state)
+{
+    (void)state;
+    world_close(NULL);
+    world_make(&sync_config_default);
+    sync_start(world->s);
+    tick();
+    adopt_answered(1, 1, 0);
+    tick_after(1000);
+    assert_did("");
+    sync_mysql(world->s, true);
+    tick();
+    assert_did("S");
+    scan_sealed_by(STARS, 3, RUN_B);
+    fence_answered(true, RUN_B);
+    merge_answered(MERGE_ALREADY);
+    discard_answered(true);
+    assert_int_equal(world->s->runs_n, 0);
+}
+
+static void stale_batches_are_adopted_by_timer_and_each_once(void **state)
+{
+    (void)state;
+    world->waits = true;
+    tick_after(10000);
+    assert_int_equal(world->adopts_n, 2);
+    const struct adopt *a = world->adopts.all[0];
+    assert_int_equal(a->mode, ADOPT_STALE);
+    assert_int_equal(a->stale_ms, 60000);
+    adopt_answered(1, 1, 0);
+    tick();
+    assert_did("S");
+    tick_after(10000);
+    adopt_answered(1, 1, 0); /* the same again: it runs here already */
+    tick();
+    assert_did("");
+    assert_int_equal(world->s->runs_n, 1);
+}
+
+/* --- signs of life --- */
+
+static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    assert_int_equal(world->beats_n, 1);
+    tick_after(10000);
+    assert_int_equal(world->beats_n, 2);
+    assert_int_equal(world->beat_n, 0); /* a claim is not yet a batch */
+    claim_answered(CLAIM_STANDS, 1, 0);
+    tick_after(10000);
+    assert_int_equal(world->beat_n, 1);
+    scan_ended(SCAN_LOST);
+    sync_mysql(world->s, false);
+    tick_after(10000);
+    assert_int_equal(world->beat_n, 1); /* waiting, but ours */
+    sync_redis(world->s, false);
+    tick_after(10000);
+    assert_int_equal(world->beats_n, 4);
+    sync_redis(world->s, true);
+    sync_stop(world->s);
+    tick();
+    assert_int_equal(world->beats_n, 5); /* what runs on at stop lives, too */
+}
+
+static void the_ids_under_way_are_named(void **state)
+{
+    (void)state;
+    struct batch_id *ids;
+    due(VIEWS, "p1");
+    tick();
+    assert_int_equal(sync_running(world->s, &ids), 0);
+    heap_free(ids);
+    struct batch_id id = claim_out(0)->id;
+    claim_answered(CLAIM_STANDS, 1, 0);
+    struct batch_id taken = {{200}};
+    sync_mysql(world->s, false);
+    sync_take(world->s, &taken);
+    sync_take(world->s, &taken);
+    assert_int_equal(sync_running(world->s, &ids), 2);
+    assert_memory_equal(&ids[0], &taken, sizeof taken);
+    assert_memory_equal(&ids[1], &id, sizeof id);
+    heap_free(ids);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_claim_takes_a_thousand_names_and_the_next_one_the_rest),
+        TEST(two_claims_are_out_at_most),
+        TEST(small_claims_of_a_counter_keep_their_gap),
+        TEST(fields_in_flight_bound_the_claims),
+        TEST(runs_bound_the_claims),
+        TEST(names_due_are_bounded_and_single),
+        TEST(nothing_is_claimed_while_the_world_is_not_ready),
+        TEST(counters_claim_in_turn),
+        TEST(the_names_of_a_held_counter_leave_the_queue_to_the_others),
+        TEST(names_of_a_counter_become_held_while_queued),
+        TEST(what_is_older_than_every_is_claimed_and_no_earlier),
+        TEST(names_that_stay_do_not_hide_what_stands_behind_them),
+        TEST(names_of_a_held_counter_do_not_hide_what_stands_behind_them),
+        TEST(names_of_nobody_are_put_aside),
+        TEST(the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full),
+        TEST(nothing_is_claimed_before_this_instances_old_batches_are_adopted),
+        TEST(a_full_page_of_old_batches_asks_for_the_next_before_any_claim),
+        TEST(a_failing_adoption_is_tried_again_but_not_every_tick),
+        TEST(adopted_batches_wait_for_mysql),
+        TEST(stale_batches_are_adopted_by_timer_and_each_once),
+        TEST(every_ten_seconds_a_sign_of_life_of_all_that_is_ours),
+        TEST(the_ids_under_way_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

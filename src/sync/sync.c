@@ -75,6 +75,7 @@ void sync_tick(struct sync *s)
 void sync_redis(struct sync *s, bool up)
 {
     s->redis_up = up;
+    if (!up) wait_redis_down(s);
 }
 
 static void wake_runs(struct sync *s)

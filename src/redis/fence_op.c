@@ -174,6 +174,13 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_reply 
         group_end(fs, false, NULL, "WAIT was not reached in time: fewer replicas than redis.replicas answer");
 }
 
+/* Well below the link's own limit, which would take the silence of a WAIT for a dead server. */
+static uint32_t slice_ms(const struct redis_fences *fs)
+{
+    uint32_t half_ms = fs->link->config.answer_ms / 2;
+    return half_ms < WAIT_SLICE_MS ? half_ms : WAIT_SLICE_MS;
+}
+
 static void wait_put(struct redis_fences *fs)
 {
     struct buf *out = redis_link_begin(fs->link);
@@ -186,7 +193,7 @@ static void wait_put(struct redis_fences *fs)
         RESP_LIT(out, "WAIT");
     }
     resp_int(out, fs->replicas);
-    resp_int(out, WAIT_SLICE_MS);
+    resp_int(out, slice_ms(fs));
     redis_link_expect(fs->link, 1, on_waited, fs);
     redis_link_flush(fs->link);
 }

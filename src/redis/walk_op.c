@@ -209,7 +209,7 @@ void redis_walk(struct redis_link *l, struct redis_walk *w)
 {
     w->link = l;
     w->keys = w->found = w->restored = 0;
-    w->lost = w->at_end = false;
+    w->lost = w->at_end = w->stopping = false;
     w->text[0] = '\0';
     w->suspects = NULL;
     w->suspects_n = w->suspects_cap = 0;

@@ -111,6 +111,28 @@ static void test_walk_leftovers(void **state)
     world_close(w);
 }
 
+static void test_walk_stopped(void **state)
+{
+    struct world *w = world_open();
+    struct redis_walk k = {.counters = &w->counters, .step = 5, .pause_ms = 100000, .done = on_walk};
+    uint64_t from_ms = mono_ms();
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        redis_ask(&w->server, "HSET s%d:product_views 1 1", i);
+    answers = 0;
+    redis_walk(&w->link, &k);
+    WAIT_UNTIL(w, k.restored > 0 || k.found > 0);
+    redis_walk_stop(&k);
+    WAIT_UNTIL(w, answers == 1);
+    assert_true(k.lost);
+    assert_true(mono_ms() - from_ms < 50000);
+    redis_walk(&w->link, &k);
+    redis_walk_stop(&k); /* while its first SCAN is under way */
+    WAIT_UNTIL(w, answers == 2);
+    assert_true(k.lost);
+    world_close(w);
+}
+
 /* --- leftovers --- */
 
 static void on_claimed(struct redis_leftover *o)
@@ -368,8 +390,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_walk_restores), cmocka_unit_test(test_walk_leftovers),
-        cmocka_unit_test(test_leftover),      cmocka_unit_test(test_books),
-        cmocka_unit_test(test_total),         cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_walk_stopped),  cmocka_unit_test(test_leftover),
+        cmocka_unit_test(test_books),         cmocka_unit_test(test_total),
+        cmocka_unit_test(test_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

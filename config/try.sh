@@ -43,7 +43,7 @@ if [ $once = yes ] || [ ${#dir} -gt 90 ]; then dir=$tmp/var; fi # a unix socket'
 build/try/tallyd dev --dir "$dir" >"$tmp/dev.log" 2>&1 &
 dev=$!
 left=1200
-until grep -q '^tallyd runs' "$tmp/dev.log"; do
+until grep -qs '^tallyd runs' "$tmp/dev.log"; do
     left=$((left - 1))
     [ $left -gt 0 ] && kill -0 "$dev" 2>/dev/null || fail "tallyd dev did not come up:" dev.log
     sleep 0.1

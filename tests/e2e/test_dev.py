@@ -1,0 +1,118 @@
+"""tallyd dev: three private servers in one directory, up with one command, down with Ctrl-C, nothing lost."""
+import os
+import signal
+import subprocess
+
+import pymysql
+import pytest
+
+from harness.daemon import TALLYD
+from harness.process import Process
+from harness.resp import Resp
+from harness.wait import wait_until
+
+
+class Dev(Process):
+    name = "dev"
+
+    def __init__(self, directory, home):
+        super().__init__(directory)
+        self.home = home
+
+    def argv(self):
+        return [TALLYD, "dev", "--dir", self.home]
+
+    def spawn(self):
+        self.log_from = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
+        return super().spawn()
+
+    def is_ready(self):
+        return "\ntallyd runs" in self.log()[self.log_from:]
+
+    def client(self):
+        return Resp(f"{self.home}/tallyd.sock")
+
+    def pids(self):
+        """Of everything that runs in its directory."""
+        found = set()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as command:
+                    words = command.read()
+            except OSError:
+                continue  # ended meanwhile
+            if self.home.encode() in words and int(pid) != os.getpid():
+                found.add(int(pid))
+        return found
+
+
+@pytest.fixture
+def dev(workdir):
+    made = Dev(workdir, f"{workdir}/home").start()
+    yield made
+    made.signal(signal.SIGTERM)
+    made.process.wait(60)
+
+
+def views(dev):
+    link = pymysql.connect(unix_socket=f"{dev.home}/mysql.sock", user="root", database="tally")
+    with link, link.cursor() as cursor:
+        cursor.execute("SELECT SUM(views) FROM product_views")
+        return cursor.fetchone()[0]
+
+
+def count(dev, hits):
+    with dev.client() as client:
+        assert all(isinstance(reply, int) for reply in client.pipeline([("HINCRBY", "s5:product_views", "7", 1)] * hits))
+
+
+def synced(dev):
+    with dev.client() as client:
+        wait_until(lambda: isinstance(client.call("CTR.SYNC", "ALL"), int), 60)
+
+
+def test_up_and_down_and_up_again(dev):
+    count(dev, 100)
+    synced(dev)
+    assert views(dev) == 100
+    count(dev, 10)  # may still be pending when Ctrl-C comes
+    for _ in range(2):
+        dev.signal(signal.SIGINT)
+        assert dev.process.wait(60) == 0
+        assert dev.pids() == set()
+        dev.start()
+    synced(dev)
+    assert views(dev) == 110
+    done = subprocess.run([TALLYD, "verify", "-c", f"{dev.home}/tallyd.yaml"], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_killed_leaves_nothing_that_hinders(dev):
+    """kill -9 of dev itself: its servers end, and the next dev goes on with what was counted."""
+    count(dev, 100)
+    dev.kill9()
+    dev.start()
+    synced(dev)
+    assert views(dev) == 100
+
+
+def test_second_in_one_directory_refuses(dev):
+    done = subprocess.run([TALLYD, "dev", "--dir", dev.home], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "already" in done.stderr and str(dev.pid) in done.stderr
+    count(dev, 1)
+
+
+def test_ends_when_one_of_its_servers_dies(dev):
+    victim = next(pid for pid in dev.pids() if b"redis-server" in open(f"/proc/{pid}/cmdline", "rb").read())
+    os.kill(victim, signal.SIGKILL)
+    assert dev.process.wait(60) == 1
+    assert "redis-server" in dev.log()
+    assert dev.pids() == set()
+
+
+@pytest.mark.parametrize("home,part", [("x" * 120, "--dir"), ("no/such/parent", "--dir")])
+def test_directory_that_cannot_be(home, part, workdir):
+    done = subprocess.run([TALLYD, "dev", "--dir", f"{workdir}/{home}"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode in (1, 64) and (part in done.stderr or "directory" in done.stderr), done.stderr

@@ -68,7 +68,9 @@ static void tcp_url(struct listener *ls, const struct address *a)
 {
     struct sockaddr_storage ss;
     int n = sizeof(ss);
-    char port[6] = "0";
+    char port[6];
+    memcpy(port, a->port,
+           sizeof(port)); /* stays when the socket has none: libuv says EADDRINUSE only at listen */
     if (uv_tcp_getsockname(&ls->s.tcp, (struct sockaddr *)&ss, &n) == 0)
         getnameinfo((struct sockaddr *)&ss, (socklen_t)n, NULL, 0, port, sizeof(port), NI_NUMERICSERV);
     const char *fmt = strchr(a->host, ':') != NULL ? "tcp://[%s]:%s" : "tcp://%s:%s";

@@ -35,7 +35,9 @@ def lasting(seconds, make_redis, make_daemon, mysql):
     assert figures["errors"] == "0" and figures["lost"] == "0", report
     assert float(figures["hits_per_s"]) > 0.9 * HITS_PER_S, report
     assert caught_up_s < 10, f"merged {caught_up_s:.1f} s after MySQL's return"
+    daemon.pause()
     assert sum(counted(redis.client(), mysql, FAMILIES).values()) == int(figures["hits"])
+    daemon.resume()
     daemon.sync_all()
     assert mysql.query("SELECT SUM(visitors) FROM daily_visitors") == ((int(figures["hits"]),),)
     daemon.verify()

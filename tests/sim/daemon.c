@@ -104,7 +104,7 @@ bool daemon_may_end(const struct process *life)
     for (int i = 0; i < SIM_CLIENTS; i++)
         if (life->daemon->clients[i].outlet.waiting > 0) return false;
     return !waits_busy(life) && list_empty(&life->lost) && sync_quiet(life->sync) &&
-           coalesce_idle(life->coalesce);
+           (life->let_go || coalesce_idle(life->coalesce));
 }
 
 static void close_clients(struct process *life)
@@ -138,7 +138,7 @@ void daemon_end(struct world *w, struct daemon *d)
 
 bool daemon_wants_link(const struct process *life, enum role role)
 {
-    return life->links[role] == NULL;
+    return life->links[role] == NULL && !(role == ROLE_FRAME && life->let_go);
 }
 
 static bool all_links_up(const struct process *life)
@@ -256,6 +256,45 @@ void daemon_hold(struct process *life, bool hold)
     life->held = hold;
     sync_hold(life->sync, hold, hold ? "Redis was rolled back" : "");
     daemon_leave(life, before);
+}
+
+void daemon_fit(struct process *life, bool fit)
+{
+    TRACE(life->w, "life %d: the table of views %s", life->index, fit ? "fits" : "does not fit");
+    struct arena *before = daemon_enter(life);
+    life->unfit = !fit;
+    sync_counter_fit(life->sync, &life->w->counter[0], fit);
+    daemon_leave(life, before);
+}
+
+void daemon_stop(struct process *life)
+{
+    TRACE(life->w, "life %d is told to stop", life->index);
+    life->stopping = true;
+    struct arena *before = daemon_enter(life);
+    sync_stop(life->sync);
+    daemon_leave(life, before);
+}
+
+/* The deadline of the stop has passed: what is in doubt stays so. */
+static void let_go(struct process *life)
+{
+    life->let_go = true;
+    life->w->oracle.books_blurred |= life->w->oracle.cell_errors;
+    if (life->links[ROLE_FRAME] != NULL) daemon_link_lost(life, ROLE_FRAME);
+    struct arena *before = daemon_enter(life);
+    coalesce_abandon(life->coalesce, "ERR tallyd stops");
+    daemon_leave(life, before);
+}
+
+void daemon_abandon(struct process *life)
+{
+    TRACE(life->w, "life %d stops at once", life->index);
+    life->abandoned = true;
+    struct arena *before = daemon_enter(life);
+    sync_abandon(life->sync);
+    daemon_leave(life, before);
+    if (world_percent(life->w, 50)) let_go(life);
 }
 
 void daemon_walk(struct process *life)

@@ -37,7 +37,8 @@ struct process {
     struct link *links[ROLES]; /* NULL: not connected */
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as sync was told */
-    bool paused, stopping, held;
+    bool paused, stopping, abandoned, held, unfit;
+    bool let_go; /* of the frame link, at stop, whatever is in doubt */
     uint64_t resume_ms, walk_ms;
     bool walk_wanted;
     struct list lost;
@@ -76,6 +77,9 @@ void daemon_tell_mysql(struct process *life);
 void daemon_walk(struct process *life);
 void daemon_wait(struct process *life);
 void daemon_recover(struct process *life);
+void daemon_stop(struct process *life);
+void daemon_abandon(struct process *life);
+void daemon_fit(struct process *life, bool fit); /* does the first counter's table fit? */
 void daemon_hold(struct process *life, bool hold);
 
 #endif

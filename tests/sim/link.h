@@ -105,6 +105,7 @@ struct request {
     unsigned step;
     uint64_t sent_ms;
     char run_id[RUN_ID_BYTES]; /* reply: of the server that answered */
+    bool refused;              /* reply to a fence: not confirmed in time */
     uint64_t fence_at;         /* passes once so much is durable */
     int64_t client_id;         /* of the link to kill */
     union {

@@ -87,10 +87,13 @@ enum world_rule {
     X(stop, 1, true)                                                                                         \
     X(pause, 2, true)                                                                                        \
     X(redis_restart, 3, true)                                                                                \
+    X(fence_late, 4, true)                                                                                   \
     X(redis_refuse, 2, true)                                                                                 \
     X(mysql_toggle, 3, true)                                                                                 \
     X(wrong_type, 1, true)                                                                                   \
     X(client_gone, 1, true)                                                                                  \
+    X(abandon, 2, false)                                                                                     \
+    X(unfit, 1, true)                                                                                        \
     X(hold, 1, true)
 
 enum sim_event {

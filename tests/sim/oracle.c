@@ -223,7 +223,9 @@ static const char *redis_unrest(const struct redis *r)
 
 static const char *life_unrest(const struct process *life)
 {
-    if (!coalesce_idle(life->coalesce)) return "coalesce is not idle";
+    if (!coalesce_idle(life->coalesce) && !life->let_go) return "coalesce is not idle";
+    for (int i = 0; i < SIM_CLIENTS; i++)
+        if (life->daemon->clients[i].parked) return "a client waits for room";
     if (!sync_idle(life->sync)) return "sync is not idle";
     return daemon_may_end(life) ? NULL : "a request without an answer";
 }

@@ -518,6 +518,25 @@ bool redis_can_execute(const struct redis *r, const struct link *l)
     return q->kind != REQ_FENCE || q->step == 0 || q->fence_at <= r->durable;
 }
 
+struct link *redis_blocked_fence(struct redis *r)
+{
+    list_for_each (node, &r->links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        if (l->role != ROLE_FENCE || !l->server_open || !l->client_open || list_empty(&l->sent)) continue;
+        if (!redis_can_execute(r, l)) return l;
+    }
+    return NULL;
+}
+
+void redis_refuse_fence(struct world *w, struct link *l)
+{
+    struct request *q = CONTAINER_OF(list_pop(&l->sent), struct request, link);
+    TRACE(w, "redis: the fence of life %d is not confirmed in time", l->life);
+    q->refused = true;
+    redis_run_id(&w->redis, q->run_id);
+    list_push(&l->done, &q->link);
+}
+
 /* A claim that succeeded may run a second time, behind whatever else is queued. */
 static void maybe_again(struct world *w, struct link *l, const struct request *q)
 {

@@ -70,7 +70,9 @@ void redis_close(struct redis *r);
 void redis_run_id(const struct redis *r, char out[RUN_ID_BYTES]);
 /* May the next request of this link run? A fence waits. */
 bool redis_can_execute(const struct redis *r, const struct link *l);
-void redis_execute(struct world *w, struct link *l);           /* one step of the link's first request */
+void redis_execute(struct world *w, struct link *l); /* one step of the link's first request */
+struct link *redis_blocked_fence(struct redis *r);   /* NULL: none waits for its writes to be safe */
+void redis_refuse_fence(struct world *w, struct link *l);
 void redis_catch_up(struct world *w, uint64_t sent_before_ms); /* runs all that was sent before */
 void redis_fsync(struct redis *r, uint64_t up_to);
 void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms); /* what is older than lag is durable */

@@ -9,9 +9,10 @@
 /* Few hits, frequent claims, nothing but the faults named by whoever calls it. */
 static void only(struct sim_config *c, unsigned faults)
 {
-    static const enum sim_event all[] = {
-        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,       EVENT_redis_restart,
-        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_client_gone, EVENT_hold};
+    static const enum sim_event all[] = {EVENT_cut,          EVENT_crash,         EVENT_stop,
+                                         EVENT_pause,        EVENT_redis_restart, EVENT_redis_refuse,
+                                         EVENT_mysql_toggle, EVENT_wrong_type,    EVENT_client_gone,
+                                         EVENT_hold,         EVENT_unfit,         EVENT_fence_late};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;

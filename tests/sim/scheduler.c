@@ -232,6 +232,18 @@ static void run_redis_restart(struct world *w, struct daemon *d)
     redis_restart(w, lose_tail);
 }
 
+static bool can_fence_late(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm && redis_blocked_fence(&w->redis) != NULL;
+}
+
+static void run_fence_late(struct world *w, struct daemon *d)
+{
+    (void)d;
+    redis_refuse_fence(w, redis_blocked_fence(&w->redis));
+}
+
 static void run_redis_refuse(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -387,17 +399,31 @@ static void run_crash(struct world *w, struct daemon *d)
 
 static bool can_stop(struct world *w, struct daemon *d)
 {
-    if (!can_crash(w, d) || !acting(d) || d->life->stopping || d->life->recovering) return false;
-    for (int i = 0; i < SIM_WAITS; i++)
-        if (d->life->waits[i].busy) return false;
-    return true;
+    return can_crash(w, d) && acting(d) && !d->life->stopping;
 }
 
 static void run_stop(struct world *w, struct daemon *d)
 {
-    TRACE(w, "life %d is told to stop", d->life->index);
-    d->life->stopping = true;
-    sync_stop(d->life->sync);
+    (void)w;
+    daemon_stop(d->life);
+}
+
+static bool can_abandon(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && d->life->stopping && !d->life->abandoned;
+}
+
+static void run_abandon(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_abandon(d->life);
+}
+
+static void run_unfit(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_fit(d->life, d->life->unfit);
 }
 
 static void run_pause(struct world *w, struct daemon *d)
@@ -470,10 +496,13 @@ static const struct event events[EVENT_COUNT] = {
     FAULT_OF_DAEMON(stop, can_stop),
     FAULT_OF_DAEMON(pause, can_act),
     FAULT_OF_WORLD(redis_restart, always),
+    FAULT_OF_WORLD(fence_late, can_fence_late),
     FAULT_OF_WORLD(redis_refuse, always),
     FAULT_OF_WORLD(mysql_toggle, always),
     FAULT_OF_WORLD(wrong_type, can_wrong_type),
     FAULT_OF_DAEMON(client_gone, can_act),
+    OF_DAEMON(abandon, can_abandon),
+    FAULT_OF_DAEMON(unfit, can_act),
     FAULT_OF_DAEMON(hold, can_act),
 };
 
@@ -549,6 +578,7 @@ static void calm_down(struct world *w)
     for (unsigned i = 0; i < w->config.daemons; i++) {
         struct process *life = w->daemons[i].life;
         if (life != NULL && life->held) daemon_hold(life, false);
+        if (life != NULL && life->unfit) daemon_fit(life, true);
     }
 }
 

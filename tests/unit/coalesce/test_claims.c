@@ -85,6 +85,22 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
     frame_applied();
 }
 
+/* Due by its hits, its lock never asked for with success: the script sets it all the same. */
+static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    world->pttl_ms = -1;
+    round_of('a', "s1:v", "20140920", 50);
+    claim_keys(&t, 0, "s1:v", NULL);
+    claim_answered(CLAIM_STANDS);
+    world->mono_ms += 59999;
+    HIT('a', "s1:v", "20140920", -50);
+    turn();
+    assert_false(asks_lock("s1:v"));
+    frame_applied();
+}
+
 static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
 {
     (void)state;
@@ -223,6 +239,7 @@ int main(void)
         TEST(known_dirty_is_forgotten_when_the_claim_is_sent),
         TEST(a_refusal_behind_a_claim_brings_no_old_copy_back),
         TEST(a_claim_begins_hits_and_due_anew_and_holds_the_lock),
+        TEST(a_claim_holds_the_lock_that_nobody_was_granted),
         TEST(a_claim_that_redis_refused_leaves_no_lock_behind),
         TEST(a_claim_of_hashes_never_seen_is_fine),
         TEST(without_a_link_a_claim_is_refused_with_the_next_turn),

@@ -53,6 +53,9 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
     turn();
     assert_told('a', "-" WHY "\r\n-down\r\n");
     assert_int_equal(row("p1", "6"), 0);
+    HIT('a', "p1", "8", 1); /* now it waits for nothing in doubt */
+    cut();
+    assert_told('a', "-" WHY "\r\n");
 }
 
 static void not_applied_it_is_sent_again_with_all_its_zadds(void **state)
@@ -107,10 +110,16 @@ static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **
     values_read();
     assert_told('a', ":1\r\n:6\r\n");
     assert_told('b', ":6\r\n:4\r\n"); /* each hears the value as it stands */
+    int64_t lost = STAT_GET(frames_lost);
     assert_int_equal(world->accepted, 10);
     turn();
     assert_true(hash_of(world->frame, "s1:v")->owed);
     assert_null(hash_of(world->frame, "s2:v"));
+    cut();
+    world->seq = 1; /* answered is also what was only read */
+    link_up(RUN_B, 9);
+    look_answered(NULL);
+    assert_int_equal(STAT_GET(frames_lost) - lost, 1);
     frame_applied();
     assert_true(coalesce_idle(world->c));
 }
@@ -182,10 +191,10 @@ static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state
     (void)state;
     round_of('a', "p1", "5", 1);
     row_of(SLICE("p1"), SLICE("5"))->value = 0;
-    round_of('a', "p1", "5", 1); /* p1 owes */
+    HIT('a', "p1", "5", 1);
     HIT('a', "p1", "6", 9);
     turn();
-    frame_applied_but("6", "WRONGTYPE no hash"); /* and -9 */
+    frame_applied_but("6", "WRONGTYPE no hash"); /* p1 owes, and -9 */
     HIT('a', "p2", "5", 1);
     turn();
     assert_int_equal(share("views"), -8);
@@ -195,6 +204,7 @@ static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state
     turn();
     assert_int_equal(share("views"), -9);
     assert_int_equal(world->frame->cells_n, 0);
+    assert_true(hash_of(world->frame, "p1")->owed);
     frame_applied();
     assert_int_equal(world->accepted, 2);
 }

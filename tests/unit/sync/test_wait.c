@@ -146,6 +146,24 @@ static void a_key_that_comes_back_to_a_full_queue_is_waited_for_again(void **sta
     assert_waited(&w, SYNC_MERGED);
 }
 
+/* Out of the queue, but not in a claim: its counter was held for a moment. */
+static void a_key_that_was_dropped_from_the_queue_is_queued_again(void **state)
+{
+    (void)state;
+    static struct waiter w;
+    wait_for(&w, "p1");
+    tick();
+    sync_counter_fit(world->s, VIEWS, false);
+    sync_counter_fit(world->s, VIEWS, true);
+    tick();
+    tick();
+    assert_did("C");
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    tick();
+    tick();
+    assert_did("W");
+}
+
 static void refused_claims_are_not_repeated_every_tick_for_a_hurry(void **state)
 {
     (void)state;
@@ -204,6 +222,22 @@ static void all_ends_under_traffic_too(void **state)
         if (world->standings.n > 0) standing_answered(0, 0);
     }
     assert_waited(&w, SYNC_MERGED);
+}
+
+static void all_waits_for_what_it_has_queued(void **state)
+{
+    (void)state;
+    static struct waiter w;
+    index_put("p1", world->redis_ms);
+    wait_for(&w, "");
+    for (int i = 0; i < 20; i++)
+        tick();
+    assert_int_equal(world->claims.n, 2); /* out, and once more: nobody knows yet that the first one ran */
+    assert_int_equal(world->standings.n, 0);
+    world->dirty_n = 0;
+    for (int i = 0; i < 20; i++)
+        tick();
+    assert_int_equal(world->standings.n, 0);
 }
 
 static void all_does_not_end_while_the_index_has_some_of_before(void **state)
@@ -530,9 +564,11 @@ int main(void)
         TEST(a_batch_of_another_service_is_waited_for_too),
         TEST(a_key_that_comes_back_from_its_claim_is_waited_for_again),
         TEST(a_key_that_comes_back_to_a_full_queue_is_waited_for_again),
+        TEST(a_key_that_was_dropped_from_the_queue_is_queued_again),
         TEST(refused_claims_are_not_repeated_every_tick_for_a_hurry),
         TEST(all_that_was_dirty_at_the_call_is_claimed_though_it_is_young),
         TEST(all_ends_under_traffic_too),
+        TEST(all_waits_for_what_it_has_queued),
         TEST(all_does_not_end_while_the_index_has_some_of_before),
         TEST(each_reason_not_to_wait_is_told_at_once),
         TEST(redis_away_for_a_moment_ends_a_wait),

@@ -235,6 +235,6 @@ void wire_sync(struct service *s)
         .draw_id = port_draw_id,
     };
     struct sync_config config = sync_config_default;
-    config.give_up_ms = (uint64_t)s->settings->conf->ledger_keep_ms / 2;
+    config.give_up_ms = (uint64_t)s->settings->conf->ledger_keep_ms / 3;
     s->sync = sync_create(&ports, &s->settings->counters, &config);
 }

@@ -167,24 +167,52 @@ static void ledger_statement(struct work *w)
     buf_free(&key);
 }
 
-/* 1062: is it the same chunk? Asked after ROLLBACK, each statement its own transaction. */
-static enum verdict ledger_compare(struct work *w)
+/* (!) Whoever discards has seen each row young: pruning must not overtake a run that scanned before (sync/run.c).
+ * Five minutes are nothing to ledger.keep, which is an hour at least. */
+static enum verdict ledger_refresh(struct work *w)
 {
-    struct slice cell[3];
-    uint8_t digest[16];
-    int64_t chunks = 0, rows = 0;
+    buf_reset(&w->sql);
+    BUF_LIT(&w->sql, "UPDATE tally_ledger SET merged_at = UTC_TIMESTAMP(3) WHERE batch = ");
+    sql_id(&w->sql, &w->chunk->batch->id);
+    buf_printf(&w->sql, " AND chunk = %u AND merged_at < UTC_TIMESTAMP(3) - INTERVAL 5 MINUTE",
+               w->chunk->index);
+    return run(w);
+}
+
+/* Locked, so that pruning cannot come between what is read and its refreshing. */
+static enum verdict ledger_select(struct work *w)
+{
     enum verdict v = run_literal(w, "ROLLBACK");
+    if (v == GO_ON) v = run_literal(w, "START TRANSACTION");
     if (v != GO_ON) return v;
     buf_reset(&w->sql);
     BUF_LIT(&w->sql, "SELECT digest, chunks, rows_merged FROM tally_ledger WHERE batch = ");
     sql_id(&w->sql, &w->chunk->batch->id);
-    buf_printf(&w->sql, " AND chunk = %u", w->chunk->index);
-    v = judge(w, db_query(w->db, buf_slice(&w->sql)));
+    buf_printf(&w->sql, " AND chunk = %u FOR UPDATE", w->chunk->index);
+    return judge(w, db_query(w->db, buf_slice(&w->sql)));
+}
+
+static bool ledger_row_same(const struct work *w, const struct slice cell[3])
+{
+    uint8_t digest[16];
+    int64_t chunks;
+    chunk_digest(w->chunk, digest);
+    return slice_eq(cell[0], slice_of((char *)digest, sizeof digest)) && num_parse(cell[1], &chunks) &&
+           chunks == w->chunk->chunks;
+}
+
+/* 1062: is it the same chunk? */
+static enum verdict ledger_compare(struct work *w)
+{
+    struct slice cell[3];
+    int64_t rows = 0;
+    enum verdict v = ledger_select(w);
     if (v != GO_ON) return v;
     if (!db_row(w->db, cell, 3)) return TRY_AGAIN; /* pruned since: not_after_ms looks to that */
-    chunk_digest(w->chunk, digest);
-    bool same = slice_eq(cell[0], slice_of((char *)digest, sizeof digest)) && num_parse(cell[1], &chunks) &&
-                chunks == w->chunk->chunks && num_parse(cell[2], &rows);
+    bool same = ledger_row_same(w, cell) && num_parse(cell[2], &rows);
+    if (same) v = ledger_refresh(w);
+    if (v == GO_ON) v = run_literal(w, "COMMIT");
+    if (v != GO_ON) return v;
     if (!same)
         return ended(w, MERGE_CONFLICT,
                      "the ledger has this batch and chunk with other rows; see tally_ledger");

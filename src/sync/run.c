@@ -8,9 +8,12 @@
  *     server process than was scanned
  *   MySQL down                          WAIT, SCAN: rows are let go meanwhile; the ledger knows what went in
  *   table refuses, rows short, conflict WAIT long, alarm; never discarded
- *   older than give_up_ms               DONE: the batch stands for adoption; its ledger rows may be pruned by
- * now A crash anywhere leaves the registry, and whoever adopts it enters at SCAN. Callbacks only record and
- * resume. */
+ *   older than give_up_ms               DONE, (!) not even discarded: the batch stands for adoption
+ * A crash anywhere leaves the registry, and whoever adopts it enters at SCAN. Callbacks only record and resume.
+ *
+ * Why a run gives up: ledger rows are pruned `ledger.keep` after merged_at, once their batch stands no more. A merge
+ * that finds its row refreshes merged_at (mysql/merge.c), so whoever discards has touched every row within his own
+ * run's life; with keep = 3 x give_up the rows then outlive every run that scanned the batch before it was gone. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/rand.h"
@@ -107,6 +110,19 @@ static void run_hold(struct run *r, const char *why, const char *text)
     count_fields(r, 0);
 }
 
+static bool run_too_old(const struct run *r)
+{
+    return HOLDS(RULE_GIVE_UP) && sync_now(r->sync) - r->born_ms >= r->sync->config.give_up_ms;
+}
+
+static void run_given_up(struct run *r)
+{
+    char hex[33];
+    log_event(LOG_WARN, "run_given_up", "batch=%s next=%s", run_hex(r, hex),
+              LOGQ("older than a third of ledger.keep; whoever adopts it scans it anew"));
+    run_done(r);
+}
+
 /* --- DISCARD --- */
 
 static void on_discarded(struct discard *d)
@@ -128,6 +144,10 @@ static void on_discarded(struct discard *d)
 
 static void run_discard(struct run *r)
 {
+    if (run_too_old(r)) {
+        run_given_up(r);
+        return;
+    }
     sm_move(&r->sm, RUN_DISCARD);
     r->discard = (struct discard){.batch = &r->batch, .done = on_discarded, .arg = r};
     r->sync->requests_out++;
@@ -180,14 +200,6 @@ static void count_chunk(struct run *r, const struct chunk *c)
         r->rows_already += (int64_t)c->rows_n;
         STAT_ADD(chunks_already, 1);
     }
-}
-
-static void run_given_up(struct run *r)
-{
-    char hex[33];
-    log_event(LOG_WARN, "run_given_up", "batch=%s next=%s", run_hex(r, hex),
-              LOGQ("older than half of ledger.keep; whoever adopts it scans it anew"));
-    run_done(r);
 }
 
 /* What became of all chunks together; `worst` is the outcome that decides. */
@@ -381,11 +393,10 @@ void run_adopted(struct run *r, bool in_recover)
 void run_resume_if_due(struct run *r, uint64_t now_ms)
 {
     if (sm_now(&r->sm) != RUN_WAIT || now_ms < r->resume_ms) return;
-    bool too_old = now_ms - r->born_ms >= r->sync->config.give_up_ms;
-    if (r->resume == RUN_DISCARD)
-        run_discard(r);
-    else if (too_old && HOLDS(RULE_GIVE_UP))
+    if (run_too_old(r))
         run_given_up(r);
+    else if (r->resume == RUN_DISCARD)
+        run_discard(r);
     else if (r->resume == RUN_FENCE)
         run_fence(r);
     else

@@ -21,7 +21,7 @@ const struct sync_config sync_config_default = {
     .retry_ms = 100,
     .retry_most_ms = 5000,
     .held_ms = 30000,
-    .give_up_ms = UINT64_C(7) * 24 * 3600 * 1000 / 2,
+    .give_up_ms = UINT64_C(7) * 24 * 3600 * 1000 / 3,
     .wait_ms = 30000,
     .due_max = 20000,
 };

@@ -112,6 +112,22 @@ static void once(void **state)
     bench_close(&t);
 }
 
+/* Or pruning, which goes by age, could overtake a run that scanned before its batch was discarded. */
+static void found_again_is_young_again(void **state)
+{
+    struct bench t;
+    (void)state;
+    bench_open(&t, &server.config);
+    visitors_chunk(&t, 1);
+    assert_outcome(&t, MERGE_DONE);
+    mariadb_do(&server, "UPDATE tally_ledger SET merged_at = merged_at - INTERVAL 30 DAY");
+    assert_outcome(&t, MERGE_ALREADY);
+    assert_mariadb(&server, "1",
+                   "SELECT COUNT(*) FROM tally_ledger WHERE merged_at > UTC_TIMESTAMP() - INTERVAL 1 MINUTE");
+    batch_close(&t.batch);
+    bench_close(&t);
+}
+
 static void adds_to_what_stands(void **state)
 {
     struct bench t;
@@ -979,6 +995,7 @@ int main(void)
         TEST(crash_between_chunks), /* the first: it counts the chunks of the process */
         TEST(session),
         TEST(once),
+        TEST(found_again_is_young_again),
         TEST(adds_to_what_stands),
         TEST(empty_chunk),
         TEST(conflict),

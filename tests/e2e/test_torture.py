@@ -12,6 +12,7 @@ import pytest
 from harness.books import counted, nothing_left
 from harness.daemon import counters
 from harness.load import Load
+from harness.proxy import Proxy
 from harness.shadow import Shadow
 from harness.wait import wait_until
 
@@ -77,13 +78,19 @@ class Rig:
         self.mysql.restart()
 
     def cut(self):
-        """One of the three ways is cut: at once, or after its replies were swallowed for a while."""
-        proxy = self.rng.choice((self.to_redis, self.to_redis, self.to_mysql, self.to_clients))
-        if self.rng.random() < 0.5:
-            proxy.swallow_replies()
-            ends_at = time.monotonic() + self.rng.uniform(0.05, 0.5)
-            wait_until(lambda: time.monotonic() > ends_at, 5)
+        """The link to Redis at once, with requests lost on the way, with answers lost; then one of the other links."""
+        for lose in (lambda proxy: None, lambda proxy: proxy.stall("up"), Proxy.swallow_replies):
+            self.cut_one(self.to_redis, lose)
+            self.more_acked(200)
+        self.cut_one(self.rng.choice((self.to_mysql, self.to_clients)), self.rng.choice((
+            lambda proxy: None, lambda proxy: proxy.stall("up"), Proxy.swallow_replies)))
+
+    def cut_one(self, proxy, lose):
+        lose(proxy)
+        ends_at = time.monotonic() + self.rng.uniform(0.01, 0.3)  # what is sent now is lost
+        wait_until(lambda: time.monotonic() > ends_at, 5, every_s=0.005)
         proxy.cut()
+        proxy.flow()
 
     def hurt(self, kind):
         if kind in CRASH_POINTS:
@@ -136,7 +143,7 @@ def torture(kinds, make_redis, make_daemon, make_proxy, mysql):
 
 
 def test_thirty_kills(make_redis, make_daemon, make_proxy, mysql):
-    kinds = [*CRASH_POINTS, *["tallyd"] * 3, *["redis"] * 4, *["mysql"] * 3, *["cut"] * 3]
+    kinds = [*CRASH_POINTS, *["tallyd"] * 3, *["redis"] * 4, *["mysql"] * 3, *["cut"] * 3]  # a cut is four
     assert len(kinds) == 30
     torture(kinds, make_redis, make_daemon, make_proxy, mysql)
 

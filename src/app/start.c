@@ -7,7 +7,8 @@
 
 #define CONNECT_MS 5000
 #define HOLDER_MS 35000 /* a sign of life in tally:instance lasts 30 s */
-#define HOLDER_POLL_MS 250
+#define HOLDER_GAP_MS 3000
+#define HOLDER_POLL_MS 50
 
 bool service_links_up(const struct service *s)
 {
@@ -125,11 +126,9 @@ static enum err ask_holder(struct service *s, struct redis_instance *i, struct e
     return ERR_NONE;
 }
 
-/* '<life>|<host>': on this host the name's lock (settings_lock_name) has shown already that the holder is
- * gone. */
 static bool holder_is_here(const struct service *s, const struct redis_instance *i)
 {
-    const char *host = strchr(i->holder, '|');
+    const char *host = strchr(i->holder, '|'); /* '<life>|<host>' */
     return host != NULL && strcmp(host + 1, s->settings->host) == 0;
 }
 
@@ -155,21 +154,31 @@ static void pause_ms(struct service *s, uint64_t ms)
     redis_run_until(&s->sync_link, &over);
 }
 
+/* A living holder has links, but for the moment of a reconnect; a dead one of this machine has none at once, a dead one
+ * of another until Redis notices, but then its sign of life runs out. */
+static bool holder_lives(struct service *s, const struct redis_instance *i, uint64_t *unlinked_ms,
+                         uint64_t now_ms)
+{
+    if (!i->taken) return false;
+    if (i->linked) *unlinked_ms = now_ms;
+    return i->linked || (!holder_is_here(s, i) && now_ms - *unlinked_ms < HOLDER_GAP_MS);
+}
+
 static enum err name_is_free(struct service *s, struct error *e)
 {
-    struct redis_instance first, now;
-    if (ask_holder(s, &first, e) != ERR_NONE) return e->code;
-    uint64_t until = mono_ms() + HOLDER_MS;
-    now = first;
-    while (now.taken && !holder_is_here(s, &now) && mono_ms() < until && !s->stop_asked) {
-        pause_ms(s, HOLDER_POLL_MS);
+    struct redis_instance now;
+    uint64_t began_ms = mono_ms(), unlinked_ms = began_ms;
+    for (;;) {
         if (ask_holder(s, &now, e) != ERR_NONE) return e->code;
+        uint64_t now_ms = mono_ms();
+        if (s->stop_asked || !holder_lives(s, &now, &unlinked_ms, now_ms)) return ERR_NONE;
+        if (now_ms - began_ms >= (holder_is_here(s, &now) ? HOLDER_GAP_MS : HOLDER_MS)) break;
+        pause_ms(s, HOLDER_POLL_MS);
     }
-    if (!now.taken || holder_is_here(s, &now) || s->stop_asked) return ERR_NONE;
     return error_set(
         e, ERR_CONFIG,
-        "another tallyd with the instance name '%s' lives on this Redis, on another machine; give this one "
-        "a name of its own (option `instance`)",
+        "another tallyd with the instance name '%s' lives on this Redis; stop it, or give this one a name of "
+        "its own (option `instance`)",
         s->settings->instance);
 }
 

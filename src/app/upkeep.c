@@ -14,6 +14,8 @@
 #define WALK_PAUSE_MS 5
 #define PRUNE_MS UINT64_C(600000)
 #define UNTIL_MS UINT64_C(10000)
+/* A frame in doubt that is sent again carries the score of its first sending. */
+#define UNTIL_SLACK_MS 10000
 
 /* --- walk --- */
 
@@ -182,7 +184,7 @@ static void until_begin(struct service *s)
 {
     struct until_task *t = heap_zalloc(sizeof *t);
     t->service = s;
-    t->begun_ms = redis_time_ms(&s->frame_link);
+    t->begun_ms = redis_time_ms(&s->frame_link) - UNTIL_SLACK_MS;
     t->until = heap_alloc((s->settings->counters.n + 1) * sizeof *t->until);
     for (size_t i = 0; i < s->settings->counters.n; i++)
         t->until[i] = INT64_MAX;

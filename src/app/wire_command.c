@@ -200,6 +200,8 @@ struct listen_handler wire_listen_handler(struct service *s)
 void wire_command(struct service *s)
 {
     const struct conf *conf = s->settings->conf;
+    struct request_limits limits = request_limits_default;
+    limits.bytes_max = (uint32_t)conf->limits_request_bytes;
     struct command_config config = {
         .coalesce = s->coalesce,
         .client = {.pause = conn_pause,
@@ -216,7 +218,7 @@ void wire_command(struct service *s)
                   .sync = port_sync,
                   .recover = port_recover,
                   .info = port_info},
-        .limits = request_limits_default,
+        .limits = limits,
         .clients_max = (uint32_t)conf->limits_clients,
         .multi_max = 10000,
         .busy_ms = coalesce_config_default.busy_ms,

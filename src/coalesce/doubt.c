@@ -47,6 +47,7 @@ static void fail_collected(struct coalesce *c)
     mark_behind(c, true);
     box_answer_free_ones(b, &touched);
     mark_behind(c, false);
+    if (b->answers_n == 0) buf_reset(&b->literals);
     engine_touch(c, &touched);
 }
 
@@ -56,7 +57,6 @@ void coalesce_cut(struct coalesce *c, const char *why)
     int was = sm_now(&c->link);
     if (was == LINK_DOWN) return;
     sm_move(&c->link, LINK_DOWN);
-    STAT_ADD(links_cut, 1);
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
     for (uint32_t i = 0; i < c->flight_n; i++) {
         struct box *b = c->flight[i];

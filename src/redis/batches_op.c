@@ -7,6 +7,8 @@
 #include <stdio.h>
 
 #define INSTANCE_TTL "30"
+#define SEQ_TTL "2592000"
+_Static_assert(SEQ_TTL_S == 2592000, "the beat keeps the seq key as long as a frame does");
 
 /* ids from elements[from] on. False: not all of them are ids. */
 static bool ids_file(const struct redis_reply *r, size_t from, struct batch_id **ids, uint32_t *n)
@@ -247,6 +249,7 @@ static const char beat_script[] = "#!lua flags=allow-oom\n"
                                   "local t = redis.call('TIME')\n"
                                   "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
                                   "redis.call('SET', KEYS[2], ARGV[1], 'EX', " INSTANCE_TTL ")\n"
+                                  "redis.call('EXPIRE', KEYS[3], " SEQ_TTL ")\n"
                                   "for i = 2, #ARGV do redis.call('ZADD', KEYS[1], 'XX', now, ARGV[i]) end\n"
                                   "return #ARGV - 1\n";
 
@@ -260,9 +263,12 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
 {
     struct buf *out = redis_link_begin(l);
     struct buf name = {0};
-    resp_eval(out, SLICE(beat_script), 2, 1 + (size_t)ids_n);
+    resp_eval(out, SLICE(beat_script), 3, 1 + (size_t)ids_n);
     RESP_LIT(out, KEY_BATCHES);
     name_instance(&name, life->instance);
+    resp_slice(out, buf_slice(&name));
+    buf_reset(&name);
+    name_seq(&name, life);
     resp_slice(out, buf_slice(&name));
     buf_reset(&name);
     buf_printf(&name, "%s|" SLICE_FMT, life->id, SLICE_ARG(host));
@@ -277,15 +283,35 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
     redis_link_flush(l);
 }
 
+static void holder_file(struct redis_instance *i, const struct redis_reply *r)
+{
+    i->lost = !reply_is(r, REDIS_STRING) && !reply_is(r, REDIS_NIL);
+    if (!reply_is(r, REDIS_STRING)) return;
+    slice_show(r->str, sizeof i->holder - 1, i->holder, sizeof i->holder);
+    i->taken = !slice_starts(r->str, slice_str(i->life->id));
+}
+
+static bool holder_linked(const struct redis_instance *i, struct slice clients)
+{
+    struct buf name = {0};
+    size_t life_n = strcspn(i->holder, "|");
+    buf_printf(&name, " name=tallyd:" SLICE_FMT ":%.*s:", SLICE_ARG(i->life->instance), (int)life_n,
+               i->holder);
+    bool found = clients.n > 0 && memmem(clients.p, clients.n, name.p, name.n) != NULL;
+    buf_free(&name);
+    return found;
+}
+
 static void on_instance(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
     struct redis_instance *i = arg;
-    (void)l, (void)at;
-    i->lost = !reply_is(r, REDIS_STRING) && !reply_is(r, REDIS_NIL);
-    if (reply_is(r, REDIS_STRING)) {
-        slice_show(r->str, sizeof i->holder - 1, i->holder, sizeof i->holder);
-        i->taken = !slice_starts(r->str, slice_str(i->life->id));
+    (void)l;
+    if (at == 0 && r != NULL) {
+        holder_file(i, r);
+        return;
     }
+    i->lost = i->lost || !reply_is(r, REDIS_STRING);
+    i->linked = !i->lost && i->taken && holder_linked(i, r->str);
     i->done(i);
 }
 
@@ -293,13 +319,14 @@ void redis_instance(struct redis_link *l, struct redis_instance *i)
 {
     struct buf *out = redis_link_begin(l);
     struct buf name = {0};
-    i->taken = false;
+    i->lost = i->taken = i->linked = false;
     i->holder[0] = '\0';
     name_instance(&name, i->life->instance);
     resp_array(out, 2);
     RESP_LIT(out, "GET");
     resp_slice(out, buf_slice(&name));
     buf_free(&name);
-    redis_link_expect(l, 1, on_instance, i);
+    resp_words(out, "CLIENT LIST");
+    redis_link_expect(l, 2, on_instance, i);
     redis_link_flush(l);
 }

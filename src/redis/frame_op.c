@@ -241,15 +241,29 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
 
 /* --- the values of a frame whose answer was lost --- */
 
+/* An answer without which nothing may go on: the next connection asks again. */
+static void doubt_cut(struct redis_frames *fr, const struct redis_reply *r)
+{
+    char line[200], why[REDIS_WHY_BYTES];
+    reply_why(r, line, sizeof line);
+    snprintf(why, sizeof why, "MASTERDOWN Redis did not tell what became of the last frame (%s)", line);
+    redis_link_cut(fr->link, why);
+}
+
 static void on_value(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
     struct frame *f = fr->values;
     (void)l;
-    if (r == NULL) return;
+    if (r == NULL || f == NULL) return;
     struct redis_reply got = {.type = REDIS_INTEGER};
-    if (r->type == REDIS_NIL || reply_integer(r, &got.integer))
-        r = &got; /* gone: claimed since, so 0 is pending */
+    if (r->type == REDIS_NIL || reply_integer(r, &got.integer)) {
+        r = &got;                                 /* gone: claimed since, so 0 is pending */
+    } else if (!reply_error_is(r, "WRONGTYPE")) { /* only that shows that the HINCRBY failed as well */
+        fr->values = NULL;                        /* what still comes of this connection is not looked at */
+        doubt_cut(fr, r);
+        return;
+    }
     bool fresh = f->hashes[f->cells[at].hash].fresh;
     cell_file(f, &f->cells[at], r);
     f->hashes[f->cells[at].hash].fresh = fresh; /* this was no HINCRBY */
@@ -272,15 +286,6 @@ void redis_frames_values(struct redis_frames *fr, struct frame *f)
 }
 
 /* --- after a cut --- */
-
-/* An answer without which nothing may go on: the next connection asks again. */
-static void doubt_cut(struct redis_frames *fr, const struct redis_reply *r)
-{
-    char line[200], why[REDIS_WHY_BYTES];
-    reply_why(r, line, sizeof line);
-    snprintf(why, sizeof why, "MASTERDOWN Redis did not tell what became of the last frame (%s)", line);
-    redis_link_cut(fr->link, why);
-}
 
 static void on_killed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {

@@ -177,6 +177,12 @@ static void test_beat_and_instance(void **state)
     redis_instance(&w->link, &i);
     WAIT_UNTIL(w, answers == 2);
     assert_true(i.taken);
+    assert_true(i.linked); /* w->link itself carries that life's name */
+    redis_ask(&w->server, "SET tally:instance:shop 0123456789abcdef|web1");
+    redis_instance(&w->link, &i);
+    WAIT_UNTIL(w, answers == 3);
+    assert_true(i.taken);
+    assert_false(i.linked);
     world_close(w);
 }
 

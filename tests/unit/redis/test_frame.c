@@ -374,6 +374,12 @@ static void test_cut_in_flight(void **state)
     redis_frames_values(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->values == 3);
     cell_error_is(g, 0, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    /* Any other error says nothing of the increment: a new connection has to find out. */
+    int ups = g->w->ups;
+    redis_ask(&g->w->server, "ACL SETUSER default -hget");
+    redis_frames_values(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->w->ups == ups + 1);
+    assert_int_equal(g->values, 3);
     got_close(g);
 }
 

@@ -80,7 +80,8 @@ static void send_hit(struct process *life, struct client *c, struct expect e)
     } else if (result == ADD_FULL) {
         (*n)--;
         park(life, c, e);
-    } else if (result == ADD_DOWN || result == ADD_BUSY) {
+    } else if (result == ADD_DOWN || result == ADD_BUSY ||
+               (result == ADD_NO_COUNTER && !life_knows(life, e.hash))) {
         oracle_told(w, e.hash, e.field, e.k, TOLD_REFUSED, NULL);
     } else {
         fault_found(w, FAULT_PROTOCOL, "a good hit was answered with %d", (int)result);

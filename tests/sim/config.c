@@ -27,11 +27,12 @@ static void draw_weights(struct sim_config *c, struct prng *p)
 static void draw_world(struct sim_config *c, struct prng *p)
 {
     c->counters = prng_percent(p, 70) ? 1 : SIM_COUNTERS;
+    c->partial = c->counters == SIM_COUNTERS && prng_percent(p, 40);
     c->hashes = (unsigned)between(p, 1, SIM_HASHES);
     c->fields = (unsigned)between(p, 1, SIM_FIELDS);
     c->steps = (unsigned)between(p, 200, 1500);
     c->hits_most = (unsigned)between(p, 8, 150);
-    c->for_good_percent = prng_percent(p, 20) ? 50 : 0;
+    c->for_good_percent = !c->partial && prng_percent(p, 20) ? 50 : 0; /* somebody must know each counter */
     c->turn_percent = prng_percent(p, 30) ? 100 : (unsigned)between(p, 20, 90);
     c->unread_percent = (unsigned)between(p, 20, 90);
     c->chunk_rows[0] = (uint32_t)between(p, 1, 3);

@@ -51,8 +51,9 @@ void daemon_start(struct world *w, struct daemon *d)
     struct arena *before = arena_enter(&life->arena);
     struct coalesce_ports coalesce = ports_coalesce(life);
     struct sync_ports sync = ports_sync(life);
-    life->coalesce = coalesce_create(&coalesce, &w->counters, &w->config.coalesce);
-    life->sync = sync_create(&sync, &w->counters, &w->config.sync);
+    const struct counters *counters = world_counters_of(w, d->instance);
+    life->coalesce = coalesce_create(&coalesce, counters, &w->config.coalesce);
+    life->sync = sync_create(&sync, counters, &w->config.sync);
     arena_enter(before);
 }
 
@@ -305,6 +306,11 @@ void daemon_walk(struct process *life)
     request_send(life->links[ROLE_SYNC], REQ_WALK, NULL, life->w->now_ms);
 }
 
+bool life_knows(const struct process *life, int hash)
+{
+    return (size_t)world_counter_of(life->w, hash) < world_counters_of(life->w, life->instance)->n;
+}
+
 /* CTR.SYNC and CTR.RECOVER. */
 
 static void wait_done(struct sync_wait *wait)
@@ -318,22 +324,30 @@ static void wait_done(struct sync_wait *wait)
             oracle_synced(w, h, f, sw->answered[h][f]);
 }
 
+/* ALL asks the index; a ZADD may be owed to it just now, or a service that lacks the counter took the name out. */
+static void forgive_unindexed(struct world *w, struct sim_wait *sw)
+{
+    for (int h = 0; h < SIM_HASHES; h++) {
+        bool owed = w->redis.now.pending[h].has != 0 && w->redis.now.dirty[h] == 0;
+        bool unknown = w->config.partial && world_counter_of(w, h) == 1;
+        if (owed || unknown) memset(sw->answered[h], 0, sizeof sw->answered[h]);
+    }
+}
+
 void daemon_wait(struct process *life)
 {
     struct world *w = life->w;
     struct sim_wait *sw = NULL;
     for (int i = 0; i < SIM_WAITS; i++)
         if (!life->waits[i].busy) sw = &life->waits[i];
-    if (sw == NULL) return;
+    int hash = world_percent(w, 30) ? -1 : (int)world_below(w, w->config.hashes);
+    if (sw == NULL || (hash >= 0 && !life_knows(life, hash))) return;
     memset(sw, 0, sizeof *sw);
     sw->busy = true;
     sw->life = life;
-    sw->hash = world_percent(w, 30) ? -1 : (int)world_below(w, w->config.hashes);
+    sw->hash = hash;
     oracle_answered(w, sw->answered);
-    for (int h = 0; h < SIM_HASHES && sw->hash < 0;
-         h++) /* ALL asks the index; a ZADD may be owed to it just now */
-        if (w->redis.now.pending[h].has != 0 && w->redis.now.dirty[h] == 0)
-            memset(sw->answered[h], 0, sizeof sw->answered[h]);
+    if (sw->hash < 0) forgive_unindexed(w, sw);
     sw->wait.arg = sw;
     sw->wait.done = wait_done;
     if (sw->hash >= 0) sw->wait.key = world_hash_name(w, sw->hash);

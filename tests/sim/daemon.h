@@ -58,6 +58,7 @@ void daemon_start(struct world *w, struct daemon *d);
 void daemon_crash(struct world *w, struct daemon *d);
 void daemon_end(struct world *w,
                 struct daemon *d); /* at rest: everything is given back, and checked for leaks */
+bool life_knows(const struct process *life, int hash);   /* is the hash's counter in its configuration? */
 bool daemon_may_end(const struct process *life);         /* nothing asked that was not answered */
 struct process *daemon_life(struct world *w, int index); /* the life with this number runs: its struct */
 

@@ -106,8 +106,9 @@ static void batch_registry(struct process *life, struct batch *b, const struct w
                            uint32_t *index)
 {
     b->format = BATCH_FORMAT;
-    b->counter = &life->w->counter[wire->counter];
-    buf_put_slice(&b->counter_name, b->counter->name);
+    const struct counter *counter = &life->w->counter[wire->counter];
+    buf_put_slice(&b->counter_name, counter->name);
+    b->counter = counters_find(world_counters_of(life->w, life->instance), counter->name);
     b->gen = wire->gen;
     b->lowest_ms = wire->lowest_ms;
     buf_printf(&b->owner, "d%d:%d", life->w->instance_of[wire->owner], wire->owner);
@@ -137,7 +138,9 @@ static void deliver_scan(struct process *life, struct request *q)
     if (!q->scan.gone) {
         batch_registry(life, s->batch, &q->scan, index);
         batch_rows(s->batch, &q->scan, index);
-        if (batch_seal(s->batch, &short_hash))
+        if (s->batch->counter == NULL)
+            s->outcome = SCAN_UNKNOWN;
+        else if (batch_seal(s->batch, &short_hash))
             s->outcome = SCAN_SEALED;
         else if (q->scan.stands)
             s->outcome = SCAN_SHORT;
@@ -167,7 +170,7 @@ static void deliver_adopt(struct request *q)
     struct adopt *a = q->target;
     a->ids = copy_ids(&q->ids);
     a->ids_n = q->ids.n;
-    a->unknown = 0;
+    a->unknown = q->ids.unknown;
     a->lost = false;
     a->done(a);
 }

@@ -87,7 +87,7 @@ struct wire_ids {
     int64_t stale_ms, before_ms;
     uint32_t limit;
     int hash; /* standing: only batches with this one; -1: all */
-    unsigned n;
+    unsigned n, unknown;
     struct batch_id ids[SIM_BATCHES];
 };
 struct wire_names {

@@ -106,6 +106,7 @@ enum sim_event {
 /* Everything that one seed draws before its run begins. */
 struct sim_config {
     uint64_t seed;
+    bool partial; /* the second daemon's configuration lacks the second counter */
     unsigned daemons, counters, hashes, fields, steps, hits_most;
     unsigned weight[EVENT_COUNT];
     unsigned faults_most;      /* fault events of the whole run */

@@ -213,7 +213,6 @@ static const char *redis_unrest(const struct redis *r)
     for (int h = 0; h < SIM_HASHES; h++) {
         if (r->now.pending[h].has != 0)
             return r->now.dirty[h] == 0 ? "a pending hash in no index" : "a pending hash in tally:dirty";
-        if (r->now.held[h]) return "a name in tally:held";
     }
     for (int i = 0; i < SIM_BATCHES; i++)
         if (r->now.batch[i].used)

@@ -344,6 +344,11 @@ static void run_discard(struct world *w, struct link *l, const struct request *q
     redis_wrote(w, l);
 }
 
+static bool knows(const struct world *w, const struct link *l, int counter)
+{
+    return (size_t)counter < world_counters_of(w, l->instance)->n;
+}
+
 static bool has_open_link(struct redis *r, int life)
 {
     list_for_each (node, &r->links) {
@@ -367,6 +372,10 @@ static void run_adopt(struct world *w, struct link *l, struct wire_ids *q)
     for (int i = 0; i < SIM_BATCHES && q->n < q->limit; i++) {
         struct twin_batch *b = &w->redis.now.batch[i];
         if (!b->used || !b->stands || !adoptable(w, l, q, b)) continue;
+        if (!knows(w, l, b->counter)) {
+            q->unknown++;
+            continue;
+        }
         b->owner = l->life;
         b->beat_ms = world_redis_ms(w);
         q->ids[q->n++] = b->id;
@@ -413,7 +422,6 @@ static void run_hold_names(struct world *w, struct link *l, const struct wire_na
 {
     for (unsigned i = 0; i < q->n; i++) {
         w->redis.now.dirty[q->hashes[i]] = 0;
-        w->redis.now.held[q->hashes[i]] = true;
     }
     redis_wrote(w, l);
 }
@@ -424,7 +432,7 @@ static bool run_walk(struct world *w, struct link *l, struct wire_names *q, unsi
     struct twin_state *s = &w->redis.now;
     int h = (int)step / 2;
     if (step % 2 == 0)
-        q->n = s->pending[h].has != 0 && s->dirty[h] == 0;
+        q->n = s->pending[h].has != 0 && s->dirty[h] == 0 && knows(w, l, world_counter_of(w, h));
     else if (q->n == 1 && s->dirty[h] == 0) {
         TRACE(w, "walk: %.*s was in no index", SLICE_ARG(world_hash_name(w, h)));
         s->dirty[h] = world_redis_ms(w);

@@ -30,7 +30,6 @@ struct twin_state {
     struct twin_hash pending[SIM_HASHES];
     bool wrong_type[SIM_HASHES]; /* somebody else's string stands in the place of the pending hash */
     int64_t dirty[SIM_HASHES];   /* score; 0: not a member */
-    bool held[SIM_HASHES];
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
     uint64_t gen;

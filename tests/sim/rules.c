@@ -16,6 +16,7 @@ static void only(struct sim_config *c, unsigned faults)
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
+    c->partial = false;
     c->faults_most = faults;
 }
 
@@ -117,10 +118,11 @@ static void profile_other_cut(struct sim_config *c)
     c->counter_hits = INT64_MAX;
     c->sync.chunks_max = 1;
     c->sync.stale_ms = 200;
-    c->faults_most = 4;
+    c->faults_most = 1;
+    c->faults_from = 100;
+    c->for_good_percent = 100; /* who knows the right cut does not come back */
     often(c, EVENT_merge, 10);
     often(c, EVENT_crash, 3);
-    often(c, EVENT_start, 2);
 }
 
 static void profile_life(struct sim_config *c)

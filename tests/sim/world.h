@@ -15,7 +15,7 @@ struct world {
     bool calm; /* the quiescing phase: no faults any more */
     unsigned faults;
     struct counter counter[SIM_COUNTERS];
-    struct counters counters;
+    struct counters counters, first_counter; /* all; of a daemon that knows only one */
     struct redis redis;
     struct mysql mysql;
     struct daemon daemons[SIM_DAEMONS];
@@ -50,6 +50,11 @@ static inline bool world_percent(struct world *w, unsigned percent)
 static inline uint64_t world_below(struct world *w, uint64_t n)
 {
     return prng_below(&w->prng, n);
+}
+
+static inline const struct counters *world_counters_of(const struct world *w, int instance)
+{
+    return instance == 1 && w->config.partial ? &w->first_counter : &w->counters;
 }
 
 struct slice world_hash_name(const struct world *w, int hash);

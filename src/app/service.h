@@ -41,8 +41,9 @@ struct gate {                        /* may sync merge? */
 };
 
 struct upkeep { /* slow timers: walk, prune, complete_until */
+    struct redis_restore restore;
     struct redis_walk walk;
-    bool walking, walk_again;
+    bool walking, restoring, walk_again;
     uint64_t walk_at_ms, prune_at_ms, until_at_ms;
     struct prune_task *prune;
     struct until_task *until;

@@ -200,23 +200,6 @@ static enum err kill_earlier(struct service *s, struct error *e)
     return ERR_NONE;
 }
 
-static void on_restored(struct redis_restore *r)
-{
-    *(bool *)r->arg = true;
-}
-
-static enum err restore_held(struct service *s, struct error *e)
-{
-    bool done = false;
-    struct redis_restore restore = {.counters = &s->settings->counters, .done = on_restored, .arg = &done};
-    redis_restore(&s->sync_link, &restore);
-    redis_run_until(&s->sync_link, &done);
-    if (restore.lost)
-        return error_set(e, ERR_UNAVAILABLE, "cannot read tally:held: the link to Redis was lost");
-    if (restore.restored > 0) log_event(LOG_INFO, "restored_held", "n=%u", restore.restored);
-    return ERR_NONE;
-}
-
 static enum err connect_sync(struct service *s, struct error *e)
 {
     return link_begin(s, &s->sync_link, e);
@@ -307,7 +290,7 @@ static enum err listen_begin(struct service *s, struct error *e)
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
-        connect_sync,  name_is_free, kill_earlier,  restore_held, connect_frame,
+        connect_sync,  name_is_free, kill_earlier,  connect_frame,
         connect_fence, mysql_begin,  writers_begin, listen_begin,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)

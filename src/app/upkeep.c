@@ -32,13 +32,29 @@ static void on_walked(struct redis_walk *w)
     u->walk_again = false;
 }
 
-static void walk_begin(struct service *s)
+static void on_restored(struct redis_restore *r)
 {
+    struct service *s = CONTAINER_OF(r, struct service, upkeep.restore);
     struct upkeep *u = &s->upkeep;
-    u->walking = true;
+    if (r->lost || s->stage != STAGE_RUNNING) {
+        u->walking = false;
+        u->walk_at_ms = mono_ms() + 1000;
+        return;
+    }
+    if (r->restored > 0) log_event(LOG_INFO, "restored_held", "n=%u", r->restored);
+    u->restoring = false;
     u->walk =
         (struct redis_walk){.counters = &s->settings->counters, .pause_ms = WALK_PAUSE_MS, .done = on_walked};
     redis_walk(&s->sync_link, &u->walk);
+}
+
+/* Held names that a counter of ours claims first: another service may have put them there. */
+static void walk_begin(struct service *s)
+{
+    struct upkeep *u = &s->upkeep;
+    u->walking = u->restoring = true;
+    u->restore = (struct redis_restore){.counters = &s->settings->counters, .done = on_restored};
+    redis_restore(&s->sync_link, &u->restore);
 }
 
 void upkeep_walk(struct service *s)
@@ -211,7 +227,7 @@ void upkeep_tick(struct service *s, uint64_t now_ms)
 
 void upkeep_stop(struct service *s)
 {
-    if (s->upkeep.walking) redis_walk_stop(&s->upkeep.walk);
+    if (s->upkeep.walking && !s->upkeep.restoring) redis_walk_stop(&s->upkeep.walk);
 }
 
 bool upkeep_quiet(const struct service *s)

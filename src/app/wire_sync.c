@@ -114,6 +114,7 @@ static void on_adopted(struct redis_adopt *r)
     adopt->ids_n = r->ids_n;
     adopt->unknown = r->unknown;
     adopt->lost = r->lost;
+    memcpy(adopt->text, r->text, sizeof adopt->text);
     heap_free(task);
     adopt->done(adopt);
 }

@@ -83,10 +83,20 @@ static void ask_if_time(struct sync *s, uint64_t now_ms)
         adopt_ask(s, ADOPT_STALE);
 }
 
+/* An adopted batch's fields count only once it is scanned; until then they are bounded by number. */
+static uint32_t scans_under_way(const struct sync *s)
+{
+    uint32_t n = 0;
+    list_for_each (node, &s->runs)
+        n += sm_now(&CONTAINER_OF(node, struct run, link)->sm) == RUN_SCAN;
+    return n;
+}
+
 static void start_queued(struct sync *s)
 {
+    uint32_t scans = scans_under_way(s);
     while (s->queue_n > 0 && sync_may_merge(s) && s->runs_n < s->config.runs_max &&
-           s->fields < s->config.fields_max) {
+           s->fields < s->config.fields_max && scans++ < s->config.scans_max) {
         struct adopted a = s->queue[--s->queue_n];
         run_adopted(run_create(s, &a.id), a.in_recover);
     }

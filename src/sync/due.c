@@ -86,8 +86,8 @@ static void claim_some(struct sync *s, struct family *f, uint64_t now_ms)
     if (f->names.n == 0) f->hurry = false;
 }
 
-/* A name is due when its own counter's `every` has passed since its score. Returns how many of the page stay
- * where they are. */
+/* A name is due when its own counter's `every` has passed since its score. One that no counter of ours claims may be
+ * another service's: it is held only when nobody has merged it for long. Returns how many of the page stay. */
 static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
 {
     struct slice *unknown = heap_alloc((p->keys_n + 1) * sizeof *unknown);
@@ -96,9 +96,10 @@ static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
     for (uint32_t i = 0; i < p->keys_n; i++) {
         const struct counter *c = counters_match(s->counters, p->keys[i]);
         bool is_due = c != NULL && (all || p->scores[i] <= now_ms - INT64_C(1000) * c->every_s);
-        if (c == NULL)
+        bool forsaken = c == NULL && p->scores[i] <= now_ms - (int64_t)s->config.forsaken_ms;
+        if (forsaken)
             unknown[unknown_n++] = p->keys[i];
-        else if (!is_due || family_held(family_of(s, c)))
+        else if (c == NULL || !is_due || family_held(family_of(s, c)))
             stays++;
         else
             family_add(s, family_of(s, c), p->keys[i]);

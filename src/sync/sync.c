@@ -22,6 +22,8 @@ const struct sync_config sync_config_default = {
     .retry_most_ms = 5000,
     .held_ms = 30000,
     .give_up_ms = UINT64_C(7) * 24 * 3600 * 1000 / 3,
+    .forsaken_ms = 600000,
+    .scans_max = 16,
     .wait_ms = 30000,
     .due_max = 20000,
 };

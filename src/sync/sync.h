@@ -20,8 +20,10 @@ struct sync_config {
     uint32_t stale_ms;     /* a batch without sign of life for so long is adopted, 60,000 */
     uint32_t retry_ms, retry_most_ms; /* backoff of a run, 100 and 5,000 */
     uint32_t held_ms;                 /* a held run looks again after, 30,000 */
-    uint64_t give_up_ms; /* a run older than that is given up (a third of ledger.keep: run.c says why) */
-    uint32_t wait_ms;    /* CTR.SYNC: TRYAGAIN after, 30,000 */
+    uint64_t give_up_ms;  /* a run older than that is given up (a third of ledger.keep: run.c says why) */
+    uint32_t forsaken_ms; /* a dirty name that no counter claims goes to tally:held after, 600,000 */
+    uint32_t scans_max;   /* batches adopted whose rows are not counted yet, at once, 16 */
+    uint32_t wait_ms;     /* CTR.SYNC: TRYAGAIN after, 30,000 */
     uint32_t due_max; /* names remembered as due, over all counters; the dirty index has the rest, 20,000 */
 };
 extern const struct sync_config sync_config_default;

@@ -210,10 +210,12 @@ static void names_of_a_held_counter_do_not_hide_what_stands_behind_them(void **s
     assert_slice(claim_out(0)->keys[0], "v1");
 }
 
-static void names_of_nobody_are_put_aside(void **state)
+/* Another service on this Redis may know a counter that we do not: its names are left to it for long. */
+static void names_of_nobody_are_put_aside_when_nobody_took_them_for_long(void **state)
 {
     (void)state;
-    index_put("nobody", world->redis_ms - 100000);
+    index_put("nobody", world->redis_ms - 700000);
+    index_put("others", world->redis_ms - 500000);
     index_put("p1", world->redis_ms - 100000);
     tick_after(300);
     tick_after(300);
@@ -411,7 +413,7 @@ int main(void)
         TEST(what_is_older_than_every_is_claimed_and_no_earlier),
         TEST(names_that_stay_do_not_hide_what_stands_behind_them),
         TEST(names_of_a_held_counter_do_not_hide_what_stands_behind_them),
-        TEST(names_of_nobody_are_put_aside),
+        TEST(names_of_nobody_are_put_aside_when_nobody_took_them_for_long),
         TEST(the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full),
         TEST(nothing_is_claimed_before_this_instances_old_batches_are_adopted),
         TEST(a_full_page_of_old_batches_asks_for_the_next_before_any_claim),

@@ -10,7 +10,7 @@ static uint64_t between(struct prng *p, uint64_t low, uint64_t high)
 static void draw_weights(struct sim_config *c, struct prng *p)
 {
     static const unsigned usual[EVENT_COUNT] = {
-#define X(name, weight, fault) [EVENT_##name] = weight,
+#define X(name, weight) [EVENT_##name] = weight,
         SIM_EVENTS(X)
 #undef X
     };

@@ -1,25 +1,26 @@
 /* tests/sim/main.c - sim_run: the real src/coalesce and src/sync against an in-memory Redis and MySQL, in
  * thousands of seeded crash schedules a second.
  *
- *   scheduler.c  draws, by weight, what happens next: a hit, a loop turn, a reply, a step of Redis or of a
- * MySQL transaction, time, a cut, a crash, a rollback, a pause ... ; then a calm phase in which all comes to
- * rest redis_twin.c Redis as DESIGN 4 to 7 uses it, with a log whose tail can be lost, down to the last fence
- *   link.c       connections, whose two ends break one at a time: what a server has not read may still run
- *   mysql_twin.c rows, ledger, transactions whose COMMIT may be lost on the way there or back, or read much
- * later daemon.c     coalesce and sync wired as the service wires them (ports.c out, deliver.c back), on a
- * heap of its own that a crash takes away at once and that must be empty after a clean end oracle.c     the
- * k-th hit on a field adds 4^k, so each sum tells which hits are in it: every hit must be once in MySQL if
- * Redis' history has it, in the history if its client was told so (unless an unfenced tail was lost later),
- * never twice, never after a refusal; running values are exact, tally:accepted balances, CTR.SYNC tells the
- * truth, nothing is left over, nobody leaks rules.c      the rules of the design that can be taken out, each
- * with a profile that brings its fault about soon
+ * - scheduler.c draws by weight what happens next, of events.c: a hit, a loop turn, a reply, a step of Redis
+ *   or of a MySQL transaction, time, a cut, a crash, a rollback, a pause ... then all comes to rest, calmly
+ * - redis_twin.c is Redis as DESIGN 4 to 7 uses it, with a log whose tail can be lost, down to the last fence
+ * - link.c has connections, whose ends break one at a time: what a server has not read may still run
+ * - mysql_twin.c has rows, ledger, transactions whose COMMIT is lost on the way there or back, or read late
+ * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back), on a heap (arena.c)
+ *   that a crash takes away at once, and that must be empty after a clean end
+ * - oracle.c knows, since the k-th hit on a field adds 4^k, which hits are in any sum. Every hit must be once
+ *   in MySQL if Redis' history has it; in the history if its client was told so, unless an unfenced tail was
+ *   lost later; never twice; never after a refusal. Running values are exact, tally:accepted balances,
+ *   CTR.SYNC tells the truth, nothing is left over, nothing leaks
+ * - rules.c names the rules of the design that can be taken out, each with a profile that brings its fault
  *
- *   sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]
- *   sim_run --prove NAME     the rule out: its fault is found within the bound of rules.c; the rule in: the
- * same seeds pass sim_run --list           the rules Rows of the design's list about live totals are not
- * here: reading is not part of this simulation. Not simulated either: the gen check of a rolled-back Redis
- * (with the barrier it never speaks, which the oracle checks), tokens, increments below zero, a clock that
- * runs backwards. Exit status: 0 all as it should be, 1 a fault, 64 usage. */
+ * - sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]
+ * - sim_run --prove NAME: the rule out, its fault is found within the bound of rules.c; in, these seeds pass
+ * - sim_run --list
+ *
+ * Not here: live totals, the gen check of a rolled-back Redis (with the barrier it never speaks, which the
+ * oracle checks), tokens, increments below zero, overflow, a clock that runs backwards.
+ * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 
 #include "base/rules.h"

@@ -58,46 +58,45 @@ enum world_rule {
     WORLD_PRUNE = 1 << 8,       /* off: the ledger is pruned by age alone */
 };
 
-/* What may happen; the scheduler's table (scheduler.c) has the code of each. Name, usual weight, is it a
- * fault. */
+/* What may happen, with its usual weight; events.c has the code of each. */
 #define SIM_EVENTS(X)                                                                                        \
-    X(hit, 30, false)                                                                                        \
-    X(turn, 15, false)                                                                                       \
-    X(tick, 12, false)                                                                                       \
-    X(execute, 40, false)                                                                                    \
-    X(execute_dead, 4, false)                                                                                \
-    X(deliver, 40, false)                                                                                    \
-    X(answer_lost, 10, false)                                                                                \
-    X(connect, 12, false)                                                                                    \
-    X(reconnect, 12, false)                                                                                  \
-    X(notice_cut, 6, false)                                                                                  \
-    X(merge, 15, false)                                                                                      \
-    X(limbo, 3, false)                                                                                       \
-    X(walk, 2, false)                                                                                        \
-    X(wait, 1, false)                                                                                        \
-    X(recover, 1, false)                                                                                     \
-    X(tell_mysql, 5, false)                                                                                  \
-    X(clock, 12, false)                                                                                      \
-    X(fsync, 8, false)                                                                                       \
-    X(prune, 1, false)                                                                                       \
-    X(start, 4, false)                                                                                       \
-    X(resume, 3, false)                                                                                      \
-    X(cut, 6, true)                                                                                          \
-    X(crash, 3, true)                                                                                        \
-    X(stop, 1, true)                                                                                         \
-    X(pause, 2, true)                                                                                        \
-    X(redis_restart, 3, true)                                                                                \
-    X(fence_late, 4, true)                                                                                   \
-    X(redis_refuse, 2, true)                                                                                 \
-    X(mysql_toggle, 3, true)                                                                                 \
-    X(wrong_type, 1, true)                                                                                   \
-    X(client_gone, 1, true)                                                                                  \
-    X(abandon, 2, false)                                                                                     \
-    X(unfit, 1, true)                                                                                        \
-    X(hold, 1, true)
+    X(hit, 30)                                                                                               \
+    X(turn, 15)                                                                                              \
+    X(tick, 12)                                                                                              \
+    X(execute, 40)                                                                                           \
+    X(execute_dead, 4)                                                                                       \
+    X(deliver, 40)                                                                                           \
+    X(answer_lost, 10)                                                                                       \
+    X(connect, 12)                                                                                           \
+    X(reconnect, 12)                                                                                         \
+    X(notice_cut, 6)                                                                                         \
+    X(merge, 15)                                                                                             \
+    X(limbo, 3)                                                                                              \
+    X(walk, 2)                                                                                               \
+    X(wait, 1)                                                                                               \
+    X(recover, 1)                                                                                            \
+    X(tell_mysql, 5)                                                                                         \
+    X(clock, 12)                                                                                             \
+    X(fsync, 8)                                                                                              \
+    X(prune, 1)                                                                                              \
+    X(start, 4)                                                                                              \
+    X(resume, 3)                                                                                             \
+    X(cut, 6)                                                                                                \
+    X(crash, 3)                                                                                              \
+    X(stop, 1)                                                                                               \
+    X(pause, 2)                                                                                              \
+    X(redis_restart, 3)                                                                                      \
+    X(fence_late, 4)                                                                                         \
+    X(redis_refuse, 2)                                                                                       \
+    X(mysql_toggle, 3)                                                                                       \
+    X(wrong_type, 1)                                                                                         \
+    X(client_gone, 1)                                                                                        \
+    X(abandon, 2)                                                                                            \
+    X(unfit, 1)                                                                                              \
+    X(hold, 1)
 
 enum sim_event {
-#define X(name, weight, fault) EVENT_##name,
+#define X(name, weight) EVENT_##name,
     SIM_EVENTS(X)
 #undef X
         EVENT_COUNT

@@ -1,0 +1,498 @@
+/* tests/sim/events.c - what can happen in the world: of each event, whether it can now, and the doing of it. */
+#include "sim/events.h"
+
+static bool acting(const struct daemon *d)
+{
+    return d->life != NULL && !d->life->paused;
+}
+
+static bool always(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm;
+}
+
+static bool can_act(struct world *w, struct daemon *d)
+{
+    return !w->calm && acting(d);
+}
+
+/* Clients. */
+
+static bool can_hit(struct world *w, struct daemon *d)
+{
+    (void)w;
+    for (int i = 0; acting(d) && i < SIM_CLIENTS; i++)
+        if (client_can_hit(d->life, &d->clients[i])) return true;
+    return false;
+}
+
+static void run_hit(struct world *w, struct daemon *d)
+{
+    int at = (int)world_below(w, SIM_CLIENTS);
+    while (!client_can_hit(d->life, &d->clients[at % SIM_CLIENTS]))
+        at++;
+    struct arena *before = daemon_enter(d->life);
+    client_hit(d->life, &d->clients[at % SIM_CLIENTS]);
+    daemon_leave(d->life, before);
+}
+
+static void run_client_gone(struct world *w, struct daemon *d)
+{
+    struct client *c = &d->clients[world_below(w, SIM_CLIENTS)];
+    if (c->outlet.gone) return;
+    struct arena *before = daemon_enter(d->life);
+    client_leave(d->life, c);
+    daemon_leave(d->life, before);
+}
+
+/* The daemon's own time. */
+
+static void run_turn(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_turn(d->life);
+}
+
+static void run_tick(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_tick(d->life);
+}
+
+/* Links: a role is drawn among those that fit. */
+
+typedef bool (*role_fits)(const struct process *life, enum role role);
+
+static int draw_role(struct world *w, const struct daemon *d, role_fits fits)
+{
+    int roles[ROLES], n = 0;
+    for (int role = 0; acting(d) && role < ROLES; role++)
+        if (fits(d->life, role)) roles[n++] = role;
+    if (n == 0) return -1;
+    return w == NULL || n == 1 ? roles[0] : roles[world_below(w, (uint64_t)n)];
+}
+
+static bool has_reply(const struct process *life, enum role role)
+{
+    return life->links[role] != NULL && !list_empty(&life->links[role]->done);
+}
+
+static bool is_cut(const struct process *life, enum role role)
+{
+    return life->links[role] != NULL && !life->links[role]->server_open;
+}
+
+static bool is_open(const struct process *life, enum role role)
+{
+    return life->links[role] != NULL && life->links[role]->server_open;
+}
+
+static bool can_deliver(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return draw_role(NULL, d, has_reply) >= 0;
+}
+
+static void run_deliver(struct world *w, struct daemon *d)
+{
+    daemon_deliver(d->life, (enum role)draw_role(w, d, has_reply));
+}
+
+static bool can_connect(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && !d->life->started && draw_role(NULL, d, daemon_wants_link) >= 0;
+}
+
+static bool can_reconnect(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && d->life->started && draw_role(NULL, d, daemon_wants_link) >= 0;
+}
+
+static void run_connect(struct world *w, struct daemon *d)
+{
+    daemon_connect(d->life, (enum role)draw_role(w, d, daemon_wants_link));
+}
+
+static void run_reconnect(struct world *w, struct daemon *d)
+{
+    run_connect(w, d);
+}
+
+static bool can_notice_cut(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return draw_role(NULL, d, is_cut) >= 0;
+}
+
+static void run_notice_cut(struct world *w, struct daemon *d)
+{
+    daemon_link_lost(d->life, (enum role)draw_role(w, d, is_cut));
+}
+
+static bool is_busy(const struct process *life, enum role role)
+{
+    const struct link *l = life->links[role];
+    return is_open(life, role) && (!list_empty(&l->sent) || !list_empty(&l->done));
+}
+
+static bool can_cut(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return draw_role(NULL, d, is_open) >= 0;
+}
+
+/* Either the server's end closes, and the daemon sees it later; or the daemon's end, and the server reads on.
+ */
+static void run_cut(struct world *w, struct daemon *d)
+{
+    int busy = world_percent(w, 70) ? draw_role(w, d, is_busy) : -1;
+    enum role role = (enum role)(busy >= 0 ? busy : draw_role(w, d, is_open));
+    if (!world_percent(w, w->config.unread_percent))
+        link_kill(d->life->links[role]);
+    else
+        daemon_link_lost(d->life, role);
+}
+
+static bool can_answer_lost(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && !list_empty(&d->life->lost);
+}
+
+static void run_answer_lost(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_answer_lost(d->life);
+}
+
+/* Redis. */
+
+static struct link *draw_executable(struct world *w, bool dead, bool first)
+{
+    struct link *links[64];
+    unsigned n = 0;
+    list_for_each (node, &w->redis.links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        if (l->client_open == dead || !redis_can_execute(&w->redis, l)) continue;
+        if (n < 64) links[n++] = l;
+        if (first) break;
+    }
+    if (n == 0) return NULL;
+    return links[n == 1 ? 0 : world_below(w, n)];
+}
+
+static bool can_execute(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return draw_executable(w, false, true) != NULL;
+}
+
+static void run_execute(struct world *w, struct daemon *d)
+{
+    (void)d;
+    redis_execute(w, draw_executable(w, false, false));
+}
+
+static bool can_execute_dead(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return draw_executable(w, true, true) != NULL;
+}
+
+static void run_execute_dead(struct world *w, struct daemon *d)
+{
+    (void)d;
+    redis_execute(w, draw_executable(w, true, false));
+}
+
+static bool can_fsync(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return w->redis.durable < w->redis.offset;
+}
+
+static void run_fsync(struct world *w, struct daemon *d)
+{
+    (void)d;
+    struct redis *r = &w->redis;
+    uint64_t behind = r->offset - r->durable;
+    redis_fsync(r, w->calm || world_percent(w, 50) ? r->offset : r->durable + 1 + world_below(w, behind));
+}
+
+static void run_redis_restart(struct world *w, struct daemon *d)
+{
+    (void)d;
+    bool lose_tail = world_percent(w, w->config.lose_tail_percent);
+    TRACE(w, "redis: restarts%s", lose_tail ? " without its tail" : "");
+    redis_restart(w, lose_tail);
+}
+
+static bool can_fence_late(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm && redis_blocked_fence(&w->redis) != NULL;
+}
+
+static void run_fence_late(struct world *w, struct daemon *d)
+{
+    (void)d;
+    redis_refuse_fence(w, redis_blocked_fence(&w->redis));
+}
+
+static void run_redis_refuse(struct world *w, struct daemon *d)
+{
+    (void)d;
+    w->redis.refuses = !w->redis.refuses;
+    TRACE(w, "redis: memory is %s", w->redis.refuses ? "full" : "there again");
+}
+
+/* Somebody else's string in the place of a pending hash; only while no frame is in doubt, so that what a
+ * client reads afterwards is what its increment met. */
+static bool can_wrong_type(struct world *w, struct daemon *d)
+{
+    (void)d;
+    for (unsigned i = 0; i < w->config.daemons; i++) {
+        const struct process *life = w->daemons[i].life;
+        if (life != NULL && (life->links[ROLE_FRAME] == NULL || !coalesce_idle(life->coalesce))) return false;
+    }
+    return !w->calm;
+}
+
+static void run_wrong_type(struct world *w, struct daemon *d)
+{
+    (void)d;
+    unsigned h = (unsigned)world_below(w, w->config.hashes);
+    if (w->redis.now.pending[h].has != 0) return;
+    w->redis.now.wrong_type[h] = !w->redis.now.wrong_type[h];
+    TRACE(w, "redis: pending hash %u is %s", h, w->redis.now.wrong_type[h] ? "a string" : "free again");
+    redis_wrote(w, NULL);
+}
+
+/* MySQL. */
+
+static struct job *draw_job(struct world *w, const struct daemon *d, bool limbo, bool first)
+{
+    struct job *jobs[64];
+    unsigned n = 0;
+    list_for_each (node, &w->mysql.jobs) {
+        struct job *job = CONTAINER_OF(node, struct job, link);
+        bool fits = limbo ? job->state == JOB_LIMBO
+                          : job->state != JOB_LIMBO && acting(d) && job->life == d->life->index;
+        if (fits && n < 64) jobs[n++] = job;
+        if (first && n > 0) break;
+    }
+    if (n == 0) return NULL;
+    return jobs[n == 1 ? 0 : world_below(w, n)];
+}
+
+static bool can_merge(struct world *w, struct daemon *d)
+{
+    return draw_job(w, d, false, true) != NULL;
+}
+
+static void run_merge(struct world *w, struct daemon *d)
+{
+    mysql_step(w, draw_job(w, d, false, false));
+}
+
+static bool can_limbo(struct world *w, struct daemon *d)
+{
+    return draw_job(w, d, true, true) != NULL;
+}
+
+static void run_limbo(struct world *w, struct daemon *d)
+{
+    mysql_resolve(w, draw_job(w, d, true, false));
+}
+
+static void run_mysql_toggle(struct world *w, struct daemon *d)
+{
+    (void)d;
+    TRACE(w, "mysql: %s", w->mysql.up ? "goes down" : "comes up");
+    if (w->mysql.up)
+        mysql_stop(w);
+    else
+        w->mysql.up = true;
+}
+
+static bool can_tell_mysql(struct world *w, struct daemon *d)
+{
+    return acting(d) && d->life->mysql_up != w->mysql.up;
+}
+
+static void run_tell_mysql(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_tell_mysql(d->life);
+}
+
+static void run_prune(struct world *w, struct daemon *d)
+{
+    (void)d;
+    mysql_prune(w);
+}
+
+/* What a service does now and then. */
+
+static bool can_walk(struct world *w, struct daemon *d)
+{
+    if (!acting(d) || d->life->links[ROLE_SYNC] == NULL) return false;
+    bool time = world_rule(w, WORLD_WALK_TIMER) && w->now_ms >= d->life->walk_ms;
+    return d->life->walk_wanted || time;
+}
+
+static void run_walk(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_walk(d->life);
+}
+
+static bool can_ask(struct world *w, struct daemon *d)
+{
+    return can_act(w, d) && d->life->started && !d->life->stopping;
+}
+
+static void run_wait(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_wait(d->life);
+}
+
+static void run_recover(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_recover(d->life);
+}
+
+static void run_hold(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_hold(d->life, !d->life->held);
+}
+
+/* Lives. */
+
+static bool can_start(struct world *w, struct daemon *d)
+{
+    return d->life == NULL && !d->for_good && w->lives_n < SIM_LIVES;
+}
+
+static bool can_crash(struct world *w, struct daemon *d)
+{
+    return !w->calm && d->life != NULL && w->lives_n + SIM_DAEMONS < SIM_LIVES;
+}
+
+/* One daemon always stays, or comes back. */
+static void run_crash(struct world *w, struct daemon *d)
+{
+    bool other = false;
+    for (unsigned i = 0; i < w->config.daemons; i++)
+        other |= &w->daemons[i] != d && !w->daemons[i].for_good;
+    d->for_good = other && world_percent(w, w->config.for_good_percent);
+    daemon_crash(w, d);
+}
+
+static bool can_stop(struct world *w, struct daemon *d)
+{
+    return can_crash(w, d) && acting(d) && !d->life->stopping;
+}
+
+static void run_stop(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_stop(d->life);
+}
+
+static bool can_abandon(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && d->life->stopping && !d->life->abandoned;
+}
+
+static void run_abandon(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_abandon(d->life);
+}
+
+static void run_unfit(struct world *w, struct daemon *d)
+{
+    (void)w;
+    daemon_fit(d->life, d->life->unfit);
+}
+
+static void run_pause(struct world *w, struct daemon *d)
+{
+    d->life->paused = true;
+    d->life->resume_ms = w->now_ms + 1 + world_below(w, w->config.pause_ms);
+    TRACE(w, "life %d stands still", d->life->index);
+}
+
+static bool can_resume(struct world *w, struct daemon *d)
+{
+    return d->life != NULL && d->life->paused && (w->calm || w->now_ms >= d->life->resume_ms);
+}
+
+static void run_resume(struct world *w, struct daemon *d)
+{
+    TRACE(w, "life %d goes on", d->life->index);
+    d->life->paused = false;
+}
+
+static void run_clock(struct world *w, struct daemon *d)
+{
+    (void)d;
+    bool jump = world_percent(w, w->config.clock_jump_percent);
+    uint64_t next_ms =
+        w->now_ms + 1 + world_below(w, jump ? w->config.clock_jump_ms : w->config.clock_step_ms);
+    if (next_ms > w->config.unread_ms) redis_catch_up(w, next_ms - w->config.unread_ms);
+    w->now_ms = next_ms;
+    redis_age(&w->redis, w->now_ms, w->config.lag_ms);
+}
+
+/* The table. */
+
+#define OF_DAEMON(name, can) [EVENT_##name] = {#name, false, false, can, run_##name}
+#define OF_WORLD(name, can) [EVENT_##name] = {#name, false, true, can, run_##name}
+#define FAULT_OF_DAEMON(name, can) [EVENT_##name] = {#name, true, false, can, run_##name}
+#define FAULT_OF_WORLD(name, can) [EVENT_##name] = {#name, true, true, can, run_##name}
+
+const struct event events[EVENT_COUNT] = {
+    OF_DAEMON(hit, can_hit),
+    OF_DAEMON(turn, can_act),
+    OF_DAEMON(tick, can_act),
+    OF_WORLD(execute, can_execute),
+    OF_WORLD(execute_dead, can_execute_dead),
+    OF_DAEMON(deliver, can_deliver),
+    OF_DAEMON(answer_lost, can_answer_lost),
+    OF_DAEMON(connect, can_connect),
+    OF_DAEMON(reconnect, can_reconnect),
+    OF_DAEMON(notice_cut, can_notice_cut),
+    OF_DAEMON(merge, can_merge),
+    OF_WORLD(limbo, can_limbo),
+    OF_DAEMON(walk, can_walk),
+    OF_DAEMON(wait, can_ask),
+    OF_DAEMON(recover, can_ask),
+    OF_DAEMON(tell_mysql, can_tell_mysql),
+    OF_WORLD(clock, always),
+    OF_WORLD(fsync, can_fsync),
+    OF_WORLD(prune, always),
+    [EVENT_start] = {"start", false, false, can_start, daemon_start},
+    OF_DAEMON(resume, can_resume),
+    FAULT_OF_DAEMON(cut, can_cut),
+    FAULT_OF_DAEMON(crash, can_crash),
+    FAULT_OF_DAEMON(stop, can_stop),
+    FAULT_OF_DAEMON(pause, can_act),
+    FAULT_OF_WORLD(redis_restart, always),
+    FAULT_OF_WORLD(fence_late, can_fence_late),
+    FAULT_OF_WORLD(redis_refuse, always),
+    FAULT_OF_WORLD(mysql_toggle, always),
+    FAULT_OF_WORLD(wrong_type, can_wrong_type),
+    FAULT_OF_DAEMON(client_gone, can_act),
+    OF_DAEMON(abandon, can_abandon),
+    FAULT_OF_DAEMON(unfit, can_act),
+    FAULT_OF_DAEMON(hold, can_act),
+};

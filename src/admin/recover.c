@@ -127,6 +127,21 @@ static enum err reply_print(const redisReply *reply, bool dry_run)
     return ERR_NONE;
 }
 
+/* Three numbers do not say what is left standing; a dry run names it. Counts what an operator must look at. */
+static int left_print(redisContext *link)
+{
+    int held = 0;
+    redisReply *reply = redisCommand(link, "CTR.RECOVER DRYRUN");
+    for (size_t i = 0; reply != NULL && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
+        struct slice line = slice_of(reply->element[i]->str, (size_t)reply->element[i]->len);
+        bool is_held = slice_starts(line, SLICE("held "));
+        if (is_held || slice_starts(line, SLICE("unknown "))) found_print("left standing:", line);
+        held += is_held;
+    }
+    if (reply != NULL) freeReplyObject(reply);
+    return held;
+}
+
 static enum err recover_through(redisContext *link, const struct call *call, const struct conf *conf)
 {
     struct bar bar;
@@ -149,6 +164,7 @@ static enum err recover_through(redisContext *link, const struct call *call, con
     }
     enum err code = reply_print(reply, call->dry_run);
     freeReplyObject(reply);
+    if (code == ERR_NONE && !call->dry_run && left_print(link) > 0) code = ERR_FAILED;
     return code;
 }
 

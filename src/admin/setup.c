@@ -7,8 +7,7 @@
 
 #define WHERE_BYTES 512
 
-/* counter: CONF_GLOBAL for an option that is no counter's; option: CONF_OPTION_COUNT for the counter as a
- * whole. */
+/* counter: CONF_GLOBAL for an option that is no counter's. */
 static void problem_add(const struct conf *conf, size_t counter, enum conf_option option,
                         const struct error *e, struct buf *problems)
 {
@@ -16,7 +15,7 @@ static void problem_add(const struct conf *conf, size_t counter, enum conf_optio
     buf_printf(problems, "%s: ", conf_where(conf, counter, option, where, sizeof(where)));
     if (counter == CONF_GLOBAL)
         buf_printf(problems, "%s: ", conf_option_path(option));
-    else if (option < CONF_OPTION_COUNT)
+    else
         buf_printf(problems, "counters.%s%s: ", conf->counters[counter].name,
                    strrchr(conf_option_path(option), '.')); /* key or lock: right under the name */
     buf_printf(problems, "%s\n", e->text);
@@ -59,7 +58,7 @@ static bool counters_init(struct setup *s, struct buf *problems)
     for (size_t i = 0; i < s->counters.n; i++)
         good = counter_init(s, i, problems) && good;
     if (!good || counters_validate(&s->counters, &which, &e) == ERR_NONE) return good;
-    problem_add(s->conf, which, CONF_OPTION_COUNT, &e, problems);
+    problem_add(s->conf, which, CONF_COUNTER_KEY, &e, problems);
     return false;
 }
 

@@ -94,7 +94,7 @@ static void look_work(struct db *db, struct db_job *job)
     struct gate_look *look = CONTAINER_OF(job, struct gate_look, job);
     struct settings *set = look->service->settings;
     struct schema_rules rules = {.accept_flush = set->conf->mysql_volatile == CONF_ACCEPT};
-    look->seen = schema_check(db, &set->counters, &rules, &look->report, &look->error) == ERR_NONE;
+    look->seen = schema_check(db, &set->setup.counters, &rules, &look->report, &look->error) == ERR_NONE;
     if (look->seen && !schema_refused(&look->report, NULL))
         look->seen = ledger_gen_highest(db, &look->highest, &look->error) == ERR_NONE;
 }
@@ -112,8 +112,8 @@ static void log_findings(const struct schema_report *r)
 static void file_fitness(struct service *s, const struct schema_report *r)
 {
     s->gate.schema_fit = !schema_refused(r, NULL);
-    for (size_t i = 0; i < s->settings->counters.n; i++) {
-        const struct counter *c = &s->settings->counters.all[i];
+    for (size_t i = 0; i < s->settings->setup.counters.n; i++) {
+        const struct counter *c = &s->settings->setup.counters.all[i];
         sync_counter_fit(s->sync, c, !schema_refused(r, c));
     }
     if (schema_refusals(r) > 0) gate_later(s);

@@ -311,7 +311,7 @@ static void on_walked(struct redis_walk *w)
 
 static void step_walk(struct recovery *r)
 {
-    r->walk = (struct redis_walk){.counters = &r->service->settings->counters,
+    r->walk = (struct redis_walk){.counters = &r->service->settings->setup.counters,
                                   .step = 1000,
                                   .read_only = r->how.dry_run,
                                   .leftover = on_leftover,
@@ -349,7 +349,7 @@ static void step_batches(struct recovery *r)
                                     .stale_ms = sync_config_default.stale_ms,
                                     .limit = UINT32_MAX,
                                     .dry_run = true,
-                                    .counters = &r->service->settings->counters,
+                                    .counters = &r->service->settings->setup.counters,
                                     .life = &r->service->settings->life,
                                     .done = on_would_adopt};
     redis_adopt(&r->service->sync_link, &r->adopt);

@@ -1,7 +1,6 @@
 /* app/settings.c - from options to the rooms' own structs. The instance's lock is a name in the abstract
  * socket space: it needs no directory and no rights, and is gone with the process, however that ends. */
 #include "app/settings.h"
-#include "base/heap.h"
 #include "base/log.h"
 #include <errno.h>
 #include <stddef.h>
@@ -10,65 +9,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static enum err where(const struct conf *conf, size_t counter, enum conf_option option, struct error *e)
+/* The first of the problems; `tallyd check` names all. */
+static enum err setup_first(const struct conf *conf, struct setup *out, struct error *e)
 {
-    char place[300];
-    return error_prefix(e, "%s", conf_where(conf, counter, option, place, sizeof place));
-}
-
-static struct slice text_or_empty(const char *text)
-{
-    return text == NULL ? SLICE("") : slice_str(text);
-}
-
-static enum err counter_build(const struct conf *conf, size_t i, struct counter *out, struct error *e)
-{
-    const struct conf_counter *c = &conf->counters[i];
-    *out = (struct counter){
-        .name = slice_str(c->name),
-        .field = (enum field_kind)c->field,
-        .store = (enum store_kind)c->store,
-        .hits = c->hits,
-        .every_s = (uint32_t)c->every_s,
-        .table = slice_str(c->table),
-        .column_store = text_or_empty(c->column_store),
-        .column_field = slice_str(c->column_field),
-        .column_count = slice_str(c->column_count),
-    };
-    if (pattern_parse(slice_str(c->key), &out->key, e) != ERR_NONE)
-        return where(conf, i, CONF_COUNTER_KEY, e);
-    if (pattern_parse(slice_str(c->lock), &out->lock, e) != ERR_NONE)
-        return where(conf, i, CONF_COUNTER_LOCK, e);
-    return ERR_NONE;
-}
-
-static enum err counters_build(const struct conf *conf, struct counters *out, struct error *e)
-{
-    out->n = conf->counters_n;
-    out->all = heap_zalloc(out->n * sizeof *out->all);
-    for (size_t i = 0; i < out->n; i++)
-        if (counter_build(conf, i, &out->all[i], e) != ERR_NONE) return e->code;
-    size_t which = 0;
-    if (counters_validate(out, &which, e) != ERR_NONE) return where(conf, which, CONF_COUNTER_KEY, e);
-    return ERR_NONE;
-}
-
-static enum err redis_build(const struct conf *conf, struct redis_url *out, struct error *e)
-{
-    if (redis_url_parse(slice_str(conf->redis_url), out, e) != ERR_NONE)
-        return where(conf, CONF_GLOBAL, CONF_REDIS_URL, e);
-    if (conf->redis_password != NULL) redis_url_set_password(out, slice_str(conf->redis_password));
-    return ERR_NONE;
-}
-
-static enum err db_build(const struct conf *conf, struct db_config *out, struct error *e)
-{
-    db_config_init(out);
-    if (db_config_parse(slice_str(conf->mysql_url), out, e) != ERR_NONE)
-        return where(conf, CONF_GLOBAL, CONF_MYSQL_URL, e);
-    if (conf->mysql_password != NULL) db_config_set_password(out, slice_str(conf->mysql_password));
-    out->read_timeout_s = out->write_timeout_s = (uint32_t)((conf->mysql_timeout_ms + 999) / 1000);
-    return ERR_NONE;
+    struct buf problems = {0};
+    if (setup_init(out, conf, &problems)) return ERR_NONE;
+    const char *end = memchr(problems.p, '\n', problems.n);
+    error_set(e, ERR_CONFIG, "%.*s", (int)(end == NULL ? problems.n : (size_t)(end - problems.p)),
+              problems.p);
+    buf_free(&problems);
+    return ERR_CONFIG;
 }
 
 static void instance_name(const struct conf *conf, char out[NAME_BYTES_MAX + 1])
@@ -102,13 +52,7 @@ static void host_id(char *out, size_t size)
 enum err settings_build(const struct conf *conf, struct settings *out, struct error *e)
 {
     *out = (struct settings){.conf = conf};
-    enum err code = counters_build(conf, &out->counters, e);
-    if (code == ERR_NONE) code = redis_build(conf, &out->redis, e);
-    if (code == ERR_NONE) code = db_build(conf, &out->db, e);
-    if (code != ERR_NONE) {
-        settings_close(out);
-        return code;
-    }
+    if (setup_first(conf, &out->setup, e) != ERR_NONE) return e->code;
     instance_name(conf, out->instance);
     host_id(out->host, sizeof out->host);
     life_init(&out->life, slice_str(out->instance));
@@ -119,9 +63,7 @@ enum err settings_build(const struct conf *conf, struct settings *out, struct er
 
 void settings_close(struct settings *s)
 {
-    heap_free(s->counters.all);
-    redis_url_close(&s->redis);
-    db_config_close(&s->db);
+    setup_close(&s->setup);
     *s = (struct settings){0};
 }
 
@@ -140,9 +82,9 @@ void settings_reload(struct settings *s, const struct conf *wanted)
 enum err settings_lock_name(const struct settings *s, int *fd, struct error *e)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    const char *where_redis = s->redis.path != NULL ? s->redis.path : s->redis.host;
+    const char *where_redis = s->setup.redis.path != NULL ? s->setup.redis.path : s->setup.redis.host;
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tallyd:%s:%d:%d:%s", s->instance,
-                     s->redis.port, s->redis.db, where_redis);
+                     s->setup.redis.port, s->setup.redis.db, where_redis);
     size_t most = sizeof name.sun_path - 2;
     socklen_t length =
         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + ((size_t)n < most ? (size_t)n : most));

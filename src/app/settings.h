@@ -3,17 +3,12 @@
 #ifndef APP_SETTINGS_H
 #define APP_SETTINGS_H
 
-#include "conf/conf.h"
-#include "mysql/db.h"
-#include "redis/url.h"
-#include "series/counter.h"
+#include "admin/setup.h"
 #include "series/names.h"
 
 struct settings {
     const struct conf *conf;
-    struct counters counters; /* heap */
-    struct redis_url redis;
-    struct db_config db;
+    struct setup setup; /* counters, and where Redis and MySQL are */
     char instance[NAME_BYTES_MAX + 1];
     char host[128]; /* "<boot id>:<network namespace>", the same for two processes that can meet on a local
                        name */

@@ -58,7 +58,7 @@ static void link_init(struct service *s, struct redis_link *l, const char *role)
 {
     const struct conf *conf = s->settings->conf;
     struct redis_link_config config = {
-        .url = &s->settings->redis,
+        .url = &s->settings->setup.redis,
         .life = &s->settings->life,
         .role = role,
         .check = true,
@@ -100,10 +100,11 @@ static enum err link_begin(struct service *s, struct redis_link *l, struct error
     if (tail != NULL) *tail = '\0';
     const char *text = strncmp(why, "MASTERDOWN ", 11) == 0 ? why + 11 : why;
     char where[200];
-    if (s->settings->redis.path != NULL)
-        snprintf(where, sizeof where, "unix://%s", s->settings->redis.path);
+    if (s->settings->setup.redis.path != NULL)
+        snprintf(where, sizeof where, "unix://%s", s->settings->setup.redis.path);
     else
-        snprintf(where, sizeof where, "redis://%s:%d", s->settings->redis.host, s->settings->redis.port);
+        snprintf(where, sizeof where, "redis://%s:%d", s->settings->setup.redis.host,
+                 s->settings->setup.redis.port);
     return error_set(e, code, "%s (%s). Start Redis, or correct `redis:` in the configuration", text, where);
 }
 
@@ -230,7 +231,7 @@ static enum err mysql_check(struct service *s, struct db *db, struct error *e)
 {
     struct schema_report report = {0};
     struct schema_rules rules = {.accept_flush = s->settings->conf->mysql_volatile == CONF_ACCEPT};
-    enum err code = schema_check(db, &s->settings->counters, &rules, &report, e);
+    enum err code = schema_check(db, &s->settings->setup.counters, &rules, &report, e);
     if (code == ERR_NONE && schema_refusals(&report) > 0) code = schema_refusal(&report, e);
     schema_report_close(&report);
     return code;
@@ -238,7 +239,7 @@ static enum err mysql_check(struct service *s, struct db *db, struct error *e)
 
 static enum err mysql_begin(struct service *s, struct error *e)
 {
-    struct db *db = db_create(&s->settings->db);
+    struct db *db = db_create(&s->settings->setup.mysql);
     enum err code = db_open(db) == CODE_OK ? mysql_check(s, db, e) : db_error(db, e);
     db_destroy(&db);
     if (code != ERR_UNAVAILABLE || !s->serves) return code;
@@ -257,7 +258,7 @@ static void on_mysql(void *arg, bool up, const char *text)
 static enum err writers_begin(struct service *s, struct error *e)
 {
     struct writer_config config = {
-        .db = &s->settings->db,
+        .db = &s->settings->setup.mysql,
         .threads = (uint32_t)s->settings->conf->mysql_writers,
         .probe_ms = 1000,
         .idle_probe_ms = 2000,

@@ -112,8 +112,10 @@ static void unknown_next(struct unknown_task *t)
         return;
     }
     batch_init(&t->batch, &t->ids[t->at++]);
-    t->scan = (struct redis_scan){
-        .batch = &t->batch, .counters = &t->service->settings->counters, .raw = true, .done = on_scanned};
+    t->scan = (struct redis_scan){.batch = &t->batch,
+                                  .counters = &t->service->settings->setup.counters,
+                                  .raw = true,
+                                  .done = on_scanned};
     redis_scan(&t->service->sync_link, &t->scan);
 }
 
@@ -123,7 +125,8 @@ static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice c
     struct unknown_task *t = arg;
     (void)beat_ms, (void)owner, (void)gen, (void)lowest_ms, (void)hashes;
     struct batch_id read;
-    if (counters_find(&t->service->settings->counters, counter) != NULL || !batch_id_read(id, &read)) return;
+    if (counters_find(&t->service->settings->setup.counters, counter) != NULL || !batch_id_read(id, &read))
+        return;
     if (t->n == t->cap) {
         t->cap = t->cap == 0 ? 64 : 2 * t->cap;
         t->ids = heap_realloc(t->ids, t->cap * sizeof *t->ids);

@@ -43,8 +43,8 @@ static void on_restored(struct redis_restore *r)
     }
     if (r->restored > 0) log_event(LOG_INFO, "restored_held", "n=%u", r->restored);
     u->restoring = false;
-    u->walk =
-        (struct redis_walk){.counters = &s->settings->counters, .pause_ms = WALK_PAUSE_MS, .done = on_walked};
+    u->walk = (struct redis_walk){
+        .counters = &s->settings->setup.counters, .pause_ms = WALK_PAUSE_MS, .done = on_walked};
     redis_walk(&s->sync_link, &u->walk);
 }
 
@@ -53,7 +53,7 @@ static void walk_begin(struct service *s)
 {
     struct upkeep *u = &s->upkeep;
     u->walking = u->restoring = true;
-    u->restore = (struct redis_restore){.counters = &s->settings->counters, .done = on_restored};
+    u->restore = (struct redis_restore){.counters = &s->settings->setup.counters, .done = on_restored};
     redis_restore(&s->sync_link, &u->restore);
 }
 
@@ -144,7 +144,7 @@ static void until_end(struct until_task *t)
 
 static void until_least(struct until_task *t, struct slice counter, int64_t ms)
 {
-    const struct counters *cs = &t->service->settings->counters;
+    const struct counters *cs = &t->service->settings->setup.counters;
     for (size_t i = 0; i < cs->n; i++) {
         bool its = counter.n == 0 || slice_eq(counter, cs->all[i].name);
         if (its && ms < t->until[i]) t->until[i] = ms;
@@ -154,7 +154,7 @@ static void until_least(struct until_task *t, struct slice counter, int64_t ms)
 static void until_work(struct db *db, struct db_job *job)
 {
     struct until_task *t = CONTAINER_OF(job, struct until_task, job);
-    const struct counters *cs = &t->service->settings->counters;
+    const struct counters *cs = &t->service->settings->setup.counters;
     struct error e;
     for (size_t i = 0; i < cs->n; i++)
         if (ledger_complete_until(db, cs->all[i].name, t->until[i], &e) != ERR_NONE) return;
@@ -201,8 +201,8 @@ static void until_begin(struct service *s)
     struct until_task *t = heap_zalloc(sizeof *t);
     t->service = s;
     t->begun_ms = redis_time_ms(&s->frame_link) - UNTIL_SLACK_MS;
-    t->until = heap_alloc((s->settings->counters.n + 1) * sizeof *t->until);
-    for (size_t i = 0; i < s->settings->counters.n; i++)
+    t->until = heap_alloc((s->settings->setup.counters.n + 1) * sizeof *t->until);
+    for (size_t i = 0; i < s->settings->setup.counters.n; i++)
         t->until[i] = INT64_MAX;
     t->dirty.done = on_until_dirty;
     s->upkeep.until = t;

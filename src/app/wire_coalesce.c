@@ -96,7 +96,7 @@ void wire_coalesce(struct service *s)
         .mono_ms = now_ms,
         .redis_ms = redis_now_ms,
     };
-    s->coalesce = coalesce_create(&ports, &s->settings->counters, &coalesce_config_default);
+    s->coalesce = coalesce_create(&ports, &s->settings->setup.counters, &coalesce_config_default);
     s->frames.on_frame = on_frame;
     s->frames.on_claim = on_claim;
     s->frames.on_killed = on_killed;

@@ -38,7 +38,7 @@ static void port_scan(void *arg, struct scan *scan)
     struct scan_task *task = heap_zalloc(sizeof *task);
     task->scan = scan;
     task->redis.batch = scan->batch;
-    task->redis.counters = &s->settings->counters;
+    task->redis.counters = &s->settings->setup.counters;
     task->redis.done = on_scanned;
     redis_scan(&s->sync_link, &task->redis);
 }
@@ -127,7 +127,7 @@ static void port_adopt(void *arg, struct adopt *adopt)
     task->redis.mode = (enum redis_adopt_mode)adopt->mode;
     task->redis.stale_ms = adopt->stale_ms;
     task->redis.limit = adopt->limit;
-    task->redis.counters = &s->settings->counters;
+    task->redis.counters = &s->settings->setup.counters;
     task->redis.life = &s->settings->life;
     task->redis.done = on_adopted;
     redis_adopt(&s->sync_link, &task->redis);
@@ -237,5 +237,5 @@ void wire_sync(struct service *s)
     };
     struct sync_config config = sync_config_default;
     config.give_up_ms = (uint64_t)s->settings->conf->ledger_keep_ms / 3;
-    s->sync = sync_create(&ports, &s->settings->counters, &config);
+    s->sync = sync_create(&ports, &s->settings->setup.counters, &config);
 }

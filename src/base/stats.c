@@ -1,4 +1,4 @@
-/* base/stats.c - the one set of numbers that /metrics, INFO and `tallyd status` read. */
+/* base/stats.c - the one set of numbers that INFO reads. */
 #include "base/stats.h"
 
 struct stats stats;

@@ -18,7 +18,7 @@ static void refuse(struct session *s, enum ask_outcome outcome, const char *text
         reply_error(out, coalesce_down_text(s->command->config.coalesce));
         return;
     case ASK_HELD:
-        reply_error(out, "ERR merging is held back and an operator must look: tallyd status says why");
+        reply_error(out, "ERR merging is held back and an operator must look: the log of tallyd says why");
         return;
     case ASK_FAILED:
         reply_error(out, text);

@@ -81,9 +81,9 @@ static void test_places(void **state)
                 COUNTER("b", "tally:<store>"),
             "t.yaml:4:10: counters.a.key: ", "<");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x") COUNTER("b", "s<store>:x"),
-            "t.yaml:8:3: counter b", "a");
-    refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"), "t.yaml:3:3: counter a",
-            "tally:");
+            "t.yaml:9:10: counters.b.key: ", "a");
+    refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"),
+            "t.yaml:4:10: counters.a.key: ", "tally:");
 }
 
 int main(void)

@@ -30,10 +30,17 @@ static void lock_release(struct db *db)
     if (db_is_open(db) && DB_QUERY(db, "SELECT RELEASE_LOCK(" LOCK_NAME ")") != CODE_OK) db_close(db);
 }
 
+/* Who applies the printed files by hand may do so twice. */
+static void version_statement(struct buf *out, uint32_t version)
+{
+    buf_printf(out, "INSERT INTO tally_schema (version, applied_at) VALUES (%u, UTC_TIMESTAMP(3))", version);
+    BUF_LIT(out, " ON DUPLICATE KEY UPDATE version = version");
+}
+
 static enum err version_note(struct db *db, uint32_t version, struct error *e)
 {
     struct buf sql = {0};
-    buf_printf(&sql, "INSERT INTO tally_schema (version, applied_at) VALUES (%u, UTC_TIMESTAMP(3))", version);
+    version_statement(&sql, version);
     enum code_class class = db_exec(db, buf_slice(&sql));
     buf_free(&sql);
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
@@ -109,6 +116,9 @@ void schema_print(struct buf *out)
     for (size_t i = 0; i < sql_files_n; i++) {
         buf_printf(out, "%s-- sql/%s\n", i > 0 ? "\n" : "", sql_files[i].name);
         buf_put_slice(out, sql_files[i].text);
+        BUF_LIT(out, "\n-- that this file was applied\n");
+        version_statement(out, sql_files[i].version);
+        BUF_LIT(out, ";\n");
     }
 }
 

@@ -132,7 +132,10 @@ static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice c
         t->ids = heap_realloc(t->ids, t->cap * sizeof *t->ids);
     }
     t->ids[t->n++] = read;
-    t->how.found(t->how.arg, id);
+    struct buf name = {0};
+    buf_printf(&name, SLICE_FMT " of counter " SLICE_FMT, SLICE_ARG(id), SLICE_ARG(counter));
+    t->how.found(t->how.arg, buf_slice(&name));
+    buf_free(&name);
 }
 
 static void on_listed(struct redis_batch_list *l)

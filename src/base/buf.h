@@ -10,14 +10,20 @@ struct buf {
     size_t cap; /* bytes allocated */
 };
 
-void buf_free(struct buf *b);                 /* back to empty, memory returned */
-void buf_grow(struct buf *b, size_t more);    /* slow half of buf_reserve */
+void buf_free(struct buf *b);              /* back to empty, memory returned */
+void buf_grow(struct buf *b, size_t more); /* slow half of buf_reserve */
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void buf_int(struct buf *b, int64_t v);       /* decimal digits */
-void buf_drop(struct buf *b, size_t n);       /* forgets the first n bytes, moves the rest to the front */
+void buf_int(struct buf *b, int64_t v); /* decimal digits */
+void buf_drop(struct buf *b, size_t n); /* forgets the first n bytes, moves the rest to the front */
 
-static inline void buf_reset(struct buf *b) { b->n = 0; }
-static inline struct slice buf_slice(const struct buf *b) { return (struct slice){b->p, b->n}; }
+static inline void buf_reset(struct buf *b)
+{
+    b->n = 0;
+}
+static inline struct slice buf_slice(const struct buf *b)
+{
+    return (struct slice){b->p, b->n};
+}
 
 /* Room for `more` bytes at the end; returns where they go. b->n is for the caller to move. */
 static inline char *buf_reserve(struct buf *b, size_t more)
@@ -33,8 +39,14 @@ static inline void buf_put(struct buf *b, const char *p, size_t n)
     b->n += n;
 }
 
-static inline void buf_put_slice(struct buf *b, struct slice s) { buf_put(b, s.p, s.n); }
-static inline void buf_put_char(struct buf *b, char c) { *buf_reserve(b, 1) = c, b->n++; }
+static inline void buf_put_slice(struct buf *b, struct slice s)
+{
+    buf_put(b, s.p, s.n);
+}
+static inline void buf_put_char(struct buf *b, char c)
+{
+    *buf_reserve(b, 1) = c, b->n++;
+}
 #define BUF_LIT(b, literal) buf_put((b), (literal), sizeof(literal) - 1)
 
 #endif

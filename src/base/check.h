@@ -2,7 +2,8 @@
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 
-void check_failed(const char *kind, const char *what, const char *file, int line) __attribute__((noreturn, cold));
+void check_failed(const char *kind, const char *what, const char *file, int line)
+    __attribute__((noreturn, cold));
 
 #define CHECK_(kind, e, text) ((e) ? (void)0 : check_failed(kind, text, __FILE__, __LINE__))
 #define PRE(e) CHECK_("precondition", e, #e)

@@ -7,7 +7,7 @@
 /* code, exit status of a CLI verb that ends with it, meaning */
 #define ERROR_CODES(X)                                                                                       \
     X(ERR_NONE, 0, "no error")                                                                               \
-    X(ERR_FAILED, 1, "a run failed or the books do not balance")                                            \
+    X(ERR_FAILED, 1, "a run failed or the books do not balance")                                             \
     X(ERR_USAGE, 64, "wrong command line")                                                                   \
     X(ERR_UNAVAILABLE, 69, "Redis or MySQL cannot be reached")                                               \
     X(ERR_CONFIG, 78, "configuration or schema refused")
@@ -24,7 +24,8 @@ struct error {
 };
 
 /* Fills e (which may be NULL) and returns code, so `return error_set(e, ...)` reads as one step. */
-enum err error_set(struct error *e, enum err code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+enum err error_set(struct error *e, enum err code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Puts "<what fmt says>: " before the text of e, which is set; returns its code. */
 enum err error_prefix(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int error_exit_status(enum err code);

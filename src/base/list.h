@@ -10,9 +10,18 @@ struct list {
     struct list *prev, *next;
 };
 
-static inline void list_init(struct list *l) { l->prev = l->next = l; }
-static inline bool list_empty(const struct list *l) { return l->next == l; }
-static inline bool list_linked(const struct list *node) { return node->next != NULL && node->next != node; }
+static inline void list_init(struct list *l)
+{
+    l->prev = l->next = l;
+}
+static inline bool list_empty(const struct list *l)
+{
+    return l->next == l;
+}
+static inline bool list_linked(const struct list *node)
+{
+    return node->next != NULL && node->next != node;
+}
 
 static inline void list_push(struct list *l, struct list *node) /* at the end */
 {

@@ -9,7 +9,8 @@ void log_set_level(enum log_level least);
 int log_level_parse(const char *word); /* -1: no such level */
 
 /* fmt makes the pairs after event=; use LOGQ() around a text that may hold spaces, quotes or control bytes. */
-void log_event(enum log_level level, const char *event, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void log_event(enum log_level level, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Quoted and escaped as logfmt wants it; lives in one of 8 thread-local buffers, so at most 8 in one log_event. */
 const char *log_quote(const char *text);

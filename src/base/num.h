@@ -10,7 +10,7 @@ bool num_parse_u64(struct slice s, uint64_t *out);
 size_t num_write(int64_t v, char out[21]); /* digits, no NUL; returns how many */
 
 #define HEX_ID 32
-void hex_write(const uint8_t *bytes, size_t n, char *out);      /* 2n lower-case digits, no NUL */
-bool hex_read(struct slice digits, uint8_t *bytes, size_t n);   /* exactly 2n digits, lower case */
+void hex_write(const uint8_t *bytes, size_t n, char *out);    /* 2n lower-case digits, no NUL */
+bool hex_read(struct slice digits, uint8_t *bytes, size_t n); /* exactly 2n digits, lower case */
 
 #endif

@@ -9,9 +9,9 @@
 #define OUTLET_FULL (64 * 1024)
 
 struct outlet {
-    struct buf out;      /* bytes to the client, owned by the connection's outlet; whoever writes only appends */
-    uint32_t waiting;    /* answers that frames still owe; > 0: everything else must queue behind them, too */
-    bool gone;           /* the client went away: answers are dropped, memory stays until waiting is 0 */
+    struct buf out;   /* bytes to the client, owned by the connection's outlet; whoever writes only appends */
+    uint32_t waiting; /* answers that frames still owe; > 0: everything else must queue behind them, too */
+    bool gone;        /* the client went away: answers are dropped, memory stays until waiting is 0 */
     struct list touched; /* on coalesce's list of outlets that a frame answered */
     struct list parked;  /* on coalesce's list of outlets that wait for room */
     uint64_t parked_ms;  /* since when it has had no room (mono), 0: it has */

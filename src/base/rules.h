@@ -6,22 +6,23 @@
 #include <stdint.h>
 
 enum rule {
-    RULE_BARRIER = 1 << 0,          /* sync: fence before merge */
-    RULE_RESCAN = 1 << 1,           /* sync: rows scanned again when the server changed before the fence passed */
-    RULE_CLAIM_ONCE = 1 << 2,       /* coalesce: a claim in doubt is looked for, never sent again */
-    RULE_ONE_IN_FLIGHT = 1 << 3,    /* coalesce: off: two frames in flight */
-    RULE_KILL = 1 << 4,             /* coalesce: the old link is killed before seq is read */
-    RULE_KILL_FIRST = 1 << 5,       /* coalesce: off: seq is read before the kill */
-    RULE_KILL_FOR_CLAIM = 1 << 6,   /* coalesce: killed when only a claim is in doubt, too */
-    RULE_DIRTY_AT_SEND = 1 << 7,    /* coalesce: off: a frame's reply makes its hashes known dirty */
-    RULE_FORGET_AT_SEND = 1 << 8,   /* coalesce: off: a claim's reply forgets its hashes */
-    RULE_REFUSED_AS_IS = 1 << 9,    /* coalesce: off: a refusal puts back known dirty as it was before the frame */
-    RULE_RESEND_ALL_ZADD = 1 << 10, /* coalesce: off: a frame is sent again as it was */
-    RULE_OWED = 1 << 11,            /* coalesce: off: no ZADD is ever owed */
-    RULE_ADOPT = 1 << 12,           /* sync: stale batches are adopted by timer */
+    RULE_BARRIER = 1 << 0,    /* sync: fence before merge */
+    RULE_RESCAN = 1 << 1,     /* sync: rows scanned again when the server changed before the fence passed */
+    RULE_CLAIM_ONCE = 1 << 2, /* coalesce: a claim in doubt is looked for, never sent again */
+    RULE_ONE_IN_FLIGHT = 1 << 3,  /* coalesce: off: two frames in flight */
+    RULE_KILL = 1 << 4,           /* coalesce: the old link is killed before seq is read */
+    RULE_KILL_FIRST = 1 << 5,     /* coalesce: off: seq is read before the kill */
+    RULE_KILL_FOR_CLAIM = 1 << 6, /* coalesce: killed when only a claim is in doubt, too */
+    RULE_DIRTY_AT_SEND = 1 << 7,  /* coalesce: off: a frame's reply makes its hashes known dirty */
+    RULE_FORGET_AT_SEND = 1 << 8, /* coalesce: off: a claim's reply forgets its hashes */
+    RULE_REFUSED_AS_IS =
+        1 << 9, /* coalesce: off: a refusal puts back known dirty as it was before the frame */
+    RULE_RESEND_ALL_ZADD = 1 << 10,     /* coalesce: off: a frame is sent again as it was */
+    RULE_OWED = 1 << 11,                /* coalesce: off: no ZADD is ever owed */
+    RULE_ADOPT = 1 << 12,               /* sync: stale batches are adopted by timer */
     RULE_ANSWERED_NEVER_SENT = 1 << 13, /* coalesce: off: a frame answered "outcome unknown" is sent again */
-    RULE_GIVE_UP = 1 << 14,         /* sync: a run older than half of ledger.keep gives up */
-    RULE_OWED_AFTER_REFUSAL = 1 << 15, /* coalesce: off: a refused frame's owed ZADDs are forgotten */
+    RULE_GIVE_UP = 1 << 14,             /* sync: a run older than half of ledger.keep gives up */
+    RULE_OWED_AFTER_REFUSAL = 1 << 15,  /* coalesce: off: a refused frame's owed ZADDs are forgotten */
 };
 
 #ifdef TALLYD_RULES

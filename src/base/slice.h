@@ -16,8 +16,14 @@ struct slice {
 #define SLICE_FMT "%.*s"
 #define SLICE_ARG(s) (int)(s).n, (s).p
 
-static inline struct slice slice_of(const char *p, size_t n) { return (struct slice){p, n}; }
-static inline struct slice slice_str(const char *text) { return (struct slice){text, strlen(text)}; }
+static inline struct slice slice_of(const char *p, size_t n)
+{
+    return (struct slice){p, n};
+}
+static inline struct slice slice_str(const char *text)
+{
+    return (struct slice){text, strlen(text)};
+}
 
 static inline bool slice_eq(struct slice a, struct slice b)
 {

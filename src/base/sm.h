@@ -18,7 +18,13 @@ struct sm {
 
 void sm_init(struct sm *m, const struct sm_state *table, int first);
 void sm_move(struct sm *m, int next);
-static inline int sm_now(const struct sm *m) { return m->now; }
-static inline const char *sm_name(const struct sm *m) { return m->table[m->now].name; }
+static inline int sm_now(const struct sm *m)
+{
+    return m->now;
+}
+static inline const char *sm_name(const struct sm *m)
+{
+    return m->table[m->now].name;
+}
 
 #endif

@@ -29,7 +29,7 @@ struct batch_row {
 struct batch {
     struct batch_id id;
     uint32_t format;
-    struct buf counter_name; /* as registered */
+    struct buf counter_name;       /* as registered */
     const struct counter *counter; /* NULL: no such counter is configured here */
     uint64_t gen;
     struct buf owner;
@@ -71,16 +71,16 @@ enum merge_outcome {
     MERGE_DONE,     /* committed now */
     MERGE_ALREADY,  /* the ledger has it, same digest: somebody committed it before */
     MERGE_CONFLICT, /* the ledger has this (batch, chunk) with another digest or cut: never discard */
-    MERGE_DOWN,     /* MySQL cannot be reached or asks to wait; nothing committed as far as known; try again later */
-    MERGE_HELD,     /* the table refuses: too many rejected rows, no such table, no right; an operator must look */
-    MERGE_TOO_OLD,  /* not_after_ms has passed: the ledger may be pruned by now; give the run up */
+    MERGE_DOWN, /* MySQL cannot be reached or asks to wait; nothing committed as far as known; try again later */
+    MERGE_HELD, /* the table refuses: too many rejected rows, no such table, no right; an operator must look */
+    MERGE_TOO_OLD, /* not_after_ms has passed: the ledger may be pruned by now; give the run up */
 };
 
 struct chunk {
     const struct batch *batch; /* sealed */
     uint32_t index, chunks;
-    size_t first, rows_n;      /* batch->rows[first .. first + rows_n) */
-    uint64_t not_after_ms;     /* mono: a writer must not begin a transaction after this */
+    size_t first, rows_n;  /* batch->rows[first .. first + rows_n) */
+    uint64_t not_after_ms; /* mono: a writer must not begin a transaction after this */
     /* answer, written by the writer, read after done */
     enum merge_outcome outcome;
     uint32_t rows_merged, rows_rejected;
@@ -91,9 +91,11 @@ struct chunk {
     struct list link;
 };
 
-uint32_t batch_chunks(const struct batch *b);                         /* at least 1 once sealed, also with no rows */
-void batch_chunk(const struct batch *b, uint32_t index, struct chunk *out); /* fills batch, index, chunks, first, rows_n */
-void chunk_digest(const struct chunk *c, uint8_t out[16]);            /* XXH3-128 over names, fields, values with lengths */
+uint32_t batch_chunks(const struct batch *b); /* at least 1 once sealed, also with no rows */
+void batch_chunk(const struct batch *b, uint32_t index,
+                 struct chunk *out); /* fills batch, index, chunks, first, rows_n */
+void chunk_digest(const struct chunk *c,
+                  uint8_t out[16]); /* XXH3-128 over names, fields, values with lengths */
 /* Key of a row in the ledger, memcmp-ordered as the rows: BE16 length and bytes of the pending hash, then of the field;
  * cut at LEDGER_KEY_BYTES_MAX. A length from 65535 on (nothing that came through the door) is FFFF and BE64. out is reset. */
 void chunk_row_key(const struct batch *b, const struct batch_row *r, struct buf *out);

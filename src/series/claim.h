@@ -19,14 +19,15 @@ enum claim_outcome {
 struct claim {
     struct batch_id id;
     const struct counter *counter;
-    struct slice *keys; /* keys_n <= CLAIM_HASHES_MAX pending hashes; the owner of the claim owns them till done */
+    struct slice
+        *keys; /* keys_n <= CLAIM_HASHES_MAX pending hashes; the owner of the claim owns them till done */
     uint32_t keys_n;
     enum claim_outcome outcome;
-    uint32_t renamed;  /* hashes renamed; known only when the reply came */
-    uint32_t left;     /* keys that the field bound left for the next claim: the last `left` of keys, still due */
-    uint64_t fields;   /* fields renamed, likewise */
-    char text[200];    /* Redis' error */
-    struct list link;  /* coalesce: sent and not answered */
+    uint32_t renamed; /* hashes renamed; known only when the reply came */
+    uint32_t left; /* keys that the field bound left for the next claim: the last `left` of keys, still due */
+    uint64_t fields;               /* fields renamed, likewise */
+    char text[200];                /* Redis' error */
+    struct list link;              /* coalesce: sent and not answered */
     void (*done)(struct claim *c); /* once */
     void *arg;
 };

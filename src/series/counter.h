@@ -10,11 +10,19 @@
 #define KEY_BYTES_MAX 512   /* of a pending hash's name; so ledger keys fit their column */
 #define FIELD_BYTES_MAX 512 /* of a field at the door; text fields at most 255 (InnoDB keys) */
 #define TEXT_BYTES_MAX 255
-#define NAME_BYTES_MAX 64   /* of a counter's name */
+#define NAME_BYTES_MAX 64 /* of a counter's name */
 #define DELTA_MAX (INT64_C(1) << 53)
 
-enum field_kind { FIELD_DATE, FIELD_HOUR, FIELD_INTEGER, FIELD_TEXT }; /* YYYYMMDD, YYYYMMDDHH, int64, bytes */
-enum store_kind { STORE_INTEGER, STORE_TEXT }; /* canonical digits 0..2^63-1; 1..255 bytes without ':', '{', '}' */
+enum field_kind {
+    FIELD_DATE,
+    FIELD_HOUR,
+    FIELD_INTEGER,
+    FIELD_TEXT
+}; /* YYYYMMDD, YYYYMMDDHH, int64, bytes */
+enum store_kind {
+    STORE_INTEGER,
+    STORE_TEXT
+}; /* canonical digits 0..2^63-1; 1..255 bytes without ':', '{', '}' */
 
 /* prefix + <store> + suffix; without <store> the whole is the prefix. Borrowed from the configuration's strings. */
 struct pattern {
@@ -23,14 +31,14 @@ struct pattern {
 };
 
 struct counter {
-    struct slice name;     /* [a-z0-9_]{1,64} */
-    struct pattern key;    /* of the pending hash */
+    struct slice name;  /* [a-z0-9_]{1,64} */
+    struct pattern key; /* of the pending hash */
     struct pattern lock;
     enum field_kind field;
     enum store_kind store;
-    int64_t hits;          /* due at that many */
-    uint32_t every_s;      /* due after that long; also the lock's life */
-    struct slice table;    /* MySQL identifiers, validated: [A-Za-z0-9_$]{1,64} */
+    int64_t hits;              /* due at that many */
+    uint32_t every_s;          /* due after that long; also the lock's life */
+    struct slice table;        /* MySQL identifiers, validated: [A-Za-z0-9_$]{1,64} */
     struct slice column_store; /* n = 0 when the pattern has no <store> */
     struct slice column_field, column_count;
 };
@@ -47,7 +55,8 @@ enum err pattern_parse(struct slice text, struct pattern *out, struct error *e);
 bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *store);
 
 /* Could any name match both? Decided on the patterns alone, conservatively exact for one capture each. */
-bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b, enum store_kind kb);
+bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b,
+                     enum store_kind kb);
 
 /* Refuses sets in which a pattern can equal a lock, a `tally:` key, another counter's key or lock, or a claimed hash
  * (`_` and 32 hex digits at the end), and counters without what their pattern needs. Names the two in e->text;
@@ -60,8 +69,8 @@ const struct counter *counters_find(const struct counters *cs, struct slice name
 
 /* Is this field of the counter's kind? Dates must exist (20140931 does not); text is 1..255 bytes. */
 bool field_valid(enum field_kind kind, struct slice field);
-const char *field_kind_name(enum field_kind kind);      /* "date" */
-const char *field_kind_expected(enum field_kind kind);  /* "a date as YYYYMMDD" */
+const char *field_kind_name(enum field_kind kind);     /* "date" */
+const char *field_kind_expected(enum field_kind kind); /* "a date as YYYYMMDD" */
 
 /* The lock's name for a key that matched c; appended to out. */
 void counter_lock_name(const struct counter *c, struct slice key, struct buf *out);

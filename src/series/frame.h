@@ -8,25 +8,25 @@
 #include "base/buf.h"
 #include "series/counter.h"
 
-struct frame_hash { /* one pending hash that the frame touches, with hits or only with an owed ZADD */
-    void *entry;                /* coalesce's registry entry, pinned while the frame lives */
-    struct slice key;           /* borrowed from the entry */
-    uint32_t lock_at, lock_n;   /* the lock's name in frame->bytes, when ask_lock */
-    uint32_t lock_s;            /* its EX */
-    uint32_t cells;             /* how many cells are of this hash */
-    bool zadd, ask_lock, owed;  /* owed: the ZADD was owed when the frame was sent */
-    bool fresh;                 /* answer: a HINCRBY came back equal to its own delta */
-    bool lock_granted;          /* answer: SET NX said OK */
-    int64_t lock_pttl_ms;       /* answer: PTTL of the lock; <= 0 unknown */
+struct frame_hash {   /* one pending hash that the frame touches, with hits or only with an owed ZADD */
+    void *entry;      /* coalesce's registry entry, pinned while the frame lives */
+    struct slice key; /* borrowed from the entry */
+    uint32_t lock_at, lock_n;  /* the lock's name in frame->bytes, when ask_lock */
+    uint32_t lock_s;           /* its EX */
+    uint32_t cells;            /* how many cells are of this hash */
+    bool zadd, ask_lock, owed; /* owed: the ZADD was owed when the frame was sent */
+    bool fresh;                /* answer: a HINCRBY came back equal to its own delta */
+    bool lock_granted;         /* answer: SET NX said OK */
+    int64_t lock_pttl_ms;      /* answer: PTTL of the lock; <= 0 unknown */
 };
 
-struct frame_cell { /* one HINCRBY */
+struct frame_cell {             /* one HINCRBY */
     uint64_t code;              /* hash of (entry, field), coalesce's own */
     uint32_t hash;              /* index into frame->hashes */
     uint32_t field_at, field_n; /* in frame->bytes */
     uint32_t error_at, error_n; /* answer: Redis' error line without '-', in frame->errors; n = 0: none */
     int64_t delta;
-    int64_t value;              /* answer: the field after it */
+    int64_t value; /* answer: the field after it */
 };
 
 struct frame_share { /* one counter's part of tally:accepted */

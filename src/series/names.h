@@ -33,13 +33,14 @@ void batch_id_hex(const struct batch_id *id, char out[33]); /* NUL-terminated */
 bool batch_id_read(struct slice hex, struct batch_id *id);
 
 /* Each appends to out. */
-void name_batch(struct buf *out, const struct batch_id *id);                       /* tally:batch:<hex> */
+void name_batch(struct buf *out, const struct batch_id *id);                         /* tally:batch:<hex> */
 void name_claimed(struct buf *out, struct slice pending, const struct batch_id *id); /* <pending>_<hex> */
-void name_seq(struct buf *out, const struct life *l);     /* tally:seq:<instance>:<life> */
-void name_fence(struct buf *out, const struct life *l);   /* tally:fence:<instance>:<life> */
+void name_seq(struct buf *out, const struct life *l);       /* tally:seq:<instance>:<life> */
+void name_fence(struct buf *out, const struct life *l);     /* tally:fence:<instance>:<life> */
 void name_instance(struct buf *out, struct slice instance); /* tally:instance:<instance> */
-void name_owner(struct buf *out, const struct life *l);   /* <instance>:<life>, the owner field of a batch */
-void name_link(struct buf *out, const struct life *l, const char *role); /* tallyd:<instance>:<life>:frame|sync|fence */
+void name_owner(struct buf *out, const struct life *l); /* <instance>:<life>, the owner field of a batch */
+void name_link(struct buf *out, const struct life *l,
+               const char *role); /* tallyd:<instance>:<life>:frame|sync|fence */
 
 /* Does key end in '_' and 32 lower-case hex digits? Then *pending and *id (each may be NULL) are its parts. */
 bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id);

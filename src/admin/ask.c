@@ -28,6 +28,7 @@ enum err ask_open(struct ask *a, const struct setup *setup, struct error *e)
     const struct redis_link_config config = {.url = &setup->redis,
                                              .life = &a->life,
                                              .role = "cli",
+                                             .quiet = true,
                                              .volatile_accept = setup->conf->redis_volatile == CONF_ACCEPT,
                                              .answer_ms = (uint32_t)setup->conf->redis_timeout_ms};
     redis_link_init(&a->link, &a->loop, &config);

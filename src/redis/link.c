@@ -203,8 +203,9 @@ void link_came_up(struct redis_link *l)
     sm_move(&l->sm, LINK_UP);
     l->was_up = true;
     l->up_ms = mono_ms();
-    log_event(LOG_INFO, "redis_up", "role=%s version=%s run_id=%.8s client=%lld", l->config.role,
-              l->facts.version_text, l->facts.run_id, (long long)l->client_id);
+    log_event(l->config.quiet ? LOG_DEBUG : LOG_INFO, "redis_up",
+              "role=%s version=%s run_id=%.8s client=%lld", l->config.role, l->facts.version_text,
+              l->facts.run_id, (long long)l->client_id);
     if (!l->closing) l->up(l);
 }
 
@@ -258,7 +259,7 @@ static void down_tell(struct redis_link *l)
 {
     bool first = l->was_up || l->attempt == 1 || strcmp(l->why, l->doom) != 0;
     snprintf(l->why, sizeof l->why, "%s", l->doom);
-    if (first && !l->stopped && !l->closing)
+    if (first && !l->stopped && !l->closing && !l->config.quiet)
         log_event(LOG_WARN, "redis_down", "role=%s why=%s", l->config.role, LOGQ(l->why));
     if (!l->closing) l->down(l, l->why);
 }

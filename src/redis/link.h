@@ -38,6 +38,7 @@ struct redis_link_config {
     const char *role;            /* "frame", "sync", "fence", "cli" */
     bool check; /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
     bool volatile_accept;             /* for that check */
+    bool quiet;                       /* logs no ups and downs: its owner tells them in words of its own */
     uint32_t connect_ms;              /* resolve, connect and handshake together; 0: 5,000 */
     uint32_t answer_ms;               /* nothing read for so long while an answer is due: cut; 0: 5,000 */
     uint32_t retry_ms, retry_most_ms; /* backoff, 0: 50 and 2,000 */

@@ -249,6 +249,9 @@ static enum err mysql_install(struct dev *d, const char *data, struct error *e)
     path_in(d, "mysql.new", fresh);
     snprintf(option, sizeof(option), "--datadir=%s", fresh);
     nftw(fresh, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    /* A starting mariadbd removes the temporary tables that it finds in its tmpdir; in the default one these may be a
+     * living server's, which then crashes. So neither this nor the server below may share it. */
+    setenv("TMPDIR", d->dir, 1);
     child_init(&install, "mariadb-install-db", "mariadb-server", d->dir, "mysql");
     char *argv[] = {"mariadb-install-db",
                     "--no-defaults",
@@ -272,16 +275,18 @@ static enum err mysql_install(struct dev *d, const char *data, struct error *e)
 
 static enum err mysql_start(struct dev *d, struct error *e)
 {
-    char socket[PATH_MAX], data[PATH_MAX], at[PATH_MAX + 16], on[PATH_MAX + 16];
+    char socket[PATH_MAX], data[PATH_MAX], at[PATH_MAX + 16], on[PATH_MAX + 16], tmp[PATH_MAX + 16];
     path_in(d, "mysql.sock", socket);
     path_in(d, "mysql", data);
     snprintf(at, sizeof(at), "--datadir=%s", data);
     snprintf(on, sizeof(on), "--socket=%s", socket);
     enum err code = access(data, F_OK) == 0 ? ERR_NONE : mysql_install(d, data, e);
     if (code != ERR_NONE || d->stop) return code;
+    snprintf(tmp, sizeof(tmp), "--tmpdir=%s", d->dir);
     char *argv[] = {"mariadbd",
                     "--no-defaults",
                     at,
+                    tmp,
                     on,
                     "--skip-networking",
                     "--skip-log-bin",

@@ -38,9 +38,9 @@ start_redis() { # name
 sql() { mariadb --no-defaults -S "$dir/sql.sock" -u root -N -B "$@"; }
 
 start_mariadbd() {
-    mariadb-install-db --no-defaults --datadir="$dir/data" --user="$user" --skip-test-db --force \
+    TMPDIR=$dir mariadb-install-db --no-defaults --datadir="$dir/data" --user="$user" --skip-test-db --force \
         --auth-root-authentication-method=normal >"$dir/install.log" 2>&1
-    mariadbd --no-defaults --datadir="$dir/data" --socket="$dir/sql.sock" --pid-file="$dir/sql.pid" --skip-networking \
+    mariadbd --no-defaults --tmpdir="$dir" --datadir="$dir/data" --socket="$dir/sql.sock" --pid-file="$dir/sql.pid" --skip-networking \
         --user="$user" --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=512M >"$dir/sql.log" 2>&1 &
     pids="$pids $!"
     wait_for 60 sql -e 'SELECT 1'

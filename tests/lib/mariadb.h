@@ -40,10 +40,10 @@ static inline void mariadb_install(struct mariadb *m)
     if (mkdtemp(m->dir) == NULL) abort();
     snprintf(m->socket, sizeof m->socket, "%s/s", m->dir);
     snprintf(command, sizeof command,
-             "mariadb-install-db --no-defaults --force --datadir=%s/data --user=%s "
+             "TMPDIR=%s mariadb-install-db --no-defaults --force --datadir=%s/data --user=%s "
              "--auth-root-authentication-method=normal"
              " --skip-test-db --innodb-log-file-size=8M > %s/install.log 2>&1",
-             m->dir, mariadb_user(), m->dir);
+             m->dir, m->dir, mariadb_user(), m->dir);
     if (system(command) != 0) abort();
 }
 

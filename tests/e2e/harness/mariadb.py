@@ -18,7 +18,8 @@ def install_template(directory):
         ["mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}", "--skip-test-db",
          "--force",  # where the host's own name cannot be looked up, too
          "--auth-root-authentication-method=normal", *SMALL],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
+        env={**os.environ, "TMPDIR": directory})  # a starting server clears its tmpdir of others' temporary tables
     assert done.returncode == 0, done.stdout
     return data
 
@@ -39,7 +40,7 @@ class MariaDB(Process):
 
     def argv(self):
         return ["mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}",
-                f"--pid-file={self.directory}/mariadbd.pid", "--skip-networking", f"--user={getpass.getuser()}",
+                f"--tmpdir={self.directory}", f"--pid-file={self.directory}/mariadbd.pid", "--skip-networking", f"--user={getpass.getuser()}",
                 "--innodb-flush-log-at-trx-commit=1", "--skip-name-resolve", "--innodb-fast-shutdown=2", *SMALL,
                 *self.extra]
 

@@ -70,7 +70,7 @@ struct service {
     struct recovery *recovery; /* under way, NULL: none */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
-    bool mysql_up, stop_asked, draining, dropped, listen_closed;
+    bool mysql_seen, mysql_up, stop_asked, draining, dropped, listen_closed;
     uint32_t closing;     /* handles not yet closed */
     struct error failure; /* why it stops, when not because it was told to */
 };

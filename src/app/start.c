@@ -9,6 +9,7 @@
 #define HOLDER_MS 35000 /* a sign of life in tally:instance lasts 30 s */
 #define HOLDER_GAP_MS 3000
 #define HOLDER_POLL_MS 50
+#define LOOK_FIRST_MS 3000
 
 bool service_links_up(const struct service *s)
 {
@@ -16,9 +17,10 @@ bool service_links_up(const struct service *s)
            redis_link_is_up(&s->fence_link);
 }
 
+/* Until service_begin() sync sees no Redis: it must not begin before all is there. */
 static void links_changed(struct service *s)
 {
-    sync_redis(s->sync, service_links_up(s));
+    if (s->stage != STAGE_STARTING) sync_redis(s->sync, service_links_up(s));
 }
 
 static void frame_up(struct redis_link *l)
@@ -242,6 +244,7 @@ static enum err mysql_begin(struct service *s, struct error *e)
     struct db *db = db_create(&s->settings->setup.mysql);
     enum err code = db_open(db) == CODE_OK ? mysql_check(s, db, e) : db_error(db, e);
     db_destroy(&db);
+    s->mysql_seen = code == ERR_NONE;
     if (code != ERR_UNAVAILABLE || !s->serves) return code;
     log_event(LOG_WARN, "mysql_down", "error=%s next=%s", LOGQ(e->text),
               LOGQ("counting goes on in Redis; merged when MySQL is back"));
@@ -269,6 +272,16 @@ static enum err writers_begin(struct service *s, struct error *e)
     return rc == 0 ? ERR_NONE : error_set(e, ERR_FAILED, "cannot start writer threads: %s", uv_strerror(rc));
 }
 
+/* The gate's first look (gate.c), so that the first client is not told that MySQL is away when it is not. */
+static enum err look_first(struct service *s, struct error *e)
+{
+    (void)e;
+    uint64_t until_ms = mono_ms() + LOOK_FIRST_MS;
+    while (s->mysql_seen && !gate_open(s) && !s->gate.rolled_back && mono_ms() < until_ms && !s->stop_asked)
+        pause_ms(s, 5);
+    return ERR_NONE;
+}
+
 /* --- clients --- */
 
 static enum err listen_begin(struct service *s, struct error *e)
@@ -291,8 +304,8 @@ static enum err listen_begin(struct service *s, struct error *e)
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
-        connect_sync,  name_is_free, kill_earlier,  connect_frame,
-        connect_fence, mysql_begin,  writers_begin, listen_begin,
+        connect_sync, name_is_free,  kill_earlier, connect_frame, connect_fence,
+        mysql_begin,  writers_begin, look_first,   listen_begin,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
         if (steps[i](s, e) != ERR_NONE) return e->code;

@@ -1,67 +1,78 @@
-/* bench/load.c - a load generator for any RESP server: `-c` connections, each with pipelines of `-P` HINCRBY,
- * for `-d` seconds. Requests are built before the clock starts and sent as slices of one buffer, replies are
- * only counted, so that on a machine of two cores the server is what is measured. One thread, epoll.
+/* bench/load.c - a load generator for any RESP server: pipelines of hits over many connections. Requests are built before
+ * the clock starts and sent as slices of one buffer, replies are only counted, so that on a machine of two cores the
+ * server is what is measured. One thread, epoll.
  *
- *   load -s PATH | -t PORT [-c 50] [-P 16] [-k 1000] [-z 1.0] [-d 5] [-r 0] [-n 0]
+ *   load -s PATH | -t PORT [options]     what goes out                     [options]     how
+ *   -k 1000  stores                      -f 1    number of the first       -c 50    connections
+ *   -z 1.0   Zipf's exponent, 0: uniform -S      each store once a round   -P 16    hits a pipeline
+ *   -D 1     delta                       -R 262144  requests built         -w 0     warm-up, seconds
+ *   -m hit   HINCRBY                                                       -d 5     the window, seconds
+ *   -m seeds HINCRBY and SETNX in one pipeline                             -n 0     ends after so many hits
+ *   -m trips HINCRBY, its reply, then SETNX (P = 1)                        -r 0     open loop: hits a second
+ *   -x       a connection for each hit, as without persistent connections (TCP)     -W FILE  only writes the requests
  *
- * -k keys (pending hashes s<k>:unique_visitors:daily), -z exponent of Zipf's law over them (0: uniform), -r
- * hits a second over all connections (0: as fast as answered), -n stop after so many hits. SIGTERM ends it
- * early. Prints one line: hits=... errors=... seconds=... hits_per_s=... p50_us=... p99_us=... (of a
- * pipeline's round trip), and the first error line if there was one. Exit status 0 only without errors and
- * lost connections. */
-#include <errno.h>
-#include <math.h>
+ * Closed loop (-r 0): each connection has one pipeline under way, the next goes out when the last reply is in. Open loop:
+ * pipelines go out at even times, to the connections in turn, answered or not; a time is from when a pipeline *should* have
+ * gone out to its last reply, so a server that stalls is not asked less (no coordinated omission). What was due inside the
+ * window is waited for and counted in the times however late it is; hits a second are replies inside the window. SIGTERM
+ * ends the window early.
+ *
+ * Prints `window` when the window begins, and at the end one line: hits=... (all, warm-up too) errors=... lost=...
+ * seconds=... hits_per_s=... (both of the window) p50_us=... p99_us=... p999_us=... max_us=..., then the first error line
+ * if there was one. Exit status 0 only without errors and lost connections. */
+#include "clock.h"
+#include "histogram.h"
+#include "requests.h"
+#include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
-#define POOL_REQUESTS 262144u /* a power of two; more than the hits of one second stay different */
-#define REQUEST_BYTES_MAX 128u
-#define LATENCY_SLOTS 100000u /* a slot is 10 us; the last takes all that is longer */
+#define PATIENCE_NS (30 * NS_A_S) /* for replies after the window's end */
+#define SOURCES 50                /* of 127/8, so that closed connections do not use up the ports of one */
+
+enum mode { MODE_HIT, MODE_SEEDS, MODE_TRIPS };
 
 struct options {
-    const char *path;
-    int port, connections, pipeline;
-    uint32_t keys;
-    double zipf, seconds, rate;
+    const char *path, *record;
+    int port, connections;
+    uint32_t pipeline;
+    enum mode mode;
+    bool connect_each;
+    struct requests_spec spec;
+    double rate, warm_s, seconds;
     uint64_t hits;
 };
 
-struct pool {
-    char *bytes;
-    size_t at[POOL_REQUESTS + 1]; /* request i is bytes[at[i] .. at[i + 1]) */
-};
-
 struct link {
-    int fd;
-    uint32_t owed;         /* replies that are still to come */
-    size_t sent, send_end; /* in pool->bytes: what of the pipeline is still to be sent */
-    bool line_begins;      /* the next byte is the first of a reply */
+    int fd, index;
+    size_t sent, send_end;     /* in requests.bytes: what is still to be sent */
+    size_t second, second_end; /* MODE_TRIPS: the SETNX, when the hit is answered */
+    uint64_t due;              /* open loop: pipelines that should have gone out by now ... */
+    uint64_t begun, done;      /* ... that did, and that were answered */
+    uint32_t owed;             /* replies to come until the oldest pipeline under way is answered */
+    uint64_t began_ns;         /* closed loop: of the pipeline under way */
+    bool line_begins;          /* the next byte is the first of a reply */
     bool wants_out;
-    uint64_t began_ns;
 };
 
 struct run {
     struct options o;
-    struct pool pool;
+    struct requests requests;
     struct link *links;
-    int epoll;
-    uint64_t sent, answered, errors, lost;
-    uint32_t next;
+    int epoll, turn;
+    uint32_t next, replies;                         /* replies: that a pipeline (or a trip) gets */
+    uint64_t begun_ns, window_ns, end_ns, pause_ns; /* pause: between two pipelines of an open loop */
+    uint64_t scheduled, hits_begun, hits, hits_in_window, errors, lost, under_way;
+    bool announced, in_error;
     char error_line[200];
     size_t error_n;
-    bool in_error;
-    uint32_t *latency;
+    struct histogram times;
 };
 
 static volatile sig_atomic_t told_to_stop;
@@ -72,105 +83,50 @@ static void on_signal(int number)
     told_to_stop = 1;
 }
 
-static void die(const char *what)
-{
-    fprintf(stderr, "load: %s: %s\n", what, strerror(errno));
-    exit(69);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* xorshift64*: the same hits in every run, so that two servers are given the same. */
-static double draw(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return (double)((*state * UINT64_C(2685821657736338717)) >> 11) / 9007199254740992.0;
-}
-
-/* sums[i]: the chance of one of the keys 0..i. */
-static double *chances(uint32_t keys, double zipf)
-{
-    double *sums = malloc(keys * sizeof(*sums)), sum = 0;
-    if (sums == NULL) die("memory");
-    for (uint32_t i = 0; i < keys; i++)
-        sums[i] = sum += pow(i + 1, -zipf);
-    for (uint32_t i = 0; i < keys; i++)
-        sums[i] /= sum;
-    return sums;
-}
-
-static uint32_t pick(const double *sums, uint32_t keys, double chance)
-{
-    uint32_t low = 0, high = keys - 1;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (sums[middle] < chance)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static void pool_build(struct pool *p, const struct options *o)
-{
-    double *sums = chances(o->keys, o->zipf);
-    uint64_t state = UINT64_C(88172645463325252);
-    size_t n = 0;
-    p->bytes = malloc((size_t)POOL_REQUESTS * REQUEST_BYTES_MAX);
-    if (p->bytes == NULL) die("memory");
-    for (uint32_t i = 0; i < POOL_REQUESTS; i++) {
-        char key[64];
-        int key_n =
-            snprintf(key, sizeof(key), "s%u:unique_visitors:daily", pick(sums, o->keys, draw(&state)) + 1);
-        p->at[i] = n;
-        n +=
-            (size_t)snprintf(p->bytes + n, REQUEST_BYTES_MAX,
-                             "*4\r\n$7\r\nHINCRBY\r\n$%d\r\n%s\r\n$8\r\n20140920\r\n$1\r\n1\r\n", key_n, key);
-    }
-    p->at[POOL_REQUESTS] = n;
-    free(sums);
-}
+/* --- connections --- */
 
 static int connect_unix(const char *path)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (fd < 0 || strlen(path) >= sizeof(to.sun_path)) die(path);
+    if (fd < 0 || strlen(path) >= sizeof to.sun_path) die(path);
     strcpy(to.sun_path, path);
-    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0) die(path);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) die(path);
     return fd;
 }
 
-static int connect_tcp(int port)
+static int connect_tcp(int port, int index)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}, from = to;
     int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0) die("127.0.0.1");
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + (uint32_t)(index % SOURCES));
+    from.sin_port = 0;
+    if (fd < 0) die("socket");
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (bind(fd, (struct sockaddr *)&from, sizeof from) != 0) die("bind");
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) die("connect to 127.0.0.1");
     return fd;
+}
+
+static void link_open(struct run *r, struct link *l)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
+    l->fd = r->o.path != NULL ? connect_unix(r->o.path) : connect_tcp(r->o.port, l->index);
+    l->line_begins = true;
+    l->wants_out = false;
+    if (epoll_ctl(r->epoll, EPOLL_CTL_ADD, l->fd, &e) != 0) die("epoll_ctl");
 }
 
 static void links_open(struct run *r)
 {
     r->epoll = epoll_create1(0);
-    r->links = calloc((size_t)r->o.connections, sizeof(*r->links));
-    r->latency = calloc(LATENCY_SLOTS, sizeof(*r->latency));
-    if (r->epoll < 0 || r->links == NULL || r->latency == NULL) die("set-up");
+    r->links = calloc((size_t)r->o.connections, sizeof *r->links);
+    if (r->epoll < 0 || r->links == NULL) die("set-up");
     for (int i = 0; i < r->o.connections; i++) {
-        struct link *l = &r->links[i];
-        struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
-        l->fd = r->o.path != NULL ? connect_unix(r->o.path) : connect_tcp(r->o.port);
-        l->line_begins = true;
-        if (epoll_ctl(r->epoll, EPOLL_CTL_ADD, l->fd, &e) != 0) die("epoll_ctl");
+        r->links[i] = (struct link){.index = i, .fd = -1};
+        if (!r->o.connect_each) link_open(r, &r->links[i]);
     }
 }
 
@@ -182,18 +138,22 @@ static void link_watch(struct run *r, struct link *l, bool wants_out)
     if (epoll_ctl(r->epoll, EPOLL_CTL_MOD, l->fd, &e) != 0) die("epoll_ctl");
 }
 
+/* The link stays lost: index -1 keeps it from being fed. */
 static void link_lost(struct run *r, struct link *l)
 {
     r->lost++;
-    epoll_ctl(r->epoll, EPOLL_CTL_DEL, l->fd, NULL);
+    r->under_way -= l->begun - l->done;
     close(l->fd);
-    l->fd = -1;
+    l->fd = l->index = -1;
 }
+
+/* --- out --- */
 
 static void link_write(struct run *r, struct link *l)
 {
     while (l->sent < l->send_end) {
-        ssize_t n = send(l->fd, r->pool.bytes + l->sent, l->send_end - l->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n =
+            send(l->fd, r->requests.bytes + l->sent, l->send_end - l->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) break;
         if (n < 0) {
             link_lost(r, l);
@@ -206,36 +166,35 @@ static void link_write(struct run *r, struct link *l)
 
 static void link_begin(struct run *r, struct link *l)
 {
-    uint32_t n = (uint32_t)r->o.pipeline;
-    if (r->next + n > POOL_REQUESTS) r->next = 0;
-    l->sent = r->pool.at[r->next];
-    l->send_end = r->pool.at[r->next + n];
+    uint32_t n = r->o.pipeline;
+    if (r->next + n > r->requests.n) r->next = 0;
+    l->sent = r->requests.at[r->next];
+    l->send_end = r->requests.at[r->next + n];
+    if (r->o.mode == MODE_TRIPS) {
+        l->second_end = l->send_end;
+        l->second = l->send_end = r->requests.lock_at[r->next];
+    }
     r->next += n;
-    l->owed = n;
-    l->began_ns = now_ns();
-    r->sent += n;
+    r->hits_begun += n;
+    r->under_way++;
+    if (l->begun++ == l->done) l->owed = r->replies;
+    if (r->o.rate <= 0) l->began_ns = now_ns();
+    if (r->o.connect_each) link_open(r, l);
     link_write(r, l);
 }
 
-/* May one more pipeline go out now? */
-static bool run_wants_more(const struct run *r, uint64_t began_ns)
-{
-    if (told_to_stop) return false;
-    if (r->o.hits > 0 && r->sent >= r->o.hits) return false;
-    double elapsed_s = (double)(now_ns() - began_ns) / 1e9;
-    if (elapsed_s >= r->o.seconds) return false;
-    return r->o.rate <= 0 || (double)r->sent < r->o.rate * elapsed_s;
-}
+/* --- in --- */
 
 static void error_byte(struct run *r, char byte)
 {
-    if (byte != '\r' && byte != '\n' && r->errors == 1 && r->error_n + 1 < sizeof(r->error_line))
+    if (byte != '\r' && byte != '\n' && r->errors == 1 && r->error_n + 1 < sizeof r->error_line)
         r->error_line[r->error_n++] = byte;
 }
 
-/* Replies are lines here: integers and errors. */
-static void link_count(struct run *r, struct link *l, const char *bytes, size_t n)
+/* How many replies end here. Replies are lines: integers and errors. */
+static uint64_t lines_with_errors(struct run *r, struct link *l, const char *bytes, size_t n)
 {
+    uint64_t lines = 0;
     for (size_t i = 0; i < n; i++) {
         if (l->line_begins && bytes[i] == '-') {
             r->errors++;
@@ -245,145 +204,288 @@ static void link_count(struct run *r, struct link *l, const char *bytes, size_t 
         l->line_begins = bytes[i] == '\n';
         if (!l->line_begins) continue;
         r->in_error = false;
-        r->answered++;
-        l->owed--;
+        lines++;
     }
+    return lines;
 }
 
-static void link_done(struct run *r, struct link *l)
+static uint64_t lines_in(struct run *r, struct link *l, const char *bytes, size_t n)
 {
-    uint64_t slot = (now_ns() - l->began_ns) / 10000;
-    r->latency[slot < LATENCY_SLOTS ? slot : LATENCY_SLOTS - 1]++;
+    uint64_t lines = 0;
+    if (r->in_error || memchr(bytes, '-', n) != NULL) return lines_with_errors(r, l, bytes, n);
+    for (size_t i = 0; i < n; i++)
+        lines += bytes[i] == '\n';
+    l->line_begins = bytes[n - 1] == '\n';
+    return lines;
+}
+
+static uint64_t due_ns(const struct run *r, const struct link *l, uint64_t pipeline)
+{
+    uint64_t turns = pipeline * (uint64_t)r->o.connections + (uint64_t)l->index;
+    return r->begun_ns + turns * r->pause_ns;
+}
+
+static void pipeline_done(struct run *r, struct link *l, uint64_t at_ns)
+{
+    uint64_t from_ns = r->o.rate > 0 ? due_ns(r, l, l->done) : l->began_ns;
+    if (from_ns >= r->window_ns && from_ns < r->end_ns) histogram_put(&r->times, at_ns - from_ns);
+    r->hits += r->o.pipeline;
+    if (at_ns >= r->window_ns && at_ns < r->end_ns) r->hits_in_window += r->o.pipeline;
+    r->under_way--;
+    l->done++;
+    l->owed = r->replies;
+    if (!r->o.connect_each) return;
+    close(l->fd);
+    l->fd = -1;
+}
+
+/* MODE_TRIPS: the hit's reply is here, now the lock. */
+static bool second_trip(struct run *r, struct link *l)
+{
+    if (l->second == l->second_end) return false;
+    l->sent = l->second;
+    l->send_end = l->second = l->second_end;
+    l->owed = r->replies;
+    link_write(r, l);
+    return true;
 }
 
 static void link_read(struct run *r, struct link *l)
 {
-    char bytes[65536];
-    ssize_t n = recv(l->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    static char bytes[262144];
+    ssize_t n = recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) {
         link_lost(r, l);
         return;
     }
-    link_count(r, l, bytes, (size_t)n);
-    if (l->owed == 0) link_done(r, l);
-}
-
-static bool run_owes(const struct run *r)
-{
-    for (int i = 0; i < r->o.connections; i++)
-        if (r->links[i].fd >= 0 && r->links[i].owed > 0) return true;
-    return false;
-}
-
-/* Idle connections get a pipeline each, beginning behind the one that was served last, so that a rate is
- * spread. */
-static void run_feed(struct run *r, uint64_t began_ns, int *turn)
-{
-    for (int i = 0; i < r->o.connections && run_wants_more(r, began_ns); i++) {
-        struct link *l = &r->links[ *turn = (*turn + 1) % r->o.connections];
-        if (l->fd >= 0 && l->owed == 0) link_begin(r, l);
+    uint64_t at_ns = now_ns();
+    for (uint64_t lines = lines_in(r, l, bytes, (size_t)n); lines > 0 && l->done < l->begun;) {
+        uint64_t taken = lines < l->owed ? lines : l->owed;
+        lines -= taken;
+        l->owed -= (uint32_t)taken;
+        if (l->owed > 0) return;
+        if (!second_trip(r, l)) pipeline_done(r, l, at_ns);
     }
 }
 
-static bool run_over(const struct run *r, uint64_t began_ns)
+/* --- the loop --- */
+
+static bool run_goes_on(const struct run *r, uint64_t at_ns)
 {
-    double elapsed_s = (double)(now_ns() - began_ns) / 1e9;
-    bool ended = told_to_stop || elapsed_s >= r->o.seconds || (r->o.hits > 0 && r->sent >= r->o.hits);
-    return r->lost == (uint64_t)r->o.connections || (ended && !run_owes(r)) || elapsed_s > r->o.seconds + 30;
+    return !told_to_stop && at_ns < r->end_ns && (r->o.hits == 0 || r->hits_begun < r->o.hits);
 }
 
-static double run_go(struct run *r)
+static bool link_may_begin(const struct run *r, const struct link *l)
+{
+    if (l->index < 0 || l->sent < l->send_end) return false;
+    return r->o.rate > 0 ? l->begun < l->due : l->begun == l->done;
+}
+
+static void link_feed(struct run *r, struct link *l, uint64_t at_ns)
+{
+    while (link_may_begin(r, l) && run_goes_on(r, at_ns))
+        link_begin(r, l);
+}
+
+static void feed_due(struct run *r, uint64_t at_ns)
+{
+    for (; r->begun_ns + r->scheduled * r->pause_ns <= at_ns; r->scheduled++) {
+        struct link *l = &r->links[r->turn];
+        r->turn = (r->turn + 1) % r->o.connections;
+        l->due++;
+        link_feed(r, l, at_ns);
+    }
+}
+
+/* How long epoll may sleep. */
+static struct timespec sleep_until_due(const struct run *r, uint64_t at_ns)
+{
+    uint64_t wait_ns = 10000000;
+    if (r->o.rate > 0) {
+        uint64_t next_ns = r->begun_ns + r->scheduled * r->pause_ns;
+        wait_ns = next_ns <= at_ns ? 0 : next_ns - at_ns;
+    }
+    if (wait_ns > 10000000) wait_ns = 10000000;
+    return (struct timespec){.tv_nsec = (long)wait_ns};
+}
+
+static void run_serve(struct run *r, uint64_t at_ns)
 {
     struct epoll_event events[256];
-    uint64_t began_ns = now_ns();
-    int turn = 0;
-    while (!run_over(r, began_ns)) {
-        run_feed(r, began_ns, &turn);
-        int n = epoll_wait(r->epoll, events, 256, r->o.rate > 0 ? 1 : 10);
-        for (int i = 0; i < n; i++) {
-            struct link *l = events[i].data.ptr;
-            if ((events[i].events & EPOLLOUT) != 0) link_write(r, l);
-            if (l->fd >= 0 && (events[i].events & ~(uint32_t)EPOLLOUT) != 0) link_read(r, l);
-            if (l->fd >= 0 && l->owed == 0 && run_wants_more(r, began_ns)) link_begin(r, l);
-        }
+    struct timespec most = sleep_until_due(r, at_ns);
+    int n = epoll_pwait2(r->epoll, events, 256, &most, NULL);
+    for (int i = 0; i < n; i++) {
+        struct link *l = events[i].data.ptr;
+        if (l->fd >= 0 && (events[i].events & EPOLLOUT) != 0) link_write(r, l);
+        if (l->fd >= 0 && (events[i].events & ~(uint32_t)EPOLLOUT) != 0) link_read(r, l);
+        link_feed(r, l, now_ns());
     }
-    return (double)(now_ns() - began_ns) / 1e9;
 }
 
-static uint64_t latency_us(const struct run *r, double share)
+static void announce(struct run *r, uint64_t at_ns)
 {
-    uint64_t all = 0, seen = 0;
-    for (uint32_t i = 0; i < LATENCY_SLOTS; i++)
-        all += r->latency[i];
-    for (uint32_t i = 0; i < LATENCY_SLOTS; i++)
-        if ((double)(seen += r->latency[i]) >= share * (double)all) return (i + 1) * UINT64_C(10);
-    return 0;
+    if (r->announced || at_ns < r->window_ns) return;
+    r->announced = true;
+    printf("window\n");
+    fflush(stdout);
 }
 
-static void usage(void)
+/* The window's length, s. */
+static double run_go(struct run *r)
 {
-    fprintf(stderr,
-            "usage: load -s PATH | -t PORT [-c connections] [-P pipeline] [-k keys] [-z zipf] [-d seconds]"
-            " [-r hits a second] [-n hits]\n");
+    uint64_t at_ns = r->begun_ns = now_ns();
+    r->window_ns = r->begun_ns + (uint64_t)(r->o.warm_s * 1e9);
+    r->end_ns = r->window_ns + (uint64_t)(r->o.seconds * 1e9);
+    for (int i = 0; i < r->o.connections && r->o.rate <= 0; i++)
+        link_feed(r, &r->links[i], at_ns);
+    for (; run_goes_on(r, at_ns) && r->lost < (uint64_t)r->o.connections; at_ns = now_ns()) {
+        announce(r, at_ns);
+        if (r->o.rate > 0) feed_due(r, at_ns);
+        run_serve(r, at_ns);
+    }
+    if (at_ns < r->end_ns && r->o.hits == 0) r->end_ns = at_ns;
+    uint64_t patience_ns = at_ns + PATIENCE_NS;
+    for (; r->under_way > 0 && at_ns < patience_ns; at_ns = now_ns())
+        run_serve(r, at_ns);
+    if (at_ns < r->end_ns) r->end_ns = at_ns;
+    return r->end_ns > r->window_ns ? (double)(r->end_ns - r->window_ns) / 1e9 : 0;
+}
+
+/* --- options and figures --- */
+
+static _Noreturn void usage(void)
+{
+    fprintf(
+        stderr,
+        "usage: load -s PATH | -t PORT [-c connections] [-P pipeline] [-k stores] [-f first] [-z zipf] [-S]"
+        " [-D delta]\n            [-m hit|seeds|trips] [-x] [-w warm-up] [-d seconds] [-n hits] [-r hits"
+        " a second] [-R requests] [-W FILE]\n");
     exit(64);
+}
+
+static enum mode mode_read(const char *word)
+{
+    if (strcmp(word, "hit") == 0) return MODE_HIT;
+    if (strcmp(word, "seeds") == 0) return MODE_SEEDS;
+    if (strcmp(word, "trips") == 0) return MODE_TRIPS;
+    usage();
+}
+
+static void option_read(struct options *o, int letter)
+{
+    switch (letter) {
+    case 's':
+        o->path = optarg;
+        return;
+    case 't':
+        o->port = atoi(optarg);
+        return;
+    case 'c':
+        o->connections = atoi(optarg);
+        return;
+    case 'P':
+        o->pipeline = (uint32_t)strtoul(optarg, NULL, 10);
+        return;
+    case 'k':
+        o->spec.stores = (uint32_t)strtoul(optarg, NULL, 10);
+        return;
+    case 'f':
+        o->spec.first = (uint32_t)strtoul(optarg, NULL, 10);
+        return;
+    case 'z':
+        o->spec.zipf = atof(optarg);
+        return;
+    case 'S':
+        o->spec.in_turn = true;
+        return;
+    case 'D':
+        o->spec.delta = strtoll(optarg, NULL, 10);
+        return;
+    case 'R':
+        o->spec.n = (uint32_t)strtoul(optarg, NULL, 10);
+        return;
+    case 'm':
+        o->mode = mode_read(optarg);
+        o->spec.lock = o->mode != MODE_HIT;
+        return;
+    case 'x':
+        o->connect_each = true;
+        return;
+    case 'w':
+        o->warm_s = atof(optarg);
+        return;
+    case 'd':
+        o->seconds = atof(optarg);
+        return;
+    case 'n':
+        o->hits = strtoull(optarg, NULL, 10);
+        return;
+    case 'r':
+        o->rate = atof(optarg);
+        return;
+    case 'W':
+        o->record = optarg;
+        return;
+    default:
+        usage();
+    }
 }
 
 static struct options options_read(int argc, char **argv)
 {
-    struct options o = {.connections = 50, .pipeline = 16, .keys = 1000, .zipf = 1.0, .seconds = 5};
-    for (int c; (c = getopt(argc, argv, "s:t:c:P:k:z:d:r:n:")) != -1;) {
-        switch (c) {
-        case 's':
-            o.path = optarg;
-            break;
-        case 't':
-            o.port = atoi(optarg);
-            break;
-        case 'c':
-            o.connections = atoi(optarg);
-            break;
-        case 'P':
-            o.pipeline = atoi(optarg);
-            break;
-        case 'k':
-            o.keys = (uint32_t)strtoul(optarg, NULL, 10);
-            break;
-        case 'z':
-            o.zipf = atof(optarg);
-            break;
-        case 'd':
-            o.seconds = atof(optarg);
-            break;
-        case 'r':
-            o.rate = atof(optarg);
-            break;
-        case 'n':
-            o.hits = strtoull(optarg, NULL, 10);
-            break;
-        default:
-            usage();
-        }
-    }
-    if ((o.path == NULL) == (o.port == 0) || o.connections < 1 || o.pipeline < 1 || o.pipeline > 10000 ||
-        o.keys < 1)
-        usage();
+    struct options o = {.connections = 50,
+                        .pipeline = 16,
+                        .spec = {.n = 262144, .stores = 1000, .first = 1, .zipf = 1.0, .delta = 1},
+                        .seconds = 5};
+    for (int c; (c = getopt(argc, argv, "s:t:c:P:k:f:z:SD:R:m:xw:d:n:r:W:")) != -1;)
+        option_read(&o, c);
+    bool fits = o.connections >= 1 && o.pipeline >= 1 && o.pipeline <= o.spec.n && o.spec.stores >= 1;
+    bool one_at_a_time = o.pipeline == 1 && o.rate <= 0;
+    if ((o.mode == MODE_TRIPS || o.connect_each) && !one_at_a_time) fits = false;
+    if (o.connect_each && o.path != NULL) fits = false;
+    if (o.record == NULL && (o.path == NULL) == (o.port == 0)) fits = false;
+    if (optind != argc || !fits) usage();
     return o;
+}
+
+static int record(const struct run *r)
+{
+    FILE *f = fopen(r->o.record, "wb");
+    size_t n = r->requests.at[r->requests.n];
+    if (f == NULL || fwrite(r->requests.bytes, 1, n, f) != n || fclose(f) != 0) die(r->o.record);
+    return 0;
+}
+
+static int report(const struct run *r, double seconds)
+{
+    uint64_t good = r->hits_in_window > r->errors ? r->hits_in_window - r->errors : 0;
+    printf(
+        "hits=%llu errors=%llu lost=%llu seconds=%.3f hits_per_s=%.0f p50_us=%.1f p99_us=%.1f p999_us=%.1f "
+        "max_us=%.1f\n",
+        (unsigned long long)(r->hits > r->errors ? r->hits - r->errors : 0), (unsigned long long)r->errors,
+        (unsigned long long)r->lost, seconds, seconds > 0 ? (double)good / seconds : 0,
+        histogram_us(&r->times, 0.5), histogram_us(&r->times, 0.99), histogram_us(&r->times, 0.999),
+        (double)r->times.most_ns / 1e3);
+    if (r->errors > 0) printf("first error: %s\n", r->error_line);
+    return r->errors > 0 || r->lost > 0 || r->under_way > 0 ? 1 : 0;
 }
 
 int main(int argc, char **argv)
 {
     static struct run r;
     r.o = options_read(argc, argv);
+    r.replies = r.o.pipeline * (r.o.mode == MODE_SEEDS ? 2 : 1);
+    if (r.o.rate > 0) r.pause_ns = (uint64_t)(1e9 * r.o.pipeline / r.o.rate);
     signal(SIGTERM, on_signal);
     signal(SIGINT, on_signal);
-    pool_build(&r.pool, &r.o);
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    requests_build(&r.requests, &r.o.spec);
+    if (r.o.record != NULL) return record(&r);
     links_open(&r);
     double seconds = run_go(&r);
-    printf("hits=%llu errors=%llu lost=%llu seconds=%.3f hits_per_s=%.0f p50_us=%llu p99_us=%llu\n",
-           (unsigned long long)(r.answered - r.errors), (unsigned long long)r.errors,
-           (unsigned long long)r.lost, seconds, (double)(r.answered - r.errors) / seconds,
-           (unsigned long long)latency_us(&r, 0.5), (unsigned long long)latency_us(&r, 0.99));
-    if (r.errors > 0) printf("first error: %s\n", r.error_line);
-    return r.errors > 0 || r.lost > 0 || run_owes(&r) ? 1 : 0;
+    int status = report(&r, seconds);
+    free(r.links);
+    requests_free(&r.requests);
+    return status;
 }

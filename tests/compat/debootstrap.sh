@@ -1,7 +1,7 @@
 #!/bin/sh
 # Both commands of the README in a fresh Debian 12 that has nothing installed, with the checkout under /root (mode 0700,
 # which a mariadbd without root's rights cannot enter). Root only; takes the mirror from this machine's apt.
-#   sh tests/compat/debootstrap.sh            (ROOT=dir keeps and reuses the Debian that it made there)
+#   sh tests/compat/debootstrap.sh            (ROOT=dir keeps and reuses the Debian there, COMMIT=what is checked out)
 set -eu
 cd "$(dirname "$0")/../.."
 [ "$(id -u)" = 0 ] || { echo "debootstrap and chroot need root" >&2; exit 1; }
@@ -30,7 +30,7 @@ apt-config dump | grep -i '^Acquire::https\{0,1\}::' >"$root/etc/apt/apt.conf.d/
 
 rm -rf "$root/root/tallyd"
 mkdir -p "$root/root/tallyd"
-git ls-files -z | xargs -0 tar cf - | tar xf - -C "$root/root/tallyd"
+git archive "${COMMIT:-HEAD}" | tar xf - -C "$root/root/tallyd"
 chown -R 0:0 "$root/root"
 chmod 0700 "$root/root"
 for command in "config/try.sh --once" "tests/run.sh"; do

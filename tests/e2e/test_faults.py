@@ -6,6 +6,7 @@ import time
 import pytest
 
 from harness.daemon import Daemon, counters
+from harness.mariadb import MariaDB
 from harness.resp import Closed, RespError
 from harness.wait import stays, wait_until
 
@@ -293,8 +294,6 @@ def test_table_refused(ddl, parts, make_daemon, redis, mysql):
 
 
 def test_mysql_that_may_lose(template, workdir, make_daemon, redis):
-    from harness.mariadb import MariaDB
-
     os.mkdir(f"{workdir}/sql")
     lax = MariaDB(f"{workdir}/sql", template, extra=["--innodb-flush-log-at-trx-commit=2"]).start()
     try:

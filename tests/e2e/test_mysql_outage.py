@@ -91,8 +91,8 @@ def test_stopped_in_the_middle_of_a_merge(make_redis, make_daemon, mysql):
         daemon.sync_all()
         mysql.pause()
         assert client.pipeline([("HINCRBY", "s1:product_views", "7", 1)] * 200) == list(range(1, 201))
-        wait_until(lambda: redis.client().zcard("tally:batches") > 0 or not isinstance(client.call("CTR.SYNC", "ALL"), int),
-                   60, "tallyd has noticed")
+        wait_until(lambda: redis.client().zcard("tally:batches") > 0
+                   or not isinstance(client.call("CTR.SYNC", "ALL"), int), 60, "tallyd has noticed")
         mysql.resume()
     daemon.sync_all()
     assert mysql.query("SELECT views FROM product_views") == ((201,),)

@@ -20,8 +20,8 @@ def seed_batches(redis, sizes, rng):
     held, store = Counter(), 0
     for gen, size in enumerate(sizes, 1):
         batch = rng.randbytes(16).hex()
-        registry = {"format": 1, "counter": "product_views", "gen": gen, "owner": f"dead{gen % 3}:{rng.randbytes(8).hex()}",
-                    "lowest_ms": now_ms - TEN_MINUTES_MS}
+        registry = {"format": 1, "counter": "product_views", "gen": gen, "lowest_ms": now_ms - TEN_MINUTES_MS,
+                    "owner": f"dead{gen % 3}:{rng.randbytes(8).hex()}"}
         pipe = redis.pipeline(transaction=True)
         total = 0
         for _ in range(size):

@@ -1,0 +1,249 @@
+/* bench/instructions.c - the way of a hit without sockets and servers: requests of a recorded stream through
+ * session_bytes(), frames to a link that answers at once, replies into the clients' buffers. Under callgrind the same
+ * stream costs the same number of instructions each time: two runs, one of twice as many turns, differ by what the hits
+ * alone cost (parse, coalesce, reply, and filling in the frame's answers, a few instructions a cell).
+ *
+ *   instructions STREAM -c connections -P pipeline -n turns
+ *
+ * A turn is one pipeline from each connection and one frame. Prints hits=N. The stream (load -W) is used from its
+ * beginning again when it ends. */
+#include "base/check.h"
+#include "base/rand.h"
+#include "clock.h"
+#include "command/command.h"
+#include <getopt.h>
+
+/* Instead of base/rand.c: the table's seed is the same in each run, so that the figure repeats exactly. */
+void rand_bytes(void *out, size_t n)
+{
+    memset(out, 0x5A, n);
+}
+uint64_t rand_below(uint64_t n)
+{
+    return n / 2;
+}
+uint64_t rand_backoff_ms(unsigned attempt, uint64_t base_ms, uint64_t most_ms)
+{
+    (void)attempt;
+    return base_ms < most_ms ? base_ms : most_ms;
+}
+
+struct options {
+    const char *stream;
+    uint32_t connections, pipeline, turns;
+};
+
+struct stream {
+    char *bytes;
+    size_t *at; /* pipeline i is bytes[at[i] .. at[i + 1]) */
+    uint32_t pipelines;
+};
+
+struct world {
+    struct coalesce *coalesce;
+    struct command *command;
+    struct session *sessions;
+    struct outlet *outlets;
+    struct frame *sent; /* not answered yet */
+    bool looks;
+};
+
+static struct counter visitors = {
+    .name = {"unique_visitors", 15},
+    .key = {.prefix = {"s", 1}, .suffix = {":unique_visitors:daily", 22}, .has_store = true},
+    .lock = {.prefix = {"s", 1}, .suffix = {":unique_visitors:sync", 21}, .has_store = true},
+    .field = FIELD_DATE,
+    .store = STORE_INTEGER,
+    .hits = 50,
+    .every_s = 60,
+};
+static const struct counters counters = {&visitors, 1};
+
+/* --- what coalesce and the sessions are given --- */
+
+static void port_frame(void *arg, struct frame *f)
+{
+    ((struct world *)arg)->sent = f;
+}
+static void port_look(void *arg, struct claim *const *claims, uint32_t n)
+{
+    (void)claims;
+    PRE(n == 0);
+    ((struct world *)arg)->looks = true;
+}
+static void port_due(void *arg, const struct counter *c, struct slice key)
+{
+    (void)arg, (void)c, (void)key;
+}
+static void port_answered(void *arg, struct outlet *o)
+{
+    struct world *w = arg;
+    session_answered(&w->sessions[o - w->outlets]);
+}
+static uint64_t port_mono_ms(void *arg)
+{
+    (void)arg;
+    return 1000;
+}
+static int64_t port_redis_ms(void *arg)
+{
+    (void)arg;
+    return 1400000000000;
+}
+
+/* A session that waits for anything but its frame would falsify the figure. */
+static void never(struct conn *c)
+{
+    (void)c;
+    UNREACHABLE();
+}
+static void never_peer(const struct conn *c, char *out, size_t size)
+{
+    (void)c, (void)out, (void)size;
+    UNREACHABLE();
+}
+
+static void world_init(struct world *w, const struct options *o)
+{
+    struct coalesce_ports ports = {.arg = w,
+                                   .send_frame = port_frame,
+                                   .look = port_look,
+                                   .due = port_due,
+                                   .answered = port_answered,
+                                   .mono_ms = port_mono_ms,
+                                   .redis_ms = port_redis_ms};
+    struct client_ports client = {never, never, never, never, never, never, never, never, never_peer};
+    w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);
+    struct command_config config = {.coalesce = w->coalesce,
+                                    .client = client,
+                                    .limits = request_limits_default,
+                                    .clients_max = 10000,
+                                    .multi_max = 10000,
+                                    .busy_ms = coalesce_config_default.busy_ms};
+    w->command = command_create(&config);
+    w->sessions = calloc(o->connections, sizeof *w->sessions);
+    w->outlets = calloc(o->connections, sizeof *w->outlets);
+    if (w->sessions == NULL || w->outlets == NULL) die("memory");
+    for (uint32_t i = 0; i < o->connections; i++)
+        session_open(&w->sessions[i], w->command, NULL, &w->outlets[i]);
+    coalesce_up(w->coalesce, "0123456789012345678901234567890123456789", 1);
+    PRE(w->looks);
+    coalesce_on_look(w->coalesce, -1, NULL);
+}
+
+static void world_close(struct world *w, const struct options *o)
+{
+    for (uint32_t i = 0; i < o->connections; i++) {
+        session_close(&w->sessions[i]);
+        buf_free(&w->outlets[i].out);
+    }
+    command_destroy(&w->command);
+    coalesce_destroy(&w->coalesce);
+    free(w->sessions);
+    free(w->outlets);
+}
+
+/* --- the stream --- */
+
+static size_t file_read(const char *path, char **bytes)
+{
+    FILE *f = fopen(path, "rb");
+    if (f == NULL || fseek(f, 0, SEEK_END) != 0) die(path);
+    size_t n = (size_t)ftell(f);
+    rewind(f);
+    *bytes = malloc(n);
+    if (*bytes == NULL || fread(*bytes, 1, n, f) != n) die(path);
+    fclose(f);
+    return n;
+}
+
+static void stream_read(struct stream *s, const struct options *o)
+{
+    size_t n = file_read(o->stream, &s->bytes), used = 0;
+    struct request request;
+    struct parser parser = {0};
+    request_init(&request, &request_limits_default);
+    s->at = malloc((n / o->pipeline + 2) * sizeof *s->at);
+    if (s->at == NULL) die("memory");
+    for (uint32_t i = 0; used < n; i++) {
+        if (i % o->pipeline == 0) s->at[s->pipelines++] = used;
+        if (request_parse(&request, &parser, slice_of(s->bytes + used, n - used)) != PARSED_OK)
+            die("no RESP");
+        used += request.raw.n;
+    }
+    request_close(&request);
+    if (s->pipelines < 2) die("too short a stream");
+    s->pipelines--; /* what follows the last mark may be less than a pipeline */
+}
+
+/* --- turns --- */
+
+/* As Redis would: each field stands somewhat higher with each frame; locks are there already after the first. */
+static void frame_answer(struct world *w)
+{
+    struct frame *f = w->sent;
+    PRE(f != NULL);
+    w->sent = NULL;
+    for (uint32_t i = 0; i < f->cells_n; i++)
+        f->cells[i].value = 1000 + (int64_t)f->seq + f->cells[i].delta;
+    for (uint32_t i = 0; i < f->hashes_n; i++)
+        f->hashes[i].lock_granted = f->hashes[i].ask_lock;
+    coalesce_on_frame(w->coalesce, f, FRAME_APPLIED);
+}
+
+static void turn(struct world *w, const struct stream *s, const struct options *o, uint32_t number)
+{
+    for (uint32_t i = 0; i < o->connections; i++) {
+        uint32_t at = (number * o->connections + i) % s->pipelines;
+        struct slice in = slice_of(s->bytes + s->at[at], s->at[at + 1] - s->at[at]);
+        buf_reset(&w->outlets[i].out);
+        PRE(session_bytes(&w->sessions[i], in) == in.n);
+    }
+    coalesce_turn(w->coalesce);
+    frame_answer(w);
+}
+
+static void replies_check(const struct world *w, const struct options *o)
+{
+    for (uint32_t i = 0; i < o->connections; i++) {
+        const struct buf *out = &w->outlets[i].out;
+        uint32_t lines = 0;
+        for (size_t at = 0; at < out->n; at++)
+            lines += out->p[at] == '\n';
+        if (lines != o->pipeline || memchr(out->p, '-', out->n) != NULL) die("wrong replies");
+    }
+}
+
+static struct options options_read(int argc, char **argv)
+{
+    struct options o = {.connections = 50, .pipeline = 16, .turns = 100};
+    for (int c; (c = getopt(argc, argv, "c:P:n:")) != -1;) {
+        uint32_t n = optarg == NULL ? 0 : (uint32_t)strtoul(optarg, NULL, 10);
+        if (c == 'c') o.connections = n;
+        if (c == 'P') o.pipeline = n;
+        if (c == 'n') o.turns = n;
+    }
+    if (optind + 1 != argc || o.connections < 1 || o.pipeline < 1 || o.turns < 1) {
+        fprintf(stderr, "usage: instructions STREAM -c connections -P pipeline -n turns\n");
+        exit(64);
+    }
+    o.stream = argv[optind];
+    return o;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = options_read(argc, argv);
+    struct stream s = {0};
+    struct world w = {0};
+    stream_read(&s, &o);
+    world_init(&w, &o);
+    for (uint32_t i = 0; i < o.turns; i++)
+        turn(&w, &s, &o, i);
+    replies_check(&w, &o);
+    printf("hits=%llu\n", (unsigned long long)o.turns * o.connections * o.pipeline);
+    world_close(&w, &o);
+    free(s.bytes);
+    free(s.at);
+    return 0;
+}

@@ -1,0 +1,204 @@
+"""The servers of the benchmark: private, on 127.0.0.1, in a temporary directory, ended by their own pid."""
+import getpass
+import os
+import random
+import socket
+import subprocess
+import sys
+
+import pymysql
+import redis
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from harness.process import Process  # noqa: E402
+from harness.wait import wait_until  # noqa: E402
+
+HOST = "127.0.0.1"
+
+
+def free_port():
+    """Below the ports that the kernel gives to clients, of which a load uses up many."""
+    for _ in range(1000):
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("no free port on 127.0.0.1")
+
+
+class Server(Process):
+    def __init__(self, directory, name):
+        self.name = name
+        self.port = free_port()
+        os.makedirs(os.path.join(directory, name))
+        super().__init__(os.path.join(directory, name))
+
+
+class RedisServer(Server):
+    """AOF everysec. Its file is not rewritten by itself, so that no measurement has a fork in it; trim() does it."""
+
+    def argv(self):
+        return ["redis-server", "--bind", HOST, "--port", str(self.port), "--dir", self.directory, "--save", "",
+                "--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
+                "--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning",
+                "--protected-mode", "no"]  # it takes 127.0.0.2, from where loads connect too, for another machine
+
+    def is_ready(self):
+        self.admin = redis.Redis(HOST, self.port, socket_timeout=60)
+        return self.admin.ping()
+
+    def commands(self):
+        """All that ran so far, those inside MULTI too."""
+        return self.admin.info("stats")["total_commands_processed"]
+
+    def trim(self):
+        self.admin.bgrewriteaof()
+        wait_until(lambda: not self.admin.info("persistence")["aof_rewrite_in_progress"], 60, "the AOF is rewritten")
+
+    def pour(self, commands):
+        """Many commands at once, their replies not asked for; each is a list of byte strings."""
+        with socket.create_connection((HOST, self.port)) as link:
+            link.sendall(b"CLIENT REPLY OFF\r\n")
+            chunk = []
+            for command in commands:
+                chunk.append(b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in command))
+                if len(chunk) == 10000:
+                    link.sendall(b"".join(chunk))
+                    chunk = []
+            link.sendall(b"".join(chunk) + b"CLIENT REPLY ON\r\n")
+            assert link.recv(100) == b"+OK\r\n"
+
+
+class MariaDB(Server):
+    """With a tmpdir of its own: a starting mariadbd removes the temporary tables of whoever shares it."""
+
+    def argv(self):
+        os.makedirs(f"{self.directory}/tmp", exist_ok=True)
+        return ["mariadbd", "--no-defaults", f"--datadir={self.directory}/data", f"--socket={self.directory}/s",
+                f"--pid-file={self.directory}/pid", f"--tmpdir={self.directory}/tmp",
+                f"--bind-address={HOST}", f"--port={self.port}",
+                f"--user={getpass.getuser()}", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1",
+                "--innodb-buffer-pool-size=1G", "--innodb-log-file-size=1G", "--innodb-fast-shutdown=2"]
+
+    def install(self):
+        done = subprocess.run(
+            ["mariadb-install-db", "--no-defaults", f"--datadir={self.directory}/data", f"--user={getpass.getuser()}",
+             "--skip-test-db", "--force", "--auth-root-authentication-method=normal"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout
+        return self
+
+    def is_ready(self):
+        link = pymysql.connect(unix_socket=f"{self.directory}/s", user="root", autocommit=True)
+        with link.cursor() as cursor:
+            for sql in ("CREATE DATABASE IF NOT EXISTS shop CHARACTER SET utf8mb4",
+                        "CREATE DATABASE IF NOT EXISTS many CHARACTER SET utf8mb4",
+                        f"CREATE USER IF NOT EXISTS bench@'{HOST}'", f"GRANT ALL ON *.* TO bench@'{HOST}'"):
+                cursor.execute(sql)
+        link.close()
+        self.link = pymysql.connect(host=HOST, port=self.port, user="bench", database="shop", autocommit=True,
+                                    read_timeout=60)
+        return True
+
+    def rows(self):
+        """Rows that were inserted or upserted so far, tallyd's own books too: a row that is there already counts once, as
+        the attempt to insert it."""
+        with self.link.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE 'Handler_write'")
+            return int(cursor.fetchone()[1])
+
+    def query(self, sql):
+        with self.link.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+
+CONFIGURATION = """\
+instance: {name}
+listen: {{ resp: [ "tcp://127.0.0.1:{port}" ] }}
+redis: "redis://127.0.0.1:{redis}/0"
+mysql: "mysql://bench@127.0.0.1:{mysql}/{database}"
+limits: {{ clients: 12000 }}
+counters:
+  unique_visitors:
+    key: "s<store>:unique_visitors:daily"
+    lock: "s<store>:unique_visitors:sync"
+    field: date
+    sync: {{ hits: 50, every: 60s }}
+    table: daily_visitors
+    columns: {{ store: store_id, field: day, count: visitors }}
+  product_views:
+    key: "s<store>:product_views"
+    field: integer
+    sync: {{ hits: 50, every: 60s }}
+    table: product_views
+    columns: {{ store: store_id, field: product_id, count: views }}
+"""
+
+
+class Tallyd(Server):
+    def __init__(self, directory, name, program, behind, mysql, database):
+        super().__init__(directory, name)
+        self.program, self.behind, self.mysql = program, behind, mysql
+        self.configuration = os.path.join(self.directory, "tallyd.yaml")
+        with open(self.configuration, "w", encoding="ascii") as file:
+            file.write(CONFIGURATION.format(name=name, port=self.port, redis=behind.port, mysql=mysql.port,
+                                            database=database))
+        self.verb("migrate", "--tables")
+
+    def verb(self, *words):
+        done = subprocess.run([self.program, words[0], "-c", self.configuration, *words[1:]], text=True, timeout=120,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        assert done.returncode == 0, f"tallyd {words[0]}: {done.stdout}"
+
+    def argv(self):
+        return [self.program, "run", "-c", self.configuration]
+
+    def is_ready(self):
+        self.admin = redis.Redis(HOST, self.port, socket_timeout=120)
+        return self.admin.ping()
+
+    def settle(self, what="ALL", within_s=180):
+        """Everything counted so far is in MySQL."""
+        def merged():
+            try:
+                return self.admin.execute_command("CTR.SYNC", what) is not None
+            except redis.ResponseError as problem:
+                if not str(problem).startswith("TRYAGAIN"):
+                    raise AssertionError(f"CTR.SYNC {what}: {problem}") from problem
+                return False
+
+        wait_until(merged, within_s, f"CTR.SYNC {what}", every_s=0.01)
+
+
+class Nutcracker(Server):
+    def __init__(self, directory, behind):
+        super().__init__(directory, "nutcracker")
+        self.behind, self.stats = behind, free_port()
+
+    def argv(self):
+        path = os.path.join(self.directory, "nutcracker.yml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"bench:\n  listen: {HOST}:{self.port}\n  hash: fnv1a_64\n  distribution: ketama\n"
+                       f"  redis: true\n  preconnect: true\n  servers:\n   - {HOST}:{self.behind.port}:1\n")
+        return ["nutcracker", "-c", path, "-p", f"{self.directory}/pid", "-a", HOST, "-s", str(self.stats), "-v", "0",
+                "-o", f"{self.directory}/out"]
+
+    def is_ready(self):
+        return redis.Redis(HOST, self.port, socket_timeout=10).get("nothing") is None
+
+
+class Null(Server):
+    def __init__(self, directory, program):
+        super().__init__(directory, "null")
+        self.program = program
+
+    def argv(self):
+        return [self.program]
+
+    def is_ready(self):
+        self.port = int(self.log().split("port=")[1])
+        return True

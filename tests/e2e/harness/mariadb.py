@@ -40,7 +40,8 @@ class MariaDB(Process):
 
     def argv(self):
         return ["mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}",
-                f"--tmpdir={self.directory}", f"--pid-file={self.directory}/mariadbd.pid", "--skip-networking", f"--user={getpass.getuser()}",
+                f"--tmpdir={self.directory}", f"--pid-file={self.directory}/mariadbd.pid", "--skip-networking",
+                f"--user={getpass.getuser()}",
                 "--innodb-flush-log-at-trx-commit=1", "--skip-name-resolve", "--innodb-fast-shutdown=2", *SMALL,
                 *self.extra]
 

@@ -15,7 +15,7 @@ mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT)' 'Create
 keep=${ROOT:-}
 root=${ROOT:-$(mktemp -d /var/tmp/tallyd-debian-XXXXXX)}
 end() {
-    for mounted in dev/shm dev proc; do ! mountpoint -q "$root/$mounted" || umount -l "$root/$mounted"; done
+    for mounted in dev/shm dev/pts dev proc; do ! mountpoint -q "$root/$mounted" || umount -l "$root/$mounted"; done
     [ -n "$keep" ] || rm -rf "$root"
 }
 trap end EXIT
@@ -24,6 +24,7 @@ trap 'exit 130' INT TERM
 [ -x "$root/bin/sh" ] || debootstrap --variant=minbase bookworm "$root" "$mirror"
 mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
+mount --bind /dev/pts "$root/dev/pts"
 mount -t tmpfs tmpfs "$root/dev/shm"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 apt-config dump | grep -i '^Acquire::https\{0,1\}::' >"$root/etc/apt/apt.conf.d/99host" || true # a proxy, if any

@@ -75,10 +75,11 @@ def test_day_boundary(make_redis, make_daemon, mysql):
     daemon = make_daemon(redis, families=counters(hits=50, every="3600s"))
     with daemon.client() as client:
         client.call("HINCRBY", "s7:unique_visitors:daily", "20140919", 1)
+        wait_until(lambda: not redis.client().exists("s7:unique_visitors:daily"), 10, "the first hit is claimed")
         for day, count in (("20140919", 20), ("20140920", 31)):
             for _ in range(count):
                 client.call("HINCRBY", "s7:unique_visitors:daily", day, 1)
-    wait_until(lambda: visitors(mysql, 7, "2014-09-20") > 0, 10, "the second day")
+    wait_until(lambda: visitors(mysql, 7, "2014-09-20") > 0, 10, "51 hits are merged by themselves")
     daemon.sync_all()
     assert (visitors(mysql, 7, "2014-09-19"), visitors(mysql, 7, "2014-09-20")) == (21, 31)
     daemon.verify()

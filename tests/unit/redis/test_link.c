@@ -2,6 +2,7 @@
 #include "base/heap.h"
 #include "lib/redis_fake.h"
 #include "redis/resp.h"
+#include <netdb.h>
 
 struct asked { /* what became of a request */
     int answers, nulls;
@@ -83,6 +84,15 @@ static void test_refused_then_there(void **state)
     world_close(w);
 }
 
+/* A name, so that it is looked up; a bare chroot knows none. */
+static char *loopback_host(void)
+{
+    struct addrinfo *found;
+    if (getaddrinfo("localhost", NULL, NULL, &found) != 0) return "127.0.0.1";
+    freeaddrinfo(found);
+    return "localhost";
+}
+
 static void test_tcp_refused(void **state)
 {
     struct world *w = world_empty();
@@ -93,7 +103,7 @@ static void test_tcp_refused(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&address, n),
                      0); /* bound, not listening: nobody else gets it */
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
-    w->url = (struct redis_url){.host = "localhost", .port = ntohs(address.sin_port)};
+    w->url = (struct redis_url){.host = loopback_host(), .port = ntohs(address.sin_port)};
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->downs == 3); /* reported each time, tried again */

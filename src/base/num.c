@@ -1,12 +1,26 @@
 /* base/num.c - see num.h. */
 #include "base/num.h"
 
+#define DIGITS_SAFE 18 /* so many decimal digits cannot overflow 64 bits */
+
+static bool digits_add(struct slice s, uint64_t *v)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned digit = (unsigned)(s.p[i] - '0');
+        if (digit > 9) return false;
+        *v = *v * 10 + digit;
+    }
+    return true;
+}
+
 bool num_parse_u64(struct slice s, uint64_t *out)
 {
     if (s.n == 0 || s.n > 20) return false;
     if (s.p[0] == '0' && s.n > 1) return false;
     uint64_t v = 0;
-    for (size_t i = 0; i < s.n; i++) {
+    size_t safe = s.n < DIGITS_SAFE ? s.n : DIGITS_SAFE;
+    if (!digits_add(slice_of(s.p, safe), &v)) return false;
+    for (size_t i = safe; i < s.n; i++) {
         if (s.p[i] < '0' || s.p[i] > '9') return false;
         if (__builtin_mul_overflow(v, UINT64_C(10), &v)) return false;
         if (__builtin_add_overflow(v, (uint64_t)(s.p[i] - '0'), &v)) return false;
@@ -26,19 +40,27 @@ bool num_parse(struct slice s, int64_t *out)
     return true;
 }
 
+/* Two digits a division, from the end. */
+static const char pairs[] =
+    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546"
+    "4748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293"
+    "949596979899";
+
 size_t num_write(int64_t v, char out[21])
 {
     char digits[20];
     uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
-    size_t n = 0, at = 0;
-    do {
-        digits[n++] = (char)('0' + size % 10);
-        size /= 10;
-    } while (size > 0);
-    if (v < 0) out[at++] = '-';
-    while (n > 0)
-        out[at++] = digits[--n];
-    return at;
+    size_t at = sizeof digits, minus = v < 0;
+    while (size >= 10) {
+        at -= 2;
+        memcpy(digits + at, pairs + 2 * (size % 100), 2);
+        size /= 100;
+    }
+    if (size > 0 || at == sizeof digits) digits[--at] = (char)('0' + size);
+    at += digits[at] == '0' && at + 1 < sizeof digits; /* the upper half of the first pair */
+    out[0] = '-';
+    memcpy(out + minus, digits + at, sizeof digits - at);
+    return sizeof digits - at + minus;
 }
 
 void hex_write(const uint8_t *bytes, size_t n, char *out)

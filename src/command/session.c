@@ -9,6 +9,7 @@
 #include "base/heap.h"
 #include "base/num.h"
 #include "command/inside.h"
+#include "protocol/hit.h"
 
 struct command *command_create(const struct command_config *config)
 {
@@ -137,6 +138,22 @@ static enum taken run(struct session *s, const struct request *r)
     return got == ADD_OK ? TAKEN : run_slow(s, r);
 }
 
+/* Takes whole hits, one behind the other; returns the bytes of those it took. What it does not take, for whatever
+ * reason, is for request_parse(). Only between requests, and not inside MULTI. */
+static size_t hits_take(struct session *s, struct slice in)
+{
+    struct coalesce *c = s->command->config.coalesce;
+    struct slice args[3];
+    size_t used = 0, bytes;
+    while (s->outlet->out.n < OUTLET_FULL &&
+           (bytes = request_hit(slice_of(in.p + used, in.n - used), args)) > 0) {
+        int64_t n;
+        if (!num_parse(args[2], &n) || coalesce_add(c, s->outlet, args[0], args[1], n) != ADD_OK) break;
+        used += bytes;
+    }
+    return used;
+}
+
 /* Bytes that are no RESP: said after all earlier replies, then the end. */
 static void refuse_bytes(struct session *s, const struct request *r)
 {
@@ -151,6 +168,8 @@ size_t session_bytes(struct session *s, struct slice in)
     struct request *r = &s->command->request;
     size_t used = 0;
     while (s->state == SESSION_TAKING && used < in.n && s->outlet->out.n < OUTLET_FULL) {
+        if (s->parser.at == 0 && s->multi == NULL) used += hits_take(s, slice_of(in.p + used, in.n - used));
+        if (used == in.n) break;
         enum parsed got = request_parse(r, &s->parser, slice_of(in.p + used, in.n - used));
         if (got == PARSED_UNFIN) break;
         if (got != PARSED_OK) {

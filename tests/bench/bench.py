@@ -1,5 +1,5 @@
-"""Measures tallyd beside its peers and limits in one run; run.sh builds and calls it. One block a function, each gives rows
-of the table. All on 127.0.0.1, in turn: a round measures tallyd, then each peer, and gives one sample of each ratio."""
+"""Measures tallyd beside its peers and limits in one run; run.sh builds and calls it. One block a function, each gives
+rows of the table. All on 127.0.0.1, in turn: a round measures tallyd, then each peer: one sample of each ratio."""
 import argparse
 import contextlib
 import datetime
@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 import table
-from servers import HOST, MariaDB, Null, Nutcracker, RedisServer, Tallyd
+from servers import HOST, MariaDB, Null, Nutcracker, RedisServer, Tallyd, chunks, resp
 from table import Row
 
 CONNECTIONS = 50
@@ -27,8 +27,8 @@ BARRIER_S = 2.3  # with everysec and no WAITAOF (Redis 7.0) a batch is merged 2.
 #                  warmed up, so that its own merges of the same load run in the window
 DAY = b"20140920"
 VISITORS, VIEWS = "daily_visitors", "product_views"
-SETTING = ("Everything on this machine, over TCP on 127.0.0.1: 50 connections, AOF everysec, innodb_flush_log_at_trx_commit=1, "
-           "sync (hits 50, every 60s) running all the while.")
+SETTING = ("Everything on this machine, over TCP on 127.0.0.1: 50 connections, AOF everysec, "
+           "innodb_flush_log_at_trx_commit=1, sync (hits 50, every 60s) running all the while.")
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Work:
 
 
 WORKS = {(stores, pipeline): Work(stores, pipeline)
-         for stores, pipelines in (("hot", (100, 16, 1)), ("uniform", (100, 16, 1)), ("connect", (1,)))
+         for stores, pipelines in (("uniform", (100, 16, 1)), ("hot", (100, 16, 1)), ("connect", (1,)))
          for pipeline in pipelines}
 
 
@@ -129,9 +129,8 @@ class World:
         self.nutcracker = self.up(Nutcracker(directory, self.plain))
         self.null = self.up(Null(directory, self.program("null")))
         self.tallyd = self.make_tallyd("bench", self.behind, "shop")
-        self.fill(self.behind)
-        self.plain.pour(c for n in range(1, UNIFORM_STORES + 1)
-                        for c in ([b"HINCRBY", visits(n), DAY, b"1"], [b"SET", b"s%d:unique_visitors:sync" % n, b"1"]))
+        self.standing = list(self.midway())
+        self.plain.pour(self.standing)
         self.up(self.tallyd)
 
     def up(self, server):
@@ -144,20 +143,28 @@ class World:
     def make_tallyd(self, name, behind, database):
         return Tallyd(self.directory, name, self.tallyd_program, behind, self.mysql, database)
 
-    def fill(self, behind):
-        """Counts, locks and ages in the midst of their ways, so that stores come due as evenly as in a long run."""
+    def midway(self):
+        """Counts and locks of all stores in the midst of their ways: they come due as evenly as in a long run."""
         dice = random.Random(1)
-        now_ms = int(time.time() * 1000)
         hits = [dice.randrange(1, 50) for _ in range(UNIFORM_STORES)]
+        for n, count in enumerate(hits, 1):
+            yield resp(b"HINCRBY", visits(n), DAY, b"%d" % count)
+            yield resp(b"SET", lock(n), b"bench", b"NX", b"EX", b"%d" % dice.randrange(1, 61))
+        yield resp(b"HINCRBY", b"tally:accepted", b"unique_visitors", b"%d" % sum(hits))
 
-        def commands():
-            for n, count in enumerate(hits, 1):
-                yield [b"HINCRBY", visits(n), DAY, b"%d" % count]
-                yield [b"ZADD", b"tally:dirty", b"NX", b"%d" % (now_ms - dice.randrange(60_000)), visits(n)]
-                yield [b"SET", b"s%d:unique_visitors:sync" % n, b"bench", b"NX", b"EX", b"%d" % dice.randrange(1, 61)]
-            yield [b"HINCRBY", b"tally:accepted", b"unique_visitors", b"%d" % sum(hits)]
+    def fill(self):
+        """... and their ages; then tallyd has seen each of them once."""
+        now_ms = int(time.time() * 1000)
+        ages = ((b"%d" % (now_ms - random.randrange(60_000)), visits(n)) for n in range(1, UNIFORM_STORES + 1))
+        self.behind.pour([b"".join(self.standing)])
+        self.behind.pour(resp(b"ZADD", b"tally:dirty", b"NX", *[word for pair in chunk for word in pair])
+                         for chunk in chunks(ages, 1000))
+        self.touch(self.tallyd.port, UNIFORM_STORES)
 
-        behind.pour(commands())
+    def touch(self, port, stores):
+        """A hit for each of them."""
+        with self.load(port, "-S", "-P", 16, "-k", stores, "-R", stores, "-n", stores, "-d", 100):
+            pass
 
     @contextlib.contextmanager
     def load(self, port, *options):
@@ -192,6 +199,10 @@ def visits(store):
     return b"s%d:unique_visitors:daily" % store
 
 
+def lock(store):
+    return b"s%d:unique_visitors:sync" % store
+
+
 # --- hits ---
 
 def tallyd_window(world, work):
@@ -209,7 +220,7 @@ def tallyd_window(world, work):
 def hit_round(world):
     """Everything about hits once: tallyd at each work, then, with nothing left to merge, the peers."""
     sizes = world.sizes
-    world.fill(world.behind)
+    world.fill()
     ours = {key: tallyd_window(world, work) for key, work in WORKS.items()}
     world.tallyd.settle()
     peers, direct = [], {}
@@ -232,9 +243,10 @@ def peer_row(rounds, index):
     peer = PEERS[index]
     ours = [r["ours"][peer.work] for r in rounds]
     theirs = [r["peers"][index] for r in rounds]
-    return Row(WORKS[peer.work].name, peer.title, [o["hits"] / t for o, t in zip(ours, theirs)], peer.at_least, peer.aim,
+    return Row(WORKS[peer.work].name, peer.title, [o["hits"] / t for o, t in zip(ours, theirs)],
+               peer.at_least, peer.aim,
                redis_a_hit=middle([o["redis"] for o in ours]), mysql_a_hit=middle([o["mysql"] for o in ours]),
-               figures={"tallyd": middle([o["hits"] for o in ours]), "they": middle(theirs)})
+               figures={"tallyd": middle([o["hits"] for o in ours]), "peer": middle(theirs)})
 
 
 def direct_rows(rounds):
@@ -282,23 +294,23 @@ def drain(world, what="ALL"):
     return took_s, first_s if first_s is not None else 0.0
 
 
-def now_score(world):
+def now_ms(world):
     seconds, micros = world.behind.admin.time()
-    return b"%d" % (seconds * 1000 + micros // 1000)
+    return seconds * 1000 + micros // 1000
 
 
 def put_hashes(world, first, n):
-    score = now_score(world)
-    world.behind.pour(c for store in range(first, first + n)
-                      for c in ([b"HSET", visits(store), DAY, b"1"], [b"ZADD", b"tally:dirty", score, visits(store)]))
+    score = b"%d" % now_ms(world)
+    world.behind.pour(resp(b"HSET", visits(store), DAY, b"1") + resp(b"ZADD", b"tally:dirty", score, visits(store))
+                      for store in range(first, first + n))
     world.behind.admin.hincrby("tally:accepted", "unique_visitors", n)
 
 
 def put_big_hash(world, store, n):
     key = b"s%d:product_views" % store
-    world.behind.pour([b"HSET", key] + [b for i in range(at, min(at + 500, n + 1)) for b in (b"%d" % i, b"1")]
-                      for at in range(1, n + 1, 500))
-    world.behind.pour([[b"ZADD", b"tally:dirty", now_score(world), key]])
+    fields = (word for field in range(1, n + 1) for word in (b"%d" % field, b"1"))
+    world.behind.pour(resp(b"HSET", key, *chunk) for chunk in chunks(fields, 1000))
+    world.behind.admin.zadd("tally:dirty", {key: now_ms(world)})
     world.behind.admin.hincrby("tally:accepted", "product_views", n)
     return key.decode()
 
@@ -368,9 +380,9 @@ def idle_p99_us(world, rate):
 
 
 def times_row(title, rate, busy, idle, at_least, aim):
-    return Row(f"p99 of a hit at half load (hot, P=1, {rate / 1000:,.0f}k/s) while {title}",
-               "the same, MySQL with nothing but this load's merges", [a / b for a, b in zip(busy, idle)], at_least, aim, unit=" x",
-               less=True, figures={"then us": middle(busy), "idle us": middle(idle)})
+    return Row(f"p99 of a hit at half load (hot, P=1) while {title}", "MySQL with nothing but this load's merges",
+               [a / b for a, b in zip(busy, idle)], at_least, aim, unit=" x", less=True,
+               figures={"then us": middle(busy), "idle us": middle(idle), "hits/s": rate})
 
 
 def times_stalled(world, rate):
@@ -445,13 +457,12 @@ def many(world):
     tallyd = world.up(world.make_tallyd("bench-many", behind, "many"))
     idle_bytes = hold_connections(tallyd, sizes.idle_connections)
     # Locks are held already, so that the million is known and dirty but not due while it is measured.
-    behind.pour([b"SET", b"s%d:unique_visitors:sync" % s, b"bench", b"EX", b"3600"] for s in range(1, n + 1))
+    behind.pour(resp(b"SET", lock(store), b"bench", b"EX", b"3600") for store in range(1, n + 1))
     each_once = ["-S", "-P", 16, "-R", n]
     with world.load(tallyd.port, *WORKS["hot", 16].options, "-d", 0.2):
         pass
     before = tallyd.rss_kib()
-    with world.load(tallyd.port, *each_once, "-k", n, "-n", n, "-d", 100):
-        pass
+    world.touch(tallyd.port, n)
     store_bytes = (tallyd.rss_kib() - before) * 1024 / n
     say(f"{n:,} stores known; {idle_bytes:,.0f} B a connection, {store_bytes:,.0f} B a store")
     few, most = [], []
@@ -528,16 +539,18 @@ def measure(build, sizes, blocks):
 def options():
     parser = argparse.ArgumentParser(description="run.sh builds what is needed and calls this")
     parser.add_argument("--build", required=True)
-    parser.add_argument("--json", required=True)
+    parser.add_argument("json", nargs="?", help="where the figures go; by default bench.json in the build directory")
     parser.add_argument("--markdown")
     parser.add_argument("--quick", action="store_true", help="shows in half a minute that all of it works; no figures")
     parser.add_argument("--only", help=f"blocks, by commas: {', '.join(b.__name__ for b in BLOCKS)}")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    chosen.json = chosen.json or os.path.join(chosen.build, "bench.json")
+    return chosen
 
 
 def main():
     chosen = options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))  # so that servers end and files go
     blocks = [b for b in BLOCKS if chosen.only is None or b.__name__ in chosen.only.split(",")]
     described = about()
     rows = measure(chosen.build, QUICK if chosen.quick else Sizes(), blocks)

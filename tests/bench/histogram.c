@@ -1,4 +1,5 @@
-/* bench/histogram.c - see histogram.h. Slot s < 64 is s ns; above, each power of two has 64 slots of equal width. */
+/* bench/histogram.c - see histogram.h. Slot s < 64 is s ns; above, each power of two has 64 slots of equal
+ * width. */
 #include "histogram.h"
 
 static unsigned slot_of(uint64_t ns)

@@ -1,12 +1,13 @@
 /* bench/instructions.c - the way of a hit without sockets and servers: requests of a recorded stream through
- * session_bytes(), frames to a link that answers at once, replies into the clients' buffers. Under callgrind the same
- * stream costs the same number of instructions each time: two runs, one of twice as many turns, differ by what the hits
- * alone cost (parse, coalesce, reply, and filling in the frame's answers, a few instructions a cell).
+ * session_bytes(), frames to a link that answers at once, replies into the clients' buffers. Under callgrind
+ * the same stream costs the same number of instructions each time: two runs, one of twice as many turns,
+ * differ by what the hits alone cost (parse, coalesce, reply, and filling in the frame's answers, a few
+ * instructions a cell).
  *
  *   instructions STREAM -c connections -P pipeline -n turns
  *
- * A turn is one pipeline from each connection and one frame. Prints hits=N. The stream (load -W) is used from its
- * beginning again when it ends. */
+ * A turn is one pipeline from each connection and one frame. Prints hits=N. The stream (load -W) is used
+ * from its beginning again when it ends. */
 #include "base/check.h"
 #include "base/rand.h"
 #include "clock.h"

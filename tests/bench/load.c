@@ -1,6 +1,6 @@
-/* bench/load.c - a load generator for any RESP server: pipelines of hits over many connections. Requests are built before
- * the clock starts and sent as slices of one buffer, replies are only counted, so that on a machine of two cores the
- * server is what is measured. One thread, epoll.
+/* bench/load.c - a load generator for any RESP server: pipelines of hits over many connections. Requests are
+ * built before the clock starts and sent as slices of one buffer, replies are only counted, so that on a
+ * machine of two cores the server is what is measured. One thread, epoll.
  *
  *   load -s PATH | -t PORT [options]     what goes out                     [options]     how
  *   -k 1000  stores                      -f 1    number of the first       -c 50    connections
@@ -11,15 +11,15 @@
  *   -m trips HINCRBY, its reply, then SETNX (P = 1)                        -r 0     open loop: hits a second
  *   -x       a connection for each hit, as without persistent connections (TCP)     -W FILE  only writes the requests
  *
- * Closed loop (-r 0): each connection has one pipeline under way, the next goes out when the last reply is in. Open loop:
- * pipelines go out at even times, to the connections in turn, answered or not; a time is from when a pipeline *should* have
- * gone out to its last reply, so a server that stalls is not asked less (no coordinated omission). What was due inside the
- * window is waited for and counted in the times however late it is; hits a second are replies inside the window. SIGTERM
- * ends the window early.
+ * Closed loop (-r 0): each connection has one pipeline under way, the next goes out when the last reply is
+ * in. Open loop: pipelines go out at even times, to the connections in turn, answered or not; a time is from
+ * when a pipeline *should* have gone out to its last reply, so a server that stalls is not asked less (no
+ * coordinated omission). What was due inside the window is waited for and counted in the times however late
+ * it is; hits a second are replies inside the window. SIGTERM ends the window early.
  *
- * Prints `window` when the window begins, and at the end one line: hits=... (all, warm-up too) errors=... lost=...
- * seconds=... hits_per_s=... (both of the window) p50_us=... p99_us=... p999_us=... max_us=..., then the first error line
- * if there was one. Exit status 0 only without errors and lost connections. */
+ * Prints `window` when the window begins, and at the end one line: hits=... (all, warm-up too) errors=...
+ * lost=... seconds=... hits_per_s=... (both of the window) p50_us=... p99_us=... p999_us=... max_us=...,
+ * then the first error line if there was one. Exit status 0 only without errors and lost connections. */
 #include "clock.h"
 #include "histogram.h"
 #include "requests.h"

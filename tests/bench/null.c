@@ -1,5 +1,6 @@
-/* bench/null.c - a RESP server that does nothing: `:1` for every request, whatever it says. What is measured against it
- * is the cost of sockets alone. One thread, epoll; prints "port=N" once it listens on 127.0.0.1; ends by a signal. */
+/* bench/null.c - a RESP server that does nothing: `:1` for every request, whatever it says. What is measured
+ * against it is the cost of sockets alone. One thread, epoll; prints "port=N" once it listens on 127.0.0.1;
+ * ends by a signal. */
 #include "clock.h"
 #include <netinet/in.h>
 #include <netinet/tcp.h>

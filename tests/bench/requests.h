@@ -1,5 +1,5 @@
-/* bench/requests.h - requests built before the clock starts, in one buffer. A hit is one HINCRBY; with the seeds' protocol
- * a SETNX of the lock stands behind each. */
+/* bench/requests.h - requests built before the clock starts, in one buffer. A hit is one HINCRBY; with the
+ * seeds' protocol a SETNX of the lock stands behind each. */
 #ifndef BENCH_REQUESTS_H
 #define BENCH_REQUESTS_H
 

@@ -1,9 +1,10 @@
 #!/bin/sh
-# The benchmark: tallyd beside what a shop would use instead, on this machine, in under 10 minutes. Builds, starts all its
-# servers privately on 127.0.0.1, prints a Markdown table of ratios. For figures that mean something, nothing else may run.
-#   sh tests/bench/run.sh [JSON [MARKDOWN]]
-# JSON (by default build/bench.json): the figures. When it is there already, what moved by more than 10 % since is printed
-# too, and the older one is kept as JSON.before. MARKDOWN: the table goes there, too. BUILD=dir: where to build.
+# The benchmark: tallyd beside what a shop would use instead, on this machine, in under 10 minutes. Builds, starts all
+# its servers privately on 127.0.0.1, prints a Markdown table of ratios. Figures mean nothing when anything else runs.
+#   sh tests/bench/run.sh [JSON] [--markdown FILE] [--only BLOCKS] [--quick]
+# JSON (by default build/bench.json): the figures. When it is there already, what moved by more than 10 % since is
+# printed too, and the older one is kept as JSON.before. --markdown: the table goes into FILE, too. BUILD=dir: where to
+# build. --quick shows in a minute that all of it works; its figures mean nothing.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -19,5 +20,4 @@ mkdir -p "$build"
     exit 1
 }
 ulimit -n "$(ulimit -Hn)"
-PYTHONDONTWRITEBYTECODE=1 exec /usr/bin/python3 "$here/bench.py" --build "$build" --json "${1:-$build/bench.json}" \
-    ${2:+--markdown "$2"}
+PYTHONDONTWRITEBYTECODE=1 exec /usr/bin/python3 "$here/bench.py" --build "$build" "$@"

@@ -1,5 +1,6 @@
 """The servers of the benchmark: private, on 127.0.0.1, in a temporary directory, ended by their own pid."""
 import getpass
+import itertools
 import os
 import random
 import socket
@@ -27,6 +28,17 @@ def free_port():
             except OSError:
                 continue
     raise RuntimeError("no free port on 127.0.0.1")
+
+
+def resp(*words):
+    """A command as it goes over the wire; words are byte strings."""
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+def chunks(items, n):
+    """Lists of up to n of what items yields."""
+    items = iter(items)
+    return iter(lambda: list(itertools.islice(items, n)), [])
 
 
 class Server(Process):
@@ -58,17 +70,13 @@ class RedisServer(Server):
         self.admin.bgrewriteaof()
         wait_until(lambda: not self.admin.info("persistence")["aof_rewrite_in_progress"], 60, "the AOF is rewritten")
 
-    def pour(self, commands):
-        """Many commands at once, their replies not asked for; each is a list of byte strings."""
+    def pour(self, encoded):
+        """Many commands at once (resp() each), their replies not asked for."""
         with socket.create_connection((HOST, self.port)) as link:
             link.sendall(b"CLIENT REPLY OFF\r\n")
-            chunk = []
-            for command in commands:
-                chunk.append(b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in command))
-                if len(chunk) == 10000:
-                    link.sendall(b"".join(chunk))
-                    chunk = []
-            link.sendall(b"".join(chunk) + b"CLIENT REPLY ON\r\n")
+            for chunk in chunks(encoded, 10000):
+                link.sendall(b"".join(chunk))
+            link.sendall(b"CLIENT REPLY ON\r\n")
             assert link.recv(100) == b"+OK\r\n"
 
 
@@ -87,7 +95,8 @@ class MariaDB(Server):
         done = subprocess.run(
             ["mariadb-install-db", "--no-defaults", f"--datadir={self.directory}/data", f"--user={getpass.getuser()}",
              "--skip-test-db", "--force", "--auth-root-authentication-method=normal"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
+            env={**os.environ, "TMPDIR": self.directory})
         assert done.returncode == 0, done.stdout
         return self
 
@@ -104,8 +113,8 @@ class MariaDB(Server):
         return True
 
     def rows(self):
-        """Rows that were inserted or upserted so far, tallyd's own books too: a row that is there already counts once, as
-        the attempt to insert it."""
+        """Rows that were inserted or upserted so far, tallyd's own books too: a row that is there already counts once,
+        as the attempt to insert it."""
         with self.link.cursor() as cursor:
             cursor.execute("SHOW GLOBAL STATUS LIKE 'Handler_write'")
             return int(cursor.fetchone()[1])

@@ -70,8 +70,9 @@ def markdown(rows, about):
                  for goal in (row.at_least, row.aim)]
         figures = "; ".join(f"{name} {shown_figure(value)}" for name, value in row.figures.items())
         spread = f"{100 * row.spread:.0f} %" if len(row.samples) > 1 else ""
-        lines.append(f"| {row.work} | {row.against} | {number(row.value)}{row.unit} | {spread} | {goals[0]} | {goals[1]} "
-                     f"| {row.reached} | {number(row.redis_a_hit)} | {number(row.mysql_a_hit)} | {figures} |")
+        cells = [row.work, row.against, number(row.value) + row.unit, spread, *goals, row.reached,
+                 number(row.redis_a_hit), number(row.mysql_a_hit), figures]
+        lines.append(f"| {' | '.join(cells)} |")
     with_goal = [row for row in rows if row.at_least is not None]
     reached = sum(row.reached != "no" for row in with_goal)
     return "\n".join([*lines, "", f"Reached: {reached} of {len(with_goal)}."]) + "\n"
@@ -90,11 +91,12 @@ def moved(rows, path):
         change = row.value / was["value"] - 1
         if abs(change) <= MOVED:
             continue
-        noisy = max(row.spread, was["spread"]) > MOVED
-        better = (change < 0) == row.less
-        lines.append(f"  {row.work} / {row.against}: {number(was['value'])} -> {number(row.value)} ({100 * change:+.0f} %"
-                     f", {'better' if better else 'worse'}{', a noisy row' if noisy else ''})")
-    return lines if len(lines) > 1 else [f"Against the run of {before['about']['date']}: nothing moved by more than 10 %."]
+        words = ["better" if (change < 0) == row.less else "worse"]
+        if max(row.spread, was["spread"]) > MOVED:
+            words.append("a noisy row")
+        lines.append(f"  {row.work} / {row.against}: {number(was['value'])} -> {number(row.value)} "
+                     f"({100 * change:+.0f} %, {', '.join(words)})")
+    return lines if len(lines) > 1 else [f"Nothing moved by more than 10 % since {before['about']['date']}."]
 
 
 def keep(rows, about, path):

@@ -5,8 +5,8 @@
  *   upsert rows PORT -c connections -n rows -t visitors|views -f first
  *       the database's limit: new rows, 1,000 a statement, each statement a transaction
  *
- * A thread a connection. -t visitors: one row for each of the stores first, first + 1, ...; -t views: one store (first)
- * with products 1, 2, .... User bench, no password, database shop, 127.0.0.1. Prints one line:
+ * A thread a connection. -t visitors: one row for each of the stores first, first + 1, ...; -t views: one
+ * store (first) with products 1, 2, .... User bench, no password, database shop, 127.0.0.1. Prints one line:
  * rows=... seconds=... rows_per_s=... */
 #include "clock.h"
 #include "zipf.h"

@@ -1,5 +1,5 @@
-/* bench/zipf.h - which store is hit next: by Zipf's law (or uniformly, exponent 0), the same ones in every run, so that
- * two servers are given the same. */
+/* bench/zipf.h - which store is hit next: by Zipf's law (or uniformly, exponent 0), the same ones in every
+ * run, so that two servers are given the same. */
 #ifndef BENCH_ZIPF_H
 #define BENCH_ZIPF_H
 

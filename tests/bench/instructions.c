@@ -179,7 +179,7 @@ static void stream_read(struct stream *s, const struct options *o)
 
 /* --- turns --- */
 
-/* As Redis would: each field stands somewhat higher with each frame; locks are there already after the first. */
+/* As Redis would: each field stands somewhat higher with each frame; who asks for a lock gets it. */
 static void frame_answer(struct world *w)
 {
     struct frame *f = w->sent;

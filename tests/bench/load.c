@@ -2,14 +2,18 @@
  * built before the clock starts and sent as slices of one buffer, replies are only counted, so that on a
  * machine of two cores the server is what is measured. One thread, epoll.
  *
- *   load -s PATH | -t PORT [options]     what goes out                     [options]     how
- *   -k 1000  stores                      -f 1    number of the first       -c 50    connections
- *   -z 1.0   Zipf's exponent, 0: uniform -S      each store once a round   -P 16    hits a pipeline
- *   -D 1     delta                       -R 262144  requests built         -w 0     warm-up, seconds
- *   -m hit   HINCRBY                                                       -d 5     the window, seconds
- *   -m seeds HINCRBY and SETNX in one pipeline                             -n 0     ends after so many hits
- *   -m trips HINCRBY, its reply, then SETNX (P = 1)                        -r 0     open loop: hits a second
- *   -x       a connection for each hit, as without persistent connections (TCP)     -W FILE  only writes the requests
+ *   load -s PATH | -t PORT [options]
+ *   what goes out                            how
+ *   -k 1000    stores                        -c 50  connections
+ *   -f 1       number of the first           -P 16  hits a pipeline
+ *   -z 1.0     Zipf's exponent, 0: uniform   -w 0   warm-up, seconds
+ *   -S         each store once a round       -d 5   the window, seconds
+ *   -D 1       delta                         -n 0   ends after so many hits
+ *   -R 262144  requests built                -r 0   open loop: hits a second
+ *   -m hit     HINCRBY                       -x     a TCP connection for each hit
+ *   -m seeds   HINCRBY and SETNX, one pipeline
+ *   -m trips   HINCRBY, its reply, then SETNX (P = 1)
+ *   -W FILE    nothing: the requests are written there
  *
  * Closed loop (-r 0): each connection has one pipeline under way, the next goes out when the last reply is
  * in. Open loop: pipelines go out at even times, to the connections in turn, answered or not; a time is from

@@ -1,7 +1,7 @@
 /* bench/upsert.c - MySQL without tallyd, into the same tables, with the same durability.
  *
  *   upsert hit  PORT -c connections -k stores -z zipf -w warm-up -d seconds
- *       what a shop does without a counter service: one prepared INSERT ... ON DUPLICATE KEY UPDATE a hit, autocommit
+ *       what a shop does without a counter service: a prepared upsert for each hit, autocommit
  *   upsert rows PORT -c connections -n rows -t visitors|views -f first
  *       the database's limit: new rows, 1,000 a statement, each statement a transaction
  *

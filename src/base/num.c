@@ -31,6 +31,10 @@ bool num_parse_u64(struct slice s, uint64_t *out)
 
 bool num_parse(struct slice s, int64_t *out)
 {
+    if (s.n == 1 && (unsigned)(s.p[0] - '0') <= 9) { /* nearly every increment */
+        *out = s.p[0] - '0';
+        return true;
+    }
     bool negative = s.n > 0 && s.p[0] == '-';
     uint64_t size;
     if (!num_parse_u64(negative ? slice_of(s.p + 1, s.n - 1) : s, &size)) return false;
@@ -46,21 +50,25 @@ static const char pairs[] =
     "4748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293"
     "949596979899";
 
+static inline size_t digits_of(uint64_t v)
+{
+    for (size_t n = 1;; n += 4, v /= 10000) {
+        if (v < 10) return n;
+        if (v < 100) return n + 1;
+        if (v < 1000) return n + 2;
+        if (v < 10000) return n + 3;
+    }
+}
+
 size_t num_write(int64_t v, char out[21])
 {
-    char digits[20];
     uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
-    size_t at = sizeof digits, minus = v < 0;
-    while (size >= 10) {
-        at -= 2;
-        memcpy(digits + at, pairs + 2 * (size % 100), 2);
-        size /= 100;
-    }
-    if (size > 0 || at == sizeof digits) digits[--at] = (char)('0' + size);
-    at += digits[at] == '0' && at + 1 < sizeof digits; /* the upper half of the first pair */
+    size_t at = v < 0, n = digits_of(size) + at;
     out[0] = '-';
-    memcpy(out + minus, digits + at, sizeof digits - at);
-    return sizeof digits - at + minus;
+    for (size_t end = n; end - at >= 2; end -= 2, size /= 100)
+        memcpy(out + end - 2, pairs + 2 * (size % 100), 2);
+    if ((n - at) % 2 == 1) out[at] = (char)('0' + size);
+    return n;
 }
 
 void hex_write(const uint8_t *bytes, size_t n, char *out)

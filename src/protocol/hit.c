@@ -9,16 +9,18 @@ _Static_assert(sizeof HEAD - 1 == HEAD_BYTES, "is_head() compares so many bytes"
 /* `$<n>\r\n<n bytes>..`, n of one to three digits without a leading zero. Returns what follows, NULL: not so. */
 static inline const char *bulk(const char *at, const char *end, struct slice *arg)
 {
-    if (end - at < 7 || *at != '$') return NULL;
-    unsigned digit = (unsigned)(at[1] - '0'), n = digit;
-    if (digit - 1 > 8) return NULL;
-    for (at += 2; (digit = (unsigned)(*at - '0')) <= 9; at++) {
+    if (end - at < 7) return NULL;
+    unsigned n = (unsigned)(at[1] - '0'), digit;
+    bool good = at[0] == '$' && n - 1 <= 8;
+    at += 2;
+    for (int more = 0; more < 2 && *at != '\r'; more++, at++) {
+        digit = (unsigned)(*at - '0');
+        good = good && digit <= 9;
         n = n * 10 + digit;
-        if (n > 999) return NULL;
     }
-    if (at[0] != '\r' || at[1] != '\n') return NULL;
+    if (!good || at[0] != '\r' || at[1] != '\n' || (size_t)(end - at) < (size_t)n + 4) return NULL;
     *arg = slice_of(at + 2, n);
-    return (size_t)(end - at) < (size_t)n + 4 ? NULL : at + n + 4;
+    return at + n + 4;
 }
 
 /* memcmp of a fixed size that compilers make a call of. */

@@ -1,8 +1,7 @@
 /* app/recovery.h - recovery on demand, for CTR.RECOVER and for `tallyd recover` without a service:
  *   1. every standing batch whose owner is dead is adopted and merged (sync/recover.c)
- *   2. a walk finds leftovers of other programs of this kind, `<pending hash>_<anything>` without registry;
- * each is claimed under a new id, except those whose 32 hex digits the ledger knows: merged once already, so
- * held
+ *   2. a walk finds leftovers of other programs of this kind, `<pending hash>_<anything>` without registry; each is
+ *      claimed under a new id, except those whose 32 hex digits the ledger knows: merged once already, so held
  *   3. on request, batches of counters that are not configured go to tally_rejects
  * A dry run only names what it finds. One recovery at a time; it lives from start to `done`. */
 #ifndef APP_RECOVERY_H

@@ -1,11 +1,10 @@
-/* app/service.h - the rooms wired together on one loop: the running tallyd, and the one-run service of
- * `recover`.
+/* app/service.h - the rooms wired together on one loop: the running tallyd, and the one-run service of `recover`.
  *
- * Start:  Redis' sync link (checked) -> nobody else has the name -> links of earlier lives killed -> frame
- * and fence links -> coalesce, sync -> writers -> listeners -> running. Stop:   listeners take no more,
- * answers go out -> runs end or time is up -> writers -> links -> loop empty. Gate:   sync may merge only
- * when the schema was checked since MySQL came (back), and Redis' gen was compared with the ledger's since
- * Redis came back as another process (gate.c). */
+ * Start:  Redis' sync link (checked) -> nobody else has the name -> links of earlier lives killed -> frame and fence
+ *         links -> MySQL looked at -> writers -> the gate's first look -> listeners -> coalesce and sync run.
+ * Stop:   listeners take no more, answers go out -> runs end or time is up -> writers -> links -> loop empty.
+ * Gate:   sync may merge only when the schema was checked since MySQL came (back), and Redis' gen was compared with the
+ *         ledger's since Redis came back as another process (gate.c). */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
 

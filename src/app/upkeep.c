@@ -1,9 +1,9 @@
 /* app/upkeep.c - what is done slowly, off the hits' way:
- *   walk            the key space, for pending hashes that are missing in tally:dirty (DESIGN 6): at start,
- * on every reconnect, and every WALK_MS, which heals what a daemon left that died for good prune the ledger,
- * never of a batch that stands complete_until  of each counter: nothing older is unmerged. Read in this
- * order: Redis' time, dirty index, batches; a hash that is claimed between the last two is seen in the first
- * of them. */
+ *   walk            the key space, for pending hashes that are missing in tally:dirty (DESIGN 6): at start, on every
+ *                   reconnect, and every WALK_MS, which heals what a daemon left that died for good
+ *   prune           the ledger, never of a batch that stands
+ *   complete_until  of each counter: nothing older is unmerged. Read in this order: Redis' time, dirty index, batches;
+ *                   a hash that is claimed between the last two is seen in the first of them. */
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"

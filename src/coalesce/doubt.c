@@ -1,10 +1,10 @@
-/* coalesce/doubt.c - after a cut. What was sent and not answered is in doubt: at most one frame, and the
- * claims around it. On the new link, and from the start again when that one is cut too:
- *   (!) the old link is killed when the server is still the same process, since bytes that it has not read
- * yet would run later; then seq is read, and each claim's registry looked for; frames go on after that.
- *   frame:  seq >= n: applied, its values are read now. Less or missing: sent again (!) with a ZADD for all
- * its hashes, but (!) never when its clients were told "outcome unknown". More than was ever sent: two share
- * a life. claim:  its registry stands: go on at SCAN. Else the id is forgotten. */
+/* coalesce/doubt.c - after a cut. What was sent and not answered is in doubt: at most one frame, and the claims around
+ * it. On the new link, and from the start again when that one is cut too:
+ *   (!)     the old link is killed when the server is still the same process, since bytes that it has not read yet would
+ *           run later; then seq is read, and each claim's registry looked for; frames go on after that.
+ *   frame:  seq >= n: applied, its values are read now. Less or missing: sent again (!) with a ZADD for all its hashes,
+ *           but (!) never when its clients were told "outcome unknown". More than was ever sent: two share a life.
+ *   claim:  its registry stands: go on at SCAN. Else the id is forgotten. */
 #include "base/log.h"
 #include "base/stats.h"
 #include "coalesce/engine.h"

@@ -1,9 +1,10 @@
-/* sync/wait.c - CTR.SYNC: waits until every batch that held the key (or stood) at the call is merged, own or
- * not. DIRTY    what was dirty at the call is claimed now: one key is queued; for ALL the index is paged
- * through CLAIMS   the claims begun until then are answered ASK      which batches stand that hold the key?
+/* sync/wait.c - CTR.SYNC: waits until every batch that held the key (or stood) at the call is merged, own or not.
+ *   DIRTY    what was dirty at the call is claimed now: one key is queued; for ALL the index is paged through
+ *   CLAIMS   the claims begun until then are answered
+ *   ASK      which batches stand that hold the key?
  *   WATCH    until none of them stands any more
- * ALL goes by the dirty index, so it misses a hash whose ZADD another service owes just then (one frame); a key does not.
- * */
+ * ALL goes by the dirty index, so it misses a hash whose ZADD another service owes just then (one frame); a key does
+ * not. */
 #include "base/heap.h"
 #include "sync/engine.h"
 

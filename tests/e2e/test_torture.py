@@ -40,7 +40,7 @@ def pick(rng):
 class Rig:
     def __init__(self, make_redis, make_daemon, make_proxy, mysql, seed):
         self.rng = random.Random(seed)
-        self.redis, self.mysql = make_redis(appendfsync="everysec"), mysql
+        self.redis, self.mysql = make_redis(appendfsync="everysec", in_memory=True), mysql
         self.to_redis, self.to_mysql = make_proxy(self.redis.socket), make_proxy(mysql.socket)
         self.daemon = make_daemon(
             self.redis, families=FAMILIES, redis_url=f"unix://{self.to_redis.path}?db=0",
@@ -157,7 +157,7 @@ def test_two_hundred_kills(make_redis, make_daemon, make_proxy, mysql):
 
 def test_crash_points_are_all_here(make_redis, make_daemon):
     """The list above is the binary's own."""
-    daemon = make_daemon(make_redis(), start=False)
+    daemon = make_daemon(make_redis(in_memory=True), start=False)
     done = daemon.verb("run", environment={"TALLYD_CRASH": "list"})
     named = {line.strip() for line in (done.stdout + done.stderr).splitlines() if line.startswith("  ")}
     assert named == set(CRASH_POINTS)

@@ -67,7 +67,10 @@ class RedisServer(Server):
         return self.admin.info("stats")["total_commands_processed"]
 
     def trim(self):
-        self.admin.bgrewriteaof()
+        try:
+            wait_until(self.admin.bgrewriteaof, 10, "an AOF rewrite begins")
+        except AssertionError as problem:
+            raise AssertionError(f"{problem}\n{self.log_tail()}") from problem
         wait_until(lambda: not self.admin.info("persistence")["aof_rewrite_in_progress"], 60, "the AOF is rewritten")
 
     def pour(self, encoded):

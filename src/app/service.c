@@ -39,6 +39,7 @@ void service_job(struct service *s, struct db_job *job)
 static void on_turn(uv_prepare_t *handle)
 {
     struct service *s = handle->data;
+    sync_turn(s->sync);
     for (int i = 0; i < 2; i++) {
         if (s->listen != NULL) listen_turn(s->listen);
         coalesce_turn(s->coalesce);

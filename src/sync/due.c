@@ -136,6 +136,8 @@ static void on_polled(struct due_poll *p)
     bool full = !p->lost && p->keys_n == p->limit;
     due_poll_names(s, p, false);
     if (full) s->poll_at_ms = 0;
+    s->eager =
+        s->due_n > 0; /* not for pages in which nothing is due: those are asked for at the pace of the tick */
 }
 
 static int64_t shortest_every_ms(const struct sync *s)

@@ -343,6 +343,7 @@ static void on_claimed(struct claim *c)
     struct sync *s = r->sync;
     s->requests_out--;
     s->claims_out--;
+    s->eager = true; /* room for the next claim */
     switch (c->outcome) {
     case CLAIM_STANDS:
         names_due_again(r, c->keys_n - c->left);

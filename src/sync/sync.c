@@ -74,6 +74,13 @@ void sync_tick(struct sync *s)
     recover_tick(s);
 }
 
+void sync_turn(struct sync *s)
+{
+    if (!s->eager) return;
+    s->eager = false;
+    sync_tick(s);
+}
+
 void sync_redis(struct sync *s, bool up)
 {
     s->redis_up = up;

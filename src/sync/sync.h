@@ -71,6 +71,8 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
 void sync_start(
     struct sync *s); /* Redis is up: adopts this instance's old batches, then claims; MySQL may be down */
 void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine hang on it */
+/* Every loop turn: what an answer of this turn made possible begins now, and not at the next tick. */
+void sync_turn(struct sync *s);
 void sync_due(struct sync *s, const struct counter *c, struct slice key); /* copied; repeats are ignored */
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */
 void sync_redis(struct sync *s, bool up); /* all three links are up, or not */

@@ -14,6 +14,21 @@ static void a_claim_takes_a_thousand_names_and_the_next_one_the_rest(void **stat
     assert_int_equal(claim_out(1)->keys_n, 500);
 }
 
+/* A backlog is claimed at the pace of Redis' answers, not of the tick. */
+static void an_answered_claim_makes_room_at_once(void **state)
+{
+    (void)state;
+    due_many(VIEWS, 'p', 0, 5000);
+    tick();
+    assert_int_equal(world->claims.n, 2);
+    sync_turn(world->s);
+    assert_int_equal(world->claims.n, 2);
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    assert_int_equal(world->claims.n, 1);
+    sync_turn(world->s);
+    assert_int_equal(world->claims.n, 2);
+}
+
 static void two_claims_are_out_at_most(void **state)
 {
     (void)state;
@@ -401,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_claim_takes_a_thousand_names_and_the_next_one_the_rest),
+        TEST(an_answered_claim_makes_room_at_once),
         TEST(two_claims_are_out_at_most),
         TEST(small_claims_of_a_counter_keep_their_gap),
         TEST(fields_in_flight_bound_the_claims),

@@ -35,15 +35,13 @@ void service_job(struct service *s, struct db_job *job)
     job->done(job);
 }
 
-/* Twice, since room in a frame lets parked clients go on, whose bytes are offered by the second turn. */
+/* What answers of this turn made possible begins; then what was collected is sent and what was answered is written. */
 static void on_turn(uv_prepare_t *handle)
 {
     struct service *s = handle->data;
     sync_turn(s->sync);
-    for (int i = 0; i < 2; i++) {
-        if (s->listen != NULL) listen_turn(s->listen);
-        coalesce_turn(s->coalesce);
-    }
+    if (s->listen != NULL) listen_turn(s->listen);
+    coalesce_turn(s->coalesce);
     if (s->listen != NULL) listen_flush_all(s->listen);
 }
 

@@ -1,4 +1,4 @@
-/* coalesce/box.c - the tick map of one frame: (hash, field) -> cell, and the answers in the order of arrival.
+/* coalesce/box.c - the tick map of one frame: (key, field) -> cell, and the answers in the order of arrival.
  */
 #include "coalesce/box.h"
 #include "base/check.h"
@@ -66,29 +66,36 @@ void box_unpin(struct box *b)
     }
 }
 
-struct frame_cell *box_find(struct box *b, const struct entry *e, struct slice field, uint64_t code)
+/* A key and a field are 20 to 64 bytes. */
+static inline bool raw_eq(struct slice a, struct slice b)
+{
+    if (a.n != b.n) return false;
+    if (a.n < 32 || a.n > 64) return slice_eq(a, b);
+    return bytes_eq_16(a.p, b.p, 16) && bytes_eq_16(a.p + 16, b.p + 16, 16) &&
+           bytes_eq_16(a.p + a.n - 32, b.p + a.n - 32, 16) && bytes_eq_16(a.p + a.n - 16, b.p + a.n - 16, 16);
+}
+
+uint32_t box_find(const struct box *b, struct slice raw, uint64_t code)
 {
     for (uint32_t i = (uint32_t)code & (b->slots_cap - 1);; i = (i + 1) & (b->slots_cap - 1)) {
         const struct cell_slot *s = &b->slots[i];
-        if (s->epoch != (uint32_t)b->epoch) return NULL;
-        struct frame_cell *c = &b->frame.cells[s->cell];
-        if (c->code != code || b->frame.hashes[c->hash].entry != e) continue;
-        if (slice_eq(FRAME_FIELD(&b->frame, c), field)) return c;
+        if (s->epoch != (uint32_t)b->epoch) return BOX_NO_CELL;
+        const struct frame_cell *c = &b->frame.cells[s->cell];
+        if (c->code == code && raw_eq(FRAME_RAW(&b->frame, c), raw)) return s->cell;
     }
 }
 
-struct frame_cell *box_add_cell(struct box *b, struct entry *e, struct slice field, uint64_t code,
-                                int64_t delta)
+void box_add_cell(struct box *b, struct entry *e, struct slice raw, struct slice field, uint64_t code,
+                  int64_t delta)
 {
     PRE(b->frame.cells_n < b->slots_cap / 2);
     box_hash(b, e);
-    struct frame_cell *c = frame_add_cell(&b->frame, e->slot, field, delta);
+    struct frame_cell *c = frame_add_raw(&b->frame, e->slot, raw, field, delta);
     c->code = code;
     uint32_t i = (uint32_t)code & (b->slots_cap - 1);
     while (b->slots[i].epoch == (uint32_t)b->epoch)
         i = (i + 1) & (b->slots_cap - 1);
     b->slots[i] = (struct cell_slot){(uint32_t)b->epoch, b->frame.cells_n - 1};
-    return c;
 }
 
 static struct answer *answer_add(struct box *b, struct outlet *o)
@@ -159,19 +166,24 @@ static void write_answer(const struct box *b, const struct answer *a, struct buf
         write_int(out, running_value(c, a->at));
 }
 
-static void deliver(const struct box *b, const struct answer *a, struct list *touched)
+/* Answers of one outlet, one behind the other: a client that pipelines. */
+static void deliver(const struct box *b, const struct answer *a, uint32_t n, struct list *touched)
 {
     struct outlet *o = a->outlet;
-    INVARIANT(o->waiting > 0);
-    o->waiting--;
-    if (!o->gone) write_answer(b, a, &o->out);
+    INVARIANT(o->waiting >= n);
+    o->waiting -= n;
+    for (uint32_t i = 0; i < n && !o->gone; i++)
+        write_answer(b, &a[i], &o->out);
     if (!list_linked(&o->touched)) list_push(touched, &o->touched);
 }
 
 void box_answer(struct box *b, struct list *touched)
 {
-    for (uint32_t i = 0; i < b->answers_n; i++)
-        deliver(b, &b->answers[i], touched);
+    for (uint32_t i = 0, n; i < b->answers_n; i += n) {
+        for (n = 1; i + n < b->answers_n && b->answers[i + n].outlet == b->answers[i].outlet;)
+            n++;
+        deliver(b, &b->answers[i], n, touched);
+    }
     b->answers_n = b->literals_count = 0;
 }
 
@@ -182,7 +194,7 @@ void box_answer_free_ones(struct box *b, struct list *touched)
         if (b->answers[i].outlet->behind)
             b->answers[kept++] = b->answers[i];
         else
-            deliver(b, &b->answers[i], touched);
+            deliver(b, &b->answers[i], 1, touched);
     }
     b->answers_n = b->literals_count = kept;
 }

@@ -1,5 +1,5 @@
-/* coalesce/box.h - a frame with the clients that wait for it. Three exist: one collects, one is in flight,
- * one spare (the simulator's two in flight). Memory is kept from use to use. */
+/* coalesce/box.h - a frame with the clients that wait for it. One collects, one is in flight, one is being
+ * answered. Memory is kept from use to use. */
 #ifndef COALESCE_BOX_H
 #define COALESCE_BOX_H
 
@@ -36,7 +36,7 @@ struct box {
     bool given_up;     /* its clients were told "outcome unknown": never sent again */
     uint64_t doubt_ms; /* mono: since when in doubt */
     struct buf literals;
-    struct cell_slot *slots; /* (entry, field) -> cell */
+    struct cell_slot *slots; /* (key, field) -> cell */
     uint32_t slots_cap;
 };
 
@@ -46,10 +46,12 @@ void box_reuse(struct box *b, uint64_t epoch); /* empty and collecting */
 
 struct frame_hash *box_hash(struct box *b,
                             struct entry *e); /* e's place in the frame; adds and pins it when new */
-/* The cell of (e, field), NULL when there is none; code is for box_add_cell. */
-struct frame_cell *box_find(struct box *b, const struct entry *e, struct slice field, uint64_t code);
-struct frame_cell *box_add_cell(struct box *b, struct entry *e, struct slice field, uint64_t code,
-                                int64_t delta);
+/* The number of the cell of a key and field, as their bytes came (frame_cell.raw). code is their hash, for box_add_cell
+ * too. */
+#define BOX_NO_CELL UINT32_MAX
+uint32_t box_find(const struct box *b, struct slice raw, uint64_t code);
+void box_add_cell(struct box *b, struct entry *e, struct slice raw, struct slice field, uint64_t code,
+                  int64_t delta);
 void box_expect(struct box *b, struct outlet *o, uint32_t cell, int64_t upto);
 void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes);
 void box_unpin(struct box *b);

@@ -14,6 +14,7 @@ uint32_t coalesce_rules_off;
 
 const struct coalesce_config coalesce_config_default = {
     .cells_max = 1000,
+    .at_once_cells = 100,
     .answers_max = 65536,
     .bytes_max = 4 << 20,
     .entries_max = 1000000,
@@ -54,6 +55,7 @@ void coalesce_destroy(struct coalesce **c)
     for (int i = 0; i < BOXES; i++)
         box_close(&(*c)->boxes[i]);
     registry_close(&(*c)->registry);
+    buf_free(&(*c)->raw);
     heap_free((*c)->owed);
     heap_free(*c);
     *c = NULL;
@@ -64,10 +66,9 @@ const char *coalesce_down_text(const struct coalesce *c)
     return c->down_text;
 }
 
-static struct entry *entry_of(struct coalesce *c, struct slice key)
+static struct entry *entry_of(struct coalesce *c, struct slice key, uint64_t code)
 {
-    uint64_t code;
-    struct entry *e = registry_find(&c->registry, key, &code);
+    struct entry *e = registry_find_code(&c->registry, key, code);
     if (e != NULL) return e;
     const struct counter *counter = counters_match(c->counters, key);
     return counter == NULL ? NULL : registry_add(&c->registry, key, code, counter);
@@ -75,7 +76,7 @@ static struct entry *entry_of(struct coalesce *c, struct slice key)
 
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
 {
-    const struct entry *e = entry_of(c, key);
+    const struct entry *e = entry_of(c, key, registry_code(&c->registry, key));
     return e == NULL ? NULL : e->counter;
 }
 
@@ -99,36 +100,72 @@ static bool delta_fits(int64_t delta)
     return delta <= DELTA_MAX && delta >= -DELTA_MAX;
 }
 
-static uint64_t cell_code(const struct coalesce *c, const struct entry *e, struct slice field)
+void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
 {
-    return (registry_code(&c->registry, field) ^ e->code) * UINT64_C(0x9E3779B97F4A7C15) >> 16;
+    h->code = registry_code(&c->registry, h->bytes.raw);
+    h->cell = box_find(c->now, h->bytes.raw, h->code);
+    if (h->cell != BOX_NO_CELL) return;
+    h->key_code = registry_code(&c->registry, h->bytes.key);
+    registry_prefetch(&c->registry, h->key_code);
+}
+
+void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
+{
+    if (h->cell == BOX_NO_CELL) registry_prefetch_entry(&c->registry, h->key_code);
+}
+
+/* The first hit of its key and field in this frame. */
+static enum add_result take_new(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
+{
+    struct box *b = c->now;
+    struct entry *e = entry_of(c, h->bytes.key, h->key_code);
+    if (e == NULL) return ADD_NO_COUNTER;
+    if (!delta_fits(h->delta)) return ADD_DELTA;
+    if (!field_valid(e->counter->field, h->bytes.field)) return ADD_FIELD;
+    if (sm_now(&c->link) != LINK_READY) {
+        o->parked_ms = 0;
+        return ADD_DOWN;
+    }
+    if (answers_full(c, h->bytes.raw.n) || b->frame.cells_n >= c->config.cells_max) return full(c, o);
+    box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->delta);
+    return ADD_OK;
+}
+
+/* Cells stand in the frame only while the link is ready. */
+static enum add_result take_more(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
+                                 struct frame_cell *cell)
+{
+    if (!delta_fits(h->delta)) return ADD_DELTA;
+    if (answers_full(c, 0)) return full(c, o);
+    cell->delta += h->delta;
+    return ADD_OK;
+}
+
+enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
+{
+    struct box *b = c->now;
+    uint32_t cell = h->cell != BOX_NO_CELL ? h->cell : box_find(b, h->bytes.raw, h->code);
+    bool is_new = cell == BOX_NO_CELL;
+    enum add_result got = is_new ? take_new(c, o, h) : take_more(c, o, h, &b->frame.cells[cell]);
+    if (got != ADD_OK) return got;
+    if (is_new) cell = b->frame.cells_n - 1;
+    b->weight += (uint64_t)llabs(h->delta);
+    o->parked_ms = 0;
+    box_expect(b, o, cell, b->frame.cells[cell].delta);
+    return ADD_OK;
 }
 
 enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
                              int64_t delta)
 {
-    struct entry *e = entry_of(c, key);
-    if (e == NULL) return ADD_NO_COUNTER;
-    if (!delta_fits(delta)) return ADD_DELTA;
-    struct box *b = c->now;
-    uint64_t code = cell_code(c, e, field);
-    struct frame_cell *cell = e->epoch == b->epoch ? box_find(b, e, field, code) : NULL;
-    if (cell == NULL && !field_valid(e->counter->field, field)) return ADD_FIELD;
-    if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
-    }
-    if (answers_full(c, field.n)) return full(c, o);
-    if (cell == NULL) {
-        if (b->frame.cells_n >= c->config.cells_max) return full(c, o);
-        cell = box_add_cell(b, e, field, code, delta);
-    } else {
-        cell->delta += delta;
-    }
-    b->weight += (uint64_t)llabs(delta);
-    o->parked_ms = 0;
-    box_expect(b, o, (uint32_t)(cell - b->frame.cells), cell->delta);
-    return ADD_OK;
+    struct coalesce_hit h = {.delta = delta};
+    buf_reset(&c->raw);
+    size_t field_at = frame_raw_put(&c->raw, key, field);
+    h.bytes.raw = buf_slice(&c->raw);
+    h.bytes.key = key;
+    h.bytes.field = slice_of(c->raw.p + field_at, field.n);
+    coalesce_look(c, &h);
+    return coalesce_take(c, o, &h);
 }
 
 enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice field, int64_t delta)
@@ -202,15 +239,19 @@ static bool side_to_send(const struct coalesce *c)
     return c->ports.mono_ms(c->ports.arg) >= c->side_at_ms;
 }
 
+bool engine_send_next(struct coalesce *c)
+{
+    if (sm_now(&c->link) != LINK_READY || c->flight_n >= engine_depth()) return false;
+    if (c->now->frame.cells_n == 0 && !side_to_send(c)) return false;
+    engine_send(c, c->now);
+    return true;
+}
+
 void coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
     const struct box *b = c->now;
-    bool to_send = b->frame.cells_n > 0 || side_to_send(c);
-    bool may_send = sm_now(&c->link) == LINK_READY && c->flight_n < engine_depth();
-    if (may_send && to_send)
-        engine_send(c, c->now);
-    else if (b->frame.cells_n == 0 && b->answers_n > 0 && !engine_answers_out(c))
+    if (!engine_send_next(c) && b->frame.cells_n == 0 && b->answers_n > 0 && !engine_answers_out(c))
         turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
 }

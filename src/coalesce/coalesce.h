@@ -5,18 +5,20 @@
 #ifndef COALESCE_COALESCE_H
 #define COALESCE_COALESCE_H
 
+#include "base/hit.h"
 #include "base/outlet.h"
 #include "series/claim.h"
 #include "series/counter.h"
 #include "series/frame.h"
 
 struct coalesce_config {
-    uint32_t cells_max;   /* cells of a frame (about 1 ms of Redis time), 1,000 */
-    uint32_t answers_max; /* clients' answers of a frame, 65,536 */
-    uint32_t bytes_max;   /* fields and literal replies of a frame, 4 MiB */
-    uint32_t entries_max; /* hashes remembered, 1,000,000 */
-    uint32_t doubt_ms;    /* clients of a frame in doubt wait so long, 5,000 */
-    uint32_t busy_ms;     /* a client not read from for so long is answered -BUSY, 5,000 */
+    uint32_t cells_max;     /* cells of a frame (about 1 ms of Redis time), 1,000 */
+    uint32_t at_once_cells; /* a frame of so many is sent before the one before it is answered, 100 */
+    uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
+    uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
+    uint32_t entries_max;   /* hashes remembered, 1,000,000 */
+    uint32_t doubt_ms;      /* clients of a frame in doubt wait so long, 5,000 */
+    uint32_t busy_ms;       /* a client not read from for so long is answered -BUSY, 5,000 */
 };
 extern const struct coalesce_config coalesce_config_default;
 
@@ -54,7 +56,21 @@ enum add_result {
     ADD_BUSY,       /* no room for busy_ms: answer -BUSY, nothing counted */
 };
 
-/* One hit. key and field are borrowed for the call. On ADD_OK o->waiting has grown by one. */
+/* One hit as it came, its bytes borrowed for the calls. */
+struct coalesce_hit {
+    struct hit_bytes bytes;
+    int64_t delta;
+    uint64_t code, key_code; /* coalesce's own */
+    uint32_t cell;           /* UINT32_MAX: none of it yet, when it was looked for */
+};
+
+/* Adds a hit. On ADD_OK o->waiting has grown by one. coalesce_look() before, once; of several hits the three steps for
+ * all, one step after the other, so that their reads of memory overlap; nothing else between them. */
+void coalesce_look(struct coalesce *c, struct coalesce_hit *h);
+void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h); /* may be left out */
+enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h);
+
+/* One hit of which only key and field are there. */
 enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
                              int64_t delta);
 /* Checks what coalesce_add would refuse for good, without counting (for MULTI's queue). */

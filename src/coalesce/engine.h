@@ -10,7 +10,8 @@
 #include "coalesce/box.h"
 #include "coalesce/coalesce.h"
 
-#define BOXES 3
+#define BOXES                                                                                                \
+    4 /* one collects, one in flight, one being answered; one more for the simulator's two in flight */
 #define FLIGHT_MAX 2 /* (!) 1 in the service; the simulator may take the rule out */
 
 /* DOWN -> KILL (the old link, when something sent on it is in doubt) -> LOOK (seq, registries) -> READY */
@@ -31,10 +32,12 @@ struct coalesce {
     struct box *now;                /* collects */
     struct box *flight[FLIGHT_MAX]; /* sent or in doubt, in the order of sending */
     uint32_t flight_n;
-    uint64_t epoch;      /* of the box used last */
-    uint64_t seq;        /* of the frame sent last */
-    uint64_t seq_known;  /* highest known to be applied */
-    struct entry **owed; /* ZADDs for frames to come, each entry once */
+    struct box *answering; /* out of the flight, its answers being written while the next is under way */
+    struct buf raw;        /* scratch of coalesce_add */
+    uint64_t epoch;        /* of the box used last */
+    uint64_t seq;          /* of the frame sent last */
+    uint64_t seq_known;    /* highest known to be applied */
+    struct entry **owed;   /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
     struct list claims;  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
@@ -51,6 +54,9 @@ struct coalesce {
 };
 
 uint64_t engine_epoch(struct coalesce *c); /* a new one */
+
+/* coalesce.c */
+bool engine_send_next(struct coalesce *c); /* what was collected, if it may be sent */
 
 /* flight.c */
 void engine_send(struct coalesce *c, struct box *b);

@@ -77,7 +77,7 @@ static struct box *free_box(struct coalesce *c)
 {
     for (int i = 0; i < BOXES; i++) {
         struct box *b = &c->boxes[i];
-        bool flies = false;
+        bool flies = b == c->answering;
         for (uint32_t j = 0; j < c->flight_n; j++)
             flies |= c->flight[j] == b;
         if (!flies) return b;
@@ -112,7 +112,7 @@ struct box *engine_box_of(struct coalesce *c, const struct frame *f)
     UNREACHABLE();
 }
 
-void engine_finish(struct coalesce *c, struct box *b)
+static void land(struct coalesce *c, const struct box *b)
 {
     uint32_t at = 0;
     while (c->flight[at] != b)
@@ -120,6 +120,11 @@ void engine_finish(struct coalesce *c, struct box *b)
     for (; at + 1 < c->flight_n; at++)
         c->flight[at] = c->flight[at + 1];
     c->flight_n--;
+}
+
+void engine_finish(struct coalesce *c, struct box *b)
+{
+    land(c, b);
     box_unpin(b);
     b->answers_n = 0;
 }
@@ -186,7 +191,7 @@ static void cell_applied(struct coalesce *c, const struct frame *f, const struct
     if (e->hits >= (uint64_t)e->counter->hits || cell->value >= e->counter->hits) engine_due(c, e);
 }
 
-void engine_applied(struct coalesce *c, struct box *b)
+static void applied_book(struct coalesce *c, const struct box *b)
 {
     const struct frame *f = &b->frame;
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
@@ -195,8 +200,26 @@ void engine_applied(struct coalesce *c, struct box *b)
     for (uint32_t i = 0; i < f->cells_n; i++)
         cell_applied(c, f, &f->cells[i]);
     STAT_ADD(hits, b->answers_n - b->literals_count);
+}
+
+void engine_applied(struct coalesce *c, struct box *b)
+{
+    applied_book(c, b);
     engine_answer(c, b);
     engine_finish(c, b);
+}
+
+/* Redis works on the next frame while the clients of this one are answered; but a small one is sent at the end of the
+ * turn, with what came meanwhile: then the cost of a frame matters more than Redis' waiting. */
+static void applied_in_turn(struct coalesce *c, struct box *b)
+{
+    applied_book(c, b);
+    land(c, b);
+    c->answering = b;
+    if (c->now->frame.cells_n >= c->config.at_once_cells) engine_send_next(c);
+    engine_answer(c, b);
+    c->answering = NULL;
+    box_unpin(b);
 }
 
 static void hash_refused(struct coalesce *c, const struct frame_hash *h)
@@ -244,5 +267,5 @@ void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome o
     }
     INVARIANT(f->seq > c->seq_known || !HOLDS(RULE_ONE_IN_FLIGHT));
     c->seq_known = f->seq;
-    engine_applied(c, b);
+    applied_in_turn(c, b);
 }

@@ -34,16 +34,33 @@ uint64_t registry_code(const struct registry *r, struct slice bytes)
     return XXH3_64bits_withSeed(bytes.p, bytes.n, r->seed);
 }
 
-struct entry *registry_find(struct registry *r, struct slice key, uint64_t *code)
+struct entry *registry_find_code(struct registry *r, struct slice key, uint64_t code)
 {
-    *code = registry_code(r, key);
-    for (size_t i = *code & (r->cap - 1);; i = (i + 1) & (r->cap - 1)) {
+    for (size_t i = code & (r->cap - 1);; i = (i + 1) & (r->cap - 1)) {
         struct entry *e = r->slots[i].entry;
         if (e == NULL) return NULL;
-        if (r->slots[i].code != *code || !slice_eq(entry_key(e), key)) continue;
+        if (r->slots[i].code != code || !slice_eq(entry_key(e), key)) continue;
         e->used = true;
         return e;
     }
+}
+
+struct entry *registry_find(struct registry *r, struct slice key, uint64_t *code)
+{
+    *code = registry_code(r, key);
+    return registry_find_code(r, key, *code);
+}
+
+void registry_prefetch(const struct registry *r, uint64_t code)
+{
+    __builtin_prefetch(&r->slots[code & (r->cap - 1)]);
+}
+
+void registry_prefetch_entry(const struct registry *r, uint64_t code)
+{
+    const char *e = (const char *)r->slots[code & (r->cap - 1)].entry;
+    __builtin_prefetch(e);
+    __builtin_prefetch(e + 64);
 }
 
 static void slot_insert(struct registry *r, struct entry *e)

@@ -37,6 +37,11 @@ static inline struct slice entry_key(const struct entry *e)
 void registry_init(struct registry *r, size_t most);
 void registry_close(struct registry *r);
 struct entry *registry_find(struct registry *r, struct slice key, uint64_t *code);
+struct entry *registry_find_code(struct registry *r, struct slice key, uint64_t code);
+/* Two steps that bring what registry_find_code(code) reads into the cache: of many keys, the first for all, then the
+ * second for all, hides most of the time that a million entries take to be read. */
+void registry_prefetch(const struct registry *r, uint64_t code);
+void registry_prefetch_entry(const struct registry *r, uint64_t code);
 /* key must not be in it; code is what registry_find gave. Makes room by forgetting others when it is full. */
 struct entry *registry_add(struct registry *r, struct slice key, uint64_t code,
                            const struct counter *counter);

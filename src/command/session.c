@@ -138,19 +138,41 @@ static enum taken run(struct session *s, const struct request *r)
     return got == ADD_OK ? TAKEN : run_slow(s, r);
 }
 
+#define AHEAD 16 /* hits that are looked up together: their reads of memory overlap */
+
+struct ahead {
+    struct coalesce_hit hits[AHEAD];
+    size_t ends[AHEAD]; /* bytes of the input up to the end of each */
+    uint32_t n;
+};
+
+static void ahead_read(struct coalesce *c, struct slice in, struct ahead *a)
+{
+    size_t used = 0;
+    for (a->n = 0; a->n < AHEAD; a->n++) {
+        struct coalesce_hit *hit = &a->hits[a->n];
+        size_t bytes = request_hit(slice_of(in.p + used, in.n - used), &hit->bytes);
+        if (bytes == 0 || !num_parse(hit->bytes.n, &hit->delta)) break;
+        coalesce_look(c, hit);
+        a->ends[a->n] = used += bytes;
+    }
+}
+
 /* Takes whole hits, one behind the other; returns the bytes of those it took. What it does not take, for whatever
  * reason, is for request_parse(). Only between requests, and not inside MULTI. */
 static size_t hits_take(struct session *s, struct slice in)
 {
     struct coalesce *c = s->command->config.coalesce;
-    struct slice args[3];
-    size_t used = 0, bytes;
-    while (s->outlet->out.n < OUTLET_FULL &&
-           (bytes = request_hit(slice_of(in.p + used, in.n - used), args)) > 0) {
-        int64_t n;
-        if (!num_parse(args[2], &n) || coalesce_add(c, s->outlet, args[0], args[1], n) != ADD_OK) break;
-        used += bytes;
-    }
+    struct ahead a;
+    size_t used = 0;
+    do {
+        ahead_read(c, slice_of(in.p + used, in.n - used), &a);
+        for (uint32_t i = 0; i < a.n && a.n > 1; i++)
+            coalesce_look_again(c, &a.hits[i]);
+        for (uint32_t i = 0; i < a.n; i++)
+            if (coalesce_take(c, s->outlet, &a.hits[i]) != ADD_OK) return used + (i > 0 ? a.ends[i - 1] : 0);
+        used += a.n > 0 ? a.ends[a.n - 1] : 0;
+    } while (a.n == AHEAD && s->outlet->out.n < OUTLET_FULL);
     return used;
 }
 

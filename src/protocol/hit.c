@@ -1,43 +1,52 @@
-/* protocol/hit.c - see hit.h. The two bytes behind an argument are passed over unlooked at, as Redis does and as the
- * general parser does (FACTS: wire behaviour). */
+/* protocol/hit.c - see hit.h. What is not exactly of this shape, the bytes behind an argument included, is left to the
+ * general parser: so a hit's key and field can be looked up, and sent on, as the bytes that they came as. */
 #include "protocol/hit.h"
 
-#define HEAD "*4\r\n$7\r\nHINCRBY\r\n"
+#define HEAD "*4\r\n$7\r\nhincrby\r\n"
+#define CASE "\0\0\0\0\0\0\0\0\x20\x20\x20\x20\x20\x20\x20\0"
 #define HEAD_BYTES 17
 _Static_assert(sizeof HEAD - 1 == HEAD_BYTES, "is_head() compares so many bytes");
 
-/* `$<n>\r\n<n bytes>..`, n of one to three digits without a leading zero. Returns what follows, NULL: not so. */
+static inline bool is_crlf(const char *p)
+{
+    uint16_t have, want;
+    memcpy(&have, p, 2);
+    memcpy(&want, "\r\n", 2);
+    return have == want;
+}
+
+/* `$<n>\r\n<n bytes>\r\n`, n of one or two digits without a leading zero. Returns what follows, NULL: not so. */
 static inline const char *bulk(const char *at, const char *end, struct slice *arg)
 {
     if (end - at < 7) return NULL;
-    unsigned n = (unsigned)(at[1] - '0'), digit;
+    unsigned n = (unsigned)(at[1] - '0'), second = (unsigned)(at[2] - '0');
     bool good = at[0] == '$' && n - 1 <= 8;
     at += 2;
-    for (int more = 0; more < 2 && *at != '\r'; more++, at++) {
-        digit = (unsigned)(*at - '0');
-        good = good && digit <= 9;
-        n = n * 10 + digit;
-    }
-    if (!good || at[0] != '\r' || at[1] != '\n' || (size_t)(end - at) < (size_t)n + 4) return NULL;
+    if (second <= 9) n = n * 10 + second, at++;
+    if (!good || !is_crlf(at) || end - at < (ptrdiff_t)n + 4) return NULL;
     *arg = slice_of(at + 2, n);
-    return at + n + 4;
+    at += n + 2;
+    return is_crlf(at) ? at + 2 : NULL;
 }
 
-/* memcmp of a fixed size that compilers make a call of. */
+/* In either case; memcmp of a fixed size is what compilers make a call of. */
 static inline bool is_head(const char *p)
 {
-    uint64_t have[2], want[2];
+    uint64_t have[2], want[2], lower[2];
     memcpy(have, p, 16);
     memcpy(want, HEAD, 16);
-    return ((have[0] ^ want[0]) | (have[1] ^ want[1])) == 0 && p[16] == HEAD[16];
+    memcpy(lower, CASE, 16);
+    return (((have[0] | lower[0]) ^ want[0]) | ((have[1] | lower[1]) ^ want[1])) == 0 && p[16] == HEAD[16];
 }
 
-size_t request_hit(struct slice in, struct slice args[3])
+size_t request_hit(struct slice in, struct hit_bytes *h)
 {
     const char *at = in.p + HEAD_BYTES, *end = in.p + in.n;
     if (in.n < HEAD_BYTES || !is_head(in.p)) return 0;
-    if ((at = bulk(at, end, &args[0])) == NULL) return 0;
-    if ((at = bulk(at, end, &args[1])) == NULL) return 0;
-    if ((at = bulk(at, end, &args[2])) == NULL) return 0;
+    h->raw.p = at;
+    if ((at = bulk(at, end, &h->key)) == NULL) return 0;
+    if ((at = bulk(at, end, &h->field)) == NULL) return 0;
+    h->raw.n = (size_t)(at - h->raw.p);
+    if ((at = bulk(at, end, &h->n)) == NULL) return 0;
     return (size_t)(at - in.p);
 }

@@ -47,8 +47,7 @@ static uint32_t cells_put(struct buf *out, const struct frame *f)
     for (uint32_t i = 0; i < f->cells_n; i++) {
         const struct frame_cell *c = &f->cells[i];
         BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
-        resp_slice(out, f->hashes[c->hash].key);
-        resp_slice(out, FRAME_FIELD(f, c));
+        buf_put_slice(out, FRAME_RAW(f, c));
         resp_int(out, c->delta);
     }
     return f->cells_n;
@@ -233,10 +232,10 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
     BUF_LIT(out, "*1\r\n$5\r\nMULTI\r\n");
     fr->lines = 1 + body_put(fr, out, f);
     BUF_LIT(out, "*1\r\n$4\r\nEXEC\r\n");
-    redis_link_expect(fr->link, fr->lines + 1, on_line, fr);
+    redis_link_expect_transaction(fr->link, fr->lines + 1, on_line, fr);
     CRASH(frame_before_send);
     redis_link_crash_after(fr->link, CRASH_frame_after_send);
-    redis_link_flush(fr->link);
+    redis_link_flush_now(fr->link);
 }
 
 /* --- the values of a frame whose answer was lost --- */

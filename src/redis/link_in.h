@@ -9,6 +9,7 @@ struct redis_expect { /* one request and its replies */
     redis_reply_cb *cb;
     void *arg;
     uint32_t replies, at; /* due; come */
+    bool transaction;     /* +OK, +QUEUED ... come before the last: not handed out */
     uint64_t sent_ms;
 };
 

@@ -212,6 +212,11 @@ bool redis_reader_feed(struct redis_reader *r, const char *p, size_t n)
     return r->fed <= REDIS_REPLY_BYTES_MAX && redisReaderFeed(r->hiredis, p, n) == REDIS_OK;
 }
 
+bool redis_reader_is_empty(const struct redis_reader *r)
+{
+    return r->hiredis->ridx < 0 && r->hiredis->pos == r->hiredis->len;
+}
+
 enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_reply **out)
 {
     void *reply = NULL;

@@ -18,6 +18,7 @@ enum redis_read { READ_REPLY, READ_MORE, READ_GARBAGE };
 bool redis_reader_feed(struct redis_reader *r, const char *p,
                        size_t n); /* false: garbage, or a reply beyond bounds */
 /* The next whole reply; it lives until the next call. After READ_GARBAGE only reset helps. */
+bool redis_reader_is_empty(const struct redis_reader *r); /* no part of a reply is in it */
 enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_reply **out);
 
 #endif

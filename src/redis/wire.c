@@ -74,6 +74,12 @@ void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *c
     link_soon(l);
 }
 
+void redis_link_expect_transaction(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg)
+{
+    redis_link_expect(l, replies, cb, arg);
+    if (redis_link_is_up(l)) ring_slot(l, l->ring_n - 1)->transaction = true;
+}
+
 /* Every request has its NULL before this returns; what the callbacks ask anew is refused, not pending. */
 void wire_answer_pending(struct redis_link *l)
 {
@@ -174,6 +180,11 @@ void redis_link_flush(struct redis_link *l)
     if (redis_link_is_up(l) && !l->reading) wire_write(l);
 }
 
+void redis_link_flush_now(struct redis_link *l)
+{
+    if (redis_link_is_up(l)) wire_write(l);
+}
+
 static void answer(struct redis_link *l, const struct redis_reply *r)
 {
     struct redis_expect *head = ring_slot(l, 0);
@@ -198,6 +209,22 @@ static void replies_hand_out(struct redis_link *l)
     if (got == READ_GARBAGE) link_doom_io(l, "it answered garbage");
 }
 
+/* Half of a frame's replies say only that a command was queued. Those are passed over here, as long as they are just
+ * that and whole; the reader takes over with the first that is not. Returns how many bytes were passed over. */
+static size_t queued_skip(struct redis_link *l, const char *p, size_t n)
+{
+    size_t used = 0;
+    while (l->ring_n > 0 && redis_reader_is_empty(l->reader)) {
+        struct redis_expect *e = ring_slot(l, 0);
+        struct slice want = e->at == 0 ? SLICE("+OK\r\n") : SLICE("+QUEUED\r\n");
+        bool due = e->transaction && e->at + 1 < e->replies;
+        if (!due || n - used < want.n || memcmp(p + used, want.p, want.n) != 0) break;
+        used += want.n;
+        e->at++;
+    }
+    return used;
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct redis_link *l = stream->data;
@@ -209,7 +236,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
     l->read_ms = mono_ms();
     l->reading = true;
-    if (redis_reader_feed(l->reader, buf->base, (size_t)n))
+    size_t skipped = queued_skip(l, buf->base, (size_t)n);
+    if (redis_reader_feed(l->reader, buf->base + skipped, (size_t)n - skipped))
         replies_hand_out(l);
     else
         link_doom_io(l, "its answer is too big or no RESP");

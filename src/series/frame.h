@@ -20,10 +20,12 @@ struct frame_hash {   /* one pending hash that the frame touches, with hits or o
     int64_t lock_pttl_ms;      /* answer: PTTL of the lock; <= 0 unknown */
 };
 
-struct frame_cell {             /* one HINCRBY */
-    uint64_t code;              /* hash of (entry, field), coalesce's own */
-    uint32_t hash;              /* index into frame->hashes */
-    uint32_t field_at, field_n; /* in frame->bytes */
+struct frame_cell { /* one HINCRBY */
+    uint64_t code;  /* hash of (entry, field), coalesce's own */
+    uint32_t hash;  /* index into frame->hashes */
+    uint32_t raw_at,
+        raw_n; /* in frame->bytes: key and field as a request has them, $n CR LF bytes CR LF each */
+    uint32_t field_at, field_n; /* in frame->bytes, inside raw */
     uint32_t error_at, error_n; /* answer: Redis' error line without '-', in frame->errors; n = 0: none */
     int64_t delta;
     int64_t value; /* answer: the field after it */
@@ -41,7 +43,7 @@ struct frame {
     struct frame_cell *cells;
     struct frame_share *shares;
     uint32_t hashes_n, hashes_cap, cells_n, cells_cap, shares_n, shares_cap;
-    struct buf bytes;  /* fields, lock names */
+    struct buf bytes;  /* keys and fields of cells, lock names */
     struct buf errors; /* error texts of cells */
 };
 
@@ -51,6 +53,7 @@ enum frame_outcome {
     FRAME_REFUSED, /* EXECABORT or an error to EXEC: nothing of it ran; the text is in frame->errors */
 };
 
+#define FRAME_RAW(f, c) slice_of((f)->bytes.p + (c)->raw_at, (c)->raw_n)
 #define FRAME_FIELD(f, c) slice_of((f)->bytes.p + (c)->field_at, (c)->field_n)
 #define FRAME_ERROR(f, c) slice_of((f)->errors.p + (c)->error_at, (c)->error_n)
 
@@ -58,6 +61,11 @@ void frame_reset(struct frame *f); /* empty again, memory kept */
 void frame_free(struct frame *f);
 struct frame_hash *frame_add_hash(struct frame *f, void *entry, struct slice key);
 struct frame_cell *frame_add_cell(struct frame *f, uint32_t hash, struct slice field, int64_t delta);
+/* Key and field as frame_cell.raw has them; returns where in out the field begins. */
+size_t frame_raw_put(struct buf *out, struct slice key, struct slice field);
+/* The same with the bytes of key and field as they came; field points into raw. */
+struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice raw, struct slice field,
+                                 int64_t delta);
 void frame_add_share(struct frame *f, const struct counter *c, int64_t delta); /* sums per counter */
 
 #endif

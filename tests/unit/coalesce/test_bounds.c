@@ -8,8 +8,9 @@ static struct coalesce_config small(void)
     struct coalesce_config c = coalesce_config_default;
     c.cells_max = 4;
     c.answers_max = 6;
-    c.bytes_max = 64;
+    c.bytes_max = 78; /* five times `$2 p1 $1 0` and a little */
     c.entries_max = 8;
+    c.at_once_cells = 2;
     return c;
 }
 
@@ -67,7 +68,7 @@ static void room_for_a_transaction(void **state)
     assert_false(never);
     assert_false(coalesce_room(world->c, 5, 10, &never));
     assert_true(never);
-    assert_false(coalesce_room(world->c, 1, 65, &never));
+    assert_false(coalesce_room(world->c, 1, 79, &never));
     assert_true(never);
 }
 
@@ -123,7 +124,25 @@ static void who_finds_no_room_keeps_his_place_before_later_ones(void **state)
     assert_did("");
     frame_applied();
     turn();
-    assert_did("zFEFG");
+    assert_did("FzEFG");
+}
+
+static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **state)
+{
+    (void)state;
+    HIT('z', "p1", "0", 1);
+    turn();
+    forget_did();
+    HIT('a', "p1", "1", 1);
+    HIT('a', "p1", "2", 1);
+    HIT('b', "p1", "1", 1);
+    frame_applied();
+    assert_did("Fz");
+    HIT('c', "p1", "3", 1);
+    frame_applied();
+    assert_did("ab");
+    turn();
+    assert_did("F");
 }
 
 static void a_parked_client_is_told_busy_in_time_and_others_not(void **state)
@@ -309,6 +328,7 @@ int main(void)
         SMALL(room_for_a_transaction_is_room_for_its_weight),
         SMALL(parked_clients_go_on_in_their_order),
         SMALL(who_finds_no_room_keeps_his_place_before_later_ones),
+        SMALL(a_frame_of_some_size_goes_before_the_answers_of_the_last),
         SMALL(a_parked_client_is_told_busy_in_time_and_others_not),
         SMALL(who_got_room_waits_anew_the_next_time),
         SMALL(who_heard_that_redis_is_away_waits_anew_the_next_time),

@@ -81,6 +81,23 @@ enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice 
     return ADD_OK;
 }
 
+void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
+{
+    (void)c;
+    (void)h;
+}
+
+void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
+{
+    (void)c;
+    (void)h;
+}
+
+enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
+{
+    return coalesce_add(c, o, h->bytes.key, h->bytes.field, h->delta);
+}
+
 bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)
 {
     (void)bytes;

@@ -6,30 +6,33 @@
 
 #define PLAIN "*4\r\n$7\r\nHINCRBY\r\n$3\r\ns1x\r\n$8\r\n20140920\r\n$1\r\n1\r\n"
 
-static size_t hit(const char *text, struct slice args[3])
+static size_t hit(const char *text, struct hit_bytes *h)
 {
-    return request_hit(slice_str(text), args);
+    return request_hit(slice_str(text), h);
 }
 
 static void a_whole_hit_is_taken(void **state)
 {
     (void)state;
-    struct slice args[3];
-    assert_int_equal(hit(PLAIN, args), sizeof PLAIN - 1);
-    assert_int_equal(hit(PLAIN "*1\r\n", args), sizeof PLAIN - 1);
-    assert_slice(args[0], "s1x");
-    assert_slice(args[1], "20140920");
-    assert_slice(args[2], "1");
+    struct hit_bytes h;
+    assert_int_equal(hit(PLAIN, &h), sizeof PLAIN - 1);
+    assert_int_equal(hit(PLAIN "*1\r\n", &h), sizeof PLAIN - 1);
+    assert_slice(h.key, "s1x");
+    assert_slice(h.field, "20140920");
+    assert_slice(h.n, "1");
+    assert_slice(h.raw, "$3\r\ns1x\r\n$8\r\n20140920\r\n");
+    assert_int_equal(hit("*4\r\n$7\r\nhIncrby\r\n$3\r\ns1x\r\n$8\r\n20140920\r\n$1\r\n1\r\n", &h),
+                     sizeof PLAIN - 1);
 }
 
 static void whatever_is_not_whole_is_left(void **state)
 {
     (void)state;
-    struct slice args[3];
+    struct hit_bytes h;
     for (size_t n = 0; n < sizeof PLAIN - 1; n++) {
         char *part = malloc(n + 1); /* of its very size, so that a read beyond it is seen */
         memcpy(part, PLAIN, n);
-        assert_int_equal(request_hit(slice_of(part, n), args), 0);
+        assert_int_equal(request_hit(slice_of(part, n), &h), 0);
         free(part);
     }
 }
@@ -37,13 +40,25 @@ static void whatever_is_not_whole_is_left(void **state)
 static void other_shapes_are_left(void **state)
 {
     (void)state;
-    struct slice args[3];
-    assert_int_equal(hit("*4\r\n$7\r\nhincrby\r\n$3\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n", args), 0);
-    assert_int_equal(hit("*5\r\n$7\r\nHINCRBY\r\n$3\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n", args), 0);
-    assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n$03\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n", args), 0);
-    assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n$0\r\n\r\n$1\r\n1\r\n$1\r\n1\r\n", args), 0);
-    assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n:3\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n", args), 0);
-    assert_int_equal(hit("HINCRBY s1x 1 1\r\n", args), 0);
+    struct hit_bytes h;
+    assert_int_equal(hit("*4\r\n$7\r\nHINCRBX\r\n$3\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
+    assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n$3\r\ns1xab$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
+    assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n$3\r\ns1x\r\n$1\r\n1ab$1\r\n1\r\n", &h), 0);
+    assert_int_equal(hit("*5\r\n$7\r\nHINCRBY\r\n$3\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
+    assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n$03\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
+    assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n$0\r\n\r\n$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
+    assert_int_equal(hit("*4\r\n$7\r\nHINCRBY\r\n:3\r\ns1x\r\n$1\r\n1\r\n$1\r\n1\r\n", &h), 0);
+    assert_int_equal(hit("HINCRBY s1x 1 1\r\n", &h), 0);
+}
+
+/* What is looked up by, and sent on, is what a request of ours would have. */
+static void raw_is_as_we_write_it(const struct hit_bytes *h)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text, "$%zu\r\n" SLICE_FMT "\r\n$%zu\r\n" SLICE_FMT "\r\n", h->key.n,
+                     SLICE_ARG(h->key), h->field.n, SLICE_ARG(h->field));
+    assert_int_equal(n, h->raw.n);
+    assert_memory_equal(text, h->raw.p, h->raw.n);
 }
 
 /* A few bytes of a good request changed at random. */
@@ -59,15 +74,18 @@ static void what_it_takes_the_parser_takes_so(void **state)
         memcpy(text, PLAIN, sizeof PLAIN);
         for (uint64_t change = dice_below(&dice, 4); change > 0; change--)
             text[dice_below(&dice, sizeof PLAIN - 1)] = bytes[dice_below(&dice, sizeof bytes - 1)];
-        struct slice args[3], in = slice_of(text, sizeof PLAIN - 1);
-        size_t n = request_hit(in, args);
+        struct hit_bytes h;
+        struct slice in = slice_of(text, sizeof PLAIN - 1);
+        size_t n = request_hit(in, &h);
         if (n == 0) continue;
         struct parser parser = {0};
         assert_int_equal(request_parse(&r, &parser, in), PARSED_OK);
         assert_int_equal(r.args_n, 4);
         assert_int_equal(r.raw.n, n);
+        const struct slice args[] = {h.key, h.field, h.n};
         for (int j = 0; j < 3; j++)
             assert_true(r.args[j + 1].p == args[j].p && r.args[j + 1].n == args[j].n);
+        raw_is_as_we_write_it(&h);
     }
     request_close(&r);
 }

@@ -24,9 +24,9 @@ static void look(void *arg, struct claim *const *claims, uint32_t n)
     redis_frames_look(&((struct service *)arg)->frames, claims, n);
 }
 
-static void due(void *arg, const struct counter *c, struct slice key)
+static void due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
-    sync_due(((struct service *)arg)->sync, c, key);
+    sync_due(((struct service *)arg)->sync, c, key, why);
 }
 
 static void answered(void *arg, struct outlet *o)

@@ -2,6 +2,7 @@
  * rooms know in their own words is carried by one task; it lives from the call to the answer. */
 #include "app/service.h"
 #include "base/heap.h"
+#include "base/stats.h"
 #include "redis/discard_op.h"
 #include "redis/scan_op.h"
 #include <stdio.h>
@@ -217,6 +218,12 @@ static void port_draw_id(void *arg, struct batch_id *id)
     batch_id_draw(id);
 }
 
+static uint64_t port_hits(void *arg)
+{
+    (void)arg;
+    return (uint64_t)STAT_GET(hits);
+}
+
 void wire_sync(struct service *s)
 {
     struct sync_ports ports = {
@@ -234,6 +241,7 @@ void wire_sync(struct service *s)
         .mono_ms = port_mono_ms,
         .redis_ms = port_redis_ms,
         .draw_id = port_draw_id,
+        .hits = port_hits,
     };
     struct sync_config config = sync_config_default;
     config.give_up_ms = (uint64_t)s->settings->conf->ledger_keep_ms / 3;

@@ -33,7 +33,8 @@ struct coalesce_ports {
     void (*look)(void *arg, struct claim *const *claims, uint32_t n);
     void (*read_values)(void *arg,
                         struct frame *f); /* HGET of each cell into its value: coalesce_on_values */
-    void (*due)(void *arg, const struct counter *c, struct slice key); /* once until it is claimed */
+    /* Until it is claimed: once by its hits, and whenever it is due by time, though it was told before. */
+    void (*due)(void *arg, const struct counter *c, struct slice key, enum due_why why);
     void (*answered)(void *arg, struct outlet *o); /* o->out grew; called once a frame for an outlet */
     void (*room)(void *arg, struct outlet *o);     /* a parked outlet may go on */
     void (*fatal)(void *arg, const char *text);    /* two processes share a life: stop now */

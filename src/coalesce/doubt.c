@@ -127,7 +127,7 @@ static void count_lost(struct coalesce *c, uint64_t seq)
 static void hashes_due(struct coalesce *c, const struct box *b)
 {
     for (uint32_t i = 0; i < b->frame.hashes_n; i++)
-        engine_due(c, b->frame.hashes[i].entry);
+        engine_due(c, b->frame.hashes[i].entry, DUE_TIME);
 }
 
 static void box_found_applied(struct coalesce *c, struct box *b)

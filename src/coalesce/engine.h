@@ -66,7 +66,7 @@ void engine_answer(struct coalesce *c, struct box *b);
 void engine_touch(struct coalesce *c, struct list *touched);
 struct box *engine_box_of(struct coalesce *c, const struct frame *f);
 void engine_owe(struct coalesce *c, struct entry *e);
-void engine_due(struct coalesce *c, struct entry *e);
+void engine_due(struct coalesce *c, struct entry *e, enum due_why why);
 void engine_take_back(struct coalesce *c, const struct box *b); /* corrections that a lost frame carried */
 void engine_applied(struct coalesce *c, struct box *b);         /* values are filed: books, dues, answers */
 uint32_t engine_depth(void);

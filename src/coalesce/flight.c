@@ -32,11 +32,11 @@ void engine_owe(struct coalesce *c, struct entry *e)
     c->owed[c->owed_n++] = e;
 }
 
-void engine_due(struct coalesce *c, struct entry *e)
+void engine_due(struct coalesce *c, struct entry *e, enum due_why why)
 {
-    if (e->due) return;
+    if (e->due && why == DUE_HITS) return;
     e->due = true;
-    c->ports.due(c->ports.arg, e->counter, entry_key(e));
+    c->ports.due(c->ports.arg, e->counter, entry_key(e), why);
 }
 
 static void add_owed(struct coalesce *c, struct box *b)
@@ -172,7 +172,7 @@ static void hash_applied(struct coalesce *c, const struct frame_hash *h, uint64_
     if (!h->ask_lock) return;
     if (h->lock_granted) {
         e->lock_until_ms = now_ms + UINT64_C(1000) * h->lock_s;
-        engine_due(c, e);
+        engine_due(c, e, DUE_TIME);
     } else if (h->lock_pttl_ms > 0) {
         e->lock_until_ms = now_ms + (uint64_t)h->lock_pttl_ms;
     }
@@ -188,7 +188,7 @@ static void cell_applied(struct coalesce *c, const struct frame *f, const struct
         return;
     }
     e->hits += (uint64_t)llabs(cell->delta);
-    if (e->hits >= (uint64_t)e->counter->hits || cell->value >= e->counter->hits) engine_due(c, e);
+    if (e->hits >= (uint64_t)e->counter->hits || cell->value >= e->counter->hits) engine_due(c, e, DUE_HITS);
 }
 
 static void applied_book(struct coalesce *c, const struct box *b)

@@ -9,6 +9,11 @@
 #define CLAIM_HASHES_MAX 1000
 #define CLAIM_FIELDS_MAX 100000 /* a bigger hash goes alone */
 
+enum due_why {
+    DUE_TIME, /* its lock was granted, or it is older than `every`, or somebody asks for it: to be claimed now */
+    DUE_HITS, /* nothing but its hits were reached: may wait, at most for `every` */
+};
+
 enum claim_outcome {
     CLAIM_STANDS,  /* tally:batch:<id> stands: go on at SCAN */
     CLAIM_EMPTY,   /* nothing of it was there to be renamed: no batch */

@@ -1,6 +1,7 @@
-/* sync/due.c - what is due, one queue a counter, and when it is claimed. The queues are bounded: what does
- * not fit is still in the dirty index, which is asked every poll_ms for what is older than its counter's
- * `every`; so a store that goes quiet is merged, too, and so is what another process left. */
+/* sync/due.c - what is due, two queues a counter, and when it is claimed: what is due by time as soon as may be, what
+ * is due by its hits alone when pace.c has rows for it. The queues are bounded: what does not fit is still in the
+ * dirty index, which is asked every poll_ms for what is older than its counter's `every`; so a store that goes quiet
+ * is merged, too, and so is what another process left, and what is paced. */
 #include "base/heap.h"
 #include "sync/engine.h"
 
@@ -10,13 +11,43 @@ struct family *family_of(struct sync *s, const struct counter *c)
     return &s->families[c - s->counters->all];
 }
 
-bool family_add(struct sync *s, struct family *f, struct slice key)
+/* The last places are for what is due by time: a page of the index always finds room, and in it the paced names that
+ * `every` has reached. */
+static bool names_full(const struct sync *s, enum due_why why)
 {
-    if (family_held(f) || s->due_n >= s->config.due_max || set_has(&f->names, key)) return false;
-    struct due_name *d = heap_zalloc(sizeof *d + key.n);
+    return s->due_n + (why == DUE_HITS ? CLAIM_HASHES_MAX : 0) >= s->config.due_max;
+}
+
+static void name_into(struct sync *s, struct family *f, struct due_name *d, bool paced)
+{
+    d->paced = paced;
+    list_push(paced ? &f->paced : &f->queue, &d->link);
+    f->paced_n += paced;
+    s->paced_n += paced;
+}
+
+static void name_out(struct sync *s, struct family *f, struct due_name *d)
+{
+    list_remove(&d->link);
+    f->paced_n -= d->paced;
+    s->paced_n -= d->paced;
+}
+
+bool family_add(struct sync *s, struct family *f, struct slice key, enum due_why why)
+{
+    if (family_held(f)) return false;
+    struct due_name *d = set_get(&f->names, key);
+    if (d != NULL && (why == DUE_HITS || !d->paced)) return true;
+    if (d != NULL) {
+        name_out(s, f, d);
+        name_into(s, f, d, false);
+        return true;
+    }
+    if (names_full(s, why)) return false;
+    d = heap_zalloc(sizeof *d + key.n);
     d->n = key.n;
     memcpy(d->name, key.p, key.n);
-    list_push(&f->queue, &d->link);
+    name_into(s, f, d, why == DUE_HITS);
     set_put(&f->names, key, d);
     s->due_n++;
     return true;
@@ -25,28 +56,39 @@ bool family_add(struct sync *s, struct family *f, struct slice key)
 static void name_drop(struct sync *s, struct family *f, struct due_name *d)
 {
     set_remove(&f->names, slice_of(d->name, d->n));
-    list_remove(&d->link);
+    name_out(s, f, d);
     heap_free(d);
     s->due_n--;
 }
 
-void family_take(struct sync *s, struct family *f, struct buf *bytes, struct slice *keys, uint32_t n)
+void family_take(struct sync *s, struct family *f, struct list *from, struct buf *bytes, struct slice *keys,
+                 uint32_t n)
 {
     size_t total = 0;
-    struct list *node = f->queue.next;
+    struct list *node = from->next;
     for (uint32_t i = 0; i < n; i++, node = node->next)
         total += CONTAINER_OF(node, struct due_name, link)->n;
     buf_reserve(bytes, total); /* so that it does not move below */
     for (uint32_t i = 0; i < n; i++) {
-        struct due_name *d = CONTAINER_OF(f->queue.next, struct due_name, link);
+        struct due_name *d = CONTAINER_OF(from->next, struct due_name, link);
         keys[i] = slice_of(bytes->p + bytes->n, d->n);
         buf_put(bytes, d->name, d->n);
         name_drop(s, f, d);
     }
 }
 
+void family_release(struct sync *s, struct family *f)
+{
+    while (!list_empty(&f->paced)) {
+        struct due_name *d = CONTAINER_OF(f->paced.next, struct due_name, link);
+        name_out(s, f, d);
+        name_into(s, f, d, false);
+    }
+}
+
 void family_forget(struct sync *s, struct family *f)
 {
+    family_release(s, f);
     while (!list_empty(&f->queue)) {
         struct due_name *d = CONTAINER_OF(f->queue.next, struct due_name, link);
         struct slice key = slice_of(d->name, d->n);
@@ -63,27 +105,43 @@ void due_close(struct sync *s)
     }
 }
 
-void sync_due(struct sync *s, const struct counter *c, struct slice key)
+void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why)
 {
-    family_add(s, family_of(s, c), key);
+    family_add(s, family_of(s, c), key, why);
 }
 
 static bool may_claim(const struct sync *s, const struct family *f, uint64_t now_ms)
 {
     if (!sync_may_merge(s) || family_held(f) || f->names.n == 0 || now_ms < f->pause_ms) return false;
     if (s->claims_out >= s->config.claims_max || s->runs_n >= s->config.runs_max) return false;
-    if (s->fields >= s->config.fields_max) return false;
-    return f->hurry || now_ms >= f->next_ms;
+    return s->fields < s->config.fields_max;
 }
 
-static void claim_some(struct sync *s, struct family *f, uint64_t now_ms)
+static void claim_names(struct sync *s, struct family *f, struct list *from, uint32_t n)
 {
-    uint32_t n = f->names.n < CLAIM_HASHES_MAX ? (uint32_t)f->names.n : CLAIM_HASHES_MAX;
-    f->next_ms = n == CLAIM_HASHES_MAX ? now_ms : now_ms + s->config.claim_gap_ms;
     struct batch_id id;
     s->ports.draw_id(s->ports.arg, &id);
-    run_claim(run_create(s, &id), f, n);
-    if (f->names.n == 0) f->hurry = false;
+    run_claim(run_create(s, &id), f, from, n);
+}
+
+static bool claim_queued(struct sync *s, struct family *f, uint64_t now_ms)
+{
+    uint32_t n = family_queued(f);
+    if (n == 0 || (now_ms < f->next_ms && !f->hurry)) return false;
+    if (n > CLAIM_HASHES_MAX) n = CLAIM_HASHES_MAX;
+    f->next_ms = n == CLAIM_HASHES_MAX ? now_ms : now_ms + s->config.claim_gap_ms;
+    claim_names(s, f, &f->queue, n);
+    if (list_empty(&f->queue)) f->hurry = false;
+    return true;
+}
+
+static bool claim_paced(struct sync *s, struct family *f, uint64_t now_ms)
+{
+    uint32_t n = pace_ready(s, f, now_ms);
+    if (n == 0) return false;
+    f->paced_ms = now_ms;
+    claim_names(s, f, &f->paced, n);
+    return true;
 }
 
 /* A name is due when its own counter's `every` has passed since its score. One that no counter of ours claims may be
@@ -102,7 +160,7 @@ static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
         else if (c == NULL || !is_due || family_held(family_of(s, c)))
             stays++;
         else
-            family_add(s, family_of(s, c), p->keys[i]);
+            family_add(s, family_of(s, c), p->keys[i], DUE_TIME);
     }
     if (unknown_n > 0) s->ports.hold_names(s->ports.arg, unknown, unknown_n);
     heap_free(unknown);
@@ -136,8 +194,8 @@ static void on_polled(struct due_poll *p)
     bool full = !p->lost && p->keys_n == p->limit;
     due_poll_names(s, p, false);
     if (full) s->poll_at_ms = 0;
-    s->eager =
-        s->due_n > 0; /* not for pages in which nothing is due: those are asked for at the pace of the tick */
+    /* Not for pages in which nothing is due: those are asked for at the pace of the tick. */
+    s->eager = s->due_n > s->paced_n;
 }
 
 static int64_t shortest_every_ms(const struct sync *s)
@@ -169,9 +227,10 @@ static bool claim_next(struct sync *s, uint64_t now_ms)
     size_t n = s->counters->n;
     for (size_t i = 0; i < n; i++) {
         size_t at = (s->claim_at + i) % n;
-        if (!may_claim(s, &s->families[at], now_ms)) continue;
+        struct family *f = &s->families[at];
+        if (!may_claim(s, f, now_ms)) continue;
+        if (!claim_queued(s, f, now_ms) && !claim_paced(s, f, now_ms)) continue;
         s->claim_at = (at + 1) % n;
-        claim_some(s, &s->families[at], now_ms);
         return true;
     }
     return false;
@@ -179,6 +238,7 @@ static bool claim_next(struct sync *s, uint64_t now_ms)
 
 void due_tick(struct sync *s, uint64_t now_ms)
 {
+    pace_tick(s, now_ms);
     poll_if_time(s, now_ms);
     while (claim_next(s, now_ms))
         continue;

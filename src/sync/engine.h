@@ -1,6 +1,6 @@
 /* sync/engine.h - inside of sync/: the state that its files share.
- *   run.c    the machine of one batch          due.c      what is due, and claims
- *   adopt.c  batches of the dead, sign of life  wait.c     CTR.SYNC        recover.c  CTR.RECOVER
+ *   run.c    the machine of one batch           due.c   what is due, and claims  pace.c     claims for hits alone
+ *   adopt.c  batches of the dead, sign of life  wait.c  CTR.SYNC                 recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick */
 #ifndef SYNC_ENGINE_H
 #define SYNC_ENGINE_H
@@ -36,14 +36,16 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     uint64_t resume_ms;
     unsigned attempts;
     uint32_t claim_no;              /* of sync->claim_marks, from 1 */
+    uint32_t rows_paid;             /* paced claim: rows taken off for it when it was sent; else 0 */
     bool held, refused, in_recover; /* refused: counted in family->refused */
     uint64_t born_ms;               /* since when this process works on the batch */
     uint64_t fields;                /* counted in sync->fields */
     int64_t rows_merged, rows_already;
 };
 
-struct due_name { /* one name in a family's queue, value in its set */
+struct due_name { /* one name in a family's queue or in its paced, value in its set */
     struct list link;
+    bool paced;
     size_t n;
     char name[];
 };
@@ -51,13 +53,21 @@ struct due_name { /* one name in a family's queue, value in its set */
 struct family { /* a counter and its due hashes */
     const struct counter *counter;
     struct set names;
-    struct list queue;
-    uint64_t next_ms;  /* no claim before, unless in a hurry */
+    struct list queue; /* due by time: claimed as soon as may be */
+    struct list paced; /* due by hits alone: claimed when there are rows for them */
+    uint32_t paced_n;
+    uint64_t next_ms;  /* no claim of the queue before, unless in a hurry */
+    uint64_t paced_ms; /* last claim of what is paced */
     uint64_t pause_ms; /* none at all before: Redis refused one */
     bool hurry;        /* CTR.SYNC: now, also of less than a full claim */
     bool unfit;        /* sync_counter_fit() */
     uint32_t refused;  /* runs held since the table refuses their rows */
 };
+
+static inline uint32_t family_queued(const struct family *f)
+{
+    return (uint32_t)f->names.n - f->paced_n;
+}
 
 /* An operator must look. Nothing is claimed meanwhile, and nothing queued, so that the queue's bound, which
  * all counters share, is left to the others: the dirty index has its names. */
@@ -71,6 +81,12 @@ struct adopted { /* standing batches that wait for a free run */
     bool in_recover;
 };
 
+struct pace {                      /* see pace.c */
+    int64_t rows;                  /* that paced claims may cost; below 0: they cost more than there was */
+    uint64_t hits, mono_ms;        /* up to which rows were added ... */
+    uint64_t hits_left, time_left; /* ... but for these: parts of a row, of hits_a_row and of 1,000 */
+};
+
 struct sync {
     struct sync_ports ports;
     struct sync_config config;
@@ -78,7 +94,9 @@ struct sync {
     struct family *families;
     size_t claim_at; /* the family that is asked first for the next claim */
     struct list runs;
-    uint32_t runs_n, claims_out, requests_out, due_n;
+    uint32_t runs_n, claims_out, requests_out;
+    uint32_t due_n, paced_n; /* names of all families; of them, paced */
+    struct pace pace;
     uint32_t claim_marks; /* claims begun so far */
     uint64_t fields;
     struct adopted *queue;
@@ -105,22 +123,33 @@ static inline bool sync_may_merge(const struct sync *s)
 
 /* run.c */
 struct run *run_create(struct sync *s, const struct batch_id *id);
-void run_claim(struct run *r, struct family *f, uint32_t n); /* takes n names off f's queue */
+void run_claim(struct run *r, struct family *f, struct list *from, uint32_t n); /* f's queue or paced */
 void run_adopted(struct run *r, bool in_recover);
 void run_resume_if_due(struct run *r, uint64_t now_ms);
 void run_free(struct run *r);
 
 /* due.c */
 struct family *family_of(struct sync *s, const struct counter *c);
-bool family_add(struct sync *s, struct family *f, struct slice key);
-void family_take(struct sync *s, struct family *f, struct buf *bytes, struct slice *keys,
-                 uint32_t n);                         /* the n oldest */
-void family_forget(struct sync *s, struct family *f); /* its queue; its names stay in the dirty index */
+/* DUE_TIME: true when it is in the queue now. */
+bool family_add(struct sync *s, struct family *f, struct slice key, enum due_why why);
+void family_take(struct sync *s, struct family *f, struct list *from, struct buf *bytes, struct slice *keys,
+                 uint32_t n);                          /* the n oldest */
+void family_release(struct sync *s, struct family *f); /* paced names go to the queue */
+void family_forget(struct sync *s, struct family *f);  /* all its names; they stay in the dirty index */
 void due_close(struct sync *s);
 void due_tick(struct sync *s, uint64_t now_ms);
 void due_poll_names(struct sync *s, struct due_poll *p,
                     bool all); /* files an answered poll into the queues */
 void due_poll_free(struct due_poll *p);
+
+/* pace.c */
+void pace_init(struct sync *s);
+void pace_tick(struct sync *s, uint64_t now_ms);
+uint32_t pace_ready(const struct sync *s, const struct family *f,
+                    uint64_t now_ms);    /* how many paced names are claimed now */
+void pace_claimed(struct run *r);        /* sent: r->claim's names are paid for */
+void pace_claim_answered(struct run *r); /* what it really cost */
+void pace_release(struct sync *s);       /* nobody waits for rows any more */
 
 /* adopt.c */
 void adopt_tick(struct sync *s, uint64_t now_ms);

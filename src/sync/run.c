@@ -332,8 +332,9 @@ static void run_scan(struct run *r)
 
 static void names_due_again(struct run *r, uint32_t from)
 {
+    enum due_why why = r->rows_paid > 0 ? DUE_HITS : DUE_TIME;
     for (uint32_t i = from; i < r->claim.keys_n; i++)
-        family_add(r->sync, r->family, r->claim.keys[i]);
+        family_add(r->sync, r->family, r->claim.keys[i], why);
     wait_names_back(r->sync, r->claim.keys + from, r->claim.keys_n - from);
 }
 
@@ -344,6 +345,7 @@ static void on_claimed(struct claim *c)
     s->requests_out--;
     s->claims_out--;
     s->eager = true; /* room for the next claim */
+    pace_claim_answered(r);
     switch (c->outcome) {
     case CLAIM_STANDS:
         names_due_again(r, c->keys_n - c->left);
@@ -368,7 +370,7 @@ static void on_claimed(struct claim *c)
     run_done(r);
 }
 
-void run_claim(struct run *r, struct family *f, uint32_t n)
+void run_claim(struct run *r, struct family *f, struct list *from, uint32_t n)
 {
     struct sync *s = r->sync;
     sm_init(&r->sm, run_states, RUN_CLAIM);
@@ -376,7 +378,8 @@ void run_claim(struct run *r, struct family *f, uint32_t n)
     r->claim =
         (struct claim){.id = r->batch.id, .counter = f->counter, .keys_n = n, .done = on_claimed, .arg = r};
     r->claim.keys = heap_alloc(n * sizeof *r->claim.keys);
-    family_take(s, f, &r->key_bytes, r->claim.keys, n);
+    family_take(s, f, from, &r->key_bytes, r->claim.keys, n);
+    if (from == &f->paced) pace_claimed(r);
     s->requests_out++;
     s->claims_out++;
     r->claim_no = ++s->claim_marks;

@@ -26,6 +26,10 @@ const struct sync_config sync_config_default = {
     .scans_max = 16,
     .wait_ms = 30000,
     .due_max = 20000,
+    .rows_burst = 1000,
+    .rows_free_per_s = 10,
+    .hits_a_row = 2000,
+    .paced_wait_ms = 1000,
 };
 
 struct sync *sync_create(const struct sync_ports *ports, const struct counters *counters,
@@ -40,9 +44,11 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
         s->families[i].counter = &counters->all[i];
         set_init(&s->families[i].names);
         list_init(&s->families[i].queue);
+        list_init(&s->families[i].paced);
     }
     list_init(&s->runs);
     list_init(&s->waits);
+    pace_init(s);
     return s;
 }
 
@@ -98,14 +104,20 @@ static void wake_runs(struct sync *s)
 
 void sync_mysql(struct sync *s, bool up)
 {
-    if (up && !s->mysql_up) wake_runs(s);
+    if (up && !s->mysql_up) {
+        wake_runs(s);
+        pace_release(s);
+    }
     s->mysql_up = up;
 }
 
 void sync_hold(struct sync *s, bool hold, const char *why)
 {
     if (hold && !s->hold) log_event(LOG_ERROR, "merges_held", "why=%s", LOGQ(why));
-    if (!hold && s->hold) log_event(LOG_WARN, "merges_go_on", "why=%s", LOGQ(why));
+    if (!hold && s->hold) {
+        log_event(LOG_WARN, "merges_go_on", "why=%s", LOGQ(why));
+        pace_release(s);
+    }
     s->hold = hold;
 }
 

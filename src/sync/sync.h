@@ -25,6 +25,13 @@ struct sync_config {
     uint32_t scans_max;   /* batches adopted whose rows are not counted yet, at once, 16 */
     uint32_t wait_ms;     /* CTR.SYNC: TRYAGAIN after, 30,000 */
     uint32_t due_max; /* names remembered as due, over all counters; the dirty index has the rest, 20,000 */
+    /* What claims of names that are due by their hits alone may cost in MySQL (pace.c): */
+    uint32_t rows_burst;      /* rows at once, 1,000 */
+    uint32_t rows_free_per_s; /* rows a second, however few hits there are, 10 */
+    uint32_t hits_a_row;      /* hits that pay for a row more, of whatever counter, at least 1; 2,000 */
+    uint32_t
+        paced_wait_ms; /* the rows being too few for all, so long they are saved for one larger claim of the
+                                 counter; then what they pay for is claimed, 1,000 */
 };
 extern const struct sync_config sync_config_default;
 
@@ -73,7 +80,8 @@ void sync_start(
 void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine hang on it */
 /* Every loop turn: what an answer of this turn made possible begins now, and not at the next tick. */
 void sync_turn(struct sync *s);
-void sync_due(struct sync *s, const struct counter *c, struct slice key); /* copied; repeats are ignored */
+/* The key is copied. Repeats are ignored, but what is due by its hits may become due by time. */
+void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why);
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */
 void sync_redis(struct sync *s, bool up); /* all three links are up, or not */
 void sync_hold(struct sync *s, bool hold,

@@ -34,7 +34,7 @@ static bool held_back(const struct sync *s, const struct sync_wait *w)
 static void hurry(struct sync *s)
 {
     for (size_t i = 0; i < s->counters->n; i++)
-        s->families[i].hurry = s->families[i].names.n > 0;
+        s->families[i].hurry = family_queued(&s->families[i]) > 0;
 }
 
 /* --- DIRTY --- */
@@ -68,10 +68,9 @@ static void ask_dirty(struct sync_wait *w)
 
 static void step_key(struct sync_wait *w, struct family *f)
 {
-    bool there = set_has(&f->names, w->key);
     if (!w->queued)
-        w->queued = there || family_add(w->sync, f, w->key);
-    else if (!there)
+        w->queued = family_add(w->sync, f, w->key, DUE_TIME);
+    else if (!set_has(&f->names, w->key))
         dirty_done(w);
 }
 
@@ -80,6 +79,7 @@ static void step_key(struct sync_wait *w, struct family *f)
 static void step_dirty(struct sync_wait *w)
 {
     struct sync *s = w->sync;
+    if (w->key.n == 0) pace_release(s);
     hurry(s);
     if (w->key.n > 0)
         step_key(w, family_of(s, counters_match(s->counters, w->key)));

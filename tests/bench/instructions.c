@@ -72,9 +72,9 @@ static void port_look(void *arg, struct claim *const *claims, uint32_t n)
     PRE(n == 0);
     ((struct world *)arg)->looks = true;
 }
-static void port_due(void *arg, const struct counter *c, struct slice key)
+static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
-    (void)arg, (void)c, (void)key;
+    (void)arg, (void)c, (void)key, (void)why;
 }
 static void port_answered(void *arg, struct outlet *o)
 {

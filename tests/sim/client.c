@@ -76,6 +76,7 @@ static void send_hit(struct process *life, struct client *c, struct expect e)
     TRACE(w, "client of life %d: hit %u on %.*s field %d: %d", life->index, e.k,
           SLICE_ARG(world_hash_name(w, e.hash)), e.field, (int)result);
     if (result == ADD_OK) {
+        life->hits++;
         expect_push(c, e);
     } else if (result == ADD_FULL) {
         (*n)--;

@@ -77,6 +77,16 @@ static void draw_coalesce(struct coalesce_config *c, struct prng *p)
     if (prng_percent(p, 70)) c->at_once_cells = (uint32_t)between(p, 1, 3);
 }
 
+/* Rows for paced claims: for all of them, for few, for none. */
+static void draw_pace(struct sync_config *c, struct prng *p)
+{
+    if (prng_percent(p, 40)) return;
+    c->rows_burst = (uint32_t)between(p, 0, 4);
+    c->rows_free_per_s = (uint32_t)between(p, 0, 3);
+    c->hits_a_row = (uint32_t)between(p, 1, 20);
+    c->paced_wait_ms = (uint32_t)between(p, 0, 1000);
+}
+
 static void draw_sync(struct sync_config *c, struct prng *p)
 {
     *c = sync_config_default;
@@ -95,6 +105,7 @@ static void draw_sync(struct sync_config *c, struct prng *p)
     c->give_up_ms = 6000;
     c->wait_ms = 2000;
     if (prng_percent(p, 20)) c->due_max = CLAIM_HASHES_MAX + 2;
+    draw_pace(c, p);
 }
 
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)

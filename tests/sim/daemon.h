@@ -41,6 +41,7 @@ struct process {
     bool let_go; /* of the frame link, at stop, whatever is in doubt */
     uint64_t resume_ms, walk_ms;
     bool walk_wanted;
+    uint64_t hits; /* taken by coalesce */
     struct list lost;
     struct sim_wait waits[SIM_WAITS];
     struct sync_recover recover;

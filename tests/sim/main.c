@@ -81,10 +81,11 @@ static void print_config(const struct sim_config *c)
         "config: daemons %u, counters %u, hashes %u, fields %u, steps %u, hits %u, faults %u, cells_max %u, "
         "answers_max %u, entries_max %u, runs_max %u, claims_max %u, chunk_rows %u, hits due %lld, every %u "
         "s, "
-        "world_off %#x\n",
+        "rows_burst %u, world_off %#x\n",
         c->daemons, c->counters, c->hashes, c->fields, c->steps, c->hits_most, c->faults_most,
         c->coalesce.cells_max, c->coalesce.answers_max, c->coalesce.entries_max, c->sync.runs_max,
-        c->sync.claims_max, c->chunk_rows[0], (long long)c->counter_hits, c->every_s, c->world_off);
+        c->sync.claims_max, c->chunk_rows[0], (long long)c->counter_hits, c->every_s, c->sync.rows_burst,
+        c->world_off);
 }
 
 /* The same seed again, with its trace: which also shows that a seed is all that a run depends on. */

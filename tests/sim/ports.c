@@ -103,10 +103,10 @@ static void port_read_values(void *arg, struct frame *f)
     wire_cells(life, &ask(life, ROLE_FRAME, REQ_VALUES, f)->frame, f);
 }
 
-static void port_due(void *arg, const struct counter *c, struct slice key)
+static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
     struct process *life = arg;
-    sync_due(life->sync, c, key);
+    sync_due(life->sync, c, key, why);
 }
 
 static void port_answered(void *arg, struct outlet *o)
@@ -238,6 +238,12 @@ static void port_draw_id(void *arg, struct batch_id *id)
         id->bytes[i] = (uint8_t)prng_next(&life->w->prng);
 }
 
+static uint64_t port_hits(void *arg)
+{
+    const struct process *life = arg;
+    return life->hits;
+}
+
 struct sync_ports ports_sync(struct process *life)
 {
     return (struct sync_ports){.arg = life,
@@ -253,5 +259,6 @@ struct sync_ports ports_sync(struct process *life)
                                .hold_names = port_hold_names,
                                .mono_ms = port_mono_ms,
                                .redis_ms = port_redis_ms,
-                               .draw_id = port_draw_id};
+                               .draw_id = port_draw_id,
+                               .hits = port_hits};
 }

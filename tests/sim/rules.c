@@ -32,6 +32,7 @@ static void eager(struct sim_config *c)
     c->sync.poll_ms = 50;
     c->sync.fields_max = sync_config_default.fields_max;
     c->sync.runs_max = 6;
+    c->sync.rows_burst = sync_config_default.rows_burst;
     c->claim_fields_max = CLAIM_FIELDS_MAX;
 }
 

@@ -75,7 +75,7 @@ static void a_claim_begins_hits_and_due_anew_and_holds_the_lock(void **state)
     frame_applied();
     assert_did("Fa");
     round_of('a', "s1:v", "20140920", 1);
-    assert_did("F~s1:v a");
+    assert_did("F^s1:v a");
     claim_keys(&t, 0, "s1:v", NULL);
     claim_answered(CLAIM_STANDS);
     world->mono_ms += 60000;

@@ -185,6 +185,21 @@ static void given_up_but_applied_still_owes_and_is_due(void **state)
     assert_int_equal(world->accepted, 2);
 }
 
+static void what_was_due_by_its_hits_is_due_by_time_after_doubt(void **state)
+{
+    (void)state;
+    round_of('a', "s1:v", "20140920", 50);
+    assert_did("F^s1:v a");
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    forget_did();
+    back_up(8);
+    assert_did("KL~s1:v V");
+    values_read();
+}
+
 /* Of a given up frame that was not applied the owed ZADD and the correction live on. */
 static void what_a_dropped_frame_carried_for_others_is_carried_over(void **state)
 {
@@ -318,7 +333,7 @@ static void a_cut_while_values_are_read_reads_them_again(void **state)
     forget_did();
     back_up(9);
     assert_int_equal(world->killed, 8);
-    assert_did("KLV");
+    assert_did("KL~p1 V"); /* due by time is told again */
     values_read();
     assert_told('a', ":1\r\n");
     assert_int_equal(world->accepted, 1);
@@ -435,6 +450,7 @@ int main(void)
         TEST(every_cut_forgets_what_was_dirty_and_locked),
         TEST(given_up_after_doubt_ms_and_never_sent_again),
         TEST(given_up_but_applied_still_owes_and_is_due),
+        TEST(what_was_due_by_its_hits_is_due_by_time_after_doubt),
         TEST(what_a_dropped_frame_carried_for_others_is_carried_over),
         TEST(the_time_of_doubt_runs_on_over_further_cuts),
         TEST(values_that_do_not_come_are_unknown_in_time),

@@ -3,7 +3,7 @@
  * Header only: each test is one program.
  *
  * `did` is what came out of coalesce, in order: F frame, C claim, K kill, L look, V values, ! fatal, ~key
- * due; and a client's letter: in lower case answered, in upper case told of room. */
+ * due by time, ^key due by its hits; and a client's letter: in lower case answered, in upper case told of room. */
 #ifndef COALESCE_WORLD_H
 #define COALESCE_WORLD_H
 
@@ -130,10 +130,10 @@ static inline void port_values(void *arg, struct frame *f)
     world->values = f;
     world_did("V");
 }
-static inline void port_due(void *arg, const struct counter *c, struct slice key)
+static inline void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
     (void)arg, (void)c;
-    world_did("~" SLICE_FMT " ", SLICE_ARG(key));
+    world_did("%c" SLICE_FMT " ", why == DUE_HITS ? '^' : '~', SLICE_ARG(key));
 }
 static inline void port_fatal(void *arg, const char *text)
 {

@@ -34,6 +34,7 @@ struct world {
     struct sync *s;
     uint64_t mono_ms;
     int64_t redis_ms;
+    uint64_t hits;
     struct asked claims, scans, fences, merges, discards, adopts, polls, standings;
     struct dirty *dirty; /* sorted by whoever fills it */
     uint32_t dirty_n;
@@ -171,6 +172,12 @@ static inline void port_draw_id(void *arg, struct batch_id *id)
     *id = (struct batch_id){{++world->ids}};
 }
 
+static inline uint64_t port_hits(void *arg)
+{
+    (void)arg;
+    return world->hits;
+}
+
 static const struct sync_ports world_ports = {
     .claim = port_claim,
     .scan = port_scan,
@@ -185,6 +192,7 @@ static const struct sync_ports world_ports = {
     .mono_ms = port_mono,
     .redis_ms = port_redis,
     .draw_id = port_draw_id,
+    .hits = port_hits,
 };
 
 /* --- answers --- */
@@ -391,16 +399,24 @@ static inline void reopen(const struct sync_config *config)
 
 static inline void due(const struct counter *c, const char *key)
 {
-    sync_due(world->s, c, slice_str(key));
+    sync_due(world->s, c, slice_str(key), DUE_TIME);
 }
 
-static inline void due_many(const struct counter *c, char prefix, uint32_t from, uint32_t to)
+static inline void due_all(const struct counter *c, char prefix, uint32_t from, uint32_t to, enum due_why why)
 {
     char key[16];
     for (uint32_t i = from; i < to; i++) {
         snprintf(key, sizeof key, "%c%u", prefix, i);
-        due(c, key);
+        sync_due(world->s, c, slice_str(key), why);
     }
+}
+static inline void due_many(const struct counter *c, char prefix, uint32_t from, uint32_t to)
+{
+    due_all(c, prefix, from, to, DUE_TIME);
+}
+static inline void due_by_hits(const struct counter *c, char prefix, uint32_t from, uint32_t to)
+{
+    due_all(c, prefix, from, to, DUE_HITS);
 }
 
 static inline const struct claim *claim_out(uint32_t i)

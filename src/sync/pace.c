@@ -1,0 +1,64 @@
+/* sync/pace.c - how often names are claimed that are due by their hits alone. With a thousand hot stores each reaches
+ * `hits` again after milliseconds, and a claim for each of them would cost MySQL a row for few hits. So these names
+ * wait for rows, of which there is a bucket for all counters together: rows_burst of them, so that at light load a
+ * name goes at once; refilled by the hits themselves, one row for hits_a_row of them, and by rows_free_per_s. Rows too
+ * few for all that wait are saved up to paced_wait_ms, so that heavy load makes few large claims.
+ * Nobody waits longer than `every`: the dirty index has the paced names, too, and moves them to the queue (due.c).
+ * What is due by time costs nothing here. */
+#include "sync/engine.h"
+
+void pace_init(struct sync *s)
+{
+    PRE(s->config.hits_a_row > 0);
+    s->pace.rows = s->config.rows_burst;
+    s->pace.hits = s->ports.hits(s->ports.arg);
+    s->pace.mono_ms = sync_now(s);
+}
+
+void pace_tick(struct sync *s, uint64_t now_ms)
+{
+    struct pace *p = &s->pace;
+    uint64_t hits = s->ports.hits(s->ports.arg);
+    p->hits_left += hits - p->hits;
+    p->time_left += (now_ms - p->mono_ms) * s->config.rows_free_per_s;
+    p->rows += (int64_t)(p->hits_left / s->config.hits_a_row + p->time_left / 1000);
+    if (p->rows > s->config.rows_burst) p->rows = s->config.rows_burst;
+    p->hits_left %= s->config.hits_a_row;
+    p->time_left %= 1000;
+    p->hits = hits;
+    p->mono_ms = now_ms;
+}
+
+uint32_t pace_ready(const struct sync *s, const struct family *f, uint64_t now_ms)
+{
+    uint32_t wants = f->paced_n < CLAIM_HASHES_MAX ? f->paced_n : CLAIM_HASHES_MAX;
+    uint64_t since_ms = now_ms - f->paced_ms;
+    if (s->pace.rows <= 0 || since_ms < s->config.claim_gap_ms) return 0;
+    if (s->pace.rows >= wants) return wants;
+    return since_ms >= s->config.paced_wait_ms ? (uint32_t)s->pace.rows : 0;
+}
+
+void pace_claimed(struct run *r)
+{
+    r->rows_paid = r->claim.keys_n;
+    r->sync->pace.rows -= r->rows_paid;
+}
+
+/* A row a hash was paid; now it is known how many fields they have, but for a claim whose answer was lost. A debt is
+ * bounded, so that it is paid off some time. */
+void pace_claim_answered(struct run *r)
+{
+    const struct claim *c = &r->claim;
+    int64_t floor = -(int64_t)r->sync->config.fields_max;
+    int64_t *rows = &r->sync->pace.rows;
+    if (r->rows_paid == 0 || (c->outcome == CLAIM_STANDS && c->fields == 0)) return;
+    *rows += r->rows_paid;
+    if (c->outcome == CLAIM_STANDS) *rows -= (int64_t)c->fields;
+    if (*rows < floor) *rows = floor;
+}
+
+void pace_release(struct sync *s)
+{
+    for (size_t i = 0; i < s->counters->n; i++)
+        family_release(s, &s->families[i]);
+}

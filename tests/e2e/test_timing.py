@@ -54,6 +54,25 @@ def test_hits_over_many_fields(make_redis, make_daemon, mysql):
     wait_until(lambda: mysql.query("SELECT SUM(views) FROM product_views")[0][0] >= 51, 5, "60 products, a hit each")
 
 
+def test_hits_of_twenty_stores(make_redis, make_daemon, mysql):
+    """At light load nobody waits for rows: each store is merged when it reaches `hits`."""
+    def merged():
+        return mysql.query("SELECT COUNT(*), SUM(visitors) FROM daily_visitors")[0]
+
+    redis = make_redis(appendfsync="always")
+    daemon = make_daemon(redis, families=counters(hits=50, every="3600s"))
+    keys = [f"s{store}:unique_visitors:daily" for store in range(1, 21)]
+    with daemon.client() as client:
+        for key in keys:
+            client.call("HINCRBY", key, "20140920", 1)
+        wait_until(lambda: merged() == (20, 20), 10, "the first hits")
+        for _ in range(50):
+            for key in keys:
+                client.call("HINCRBY", key, "20140920", 1)
+        wait_until(lambda: merged() == (20, 20 * 51), 5, "20 stores, 50 hits each")
+    daemon.verify()
+
+
 def test_quiet_store_is_merged(make_redis, make_daemon, mysql):
     """No further traffic at all: merged by `every` plus 3 s."""
     every_s = 4

@@ -407,13 +407,41 @@ const char *field_kind_expected(enum field_kind kind)
     return texts[kind];
 }
 
-void counter_lock_name(const struct counter *c, struct slice key, struct buf *out)
+void pattern_put(const struct pattern *p, struct slice store, struct buf *out)
+{
+    buf_put_slice(out, p->prefix);
+    if (!p->has_store) return;
+    buf_put_slice(out, store);
+    buf_put_slice(out, p->suffix);
+}
+
+static void name_beside(const struct counter *c, const struct pattern *p, struct slice key, struct buf *out)
 {
     struct slice store;
     bool matched = pattern_match(&c->key, c->store, key, &store);
     PRE(matched);
-    buf_put_slice(out, c->lock.prefix);
-    if (!c->lock.has_store) return;
-    buf_put_slice(out, store);
-    buf_put_slice(out, c->lock.suffix);
+    pattern_put(p, store, out);
+}
+
+void counter_lock_name(const struct counter *c, struct slice key, struct buf *out)
+{
+    name_beside(c, &c->lock, key, out);
+}
+
+bool counter_feed_name(const struct counter *c, enum feed which, struct slice key, struct buf *out)
+{
+    if (!counter_feeds(c, which)) return false;
+    name_beside(c, &c->feeds[which], key, out);
+    return true;
+}
+
+bool event_split(struct slice event, struct slice *name, struct slice *type)
+{
+    size_t at = event.n;
+    while (at > 0 && event.p[at - 1] != ':')
+        at--;
+    if (at < 2) return false;
+    *name = slice_of(event.p, at - 1);
+    *type = slice_of(event.p + at, event.n - at);
+    return type->n > 0 && !slice_eq(*type, SLICE(EVENT_TICKER_TYPE));
 }

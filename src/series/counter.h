@@ -30,6 +30,9 @@ struct pattern {
     bool has_store;
 };
 
+enum feed { FEED_SERIES, FEED_BOX, FEED_EVENT };
+#define FEEDS 3
+
 struct counter {
     struct slice name;  /* [a-z0-9_]{1,64} */
     struct pattern key; /* of the pending hash */
@@ -41,11 +44,17 @@ struct counter {
     struct slice table;        /* MySQL identifiers, validated: [A-Za-z0-9_$]{1,64} */
     struct slice column_store; /* n = 0 when the pattern has no <store> */
     struct slice column_field, column_count;
+    /* What the same hit moves besides, by enum feed; a pattern that is empty: nothing. An event's is
+     * "<its name>:<its type>", parted at the last ':'. */
+    struct pattern feeds[FEEDS];
 };
+
+struct op_limits; /* op.h */
 
 struct counters {
     struct counter *all;
     size_t n;
+    const struct op_limits *ops; /* of series, timeboxes, events and visitors */
 };
 
 /* "s<store>:x" -> pattern. Refuses: more than one <store>, other <...>, an empty text, braces, control bytes. */
@@ -53,6 +62,13 @@ enum err pattern_parse(struct slice text, struct pattern *out, struct error *e);
 
 /* Does name match, and what is its store? store may be NULL. The store is checked against kind. */
 bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice name, struct slice *store);
+
+/* The name with that store (of no account without <store>), appended to out. */
+void pattern_put(const struct pattern *p, struct slice store, struct buf *out);
+static inline bool pattern_empty(const struct pattern *p)
+{
+    return !p->has_store && p->prefix.n == 0;
+}
 
 /* Could any name match both? Decided on the patterns alone, conservatively exact for one capture each. */
 bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b,
@@ -74,5 +90,15 @@ const char *field_kind_expected(enum field_kind kind); /* "a date as YYYYMMDD" *
 
 /* The lock's name for a key that matched c; appended to out. */
 void counter_lock_name(const struct counter *c, struct slice key, struct buf *out);
+
+/* What a hit on this key feeds; appended to out. False: the counter has no such feed. */
+bool counter_feed_name(const struct counter *c, enum feed which, struct slice key, struct buf *out);
+static inline bool counter_feeds(const struct counter *c, enum feed which)
+{
+    return !pattern_empty(&c->feeds[which]);
+}
+/* "s1:views" -> "s1" and "views", at the last ':'. False: one of them would be empty, or the type is the ticker's
+ * "index". */
+bool event_split(struct slice event, struct slice *name, struct slice *type);
 
 #endif

@@ -8,7 +8,7 @@
 
 void frame_reset(struct frame *f)
 {
-    f->hashes_n = f->cells_n = f->shares_n = 0;
+    f->hashes_n = f->cells_n = f->shares_n = f->ops_n = f->items_n = 0;
     buf_reset(&f->bytes);
     buf_reset(&f->errors);
 }
@@ -18,6 +18,8 @@ void frame_free(struct frame *f)
     heap_free(f->hashes);
     heap_free(f->cells);
     heap_free(f->shares);
+    heap_free(f->ops);
+    heap_free(f->items);
     buf_free(&f->bytes);
     buf_free(&f->errors);
     *f = (struct frame){0};
@@ -45,7 +47,7 @@ static struct frame_cell *cell_new(struct frame *f, uint32_t hash, int64_t delta
     PRE(hash < f->hashes_n);
     f->cells = grown(f->cells, f->cells_n, &f->cells_cap, sizeof *f->cells);
     struct frame_cell *c = &f->cells[f->cells_n++];
-    *c = (struct frame_cell){.hash = hash, .raw_at = (uint32_t)f->bytes.n, .delta = delta};
+    *c = (struct frame_cell){.hash = hash, .raw_at = (uint32_t)f->bytes.n, .hits = 1, .delta = delta};
     f->hashes[hash].cells++;
     return c;
 }
@@ -106,4 +108,46 @@ void frame_add_share(struct frame *f, const struct counter *c, int64_t delta)
     bool overflow = __builtin_add_overflow(s->delta, delta, &sum);
     INVARIANT(!overflow);
     s->delta = sum;
+}
+
+static uint32_t text_put(struct frame *f, struct slice text)
+{
+    PRE(f->bytes.n + text.n <= UINT32_MAX);
+    uint32_t at = (uint32_t)f->bytes.n;
+    buf_put_slice(&f->bytes, text);
+    return at;
+}
+
+struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,
+                              int64_t at)
+{
+    f->ops = grown(f->ops, f->ops_n, &f->ops_cap, sizeof *f->ops);
+    struct frame_op *op = &f->ops[f->ops_n++];
+    *op = (struct frame_op){.kind = kind, .at = at, .first_item = OP_END, .last_item = OP_END};
+    op->name_at = text_put(f, name);
+    op->name_n = (uint32_t)name.n;
+    op->type_at = text_put(f, type);
+    op->type_n = (uint32_t)type.n;
+    return op;
+}
+
+uint32_t frame_add_item(struct frame *f, struct frame_op *op, int64_t at, struct slice text)
+{
+    f->items = grown(f->items, f->items_n, &f->items_cap, sizeof *f->items);
+    uint32_t i = f->items_n++;
+    f->items[i] =
+        (struct op_item){.next = OP_END, .text_at = text_put(f, text), .text_n = (uint32_t)text.n, .at = at};
+    if (op->items_n++ == 0)
+        op->first_item = i;
+    else
+        f->items[op->last_item].next = i;
+    op->last_item = i;
+    return i;
+}
+
+void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line)
+{
+    op->error_at = (uint32_t)f->errors.n;
+    op->error_n = (uint32_t)line.n;
+    buf_put_slice(&f->errors, line);
 }

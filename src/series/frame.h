@@ -1,12 +1,12 @@
 /* series/frame.h - what one loop turn sends to Redis for many clients, as data: one MULTI ... EXEC.
  * coalesce/ fills it, redis/ writes it and files the answers into the same cells. In the order of the wire:
  *   MULTI; one ZADD tally:dirty NX for all hashes with zadd; HINCRBY a cell; HINCRBY tally:accepted a share;
- *   SET lock NX EX and PTTL a hash with ask_lock; SET tally:seq:... seq EX; EXEC. */
+ *   SET lock NX EX and PTTL a hash with ask_lock; the ops (op.h); SET tally:seq:... seq EX; EXEC. */
 #ifndef SERIES_FRAME_H
 #define SERIES_FRAME_H
 
 #include "base/buf.h"
-#include "series/counter.h"
+#include "series/op.h"
 
 struct frame_hash {   /* one pending hash that the frame touches, with hits or only with an owed ZADD */
     void *entry;      /* coalesce's registry entry, pinned while the frame lives */
@@ -27,6 +27,7 @@ struct frame_cell { /* one HINCRBY */
         raw_n; /* in frame->bytes: key and field as a request has them, $n CR LF bytes CR LF each */
     uint32_t field_at, field_n; /* in frame->bytes, inside raw */
     uint32_t error_at, error_n; /* answer: Redis' error line without '-', in frame->errors; n = 0: none */
+    uint32_t hits;              /* how many came to it: events that a feed makes of them */
     int64_t delta;
     int64_t value; /* answer: the field after it */
 };
@@ -37,14 +38,18 @@ struct frame_share { /* one counter's part of tally:accepted */
 };
 
 struct frame {
-    uint64_t seq;     /* set when it is sent; the same when it is sent again */
-    int64_t dirty_ms; /* score of its ZADDs: Redis' time when sent */
+    uint64_t seq; /* set when it is sent; the same when it is sent again */
+    int64_t
+        dirty_ms; /* score of its ZADDs, and the ops' now: Redis' time when sent; the same when sent again */
     struct frame_hash *hashes;
     struct frame_cell *cells;
     struct frame_share *shares;
-    uint32_t hashes_n, hashes_cap, cells_n, cells_cap, shares_n, shares_cap;
-    struct buf bytes;  /* keys and fields of cells, lock names */
-    struct buf errors; /* error texts of cells */
+    struct frame_op *ops;
+    struct op_item *items;
+    uint32_t hashes_n, hashes_cap, cells_n, cells_cap, shares_n, shares_cap, ops_n, ops_cap, items_n,
+        items_cap;
+    struct buf bytes;  /* keys and fields of cells, lock names, names and texts of ops */
+    struct buf errors; /* error texts of cells and ops */
 };
 
 /* What became of a sent frame whose answer arrived. A link lost before that is no answer: coalesce_cut(). */
@@ -55,7 +60,10 @@ enum frame_outcome {
 
 #define FRAME_RAW(f, c) slice_of((f)->bytes.p + (c)->raw_at, (c)->raw_n)
 #define FRAME_FIELD(f, c) slice_of((f)->bytes.p + (c)->field_at, (c)->field_n)
-#define FRAME_ERROR(f, c) slice_of((f)->errors.p + (c)->error_at, (c)->error_n)
+#define FRAME_ERROR(f, c) slice_of((f)->errors.p + (c)->error_at, (c)->error_n) /* of a cell or an op */
+#define FRAME_TEXT(f, at, n) slice_of((f)->bytes.p + (at), (n))
+#define FRAME_NAME(f, op) FRAME_TEXT(f, (op)->name_at, (op)->name_n)
+#define FRAME_TYPE(f, op) FRAME_TEXT(f, (op)->type_at, (op)->type_n)
 
 void frame_reset(struct frame *f); /* empty again, memory kept */
 void frame_free(struct frame *f);
@@ -67,5 +75,12 @@ size_t frame_raw_put(struct buf *out, struct slice key, struct slice field);
 struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice raw, struct slice field,
                                  int64_t delta);
 void frame_add_share(struct frame *f, const struct counter *c, int64_t delta); /* sums per counter */
+/* An op without hits yet. */
+struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,
+                              int64_t at);
+/* A further event or visitor of the op; returns its number. */
+uint32_t frame_add_item(struct frame *f, struct frame_op *op, int64_t at, struct slice text);
+/* The error of all that wait for the op; line is without '-'. */
+void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line);
 
 #endif

@@ -1,6 +1,7 @@
 /* series/names.c - see names.h. */
 #include "series/names.h"
 
+#include "base/check.h"
 #include "base/rand.h"
 
 #define LIFE_BYTES 8
@@ -93,4 +94,71 @@ bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id)
     if (pending != NULL) *pending = slice_of(key.p, key.n - HEX_ID - 1);
     if (id != NULL) *id = read;
     return true;
+}
+
+void name_series(struct buf *out, uint32_t precision, struct slice name)
+{
+    buf_int(out, precision);
+    buf_put_char(out, ':');
+    buf_put_slice(out, name);
+}
+
+void name_samples(struct buf *out, uint32_t precision, struct slice name)
+{
+    BUF_LIT(out, "count:");
+    name_series(out, precision, name);
+}
+
+void name_buckets(struct buf *out, struct slice name)
+{
+    BUF_LIT(out, "tb.");
+    buf_put_slice(out, name);
+}
+
+void name_bucket_hits(struct buf *out, struct slice name)
+{
+    BUF_LIT(out, "pv.");
+    buf_put_slice(out, name);
+}
+
+void name_events(struct buf *out, struct slice name, struct slice type)
+{
+    buf_put_slice(out, name);
+    buf_put_char(out, ':');
+    buf_put_slice(out, type);
+}
+
+void name_ticker(struct buf *out, struct slice name)
+{
+    name_events(out, name, SLICE(EVENT_TICKER_TYPE));
+}
+
+void name_windows(struct buf *out, struct slice type)
+{
+    BUF_LIT(out, "statcache:");
+    buf_put_slice(out, type);
+}
+
+static void put_padded(struct buf *out, int64_t v, int64_t unit)
+{
+    for (; unit > 0; unit /= 10)
+        buf_put_char(out, (char)('0' + v / unit % 10));
+}
+
+void name_visitors(struct buf *out, struct slice name, int64_t day)
+{
+    PRE(day >= 0 && day <= 99999999);
+    buf_put_slice(out, name);
+    buf_put_char(out, '_');
+    put_padded(out, day / 10000, 1000);
+    buf_put_char(out, '_');
+    put_padded(out, day / 100 % 100, 10);
+    buf_put_char(out, '_');
+    put_padded(out, day % 100, 10);
+}
+
+void name_visitors_sketch(struct buf *out, struct slice name, int64_t day)
+{
+    name_visitors(out, name, day);
+    BUF_LIT(out, ":hll");
 }

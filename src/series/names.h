@@ -15,6 +15,8 @@
 #define KEY_HELD "tally:held"
 #define KEY_FENCE_PREFIX "tally:fence:"
 #define KEY_INSTANCE_PREFIX "tally:instance:"
+#define KEY_KNOWN "known:"        /* zset of <precision>:<name>, all scores 0 */
+#define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
 #define SEQ_TTL_S (30 * 24 * 3600)
 
 struct batch_id {
@@ -44,5 +46,16 @@ void name_link(struct buf *out, const struct life *l,
 
 /* Does key end in '_' and 32 lower-case hex digits? Then *pending and *id (each may be NULL) are its parts. */
 bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id);
+
+/* The other counts. Each appends to out. */
+void name_series(struct buf *out, uint32_t precision, struct slice name);  /* <precision>:<name>, in known: */
+void name_samples(struct buf *out, uint32_t precision, struct slice name); /* count:<precision>:<name> */
+void name_buckets(struct buf *out, struct slice name);                     /* tb.<name> */
+void name_bucket_hits(struct buf *out, struct slice name);                 /* pv.<name> */
+void name_events(struct buf *out, struct slice name, struct slice type);   /* <name>:<type> */
+void name_ticker(struct buf *out, struct slice name);                      /* <name>:index */
+void name_windows(struct buf *out, struct slice type);                     /* statcache:<type> */
+void name_visitors(struct buf *out, struct slice name, int64_t day);       /* <name>_2007_12_04 of 20071204 */
+void name_visitors_sketch(struct buf *out, struct slice name, int64_t day); /* <name>_2007_12_04:hll */
 
 #endif

@@ -1,0 +1,82 @@
+/* series/op.h - the other ways to count, as a frame carries them: time series, timeboxes, events, unique visitors.
+ * coalesce/ fills them, redis/ writes them into the frame's MULTI and files the answers into the same structs. The
+ * configuration that both go by is `struct op_limits`. The keys are made in names.c; texts are in frame->bytes. */
+#ifndef SERIES_OP_H
+#define SERIES_OP_H
+
+#include "series/counter.h"
+
+#define OP_PRECISIONS_MAX 16
+#define OP_TIERS_MAX 16
+#define OP_NAME_BYTES_MAX 512 /* of a series, a timebox, an event's name or type, visitors */
+#define OP_TEXT_BYTES_MAX 512 /* of an event's own id, a visitor in text */
+#define OP_END UINT32_MAX     /* no more items */
+
+enum op_kind { OP_SERIES, OP_BOX, OP_EVENT, OP_UNIQ };
+
+struct op_item {              /* event: one event; uniq: one visitor, the same one perhaps more than once */
+    uint32_t next;            /* index in frame->items, in the order of arrival; OP_END: the last of its op */
+    uint32_t text_at, text_n; /* in frame->bytes: the event's own id, the visitor in text; n = 0: none */
+    int64_t at;               /* event: its second; uniq: the visitor as an integer, -1: text says it */
+    int64_t value; /* answer: event: the ticker's id given to it, 0 when it had one; uniq: 1 new, 0 not */
+};
+
+/* All that a frame does to one (kind, name, type, at). An op that a counter's feed made (`fed`) is never shared with
+ * clients. */
+struct frame_op {
+    enum op_kind kind;
+    uint64_t code; /* coalesce's own */
+    uint32_t name_at, name_n;
+    uint32_t type_at, type_n; /* events */
+    int64_t
+        at; /* series: a second; box: start of its bucket; uniq: day as YYYYMMDD; event: 0, or when fed their
+                    * second */
+    int64_t delta; /* series, box: sum of n; events: how many when fed: these have no items */
+    uint32_t first_item, last_item, items_n; /* events that are not fed, uniq */
+    uint64_t
+        known; /* series: bit i: the ZADD of precision i in `known:` goes with it, when that still keeps `at` */
+    bool fed;                      /* no client waits */
+    bool owed;                     /* series: nothing but those ZADDs, no HINCRBY */
+    const struct counter *counter; /* uniq: moved by one for each new visitor; NULL: none */
+    uint32_t key_at, key_n;        /* uniq: the pending hash of it; its field is the day */
+    /* answers */
+    int64_t
+        value; /* series: how many precisions keep `at`; box: hits of the bucket after it, 0 when too old to stand */
+    uint32_t error_at, error_n; /* in frame->errors: Redis' error line without '-'; all of its items fail */
+    bool fresh;                 /* series: a sample came into being whose ZADD the frame left out */
+};
+
+struct op_tier {
+    uint32_t window_s; /* cached windows of that size or smaller ... */
+    int64_t keep_s;    /* ... are kept so long */
+};
+
+/* From the configuration, immutable. */
+struct op_limits {
+    uint32_t precisions[OP_PRECISIONS_MAX]; /* s, ascending, each once */
+    uint32_t precisions_n;
+    uint32_t samples; /* of each precision; a slot is kept while slot > now - samples * precision */
+    uint32_t box_width_s, box_keep;
+    uint32_t uniq_limit;                /* visitors below it are bits, others are sketched */
+    int64_t ahead_s;                    /* how far beyond Redis' now a time may be */
+    struct pattern uniq_name;           /* names of visitors that feed uniq_counter */
+    const struct counter *uniq_counter; /* NULL: none. Its fields are dates */
+    int64_t events_keep_s;
+    struct op_tier tiers[OP_TIERS_MAX]; /* ascending by window_s; a window larger than all: as the last */
+    uint32_t tiers_n;
+};
+
+/* Start of the slot or bucket that holds `at`; at >= 0. */
+static inline int64_t op_slot(int64_t at, uint32_t width_s)
+{
+    return at - at % width_s;
+}
+/* Does precision i still keep the time `at`, when it is now_s? */
+static inline bool op_keeps(const struct op_limits *l, uint32_t i, int64_t at, int64_t now_s)
+{
+    return op_slot(at, l->precisions[i]) > now_s - (int64_t)l->samples * l->precisions[i];
+}
+/* The pending hash that new visitors under this name move: appended to out. False: none does. */
+bool op_uniq_key(const struct op_limits *l, struct slice name, struct buf *out);
+
+#endif

@@ -12,13 +12,16 @@
 #include "series/frame.h"
 
 struct coalesce_config {
-    uint32_t cells_max;     /* cells of a frame (about 1 ms of Redis time), 1,000 */
+    uint32_t
+        cells_max; /* cells of a frame (about 1 ms of Redis time), 1,000; ops count as several, feeds do not */
     uint32_t at_once_cells; /* a frame of so many is sent before the one before it is answered, 100 */
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
     uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
     uint32_t entries_max;   /* hashes remembered, 1,000,000 */
-    uint32_t doubt_ms;      /* clients of a frame in doubt wait so long, 5,000 */
-    uint32_t busy_ms;       /* a client not read from for so long is answered -BUSY, 5,000 */
+    uint32_t
+        series_max;    /* time series whose last slots are remembered, 262,144: 4 MiB from the first one on */
+    uint32_t doubt_ms; /* clients of a frame in doubt wait so long, 5,000 */
+    uint32_t busy_ms;  /* a client not read from for so long is answered -BUSY, 5,000 */
 };
 extern const struct coalesce_config coalesce_config_default;
 
@@ -76,10 +79,26 @@ enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice 
                              int64_t delta);
 /* Checks what coalesce_add would refuse for good, without counting (for MULTI's queue). */
 enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice field, int64_t delta);
-/* Is there room in one frame for so many hits more of one client, whose |delta| sum up to at most
+/* Is there room in one frame for so many hits (a cell each) and ops more of one client, whose |delta| sum up to at most
  * COALESCE_ROOM_WEIGHT? False also when they could never fit. */
 #define COALESCE_ROOM_WEIGHT (INT64_C(1) << 59)
-bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never);
+bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never);
+
+/* One operation on the other counts; its bytes are borrowed for the call. The caller has checked its arguments: lengths,
+ * times, what names are free. */
+struct coalesce_op {
+    enum op_kind kind;
+    struct slice name, type; /* type: events */
+    int64_t at;      /* a second, also of a box and an event: COALESCE_NOW for Redis' own; uniq: YYYYMMDD */
+    int64_t n;       /* series, box */
+    struct slice id; /* the event's own, the visitor in text; n = 0: none */
+    int64_t visitor; /* when there is no id: >= 0 */
+};
+#define COALESCE_NOW INT64_C(-1)
+/* ADD_OK, and o->waiting has grown by one, ADD_FULL, ADD_BUSY, ADD_DOWN or ADD_DELTA. */
+enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct coalesce_op *op);
+/* How many cells it takes at most, for coalesce_room. */
+uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind);
 /* A reply of another kind, in its place behind the answers that o waits for. With o->waiting = 0 write to
  * o->out. */
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes);

@@ -18,32 +18,34 @@ struct op_item {              /* event: one event; uniq: one visitor, the same o
     uint32_t next;            /* index in frame->items, in the order of arrival; OP_END: the last of its op */
     uint32_t text_at, text_n; /* in frame->bytes: the event's own id, the visitor in text; n = 0: none */
     int64_t at;               /* event: its second; uniq: the visitor as an integer, -1: text says it */
-    int64_t value; /* answer: event: the ticker's id given to it, 0 when it had one; uniq: 1 new, 0 not */
+    /* answer */
+    int64_t value; /* event: the ticker's id given to it, 0 when it had one; uniq: 1 new, 0 not */
 };
 
-/* All that a frame does to one (kind, name, type, at). An op that a counter's feed made (`fed`) is never shared with
- * clients. */
+/* All that a frame does to one (kind, name, type, at). An op that a counter's feed made is never shared with clients.
+ */
 struct frame_op {
     enum op_kind kind;
     uint64_t code; /* coalesce's own */
     uint32_t name_at, name_n;
     uint32_t type_at, type_n; /* events */
-    int64_t
-        at; /* series: a second; box: start of its bucket; uniq: day as YYYYMMDD; event: 0, or when fed their
-                    * second */
-    int64_t delta; /* series, box: sum of n; events: how many when fed: these have no items */
+    /* series: a second; box: start of its bucket; uniq: YYYYMMDD; event: 0, or when fed their second */
+    int64_t at;
+    int64_t delta; /* series, box: sum of n; events, when fed: how many, since they have no items */
     uint32_t first_item, last_item, items_n; /* events that are not fed, uniq */
-    uint64_t
-        known; /* series: bit i: the ZADD of precision i in `known:` goes with it, when that still keeps `at` */
-    bool fed;                      /* no client waits */
-    bool owed;                     /* series: nothing but those ZADDs, no HINCRBY */
-    const struct counter *counter; /* uniq: moved by one for each new visitor; NULL: none */
-    uint32_t key_at, key_n;        /* uniq: the pending hash of it; its field is the day */
+    bool fed;                                /* no client waits */
+    /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision still keeps `at`. When the op is
+     * owed: that ZADD alone, kept or not, and no HINCRBY */
+    uint64_t known;
+    bool owed;
+    /* uniq: moved by one for each new visitor, in the pending hash `key`, its field the day; NULL: none */
+    const struct counter *counter;
+    uint32_t key_at, key_n;
     /* answers */
-    int64_t
-        value; /* series: how many precisions keep `at`; box: hits of the bucket after it, 0 when too old to stand */
-    uint32_t error_at, error_n; /* in frame->errors: Redis' error line without '-'; all of its items fail */
+    int64_t value;              /* series: how many precisions keep `at`; box: hits of the bucket after it */
+    bool late;                  /* box: older than all of the buckets that are kept, so nothing was added */
     bool fresh;                 /* series: a sample came into being whose ZADD the frame left out */
+    uint32_t error_at, error_n; /* in frame->errors: Redis' error line without '-'; all of its items fail */
 };
 
 struct op_tier {

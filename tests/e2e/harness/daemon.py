@@ -65,8 +65,9 @@ class Daemon(Process):
     name = "tallyd"
 
     def __init__(self, directory, redis, mysql, instance="one", families=None, redis_url=None, mysql_url=None,
-                 tcp_port=None, more=None):
+                 tcp_port=None, more=None, clock=None):
         super().__init__(directory)
+        self.clock = clock
         self.name = f"tallyd-{instance}"
         self.log_path = os.path.join(directory, f"{self.name}.log")
         self.redis, self.mysql, self.instance = redis, mysql, instance
@@ -92,7 +93,7 @@ class Daemon(Process):
         return [TALLYD, "run", "-c", self.config_path]
 
     def environment(self):
-        made = dict(os.environ)
+        made = super().environment()
         made.pop("TALLYD_CRASH", None)
         if self.crash:
             made["TALLYD_CRASH"] = self.crash

@@ -12,6 +12,8 @@ class Process:
     name = "process"
     ready_within_s = 60
 
+    clock = None  # harness.clock.Clock: the time it is told, instead of the machine's
+
     def __init__(self, directory):
         self.directory = directory
         self.log_path = os.path.join(directory, f"{self.name}.log")
@@ -24,7 +26,7 @@ class Process:
         raise NotImplementedError
 
     def environment(self):
-        return dict(os.environ)
+        return {**os.environ, **(self.clock.environment() if self.clock else {})}
 
     def spawn(self):
         # setpriv: should the test run be killed itself, the kernel ends what it started

@@ -27,8 +27,9 @@ class RedisServer(Process):
     name = "redis"
 
     def __init__(self, directory, appendfsync="everysec", appendonly="yes", policy="noeviction", extra=(),
-                 in_memory=False):
+                 in_memory=False, clock=None):
         super().__init__(directory)
+        self.clock = clock
         self.memory = memory_directory() if in_memory else None
         self.socket = os.path.join(directory, "redis.sock")
         self.appendfsync, self.appendonly, self.policy, self.extra = appendfsync, appendonly, policy, list(extra)

@@ -1,0 +1,62 @@
+"""A clock that stands still until a test moves it, for redis-server and tallyd: an hour passes in seconds, and `now` is
+the same before and after a request."""
+import mmap
+import os
+import struct
+import threading
+import time
+
+SHIM = os.environ.get("CLOCK_SHIM", os.path.join(os.path.dirname(__file__), "../../../build/tests/e2e/clock_shim.so"))
+NS = 1_000_000_000
+
+
+class Clock:
+    """Processes that are given it (`clock=`) see its wall and monotonic time; it begins with the real ones."""
+
+    def __init__(self, directory, name="clock"):
+        self.path = os.path.join(directory, name)
+        with open(self.path, "wb") as file:
+            file.write(bytes(16))
+        with open(self.path, "r+b") as file:
+            self.shared = mmap.mmap(file.fileno(), 16)
+        self.wall_ns, self.mono_ns = time.time_ns(), time.monotonic_ns()
+        self.lock, self.flowing, self.ended = threading.Lock(), threading.Event(), False
+        self.step(0)
+        threading.Thread(target=self.flow_on, daemon=True).start()
+
+    def environment(self):
+        return {"LD_PRELOAD": SHIM, "TEST_CLOCK": self.path}
+
+    def step(self, seconds, jump_s=0):
+        """Both clocks go on by `seconds`; the wall clock jumps by jump_s besides, which may be negative."""
+        with self.lock:
+            self.wall_ns += round((seconds + jump_s) * NS)
+            self.mono_ns += round(seconds * NS)
+            self.shared[:] = struct.pack("=qq", self.wall_ns, self.mono_ns)
+
+    def flow_on(self):
+        while not self.ended:
+            if self.flowing.wait(0.2):
+                before = time.monotonic()
+                time.sleep(0.002)  # the tick of the clock itself
+                if self.flowing.is_set():
+                    self.step(time.monotonic() - before)
+
+    def flow(self):
+        """From now on it goes as fast as the real one."""
+        self.flowing.set()
+        return self
+
+    def stand(self):
+        self.flowing.clear()
+        with self.lock:
+            return self
+
+    @property
+    def now(self):
+        """Seconds, as Redis' TIME says it."""
+        return self.wall_ns // NS
+
+    def close(self):
+        self.flowing.clear()
+        self.ended = True

@@ -25,7 +25,8 @@ static const char default_text[] = "redis: \"redis://127.0.0.1:6379/0\"\n"
                                    "    field: integer\n"
                                    "    sync: { hits: 50, every: 60s }\n"
                                    "    table: product_views\n"
-                                   "    columns: { store: store_id, field: product_id, count: views }\n";
+                                   "    columns: { store: store_id, field: product_id, count: views }\n"
+                                   "    feeds: { series: \"s<store>:views\" }\n";
 
 /* The whole file into text. False: *why is what fopen or read said. */
 static bool file_read(const char *path, struct buf *text, const char **why)
@@ -108,7 +109,7 @@ bool conf_set(struct conf *c, enum conf_option option, const char *const *texts,
     struct conf fresh = {0};
     const char *why;
     bool good = n > 0 || (row->standard != NULL && row->standard[0] == '\0');
-    PRE((unsigned)option < CONF_OPTION_COUNT && !row->of_counter && (n <= 1 || row->kind == KIND_ADDRESSES));
+    PRE((unsigned)option < CONF_OPTION_COUNT && !row->of_counter && (n <= 1 || value_listed(row)));
     for (size_t i = 0; good && i < n; i++)
         good = value_read(row, slice_str(texts[i]), false, &fresh, &why);
     value_free(row, good ? c : &fresh);

@@ -32,6 +32,22 @@ struct conf_addresses {
     size_t n; /* >= 1 */
 };
 
+#define CONF_NUMBERS_MAX 16
+struct conf_numbers {
+    int64_t *all; /* different ones, as given */
+    size_t n;     /* 1..CONF_NUMBERS_MAX */
+};
+
+#define CONF_TIERS_MAX 16
+struct conf_tier { /* windows of that size or smaller (down to the tier before) are kept so long */
+    int64_t window_s, keep_s;
+};
+
+struct conf_tiers {
+    struct conf_tier *all; /* windows grow, keep_s does not shrink */
+    size_t n;              /* 1..CONF_TIERS_MAX */
+};
+
 /* The type of a kind's member. */
 #define CONF_TYPE_ADDRESSES struct conf_addresses
 #define CONF_TYPE_URL                                                                                        \
@@ -45,6 +61,8 @@ struct conf_addresses {
 #define CONF_TYPE_MS int64_t
 #define CONF_TYPE_SECONDS int64_t
 #define CONF_TYPE_SIZE int64_t
+#define CONF_TYPE_NUMBERS struct conf_numbers
+#define CONF_TYPE_TIERS struct conf_tiers
 #define CONF_TYPE_WORD int /* index among the words */
 
 #define CONF_MEMBER(id, path, kind, member, ...) CONF_TYPE_##kind member;

@@ -5,7 +5,8 @@
  *   C(id, path, kind, member, default, least, most, reload, expect, help)   an option of every counter
  *
  * default  as it would stand in the file; NULL: must be given; "": may be left out, help says what then holds
- * least, most  bounds of a number in its unit (ms for MS, s for SECONDS, bytes for SIZE)
+ * least, most  bounds of a number in its unit (ms for MS, s for SECONDS, bytes for SIZE), of each of NUMBERS, of
+ *          window and time in s for TIERS, of the length for PATTERN
  * reload   RELOAD: a SIGHUP takes the new value over; RESTART: it needs a restart
  * expect   completes "expected ..." in an error; for a WORD the allowed words, '|' between them, their order
  * being the enum's. A new option is one line here, and the line in config/tallyd.yaml that the test asks for.
@@ -71,6 +72,38 @@
     G(STOP_WITHIN, "stop_within", MS, stop_within_ms, "10s", 1000, 600000, RELOAD,                           \
       "a duration from 1s to 10m",                                                                           \
       "after SIGTERM, batches not merged by then are left standing for the next start")                      \
+    G(SERIES_PRECISIONS, "series.precisions", NUMBERS, series_precisions,                                    \
+      "1, 5, 60, 300, 3600, 18000, 86400", 1, 31536000, RESTART,                                             \
+      "a list of 1 to 16 different integers from 1 to 31536000, such as [1, 60, 3600]",                      \
+      "the widths in seconds in which every time series is counted, at once")                                \
+    G(SERIES_SAMPLES, "series.samples", NUMBER, series_samples, "120", 1, 100000, RESTART,                   \
+      "an integer from 1 to 100000",                                                                         \
+      "how many of the newest samples of each precision are kept")                                           \
+    G(BOXES_WIDTH, "boxes.width", SECONDS, boxes_width_s, "60s", 1, 31536000, RESTART,                       \
+      "a duration in whole seconds from 1s to 365d",                                                         \
+      "the time that one bucket of a timebox holds")                                                         \
+    G(BOXES_KEEP, "boxes.keep", NUMBER, boxes_keep, "60", 1, 100000, RESTART,                                \
+      "an integer from 1 to 100000",                                                                         \
+      "how many buckets of a timebox are kept, the newest that had hits")                                    \
+    G(EVENTS_KEEP, "events.keep", SECONDS, events_keep_s, "30d", 60, 315360000, RESTART,                     \
+      "a duration in whole seconds from 1m to 3650d",                                                        \
+      "how long events are kept")                                                                            \
+    G(EVENTS_WINDOWS, "events.windows", TIERS, events_windows, "5s 30d, 1h 365d", 1, 315360000, RESTART,     \
+      "tiers such as \"5s 30d, 1h 365d\": a window and a time, neither over 3650d, both growing",            \
+      "how long counts of closed windows are kept: those of 5s or smaller for 30d, "                         \
+      "of 1h or smaller for 365d, bigger ones as the last tier says")                                        \
+    G(UNIQUES_LIMIT, "uniques.limit", NUMBER, uniques_limit, "16777216", 0, 4294967295, RESTART,             \
+      "an integer from 0 to 4294967295",                                                                     \
+      "visitors with an integer id below it are counted exactly, a bit each; others are estimated")          \
+    G(UNIQUES_NAME, "uniques.name", PATTERN, uniques_name, "", 1, 480, RESTART,                              \
+      "a name such as \"s<store>:visitors\"",                                                                \
+      "the uniques whose new visitors count in the counter of uniques.feeds.counter")                        \
+    G(UNIQUES_COUNTER, "uniques.feeds.counter", IDENTIFIER, uniques_counter, "", 0, 0, RESTART,              \
+      "the name of a counter whose field is date",                                                           \
+      "the counter that a visitor who is new that day moves by one, in the field of the day")                \
+    G(CLOCK_AHEAD, "clock.ahead", SECONDS, clock_ahead_s, "60s", 0, 86400, RESTART,                          \
+      "a duration in whole seconds from 0s to 1d",                                                           \
+      "how far ahead of Redis' clock a time given with AT may be; one further ahead is refused")             \
     C(COUNTER_KEY, "counters.*.key", PATTERN, key, NULL, 1, 512, RESTART,                                    \
       "a key such as \"s<store>:unique_visitors:daily\"",                                                    \
       "the Redis hash of a store's counts; <store> stands for the store")                                    \
@@ -98,7 +131,16 @@
       "its column of the field")                                                                             \
     C(COUNTER_COLUMN_COUNT, "counters.*.columns.count", IDENTIFIER, column_count, NULL, 0, 0, RESTART,       \
       "a MySQL name of 1 to 64 letters, digits, '_' or '$'",                                                 \
-      "its column of the count, a signed BIGINT")
+      "its column of the count, a signed BIGINT")                                                            \
+    C(COUNTER_FEED_SERIES, "counters.*.feeds.series", PATTERN, feed_series, "", 1, 480, RESTART,             \
+      "the name of a series, such as \"s<store>:views\"",                                                    \
+      "the time series that every hit on this counter also moves")                                           \
+    C(COUNTER_FEED_BOX, "counters.*.feeds.box", PATTERN, feed_box, "", 1, 480, RESTART,                      \
+      "the name of a timebox, such as \"s<store>:views\"",                                                   \
+      "the timebox that every hit on this counter also moves")                                               \
+    C(COUNTER_FEED_EVENT, "counters.*.feeds.event", PATTERN, feed_event, "", 1, 480, RESTART,                \
+      "a name and a type of events, such as \"s<store>:view\"",                                              \
+      "the log that gets an event of this name and type at every hit on this counter")
 /* clang-format on */
 
 #endif

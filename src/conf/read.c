@@ -184,7 +184,7 @@ static void option_read(struct reader *r, const struct conf_row *row, const stru
                         yaml_node_t *node)
 {
     *places_of(r, row, at->counter) = place_of(&node->start_mark);
-    if (row->kind == KIND_ADDRESSES && node->type == YAML_SEQUENCE_NODE)
+    if (value_listed(row) && node->type == YAML_SEQUENCE_NODE)
         list_read(r, row, at, node);
     else
         scalar_read(r, row, at, node);

@@ -15,6 +15,8 @@ enum conf_kind {
     KIND_MS,
     KIND_SECONDS,
     KIND_SIZE,
+    KIND_NUMBERS,
+    KIND_TIERS,
     KIND_WORD,
 };
 

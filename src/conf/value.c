@@ -4,15 +4,8 @@
 #include "base/heap.h"
 #include "base/num.h"
 #include "conf/address.h"
-
-struct unit {
-    const char *name;
-    int64_t of; /* ms, or bytes */
-};
-static const struct unit durations[] = {
-    {"d", CONF_DAY_MS}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
-static const struct unit sizes[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
-#define UNITS(table) (sizeof(table) / sizeof((table)[0]))
+#include "conf/list.h"
+#include "conf/unit.h"
 
 static bool is_digit(char c)
 {
@@ -21,30 +14,6 @@ static bool is_digit(char c)
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/* "60s": canonical digits and exactly one of the units. */
-static bool unit_read(struct slice text, const struct unit *units, size_t n, int64_t *out)
-{
-    size_t digits = 0;
-    while (digits < text.n && is_digit(text.p[digits]))
-        digits++;
-    int64_t count;
-    if (!num_parse(slice_of(text.p, digits), &count)) return false;
-    struct slice unit = slice_of(text.p + digits, text.n - digits);
-    for (size_t i = 0; i < n; i++)
-        if (slice_eq(unit, slice_str(units[i].name))) return !__builtin_mul_overflow(count, units[i].of, out);
-    return false;
-}
-
-/* In the biggest unit that leaves no rest. */
-static void unit_write(int64_t value, const struct unit *units, size_t n, struct buf *out)
-{
-    size_t i = 0;
-    while (i + 1 < n && (value == 0 || value % units[i].of != 0))
-        i++;
-    buf_int(out, value / units[i].of);
-    buf_put_slice(out, slice_str(units[i].name));
 }
 
 struct slice value_word(const char *words, int n)
@@ -109,19 +78,23 @@ static bool number_read(const struct conf_row *row, struct slice text, bool quot
         read = !quoted && num_parse(text, &value);
         break;
     case KIND_SIZE:
-        read = unit_read(text, sizes, UNITS(sizes), &value);
+        read = unit_read_bytes(text, &value);
         break;
     case KIND_SECONDS:
-        read = unit_read(text, durations, UNITS(durations), &value) && value % 1000 == 0;
-        value /= 1000;
+        read = unit_read_seconds(text, &value);
         break;
     default:
-        read = unit_read(text, durations, UNITS(durations), &value);
+        read = unit_read_ms(text, &value);
         break;
     }
     if (!read || value < row->least || value > row->most) return false;
     *out = value;
     return true;
+}
+
+bool value_listed(const struct conf_row *row)
+{
+    return row->kind == KIND_ADDRESSES || row->kind == KIND_NUMBERS;
 }
 
 bool value_secret(const struct conf_row *row)
@@ -148,6 +121,10 @@ bool value_read(const struct conf_row *row, struct slice text, bool quoted, void
     case KIND_SECONDS:
     case KIND_SIZE:
         return number_read(row, text, quoted, to);
+    case KIND_NUMBERS:
+        return !quoted && numbers_read(row, text, to, why);
+    case KIND_TIERS:
+        return tiers_read(row, text, to, why);
     case KIND_WORD:
         return word_read(row, text, to);
     }
@@ -194,13 +171,19 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         buf_int(out, *(const int64_t *)from);
         return true;
     case KIND_MS:
-        unit_write(*(const int64_t *)from, durations, UNITS(durations), out);
+        unit_write_ms(*(const int64_t *)from, out);
         return true;
     case KIND_SECONDS:
-        unit_write(*(const int64_t *)from * 1000, durations, UNITS(durations), out);
+        unit_write_ms(*(const int64_t *)from * 1000, out);
         return true;
     case KIND_SIZE:
-        unit_write(*(const int64_t *)from, sizes, UNITS(sizes), out);
+        unit_write_bytes(*(const int64_t *)from, out);
+        return true;
+    case KIND_NUMBERS:
+        numbers_write(from, out);
+        return true;
+    case KIND_TIERS:
+        tiers_write(from, out);
         return true;
     case KIND_WORD:
         buf_put_slice(out, value_word(row->expect, *(const int *)from));
@@ -222,6 +205,12 @@ void value_free(const struct conf_row *row, void *base)
     case KIND_PATTERN:
     case KIND_IDENTIFIER:
         heap_free(*(char **)at);
+        return;
+    case KIND_NUMBERS:
+        heap_free(((struct conf_numbers *)at)->all);
+        return;
+    case KIND_TIERS:
+        heap_free(((struct conf_tiers *)at)->all);
         return;
     default:
         return;

@@ -6,10 +6,11 @@
 
 /* Stores text into the row's member of base (a struct conf or conf_counter that owns what is stored). quoted:
  * it stood in quotation marks, so it is no number. False: nothing was stored, and *why may say in a phrase
- * ("a URL without a host") what stands there, when the text itself may hold a secret. One address is added to
- * the list at each call. */
+ * ("a URL without a host") what stands there, when the text itself may hold a secret. Addresses and
+ * numbers are added to their list at each call. */
 bool value_read(const struct conf_row *row, struct slice text, bool quoted, void *base,
                 const char **why) MUST_CHECK;
+bool value_listed(const struct conf_row *row); /* may a YAML list stand there? */
 bool value_secret(const struct conf_row *row); /* may its text hold a password? */
 
 /* Appends the value as YAML, never with a password. False: it is not given, nothing was appended. */

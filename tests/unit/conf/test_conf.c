@@ -74,6 +74,23 @@ static void test_defaults(void **state)
     assert_int_equal(c.limits_stalled_ms, 60000);
     assert_int_equal(c.stop_within_ms, 10000);
     assert_true(strlen(c.instance) > 0);
+    static const int64_t precisions[] = {1, 5, 60, 300, 3600, 18000, 86400};
+    assert_int_equal(c.series_precisions.n, 7);
+    assert_memory_equal(c.series_precisions.all, precisions, sizeof(precisions));
+    assert_int_equal(c.series_samples, 120);
+    assert_int_equal(c.boxes_width_s, 60);
+    assert_int_equal(c.boxes_keep, 60);
+    assert_int_equal(c.events_keep_s, 30 * 86400);
+    assert_int_equal(c.events_windows.n, 2);
+    assert_int_equal(c.events_windows.all[0].window_s, 5);
+    assert_int_equal(c.events_windows.all[0].keep_s, 30 * 86400);
+    assert_int_equal(c.events_windows.all[1].window_s, 3600);
+    assert_int_equal(c.events_windows.all[1].keep_s, 365 * 86400);
+    assert_int_equal(c.uniques_limit, 16777216);
+    assert_null(c.uniques_name);
+    assert_null(c.uniques_counter);
+    assert_int_equal(c.clock_ahead_s, 60);
+    assert_null(c.counters[0].feed_series);
     assert_int_equal(c.counters_n, 1);
     assert_string_equal(c.counters[0].name, "views");
     assert_string_equal(c.counters[0].lock, "s<store>:views:sync");
@@ -97,6 +114,11 @@ static void test_all_given(void **state)
              "log: { level: debug }\n"
              "limits: { clients: 1, request: 64KiB, unread: 1GiB, stalled: 1d }\n"
              "stop_within: 2m\n"
+             "series:\n  precisions:\n    - 60\n    - 7\n  samples: 10\n"
+             "boxes: { width: 2h, keep: 3 }\n"
+             "events: { keep: 60s, windows: \"1s 1m ,  1m   10m\" }\n"
+             "uniques: { limit: 4294967295, name: \"<store>:v\", feeds: { counter: a_1 } }\n"
+             "clock: { ahead: 0s }\n"
              "counters:\n"
              "  a_1:\n"
              "    key: \"page:views\"\n"
@@ -105,8 +127,26 @@ static void test_all_given(void **state)
              "    store: text\n"
              "    sync: { hits: 1, every: \"1d\" }\n"
              "    table: $T_1\n"
-             "    columns: { field: f, count: c }\n",
+             "    columns: { field: f, count: c }\n"
+             "    feeds: { series: pages, box: \"pages\", event: \"pages:view\" }\n",
              &c);
+    assert_int_equal(c.series_precisions.n, 2);
+    assert_int_equal(c.series_precisions.all[0], 60);
+    assert_int_equal(c.series_precisions.all[1], 7);
+    assert_int_equal(c.series_samples, 10);
+    assert_int_equal(c.boxes_width_s, 7200);
+    assert_int_equal(c.boxes_keep, 3);
+    assert_int_equal(c.events_keep_s, 60);
+    assert_int_equal(c.events_windows.n, 2);
+    assert_int_equal(c.events_windows.all[1].window_s, 60);
+    assert_int_equal(c.events_windows.all[1].keep_s, 600);
+    assert_int_equal(c.uniques_limit, UINT32_MAX);
+    assert_string_equal(c.uniques_name, "<store>:v");
+    assert_string_equal(c.uniques_counter, "a_1");
+    assert_int_equal(c.clock_ahead_s, 0);
+    assert_string_equal(c.counters[0].feed_series, "pages");
+    assert_string_equal(c.counters[0].feed_box, "pages");
+    assert_string_equal(c.counters[0].feed_event, "pages:view");
     assert_int_equal(c.listen_resp.n, 3);
     assert_string_equal(c.listen_resp.all[0].host, "::1");
     assert_string_equal(c.listen_resp.all[1].path, "/run/x.sock");
@@ -162,9 +202,10 @@ static void test_unknown(void **state)
             "t.yaml:3:3: unknown option \"replcas\" under redis, expected \"replicas\"?\n");
     refused(MYSQL "ledger: { frobnicate: 1 }\n" COUNTER,
             "t.yaml:2:11: unknown option \"frobnicate\" under ledger, expected one of keep\n");
-    refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
-                                             "listen, redis, mysql, instance, ledger, log, "
-                                             "limits, stop_within, counters\n");
+    refused("frobnicate: 1\n" MYSQL COUNTER,
+            "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
+            "listen, redis, mysql, instance, ledger, log, "
+            "limits, stop_within, series, boxes, events, uniques, clock, counters\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
@@ -172,17 +213,20 @@ static void test_unknown(void **state)
     /* what DESIGN names but nothing does yet is unknown, too */
     refused(MYSQL "listen: { http: \"tcp://127.0.0.1:1\" }\n" COUNTER,
             "t.yaml:2:11: unknown option \"http\" under listen, expected one of resp\n");
-    refused(MYSQL COUNTER "    feeds: { series: x }\n",
-            "t.yaml:8:5: unknown option \"feeds\" under counters.views, expected one of key, lock, field, "
-            "store, sync, table, columns\n");
+    refused(
+        MYSQL COUNTER "    feeds: { uniques: x }\n",
+        "t.yaml:8:14: unknown option \"uniques\" under counters.views.feeds, expected one of series, box, "
+        "event\n");
     /* a path is no name */
-    refused(MYSQL "redis.replicas: 1\n" COUNTER, "t.yaml:2:1: unknown option \"redis.replicas\", expected "
-                                                 "one of listen, redis, mysql, instance, ledger, "
-                                                 "log, limits, stop_within, counters\n");
+    refused(MYSQL "redis.replicas: 1\n" COUNTER,
+            "t.yaml:2:1: unknown option \"redis.replicas\", expected "
+            "one of listen, redis, mysql, instance, ledger, "
+            "log, limits, stop_within, series, boxes, events, uniques, clock, counters\n");
     refused(MYSQL "counters.*.key: 1\n" COUNTER,
             "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, "
             "redis, "
-            "mysql, instance, ledger, log, limits, stop_within, counters\n");
+            "mysql, instance, ledger, log, limits, stop_within, series, boxes, events, uniques, clock, "
+            "counters\n");
 }
 
 static void test_twice(void **state)
@@ -285,6 +329,59 @@ static void test_ranges(void **state)
             "to 1d\n");
     refused(MYSQL COUNTER "    sync: { hits: 0 }\n",
             "t.yaml:8:19: counters.views.sync.hits is 0, expected an integer from 1 to 1000000000\n");
+}
+
+#define PRECISIONS_EXPECTED                                                                                  \
+    ", expected a list of 1 to 16 different integers from 1 to 31536000, such as [1, 60, 3600]\n"
+#define WINDOWS_EXPECTED                                                                                     \
+    ", expected tiers such as \"5s 30d, 1h 365d\": a window and a time, neither over 3650d, both growing\n"
+
+static void test_lists(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *precisions, *what;
+    } numbers[] = {
+        {"[]", "23: series.precisions is an empty list"},
+        {"[1, 0]", "27: series.precisions is 0"},
+        {"[31536001]", "24: series.precisions is 31536001"},
+        {"[1, \"5\"]", "27: series.precisions is the text \"5\""},
+        {"[5s]", "24: series.precisions is 5s"},
+        {"[1, [5]]", "27: series.precisions is a list"},
+        {"[5, 1, 5]", "30: series.precisions is a list with a number that stands there twice"},
+        {"[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]",
+         "79: series.precisions is a list that is too long"},
+    };
+    char text[600], expected[400];
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        snprintf(text, sizeof(text), MYSQL "series: { precisions: %s }\n" COUNTER, numbers[i].precisions);
+        snprintf(expected, sizeof(expected), "t.yaml:2:%s" PRECISIONS_EXPECTED, numbers[i].what);
+        refused(text, expected);
+    }
+    refused(MYSQL "series:\n  precisions: 5,\n" COUNTER,
+            "t.yaml:3:15: series.precisions is 5," PRECISIONS_EXPECTED);
+    static const struct {
+        const char *windows, *what;
+    } tiers[] = {
+        {"5s", "the text \"5s\""},
+        {"5 30d", "the text \"5 30d\""},
+        {"5s 30d,", "the text \"5s 30d,\""},
+        {"", "the text \"\""},
+        {"5s 30d, ", "the text \"5s 30d, \""},
+        {"5s 30d 1h", "the text \"5s 30d 1h\""},
+        {"1500ms 30d", "the text \"1500ms 30d\""},
+        {"0s 30d", "the text \"0s 30d\""},
+        {"2m 1m", "the text \"2m 1m\""},
+        {"1h 3651d", "the text \"1h 3651d\""},
+        {"5s 30d, 5s 31d", "a list whose windows do not grow from one tier to the next"},
+        {"5s 30d, 1h 29d", "a list that keeps bigger windows for a shorter time than smaller ones"},
+    };
+    for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
+        snprintf(text, sizeof(text), MYSQL "events: { windows: \"%s\" }\n" COUNTER, tiers[i].windows);
+        snprintf(expected, sizeof(expected), "t.yaml:2:20: events.windows is %s" WINDOWS_EXPECTED,
+                 tiers[i].what);
+        refused(text, expected);
+    }
 }
 
 static void test_names(void **state)
@@ -556,7 +653,10 @@ static void test_write(void **state)
              "warn }\n"
              "ledger: { keep: 90m }\nlimits: { unread: 65KiB, request: 65537B }\nredis: { timeout: 1500ms "
              "}\n" MYSQL COUNTER
-             "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n",
+             "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n"
+             "    feeds: { event: \"s<store>:view\" }\n"
+             "series: { precisions: [60, 5] }\nevents: { windows: \"90s 1d\" }\n"
+             "uniques: { feeds: { counter: views } }\n",
              &a);
     conf_write(&a, &text);
     buf_put_char(&text, '\0');
@@ -567,6 +667,10 @@ static void test_write(void **state)
     assert_int_equal(b.redis_timeout_ms, 1500);
     assert_string_equal(b.listen_resp.all[0].path, "/a\\b\"c");
     assert_non_null(strstr(text.p, "  keep: 90m\n"));
+    assert_non_null(strstr(text.p, "  precisions: [60, 5]\n"));
+    assert_non_null(strstr(text.p, "  windows: \"90s 1d\"\n"));
+    assert_non_null(strstr(text.p, "  feeds:\n    counter: \"views\"\n"));
+    assert_non_null(strstr(text.p, "    feeds:\n      event: \"s<store>:view\"\n"));
     assert_non_null(strstr(text.p, "    sync:\n      hits: 7\n      every: 90s\n"));
     conf_free(&a);
     conf_free(&b);
@@ -583,6 +687,7 @@ static void test_default(void **state)
     assert_string_equal(c.counters[0].name, "unique_visitors");
     assert_string_equal(c.counters[0].lock, "s<store>:unique_visitors:sync");
     assert_string_equal(c.counters[1].lock, "s<store>:product_views:sync");
+    assert_string_equal(c.counters[1].feed_series, "s<store>:views");
     conf_free(&c);
 }
 
@@ -603,18 +708,37 @@ static void test_set(void **state)
     assert_true(conf_set(&c, CONF_MYSQL_PASSWORD_FILE, NULL, 0));
     assert_null(c.mysql_password_file);
     assert_false(conf_set(&c, CONF_REDIS_REPLICAS, &bad[1], 1));
+    static const char *const numbers[] = {"3", "1, 2", "2"};
+    assert_true(conf_set(&c, CONF_SERIES_PRECISIONS, numbers, 2));
+    assert_int_equal(c.series_precisions.n, 3);
+    assert_false(conf_set(&c, CONF_SERIES_PRECISIONS, numbers, 3));
+    assert_int_equal(c.series_precisions.n, 3);
     conf_free(&c);
 }
 
-/* Does `name:` stand there as a key, also commented out? */
-static bool stands(const char *text, const char *name)
+/* Lines of an option that is commented out, `# instance: store-1`, become options; but no password files, which are not
+ * there. */
+static void uncomment(const char *from, char *to)
 {
-    size_t n = strlen(name);
-    for (const char *p = text; (p = strstr(p, name)) != NULL; p++) {
-        bool begins = p > text && strchr("\n {,", p[-1]) != NULL;
-        if ((begins || p == text) && p[n] == ':' && (p[n + 1] == ' ' || p[n + 1] == '\n')) return true;
+    while (*from != '\0') {
+        size_t line = strcspn(from, "\n") + 1, indent = strspn(from, " ");
+        const char *name = from + indent + 2;
+        size_t n = strncmp(from + indent, "# ", 2) == 0 ? strspn(name, "abcdefghijklmnopqrstuvwxyz_") : 0;
+        bool option = n > 0 && name[n] == ':' && strncmp(name, "password_file", n) != 0;
+        memcpy(to, from, indent);
+        memcpy(to + indent, option ? name : from + indent, line - indent);
+        to += option ? line - 2 : line;
+        from += line;
     }
-    return false;
+    *to = '\0';
+}
+
+static bool given(const struct conf *c, enum conf_option option)
+{
+    bool somewhere = c->places[option].line > 0;
+    for (size_t i = 0; i < c->counters_n; i++)
+        somewhere = somewhere || c->counters[i].places[option].line > 0;
+    return somewhere;
 }
 
 static void test_shipped_file(void **state)
@@ -635,13 +759,17 @@ static void test_shipped_file(void **state)
         assert_string_equal(c.counters[i].table, d.counters[i].table);
     }
     FILE *f = fopen(path, "r");
-    static char text[65536];
+    static char text[65536], all[65536];
     text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
     fclose(f);
+    uncomment(text, all);
+    conf_free(&c);
+    accepted(all, &c);
     for (int i = 0; i < CONF_OPTION_COUNT; i++) {
-        const char *option = conf_option_path((enum conf_option)i), *dot = strrchr(option, '.');
-        if (!stands(text, dot == NULL ? option : dot + 1))
-            fail_msg("config/tallyd.yaml does not name %s", option);
+        const char *option = conf_option_path((enum conf_option)i);
+        bool commented = strstr(option, "password_file") != NULL && strstr(text, "# password_file: ") != NULL;
+        if (!commented && !given(&c, (enum conf_option)i))
+            fail_msg("config/tallyd.yaml does not show %s", option);
     }
     conf_free(&c);
     conf_free(&d);
@@ -679,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_missing),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_lists),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_syntax),

@@ -1,0 +1,19 @@
+/* conf/list.h - options that are lists: whole numbers, and tiers; private to the room. */
+#ifndef CONF_LIST_H
+#define CONF_LIST_H
+
+#include "conf/table.h"
+
+/* Adds the numbers of "1, 5, 60", each within the row's bounds and not there yet. False: *why may say what
+ * stands there; some may have been added. */
+bool numbers_read(const struct conf_row *row, struct slice text, struct conf_numbers *out,
+                  const char **why) MUST_CHECK;
+/* "5s 30d, 1h 365d": windows grow from tier to tier, and what is kept longer does not get shorter. out gets
+ * all of them or, on false, none. */
+bool tiers_read(const struct conf_row *row, struct slice text, struct conf_tiers *out,
+                const char **why) MUST_CHECK;
+
+void numbers_write(const struct conf_numbers *numbers, struct buf *out); /* [1, 5, 60] */
+void tiers_write(const struct conf_tiers *tiers, struct buf *out);       /* "5s 30d, 1h 365d" */
+
+#endif

@@ -48,6 +48,11 @@ struct upkeep { /* slow timers: walk, prune, complete_until */
     struct until_task *until;
 };
 
+struct totals {                /* live totals asked for and not answered: wire_total.c */
+    struct list waiting;       /* of struct total_task, for the next round */
+    struct total_round *round; /* under way, NULL: none */
+};
+
 struct service {
     struct settings *settings;
     const char *path; /* of the configuration, NULL: nothing to reload */
@@ -66,6 +71,7 @@ struct service {
     uv_signal_t signals[3];
     struct gate gate;
     struct upkeep upkeep;
+    struct totals totals;
     struct recovery *recovery; /* under way, NULL: none */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
@@ -99,6 +105,8 @@ void wire_coalesce(struct service *s);
 void wire_sync(struct service *s);
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
+void wire_total_init(struct service *s);
+void wire_total(void *arg, struct total_request *q); /* command_ports.total; arg: the service */
 
 /* gate.c */
 void gate_redis(struct service *s); /* a link came up */

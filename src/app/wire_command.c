@@ -200,6 +200,7 @@ struct listen_handler wire_listen_handler(struct service *s)
 void wire_command(struct service *s)
 {
     const struct conf *conf = s->settings->conf;
+    wire_total_init(s);
     struct request_limits limits = request_limits_default;
     limits.bytes_max = (uint32_t)conf->limits_request_bytes;
     struct command_config config = {
@@ -217,7 +218,8 @@ void wire_command(struct service *s)
                   .pending = port_pending,
                   .sync = port_sync,
                   .recover = port_recover,
-                  .info = port_info},
+                  .info = port_info,
+                  .total = wire_total},
         .limits = limits,
         .clients_max = (uint32_t)conf->limits_clients,
         .multi_max = 10000,

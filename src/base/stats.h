@@ -31,6 +31,9 @@
     X(rows_merged, "rows merged into MySQL")                                                                 \
     X(rows_rejected, "rows put into tally_rejects")                                                          \
     X(fences, "durability barriers passed")                                                                  \
+    X(totals, "live totals asked for")                                                                       \
+    X(totals_again, "live totals read again: a later claim was merged meanwhile")                            \
+    X(totals_held, "live totals for which claims of their counter were held")                                \
     X(recover_total, "batches and leftovers that the running recovery found")                                \
     X(recover_done, "of them, finished")
 

@@ -1,10 +1,10 @@
-/* command/asks.c - commands that take time: CTR.PENDING, CTR.SYNC, CTR.RECOVER. Each waits until nothing is
- * owed to its client, then its request is out, one a session, and nothing more is taken until done(). The
- * session (and with it the request) is held in memory meanwhile; a client that goes away does not take back
- * what it asked for. */
+/* command/asks.c - commands that take time: CTR.PENDING, CTR.SYNC, CTR.RECOVER, and what CTR.TOTAL (total.c) shares
+ * with them. Each waits until nothing is owed to its client, then its request is out, one a session, and nothing more
+ * is taken until done(). The session (and with it the request) is held in memory meanwhile; a client that goes away
+ * does not take back what it asked for. */
 #include "command/inside.h"
 
-static void refuse(struct session *s, enum ask_outcome outcome, const char *text)
+void ask_refuse(struct session *s, enum ask_outcome outcome, const char *text)
 {
     struct buf *out = &s->outlet->out;
     switch (outcome) {
@@ -29,21 +29,20 @@ static void refuse(struct session *s, enum ask_outcome outcome, const char *text
     UNREACHABLE();
 }
 
-static void ask_begin(struct session *s)
+void ask_begin(struct session *s)
 {
     session_wait(s, SESSION_ASKING);
     s->command->config.client.hold(s->conn);
 }
 
-/* True: somebody wants the reply. */
-static bool ask_wanted(struct session *s)
+bool ask_wanted(struct session *s)
 {
     PRE(s->state == SESSION_ASKING);
     buf_free(&s->key);
     return !s->gone;
 }
 
-static void ask_end(struct session *s)
+void ask_end(struct session *s)
 {
     const struct client_ports *client = &s->command->config.client;
     if (!s->gone) {
@@ -54,7 +53,7 @@ static void ask_end(struct session *s)
     client->release(s->conn); /* the session may be gone after it */
 }
 
-static struct slice key_keep(struct session *s, struct slice key)
+struct slice ask_keep_key(struct session *s, struct slice key)
 {
     buf_reset(&s->key);
     buf_put_slice(&s->key, key);
@@ -77,7 +76,7 @@ static void on_pending(struct pending_request *p)
         if (p->outcome == ASK_DONE)
             pending_reply(s, p);
         else
-            refuse(s, p->outcome, p->text);
+            ask_refuse(s, p->outcome, p->text);
     }
     ask_end(s);
 }
@@ -90,7 +89,7 @@ enum taken run_pending(struct session *s, const struct request *r, struct buf *o
         return TAKEN;
     }
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.pending = (struct pending_request){.key = key_keep(s, r->args[1]), .done = on_pending};
+    s->ask.pending = (struct pending_request){.key = ask_keep_key(s, r->args[1]), .done = on_pending};
     ask_begin(s);
     ports->pending(ports->arg, &s->ask.pending);
     return TAKEN;
@@ -105,7 +104,7 @@ static void on_sync(struct sync_request *y)
         if (y->outcome == ASK_DONE)
             reply_int(&s->outlet->out, y->rows);
         else
-            refuse(s, y->outcome, y->text);
+            ask_refuse(s, y->outcome, y->text);
     }
     ask_end(s);
 }
@@ -119,7 +118,7 @@ enum taken run_sync(struct session *s, const struct request *r, struct buf *out)
         return TAKEN;
     }
     if (session_barrier(s) == LEFT) return LEFT;
-    struct slice key = all ? slice_of("", 0) : key_keep(s, r->args[1]);
+    struct slice key = all ? slice_of("", 0) : ask_keep_key(s, r->args[1]);
     s->ask.sync = (struct sync_request){.key = key, .done = on_sync};
     ask_begin(s);
     ports->sync(ports->arg, &s->ask.sync);
@@ -150,7 +149,7 @@ static void on_recover(struct recover_request *v)
         if (v->outcome == ASK_DONE)
             recovered_reply(v, &s->outlet->out);
         else
-            refuse(s, v->outcome, v->text);
+            ask_refuse(s, v->outcome, v->text);
     }
     ask_end(s);
 }

@@ -5,8 +5,8 @@
  *
  * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes
  * through coalesce_literal(), otherwise straight into outlet.out. An asynchronous command (CTR.PENDING,
- * CTR.SYNC, CTR.RECOVER) is a barrier on its connection: it waits until nothing is owed, and nothing more is
- * taken until it is answered. */
+ * CTR.TOTAL, CTR.SYNC, CTR.RECOVER) is a barrier on its connection: it waits until nothing is owed, and nothing
+ * more is taken until it is answered. */
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
@@ -52,6 +52,19 @@ struct pending_request {
     void (*done)(struct pending_request *r);
 };
 
+#define TOTAL_FIELDS_ASKED_MAX 1000
+
+struct total_request {
+    struct slice key; /* of the counter; both are the session's memory, too */
+    const struct counter *counter;
+    const struct slice *fields; /* of the counter's kind, likewise; 1..TOTAL_FIELDS_ASKED_MAX */
+    uint32_t fields_n;
+    enum ask_outcome outcome;
+    const char *text;
+    const int64_t *totals; /* one a field; read inside done() only */
+    void (*done)(struct total_request *r);
+};
+
 struct sync_request {
     struct slice key; /* n = 0: ALL */
     enum ask_outcome outcome;
@@ -79,6 +92,7 @@ struct command_ports {
     /* Appends sections of INFO ("# Name\r\nkey:value\r\n...\r\n") for which info_wants() says yes. NULL:
      * none. */
     void (*info)(void *arg, struct slice section, struct buf *out);
+    void (*total)(void *arg, struct total_request *r);
 };
 
 /* Does INFO <section> (n = 0: no argument) include the section of this lower-case name? */
@@ -126,6 +140,7 @@ struct session {
     struct buf key;  /* of the request that is out */
     union {
         struct pending_request pending;
+        struct total_request total;
         struct sync_request sync;
         struct recover_request recover;
     } ask;

@@ -10,7 +10,7 @@ void hit_refuse_key(struct slice key, struct buf *out)
                  slice_show(key, SHOWN_BYTES, shown, sizeof(shown)));
 }
 
-static void refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out)
+void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out)
 {
     const struct counter *c = coalesce_counter(s->command->config.coalesce, key);
     PRE(c != NULL);
@@ -28,7 +28,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
         hit_refuse_key(r->args[1], out);
         return;
     case ADD_FIELD:
-        refuse_field(s, r->args[1], r->args[2], out);
+        hit_refuse_field(s, r->args[1], r->args[2], out);
         return;
     case ADD_DELTA:
         reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way",

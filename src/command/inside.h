@@ -1,9 +1,12 @@
 /* command/inside.h - inside of command/: the state that its files share.
- *   session.c    the parse loop, what a session waits for, where replies go
- *   table.c      the command table, what a request must look like        hits.c  HINCRBY, CTR.INCRBY
- *   multi.c      MULTI, EXEC, DISCARD                                    asks.c  CTR.PENDING, CTR.SYNC,
- * CTR.RECOVER client.c     PING, HELLO, CLIENT ... what concerns one connection    server.c  INFO, CONFIG,
- * COMMAND ... */
+ *   session.c  the parse loop, what a session waits for, where replies go
+ *   table.c    the command table, what a request must look like
+ *   hits.c     HINCRBY, CTR.INCRBY
+ *   multi.c    MULTI, EXEC, DISCARD
+ *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
+ *   total.c    CTR.TOTAL
+ *   client.c   PING, HELLO, CLIENT ... what concerns one connection
+ *   server.c   INFO, CONFIG, COMMAND ... */
 #ifndef COMMAND_INSIDE_H
 #define COMMAND_INSIDE_H
 
@@ -64,6 +67,8 @@ enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
 void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out);
 
 void hit_refuse_key(struct slice key, struct buf *out); /* no counter is configured for it */
+/* Not of the kind of its counter, which there is. */
+void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 
 /* multi.c */
 /* A request while s->multi stands. */
@@ -74,9 +79,18 @@ enum taken run_exec(struct session *s, const struct request *r, struct buf *out)
 enum taken run_discard(struct session *s, const struct request *r, struct buf *out);
 
 /* asks.c */
+/* A request: barrier, keep what it needs, ask_begin, the port. In its done: ask_wanted, a reply if so, ask_end. */
+struct slice ask_keep_key(struct session *s, struct slice key); /* the session's until ask_wanted() */
+void ask_begin(struct session *s);
+bool ask_wanted(struct session *s); /* true: somebody wants the reply */
+void ask_refuse(struct session *s, enum ask_outcome outcome, const char *text); /* not for ASK_DONE */
+void ask_end(struct session *s); /* last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
 enum taken run_sync(struct session *s, const struct request *r, struct buf *out);
 enum taken run_recover(struct session *s, const struct request *r, struct buf *out);
+
+/* total.c */
+enum taken run_total(struct session *s, const struct request *r, struct buf *out);
 
 /* client.c */
 extern const struct spec client_specs[];

@@ -9,6 +9,7 @@ const struct spec specs[] = {
      NULL},
     {"ctr.incrby", 4, SPEC_QUEUES | SPEC_HIT, hit_run, "counter", "As HINCRBY", NULL},
     {"ctr.pending", 2, 0, run_pending, "counter", "The counts of a key that are not claimed yet", NULL},
+    {"ctr.total", -3, 0, run_total, "counter", "Live totals: in MySQL, claimed and pending", NULL},
     {"ctr.sync", 2, 0, run_sync, "counter", "Waits until what counted before is in MySQL (a key, or ALL)",
      NULL},
     {"ctr.recover", -1, 0, run_recover, "counter", "Adopts and merges what dead instances left [DRYRUN]",

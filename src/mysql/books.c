@@ -122,82 +122,102 @@ void books_close(struct books *b)
     *b = (struct books){0};
 }
 
-/* One SELECT a field, told apart by its number, all in one statement. */
-static void stored_statement(const struct books_total *t, const struct columns *forms, struct slice store,
-                             size_t first, size_t n, struct buf *sql)
+/* One SELECT a field, told apart by its numbers, many in one statement. */
+static void stored_select(const struct books_totals *t, const struct columns *forms, size_t a, size_t f,
+                          struct buf *sql)
 {
     const struct counter *c = t->counter;
-    for (size_t i = first; i < first + n; i++) {
-        buf_printf(sql, "%sSELECT %zu, ", i > first ? " UNION ALL " : "", i);
-        sql_name(sql, c->column_count);
-        BUF_LIT(sql, " FROM ");
-        sql_name(sql, c->table);
-        BUF_LIT(sql, " WHERE (");
-        if (c->key.has_store) sql_name(sql, c->column_store), BUF_LIT(sql, ",");
-        sql_name(sql, c->column_field);
-        BUF_LIT(sql, ") = (");
-        sql_key(sql, c, forms, store, t->fields[i]);
-        BUF_LIT(sql, ")");
-    }
+    struct slice store = {0};
+    INVARIANT(pattern_match(&c->key, c->store, t->all[a].key, &store));
+    buf_printf(sql, "%sSELECT %zu, %zu, ", sql->n > 0 ? " UNION ALL " : "", a, f);
+    sql_name(sql, c->column_count);
+    BUF_LIT(sql, " FROM ");
+    sql_name(sql, c->table);
+    BUF_LIT(sql, " WHERE (");
+    if (c->key.has_store) sql_name(sql, c->column_store), BUF_LIT(sql, ",");
+    sql_name(sql, c->column_field);
+    BUF_LIT(sql, ") = (");
+    sql_key(sql, c, forms, store, t->all[a].fields[f]);
+    BUF_LIT(sql, ")");
 }
 
-static enum code_class stored_read(struct db *db, struct books_total *t, const struct columns *forms,
-                                   struct slice store)
+static enum code_class stored_ask(struct db *db, struct books_totals *t, struct buf *sql)
 {
-    enum code_class class = CODE_OK;
-    for (size_t at = 0; class == CODE_OK && at < t->fields_n; at += FIELDS_A_STATEMENT) {
-        struct buf sql = {0};
-        struct slice cell[2];
-        size_t n = t->fields_n - at < FIELDS_A_STATEMENT ? t->fields_n - at : FIELDS_A_STATEMENT;
-        stored_statement(t, forms, store, at, n, &sql);
-        class = db_query(db, buf_slice(&sql));
-        while (class == CODE_OK && db_row(db, cell, 2))
-            t->stored[cell_int(cell[0])] = cell_int(cell[1]);
-        buf_free(&sql);
-    }
+    struct slice cell[3];
+    if (sql->n == 0) return CODE_OK;
+    enum code_class class = db_query(db, buf_slice(sql));
+    while (class == CODE_OK && db_row(db, cell, 3))
+        t->all[cell_int(cell[0])].stored[cell_int(cell[1])] = cell_int(cell[2]);
+    buf_reset(sql);
     return class;
 }
 
-static enum code_class newer_read(struct db *db, struct books_total *t)
+static enum code_class stored_read(struct db *db, struct books_totals *t, const struct columns *forms)
 {
+    enum code_class class = CODE_OK;
     struct buf sql = {0};
-    struct slice cell;
-    buf_printf(&sql, "SELECT EXISTS (SELECT 1 FROM tally_ledger WHERE gen > %llu AND counter = ",
-               (unsigned long long)t->gen);
-    sql_hex(&sql, t->counter->name);
-    BUF_LIT(&sql, ")");
-    enum code_class class = db_query(db, buf_slice(&sql));
-    if (class == CODE_OK) t->newer = db_row(db, &cell, 1) && cell_int(cell) != 0;
+    size_t asked = 0;
+    for (size_t a = 0; class == CODE_OK && a < t->n; a++) {
+        for (size_t f = 0; class == CODE_OK && f < t->all[a].fields_n; f++) {
+            stored_select(t, forms, a, f, &sql);
+            if (++asked % FIELDS_A_STATEMENT == 0) class = stored_ask(db, t, &sql);
+        }
+    }
+    if (class == CODE_OK) class = stored_ask(db, t, &sql);
     buf_free(&sql);
     return class;
 }
 
-static bool total_asks_right(const struct books_total *t, const struct columns *forms, struct slice *store)
+static int64_t gen_least(const struct books_totals *t)
+{
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->all[i].gen < least) least = t->all[i].gen;
+    return least;
+}
+
+static enum code_class newer_read(struct db *db, struct books_totals *t)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    buf_printf(&sql,
+               "SELECT MAX(gen) FROM tally_ledger WHERE gen > %lld AND counter = ", (long long)gen_least(t));
+    sql_hex(&sql, t->counter->name);
+    enum code_class class = db_query(db, buf_slice(&sql));
+    int64_t highest = class == CODE_OK && db_row(db, &cell, 1) ? cell_int(cell) : 0;
+    for (size_t i = 0; i < t->n; i++)
+        t->all[i].newer = highest > t->all[i].gen;
+    buf_free(&sql);
+    return class;
+}
+
+static bool totals_ask_right(const struct books_totals *t, const struct columns *forms)
 {
     const struct counter *c = t->counter;
-    if (!pattern_match(&c->key, c->store, t->key, store)) return false;
-    for (size_t i = 0; i < t->fields_n; i++)
-        if (!field_valid(c->field, t->fields[i])) return false;
+    for (size_t i = 0; i < t->n; i++) {
+        if (!pattern_match(&c->key, c->store, t->all[i].key, NULL)) return false;
+        for (size_t k = 0; k < t->all[i].fields_n; k++)
+            if (!field_valid(c->field, t->all[i].fields[k])) return false;
+    }
     return column_fits_field(forms->field, c->field) &&
            (!c->key.has_store || column_fits_store(forms->store, c->store));
 }
 
-enum err books_total_read(struct db *db, struct books_total *t, struct error *e)
+enum err books_totals_read(struct db *db, struct books_totals *t, struct error *e)
 {
     struct columns forms;
-    struct slice store = {0};
-    t->newer = false;
-    t->stored = heap_zalloc((t->fields_n + 1) * sizeof *t->stored);
+    for (size_t i = 0; i < t->n; i++)
+        t->all[i].stored = heap_zalloc((t->all[i].fields_n + 1) * sizeof *t->all[i].stored);
     enum code_class class = columns_read(db, t->counter, &forms);
     if (class != CODE_OK) return db_error(db, e);
-    if (!total_asks_right(t, &forms, &store))
+    if (!totals_ask_right(t, &forms))
         return error_set(e, ERR_CONFIG,
                          "key, field or table " SLICE_FMT " do not fit the counter; run tallyd check",
                          SLICE_ARG(t->counter->table));
     class = snapshot_begin(db);
-    if (class == CODE_OK) class = stored_read(db, t, &forms, store);
+    if (class == CODE_OK) class = stored_read(db, t, &forms);
     if (class == CODE_OK) class = newer_read(db, t);
-    if (class == CODE_OK) class = chunks_read(db, t->ids, t->ids_n, &t->books);
+    if (class == CODE_OK && t->ids_n > 0) class = chunks_read(db, t->ids, t->ids_n, &t->books);
     return snapshot_end(db, class, e);
 }
 

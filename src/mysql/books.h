@@ -32,21 +32,24 @@ enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, siz
                     struct error *e) MUST_CHECK;
 void books_close(struct books *b);
 
-/* A live total's stored half (DESIGN 8), for one pending hash. */
-struct books_total {
-    const struct counter *counter;
-    struct slice key; /* the pending hash */
+/* The stored half of live totals (DESIGN 8) of one counter, all in one snapshot. */
+struct books_total { /* of one pending hash */
+    struct slice key;
     const struct slice *fields;
     size_t fields_n;
-    uint64_t gen;               /* Redis' when it was read */
-    const struct batch_id *ids; /* standing batches with this pending hash */
-    size_t ids_n;
-    /* answer */
-    int64_t *stored;    /* one a field, heap, the asker frees; 0 where there is no row */
-    bool newer;         /* the counter has ledger rows of gen > gen: read Redis again */
-    struct books books; /* chunks only; books_close by the asker */
+    int64_t gen;     /* Redis' when it was read */
+    int64_t *stored; /* answer: one a field, heap, the asker frees; 0 where there is no row */
+    bool newer;      /* answer: the counter has ledger rows of gen > gen: read Redis again */
 };
-enum err books_total_read(struct db *db, struct books_total *t, struct error *e) MUST_CHECK;
+struct books_totals {
+    const struct counter *counter;
+    struct books_total *all;
+    size_t n;
+    const struct batch_id *ids; /* standing batches with any of these pending hashes; repeats do no harm */
+    size_t ids_n;
+    struct books books; /* answer: chunks only; begins empty, books_close by the asker either way */
+};
+enum err books_totals_read(struct db *db, struct books_totals *t, struct error *e) MUST_CHECK;
 /* Is the row (key, field) of this batch merged, as far as these books know? */
 bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field);
 

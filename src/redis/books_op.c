@@ -131,21 +131,22 @@ void redis_books(struct redis_link *l, struct redis_books *b)
 /* --- a live total --- */
 
 /* KEYS: gen, batches, the pending hash. ARGV: registry prefix, fields. Answers gen, values, {{id, {values}},
- * ...}. */
-static const char total_script[] =
-    "#!lua flags=no-writes\n"
-    "local prefix, batches, key = ARGV[1], {}, KEYS[3]\n"
-    "local function values(name)\n"
-    "  local out = {}\n"
-    "  for i = 2, #ARGV do out[i - 1] = redis.call('HGET', name, ARGV[i]) end\n"
-    "  return out\n"
-    "end\n"
-    "for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do\n"
-    "  if redis.call('HEXISTS', prefix .. id, '=' .. key) == 1 then\n"
-    "    batches[#batches + 1] = {id, values(key .. '_' .. id)}\n"
-    "  end\n"
-    "end\n"
-    "return {redis.call('GET', KEYS[1]) or '0', values(key), batches}\n";
+ * ...}; or Redis' own WRONGTYPE, as HMGET says it. */
+static const char total_script[] = "#!lua flags=no-writes\n"
+                                   "local prefix, batches, key = ARGV[1], {}, KEYS[3]\n"
+                                   "local function values(name)\n"
+                                   "  return redis.pcall('HMGET', name, unpack(ARGV, 2))\n"
+                                   "end\n"
+                                   "local pending = values(key)\n"
+                                   "if pending.err then return pending end\n"
+                                   "for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do\n"
+                                   "  if redis.call('HEXISTS', prefix .. id, '=' .. key) == 1 then\n"
+                                   "    local claimed = values(key .. '_' .. id)\n"
+                                   "    if claimed.err then return claimed end\n"
+                                   "    batches[#batches + 1] = {id, claimed}\n"
+                                   "  end\n"
+                                   "end\n"
+                                   "return {redis.call('GET', KEYS[1]) or '0', pending, batches}\n";
 
 static bool total_file(struct redis_total *t, const struct redis_reply *r)
 {
@@ -168,6 +169,7 @@ static void on_total(struct redis_link *l, void *arg, const struct redis_reply *
 {
     struct redis_total *t = arg;
     (void)l, (void)at;
+    t->cut = r == NULL;
     t->lost = !total_file(t, r);
     if (t->lost) reply_why(r, t->text, sizeof t->text);
     t->done(t);
@@ -175,6 +177,7 @@ static void on_total(struct redis_link *l, void *arg, const struct redis_reply *
 
 void redis_total(struct redis_link *l, struct redis_total *t)
 {
+    PRE(t->fields_n > 0 && t->fields_n <= TOTAL_FIELDS_MAX);
     struct buf *out = redis_link_begin(l);
     t->text[0] = '\0';
     resp_eval(out, SLICE(total_script), 3, 1 + (size_t)t->fields_n);

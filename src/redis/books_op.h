@@ -24,7 +24,9 @@ struct redis_books {
 };
 void redis_books(struct redis_link *l, struct redis_books *b);
 
-/* The Redis side of a live total, for some fields of one pending hash, by one script likewise. */
+/* The Redis side of a live total, for some fields (at most TOTAL_FIELDS_MAX, which Lua's stack bounds) of one
+ * pending hash, by one script likewise. key and fields are not needed any more once redis_total() returned. */
+#define TOTAL_FIELDS_MAX 1000
 struct redis_total {
     struct slice key;
     const struct slice *fields;
@@ -33,7 +35,8 @@ struct redis_total {
     void (*pending)(void *arg, uint32_t field, struct slice value);
     void (*claimed)(void *arg, const struct batch_id *id, uint32_t field, struct slice value);
     int64_t gen;
-    bool lost;
+    bool lost; /* text says why; */
+    bool cut;  /* ... the link was cut or not up, it was no answer of Redis' */
     char text[200];
     void (*done)(struct redis_total *t); /* once */
     void *arg;

@@ -112,7 +112,8 @@ void sync_due(struct sync *s, const struct counter *c, struct slice key, enum du
 
 static bool may_claim(const struct sync *s, const struct family *f, uint64_t now_ms)
 {
-    if (!sync_may_merge(s) || family_held(f) || f->names.n == 0 || now_ms < f->pause_ms) return false;
+    if (!sync_may_merge(s) || family_held(f) || f->holds > 0) return false;
+    if (f->names.n == 0 || now_ms < f->pause_ms) return false;
     if (s->claims_out >= s->config.claims_max || s->runs_n >= s->config.runs_max) return false;
     return s->fields < s->config.fields_max;
 }

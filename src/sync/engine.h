@@ -60,6 +60,7 @@ struct family { /* a counter and its due hashes */
     uint64_t paced_ms; /* last claim of what is paced */
     uint64_t pause_ms; /* none at all before: Redis refused one */
     bool hurry;        /* CTR.SYNC: now, also of less than a full claim */
+    uint32_t holds;    /* sync_counter_hold() without their release */
     bool unfit;        /* sync_counter_fit() */
     uint32_t refused;  /* runs held since the table refuses their rows */
 };

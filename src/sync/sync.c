@@ -128,6 +128,19 @@ void sync_counter_fit(struct sync *s, const struct counter *c, bool fit)
     if (!fit) family_forget(s, f);
 }
 
+void sync_counter_hold(struct sync *s, const struct counter *c)
+{
+    family_of(s, c)->holds++;
+}
+
+void sync_counter_release(struct sync *s, const struct counter *c)
+{
+    struct family *f = family_of(s, c);
+    PRE(f->holds > 0);
+    f->holds--;
+    s->eager = true; /* what became due meanwhile */
+}
+
 void sync_stop(struct sync *s)
 {
     s->stopping = true;

@@ -97,6 +97,11 @@ uint32_t sync_running(const struct sync *s, struct batch_id **out);
 /* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are
  * held. */
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);
+/* Claims no hash of this counter until as many releases: for a live total (DESIGN 8), which cannot tell what was
+ * claimed after it read Redis and merged before it read MySQL. Claims that are out end, what was claimed goes on, and
+ * what is due stays so. */
+void sync_counter_hold(struct sync *s, const struct counter *c);
+void sync_counter_release(struct sync *s, const struct counter *c);
 void sync_stop(struct sync *s);    /* claims nothing more, ends waits and recovery; what runs goes on */
 void sync_abandon(struct sync *s); /* and makes no request any more: what is under way is only waited for */
 bool sync_idle(const struct sync *s);  /* no run under way, no request out: safe to destroy */

@@ -145,6 +145,7 @@ struct conn {
 static struct coalesce fake;
 static struct command *command;
 static struct pending_request *pending_out;
+static struct total_request *total_out;
 static struct sync_request *sync_out;
 static struct recover_request *recover_out;
 static bool answer_inside; /* CTR.SYNC is answered from inside the call */
@@ -210,6 +211,12 @@ static void port_pending(void *arg, struct pending_request *r)
     pending_out = r;
 }
 
+static void port_total(void *arg, struct total_request *r)
+{
+    (void)arg;
+    total_out = r;
+}
+
 static void port_sync(void *arg, struct sync_request *r)
 {
     (void)arg;
@@ -240,7 +247,7 @@ static void world_open(void)
         .coalesce = &fake,
         .client = {on_pause, on_resume, conn_take, on_answered, on_finish, on_drop, on_hold, on_release,
                    on_peer},
-        .ports = {NULL, port_pending, port_sync, port_recover, port_info},
+        .ports = {NULL, port_pending, port_sync, port_recover, port_info, .total = port_total},
         .limits = request_limits_default,
         .clients_max = 100,
         .multi_max = 2000,

@@ -260,53 +260,85 @@ static void books_know_rows_by_chunk(void **state)
     batch_close(&b);
 }
 
-static void live_total(void **state)
+static void totals_done(struct books_totals *t)
 {
-    struct slice fields[2] = {SLICE("20140921"), SLICE("20140920")};
+    for (size_t i = 0; i < t->n; i++)
+        heap_free(t->all[i].stored);
+    books_close(&t->books);
+}
+
+static void live_totals(void **state)
+{
+    struct slice fields[2] = {SLICE("20140921"), SLICE("20140920")}, day[1] = {SLICE("20140920")};
     struct batch_id ids[2] = {shop_id(1), shop_id(9)};
-    struct books_total t = {.counter = &shop_all[VISITORS],
-                            .key = SLICE("s7:visitors"),
-                            .fields = fields,
-                            .fields_n = 2,
-                            .gen = 1,
-                            .ids = ids,
-                            .ids_n = 2};
+    struct books_total all[3] = {
+        {.key = SLICE("s7:visitors"), .fields = fields, .fields_n = 2, .gen = 1},
+        {.key = SLICE("s8:visitors"), .fields = fields, .fields_n = 2, .gen = 2},
+        {.key = SLICE("s7:visitors"), .fields = day, .fields_n = 1, .gen = 2},
+    };
+    struct books_totals t = {.counter = &shop_all[VISITORS], .all = all, .n = 3, .ids = ids, .ids_n = 2};
     (void)state;
     merge_visits(1, 1, "10");
-    assert_fine(books_total_read(db, &t, &e));
-    assert_int_equal(t.stored[0], 0);
-    assert_int_equal(t.stored[1], 10);
-    assert_false(t.newer);
+    assert_fine(books_totals_read(db, &t, &e));
+    assert_int_equal(all[0].stored[0], 0);
+    assert_int_equal(all[0].stored[1], 10);
+    assert_int_equal(all[1].stored[1], 0);
+    assert_int_equal(all[2].stored[0], 10);
+    assert_false(all[0].newer || all[1].newer || all[2].newer);
     assert_int_equal(t.books.chunks_n, 1);
-    assert_true(books_has(&t.books, &ids[0], t.key, fields[1]));
-    heap_free(t.stored);
-    books_close(&t.books);
+    assert_true(books_has(&t.books, &ids[0], all[0].key, fields[1]));
+    assert_false(books_has(&t.books, &ids[1], all[0].key, fields[1]));
+    totals_done(&t);
     merge_visits(2, 2, "5");
-    assert_fine(books_total_read(db, &t, &e));
-    assert_int_equal(t.stored[1], 15);
-    assert_true(t.newer);
-    heap_free(t.stored);
-    books_close(&t.books);
+    assert_fine(books_totals_read(db, &t, &e));
+    assert_int_equal(all[2].stored[0], 15);
+    assert_true(all[0].newer); /* of gen 2, which it had not seen */
+    assert_false(all[1].newer || all[2].newer);
+    totals_done(&t);
     fields[0] = SLICE("20140931"); /* no such day */
-    assert_int_equal(books_total_read(db, &t, &e), ERR_CONFIG);
-    heap_free(t.stored);
+    assert_int_equal(books_totals_read(db, &t, &e), ERR_CONFIG);
+    totals_done(&t);
+}
+
+/* More fields than one statement takes. */
+static void live_totals_of_many_fields(void **state)
+{
+    enum { MANY = 1000 };
+    static char text[MANY][12];
+    static struct slice fields[MANY];
+    struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = MANY, .gen = 1};
+    struct books_totals t = {.counter = &shop_all[WORDS], .all = &one, .n = 1};
+    struct batch b;
+    (void)state;
+    shop_batch(&b, 1, WORDS, 1);
+    HASH(&b, "words", "w0", "3", "w399", "4", "w999", "5");
+    merge_now(&b);
+    for (int i = 0; i < MANY; i++)
+        fields[i] = slice_of(text[i], (size_t)snprintf(text[i], sizeof text[i], "w%d", i));
+    assert_fine(books_totals_read(db, &t, &e));
+    int64_t sum = 0;
+    for (int i = 0; i < MANY; i++)
+        sum += one.stored[i];
+    assert_int_equal(sum, 12);
+    assert_int_equal(one.stored[399], 4);
+    assert_int_equal(one.stored[999], 5);
+    totals_done(&t);
 }
 
 static void live_total_without_store(void **state)
 {
     struct slice fields[1] = {SLICE("it's")};
-    struct books_total t = {
-        .counter = &shop_all[WORDS], .key = SLICE("words"), .fields = fields, .fields_n = 1};
+    struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = 1};
+    struct books_totals t = {.counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
     (void)state;
     shop_batch(&b, 1, WORDS, 1);
     HASH(&b, "words", "it's", "3");
     merge_now(&b);
-    assert_fine(books_total_read(db, &t, &e));
-    assert_int_equal(t.stored[0], 3);
-    assert_true(t.newer);
-    heap_free(t.stored);
-    books_close(&t.books);
+    assert_fine(books_totals_read(db, &t, &e));
+    assert_int_equal(one.stored[0], 3);
+    assert_true(one.newer);
+    totals_done(&t);
 }
 
 /* ---- rejects ---- */
@@ -419,7 +451,8 @@ int main(void)
         TEST(books_of_a_gen),
         TEST(books_times),
         TEST(books_know_rows_by_chunk),
-        TEST(live_total),
+        TEST(live_totals),
+        TEST(live_totals_of_many_fields),
         TEST(live_total_without_store),
         TEST(replay),
         TEST(errors_are_told),

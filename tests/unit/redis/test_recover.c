@@ -354,6 +354,16 @@ static void test_total(void **state)
     assert_int_equal(t.gen, 7);
     assert_int_equal(s.pending, 10 + 20 * 2);
     assert_int_equal(s.claimed, 70 + 5 * 3);
+    redis_ask(&w->server, "SET s3:product_views word");
+    t.key = SLICE("s3:product_views");
+    redis_total(&w->link, &t);
+    WAIT_UNTIL(w, answers == 2);
+    assert_true(t.lost && !t.cut);
+    assert_string_equal(t.text, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    redis_server_kill(&w->server);
+    redis_total(&w->link, &t);
+    WAIT_UNTIL(w, answers == 3);
+    assert_true(t.lost && t.cut);
     world_close(w);
 }
 

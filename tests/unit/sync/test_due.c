@@ -180,6 +180,32 @@ static void names_of_a_counter_become_held_while_queued(void **state)
 
 /* --- the dirty index --- */
 
+/* Also of names that are due already, and with a claim out; two readers, two releases. */
+static void a_reader_holds_the_claims_of_one_counter(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    assert_int_equal(world->claims.n, 1);
+    due(VIEWS, "p2");
+    due(STARS, "v1");
+    sync_counter_hold(world->s, VIEWS);
+    sync_counter_hold(world->s, VIEWS);
+    tick_after(1000);
+    assert_int_equal(world->claims.n, 2);
+    assert_slice(claim_out(1)->keys[0], "v1");
+    claim_answered(CLAIM_STANDS, 1, 0); /* what was claimed goes on */
+    assert_int_equal(world->scans.n, 1);
+    due(VIEWS, "p3");
+    sync_counter_release(world->s, VIEWS);
+    tick_after(1000);
+    assert_int_equal(world->claims.n, 1);
+    sync_counter_release(world->s, VIEWS);
+    sync_turn(world->s); /* at once, not at the next tick */
+    assert_int_equal(world->claims.n, 2);
+    assert_int_equal(claim_out(1)->keys_n, 2);
+}
+
 static void what_is_older_than_every_is_claimed_and_no_earlier(void **state)
 {
     (void)state;
@@ -426,6 +452,7 @@ int main(void)
         TEST(counters_claim_in_turn),
         TEST(the_names_of_a_held_counter_leave_the_queue_to_the_others),
         TEST(names_of_a_counter_become_held_while_queued),
+        TEST(a_reader_holds_the_claims_of_one_counter),
         TEST(what_is_older_than_every_is_claimed_and_no_earlier),
         TEST(names_that_stay_do_not_hide_what_stands_behind_them),
         TEST(names_of_a_held_counter_do_not_hide_what_stands_behind_them),

@@ -1,0 +1,73 @@
+/* command/total.c - CTR.TOTAL key field [field ...]: what a merchant would see if all were merged now. The numbers
+ * come from app/ (wire_total.c). */
+#include "base/heap.h"
+#include "command/inside.h"
+
+static void totals_reply(const struct total_request *t, struct buf *out)
+{
+    reply_array(out, t->fields_n);
+    for (uint32_t i = 0; i < t->fields_n; i++)
+        reply_int(out, t->totals[i]);
+}
+
+static void on_total(struct total_request *t)
+{
+    struct session *s = CONTAINER_OF(t, struct session, ask.total);
+    heap_free((void *)t->fields);
+    if (ask_wanted(s)) {
+        if (t->outcome == ASK_DONE)
+            totals_reply(t, &s->outlet->out);
+        else
+            ask_refuse(s, t->outcome, t->text);
+    }
+    ask_end(s);
+}
+
+static bool fields_fit(struct session *s, const struct request *r, const struct counter *c, struct buf *out)
+{
+    if (r->args_n - 2 > TOTAL_FIELDS_ASKED_MAX) {
+        reply_errorf(out, "ERR too many fields: at most %d at once", TOTAL_FIELDS_ASKED_MAX);
+        return false;
+    }
+    for (uint32_t i = 2; i < r->args_n; i++) {
+        if (field_valid(c->field, r->args[i])) continue;
+        hit_refuse_field(s, r->args[1], r->args[i], out);
+        return false;
+    }
+    return true;
+}
+
+/* Key and fields one behind the other in s->key; the slices in memory of their own. */
+static void words_keep(struct session *s, const struct request *r, struct total_request *t)
+{
+    struct slice *fields = heap_alloc((r->args_n - 2) * sizeof *fields);
+    buf_reset(&s->key);
+    for (uint32_t i = 1; i < r->args_n; i++)
+        buf_put_slice(&s->key, r->args[i]);
+    const char *at = s->key.p;
+    t->key = slice_of(at, r->args[1].n);
+    at += r->args[1].n;
+    for (uint32_t i = 2; i < r->args_n; i++) {
+        fields[i - 2] = slice_of(at, r->args[i].n);
+        at += r->args[i].n;
+    }
+    t->fields = fields;
+    t->fields_n = r->args_n - 2;
+}
+
+enum taken run_total(struct session *s, const struct request *r, struct buf *out)
+{
+    const struct command_ports *ports = &s->command->config.ports;
+    const struct counter *c = coalesce_counter(s->command->config.coalesce, r->args[1]);
+    if (c == NULL) {
+        hit_refuse_key(r->args[1], out);
+        return TAKEN;
+    }
+    if (!fields_fit(s, r, c, out)) return TAKEN;
+    if (session_barrier(s) == LEFT) return LEFT;
+    s->ask.total = (struct total_request){.counter = c, .done = on_total};
+    words_keep(s, r, &s->ask.total);
+    ask_begin(s);
+    ports->total(ports->arg, &s->ask.total);
+    return TAKEN;
+}

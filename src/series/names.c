@@ -162,3 +162,11 @@ void name_visitors_sketch(struct buf *out, struct slice name, int64_t day)
     name_visitors(out, name, day);
     BUF_LIT(out, ":hll");
 }
+
+void name_temporary(struct buf *out, struct slice id, struct slice of)
+{
+    BUF_LIT(out, KEY_TEMPORARY_PREFIX);
+    buf_put_slice(out, id);
+    buf_put_char(out, ':');
+    buf_put_slice(out, of);
+}

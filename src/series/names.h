@@ -15,6 +15,7 @@
 #define KEY_HELD "tally:held"
 #define KEY_FENCE_PREFIX "tally:fence:"
 #define KEY_INSTANCE_PREFIX "tally:instance:"
+#define KEY_TEMPORARY_PREFIX "tally:tmp:"
 #define KEY_KNOWN "known:"        /* zset of <precision>:<name>, all scores 0 */
 #define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
 #define SEQ_TTL_S (30 * 24 * 3600)
@@ -57,5 +58,7 @@ void name_ticker(struct buf *out, struct slice name);                      /* <n
 void name_windows(struct buf *out, struct slice type);                     /* statcache:<type> */
 void name_visitors(struct buf *out, struct slice name, int64_t day);       /* <name>_2007_12_04 of 20071204 */
 void name_visitors_sketch(struct buf *out, struct slice name, int64_t day); /* <name>_2007_12_04:hll */
+void name_temporary(struct buf *out, struct slice id,
+                    struct slice of); /* tally:tmp:<id>:<of>, always with a TTL */
 
 #endif

@@ -1,0 +1,90 @@
+/* redis/read_events.c - the events of a time, in pieces: each begins behind the last event of the one before, found
+ * again by its rank, so that an event that stands all the while is in the answer once, whatever comes or goes. */
+#include "redis/read_in.h"
+#include "series/names.h"
+
+#define EVENTS_A_PIECE 1000
+
+/* KEYS: the log. ARGV: from, to, how many to leave out, how many at most; and behind the first piece the score and the
+ * id of the last event. One that is gone was preened, and with it all before it. Answers how many there are from here
+ * on, and id, second, id, second ... */
+static const char piece_script[] = "#!lua flags=no-writes\n"
+                                   "local key, score, id, at = KEYS[1], ARGV[5], ARGV[6], nil\n"
+                                   "if not id then\n"
+                                   "  at = redis.call('ZCOUNT', key, '-inf', '(' .. ARGV[1]) + ARGV[3]\n"
+                                   "elseif redis.call('ZSCORE', key, id) == score then\n"
+                                   "  at = redis.call('ZRANK', key, id) + 1\n"
+                                   "else\n"
+                                   "  at = redis.call('ZCOUNT', key, '-inf', score)\n"
+                                   "end\n"
+                                   "local left = redis.call('ZCOUNT', key, '-inf', ARGV[2]) - at\n"
+                                   "if left <= 0 then return {0, {}} end\n"
+                                   "local n = math.min(left, tonumber(ARGV[4]))\n"
+                                   "return {left, redis.call('ZRANGE', key, at, at + n - 1, 'WITHSCORES')}\n";
+
+static uint32_t piece_size(const struct redis_read *r)
+{
+    const struct read_query *q = r->query;
+    int64_t left = q->limit < 0 ? READ_EVENTS_MAX : q->limit - (int64_t)(r->answer.n / 2);
+    return left < EVENTS_A_PIECE ? (uint32_t)left : EVENTS_A_PIECE;
+}
+
+/* False: what stands there is no event. */
+static bool piece_file(struct redis_read *r, const struct redis_reply *list)
+{
+    for (size_t i = 0; i + 1 < list->n; i += 2) {
+        int64_t second;
+        if (!read_score(&list->elements[i + 1], &second)) return false;
+        read_put_text(&r->answer, list->elements[i].str);
+        read_put_number(&r->answer, second);
+    }
+    if (list->n == 0) return true;
+    buf_reset(&r->last);
+    buf_put_slice(&r->last, list->elements[list->n - 2].str);
+    buf_reset(&r->last_score);
+    buf_put_slice(&r->last_score, list->elements[list->n - 1].str);
+    return true;
+}
+
+static void on_piece(struct redis_link *l, void *arg, const struct redis_reply *reply, uint32_t at)
+{
+    struct redis_read *r = arg;
+    int64_t left, n;
+    (void)l, (void)at;
+    if (!reply_is_array(reply, 2) || !reply_integer(&reply->elements[0], &left) ||
+        reply->elements[1].type != REDIS_ARRAY || !piece_file(r, &reply->elements[1])) {
+        read_fail(r, reply);
+        return;
+    }
+    n = (int64_t)reply->elements[1].n / 2;
+    if (r->query->limit < 0 && (int64_t)r->answer.n / 2 - n + left > READ_EVENTS_MAX) {
+        read_refuse(
+            r,
+            "ERR more than %d events in that time; ask for a shorter one, or for a part: LIMIT offset count",
+            READ_EVENTS_MAX);
+    } else if (left <= n || piece_size(r) == 0) {
+        read_finish(r);
+    } else {
+        r->begun = true;
+        read_events(r);
+    }
+}
+
+void read_events(struct redis_read *r)
+{
+    const struct read_query *q = r->query;
+    struct buf *out = redis_link_begin(r->link);
+    name_events(read_key(r), q->name, q->type);
+    resp_eval(out, SLICE(piece_script), 1, r->begun ? 6 : 4);
+    resp_slice(out, buf_slice(&r->key));
+    resp_int(out, q->from);
+    resp_int(out, q->to);
+    resp_int(out, q->offset);
+    resp_int(out, piece_size(r));
+    if (r->begun) {
+        resp_slice(out, buf_slice(&r->last_score));
+        resp_slice(out, buf_slice(&r->last));
+    }
+    redis_link_expect(r->link, 1, on_piece, r);
+    redis_link_flush(r->link);
+}

@@ -1,0 +1,127 @@
+/* redis/read_visitors.c - the different visitors of a day, or of several: the union of the bitmaps counts those with an
+ * id of their own exactly, the union of the sketches estimates the others, and nobody is in both. Where a union is too
+ * much for one script it grows in temporary keys, step by step; these have a TTL, so that a cut leaves nothing. */
+#include "base/rand.h"
+#include "redis/read_in.h"
+#include "series/day.h"
+#include "series/names.h"
+
+#define STEP_BYTES (4 << 20)     /* of bitmaps that one step reads */
+#define SKETCH_BYTES (128 << 10) /* merging a sketch takes as long as so many bytes of bitmaps */
+#define TEMPORARY_S 60
+
+/* KEYS: the temporary bitmap and sketch, then both of each day that is left. ARGV: whether each of the two was begun, 1
+ * or 0; STEP_BYTES; SKETCH_BYTES; TEMPORARY_S. Answers how many days it took, whether each of the two is begun, and the
+ * count, which is one when all days were taken. */
+static const char step_script[] =
+    "local at, cost, unions = 3, 0, {{}, {}}\n"
+    "for k = 1, 2 do\n"
+    "  if ARGV[k] == '1' then\n"
+    "    if redis.call('EXISTS', KEYS[k]) == 0 then\n"
+    "      return redis.error_reply('ERR the union of the days was lost on the way; ask again')\n"
+    "    end\n"
+    "    unions[k][1] = KEYS[k]\n"
+    "  end\n"
+    "end\n"
+    "while at < #KEYS and cost < tonumber(ARGV[3]) do\n"
+    "  for k = 1, 2 do\n"
+    "    local bytes = redis.call('STRLEN', KEYS[at])\n"
+    "    if bytes > 0 then\n"
+    "      unions[k][#unions[k] + 1] = KEYS[at]\n"
+    "      cost = cost + (k == 1 and bytes or ARGV[4])\n"
+    "    end\n"
+    "    at = at + 1\n"
+    "  end\n"
+    "end\n"
+    "local bits, sketches, done = unions[1], unions[2], at > #KEYS\n"
+    "if #bits > 1 or (#bits == 1 and not done) then\n"
+    "  redis.call('BITOP', 'OR', KEYS[1], unpack(bits))\n"
+    "  redis.call('EXPIRE', KEYS[1], ARGV[5])\n"
+    "  bits = {KEYS[1]}\n"
+    "end\n"
+    "if #sketches > 0 and not done then\n"
+    "  redis.call('PFMERGE', KEYS[2], unpack(sketches))\n"
+    "  redis.call('EXPIRE', KEYS[2], ARGV[5])\n"
+    "end\n"
+    "local answer = {(at - 3) / 2, #bits > 0 and 1 or 0, #sketches > 0 and 1 or 0, 0}\n"
+    "if not done then return answer end\n"
+    "if #bits > 0 then answer[4] = redis.call('BITCOUNT', bits[1]) end\n"
+    "if #sketches > 0 then answer[4] = answer[4] + redis.call('PFCOUNT', unpack(sketches)) end\n"
+    "if bits[1] == KEYS[1] or sketches[1] == KEYS[2] then redis.call('UNLINK', KEYS[1], KEYS[2]) end\n"
+    "return answer\n";
+
+static int64_t days_left(const struct redis_read *r)
+{
+    return day_number(r->query->to) - r->at + 1;
+}
+
+static void step_ask(struct redis_read *r);
+
+static bool step_file(struct redis_read *r, const struct redis_reply *reply, int64_t *count)
+{
+    int64_t v[4];
+    for (size_t i = 0; i < 4; i++)
+        if (!reply_is_array(reply, 4) || !reply_integer(&reply->elements[i], &v[i])) return false;
+    if (v[0] < 1 || v[0] > days_left(r)) return false;
+    r->at += v[0];
+    r->has_bits = v[1] != 0;
+    r->has_sketch = v[2] != 0;
+    *count = v[3];
+    return true;
+}
+
+static void on_step(struct redis_link *l, void *arg, const struct redis_reply *reply, uint32_t at)
+{
+    struct redis_read *r = arg;
+    int64_t count;
+    (void)l, (void)at;
+    if (!step_file(r, reply, &count)) {
+        read_fail(r, reply);
+    } else if (days_left(r) > 0) {
+        step_ask(r);
+    } else {
+        read_put_number(&r->answer, count);
+        read_put_text(&r->answer, r->has_sketch ? SLICE("estimated") : SLICE("exact"));
+        read_finish(r);
+    }
+}
+
+static void keys_put(struct redis_read *r, struct buf *out)
+{
+    struct slice id = slice_of(r->temporary, sizeof r->temporary);
+    name_temporary(read_key(r), id, SLICE("bits"));
+    resp_slice(out, buf_slice(&r->key));
+    name_temporary(read_key(r), id, SLICE("hll"));
+    resp_slice(out, buf_slice(&r->key));
+    for (int64_t n = days_left(r), i = 0; i < n; i++) {
+        int64_t day = day_of_number(r->at + i);
+        name_visitors(read_key(r), r->query->name, day);
+        resp_slice(out, buf_slice(&r->key));
+        name_visitors_sketch(read_key(r), r->query->name, day);
+        resp_slice(out, buf_slice(&r->key));
+    }
+}
+
+static void step_ask(struct redis_read *r)
+{
+    struct buf *out = redis_link_begin(r->link);
+    resp_eval(out, SLICE(step_script), 2 + 2 * (size_t)days_left(r), 5);
+    keys_put(r, out);
+    resp_int(out, r->has_bits);
+    resp_int(out, r->has_sketch);
+    resp_int(out, STEP_BYTES);
+    resp_int(out, SKETCH_BYTES);
+    resp_int(out, TEMPORARY_S);
+    redis_link_expect(r->link, 1, on_step, r);
+    redis_link_flush(r->link);
+}
+
+void read_visitors(struct redis_read *r)
+{
+    uint8_t id[16];
+    rand_bytes(id, sizeof id);
+    hex_write(id, sizeof id, r->temporary);
+    r->at = day_number(r->query->from);
+    PRE(days_left(r) > 0 && days_left(r) <= READ_DAYS_MAX);
+    step_ask(r);
+}

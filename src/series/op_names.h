@@ -1,0 +1,13 @@
+/* series/op_names.h - which names series, timeboxes, events and visitors may have. Their keys stand in one Redis beside
+ * the counters' and tallyd's own, so a name must not make a key that is somebody else's. */
+#ifndef SERIES_OP_NAMES_H
+#define SERIES_OP_NAMES_H
+
+#include "series/op.h"
+
+/* False: why gets an error line without '-'. type is of account for events alone, day for visitors alone. scratch is
+ * written over. */
+bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice name, struct slice type,
+                  int64_t day, struct buf *scratch, struct buf *why);
+
+#endif

@@ -70,7 +70,7 @@ static inline void world_counters(struct world *w)
                                  .hits = 50,
                                  .every_s = 60,
                                  .table = SLICE("product_views")};
-    w->counters = (struct counters){w->all, 2};
+    w->counters = (struct counters){.all = w->all, .n = 2};
 }
 
 static inline void world_link(struct world *w, struct redis_link *l, const char *role)

@@ -25,6 +25,7 @@ void box_close(struct box *b)
     buf_free(&b->literals);
     heap_free(b->answers);
     heap_free(b->slots);
+    heap_free(b->op_slots.at);
 }
 
 /* Slots know only the low half of an epoch, so they are cleared before it can come round again. */
@@ -32,6 +33,14 @@ static void epoch_set(struct box *b, uint64_t epoch)
 {
     if (b->epoch >> 31 != epoch >> 31) memset(b->slots, 0, b->slots_cap * sizeof *b->slots);
     b->epoch = epoch;
+}
+
+static void ops_clear(struct box *b)
+{
+    struct op_slots *s = &b->op_slots;
+    if (s->n > 0) memset(s->at, 0, s->cap * sizeof *s->at);
+    s->n = 0;
+    b->op_cells = 0;
 }
 
 void box_reuse(struct box *b, uint64_t epoch)
@@ -43,6 +52,7 @@ void box_reuse(struct box *b, uint64_t epoch)
     b->doubt_ms = 0;
     b->state = BOX_COLLECTS;
     b->given_up = false;
+    ops_clear(b);
     epoch_set(b, epoch);
 }
 
@@ -127,7 +137,7 @@ void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes)
     buf_put_slice(&b->literals, bytes);
 }
 
-static void write_int(struct buf *out, int64_t v)
+void answer_int(struct buf *out, int64_t v)
 {
     char *p = buf_reserve(out, 24);
     *p = ':';
@@ -137,19 +147,28 @@ static void write_int(struct buf *out, int64_t v)
     out->n += n + 2;
 }
 
-static void write_error(struct buf *out, struct slice line)
+void answer_bulk(struct buf *out, struct slice s)
+{
+    buf_put_char(out, '$');
+    buf_int(out, (int64_t)s.n);
+    BUF_LIT(out, "\r\n");
+    buf_put_slice(out, s);
+    BUF_LIT(out, "\r\n");
+}
+
+void answer_error(struct buf *out, struct slice line)
 {
     buf_put_char(out, '-');
     buf_put_slice(out, line);
     BUF_LIT(out, "\r\n");
 }
 
-/* What the field stood at after the hit that made the cell's sum `upto`. +n and -n may fit together where +n
- * alone would not: then it stood nowhere in int64, and the end that it passed is told. */
-static int64_t running_value(const struct frame_cell *c, int64_t upto)
+/* +n and -n may fit together where +n alone would not: then it stood nowhere in int64, and the end that it passed is
+ * told. */
+int64_t answer_running(int64_t value, int64_t later)
 {
-    int64_t value, later = c->delta - upto;
-    if (!__builtin_sub_overflow(c->value, later, &value)) return value;
+    int64_t before;
+    if (!__builtin_sub_overflow(value, later, &before)) return before;
     return later > 0 ? INT64_MIN : INT64_MAX;
 }
 
@@ -159,11 +178,15 @@ static void write_answer(const struct box *b, const struct answer *a, struct buf
         buf_put(out, b->literals.p + a->at, a->literal_n);
         return;
     }
+    if ((a->cell & ANSWER_OP) != 0) {
+        ops_answer(b, a, out);
+        return;
+    }
     const struct frame_cell *c = &b->frame.cells[a->cell];
     if (c->error_n > 0)
-        write_error(out, FRAME_ERROR(&b->frame, c));
+        answer_error(out, FRAME_ERROR(&b->frame, c));
     else
-        write_int(out, running_value(c, a->at));
+        answer_int(out, answer_running(c->value, c->delta - a->at));
 }
 
 /* Answers of one outlet, one behind the other: a client that pipelines. */
@@ -202,7 +225,7 @@ void box_answer_free_ones(struct box *b, struct list *touched)
 void box_fail(struct box *b, struct slice line)
 {
     int64_t at = (int64_t)b->literals.n;
-    write_error(&b->literals, line);
+    answer_error(&b->literals, line);
     uint32_t n = (uint32_t)(b->literals.n - (size_t)at);
     for (uint32_t i = 0; i < b->answers_n; i++) {
         struct answer *a = &b->answers[i];
@@ -215,7 +238,8 @@ void box_fail(struct box *b, struct slice line)
 void box_drop_frame(struct box *b, uint64_t epoch)
 {
     box_unpin(b);
-    b->frame.hashes_n = b->frame.cells_n = 0;
+    b->frame.hashes_n = b->frame.cells_n = b->frame.ops_n = b->frame.items_n = 0;
+    ops_clear(b);
     buf_reset(&b->frame.bytes);
     buf_reset(&b->frame.errors);
     b->weight = 0;

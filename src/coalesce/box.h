@@ -8,12 +8,19 @@
 #include "series/frame.h"
 
 #define ANSWER_LITERAL UINT32_MAX
+#define ANSWER_OP (UINT32_C(1) << 31)
 
 struct answer { /* one reply owed to one client, in the order of arrival */
     struct outlet *outlet;
-    uint32_t cell; /* or ANSWER_LITERAL */
+    uint32_t cell; /* or ANSWER_OP | an op, or ANSWER_LITERAL */
     uint32_t literal_n;
-    int64_t at; /* cell: sum of the cell's deltas up to and with this hit; literal: offset */
+    /* cell, series, box: sum of its deltas up to and with this hit; event, visitor: its item; literal: offset */
+    int64_t at;
+};
+
+struct op_slots { /* an op's hash -> its number + 1, 0: free; no memory before the first op */
+    uint32_t *at;
+    uint32_t n, cap;
 };
 
 enum box_state {
@@ -38,6 +45,8 @@ struct box {
     struct buf literals;
     struct cell_slot *slots; /* (key, field) -> cell */
     uint32_t slots_cap;
+    struct op_slots op_slots;
+    uint32_t op_cells; /* what its ops of clients count as, in cells */
 };
 
 void box_init(struct box *b, uint32_t cells_max);
@@ -65,10 +74,26 @@ void box_fail(struct box *b, struct slice line); /* every hit's answer becomes t
 /* Hashes and cells go; the answers (literals by now) and the corrections in shares stay. */
 void box_drop_frame(struct box *b, uint64_t epoch);
 void box_correct(struct box *b, const struct counter *c,
-                 int64_t delta); /* a share beside those of the cells */
+                 int64_t delta);                  /* a share beside those of the cells */
+static inline bool box_works(const struct box *b) /* clients' hits or ops are in it */
+{
+    return b->frame.cells_n > 0 || b->frame.ops_n > 0;
+}
+static inline uint32_t box_cells(const struct box *b)
+{
+    return b->frame.cells_n + b->op_cells;
+}
 static inline bool box_empty(const struct box *b)
 {
-    return b->frame.cells_n == 0 && b->frame.shares_n == 0 && b->answers_n == 0;
+    return !box_works(b) && b->frame.shares_n == 0 && b->answers_n == 0;
 }
+
+/* A reply, appended to out. */
+void answer_int(struct buf *out, int64_t v);
+void answer_bulk(struct buf *out, struct slice s);
+void answer_error(struct buf *out, struct slice line);
+/* What stood before hits of the sum `later` came, when `value` stands after them. */
+int64_t answer_running(int64_t value, int64_t later);
+void ops_answer(const struct box *b, const struct answer *a, struct buf *out); /* ops.c */
 
 #endif

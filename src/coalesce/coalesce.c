@@ -4,9 +4,6 @@
 #include "base/stats.h"
 #include "coalesce/engine.h"
 #include <stdio.h>
-#include <stdlib.h>
-
-#define WEIGHT_MAX (UINT64_C(1) << 60)
 
 #ifdef TALLYD_RULES
 uint32_t coalesce_rules_off;
@@ -18,6 +15,7 @@ const struct coalesce_config coalesce_config_default = {
     .answers_max = 65536,
     .bytes_max = 4 << 20,
     .entries_max = 1000000,
+    .series_max = 1 << 18,
     .doubt_ms = 5000,
     .busy_ms = 5000,
 };
@@ -29,6 +27,15 @@ static const struct sm_state link_states[] = {
     [LINK_READY] = {"ready", TO(LINK_DOWN)},
 };
 
+static bool any_feeds(const struct counters *cs)
+{
+    bool any = false;
+    for (size_t i = 0; i < cs->n; i++)
+        for (int which = 0; which < FEEDS; which++)
+            any |= counter_feeds(&cs->all[i], which);
+    return any;
+}
+
 struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struct counters *counters,
                                  const struct coalesce_config *config)
 {
@@ -36,6 +43,9 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     c->ports = *ports;
     c->config = *config;
     c->counters = counters;
+    c->feeds = any_feeds(counters);
+    PRE(!c->feeds || counters->ops != NULL);
+    known_init(&c->known, config->series_max);
     registry_init(&c->registry, config->entries_max);
     for (int i = 0; i < BOXES; i++)
         box_init(&c->boxes[i], config->cells_max);
@@ -56,6 +66,9 @@ void coalesce_destroy(struct coalesce **c)
         box_close(&(*c)->boxes[i]);
     registry_close(&(*c)->registry);
     buf_free(&(*c)->raw);
+    buf_free(&(*c)->series_names);
+    known_close(&(*c)->known);
+    heap_free((*c)->series_owed);
     heap_free((*c)->owed);
     heap_free(*c);
     *c = NULL;
@@ -66,7 +79,7 @@ const char *coalesce_down_text(const struct coalesce *c)
     return c->down_text;
 }
 
-static struct entry *entry_of(struct coalesce *c, struct slice key, uint64_t code)
+struct entry *engine_entry(struct coalesce *c, struct slice key, uint64_t code)
 {
     struct entry *e = registry_find_code(&c->registry, key, code);
     if (e != NULL) return e;
@@ -76,28 +89,15 @@ static struct entry *entry_of(struct coalesce *c, struct slice key, uint64_t cod
 
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
 {
-    const struct entry *e = entry_of(c, key, registry_code(&c->registry, key));
+    const struct entry *e = engine_entry(c, key, registry_code(&c->registry, key));
     return e == NULL ? NULL : e->counter;
 }
 
-static enum add_result full(const struct coalesce *c, const struct outlet *o)
+enum add_result engine_full(const struct coalesce *c, const struct outlet *o)
 {
     bool long_enough =
         o->parked_ms != 0 && c->ports.mono_ms(c->ports.arg) - o->parked_ms >= c->config.busy_ms;
     return long_enough ? ADD_BUSY : ADD_FULL;
-}
-
-/* Weight: with the corrections of the frame before, itself so bounded, all sums stay within int64. */
-static bool answers_full(const struct coalesce *c, size_t bytes)
-{
-    const struct box *b = c->now;
-    return b->weight >= WEIGHT_MAX || b->answers_n >= c->config.answers_max ||
-           b->frame.bytes.n + b->literals.n + bytes > c->config.bytes_max;
-}
-
-static bool delta_fits(int64_t delta)
-{
-    return delta <= DELTA_MAX && delta >= -DELTA_MAX;
 }
 
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
@@ -118,15 +118,16 @@ void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
 static enum add_result take_new(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
 {
     struct box *b = c->now;
-    struct entry *e = entry_of(c, h->bytes.key, h->key_code);
+    struct entry *e = engine_entry(c, h->bytes.key, h->key_code);
     if (e == NULL) return ADD_NO_COUNTER;
-    if (!delta_fits(h->delta)) return ADD_DELTA;
+    if (!engine_delta_fits(h->delta)) return ADD_DELTA;
     if (!field_valid(e->counter->field, h->bytes.field)) return ADD_FIELD;
     if (sm_now(&c->link) != LINK_READY) {
         o->parked_ms = 0;
         return ADD_DOWN;
     }
-    if (answers_full(c, h->bytes.raw.n) || b->frame.cells_n >= c->config.cells_max) return full(c, o);
+    if (engine_answers_full(c, h->bytes.raw.n) || box_cells(b) >= c->config.cells_max)
+        return engine_full(c, o);
     box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->delta);
     return ADD_OK;
 }
@@ -135,9 +136,10 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
 static enum add_result take_more(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
                                  struct frame_cell *cell)
 {
-    if (!delta_fits(h->delta)) return ADD_DELTA;
-    if (answers_full(c, 0)) return full(c, o);
+    if (!engine_delta_fits(h->delta)) return ADD_DELTA;
+    if (engine_answers_full(c, 0)) return engine_full(c, o);
     cell->delta += h->delta;
+    cell->hits++;
     return ADD_OK;
 }
 
@@ -173,22 +175,22 @@ enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice 
     const struct counter *counter = coalesce_counter(c, key);
     if (counter == NULL) return ADD_NO_COUNTER;
     if (!field_valid(counter->field, field)) return ADD_FIELD;
-    return delta_fits(delta) ? ADD_OK : ADD_DELTA;
+    return engine_delta_fits(delta) ? ADD_OK : ADD_DELTA;
 }
 
-bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)
+bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never)
 {
     const struct box *b = c->now;
-    *never = hits > c->config.cells_max || bytes > c->config.bytes_max;
-    return b->weight <= WEIGHT_MAX - COALESCE_ROOM_WEIGHT && b->frame.cells_n + hits <= c->config.cells_max &&
-           b->answers_n + hits < c->config.answers_max &&
+    *never = cells > c->config.cells_max || bytes > c->config.bytes_max;
+    return b->weight <= WEIGHT_MAX - COALESCE_ROOM_WEIGHT && box_cells(b) + cells <= c->config.cells_max &&
+           b->answers_n + cells < c->config.answers_max &&
            b->frame.bytes.n + b->literals.n + bytes <= c->config.bytes_max;
 }
 
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes)
 {
     PRE(o->waiting > 0);
-    if (answers_full(c, bytes.n)) return ADD_FULL;
+    if (engine_answers_full(c, bytes.n)) return ADD_FULL;
     box_expect_literal(c->now, o, bytes);
     return ADD_OK;
 }
@@ -213,7 +215,7 @@ static void parked_go_on(struct coalesce *c)
     list_move_all(&waiting, &c->parked);
     bool link_ready = sm_now(&c->link) == LINK_READY;
     while (!list_empty(&waiting)) {
-        bool is_full = answers_full(c, 0) || c->now->frame.cells_n >= c->config.cells_max;
+        bool is_full = engine_answers_full(c, 0) || box_cells(c->now) >= c->config.cells_max;
         if (link_ready && is_full) break;
         struct outlet *o = CONTAINER_OF(list_pop(&waiting), struct outlet, parked);
         c->ports.room(c->ports.arg, o);
@@ -235,14 +237,14 @@ static void turn_literals(struct coalesce *c)
 /* Corrections and owed ZADDs have no client whom a refusal would slow down: they wait a while after one. */
 static bool side_to_send(const struct coalesce *c)
 {
-    if (c->now->frame.shares_n == 0 && c->owed_n == 0) return false;
+    if (c->now->frame.shares_n == 0 && !engine_owes(c)) return false;
     return c->ports.mono_ms(c->ports.arg) >= c->side_at_ms;
 }
 
 bool engine_send_next(struct coalesce *c)
 {
     if (sm_now(&c->link) != LINK_READY || c->flight_n >= engine_depth()) return false;
-    if (c->now->frame.cells_n == 0 && !side_to_send(c)) return false;
+    if (!box_works(c->now) && !side_to_send(c)) return false;
     engine_send(c, c->now);
     return true;
 }
@@ -251,13 +253,12 @@ void coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
     const struct box *b = c->now;
-    if (!engine_send_next(c) && b->frame.cells_n == 0 && b->answers_n > 0 && !engine_answers_out(c))
-        turn_literals(c);
+    if (!engine_send_next(c) && !box_works(b) && b->answers_n > 0 && !engine_answers_out(c)) turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
 }
 
 bool coalesce_idle(const struct coalesce *c)
 {
-    return box_empty(c->now) && c->flight_n == 0 && c->owed_n == 0 && list_empty(&c->claims) &&
+    return box_empty(c->now) && c->flight_n == 0 && !engine_owes(c) && list_empty(&c->claims) &&
            list_empty(&c->refused);
 }

@@ -68,6 +68,7 @@ void coalesce_cut(struct coalesce *c, const char *why)
         memcpy(c->suspect_run_id, c->run_id, sizeof c->run_id);
     }
     registry_forget_dirty(&c->registry);
+    known_forget_all(&c->known);
     fail_collected(c);
 }
 
@@ -130,14 +131,27 @@ static void hashes_due(struct coalesce *c, const struct box *b)
         engine_due(c, b->frame.hashes[i].entry, DUE_TIME);
 }
 
+/* Each client of a cell gets the value as it stands by now. */
+static void values_lost(struct coalesce *c, struct box *b)
+{
+    struct frame *f = &b->frame;
+    for (uint32_t i = 0; i < f->hashes_n; i++)
+        f->hashes[i].ask_lock = f->hashes[i].fresh = false;
+    for (uint32_t i = 0; i < b->answers_n; i++)
+        if ((b->answers[i].cell & ANSWER_OP) == 0) b->answers[i].at = f->cells[b->answers[i].cell].delta;
+    ops_answers_lost(c, b);
+    ops_found_applied(c, b);
+    engine_applied(c, b);
+}
+
 static void box_found_applied(struct coalesce *c, struct box *b)
 {
     for (uint32_t i = 0; i < b->frame.hashes_n; i++)
-        if (!b->frame.hashes[i].zadd) engine_owe(c, b->frame.hashes[i].entry);
+        if (!b->frame.hashes[i].zadd && b->frame.hashes[i].cells > 0) engine_owe(c, b->frame.hashes[i].entry);
     hashes_due(c, b);
     b->state = BOX_APPLIED;
     if (b->frame.cells_n == 0)
-        engine_applied(c, b);
+        values_lost(c, b);
     else
         c->ports.read_values(c->ports.arg, &b->frame);
 }
@@ -149,6 +163,7 @@ static void box_send_again(struct coalesce *c, struct box *b)
         h->zadd = true;
         ((struct entry *)h->entry)->known_dirty = true;
     }
+    ops_send_again(c, b);
     b->state = BOX_SENT;
     STAT_ADD(frames_resent, 1);
     c->ports.send_frame(c->ports.arg, &b->frame);
@@ -159,6 +174,7 @@ static void box_drop(struct coalesce *c, struct box *b)
     for (uint32_t i = 0; i < b->frame.hashes_n; i++)
         if (b->frame.hashes[i].owed) engine_owe(c, b->frame.hashes[i].entry);
     hashes_due(c, b);
+    ops_not_applied(c, b);
     engine_take_back(c, b);
     engine_finish(c, b);
 }
@@ -215,16 +231,11 @@ void coalesce_on_killed(struct coalesce *c)
     settle_frames(c, c->seq_known);
 }
 
-/* The values of an applied frame, read afterwards: each client of a cell gets the value as it stands. */
 void coalesce_on_values(struct coalesce *c, struct frame *f)
 {
     struct box *b = engine_box_of(c, f);
     INVARIANT(b->state == BOX_APPLIED);
-    for (uint32_t i = 0; i < f->hashes_n; i++)
-        f->hashes[i].ask_lock = f->hashes[i].fresh = false;
-    for (uint32_t i = 0; i < b->answers_n; i++)
-        if (b->answers[i].cell != ANSWER_LITERAL) b->answers[i].at = f->cells[b->answers[i].cell].delta;
-    engine_applied(c, b);
+    values_lost(c, b);
 }
 
 /* Clients of a frame in doubt wait so long, and (!) a frame so answered is never sent again. */

@@ -1,6 +1,7 @@
 /* coalesce/engine.h - inside of coalesce/: the state that its files share.
  *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
+ *   ops.c       the door for series, boxes, events, visitors      feeds.c  those that hits feed, and `known:`
  */
 #ifndef COALESCE_ENGINE_H
 #define COALESCE_ENGINE_H
@@ -9,6 +10,8 @@
 #include "base/sm.h"
 #include "coalesce/box.h"
 #include "coalesce/coalesce.h"
+#include "coalesce/known.h"
+#include <stdlib.h>
 
 #define BOXES                                                                                                \
     4 /* one collects, one in flight, one being answered; one more for the simulator's two in flight */
@@ -22,6 +25,11 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 #else
 #define HOLDS(rule) 1
 #endif
+
+struct owed_series {
+    uint32_t name_at, name_n; /* in series_names */
+    int64_t at;
+};
 
 struct coalesce {
     struct coalesce_ports ports;
@@ -39,6 +47,12 @@ struct coalesce {
     uint64_t seq_known;    /* highest known to be applied */
     struct entry **owed;   /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
+    bool feeds;         /* some counter feeds something */
+    struct known known; /* of the series, by the order of sending */
+    struct owed_series
+        *series_owed; /* ZADDs of `known:` for frames to come; taken from the end, as their names are */
+    uint32_t series_owed_n, series_owed_cap;
+    struct buf series_names;
     struct list claims;  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
     struct list parked;  /* outlets that wait for room, first come first served */
@@ -55,7 +69,28 @@ struct coalesce {
 
 uint64_t engine_epoch(struct coalesce *c); /* a new one */
 
+#define WEIGHT_MAX (UINT64_C(1) << 60)
+
+static inline bool engine_delta_fits(int64_t delta)
+{
+    return delta <= DELTA_MAX && delta >= -DELTA_MAX;
+}
+/* Weight: with the corrections of the frame before, itself so bounded, all sums stay within int64. */
+static inline bool engine_answers_full(const struct coalesce *c, size_t bytes)
+{
+    const struct box *b = c->now;
+    return b->weight >= WEIGHT_MAX || b->answers_n >= c->config.answers_max ||
+           b->frame.bytes.n + b->literals.n + bytes > c->config.bytes_max;
+}
+static inline bool engine_owes(const struct coalesce *c)
+{
+    return c->owed_n > 0 || c->series_owed_n > 0;
+}
+
 /* coalesce.c */
+struct entry *engine_entry(struct coalesce *c, struct slice key,
+                           uint64_t code); /* NULL: no counter claims it */
+enum add_result engine_full(const struct coalesce *c, const struct outlet *o); /* ADD_FULL or ADD_BUSY */
 bool engine_send_next(struct coalesce *c); /* what was collected, if it may be sent */
 
 /* flight.c */
@@ -74,5 +109,17 @@ bool engine_answers_out(const struct coalesce *c); /* some sent box still owes a
 
 /* claims.c */
 void claims_refuse_all(struct coalesce *c);
+
+/* ops.c */
+struct frame_op *ops_fed(struct coalesce *c, struct box *b,
+                         const struct coalesce_op *op); /* found or added */
+void ops_answers_lost(struct coalesce *c, struct box *b);
+
+/* feeds.c: what happened to the frame */
+void ops_on_send(struct coalesce *c, struct box *b); /* its dirty_ms is set */
+void ops_send_again(struct coalesce *c, struct box *b);
+void ops_applied(struct coalesce *c, const struct box *b);
+void ops_found_applied(struct coalesce *c, const struct box *b); /* after a cut, before ops_applied */
+void ops_not_applied(struct coalesce *c, const struct box *b);   /* refused or given up */
 
 #endif

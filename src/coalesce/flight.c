@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "coalesce/engine.h"
-#include <stdlib.h>
 
 #define OWED_A_FRAME_MAX 1000
 #define SIDE_PAUSE_MS 100
@@ -60,9 +59,9 @@ static void ask_lock(struct frame *f, struct frame_hash *h, const struct entry *
 static void hash_on_send(struct frame *f, struct frame_hash *h, uint64_t now_ms)
 {
     struct entry *e = h->entry;
-    h->zadd = !e->known_dirty || h->owed;
+    h->zadd = h->owed || (h->cells > 0 && !e->known_dirty);
     if (h->zadd && HOLDS(RULE_DIRTY_AT_SEND)) e->known_dirty = true;
-    if (h->cells > 0 && !e->due && now_ms >= e->lock_until_ms) ask_lock(f, h, e);
+    if ((h->cells > 0 || h->moved) && !e->due && now_ms >= e->lock_until_ms) ask_lock(f, h, e);
 }
 
 static void add_shares(struct frame *f)
@@ -96,6 +95,7 @@ void engine_send(struct coalesce *c, struct box *b)
     add_shares(f);
     f->seq = ++c->seq;
     f->dirty_ms = c->ports.redis_ms(c->ports.arg);
+    ops_on_send(c, b);
     b->state = BOX_SENT;
     c->flight[c->flight_n++] = b;
     c->now = free_box(c);
@@ -199,6 +199,7 @@ static void applied_book(struct coalesce *c, const struct box *b)
         hash_applied(c, &f->hashes[i], now_ms);
     for (uint32_t i = 0; i < f->cells_n; i++)
         cell_applied(c, f, &f->cells[i]);
+    ops_applied(c, b);
     STAT_ADD(hits, b->answers_n - b->literals_count);
 }
 
@@ -216,7 +217,7 @@ static void applied_in_turn(struct coalesce *c, struct box *b)
     applied_book(c, b);
     land(c, b);
     c->answering = b;
-    if (c->now->frame.cells_n >= c->config.at_once_cells) engine_send_next(c);
+    if (box_cells(c->now) >= c->config.at_once_cells) engine_send_next(c);
     engine_answer(c, b);
     c->answering = NULL;
     box_unpin(b);
@@ -251,6 +252,7 @@ static void engine_refused(struct coalesce *c, struct box *b)
     STAT_ADD(hits_refused, b->answers_n - b->literals_count);
     for (uint32_t i = 0; i < b->frame.hashes_n; i++)
         hash_refused(c, &b->frame.hashes[i]);
+    ops_not_applied(c, b);
     engine_take_back(c, b);
     box_fail(b, buf_slice(&b->frame.errors));
     engine_answer(c, b);

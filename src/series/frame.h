@@ -11,13 +11,15 @@
 struct frame_hash {   /* one pending hash that the frame touches, with hits or only with an owed ZADD */
     void *entry;      /* coalesce's registry entry, pinned while the frame lives */
     struct slice key; /* borrowed from the entry */
-    uint32_t lock_at, lock_n;  /* the lock's name in frame->bytes, when ask_lock */
-    uint32_t lock_s;           /* its EX */
-    uint32_t cells;            /* how many cells are of this hash */
-    bool zadd, ask_lock, owed; /* owed: the ZADD was owed when the frame was sent */
-    bool fresh;                /* answer: a HINCRBY came back equal to its own delta */
-    bool lock_granted;         /* answer: SET NX said OK */
-    int64_t lock_pttl_ms;      /* answer: PTTL of the lock; <= 0 unknown */
+    uint32_t lock_at, lock_n;    /* the lock's name in frame->bytes, when ask_lock */
+    uint32_t lock_s;             /* its EX */
+    uint32_t cells;              /* how many cells are of this hash */
+    bool zadd, ask_lock, owed;   /* owed: the ZADD was owed when the frame was sent */
+    bool moved;                  /* an op's new visitors move it */
+    int64_t fed_delta, fed_hits; /* coalesce's: sums of its cells, for its feeds */
+    bool fresh;                  /* answer: a HINCRBY came back equal to its own delta */
+    bool lock_granted;           /* answer: SET NX said OK */
+    int64_t lock_pttl_ms;        /* answer: PTTL of the lock; <= 0 unknown */
 };
 
 struct frame_cell { /* one HINCRBY */

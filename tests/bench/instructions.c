@@ -58,7 +58,7 @@ static struct counter visitors = {
     .hits = 50,
     .every_s = 60,
 };
-static const struct counters counters = {&visitors, 1};
+static const struct counters counters = {.all = &visitors, .n = 1};
 
 /* --- what coalesce and the sessions are given --- */
 

@@ -80,8 +80,8 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->faults = w->lives_n = 0;
     counter_init(config, &w->counter[0], "views", "s<store>:views", "s<store>:views:sync");
     counter_init(config, &w->counter[1], "carts", "s<store>:carts", "s<store>:carts:sync");
-    w->counters = (struct counters){w->counter, config->counters};
-    w->first_counter = (struct counters){w->counter, 1};
+    w->counters = (struct counters){.all = w->counter, .n = config->counters};
+    w->first_counter = (struct counters){.all = w->counter, .n = 1};
     redis_init(&w->redis);
     mysql_init(&w->mysql);
     oracle_init(&w->oracle);

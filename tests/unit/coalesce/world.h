@@ -71,7 +71,7 @@ static const struct counter counters_all[] = {
      .hits = INT64_MAX,
      .every_s = 10},
 };
-static const struct counters counters_two = {(struct counter *)counters_all, 2};
+static const struct counters counters_two = {.all = (struct counter *)counters_all, .n = 2};
 
 static inline void world_did(const char *fmt, ...)
 {

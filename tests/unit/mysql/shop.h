@@ -51,7 +51,7 @@ static struct counter shop_all[SHOP_COUNTERS] = {
      .column_field = S("product"),
      .column_count = S("n")},
 };
-static const struct counters shop = {shop_all, SHOP_COUNTERS};
+static const struct counters shop = {.all = shop_all, .n = SHOP_COUNTERS};
 
 static inline void shop_create(struct mariadb *m)
 {

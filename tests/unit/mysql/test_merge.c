@@ -896,7 +896,7 @@ static void packet_too_small_for_a_row(void **state)
     wide.column_store = slice_str(store);
     wide.column_field = slice_str(field);
     wide.column_count = slice_str(count);
-    struct counters one = {&wide, 1};
+    struct counters one = {.all = &wide, .n = 1};
     struct error e;
     uint32_t created;
     assert_int_equal(schema_migrate_tables(server.db, &one, &created, &e), ERR_NONE);

@@ -230,7 +230,7 @@ static struct counter counter_of(const char *name, const char *key, const char *
 
 static void expect_set(struct counter *all, size_t n, size_t at_fault, const char *says)
 {
-    struct counters cs = {all, n};
+    struct counters cs = {.all = all, .n = n};
     struct error e = {0};
     size_t which = SIZE_MAX;
     enum err code = counters_validate(&cs, &which, &e);
@@ -406,7 +406,7 @@ static void what_passes_makes_no_claimed_name(void **state)
             bad += length >= 33 && name[length - 33] == '_' &&
                    strspn(name + length - 32, "0123456789abcdef") == 32;
         }
-        bool ok = counters_validate(&(struct counters){&c, 1}, &which, &e) == ERR_NONE;
+        bool ok = counters_validate(&(struct counters){.all = &c, .n = 1}, &which, &e) == ERR_NONE;
         if (ok && bad > 0) fail_msg("%s (kind %d) passed", text, c.store);
         passed += ok, refused += bad > 0;
     }
@@ -419,7 +419,7 @@ static void keys_find_their_counter(void **state)
     struct counter all[] = {counter_of("a", "s<store>:a", "s<store>:a:sync", STORE_INTEGER),
                             counter_of("b", "s<store>:b", "s<store>:b:sync", STORE_TEXT),
                             counter_of("c", "c<store>", "d<store>", STORE_TEXT)};
-    struct counters cs = {all, 3};
+    struct counters cs = {.all = all, .n = 3};
     assert_ptr_equal(counters_match(&cs, SLICE("s1:a")), &all[0]);
     assert_ptr_equal(counters_match(&cs, SLICE("s1:b")), &all[1]);
     assert_ptr_equal(counters_match(&cs, SLICE("sx:b")), &all[1]);

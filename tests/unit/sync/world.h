@@ -67,7 +67,7 @@ static const struct counter counters_all[] = {
      .hits = 50,
      .every_s = 60},
 };
-static const struct counters counters_three = {(struct counter *)counters_all, 3};
+static const struct counters counters_three = {.all = (struct counter *)counters_all, .n = 3};
 #define VIEWS (&counters_all[0])
 #define STARS (&counters_all[1])
 #define VOTES (&counters_all[2])

@@ -1,0 +1,27 @@
+/* coalesce/known.h - for each time series the second of its last op sent: a new slot needs a ZADD in `known:`, an old
+ * one does not. A cache without names: two that share a 64-bit code, or one forgotten, cost at most a ZADD, now or owed
+ * after a sample came back fresh. Nothing is allocated before the first series. */
+#ifndef COALESCE_KNOWN_H
+#define COALESCE_KNOWN_H
+
+#include "series/op.h"
+
+#define KNOWN_WAYS 4
+
+struct known {
+    struct known_way *ways;
+    uint32_t most, sets;
+};
+
+void known_init(struct known *k, uint32_t most);
+void known_close(struct known *k);
+/* Bit i: the slot of precision i that holds `at` is another one than that of the last op. Now this is the last. */
+uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, int64_t at);
+void known_forget(struct known *k, uint64_t code);
+void known_forget_all(struct known *k);
+static inline uint64_t known_all(const struct op_limits *l)
+{
+    return (UINT64_C(1) << l->precisions_n) - 1;
+}
+
+#endif

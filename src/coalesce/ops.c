@@ -1,0 +1,218 @@
+/* coalesce/ops.c - series, timeboxes, events and visitors of clients: into the frame that collects, and their answers.
+ * Exactly once as the cells are: they stand in the same MULTI. */
+#include "base/heap.h"
+#include "base/num.h"
+#include "coalesce/engine.h"
+#include <stdlib.h>
+
+static const char lost_text[] = "ERR counted, but the answer was lost with the link to Redis";
+
+/* --- the ops of a box --- */
+
+static uint64_t op_code(struct coalesce *c, const struct coalesce_op *op, bool fed)
+{
+    struct {
+        uint64_t name, type, kind;
+        int64_t at;
+    } key = {registry_code(&c->registry, op->name), registry_code(&c->registry, op->type),
+             (uint64_t)op->kind << 1 | fed, op->at};
+    return registry_code(&c->registry, slice_of((const char *)&key, sizeof key));
+}
+
+static bool op_is(const struct frame *f, const struct frame_op *have, const struct coalesce_op *op, bool fed)
+{
+    return have->kind == op->kind && have->fed == fed && have->at == op->at &&
+           slice_eq(FRAME_NAME(f, have), op->name) && slice_eq(FRAME_TYPE(f, have), op->type);
+}
+
+static struct frame_op *op_find(const struct box *b, const struct coalesce_op *op, uint64_t code, bool fed)
+{
+    const struct op_slots *s = &b->op_slots;
+    for (uint32_t i = (uint32_t)code & (s->cap - 1); s->cap > 0; i = (i + 1) & (s->cap - 1)) {
+        if (s->at[i] == 0) return NULL;
+        struct frame_op *have = &b->frame.ops[s->at[i] - 1];
+        if (have->code == code && op_is(&b->frame, have, op, fed)) return have;
+    }
+    return NULL;
+}
+
+static void slot_take(struct op_slots *s, uint64_t code, uint32_t op)
+{
+    uint32_t i = (uint32_t)code & (s->cap - 1);
+    while (s->at[i] != 0)
+        i = (i + 1) & (s->cap - 1);
+    s->at[i] = op + 1;
+    s->n++;
+}
+
+static void slots_double(struct box *b)
+{
+    struct op_slots *s = &b->op_slots;
+    s->cap = s->cap == 0 ? 64 : 2 * s->cap;
+    heap_free(s->at);
+    s->at = heap_zalloc(s->cap * sizeof *s->at);
+    s->n = 0;
+    for (uint32_t i = 0; i < b->frame.ops_n; i++)
+        slot_take(s, b->frame.ops[i].code, i);
+}
+
+static struct frame_op *op_add(struct box *b, const struct coalesce_op *op, uint64_t code, bool fed)
+{
+    struct op_slots *s = &b->op_slots;
+    if (2 * s->n >= s->cap) slots_double(b);
+    struct frame_op *added = frame_add_op(&b->frame, op->kind, op->name, op->type, op->at);
+    added->code = code;
+    added->fed = fed;
+    slot_take(s, code, b->frame.ops_n - 1);
+    return added;
+}
+
+struct frame_op *ops_fed(struct coalesce *c, struct box *b, const struct coalesce_op *op)
+{
+    uint64_t code = op_code(c, op, true);
+    struct frame_op *found = op_find(b, op, code, true);
+    return found != NULL ? found : op_add(b, op, code, true);
+}
+
+/* --- the door --- */
+
+/* By the time that Redis takes: a box' four commands run in a script, a visitor's and an event's two. */
+uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
+{
+    switch (kind) {
+    case OP_SERIES:
+        return c->counters->ops->precisions_n;
+    case OP_BOX:
+        return 4;
+    case OP_EVENT:
+    case OP_UNIQ:
+        return 2;
+    }
+    UNREACHABLE();
+}
+
+/* The pending hash that new visitors move stands in the frame for its lock alone: its ZADD is the script's. */
+static void op_moves(struct coalesce *c, struct box *b, struct frame_op *op, struct slice name)
+{
+    const struct op_limits *l = c->counters->ops;
+    struct frame *f = &b->frame;
+    buf_reset(&c->raw);
+    if (!op_uniq_key(l, name, &c->raw)) return;
+    struct slice key = buf_slice(&c->raw);
+    struct entry *e = engine_entry(c, key, registry_code(&c->registry, key));
+    if (e == NULL) return;
+    op->counter = e->counter;
+    op->key_at = (uint32_t)f->bytes.n;
+    op->key_n = (uint32_t)key.n;
+    buf_put_slice(&f->bytes, key);
+    box_hash(b, e)->moved = true;
+}
+
+static bool has_items(enum op_kind kind)
+{
+    return kind == OP_EVENT || kind == OP_UNIQ;
+}
+
+static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_op *op, int64_t second,
+                    struct frame_op *into)
+{
+    struct box *b = c->now;
+    into->delta += op->n;
+    int64_t at = into->delta;
+    if (has_items(op->kind)) {
+        int64_t what = op->kind == OP_EVENT ? second : op->id.n > 0 ? -1 : op->visitor;
+        at = frame_add_item(&b->frame, into, what, op->id);
+    }
+    b->weight += (uint64_t)llabs(op->n);
+    o->parked_ms = 0;
+    box_expect(b, o, ANSWER_OP | (uint32_t)(into - b->frame.ops), at);
+}
+
+/* op->at is what ops of its kind are told apart by. */
+static enum add_result op_place(struct coalesce *c, struct outlet *o, const struct coalesce_op *op,
+                                int64_t second)
+{
+    struct box *b = c->now;
+    uint64_t code = op_code(c, op, false);
+    struct frame_op *into = op_find(b, op, code, false);
+    bool costs = into == NULL || has_items(op->kind);
+    if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
+        (costs && box_cells(b) >= c->config.cells_max))
+        return engine_full(c, o);
+    if (costs) b->op_cells += coalesce_op_cells(c, op->kind);
+    if (into == NULL) {
+        into = op_add(b, op, code, false);
+        if (op->kind == OP_UNIQ) op_moves(c, b, into, op->name);
+    }
+    op_take(c, o, op, second, into);
+    return ADD_OK;
+}
+
+enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct coalesce_op *op)
+{
+    PRE(c->counters->ops != NULL);
+    struct coalesce_op placed = *op;
+    if (!engine_delta_fits(op->n)) return ADD_DELTA;
+    if (sm_now(&c->link) != LINK_READY) {
+        o->parked_ms = 0;
+        return ADD_DOWN;
+    }
+    if (has_items(op->kind)) placed.n = 0;
+    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = c->ports.redis_ms(c->ports.arg) / 1000;
+    int64_t second = placed.at;
+    PRE(second >= 0);
+    if (op->kind == OP_BOX) placed.at = op_slot(second, c->counters->ops->box_width_s);
+    if (op->kind == OP_EVENT) placed.at = 0;
+    return op_place(c, o, &placed, second);
+}
+
+/* --- answers --- */
+
+static void write_item(const struct frame *f, const struct frame_op *op, const struct op_item *item,
+                       struct buf *out)
+{
+    char digits[24];
+    struct slice id = FRAME_TEXT(f, item->text_at, item->text_n);
+    if (op->kind == OP_UNIQ) {
+        answer_int(out, item->value);
+        return;
+    }
+    if (id.n == 0) id = slice_of(digits, num_write(item->value, digits));
+    answer_bulk(out, id);
+}
+
+void ops_answer(const struct box *b, const struct answer *a, struct buf *out)
+{
+    const struct frame *f = &b->frame;
+    const struct frame_op *op = &f->ops[a->cell & ~ANSWER_OP];
+    if (op->error_n > 0)
+        answer_error(out, FRAME_ERROR(f, op));
+    else if (has_items(op->kind))
+        write_item(f, op, &f->items[a->at], out);
+    else if (op->kind == OP_BOX)
+        answer_int(out, op->late ? 0 : answer_running(op->value, op->delta - a->at));
+    else
+        answer_int(out, op->value);
+}
+
+static int64_t precisions_that_keep(const struct op_limits *l, int64_t at, int64_t now_s)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < l->precisions_n; i++)
+        n += op_keeps(l, i, at, now_s);
+    return n;
+}
+
+/* Applied, and its answers lost: what can be told without them is told. */
+void ops_answers_lost(struct coalesce *c, struct box *b)
+{
+    struct frame *f = &b->frame;
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        struct frame_op *op = &f->ops[i];
+        op->fresh = false;
+        if (op->kind == OP_SERIES)
+            op->value = precisions_that_keep(c->counters->ops, op->at, f->dirty_ms / 1000);
+        else
+            frame_fail_op(f, op, slice_str(lost_text));
+    }
+}

@@ -2,8 +2,11 @@
 #include "admin/setup.h"
 
 #include "base/heap.h"
+#include "conf/near.h"
+#include "series/feeds.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define WHERE_BYTES 512
 
@@ -17,13 +20,38 @@ static void problem_add(const struct conf *conf, size_t counter, enum conf_optio
         buf_printf(problems, "%s: ", conf_option_path(option));
     else
         buf_printf(problems, "counters.%s%s: ", conf->counters[counter].name,
-                   strrchr(conf_option_path(option), '.')); /* key or lock: right under the name */
+                   conf_option_path(option) + strlen("counters.*"));
     buf_printf(problems, "%s\n", e->text);
 }
 
 static struct slice text_or_none(const char *text)
 {
     return text == NULL ? slice_of(NULL, 0) : slice_str(text);
+}
+
+_Static_assert(CONF_COUNTER_FEED_BOX - CONF_COUNTER_FEED_SERIES == FEED_BOX &&
+                   CONF_COUNTER_FEED_EVENT - CONF_COUNTER_FEED_SERIES == FEED_EVENT,
+               "conf and series name the feeds in one order");
+
+static enum conf_option feed_option(enum feed feed)
+{
+    return (enum conf_option)(CONF_COUNTER_FEED_SERIES + (int)feed);
+}
+
+static bool feeds_init(struct setup *s, size_t i, struct buf *problems)
+{
+    const struct conf_counter *from = &s->conf->counters[i];
+    const char *const texts[FEEDS] = {from->feed_series, from->feed_box, from->feed_event};
+    bool good = true;
+    struct error e;
+    for (int k = 0; k < FEEDS; k++) {
+        if (texts[k] == NULL ||
+            pattern_parse(slice_str(texts[k]), &s->counters.all[i].feeds[k], &e) == ERR_NONE)
+            continue;
+        problem_add(s->conf, i, feed_option((enum feed)k), &e, problems);
+        good = false;
+    }
+    return good;
 }
 
 static bool counter_init(struct setup *s, size_t i, struct buf *problems)
@@ -45,7 +73,7 @@ static bool counter_init(struct setup *s, size_t i, struct buf *problems)
     bool lock = pattern_parse(slice_str(from->lock), &to->lock, &e) == ERR_NONE;
     if (!lock && key)
         problem_add(s->conf, i, CONF_COUNTER_LOCK, &e, problems); /* a bad key makes a bad lock */
-    return key && lock;
+    return feeds_init(s, i, problems) && key && lock;
 }
 
 static bool counters_init(struct setup *s, struct buf *problems)
@@ -55,10 +83,87 @@ static bool counters_init(struct setup *s, struct buf *problems)
     struct error e;
     s->counters.n = s->conf->counters_n;
     s->counters.all = heap_zalloc(s->counters.n * sizeof(*s->counters.all));
+    s->counters.ops = &s->ops;
     for (size_t i = 0; i < s->counters.n; i++)
         good = counter_init(s, i, problems) && good;
     if (!good || counters_validate(&s->counters, &which, &e) == ERR_NONE) return good;
     problem_add(s->conf, which, CONF_COUNTER_KEY, &e, problems);
+    return false;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+_Static_assert(CONF_NUMBERS_MAX == OP_PRECISIONS_MAX && CONF_TIERS_MAX == OP_TIERS_MAX,
+               "conf reads as many as series takes");
+
+static void ops_init(struct op_limits *to, const struct conf *from)
+{
+    to->precisions_n = (uint32_t)from->series_precisions.n;
+    for (uint32_t i = 0; i < to->precisions_n; i++)
+        to->precisions[i] = (uint32_t)from->series_precisions.all[i];
+    qsort(to->precisions, to->precisions_n, sizeof(to->precisions[0]), ascending);
+    to->samples = (uint32_t)from->series_samples;
+    to->box_width_s = (uint32_t)from->boxes_width_s;
+    to->box_keep = (uint32_t)from->boxes_keep;
+    to->uniq_limit = (uint32_t)from->uniques_limit;
+    to->ahead_s = from->clock_ahead_s;
+    to->events_keep_s = from->events_keep_s;
+    to->tiers_n = (uint32_t)from->events_windows.n;
+    for (uint32_t i = 0; i < to->tiers_n; i++)
+        to->tiers[i] = (struct op_tier){.window_s = (uint32_t)from->events_windows.all[i].window_s,
+                                        .keep_s = from->events_windows.all[i].keep_s};
+}
+
+/* The counter of uniques.feeds.counter. NULL: there is none of that name. */
+static const struct counter *uniq_counter(struct setup *s, struct error *e)
+{
+    const struct conf *conf = s->conf;
+    const struct counter *c = counters_find(&s->counters, slice_str(conf->uniques_counter));
+    if (c != NULL) return c;
+    const char **names = heap_alloc(conf->counters_n * sizeof(*names));
+    for (size_t i = 0; i < conf->counters_n; i++)
+        names[i] = conf->counters[i].name;
+    const char *nearest = near_name(slice_str(conf->uniques_counter), names, conf->counters_n);
+    error_set(e, ERR_CONFIG, "there is no counter %s%s%s%s", conf->uniques_counter,
+              nearest != NULL ? ", expected " : "; name one that stands under counters",
+              nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
+    heap_free(names);
+    return NULL;
+}
+
+static bool uniq_feed_init(struct setup *s, struct buf *problems)
+{
+    const struct conf *conf = s->conf;
+    enum conf_option at = CONF_UNIQUES_COUNTER;
+    struct error e;
+    if (conf->uniques_name == NULL && conf->uniques_counter == NULL) return true;
+    if (conf->uniques_name == NULL) {
+        error_set(&e, ERR_CONFIG, "uniques.name is missing: it says which visitors move that counter");
+    } else if (conf->uniques_counter == NULL) {
+        at = CONF_UNIQUES_NAME;
+        error_set(&e, ERR_CONFIG, "uniques.feeds.counter is missing: without it this name has no use");
+    } else if (pattern_parse(slice_str(conf->uniques_name), &s->ops.uniq_name, &e) != ERR_NONE) {
+        at = CONF_UNIQUES_NAME;
+    } else {
+        s->ops.uniq_counter = uniq_counter(s, &e);
+        if (s->ops.uniq_counter != NULL && uniq_feed_validate(&s->counters, &e) == ERR_NONE) return true;
+    }
+    problem_add(conf, CONF_GLOBAL, at, &e, problems);
+    return false;
+}
+
+/* Once the counters are good: what feeds make must not be theirs. */
+static bool feeds_check(struct setup *s, struct buf *problems)
+{
+    size_t which;
+    enum feed feed;
+    struct error e;
+    if (feeds_validate(&s->counters, &which, &feed, &e) == ERR_NONE) return true;
+    problem_add(s->conf, which, feed_option(feed), &e, problems);
     return false;
 }
 
@@ -94,8 +199,11 @@ bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems
     *out = (struct setup){.conf = conf};
     bool redis = redis_init(out, problems);
     bool mysql = mysql_init(out, problems);
+    ops_init(&out->ops, conf);
     bool counters = counters_init(out, problems);
-    if (redis && mysql && counters) return true;
+    bool feeds = counters && feeds_check(out, problems);
+    bool uniques = counters && uniq_feed_init(out, problems);
+    if (redis && mysql && feeds && uniques) return true;
     setup_close(out);
     return false;
 }

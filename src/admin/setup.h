@@ -1,21 +1,23 @@
-/* admin/setup.h - a configuration as the rooms want it: where Redis and MySQL are, and the counters. What
- * only these rooms know to be wrong (a URL, a pattern) gets its place in the file here. */
+/* admin/setup.h - a configuration as the rooms want it: where Redis and MySQL are, the counters, and what series,
+ * timeboxes, events and uniques go by. What only these rooms know to be wrong (a URL, a pattern) gets its place in the
+ * file here. */
 #ifndef ADMIN_SETUP_H
 #define ADMIN_SETUP_H
 
 #include "conf/conf.h"
 #include "mysql/db.h"
 #include "redis/url.h"
-#include "series/counter.h"
+#include "series/op.h"
 
 struct setup {
     const struct conf *conf;  /* borrowed; the counters borrow its texts */
     struct redis_url redis;   /* with its password */
     struct db_config mysql;   /* likewise */
-    struct counters counters; /* in the order of conf->counters; owns all */
+    struct counters counters; /* in the order of conf->counters; owns all; points to ops */
+    struct op_limits ops;     /* points into counters */
 };
 
-/* Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */
+/* A setup points into itself: it is never copied. Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 void setup_close(struct setup *s);
 

@@ -86,10 +86,70 @@ static void test_places(void **state)
             "t.yaml:4:10: counters.a.key: ", "tally:");
 }
 
+static void test_ops(void **state)
+{
+    (void)state;
+    struct conf conf;
+    struct setup setup;
+    struct buf problems = {0};
+    assert_true(build("mysql: \"mysql://u@h/d\"\n"
+                      "series: { precisions: [60, 1, 5], samples: 7 }\n"
+                      "boxes: { width: 1h, keep: 3 }\n"
+                      "events: { keep: 2d, windows: \"5s 1d, 1m 2d\" }\n"
+                      "uniques: { limit: 9, name: \"s<store>:who\", feeds: { counter: b } }\n"
+                      "clock: { ahead: 7s }\n"
+                      "counters:\n" COUNTER("a", "s<store>:a")
+                          COUNTER("b", "s<store>:b") "    feeds: { box: \"s<store>:box\" }\n",
+                      &conf, &setup, &problems));
+    static const uint32_t precisions[] = {1, 5, 60};
+    assert_ptr_equal(setup.counters.ops, &setup.ops);
+    assert_int_equal(setup.ops.precisions_n, 3);
+    assert_memory_equal(setup.ops.precisions, precisions, sizeof(precisions));
+    assert_int_equal(setup.ops.samples, 7);
+    assert_int_equal(setup.ops.box_width_s, 3600);
+    assert_int_equal(setup.ops.box_keep, 3);
+    assert_int_equal(setup.ops.events_keep_s, 2 * 86400);
+    assert_int_equal(setup.ops.tiers_n, 2);
+    assert_int_equal(setup.ops.tiers[1].window_s, 60);
+    assert_int_equal(setup.ops.tiers[1].keep_s, 2 * 86400);
+    assert_int_equal(setup.ops.uniq_limit, 9);
+    assert_ptr_equal(setup.ops.uniq_counter, &setup.counters.all[1]);
+    assert_true(pattern_match(&setup.ops.uniq_name, STORE_INTEGER, SLICE("s12:who"), NULL));
+    assert_int_equal(setup.ops.ahead_s, 7);
+    assert_false(counter_feeds(&setup.counters.all[0], FEED_BOX));
+    assert_true(counter_feeds(&setup.counters.all[1], FEED_BOX));
+    assert_false(counter_feeds(&setup.counters.all[1], FEED_SERIES));
+    setup_close(&setup);
+    conf_free(&conf);
+    buf_free(&problems);
+}
+
+#define GOOD "mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:a")
+
+static void test_feeds(void **state)
+{
+    (void)state;
+    refused(GOOD "    feeds: { series: \"s<store>:<x>\", box: \"{x}\" }\n",
+            "t.yaml:7:22: counters.a.feeds.series: ", "\nt.yaml:7:43: counters.a.feeds.box: ");
+    refused(GOOD "    feeds: { event: \"s<store>:a\" }\n",
+            "t.yaml:7:21: counters.a.feeds.event: ", "can be the key of counter a");
+    refused(GOOD "uniques: { name: \"s<store>:who\", feeds: { counter: aa } }\n",
+            "t.yaml:7:53: uniques.feeds.counter: ", "there is no counter aa, expected a?");
+    refused(GOOD "uniques: { name: \"s<store>:who\", feeds: { counter: visitors } }\n",
+            "t.yaml:7:53: uniques.feeds.counter: ", "there is no counter visitors; name one");
+    refused(GOOD "uniques: { name: \"s<store>:who\" }\n",
+            "t.yaml:7:18: uniques.name: ", "uniques.feeds.counter is missing");
+    refused(GOOD "uniques: { feeds: { counter: a } }\n",
+            "t.yaml:7:30: uniques.feeds.counter: ", "uniques.name is missing");
+    refused(GOOD "uniques: { name: who, feeds: { counter: a } }\n",
+            "t.yaml:7:41: uniques.feeds.counter: ", "both or none must hold it");
+}
+
 int main(void)
 {
     unsetenv("TALLYD_REDIS_PASSWORD");
     unsetenv("TALLYD_MYSQL_PASSWORD");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_places)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_places),
+                                       cmocka_unit_test(test_ops), cmocka_unit_test(test_feeds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,11 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "redis/frame_in.h"
+#include "redis/op_put.h"
 #include "redis/resp.h"
 #include <stdio.h>
+
+#define FEEDS_TOLD_MS 1000
 
 static const struct slice bound_prefix = {"EXECABORT Transaction discarded because of: ", 44};
 
@@ -100,6 +103,7 @@ static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct 
     lines += cells_put(out, f);
     lines += shares_put(out, f);
     lines += locks_put(out, f, fr->life->instance);
+    lines += ops_put(out, &fr->scratch, f, fr->limits);
     return lines + seq_put(out, buf_slice(&fr->seq_key), f->seq);
 }
 
@@ -126,6 +130,27 @@ static void side_trouble(struct redis_frames *fr, const char *what, const struct
     fr->told = true;
     reply_why(r, line, sizeof line);
     log_event(LOG_ERROR, "frame_side", "key=%s error=%s", what, LOGQ(line));
+}
+
+/* Nobody waits for what a feed moves, so its errors are told here: at most once a second, with how many they were. */
+static void feeds_tell(struct redis_frames *fr, const struct frame *f)
+{
+    const struct frame_op *failed = NULL;
+    char name[100], line[200];
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        if (!f->ops[i].fed || f->ops[i].error_n == 0) continue;
+        failed = &f->ops[i];
+        fr->feeds_failed++;
+    }
+    uint64_t now_ms = mono_ms();
+    if (failed == NULL || now_ms < fr->feeds_told_ms + FEEDS_TOLD_MS) return;
+    slice_show(FRAME_NAME(f, failed), 80, name, sizeof name);
+    slice_show(FRAME_ERROR(f, failed), sizeof line - 4, line, sizeof line);
+    log_event(LOG_ERROR, "feed_failed", "name=%s error=%s failed=%llu next=%s", LOGQ(name), LOGQ(line),
+              (unsigned long long)fr->feeds_failed,
+              LOGQ("the counter moved, what it feeds did not; free that key, or feed another name"));
+    fr->feeds_failed = 0;
+    fr->feeds_told_ms = now_ms;
 }
 
 static void cell_file(struct frame *f, struct frame_cell *c, const struct redis_reply *r)
@@ -155,6 +180,7 @@ static const struct redis_reply *locks_file(struct frame *f, const struct redis_
 
 static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_reply *r)
 {
+    const struct redis_reply *trouble = NULL;
     if (fr->zadd_sent && r->type != REDIS_INTEGER) side_trouble(fr, KEY_DIRTY, r);
     r += fr->zadd_sent;
     for (uint32_t i = 0; i < f->cells_n; i++)
@@ -162,6 +188,9 @@ static void applied_file(struct redis_frames *fr, struct frame *f, const struct 
     for (uint32_t i = 0; i < f->shares_n; i++, r++)
         if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_ACCEPTED, r);
     r = locks_file(f, r);
+    r = ops_file(f, fr->limits, r, &trouble);
+    if (trouble != NULL) side_trouble(fr, KEY_KNOWN, trouble);
+    feeds_tell(fr, f);
     if (!reply_is_ok(r)) side_trouble(fr, KEY_SEQ_PREFIX, r);
 }
 
@@ -255,6 +284,10 @@ static void on_value(struct redis_link *l, void *arg, const struct redis_reply *
     struct frame *f = fr->values;
     (void)l;
     if (r == NULL || f == NULL) return;
+    if (f->cells_n == 0) {
+        fr->on_values(fr->arg, f);
+        return;
+    }
     struct redis_reply got = {.type = REDIS_INTEGER};
     if (r->type == REDIS_NIL || reply_integer(r, &got.integer)) {
         r = &got;                                 /* gone: claimed since, so 0 is pending */
@@ -272,15 +305,15 @@ static void on_value(struct redis_link *l, void *arg, const struct redis_reply *
 void redis_frames_values(struct redis_frames *fr, struct frame *f)
 {
     struct buf *out = redis_link_begin(fr->link);
-    PRE(f->cells_n > 0);
     fr->values = f;
     answers_clear(f);
+    if (f->cells_n == 0) resp_words(out, "PING"); /* so that the answer comes, as always, behind this call */
     for (uint32_t i = 0; i < f->cells_n; i++) {
         BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
         resp_slice(out, f->hashes[f->cells[i].hash].key);
         resp_slice(out, FRAME_FIELD(f, &f->cells[i]));
     }
-    redis_link_expect(fr->link, f->cells_n, on_value, fr);
+    redis_link_expect(fr->link, f->cells_n > 0 ? f->cells_n : 1, on_value, fr);
     redis_link_flush(fr->link);
 }
 

@@ -17,15 +17,17 @@ struct redis_frames {
                     const bool *stands); /* seq -1: no key; stands for the call only */
     void (*on_values)(void *arg, struct frame *f);
     void *arg;
+    const struct op_limits *limits; /* NULL: no frame has ops */
     /* private */
     struct redis_link *link;
     const struct life *life;
     struct buf seq_key, scratch;
-    struct frame *frame;   /* in flight */
-    uint32_t lines;        /* of it: replies before EXEC's */
-    bool zadd_sent;        /* it has a ZADD */
-    bool told;             /* trouble outside the cells was logged once */
-    struct claim **claims; /* in flight, in the order they were sent */
+    struct frame *frame;                  /* in flight */
+    uint32_t lines;                       /* of it: replies before EXEC's */
+    bool zadd_sent;                       /* it has a ZADD */
+    bool told;                            /* trouble outside the cells was logged once */
+    uint64_t feeds_failed, feeds_told_ms; /* ops of feeds that failed since that was last logged; and when */
+    struct claim **claims;                /* in flight, in the order they were sent */
     uint32_t claims_n, claims_cap;
     bool *stands; /* of the look under way */
     int64_t look_seq;
@@ -37,9 +39,9 @@ void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const s
 void redis_frames_close(struct redis_frames *fr);
 
 /* Writes f (series/frame.h has the order of the wire) and files the answers into it: value or error of each
- * cell; fresh, lock_granted and lock_pttl_ms of each hash. One at a time. f is the link's until on_frame or
- * down(). FRAME_REFUSED: f->errors is the first error, one whole line without '-'. READONLY, LOADING and
- * MASTERDOWN also cut the link, after on_frame. */
+ * cell; fresh, lock_granted and lock_pttl_ms of each hash; what op_put.h says of ops. One at a time. f is
+ * the link's until on_frame or down(). FRAME_REFUSED: f->errors is the first error, one whole line without
+ * '-'. READONLY, LOADING and MASTERDOWN also cut the link, after on_frame. */
 void redis_frames_send(struct redis_frames *fr, struct frame *f);
 
 /* The claim script (claim_op.c). c is the link's until on_claim or down(). Ended by coalesce, which calls
@@ -48,7 +50,7 @@ void redis_frames_claim(struct redis_frames *fr, struct claim *c);
 
 void redis_frames_kill(struct redis_frames *fr, int64_t client_id); /* gone already is fine, too */
 void redis_frames_look(struct redis_frames *fr, struct claim *const *claims, uint32_t n);
-/* HGET of each cell into its value; one that cannot be read gets an error text instead. */
+/* HGET of each cell into its value; one that cannot be read gets an error text instead. Ops are left as they are. */
 void redis_frames_values(struct redis_frames *fr, struct frame *f);
 
 #endif

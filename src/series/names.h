@@ -17,6 +17,7 @@
 #define KEY_INSTANCE_PREFIX "tally:instance:"
 #define KEY_TEMPORARY_PREFIX "tally:tmp:"
 #define KEY_KNOWN "known:"        /* zset of <precision>:<name>, all scores 0 */
+#define KEY_EVENTS "tally:events" /* zset of the event logs, <name>:<type>, all scores 0: what the preener goes by */
 #define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
 #define SEQ_TTL_S (30 * 24 * 3600)
 

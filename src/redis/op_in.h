@@ -1,0 +1,43 @@
+/* redis/op_in.h - between the files that write ops, one a kind. */
+#ifndef REDIS_OP_IN_H
+#define REDIS_OP_IN_H
+
+#include "redis/op_put.h"
+#include "redis/resp.h"
+#include "series/names.h"
+
+/* The first op of that kind behind `op` (NULL: of all); NULL: no more. */
+struct frame_op *op_next(const struct frame *f, enum op_kind kind, const struct frame_op *op);
+uint32_t ops_of(const struct frame *f, enum op_kind kind);
+
+/* The script's answer holds one reply for each op of its kind; take files one, false: it has not the right shape. */
+typedef bool op_take(struct frame *f, struct frame_op *op, const struct redis_reply *r,
+                     const struct op_limits *l);
+void op_script_file(struct frame *f, enum op_kind kind, const struct op_limits *l,
+                    const struct redis_reply *r, op_take *take);
+void op_fail(struct frame *f, struct frame_op *op, const struct redis_reply *r);
+
+/* What a name_...() function made of an op, as an argument. */
+#define OP_KEY(out, name, make)                                                                              \
+    do {                                                                                                     \
+        buf_reset(name);                                                                                     \
+        make;                                                                                                \
+        resp_slice((out), buf_slice(name));                                                                  \
+    } while (0)
+
+/* Each appends its script with the ops of its kind; there is at least one. */
+void boxes_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l);
+op_take box_take;
+void events_put(struct buf *out, struct buf *name, const struct frame *f);
+op_take events_take;
+void visitors_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l);
+op_take visitors_take;
+
+/* What every op script begins with: redis.pcall answers an error as a table, and says `err` in it. In a MULTI the first
+ * EVAL is refused, and with it the frame, when Redis is full; past that nothing in a frame can be. */
+#define OP_SCRIPT_HEAD                                                                                       \
+    "#!lua\n"                                                                                                \
+    "local call, out = redis.pcall, {}\n"                                                                    \
+    "local function bad(r) return type(r) == 'table' and r.err end\n"
+
+#endif

@@ -1,0 +1,161 @@
+/* redis/op_put.c - which commands the ops of a frame become, and series, which need no script: measured, a plain
+ * HINCRBY in a MULTI costs Redis two thirds of one called from Lua. So an op on a series is not all or nothing: when
+ * one precision's key is somebody else's, the client hears the error, and the other precisions have moved. */
+#include "redis/op_in.h"
+
+/* --- what all kinds share --- */
+
+struct frame_op *op_next(const struct frame *f, enum op_kind kind, const struct frame_op *op)
+{
+    for (uint32_t i = op == NULL ? 0 : (uint32_t)(op - f->ops) + 1; i < f->ops_n; i++)
+        if (f->ops[i].kind == kind) return &f->ops[i];
+    return NULL;
+}
+
+uint32_t ops_of(const struct frame *f, enum op_kind kind)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        n += f->ops[i].kind == kind;
+    return n;
+}
+
+/* The first error of an op is its error. To one inside a script Redis adds where in it: of no use to a client. */
+void op_fail(struct frame *f, struct frame_op *op, const struct redis_reply *r)
+{
+    static const char mark[] = " script: ";
+    char line[200] = "ERR Redis gave an answer of an unexpected shape";
+    if (op->error_n > 0) return;
+    if (r->type == REDIS_ERROR) reply_why(r, line, sizeof line);
+    char *where = strstr(line, mark);
+    if (where != NULL) *where = '\0';
+    frame_fail_op(f, op, slice_str(line));
+}
+
+void op_script_file(struct frame *f, enum op_kind kind, const struct op_limits *l,
+                    const struct redis_reply *r, op_take *take)
+{
+    const struct redis_reply *each = reply_is_array(r, ops_of(f, kind)) ? r->elements : NULL;
+    for (struct frame_op *op = op_next(f, kind, NULL); op != NULL; op = op_next(f, kind, op)) {
+        const struct redis_reply *own = each != NULL ? each++ : r;
+        if (own->type == REDIS_ERROR || own == r || !take(f, op, own, l)) op_fail(f, op, own);
+    }
+}
+
+/* --- series --- */
+
+/* Does the frame say that name and precision are known? */
+static bool says_known(const struct frame *f, const struct op_limits *l, const struct frame_op *op,
+                       uint32_t i)
+{
+    return (op->known >> i & 1) != 0 && (op->owed || op_keeps(l, i, op->at, f->dirty_ms / 1000));
+}
+
+static bool moves(const struct frame *f, const struct op_limits *l, const struct frame_op *op, uint32_t i)
+{
+    return !op->owed && op_keeps(l, i, op->at, f->dirty_ms / 1000);
+}
+
+static size_t known_count(const struct frame *f, const struct op_limits *l)
+{
+    size_t n = 0;
+    for (const struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
+        for (uint32_t i = 0; op->known != 0 && i < l->precisions_n; i++)
+            n += says_known(f, l, op, i);
+    return n;
+}
+
+/* Before the HINCRBYs, so that no cleaner finds a sample that nobody knows. */
+static uint32_t known_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l)
+{
+    size_t n = known_count(f, l);
+    if (n == 0) return 0;
+    resp_array(out, 2 + 2 * n);
+    BUF_LIT(out, "$4\r\nZADD\r\n");
+    RESP_LIT(out, KEY_KNOWN);
+    for (const struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
+        for (uint32_t i = 0; op->known != 0 && i < l->precisions_n; i++) {
+            if (!says_known(f, l, op, i)) continue;
+            BUF_LIT(out, "$1\r\n0\r\n");
+            OP_KEY(out, name, name_series(name, l->precisions[i], FRAME_NAME(f, op)));
+        }
+    return 1;
+}
+
+static uint32_t samples_put(struct buf *out, struct buf *name, const struct frame *f,
+                            const struct op_limits *l, const struct frame_op *op)
+{
+    uint32_t lines = 0;
+    for (uint32_t i = 0; i < l->precisions_n; i++) {
+        if (!moves(f, l, op, i)) continue;
+        BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
+        OP_KEY(out, name, name_samples(name, l->precisions[i], FRAME_NAME(f, op)));
+        resp_int(out, op_slot(op->at, l->precisions[i]));
+        resp_int(out, op->delta);
+        lines++;
+    }
+    return lines;
+}
+
+static void sample_file(struct frame *f, struct frame_op *op, uint32_t i, const struct redis_reply *r)
+{
+    if (r->type != REDIS_INTEGER)
+        op_fail(f, op, r);
+    else if (r->integer == op->delta && (op->known >> i & 1) == 0)
+        op->fresh = true;
+}
+
+static const struct redis_reply *series_file(struct frame *f, const struct op_limits *l,
+                                             const struct redis_reply *r, const struct redis_reply **trouble)
+{
+    if (known_count(f, l) > 0) {
+        if (r->type != REDIS_INTEGER) *trouble = r;
+        r++;
+    }
+    for (struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
+        for (uint32_t i = 0; i < l->precisions_n; i++) {
+            if (!moves(f, l, op, i)) continue;
+            sample_file(f, op, i, r++);
+            op->value++;
+        }
+    return r;
+}
+
+/* --- all of a frame --- */
+
+uint32_t ops_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l)
+{
+    if (f->ops_n == 0) return 0;
+    uint32_t lines = known_put(out, name, f, l);
+    for (const struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
+        lines += samples_put(out, name, f, l, op);
+    if (ops_of(f, OP_BOX) > 0) boxes_put(out, name, f, l), lines++;
+    if (ops_of(f, OP_EVENT) > 0) events_put(out, name, f), lines++;
+    if (ops_of(f, OP_UNIQ) > 0) visitors_put(out, name, f, l), lines++;
+    return lines;
+}
+
+static void answers_clear(struct frame *f)
+{
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        struct frame_op *op = &f->ops[i];
+        op->value = 0;
+        op->late = op->fresh = false;
+        op->error_n = 0;
+    }
+}
+
+const struct redis_reply *ops_file(struct frame *f, const struct op_limits *l, const struct redis_reply *r,
+                                   const struct redis_reply **trouble)
+{
+    static const struct {
+        enum op_kind kind;
+        op_take *take;
+    } scripts[] = {{OP_BOX, box_take}, {OP_EVENT, events_take}, {OP_UNIQ, visitors_take}};
+    if (f->ops_n == 0) return r;
+    answers_clear(f);
+    r = series_file(f, l, r, trouble);
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
+        if (ops_of(f, scripts[i].kind) > 0) op_script_file(f, scripts[i].kind, l, r++, scripts[i].take);
+    return r;
+}

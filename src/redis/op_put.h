@@ -1,0 +1,19 @@
+/* redis/op_put.h - the ops of a frame (series/op.h) on the wire. Series are plain commands, a HINCRBY each precision;
+ * timeboxes, events and visitors are one script each a frame, in which each op looks first and writes then: what one
+ * op meets (a key of another type, an overflow) fails that op whole and no other. Exactly once is the frame's. */
+#ifndef REDIS_OP_PUT_H
+#define REDIS_OP_PUT_H
+
+#include "redis/reply.h"
+#include "series/frame.h"
+
+/* Appends the commands of all ops, by f->dirty_ms as now; returns how many. name is scratch. */
+uint32_t ops_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l);
+
+/* Files their answers into f: values of ops and items, late, fresh, errors. r points at the first of as many replies
+ * as ops_put said; returns what is behind them. *trouble becomes an answer that says that `known:` was not written, which
+ * is no op's own error; else it is left alone. */
+const struct redis_reply *ops_file(struct frame *f, const struct op_limits *l, const struct redis_reply *r,
+                                   const struct redis_reply **trouble);
+
+#endif

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 import table
-from servers import HOST, MariaDB, Null, Nutcracker, RedisServer, Tallyd, chunks, resp
+from servers import FED, HOST, MariaDB, Null, Nutcracker, RedisServer, Tallyd, chunks, resp
 from table import Row
 
 CONNECTIONS = 50
@@ -44,10 +44,12 @@ class Sizes:
     drains_under_load: int = 2
     many_stores: int = 1_000_000
     idle_connections: int = 10_000
+    names: int = 100_000
 
 
 QUICK = Sizes(rounds=1, window_s=0.2, warm_s=0.2, peer_warm_s=0.05, drained_hashes=5_000, drained_fields=20_000,
-              limit_fields=20_000, stall_s=0.5, drains_under_load=1, many_stores=20_000, idle_connections=200)
+              limit_fields=20_000, stall_s=0.5, drains_under_load=1, many_stores=20_000, idle_connections=200,
+              names=2_000)
 
 
 @dataclass
@@ -140,8 +142,8 @@ class World:
     def program(self, name):
         return os.path.join(self.programs, name)
 
-    def make_tallyd(self, name, behind, database):
-        return Tallyd(self.directory, name, self.tallyd_program, behind, self.mysql, database)
+    def make_tallyd(self, name, behind, database, more=""):
+        return Tallyd(self.directory, name, self.tallyd_program, behind, self.mysql, database, more)
 
     def midway(self):
         """Counts and locks of all stores in the midst of their ways: they come due as evenly as in a long run."""
@@ -482,6 +484,98 @@ def many(world):
     ]
 
 
+# --- the other ways to count ---
+
+@dataclass
+class Op:
+    """A command of tallyd's beside what the seeds send to a bare Redis for it."""
+    title: str
+    mode: str
+    stores: str
+    at_least: float
+    aim: float
+
+    def options(self, sizes, moment):
+        keys, zipf = (sizes.names, 0) if self.stores == "uniform" else (HOT_STORES, 1.0)
+        return ["-k", keys, "-z", zipf, "-P", 100, "-R", 65536, "-a", moment]
+
+    @property
+    def name(self):
+        names = "uniform: 100,000 names" if self.stores == "uniform" else "hot: 1,000 names, Zipf 1.0"
+        return f"{self.title}, {names}, P=100"
+
+
+OPS = [
+    Op("SERIES.INCRBY, seven precisions", "series", "hot", 10, 15),
+    Op("SERIES.INCRBY, seven precisions", "series", "uniform", 2, 3),
+    Op("EVENT.ADD", "event", "hot", 2, 3),
+    Op("EVENT.ADD", "event", "uniform", 2, 3),
+    Op("BOX.INCRBY", "box", "hot", 2, 3),
+    Op("BOX.INCRBY", "box", "uniform", 2, 3),
+]
+
+
+class OpsWorld:
+    """A tallyd of their own, so that nothing of theirs stands in the others' way."""
+
+    def __init__(self, world):
+        self.world, self.sizes, self.moment = world, world.sizes, int(time.time())
+        self.behind = world.up(RedisServer(world.directory, "behind-ops"))
+        self.tallyd = world.up(world.make_tallyd("bench-ops", self.behind, "ops", FED))
+        bucket = b"%d" % (self.moment - self.moment % 60)  # so that the seed's pipeline need not make it first
+        world.plain.pour(resp(b"ZADD", b"tb.s%d:views" % name, bucket, bucket) for name in range(1, self.names + 1))
+
+    @property
+    def names(self):
+        return max(HOT_STORES, self.sizes.names)
+
+    def window(self, server, mode, op, warm_s):
+        return self.world.hits_per_s(server.port, "-m", mode, *op.options(self.sizes, self.moment), "-w", warm_s,
+                                     "-d", self.sizes.window_s)
+
+    def round(self, warm_s):
+        """[(tallyd's, the seed's)] of OPS, and (hits, hits that feed)."""
+        found = [(self.window(self.tallyd, op.mode, op, warm_s),
+                  self.window(self.world.plain, f"{op.mode}-seed", op, warm_s)) for op in OPS]
+        plain_hits, fed_hits = (self.window(self.tallyd, mode, OPS[0], warm_s) for mode in ("hit", "fed"))
+        self.forget_events()
+        return found, (plain_hits, fed_hits)
+
+    def forget_events(self):
+        """They only grow: the next round begins with empty logs again."""
+        for server in (self.behind, self.world.plain):
+            server.pour(resp(b"UNLINK", b"s%d:view" % name) for name in range(1, self.names + 1))
+
+    def close(self):
+        self.tallyd.settle()
+        self.tallyd.verb("verify")
+        self.tallyd.kill9()
+        self.behind.kill9()
+
+
+def op_row(op, found):
+    return Row(op.name, "the seed's pipeline on raw redis-server", [ours / theirs for ours, theirs in found],
+               op.at_least, op.aim, figures={"tallyd": middle([ours for ours, _ in found]),
+                                             "peer": middle([theirs for _, theirs in found])})
+
+
+def ops(world):
+    own = OpsWorld(world)
+    own.round(world.sizes.warm_s)  # every name is known to both sides
+    rounds, fed = [], []
+    for n in range(world.sizes.rounds):
+        say(f"the other ways to count, round {n + 1} of {world.sizes.rounds}")
+        found, feeding = own.round(world.sizes.peer_warm_s)
+        rounds.append(found)
+        fed.append(feeding)
+    own.close()
+    rows = [op_row(op, [found[at] for found in rounds]) for at, op in enumerate(OPS)]
+    return rows + [Row("a hit that feeds a series of seven precisions: its cost, hot, P=100", "a hit that feeds none",
+                       [plain / feeding for plain, feeding in fed], 1.5, 1.2, unit=" x", less=True,
+                       figures={"fed": middle([feeding for _, feeding in fed]),
+                                "not fed": middle([plain for plain, _ in fed])})]
+
+
 # --- instructions ---
 
 def instructions(world):
@@ -520,7 +614,7 @@ def about():
     return {"date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M"), "machine": machine(), "setting": SETTING}
 
 
-BLOCKS = [hits, drain_hashes, drain_big_hash, times, many, instructions]
+BLOCKS = [hits, drain_hashes, drain_big_hash, times, ops, many, instructions]
 
 
 def measure(build, sizes, blocks):

@@ -13,6 +13,10 @@
  *   -m hit     HINCRBY                       -x     a TCP connection for each hit
  *   -m seeds   HINCRBY and SETNX, one pipeline
  *   -m trips   HINCRBY, its reply, then SETNX (P = 1)
+ *   -m fed     HINCRBY on a counter that feeds a series
+ *   -m series, box, event                    tallyd's SERIES.INCRBY, BOX.INCRBY, EVENT.ADD
+ *   -m series-seed, box-seed, event-seed     what the seeds send to a bare Redis for these
+ *   -a SECOND  the time in what the seeds send
  *   -W FILE    nothing: the requests are written there
  *
  * Closed loop (-r 0): each connection has one pipeline under way, the next goes out when the last reply is
@@ -195,7 +199,7 @@ static void error_byte(struct run *r, char byte)
         r->error_line[r->error_n++] = byte;
 }
 
-/* How many replies end here. Replies are lines: integers and errors. */
+/* How many lines of replies end here; how many a hit's reply has is known (requests_lines). */
 static uint64_t lines_with_errors(struct run *r, struct link *l, const char *bytes, size_t n)
 {
     uint64_t lines = 0;
@@ -363,17 +367,38 @@ static _Noreturn void usage(void)
     fprintf(
         stderr,
         "usage: load -s PATH | -t PORT [-c connections] [-P pipeline] [-k stores] [-f first] [-z zipf] [-S]"
-        " [-D delta]\n            [-m hit|seeds|trips] [-x] [-w warm-up] [-d seconds] [-n hits] [-r hits"
+        " [-D delta]\n            [-m mode] [-a second] [-x] [-w warm-up] [-d seconds] [-n hits] [-r hits"
         " a second] [-R requests] [-W FILE]\n");
     exit(64);
 }
 
-static enum mode mode_read(const char *word)
+static const struct mode_name {
+    const char *name;
+    enum mode mode;
+    enum shape shape;
+} mode_names[] = {
+    {"hit", MODE_HIT, SHAPE_HIT},
+    {"seeds", MODE_SEEDS, SHAPE_HIT},
+    {"trips", MODE_TRIPS, SHAPE_HIT},
+    {"fed", MODE_HIT, SHAPE_FED},
+    {"series", MODE_HIT, SHAPE_SERIES},
+    {"series-seed", MODE_HIT, SHAPE_SERIES_SEED},
+    {"box", MODE_HIT, SHAPE_BOX},
+    {"box-seed", MODE_HIT, SHAPE_BOX_SEED},
+    {"event", MODE_HIT, SHAPE_EVENT},
+    {"event-seed", MODE_HIT, SHAPE_EVENT_SEED},
+    {0},
+};
+
+static void mode_read(struct options *o, const char *word)
 {
-    if (strcmp(word, "hit") == 0) return MODE_HIT;
-    if (strcmp(word, "seeds") == 0) return MODE_SEEDS;
-    if (strcmp(word, "trips") == 0) return MODE_TRIPS;
-    usage();
+    const struct mode_name *m = mode_names;
+    while (m->name != NULL && strcmp(m->name, word) != 0)
+        m++;
+    if (m->name == NULL) usage();
+    o->mode = m->mode;
+    o->spec.shape = m->shape;
+    o->spec.lock = m->mode != MODE_HIT;
 }
 
 static void option_read(struct options *o, int letter)
@@ -410,8 +435,10 @@ static void option_read(struct options *o, int letter)
         o->spec.n = (uint32_t)strtoul(optarg, NULL, 10);
         return;
     case 'm':
-        o->mode = mode_read(optarg);
-        o->spec.lock = o->mode != MODE_HIT;
+        mode_read(o, optarg);
+        return;
+    case 'a':
+        o->spec.now_s = strtoll(optarg, NULL, 10);
         return;
     case 'x':
         o->connect_each = true;
@@ -442,7 +469,7 @@ static struct options options_read(int argc, char **argv)
                         .pipeline = 16,
                         .spec = {.n = 262144, .stores = 1000, .first = 1, .zipf = 1.0, .delta = 1},
                         .seconds = 5};
-    for (int c; (c = getopt(argc, argv, "s:t:c:P:k:f:z:SD:R:m:xw:d:n:r:W:")) != -1;)
+    for (int c; (c = getopt(argc, argv, "s:t:c:P:k:f:z:SD:R:m:a:xw:d:n:r:W:")) != -1;)
         option_read(&o, c);
     bool fits = o.connections >= 1 && o.pipeline >= 1 && o.pipeline <= o.spec.n && o.spec.stores >= 1;
     bool one_at_a_time = o.pipeline == 1 && o.rate <= 0;
@@ -479,7 +506,7 @@ int main(int argc, char **argv)
 {
     static struct run r;
     r.o = options_read(argc, argv);
-    r.replies = r.o.pipeline * (r.o.mode == MODE_SEEDS ? 2 : 1);
+    r.replies = r.o.pipeline * (requests_lines(r.o.spec.shape) + (r.o.mode == MODE_SEEDS ? 1 : 0));
     if (r.o.rate > 0) r.pause_ns = (uint64_t)(1e9 * r.o.pipeline / r.o.rate);
     signal(SIGTERM, on_signal);
     signal(SIGINT, on_signal);

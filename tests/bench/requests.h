@@ -1,5 +1,6 @@
-/* bench/requests.h - requests built before the clock starts, in one buffer. A hit is one HINCRBY; with the
- * seeds' protocol a SETNX of the lock stands behind each. */
+/* bench/requests.h - requests built before the clock starts, in one buffer. A hit is what its shape says: a HINCRBY,
+ * behind which a SETNX of the lock may stand, as in the seeds' protocol; another of tallyd's commands; or what the seeds
+ * send to a bare Redis for such a one. */
 #ifndef BENCH_REQUESTS_H
 #define BENCH_REQUESTS_H
 
@@ -7,7 +8,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum shape {
+    SHAPE_HIT,         /* HINCRBY on s<store>:unique_visitors:daily */
+    SHAPE_FED,         /* the same on s<store>:fed_visitors:daily, a counter that feeds a series */
+    SHAPE_SERIES,      /* SERIES.INCRBY */
+    SHAPE_SERIES_SEED, /* the book's update_counter: ZADD and HINCRBY for each of seven precisions */
+    SHAPE_BOX,         /* BOX.INCRBY */
+    SHAPE_BOX_SEED, /* ZINCRBY, ZSCORE, ZREVRANGE: the seed's way when the bucket stands and none falls out */
+    SHAPE_EVENT,    /* EVENT.ADD */
+    SHAPE_EVENT_SEED, /* INCR, ZADD; in one pipeline, so its event cannot carry the number that INCR gives */
+};
+
 struct requests_spec {
+    enum shape shape;
     uint32_t n; /* how many hits */
     uint32_t stores,
         first;    /* stores first .. first + stores - 1, pending hashes s<store>:unique_visitors:daily */
@@ -15,6 +28,7 @@ struct requests_spec {
     bool in_turn; /* each store once before any comes again, in a scattered order; no Zipf */
     bool lock;    /* the seeds' SETNX behind each hit */
     int64_t delta;
+    int64_t now_s; /* the seeds' own clock */
 };
 
 struct requests {
@@ -24,6 +38,8 @@ struct requests {
     uint32_t n;
 };
 
+/* Reply lines that a hit gets, without the lock's. A box of a seed: when its bucket stands already. */
+uint32_t requests_lines(enum shape shape);
 void requests_build(struct requests *r, const struct requests_spec *spec);
 void requests_free(struct requests *r);
 

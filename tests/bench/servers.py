@@ -108,6 +108,7 @@ class MariaDB(Server):
         with link.cursor() as cursor:
             for sql in ("CREATE DATABASE IF NOT EXISTS shop CHARACTER SET utf8mb4",
                         "CREATE DATABASE IF NOT EXISTS many CHARACTER SET utf8mb4",
+                        "CREATE DATABASE IF NOT EXISTS ops CHARACTER SET utf8mb4",
                         f"CREATE USER IF NOT EXISTS bench@'{HOST}'", f"GRANT ALL ON *.* TO bench@'{HOST}'"):
                 cursor.execute(sql)
         link.close()
@@ -150,15 +151,27 @@ counters:
     columns: {{ store: store_id, field: product_id, count: views }}
 """
 
+FED = """\
+  fed_visitors:
+    key: "s<store>:fed_visitors:daily"
+    field: date
+    sync: { hits: 50, every: 60s }
+    table: fed_visitors
+    columns: { store: store_id, field: day, count: visitors }
+    feeds: { series: "s<store>:fed" }
+"""
+
 
 class Tallyd(Server):
-    def __init__(self, directory, name, program, behind, mysql, database):
+    """more: counters besides, as they stand in a configuration."""
+
+    def __init__(self, directory, name, program, behind, mysql, database, more=""):
         super().__init__(directory, name)
         self.program, self.behind, self.mysql = program, behind, mysql
         self.configuration = os.path.join(self.directory, "tallyd.yaml")
         with open(self.configuration, "w", encoding="ascii") as file:
             file.write(CONFIGURATION.format(name=name, port=self.port, redis=behind.port, mysql=mysql.port,
-                                            database=database))
+                                            database=database) + more)
         self.verb("migrate", "--tables")
 
     def verb(self, *words):

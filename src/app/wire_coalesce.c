@@ -103,4 +103,5 @@ void wire_coalesce(struct service *s)
     s->frames.on_look = on_look;
     s->frames.on_values = on_values;
     s->frames.arg = s;
+    s->frames.limits = s->settings->setup.counters.ops;
 }

@@ -6,10 +6,12 @@ import tempfile
 
 import pytest
 
+from harness.clock import Clock
 from harness.daemon import TALLYD, Daemon
 from harness.mariadb import MariaDB, install_template
 from harness.proxy import Proxy
 from harness.redis_server import RedisServer
+from harness.still import Still
 
 
 def pytest_configure(config):
@@ -115,6 +117,37 @@ def make_daemon(workdir, mysql):
     yield make
     for daemon in made:
         daemon.close()
+
+
+@pytest.fixture
+def make_clock(workdir):
+    made = []
+
+    def make(name="clock"):
+        made.append(Clock(workdir, name))
+        return made[-1]
+
+    yield make
+    for clock in made:
+        clock.close()
+
+
+@pytest.fixture
+def make_still(make_clock, make_redis, make_daemon):
+    """make(more) -> a tallyd and its redis-server at a clock that stands; more: sections of its configuration."""
+    made = []
+
+    def make(more=None, **options):
+        clock = make_clock().flow()
+        server = make_redis(appendfsync="always", clock=clock)
+        daemon = make_daemon(server, clock=clock, more=more, **options)
+        clock.stand().align()
+        made.append(Still(clock, server, daemon))
+        return made[-1]
+
+    yield make
+    for still in made:
+        still.client.close()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ import datetime
 import struct
 from collections import Counter
 
+NOT_COUNTERS = (b"tally:", b"count:", b"statcache:")
 CLAIMED_TAIL = 33  # '_' and 32 hex digits
 
 
@@ -15,7 +16,7 @@ def read_redis(redis):
     """(pending, claimed): (key, field) -> count, and batch hex -> {(key, field): count}; one atomic look per hash kind.
     Only right while nobody moves hashes: tallyd stopped, or nothing due."""
     pending, claimed = Counter(), {}
-    keys = [key for key in redis.scan_iter(count=1000) if not key.startswith(b"tally:")]
+    keys = [key for key in redis.scan_iter(count=1000) if not key.startswith(NOT_COUNTERS)]
     pipe = redis.pipeline(transaction=True)
     for key in keys:
         pipe.type(key)

@@ -8,10 +8,10 @@ from harness.resp import Closed, Resp, encode
 
 class Load:
     """`clients` threads with a connection each; each sends pipelines of random hits until it is paused or stopped.
-    pick(random) -> (key, field, delta) as bytes, bytes, int."""
+    pick(random) -> (key, field, delta) as bytes, bytes, int; with another command, what comes after it."""
 
-    def __init__(self, address, shadow, pick, clients=8, depth=20, per_second=4000, seed=1):
-        self.address, self.shadow, self.pick, self.depth = address, shadow, pick, depth
+    def __init__(self, address, shadow, pick, clients=8, depth=20, per_second=4000, seed=1, command=(b"HINCRBY",)):
+        self.address, self.shadow, self.pick, self.depth, self.command = address, shadow, pick, depth, command
         self.gap_s = depth * clients / per_second
         self.running = threading.Event()
         self.ending = False
@@ -42,7 +42,7 @@ class Load:
         requests = [self.pick(rng) for _ in range(self.depth)]
         replies = []
         try:
-            link.send(b"".join(encode(b"HINCRBY", key, field, delta) for key, field, delta in requests))
+            link.send(b"".join(encode(*self.command, *request) for request in requests))
             for _ in requests:
                 replies.append(link.reply())
         except (Closed, OSError):

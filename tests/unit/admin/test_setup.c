@@ -130,19 +130,19 @@ static void test_feeds(void **state)
 {
     (void)state;
     refused(GOOD "    feeds: { series: \"s<store>:<x>\", box: \"{x}\" }\n",
-            "t.yaml:7:22: counters.a.feeds.series: ", "\nt.yaml:7:43: counters.a.feeds.box: ");
+            "t.yaml:8:22: counters.a.feeds.series: ", "\nt.yaml:8:43: counters.a.feeds.box: ");
     refused(GOOD "    feeds: { event: \"s<store>:a\" }\n",
-            "t.yaml:7:21: counters.a.feeds.event: ", "can be the key of counter a");
+            "t.yaml:8:21: counters.a.feeds.event: ", "can be the key of counter a");
     refused(GOOD "uniques: { name: \"s<store>:who\", feeds: { counter: aa } }\n",
-            "t.yaml:7:53: uniques.feeds.counter: ", "there is no counter aa, expected a?");
+            "t.yaml:8:53: uniques.feeds.counter: ", "there is no counter aa, expected a?");
     refused(GOOD "uniques: { name: \"s<store>:who\", feeds: { counter: visitors } }\n",
-            "t.yaml:7:53: uniques.feeds.counter: ", "there is no counter visitors; name one");
+            "t.yaml:8:53: uniques.feeds.counter: ", "there is no counter visitors; name one");
     refused(GOOD "uniques: { name: \"s<store>:who\" }\n",
-            "t.yaml:7:18: uniques.name: ", "uniques.feeds.counter is missing");
+            "t.yaml:8:18: uniques.name: ", "uniques.feeds.counter is missing");
     refused(GOOD "uniques: { feeds: { counter: a } }\n",
-            "t.yaml:7:30: uniques.feeds.counter: ", "uniques.name is missing");
+            "t.yaml:8:30: uniques.feeds.counter: ", "uniques.name is missing");
     refused(GOOD "uniques: { name: who, feeds: { counter: a } }\n",
-            "t.yaml:7:41: uniques.feeds.counter: ", "both or none must hold it");
+            "t.yaml:8:41: uniques.feeds.counter: ", "both or none must hold it");
 }
 
 int main(void)

@@ -1,0 +1,17 @@
+/* series/clean.h - which series one pass of the cleaner looks at: each precision at the rate at which it is written, but
+ * none more often than a pass a minute comes (Redis in Action, 5.2.1; by the clock, where the book counts passes, so that
+ * a slow pass makes none of them late). */
+#ifndef SERIES_CLEAN_H
+#define SERIES_CLEAN_H
+
+#include "base/slice.h"
+
+#define CLEAN_PASS_S 60
+
+/* "60:hits" of `known:` -> 60. 0: it is no series' name. */
+int64_t clean_precision(struct slice known);
+
+/* Is it this precision's turn in a pass that began at now_s, when the one before began at last_s (< 0: there was none)? */
+bool clean_due(int64_t precision_s, int64_t now_s, int64_t last_s);
+
+#endif

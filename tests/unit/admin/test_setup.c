@@ -134,9 +134,9 @@ static void test_feeds(void **state)
     refused(GOOD "    feeds: { event: \"s<store>:a\" }\n",
             "t.yaml:8:21: counters.a.feeds.event: ", "can be the key of counter a");
     refused(GOOD "uniques: { name: \"s<store>:who\", feeds: { counter: aa } }\n",
-            "t.yaml:8:53: uniques.feeds.counter: ", "there is no counter aa, expected a?");
+            "t.yaml:8:52: uniques.feeds.counter: ", "there is no counter aa, expected a?");
     refused(GOOD "uniques: { name: \"s<store>:who\", feeds: { counter: visitors } }\n",
-            "t.yaml:8:53: uniques.feeds.counter: ", "there is no counter visitors; name one");
+            "t.yaml:8:52: uniques.feeds.counter: ", "there is no counter visitors; name one");
     refused(GOOD "uniques: { name: \"s<store>:who\" }\n",
             "t.yaml:8:18: uniques.name: ", "uniques.feeds.counter is missing");
     refused(GOOD "uniques: { feeds: { counter: a } }\n",

@@ -65,12 +65,13 @@ static void task_end(struct service *s, struct total_task *t, enum ask_outcome o
 {
     struct total_request *q = t->request;
     if (t->holds) sync_counter_release(s->sync, q->counter);
+    q->outcome = outcome;
+    q->text = text;
+    q->totals = t->pending;
+    q->done(q); /* q is gone after it */
     heap_free(t->pending);
     heap_free(t->claimed);
     heap_free(t);
-    q->outcome = outcome;
-    q->text = text;
-    q->done(q); /* last: q is gone after it */
 }
 
 /* What Redis said the last time is forgotten. */
@@ -137,14 +138,12 @@ static bool task_sum(const struct total_round *r, struct total_task *t, const st
 
 static void task_answer(const struct total_round *r, struct total_task *t, const struct books_total *stored)
 {
-    if (t->garbled) {
+    if (t->garbled)
         task_end(r->service, t, ASK_FAILED, "ERR hash value is not an integer");
-    } else if (!task_sum(r, t, stored)) {
+    else if (!task_sum(r, t, stored))
         task_end(r->service, t, ASK_FAILED, "ERR a total is out of range");
-    } else {
-        t->request->totals = t->pending;
+    else
         task_end(r->service, t, ASK_DONE, NULL);
-    }
 }
 
 /* --- MySQL --- */

@@ -46,7 +46,7 @@ struct box {
     struct cell_slot *slots; /* (key, field) -> cell */
     uint32_t slots_cap;
     struct op_slots op_slots;
-    uint32_t op_cells; /* what its ops of clients count as, in cells */
+    uint32_t op_cells; /* what ops of clients, and events of hits, count as, in cells */
 };
 
 void box_init(struct box *b, uint32_t cells_max);

@@ -129,15 +129,18 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     if (engine_answers_full(c, h->bytes.raw.n) || box_cells(b) >= c->config.cells_max)
         return engine_full(c, o);
     box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->delta);
+    b->frame.cells[b->frame.cells_n - 1].hit_cells = c->feeds && counter_feeds(e->counter, FEED_EVENT);
     return ADD_OK;
 }
 
-/* Cells stand in the frame only while the link is ready. */
+/* Cells stand in the frame only while the link is ready. A further hit costs Redis nothing, but for its event. */
 static enum add_result take_more(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
                                  struct frame_cell *cell)
 {
     if (!engine_delta_fits(h->delta)) return ADD_DELTA;
     if (engine_answers_full(c, 0)) return engine_full(c, o);
+    if (cell->hit_cells > 0 && box_cells(c->now) >= c->config.cells_max) return engine_full(c, o);
+    c->now->op_cells += cell->hit_cells;
     cell->delta += h->delta;
     cell->hits++;
     return ADD_OK;

@@ -12,16 +12,15 @@
 #include "series/frame.h"
 
 struct coalesce_config {
-    uint32_t
-        cells_max; /* cells of a frame (about 1 ms of Redis time), 1,000; ops count as several, feeds do not */
+    /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several, of feeds only events */
+    uint32_t cells_max;
     uint32_t at_once_cells; /* a frame of so many is sent before the one before it is answered, 100 */
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
     uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
     uint32_t entries_max;   /* hashes remembered, 1,000,000 */
-    uint32_t
-        series_max;    /* time series whose last slots are remembered, 262,144: 4 MiB from the first one on */
-    uint32_t doubt_ms; /* clients of a frame in doubt wait so long, 5,000 */
-    uint32_t busy_ms;  /* a client not read from for so long is answered -BUSY, 5,000 */
+    uint32_t series_max; /* time series whose last slots are remembered, 262,144: 4 MiB from the first on */
+    uint32_t doubt_ms;   /* clients of a frame in doubt wait so long, 5,000 */
+    uint32_t busy_ms;    /* a client not read from for so long is answered -BUSY, 5,000 */
 };
 extern const struct coalesce_config coalesce_config_default;
 

@@ -45,9 +45,10 @@ struct world {
     uint32_t claims_n, looked;
     int64_t killed;
     char did[4096];
-    struct row rows[64];
+    struct row rows[256];
     uint32_t rows_n;
     int64_t accepted; /* of all counters */
+    int64_t ticker;   /* of all events */
     int64_t seq;      /* -1: no key */
     bool grants;      /* SET NX says OK */
     int64_t pttl_ms;
@@ -71,7 +72,18 @@ static const struct counter counters_all[] = {
      .hits = INT64_MAX,
      .every_s = 10},
 };
-static const struct counters counters_two = {.all = (struct counter *)counters_all, .n = 2};
+static const struct op_limits limits_two = {
+    .precisions = {1, 60},
+    .precisions_n = 2,
+    .samples = 100,
+    .box_width_s = 60,
+    .box_keep = 3,
+    .uniq_limit = 1000,
+    .uniq_name = {{"v", 1}, {"", 0}, true},
+    .uniq_counter = &counters_all[0],
+};
+static const struct counters counters_two = {
+    .all = (struct counter *)counters_all, .n = 2, .ops = &limits_two};
 
 static inline void world_did(const char *fmt, ...)
 {
@@ -220,15 +232,66 @@ static inline struct row *row_of(struct slice key, struct slice field)
     snprintf(name, sizeof name, SLICE_FMT " " SLICE_FMT, SLICE_ARG(key), SLICE_ARG(field));
     for (uint32_t i = 0; i < world->rows_n; i++)
         if (strcmp(world->rows[i].name, name) == 0) return &world->rows[i];
-    assert_true(world->rows_n < 64);
+    assert_true(world->rows_n < 256);
     struct row *r = &world->rows[world->rows_n++];
     memcpy(r->name, name, sizeof name);
+    r->value = 0;
     return r;
 }
 
 static inline int64_t row(const char *key, const char *field)
 {
     return row_of(slice_str(key), slice_str(field))->value;
+}
+
+static inline void series_runs(struct frame *f, struct frame_op *op)
+{
+    op->value = 0;
+    for (uint32_t i = 0; i < limits_two.precisions_n; i++) {
+        if (!op_keeps(&limits_two, i, op->at, f->dirty_ms / 1000)) continue;
+        char slot[64];
+        snprintf(slot, sizeof slot, "%u:%lld", limits_two.precisions[i],
+                 (long long)op_slot(op->at, limits_two.precisions[i]));
+        struct row *r = row_of(FRAME_NAME(f, op), slice_str(slot));
+        r->value += op->delta;
+        if (r->value == op->delta && (op->known >> i & 1) == 0) op->fresh = true;
+        op->value++;
+    }
+}
+
+static inline void box_runs(struct frame *f, struct frame_op *op)
+{
+    char bucket[24];
+    snprintf(bucket, sizeof bucket, "%lld", (long long)op->at);
+    op->late = op->at < f->dirty_ms / 1000 - limits_two.box_width_s * limits_two.box_keep;
+    if (!op->late) op->value = row_of(FRAME_NAME(f, op), slice_str(bucket))->value += op->delta;
+}
+
+static inline void visitor_runs(struct frame *f, struct frame_op *op, struct op_item *item)
+{
+    char visitor[64], day[24];
+    snprintf(visitor, sizeof visitor, "%lld %lld " SLICE_FMT, (long long)op->at, (long long)item->at,
+             SLICE_ARG(FRAME_TEXT(f, item->text_at, item->text_n)));
+    snprintf(day, sizeof day, "%lld", (long long)op->at);
+    struct row *r = row_of(FRAME_NAME(f, op), slice_str(visitor));
+    item->value = r->value++ == 0;
+    if (op->counter == NULL || item->value == 0) return;
+    row_of(FRAME_TEXT(f, op->key_at, op->key_n), slice_str(day))->value++;
+    world->accepted++;
+}
+
+static inline void op_runs(struct frame *f, struct frame_op *op)
+{
+    op->fresh = op->late = false;
+    op->error_n = 0;
+    if (op->kind == OP_SERIES && !op->owed) series_runs(f, op);
+    if (op->kind == OP_BOX) box_runs(f, op);
+    if (op->kind == OP_EVENT && op->fed) world->ticker += op->delta;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        struct op_item *item = &f->items[i];
+        if (op->kind == OP_UNIQ) visitor_runs(f, op, item);
+        if (op->kind == OP_EVENT) item->value = item->text_n > 0 ? 0 : ++world->ticker;
+    }
 }
 
 /* Redis ran the frame; whether anybody hears of it is another matter. */
@@ -241,6 +304,8 @@ static inline void redis_runs(struct frame *f)
         c->value = r->value;
         if (c->value == c->delta) f->hashes[c->hash].fresh = true;
     }
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        op_runs(f, &f->ops[i]);
     for (uint32_t i = 0; i < f->shares_n; i++)
         world->accepted += f->shares[i].delta;
     for (uint32_t i = 0; i < f->hashes_n; i++) {
@@ -286,6 +351,20 @@ static inline void frame_applied_but(const char *field, const char *error)
         c->error_n = (uint32_t)strlen(error);
         buf_put_slice(&f->errors, slice_str(error));
     }
+    coalesce_on_frame(world->c, f, FRAME_APPLIED);
+}
+
+/* All its ops on this name fail with this error. */
+static inline void frame_applied_but_op(const char *name, const char *error)
+{
+    struct frame *f = world->frame;
+    assert_non_null(f);
+    world->frame = NULL;
+    answer_clear(f);
+    redis_runs(f);
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        if (slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name)))
+            frame_fail_op(f, &f->ops[i], slice_str(error));
     coalesce_on_frame(world->c, f, FRAME_APPLIED);
 }
 
@@ -383,7 +462,7 @@ static inline void counting_free(void *arg, void *p)
 }
 static const struct heap counting_heap = {counting_realloc, counting_free, NULL};
 
-static inline void world_make(const struct coalesce_config *config)
+static inline void world_make_of(const struct coalesce_config *config, const struct counters *counters)
 {
     heap_replace(&counting_heap);
     world = calloc(1, sizeof *world);
@@ -396,7 +475,12 @@ static inline void world_make(const struct coalesce_config *config)
         list_init(&world->clients[i].o.touched);
         list_init(&world->clients[i].o.parked);
     }
-    world->c = coalesce_create(&world_ports, &counters_two, config);
+    world->c = coalesce_create(&world_ports, counters, config);
+}
+
+static inline void world_make(const struct coalesce_config *config)
+{
+    world_make_of(config, &counters_two);
 }
 
 static inline void link_up(const char *run_id, int64_t id)

@@ -106,6 +106,7 @@ void wire_sync(struct service *s);
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
 void wire_total_init(struct service *s);
+void wire_read(void *arg, struct read_request *q);   /* command_ports.read; arg: the service */
 void wire_total(void *arg, struct total_request *q); /* command_ports.total; arg: the service */
 
 /* gate.c */

@@ -160,6 +160,11 @@ static void port_recover(void *arg, struct recover_request *q)
     q->done(q);
 }
 
+static int64_t port_redis_ms(void *arg)
+{
+    return redis_time_ms(&((struct service *)arg)->frame_link);
+}
+
 /* --- INFO --- */
 
 static void port_info(void *arg, struct slice section, struct buf *out)
@@ -205,6 +210,7 @@ void wire_command(struct service *s)
     limits.bytes_max = (uint32_t)conf->limits_request_bytes;
     struct command_config config = {
         .coalesce = s->coalesce,
+        .counters = &s->settings->setup.counters,
         .client = {.pause = conn_pause,
                    .resume = conn_resume,
                    .offer = conn_offer,
@@ -219,7 +225,9 @@ void wire_command(struct service *s)
                   .sync = port_sync,
                   .recover = port_recover,
                   .info = port_info,
-                  .total = wire_total},
+                  .total = wire_total,
+                  .read = wire_read,
+                  .redis_ms = port_redis_ms},
         .limits = limits,
         .clients_max = (uint32_t)conf->limits_clients,
         .multi_max = 10000,

@@ -5,14 +5,15 @@
  *
  * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes
  * through coalesce_literal(), otherwise straight into outlet.out. An asynchronous command (CTR.PENDING,
- * CTR.TOTAL, CTR.SYNC, CTR.RECOVER) is a barrier on its connection: it waits until nothing is owed, and nothing
- * more is taken until it is answered. */
+ * CTR.TOTAL, CTR.SYNC, CTR.RECOVER, and what reads series, timeboxes, events, visitors) is a barrier on its connection:
+ * it waits until nothing is owed, and nothing more is taken until it is answered. */
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
 #include "base/outlet.h"
 #include "coalesce/coalesce.h"
 #include "protocol/request.h"
+#include "series/read.h"
 
 struct conn; /* never looked into */
 
@@ -73,6 +74,14 @@ struct sync_request {
     void (*done)(struct sync_request *r);
 };
 
+struct read_request {
+    struct read_query query; /* checked; its name and type are the session's memory, too */
+    enum ask_outcome outcome;
+    const char *text;
+    const struct read_answer *answer; /* read inside done() only */
+    void (*done)(struct read_request *r);
+};
+
 struct recover_request {
     bool dry_run;
     enum ask_outcome outcome;
@@ -93,6 +102,8 @@ struct command_ports {
      * none. */
     void (*info)(void *arg, struct slice section, struct buf *out);
     void (*total)(void *arg, struct total_request *r);
+    void (*read)(void *arg, struct read_request *r);
+    int64_t (*redis_ms)(void *arg); /* the clock of frames */
 };
 
 /* Does INFO <section> (n = 0: no argument) include the section of this lower-case name? */
@@ -100,6 +111,7 @@ bool info_wants(struct slice section, const char *name);
 
 struct command_config {
     struct coalesce *coalesce;
+    const struct counters *counters; /* coalesce's own, with ops */
     struct client_ports client;
     struct command_ports ports;
     struct request_limits limits;
@@ -141,6 +153,7 @@ struct session {
     union {
         struct pending_request pending;
         struct total_request total;
+        struct read_request read;
         struct sync_request sync;
         struct recover_request recover;
     } ask;

@@ -5,6 +5,9 @@
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
  *   total.c    CTR.TOTAL
+ *   ops.c      what SERIES.INCRBY (series.c), BOX.INCRBY (boxes.c), EVENT.ADD (events.c), UNIQ.ADD (uniques.c) share
+ *   reads.c    what the reads in these four share
+ *   words.c    arguments, checked
  *   client.c   PING, HELLO, CLIENT ... what concerns one connection
  *   server.c   INFO, CONFIG, COMMAND ... */
 #ifndef COMMAND_INSIDE_H
@@ -12,6 +15,7 @@
 
 #include "command/command.h"
 #include "protocol/reply.h"
+#include "series/op.h"
 
 #define SHOWN_BYTES 64 /* of a key, field or value in an error line */
 
@@ -27,6 +31,7 @@ enum spec_flag {
     SPEC_QUEUES = 1,  /* may stand in a MULTI */
     SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
     SPEC_HIT = 4,     /* an increment: arguments are key, field, n */
+    SPEC_OP = 8,      /* another write that goes into the frame: op_read() reads it */
 };
 
 struct spec {
@@ -44,6 +49,7 @@ struct command {
     struct request request; /* the one being run */
     struct buf scratch;     /* a reply that must go behind answers still owed */
     struct buf exec;        /* the same inside EXEC */
+    struct buf name, why;   /* of names_fit() */
     uint64_t ids;           /* sessions so far */
     uint64_t started_ms;    /* mono */
 };
@@ -88,6 +94,50 @@ void ask_end(struct session *s); /* last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
 enum taken run_sync(struct session *s, const struct request *r, struct buf *out);
 enum taken run_recover(struct session *s, const struct request *r, struct buf *out);
+
+/* words.c: each false comes with an error line in out */
+bool word_int(struct slice w, int64_t *v, struct buf *out);
+bool word_positive(struct slice w, int64_t *v, struct buf *out); /* not 0 */
+bool word_not_negative(struct slice w, int64_t *v, struct buf *out);
+bool word_delta(struct slice w, int64_t *v, struct buf *out);
+bool word_second(struct slice w, int64_t *v, struct buf *out); /* since 1970 */
+bool word_text(const char *what, struct slice w, struct buf *out);
+bool word_day(struct slice w, int64_t *day, struct buf *out);
+bool words_syntax(struct buf *out);              /* always false */
+bool word_is(struct slice w, const char *upper); /* says nothing */
+/* Not too far ahead of Redis' clock. */
+bool second_begun(const struct session *s, int64_t at, struct buf *out);
+bool day_begun(const struct session *s, int64_t day, struct buf *out);
+/* As op_names_fit(). */
+bool names_fit(struct session *s, enum op_kind kind, struct slice name, struct slice type, int64_t day,
+               struct buf *out);
+
+/* ops.c */
+enum taken op_run(struct session *s, const struct request *r, struct buf *out);
+/* What r asks for; its bytes are r's. Whether its time has begun is for op_begun(). */
+bool op_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
+bool op_begun(const struct session *s, const struct coalesce_op *op, struct buf *out);
+bool op_read_options(const struct request *r, uint32_t from, struct coalesce_op *op, struct slice *id,
+                     struct buf *out);
+enum add_result op_add(struct session *s, const struct coalesce_op *op); /* ADD_OK, _FULL, _BUSY or _DOWN */
+
+/* series.c, boxes.c, events.c, uniques.c */
+bool series_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
+bool box_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
+bool event_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
+bool uniq_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
+enum taken run_series_get(struct session *s, const struct request *r, struct buf *out);
+enum taken run_series_list(struct session *s, const struct request *r, struct buf *out);
+enum taken run_box_recent(struct session *s, const struct request *r, struct buf *out);
+enum taken run_box_top(struct session *s, const struct request *r, struct buf *out);
+enum taken run_box_bottom(struct session *s, const struct request *r, struct buf *out);
+enum taken run_event_range(struct session *s, const struct request *r, struct buf *out);
+enum taken run_event_count(struct session *s, const struct request *r, struct buf *out);
+enum taken run_uniq_count(struct session *s, const struct request *r, struct buf *out);
+
+/* reads.c */
+/* q's name and type are borrowed for the call. */
+enum taken read_ask(struct session *s, const struct read_query *q);
 
 /* total.c */
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);

@@ -1,10 +1,11 @@
 /* command/multi.c - MULTI, EXEC, DISCARD. What is queued is kept as the bytes that came, and parsed again at
- * EXEC. At EXEC all increments go into one frame, or none does: each was checked when it was queued (so a
+ * EXEC. At EXEC all that writes goes into one frame, or nothing does: each was checked when it was queued (so a
  * request that Redis would fail at EXEC fails here when it is queued, and the transaction with it), and EXEC
  * first asks coalesce_room() for all of them. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/num.h"
+#include "base/stats.h"
 #include "command/inside.h"
 
 #define QUEUE_BYTES_MAX (1 << 20)
@@ -14,9 +15,10 @@
 struct multi {
     struct buf requests;
     uint32_t n;
-    uint32_t hits;  /* of them increments, */
-    int64_t weight; /* and the sum of their |n| */
-    bool broken;    /* one was refused: EXEC refuses all */
+    uint32_t writes; /* of them go into the frame, */
+    uint32_t cells;  /* where they take up so much, */
+    int64_t weight;  /* and the sum of their |n| */
+    bool broken;     /* one was refused: EXEC refuses all */
 };
 
 void multi_free(struct session *s)
@@ -51,6 +53,18 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
     return TAKEN;
 }
 
+/* |n| is at most DELTA_MAX and multi_max bounds how many there are, so the sum is bounded. */
+static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf *out)
+{
+    struct multi *m = s->multi;
+    m->writes++;
+    m->cells += cells;
+    m->weight += n < 0 ? -n : n;
+    if (m->weight <= COALESCE_ROOM_WEIGHT) return true;
+    reply_error(out, TOO_LARGE);
+    return false;
+}
+
 /* False: the increment could not be counted, said in out. */
 static bool hit_takes(struct session *s, const struct request *r, struct buf *out)
 {
@@ -64,12 +78,17 @@ static bool hit_takes(struct session *s, const struct request *r, struct buf *ou
         hit_refuse(s, r, got, out);
         return false;
     }
-    s->multi->hits++;
-    s->multi->weight +=
-        n < 0 ? -n : n; /* bounded: coalesce_try refuses |n| > DELTA_MAX, multi_max bounds how many */
-    if (s->multi->weight <= COALESCE_ROOM_WEIGHT) return true;
-    reply_error(out, TOO_LARGE);
-    return false;
+    return weight_fits(s, 1, n, out);
+}
+
+static bool op_takes(struct session *s, const struct request *r, struct buf *out)
+{
+    struct coalesce_op op;
+    if (!op_read(s, r, &op, out) || !op_begun(s, &op, out)) {
+        STAT_ADD(hits_refused, 1);
+        return false;
+    }
+    return weight_fits(s, coalesce_op_cells(s->command->config.coalesce, op.kind), op.n, out);
 }
 
 static bool queue_takes(struct session *s, const struct spec *spec, const struct request *r, struct buf *out)
@@ -83,6 +102,7 @@ static bool queue_takes(struct session *s, const struct spec *spec, const struct
         reply_error(out, TOO_LARGE);
         return false;
     }
+    if ((spec->flags & SPEC_OP) != 0) return op_takes(s, r, out);
     return (spec->flags & SPEC_HIT) == 0 || hit_takes(s, r, out);
 }
 
@@ -116,10 +136,11 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 {
     struct coalesce *c = s->command->config.coalesce;
     const struct multi *m = s->multi;
+    uint32_t cells = m->n + 1 + (m->cells - m->writes); /* what does not write is one answer, too */
     bool never;
     *refused = false;
-    if (m->hits == 0 ||
-        coalesce_room(c, m->n + 1, m->requests.n + (size_t)REPLY_BYTES_MAX * (m->n + 1), &never))
+    if (m->writes == 0 ||
+        coalesce_room(c, cells, m->requests.n + (size_t)REPLY_BYTES_MAX * (m->n + 1), &never))
         return TAKEN;
     *refused = true;
     if (never) {
@@ -153,14 +174,28 @@ static void local_out(struct session *s)
     buf_reset(local);
 }
 
-static void exec_hit(struct session *s, const struct request *r)
+static enum add_result exec_hit(struct session *s, const struct request *r)
 {
     int64_t n;
     bool is_number = num_parse(r->args[3], &n);
     INVARIANT(is_number);
+    return coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
+}
+
+/* Its time had begun when it was queued. */
+static enum add_result exec_op(struct session *s, const struct request *r)
+{
+    struct coalesce_op op;
+    bool is_op = op_read(s, r, &op, &s->command->exec);
+    INVARIANT(is_op);
+    return op_add(s, &op);
+}
+
+static void exec_write(struct session *s, const struct spec *spec, const struct request *r)
+{
     local_out(s);
     enum add_result got = ADD_BUSY;
-    if (s->held.n == 0) got = coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
+    if (s->held.n == 0) got = (spec->flags & SPEC_OP) != 0 ? exec_op(s, r) : exec_hit(s, r);
     if (got != ADD_OK) hit_refuse(s, r, got, &s->command->exec);
 }
 
@@ -169,8 +204,8 @@ static void exec_one(struct session *s, const struct request *r)
     const struct spec *whole;
     const struct spec *spec = spec_resolve(r, &whole, &s->command->exec);
     INVARIANT(spec != NULL);
-    if ((spec->flags & SPEC_HIT) != 0)
-        exec_hit(s, r);
+    if ((spec->flags & (SPEC_HIT | SPEC_OP)) != 0)
+        exec_write(s, spec, r);
     else
         spec->run(s, r, &s->command->exec);
 }

@@ -135,7 +135,7 @@ static size_t specs_count(const struct spec *table)
 
 static void put_flags(struct session *s, const struct spec *spec, struct buf *out)
 {
-    bool is_hit = (spec->flags & SPEC_HIT) != 0;
+    bool is_hit = (spec->flags & (SPEC_HIT | SPEC_OP)) != 0;
     bool no_multi = (spec->flags & (SPEC_QUEUES | SPEC_AT_ONCE)) == 0;
     reply_set(out, s->resp, is_hit ? 3 : 1);
     if (is_hit) {

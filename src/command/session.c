@@ -14,6 +14,7 @@
 struct command *command_create(const struct command_config *config)
 {
     PRE(config->coalesce != NULL && config->client.offer != NULL && config->busy_ms > 0);
+    PRE(config->counters != NULL && config->counters->ops != NULL);
     struct command *c = heap_zalloc(sizeof(*c));
     c->config = *config;
     c->started_ms = mono_ms();
@@ -27,6 +28,8 @@ void command_destroy(struct command **c)
     request_close(&(*c)->request);
     buf_free(&(*c)->scratch);
     buf_free(&(*c)->exec);
+    buf_free(&(*c)->name);
+    buf_free(&(*c)->why);
     heap_free(*c);
     *c = NULL;
 }

@@ -8,7 +8,7 @@
 
 static void end(struct redis_read *r, enum redis_read_outcome outcome)
 {
-    struct read_answer answer = r->answer;
+    struct read_answer answer = r->answer; /* r may be gone after done */
     r->outcome = outcome;
     if (outcome != REDIS_READ_DONE) r->answer.n = 0;
     buf_free(&r->key);

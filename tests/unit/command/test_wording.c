@@ -83,7 +83,7 @@ static const struct vector vectors[] = {
     SAME("CLIENT NO-EVICT on", "+OK\r\n"),
     SAME("CLIENT NO-EVICT x", "-ERR syntax error\r\n"),
     SAME("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n"),
-    OWN("COMMAND COUNT", ":22\r\n"),
+    OWN("COMMAND COUNT", ":35\r\n"),
     OWN("COMMAND INFO PING nope",
         "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0\r\n*-1\r\n"),
     OWN("COMMAND DOCS PING nope",
@@ -166,7 +166,7 @@ static void long_and_varying_ones(void **state)
     buf_reset(&c->said);
     say(c, "COMMAND\r\n");
     assert_true(has(
-        c, "*22\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
+        c, "*35\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
     buf_reset(&c->said);
     say(c, "CLIENT HELP\r\n");
     assert_true(has(c, "+setname - "));

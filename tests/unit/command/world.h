@@ -11,6 +11,7 @@
 #include "base/num.h"
 #include "command/command.h"
 #include "protocol/reply.h"
+#include "series/op.h"
 
 #include <stdio.h>
 
@@ -30,11 +31,25 @@ struct coalesce {
     uint32_t refuse_literals; /* so many, though there is room */
     bool liar;                /* coalesce_room() says yes though there is none */
     uint32_t adds;            /* hits ever taken */
+    struct coalesce_op op;    /* the last one taken; its texts in op_texts */
+    char op_texts[4 * OP_NAME_BYTES_MAX];
     struct outlet *parked[64];
     uint32_t parked_n;
 };
 
-static const struct counter views = {.name = {"views", 5}, .field = FIELD_INTEGER};
+#define NOW_S INT64_C(1411200000) /* 2014-09-20 08:00 UTC */
+
+static struct counter views = {.name = {"views", 5},
+                               .field = FIELD_INTEGER,
+                               .key = {{"s", 1}, {":views", 6}, true},
+                               .lock = {{"s", 1}, {":views:sync", 11}, true}};
+static const struct op_limits limits = {.precisions = {1, 5, 60},
+                                        .precisions_n = 3,
+                                        .samples = 120,
+                                        .box_width_s = 60,
+                                        .box_keep = 60,
+                                        .ahead_s = 60};
+static const struct counters counters = {.all = &views, .n = 1, .ops = &limits};
 
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
 {
@@ -79,6 +94,36 @@ enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice 
     c->adds++;
     o->parked_ms = 0;
     return ADD_OK;
+}
+
+static struct slice fake_keep(char **at, struct slice text)
+{
+    struct slice kept = slice_of(*at, text.n);
+    if (text.n > 0) memcpy(*at, text.p, text.n);
+    *at += text.n;
+    return kept;
+}
+
+/* Answered with ":9". */
+enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct coalesce_op *op)
+{
+    char *at = c->op_texts;
+    if (c->down) return ADD_DOWN;
+    if (c->n >= c->room) return c->busy ? ADD_BUSY : ADD_FULL;
+    c->op = *op;
+    c->op.name = fake_keep(&at, op->name);
+    c->op.type = fake_keep(&at, op->type);
+    c->op.id = fake_keep(&at, op->id);
+    fake_push(c, o, SLICE(":9\r\n"));
+    c->adds++;
+    o->parked_ms = 0;
+    return ADD_OK;
+}
+
+uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
+{
+    (void)c;
+    return kind == OP_SERIES ? limits.precisions_n : 2;
 }
 
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
@@ -146,6 +191,7 @@ static struct coalesce fake;
 static struct command *command;
 static struct pending_request *pending_out;
 static struct total_request *total_out;
+static struct read_request *read_out;
 static struct sync_request *sync_out;
 static struct recover_request *recover_out;
 static bool answer_inside; /* CTR.SYNC is answered from inside the call */
@@ -233,6 +279,18 @@ static void port_recover(void *arg, struct recover_request *r)
     recover_out = r;
 }
 
+static void port_read(void *arg, struct read_request *r)
+{
+    (void)arg;
+    read_out = r;
+}
+
+static int64_t port_redis_ms(void *arg)
+{
+    (void)arg;
+    return NOW_S * 1000 + 999;
+}
+
 static void port_info(void *arg, struct slice section, struct buf *out)
 {
     (void)arg;
@@ -247,7 +305,14 @@ static void world_open(void)
         .coalesce = &fake,
         .client = {on_pause, on_resume, conn_take, on_answered, on_finish, on_drop, on_hold, on_release,
                    on_peer},
-        .ports = {NULL, port_pending, port_sync, port_recover, port_info, .total = port_total},
+        .counters = &counters,
+        .ports = {.pending = port_pending,
+                  .sync = port_sync,
+                  .recover = port_recover,
+                  .info = port_info,
+                  .total = port_total,
+                  .read = port_read,
+                  .redis_ms = port_redis_ms},
         .limits = request_limits_default,
         .clients_max = 100,
         .multi_max = 2000,

@@ -1,0 +1,69 @@
+/* command/events.c - EVENT.ADD, EVENT.RANGE, EVENT.COUNT: every event by its second, counted in any windows later. */
+#include "command/inside.h"
+
+#define WINDOW_MAX_S                                                                                         \
+    INT64_C(315360000) /* ten years; so many times READ_WINDOWS_MAX are exact in Redis' Lua */
+
+/* EVENT.ADD name type [AT s] [ID id] */
+bool event_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    struct slice id = {NULL, 0};
+    op->kind = OP_EVENT;
+    op->name = r->args[1];
+    op->type = r->args[2];
+    if (!op_read_options(r, 3, op, &id, out) || !names_fit(s, OP_EVENT, op->name, op->type, 0, out))
+        return false;
+    op->id = id;
+    return true;
+}
+
+static bool part_read(const struct request *r, struct read_query *q, struct buf *out)
+{
+    if (r->args_n == 5) return true;
+    if (r->args_n != 8 || !word_is(r->args[5], "LIMIT")) return words_syntax(out);
+    if (!word_not_negative(r->args[6], &q->offset, out) || !word_positive(r->args[7], &q->limit, out))
+        return false;
+    if (q->limit <= READ_EVENTS_MAX) return true;
+    reply_errorf(out, "ERR at most %d events come at once; ask for more with a larger offset",
+                 READ_EVENTS_MAX);
+    return false;
+}
+
+/* EVENT.RANGE name type from to [LIMIT offset count]: id, second, id, second ... */
+enum taken run_event_range(struct session *s, const struct request *r, struct buf *out)
+{
+    struct read_query q = {.kind = READ_EVENTS, .name = r->args[1], .type = r->args[2], .limit = -1};
+    if (!word_second(r->args[3], &q.from, out) || !word_second(r->args[4], &q.to, out) ||
+        !part_read(r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out))
+        return TAKEN;
+    return read_ask(s, &q);
+}
+
+static bool windows_read(const struct request *r, struct read_query *q, struct buf *out)
+{
+    int64_t span_s;
+    if (!word_positive(r->args[3], &span_s, out) || !word_positive(r->args[4], &q->window_s, out))
+        return false;
+    int64_t n = span_s / q->window_s;
+    if (n == 0) {
+        reply_error(out, "ERR the span is shorter than one window");
+    } else if (n > READ_WINDOWS_MAX) {
+        reply_errorf(out, "ERR span / window is %lld windows; at most %d are counted at once", (long long)n,
+                     READ_WINDOWS_MAX);
+    } else if (q->window_s > WINDOW_MAX_S) {
+        reply_errorf(out, "ERR a window is at most %lld s", (long long)WINDOW_MAX_S);
+    } else {
+        q->windows_n = (uint32_t)n;
+        return true;
+    }
+    return false;
+}
+
+/* EVENT.COUNT name type span window: the counts of the last span / window windows, aligned to Redis' clock, oldest first;
+ * the last of them is the open one. */
+enum taken run_event_count(struct session *s, const struct request *r, struct buf *out)
+{
+    struct read_query q = {.kind = READ_WINDOWS, .name = r->args[1], .type = r->args[2]};
+    if (!windows_read(r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out)) return TAKEN;
+    return read_ask(s, &q);
+}

@@ -1,0 +1,43 @@
+/* command/uniques.c - UNIQ.ADD, UNIQ.COUNT: different visitors of a day, or of several. */
+#include "base/num.h"
+#include "command/inside.h"
+#include "series/day.h"
+
+#define NO_TYPE slice_of("", 0)
+
+/* UNIQ.ADD name day visitor. A visitor that is an integer from 0 on may have a bit; any other is a text. */
+bool uniq_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    op->kind = OP_UNIQ;
+    op->name = r->args[1];
+    op->type = NO_TYPE;
+    if (!word_day(r->args[2], &op->at, out) || !word_text("a visitor", r->args[3], out)) return false;
+    if (!num_parse(r->args[3], &op->visitor) || op->visitor < 0) op->id = r->args[3];
+    return names_fit(s, OP_UNIQ, op->name, NO_TYPE, op->at, out);
+}
+
+static bool days_read(const struct request *r, struct read_query *q, struct buf *out)
+{
+    if (r->args_n > 4) {
+        reply_error(out, "ERR wrong number of arguments for 'uniq.count' command");
+        return false;
+    }
+    if (!word_day(r->args[2], &q->from, out) || !word_day(r->args[r->args_n - 1], &q->to, out)) return false;
+    if (q->to < q->from) {
+        reply_errorf(out, "ERR day %lld is after day %lld; the first day comes first", (long long)q->from,
+                     (long long)q->to);
+        return false;
+    }
+    int64_t n = day_number(q->to) - day_number(q->from) + 1;
+    if (n <= READ_DAYS_MAX) return true;
+    reply_errorf(out, "ERR that is %lld days; at most %d are united at once", (long long)n, READ_DAYS_MAX);
+    return false;
+}
+
+/* UNIQ.COUNT name day [day]: how many, and "exact" or "estimated"; of the days from the first to the last, united */
+enum taken run_uniq_count(struct session *s, const struct request *r, struct buf *out)
+{
+    struct read_query q = {.kind = READ_VISITORS, .name = r->args[1], .type = NO_TYPE};
+    if (!days_read(r, &q, out) || !names_fit(s, OP_UNIQ, q.name, NO_TYPE, q.from, out)) return TAKEN;
+    return read_ask(s, &q);
+}

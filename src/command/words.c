@@ -1,0 +1,115 @@
+/* command/words.c - the arguments of a request, checked: each false comes with the error line in out. Wording of Redis
+ * where Redis has the same error. */
+#include "base/num.h"
+#include "command/inside.h"
+#include "series/day.h"
+#include "series/op_names.h"
+
+#define ZONES_S (14 * 3600) /* the day begins so long before it does on Redis' clock, in the Pacific */
+
+bool word_int(struct slice w, int64_t *v, struct buf *out)
+{
+    if (num_parse(w, v)) return true;
+    reply_error(out, "ERR value is not an integer or out of range");
+    return false;
+}
+
+static bool word_least(struct slice w, int64_t least, int64_t *v, struct buf *out)
+{
+    if (!word_int(w, v, out)) return false;
+    if (*v >= least) return true;
+    reply_error(out, "ERR value is out of range, must be positive");
+    return false;
+}
+
+bool word_positive(struct slice w, int64_t *v, struct buf *out)
+{
+    return word_least(w, 1, v, out);
+}
+
+bool word_not_negative(struct slice w, int64_t *v, struct buf *out)
+{
+    return word_least(w, 0, v, out);
+}
+
+bool word_delta(struct slice w, int64_t *v, struct buf *out)
+{
+    if (!word_int(w, v, out)) return false;
+    if (*v <= DELTA_MAX && *v >= -DELTA_MAX) return true;
+    reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way", SLICE_ARG(w),
+                 (long long)DELTA_MAX);
+    return false;
+}
+
+bool word_second(struct slice w, int64_t *v, struct buf *out)
+{
+    if (!word_int(w, v, out)) return false;
+    if (*v >= 0) return true;
+    reply_errorf(out, "ERR time '" SLICE_FMT "' is before 1970; times are seconds since then", SLICE_ARG(w));
+    return false;
+}
+
+bool word_text(const char *what, struct slice w, struct buf *out)
+{
+    if (w.n >= 1 && w.n <= OP_TEXT_BYTES_MAX) return true;
+    reply_errorf(out, "ERR %s is 1 to %d bytes", what, OP_TEXT_BYTES_MAX);
+    return false;
+}
+
+bool word_day(struct slice w, int64_t *day, struct buf *out)
+{
+    char shown[4 * SHOWN_BYTES];
+    if (!field_valid(FIELD_DATE, w) || !num_parse(w, day)) {
+        reply_errorf(out, "ERR day '%s' is not %s", slice_show(w, SHOWN_BYTES, shown, sizeof shown),
+                     field_kind_expected(FIELD_DATE));
+        return false;
+    }
+    if (*day >= DAY_FIRST) return true;
+    reply_errorf(out, "ERR day '" SLICE_FMT "' is before 1970", SLICE_ARG(w));
+    return false;
+}
+
+bool word_is(struct slice w, const char *upper)
+{
+    return slice_ieq(w, slice_str(upper));
+}
+
+bool words_syntax(struct buf *out)
+{
+    reply_error(out, "ERR syntax error");
+    return false;
+}
+
+static int64_t redis_now_s(const struct session *s)
+{
+    const struct command_ports *ports = &s->command->config.ports;
+    return ports->redis_ms(ports->arg) / 1000;
+}
+
+bool second_begun(const struct session *s, int64_t at, struct buf *out)
+{
+    int64_t ahead_s = s->command->config.counters->ops->ahead_s, now_s = redis_now_s(s);
+    if (at <= now_s + ahead_s) return true;
+    reply_errorf(out, "ERR time %lld is %lld s ahead of Redis' clock; at most %lld s may be (clock.ahead)",
+                 (long long)at, (long long)(at - now_s), (long long)ahead_s);
+    return false;
+}
+
+/* Days are the merchant's own, wherever he is. */
+bool day_begun(const struct session *s, int64_t day, struct buf *out)
+{
+    int64_t ahead_s = s->command->config.counters->ops->ahead_s;
+    if (day <= day_of_s(redis_now_s(s) + ahead_s + ZONES_S)) return true;
+    reply_errorf(out, "ERR day %lld has not begun yet, in no time zone", (long long)day);
+    return false;
+}
+
+bool names_fit(struct session *s, enum op_kind kind, struct slice name, struct slice type, int64_t day,
+               struct buf *out)
+{
+    struct command *c = s->command;
+    buf_reset(&c->why);
+    if (op_names_fit(c->config.counters, kind, name, type, day, &c->name, &c->why)) return true;
+    reply_error_slice(out, buf_slice(&c->why));
+    return false;
+}

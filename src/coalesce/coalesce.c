@@ -15,6 +15,7 @@ uint32_t coalesce_rules_off;
 const struct coalesce_config coalesce_config_default = {
     .cells_max = 1000,
     .at_once_cells = 100,
+    .gather_turns = 10,
     .answers_max = 65536,
     .bytes_max = 4 << 20,
     .entries_max = 1000000,
@@ -247,13 +248,32 @@ bool engine_send_next(struct coalesce *c)
     return true;
 }
 
-void coalesce_turn(struct coalesce *c)
+/* Clients that were answered together ask again one by one: a frame for the first of them would make the others wait
+ * for it, and cost Redis and us as much as one for all. */
+static bool gathers(struct coalesce *c)
+{
+    const struct box *b = c->now;
+    bool grew = b->answers_n > c->gathered_n;
+    c->gathered_n = b->answers_n;
+    bool is_small = b->frame.cells_n > 0 && b->frame.cells_n < c->config.at_once_cells;
+    bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
+    if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
+        c->gathered_turns++;
+        return true;
+    }
+    c->gathered_n = c->gathered_turns = 0;
+    return false;
+}
+
+bool coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
     const struct box *b = c->now;
+    if (gathers(c)) return true;
     if (!engine_send_next(c) && b->frame.cells_n == 0 && b->answers_n > 0 && !engine_answers_out(c))
         turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
+    return false;
 }
 
 bool coalesce_idle(const struct coalesce *c)

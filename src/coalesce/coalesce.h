@@ -14,6 +14,7 @@
 struct coalesce_config {
     uint32_t cells_max;     /* cells of a frame (about 1 ms of Redis time), 1,000 */
     uint32_t at_once_cells; /* a frame of so many is sent before the one before it is answered, 100 */
+    uint32_t gather_turns;  /* a smaller one waits so many turns at most while more comes in each, 10 */
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
     uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
     uint32_t entries_max;   /* hashes remembered, 1,000,000 */
@@ -89,7 +90,9 @@ const struct counter *coalesce_counter(struct coalesce *c, struct slice key);
 const char *
 coalesce_down_text(const struct coalesce *c); /* "MASTERDOWN Redis ...", an error line without '-' */
 
-void coalesce_turn(struct coalesce *c); /* end of a loop turn: sends what was collected, if it may be sent */
+/* End of a loop turn: sends what was collected, if it may be sent. True: it waits for what the next turn brings, so the
+ * loop must not wait for events before that. */
+bool coalesce_turn(struct coalesce *c);
 void coalesce_tick(struct coalesce *c); /* every 100 ms or so: time limits */
 
 /* Claims go down the same link, in the one order of frames and claims. c->done() is called from

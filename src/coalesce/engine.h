@@ -39,7 +39,8 @@ struct coalesce {
     uint64_t seq_known;    /* highest known to be applied */
     struct entry **owed;   /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
-    struct list claims;  /* sent, no answer yet; in doubt when the link was cut meanwhile */
+    uint32_t gathered_n, gathered_turns; /* answers at the last turn, and turns waited for more */
+    struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
     struct list parked;  /* outlets that wait for room, first come first served */
     struct sm link;

@@ -396,7 +396,10 @@ static inline void world_make(const struct coalesce_config *config)
         list_init(&world->clients[i].o.touched);
         list_init(&world->clients[i].o.parked);
     }
-    world->c = coalesce_create(&world_ports, &counters_two, config);
+    struct coalesce_config at_once = *config; /* a turn sends; test_bounds.c has what waits */
+    at_once.gather_turns =
+        config->gather_turns == coalesce_config_default.gather_turns ? 0 : config->gather_turns;
+    world->c = coalesce_create(&world_ports, &counters_two, &at_once);
 }
 
 static inline void link_up(const char *run_id, int64_t id)

@@ -121,14 +121,14 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     struct box *b = c->now;
     struct entry *e = entry_of(c, h->bytes.key, h->key_code);
     if (e == NULL) return ADD_NO_COUNTER;
-    if (!delta_fits(h->delta)) return ADD_DELTA;
+    if (!delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (!field_valid(e->counter->field, h->bytes.field)) return ADD_FIELD;
     if (sm_now(&c->link) != LINK_READY) {
         o->parked_ms = 0;
         return ADD_DOWN;
     }
     if (answers_full(c, h->bytes.raw.n) || b->frame.cells_n >= c->config.cells_max) return full(c, o);
-    box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->delta);
+    box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
     return ADD_OK;
 }
 
@@ -136,9 +136,9 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
 static enum add_result take_more(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
                                  struct frame_cell *cell)
 {
-    if (!delta_fits(h->delta)) return ADD_DELTA;
+    if (!delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (answers_full(c, 0)) return full(c, o);
-    cell->delta += h->delta;
+    cell->delta += h->bytes.delta;
     return ADD_OK;
 }
 
@@ -150,7 +150,7 @@ enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct
     enum add_result got = is_new ? take_new(c, o, h) : take_more(c, o, h, &b->frame.cells[cell]);
     if (got != ADD_OK) return got;
     if (is_new) cell = b->frame.cells_n - 1;
-    b->weight += (uint64_t)llabs(h->delta);
+    b->weight += (uint64_t)llabs(h->bytes.delta);
     o->parked_ms = 0;
     box_expect(b, o, cell, b->frame.cells[cell].delta);
     return ADD_OK;
@@ -159,7 +159,7 @@ enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct
 enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
                              int64_t delta)
 {
-    struct coalesce_hit h = {.delta = delta};
+    struct coalesce_hit h = {.bytes.delta = delta};
     buf_reset(&c->raw);
     size_t field_at = frame_raw_put(&c->raw, key, field);
     h.bytes.raw = buf_slice(&c->raw);

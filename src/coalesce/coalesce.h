@@ -61,7 +61,6 @@ enum add_result {
 /* One hit as it came, its bytes borrowed for the calls. */
 struct coalesce_hit {
     struct hit_bytes bytes;
-    int64_t delta;
     uint64_t code, key_code; /* coalesce's own */
     uint32_t cell;           /* UINT32_MAX: none of it yet, when it was looked for */
 };

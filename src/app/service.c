@@ -35,14 +35,23 @@ void service_job(struct service *s, struct db_job *job)
     job->done(job);
 }
 
+static void on_again(uv_idle_t *handle)
+{
+    (void)handle; /* an active idle handle is what keeps the loop from waiting for events */
+}
+
 /* What answers of this turn made possible begins; then what was collected is sent and what was answered is written. */
 static void on_turn(uv_prepare_t *handle)
 {
     struct service *s = handle->data;
     sync_turn(s->sync);
     if (s->listen != NULL) listen_turn(s->listen);
-    coalesce_turn(s->coalesce);
+    bool again = coalesce_turn(s->coalesce);
     if (s->listen != NULL) listen_flush_all(s->listen);
+    if (again)
+        uv_idle_start(&s->again, on_again);
+    else
+        uv_idle_stop(&s->again);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -84,6 +93,7 @@ static void handles_open(struct service *s)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     uv_prepare_init(&s->loop, &s->turn);
+    uv_idle_init(&s->loop, &s->again);
     uv_timer_init(&s->loop, &s->tick);
     s->turn.data = s->tick.data = s;
     for (int i = 0; i < 3; i++) {

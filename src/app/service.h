@@ -67,6 +67,7 @@ struct service {
     struct listen *listen;
     struct command *command;
     uv_prepare_t turn; /* the end of each loop turn */
+    uv_idle_t again;   /* active: the next turn comes without waiting for events */
     uv_timer_t tick;
     uv_signal_t signals[3];
     struct gate gate;

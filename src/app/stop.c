@@ -22,6 +22,7 @@ static void handles_close(struct redis_fences *fences)
     struct service *s = CONTAINER_OF(fences, struct service, fences);
     sync_tick(s->sync); /* abandoned, it asks for nothing: who still waits is told */
     close_handle(s, (uv_handle_t *)&s->turn);
+    close_handle(s, (uv_handle_t *)&s->again);
     close_handle(s, (uv_handle_t *)&s->tick);
     for (int i = 0; i < 3; i++)
         close_handle(s, (uv_handle_t *)&s->signals[i]);

@@ -12,6 +12,7 @@ uint32_t coalesce_rules_off;
 const struct coalesce_config coalesce_config_default = {
     .cells_max = 1000,
     .at_once_cells = 100,
+    .gather_turns = 10,
     .answers_max = 65536,
     .bytes_max = 4 << 20,
     .entries_max = 1000000,
@@ -120,7 +121,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     struct box *b = c->now;
     struct entry *e = engine_entry(c, h->bytes.key, h->key_code);
     if (e == NULL) return ADD_NO_COUNTER;
-    if (!engine_delta_fits(h->delta)) return ADD_DELTA;
+    if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (!field_valid(e->counter->field, h->bytes.field)) return ADD_FIELD;
     if (sm_now(&c->link) != LINK_READY) {
         o->parked_ms = 0;
@@ -128,7 +129,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     }
     if (engine_answers_full(c, h->bytes.raw.n) || box_cells(b) >= c->config.cells_max)
         return engine_full(c, o);
-    box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->delta);
+    box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
     b->frame.cells[b->frame.cells_n - 1].hit_cells = c->feeds && counter_feeds(e->counter, FEED_EVENT);
     return ADD_OK;
 }
@@ -137,11 +138,11 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
 static enum add_result take_more(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
                                  struct frame_cell *cell)
 {
-    if (!engine_delta_fits(h->delta)) return ADD_DELTA;
+    if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (engine_answers_full(c, 0)) return engine_full(c, o);
     if (cell->hit_cells > 0 && box_cells(c->now) >= c->config.cells_max) return engine_full(c, o);
     c->now->op_cells += cell->hit_cells;
-    cell->delta += h->delta;
+    cell->delta += h->bytes.delta;
     cell->hits++;
     return ADD_OK;
 }
@@ -154,7 +155,7 @@ enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct
     enum add_result got = is_new ? take_new(c, o, h) : take_more(c, o, h, &b->frame.cells[cell]);
     if (got != ADD_OK) return got;
     if (is_new) cell = b->frame.cells_n - 1;
-    b->weight += (uint64_t)llabs(h->delta);
+    b->weight += (uint64_t)llabs(h->bytes.delta);
     o->parked_ms = 0;
     box_expect(b, o, cell, b->frame.cells[cell].delta);
     return ADD_OK;
@@ -163,7 +164,7 @@ enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct
 enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
                              int64_t delta)
 {
-    struct coalesce_hit h = {.delta = delta};
+    struct coalesce_hit h = {.bytes.delta = delta};
     buf_reset(&c->raw);
     size_t field_at = frame_raw_put(&c->raw, key, field);
     h.bytes.raw = buf_slice(&c->raw);
@@ -252,12 +253,31 @@ bool engine_send_next(struct coalesce *c)
     return true;
 }
 
-void coalesce_turn(struct coalesce *c)
+/* Clients that were answered together ask again one by one: a frame for the first of them would make the others wait
+ * for it, and cost Redis and us as much as one for all. */
+static bool gathers(struct coalesce *c)
+{
+    const struct box *b = c->now;
+    bool grew = b->answers_n > c->gathered_n;
+    c->gathered_n = b->answers_n;
+    bool is_small = box_works(b) && box_cells(b) < c->config.at_once_cells;
+    bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
+    if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
+        c->gathered_turns++;
+        return true;
+    }
+    c->gathered_n = c->gathered_turns = 0;
+    return false;
+}
+
+bool coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
     const struct box *b = c->now;
+    if (gathers(c)) return true;
     if (!engine_send_next(c) && !box_works(b) && b->answers_n > 0 && !engine_answers_out(c)) turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
+    return false;
 }
 
 bool coalesce_idle(const struct coalesce *c)

@@ -15,6 +15,7 @@ struct coalesce_config {
     /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several, of feeds only events */
     uint32_t cells_max;
     uint32_t at_once_cells; /* a frame of so many is sent before the one before it is answered, 100 */
+    uint32_t gather_turns;  /* a smaller one waits so many turns at most while more comes in each, 10 */
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
     uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
     uint32_t entries_max;   /* hashes remembered, 1,000,000 */
@@ -62,7 +63,6 @@ enum add_result {
 /* One hit as it came, its bytes borrowed for the calls. */
 struct coalesce_hit {
     struct hit_bytes bytes;
-    int64_t delta;
     uint64_t code, key_code; /* coalesce's own */
     uint32_t cell;           /* UINT32_MAX: none of it yet, when it was looked for */
 };
@@ -107,7 +107,9 @@ const struct counter *coalesce_counter(struct coalesce *c, struct slice key);
 const char *
 coalesce_down_text(const struct coalesce *c); /* "MASTERDOWN Redis ...", an error line without '-' */
 
-void coalesce_turn(struct coalesce *c); /* end of a loop turn: sends what was collected, if it may be sent */
+/* End of a loop turn: sends what was collected, if it may be sent. True: it waits for what the next turn brings, so the
+ * loop must not wait for events before that. */
+bool coalesce_turn(struct coalesce *c);
 void coalesce_tick(struct coalesce *c); /* every 100 ms or so: time limits */
 
 /* Claims go down the same link, in the one order of frames and claims. c->done() is called from

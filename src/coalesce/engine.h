@@ -53,7 +53,8 @@ struct coalesce {
         *series_owed; /* ZADDs of `known:` for frames to come; taken from the end, as their names are */
     uint32_t series_owed_n, series_owed_cap;
     struct buf series_names;
-    struct list claims;  /* sent, no answer yet; in doubt when the link was cut meanwhile */
+    uint32_t gathered_n, gathered_turns; /* answers at the last turn, and turns waited for more */
+    struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
     struct list parked;  /* outlets that wait for room, first come first served */
     struct sm link;

@@ -155,7 +155,7 @@ static void ahead_read(struct coalesce *c, struct slice in, struct ahead *a)
     for (a->n = 0; a->n < AHEAD; a->n++) {
         struct coalesce_hit *hit = &a->hits[a->n];
         size_t bytes = request_hit(slice_of(in.p + used, in.n - used), &hit->bytes);
-        if (bytes == 0 || !num_parse(hit->bytes.n, &hit->delta)) break;
+        if (bytes == 0) break;
         coalesce_look(c, hit);
         a->ends[a->n] = used += bytes;
     }

@@ -2,6 +2,8 @@
  * general parser: so a hit's key and field can be looked up, and sent on, as the bytes that they came as. */
 #include "protocol/hit.h"
 
+#include "base/num.h"
+
 #define HEAD "*4\r\n$7\r\nhincrby\r\n"
 #define CASE "\0\0\0\0\0\0\0\0\x20\x20\x20\x20\x20\x20\x20\0"
 #define HEAD_BYTES 17
@@ -39,6 +41,23 @@ static inline bool is_head(const char *p)
     return (((have[0] | lower[0]) ^ want[0]) | ((have[1] | lower[1]) ^ want[1])) == 0 && p[16] == HEAD[16];
 }
 
+/* Nearly every increment is one digit. */
+static inline const char *delta_read(const char *at, const char *end, int64_t *delta)
+{
+    struct slice digits;
+    uint32_t have, want;
+    if (end - at < 7) return NULL;
+    memcpy(&have, at, 4);
+    memcpy(&want, "$1\r\n", 4);
+    unsigned digit = (unsigned)(at[4] - '0');
+    if (have == want && digit <= 9 && is_crlf(at + 5)) {
+        *delta = digit;
+        return at + 7;
+    }
+    at = bulk(at, end, &digits);
+    return at != NULL && num_parse(digits, delta) ? at : NULL;
+}
+
 size_t request_hit(struct slice in, struct hit_bytes *h)
 {
     const char *at = in.p + HEAD_BYTES, *end = in.p + in.n;
@@ -47,6 +66,6 @@ size_t request_hit(struct slice in, struct hit_bytes *h)
     if ((at = bulk(at, end, &h->key)) == NULL) return 0;
     if ((at = bulk(at, end, &h->field)) == NULL) return 0;
     h->raw.n = (size_t)(at - h->raw.p);
-    if ((at = bulk(at, end, &h->n)) == NULL) return 0;
+    if ((at = delta_read(at, end, &h->delta)) == NULL) return 0;
     return (size_t)(at - in.p);
 }

@@ -49,7 +49,7 @@ void pace_claimed(struct run *r)
 void pace_claim_answered(struct run *r)
 {
     const struct claim *c = &r->claim;
-    int64_t floor = -(int64_t)r->sync->config.fields_max;
+    int64_t floor = -(int64_t)r->sync->config.rows_burst;
     int64_t *rows = &r->sync->pace.rows;
     if (r->rows_paid == 0 || (c->outcome == CLAIM_STANDS && c->fields == 0)) return;
     *rows += r->rows_paid;

@@ -10,6 +10,8 @@
 
 enum { WAIT_DIRTY, WAIT_CLAIMS, WAIT_ASK, WAIT_WATCH };
 #define WATCH_MS 50
+#define PAGE_NAMES                                                                                           \
+    (8 * CLAIM_HASHES_MAX) /* a claim takes some 4 ms, so that these are claimed by the next look */
 #define CLOCK_SLACK_MS 100 /* between two services' ideas of Redis' time */
 
 static void wait_end(struct sync_wait *w, enum sync_wait_outcome outcome)
@@ -53,14 +55,16 @@ static void on_dirty(struct due_poll *p)
     w->ask_at_ms = sync_now(w->sync) + WATCH_MS;
     bool more = p->lost || p->keys_n > 0;
     due_poll_names(w->sync, p, true);
+    w->sync->eager = true;
     if (!more) dirty_done(w);
 }
 
 static void ask_dirty(struct sync_wait *w)
 {
     struct sync *s = w->sync;
-    w->poll =
-        (struct due_poll){.before_ms = w->before_ms, .limit = CLAIM_HASHES_MAX, .done = on_dirty, .arg = w};
+    uint32_t room = s->config.due_max - (uint32_t)s->due_n;
+    uint32_t limit = room < PAGE_NAMES ? room : PAGE_NAMES;
+    w->poll = (struct due_poll){.before_ms = w->before_ms, .limit = limit, .done = on_dirty, .arg = w};
     w->asking = true;
     s->requests_out++;
     s->ports.due_poll(s->ports.arg, &w->poll);
@@ -83,7 +87,7 @@ static void step_dirty(struct sync_wait *w)
     hurry(s);
     if (w->key.n > 0)
         step_key(w, family_of(s, counters_match(s->counters, w->key)));
-    else if (s->due_n + CLAIM_HASHES_MAX <= s->config.due_max)
+    else if (s->due_n - s->paced_n < CLAIM_HASHES_MAX && s->due_n + CLAIM_HASHES_MAX <= s->config.due_max)
         ask_dirty(w);
 }
 

@@ -200,7 +200,8 @@ static void turn(struct world *w, const struct stream *s, const struct options *
         buf_reset(&w->outlets[i].out);
         PRE(session_bytes(&w->sessions[i], in) == in.n);
     }
-    coalesce_turn(w->coalesce);
+    while (coalesce_turn(w->coalesce))
+        continue;
     frame_answer(w);
 }
 

@@ -74,6 +74,7 @@ static void draw_coalesce(struct coalesce_config *c, struct prng *p)
     if (prng_percent(p, 20)) c->entries_max = (uint32_t)between(p, 1, SIM_HASHES);
     c->doubt_ms = (uint32_t)between(p, 100, 2000);
     c->busy_ms = (uint32_t)between(p, 100, 2000);
+    c->gather_turns = (uint32_t)between(p, 0, 3);
     if (prng_percent(p, 70)) c->at_once_cells = (uint32_t)between(p, 1, 3);
 }
 

@@ -16,7 +16,9 @@ struct arena *daemon_enter(struct process *life)
 
 void daemon_leave(struct process *life, struct arena *before)
 {
-    if (life->w->calm || world_percent(life->w, life->w->config.turn_percent)) coalesce_turn(life->coalesce);
+    if (life->w->calm || world_percent(life->w, life->w->config.turn_percent))
+        while (coalesce_turn(life->coalesce) && life->w->calm)
+            continue;
     for (int i = 0; i < SIM_CLIENTS; i++) {
         struct client *c = &life->daemon->clients[i];
         if (c->outlet.out.n > 0 && !c->outlet.gone)

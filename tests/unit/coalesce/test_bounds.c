@@ -145,6 +145,35 @@ static void a_frame_of_some_size_goes_before_the_answers_of_the_last(void **stat
     assert_did("F");
 }
 
+static void a_small_frame_waits_while_each_turn_brings_more(void **state)
+{
+    (void)state;
+    struct coalesce_config c = small();
+    c.at_once_cells = 3;
+    c.gather_turns = 2;
+    world_reopen(&c);
+    HIT('a', "p1", "1", 1);
+    assert_true(coalesce_turn(world->c));
+    assert_did("");
+    assert_false(coalesce_turn(world->c));
+    assert_did("F");
+    frame_applied();
+    assert_did("a");
+    for (int i = 0; i < 3; i++) {
+        HIT('a', "p1", "1", 1);
+        assert_int_equal(coalesce_turn(world->c), i < 2);
+    }
+    assert_did("F");
+    frame_applied();
+    forget_did();
+    HIT('a', "p1", "1", 1);
+    assert_true(coalesce_turn(world->c));
+    HIT('b', "p1", "2", 1);
+    HIT('b', "p1", "3", 1);
+    assert_false(coalesce_turn(world->c));
+    assert_did("F");
+}
+
 static void a_parked_client_is_told_busy_in_time_and_others_not(void **state)
 {
     (void)state;
@@ -329,6 +358,7 @@ int main(void)
         SMALL(parked_clients_go_on_in_their_order),
         SMALL(who_finds_no_room_keeps_his_place_before_later_ones),
         SMALL(a_frame_of_some_size_goes_before_the_answers_of_the_last),
+        SMALL(a_small_frame_waits_while_each_turn_brings_more),
         SMALL(a_parked_client_is_told_busy_in_time_and_others_not),
         SMALL(who_got_room_waits_anew_the_next_time),
         SMALL(who_heard_that_redis_is_away_waits_anew_the_next_time),

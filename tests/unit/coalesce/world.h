@@ -475,7 +475,10 @@ static inline void world_make_of(const struct coalesce_config *config, const str
         list_init(&world->clients[i].o.touched);
         list_init(&world->clients[i].o.parked);
     }
-    world->c = coalesce_create(&world_ports, counters, config);
+    struct coalesce_config at_once = *config; /* a turn sends; test_bounds.c has what waits */
+    at_once.gather_turns =
+        config->gather_turns == coalesce_config_default.gather_turns ? 0 : config->gather_turns;
+    world->c = coalesce_create(&world_ports, counters, &at_once);
 }
 
 static inline void world_make(const struct coalesce_config *config)

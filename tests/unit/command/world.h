@@ -140,7 +140,7 @@ void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
 
 enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
 {
-    return coalesce_add(c, o, h->bytes.key, h->bytes.field, h->delta);
+    return coalesce_add(c, o, h->bytes.key, h->bytes.field, h->bytes.delta);
 }
 
 bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)

@@ -1,4 +1,5 @@
 /* The short way of a hit must see exactly what the general parser sees, or nothing. */
+#include "base/num.h"
 #include "lib/dice.h"
 #include "lib/unit.h"
 #include "protocol/hit.h"
@@ -19,7 +20,7 @@ static void a_whole_hit_is_taken(void **state)
     assert_int_equal(hit(PLAIN "*1\r\n", &h), sizeof PLAIN - 1);
     assert_slice(h.key, "s1x");
     assert_slice(h.field, "20140920");
-    assert_slice(h.n, "1");
+    assert_int_equal(h.delta, 1);
     assert_slice(h.raw, "$3\r\ns1x\r\n$8\r\n20140920\r\n");
     assert_int_equal(hit("*4\r\n$7\r\nhIncrby\r\n$3\r\ns1x\r\n$8\r\n20140920\r\n$1\r\n1\r\n", &h),
                      sizeof PLAIN - 1);
@@ -82,9 +83,11 @@ static void what_it_takes_the_parser_takes_so(void **state)
         assert_int_equal(request_parse(&r, &parser, in), PARSED_OK);
         assert_int_equal(r.args_n, 4);
         assert_int_equal(r.raw.n, n);
-        const struct slice args[] = {h.key, h.field, h.n};
-        for (int j = 0; j < 3; j++)
-            assert_true(r.args[j + 1].p == args[j].p && r.args[j + 1].n == args[j].n);
+        assert_true(r.args[1].p == h.key.p && r.args[1].n == h.key.n);
+        assert_true(r.args[2].p == h.field.p && r.args[2].n == h.field.n);
+        int64_t delta;
+        assert_true(num_parse(r.args[3], &delta));
+        assert_int_equal(delta, h.delta);
         raw_is_as_we_write_it(&h);
     }
     request_close(&r);

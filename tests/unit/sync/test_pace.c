@@ -144,7 +144,7 @@ static void debt_is_bounded(void **state)
 {
     (void)state;
     struct sync_config c = sync_config_default;
-    c.fields_max = 20;
+    c.rows_burst = 20;
     reopen(&c);
     due_by_hits(VIEWS, 'p', 0, 1);
     tick();

@@ -187,9 +187,9 @@ static void round_answer(struct total_round *r)
         struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
         if (!r->books.all[i].newer) {
             task_answer(r, t, &r->books.all[i]);
-        } else if (now_ms - t->since_ms >= WITHIN_MS) {
+        } else if (now_ms - t->since_ms >= WITHIN_MS || r->service->stage != STAGE_RUNNING) {
             task_end(r->service, t, ASK_FAILED,
-                     "TRYAGAIN another tallyd merged this counter during every read; ask again");
+                     "TRYAGAIN a later claim of this counter was merged during every read; ask again");
         } else {
             STAT_ADD(totals_again, 1);
             list_push(&again, &t->link);

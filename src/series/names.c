@@ -109,6 +109,12 @@ void name_samples(struct buf *out, uint32_t precision, struct slice name)
     name_series(out, precision, name);
 }
 
+void name_samples_of(struct buf *out, struct slice known)
+{
+    BUF_LIT(out, "count:");
+    buf_put_slice(out, known);
+}
+
 void name_buckets(struct buf *out, struct slice name)
 {
     BUF_LIT(out, "tb.");

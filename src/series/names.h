@@ -52,6 +52,7 @@ bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id)
 /* The other counts. Each appends to out. */
 void name_series(struct buf *out, uint32_t precision, struct slice name);  /* <precision>:<name>, in known: */
 void name_samples(struct buf *out, uint32_t precision, struct slice name); /* count:<precision>:<name> */
+void name_samples_of(struct buf *out, struct slice known);                 /* the same, of a member of known: */
 void name_buckets(struct buf *out, struct slice name);                     /* tb.<name> */
 void name_bucket_hits(struct buf *out, struct slice name);                 /* pv.<name> */
 void name_events(struct buf *out, struct slice name, struct slice type);   /* <name>:<type> */

@@ -300,6 +300,7 @@ static void port_info(void *arg, struct slice section, struct buf *out)
 static void world_open(void)
 {
     fake = (struct coalesce){.room = ANSWERS_MAX};
+    read_out = NULL;
     answer_inside = false;
     const struct command_config config = {
         .coalesce = &fake,

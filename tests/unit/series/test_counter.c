@@ -454,6 +454,39 @@ static void locks_are_named(void **state)
     assert_true(child_was_killed(&end, SIGABRT));
 }
 
+/* --- feeds --- */
+
+static void feeds_are_named(void **state)
+{
+    (void)state;
+    struct counter c = counter_of("a", "s<store>:daily", "s<store>:sync", STORE_INTEGER);
+    struct buf b = {0};
+    assert_false(counter_feeds(&c, FEED_SERIES));
+    assert_false(counter_feed_name(&c, FEED_SERIES, SLICE("s12345:daily"), &b));
+    assert_int_equal(b.n, 0);
+    c.feeds[FEED_SERIES] = parsed("s<store>:views");
+    c.feeds[FEED_BOX] = parsed("<store>");
+    c.feeds[FEED_EVENT] = parsed("shop:hit");
+    assert_true(counter_feeds(&c, FEED_BOX));
+    assert_true(counter_feed_name(&c, FEED_SERIES, SLICE("s12345:daily"), &b));
+    assert_true(counter_feed_name(&c, FEED_BOX, SLICE("s7:daily"), &b));
+    assert_true(counter_feed_name(&c, FEED_EVENT, SLICE("s7:daily"), &b));
+    assert_slice(buf_slice(&b), "s12345:views7shop:hit");
+    buf_free(&b);
+}
+
+static void an_event_is_parted_at_its_last_colon(void **state)
+{
+    (void)state;
+    struct slice name, type;
+    assert_true(event_split(SLICE("s1:shop:hit"), &name, &type));
+    assert_slice(name, "s1:shop");
+    assert_slice(type, "hit");
+    static const char *const bad[] = {"", "hit", ":hit", "shop:", ":", "shop:index"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(event_split(slice_str(bad[i]), &name, &type));
+}
+
 /* --- fields --- */
 
 static void dates_must_exist(void **state)
@@ -531,6 +564,8 @@ int main(void)
         cmocka_unit_test(what_passes_makes_no_claimed_name),
         cmocka_unit_test(keys_find_their_counter),
         cmocka_unit_test(locks_are_named),
+        cmocka_unit_test(feeds_are_named),
+        cmocka_unit_test(an_event_is_parted_at_its_last_colon),
         cmocka_unit_test(dates_must_exist),
         cmocka_unit_test(fields_are_of_their_kind),
     };

@@ -62,6 +62,44 @@ static void holds_what_was_added(void **state)
     assert_null(f.cells);
 }
 
+static void holds_ops_and_their_items_in_order(void **state)
+{
+    (void)state;
+    struct frame f = {0};
+    char text[16];
+    for (uint32_t i = 0; i < 100; i++) {
+        size_t n = (size_t)snprintf(text, sizeof text, "log%u", i);
+        struct frame_op *op = frame_add_op(&f, OP_EVENT, slice_of(text, n), SLICE("submit"), 0);
+        assert_int_equal(op->first_item, OP_END);
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        size_t n = (size_t)snprintf(text, sizeof text, "id%u", i);
+        assert_int_equal(frame_add_item(&f, &f.ops[i % 100], i, slice_of(text, i % 2 == 0 ? n : 0)), i);
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        const struct frame_op *op = &f.ops[i];
+        uint32_t at = i;
+        (void)snprintf(text, sizeof text, "log%u", i);
+        assert_slice(FRAME_NAME(&f, op), text);
+        assert_slice(FRAME_TYPE(&f, op), "submit");
+        assert_int_equal(op->items_n, 10);
+        for (uint32_t item = op->first_item; item != OP_END; item = f.items[item].next, at += 100) {
+            (void)snprintf(text, sizeof text, "id%u", at);
+            assert_int_equal(f.items[item].at, at);
+            assert_slice(FRAME_TEXT(&f, f.items[item].text_at, f.items[item].text_n),
+                         at % 2 == 0 ? text : "");
+        }
+        assert_int_equal(at, i + 1000);
+    }
+    frame_fail_op(&f, &f.ops[7], SLICE("ERR one"));
+    frame_fail_op(&f, &f.ops[8], SLICE("ERR two"));
+    assert_slice(FRAME_ERROR(&f, &f.ops[8]), "ERR two");
+    assert_int_equal(f.ops[9].error_n, 0);
+    frame_reset(&f);
+    assert_int_equal(f.ops_n + f.items_n, 0);
+    frame_free(&f);
+}
+
 static void forgets_all_when_reset(void **state)
 {
     (void)state;
@@ -124,9 +162,8 @@ static void our_own_mistakes_end_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_what_was_added),
-        cmocka_unit_test(forgets_all_when_reset),
-        cmocka_unit_test(allocates_nothing_once_warm),
+        cmocka_unit_test(holds_what_was_added),    cmocka_unit_test(holds_ops_and_their_items_in_order),
+        cmocka_unit_test(forgets_all_when_reset),  cmocka_unit_test(allocates_nothing_once_warm),
         cmocka_unit_test(our_own_mistakes_end_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

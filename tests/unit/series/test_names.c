@@ -36,6 +36,32 @@ static void are_made_here(void **state)
     buf_free(&b);
 }
 
+static void the_other_counts_have_the_names_of_their_seeds(void **state)
+{
+    (void)state;
+    struct slice name = SLICE("hits");
+    struct buf b = {0};
+    name_series(&b, 5, name), buf_put_char(&b, '\n');
+    name_samples(&b, 86400, name), buf_put_char(&b, '\n');
+    name_buckets(&b, name), buf_put_char(&b, '\n');
+    name_bucket_hits(&b, name), buf_put_char(&b, '\n');
+    name_events(&b, SLICE("blob"), SLICE("submit")), buf_put_char(&b, '\n');
+    name_ticker(&b, SLICE("blob")), buf_put_char(&b, '\n');
+    name_windows(&b, SLICE("submit")), buf_put_char(&b, '\n');
+    name_visitors(&b, SLICE("unique_users"), 20071204), buf_put_char(&b, '\n');
+    name_visitors_sketch(&b, SLICE("unique_users"), 10000101);
+    assert_slice(buf_slice(&b), "5:hits\n"
+                                "count:86400:hits\n"
+                                "tb.hits\n"
+                                "pv.hits\n"
+                                "blob:submit\n"
+                                "blob:index\n"
+                                "statcache:submit\n"
+                                "unique_users_2007_12_04\n"
+                                "unique_users_1000_01_01:hll");
+    buf_free(&b);
+}
+
 static void claimed_names_come_apart(void **state)
 {
     (void)state;
@@ -101,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_made_here),
+        cmocka_unit_test(the_other_counts_have_the_names_of_their_seeds),
         cmocka_unit_test(claimed_names_come_apart),
         cmocka_unit_test(other_names_do_not),
         cmocka_unit_test(ids_are_drawn_anew),

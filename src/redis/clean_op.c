@@ -1,0 +1,283 @@
+/* redis/clean_op.c - see clean_op.h. A script ends before the next name when it has looked at PIECE fields; of a hash with
+ * more it takes a page, and the answer says where to go on. An HSCAN cursor that a restart of Redis made stale can skip
+ * fields: the next pass finds them. */
+#include "redis/clean_op.h"
+#include "base/heap.h"
+#include "redis/resp.h"
+
+#define PIECE 2000
+#define ARGS_FIXED 3
+#define ANSWERS 6
+
+/* --- pages --- */
+
+static void page_file(struct redis_page *p, const struct redis_reply *r)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < r->n; i++)
+        bytes += r->elements[i].str.n;
+    buf_reserve(&p->names, bytes); /* so that the slices stay good while it fills */
+    p->all = heap_alloc((r->n + 1) * sizeof *p->all);
+    for (size_t i = 0; i < r->n; i++) {
+        p->all[p->n++] = slice_of(p->names.p + p->names.n, r->elements[i].str.n);
+        buf_put_slice(&p->names, r->elements[i].str);
+    }
+    p->at_end = p->n < p->limit;
+}
+
+static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_page *p = arg;
+    (void)l, (void)at;
+    p->lost = !reply_is(r, REDIS_ARRAY);
+    if (p->lost)
+        reply_why(r, p->text, sizeof p->text);
+    else
+        page_file(p, r);
+    p->done(p);
+}
+
+void redis_page(struct redis_link *l, struct redis_page *p)
+{
+    struct buf *out = redis_link_begin(l), from = {0};
+    p->names = (struct buf){0};
+    p->all = NULL;
+    p->n = 0;
+    p->at_end = false;
+    p->text[0] = '\0';
+    buf_put_char(&from, p->after.n > 0 ? '(' : '-');
+    buf_put_slice(&from, p->after);
+    resp_array(out, 7);
+    RESP_LIT(out, "ZRANGEBYLEX");
+    resp_slice(out, p->key);
+    resp_slice(out, buf_slice(&from));
+    RESP_LIT(out, "+");
+    RESP_LIT(out, "LIMIT");
+    RESP_LIT(out, "0");
+    resp_int(out, p->limit);
+    buf_free(&from);
+    redis_link_expect(l, 1, on_page, p);
+    redis_link_flush(l);
+}
+
+/* --- scripts --- */
+
+/* ARGV: now_most_s, cursor, PIECE. fields(key): all of a hash and true, or a page of it and false, or nil when it is no
+ * hash. */
+#define HEAD                                                                                                 \
+    "#!lua flags=allow-oom\n"                                                                                \
+    "local call, most, cursor, piece = redis.pcall, tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])\n"         \
+    "local now = math.min(tonumber(redis.call('TIME')[1]), most)\n"                                          \
+    "local finished, removed, gone, odd, left = 0, 0, 0, 0, piece\n"                                         \
+    "local function bad(r) return type(r) == 'table' and r.err end\n"                                        \
+    "local function drop(command, key, list)\n"                                                              \
+    "  for i = 1, #list, 1000 do\n"                                                                          \
+    "    removed = removed + redis.call(command, key, unpack(list, i, math.min(i + 999, #list)))\n"          \
+    "  end\n"                                                                                                \
+    "end\n"
+
+#define FIELDS                                                                                               \
+    "local function fields(key)\n"                                                                           \
+    "  local n, list = call('HLEN', key), {}\n"                                                              \
+    "  if bad(n) then return end\n"                                                                          \
+    "  local all = n <= piece and cursor == '0'\n"                                                           \
+    "  if all then\n"                                                                                        \
+    "    list = redis.call('HKEYS', key)\n"                                                                  \
+    "  else\n"                                                                                               \
+    "    local page = redis.call('HSCAN', key, cursor, 'COUNT', piece)\n"                                    \
+    "    cursor = page[1]\n"                                                                                 \
+    "    for i = 1, #page[2], 2 do list[#list + 1] = page[2][i] end\n"                                       \
+    "  end\n"                                                                                                \
+    "  left = left - #list - 1\n"                                                                            \
+    "  return list, all\n"                                                                                   \
+    "end\n"
+
+#define TAIL "return {finished, removed, gone, odd, now, cursor}\n"
+
+/* KEYS: known:, then the samples of each. ARGV: samples. That the hash is empty and that its name goes is one moment, so
+ * nobody's first sample comes between. */
+static const char series_script[] = HEAD FIELDS
+    "for i = 2, #KEYS do\n"
+    "  if left <= 0 then break end\n"
+    "  local known = string.sub(KEYS[i], #'count:' + 1)\n"
+    "  local precision = tonumber(string.match(known, '^(%d+):') or '')\n"
+    "  local list = precision and fields(KEYS[i])\n"
+    "  if list then\n"
+    "    local last, old = now - ARGV[4] * precision, {}\n"
+    "    for _, slot in ipairs(list) do\n"
+    "      local at = tonumber(slot)\n"
+    "      if at and at <= last and string.match(slot, '^%-?%d+$') then old[#old + 1] = slot end\n"
+    "    end\n"
+    "    drop('HDEL', KEYS[i], old)\n"
+    "    if cursor ~= '0' then break end\n"
+    "    if call('EXISTS', KEYS[i]) == 0 then gone = gone + redis.call('ZREM', KEYS[1], known) end\n"
+    "  else\n"
+    "    odd = odd + 1\n"
+    "  end\n"
+    "  finished = finished + 1\n"
+    "end\n" TAIL;
+
+/* KEYS: registry, then log and cache of each. ARGV: keep, then the name of each. */
+static const char events_script[] =
+    HEAD "for i = 2, #KEYS, 2 do\n"
+         "  if left <= 0 then break end\n"
+         "  local log, n = KEYS[i], call('ZCARD', KEYS[i])\n"
+         "  if bad(n) then\n"
+         "    odd, n = odd + 1, -1\n"
+         "  elseif n > 0 then\n"
+         "    local before = string.format('(%.0f', now - ARGV[4])\n"
+         "    local old = redis.call('ZRANGEBYSCORE', log, '-inf', before, 'LIMIT', 0, left)\n"
+         "    drop('ZREM', log, old)\n"
+         "    n, left = n - #old, left - #old\n"
+         "    if left <= 0 then break end\n"
+         "  end\n"
+         "  left = left - 1\n"
+         "  if n == 0 and call('HEXISTS', KEYS[i + 1], ARGV[4 + i / 2] .. ':windows') == 0 then\n"
+         "    gone = gone + redis.call('ZREM', KEYS[1], log)\n"
+         "  end\n"
+         "  finished = finished + 1\n"
+         "end\n" TAIL;
+
+/* KEYS: the caches. ARGV: window, keep of each tier. A field is <name>:<start>:<window> or <name>:windows. */
+static const char windows_script[] = HEAD FIELDS
+    "local function keep(window)\n"
+    "  for i = 4, #ARGV - 2, 2 do if window <= tonumber(ARGV[i]) then return ARGV[i + 1] end end\n"
+    "  return ARGV[#ARGV]\n"
+    "end\n"
+    "local function sizes_drop(cache, sizes, live)\n"
+    "  for _, field in ipairs(sizes) do\n"
+    "    local name = string.match(field, '^(.*):windows$')\n"
+    "    if name and not live[name] then call('HDEL', cache, field) end\n"
+    "  end\n"
+    "end\n"
+    "for i = 1, #KEYS do\n"
+    "  if left <= 0 then break end\n"
+    "  local list, all = fields(KEYS[i])\n"
+    "  if list then\n"
+    "    local old, live, sizes = {}, {}, {}\n"
+    "    for _, field in ipairs(list) do\n"
+    "      local name, start, window = string.match(field, '^(.*):(%d+):(%d+)$')\n"
+    "      if not name then\n"
+    "        sizes[#sizes + 1] = field\n"
+    "      elseif tonumber(start) <= now - keep(tonumber(window)) then\n"
+    "        old[#old + 1] = field\n"
+    "      else\n"
+    "        live[name] = true\n"
+    "      end\n"
+    "    end\n"
+    "    drop('HDEL', KEYS[i], old)\n"
+    "    if cursor ~= '0' then break end\n"
+    "    if all then sizes_drop(KEYS[i], sizes, live) end\n"
+    "  else\n"
+    "    odd = odd + 1\n"
+    "  end\n"
+    "  finished = finished + 1\n"
+    "end\n" TAIL;
+
+/* --- requests --- */
+
+static void name_put(struct buf *out, struct buf *name)
+{
+    resp_slice(out, buf_slice(name));
+    buf_reset(name);
+}
+
+static void args_put(struct buf *out, const struct redis_clean *c)
+{
+    resp_int(out, c->now_most_s);
+    resp_slice(out, c->cursor[0] != '\0' ? slice_str(c->cursor) : SLICE("0"));
+    resp_int(out, PIECE);
+}
+
+static void series_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+{
+    resp_eval(out, SLICE(series_script), 1 + (size_t)c->names_n, ARGS_FIXED + 1);
+    RESP_LIT(out, KEY_KNOWN);
+    for (uint32_t i = 0; i < c->names_n; i++) {
+        name_samples_of(name, c->names[i]);
+        name_put(out, name);
+    }
+    args_put(out, c);
+    resp_int(out, c->limits->samples);
+}
+
+/* A member that is no <name>:<type> is somebody else's: its log is looked at as any, its cache is none. */
+static void events_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+{
+    struct slice event, type;
+    resp_eval(out, SLICE(events_script), 1 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
+    RESP_LIT(out, KEY_EVENTS);
+    for (uint32_t i = 0; i < c->names_n; i++) {
+        resp_slice(out, c->names[i]);
+        if (event_split(c->names[i], &event, &type))
+            name_windows(name, type);
+        else
+            buf_put_slice(name, c->names[i]);
+        name_put(out, name);
+    }
+    args_put(out, c);
+    resp_int(out, c->limits->events_keep_s);
+    for (uint32_t i = 0; i < c->names_n; i++)
+        resp_slice(out, event_split(c->names[i], &event, &type) ? event : c->names[i]);
+}
+
+static void windows_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+{
+    const struct op_limits *l = c->limits;
+    PRE(l->tiers_n > 0);
+    resp_eval(out, SLICE(windows_script), c->names_n, ARGS_FIXED + 2 * (size_t)l->tiers_n);
+    for (uint32_t i = 0; i < c->names_n; i++) {
+        name_windows(name, c->names[i]);
+        name_put(out, name);
+    }
+    args_put(out, c);
+    for (uint32_t i = 0; i < l->tiers_n; i++) {
+        resp_int(out, l->tiers[i].window_s);
+        resp_int(out, l->tiers[i].keep_s);
+    }
+}
+
+/* False: no answer of our scripts. */
+static bool clean_file(struct redis_clean *c, const struct redis_reply *r)
+{
+    int64_t v[ANSWERS - 1];
+    if (!reply_is_array(r, ANSWERS)) return false;
+    for (int i = 0; i < ANSWERS - 1; i++)
+        if (!reply_integer(&r->elements[i], &v[i])) return false;
+    struct slice cursor = r->elements[ANSWERS - 1].str;
+    if (v[0] < 0 || v[0] > c->names_n || cursor.n >= sizeof c->cursor) return false;
+    c->finished = (uint32_t)v[0];
+    c->removed = (uint64_t)v[1];
+    c->gone = (uint32_t)v[2];
+    c->odd = (uint32_t)v[3];
+    c->now_s = v[4];
+    bool midst = !slice_eq(cursor, SLICE("0"));
+    if (midst) memcpy(c->cursor, cursor.p, cursor.n);
+    c->cursor[midst ? cursor.n : 0] = '\0';
+    return true;
+}
+
+static void on_cleaned(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_clean *c = arg;
+    (void)l, (void)at;
+    c->lost = !clean_file(c, r);
+    if (c->lost) reply_why(r, c->text, sizeof c->text);
+    c->done(c);
+}
+
+void redis_clean(struct redis_link *l, struct redis_clean *c)
+{
+    static void (*const put[])(struct buf *, struct buf *, const struct redis_clean *) = {
+        [REDIS_CLEAN_SERIES] = series_put,
+        [REDIS_CLEAN_EVENTS] = events_put,
+        [REDIS_CLEAN_WINDOWS] = windows_put,
+    };
+    struct buf name = {0};
+    PRE(c->names_n > 0 && c->names_n <= REDIS_CLEAN_NAMES_MAX);
+    c->text[0] = '\0';
+    put[c->kind](redis_link_begin(l), &name, c);
+    buf_free(&name);
+    redis_link_expect(l, 1, on_cleaned, c);
+    redis_link_flush(l);
+}

@@ -1,0 +1,352 @@
+"""CTR.TOTAL: MySQL's row, what is pending, and what is claimed but not merged, exact as of one moment of each request."""
+import os
+import random
+import selectors
+import socket
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from harness.daemon import counters
+from harness.resp import RespError, encode
+from harness.wait import stays, wait_until
+
+MERGING = counters(hits=50, every="1s")
+RESTING = counters(hits=10**9, every="3600s")
+FIELDS = {b"s%d:unique_visitors:daily": [b"20140920", b"20140921"], b"s%d:product_views": [b"1", b"22", b"-3"],
+          b"s%d:searches": [b"red shoes", b"Red shoes", b"\xc3\xa1 "]}
+ROWS = [(key % store, field) for key, fields in FIELDS.items() for store in range(1, 4) for field in fields]
+KEYS = sorted({key for key, _ in ROWS})
+
+
+class Line:
+    """A connection with one request out; `lines` of its answer are awaited."""
+
+    def __init__(self, swarm, path):
+        self.swarm, self.buffer, self.lines = swarm, b"", 0
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(path)
+        swarm.selector.register(self.socket, selectors.EVENT_READ, self)
+
+    def send(self, data, lines):
+        self.lines = lines
+        self.socket.sendall(data)
+
+    def readable(self):
+        self.buffer += self.socket.recv(1 << 16)
+        if self.buffer.count(b"\r\n") < self.lines and not self.buffer.startswith(b"-"):
+            return
+        said = self.buffer.split(b"\r\n")[:-1]
+        assert len(said) == self.lines, said
+        self.buffer, self.lines = b"", 0
+        self.answered(said)
+
+
+class Hitter(Line):
+    """Sends pipelines of hits, one behind the other, until the swarm stops."""
+
+    def go(self):
+        rng = self.swarm.rng
+        self.hits = [(*rng.choice(ROWS), rng.choice((1, 1, 1, 7))) for _ in range(20)]
+        for key, field, delta in self.hits:
+            self.swarm.sent[key, field] += delta
+        self.send(b"".join(encode(b"HINCRBY", *hit) for hit in self.hits), len(self.hits))
+
+    def answered(self, said):
+        for (key, field, delta), line in zip(self.hits, said):
+            assert line[:1] == b":", line
+            self.swarm.acked[key, field] += delta
+        if self.swarm.hitting:
+            self.go()
+
+
+class Merger(Line):
+    """Asks for merges without pause."""
+
+    def go(self):
+        self.send(encode(b"CTR.SYNC", self.swarm.rng.choice(KEYS)), 1)
+
+    def answered(self, said):
+        assert said[0][:1] == b":", said
+        if self.swarm.hitting:
+            self.go()
+
+
+class Reader(Line):
+    """Reads totals, of one field or of all of a key, and holds each against what was acknowledged and sent."""
+
+    def __init__(self, swarm, path):
+        super().__init__(swarm, path)
+        self.seen = Counter()
+
+    def go(self):
+        rng, acked = self.swarm.rng, self.swarm.acked
+        key = rng.choice(KEYS)
+        fields = [field for of, field in ROWS if of == key]
+        if rng.random() < 0.7:
+            fields = [rng.choice(fields)]
+        self.asked = [(key, field) for field in fields]
+        self.least = [max(acked[row], self.seen[row]) for row in self.asked]
+        self.send(encode(b"CTR.TOTAL", key, *fields), 1 + len(fields))
+
+    def answered(self, said):
+        assert said[0] == b"*%d" % len(self.asked), said
+        for row, least, line in zip(self.asked, self.least, said[1:]):
+            total = int(line[1:])
+            assert least <= total <= self.swarm.sent[row], (row, least, total, self.swarm.sent[row])
+            self.seen[row] = total
+        self.swarm.reads += 1
+        if self.swarm.reads < self.swarm.wanted:
+            self.go()
+        else:
+            self.swarm.hitting = False
+
+
+class Swarm:
+    """Everybody on one thread, so that "acknowledged before it began" and "sent when it ended" are what they say."""
+
+    def __init__(self, daemons, readers, reads, seed):
+        self.selector, self.rng = selectors.DefaultSelector(), random.Random(seed)
+        self.sent, self.acked = Counter(), Counter()
+        self.reads, self.wanted, self.hitting = 0, reads, True
+        self.all = [kind(self, daemon.socket) for daemon in daemons for kind in [Hitter, Merger] + [Reader] * readers]
+
+    def run(self, deadline_s):
+        ends_at = time.monotonic() + deadline_s
+        for line in self.all:
+            line.go()
+        while any(line.lines for line in self.all):
+            assert time.monotonic() < ends_at, f"{self.reads} of {self.wanted} reads in {deadline_s} s"
+            for key, _ in self.selector.select(1):
+                key.data.readable()
+        for line in self.all:
+            line.socket.close()
+        self.selector.close()
+
+
+def info(daemon):
+    with daemon.client() as client:
+        lines = client.call("INFO", "stats").decode().splitlines()
+    return {name: int(value) for name, value in (line.split(":") for line in lines if ":" in line)}
+
+
+def totals(daemon, key, *fields):
+    with daemon.client() as client:
+        return client.call("CTR.TOTAL", key, *fields)
+
+
+def swarm_is_right(daemons, mysql, readers, reads, batches, seed=None):
+    seed = seed or int(os.environ.get("TOTAL_SEED", 0)) or random.randrange(1, 10**6)
+    print(f"TOTAL_SEED={seed}")
+    swarm = Swarm(daemons, readers, reads, seed)
+    swarm.run(300)
+    assert swarm.acked == swarm.sent
+    for key in KEYS:
+        rows = [row for row in ROWS if row[0] == key]
+        assert totals(daemons[-1], key, *[field for _, field in rows]) == [swarm.acked[row] for row in rows]
+    figures = [info(daemon) for daemon in daemons]
+    merged = sum(said["batches_done"] for said in figures)
+    print(f"batches={merged} again={[said['totals_again'] for said in figures]}")
+    assert merged >= batches, f"only {merged} batches were merged meanwhile: this run proves little"
+    daemons[0].sync_all()
+    assert mysql.query("SELECT SUM(searches) FROM searches")[0][0] == sum(
+        count for (key, _), count in swarm.acked.items() if key.endswith(b"searches"))
+    daemons[0].verify()
+
+
+def test_hundred_thousand_reads(make_daemon, redis, mysql):
+    swarm_is_right([make_daemon(redis, families=MERGING)], mysql, readers=24, reads=100_000, batches=100)
+
+
+class Stalls:
+    """Stops what one daemon says to MySQL until the other has merged a few claims more, or half a second, again and again."""
+
+    def __init__(self, proxy, mysql):
+        self.proxy, self.mysql, self.ending = proxy, mysql, False
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def merged(self):
+        return self.mysql.query("SELECT COUNT(*) FROM tally_ledger")[0][0]
+
+    def work(self):
+        while not self.ending:
+            self.proxy.stall("up")
+            wanted, ends_at = self.merged() + 5, time.monotonic() + 0.5
+            wait_until(lambda wanted=wanted, ends_at=ends_at: self.merged() >= wanted or time.monotonic() > ends_at, 60)
+            self.proxy.flow()
+            time.sleep(0.01)  # so long it is let through: a pace, not a synchronisation
+
+    def end(self):
+        self.ending = True
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+
+
+def two_services(reads, make_daemon, make_proxy, redis, mysql):
+    """One merges under the reads of the other, who sees a MySQL that is ahead of what it read of Redis."""
+    one = make_daemon(redis, families=MERGING, instance="one")
+    proxy = make_proxy(mysql.socket)
+    two = make_daemon(redis, families=MERGING, instance="two", migrate=False,
+                      mysql_url=f"mysql://root@localhost/shop?socket={proxy.path}")
+    stalls = Stalls(proxy, mysql)
+    try:
+        swarm_is_right([one, two], mysql, readers=12, reads=reads, batches=100)
+    finally:
+        stalls.end()
+    assert info(two)["totals_again"] > 10, "no later merge was ever seen: this run proves little"
+
+
+def test_two_services(make_daemon, make_proxy, redis, mysql):
+    two_services(10_000, make_daemon, make_proxy, redis, mysql)
+
+
+@pytest.mark.soak
+def test_two_services_for_long(make_daemon, make_proxy, redis, mysql):
+    two_services(500_000, make_daemon, make_proxy, redis, mysql)
+
+
+POINTS = ["claim_done", "merge_before_commit", "merge_after_commit", "merge_between_chunks:2", "discard_before_send",
+          "discard_after_send", "discard_done"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_between_merge_and_discard(point, make_daemon, redis):
+    """A batch of three chunks, left by its owner on the way: nobody adopts it for a minute, its totals are right at once."""
+    dead = make_daemon(redis, families=RESTING, instance="one")
+    with dead.client() as client:
+        client.call("HINCRBY", "s1:product_views", "0", 1)  # the first hit ever is merged at once
+    dead.sync_all()
+    assert dead.terminate() == 0
+    dead.crash = point
+    dead.start()
+    with dead.client() as client:
+        client.pipeline([("HINCRBY", "s1:product_views", str(at), at) for at in range(2500)])
+        client.send(encode("CTR.SYNC", "s1:product_views"))
+        assert client.until_closed() == b""
+    assert dead.process.wait(60) == -9
+    gone = point in ("discard_after_send", "discard_done")
+    assert redis.client().zcard("tally:batches") == (0 if gone else 1)
+
+    heir = make_daemon(redis, families=RESTING, instance="two", migrate=False)
+
+    def exact(more):
+        with heir.client() as client:
+            for first in range(0, 2500, 1000):
+                asked = range(first, min(first + 1000, 2500))
+                assert client.call("CTR.TOTAL", "s1:product_views", *asked) == [
+                    product + more + (product == 0) for product in asked]
+
+    exact(0)
+    with heir.client() as client:
+        client.pipeline([("HINCRBY", "s1:product_views", str(at), 10) for at in range(2500)])
+    exact(10)  # the batch stands, and the hash is pending again
+    with heir.client() as client:
+        wait_until(lambda: isinstance(client.call("CTR.RECOVER"), list), 30, "CTR.RECOVER")
+    exact(10)
+    heir.sync_all()
+    exact(10)
+    assert redis.client().zcard("tally:batches") == 0
+
+
+def test_mysql_or_redis_down(make_daemon, redis, mysql):
+    daemon = make_daemon(redis, families=RESTING)
+    with daemon.client() as client:
+        assert client.call("HINCRBY", "s1:product_views", "1", 5) == 5
+        daemon.sync_all()
+        assert client.call("HINCRBY", "s1:product_views", "1", 2) == 2
+        assert client.call("CTR.TOTAL", "s1:product_views", "1", "2", "1") == [7, 0, 7]
+        mysql.kill9()
+        without = "ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back"
+        assert client.call("CTR.TOTAL", "s1:product_views", "1") == without
+        began = time.monotonic()
+        assert client.call("CTR.TOTAL", "s1:product_views", "1") == without  # it is known now: at once
+        assert time.monotonic() - began < 1
+        assert client.call("HINCRBY", "s1:product_views", "1", 1) == 3
+        mysql.start()
+        wait_until(lambda: client.call("CTR.TOTAL", "s1:product_views", "1") == [8], 30, "MySQL is back")
+        redis.kill9()
+        began = time.monotonic()
+        told = client.call("CTR.TOTAL", "s1:product_views", "1")
+        assert isinstance(told, RespError) and "Redis" in told and time.monotonic() - began < 5, told
+        redis.start()
+        wait_until(lambda: client.call("CTR.TOTAL", "s1:product_views", "1") == [8], 30, "Redis is back")
+
+
+def test_refused(make_daemon, redis, mysql):
+    daemon = make_daemon(redis, families=RESTING)
+    with daemon.client() as client:
+        assert client.call("HINCRBY", "s1:product_views", "1", 5) == 5
+        assert client.call("CTR.TOTAL", "s1:product_view", "1") == \
+            "ERR no counter is configured for key 's1:product_view'"
+        assert client.call("CTR.TOTAL", "s1:unique_visitors:daily", "20140931") == \
+            "ERR field '20140931' of counter 'unique_visitors' is not a date as YYYYMMDD"
+        assert client.call("CTR.TOTAL", "s1:product_views") == \
+            "ERR wrong number of arguments for 'ctr.total' command"
+        assert client.call("CTR.TOTAL", "s1:product_views", *range(1001)) == "ERR too many fields: at most 1000 at once"
+        assert client.call("CTR.TOTAL", "s1:product_views", *range(1000)) == [0, 5] + [0] * 998
+        redis.client().set("s2:product_views", "word")
+        assert client.call("CTR.TOTAL", "s2:product_views", "1").startswith("WRONGTYPE Operation against a key")
+        redis.client().hset("s3:product_views", "1", "word")
+        assert client.call("CTR.TOTAL", "s3:product_views", "1") == "ERR hash value is not an integer"
+        assert client.call("CTR.TOTAL", "s3:product_views", "2") == [0]
+        mysql.query("INSERT INTO product_views (store_id, product_id, views) VALUES (4, 1, 9223372036854775807)")
+        assert client.call("CTR.TOTAL", "s4:product_views", "1") == [2**63 - 1]
+        assert client.call("HINCRBY", "s4:product_views", "1", 1) == 1
+        assert client.call("CTR.TOTAL", "s4:product_views", "1") == "ERR a total is out of range"
+        assert client.call("MULTI") == "OK"
+        assert isinstance(client.call("CTR.TOTAL", "s1:product_views", "1"), RespError)
+
+
+def later_merge(mysql, counter):
+    """A ledger row as if some other tallyd had just merged a later claim of the counter; stays until it is deleted."""
+    mysql.query("INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged,"
+                " total, merged_at) VALUES (REPEAT('x', 16), 0, 1, %s, 1000000, '', '', REPEAT('x', 16), 0, 0, NOW(3))",
+                (counter,))
+
+
+def test_claims_are_held_for_a_reader_and_let_go(make_daemon, redis, mysql):
+    """A reader who sees a later merge each time: claims of that counter wait for it, and only for it, and go on when it
+    is answered, when it is told to try again, and when it goes away."""
+    daemon = make_daemon(redis, families=MERGING)
+
+    def hit(store):
+        with daemon.client() as hitter:
+            hitter.pipeline([("HINCRBY", f"s{store}:{name}", "1", 50) for name in ("product_views", "searches")])
+
+    def merged(table, store):
+        return bool(mysql.query(f"SELECT 1 FROM {table} WHERE store_id = {store}"))
+
+    with daemon.client() as client:
+        hit(1)
+        wait_until(lambda: merged("product_views", 1) and merged("searches", 1), 30, "it merges as ever")
+        later_merge(mysql, "product_views")
+        client.send(encode("CTR.TOTAL", "s1:product_views", "1"))
+        wait_until(lambda: info(daemon)["totals_held"] == 1, 5, "claims are held")
+        hit(2)
+        wait_until(lambda: merged("searches", 2), 4, "the other counter merges")
+        stays(lambda: not merged("product_views", 2), 0.5, "this one waits")
+        mysql.query("DELETE FROM tally_ledger WHERE gen = 1000000")
+        assert client.reply() == [50]
+        wait_until(lambda: merged("product_views", 2), 30, "claims go on")
+
+        later_merge(mysql, "product_views")
+        client.send(encode("CTR.TOTAL", "s1:product_views", "1"))
+        with daemon.client() as leaves:
+            leaves.send(encode("CTR.TOTAL", "s2:product_views", "1"))
+            wait_until(lambda: info(daemon)["totals_held"] == 3, 5, "claims are held for both")
+        assert client.call("CTR.TOTAL", "s2:searches", "1") == \
+            "TRYAGAIN a later claim of this counter was merged during every read; ask again"
+        assert client.reply() == [50]
+        hit(3)
+        wait_until(lambda: merged("product_views", 3), 30, "claims go on, nobody waits for them any more")
+        mysql.query("DELETE FROM tally_ledger WHERE gen = 1000000")
+        daemon.verify()
+
+        later_merge(mysql, "product_views")
+        client.send(encode("CTR.TOTAL", "s1:product_views", "1"))
+        wait_until(lambda: info(daemon)["totals_held"] == 4, 5, "claims are held once more")
+        assert daemon.terminate() == 0
+        assert client.reply().startswith("TRYAGAIN")

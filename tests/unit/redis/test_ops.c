@@ -1,0 +1,623 @@
+/* The ops of a frame on a real server: what stands in Redis, what is answered, and that what fails does nothing. */
+#include "base/heap.h"
+#include "lib/child.h"
+#include "lib/redis_world.h"
+#include "redis/frame_op.h"
+
+#define NOW 1700000000 /* the frame's second; 1699999980 is its minute */
+
+struct got {
+    struct redis_frames frames;
+    struct frame f;
+    struct op_limits limits;
+    struct world *w;
+    int frames_n, values;
+    enum frame_outcome outcome;
+};
+
+static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
+{
+    struct got *g = arg;
+    assert_ptr_equal(f, &g->f);
+    g->frames_n++;
+    g->outcome = outcome;
+}
+
+static void on_values(void *arg, struct frame *f)
+{
+    (void)f;
+    ((struct got *)arg)->values++;
+}
+
+static struct got *got_open(void)
+{
+    struct got *g = calloc(1, sizeof *g);
+    g->w = world_open();
+    g->limits = (struct op_limits){.precisions = {1, 60, 3600},
+                                   .precisions_n = 3,
+                                   .samples = 120,
+                                   .box_width_s = 60,
+                                   .box_keep = 3,
+                                   .uniq_limit = 1000,
+                                   .ahead_s = 60};
+    redis_frames_init(&g->frames, &g->w->link, &g->w->life);
+    g->frames.on_frame = on_frame;
+    g->frames.on_values = on_values;
+    g->frames.arg = g;
+    g->frames.limits = &g->limits;
+    return g;
+}
+
+static void got_close(struct got *g)
+{
+    world_close(g->w);
+    redis_frames_close(&g->frames);
+    frame_free(&g->f);
+    free(g);
+}
+
+static void begin(struct got *g)
+{
+    frame_reset(&g->f);
+    g->f.dirty_ms = INT64_C(1000) * NOW + 1;
+    g->f.seq++;
+}
+
+static void send_and_wait(struct got *g)
+{
+    int before = g->frames_n;
+    redis_frames_send(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->frames_n == before + 1);
+}
+
+static void send_applied(struct got *g)
+{
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+}
+
+static struct frame_op *op_new(struct got *g, enum op_kind kind, const char *name, int64_t at, int64_t delta)
+{
+    struct frame_op *op = frame_add_op(&g->f, kind, slice_str(name), SLICE(""), at);
+    op->delta = delta;
+    return op;
+}
+
+static struct frame_op *event_op(struct got *g, const char *name, const char *type)
+{
+    return frame_add_op(&g->f, OP_EVENT, slice_str(name), slice_str(type), 0);
+}
+
+/* at: an event's second, a visitor's number. */
+static void item_new(struct got *g, struct frame_op *op, int64_t at, const char *text)
+{
+    frame_add_item(&g->f, op, at, slice_str(text));
+}
+
+static void assert_op_error(struct got *g, uint32_t op, const char *text)
+{
+    assert_slice(FRAME_ERROR(&g->f, &g->f.ops[op]), text);
+}
+
+static void assert_no_errors(struct got *g)
+{
+    for (uint32_t i = 0; i < g->f.ops_n; i++)
+        assert_op_error(g, i, "");
+}
+
+static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+/* --- series --- */
+
+static void test_series(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    op_new(g, OP_SERIES, "hits", NOW, 5)->known = 7;
+    op_new(g, OP_SERIES, "late", NOW - 120, 2)->known = 7; /* the oldest slot that precision 1 has given up */
+    op_new(g, OP_SERIES, "late", NOW - 119, 3)->known = 2;
+    send_applied(g);
+    assert_no_errors(g);
+    assert_int_equal(g->f.ops[0].value, 3);
+    assert_int_equal(g->f.ops[1].value, 2);
+    assert_int_equal(g->f.ops[2].value, 3);
+    assert_false(g->f.ops[0].fresh);
+    assert_false(g->f.ops[1].fresh);
+    assert_true(g->f.ops[2].fresh); /* precision 1 came into being, and its ZADD was left out */
+    assert_redis(s, "1700000000 5", "HGETALL count:1:hits");
+    assert_redis(s, "1699999980 5", "HGETALL count:60:hits");
+    assert_redis(s, "1699999200 5", "HGETALL count:3600:hits");
+    assert_redis(s, "1699999881 3", "HGETALL count:1:late");
+    assert_redis(s, "1699999860 5", "HGETALL count:60:late");
+    assert_redis(s, "1:hits 0 3600:hits 0 3600:late 0 60:hits 0 60:late 0", "ZRANGE known: 0 -1 WITHSCORES");
+    begin(g);
+    op_new(g, OP_SERIES, "hits", NOW, -7);
+    send_applied(g);
+    assert_false(g->f.ops[0].fresh);
+    assert_redis(s, "1700000000 -2", "HGETALL count:1:hits");
+    got_close(g);
+}
+
+/* An owed op is its ZADD alone, also of a time that is not kept any more. */
+static void test_series_owed(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    begin(g);
+    struct frame_op *op = op_new(g, OP_SERIES, "hits", 1000, 0);
+    op->owed = true;
+    op->known = 5;
+    send_applied(g);
+    assert_redis(&g->w->server, "1:hits 3600:hits", "ZRANGE known: 0 -1");
+    assert_redis(&g->w->server, "0", "EXISTS count:1:hits count:3600:hits");
+    assert_int_equal(g->f.ops[0].value, 0);
+    got_close(g);
+}
+
+static void test_series_errors(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET count:60:hits x");
+    redis_ask(s, "HSET count:1:other 1700000000 word");
+    begin(g);
+    op_new(g, OP_SERIES, "hits", NOW, 5);
+    op_new(g, OP_SERIES, "other", NOW, 5);
+    op_new(g, OP_SERIES, "good", NOW, 5);
+    send_applied(g);
+    assert_op_error(g, 0, wrong_type);
+    assert_op_error(g, 1, "ERR hash value is not an integer");
+    assert_op_error(g, 2, "");
+    assert_redis(s, "5", "HGET count:60:good 1699999980");
+    got_close(g);
+}
+
+/* --- timeboxes --- */
+
+static void test_box(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    op_new(g, OP_BOX, "b", 120, 5);
+    op_new(g, OP_BOX, "b", 60, 7);
+    op_new(g, OP_BOX, "c", 60, -1);
+    send_applied(g);
+    assert_no_errors(g);
+    assert_int_equal(g->f.ops[0].value, 5);
+    assert_int_equal(g->f.ops[1].value, 7);
+    assert_int_equal(g->f.ops[2].value, -1);
+    begin(g);
+    op_new(g, OP_BOX, "b", 120, 1);
+    op_new(g, OP_BOX, "b", 240, 1);
+    op_new(g, OP_BOX, "b", 300, 2); /* now 60 goes, from both */
+    op_new(g, OP_BOX, "b", 60, 9);
+    op_new(g, OP_BOX, "b", 180, 4); /* and 120, for one between those that are kept */
+    send_applied(g);
+    assert_int_equal(g->f.ops[0].value, 6);
+    assert_int_equal(g->f.ops[3].value, 0);
+    assert_true(g->f.ops[3].late);
+    assert_false(g->f.ops[4].late);
+    assert_redis(s, "180 180 240 240 300 300", "ZRANGE tb.b 0 -1 WITHSCORES");
+    assert_redis(s, "240 1 300 2 180 4", "ZRANGE pv.b 0 -1 WITHSCORES");
+    begin(g);
+    g->limits.box_keep = 1; /* configured lower: at the next new bucket all others go */
+    op_new(g, OP_BOX, "b", 360, 1);
+    send_applied(g);
+    assert_redis(s, "360", "ZRANGE tb.b 0 -1");
+    assert_redis(s, "360", "ZRANGE pv.b 0 -1");
+    got_close(g);
+}
+
+static void test_box_errors(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET tb.a x");
+    redis_ask(s, "SET pv.b x");
+    redis_ask(s, "ZADD pv.c 1.5 60");
+    redis_ask(s, "ZADD pv.d 9007199254740990 60");
+    redis_ask(s, "ZADD pv.e inf 60");
+    begin(g);
+    for (const char *name = "abcdef"; *name != '\0'; name++)
+        op_new(g, OP_BOX, (char[]){*name, '\0'}, 60, 2);
+    send_applied(g);
+    assert_op_error(g, 0, wrong_type);
+    assert_op_error(g, 1, wrong_type);
+    assert_op_error(g, 2, "ERR timebox value is not an integer");
+    assert_op_error(g, 3, "ERR increment or decrement would overflow");
+    assert_op_error(g, 4, "ERR timebox value is not an integer");
+    assert_op_error(g, 5, "");
+    assert_int_equal(g->f.ops[5].value, 2);
+    assert_redis(s, "0", "EXISTS pv.a tb.b tb.c tb.d tb.e");
+    begin(g);
+    op_new(g, OP_BOX, "d", 60, 1); /* 2^53 - 1 is a hit each */
+    send_applied(g);
+    assert_int_equal(g->f.ops[0].value, (INT64_C(1) << 53) - 1);
+    got_close(g);
+}
+
+/* --- events --- */
+
+static void test_events(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    struct frame_op *op = event_op(g, "blob", "submit");
+    item_new(g, op, NOW, "");
+    item_new(g, op, NOW, "");
+    item_new(g, op, NOW - 5, "mine");
+    item_new(g, op, NOW - 9, "");
+    item_new(g, op, NOW + 1, "mine");
+    op = event_op(g, "blob", "fail");
+    item_new(g, op, NOW, "");
+    op = event_op(g, "s1", "views");
+    op->fed = true;
+    op->at = NOW;
+    op->delta = 3;
+    send_applied(g);
+    assert_no_errors(g);
+    assert_int_equal(g->f.items[0].value, 1);
+    assert_int_equal(g->f.items[1].value, 2);
+    assert_int_equal(g->f.items[2].value, 0);
+    assert_int_equal(g->f.items[3].value, 3);
+    assert_int_equal(g->f.items[4].value, 0);
+    assert_int_equal(g->f.items[5].value, 4);
+    assert_redis(s, "3 1699999991 mine 1699999995 1 1700000000 2 1700000000",
+                 "ZRANGE blob:submit 0 -1 WITHSCORES");
+    assert_redis(s, "4 1700000000", "ZRANGE blob:fail 0 -1 WITHSCORES");
+    assert_redis(s, "1 1700000000 2 1700000000 3 1700000000", "ZRANGE s1:views 0 -1 WITHSCORES");
+    assert_redis(s, "4 3", "MGET blob:index s1:index");
+    assert_redis(s, "blob:fail 0 blob:submit 0 s1:views 0", "ZRANGE tally:events 0 -1 WITHSCORES");
+    begin(g);
+    op = event_op(g, "blob", "submit");
+    item_new(g, op, NOW + 7, "mine"); /* keeps its first second */
+    send_applied(g);
+    assert_redis(s, "1699999995", "ZSCORE blob:submit mine");
+    got_close(g);
+}
+
+/* Ids of the clients' own that are numbers: the ticker goes around them, and none is lost. */
+static void test_event_ids_that_are_numbers(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    static const char fill[] =
+        "for i = 1, 100000 do redis.call('ZADD', KEYS[1], 5, string.format('%.0f', i)) end return 1";
+    (void)state;
+    begin(g);
+    struct frame_op *op = event_op(g, "o", "x");
+    item_new(g, op, NOW, "2");
+    item_new(g, op, NOW, "");
+    item_new(g, op, NOW, "");
+    send_applied(g);
+    assert_redis(s, "3", "ZCARD o:x");
+    assert_int_equal(g->f.items[2].value, g->f.items[1].value + 1);
+    assert_true(g->f.items[1].value > 2);
+    redis_ask(s, "EVAL %s 1 o:y", fill);
+    begin(g);
+    op = event_op(g, "o", "y");
+    for (int i = 0; i < 2500; i++)
+        item_new(g, op, NOW + i, "");
+    send_applied(g);
+    assert_no_errors(g);
+    assert_redis(s, "102500", "ZCARD o:y");
+    assert_redis(s, "2500", "ZCOUNT o:y %d +inf", NOW);
+    for (uint32_t i = 1; i < 2500; i++)
+        assert_int_equal(g->f.items[i].value, g->f.items[0].value + i);
+    assert_redis(s, "1700002499", "ZSCORE o:y %lld", (long long)g->f.items[2499].value);
+    got_close(g);
+}
+
+static void test_event_drops_windows(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "HSET statcache:x n:windows 5,3600 n:1699999995:5 1 n:1700000000:5 2 n:1699999200:3600 3"
+                 " n:1699995600:3600 4 m:1700000000:5 5 m:windows 5");
+    begin(g);
+    struct frame_op *op = event_op(g, "n", "x");
+    item_new(g, op, NOW, "");
+    item_new(g, op, NOW + 3, "mine");
+    op = event_op(g, "other", "x");
+    item_new(g, op, NOW, "");
+    send_applied(g);
+    assert_redis(s, "n:windows 5,3600 n:1699999995:5 1 n:1699995600:3600 4 m:1700000000:5 5 m:windows 5",
+                 "HGETALL statcache:x");
+    begin(g);
+    op = event_op(g, "n", "x");
+    op->fed = true;
+    op->at = NOW - 3600;
+    op->delta = 1;
+    send_applied(g);
+    assert_redis(s, "0", "HEXISTS statcache:x n:1699995600:3600");
+    assert_redis(s, "1", "HEXISTS statcache:x n:1699999995:5");
+    got_close(g);
+}
+
+static void test_event_errors(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET a:x x");
+    redis_ask(s, "RPUSH b:index x");
+    redis_ask(s, "SET c:index word");
+    redis_ask(s, "SET d:index 9223372036854775807");
+    redis_ask(s, "SET e:index 9007199254740991");
+    redis_ask(s, "SET statcache:z x");
+    begin(g);
+    for (const char *name = "abcde"; *name != '\0'; name++) {
+        struct frame_op *op = event_op(g, (char[]){*name, '\0'}, "x");
+        item_new(g, op, NOW, "mine");
+        item_new(g, op, NOW, "");
+    }
+    item_new(g, event_op(g, "f", "z"), NOW, "");
+    item_new(g, event_op(g, "g", "x"), NOW, "");
+    send_applied(g);
+    assert_op_error(g, 0, wrong_type);
+    assert_op_error(g, 1, wrong_type);
+    assert_op_error(g, 2, "ERR value is not an integer or out of range");
+    assert_op_error(g, 3, "ERR increment or decrement would overflow");
+    assert_op_error(g, 4, "ERR increment or decrement would overflow");
+    assert_op_error(g, 5, wrong_type);
+    assert_op_error(g, 6, "");
+    assert_redis(s, "0", "EXISTS a:index b:x c:x d:x e:x f:z f:index");
+    assert_redis(s, "g:x", "ZRANGE tally:events 0 -1");
+    redis_ask(s, "DEL tally:events");
+    redis_ask(s, "SET tally:events x");
+    begin(g);
+    item_new(g, event_op(g, "g", "x"), NOW, "");
+    op_new(g, OP_BOX, "b", 60, 1);
+    send_applied(g);
+    assert_op_error(g, 0, wrong_type);
+    assert_op_error(g, 1, "");
+    assert_redis(s, "1", "ZCARD g:x");
+    got_close(g);
+}
+
+/* --- visitors --- */
+
+static void feed(struct got *g, struct frame_op *op, const char *key)
+{
+    op->counter = &g->w->all[0];
+    op->key_at = (uint32_t)g->f.bytes.n;
+    op->key_n = (uint32_t)strlen(key);
+    buf_put(&g->f.bytes, key, strlen(key));
+}
+
+static void assert_new(struct got *g, const char *expected)
+{
+    char got[64] = "";
+    assert_true(g->f.items_n < sizeof got);
+    for (uint32_t i = 0; i < g->f.items_n; i++)
+        got[i] = (char)('0' + g->f.items[i].value);
+    assert_string_equal(got, expected);
+}
+
+static void test_visitors(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    struct frame_op *op = op_new(g, OP_UNIQ, "u", 20071204, 0);
+    item_new(g, op, 0, "");
+    item_new(g, op, -1, "anna");
+    item_new(g, op, 999, "");
+    item_new(g, op, 1000, ""); /* the limit: sketched */
+    item_new(g, op, 0, "");
+    item_new(g, op, -1, "anna");
+    item_new(g, op, -1, "1000");
+    op = op_new(g, OP_UNIQ, "u", 20071205, 0);
+    item_new(g, op, 0, "");
+    send_applied(g);
+    assert_no_errors(g);
+    assert_new(g, "11110001");
+    assert_redis(s, "2", "BITCOUNT u_2007_12_04");
+    assert_redis(s, "1 1", "BITFIELD u_2007_12_04 GET u1 0 GET u1 999");
+    assert_redis(s, "2", "PFCOUNT u_2007_12_04:hll");
+    assert_redis(s, "1", "BITCOUNT u_2007_12_05");
+    assert_redis(s, "0", "EXISTS u_2007_12_05:hll tally:dirty tally:accepted");
+    got_close(g);
+}
+
+static void test_visitors_feed(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        begin(g);
+        struct frame_op *op = op_new(g, OP_UNIQ, "s1", 20140920, 0);
+        feed(g, op, "s1:unique_visitors:daily");
+        for (int i = 0; i < 900; i++)
+            item_new(g, op, i, "");
+        item_new(g, op, -1, "anna");
+        send_applied(g);
+        assert_no_errors(g);
+        for (uint32_t i = 0; i < 901; i++)
+            assert_int_equal(g->f.items[i].value, 1 - round);
+        assert_redis(s, "20140920 901", "HGETALL s1:unique_visitors:daily");
+        assert_redis(s, "unique_visitors 901", "HGETALL tally:accepted");
+        assert_redis(s, "s1:unique_visitors:daily 1700000000001", "ZRANGE tally:dirty 0 -1 WITHSCORES");
+    }
+    got_close(g);
+}
+
+/* Bit, sketch and counter move together or not at all. */
+static void test_visitors_errors(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "RPUSH a_2014_09_20 x");
+    redis_ask(s, "SET b_2014_09_20:hll x");
+    redis_ask(s, "SET s3:unique_visitors:daily x");
+    redis_ask(s, "HSET s4:unique_visitors:daily 20140920 word");
+    redis_ask(s, "HSET s5:unique_visitors:daily 20140920 9223372036854775807");
+    begin(g);
+    for (int i = 0; i < 6; i++) {
+        char name[] = {(char)('a' + i), '\0'}, key[40];
+        struct frame_op *op = op_new(g, OP_UNIQ, name, 20140920, 0);
+        snprintf(key, sizeof key, "s%d:unique_visitors:daily", i + 1);
+        feed(g, op, key);
+        item_new(g, op, 7, "");
+        item_new(g, op, -1, "anna");
+    }
+    send_applied(g);
+    assert_op_error(g, 0, wrong_type);
+    assert_op_error(g, 1, "WRONGTYPE Key is not a valid HyperLogLog string value.");
+    assert_op_error(g, 2, wrong_type);
+    assert_op_error(g, 3, "ERR hash value is not an integer");
+    assert_op_error(g, 4, "ERR increment or decrement would overflow");
+    assert_op_error(g, 5, "");
+    assert_redis(s, "0",
+                 "EXISTS a_2014_09_20:hll b_2014_09_20 c_2014_09_20 c_2014_09_20:hll d_2014_09_20"
+                 " d_2014_09_20:hll e_2014_09_20 e_2014_09_20:hll s1:unique_visitors:daily"
+                 " s2:unique_visitors:daily");
+    assert_redis(s, "s6:unique_visitors:daily", "ZRANGE tally:dirty 0 -1");
+    assert_redis(s, "2", "HGET s6:unique_visitors:daily 20140920");
+    redis_ask(s, "DEL tally:dirty");
+    redis_ask(s, "SET tally:dirty x");
+    begin(g);
+    struct frame_op *op = op_new(g, OP_UNIQ, "f", 20140920, 0);
+    feed(g, op, "s6:unique_visitors:daily");
+    item_new(g, op, 8, "");
+    send_applied(g);
+    assert_op_error(g, 0, wrong_type);
+    assert_redis(s, "0", "GETBIT f_2014_09_20 8");
+    got_close(g);
+}
+
+/* --- the whole frame --- */
+
+/* All kinds beside cells and locks: each answer finds its place. */
+static void test_mixed(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    struct frame_hash *h = frame_add_hash(&g->f, NULL, SLICE("s1:unique_visitors:daily"));
+    h->zadd = h->ask_lock = true;
+    h->lock_at = (uint32_t)g->f.bytes.n;
+    h->lock_n = 4;
+    h->lock_s = 60;
+    buf_put(&g->f.bytes, "lock", 4);
+    frame_add_cell(&g->f, 0, SLICE("20140920"), 3);
+    frame_add_share(&g->f, &g->w->all[0], 3);
+    item_new(g, op_new(g, OP_UNIQ, "u", 20140920, 0), 4, "");
+    op_new(g, OP_BOX, "b", 60, 2);
+    op_new(g, OP_SERIES, "v", NOW, 3)->known = 7;
+    item_new(g, event_op(g, "e", "x"), NOW, "");
+    op_new(g, OP_BOX, "b", 60, 2);
+    op_new(g, OP_SERIES, "v", NOW, 3);
+    send_applied(g);
+    assert_no_errors(g);
+    assert_int_equal(g->f.cells[0].value, 3);
+    assert_true(g->f.hashes[0].lock_granted);
+    assert_int_equal(g->f.ops[1].value, 2);
+    assert_int_equal(g->f.ops[4].value, 4);
+    assert_int_equal(g->f.ops[5].value, 3);
+    assert_false(g->f.ops[5].fresh); /* 6 after it: its sample stood */
+    assert_new(g, "11");
+    assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
+    got_close(g);
+}
+
+/* Refused at queue time, so nothing of the frame ran; EVALs alone, that no other command speaks for them. */
+static void test_refused(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "CONFIG SET maxmemory 1");
+    begin(g);
+    op_new(g, OP_BOX, "b", 60, 2);
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_REFUSED);
+    assert_slice(buf_slice(&g->f.errors), "OOM command not allowed when used memory > 'maxmemory'.");
+    redis_ask(s, "CONFIG SET maxmemory 0");
+    assert_redis(s, "0", "EXISTS tb.b pv.b");
+    send_applied(g);
+    assert_int_equal(g->f.ops[0].value, 2);
+    got_close(g);
+}
+
+/* A frame in doubt without cells has no values to read: the answer comes all the same, and not inside the call. */
+static void test_values_of_ops_only(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    begin(g);
+    op_new(g, OP_BOX, "b", 60, 2);
+    redis_frames_values(&g->frames, &g->f);
+    assert_int_equal(g->values, 0);
+    WAIT_UNTIL(g->w, g->values == 1);
+    got_close(g);
+}
+
+/* What a feed cannot move is logged, at most once a second; known: of another type as well, once. */
+static void fail_feeds(void *arg)
+{
+    struct got *g = got_open();
+    (void)arg;
+    redis_ask(&g->w->server, "SET tb.b x");
+    redis_ask(&g->w->server, "SET known: x");
+    for (int i = 0; i < 3; i++) {
+        begin(g);
+        op_new(g, OP_BOX, "b", 60, 2)->fed = true;
+        op_new(g, OP_SERIES, "v", NOW, 2)->known = 1;
+        send_applied(g);
+    }
+    got_close(g);
+}
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
+        n++;
+    return n;
+}
+
+static void test_feed_errors_are_logged(void **state)
+{
+    (void)state;
+    struct child_end end = child_run(fail_feeds, NULL);
+    assert_true(child_exited(&end));
+    assert_int_equal(count(end.stderr_, "event=feed_failed name=b error=\"WRONGTYPE"), 1);
+    assert_int_equal(count(end.stderr_, "event=frame_side key=known:"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_series),
+        cmocka_unit_test(test_series_owed),
+        cmocka_unit_test(test_series_errors),
+        cmocka_unit_test(test_box),
+        cmocka_unit_test(test_box_errors),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_event_ids_that_are_numbers),
+        cmocka_unit_test(test_event_drops_windows),
+        cmocka_unit_test(test_event_errors),
+        cmocka_unit_test(test_visitors),
+        cmocka_unit_test(test_visitors_feed),
+        cmocka_unit_test(test_visitors_errors),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_values_of_ops_only),
+        cmocka_unit_test(test_feed_errors_are_logged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

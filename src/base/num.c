@@ -74,6 +74,13 @@ static inline size_t small_write(unsigned v, char *out)
 size_t num_write(int64_t v, char out[21])
 {
     if ((uint64_t)v < 10000) return small_write((unsigned)v, out);
+    if ((uint64_t)v < 100000000) {
+        unsigned low = (unsigned)v % 10000;
+        size_t at = small_write((unsigned)v / 10000, out);
+        memcpy(out + at, pairs + 2 * (low / 100), 2);
+        memcpy(out + at + 2, pairs + 2 * (low % 100), 2);
+        return at + 4;
+    }
     uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
     size_t at = v < 0, n = digits_of(size) + at;
     out[0] = '-';

@@ -115,6 +115,16 @@ void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
     if (h->cell == BOX_NO_CELL) registry_prefetch_entry(&c->registry, h->key_code);
 }
 
+/* Nearly all hits of a day have that day. */
+static bool field_fits(struct coalesce *c, const struct counter *counter, struct slice field)
+{
+    if (counter->field != FIELD_DATE) return field_valid(counter->field, field);
+    if (slice_eq(field, slice_of(c->date, sizeof c->date))) return true;
+    if (!field_valid(FIELD_DATE, field)) return false;
+    memcpy(c->date, field.p, sizeof c->date);
+    return true;
+}
+
 /* The first hit of its key and field in this frame. */
 static enum add_result take_new(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
 {
@@ -122,7 +132,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     struct entry *e = engine_entry(c, h->bytes.key, h->key_code);
     if (e == NULL) return ADD_NO_COUNTER;
     if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
-    if (!field_valid(e->counter->field, h->bytes.field)) return ADD_FIELD;
+    if (!field_fits(c, e->counter, h->bytes.field)) return ADD_FIELD;
     if (sm_now(&c->link) != LINK_READY) {
         o->parked_ms = 0;
         return ADD_DOWN;

@@ -41,6 +41,7 @@ struct coalesce {
     struct box *flight[FLIGHT_MAX]; /* sent or in doubt, in the order of sending */
     uint32_t flight_n;
     struct box *answering; /* out of the flight, its answers being written while the next is under way */
+    char date[8];          /* the last field that was seen to be a date */
     struct buf raw;        /* scratch of coalesce_add */
     uint64_t epoch;        /* of the box used last */
     uint64_t seq;          /* of the frame sent last */

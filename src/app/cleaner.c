@@ -77,17 +77,17 @@ static void pass_end(struct service *s)
     next_in(c, took_ms + REST_LEAST_MS < PASS_MS ? PASS_MS - took_ms : REST_LEAST_MS);
 }
 
-/* True: the step was done. Else it was cut off, and is asked again, or refused. */
-static bool step_end(struct service *s, bool lost, const char *text, bool *refused)
+enum stepped { STEP_DONE, STEP_CUT, STEP_REFUSED };
+
+static enum stepped step_end(struct cleaner *c, bool lost, const char *text)
 {
-    struct cleaner *c = &s->cleaner;
     uint64_t took_us = mono_us() - c->step_us;
+    enum stepped how = lost ? STEP_CUT : text[0] != '\0' ? STEP_REFUSED : STEP_DONE;
     c->busy = false;
-    *refused = lost && redis_link_is_up(&s->clean_link);
-    if (*refused && !c->told) log_event(LOG_WARN, "cleaner", "error=%s", LOGQ(text));
-    c->told = c->told || *refused;
+    if (how == STEP_REFUSED && !c->told) log_event(LOG_WARN, "cleaner", "error=%s", LOGQ(text));
+    c->told = c->told || how == STEP_REFUSED;
     next_in(c, lost ? RETRY_MS : (REST_TIMES * took_us + 999) / 1000);
-    return !lost;
+    return how;
 }
 
 /* --- what a page has to be done --- */
@@ -133,11 +133,9 @@ static void on_page(struct redis_page *page)
 {
     struct service *s = page->arg;
     struct cleaner *c = &s->cleaner;
-    bool refused;
-    if (!step_end(s, page->lost, page->text, &refused)) {
-        c->at_end = refused;
-        return;
-    }
+    enum stepped how = step_end(c, page->lost, page->text);
+    if (how == STEP_REFUSED) c->at_end = true;
+    if (how != STEP_DONE) return;
     c->at_end = page->at_end;
     if (page->n == 0) return;
     buf_reset(&c->after);
@@ -175,12 +173,12 @@ static void on_cleaned(struct redis_clean *done)
     struct service *s = done->arg;
     struct cleaner *c = &s->cleaner;
     struct cleaner_list *list = done->kind == REDIS_CLEAN_WINDOWS ? &c->windows : &c->names;
-    bool refused;
-    if (!step_end(s, done->lost, done->text, &refused)) {
-        if (refused) list->done = list->n;
-        if (refused) done->cursor[0] = '\0';
-        return;
+    enum stepped how = step_end(c, done->lost, done->text);
+    if (how == STEP_REFUSED) {
+        list->done = list->n;
+        done->cursor[0] = '\0';
     }
+    if (how != STEP_DONE) return;
     list->done += done->finished;
     c->removed[done->kind] += done->removed;
     c->gone += done->gone;

@@ -8,6 +8,7 @@
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
 
+#include "app/cleaner.h"
 #include "app/settings.h"
 #include "coalesce/coalesce.h"
 #include "command/command.h"
@@ -58,7 +59,7 @@ struct service {
     const char *path; /* of the configuration, NULL: nothing to reload */
     bool serves;      /* listens for clients (not in `recover`) */
     uv_loop_t loop;
-    struct redis_link frame_link, sync_link, fence_link;
+    struct redis_link frame_link, sync_link, fence_link, clean_link;
     struct redis_frames frames;
     struct redis_fences fences;
     struct coalesce *coalesce;
@@ -72,6 +73,7 @@ struct service {
     uv_signal_t signals[3];
     struct gate gate;
     struct upkeep upkeep;
+    struct cleaner cleaner;
     struct totals totals;
     struct recovery *recovery; /* under way, NULL: none */
     enum stage stage;

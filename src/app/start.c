@@ -79,6 +79,7 @@ void service_init(struct service *s)
     link_init(s, &s->frame_link, "frame");
     link_init(s, &s->sync_link, "sync");
     link_init(s, &s->fence_link, "fence");
+    link_init(s, &s->clean_link, "clean");
     s->frame_link.up = frame_up;
     s->frame_link.down = frame_down;
     s->sync_link.up = sync_up;
@@ -89,6 +90,7 @@ void service_init(struct service *s)
     wire_coalesce(s);
     wire_sync(s);
     wire_command(s);
+    cleaner_init(s);
 }
 
 /* What clients would hear, in the words of somebody who starts it. */
@@ -317,6 +319,7 @@ void service_begin(struct service *s)
     sync_start(s->sync);
     links_changed(s);
     upkeep_walk(s);
+    if (s->serves) cleaner_begin(s);
     for (size_t i = 0; s->serves && i < s->settings->conf->listen_resp.n; i++)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
     log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,

@@ -24,6 +24,7 @@ static void handles_close(struct redis_fences *fences)
     close_handle(s, (uv_handle_t *)&s->turn);
     close_handle(s, (uv_handle_t *)&s->again);
     close_handle(s, (uv_handle_t *)&s->tick);
+    close_handle(s, (uv_handle_t *)&s->cleaner.timer);
     for (int i = 0; i < 3; i++)
         close_handle(s, (uv_handle_t *)&s->signals[i]);
 }
@@ -47,11 +48,17 @@ static void on_sync_link(struct redis_link *l)
     redis_link_close(&s->frame_link, on_frame_link);
 }
 
+static void on_clean_link(struct redis_link *l)
+{
+    struct service *s = l->arg;
+    redis_link_close(&s->sync_link, on_sync_link);
+}
+
 static void on_pool_closed(void *arg)
 {
     struct service *s = arg;
     s->pool = NULL;
-    redis_link_close(&s->sync_link, on_sync_link);
+    redis_link_close(&s->clean_link, on_clean_link);
 }
 
 /* From here on sync only waits for what is out, so nothing asks a room that is closed already. */
@@ -90,7 +97,8 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
         s->dropped = true;
         listen_drop_all(s->listen);
     }
-    bool quiet = coalesce_idle(s->coalesce) && sync_quiet(s->sync) && s->recovery == NULL && upkeep_quiet(s);
+    bool quiet = coalesce_idle(s->coalesce) && sync_quiet(s->sync) && s->recovery == NULL &&
+                 upkeep_quiet(s) && cleaner_quiet(s);
     if (!late && !(s->listen_closed && quiet)) return;
     if (!quiet)
         log_event(LOG_WARN, "stopped_early", "why=%s",

@@ -16,7 +16,7 @@ struct steady {
     bool known, leapt;
 };
 
-/* The time to go by, when that clock says wall_ms and ours mono_ms. Asked again and again, at least once a second. */
+/* The time to go by, when that clock says wall_ms and ours mono_ms. A leap is noticed when it is asked. */
 int64_t steady_ms(struct steady *s, int64_t wall_ms, uint64_t mono_ms);
 
 #endif

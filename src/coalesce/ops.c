@@ -5,7 +5,8 @@
 #include "coalesce/engine.h"
 #include <stdlib.h>
 
-static const char lost_text[] = "ERR counted, but the answer was lost with the link to Redis";
+static const char lost_text[] = "ERR counted, but the answer was lost with the link to Redis, as an "
+                                "error would be, had its key held another type";
 
 /* --- the ops of a box --- */
 

@@ -1,11 +1,10 @@
-/* redis/clean_op.c - see clean_op.h. A script ends before the next name when it has looked at PIECE fields; of a hash with
- * more it takes a page, and the answer says where to go on. An HSCAN cursor that a restart of Redis made stale can skip
+/* redis/clean_op.c - see clean_op.h. A script ends before the next name when it has looked at a piece of fields; of a hash
+ * with more it takes a page, and the answer says where to go on. An HSCAN cursor that a restart of Redis made stale can skip
  * fields: the next pass finds them. */
 #include "redis/clean_op.h"
 #include "base/heap.h"
 #include "redis/resp.h"
 
-#define PIECE 2000
 #define ARGS_FIXED 3
 #define ANSWERS 6
 
@@ -29,11 +28,11 @@ static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r
 {
     struct redis_page *p = arg;
     (void)l, (void)at;
-    p->lost = !reply_is(r, REDIS_ARRAY);
-    if (p->lost)
-        reply_why(r, p->text, sizeof p->text);
-    else
+    p->lost = r == NULL;
+    if (reply_is(r, REDIS_ARRAY))
         page_file(p, r);
+    else
+        reply_why(r, p->text, sizeof p->text);
     p->done(p);
 }
 
@@ -62,7 +61,7 @@ void redis_page(struct redis_link *l, struct redis_page *p)
 
 /* --- scripts --- */
 
-/* ARGV: now_most_s, cursor, PIECE. fields(key): all of a hash and true, or a page of it and false, or nil when it is no
+/* ARGV: now_most_s, cursor, piece. fields(key): all of a hash and true, or a page of it and false, or nil when it is no
  * hash. */
 #define HEAD                                                                                                 \
     "#!lua flags=allow-oom\n"                                                                                \
@@ -95,20 +94,26 @@ void redis_page(struct redis_link *l, struct redis_page *p)
 #define TAIL "return {finished, removed, gone, odd, now, cursor}\n"
 
 /* KEYS: known:, then the samples of each. ARGV: samples. That the hash is empty and that its name goes is one moment, so
- * nobody's first sample comes between. */
+ * nobody's first sample comes between. Slots are compared as text: that costs half of making numbers of them. */
 static const char series_script[] = HEAD FIELDS
+    "local function old_slots(list, last)\n"
+    "  local old, text = {}, string.format('%.0f', last)\n"
+    "  if last < 0 then return old end\n"
+    "  for j = 1, #list do\n"
+    "    local slot = list[j]\n"
+    "    if (#slot < #text or (#slot == #text and slot <= text)) and string.find(slot, '^%d+$') then\n"
+    "      old[#old + 1] = slot\n"
+    "    end\n"
+    "  end\n"
+    "  return old\n"
+    "end\n"
     "for i = 2, #KEYS do\n"
     "  if left <= 0 then break end\n"
     "  local known = string.sub(KEYS[i], #'count:' + 1)\n"
     "  local precision = tonumber(string.match(known, '^(%d+):') or '')\n"
     "  local list = precision and fields(KEYS[i])\n"
     "  if list then\n"
-    "    local last, old = now - ARGV[4] * precision, {}\n"
-    "    for _, slot in ipairs(list) do\n"
-    "      local at = tonumber(slot)\n"
-    "      if at and at <= last and string.match(slot, '^%-?%d+$') then old[#old + 1] = slot end\n"
-    "    end\n"
-    "    drop('HDEL', KEYS[i], old)\n"
+    "    drop('HDEL', KEYS[i], old_slots(list, now - ARGV[4] * precision))\n"
     "    if cursor ~= '0' then break end\n"
     "    if call('EXISTS', KEYS[i]) == 0 then gone = gone + redis.call('ZREM', KEYS[1], known) end\n"
     "  else\n"
@@ -139,40 +144,44 @@ static const char events_script[] =
          "end\n" TAIL;
 
 /* KEYS: the caches. ARGV: window, keep of each tier. A field is <name>:<start>:<window> or <name>:windows. */
-static const char windows_script[] = HEAD FIELDS
-    "local function keep(window)\n"
-    "  for i = 4, #ARGV - 2, 2 do if window <= tonumber(ARGV[i]) then return ARGV[i + 1] end end\n"
-    "  return ARGV[#ARGV]\n"
-    "end\n"
-    "local function sizes_drop(cache, sizes, live)\n"
-    "  for _, field in ipairs(sizes) do\n"
-    "    local name = string.match(field, '^(.*):windows$')\n"
-    "    if name and not live[name] then call('HDEL', cache, field) end\n"
-    "  end\n"
-    "end\n"
-    "for i = 1, #KEYS do\n"
-    "  if left <= 0 then break end\n"
-    "  local list, all = fields(KEYS[i])\n"
-    "  if list then\n"
-    "    local old, live, sizes = {}, {}, {}\n"
-    "    for _, field in ipairs(list) do\n"
-    "      local name, start, window = string.match(field, '^(.*):(%d+):(%d+)$')\n"
-    "      if not name then\n"
-    "        sizes[#sizes + 1] = field\n"
-    "      elseif tonumber(start) <= now - keep(tonumber(window)) then\n"
-    "        old[#old + 1] = field\n"
-    "      else\n"
-    "        live[name] = true\n"
-    "      end\n"
-    "    end\n"
-    "    drop('HDEL', KEYS[i], old)\n"
-    "    if cursor ~= '0' then break end\n"
-    "    if all then sizes_drop(KEYS[i], sizes, live) end\n"
-    "  else\n"
-    "    odd = odd + 1\n"
-    "  end\n"
-    "  finished = finished + 1\n"
-    "end\n" TAIL;
+static const char windows_script[] =
+    HEAD FIELDS "local last = {}\n"
+                "local function last_of(window)\n"
+                "  local i = 4\n"
+                "  while i < #ARGV - 1 and tonumber(window) > tonumber(ARGV[i]) do i = i + 2 end\n"
+                "  last[window] = now - ARGV[i + 1]\n"
+                "  return last[window]\n"
+                "end\n"
+                "local function sizes_drop(cache, sizes, live)\n"
+                "  for name, field in pairs(sizes) do\n"
+                "    if not live[name] then call('HDEL', cache, field) end\n"
+                "  end\n"
+                "end\n"
+                "for i = 1, #KEYS do\n"
+                "  if left <= 0 then break end\n"
+                "  local list, all = fields(KEYS[i])\n"
+                "  if list then\n"
+                "    local old, live, sizes = {}, {}, {}\n"
+                "    for j = 1, #list do\n"
+                "      local field = list[j]\n"
+                "      local at, _, start, window = string.find(field, ':(%d+):(%d+)$')\n"
+                "      if not at then\n"
+                "        sizes[string.match(field, '^(.*):windows$') or ''] = field\n"
+                "      elseif tonumber(start) <= (last[window] or last_of(window)) then\n"
+                "        old[#old + 1] = field\n"
+                "      elseif all then\n"
+                "        live[string.sub(field, 1, at - 1)] = true\n"
+                "      end\n"
+                "    end\n"
+                "    sizes[''] = nil\n"
+                "    drop('HDEL', KEYS[i], old)\n"
+                "    if cursor ~= '0' then break end\n"
+                "    if all then sizes_drop(KEYS[i], sizes, live) end\n"
+                "  else\n"
+                "    odd = odd + 1\n"
+                "  end\n"
+                "  finished = finished + 1\n"
+                "end\n" TAIL;
 
 /* --- requests --- */
 
@@ -182,11 +191,15 @@ static void name_put(struct buf *out, struct buf *name)
     buf_reset(name);
 }
 
+/* How many samples, events or cached windows Redis looks at in less than a millisecond. */
+static const int64_t pieces[] = {
+    [REDIS_CLEAN_SERIES] = 2000, [REDIS_CLEAN_EVENTS] = 500, [REDIS_CLEAN_WINDOWS] = 500};
+
 static void args_put(struct buf *out, const struct redis_clean *c)
 {
     resp_int(out, c->now_most_s);
     resp_slice(out, c->cursor[0] != '\0' ? slice_str(c->cursor) : SLICE("0"));
-    resp_int(out, PIECE);
+    resp_int(out, pieces[c->kind]);
 }
 
 static void series_put(struct buf *out, struct buf *name, const struct redis_clean *c)
@@ -261,8 +274,8 @@ static void on_cleaned(struct redis_link *l, void *arg, const struct redis_reply
 {
     struct redis_clean *c = arg;
     (void)l, (void)at;
-    c->lost = !clean_file(c, r);
-    if (c->lost) reply_why(r, c->text, sizeof c->text);
+    c->lost = r == NULL;
+    if (!clean_file(c, r)) reply_why(r, c->text, sizeof c->text);
     c->done(c);
 }
 

@@ -17,9 +17,9 @@ struct redis_page {
     struct buf names;  /* out: bytes of them */
     struct slice *all; /* out: into names; both heap, the asker frees */
     uint32_t n;
-    bool at_end; /* nothing stands behind them */
-    bool lost;   /* link lost or an error; text */
-    char text[200];
+    bool at_end;    /* nothing stands behind them */
+    bool lost;      /* the link was */
+    char text[200]; /* why there are no names, also when Redis said an error; empty: all went well */
     void (*done)(struct redis_page *p); /* once */
     void *arg;
 };

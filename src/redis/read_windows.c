@@ -2,7 +2,8 @@
  * in the hash statcache:<type>, field <name>:<start>:<window>; its field <name>:windows has their sizes, by which the
  * script that adds a late event finds what to drop. A window is counted and cached in one script, so no event falls
  * between the two. Not cached: the open window; one of which events may have been preened; a size beyond the first
- * SIZES_MAX, since each size costs every late event a look. */
+ * SIZES_MAX, since each size costs every late event a look; windows of a log without events, which the preener would not
+ * find. */
 #include "redis/read_in.h"
 #include "series/names.h"
 
@@ -43,6 +44,7 @@ static const char piece_script[] =
     "    if wanted[i] then out[i + 1] = out[i + 1] + 1 end\n"
     "  end\n"
     "end\n"
+    "if redis.call('EXISTS', log) == 0 then return out end\n"
     "local sizes, known, sizes_n, set = cached[1] or '', false, 0, {}\n"
     "for size in string.gmatch(sizes, '%d+') do\n"
     "  known, sizes_n = known or size == ARGV[2], sizes_n + 1\n"

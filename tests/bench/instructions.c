@@ -12,6 +12,7 @@
 #include "base/rand.h"
 #include "clock.h"
 #include "command/command.h"
+#include "series/op.h"
 #include <getopt.h>
 
 /* Instead of base/rand.c: the table's seed is the same in each run, so that the figure repeats exactly. */
@@ -58,7 +59,8 @@ static struct counter visitors = {
     .hits = 50,
     .every_s = 60,
 };
-static const struct counters counters = {.all = &visitors, .n = 1};
+static const struct op_limits limits = {.box_width_s = 60, .box_keep = 60}; /* no op comes */
+static const struct counters counters = {.all = &visitors, .n = 1, .ops = &limits};
 
 /* --- what coalesce and the sessions are given --- */
 
@@ -116,6 +118,7 @@ static void world_init(struct world *w, const struct options *o)
     struct client_ports client = {never, never, never, never, never, never, never, never, never_peer};
     w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);
     struct command_config config = {.coalesce = w->coalesce,
+                                    .counters = &counters,
                                     .client = client,
                                     .limits = request_limits_default,
                                     .clients_max = 10000,

@@ -141,8 +141,10 @@ def make_still(make_clock, make_redis, make_daemon):
         clock = make_clock().flow()
         server = make_redis(appendfsync="always", clock=clock)
         daemon = make_daemon(server, clock=clock, more=more, **options)
-        clock.stand().align()
+        clock.stand()
         made.append(Still(clock, server, daemon))
+        made[-1].step(0)
+        clock.align()
         return made[-1]
 
     yield make

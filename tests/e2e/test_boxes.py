@@ -232,8 +232,8 @@ def test_offset_beyond_the_end(still):
     assert still.call("BOX.RECENT", "b", 2**40, 5) == []
 
 
-@pytest.mark.parametrize("kind", ["tb", "pv"])
-def test_key_of_another_kind(still, kind):
+@pytest.mark.parametrize("kind,read", [("tb", ("BOX.RECENT", "taken", 0, 5)), ("pv", ("BOX.TOP", "taken", 5))])
+def test_key_of_another_kind(still, kind, read):
     """Neither set moves, and the others of the frame do."""
     still.direct.set(f"{kind}.taken", "mine")
     replies = still.client.pipeline([("BOX.INCRBY", "free", 1), ("BOX.INCRBY", "taken", 1), ("BOX.INCRBY", "free", 1)])
@@ -241,6 +241,6 @@ def test_key_of_another_kind(still, kind):
     assert isinstance(replies[1], RespError) and replies[1].startswith("WRONGTYPE "), replies
     assert still.direct.get(f"{kind}.taken") == b"mine"
     assert still.direct.exists("tb.taken", "pv.taken") == 1
-    reply = still.call("BOX.RECENT", "taken", 0, 5)
+    reply = still.call(*read)
     assert isinstance(reply, RespError) and reply.startswith("WRONGTYPE "), reply
     assert look(still.direct, "free") == {still.now - still.now % WIDTH_S: 2}

@@ -224,7 +224,7 @@ def test_known_dropped_by_another(still):
 
 
 def test_redis_clock_jumps(make_clock, make_redis, make_daemon):
-    """Redis' wall clock is a day ahead for ten minutes: no live sample is gone when it is right again."""
+    """Redis' wall clock is a day ahead for a minute: no live sample is gone when it is right again."""
     clock = make_clock().flow()
     server = make_redis(appendfsync="always", clock=clock)
     daemon = make_daemon(server, clock=clock, more=OPTIONS)

@@ -40,9 +40,19 @@ bool client_can_hit(const struct process *life, const struct client *c)
     return c->parked ? c->may_go_on : !life->w->calm && hits_left(life->w);
 }
 
+/* Visitors are of stores of the first counter. */
+static int draw_target(struct world *w)
+{
+    int hash = (int)world_below(w, w->config.hashes), target = (int)world_below(w, OP_VISITORS_TARGET + 1);
+    if (target < OP_VISITORS_TARGET) return target;
+    return OP_VISITORS_TARGET + (world_counter_of(w, hash) == 0 ? hash : 0);
+}
+
 static struct expect draw_expect(struct world *w)
 {
     if (world_percent(w, 5)) return (struct expect){EXPECT_LITERAL, 0, 0};
+    if (w->config.ops_percent > 0 && world_percent(w, w->config.ops_percent))
+        return (struct expect){EXPECT_OP, draw_target(w), 0};
     return (struct expect){(int)world_below(w, w->config.hashes), (int)world_below(w, w->config.fields), 0};
 }
 
@@ -89,12 +99,34 @@ static void send_hit(struct process *life, struct client *c, struct expect e)
     }
 }
 
+static void send_op(struct process *life, struct client *c, struct expect e)
+{
+    struct world *w = life->w;
+    unsigned *n = &w->oracle.ops_n[e.field];
+    if (*n == SIM_HITS) return;
+    e.k = (*n)++;
+    enum add_result result = ops_send(life, &c->outlet, e.field, e.k);
+    TRACE(w, "client of life %d: op %u on target %d: %d", life->index, e.k, e.field, (int)result);
+    if (result == ADD_OK) {
+        expect_push(c, e);
+    } else if (result == ADD_FULL) {
+        (*n)--;
+        park(life, c, e);
+    } else if (result == ADD_DOWN || result == ADD_BUSY) {
+        ops_refused(w, e.field, e.k);
+    } else {
+        fault_found(w, FAULT_PROTOCOL, "a good op was answered with %d", (int)result);
+    }
+}
+
 void client_hit(struct process *life, struct client *c)
 {
     struct expect e = c->parked ? c->again : draw_expect(life->w);
     c->parked = c->may_go_on = false;
     if (e.hash == EXPECT_LITERAL)
         send_literal(life, c, e);
+    else if (e.hash == EXPECT_OP)
+        send_op(life, c, e);
     else
         send_hit(life, c, e);
 }
@@ -108,6 +140,8 @@ static void answered(struct process *life, struct expect e, struct slice line)
         fault_found(w, FAULT_ANSWER, "answers out of order: got %.*s", SLICE_ARG(line));
     } else if (literal) {
         return;
+    } else if (e.hash == EXPECT_OP) {
+        ops_told(w, e.field, e.k, line);
     } else if (line.p[0] == ':' && num_parse(slice_of(line.p + 1, line.n - 1), &value)) {
         oracle_told(w, e.hash, e.field, e.k, TOLD_DONE, &value);
     } else if (slice_starts(line, SLICE("-ERR outcome unknown"))) {
@@ -131,8 +165,13 @@ void client_read(struct process *life, struct client *c)
             break;
         }
         struct slice line = slice_of(rest.p, (size_t)(end - rest.p));
-        answered(life, expect_pop(c), line);
         rest = slice_of(end + 2, rest.n - line.n - 2);
+        if (line.n > 0 && line.p[0] == '$') { /* a bulk string: no CR LF is in one */
+            end = rest.n > 0 ? memchr(rest.p, '\r', rest.n) : NULL;
+            line = slice_of(rest.p, end == NULL ? 0 : (size_t)(end - rest.p));
+            rest = end == NULL ? slice_of(rest.p, 0) : slice_of(end + 2, rest.n - line.n - 2);
+        }
+        answered(life, expect_pop(c), line);
     }
     buf_reset(&c->outlet.out);
 }
@@ -141,7 +180,8 @@ static void forget_expects(struct world *w, struct client *c)
 {
     while (c->n > 0) {
         struct expect e = expect_pop(c);
-        if (e.hash != EXPECT_LITERAL) oracle_told(w, e.hash, e.field, e.k, TOLD_UNKNOWN, NULL);
+        if (e.hash == EXPECT_OP) ops_told_unknown(w, e.field, e.k);
+        if (e.hash >= 0) oracle_told(w, e.hash, e.field, e.k, TOLD_UNKNOWN, NULL);
     }
 }
 

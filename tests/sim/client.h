@@ -8,9 +8,10 @@
 
 #define CLIENT_EXPECTS 256
 #define EXPECT_LITERAL -1
+#define EXPECT_OP -2
 
 struct expect {      /* an answer that is owed */
-    int hash, field; /* hash EXPECT_LITERAL: a reply of another kind */
+    int hash, field; /* hash EXPECT_LITERAL: a reply of another kind; EXPECT_OP: field is the op's target */
     unsigned k;
 };
 

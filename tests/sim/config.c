@@ -29,7 +29,7 @@ static void draw_world(struct sim_config *c, struct prng *p)
     c->counters = prng_percent(p, 70) ? 1 : SIM_COUNTERS;
     c->partial = c->counters == SIM_COUNTERS && prng_percent(p, 40);
     c->hashes = (unsigned)between(p, 1, SIM_HASHES);
-    c->fields = (unsigned)between(p, 1, SIM_FIELDS);
+    c->fields = (unsigned)between(p, 1, SIM_HIT_FIELDS);
     c->steps = (unsigned)between(p, 200, 1500);
     c->hits_most = (unsigned)between(p, 8, 150);
     c->for_good_percent = !c->partial && prng_percent(p, 20) ? 50 : 0; /* somebody must know each counter */
@@ -75,6 +75,7 @@ static void draw_coalesce(struct coalesce_config *c, struct prng *p)
     c->doubt_ms = (uint32_t)between(p, 100, 2000);
     c->busy_ms = (uint32_t)between(p, 100, 2000);
     c->gather_turns = (uint32_t)between(p, 0, 3);
+    c->series_max = 8;
     if (prng_percent(p, 70)) c->at_once_cells = (uint32_t)between(p, 1, 3);
 }
 
@@ -109,6 +110,13 @@ static void draw_sync(struct sync_config *c, struct prng *p)
     draw_pace(c, p);
 }
 
+static void draw_ops(struct sim_config *c, struct prng *p)
+{
+    c->ops_percent = prng_percent(p, 60) ? (unsigned)between(p, 5, 70) : 0;
+    c->clean_percent = prng_percent(p, 30) ? (unsigned)between(p, 1, 20) : 0;
+    c->feeds = prng_percent(p, 50);
+}
+
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
 {
     struct prng p = {seed * UINT64_C(0xD1342543DE82EF95) + 1};
@@ -121,4 +129,5 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     draw_clock(c, &p);
     draw_coalesce(&c->coalesce, &p);
     draw_sync(&c->sync, &p);
+    draw_ops(c, &p);
 }

@@ -88,6 +88,7 @@ void daemon_crash(struct world *w, struct daemon *d)
         if (life->links[role] != NULL) link_lose(life->links[role], draw_unread(w, life->links[role]));
     mysql_forget_life(w, life->index);
     w->oracle.books_blurred |= w->oracle.cell_errors;
+    ops_forgot(w);
     for (int i = 0; i < SIM_CLIENTS; i++)
         client_crashed(life, &d->clients[i]);
     arena_drop(&life->arena);
@@ -284,6 +285,7 @@ static void let_go(struct process *life)
 {
     life->let_go = true;
     life->w->oracle.books_blurred |= life->w->oracle.cell_errors;
+    ops_forgot(life->w);
     if (life->links[ROLE_FRAME] != NULL) daemon_link_lost(life, ROLE_FRAME);
     struct arena *before = daemon_enter(life);
     coalesce_abandon(life->coalesce, "ERR tallyd stops");

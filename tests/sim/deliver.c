@@ -69,6 +69,7 @@ static void deliver_frame(struct process *life, struct request *q)
     values_exact(life->w, &q->frame);
     file_cells(f, &q->frame);
     file_hashes(f, &q->frame);
+    ops_file(life->w, f, &q->frame);
     coalesce_on_frame(life->coalesce, f, FRAME_APPLIED);
 }
 

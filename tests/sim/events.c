@@ -450,6 +450,7 @@ static void run_clock(struct world *w, struct daemon *d)
         w->now_ms + 1 + world_below(w, jump ? w->config.clock_jump_ms : w->config.clock_step_ms);
     if (next_ms > w->config.unread_ms) redis_catch_up(w, next_ms - w->config.unread_ms);
     w->now_ms = next_ms;
+    if (w->config.clean_percent > 0 && world_percent(w, w->config.clean_percent)) ops_clean(w);
     redis_age(&w->redis, w->now_ms, w->config.lag_ms);
 }
 

@@ -4,7 +4,7 @@
 #ifndef SIM_LINK_H
 #define SIM_LINK_H
 
-#include "sim/model.h"
+#include "sim/ops.h"
 
 enum role { ROLE_FRAME, ROLE_SYNC, ROLE_FENCE, ROLES };
 
@@ -47,6 +47,9 @@ struct wire_frame {
     unsigned hashes_n, cells_n, shares_n;
     struct wire_hash hashes[SIM_HASHES];
     struct wire_cell cells[SIM_CELLS];
+    unsigned ops_n, items_n;
+    struct wire_op ops[SIM_OPS];
+    struct wire_item items[SIM_ITEMS];
     int64_t share[SIM_COUNTERS];
     bool refused;
     size_t execution; /* reply: its place in redis->executions, from 1 */
@@ -79,7 +82,7 @@ struct wire_scan {
     uint64_t gen;
     int64_t lowest_ms;
     uint32_t hlen[SIM_HASHES];
-    struct wire_row rows[3 * SIM_CELLS];
+    struct wire_row rows[3 * SIM_ROWS];
     unsigned rows_n;
 };
 struct wire_ids {

@@ -11,11 +11,15 @@
 #define SIM_DAEMONS 2
 #define SIM_LIVES 64 /* starts of all daemons in one run */
 #define SIM_COUNTERS 2
-#define SIM_HASHES 4 /* pending hashes; the odd ones belong to the second counter, where there is one */
-#define SIM_FIELDS 3
+#define SIM_HASHES 4     /* pending hashes; the odd ones belong to the second counter, where there is one */
+#define SIM_HIT_FIELDS 3 /* that hits are on; the field behind them counts visitors */
+#define SIM_VISITORS SIM_HIT_FIELDS
+#define SIM_VISITORS_DAY 20140920
+#define SIM_FIELDS (SIM_HIT_FIELDS + 1)
 #define SIM_HITS 24    /* of one field: 4^24 < DELTA_MAX */
 #define SIM_BATCHES 24 /* standing at once */
-#define SIM_CELLS (SIM_HASHES * SIM_FIELDS)
+#define SIM_CELLS (SIM_HASHES * SIM_HIT_FIELDS)
+#define SIM_ROWS (SIM_HASHES * SIM_FIELDS)
 #define SIM_CLIENTS 3                       /* of one daemon */
 #define SIM_EPOCH_MS INT64_C(1700000000000) /* Redis' clock when the simulated one starts */
 
@@ -127,6 +131,9 @@ struct sim_config {
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
     uint64_t claim_fields_max;
+    unsigned ops_percent;   /* of clients' requests */
+    unsigned clean_percent; /* of steps of the clock: somebody deletes samples */
+    bool feeds;             /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;
     uint32_t every_s;

@@ -28,7 +28,7 @@ void mysql_close(struct mysql *m)
 static void job_rows(struct world *w, struct job *job, const struct chunk *c)
 {
     const struct batch *b = c->batch;
-    PRE(b->sealed && c->first + c->rows_n <= b->rows_n && c->rows_n <= SIM_CELLS);
+    PRE(b->sealed && c->first + c->rows_n <= b->rows_n && c->rows_n <= SIM_ROWS);
     for (size_t i = 0; i < c->rows_n; i++) {
         const struct batch_row *r = &b->rows[c->first + i];
         int64_t delta;

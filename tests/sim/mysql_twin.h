@@ -26,7 +26,7 @@ struct job {
     struct {
         int hash, field;
         int64_t delta;
-    } rows[SIM_CELLS];
+    } rows[SIM_ROWS];
 };
 
 struct mysql {

@@ -73,6 +73,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
         for (unsigned k = 0; k < SIM_HITS; k++)
             if (hit_times(c->delta, k) != 0) hit_ran(w, c, k);
     }
+    ops_executed(w, f, e);
     f->execution = w->redis.executions_n;
 }
 
@@ -84,6 +85,9 @@ static void each_hit(struct world *w, const struct execution *e, void (*act)(str
         for (unsigned k = 0; k < SIM_HITS; k++)
             if (hit_times(e->cells[i].delta, k) != 0)
                 act(&w->oracle.hits[e->cells[i].hash][e->cells[i].field][k]);
+    for (int target = 0; target < OP_TARGETS; target++)
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            if ((e->ops[target] & 1U << k) != 0) act(&w->oracle.ops[target][k]);
 }
 
 static void hit_lost(struct hit *hit)
@@ -106,6 +110,7 @@ void oracle_lost_tail(struct world *w, uint64_t offset)
 {
     struct redis *r = &w->redis;
     w->oracle.books_blurred |= w->oracle.cell_errors;
+    ops_forgot(w);
     for (size_t i = 0; i < r->executions_n; i++) {
         struct execution *e = &r->executions[i];
         if (e->lost || e->offset <= offset) continue;
@@ -146,6 +151,7 @@ void oracle_sent(struct world *w, int h, int f, int64_t delta)
 
 void oracle_merged(struct world *w, int h, int f)
 {
+    if (f == SIM_VISITORS) return; /* counted at the end */
     for (unsigned k = 0; k < SIM_HITS; k++)
         if (hit_times(w->mysql.rows[h][f], k) > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
 }
@@ -190,6 +196,8 @@ static void books_at_end(struct world *w)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
                 applied[world_counter_of(w, h)] += w->oracle.hits[h][f][k].applied * hit_delta(k);
+    for (int h = 0; h < SIM_HASHES; h++)
+        applied[0] += ops_visitors(w, h);
     for (int c = 0; c < SIM_COUNTERS && !w->oracle.books_blurred; c++)
         if (applied[c] != w->redis.now.accepted[c])
             fault_found(w, FAULT_BOOKS, "tally:accepted of counter %d is %lld, applied were %lld", c,
@@ -202,6 +210,7 @@ void oracle_at_end(struct world *w)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
                 hit_at_end(w, h, f, k);
+    ops_at_end(w);
     books_at_end(w);
     if (w->oracle.gen_below && !w->config.rule_out)
         fault_found(w, FAULT_PROTOCOL,

@@ -12,6 +12,7 @@ struct hit {
     unsigned applied;      /* in Redis' history as it stands: 0 or 1 */
     bool lost;             /* Redis lost it after its daemon knew it to be applied */
     bool exact;            /* the reply must be `value` */
+    bool failed;           /* Redis ran it and answered an error */
     bool answered_unknown; /* by a reply, not by a connection that ended */
     int64_t value;
 };
@@ -22,6 +23,9 @@ struct oracle {
     uint64_t step; /* of the world, when it was found */
     unsigned hits_n[SIM_HASHES][SIM_FIELDS];
     struct hit hits[SIM_HASHES][SIM_FIELDS][SIM_HITS];
+    unsigned ops_n[OP_TARGETS];
+    struct hit ops[OP_TARGETS][SIM_HITS];
+    bool series_deleted, series_blurred; /* samples were, and who owed their names may have died since */
     bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail
                          */
     bool cell_errors;

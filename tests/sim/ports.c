@@ -58,12 +58,13 @@ static void port_send_frame(void *arg, struct frame *f)
     }
     wire->hashes_n = f->hashes_n;
     wire_cells(life, wire, f);
+    ops_to_wire(life, wire, f);
     for (unsigned i = 0; i < wire->cells_n; i++)
         oracle_sent(life->w, wire->cells[i].hash, wire->cells[i].field, wire->cells[i].delta);
     for (uint32_t i = 0; i < f->shares_n; i++)
         wire->share[f->shares[i].counter - life->w->counter] += f->shares[i].delta;
-    TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells", life->index, (unsigned long long)f->seq,
-          f->hashes_n, f->cells_n);
+    TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells, %u ops", life->index,
+          (unsigned long long)f->seq, f->hashes_n, f->cells_n, f->ops_n);
 }
 
 static void port_send_claim(void *arg, struct claim *c)

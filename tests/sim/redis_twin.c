@@ -180,6 +180,7 @@ static void run_frame(struct world *w, struct link *l, struct wire_frame *f)
         r->now.accepted[i] += f->share[i];
     for (unsigned i = 0; i < f->hashes_n; i++)
         if (f->hashes[i].ask_lock) run_lock(w, l, &f->hashes[i]);
+    ops_run(w, f);
     r->now.seq[seq_slot(w, l)] = (int64_t)f->seq;
     redis_wrote(w, l);
     oracle_executed(w, l, f);

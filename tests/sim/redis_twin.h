@@ -35,6 +35,7 @@ struct twin_state {
     uint64_t gen;
     int64_t seq[SIM_LIVES]; /* -1: no key */
     int64_t accepted[SIM_COUNTERS];
+    struct twin_ops ops;
 };
 struct past {
     uint64_t offset, at_ms;
@@ -47,6 +48,7 @@ struct execution {
     bool lost, known;
     unsigned cells_n;
     struct wire_cell cells[SIM_CELLS];
+    uint32_t ops[OP_TARGETS]; /* set of k */
 };
 
 struct redis {

@@ -16,7 +16,8 @@ static void only(struct sim_config *c, unsigned faults)
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
-    c->partial = false;
+    c->partial = c->feeds = false;
+    c->ops_percent = c->clean_percent = 0;
     c->faults_most = faults;
 }
 
@@ -114,7 +115,7 @@ static void profile_other_cut(struct sim_config *c)
 {
     profile_crash(c);
     c->daemons = SIM_DAEMONS;
-    c->fields = SIM_FIELDS;
+    c->fields = SIM_HIT_FIELDS;
     c->coalesce.cells_max = SIM_CELLS;
     c->counter_hits = INT64_MAX;
     c->sync.chunks_max = 1;

@@ -9,7 +9,7 @@ bool sim_tracing;
 
 static const char *const hash_names[SIM_HASHES] = {"s1:views", "s1:carts", "s20:views", "s20:carts"};
 static const char *const one_counter[SIM_HASHES] = {"s1:views", "s20:views", "s3:views", "s100:views"};
-static const char *const field_names[SIM_FIELDS] = {"5", "42", "-7"};
+static const char *const field_names[SIM_FIELDS] = {"5", "42", "-7", "20140920"};
 
 uint64_t prng_next(struct prng *p)
 {
@@ -80,8 +80,11 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->faults = w->lives_n = 0;
     counter_init(config, &w->counter[0], "views", "s<store>:views", "s<store>:views:sync");
     counter_init(config, &w->counter[1], "carts", "s<store>:carts", "s<store>:carts:sync");
-    w->counters = (struct counters){.all = w->counter, .n = config->counters};
-    w->first_counter = (struct counters){.all = w->counter, .n = 1};
+    if (config->feeds) ops_feed(&w->counter[0]);
+    w->limits = ops_limits;
+    w->limits.uniq_counter = &w->counter[0];
+    w->counters = (struct counters){.all = w->counter, .n = config->counters, .ops = &w->limits};
+    w->first_counter = (struct counters){.all = w->counter, .n = 1, .ops = &w->limits};
     redis_init(&w->redis);
     mysql_init(&w->mysql);
     oracle_init(&w->oracle);

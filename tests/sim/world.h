@@ -15,6 +15,7 @@ struct world {
     bool calm; /* the quiescing phase: no faults any more */
     unsigned faults;
     struct counter counter[SIM_COUNTERS];
+    struct op_limits limits;
     struct counters counters, first_counter; /* all; of a daemon that knows only one */
     struct redis redis;
     struct mysql mysql;

@@ -5,7 +5,9 @@
 #include "coalesce/engine.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
-#define LOST "-ERR counted, but the answer was lost with the link to Redis\r\n"
+#define LOST                                                                                                 \
+    "-ERR counted, but the answer was lost with the link to Redis, as an error would be, had its key held "  \
+    "another type\r\n"
 
 static enum add_result op(char letter, const struct coalesce_op *o)
 {

@@ -132,7 +132,7 @@ static void test_page_of_nothing(void **state)
     page_free(g);
     redis_ask(&g->w->server, "SET known: x");
     page_next(g, 10, SLICE(""));
-    assert_true(g->page.lost);
+    assert_false(g->page.lost);
     assert_true(strncmp(g->page.text, "WRONGTYPE", 9) == 0);
     page_free(g);
     got_close(g);
@@ -275,7 +275,7 @@ static void test_events_in_pieces(void **state)
     for (uint32_t at = 0; at < 2; at += g->clean.finished) {
         clean(g, REDIS_CLEAN_EVENTS, names + at, 2 - at, now);
         removed += g->clean.removed;
-        assert_true(g->clean.removed <= 2000);
+        assert_true(g->clean.removed <= 1000);
     }
     assert_int_equal(removed, 13000);
     assert_redis(s, "0", "EXISTS a:x b:x");

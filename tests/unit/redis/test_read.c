@@ -359,14 +359,24 @@ static void what_may_be_preened_is_not_cached(void **state)
 {
     struct got *g = *state;
     g->limits.events_keep_s = 2 * 86400;
+    add_event(g, redis_now(g), "a");
     answer(g, windows(86400, 10));
     int64_t closed_and_kept = 1; /* of two days that begin within the last two days, one is still open */
     assert_int_equal(atol(redis_ask(&g->w->server, "HLEN statcache:submit")), closed_and_kept + 1);
 }
 
+/* The preener finds caches by the logs that had events: of no other one may be anything. */
+static void a_log_without_events_is_not_cached(void **state)
+{
+    struct got *g = *state;
+    assert_string_equal(answer(g, windows(3600, 3)), "0 0 0");
+    assert_redis(&g->w->server, "0", "EXISTS statcache:submit");
+}
+
 static void a_cache_in_use_by_many_sizes_takes_no_more(void **state)
 {
     struct got *g = *state;
+    add_event(g, redis_now(g), "a");
     for (int size = 3600; size < 3600 + 40; size++)
         answer(g, windows(size, 3));
     assert_int_equal(atol(redis_ask(&g->w->server, "HLEN statcache:submit")), 32 * 2 + 1);
@@ -542,6 +552,7 @@ int main(void)
         TEST(windows_are_zero_filled_and_end_with_the_open_one),
         TEST(closed_windows_are_cached_and_open_ones_are_not),
         TEST(what_may_be_preened_is_not_cached),
+        TEST(a_log_without_events_is_not_cached),
         TEST(a_cache_in_use_by_many_sizes_takes_no_more),
         TEST(windows_over_many_events_are_counted),
         TEST(windows_of_many_years_end),

@@ -1,0 +1,263 @@
+/* app/cleaner.c - see cleaner.h. What a step does may be done twice. One that a cut left unanswered is asked again when
+ * the link is back; one that Redis refuses costs the rest of its page, until the next pass. */
+#include "app/service.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "series/clean.h"
+#include <stdio.h>
+
+#define FIRST_MS 1000
+#define PASS_MS (CLEAN_PASS_S * UINT64_C(1000))
+#define REST_LEAST_MS 1000 /* between two passes, however long the first one took */
+#define REST_TIMES 3
+#define RETRY_MS 1000
+#define PAGE_NAMES 1000
+/* A cache of windows is gone through once in a hundredth of the shortest time that it keeps one, but at most each pass
+ * and at least once an hour. */
+#define WINDOWS_PARTS 100
+#define WINDOWS_MOST_S 3600
+
+static void on_timer(uv_timer_t *timer);
+
+static void next_in(struct cleaner *c, uint64_t ms)
+{
+    uv_timer_start(&c->timer, on_timer, ms, 0);
+}
+
+static void lists_clear(struct cleaner *c)
+{
+    heap_free(c->page.all);
+    heap_free(c->windows.all);
+    buf_free(&c->page.names);
+    c->page.all = NULL;
+    c->names = c->windows = (struct cleaner_list){0};
+}
+
+/* --- a pass --- */
+
+static void stage_begin(struct cleaner *c, enum cleaner_stage stage)
+{
+    c->stage = stage;
+    c->at_end = false;
+    buf_reset(&c->after);
+}
+
+static void pass_begin(struct cleaner *c)
+{
+    c->pass_ms = mono_ms();
+    c->pass_s = c->now_s;
+    c->told = false;
+    memset(c->removed, 0, sizeof c->removed);
+    c->gone = c->odd = 0;
+    stage_begin(c, CLEANER_SERIES);
+}
+
+static bool windows_due(const struct service *s)
+{
+    const struct op_limits *ops = &s->settings->setup.ops;
+    int64_t every_s = ops->tiers[0].keep_s / WINDOWS_PARTS; /* the first tier keeps shortest */
+    return clean_due(every_s < WINDOWS_MOST_S ? every_s : WINDOWS_MOST_S, s->cleaner.pass_s,
+                     s->cleaner.windows_s);
+}
+
+static void pass_end(struct service *s)
+{
+    struct cleaner *c = &s->cleaner;
+    uint64_t took_ms = mono_ms() - c->pass_ms;
+    log_event(LOG_DEBUG, "cleaned", "samples=%llu events=%llu windows=%llu gone=%llu odd=%llu took_ms=%llu",
+              (unsigned long long)c->removed[REDIS_CLEAN_SERIES],
+              (unsigned long long)c->removed[REDIS_CLEAN_EVENTS],
+              (unsigned long long)c->removed[REDIS_CLEAN_WINDOWS], (unsigned long long)c->gone,
+              (unsigned long long)c->odd, (unsigned long long)took_ms);
+    if (windows_due(s)) c->windows_s = c->pass_s;
+    c->last_s = c->pass_s;
+    set_close(&c->types);
+    set_init(&c->types);
+    c->stage = CLEANER_RESTS;
+    next_in(c, took_ms + REST_LEAST_MS < PASS_MS ? PASS_MS - took_ms : REST_LEAST_MS);
+}
+
+enum stepped { STEP_DONE, STEP_CUT, STEP_REFUSED };
+
+static enum stepped step_end(struct cleaner *c, bool lost, const char *text)
+{
+    uint64_t took_us = mono_us() - c->step_us;
+    enum stepped how = lost ? STEP_CUT : text[0] != '\0' ? STEP_REFUSED : STEP_DONE;
+    c->busy = false;
+    if (how == STEP_REFUSED && !c->told) log_event(LOG_WARN, "cleaner", "error=%s", LOGQ(text));
+    c->told = c->told || how == STEP_REFUSED;
+    next_in(c, lost ? RETRY_MS : (REST_TIMES * took_us + 999) / 1000);
+    return how;
+}
+
+/* --- what a page has to be done --- */
+
+/* Past all series of a precision: ';' is the byte behind ':'. */
+static void after_precision(struct cleaner *c, int64_t precision_s)
+{
+    buf_reset(&c->after);
+    buf_int(&c->after, precision_s);
+    buf_put_char(&c->after, ';');
+}
+
+/* Of a page of series, those whose turn it is. When the last of them is of a precision whose turn it is not, the next
+ * page begins behind that. */
+static void series_pick(struct cleaner *c)
+{
+    uint32_t picked = 0;
+    for (uint32_t i = 0; i < c->page.n; i++) {
+        struct slice name = c->page.all[i];
+        int64_t precision_s = clean_precision(name);
+        bool due = precision_s == 0 || clean_due(precision_s, c->pass_s, c->last_s);
+        if (due) c->page.all[picked++] = name;
+        if (!due && i + 1 == c->page.n) after_precision(c, precision_s);
+    }
+    c->names = (struct cleaner_list){.kind = REDIS_CLEAN_SERIES, .all = c->page.all, .n = picked};
+}
+
+/* Of a page of logs all, and their types but for those that an earlier page had. */
+static void events_pick(struct service *s)
+{
+    struct cleaner *c = &s->cleaner;
+    struct slice name, type;
+    bool windows = windows_due(s);
+    c->names = (struct cleaner_list){.kind = REDIS_CLEAN_EVENTS, .all = c->page.all, .n = c->page.n};
+    c->windows = (struct cleaner_list){.kind = REDIS_CLEAN_WINDOWS};
+    c->windows.all = heap_alloc((c->page.n + 1) * sizeof *c->windows.all);
+    for (uint32_t i = 0; i < c->page.n && windows; i++)
+        if (event_split(c->page.all[i], &name, &type) && set_put(&c->types, type, NULL))
+            c->windows.all[c->windows.n++] = type;
+}
+
+static void on_page(struct redis_page *page)
+{
+    struct service *s = page->arg;
+    struct cleaner *c = &s->cleaner;
+    enum stepped how = step_end(c, page->lost, page->text);
+    if (how == STEP_REFUSED) c->at_end = true;
+    if (how != STEP_DONE) return;
+    c->at_end = page->at_end;
+    if (page->n == 0) return;
+    buf_reset(&c->after);
+    buf_put_slice(&c->after, page->all[page->n - 1]);
+    if (c->stage == CLEANER_SERIES)
+        series_pick(c);
+    else
+        events_pick(s);
+}
+
+static void page_ask(struct service *s)
+{
+    struct cleaner *c = &s->cleaner;
+    lists_clear(c);
+    c->page = (struct redis_page){
+        .key = c->stage == CLEANER_SERIES ? SLICE(KEY_KNOWN) : SLICE(KEY_EVENTS),
+        .after = buf_slice(&c->after),
+        .limit = PAGE_NAMES,
+        .done = on_page,
+        .arg = s,
+    };
+    redis_page(&s->clean_link, &c->page);
+}
+
+/* --- cleaning it --- */
+
+static struct cleaner_list *list_next(struct cleaner *c)
+{
+    if (c->names.done < c->names.n) return &c->names;
+    return c->windows.done < c->windows.n ? &c->windows : NULL;
+}
+
+static void on_cleaned(struct redis_clean *done)
+{
+    struct service *s = done->arg;
+    struct cleaner *c = &s->cleaner;
+    struct cleaner_list *list = done->kind == REDIS_CLEAN_WINDOWS ? &c->windows : &c->names;
+    enum stepped how = step_end(c, done->lost, done->text);
+    if (how == STEP_REFUSED) {
+        list->done = list->n;
+        done->cursor[0] = '\0';
+    }
+    if (how != STEP_DONE) return;
+    list->done += done->finished;
+    c->removed[done->kind] += done->removed;
+    c->gone += done->gone;
+    c->odd += done->odd;
+}
+
+/* The cursor stays: it is of the first name that is not done. */
+static void clean_ask(struct service *s, const struct cleaner_list *list)
+{
+    struct redis_clean *clean = &s->cleaner.clean;
+    uint32_t left = list->n - list->done;
+    clean->kind = list->kind;
+    clean->limits = &s->settings->setup.ops;
+    clean->names = list->all + list->done;
+    clean->names_n = left < REDIS_CLEAN_NAMES_MAX ? left : REDIS_CLEAN_NAMES_MAX;
+    clean->now_most_s = s->cleaner.now_s;
+    clean->done = on_cleaned;
+    clean->arg = s;
+    redis_clean(&s->clean_link, clean);
+}
+
+static void step(struct service *s)
+{
+    struct cleaner *c = &s->cleaner;
+    const struct cleaner_list *list = list_next(c);
+    if (list == NULL && c->at_end) {
+        if (c->stage == CLEANER_EVENTS) {
+            pass_end(s);
+            return;
+        }
+        stage_begin(c, CLEANER_EVENTS);
+    }
+    c->busy = true;
+    c->step_us = mono_us();
+    if (list != NULL)
+        clean_ask(s, list);
+    else
+        page_ask(s);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct service *s = timer->data;
+    struct cleaner *c = &s->cleaner;
+    if (s->stage != STAGE_RUNNING) return;
+    if (!redis_link_is_up(&s->clean_link)) {
+        next_in(c, RETRY_MS);
+        return;
+    }
+    c->now_s = steady_ms(&c->clock, redis_time_ms(&s->clean_link), mono_ms()) / 1000;
+    if (c->stage == CLEANER_RESTS) pass_begin(c);
+    step(s);
+}
+
+/* --- begin and end --- */
+
+void cleaner_init(struct service *s)
+{
+    struct cleaner *c = &s->cleaner;
+    *c = (struct cleaner){.last_s = -1, .windows_s = -1};
+    set_init(&c->types);
+    uv_timer_init(&s->loop, &c->timer);
+    c->timer.data = s;
+}
+
+void cleaner_begin(struct service *s)
+{
+    redis_link_start(&s->clean_link);
+    next_in(&s->cleaner, FIRST_MS);
+}
+
+bool cleaner_quiet(const struct service *s)
+{
+    return !s->cleaner.busy;
+}
+
+void cleaner_close(struct service *s)
+{
+    lists_clear(&s->cleaner);
+    buf_free(&s->cleaner.after);
+    set_close(&s->cleaner.types);
+}

@@ -1,0 +1,44 @@
+/* app/cleaner.h - the daemon's cleaner of time series and preener of events. A pass a minute, the first soon after the
+ * start: the series of `known:`, page by page, past the precisions whose turn it is not; then the logs of `tally:events`,
+ * and now and then the cached windows of their types. It has a link of its own, one short script on it at a time, and
+ * rests between two for three times as long as the last one took: a Redis that is busy with hits is left alone. */
+#ifndef APP_CLEANER_H
+#define APP_CLEANER_H
+
+#include "base/set.h"
+#include "base/steady.h"
+#include "redis/clean_op.h"
+
+enum cleaner_stage { CLEANER_RESTS, CLEANER_SERIES, CLEANER_EVENTS };
+
+struct cleaner_list { /* names of one kind; the first `done` are cleaned */
+    enum redis_clean_kind kind;
+    struct slice *all; /* into page.names */
+    uint32_t n, done;
+};
+
+struct cleaner {
+    enum cleaner_stage stage;
+    uv_timer_t timer; /* the next step */
+    bool busy, told;  /* a step is out; an error of this pass was logged */
+    struct steady clock;
+    uint64_t pass_ms, step_us; /* mono: when they began */
+    /* On Redis' clock, as far as it is believed: now; when this pass and the last one that came to its end began (< 0:
+     * none did); when cached windows were gone through last. */
+    int64_t now_s, pass_s, last_s, windows_s;
+    bool at_end;                        /* of the stage: no page is left */
+    struct buf after;                   /* where the next page begins */
+    struct set types;                   /* whose windows this pass has gone through */
+    struct cleaner_list names, windows; /* of this page, names before windows */
+    struct redis_page page;
+    struct redis_clean clean;
+    uint64_t removed[3], gone, odd; /* in this pass; removed: by enum redis_clean_kind */
+};
+
+struct service;
+void cleaner_init(struct service *s);
+void cleaner_begin(struct service *s);
+bool cleaner_quiet(const struct service *s); /* once the service stops, it begins no step */
+void cleaner_close(struct service *s); /* memory only: the link is closed, the timer the service closes */
+
+#endif

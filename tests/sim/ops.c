@@ -1,0 +1,373 @@
+/* tests/sim/ops.c - see ops.h. */
+#include "sim/world.h"
+
+#include "base/num.h"
+#include <stdio.h>
+
+const struct op_limits ops_limits = {
+    .precisions = {1, 60},
+    .precisions_n = SIM_PRECISIONS,
+    .samples = 100000,
+    .box_width_s = 60,
+    .box_keep = 1000,
+    .uniq_limit = SIM_HITS / 2,
+    .ahead_s = 60,
+    .uniq_name = {{"v", 1}, {"", 0}, true},
+};
+
+void ops_feed(struct counter *c)
+{
+    c->feeds[FEED_SERIES] = (struct pattern){SLICE("f"), SLICE(""), true};
+    c->feeds[FEED_BOX] = (struct pattern){SLICE("fed"), SLICE(""), false};
+    c->feeds[FEED_EVENT] = (struct pattern){SLICE("f"), SLICE(":hit"), true};
+}
+
+/* The store of a hash is what stands between its 's' and the ':'. */
+static struct slice store_of(const struct world *w, int hash)
+{
+    struct slice name = world_hash_name(w, hash);
+    const char *end = memchr(name.p, ':', name.n);
+    return slice_of(name.p + 1, (size_t)(end - name.p) - 1);
+}
+
+/* The hash of the first counter whose store the name ends in, behind one letter. */
+static int hash_of_store(const struct world *w, struct slice name)
+{
+    for (int h = 0; h < SIM_HASHES; h++)
+        if (world_counter_of(w, h) == 0 && slice_eq(store_of(w, h), slice_of(name.p + 1, name.n - 1)))
+            return h;
+    UNREACHABLE();
+}
+
+static struct hit *op_hit(struct world *w, int target, unsigned k)
+{
+    return &w->oracle.ops[target][k];
+}
+
+static void op_fault(struct world *w, enum fault f, int target, unsigned k, const char *what)
+{
+    static const char *const names[] = {"the series", "the box", "the events", "the visitors"};
+    fault_found(w, f, "op %u on %s (target %d): %s", k,
+                names[target < OP_VISITORS_TARGET ? target : OP_VISITORS_TARGET], target, what);
+}
+
+/* --- the way of a frame --- */
+
+static int target_of(const struct world *w, struct slice name, const struct frame_op *op)
+{
+    if (op->fed && op->kind == OP_BOX) return -1;
+    if (op->owed && slice_eq(name, SLICE("o"))) return -1;
+    if (op->fed) return hash_of_store(w, name);
+    static const int of_kind[] = {
+        [OP_SERIES] = OP_SERIES_TARGET, [OP_BOX] = OP_BOX_TARGET, [OP_EVENT] = OP_EVENT_TARGET};
+    return op->kind == OP_UNIQ ? OP_VISITORS_TARGET + hash_of_store(w, name) : of_kind[op->kind];
+}
+
+/* Own ids are the letter e and k. */
+static struct wire_item item_of(const struct frame *f, const struct frame_op *op, const struct op_item *item)
+{
+    struct slice text = FRAME_TEXT(f, item->text_at, item->text_n);
+    int64_t k = item->at;
+    if (op->kind == OP_EVENT) k -= OP_EVENT_AT;
+    if (op->kind == OP_UNIQ && text.n > 0 && !num_parse(slice_of(text.p + 1, text.n - 1), &k)) UNREACHABLE();
+    return (struct wire_item){.k = (unsigned)k, .own_id = text.n > 0};
+}
+
+void ops_to_wire(struct process *life, struct wire_frame *wire, const struct frame *f)
+{
+    PRE(f->ops_n <= SIM_OPS && f->items_n <= SIM_ITEMS);
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        const struct frame_op *op = &f->ops[i];
+        struct wire_op *o = &wire->ops[wire->ops_n++];
+        *o = (struct wire_op){.kind = op->kind,
+                              .fed = op->fed,
+                              .owed = op->owed,
+                              .target = target_of(life->w, FRAME_NAME(f, op), op),
+                              .at = op->at,
+                              .delta = op->delta,
+                              .known = op->known,
+                              .first_item = wire->items_n};
+        for (uint32_t at = op->first_item; at != OP_END; at = f->items[at].next, o->items_n++)
+            wire->items[wire->items_n++] = item_of(f, op, &f->items[at]);
+        if (o->items_n != op->items_n) fault_found(life->w, FAULT_PROTOCOL, "an op has lost items");
+        for (unsigned k = 0; k < SIM_HITS && !op->fed; k++)
+            if (op_has(wire, o, k) && op_hit(life->w, o->target, k)->answered_unknown)
+                op_fault(life->w, FAULT_ANSWER, o->target, k,
+                         "answered with outcome unknown, then sent again");
+    }
+}
+
+bool op_has(const struct wire_frame *f, const struct wire_op *op, unsigned k)
+{
+    for (unsigned i = 0; i < op->items_n; i++)
+        if (f->items[op->first_item + i].k == k) return true;
+    return op->items_n == 0 && hit_times(op->delta, k) != 0;
+}
+
+static void run_series(struct twin_series *s, struct wire_op *op)
+{
+    for (uint32_t p = 0; p < SIM_PRECISIONS; p++) {
+        bool told = (op->known >> p & 1) != 0;
+        if (told) s->known[p] = true;
+        if (op->owed) continue;
+        int64_t slot = op_slot(op->at, ops_limits.precisions[p]);
+        if (!s->has[p] || s->slot[p] != slot) s->value[p] = 0;
+        s->has[p] = true;
+        s->slot[p] = slot;
+        s->value[p] += op->delta;
+        op->fresh |= s->value[p] == op->delta && !told;
+    }
+    op->value = SIM_PRECISIONS;
+}
+
+static void run_events(struct twin_ops *o, struct wire_frame *f, struct wire_op *op)
+{
+    for (unsigned i = 0; i < op->items_n; i++) {
+        struct wire_item *item = &f->items[op->first_item + i];
+        item->value = item->own_id ? 0 : ++o->ticker;
+    }
+    if (op->fed) o->ticker += op->delta;
+}
+
+/* The script: who is new moves the pending hash and the books, and puts the hash into the index. No visitor comes twice
+ * here, so each is new. */
+static void run_visitors(struct world *w, struct wire_frame *f, struct wire_op *op)
+{
+    struct twin_state *s = &w->redis.now;
+    int h = op->target - OP_VISITORS_TARGET;
+    struct twin_hash *pending = &s->pending[h];
+    op->wrong_type = s->wrong_type[h];
+    if (op->wrong_type) return;
+    if ((pending->has & 1 << SIM_VISITORS) == 0) pending->value[SIM_VISITORS] = 0;
+    pending->has |= 1 << SIM_VISITORS;
+    pending->value[SIM_VISITORS] += op->items_n;
+    s->accepted[0] += op->items_n;
+    if (s->dirty[h] == 0) s->dirty[h] = f->dirty_ms;
+    for (unsigned i = 0; i < op->items_n; i++)
+        f->items[op->first_item + i].value = 1;
+}
+
+void ops_run(struct world *w, struct wire_frame *f)
+{
+    struct twin_ops *o = &w->redis.now.ops;
+    for (unsigned i = 0; i < f->ops_n; i++) {
+        struct wire_op *op = &f->ops[i];
+        if (op->kind == OP_SERIES) run_series(&o->series[op->fed ? 1 + op->target : 0], op);
+        if (op->kind == OP_BOX && !op->fed) op->value = o->box += op->delta;
+        if (op->kind == OP_EVENT) run_events(o, f, op);
+        if (op->kind == OP_UNIQ) run_visitors(w, f, op);
+    }
+}
+
+/* What a frame feeds is what its cells are. */
+static void check_feeds(struct world *w, const struct wire_frame *f)
+{
+    int64_t series[SIM_HASHES] = {0}, events[SIM_HASHES] = {0}, box = 0;
+    for (unsigned i = 0; i < f->ops_n; i++) {
+        const struct wire_op *op = &f->ops[i];
+        if (!op->fed || op->owed) continue;
+        if (op->kind == OP_SERIES) series[op->target] += op->delta;
+        if (op->kind == OP_EVENT) events[op->target] += op->delta;
+        if (op->kind == OP_BOX) box += op->delta;
+    }
+    for (unsigned i = 0; i < f->cells_n; i++) {
+        const struct wire_cell *c = &f->cells[i];
+        if (world_counter_of(w, c->hash) != 0 || !w->config.feeds) continue;
+        series[c->hash] -= c->delta;
+        box -= c->delta;
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            events[c->hash] -= hit_times(c->delta, k);
+    }
+    bool good = box == 0;
+    for (int h = 0; h < SIM_HASHES; h++)
+        good &= series[h] == 0 && events[h] == 0;
+    if (!good) fault_found(w, FAULT_BOOKS, "what a frame feeds is not what its hits are");
+}
+
+static int64_t running(const struct wire_frame *f, const struct wire_op *op, unsigned k)
+{
+    for (unsigned i = 0; i < op->items_n; i++)
+        if (f->items[op->first_item + i].k == k) return f->items[op->first_item + i].value;
+    int64_t later = 0;
+    for (unsigned j = k + 1; j < SIM_HITS && op->kind == OP_BOX; j++)
+        later += (int64_t)hit_times(op->delta, j) * hit_delta(j);
+    return op->value - later;
+}
+
+static void op_ran(struct world *w, const struct wire_frame *f, const struct wire_op *op, unsigned k)
+{
+    struct hit *hit = op_hit(w, op->target, k);
+    hit->value = running(f, op, k);
+    if (++hit->applied > 1) op_fault(w, FAULT_DOUBLE, op->target, k, "ran twice in Redis");
+    if (hit->told == TOLD_REFUSED) op_fault(w, FAULT_ANSWER, op->target, k, "refused, then run");
+}
+
+void ops_executed(struct world *w, struct wire_frame *f, struct execution *e)
+{
+    check_feeds(w, f);
+    for (unsigned i = 0; i < f->ops_n; i++) {
+        const struct wire_op *op = &f->ops[i];
+        for (unsigned k = 0; k < SIM_HITS && !op->fed; k++) {
+            if (!op_has(f, op, k)) continue;
+            op_hit(w, op->target, k)->failed = op->wrong_type;
+            if (op->wrong_type) continue;
+            op_ran(w, f, op, k);
+            e->ops[op->target] |= 1U << k;
+        }
+    }
+}
+
+void ops_file(struct world *w, struct frame *f, const struct wire_frame *wire)
+{
+    PRE(f->ops_n == wire->ops_n);
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        struct frame_op *op = &f->ops[i];
+        const struct wire_op *o = &wire->ops[i];
+        op->value = o->value;
+        op->fresh = o->fresh;
+        op->error_n = 0;
+        if (o->wrong_type) frame_fail_op(f, op, SLICE("WRONGTYPE Operation against a key"));
+        uint32_t at = op->first_item;
+        for (unsigned item = 0; item < o->items_n; item++, at = f->items[at].next)
+            f->items[at].value = wire->items[o->first_item + item].value;
+        for (unsigned k = 0; k < SIM_HITS && !op->fed; k++)
+            if (op_has(wire, o, k)) op_hit(w, o->target, k)->exact = true;
+    }
+}
+
+/* --- clients --- */
+
+enum add_result ops_send(struct process *life, struct outlet *o, int target, unsigned k)
+{
+    struct coalesce_op op = {.name = SLICE("o"), .type = SLICE("")};
+    char name[16], id[16];
+    size_t id_n = (size_t)snprintf(id, sizeof id, "e%u", k);
+    switch (target) {
+    case OP_SERIES_TARGET:
+    case OP_BOX_TARGET:
+        op.kind = target == OP_BOX_TARGET ? OP_BOX : OP_SERIES;
+        op.at = target == OP_BOX_TARGET ? OP_BOX_AT : COALESCE_NOW;
+        op.n = hit_delta(k);
+        break;
+    case OP_EVENT_TARGET:
+        op.kind = OP_EVENT;
+        op.type = SLICE("e");
+        op.at = OP_EVENT_AT + k;
+        if (k % 2 == 1) op.id = slice_of(id, id_n);
+        break;
+    default:
+        op.kind = OP_UNIQ;
+        snprintf(name, sizeof name, "v" SLICE_FMT, SLICE_ARG(store_of(life->w, target - OP_VISITORS_TARGET)));
+        op.name = slice_str(name);
+        op.at = SIM_VISITORS_DAY;
+        op.visitor = k;
+        if (k % 2 == 1) op.id = slice_of(id, id_n);
+    }
+    return coalesce_op(life->coalesce, o, &op);
+}
+
+static bool said_right(const struct hit *hit, int target, unsigned k, struct slice reply)
+{
+    int64_t value;
+    if (target == OP_EVENT_TARGET && k % 2 == 1) {
+        int64_t own;
+        return reply.n > 0 && reply.p[0] == 'e' && num_parse(slice_of(reply.p + 1, reply.n - 1), &own) &&
+               own == (int64_t)k;
+    }
+    if (target != OP_EVENT_TARGET) reply = slice_of(reply.p + 1, reply.n - 1);
+    if (!num_parse(reply, &value)) return false;
+    return target == OP_SERIES_TARGET ? value == SIM_PRECISIONS : !hit->exact || value == hit->value;
+}
+
+static struct hit *told(struct world *w, int target, unsigned k, enum told what)
+{
+    struct hit *hit = op_hit(w, target, k);
+    if (hit->told != TOLD_NOTHING) op_fault(w, FAULT_ANSWER, target, k, "answered twice");
+    hit->told = what;
+    return hit;
+}
+
+void ops_refused(struct world *w, int target, unsigned k)
+{
+    if (told(w, target, k, TOLD_REFUSED)->applied > 0)
+        op_fault(w, FAULT_ANSWER, target, k, "refused, but Redis ran it");
+}
+
+void ops_told_unknown(struct world *w, int target, unsigned k)
+{
+    (void)told(w, target, k, TOLD_UNKNOWN);
+}
+
+void ops_told(struct world *w, int target, unsigned k, struct slice reply)
+{
+    bool lost = slice_starts(reply, SLICE("-ERR counted, but the answer was lost"));
+    if (slice_starts(reply, SLICE("-ERR outcome unknown"))) {
+        told(w, target, k, TOLD_UNKNOWN)->answered_unknown = true;
+    } else if (reply.n > 0 && reply.p[0] == '-' && (!lost || op_hit(w, target, k)->failed)) {
+        ops_refused(w, target, k);
+    } else {
+        const struct hit *hit = told(w, target, k, TOLD_DONE);
+        if (hit->applied == 0 && !hit->lost && !lost)
+            op_fault(w, FAULT_LOSS, target, k, "answered, but Redis never ran it");
+        if (!lost && !said_right(hit, target, k, reply))
+            op_fault(w, FAULT_ANSWER, target, k, "a wrong reply");
+    }
+}
+
+/* --- known:, and the end --- */
+
+void ops_clean(struct world *w)
+{
+    struct twin_series *s = &w->redis.now.ops.series[world_below(w, SIM_SERIES)];
+    uint64_t p = world_below(w, SIM_PRECISIONS);
+    if (!s->has[p]) return;
+    TRACE(w, "redis: somebody deletes samples");
+    s->has[p] = s->known[p] = false;
+    w->oracle.series_deleted = true;
+    redis_wrote(w, NULL);
+}
+
+/* What the deleted samples owe died with whoever owed it: only the next op of that series would mend it. */
+void ops_forgot(struct world *w)
+{
+    w->oracle.series_blurred |= w->oracle.series_deleted;
+}
+
+int64_t ops_visitors(const struct world *w, int hash)
+{
+    int64_t n = 0;
+    for (unsigned k = 0; k < SIM_HITS; k++)
+        n += w->oracle.ops[OP_VISITORS_TARGET + hash][k].applied;
+    return n;
+}
+
+static void known_at_end(struct world *w)
+{
+    for (int i = 0; i < SIM_SERIES && !w->oracle.series_blurred; i++)
+        for (int p = 0; p < SIM_PRECISIONS; p++) {
+            const struct twin_series *s = &w->redis.now.ops.series[i];
+            if (s->has[p] && !s->known[p])
+                fault_found(w, FAULT_STUCK, "samples of series %d, precision %u, are not in known:", i,
+                            ops_limits.precisions[p]);
+        }
+}
+
+void ops_at_end(struct world *w)
+{
+    for (int target = 0; target < OP_TARGETS; target++)
+        for (unsigned k = 0; k < w->oracle.ops_n[target]; k++) {
+            const struct hit *hit = op_hit(w, target, k);
+            w->oracle.told[hit->told]++;
+            if (hit->told == TOLD_NOTHING) op_fault(w, FAULT_ANSWER, target, k, "never answered");
+            if (hit->told == TOLD_DONE && hit->applied == 0 && !hit->lost)
+                op_fault(w, FAULT_LOSS, target, k, "answered, but gone");
+        }
+    for (int h = 0; h < SIM_HASHES; h++) {
+        int64_t merged = w->mysql.rows[h][SIM_VISITORS], visitors = ops_visitors(w, h);
+        if (merged != visitors)
+            fault_found(w, merged < visitors ? FAULT_LOSS : FAULT_DOUBLE,
+                        "%lld visitors of hash %d in MySQL, %lld in Redis' history", (long long)merged, h,
+                        (long long)visitors);
+    }
+    known_at_end(w);
+}

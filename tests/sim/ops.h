@@ -1,0 +1,76 @@
+/* tests/sim/ops.h - series, a timebox, an event log and visitors: what frames carry of them, what Redis holds, and what
+ * must be true. As for hits, each op is followed: it adds 4^k to its series or box, is the k-th event, or the k-th
+ * visitor, so that every sum tells which ops are in it. Visitors of a store move its pending hash, in a field of their
+ * own. Counters that feed have a series each store, one box and one log each store. */
+#ifndef SIM_OPS_H
+#define SIM_OPS_H
+
+#include "sim/model.h"
+
+#define OP_SERIES_TARGET 0
+#define OP_BOX_TARGET 1
+#define OP_EVENT_TARGET 2
+#define OP_VISITORS_TARGET 3 /* and one more for each hash */
+#define OP_TARGETS (OP_VISITORS_TARGET + SIM_HASHES)
+#define OP_BOX_AT (SIM_EPOCH_MS / 1000)
+#define OP_EVENT_AT (SIM_EPOCH_MS / 1000) /* the k-th event is k seconds after it */
+
+#define SIM_PRECISIONS 2
+#define SIM_SERIES (1 + SIM_HASHES) /* the clients', then the one that each hash feeds */
+#define SIM_OPS 128                 /* of a frame */
+#define SIM_ITEMS 32
+
+struct wire_item {
+    unsigned k;
+    bool own_id;
+    int64_t value; /* reply */
+};
+struct wire_op {
+    enum op_kind kind;
+    bool fed, owed;
+    int target; /* of clients: which; fed: the hash; -1: of none */
+    int64_t at, delta;
+    uint64_t known;
+    unsigned first_item, items_n; /* in the frame's items */
+    int64_t value;                /* reply, as are the following */
+    bool fresh, wrong_type;
+};
+
+struct twin_series {
+    int64_t slot[SIM_PRECISIONS], value[SIM_PRECISIONS]; /* of the newest sample */
+    bool has[SIM_PRECISIONS], known[SIM_PRECISIONS];
+};
+struct twin_ops {
+    struct twin_series series[SIM_SERIES];
+    int64_t box, ticker;
+};
+
+struct world;
+struct process;
+struct wire_frame;
+struct execution;
+struct link;
+
+extern const struct op_limits ops_limits;
+void ops_feed(struct counter *c); /* from now on it feeds all that can be fed */
+
+/* The way of a frame. */
+bool op_has(const struct wire_frame *f, const struct wire_op *op,
+            unsigned k); /* is the k-th op on its target in it? */
+void ops_to_wire(struct process *life, struct wire_frame *wire, const struct frame *f);
+void ops_run(struct world *w, struct wire_frame *f);
+void ops_executed(struct world *w, struct wire_frame *f, struct execution *e);
+void ops_file(struct world *w, struct frame *f, const struct wire_frame *wire);
+
+/* A client's request: an op on the target, the k-th; and what it was told (without CR LF; of a bulk string its text). */
+enum add_result ops_send(struct process *life, struct outlet *o, int target, unsigned k);
+void ops_told(struct world *w, int target, unsigned k, struct slice reply);
+void ops_told_unknown(struct world *w, int target, unsigned k);
+void ops_refused(struct world *w, int target, unsigned k);
+
+void ops_clean(struct world *w);  /* somebody deletes the samples of some series, and its name */
+void ops_forgot(struct world *w); /* a daemon or Redis forgot what it should have put right in `known:` */
+void ops_at_end(struct world *w);
+int64_t ops_visitors(const struct world *w, int hash); /* in Redis' history */
+
+#endif

@@ -95,7 +95,7 @@ static void handles_open(struct service *s)
     uv_prepare_init(&s->loop, &s->turn);
     uv_idle_init(&s->loop, &s->again);
     uv_timer_init(&s->loop, &s->tick);
-    s->turn.data = s->tick.data = s;
+    s->turn.data = s->again.data = s->tick.data = s;
     for (int i = 0; i < 3; i++) {
         uv_signal_init(&s->loop, &s->signals[i]);
         s->signals[i].data = s;

@@ -155,6 +155,21 @@ static void a_box_is_read_from_any_side(void **state)
                         "180 1 240 7 60 7 120 9 300 9007199254740992");
 }
 
+static void a_box_with_one_foreign_set_is_refused(void **state)
+{
+    struct got *g = *state;
+    redis_ask(&g->w->server, "SET pv.page x");
+    assert_string_equal(answer(g, box(READ_BOX_RECENT, 0, 2)),
+                        "WRONGTYPE Operation against a key holding the wrong kind of value");
+    assert_string_equal(answer(g, box(READ_BOX_TOP, 0, 2)),
+                        "WRONGTYPE Operation against a key holding the wrong kind of value");
+    redis_ask(&g->w->server, "DEL pv.page");
+    redis_ask(&g->w->server, "ZADD tb.page 60 sixty");
+    assert_string_equal(
+        answer(g, box(READ_BOX_RECENT, 0, 2)),
+        "ERR key 'tb.page' holds 'sixty', which tallyd did not write; somebody else uses that key");
+}
+
 static void a_long_box_comes_whole(void **state)
 {
     struct got *g = *state;
@@ -543,6 +558,7 @@ int main(void)
         TEST(a_key_of_somebody_else_is_named),
         TEST(names_come_in_pages_and_sorted),
         TEST(a_box_is_read_from_any_side),
+        TEST(a_box_with_one_foreign_set_is_refused),
         TEST(a_long_box_comes_whole),
         TEST(events_come_by_second),
         TEST(many_events_come_in_pieces),

@@ -294,6 +294,19 @@ static void too_many_events_are_refused_and_can_be_had_in_parts(void **state)
     assert_all(g, READ_EVENTS_MAX);
 }
 
+static void too_long_ids_are_refused_and_can_be_had_in_parts(void **state)
+{
+    struct got *g = *state;
+    static const char fill[] =
+        "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.rep('x', 500) .. i) end";
+    script(g, fill, "blob:submit", 34000);
+    assert_string_equal(
+        answer(g, events(0, INT64_MAX, 0, -1)),
+        "ERR more than 16 MiB of ids; ask for a shorter time, or for a part: LIMIT offset count");
+    answer(g, events(0, INT64_MAX, 1000, 33000));
+    assert_int_equal(g->values, 2 * 33000);
+}
+
 /* ---- windows ---- */
 
 static struct read_query windows(int64_t window, uint32_t n)
@@ -565,6 +578,7 @@ int main(void)
         TEST(pieces_go_on_behind_the_last_one),
         TEST(a_last_one_that_was_preened_is_no_loss),
         TEST(too_many_events_are_refused_and_can_be_had_in_parts),
+        TEST(too_long_ids_are_refused_and_can_be_had_in_parts),
         TEST(windows_are_zero_filled_and_end_with_the_open_one),
         TEST(closed_windows_are_cached_and_open_ones_are_not),
         TEST(what_may_be_preened_is_not_cached),

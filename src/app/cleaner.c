@@ -100,7 +100,7 @@ static void after_precision(struct cleaner *c, int64_t precision_s)
     buf_put_char(&c->after, ';');
 }
 
-/* Of a page of series, those whose turn it is. When the last of them is of a precision whose turn it is not, the next
+/* Of a page of series, those whose turn it is; names that are no series' stay as they are. When the last of them is of a precision whose turn it is not, the next
  * page begins behind that. */
 static void series_pick(struct cleaner *c)
 {
@@ -108,7 +108,8 @@ static void series_pick(struct cleaner *c)
     for (uint32_t i = 0; i < c->page.n; i++) {
         struct slice name = c->page.all[i];
         int64_t precision_s = clean_precision(name);
-        bool due = precision_s == 0 || clean_due(precision_s, c->pass_s, c->last_s);
+        if (precision_s == 0) continue;
+        bool due = clean_due(precision_s, c->pass_s, c->last_s);
         if (due) c->page.all[picked++] = name;
         if (!due && i + 1 == c->page.n) after_precision(c, precision_s);
     }

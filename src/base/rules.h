@@ -23,6 +23,9 @@ enum rule {
     RULE_ANSWERED_NEVER_SENT = 1 << 13, /* coalesce: off: a frame answered "outcome unknown" is sent again */
     RULE_GIVE_UP = 1 << 14,             /* sync: a run older than half of ledger.keep gives up */
     RULE_OWED_AFTER_REFUSAL = 1 << 15,  /* coalesce: off: a refused frame's owed ZADDs are forgotten */
+    RULE_SERIES_OWED = 1 << 16,         /* coalesce: off: no ZADD in known: is ever owed */
+    RULE_SERIES_FORGET = 1 << 17,       /* coalesce: off: a cut or a refusal leaves series known */
+    RULE_SERIES_RESEND = 1 << 18,       /* coalesce: off: series are sent again as they were */
 };
 
 #ifdef TALLYD_RULES

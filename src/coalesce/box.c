@@ -148,16 +148,6 @@ void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes)
     buf_put_slice(&b->literals, bytes);
 }
 
-void answer_int(struct buf *out, int64_t v)
-{
-    char *p = buf_reserve(out, 24);
-    *p = ':';
-    size_t n = 1 + num_write(v, p + 1);
-    p[n] = '\r';
-    p[n + 1] = '\n';
-    out->n += n + 2;
-}
-
 void answer_bulk(struct buf *out, struct slice s)
 {
     buf_put_char(out, '$');
@@ -174,23 +164,19 @@ void answer_error(struct buf *out, struct slice line)
     BUF_LIT(out, "\r\n");
 }
 
-/* +n and -n may fit together where +n alone would not: then it stood nowhere in int64, and the end that it passed is
- * told. */
-int64_t answer_running(int64_t value, int64_t later)
+/* What is not the value of a cell. */
+static void write_other(const struct box *b, const struct answer *a, struct buf *out)
 {
-    int64_t before;
-    if (!__builtin_sub_overflow(value, later, &before)) return before;
-    return later > 0 ? INT64_MIN : INT64_MAX;
+    if (a->cell == ANSWER_LITERAL)
+        buf_put(out, b->literals.p + a->at, a->literal_n);
+    else
+        ops_answer(b, a, out);
 }
 
 static void write_answer(const struct box *b, const struct answer *a, struct buf *out)
 {
-    if (a->cell == ANSWER_LITERAL) {
-        buf_put(out, b->literals.p + a->at, a->literal_n);
-        return;
-    }
-    if ((a->cell & ANSWER_OP) != 0) {
-        ops_answer(b, a, out);
+    if (a->cell >= ANSWER_OP) {
+        write_other(b, a, out);
         return;
     }
     const struct frame_cell *c = &b->frame.cells[a->cell];

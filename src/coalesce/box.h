@@ -3,6 +3,7 @@
 #ifndef COALESCE_BOX_H
 #define COALESCE_BOX_H
 
+#include "base/num.h"
 #include "base/outlet.h"
 #include "coalesce/registry.h"
 #include "series/frame.h"
@@ -89,11 +90,25 @@ static inline bool box_empty(const struct box *b)
 }
 
 /* A reply, appended to out. */
-void answer_int(struct buf *out, int64_t v);
+static inline void answer_int(struct buf *out, int64_t v)
+{
+    char *p = buf_reserve(out, 24);
+    *p = ':';
+    size_t n = 1 + num_write(v, p + 1);
+    p[n] = '\r';
+    p[n + 1] = '\n';
+    out->n += n + 2;
+}
 void answer_bulk(struct buf *out, struct slice s);
 void answer_error(struct buf *out, struct slice line);
-/* What stood before hits of the sum `later` came, when `value` stands after them. */
-int64_t answer_running(int64_t value, int64_t later);
+/* What stood before hits of the sum `later` came, when `value` stands after them. +n and -n may fit together where +n
+ * alone would not: then it stood nowhere in int64, and the end that it passed is told. */
+static inline int64_t answer_running(int64_t value, int64_t later)
+{
+    int64_t before;
+    if (!__builtin_sub_overflow(value, later, &before)) return before;
+    return later > 0 ? INT64_MIN : INT64_MAX;
+}
 void ops_answer(const struct box *b, const struct answer *a, struct buf *out); /* ops.c */
 
 #endif

@@ -140,7 +140,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     if (engine_answers_full(c, h->bytes.raw.n) || box_cells(b) >= c->config.cells_max)
         return engine_full(c, o);
     box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
-    b->frame.cells[b->frame.cells_n - 1].hit_cells = c->feeds && counter_feeds(e->counter, FEED_EVENT);
+    b->frame.cells[b->frame.cells_n - 1].hit_is_event = c->feeds && counter_feeds(e->counter, FEED_EVENT);
     return ADD_OK;
 }
 
@@ -150,8 +150,10 @@ static enum add_result take_more(struct coalesce *c, struct outlet *o, const str
 {
     if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (engine_answers_full(c, 0)) return engine_full(c, o);
-    if (cell->hit_cells > 0 && box_cells(c->now) >= c->config.cells_max) return engine_full(c, o);
-    c->now->op_cells += cell->hit_cells;
+    if (cell->hit_is_event) {
+        if (box_cells(c->now) >= c->config.cells_max) return engine_full(c, o);
+        c->now->op_cells++;
+    }
     cell->delta += h->bytes.delta;
     cell->hits++;
     return ADD_OK;

@@ -68,7 +68,7 @@ void coalesce_cut(struct coalesce *c, const char *why)
         memcpy(c->suspect_run_id, c->run_id, sizeof c->run_id);
     }
     registry_forget_dirty(&c->registry);
-    known_forget_all(&c->known);
+    if (HOLDS(RULE_SERIES_FORGET)) known_forget_all(&c->known);
     fail_collected(c);
 }
 

@@ -12,6 +12,7 @@
 
 static void series_owe(struct coalesce *c, struct slice name, int64_t at)
 {
+    if (!HOLDS(RULE_SERIES_OWED)) return;
     if (c->series_owed_n == c->series_owed_cap) {
         c->series_owed_cap = c->series_owed_cap == 0 ? 64 : 2 * c->series_owed_cap;
         c->series_owed = heap_realloc(c->series_owed, c->series_owed_cap * sizeof *c->series_owed);
@@ -96,7 +97,7 @@ void ops_on_send(struct coalesce *c, struct box *b)
 
 void ops_send_again(struct coalesce *c, struct box *b)
 {
-    for (uint32_t i = 0; i < b->frame.ops_n; i++)
+    for (uint32_t i = 0; i < b->frame.ops_n && HOLDS(RULE_SERIES_RESEND); i++)
         if (b->frame.ops[i].kind == OP_SERIES) b->frame.ops[i].known = known_all(c->counters->ops);
 }
 
@@ -137,7 +138,7 @@ void ops_not_applied(struct coalesce *c, const struct box *b)
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
         if (op->kind != OP_SERIES) continue;
-        known_forget(&c->known, name_code(c, f, op));
+        if (HOLDS(RULE_SERIES_FORGET)) known_forget(&c->known, name_code(c, f, op));
         if (op->owed) series_owe(c, FRAME_NAME(f, op), op->at);
     }
 }

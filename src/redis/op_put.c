@@ -20,15 +20,12 @@ uint32_t ops_of(const struct frame *f, enum op_kind kind)
     return n;
 }
 
-/* The first error of an op is its error. To one inside a script Redis adds where in it: of no use to a client. */
+/* The first error of an op is its error. */
 void op_fail(struct frame *f, struct frame_op *op, const struct redis_reply *r)
 {
-    static const char mark[] = " script: ";
     char line[200] = "ERR Redis gave an answer of an unexpected shape";
     if (op->error_n > 0) return;
     if (r->type == REDIS_ERROR) reply_why(r, line, sizeof line);
-    char *where = strstr(line, mark);
-    if (where != NULL) *where = '\0';
     frame_fail_op(f, op, slice_str(line));
 }
 

@@ -62,6 +62,10 @@ static void on_piece(struct redis_link *l, void *arg, const struct redis_reply *
             r,
             "ERR more than %d events in that time; ask for a shorter one, or for a part: LIMIT offset count",
             READ_EVENTS_MAX);
+    } else if (r->answer.texts.n > READ_TEXTS_MAX) {
+        read_refuse(r,
+                    "ERR more than %d MiB of ids; ask for a shorter time, or for a part: LIMIT offset count",
+                    READ_TEXTS_MAX >> 20);
     } else if (left <= n || piece_size(r) == 0) {
         read_finish(r);
     } else {

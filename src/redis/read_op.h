@@ -24,8 +24,8 @@ struct redis_read {
     void *arg;
     /* private */
     struct redis_link *link;
-    struct buf key, last, last_score; /* keys of the next piece; where the last one ended */
-    int64_t at;                       /* how far it came: rank, start of a window, day */
+    struct buf key, last, last_score; /* a key of the next piece; where the last one ended */
+    int64_t at;                       /* how far it came: bucket, start of a window, day */
     uint32_t left;                    /* windows */
     bool begun, has_bits, has_sketch; /* visitors: the union has a temporary key for them */
     char temporary[HEX_ID];           /* the id in the names of those keys */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #define NAMES_A_PAGE 1000
-#define NAMES_BYTES_MAX (16 << 20)
 
 struct sample {
     int64_t slot, n;
@@ -100,7 +99,7 @@ static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r
         read_refuse(r, "ERR a name in '" KEY_KNOWN "' has a score other than 0; ZADD it again with 0");
     else if (reply->n < NAMES_A_PAGE)
         read_finish(r);
-    else if (r->answer.texts.n > NAMES_BYTES_MAX)
+    else if (r->answer.texts.n > READ_TEXTS_MAX)
         read_refuse(r,
                     "ERR there are more than %zu series, too many for one answer; read them in Redis with "
                     "ZSCAN " KEY_KNOWN,

@@ -8,12 +8,13 @@
 #include "series/names.h"
 
 #define WINDOWS_A_PIECE 400
+#define COUNTED_A_PIECE 100 /* of them, those that are not in the cache */
 #define SIZES_MAX 32
 
 /* KEYS: the log, its cache. ARGV: name, window, how many of them, how many in all, start of the first ("": of the very
- * first, to be found), how long events are kept, SIZES_MAX. Answers that start, then the counts. What the cache has not
- * is taken from the log, by the events themselves when these are few, else by a ZCOUNT each: bounded, however many
- * events there are. A cache that cannot be written (Redis is full) is none. */
+ * first, to be found), how long events are kept, SIZES_MAX, COUNTED_A_PIECE. Answers that start, then as many counts as
+ * it came to. What the cache has not is taken from the log, by the events themselves when these are few, else by a
+ * ZCOUNT each: bounded, however many events there are. A cache that cannot be written (Redis is full) is none. */
 static const char piece_script[] =
     "local log, cache, name = KEYS[1], KEYS[2], ARGV[1]\n"
     "local window, n = tonumber(ARGV[2]), tonumber(ARGV[3])\n"
@@ -28,6 +29,7 @@ static const char piece_script[] =
     "  local count = i <= closed and tonumber(cached[i + 1] or '')\n"
     "  if not count then missing[#missing + 1] = i end\n"
     "  out[i + 1] = count or 0\n"
+    "  if #missing == tonumber(ARGV[8]) then break end\n"
     "end\n"
     "if #missing == 0 then return out end\n"
     "local low, high = edge(missing[1] - 1), '(' .. edge(missing[#missing])\n"
@@ -74,8 +76,8 @@ static void piece_ask(struct redis_read *r);
 static bool piece_file(struct redis_read *r, const struct redis_reply *reply)
 {
     int64_t count;
-    if (!reply_is_array(reply, 1 + piece_size(r)) || !reply_integer(&reply->elements[0], &r->at))
-        return false;
+    if (!reply_is(reply, REDIS_ARRAY) || reply->n < 2 || reply->n > 1 + piece_size(r)) return false;
+    if (!reply_integer(&reply->elements[0], &r->at)) return false;
     for (size_t i = 1; i < reply->n; i++) {
         if (!reply_integer(&reply->elements[i], &count)) return false;
         read_put_number(&r->answer, count);
@@ -102,7 +104,7 @@ static void piece_ask(struct redis_read *r)
 {
     const struct read_query *q = r->query;
     struct buf *out = redis_link_begin(r->link);
-    resp_eval(out, SLICE(piece_script), 2, 7);
+    resp_eval(out, SLICE(piece_script), 2, 8);
     name_events(read_key(r), q->name, q->type);
     resp_slice(out, buf_slice(&r->key));
     name_windows(read_key(r), q->type);
@@ -117,6 +119,7 @@ static void piece_ask(struct redis_read *r)
         RESP_LIT(out, "");
     resp_int(out, r->limits->events_keep_s);
     resp_int(out, SIZES_MAX);
+    resp_int(out, COUNTED_A_PIECE);
     redis_link_expect(r->link, 1, on_piece, r);
     redis_link_flush(r->link);
 }

@@ -30,7 +30,7 @@ struct frame_cell { /* one HINCRBY */
     uint32_t field_at, field_n; /* in frame->bytes, inside raw */
     uint32_t error_at, error_n; /* answer: Redis' error line without '-', in frame->errors; n = 0: none */
     uint32_t hits;              /* how many came to it: events that a feed makes of them */
-    uint32_t hit_cells; /* coalesce's: what a further hit costs, in cells: 1 when it is an event, too */
+    bool hit_is_event;          /* coalesce's: a further hit costs a cell, since it feeds an event */
     int64_t delta;
     int64_t value; /* answer: the field after it */
 };

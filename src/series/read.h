@@ -5,9 +5,10 @@
 
 #include "base/buf.h"
 
-#define READ_EVENTS_MAX 100000  /* of one EVENT.RANGE */
-#define READ_WINDOWS_MAX 100000 /* of one EVENT.COUNT */
-#define READ_DAYS_MAX 366       /* of one UNIQ.COUNT */
+#define READ_EVENTS_MAX 100000    /* of one EVENT.RANGE */
+#define READ_WINDOWS_MAX 100000   /* of one EVENT.COUNT */
+#define READ_DAYS_MAX 366         /* of one UNIQ.COUNT */
+#define READ_TEXTS_MAX (16 << 20) /* bytes of names or ids in one answer */
 
 enum read_kind {
     READ_SERIES,     /* slot, n: the samples of a precision that begin in from..to, ascending */

@@ -59,7 +59,7 @@ static struct counter visitors = {
     .hits = 50,
     .every_s = 60,
 };
-static const struct op_limits limits = {.box_width_s = 60, .box_keep = 60}; /* no op comes */
+static const struct op_limits limits = {.precisions = {60}, .precisions_n = 1, .samples = 120};
 static const struct counters counters = {.all = &visitors, .n = 1, .ops = &limits};
 
 /* --- what coalesce and the sessions are given --- */
@@ -117,8 +117,8 @@ static void world_init(struct world *w, const struct options *o)
                                    .redis_ms = port_redis_ms};
     struct client_ports client = {never, never, never, never, never, never, never, never, never_peer};
     w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);
-    struct command_config config = {.coalesce = w->coalesce,
-                                    .counters = &counters,
+    struct command_config config = {.counters = &counters,
+                                    .coalesce = w->coalesce,
                                     .client = client,
                                     .limits = request_limits_default,
                                     .clients_max = 10000,

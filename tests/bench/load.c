@@ -176,6 +176,7 @@ static void link_begin(struct run *r, struct link *l)
 {
     uint32_t n = r->o.pipeline;
     if (r->next + n > r->requests.n) r->next = 0;
+    requests_renew(&r->requests, r->next, n);
     l->sent = r->requests.at[r->next];
     l->send_end = r->requests.at[r->next + n];
     if (r->o.mode == MODE_TRIPS) {

@@ -8,6 +8,7 @@
 #define LOCK_BYTES_MAX 80u
 #define BOX_S 60
 #define BOXES 60
+#define NUMBER_DIGITS 10
 #define SEED UINT64_C(88172645463325252)
 
 static uint32_t common_divisor(uint32_t a, uint32_t b)
@@ -105,15 +106,15 @@ static size_t put_event(char *to, const struct requests_spec *spec, uint32_t sto
     return n + put_word(to + n, "view");
 }
 
+/* The event's number is made anew at each sending (requests_renew). */
 static size_t put_event_seed(char *to, const struct requests_spec *spec, uint32_t store)
 {
-    static uint32_t event;
     size_t n = (size_t)sprintf(to, "*2\r\n$4\r\nINCR\r\n");
     n += put_word(to + n, "s%u:index", store);
     n += (size_t)sprintf(to + n, "*4\r\n$4\r\nZADD\r\n");
     n += put_word(to + n, "s%u:view", store);
     n += put_word(to + n, "%lld", (long long)spec->now_s);
-    return n + put_word(to + n, "%u", ++event);
+    return n + put_word(to + n, "%0*d", NUMBER_DIGITS, 0);
 }
 
 static const struct {
@@ -148,7 +149,7 @@ void requests_build(struct requests *r, const struct requests_spec *spec)
     size_t each = shapes[spec->shape].commands * HIT_BYTES_MAX + (spec->lock ? LOCK_BYTES_MAX : 0);
     struct zipf zipf;
     uint32_t turn = 0, step = step_over(spec->stores);
-    *r = (struct requests){.bytes = malloc(spec->n * each), .n = spec->n};
+    *r = (struct requests){.bytes = malloc(spec->n * each), .n = spec->n, .shape = spec->shape};
     r->at = malloc((spec->n + 1) * sizeof *r->at);
     r->lock_at = malloc(spec->n * sizeof *r->lock_at);
     if (r->bytes == NULL || r->at == NULL || r->lock_at == NULL) die("memory");
@@ -163,6 +164,17 @@ void requests_build(struct requests *r, const struct requests_spec *spec)
     }
     r->at[spec->n] = used;
     zipf_close(&zipf);
+}
+
+void requests_renew(struct requests *r, uint32_t first, uint32_t n)
+{
+    if (r->shape != SHAPE_EVENT_SEED) return;
+    for (uint32_t i = first; i < first + n; i++) {
+        uint32_t left = ++r->number;
+        char *digit = r->bytes + r->at[i + 1] - 2;
+        for (int d = 0; d < NUMBER_DIGITS; d++, left /= 10)
+            *--digit = (char)('0' + left % 10);
+    }
 }
 
 void requests_free(struct requests *r)

@@ -16,7 +16,7 @@ enum shape {
     SHAPE_BOX,         /* BOX.INCRBY */
     SHAPE_BOX_SEED, /* ZINCRBY, ZSCORE, ZREVRANGE: the seed's way when the bucket stands and none falls out */
     SHAPE_EVENT,    /* EVENT.ADD */
-    SHAPE_EVENT_SEED, /* INCR, ZADD; in one pipeline, so its event cannot carry the number that INCR gives */
+    SHAPE_EVENT_SEED, /* INCR, ZADD; in one pipeline, so the event has a number, but not the one that INCR gives */
 };
 
 struct requests_spec {
@@ -36,11 +36,15 @@ struct requests {
     size_t *at;  /* n + 1 */
     size_t *lock_at;
     uint32_t n;
+    enum shape shape;
+    uint32_t number; /* of the seeds' last event */
 };
 
 /* Reply lines that a hit gets, without the lock's. A box of a seed: when its bucket stands already. */
 uint32_t requests_lines(enum shape shape);
 void requests_build(struct requests *r, const struct requests_spec *spec);
+/* Before hits first .. first + n - 1 are sent: each event of the seeds is another one. */
+void requests_renew(struct requests *r, uint32_t first, uint32_t n);
 void requests_free(struct requests *r);
 
 #endif

@@ -247,6 +247,41 @@ static void profile_doubt(struct sim_config *c)
     often(c, EVENT_reconnect, 10);
 }
 
+/* Clients of series, and hits that feed them. */
+static void series(struct sim_config *c)
+{
+    c->ops_percent = 60;
+    c->feeds = true;
+    c->turn_percent = 80;
+    often(c, EVENT_hit, 200);
+}
+
+static void profile_deleted(struct sim_config *c)
+{
+    only(c, 0);
+    series(c);
+    c->clean_percent = 20;
+}
+
+static void profile_series_refused(struct sim_config *c)
+{
+    only(c, 4);
+    series(c);
+    c->refuse_percent = 50;
+    often(c, EVENT_redis_refuse, 40);
+}
+
+static void profile_series_lost(struct sim_config *c)
+{
+    only(c, 4);
+    series(c);
+    c->faults_from = 40;
+    c->lag_ms = 5000;
+    c->lose_tail_percent = 100;
+    often(c, EVENT_redis_restart, 10);
+    often(c, EVENT_fsync, 1);
+}
+
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
         name, without, rule, 0, 0, 0, faults, seeds, profile                                                 \
@@ -255,6 +290,11 @@ static void profile_doubt(struct sim_config *c)
 #define UNHEALED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
         name, without, rule, 0, 0, RULE_OWED, faults, seeds, profile                                         \
+    }
+/* The same for names in known:. */
+#define UNMENDED(name, rule, faults, seeds, profile, without)                                                \
+    {                                                                                                        \
+        name, without, rule, 0, 0, RULE_SERIES_OWED, faults, seeds, profile                                  \
     }
 #define SYNC(name, rule, faults, seeds, profile, without)                                                    \
     {                                                                                                        \
@@ -305,6 +345,12 @@ const struct sim_rule sim_rules[] = {
              "the frame with the owed ZADD was refused"),
     COALESCE("answered_never_sent", RULE_ANSWERED_NEVER_SENT, SHOWS(ANSWER), 1000, profile_doubt,
              "a hit answered with outcome unknown is sent again"),
+    COALESCE("series_owed", RULE_SERIES_OWED, SHOWS(STUCK), 1000, profile_deleted,
+             "samples that came into being behind a cleaner are in no index"),
+    UNMENDED("series_forget", RULE_SERIES_FORGET, SHOWS(STUCK), 1000, profile_series_refused,
+             "the ZADD of a refused frame is taken for done"),
+    UNMENDED("series_resend", RULE_SERIES_RESEND, SHOWS(STUCK), 2000, profile_series_lost,
+             "a frame sent again makes samples whose ZADD Redis has lost"),
     WORLD("kill_named", WORLD_KILL_NAMED, SHOWS(STUCK), 2000, profile_named,
           "an unread frame of the life before runs behind a claim"),
     WORLD("walk_by_timer", WORLD_WALK_TIMER, SHOWS(STUCK), 2000, profile_for_good,

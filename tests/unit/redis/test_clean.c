@@ -110,7 +110,7 @@ static void test_pages_skip_nobody(void **state)
         if (g->page.n > 0) snprintf(last, sizeof last, SLICE_FMT, SLICE_ARG(g->page.all[g->page.n - 1]));
         end = g->page.at_end;
         page_free(g);
-        redis_ask(s, "ZREM known: %s", last); /* also the one that the next page begins behind */
+        if (g->pages % 2 == 0) redis_ask(s, "ZREM known: %s", last); /* which the next page begins behind */
         for (int i = 0; i < 5; i++) {
             int gone = 2 * (int)dice_below(&d, 150) + 1; /* odd ones go */
             redis_ask(s, "ZREM known: %d:m%d", gone % 7, gone);
@@ -122,12 +122,18 @@ static void test_pages_skip_nobody(void **state)
     got_close(g);
 }
 
-static void test_page_of_nothing(void **state)
+static void test_short_pages(void **state)
 {
     struct got *g = got_open();
     (void)state;
     page_next(g, 10, SLICE(""));
     assert_int_equal(g->page.n, 0);
+    assert_true(g->page.at_end);
+    page_free(g);
+    redis_ask(&g->w->server, "ZADD known: 0 1:a 0 1:b");
+    page_next(g, 10, SLICE("1:a"));
+    assert_int_equal(g->page.n, 1);
+    assert_slice(g->page.all[0], "1:b");
     assert_true(g->page.at_end);
     page_free(g);
     redis_ask(&g->w->server, "SET known: x");
@@ -311,12 +317,13 @@ static void test_windows_in_pieces(void **state)
     struct got *g = got_open();
     struct redis_server *s = &g->w->server;
     static const char fill[] = "for i = 1, 10000 do redis.call('HSET', KEYS[1], 'n:' .. i .. ':5', 1)"
-                               " redis.call('HSET', KEYS[1], 'n:' .. (ARGV[1] + i) .. ':5', 1) end return 1";
+                               " redis.call('HSET', KEYS[1], 'n:' .. (ARGV[1] + i) .. ':5', 1) end"
+                               " for i = 1, 1000 do redis.call('HSET', KEYS[1], i .. ':windows', '5') end"
+                               " return 1";
     int64_t now = redis_now_s(g);
     uint64_t removed = 0;
     int requests = 0;
     (void)state;
-    redis_ask(s, "HSET statcache:x m:windows 5");
     redis_ask(s, "EVAL %s 1 statcache:x %lld", fill, (long long)now);
     do {
         clean_one(g, REDIS_CLEAN_WINDOWS, "x", now);
@@ -326,7 +333,7 @@ static void test_windows_in_pieces(void **state)
     } while (g->clean.finished == 0);
     assert_int_equal(removed, 10000);
     assert_true(requests > 5);
-    assert_redis(s, "10001", "HLEN statcache:x");
+    assert_redis(s, "11000", "HLEN statcache:x");
     got_close(g);
 }
 
@@ -354,7 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_skip_nobody),
-        cmocka_unit_test(test_page_of_nothing),
+        cmocka_unit_test(test_short_pages),
         cmocka_unit_test(test_series),
         cmocka_unit_test(test_series_when_a_clock_leaps),
         cmocka_unit_test(test_series_in_pieces),

@@ -155,6 +155,21 @@ static void a_box_is_read_from_any_side(void **state)
                         "180 1 240 7 60 7 120 9 300 9007199254740992");
 }
 
+static void a_box_with_one_foreign_set_is_refused(void **state)
+{
+    struct got *g = *state;
+    redis_ask(&g->w->server, "SET pv.page x");
+    assert_string_equal(answer(g, box(READ_BOX_RECENT, 0, 2)),
+                        "WRONGTYPE Operation against a key holding the wrong kind of value");
+    assert_string_equal(answer(g, box(READ_BOX_TOP, 0, 2)),
+                        "WRONGTYPE Operation against a key holding the wrong kind of value");
+    redis_ask(&g->w->server, "DEL pv.page");
+    redis_ask(&g->w->server, "ZADD tb.page 60 sixty");
+    assert_string_equal(
+        answer(g, box(READ_BOX_RECENT, 0, 2)),
+        "ERR key 'tb.page' holds 'sixty', which tallyd did not write; somebody else uses that key");
+}
+
 static void a_long_box_comes_whole(void **state)
 {
     struct got *g = *state;
@@ -277,6 +292,19 @@ static void too_many_events_are_refused_and_can_be_had_in_parts(void **state)
     assert_string_equal(answer(g, events(0, INT64_MAX, 0, 1)), "one-more 1");
     answer(g, events(0, INT64_MAX, 1, READ_EVENTS_MAX));
     assert_all(g, READ_EVENTS_MAX);
+}
+
+static void too_long_ids_are_refused_and_can_be_had_in_parts(void **state)
+{
+    struct got *g = *state;
+    static const char fill[] =
+        "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.rep('x', 500) .. i) end";
+    script(g, fill, "blob:submit", 34000);
+    assert_string_equal(
+        answer(g, events(0, INT64_MAX, 0, -1)),
+        "ERR more than 16 MiB of ids; ask for a shorter time, or for a part: LIMIT offset count");
+    answer(g, events(0, INT64_MAX, 1000, 33000));
+    assert_int_equal(g->values, 2 * 33000);
 }
 
 /* ---- windows ---- */
@@ -543,12 +571,14 @@ int main(void)
         TEST(a_key_of_somebody_else_is_named),
         TEST(names_come_in_pages_and_sorted),
         TEST(a_box_is_read_from_any_side),
+        TEST(a_box_with_one_foreign_set_is_refused),
         TEST(a_long_box_comes_whole),
         TEST(events_come_by_second),
         TEST(many_events_come_in_pieces),
         TEST(pieces_go_on_behind_the_last_one),
         TEST(a_last_one_that_was_preened_is_no_loss),
         TEST(too_many_events_are_refused_and_can_be_had_in_parts),
+        TEST(too_long_ids_are_refused_and_can_be_had_in_parts),
         TEST(windows_are_zero_filled_and_end_with_the_open_one),
         TEST(closed_windows_are_cached_and_open_ones_are_not),
         TEST(what_may_be_preened_is_not_cached),

@@ -7,7 +7,7 @@ from harness.daemon import counters
 
 README = os.path.join(os.path.dirname(__file__), "../../README.md")
 COMMAND = re.compile(r"^    redis-cli -p 7370 (.*?)(?: +# (.*))?$", re.M)
-REPLY = re.compile(r"\d+(?: exact| estimated)?|upload-77")  # of a comment that begins with the reply
+REPLY = re.compile(r"\d+(?: exact| estimated| \d+)?|upload-77")  # of a comment that begins with the reply
 
 FAMILIES = counters(product_views={"feeds": {"series": "s<store>:views"}})
 UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}  # as `tallyd dev`

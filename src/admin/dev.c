@@ -458,6 +458,9 @@ static void print_how(const struct dev *d)
         "    redis-cli -p %d HINCRBY s12345:unique_visitors:daily 20140920 1\n"
         "    redis-cli -s %s/tallyd.sock HINCRBY s12345:product_views 42 1",
         d->port, at);
+    say("A view also moves the store's time series; hits of its last two hours, by the minute:\n"
+        "    redis-cli -p %d SERIES.GET s12345:views 60",
+        d->port);
     say("See what MariaDB has of them (after 60 s, or at once after CTR.SYNC ALL), and what Redis keeps till "
         "then:\n"
         "    mariadb -u root -S %s/mysql.sock tally\n"

@@ -10,23 +10,25 @@
 
 #define FILE_BYTES_MAX (1 << 20)
 
-static const char default_text[] = "redis: \"redis://127.0.0.1:6379/0\"\n"
-                                   "mysql: \"mysql://tally@127.0.0.1:3306/tally\"\n"
-                                   "counters:\n"
-                                   "  unique_visitors:\n"
-                                   "    key: \"s<store>:unique_visitors:daily\"\n"
-                                   "    lock: \"s<store>:unique_visitors:sync\"\n"
-                                   "    field: date\n"
-                                   "    sync: { hits: 50, every: 60s }\n"
-                                   "    table: daily_visitors\n"
-                                   "    columns: { store: store_id, field: day, count: visitors }\n"
-                                   "  product_views:\n"
-                                   "    key: \"s<store>:product_views\"\n"
-                                   "    field: integer\n"
-                                   "    sync: { hits: 50, every: 60s }\n"
-                                   "    table: product_views\n"
-                                   "    columns: { store: store_id, field: product_id, count: views }\n"
-                                   "    feeds: { series: \"s<store>:views\" }\n";
+static const char default_text[] =
+    "redis: \"redis://127.0.0.1:6379/0\"\n"
+    "mysql: \"mysql://tally@127.0.0.1:3306/tally\"\n"
+    "counters:\n"
+    "  unique_visitors:\n"
+    "    key: \"s<store>:unique_visitors:daily\"\n"
+    "    lock: \"s<store>:unique_visitors:sync\"\n"
+    "    field: date\n"
+    "    sync: { hits: 50, every: 60s }\n"
+    "    table: daily_visitors\n"
+    "    columns: { store: store_id, field: day, count: visitors }\n"
+    "  product_views:\n"
+    "    key: \"s<store>:product_views\"\n"
+    "    field: integer\n"
+    "    sync: { hits: 50, every: 60s }\n"
+    "    table: product_views\n"
+    "    columns: { store: store_id, field: product_id, count: views }\n"
+    "    feeds: { series: \"s<store>:views\" }\n"
+    "uniques: { name: \"s<store>:visitors\", feeds: { counter: unique_visitors } }\n";
 
 /* The whole file into text. False: *why is what fopen or read said. */
 static bool file_read(const char *path, struct buf *text, const char **why)

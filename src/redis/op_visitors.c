@@ -5,23 +5,30 @@
 
 /* KEYS: accepted, dirty, then bits, sketch, pending hash of each op (the bits again when it moves none). ARGV: now in
  * ms, then for each: day, counter ("": moves none), b, t, then b offsets, t texts. Answers for each a '0' or '1' a visitor,
- * those in bits first, or an error. The sketch goes first: the one thing that can still fail is that it is none. */
+ * those in bits first, or an error. What the counter moves is looked at first, then the bits' type when there is a sketch
+ * besides; the sketch is written before the bits, since only doing shows whether it is one. share: whose share of accepted
+ * was found good. */
 static const char visitors_script[] = OP_SCRIPT_HEAD
-    "local a = 2\n"
+    "local a, share = 2, nil\n"
     "local function whole(n)\n"
     "  return #n <= 20 and (n == '0' or string.match(n, '^%-?[1-9]%d*$'))\n"
     "end\n"
-    "local function moves_not(pending, day, counter)\n"
-    "  local r = call('ZCARD', KEYS[2])\n"
+    "local function holds_not(key, field)\n"
+    "  local r = call('HGET', key, field)\n"
     "  if bad(r) then return r end\n"
-    "  for key, field in pairs({[pending] = day, [KEYS[1]] = counter}) do\n"
-    "    r = call('HGET', key, field)\n"
-    "    if bad(r) then return r end\n"
-    "    if r and not whole(r) then return redis.error_reply('ERR hash value is not an integer') end\n"
-    "    if r and tonumber(r) > 9.2e18 then\n"
-    "      return redis.error_reply('ERR increment or decrement would overflow')\n"
-    "    end\n"
+    "  if r and not whole(r) then return redis.error_reply('ERR hash value is not an integer') end\n"
+    "  if r and tonumber(r) > 9.2e18 then\n"
+    "    return redis.error_reply('ERR increment or decrement would overflow')\n"
     "  end\n"
+    "end\n"
+    "local function moves_not(pending, day, counter)\n"
+    "  if share ~= counter then\n"
+    "    local r = call('ZCARD', KEYS[2])\n"
+    "    r = bad(r) and r or holds_not(KEYS[1], counter)\n"
+    "    if r then return r end\n"
+    "    share = counter\n"
+    "  end\n"
+    "  return holds_not(pending, day)\n"
     "end\n"
     "local function move(pending, day, counter, n)\n"
     "  call('HINCRBY', pending, day, n)\n"
@@ -30,7 +37,7 @@ static const char visitors_script[] = OP_SCRIPT_HEAD
     "end\n"
     "local function add(bits, sketch, pending, day, counter, first, texts, last)\n"
     "  local answer, new = {}, 0\n"
-    "  local r = texts > first and call('GETBIT', bits, 0)\n"
+    "  local r = texts > first and texts <= last and call('GETBIT', bits, 0)\n"
     "  if bad(r) then return r end\n"
     "  r = counter ~= '' and moves_not(pending, day, counter)\n"
     "  if r then return r end\n"

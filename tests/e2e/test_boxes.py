@@ -96,9 +96,10 @@ def test_model_over_an_hour(still):
 
     @settings(max_examples=80, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
-    @given(OPERATIONS)
-    def run(operations):
+    @given(st.integers(0, WIDTH_S - 1), OPERATIONS)
+    def run(phase, operations):
         examples[0] += 1
+        still.begin_at(phase, WIDTH_S)
         for verb, *args in operations:
             if verb == "step":
                 still.step(args[0])

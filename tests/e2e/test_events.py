@@ -98,6 +98,7 @@ def too_old(still):
 OFFSETS = st.one_of(st.none(), st.integers(-60, AHEAD_S), st.integers(-KEEP_S - 60, 0),
                     st.sampled_from([-KEEP_S - 1, -KEEP_S, -KEEP_S + 1, AHEAD_S, 0, -1]))
 WINDOWS = st.sampled_from([1, 5, 7, 60, 120])
+CYCLE_S = 840  # so often they all begin together
 ADD = st.tuples(st.just("add"), st.integers(0, 1), st.integers(0, 1), OFFSETS, st.none() | st.integers(0, 3))
 OPERATIONS = st.lists(st.one_of(
     ADD, ADD, ADD,
@@ -136,9 +137,10 @@ def test_model_over_an_hour(still):
 
     @settings(max_examples=60, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
-    @given(OPERATIONS)
-    def run(operations):
+    @given(st.integers(0, CYCLE_S - 1), OPERATIONS)
+    def run(phase, operations):
         examples[0] += 1
+        still.begin_at(phase, CYCLE_S)
         for verb, *args in operations:
             if verb == "step":
                 still.step(args[0])

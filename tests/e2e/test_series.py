@@ -126,9 +126,10 @@ def test_model_over_an_hour(still):
 
     @settings(max_examples=60, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
-    @given(OPERATIONS)
-    def run(operations):
+    @given(st.integers(0, PRECISIONS[-1] - 1), OPERATIONS)
+    def run(phase, operations):
         examples[0] += 1
+        still.begin_at(phase, PRECISIONS[-1])
         for verb, *args in operations:
             if verb == "step":
                 still.step(args[0])

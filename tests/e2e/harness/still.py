@@ -22,6 +22,10 @@ class Still:
         for ping in (self.poke, self.poke, self.direct.ping, self.direct.ping, self.poke):
             ping()
 
+    def begin_at(self, phase, period):
+        """On to where now % period is phase: what happens then happens again in the same way."""
+        self.step((phase - self.now) % period)
+
     def poke(self):
         assert self.client.call("PING") == "PONG"
 

@@ -358,6 +358,8 @@ static void test_event_errors(void **state)
     struct redis_server *s = &g->w->server;
     (void)state;
     redis_ask(s, "SET a:x x");
+    redis_ask(s, "SET h:x x");
+    redis_ask(s, "MSET i:x x i:index 7");
     redis_ask(s, "RPUSH b:index x");
     redis_ask(s, "SET c:index word");
     redis_ask(s, "SET d:index 9223372036854775807");
@@ -371,7 +373,13 @@ static void test_event_errors(void **state)
     }
     item_new(g, event_op(g, "f", "z"), NOW, "");
     item_new(g, event_op(g, "g", "x"), NOW, "");
+    item_new(g, event_op(g, "h", "x"), NOW, "");
+    item_new(g, event_op(g, "i", "x"), NOW, "");
+    item_new(g, event_op(g, "h", "x"), NOW, "mine");
     send_applied(g);
+    for (uint32_t i = 7; i < 10; i++)
+        assert_op_error(g, i, wrong_type);
+    assert_redis(s, "nil 7", "MGET h:index i:index"); /* nothing was drawn */
     assert_op_error(g, 0, wrong_type);
     assert_op_error(g, 1, wrong_type);
     assert_op_error(g, 2, "ERR value is not an integer or out of range");

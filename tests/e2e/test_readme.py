@@ -1,0 +1,34 @@
+"""README.md's sessions, pasted: every line does what the comment behind it says."""
+import os
+import re
+import subprocess
+
+from harness.daemon import counters
+
+README = os.path.join(os.path.dirname(__file__), "../../README.md")
+COMMAND = re.compile(r"^    redis-cli -p 7370 (.*?)(?: +# (.*))?$", re.M)
+REPLY = re.compile(r"\d+(?: exact| estimated| \d+)?|upload-77")  # of a comment that begins with the reply
+
+FAMILIES = counters(product_views={"feeds": {"series": "s<store>:views"}})
+UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}  # as `tallyd dev`
+
+
+def test_sessions(make_clock, make_redis, make_daemon):
+    """A minute begins for Redis when it begins, so that hits which are said to share one do."""
+    clock = make_clock().flow()
+    server = make_redis(appendfsync="always", clock=clock)
+    daemon = make_daemon(server, clock=clock, families=FAMILIES, more=UNIQUES)
+    clock.step(60 - clock.now % 60)
+    with open(README, encoding="utf-8") as file:
+        commands = COMMAND.findall(file.read())
+    compared = 0
+    for command, comment in commands:
+        done = subprocess.run(["sh", "-c", f"redis-cli -s {daemon.socket} {command}"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60, check=False)
+        said = done.stdout.split()
+        assert done.returncode == 0 and not re.match(r"ERR|[A-Z]{4,} ", done.stdout), (command, done.stdout, done.stderr)
+        expected = REPLY.match(comment)
+        if expected:
+            assert said[:len(expected[0].split())] == expected[0].split(), (command, said)
+            compared += 1
+    assert len(commands) > 30 and compared > 20

@@ -71,6 +71,13 @@ static inline size_t small_write(unsigned v, char *out)
     return 4 - zeros;
 }
 
+static inline size_t eight_write(unsigned v, char *out)
+{
+    for (int i = 6; i >= 0; i -= 2, v /= 100)
+        memcpy(out + i, pairs + 2 * (v % 100), 2);
+    return 8;
+}
+
 size_t num_write(int64_t v, char out[21])
 {
     if ((uint64_t)v < 10000) return small_write((unsigned)v, out);
@@ -80,6 +87,10 @@ size_t num_write(int64_t v, char out[21])
         memcpy(out + at, pairs + 2 * (low / 100), 2);
         memcpy(out + at + 2, pairs + 2 * (low % 100), 2);
         return at + 4;
+    }
+    if ((uint64_t)v < 1000000000000) { /* seconds since 1970 */
+        size_t at = small_write((unsigned)(v / 100000000), out);
+        return at + eight_write((unsigned)(v % 100000000), out + at);
     }
     uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
     size_t at = v < 0, n = digits_of(size) + at;

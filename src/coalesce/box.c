@@ -40,7 +40,7 @@ static void ops_clear(struct box *b)
     struct op_slots *s = &b->op_slots;
     if (s->n > 0) memset(s->at, 0, s->cap * sizeof *s->at);
     s->n = 0;
-    b->op_cells = 0;
+    b->op_quarters = 0;
 }
 
 void box_reuse(struct box *b, uint64_t epoch)

@@ -47,7 +47,7 @@ struct box {
     struct cell_slot *slots; /* (key, field) -> cell */
     uint32_t slots_cap;
     struct op_slots op_slots;
-    uint32_t op_cells; /* what ops of clients, and events of hits, count as, in cells */
+    uint32_t op_quarters; /* what ops of clients, and events of hits, count as, in quarters of a cell */
 };
 
 void box_init(struct box *b, uint32_t cells_max);
@@ -82,7 +82,7 @@ static inline bool box_works(const struct box *b) /* clients' hits or ops are in
 }
 static inline uint32_t box_cells(const struct box *b)
 {
-    return b->frame.cells_n + b->op_cells;
+    return b->frame.cells_n + (b->op_quarters + 3) / 4;
 }
 static inline bool box_empty(const struct box *b)
 {

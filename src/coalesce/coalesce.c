@@ -152,7 +152,7 @@ static enum add_result take_more(struct coalesce *c, struct outlet *o, const str
     if (engine_answers_full(c, 0)) return engine_full(c, o);
     if (cell->hit_is_event) {
         if (box_cells(c->now) >= c->config.cells_max) return engine_full(c, o);
-        c->now->op_cells++;
+        c->now->op_quarters++;
     }
     cell->delta += h->bytes.delta;
     cell->hits++;

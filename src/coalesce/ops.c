@@ -77,19 +77,30 @@ struct frame_op *ops_fed(struct coalesce *c, struct box *b, const struct coalesc
 
 /* --- the door --- */
 
-/* By the time that Redis takes: a box' four commands run in a script, a visitor's and an event's two. */
-uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
+/* In quarters of a cell, so that a frame of ops alone takes Redis some 4 ms and not 1: a smaller one would hold so few
+ * names that hardly any two hits of a turn met in it, and more hits would wait longer, not fewer shorter. */
+static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
 {
     switch (kind) {
     case OP_SERIES:
         return c->counters->ops->precisions_n;
     case OP_BOX:
-        return 4;
     case OP_EVENT:
+        return 4;
     case OP_UNIQ:
         return 2;
     }
     UNREACHABLE();
+}
+
+static uint32_t quarters_of_item(enum op_kind kind)
+{
+    return kind == OP_EVENT ? 1 : kind == OP_UNIQ ? 2 : 0;
+}
+
+uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
+{
+    return (quarters_of_op(c, kind) + quarters_of_item(kind) + 3) / 4;
 }
 
 /* The pending hash that new visitors move stands in the frame for its lock alone: its ZADD is the script's. */
@@ -136,11 +147,11 @@ static enum add_result op_place(struct coalesce *c, struct outlet *o, const stru
     struct box *b = c->now;
     uint64_t code = op_code(c, op, false);
     struct frame_op *into = op_find(b, op, code, false);
-    bool costs = into == NULL || has_items(op->kind);
+    uint32_t quarters = (into == NULL ? quarters_of_op(c, op->kind) : 0) + quarters_of_item(op->kind);
     if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
-        (costs && box_cells(b) >= c->config.cells_max))
+        (quarters > 0 && box_cells(b) >= c->config.cells_max))
         return engine_full(c, o);
-    if (costs) b->op_cells += coalesce_op_cells(c, op->kind);
+    b->op_quarters += quarters;
     if (into == NULL) {
         into = op_add(b, op, code, false);
         if (op->kind == OP_UNIQ) op_moves(c, b, into, op->name);

@@ -37,6 +37,8 @@ class Sizes:
     window_s: float = 1.0
     warm_s: float = BARRIER_S
     peer_warm_s: float = 0.2
+    op_window_s: float = 0.6
+    op_warm_s: float = 1.0
     steady_warm_s: float = 4.0
     steady_s: float = 8.0
     drained_hashes: int = 100_000
@@ -50,7 +52,7 @@ class Sizes:
 
 
 QUICK = Sizes(rounds=1, window_s=0.2, warm_s=0.2, peer_warm_s=0.05, steady_warm_s=0.2, steady_s=0.3,
-              drained_hashes=5_000, drained_fields=20_000,
+              op_window_s=0.1, op_warm_s=0.1, drained_hashes=5_000, drained_fields=20_000,
               limit_fields=20_000, stall_s=0.5, drains_under_load=1, many_stores=20_000, idle_connections=200,
               names=2_000)
 
@@ -549,7 +551,7 @@ class OpsWorld:
 
     def window(self, server, mode, op, warm_s):
         return self.world.hits_per_s(server.port, "-m", mode, *op.options(self.sizes, self.moment), "-w", warm_s,
-                                     "-d", self.sizes.window_s)
+                                     "-d", self.sizes.op_window_s)
 
     def round(self, warm_s):
         """[(tallyd's, the seed's)] of OPS, and (hits, hits that feed)."""
@@ -579,7 +581,7 @@ def op_row(op, found):
 
 def ops(world):
     own = OpsWorld(world)
-    own.round(world.sizes.warm_s)  # every name is known to both sides
+    own.round(world.sizes.op_warm_s)  # every name is known to both sides
     rounds, fed = [], []
     for n in range(world.sizes.rounds):
         say(f"the other ways to count, round {n + 1} of {world.sizes.rounds}")

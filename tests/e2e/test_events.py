@@ -15,6 +15,7 @@ TIERS = ((5, 900), (60, 1800))  # cached windows of that size or smaller are kep
 OPTIONS = {"events": {"keep": f"{KEEP_S}s", "windows": ", ".join(f"{window}s {keep}s" for window, keep in TIERS)},
            "clock": {"ahead": f"{AHEAD_S}s"}}
 HOUR_S = 3600
+PREENED_S = 130  # the preener comes once a minute
 
 
 def log_of(direct, name, kind):
@@ -135,7 +136,7 @@ def apply(still, model, example, verb, name, kind, *args):
 def test_model_over_an_hour(still):
     model, began, examples = Model(), still.now, [0]
 
-    @settings(max_examples=60, deadline=None, database=None, print_blob=True,
+    @settings(max_examples=150, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
     @given(st.integers(0, CYCLE_S - 1), OPERATIONS)
     def run(phase, operations):
@@ -154,11 +155,11 @@ def test_model_over_an_hour(still):
         check_counts(still, model, "last", "type0", 600, 60)
     for name, kind in list(model.logs):
         check_range(still, model, name, kind, 0, still.now + AHEAD_S)
-    still.pass_until(lambda: not too_old(still), HOUR_S, "what is past its time is preened")
+    still.pass_until(lambda: not too_old(still), PREENED_S, "what is past its time is preened")
     for name, kind in list(model.logs):
         check_range(still, model, name, kind, 0, still.now + AHEAD_S)
     still.step(max(keep for _, keep in TIERS) + 121)
-    still.pass_until(lambda: not too_old(still), HOUR_S, "later everything is past its time")
+    still.pass_until(lambda: not too_old(still), PREENED_S, "later everything is past its time")
     assert not [log for log in model.logs if log_of(still.direct, *log)]
 
 
@@ -201,14 +202,27 @@ def test_cached_windows_outlive_their_events(still):
     counts = dict(zip(starts, still.call("EVENT.COUNT", "web", "login", 130, 5)))
     assert sum(counts.values()) == 60
     still.step(KEEP_S)
-    still.pass_until(lambda: not log_of(still.direct, "web", "login"), 250, "events are preened")
+    still.pass_until(lambda: not log_of(still.direct, "web", "login"), PREENED_S, "events are preened")
     later = dict(zip(windows_of(still.now, 895, 5), still.call("EVENT.COUNT", "web", "login", 895, 5)))
     for start in starts[:-1]:
         if start > still.now - 890:
             assert later[start] == counts[start]
     still.step(900)
-    still.pass_until(lambda: not too_old(still), HOUR_S, "the counts are preened too")
+    still.pass_until(lambda: not too_old(still), PREENED_S, "the counts are preened too")
     assert set(still.call("EVENT.COUNT", "web", "login", 895, 5)) == {0}
+
+
+def test_preened_to_the_second(still):
+    """An event a second, over twice the time that they are kept: what is kept stands at every look, the rest goes."""
+    began = still.now
+    for _ in range(2 * KEEP_S):
+        still.call("EVENT.ADD", "web", "login")
+        still.step(1)
+        seconds = [second for _, second in log_of(still.direct, "web", "login")]
+        assert seconds == list(range(seconds[0], still.now))
+        assert began <= seconds[0] <= max(began, still.now - KEEP_S)
+        assert seconds[0] >= still.now - KEEP_S - PREENED_S
+    assert seconds[0] > began
 
 
 def test_many_ids_at_once(still):

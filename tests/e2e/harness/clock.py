@@ -59,17 +59,6 @@ class Clock:
         self.step((3 * NS // 2 - self.wall_ns % NS) % NS / NS)
         return self
 
-    def pass_until(self, condition, most_s, what, poke, step_s=0.25):
-        """Time passes about fifty times as fast as the real one until condition() holds; at most most_s of it.
-        poke() makes the daemon look at its clock."""
-        ends_ns = self.wall_ns + most_s * NS
-        while not condition():
-            assert self.wall_ns < ends_ns, f"not within {most_s} s of its clock: {what}"
-            self.step(step_s)
-            poke()
-            time.sleep(0.005)  # the rate of the clock
-        self.align()
-
     @property
     def now(self):
         """Seconds, as Redis' TIME says it."""

@@ -4,7 +4,6 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "series/clean.h"
-#include <stdio.h>
 
 #define FIRST_MS 1000
 #define PASS_MS (CLEAN_PASS_S * UINT64_C(1000))

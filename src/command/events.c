@@ -4,6 +4,17 @@
 #define WINDOW_MAX_S                                                                                         \
     INT64_C(315360000) /* ten years; so many times READ_WINDOWS_MAX are exact in Redis' Lua */
 
+/* An event older than that would be preened at once, and the windows it falls in would be counted without their own
+ * events, which are gone already. */
+static bool is_kept(struct session *s, int64_t at, struct buf *out)
+{
+    int64_t keep_s = s->command->config.counters->ops->events_keep_s;
+    if (at == COALESCE_NOW || at >= redis_now_s(s) - keep_s) return true;
+    reply_errorf(out, "ERR time %lld is too long ago: events are kept for %lld s (events.keep)",
+                 (long long)at, (long long)keep_s);
+    return false;
+}
+
 /* EVENT.ADD name type [AT s] [ID id] */
 bool event_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
 {
@@ -14,7 +25,7 @@ bool event_add_read(struct session *s, const struct request *r, struct coalesce_
     if (!op_read_options(r, 3, op, &id, out) || !names_fit(s, OP_EVENT, op->name, op->type, 0, out))
         return false;
     op->id = id;
-    return true;
+    return is_kept(s, op->at, out);
 }
 
 static bool part_read(const struct request *r, struct read_query *q, struct buf *out)

@@ -105,6 +105,7 @@ bool word_text(const char *what, struct slice w, struct buf *out);
 bool word_day(struct slice w, int64_t *day, struct buf *out);
 bool words_syntax(struct buf *out);              /* always false */
 bool word_is(struct slice w, const char *upper); /* says nothing */
+int64_t redis_now_s(const struct session *s);
 /* Not too far ahead of Redis' clock. */
 bool second_begun(const struct session *s, int64_t at, struct buf *out);
 bool day_begun(const struct session *s, int64_t day, struct buf *out);

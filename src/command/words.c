@@ -80,7 +80,7 @@ bool words_syntax(struct buf *out)
     return false;
 }
 
-static int64_t redis_now_s(const struct session *s)
+int64_t redis_now_s(const struct session *s)
 {
     const struct command_ports *ports = &s->command->config.ports;
     return ports->redis_ms(ports->arg) / 1000;

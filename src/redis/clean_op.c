@@ -12,7 +12,7 @@
 
 static void page_file(struct redis_page *p, const struct redis_reply *r)
 {
-    size_t bytes = 0;
+    size_t bytes = 1; /* never none, so that there is memory to point into */
     for (size_t i = 0; i < r->n; i++)
         bytes += r->elements[i].str.n;
     buf_reserve(&p->names, bytes); /* so that the slices stay good while it fills */

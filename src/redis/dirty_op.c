@@ -12,7 +12,7 @@
 /* Name, score, name, score ... A score that is no integer is somebody else's writing: due at once. */
 static void due_file(struct redis_due *d, const struct redis_reply *r)
 {
-    size_t bytes = 0;
+    size_t bytes = 1; /* never none, so that there is memory to point into */
     for (size_t i = 0; i < r->n; i += 2)
         bytes += r->elements[i].str.n;
     buf_reserve(&d->names, bytes); /* so that the slices stay good while it fills */

@@ -16,8 +16,9 @@
 #define KEY_FENCE_PREFIX "tally:fence:"
 #define KEY_INSTANCE_PREFIX "tally:instance:"
 #define KEY_TEMPORARY_PREFIX "tally:tmp:"
-#define KEY_KNOWN "known:"        /* zset of <precision>:<name>, all scores 0 */
-#define KEY_EVENTS "tally:events" /* zset of the event logs, <name>:<type>, all scores 0: what the preener goes by */
+#define KEY_KNOWN "known:" /* zset of <precision>:<name>, all scores 0 */
+#define KEY_EVENTS                                                                                           \
+    "tally:events" /* zset of the event logs, <name>:<type>, all scores 0: what the preener goes by */
 #define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
 #define SEQ_TTL_S (30 * 24 * 3600)
 
@@ -52,13 +53,13 @@ bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id)
 /* The other counts. Each appends to out. */
 void name_series(struct buf *out, uint32_t precision, struct slice name);  /* <precision>:<name>, in known: */
 void name_samples(struct buf *out, uint32_t precision, struct slice name); /* count:<precision>:<name> */
-void name_samples_of(struct buf *out, struct slice known);                 /* the same, of a member of known: */
-void name_buckets(struct buf *out, struct slice name);                     /* tb.<name> */
-void name_bucket_hits(struct buf *out, struct slice name);                 /* pv.<name> */
-void name_events(struct buf *out, struct slice name, struct slice type);   /* <name>:<type> */
-void name_ticker(struct buf *out, struct slice name);                      /* <name>:index */
-void name_windows(struct buf *out, struct slice type);                     /* statcache:<type> */
-void name_visitors(struct buf *out, struct slice name, int64_t day);       /* <name>_2007_12_04 of 20071204 */
+void name_samples_of(struct buf *out, struct slice known);               /* the same, of a member of known: */
+void name_buckets(struct buf *out, struct slice name);                   /* tb.<name> */
+void name_bucket_hits(struct buf *out, struct slice name);               /* pv.<name> */
+void name_events(struct buf *out, struct slice name, struct slice type); /* <name>:<type> */
+void name_ticker(struct buf *out, struct slice name);                    /* <name>:index */
+void name_windows(struct buf *out, struct slice type);                   /* statcache:<type> */
+void name_visitors(struct buf *out, struct slice name, int64_t day);     /* <name>_2007_12_04 of 20071204 */
 void name_visitors_sketch(struct buf *out, struct slice name, int64_t day); /* <name>_2007_12_04:hll */
 void name_temporary(struct buf *out, struct slice id,
                     struct slice of); /* tally:tmp:<id>:<of>, always with a TTL */

@@ -116,6 +116,10 @@ def still(make_still):
 def add(still, model, name, kind, offset, own=None):
     at = still.now if offset is None else still.now + offset
     words = ("EVENT.ADD", name, kind) + (() if offset is None else ("AT", at)) + (() if own is None else ("ID", own))
+    if offset is not None and offset < -KEEP_S:
+        reply = still.call(*words)
+        assert isinstance(reply, RespError) and reply.startswith(f"ERR time {at} is too long ago"), reply
+        return
     stood = own is not None and still.direct.zscore(f"{name}:{kind}", own) is not None
     model.add(name, kind, at, own, still.call(*words), stood)
 
@@ -309,6 +313,7 @@ BAD = [
     (("EVENT.ADD", "web", "login", "AT", "-1"), "ERR "),
     (("EVENT.ADD", "web", "login", "AT", "now"), "ERR value is not an integer or out of range"),
     (("EVENT.ADD", "web", "login", "AT", "99999999999"), "ERR "),
+    (("EVENT.ADD", "web", "login", "AT", "1"), "ERR time 1 is too long ago: events are kept for "),
     (("EVENT.ADD", "web", "login", "ID"), "ERR "),
     (("EVENT.ADD", "web", "login", "ID", ""), "ERR "),
     (("EVENT.ADD", "web", "login", "ID", "x" * 513), "ERR "),

@@ -48,6 +48,7 @@ static const struct op_limits limits = {.precisions = {1, 5, 60},
                                         .samples = 120,
                                         .box_width_s = 60,
                                         .box_keep = 60,
+                                        .events_keep_s = INT64_C(1) << 40,
                                         .ahead_s = 60};
 static const struct counters counters = {.all = &views, .n = 1, .ops = &limits};
 

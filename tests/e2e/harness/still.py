@@ -1,5 +1,7 @@
 """tallyd and redis-server at one clock that only the test moves."""
 
+SETTLING_TURNS = 12
+
 
 class Still:
     def __init__(self, clock, server, daemon):
@@ -15,12 +17,14 @@ class Still:
         return self.client.call(*words)
 
     def step(self, seconds):
-        """Whole seconds; whatever is due then begins, and tallyd has Redis' new time: it asks for it in the turn of its
-        loop behind the first PING; when Redis answers us twice it has been answered, and it has read that with the
-        last PING. An answer read after the next step would be wrong by that step."""
+        """Whole seconds; whatever is due then begins and, unless it is long, ends before this returns: a PING is a turn of
+        tallyd's loop, and what it asked Redis in that turn is answered when Redis answers us for the second time. An
+        answer that tallyd reads behind the next step has taken Redis that long, as far as it can know."""
         self.clock.step(seconds)
-        for ping in (self.poke, self.poke, self.direct.ping, self.direct.ping, self.poke):
-            ping()
+        for _ in range(SETTLING_TURNS):
+            for ping in (self.poke, self.direct.ping, self.direct.ping):
+                ping()
+        self.poke()
 
     def begin_at(self, phase, period):
         """On to where now % period is phase: what happens then happens again in the same way."""

@@ -1,6 +1,7 @@
 """tallyd and redis-server at one clock that only the test moves."""
 
 STEP_S = 4  # less than what the cleaner takes for a leap
+SETTLING_TURNS = 12
 
 
 class Still:
@@ -17,14 +18,20 @@ class Still:
         return self.client.call(*words)
 
     def step(self, seconds):
-        """Whole seconds; whatever is due then begins, and tallyd has Redis' new time: it asks for it in the turn of its
-        loop behind the first PING; when Redis answers us twice it has been answered, and it has read that with the
-        last PING. An answer read after the next step would be wrong by that step: so steps are small, too, and a
-        wrong one is none that the cleaner takes for a leap of the clock."""
+        """Whole seconds; whatever is due then begins and, unless it is long, ends before this returns: a PING is a turn of
+        tallyd's loop, and what it asked Redis in that turn is answered when Redis answers us for the second time. An
+        answer that tallyd reads behind the next step is wrong by that step: so a long one is made of small ones, and a
+        wrong answer is none that the cleaner takes for a leap of the clock."""
         for done in range(0, max(seconds, 1), STEP_S):
             self.clock.step(min(seconds - done, STEP_S))
-            for ping in (self.poke, self.poke, self.direct.ping, self.direct.ping, self.poke):
+            self._settle(2)
+        self._settle(SETTLING_TURNS)
+
+    def _settle(self, turns):
+        for _ in range(turns):
+            for ping in (self.poke, self.direct.ping, self.direct.ping):
                 ping()
+        self.poke()
 
     def begin_at(self, phase, period):
         """On to where now % period is phase: what happens then happens again in the same way."""

@@ -1,7 +1,6 @@
 /* redis/read_op.c - the ends of every read, and which one begins. */
 #include "base/num.h"
 #include "redis/read_in.h"
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,9 +72,10 @@ bool read_score(const struct redis_reply *reply, int64_t *out)
     if (num_parse(reply->str, out)) return true;
     memcpy(text, reply->str.p, reply->str.n);
     text[reply->str.n] = '\0';
-    double v = floor(strtod(text, &rest));
-    if (rest == text || *rest != '\0' || !(fabs(v) < 9e18)) return false;
+    double v = strtod(text, &rest);
+    if (rest == text || *rest != '\0' || !(v > -9e18 && v < 9e18)) return false;
     *out = (int64_t)v;
+    if ((double)*out > v) --*out; /* down, also below 0 */
     return true;
 }
 

@@ -1,7 +1,7 @@
 """tallyd and redis-server at one clock that only the test moves."""
 
 STEP_S = 4  # less than what the cleaner takes for a leap
-SETTLING_TURNS = 12
+SETTLING_TURNS = 30
 
 
 class Still:

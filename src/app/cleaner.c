@@ -85,7 +85,8 @@ static enum stepped step_end(struct cleaner *c, bool lost, const char *text)
     c->busy = false;
     if (how == STEP_REFUSED && !c->told) log_event(LOG_WARN, "cleaner", "error=%s", LOGQ(text));
     c->told = c->told || how == STEP_REFUSED;
-    next_in(c, lost ? RETRY_MS : (REST_TIMES * took_us + 999) / 1000);
+    uint64_t rest_ms = (REST_TIMES * took_us + 999) / 1000;
+    next_in(c, lost ? RETRY_MS : rest_ms < PASS_MS ? rest_ms : PASS_MS);
     return how;
 }
 

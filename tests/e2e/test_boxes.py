@@ -116,11 +116,11 @@ def test_model_over_an_hour(still):
 
 def test_one_pipeline_is_one_frame(still):
     """Many hits on few buckets in one go: each client's own running value, also of buckets that fall out on the way."""
-    model, rng = Model(), random.Random(3)
-    for _ in range(30):
+    rng = random.Random(3)
+    for at_once in range(30):
         hits = [(rng.randrange(1, 4), still.now - rng.randrange(WIDTH_S * (KEEP + 2))) for _ in range(16)]
-        replies = still.client.pipeline([("BOX.INCRBY", f"one:{_}", n, "AT", at) for n, at in hits])
-        values, kept = defaultdict(int), look(still.direct, f"one:{_}")
+        replies = still.client.pipeline([("BOX.INCRBY", f"one:{at_once}", n, "AT", at) for n, at in hits])
+        values, kept = defaultdict(int), look(still.direct, f"one:{at_once}")
         for (n, at), reply in zip(hits, replies):
             bucket = at - at % WIDTH_S
             values[bucket] += n

@@ -44,24 +44,13 @@ bool num_parse(struct slice s, int64_t *out)
     return true;
 }
 
-/* Two digits a division, from the end. */
 static const char pairs[] =
     "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546"
     "4748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293"
     "949596979899";
 
-static inline size_t digits_of(uint64_t v)
-{
-    for (size_t n = 1;; n += 4, v /= 10000) {
-        if (v < 10) return n;
-        if (v < 100) return n + 1;
-        if (v < 1000) return n + 2;
-        if (v < 10000) return n + 3;
-    }
-}
-
-/* Most values that a client is told: no loop, no division by what is not known. */
-static inline size_t small_write(unsigned v, char *out)
+/* Most values that a client is told. Writes four bytes, also when fewer count. */
+static inline size_t upto_four_write(unsigned v, char *out)
 {
     char digits[8];
     unsigned zeros = (v < 10) + (v < 100) + (v < 1000);
@@ -71,34 +60,22 @@ static inline size_t small_write(unsigned v, char *out)
     return 4 - zeros;
 }
 
-static inline size_t eight_write(unsigned v, char *out)
+/* Four digits a division. */
+static size_t size_write(uint64_t v, char *out)
 {
-    for (int i = 6; i >= 0; i -= 2, v /= 100)
-        memcpy(out + i, pairs + 2 * (v % 100), 2);
-    return 8;
+    if (v < 10000) return upto_four_write((unsigned)v, out);
+    size_t at = size_write(v / 10000, out);
+    unsigned low = (unsigned)(v % 10000);
+    memcpy(out + at, pairs + 2 * (low / 100), 2);
+    memcpy(out + at + 2, pairs + 2 * (low % 100), 2);
+    return at + 4;
 }
 
 size_t num_write(int64_t v, char out[21])
 {
-    if ((uint64_t)v < 10000) return small_write((unsigned)v, out);
-    if ((uint64_t)v < 100000000) {
-        unsigned low = (unsigned)v % 10000;
-        size_t at = small_write((unsigned)v / 10000, out);
-        memcpy(out + at, pairs + 2 * (low / 100), 2);
-        memcpy(out + at + 2, pairs + 2 * (low % 100), 2);
-        return at + 4;
-    }
-    if ((uint64_t)v < 1000000000000) { /* seconds since 1970 */
-        size_t at = small_write((unsigned)(v / 100000000), out);
-        return at + eight_write((unsigned)(v % 100000000), out + at);
-    }
-    uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
-    size_t at = v < 0, n = digits_of(size) + at;
+    if (v >= 0) return size_write((uint64_t)v, out);
     out[0] = '-';
-    for (size_t end = n; end - at >= 2; end -= 2, size /= 100)
-        memcpy(out + end - 2, pairs + 2 * (size % 100), 2);
-    if ((n - at) % 2 == 1) out[at] = (char)('0' + size);
-    return n;
+    return 1 + size_write(-(uint64_t)v, out + 1);
 }
 
 void hex_write(const uint8_t *bytes, size_t n, char *out)

@@ -148,15 +148,6 @@ void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes)
     buf_put_slice(&b->literals, bytes);
 }
 
-void answer_bulk(struct buf *out, struct slice s)
-{
-    buf_put_char(out, '$');
-    buf_int(out, (int64_t)s.n);
-    BUF_LIT(out, "\r\n");
-    buf_put_slice(out, s);
-    BUF_LIT(out, "\r\n");
-}
-
 void answer_error(struct buf *out, struct slice line)
 {
     buf_put_char(out, '-');
@@ -183,7 +174,7 @@ static void write_answer(const struct box *b, const struct answer *a, struct buf
     if (c->error_n > 0)
         answer_error(out, FRAME_ERROR(&b->frame, c));
     else
-        answer_int(out, answer_running(c->value, c->delta - a->at));
+        put_head(out, ':', answer_running(c->value, c->delta - a->at));
 }
 
 /* Answers of one outlet, one behind the other: a client that pipelines. */

@@ -3,8 +3,8 @@
 #ifndef COALESCE_BOX_H
 #define COALESCE_BOX_H
 
-#include "base/num.h"
 #include "base/outlet.h"
+#include "base/resp.h"
 #include "coalesce/registry.h"
 #include "series/frame.h"
 
@@ -89,17 +89,7 @@ static inline bool box_empty(const struct box *b)
     return !box_works(b) && b->frame.shares_n == 0 && b->answers_n == 0;
 }
 
-/* A reply, appended to out. */
-static inline void answer_int(struct buf *out, int64_t v)
-{
-    char *p = buf_reserve(out, 24);
-    *p = ':';
-    size_t n = 1 + num_write(v, p + 1);
-    p[n] = '\r';
-    p[n + 1] = '\n';
-    out->n += n + 2;
-}
-void answer_bulk(struct buf *out, struct slice s);
+/* An error reply, appended to out. */
 void answer_error(struct buf *out, struct slice line);
 /* What stood before hits of the sum `later` came, when `value` stands after them. +n and -n may fit together where +n
  * alone would not: then it stood nowhere in int64, and the end that it passed is told. */

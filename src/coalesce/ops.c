@@ -186,11 +186,11 @@ static void write_item(const struct frame *f, const struct frame_op *op, const s
     char digits[24];
     struct slice id = FRAME_TEXT(f, item->text_at, item->text_n);
     if (op->kind == OP_UNIQ) {
-        answer_int(out, item->value);
+        put_head(out, ':', item->value);
         return;
     }
     if (id.n == 0) id = slice_of(digits, num_write(item->value, digits));
-    answer_bulk(out, id);
+    put_bulk(out, id);
 }
 
 void ops_answer(const struct box *b, const struct answer *a, struct buf *out)
@@ -202,9 +202,9 @@ void ops_answer(const struct box *b, const struct answer *a, struct buf *out)
     else if (has_items(op->kind))
         write_item(f, op, &f->items[a->at], out);
     else if (op->kind == OP_BOX)
-        answer_int(out, op->late ? 0 : answer_running(op->value, op->delta - a->at));
+        put_head(out, ':', op->late ? 0 : answer_running(op->value, op->delta - a->at));
     else
-        answer_int(out, op->value);
+        put_head(out, ':', op->value);
 }
 
 static int64_t precisions_that_keep(const struct op_limits *l, int64_t at, int64_t now_s)

@@ -1,20 +1,10 @@
 /* protocol/reply.c - see reply.h. Source of the shapes: redis-doc, "RESP protocol spec". */
 #include "protocol/reply.h"
 
-#include "base/num.h"
+#include "base/resp.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-static void put_head(struct buf *out, char type, int64_t v)
-{
-    char *p = buf_reserve(out, 24);
-    p[0] = type;
-    size_t n = 1 + num_write(v, p + 1);
-    p[n] = '\r';
-    p[n + 1] = '\n';
-    out->n += n + 2;
-}
 
 void reply_simple(struct buf *out, const char *text)
 {
@@ -57,9 +47,7 @@ void reply_int(struct buf *out, int64_t v)
 
 void reply_bulk(struct buf *out, struct slice bytes)
 {
-    put_head(out, '$', (int64_t)bytes.n);
-    buf_put_slice(out, bytes);
-    BUF_LIT(out, "\r\n");
+    put_bulk(out, bytes);
 }
 
 void reply_bulk_str(struct buf *out, const char *text)

@@ -1,31 +1,15 @@
 /* redis/resp.c - RESP2 requests, straight into the buffer. */
 #include "redis/resp.h"
-#include "base/num.h"
-
-#define HEAD_MAX 24 /* a mark, 20 digits, CR LF */
-
-static size_t head_write(char *p, char mark, size_t n)
-{
-    p[0] = mark;
-    size_t at = 1 + num_write((int64_t)n, p + 1);
-    p[at] = '\r';
-    p[at + 1] = '\n';
-    return at + 2;
-}
+#include "base/resp.h"
 
 void resp_array(struct buf *out, size_t n)
 {
-    out->n += head_write(buf_reserve(out, HEAD_MAX), '*', n);
+    put_head(out, '*', (int64_t)n);
 }
 
 void resp_slice(struct buf *out, struct slice s)
 {
-    char *p = buf_reserve(out, HEAD_MAX + s.n + 2);
-    size_t at = head_write(p, '$', s.n);
-    if (s.n > 0) memcpy(p + at, s.p, s.n);
-    p[at + s.n] = '\r';
-    p[at + s.n + 1] = '\n';
-    out->n += at + s.n + 2;
+    put_bulk(out, s);
 }
 
 void resp_int(struct buf *out, int64_t v)

@@ -10,10 +10,6 @@
 /* Of the days that a key of visitors ends in; no part begins with 0, so that an integer <store> may be one. */
 #define DAY_SAMPLE 20101010
 
-/* What keys of one kind, or tallyd's own, begin with. Those of events and visitors begin with the feed's text. */
-static const struct slice leads[] = {{"tally:", 6},      {KEY_KNOWN, 6}, {"count:", 6},
-                                     {"statcache:", 10}, {"tb.", 3},     {"pv.", 3}};
-
 /* A feed while it is looked at. */
 struct look {
     const struct counters *counters;
@@ -97,12 +93,12 @@ static bool can_begin(const struct pattern *p, enum store_kind kind, struct slic
 
 static enum err lead_free(const struct look *at)
 {
-    for (size_t i = 0; i < sizeof leads / sizeof leads[0]; i++)
-        if (can_begin(at->name, at->store, leads[i]))
+    for (size_t i = 0; i < NAME_LEADS_N; i++)
+        if (can_begin(at->name, at->store, name_leads[i]))
             return error_set(at->e, ERR_CONFIG,
                              "it can begin with " SLICE_FMT
                              ", as other keys of tallyd's do; choose another name",
-                             SLICE_ARG(leads[i]));
+                             SLICE_ARG(name_leads[i]));
     return ERR_NONE;
 }
 

@@ -3,6 +3,7 @@
 #include "series/frame.h"
 
 #include "base/heap.h"
+#include "base/resp.h"
 
 #define FRAME_CAP_FIRST 64
 
@@ -64,19 +65,10 @@ struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice ra
     return c;
 }
 
-static void bulk_put(struct buf *out, struct slice s)
-{
-    buf_put_char(out, '$');
-    buf_int(out, (int64_t)s.n);
-    BUF_LIT(out, "\r\n");
-    buf_put_slice(out, s);
-    BUF_LIT(out, "\r\n");
-}
-
 size_t frame_raw_put(struct buf *out, struct slice key, struct slice field)
 {
-    bulk_put(out, key);
-    bulk_put(out, field);
+    put_bulk(out, key);
+    put_bulk(out, field);
     return out->n - field.n - 2;
 }
 

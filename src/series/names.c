@@ -4,6 +4,9 @@
 #include "base/check.h"
 #include "base/rand.h"
 
+const struct slice name_leads[NAME_LEADS_N] = {{"tally:", 6},      {KEY_KNOWN, 6}, {"count:", 6},
+                                               {"statcache:", 10}, {"tb.", 3},     {"pv.", 3}};
+
 #define LIFE_BYTES 8
 
 void life_init(struct life *l, struct slice instance)

@@ -20,6 +20,10 @@
 #define KEY_EVENTS                                                                                           \
     "tally:events" /* zset of the event logs, <name>:<type>, all scores 0: what the preener goes by */
 #define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
+/* What keys of one kind, or of tallyd's own, begin with: of no other kind. Those of events and visitors begin with a
+ * client's text. */
+#define NAME_LEADS_N 6
+extern const struct slice name_leads[NAME_LEADS_N];
 #define SEQ_TTL_S (30 * 24 * 3600)
 
 struct batch_id {

@@ -4,10 +4,6 @@
 
 #define SHOWN 64 /* bytes of a key in an error line */
 
-/* What the keys of one kind begin with is of no other kind. Keys of events and visitors begin with a client's text. */
-static const struct slice leads[] = {{"tally:", 6},      {KEY_KNOWN, 6}, {"count:", 6},
-                                     {"statcache:", 10}, {"tb.", 3},     {"pv.", 3}};
-
 static bool text_fits(struct slice s)
 {
     if (s.n == 0 || s.n > OP_NAME_BYTES_MAX) return false;
@@ -73,11 +69,11 @@ static bool box_fits(const struct counters *cs, struct slice name, struct buf *s
 static bool own_fits(const struct counters *cs, struct slice key, struct buf *why)
 {
     char shown[SHOWN + 4];
-    for (size_t i = 0; i < sizeof leads / sizeof leads[0]; i++) {
-        if (!slice_starts(key, leads[i])) continue;
+    for (size_t i = 0; i < NAME_LEADS_N; i++) {
+        if (!slice_starts(key, name_leads[i])) continue;
         buf_printf(
             why, "ERR that would be the key '%s', and keys that begin with '" SLICE_FMT "' are tallyd's own",
-            slice_show(key, SHOWN, shown, sizeof shown), SLICE_ARG(leads[i]));
+            slice_show(key, SHOWN, shown, sizeof shown), SLICE_ARG(name_leads[i]));
         return false;
     }
     return key_free(cs, key, why);

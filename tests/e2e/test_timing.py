@@ -52,6 +52,9 @@ def test_hits_over_many_fields(make_redis, make_daemon, mysql):
         for product in range(60):
             client.call("HINCRBY", "s1:product_views", product, 1)
     wait_until(lambda: mysql.query("SELECT SUM(views) FROM product_views")[0][0] >= 51, 5, "60 products, a hit each")
+    daemon.sync_all()
+    assert mysql.query("SELECT COUNT(*), SUM(views) FROM product_views") == ((60, 61),)
+    daemon.verify()
 
 
 def test_hits_of_twenty_stores(make_redis, make_daemon, mysql):

@@ -19,6 +19,7 @@
 #include "redis/dirty_op.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
+#include "redis/journal_op.h"
 #include "redis/link.h"
 #include "redis/walk_op.h"
 #include "sync/sync.h"
@@ -49,6 +50,14 @@ struct upkeep { /* slow timers: walk, prune, complete_until */
     struct until_task *until;
 };
 
+struct journals { /* of dead services, to be brought home: journals.c */
+    struct redis_journals list;
+    struct redis_journal_take take;
+    bool listing, taking, again;
+    size_t at; /* in the list */
+    uint64_t at_ms;
+};
+
 struct totals {                /* live totals asked for and not answered: wire_total.c */
     struct list waiting;       /* of struct total_task, for the next round */
     struct total_round *round; /* under way, NULL: none */
@@ -74,6 +83,7 @@ struct service {
     struct gate gate;
     struct upkeep upkeep;
     struct cleaner cleaner;
+    struct journals journals;
     struct totals totals;
     struct recovery *recovery; /* under way, NULL: none */
     enum stage stage;
@@ -117,6 +127,11 @@ void gate_redis(struct service *s); /* a link came up */
 void gate_mysql(struct service *s, bool up);
 void gate_tick(struct service *s, uint64_t now_ms);
 bool gate_open(const struct service *s); /* sync merges */
+
+/* journals.c */
+void journals_soon(struct service *s); /* at the next tick */
+void journals_tick(struct service *s, uint64_t now_ms);
+bool journals_quiet(const struct service *s);
 
 /* upkeep.c */
 void upkeep_walk(struct service *s); /* now, or again after the one under way */

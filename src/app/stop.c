@@ -92,13 +92,14 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
 {
     if (!s->draining) drain_begin(s);
     s->draining = true;
+    coalesce_flush(s->coalesce);
     bool late = now_ms >= s->stop_by_ms;
     if (late && !s->listen_closed && !s->dropped) {
         s->dropped = true;
         listen_drop_all(s->listen);
     }
     bool quiet = coalesce_idle(s->coalesce) && sync_quiet(s->sync) && s->recovery == NULL &&
-                 upkeep_quiet(s) && cleaner_quiet(s);
+                 upkeep_quiet(s) && journals_quiet(s) && cleaner_quiet(s);
     if (!late && !(s->listen_closed && quiet)) return;
     if (!quiet)
         log_event(LOG_WARN, "stopped_early", "why=%s",

@@ -26,7 +26,7 @@ void known_forget_all(struct known *k)
         k->ways[i].at = -1;
 }
 
-static struct known_way *way_find(struct known *k, uint64_t code)
+static struct known_way *way_find(const struct known *k, uint64_t code)
 {
     struct known_way *set = &k->ways[KNOWN_WAYS * (code & (k->sets - 1))], *oldest = set;
     for (struct known_way *w = set; w < set + KNOWN_WAYS; w++) {
@@ -51,6 +51,13 @@ uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, i
             bits |= UINT64_C(1) << i;
     *w = (struct known_way){code, at};
     return bits;
+}
+
+bool known_has(const struct known *k, uint64_t code)
+{
+    if (k->ways == NULL) return false;
+    const struct known_way *w = way_find(k, code);
+    return w->code == code && w->at >= 0;
 }
 
 void known_forget(struct known *k, uint64_t code)

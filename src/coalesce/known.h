@@ -17,6 +17,7 @@ void known_init(struct known *k, uint32_t most);
 void known_close(struct known *k);
 /* Bit i: the slot of precision i that holds `at` is another one than that of the last op. Now this is the last. */
 uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, int64_t at);
+bool known_has(const struct known *k, uint64_t code);
 void known_forget(struct known *k, uint64_t code);
 void known_forget_all(struct known *k);
 static inline uint64_t known_all(const struct op_limits *l)

@@ -27,8 +27,10 @@ struct wire_item {
 };
 struct wire_op {
     enum op_kind kind;
-    bool fed, owed;
+    bool fed, owed, silent;
+    bool taken; /* out of a journal */
     int target; /* of clients: which; fed: the hash; -1: of none */
+    int series; /* which of the twin's */
     int64_t at, delta;
     uint64_t known;
     unsigned first_item, items_n; /* in the frame's items */
@@ -39,10 +41,12 @@ struct wire_op {
 struct twin_series {
     int64_t slot[SIM_PRECISIONS], value[SIM_PRECISIONS]; /* of the newest sample */
     bool has[SIM_PRECISIONS], known[SIM_PRECISIONS];
+    int64_t total; /* of all that was ever added */
 };
 struct twin_ops {
     struct twin_series series[SIM_SERIES];
     int64_t box, ticker;
+    int64_t fed_box, fed_events[SIM_HASHES];
 };
 
 struct world;

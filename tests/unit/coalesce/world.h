@@ -3,7 +3,7 @@
  * Header only: each test is one program.
  *
  * `did` is what came out of coalesce, in order: F frame, C claim, K kill, L look, V values, ! fatal, ~key
- * due by time, ^key due by its hits; and a client's letter: in lower case answered, in upper case told of room. */
+ * due by time, ^key due by its hits, J journals are lost; and a client's letter: in lower case answered, in upper case told of room. */
 #ifndef COALESCE_WORLD_H
 #define COALESCE_WORLD_H
 
@@ -42,7 +42,8 @@ struct world {
     int64_t redis_ms;
     struct frame *frame, *values; /* asked, not answered */
     struct claim *claims[8];
-    uint32_t claims_n, looked;
+    uint32_t claims_n, looked, journals_looked;
+    bool others; /* have taken over our journals */
     int64_t killed;
     char did[4096];
     struct row rows[256];
@@ -127,14 +128,20 @@ static inline void port_kill(void *arg, int64_t id)
     world->killed = id;
     world_did("K");
 }
-static inline void port_look(void *arg, struct claim *const *claims, uint32_t n)
+static inline void port_look(void *arg, const struct link_look *l)
 {
     (void)arg;
-    assert_int_equal(n, world->claims_n);
-    for (uint32_t i = 0; i < n; i++)
-        assert_ptr_equal(claims[i], world->claims[i]);
-    world->looked = n;
+    assert_int_equal(l->claims_n, world->claims_n);
+    for (uint32_t i = 0; i < l->claims_n; i++)
+        assert_ptr_equal(l->claims[i], world->claims[i]);
+    world->looked = l->claims_n;
+    world->journals_looked = l->journals_n;
     world_did("L");
+}
+static inline void port_journals_lost(void *arg)
+{
+    (void)arg;
+    world_did("J");
 }
 static inline void port_values(void *arg, struct frame *f)
 {
@@ -169,7 +176,11 @@ static inline void port_answered(void *arg, struct outlet *o)
 }
 static inline void port_room(void *arg, struct outlet *o);
 
+static const struct life world_life = {.instance = {"unit", 4}, .id = "0123456789abcdef"};
+
 static const struct coalesce_ports world_ports = {
+    .life = &world_life,
+    .journals_lost = port_journals_lost,
     .send_frame = port_send_frame,
     .send_claim = port_send_claim,
     .kill = port_kill,
@@ -410,8 +421,10 @@ static inline void cut(void)
 static inline void look_answered(const bool *stands)
 {
     static const bool none[8];
+    bool ours[8];
+    memset(ours, !world->others, sizeof ours);
     world->claims_n = 0;
-    coalesce_on_look(world->c, world->seq, stands != NULL ? stands : none);
+    coalesce_on_look(world->c, world->seq, stands != NULL ? stands : none, ours);
 }
 
 /* --- claims --- */

@@ -1,6 +1,7 @@
 /* app/journals.c - journals of services that died before they had brought everything home: at start those of earlier
  * lives of this name, every LOOK_MS those of others of whom no link stands any more, and ours after Redis lost its tail,
- * as they stand there. One at a time; coalesce brings them home. */
+ * as they stand there. One at a time; coalesce brings them home.
+ * (!) They are taken on the frame link: whoever takes one from us ends that link, or we look again on the next one. */
 #include "app/service.h"
 #include "base/log.h"
 
@@ -72,7 +73,7 @@ static void take_next(struct service *s)
                                           .bytes = kept,
                                           .done = on_take,
                                           .arg = s};
-    redis_journal_take(&s->sync_link, &j->take);
+    redis_journal_take(&s->frame_link, &j->take);
 }
 
 static void on_list(struct redis_journals *list)

@@ -297,7 +297,7 @@ void checkpoint_undo(struct coalesce *c, struct box *b)
 }
 
 /* What went into a journal that is not ours any more goes into another one; what came out of it is its new owner's. */
-static void redo_op(struct coalesce *c, struct frame *f, struct frame_op *op)
+static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
 {
     if (op->journal != NULL && op->silent)
         put(op, op->journal, op->number);
@@ -307,7 +307,7 @@ static void redo_op(struct coalesce *c, struct frame *f, struct frame_op *op)
         op->silent = true;
     else if (op->silent) {
         op->silent = false;
-        put_in(f, op, open_journal(c));
+        put_in(f, op, other);
     }
 }
 
@@ -315,8 +315,9 @@ void checkpoint_redo(struct coalesce *c, struct box *b)
 {
     if (!b->undone) return;
     b->undone = false;
+    struct journal *other = b->frame.ops_n > 0 ? open_journal(c) : NULL;
     for (uint32_t i = 0; i < b->frame.ops_n; i++)
-        redo_op(c, &b->frame, &b->frame.ops[i]);
+        redo_op(&b->frame, &b->frame.ops[i], other);
     append_all(c, &b->frame);
 }
 
@@ -369,8 +370,8 @@ static bool is_under_way(const struct coalesce *c)
 
 bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s)
 {
-    bool waits = s->all ? !list_empty(&c->journals) : is_pending(c, s) || is_under_way(c);
-    if (!waits) return false;
+    bool pending = s->all ? !list_empty(&c->journals) : is_pending(c, s) || is_under_way(c);
+    if (!pending && sm_now(&c->link) == LINK_READY) return false;
     if (s->all) close_now(c);
     s->seq = 0;
     s->age = c->journals_n;

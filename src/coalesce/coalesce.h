@@ -152,7 +152,8 @@ struct coalesce_settle {
 };
 bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s);
 void coalesce_flush(struct coalesce *c); /* what is in journals is brought home as soon as may be */
-/* A journal of somebody who is dead, all of whose links are gone, and which is ours in tally:journals by now. */
+/* A journal of somebody who is dead, all of whose links are gone, and which (!) on this very link was made ours in
+ * tally:journals. */
 void coalesce_adopt(struct coalesce *c, struct slice name, struct slice bytes);
 bool coalesce_has_journal(const struct coalesce *c, struct slice name);
 

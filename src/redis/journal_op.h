@@ -22,7 +22,7 @@ struct redis_journals {        /* all of tally:journals */
 void redis_journals(struct redis_link *l, struct redis_journals *list);
 void redis_journals_free(struct redis_journals *list);
 
-/* (!) In this order: the journal is ours in tally:journals, if its owner is still the one named; every link of his life
+/* (!) On the frame link, and in this order: the journal is ours in tally:journals, if its owner is still the one named; every link of his life
  * is ended, so that nothing which he sent runs later; then it is read. When he comes back he looks there first. */
 struct redis_journal_take {
     struct slice name, owner; /* the asker's until done */

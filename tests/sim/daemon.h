@@ -42,7 +42,7 @@ struct process {
     uint64_t resume_ms, walk_ms;
     bool walk_wanted;
     struct life life;
-    bool journals_busy, journals_wanted;
+    bool journals_busy, journals_taking, journals_wanted;
     uint64_t journals_ms;
     struct sim_read read;
     uint64_t hits; /* taken by coalesce */

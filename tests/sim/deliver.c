@@ -327,7 +327,6 @@ void ports_lost(struct process *life, const struct lost *lost)
         return;
     }
     case REQ_JOURNALS:
-    case REQ_JOURNAL_TAKE:
         journals_lost(life);
         return;
     default:

@@ -122,11 +122,11 @@ void journals_listed(struct process *life, const struct request *q)
             first = i;
         }
     life->journals_busy = false;
-    if (orphans == 0 || life->links[ROLE_SYNC] == NULL) return;
-    life->journals_busy = true;
+    if (orphans == 0 || life->links[ROLE_FRAME] == NULL) return;
+    life->journals_busy = life->journals_taking = true;
     life->journals_wanted |= orphans > 1;
     struct arena *before = arena_enter(&life->w->arena);
-    struct request *take = request_send(life->links[ROLE_SYNC], REQ_JOURNAL_TAKE, life, life->w->now_ms);
+    struct request *take = request_send(life->links[ROLE_FRAME], REQ_JOURNAL_TAKE, life, life->w->now_ms);
     arena_enter(before);
     memcpy(take->take.name, q->journals.all[first].name, SIM_JOURNAL_NAME);
     take->take.owner = q->journals.all[first].owner;
@@ -155,7 +155,7 @@ bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, 
 
 void journals_taken(struct process *life, const struct request *q)
 {
-    life->journals_busy = false;
+    life->journals_busy = life->journals_taking = false;
     struct slice name = slice_str(q->take.name);
     if (!q->take.taken || coalesce_has_journal(life->coalesce, name)) return;
     coalesce_adopt(life->coalesce, name, slice_of(q->take.bytes, q->take.n));
@@ -163,7 +163,7 @@ void journals_taken(struct process *life, const struct request *q)
 
 void journals_lost(struct process *life)
 {
-    life->journals_busy = false;
+    life->journals_busy = life->journals_taking = false;
     life->journals_wanted = true;
 }
 
@@ -212,7 +212,7 @@ void journals_read(struct process *life)
                                             .type = SLICE(""),
                                             .all = world_percent(life->w, 20),
                                             .done = on_settled};
-    for (unsigned k = 0; k < SIM_HITS; k++)
+    for (unsigned k = 0; k < SIM_HITS && !others_have_some(life); k++)
         if (was_answered(life, k)) read->answered |= 1U << k;
     struct arena *before = daemon_enter(life);
     read->busy = true;

@@ -106,6 +106,7 @@ static void port_journals_lost(void *arg)
 {
     struct process *life = arg;
     life->journals_wanted = true;
+    life->read.answered = 0; /* reads that wait come before what is read again */
 }
 
 static void port_read_values(void *arg, struct frame *f)

@@ -193,6 +193,13 @@ static bool read_op(struct journal *j, const struct journal_record *r, uint64_t 
     return true;
 }
 
+static bool read_add(struct journal *j, const struct journal_record *r)
+{
+    bool fits = journal_fits(j, r->number, r->n);
+    if (fits) count(j, r->number, r->n, 1);
+    return fits;
+}
+
 bool journal_read(struct journal *j, struct slice bytes,
                   uint64_t (*code)(void *arg, const struct journal_record *of), void *arg)
 {
@@ -205,7 +212,7 @@ bool journal_read(struct journal *j, struct slice bytes,
         else if (r.number >= j->ops_n || !j->ops[r.number].told)
             good = false;
         else if (r.mark == JOURNAL_ADD)
-            count(j, r.number, r.n, 1);
+            good = read_add(j, &r);
         else
             nothing_left(j, r.number);
     }

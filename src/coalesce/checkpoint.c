@@ -297,7 +297,7 @@ void checkpoint_undo(struct coalesce *c, struct box *b)
 }
 
 /* What went into a journal that is not ours any more goes into another one; what came out of it is its new owner's. */
-static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
+static void redo_op(struct coalesce *c, struct frame *f, struct frame_op *op)
 {
     if (op->journal != NULL && op->silent)
         put(op, op->journal, op->number);
@@ -307,7 +307,7 @@ static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
         op->silent = true;
     else if (op->silent) {
         op->silent = false;
-        put_in(f, op, other);
+        put_in(f, op, open_journal(c));
     }
 }
 
@@ -315,9 +315,8 @@ void checkpoint_redo(struct coalesce *c, struct box *b)
 {
     if (!b->undone) return;
     b->undone = false;
-    struct journal *other = b->frame.ops_n > 0 ? open_journal(c) : NULL;
     for (uint32_t i = 0; i < b->frame.ops_n; i++)
-        redo_op(&b->frame, &b->frame.ops[i], other);
+        redo_op(c, &b->frame, &b->frame.ops[i]);
     append_all(c, &b->frame);
 }
 

@@ -22,6 +22,7 @@ const struct coalesce_config coalesce_config_default = {
     .journal_ops_max = 1 << 17,
     .journal_bytes_max = 8 << 20,
     .checkpoint_lines = 500,
+    .behind_lines = 4000,
     .doubt_ms = 5000,
     .busy_ms = 5000,
 };

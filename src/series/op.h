@@ -12,6 +12,11 @@
 #define OP_TEXT_BYTES_MAX 512 /* of an event's own id, a visitor in text */
 #define OP_END UINT32_MAX     /* no more items */
 
+/* frame_op.at of the events of clients: those that the script gives a number from the ticker, and those whose ids are
+ * known, by a lease or their own */
+#define EVENT_DRAWS 0
+#define EVENT_GIVEN 1
+
 enum op_kind { OP_SERIES, OP_BOX, OP_EVENT, OP_UNIQ };
 
 struct op_item {              /* event: one event; uniq: one visitor, the same one perhaps more than once */
@@ -42,7 +47,7 @@ struct frame_op {
     /* coalesce's own: the journal that it goes into, or, not silent, comes out of; its number there; whether that was
      * told before; and of how many ADDs it is the sum */
     struct journal *journal;
-    uint32_t number, adds;
+    uint32_t number, adds, first_event;
     bool was_told;
     /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision still keeps `at`. When the op is
      * owed: that ZADD alone, kept or not, and no HINCRBY */

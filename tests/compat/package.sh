@@ -44,9 +44,9 @@ within() {
 # --- build ---
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "${COMMIT:-HEAD}")
 export SOURCE_DATE_EPOCH CCACHE_DISABLE=1
-build() { # directory, umask
+umask 022 # which ar puts into its members' modes
+build() { # directory
     (
-        umask "$2"
         cd "$work/$1"
         cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr
         ninja -C build tallyd
@@ -58,14 +58,14 @@ for place in one two/levels/deeper; do
     mkdir -p "$work/$place"
     git archive "${COMMIT:-HEAD}" | tar xf - -C "$work/$place"
 done
-build one 022
-build two/levels/deeper 077
+build one
+build two/levels/deeper
 cmp "$work"/one/build/tallyd_*.deb "$work"/two/levels/deeper/build/tallyd_*.deb ||
     fail "two builds in different directories differ"
 pass "two builds in different directories give the same bytes"
 sed -i 's/^project(tallyd VERSION [0-9.]*/&.9/' "$work/one/CMakeLists.txt"
 mv "$work"/one/build/tallyd_*.deb "$work/old.deb"
-build one 022
+build one
 mv "$work"/one/build/tallyd_*.deb "$work/new.deb"
 old=$(dpkg-deb -f "$work/old.deb" Version) new=$(dpkg-deb -f "$work/new.deb" Version)
 dpkg --compare-versions "$old" lt "$new" || fail "$new is not higher than $old"

@@ -1,7 +1,8 @@
 # What is installed beside the binary, and the Debian package: `cpack -G DEB` in a build with
 #   cmake -S . -B build/package -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr
-# Under umask 022 the same source gives the same bytes, wherever it stands: paths of this machine are kept out of the binary (CMakeLists.txt),
-# and times are SOURCE_DATE_EPOCH, by default that of the last commit, or of 2026-01-01 where there is no git.
+# Under umask 022 the same source gives the same bytes, wherever it stands: paths of this machine are kept out of the
+# binary (CMakeLists.txt), and times are SOURCE_DATE_EPOCH, by default that of the last commit, or of 2026-01-01 where
+# there is no git.
 install(FILES config/systemd/tallyd.service DESTINATION lib/systemd/system)
 install(FILES config/systemd/tallyd.sysusers DESTINATION lib/sysusers.d RENAME tallyd.conf)
 install(FILES config/systemd/tallyd.tmpfiles DESTINATION lib/tmpfiles.d RENAME tallyd.conf)
@@ -12,6 +13,7 @@ install(FILES LICENSE DESTINATION share/doc/tallyd RENAME copyright)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tallyd)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_VENDOR tallyd)
 set(CPACK_PACKAGE_CONTACT "The tallyd authors <tallyd@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "write-behind counters: hits into Redis, exactly once into MySQL")

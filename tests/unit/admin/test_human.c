@@ -54,7 +54,6 @@ static void test_times(void **state)
     setenv("TZ", "UTC", 1);
     tzset();
     assert_string_equal(human_time(1763733787999, out), "2025-11-21 14:03:07");
-    assert_string_equal(human_time(INT64_MAX, out), "?");
 }
 
 int main(void)

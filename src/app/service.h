@@ -76,6 +76,7 @@ struct service {
     struct cleaner cleaner;
     struct totals totals;
     struct recovery *recovery; /* under way, NULL: none */
+    uint64_t frame_sent_us;    /* of the frame in flight */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
     bool mysql_seen, mysql_up, stop_asked, draining, dropped, listen_closed;

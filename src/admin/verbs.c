@@ -55,6 +55,8 @@ const size_t verbs_n = sizeof(verbs) / sizeof(verbs[0]);
 const struct option options[] = {
     {"config", 'c', OPTION_FILE, "FILE", AT(conf_path), ALL, "the configuration"},
     {"tables", 0, OPTION_SWITCH, NULL, AT(tables), MIGRATE, "also the tables that the configuration names"},
+    {"views", 0, OPTION_SWITCH, NULL, AT(views), MIGRATE,
+     "also views with complete_until beside each figure, and the role tally_reader that reads them"},
     {"print", 0, OPTION_SWITCH, NULL, AT(print), MIGRATE, "only print the SQL; nothing is connected to"},
     {"json", 0, OPTION_SWITCH, NULL, AT(json), STATUS, "as JSON, for programs"},
     {"watch", 0, OPTION_SECONDS, "SECONDS", AT(watch_s), STATUS,

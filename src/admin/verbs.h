@@ -11,7 +11,7 @@ struct call { /* one command line, read */
     const char *conf_path; /* -c, else the default; of `dev` NULL when not given */
     const char *dir;
     int64_t watch_s; /* 0: once */
-    bool tables, print, dry_run, reject_unknown, accept_rollback, json, help;
+    bool tables, views, print, dry_run, reject_unknown, accept_rollback, json, help;
     char **words; /* behind the verb; the first is one of verb->words */
     size_t words_n;
 };

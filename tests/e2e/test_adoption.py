@@ -7,9 +7,6 @@ import subprocess
 import threading
 from collections import Counter
 
-import pymysql
-import pytest
-
 from harness.daemon import TALLYD
 from harness.wait import wait_until
 
@@ -23,10 +20,6 @@ OLD_TABLE = """CREATE TABLE daily_visitors (
     store_id INT UNSIGNED NOT NULL, day DATE NOT NULL, visitors INT UNSIGNED NOT NULL DEFAULT 0,
     UNIQUE KEY store_day (store_id, day))"""
 HITS, SECONDS = 50, 60
-
-
-class Died(Exception):
-    """The old program ends in the middle of a sync."""
 
 
 class OldApp(threading.Thread):
@@ -98,10 +91,10 @@ def rows(mysql):
 
 
 def pasted():
-    """The commands of the section, by their first words."""
+    """The commands of the section, without their comments."""
     with open(README, encoding="utf-8") as file:
         section = re.search(r"^### Beside an existing scheme\n(.*?)^##", file.read(), re.M | re.S)[1]
-    return [line.split("#")[0].strip() for line in re.findall(r"^    (\S.*)$", section, re.M)]
+    return [line.split("#")[0].strip() for line in re.findall(r"^       (\S.*)$", section, re.M)]
 
 
 def shell(command, daemon, redis):
@@ -111,56 +104,74 @@ def shell(command, daemon, redis):
                           check=False)
 
 
-def mend(mysql, said):
-    """What `tallyd check` prints behind "mend it with:", pasted as it stands."""
-    mends = re.findall(r"mend it with: (.*?;)$", said, re.M | re.S)
-    assert mends, said
-    for sql in mends:
-        mysql.query(f"USE shop; {sql}") if False else mysql_do(mysql, sql)
-
-
-def mysql_do(mysql, sql):
+def execute(mysql, sql):
     link = mysql.connect()
     with link.cursor() as cursor:
         cursor.execute(sql)
     link.close()
 
 
-def test_experiment(make_redis, make_daemon, mysql):
+def mend(mysql, said):
+    """What `tallyd check` prints behind "mend it with:", pasted as it stands."""
+    mends = re.findall(r"mend it with: (.*?;)$", said, re.M | re.S)
+    assert len(mends) == 3, said
+    for sql in mends:
+        execute(mysql, sql)
+
+
+def traffic(apps, more, what):
+    """Each of the apps has so many hits more."""
+    wanted = [sum(app.sent.values()) + more for app in apps]
+    wait_until(lambda: all(sum(app.sent.values()) >= least for app, least in zip(apps, wanted)), 60, what)
+
+
+def test_taken_over_under_traffic(make_redis, make_daemon, mysql):
     redis = make_redis(appendfsync="always")
-    mysql_do(mysql, OLD_TABLE)
+    execute(mysql, OLD_TABLE)
+    daemon = make_daemon(redis, start=False, families=FAMILIES)
+    migrate, check, dry_run, recover, verify, balance, verify_again = pasted()
+    assert verify == verify_again
+
     old = [OldApp(redis, mysql, seed, [1, 2, 3]) for seed in range(2)]
     for app in old:
         app.start()
-    wait_until(lambda: sum(sum(app.sent.values()) for app in old) > 500, 30, "old traffic")
-    old[0].dies_next = True
-    wait_until(lambda: old[0].leftovers == 1, 60, "a leftover")
-    daemon = make_daemon(redis, start=False, families=FAMILIES)
-    said = daemon.verb("check")
-    print(said.stdout, said.stderr)
-    daemon.verb("migrate")
-    mend(mysql, said.stdout + said.stderr)
-    said = daemon.verb("check")
-    print(said.stdout, said.stderr)
-    assert said.returncode == 0
-    daemon.start()
-    new = [NewApp(daemon, 10 + seed, [1, 2, 3]) for seed in range(2)]
-    for app in new:
-        app.start()
-    wait_until(lambda: sum(sum(app.sent.values()) for app in new) > 500, 30, "new traffic")
-    old[0].end()
-    wait_until(lambda: sum(sum(app.sent.values()) for app in new) > 1000, 30, "new traffic")
-    old[1].end()
-    done = daemon.verb("recover", "--dry-run")
-    print(done.stdout, done.stderr)
-    done = daemon.verb("recover")
-    print(done.stdout, done.stderr)
-    done = daemon.verb("verify")
-    print(done.stdout, done.stderr)
+    traffic(old, 200, "the old apps count")
+    for app in old:
+        app.dies_next = True
+    wait_until(lambda: all(app.leftovers == 1 for app in old), 60, "each old app died in a sync, once")
+
+    done = shell(migrate, daemon, redis)  # 1
+    assert done.returncode == 0, done.stderr
+    done = shell(check, daemon, redis)
+    assert done.returncode == 78
+    mend(mysql, done.stderr)
+    done = shell(check, daemon, redis)
+    assert done.returncode == 0, done.stderr
+    daemon.start()  # 2
+    traffic(old, 100, "the old apps count beside tallyd")
+    new = [NewApp(daemon, seed, [1, 2, 3]) for seed in range(2)]
+    for old_app, new_app in zip(old, new):  # 3, one after the other
+        new_app.start()
+        traffic([new_app, old[1]], 100, "both count")
+        old_app.end()
+
+    done = shell(dry_run, daemon, redis)  # 4
+    assert done.returncode == 0 and done.stdout.count("leftover s") == 2, done.stdout + done.stderr
+    done = shell(recover, daemon, redis)
+    assert done.returncode == 0, done.stderr
+    traffic(new, 100, "the new apps count")
+
+    done = shell(verify, daemon, redis)  # 5
+    assert done.returncode == 1, done.stdout
+    difference = int(re.search(r"^unique_visitors .* (-?\d+)$", done.stdout, re.M)[1])
+    done = shell(re.sub(r"\d+$", str(-difference), balance), daemon, redis)
+    assert done.returncode == 0, done.stderr
+    done = shell(verify, daemon, redis)
+    assert done.returncode == 0 and "The books balance." in done.stdout, done.stdout
+
     for app in new:
         app.end()
     daemon.sync_all()
-    done = daemon.verb("verify")
-    print(done.stdout, done.stderr)
-    print(sum((app.sent for app in old + new), Counter()) == rows(mysql))
-    assert 0
+    assert rows(mysql) == sum((app.sent for app in old + new), Counter())
+    assert shell(verify, daemon, redis).returncode == 0
+    assert not list(redis.client().scan_iter("s*:unique_visitors:daily*"))

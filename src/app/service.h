@@ -9,6 +9,7 @@
 #define APP_SERVICE_H
 
 #include "app/cleaner.h"
+#include "app/notify.h"
 #include "app/settings.h"
 #include "coalesce/coalesce.h"
 #include "command/command.h"
@@ -44,7 +45,8 @@ struct gate {                        /* may sync merge? */
 struct upkeep { /* slow timers: walk, prune, complete_until */
     struct redis_restore restore;
     struct redis_walk walk;
-    bool walking, restoring, walk_again;
+    bool walking, restoring, walk_again, walked;
+    uint64_t leftovers, leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
     uint64_t walk_at_ms, prune_at_ms, until_at_ms;
     struct prune_task *prune;
     struct until_task *until;
@@ -86,6 +88,8 @@ struct service {
     struct journals journals;
     struct totals totals;
     struct recovery *recovery; /* under way, NULL: none */
+    struct notify notify;
+    uint64_t frame_sent_us;    /* of the frame in flight */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
     bool mysql_seen, mysql_up, stop_asked, draining, dropped, listen_closed;
@@ -109,6 +113,9 @@ enum err service_start(struct service *s,
                        struct error *e); /* also ERR_NONE when a stop was asked for meanwhile */
 void service_begin(struct service *s);   /* all is there: the machines run */
 bool service_links_up(const struct service *s);
+
+/* standing.c: the one line of `systemctl status` */
+void service_status(const struct service *s, char *out, size_t size);
 
 /* stop.c */
 void service_drain_tick(struct service *s, uint64_t now_ms);

@@ -74,7 +74,7 @@ static struct journal *open_journal(struct coalesce *c)
 
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
 {
-    bool may = op->fed || (op->kind == OP_SERIES && known_has(&c->known, op->name_code)) ||
+    bool may = op->fed || (op->kind == OP_SERIES && known_is(&c->known, op->name_code)) ||
                (op->kind == OP_EVENT && op->at == EVENT_GIVEN);
     return may && (c->journal == NULL || !is_full(c, c->journal) || !closed_waits(c));
 }
@@ -150,6 +150,7 @@ static uint32_t take_out(struct coalesce *c, struct frame *f, struct journal *j,
     bool has_events = journal_has_events(from);
     op->fed = true;
     op->name_code = from->code;
+    op->code = engine_op_code(c, from->code, from->at, true);
     op->delta = from->n;
     op->journal = j;
     op->number = number;

@@ -53,6 +53,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     c->feeds = any_feeds(counters);
     PRE(!c->feeds || counters->ops != NULL);
     known_init(&c->known, config->series_max);
+    known_init(&c->buckets, config->series_max);
     registry_init(&c->registry, config->entries_max);
     for (int i = 0; i < BOXES; i++)
         box_init(&c->boxes[i], config->cells_max);
@@ -78,6 +79,9 @@ void coalesce_destroy(struct coalesce **c)
     buf_free(&(*c)->series_names);
     known_close(&(*c)->known);
     checkpoint_close(*c);
+    known_close(&(*c)->buckets);
+    buf_free(&(*c)->bucket_names);
+    heap_free((*c)->buckets_owed);
     heap_free((*c)->series_owed);
     heap_free((*c)->owed);
     heap_free(*c);
@@ -93,6 +97,12 @@ uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct sl
 {
     const uint64_t parts[] = {registry_code(&c->registry, name),
                               kind == OP_EVENT ? registry_code(&c->registry, type) : 0, kind};
+    return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
+}
+
+uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed)
+{
+    const uint64_t parts[] = {name_code, (uint64_t)at, fed};
     return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
 }
 

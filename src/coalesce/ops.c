@@ -17,8 +17,7 @@ struct op_codes {
 static struct op_codes op_codes(const struct coalesce *c, const struct coalesce_op *op, bool fed)
 {
     uint64_t name = engine_name_code(c, op->kind, op->name, op->type);
-    const uint64_t parts[] = {name, (uint64_t)op->at, fed};
-    return (struct op_codes){name, registry_code(&c->registry, slice_of((const char *)parts, sizeof parts))};
+    return (struct op_codes){name, engine_op_code(c, name, op->at, fed)};
 }
 
 static bool op_is(const struct frame *f, const struct frame_op *have, const struct coalesce_op *op, bool fed)

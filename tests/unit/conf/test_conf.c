@@ -210,7 +210,6 @@ static void test_unknown(void **state)
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
             "t.yaml:8:13: unknown option \"hit\" under counters.views.sync, expected \"hits\"?\n");
-    /* what DESIGN names but nothing does yet is unknown, too */
     refused(MYSQL "listen: { https: \"tcp://127.0.0.1:1\" }\n" COUNTER,
             "t.yaml:2:11: unknown option \"https\" under listen, expected \"http\"?\n");
     refused(

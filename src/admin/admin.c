@@ -48,8 +48,7 @@ enum err verb_run(const struct call *call)
     return code == ERR_NONE ? code : call_failed(&e);
 }
 
-/* Help that cannot be written is a failure: a full disk behind a redirection, say. */
-static enum err text_print(struct buf *text)
+enum err text_print(struct buf *text)
 {
     size_t written = fwrite(text->p, 1, text->n, stdout);
     bool good = written == text->n && fflush(stdout) == 0;

@@ -43,7 +43,8 @@ struct gate {                        /* may sync merge? */
 struct upkeep { /* slow timers: walk, prune, complete_until */
     struct redis_restore restore;
     struct redis_walk walk;
-    bool walking, restoring, walk_again;
+    bool walking, restoring, walk_again, walked;
+    uint64_t leftovers, leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
     uint64_t walk_at_ms, prune_at_ms, until_at_ms;
     struct prune_task *prune;
     struct until_task *until;

@@ -47,6 +47,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     c->feeds = any_feeds(counters);
     PRE(!c->feeds || counters->ops != NULL);
     known_init(&c->known, config->series_max);
+    known_init(&c->buckets, config->series_max);
     registry_init(&c->registry, config->entries_max);
     for (int i = 0; i < BOXES; i++)
         box_init(&c->boxes[i], config->cells_max);
@@ -69,6 +70,9 @@ void coalesce_destroy(struct coalesce **c)
     buf_free(&(*c)->raw);
     buf_free(&(*c)->series_names);
     known_close(&(*c)->known);
+    known_close(&(*c)->buckets);
+    buf_free(&(*c)->bucket_names);
+    heap_free((*c)->buckets_owed);
     heap_free((*c)->series_owed);
     heap_free((*c)->owed);
     heap_free(*c);

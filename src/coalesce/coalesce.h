@@ -19,9 +19,10 @@ struct coalesce_config {
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
     uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
     uint32_t entries_max;   /* hashes remembered, 1,000,000 */
-    uint32_t series_max; /* time series whose last slots are remembered, 262,144: 4 MiB from the first on */
-    uint32_t doubt_ms;   /* clients of a frame in doubt wait so long, 5,000 */
-    uint32_t busy_ms;    /* a client not read from for so long is answered -BUSY, 5,000 */
+    /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 4 MiB each from the first on */
+    uint32_t series_max;
+    uint32_t doubt_ms; /* clients of a frame in doubt wait so long, 5,000 */
+    uint32_t busy_ms;  /* a client not read from for so long is answered -BUSY, 5,000 */
 };
 extern const struct coalesce_config coalesce_config_default;
 

@@ -2,6 +2,7 @@
  *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
  *   ops.c       the door for series, boxes, events, visitors      feeds.c  those that hits feed, and `known:`
+ *   buckets.c   which buckets of timeboxes stand
  */
 #ifndef COALESCE_ENGINE_H
 #define COALESCE_ENGINE_H
@@ -25,6 +26,11 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 #else
 #define HOLDS(rule) 1
 #endif
+
+struct owed_bucket {
+    uint32_t name_at, name_n; /* in bucket_names */
+    int64_t at;
+};
 
 struct owed_series {
     uint32_t name_at, name_n; /* in series_names */
@@ -54,6 +60,10 @@ struct coalesce {
         *series_owed; /* ZADDs of `known:` for frames to come; taken from the end, as their names are */
     uint32_t series_owed_n, series_owed_cap;
     struct buf series_names;
+    struct known buckets;             /* of timeboxes, by Redis' answers: they stand in both sets */
+    struct owed_bucket *buckets_owed; /* places in `tb.` for frames to come; taken from the end as well */
+    uint32_t buckets_owed_n, buckets_owed_cap;
+    struct buf bucket_names;
     uint32_t gathered_n, gathered_turns; /* answers at the last turn, and turns waited for more */
     struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
@@ -86,7 +96,7 @@ static inline bool engine_answers_full(const struct coalesce *c, size_t bytes)
 }
 static inline bool engine_owes(const struct coalesce *c)
 {
-    return c->owed_n > 0 || c->series_owed_n > 0;
+    return c->owed_n > 0 || c->series_owed_n > 0 || c->buckets_owed_n > 0;
 }
 
 /* coalesce.c */
@@ -123,5 +133,12 @@ void ops_send_again(struct coalesce *c, struct box *b);
 void ops_applied(struct coalesce *c, const struct box *b);
 void ops_found_applied(struct coalesce *c, const struct box *b); /* after a cut, before ops_applied */
 void ops_not_applied(struct coalesce *c, const struct box *b);   /* refused or given up */
+
+/* buckets.c: the same of the timeboxes' */
+void buckets_on_send(struct coalesce *c, struct box *b);
+void buckets_send_again(struct box *b);
+void buckets_applied(struct coalesce *c, const struct frame *f);
+void buckets_found_applied(struct coalesce *c, const struct frame *f);
+void buckets_not_applied(struct coalesce *c, const struct frame *f);
 
 #endif

@@ -56,6 +56,18 @@ enum err rejects_count(struct db *db, uint64_t *waiting, struct error *e)
     return ERR_NONE;
 }
 
+enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice counter, uint64_t rows), void *arg,
+                          struct error *e)
+{
+    struct slice cell[2];
+    uint64_t rows;
+    enum code_class class =
+        DB_QUERY(db, "SELECT counter, COUNT(*) FROM tally_rejects WHERE replayed_at IS NULL GROUP BY counter");
+    while (class == CODE_OK && db_row(db, cell, 2))
+        if (num_parse_u64(cell[1], &rows)) each(arg, cell[0], rows);
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
 static void which(struct buf *sql, const struct reject *r)
 {
     BUF_LIT(sql, " WHERE batch = ");

@@ -19,6 +19,10 @@ enum err rejects_list(struct db *db, uint32_t limit, void (*row)(void *arg, cons
                       void *arg, struct error *e) MUST_CHECK;
 enum err rejects_count(struct db *db, uint64_t *waiting, struct error *e) MUST_CHECK;
 
+/* Calls each for every counter with rejects not yet replayed: how many rows. */
+enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice counter, uint64_t rows), void *arg,
+                          struct error *e) MUST_CHECK;
+
 /* Tries the waiting rejects again, each in its own transaction with its mark, so exactly once: the row into
  * its table, its delta from rejected to merged. What is refused again stays, with the new reason. */
 struct rejects_replay {

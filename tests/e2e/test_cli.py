@@ -12,7 +12,7 @@ from harness.daemon import TALLYD, counters
 from harness.resp import Closed, Resp, encode
 from harness.wait import wait_until
 
-VERBS = ("run", "check", "migrate", "recover", "verify", "dev")
+VERBS = ("run", "check", "migrate", "status", "verify", "recover", "dev")
 
 
 @pytest.fixture

@@ -82,6 +82,8 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
         *o = (struct wire_op){.kind = op->kind,
                               .fed = op->fed,
                               .owed = op->owed,
+                              .stands = op->stands,
+                              .box = op->kind == OP_BOX && !slice_eq(FRAME_NAME(f, op), SLICE("o")),
                               .target = target_of(life->w, FRAME_NAME(f, op), op),
                               .at = op->at,
                               .delta = op->delta,
@@ -120,6 +122,20 @@ static void run_series(struct twin_series *s, struct wire_op *op)
     op->value = SIM_PRECISIONS;
 }
 
+/* A plain ZINCRBY, or the script. */
+static void run_box(struct twin_box *b, struct wire_op *op)
+{
+    if (!b->pv) b->hits = 0;
+    if (op->owed) {
+        b->tb |= b->pv;
+        return;
+    }
+    b->tb |= !op->stands;
+    b->pv = true;
+    op->value = b->hits += op->delta;
+    op->fresh = op->stands && op->value == op->delta;
+}
+
 static void run_events(struct twin_ops *o, struct wire_frame *f, struct wire_op *op)
 {
     for (unsigned i = 0; i < op->items_n; i++) {
@@ -153,7 +169,7 @@ void ops_run(struct world *w, struct wire_frame *f)
     for (unsigned i = 0; i < f->ops_n; i++) {
         struct wire_op *op = &f->ops[i];
         if (op->kind == OP_SERIES) run_series(&o->series[op->fed ? 1 + op->target : 0], op);
-        if (op->kind == OP_BOX && !op->fed) op->value = o->box += op->delta;
+        if (op->kind == OP_BOX) run_box(&o->boxes[op->box], op);
         if (op->kind == OP_EVENT) run_events(o, f, op);
         if (op->kind == OP_UNIQ) run_visitors(w, f, op);
     }
@@ -314,11 +330,25 @@ void ops_told(struct world *w, int target, unsigned k, struct slice reply)
     }
 }
 
-/* --- known:, and the end --- */
+/* --- known:, tb., and the end --- */
+
+static void clean_box(struct world *w, struct twin_box *b)
+{
+    if (!b->pv) return;
+    TRACE(w, "redis: somebody deletes a timebox");
+    *b = (struct twin_box){0};
+    w->oracle.box_deleted = true;
+    redis_wrote(w, NULL);
+}
 
 void ops_clean(struct world *w)
 {
-    struct twin_series *s = &w->redis.now.ops.series[world_below(w, SIM_SERIES)];
+    uint64_t which = world_below(w, SIM_SERIES + SIM_BOXES);
+    if (which >= SIM_SERIES) {
+        clean_box(w, &w->redis.now.ops.boxes[which - SIM_SERIES]);
+        return;
+    }
+    struct twin_series *s = &w->redis.now.ops.series[which];
     uint64_t p = world_below(w, SIM_PRECISIONS);
     if (!s->has[p]) return;
     TRACE(w, "redis: somebody deletes samples");
@@ -331,6 +361,7 @@ void ops_clean(struct world *w)
 void ops_forgot(struct world *w)
 {
     w->oracle.series_blurred |= w->oracle.series_deleted;
+    w->oracle.box_blurred |= w->oracle.box_deleted;
 }
 
 int64_t ops_visitors(const struct world *w, int hash)
@@ -352,6 +383,14 @@ static void known_at_end(struct world *w)
         }
 }
 
+static void boxes_at_end(struct world *w)
+{
+    for (int i = 0; i < SIM_BOXES && !w->oracle.box_blurred; i++) {
+        const struct twin_box *b = &w->redis.now.ops.boxes[i];
+        if (b->tb != b->pv) fault_found(w, FAULT_STUCK, "the bucket of box %d stands in one set alone", i);
+    }
+}
+
 void ops_at_end(struct world *w)
 {
     for (int target = 0; target < OP_TARGETS; target++)
@@ -370,4 +409,5 @@ void ops_at_end(struct world *w)
                         (long long)visitors);
     }
     known_at_end(w);
+    boxes_at_end(w);
 }

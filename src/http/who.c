@@ -74,3 +74,39 @@ struct slice who_store(const struct who *w)
 {
     return w->token == NULL || w->token->store == NULL ? slice_of(NULL, 0) : slice_str(w->token->store);
 }
+
+static bool is_of(const struct pattern *p, enum store_kind kind, struct slice name, struct slice store)
+{
+    struct slice found;
+    return p->has_store && pattern_match(p, kind, name, &found) && slice_eq(found, store);
+}
+
+static bool feeds_it(const struct counters *counters, enum feed feed, struct slice name, struct slice store)
+{
+    for (size_t i = 0; i < counters->n; i++)
+        if (is_of(&counters->all[i].feeds[feed], counters->all[i].store, name, store)) return true;
+    return false;
+}
+
+bool name_is_of(const struct counters *counters, enum op_kind kind, struct slice name, struct slice type,
+                struct slice store)
+{
+    const struct op_limits *ops = counters->ops;
+    struct buf event = {0};
+    switch (kind) {
+    case OP_SERIES:
+        return feeds_it(counters, FEED_SERIES, name, store);
+    case OP_BOX:
+        return feeds_it(counters, FEED_BOX, name, store);
+    case OP_UNIQ:
+        return ops->uniq_counter != NULL && is_of(&ops->uniq_name, ops->uniq_counter->store, name, store);
+    case OP_EVENT:
+        break;
+    }
+    buf_put_slice(&event, name);
+    buf_put_char(&event, ':');
+    buf_put_slice(&event, type);
+    bool is = feeds_it(counters, FEED_EVENT, buf_slice(&event), store);
+    buf_free(&event);
+    return is;
+}

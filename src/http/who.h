@@ -7,6 +7,7 @@
 #define HTTP_WHO_H
 
 #include "conf/conf.h"
+#include "series/op.h"
 
 #include <sys/socket.h>
 
@@ -23,6 +24,11 @@ struct who_asks {
 };
 
 struct who who_asks(const struct who_asks *q, const struct conf_tokens *tokens);
+
+/* Does this name of a series, box, event or visitors belong to that store, by the patterns of the configuration (feeds,
+ * uniques.name)? type: of events. */
+bool name_is_of(const struct counters *counters, enum op_kind kind, struct slice name, struct slice type,
+                struct slice store);
 
 /* The store that it is bound to; p NULL: none, it sees everything. */
 struct slice who_store(const struct who *w);

@@ -9,6 +9,7 @@
 #define APP_SERVICE_H
 
 #include "app/cleaner.h"
+#include "app/notify.h"
 #include "app/settings.h"
 #include "coalesce/coalesce.h"
 #include "command/command.h"
@@ -90,6 +91,7 @@ struct service {
     struct totals totals;
     struct http_side web;
     struct recovery *recovery; /* under way, NULL: none */
+    struct notify notify;
     uint64_t frame_sent_us;    /* of the frame in flight */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
@@ -114,6 +116,9 @@ enum err service_start(struct service *s,
                        struct error *e); /* also ERR_NONE when a stop was asked for meanwhile */
 void service_begin(struct service *s);   /* all is there: the machines run */
 bool service_links_up(const struct service *s);
+
+/* standing.c: the one line of `systemctl status` */
+void service_status(const struct service *s, char *out, size_t size);
 
 /* stop.c */
 void service_drain_tick(struct service *s, uint64_t now_ms);

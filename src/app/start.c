@@ -325,4 +325,5 @@ void service_begin(struct service *s)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
     log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,
               s->settings->instance, s->settings->life.id, s->frame_link.facts.version_text);
+    notify_ready(&s->notify);
 }

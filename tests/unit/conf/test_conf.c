@@ -577,6 +577,39 @@ static void test_password_file(void **state)
     }
 }
 
+/* systemd's: before the file, behind the environment; its mode is systemd's business (0440 where it has ACLs). */
+static void test_password_credential(void **state)
+{
+    struct files *f = *state;
+    struct conf c;
+    struct error e;
+    char credential[128];
+    snprintf(credential, sizeof(credential), "%s/mysql.password", f->dir);
+    put_file(f->secret, "fromfile\n", 0600);
+    setenv("CREDENTIALS_DIRECTORY", f->dir, 1);
+    static const struct {
+        const char *text, *password;
+    } cases[] = {
+        {"fromsystemd\n", "fromsystemd"}, {"", "fromfile"}, {"\n", "fromfile"}, {"two\nlines\n", NULL}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put_file(credential, cases[i].text, 0440);
+        assert_int_equal(conf_load(f->conf, &c, &e), cases[i].password != NULL ? ERR_NONE : ERR_CONFIG);
+        if (cases[i].password != NULL) assert_string_equal(c.mysql_password, cases[i].password);
+        conf_free(&c);
+    }
+    setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
+    put_file(credential, "fromsystemd\n", 0440);
+    assert_int_equal(conf_load(f->conf, &c, &e), ERR_NONE);
+    assert_string_equal(c.mysql_password, "fromenv");
+    conf_free(&c);
+    unsetenv("TALLYD_MYSQL_PASSWORD");
+    unlink(credential);
+    assert_int_equal(conf_load(f->conf, &c, &e), ERR_NONE);
+    assert_string_equal(c.mysql_password, "fromfile");
+    conf_free(&c);
+    unsetenv("CREDENTIALS_DIRECTORY");
+}
+
 static void test_password_environment(void **state)
 {
     struct files *f = *state;
@@ -869,6 +902,7 @@ int main(void)
         cmocka_unit_test(test_all_problems),
         cmocka_unit_test(test_secrets_stay),
         cmocka_unit_test_setup_teardown(test_password_file, files_make, files_remove),
+        cmocka_unit_test_setup_teardown(test_password_credential, files_make, files_remove),
         cmocka_unit_test_setup_teardown(test_password_environment, files_make, files_remove),
         cmocka_unit_test_setup_teardown(test_tokens, files_make, files_remove),
         cmocka_unit_test_setup_teardown(test_tokens_refused, files_make, files_remove),

@@ -66,6 +66,15 @@ static const struct option *option_find(const char *word, int verb, const char *
     return NULL;
 }
 
+#define NUMBER_MOST 1000000
+
+static enum err number_read(const struct option *o, const char *text, int64_t *out, struct error *e)
+{
+    if (num_parse(slice_str(text), out) && *out >= 1 && *out <= NUMBER_MOST) return ERR_NONE;
+    return error_set(e, ERR_USAGE, "--%s takes a number from 1 to %d, not \"%.40s\"", o->name, NUMBER_MOST,
+                     text);
+}
+
 static enum err seconds_read(const struct option *o, const char *text, int64_t *out, struct error *e)
 {
     if (num_parse(slice_str(text), out) && *out >= 1 && *out <= SECONDS_MOST) return ERR_NONE;
@@ -100,6 +109,7 @@ static enum err option_read(int argc, char **argv, int *at, int verb, struct cal
     if (o->kind == OPTION_SECONDS) return seconds_read(o, value, to, e);
     if (value == NULL || value[0] == '\0')
         return error_set(e, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->argument);
+    if (o->kind == OPTION_NUMBER) return number_read(o, value, to, e);
     *(const char **)to = value;
     return ERR_NONE;
 }

@@ -1,7 +1,10 @@
 /* admin/verbs.c - the table of verbs and options. */
 #include "admin/verbs.h"
 
-enum verb_set { RUN = 1, CHECK = 2, MIGRATE = 4, STATUS = 8, VERIFY = 16, RECOVER = 32, DEV = 64, ALL = 127 };
+enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, DEV, VERBS };
+
+#define OF(verb) (1u << (verb))
+#define OF_ALL (OF(VERBS) - 1)
 
 #define RUN_HELP                                                                                             \
     "Runs the service in the foreground until SIGTERM or SIGINT; it then takes no more, answers what is "    \
@@ -22,9 +25,17 @@ enum verb_set { RUN = 1, CHECK = 2, MIGRATE = 4, STATUS = 8, VERIFY = 16, RECOVE
     "when all\n"                                                                                             \
     "is well, 1 when something is not, 69 when Redis or MySQL cannot be reached.\n"
 #define VERIFY_HELP                                                                                          \
-    "Proves the books of every counter, also under traffic:\n"                                               \
+    "Proves the books of every counter, or of one, also under traffic:\n"                                    \
     "    accepted = merged + rejected + pending + claimed and not yet in the ledger\n"                       \
     "Exits with 0 when all balance, 1 when one does not, and says which, by how much, and the next step.\n"
+#define REJECTS_HELP                                                                                         \
+    "Rows that MySQL refused wait in tally_rejects, raw, with the reason. When the cause is mended:\n"       \
+    "    list     those that wait, oldest first\n"                                                           \
+    "    replay   puts them into the merchant's table, each exactly once; what is refused again stays\n"     \
+    "    drop     gives them up for good; only says what it would drop, unless --yes\n"                      \
+    "replay and drop want IDs, as list shows them, or --counter, --store or --all. The books balance all\n"  \
+    "the while: a replayed row goes from rejected to merged, the sum of dropped ones stays in rejected.\n"   \
+    "Exits with 1 when a row was refused again or an ID does not wait.\n"
 #define RECOVER_HELP                                                                                         \
     "Takes over what dead tallyds left: batches of theirs, and claimed hashes that no batch knows. Through " \
     "the\n"                                                                                                  \
@@ -40,31 +51,43 @@ enum verb_set { RUN = 1, CHECK = 2, MIGRATE = 4, STATUS = 8, VERIFY = 16, RECOVE
     "with\n"                                                                                                 \
     "the same --dir goes on where it stopped. Their logs are files under --dir.\n"
 
-const struct verb verbs[] = {
-    {"run", NULL, NULL, "run the service", RUN_HELP, verb_run},
-    {"check", NULL, NULL, "list what keeps tallyd from running, with the mend", CHECK_HELP, verb_check},
-    {"migrate", NULL, NULL, "make tallyd's tables in MySQL", MIGRATE_HELP, verb_migrate},
-    {"status", NULL, NULL, "show how it all stands, and what is wrong", STATUS_HELP, verb_status},
-    {"verify", NULL, NULL, "prove that the books balance", VERIFY_HELP, verb_verify},
-    {"recover", NULL, NULL, "take over what dead tallyds left", RECOVER_HELP, verb_recover},
-    {"dev", NULL, NULL, "try it: private Redis, MariaDB and tallyd", DEV_HELP, verb_dev},
+const struct verb verbs[VERBS] = {
+    [RUN] = {"run", NULL, NULL, "run the service", RUN_HELP, verb_run},
+    [CHECK] = {"check", NULL, NULL, "list what keeps tallyd from running, with the mend", CHECK_HELP,
+               verb_check},
+    [MIGRATE] = {"migrate", NULL, NULL, "make tallyd's tables in MySQL", MIGRATE_HELP, verb_migrate},
+    [STATUS] = {"status", NULL, NULL, "show how it all stands, and what is wrong", STATUS_HELP, verb_status},
+    [VERIFY] = {"verify", NULL, NULL, "prove that the books balance", VERIFY_HELP, verb_verify},
+    [REJECTS] = {"rejects", "list|replay|drop", "[ID ...]", "show, replay or give up rows that MySQL refused",
+                 REJECTS_HELP, verb_rejects},
+    [RECOVER] = {"recover", NULL, NULL, "take over what dead tallyds left", RECOVER_HELP, verb_recover},
+    [DEV] = {"dev", NULL, NULL, "try it: private Redis, MariaDB and tallyd", DEV_HELP, verb_dev},
 };
-const size_t verbs_n = sizeof(verbs) / sizeof(verbs[0]);
+const size_t verbs_n = VERBS;
 
 #define AT(member) offsetof(struct call, member)
 const struct option options[] = {
-    {"config", 'c', OPTION_FILE, "FILE", AT(conf_path), ALL, "the configuration"},
-    {"tables", 0, OPTION_SWITCH, NULL, AT(tables), MIGRATE, "also the tables that the configuration names"},
-    {"print", 0, OPTION_SWITCH, NULL, AT(print), MIGRATE, "only print the SQL; nothing is connected to"},
-    {"json", 0, OPTION_SWITCH, NULL, AT(json), STATUS, "as JSON, for programs"},
-    {"watch", 0, OPTION_SECONDS, "SECONDS", AT(watch_s), STATUS,
+    {"config", 'c', OPTION_FILE, "FILE", AT(conf_path), OF_ALL, "the configuration"},
+    {"tables", 0, OPTION_SWITCH, NULL, AT(tables), OF(MIGRATE),
+     "also the tables that the configuration names"},
+    {"views", 0, OPTION_SWITCH, NULL, AT(views), OF(MIGRATE),
+     "also views with complete_until beside each figure, and the role tally_reader that reads them"},
+    {"print", 0, OPTION_SWITCH, NULL, AT(print), OF(MIGRATE), "only print the SQL; nothing is connected to"},
+    {"json", 0, OPTION_SWITCH, NULL, AT(json), OF(STATUS) | OF(VERIFY) | OF(REJECTS),
+     "as JSON, for programs"},
+    {"watch", 0, OPTION_SECONDS, "SECONDS", AT(watch_s), OF(STATUS),
      "again and again, by default every 2 seconds, until Ctrl-C"},
-    {"dry-run", 0, OPTION_SWITCH, NULL, AT(dry_run), RECOVER, "change nothing, name what would be done"},
-    {"reject-unknown", 0, OPTION_SWITCH, NULL, AT(reject_unknown), RECOVER,
+    {"counter", 0, OPTION_COUNTER, "NAME", AT(counter), OF(VERIFY) | OF(REJECTS), "of this counter only"},
+    {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(REJECTS), "of this store only, as it stands in the key"},
+    {"all", 0, OPTION_SWITCH, NULL, AT(all), OF(REJECTS), "all that wait"},
+    {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS), "list at most so many, by default 100"},
+    {"yes", 0, OPTION_SWITCH, NULL, AT(yes), OF(REJECTS), "do drop"},
+    {"dry-run", 0, OPTION_SWITCH, NULL, AT(dry_run), OF(RECOVER), "change nothing, name what would be done"},
+    {"reject-unknown", 0, OPTION_SWITCH, NULL, AT(reject_unknown), OF(RECOVER),
      "batches of counters that are not configured any more: their rows go to tally_rejects"},
-    {"accept-rollback", 0, OPTION_SWITCH, NULL, AT(accept_rollback), RECOVER,
+    {"accept-rollback", 0, OPTION_SWITCH, NULL, AT(accept_rollback), OF(RECOVER),
      "go on with a Redis that lost merged batches (what came back with it counts twice)"},
-    {"dir", 0, OPTION_DIR, "DIR", AT(dir), DEV, "where its data lives, by default " DEV_DIR_DEFAULT},
-    {"help", 'h', OPTION_SWITCH, NULL, AT(help), ALL, "this text"},
+    {"dir", 0, OPTION_DIR, "DIR", AT(dir), OF(DEV), "where its data lives, by default " DEV_DIR_DEFAULT},
+    {"help", 'h', OPTION_SWITCH, NULL, AT(help), OF_ALL, "this text"},
 };
 const size_t options_n = sizeof(options) / sizeof(options[0]);

@@ -10,8 +10,10 @@ struct call { /* one command line, read */
     const struct admin_ports *ports;
     const char *conf_path; /* -c, else the default; of `dev` NULL when not given */
     const char *dir;
-    int64_t watch_s; /* 0: once */
-    bool tables, print, dry_run, reject_unknown, accept_rollback, json, help;
+    const char *counter, *store; /* NULL: any */
+    int64_t watch_s;             /* 0: once */
+    int64_t limit;               /* 0: not given */
+    bool tables, views, print, dry_run, reject_unknown, accept_rollback, json, all, yes, help;
     char **words; /* behind the verb; the first is one of verb->words */
     size_t words_n;
 };
@@ -26,6 +28,7 @@ enum err verb_check(const struct call *call);
 enum err verb_migrate(const struct call *call);
 enum err verb_status(const struct call *call);
 enum err verb_verify(const struct call *call);
+enum err verb_rejects(const struct call *call);
 enum err verb_recover(const struct call *call);
 enum err verb_dev(const struct call *call);
 
@@ -52,6 +55,8 @@ enum option_kind {
     OPTION_TEXT,    /* a const char *; with an argument */
     OPTION_FILE,    /* the same, the path of a file */
     OPTION_DIR,     /* the same, of a directory */
+    OPTION_COUNTER, /* the same, a counter's name */
+    OPTION_NUMBER,  /* an int64_t, from 1 to 1000000 */
     OPTION_SECONDS, /* an int64_t; its argument, a number from 1 to 86400, may be left out */
 };
 

@@ -1,4 +1,5 @@
 /* admin/verify.c - `tallyd verify`: proves the books of every counter. */
+#include "admin/choice.h"
 #include "admin/verbs.h"
 #include "status/proof.h"
 
@@ -18,31 +19,58 @@ static enum err prove(const struct source *where, struct sums *sums, struct erro
     return code;
 }
 
-static enum err report(const struct sums *sums)
+static void report_text(const struct sums *sums, struct buf *text)
+{
+    size_t unbalanced = sums_print(sums, text);
+    if (unbalanced == 0)
+        BUF_LIT(text, "The books balance.\n");
+    else
+        buf_printf(text, "The books of %zu counter%s do not balance.\n", unbalanced,
+                   unbalanced == 1 ? "" : "s");
+}
+
+static void report_json(const struct sums *sums, struct buf *text)
+{
+    struct json j = {.out = text};
+    json_open(&j, NULL, '{');
+    json_bool(&j, "balanced", sums_unbalanced(sums) == 0);
+    sums_json(sums, &j, "counters");
+    json_int(&j, "stray_fields", (int64_t)sums->stray);
+    json_close(&j, '}');
+    buf_put_char(text, '\n');
+}
+
+static enum err report(const struct call *call, const struct sums *sums)
 {
     struct buf text = {0};
-    size_t unbalanced = sums_print(sums, &text);
-    if (unbalanced == 0)
-        printf("%.*sThe books balance.\n", (int)text.n, text.p);
-    else
-        printf("%.*sThe books of %zu counter%s do not balance.\n", (int)text.n, text.p, unbalanced,
-               unbalanced == 1 ? "" : "s");
-    buf_free(&text);
-    return unbalanced == 0 ? ERR_NONE : ERR_FAILED;
+    (call->json ? report_json : report_text)(sums, &text);
+    enum err code = text_print(&text);
+    if (code != ERR_NONE) return code;
+    return sums_unbalanced(sums) == 0 ? ERR_NONE : ERR_FAILED;
+}
+
+static enum err verify_all(const struct call *call, const struct setup *setup, const struct counter *only)
+{
+    const struct source where = setup_source(setup);
+    struct sums sums;
+    struct error e;
+    sums_init(&sums, &setup->counters);
+    enum err code = prove(&where, &sums, &e);
+    if (code == ERR_NONE && only != NULL) sums_only(&sums, only->name);
+    code = code == ERR_NONE ? report(call, &sums) : call_failed(&e);
+    sums_close(&sums);
+    return code;
 }
 
 enum err verb_verify(const struct call *call)
 {
     struct conf conf;
     struct setup setup;
-    struct sums sums;
+    const struct counter *only;
     struct error e;
     if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    const struct source where = setup_source(&setup);
-    sums_init(&sums, &setup.counters);
-    enum err code = prove(&where, &sums, &e);
-    code = code == ERR_NONE ? report(&sums) : call_failed(&e);
-    sums_close(&sums);
+    enum err code = choice_counter(call, &setup, &only, &e) == ERR_NONE ? verify_all(call, &setup, only)
+                                                                        : call_failed(&e);
     setup_close(&setup);
     conf_free(&conf);
     return code;

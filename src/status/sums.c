@@ -137,6 +137,16 @@ void sums_stored(struct sums *s, const struct books *books)
         batch_add(s, &s->batches[i], books);
 }
 
+void sums_only(struct sums *s, struct slice name)
+{
+    struct sum kept = *sum_of(s, name);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->all[i].name != kept.name) heap_free(s->all[i].name);
+    s->all[0] = kept;
+    s->n = 1;
+    s->stray = 0;
+}
+
 sum_t sum_difference(const struct sum *s)
 {
     return s->accepted - s->merged - s->rejected - s->pending - s->claimed;

@@ -48,6 +48,9 @@ void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pendin
  * and only their sum is known, so merged may be too low by what of them was rejected. */
 void sums_stored(struct sums *s, const struct books *books);
 
+/* Then: keeps that counter only, also when nothing is known of it. */
+void sums_only(struct sums *s, struct slice name);
+
 sum_t sum_difference(const struct sum *s); /* accepted less all the rest; 0: it balances */
 size_t sum_write(sum_t v, char out[48]);   /* decimal, terminated; returns the length */
 

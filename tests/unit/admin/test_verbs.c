@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#define WORDS_MAX 8
+#define WORDS_MAX 16
 
 struct line {
     struct call call;
@@ -22,9 +22,11 @@ struct line {
 static struct line read_line(const char *text)
 {
     static char words[200];
-    char *argv[WORDS_MAX + 2] = {"tallyd"}, *rest = NULL;
+    static char *argv[WORDS_MAX + 2];
+    char *rest = NULL;
     int argc = 1;
     struct line l = {.call = {.dir = "default"}};
+    argv[0] = "tallyd";
     snprintf(words, sizeof(words), "%s", text);
     for (char *w = strtok_r(words, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest))
         argv[argc++] = w;
@@ -62,6 +64,15 @@ static void test_taken(void **state)
     assert_int_equal(read_line("status --watch 5").call.watch_s, 5);
     l = read_line("status --watch --json");
     assert_true(l.code == ERR_NONE && l.call.watch_s == WATCH_S_DEFAULT && l.call.json);
+    l = read_line("rejects replay a -c x b --counter c d");
+    assert_int_equal(l.code, ERR_NONE);
+    assert_int_equal(l.call.words_n, 4);
+    assert_string_equal(l.call.words[0], "replay");
+    assert_string_equal(l.call.words[1], "a");
+    assert_string_equal(l.call.words[2], "b");
+    assert_string_equal(l.call.words[3], "d");
+    assert_string_equal(l.call.counter, "c");
+    assert_int_equal(read_line("rejects list --limit 1000000").call.limit, 1000000);
     assert_string_equal(read_line("dev --dir here").call.dir, "here");
     assert_string_equal(read_line("dev").call.dir, "default");
 }
@@ -86,6 +97,12 @@ static void test_refused(void **state)
     refused("chekc", "there is no verb \"chekc\", did you mean \"check\"?");
     refused("frobnicate", "there is no verb \"frobnicate\"; `tallyd --help` lists them");
     refused("stauts", "there is no verb \"stauts\", did you mean \"status\"?");
+    refused("rejects",
+            "tallyd rejects needs a word of list|replay|drop; `tallyd rejects --help` says what they do");
+    refused("rejects lits", "tallyd rejects takes list|replay|drop, not \"lits\"");
+    refused("rejects list --limit 0", "--limit takes a number from 1 to 1000000, not \"0\"");
+    refused("rejects list --limit=1000001", "--limit takes a number from 1 to 1000000, not \"1000001\"");
+    refused("rejects list --limit", "--limit needs a value: --limit N");
     refused("status --watch=0", "--watch takes a number of seconds from 1 to 86400, not \"0\"");
     refused("status --watch 86401", "--watch takes a number of seconds from 1 to 86400, not \"86401\"");
     refused("status --watch=", "--watch takes a number of seconds from 1 to 86400, not \"\"");

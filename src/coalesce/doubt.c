@@ -70,6 +70,7 @@ void coalesce_cut(struct coalesce *c, const char *why)
     registry_forget_dirty(&c->registry);
     if (HOLDS(RULE_SERIES_FORGET)) known_forget_all(&c->known);
     checkpoint_cut(c);
+    if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
     fail_collected(c);
 }
 

@@ -90,6 +90,7 @@ void ops_on_send(struct coalesce *c, struct box *b)
     checkpoint_on_send(c, b);
     add_owed_series(c, b);
     note_known(c, &b->frame);
+    buckets_on_send(c, b);
 }
 
 void ops_send_again(struct coalesce *c, struct box *b)
@@ -97,6 +98,7 @@ void ops_send_again(struct coalesce *c, struct box *b)
     for (uint32_t i = 0; i < b->frame.ops_n && HOLDS(RULE_SERIES_RESEND); i++)
         if (b->frame.ops[i].kind == OP_SERIES && !b->frame.ops[i].silent)
             b->frame.ops[i].known = known_all(c->counters->ops);
+    buckets_send_again(b);
 }
 
 /* The visitors that are new moved a pending hash, as hits would have. */
@@ -120,6 +122,7 @@ void ops_applied(struct coalesce *c, struct box *b)
         if (op->counter != NULL && op->error_n == 0) visitors_applied(c, f, op);
     }
     checkpoint_applied(c, b);
+    buckets_applied(c, f);
 }
 
 void ops_found_applied(struct coalesce *c, const struct box *b)
@@ -130,6 +133,7 @@ void ops_found_applied(struct coalesce *c, const struct box *b)
         bool left_out = op->kind == OP_SERIES && !op->silent && op->known != known_all(c->counters->ops);
         if (left_out) series_owe(c, FRAME_NAME(f, op), op->at);
     }
+    buckets_found_applied(c, f);
 }
 
 void ops_not_applied(struct coalesce *c, const struct box *b)
@@ -141,4 +145,5 @@ void ops_not_applied(struct coalesce *c, const struct box *b)
         if (HOLDS(RULE_SERIES_FORGET)) known_forget(&c->known, op->name_code);
         if (op->owed) series_owe(c, FRAME_NAME(f, op), op->at);
     }
+    buckets_not_applied(c, f);
 }

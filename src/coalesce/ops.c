@@ -17,8 +17,7 @@ struct op_codes {
 static struct op_codes op_codes(const struct coalesce *c, const struct coalesce_op *op, bool fed)
 {
     uint64_t name = engine_name_code(c, op->kind, op->name, op->type);
-    const uint64_t parts[] = {name, (uint64_t)op->at, fed};
-    return (struct op_codes){name, registry_code(&c->registry, slice_of((const char *)parts, sizeof parts))};
+    return (struct op_codes){name, engine_op_code(c, name, op->at, fed)};
 }
 
 static bool op_is(const struct frame *f, const struct frame_op *have, const struct coalesce_op *op, bool fed)
@@ -151,6 +150,12 @@ static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_
     box_expect(b, o, ANSWER_OP | (uint32_t)(into - b->frame.ops), at);
 }
 
+static int64_t turn_second(struct coalesce *c)
+{
+    if (c->turn_s == 0) c->turn_s = c->ports.redis_ms(c->ports.arg) / 1000;
+    return c->turn_s;
+}
+
 /* op->at is what ops of its kind are told apart by. */
 static enum add_result op_place(struct coalesce *c, struct outlet *o, const struct coalesce_op *op,
                                 int64_t second)
@@ -182,7 +187,7 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
         return ADD_DOWN;
     }
     if (has_items(op->kind)) placed.n = 0;
-    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = c->ports.redis_ms(c->ports.arg) / 1000;
+    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);
     int64_t second = placed.at;
     PRE(second >= 0);
     if (op->kind == OP_BOX) placed.at = op_slot(second, c->counters->ops->box_width_s);

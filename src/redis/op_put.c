@@ -126,7 +126,7 @@ uint32_t ops_put(struct buf *out, struct buf *name, const struct frame *f, const
     uint32_t lines = known_put(out, name, f, l);
     for (const struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
         lines += samples_put(out, name, f, l, op);
-    if (ops_of(f, OP_BOX) > 0) boxes_put(out, name, f, l), lines++;
+    lines += boxes_put(out, name, f, l);
     if (ops_of(f, OP_EVENT) > 0) events_put(out, name, f), lines++;
     if (ops_of(f, OP_UNIQ) > 0) visitors_put(out, name, f, l), lines++;
     return lines;
@@ -148,10 +148,11 @@ const struct redis_reply *ops_file(struct frame *f, const struct op_limits *l, c
     static const struct {
         enum op_kind kind;
         op_take *take;
-    } scripts[] = {{OP_BOX, box_take}, {OP_EVENT, events_take}, {OP_UNIQ, visitors_take}};
+    } scripts[] = {{OP_EVENT, events_take}, {OP_UNIQ, visitors_take}};
     if (f->ops_n == 0) return r;
     answers_clear(f);
     r = series_file(f, l, r, trouble);
+    r = boxes_file(f, r);
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
         if (ops_of(f, scripts[i].kind) > 0) op_script_file(f, scripts[i].kind, l, r++, scripts[i].take);
     return r;

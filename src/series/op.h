@@ -12,6 +12,11 @@
 #define OP_TEXT_BYTES_MAX 512 /* of an event's own id, a visitor in text */
 #define OP_END UINT32_MAX     /* no more items */
 
+/* frame_op.at of the events of clients: those that the script gives a number from the ticker, and those whose ids are
+ * known, by a lease or their own */
+#define EVENT_DRAWS 0
+#define EVENT_GIVEN 1
+
 enum op_kind { OP_SERIES, OP_BOX, OP_EVENT, OP_UNIQ };
 
 struct op_item {              /* event: one event; uniq: one visitor, the same one perhaps more than once */
@@ -42,19 +47,21 @@ struct frame_op {
     /* coalesce's own: the journal that it goes into, or, not silent, comes out of; its number there; whether that was
      * told before; and of how many ADDs it is the sum */
     struct journal *journal;
-    uint32_t number, adds;
+    uint32_t number, adds, first_event;
     bool was_told;
     /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision still keeps `at`. When the op is
      * owed: that ZADD alone, kept or not, and no HINCRBY */
     uint64_t known;
+    /* box: its place in `tb.<name>` alone, when its hits stand, and no hit */
     bool owed;
+    bool stands; /* box: known to stand in both sets, so that its hits alone go */
     /* uniq: moved by one for each new visitor, in the pending hash `key`, its field the day; NULL: none */
     const struct counter *counter;
     uint32_t key_at, key_n;
     /* answers */
-    int64_t value;              /* series: how many precisions keep `at`; box: hits of the bucket after it */
-    bool late;                  /* box: older than all of the buckets that are kept, so nothing was added */
-    bool fresh;                 /* series: a sample came into being whose ZADD the frame left out */
+    int64_t value; /* series: how many precisions keep `at`; box: hits of the bucket after it */
+    bool late;     /* box: older than all of the buckets that are kept, so nothing was added */
+    bool fresh;    /* series, box: a sample, hits came into being whose ZADD the frame left out */
     uint32_t error_at, error_n; /* in frame->errors: Redis' error line without '-'; all of its items fail */
 };
 
@@ -87,6 +94,13 @@ static inline int64_t op_slot(int64_t at, uint32_t width_s)
 static inline bool op_keeps(const struct op_limits *l, uint32_t i, int64_t at, int64_t now_s)
 {
     return op_slot(at, l->precisions[i]) > now_s - (int64_t)l->samples * l->precisions[i];
+}
+/* A bucket goes only when box_keep newer ones stand. Can so many stand, when it is now_s? One is left for clocks that are
+ * not quite the same. */
+static inline bool op_bucket_stays(const struct op_limits *l, int64_t bucket, int64_t now_s)
+{
+    int64_t newest = op_slot(now_s + l->ahead_s, l->box_width_s);
+    return bucket > newest - ((int64_t)l->box_keep - 1) * l->box_width_s;
 }
 /* The pending hash that new visitors under this name move: appended to out. False: none does. */
 bool op_uniq_key(const struct op_limits *l, struct slice name, struct buf *out);

@@ -84,6 +84,8 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
                               .owed = op->owed,
                               .silent = op->silent,
                               .taken = op->adds > 0,
+                              .stands = op->stands,
+                              .box = op->kind == OP_BOX && !slice_eq(FRAME_NAME(f, op), SLICE("o")),
                               .target = target_of(life->w, FRAME_NAME(f, op), op),
                               .at = op->at,
                               .delta = op->delta,
@@ -127,6 +129,21 @@ static void run_series(struct twin_series *s, struct wire_op *op)
     op->value = SIM_PRECISIONS;
 }
 
+/* A plain ZINCRBY, or the script. */
+static void run_box(struct twin_box *b, struct wire_op *op)
+{
+    if (!b->pv) b->hits = 0;
+    if (op->owed) {
+        b->tb |= b->pv;
+        return;
+    }
+    b->tb |= !op->stands;
+    b->pv = true;
+    op->value = b->hits += op->delta;
+    b->total += op->delta;
+    op->fresh = op->stands && op->value == op->delta;
+}
+
 static void run_events(struct twin_ops *o, struct wire_frame *f, struct wire_op *op)
 {
     for (unsigned i = 0; i < op->items_n; i++) {
@@ -163,8 +180,7 @@ void ops_run(struct world *w, struct wire_frame *f)
         struct wire_op *op = &f->ops[i];
         if (op->silent) continue;
         if (op->kind == OP_SERIES) run_series(&o->series[op->series], op);
-        if (op->kind == OP_BOX && !op->fed) op->value = o->box += op->delta;
-        if (op->kind == OP_BOX && op->fed) o->fed_box += op->delta;
+        if (op->kind == OP_BOX) run_box(&o->boxes[op->box], op);
         if (op->kind == OP_EVENT) run_events(o, f, op);
         if (op->kind == OP_UNIQ) run_visitors(w, f, op);
     }
@@ -326,11 +342,25 @@ void ops_told(struct world *w, int target, unsigned k, struct slice reply)
     }
 }
 
-/* --- known:, and the end --- */
+/* --- known:, tb., and the end --- */
+
+static void clean_box(struct world *w, struct twin_box *b)
+{
+    if (!b->pv) return;
+    TRACE(w, "redis: somebody deletes a timebox");
+    *b = (struct twin_box){.total = b->total};
+    w->oracle.box_deleted = true;
+    redis_wrote(w, NULL);
+}
 
 void ops_clean(struct world *w)
 {
-    struct twin_series *s = &w->redis.now.ops.series[world_below(w, SIM_SERIES)];
+    uint64_t which = world_below(w, SIM_SERIES + SIM_BOXES);
+    if (which >= SIM_SERIES) {
+        clean_box(w, &w->redis.now.ops.boxes[which - SIM_SERIES]);
+        return;
+    }
+    struct twin_series *s = &w->redis.now.ops.series[which];
     uint64_t p = world_below(w, SIM_PRECISIONS);
     if (!s->has[p]) return;
     TRACE(w, "redis: somebody deletes samples");
@@ -343,6 +373,7 @@ void ops_clean(struct world *w)
 void ops_forgot(struct world *w)
 {
     w->oracle.series_blurred |= w->oracle.series_deleted;
+    w->oracle.box_blurred |= w->oracle.box_deleted;
 }
 
 int64_t ops_visitors(const struct world *w, int hash)
@@ -377,9 +408,9 @@ static void totals_at_end(struct world *w)
                         (long long)o->series[1 + h].total, (long long)o->fed_events[h], (long long)sum,
                         (long long)n);
     }
-    if (w->config.feeds && !w->oracle.cell_errors && o->fed_box != box)
-        fault_found(w, o->fed_box < box ? FAULT_LOSS : FAULT_DOUBLE, "the fed box has %lld of %lld",
-                    (long long)o->fed_box, (long long)box);
+    if (w->config.feeds && !w->oracle.cell_errors && o->boxes[1].total != box)
+        fault_found(w, o->boxes[1].total < box ? FAULT_LOSS : FAULT_DOUBLE, "the fed box has %lld of %lld",
+                    (long long)o->boxes[1].total, (long long)box);
 }
 
 static void known_at_end(struct world *w)
@@ -391,6 +422,14 @@ static void known_at_end(struct world *w)
                 fault_found(w, FAULT_STUCK, "samples of series %d, precision %u, are not in known:", i,
                             ops_limits.precisions[p]);
         }
+}
+
+static void boxes_at_end(struct world *w)
+{
+    for (int i = 0; i < SIM_BOXES && !w->oracle.box_blurred; i++) {
+        const struct twin_box *b = &w->redis.now.ops.boxes[i];
+        if (b->tb != b->pv) fault_found(w, FAULT_STUCK, "the bucket of box %d stands in one set alone", i);
+    }
 }
 
 void ops_at_end(struct world *w)
@@ -412,4 +451,5 @@ void ops_at_end(struct world *w)
     }
     known_at_end(w);
     totals_at_end(w);
+    boxes_at_end(w);
 }

@@ -17,6 +17,7 @@
 
 #define SIM_PRECISIONS 2
 #define SIM_SERIES (1 + SIM_HASHES) /* the clients', then the one that each hash feeds */
+#define SIM_BOXES 2                 /* the clients', the one that all hashes feed */
 #define SIM_OPS 128                 /* of a frame */
 #define SIM_ITEMS 32
 
@@ -27,10 +28,11 @@ struct wire_item {
 };
 struct wire_op {
     enum op_kind kind;
-    bool fed, owed, silent;
-    bool taken; /* out of a journal */
-    int target; /* of clients: which; fed: the hash; -1: of none */
-    int series; /* which of the twin's */
+    bool fed, owed, stands, silent;
+    bool taken;   /* out of a journal */
+    int series;   /* which of the twin's */
+    unsigned box; /* which of the twin's */
+    int target;   /* of clients: which; fed: the hash; -1: of none */
     int64_t at, delta;
     uint64_t known;
     unsigned first_item, items_n; /* in the frame's items */
@@ -43,10 +45,15 @@ struct twin_series {
     bool has[SIM_PRECISIONS], known[SIM_PRECISIONS];
     int64_t total; /* of all that was ever added */
 };
+struct twin_box {        /* its one bucket */
+    int64_t hits, total; /* as it stands; all that was ever added */
+    bool tb, pv;
+};
 struct twin_ops {
     struct twin_series series[SIM_SERIES];
-    int64_t box, ticker;
-    int64_t fed_box, fed_events[SIM_HASHES];
+    struct twin_box boxes[SIM_BOXES];
+    int64_t ticker;
+    int64_t fed_events[SIM_HASHES];
 };
 
 struct world;
@@ -72,8 +79,9 @@ void ops_told(struct world *w, int target, unsigned k, struct slice reply);
 void ops_told_unknown(struct world *w, int target, unsigned k);
 void ops_refused(struct world *w, int target, unsigned k);
 
-void ops_clean(struct world *w);  /* somebody deletes the samples of some series, and its name */
-void ops_forgot(struct world *w); /* a daemon or Redis forgot what it should have put right in `known:` */
+void ops_clean(struct world *w); /* somebody deletes the samples of some series, and its name; or a box */
+void ops_forgot(
+    struct world *w); /* a daemon or Redis forgot what it should have put right in `known:`, or tb. */
 void ops_at_end(struct world *w);
 int64_t ops_visitors(const struct world *w, int hash); /* in Redis' history */
 

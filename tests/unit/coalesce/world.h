@@ -86,7 +86,7 @@ static const struct op_limits limits_two = {
     .precisions_n = 2,
     .samples = 100,
     .box_width_s = 60,
-    .box_keep = 3,
+    .box_keep = 4,
     .uniq_limit = 1000,
     .uniq_name = {{"v", 1}, {"", 0}, true},
     .uniq_counter = &counters_all[0],
@@ -283,10 +283,17 @@ static inline void series_runs(struct frame *f, struct frame_op *op)
 
 static inline void box_runs(struct frame *f, struct frame_op *op)
 {
-    char bucket[24];
+    char bucket[24], time[32];
     snprintf(bucket, sizeof bucket, "%lld", (long long)op->at);
-    op->late = op->at < f->dirty_ms / 1000 - limits_two.box_width_s * limits_two.box_keep;
-    if (!op->late) op->value = row_of(FRAME_NAME(f, op), slice_str(bucket))->value += op->delta;
+    snprintf(time, sizeof time, "tb %lld", (long long)op->at);
+    op->late = !op->stands && op->at < f->dirty_ms / 1000 - limits_two.box_width_s * limits_two.box_keep;
+    if (op->late) return;
+    struct row *hits = row_of(FRAME_NAME(f, op), slice_str(bucket));
+    op->value = hits->value += op->delta;
+    if (op->stands)
+        op->fresh = op->value == op->delta;
+    else if (!op->owed || hits->value != 0)
+        row_of(FRAME_NAME(f, op), slice_str(time))->value = op->at;
 }
 
 static inline void visitor_runs(struct frame *f, struct frame_op *op, struct op_item *item)

@@ -368,11 +368,18 @@ static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
     }
 }
 
+static bool lost_one(const struct frame *f)
+{
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        if (f->ops[i].silent && f->ops[i].journal == NULL) return true;
+    return false;
+}
+
 void checkpoint_redo(struct coalesce *c, struct box *b)
 {
     if (!b->undone) return;
     b->undone = false;
-    struct journal *other = b->frame.ops_n > 0 ? open_journal(c) : NULL;
+    struct journal *other = lost_one(&b->frame) ? open_journal(c) : NULL;
     for (uint32_t i = 0; i < b->frame.ops_n; i++)
         redo_op(&b->frame, &b->frame.ops[i], other);
     append_all(c, &b->frame);

@@ -368,10 +368,11 @@ static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
     }
 }
 
+/* Does something go into a journal that is not ours any more? */
 static bool lost_one(const struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++)
-        if (f->ops[i].silent && f->ops[i].journal == NULL) return true;
+        if (f->ops[i].silent && f->ops[i].journal == NULL && f->ops[i].adds == 0) return true;
     return false;
 }
 

@@ -280,6 +280,7 @@ static bool read_record(struct journal *j, const struct journal_record *r, uint6
     bool of_events = r->mark == JOURNAL_EVENT || r->mark == JOURNAL_GONE;
     if (of_events != journal_has_events(op)) return false;
     if (r->mark == JOURNAL_GONE && r->n > op->adds) return false;
+    if (r->mark == JOURNAL_ADD && !journal_fits(j, r->number, r->n)) return false;
     if (r->mark == JOURNAL_ADD) count(j, r->number, r->n, 1);
     if (r->mark == JOURNAL_DONE) nothing_left(j, r->number);
     if (r->mark == JOURNAL_EVENT) event_add(j, r->number, r->at, r->n, r->name);
@@ -293,8 +294,7 @@ bool journal_read(struct journal *j, struct slice bytes,
     struct journal_record r;
     bool good = true;
     j->bytes = bytes.n;
-    while (good && journal_next(&bytes, &r)) {
+    while (good && journal_next(&bytes, &r))
         good = read_record(j, &r, r.mark == JOURNAL_OP ? code(arg, &r) : 0);
-    }
     return good && bytes.n == 0;
 }

@@ -350,7 +350,8 @@ void checkpoint_undo(struct coalesce *c, struct box *b)
     buf_reset(&f->records);
 }
 
-/* What went into a journal that is not ours any more goes into another one; what came out of it is its new owner's. */
+/* What went into a journal that is not ours any more goes into another one (events by the script, which draws their
+ * numbers anew: Redis may have forgotten that it gave them); what came out of it is its new owner's. */
 static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
 {
     struct journal *j = op->journal;
@@ -364,7 +365,7 @@ static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
         op->silent = true;
     else if (op->silent) {
         op->silent = false;
-        put_in(f, op, other);
+        if (op->kind != OP_EVENT || op->at != EVENT_GIVEN) put_in(f, op, other);
     }
 }
 

@@ -1,4 +1,5 @@
 /* admin/migrate.c - `tallyd migrate`: tallyd's own tables, and with --tables the merchant's. */
+#include "admin/bar.h"
 #include "admin/verbs.h"
 #include "mysql/schema.h"
 
@@ -14,6 +15,25 @@ static enum err print(const struct setup *setup, bool tables)
     return ERR_NONE;
 }
 
+/* One table after the other: each CREATE TABLE waits for locks, which on a busy server takes as long as it takes. */
+static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t *made, struct error *e)
+{
+    struct bar bar;
+    enum err code = ERR_NONE;
+    bar_init(&bar, stdout, "making tables");
+    *made = 0;
+    for (size_t i = 0; code == ERR_NONE && i < cs->n; i++) {
+        const struct counters one = {.all = &cs->all[i], .n = 1, .ops = cs->ops};
+        uint32_t created = 0;
+        if (bar.terminal) bar_show(&bar, i, cs->n);
+        code = schema_migrate_tables(db, &one, &created, e);
+        *made += created;
+    }
+    if (bar.terminal && code == ERR_NONE) bar_show(&bar, cs->n, cs->n);
+    bar_end(&bar);
+    return code;
+}
+
 /* Tables first or last does not matter; the version says only what tallyd's own are. */
 static enum err apply(struct db *db, const struct setup *setup, bool tables, struct error *e)
 {
@@ -25,7 +45,7 @@ static enum err apply(struct db *db, const struct setup *setup, bool tables, str
     else
         printf("tallyd's tables are at version %u now (%u before)\n", to, from);
     if (!tables) return ERR_NONE;
-    code = schema_migrate_tables(db, &setup->counters, &created, e);
+    code = tables_apply(db, &setup->counters, &created, e);
     if (code == ERR_NONE)
         printf("of the %zu tables that the configuration names, %u were made\n", setup->counters.n, created);
     return code;

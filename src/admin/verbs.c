@@ -91,6 +91,8 @@ const struct option options[] = {
     {"config", 'c', OPTION_FILE, "FILE", AT(conf_path), OF_CONFIGURED, "the configuration"},
     {"tables", 0, OPTION_SWITCH, NULL, AT(tables), OF(MIGRATE),
      "also the tables that the configuration names"},
+    {"views", 0, OPTION_SWITCH, NULL, AT(views), OF(MIGRATE),
+     "also views with complete_until beside each figure, and the role tally_reader that reads them"},
     {"print", 0, OPTION_SWITCH, NULL, AT(print), OF(MIGRATE), "only print the SQL; nothing is connected to"},
     {"json", 0, OPTION_SWITCH, NULL, AT(json), OF(STATUS) | OF(VERIFY) | OF(REJECTS),
      "as JSON, for programs"},

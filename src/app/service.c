@@ -121,6 +121,7 @@ static void handles_open(struct service *s)
 static void rooms_close(struct service *s)
 {
     cleaner_close(s);
+    wire_http_close(s);
     if (s->listen != NULL) listen_destroy(&s->listen);
     command_destroy(&s->command);
     sync_destroy(&s->sync);

@@ -90,6 +90,7 @@ void service_init(struct service *s)
     wire_coalesce(s);
     wire_sync(s);
     wire_command(s);
+    wire_http_init(s);
     cleaner_init(s);
 }
 
@@ -307,7 +308,7 @@ enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
         connect_sync, name_is_free,  kill_earlier, connect_frame, connect_fence,
-        mysql_begin,  writers_begin, look_first,   listen_begin,
+        mysql_begin,  writers_begin, look_first,   listen_begin,  wire_http_begin,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
         if (steps[i](s, e) != ERR_NONE) return e->code;

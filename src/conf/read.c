@@ -4,6 +4,7 @@
  * cannot make this loop. */
 #include "conf/near.h"
 #include "conf/secret.h"
+#include "conf/tokens.h"
 #include "conf/value.h"
 
 #include "base/heap.h"
@@ -400,6 +401,16 @@ static char *password_read(struct reader *r, const char *variable, const char *c
     return secret;
 }
 
+static void tokens_load(struct reader *r)
+{
+    struct error e;
+    if (r->conf->http_tokens_file == NULL) return;
+    char *lines = secret_read_lines(r->file, r->conf->http_tokens_file, &e);
+    if (lines == NULL || !tokens_read(slice_str(lines), &r->conf->tokens, &e))
+        problem(r, r->conf->places[CONF_HTTP_TOKENS], "%s %s", conf_rows[CONF_HTTP_TOKENS].path, e.text);
+    secret_free(lines);
+}
+
 static void finish(struct reader *r)
 {
     struct conf *c = r->conf;
@@ -415,6 +426,7 @@ static void finish(struct reader *r)
                                       CONF_REDIS_PASSWORD_FILE);
     c->mysql_password = password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password", c->mysql_password_file,
                                       CONF_MYSQL_PASSWORD_FILE);
+    tokens_load(r);
 }
 
 static void document_read(struct reader *r)

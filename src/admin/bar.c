@@ -43,7 +43,7 @@ static void draw(const struct bar *b, uint64_t done, uint64_t total)
     cells[BAR_CELLS] = '\0';
     char pace[BAR_PACE_BYTES];
     uint64_t left = done < total ? total - done : 0;
-    bar_pace(done - b->began_done, left, mono_ms() - b->began_ms, pace);
+    bar_pace(done > b->began_done ? done - b->began_done : 0, left, mono_ms() - b->began_ms, pace);
     fprintf(b->out, "\r%s [%s] %" PRIu64 "/%" PRIu64 " %s\033[K", b->what, cells, done, total, pace);
     fflush(b->out);
 }

@@ -96,7 +96,7 @@ static void program_put(struct buf *out)
 
 static void common_put(struct buf *out)
 {
-    BUF_LIT(out, "# OPTIONS OF ALL VERBS\n\n");
+    BUF_LIT(out, "# COMMON OPTIONS\n\n");
     for (size_t i = 0; i < options_n; i++)
         if (options[i].letter != 0) option_put(&options[i], out);
     BUF_LIT(out, "# EXIT STATUS\n\n");

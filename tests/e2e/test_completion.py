@@ -27,7 +27,8 @@ def options(verb):
 
 @pytest.fixture
 def script(workdir, request):
-    path = os.path.join(workdir, f"tallyd.{request.param}")
+    os.mkdir(os.path.join(workdir, "site"))
+    path = os.path.join(workdir, "site", {"bash": "tallyd", "fish": "tallyd.fish", "zsh": "_tallyd"}[request.param])
     with open(path, "w", encoding="utf-8") as out:
         out.write(tallyd("completion", request.param))
     os.mkdir(os.path.join(workdir, "somewhere"))
@@ -35,11 +36,16 @@ def script(workdir, request):
     return path
 
 
+def beside(script):
+    """The directory with something to complete."""
+    return os.path.dirname(os.path.dirname(script))
+
+
 def bash(script, *words):
     """What bash offers for the last word."""
     ask = """source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tallyd; printf '%s\\n' "${COMPREPLY[@]}" """
     done = subprocess.run(["bash", "--norc", "--noprofile", "-c", ask, "-", script, "tallyd", *words], capture_output=True,
-                          text=True, timeout=30, check=True, cwd=os.path.dirname(script), stdin=subprocess.DEVNULL)
+                          text=True, timeout=30, check=True, cwd=beside(script), stdin=subprocess.DEVNULL)
     assert done.stderr == ""
     return set(filter(None, done.stdout.split("\n")))
 
@@ -47,8 +53,7 @@ def bash(script, *words):
 def fish(script, *words):
     ask = f"source {script}; complete -C '{' '.join(['tallyd', *words])}'"
     done = subprocess.run(["fish", "--no-config", "-c", ask], capture_output=True, text=True, timeout=60, check=True,
-                          cwd=os.path.dirname(script), stdin=subprocess.DEVNULL,
-                          env={**os.environ, "HOME": os.path.dirname(script)})
+                          cwd=beside(script), stdin=subprocess.DEVNULL, env={**os.environ, "HOME": beside(script)})
     assert done.stderr == ""
     return {line.split("\t")[0] for line in done.stdout.split("\n") if line}
 
@@ -78,15 +83,17 @@ def test_offers_files(script, offer):
 class Zsh:
     """An interactive zsh on a terminal of its own: what stands on the line after TAB."""
 
-    def __init__(self, script):
+    def __init__(self, script, installed):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
-            directory = os.path.dirname(script)
+            directory = beside(script)
             os.chdir(directory)
             os.execvpe("zsh", ["zsh", "-f", "-i"], {"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": directory,
                                                      "ZDOTDIR": directory, "PS1": "> "})
         self.shown = ""
-        self.type(f"unsetopt zle_bracketed_paste; autoload -Uz compinit; compinit -D -u; source {script}; echo rea''dy\n")
+        self.type("autoload -Uz compinit; unset zle_bracketed_paste\n")
+        self.type("fpath=(site $fpath); compinit -D -u\n" if installed else f"compinit -D -u; source {script}\n")
+        self.type("echo rea''dy\n")
         self.until("ready")
 
     def type(self, text):
@@ -111,9 +118,9 @@ class Zsh:
         os.waitpid(self.pid, 0)
 
 
-@pytest.fixture
-def zsh(script):
-    shell = Zsh(script)
+@pytest.fixture(params=[True, False], ids=["installed", "sourced"])
+def zsh(script, request):
+    shell = Zsh(script, request.param)
     yield shell
     shell.close()
 

@@ -1,8 +1,13 @@
 """`tallyd status`: what it shows of a running shop and of each thing that can be wrong, and its exit status."""
+import fcntl
 import json
+import os
+import pty
 import re
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -268,6 +273,27 @@ def test_watch(daemon):
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0 and process.stderr.read() == ""
     process.stdout.close(), process.stderr.close()
+
+
+def test_watch_on_a_terminal(daemon):
+    """Drawn over and over from the top; what is wrong is in colour; the screen fits the terminal."""
+    daemon.redis.client().hincrby("tally:accepted", "searches", 11)
+    try:
+        pid, terminal = pty.fork()
+    except OSError as problem:
+        pytest.skip(f"no terminal can be made here: {problem}")
+    if pid == 0:
+        os.execvpe(TALLYD, [TALLYD, "status", "--watch", "1", "-c", daemon.config_path], {**os.environ, "NO_COLOR": ""})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    shown = b""
+    while shown.count(b"\033[H\033[J") < 4:
+        shown += os.read(terminal, 65536)
+    os.kill(pid, signal.SIGINT)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 1
+    last = shown.split(b"\033[H\033[J")[-2]
+    assert b"do NOT balance" in last and b"\033[1;31m" in last and last.count(b"\n") <= 24
 
 
 @pytest.mark.parametrize("words,said", [(("--watch=0",), "1 to 86400"), (("--watch=x",), "seconds"), (("all",), "all"),

@@ -6,9 +6,13 @@
 command -v debootstrap >/dev/null || { echo "apt-get install debootstrap" >&2; exit 1; }
 
 root=
+debian_unmount() {
+    for mounted in dev/shm dev/pts dev proc; do ! mountpoint -q "$root/$mounted" || umount -l "$root/$mounted"; done
+}
+
 debian_end() {
     [ -n "$root" ] || return 0
-    for mounted in dev/shm dev/pts dev proc; do ! mountpoint -q "$root/$mounted" || umount -l "$root/$mounted"; done
+    debian_unmount
     [ -n "${ROOT:-}" ] || rm -rf "$root"
 }
 

@@ -177,7 +177,7 @@ for node in "null 1 3" "zero 1 5" "full 1 7" "random 1 8" "urandom 1 9" "tty 5 0
     set -- $node
     mknod -m 666 "dev/$1" c "$2" "$3"
 done
-mkdir dev/pts dev/shm old
+mkdir -p dev/pts dev/shm old
 mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts dev/pts
 mount -t tmpfs tmpfs dev/shm
 ln -s pts/ptmx dev/ptmx

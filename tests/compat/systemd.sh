@@ -20,7 +20,11 @@ fi
 work=$(mktemp -d /var/tmp/tallyd-systemd-XXXXXX)
 end() {
     debian_end
-    rmdir "$group" || true
+    left=50
+    until rmdir "$group" 2>/dev/null || [ $left = 0 ]; do # once the last of its processes is gone
+        left=$((left - 1))
+        sleep 0.1
+    done
     rm -rf "$work"
 }
 trap end EXIT
@@ -66,7 +70,14 @@ debian_run systemctl mask getty.target console-getty.service systemd-udevd.servi
 cat >"$root/root/probe.sh" <<'PROBE'
 #!/bin/sh
 passed() { echo "passed: $1" >&3; }
-fail() { echo "FAILED: $1" >&3; systemctl status tallyd --no-pager; journalctl -u tallyd --no-pager; systemctl poweroff -ff; exit; }
+fail() {
+    echo "FAILED: $1" >&3
+    systemctl --failed --no-pager
+    journalctl --no-pager -p notice | tail -n 30
+    journalctl -u tallyd --no-pager | tail -n 30
+    systemctl poweroff -ff
+    exit
+}
 within() { # SECONDS WHAT COMMAND...
     left=$(($1 * 5)) what=$2
     shift 2

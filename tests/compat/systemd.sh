@@ -21,7 +21,8 @@ work=$(mktemp -d /var/tmp/tallyd-systemd-XXXXXX)
 end() {
     debian_end
     left=50
-    until rmdir "$group" 2>/dev/null || [ $left = 0 ]; do # once the last of its processes is gone
+    # systemd made groups in it; they can go once the last process is gone
+    until find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || [ $left = 0 ]; do
         left=$((left - 1))
         sleep 0.1
     done

@@ -22,6 +22,7 @@ debian_make() {
         awk '$2 == "bookworm" && $3 == "main" { print $1; exit }')
     [ -n "$mirror" ] || { echo "no mirror of bookworm in this machine's apt sources" >&2; exit 1; }
     root=${ROOT:-$(mktemp -d /var/tmp/tallyd-debian-XXXXXX)}
+    chmod 755 "$root" # mktemp made it for root alone: there it is /, which every user must enter
     [ -x "$root/bin/sh" ] || debootstrap --variant=minbase bookworm "$root" "$mirror"
     mount -t proc proc "$root/proc"
     mount --bind /dev "$root/dev"

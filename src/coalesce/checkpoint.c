@@ -350,8 +350,9 @@ void checkpoint_undo(struct coalesce *c, struct box *b)
     buf_reset(&f->records);
 }
 
-/* What went into a journal that is not ours any more goes into another one; what came out of it is its new owner's. */
-static void redo_op(struct coalesce *c, struct frame *f, struct frame_op *op)
+/* What went into a journal that is not ours any more goes into another one (events by the script, which draws their
+ * numbers anew: Redis may have forgotten that it gave them); what came out of it is its new owner's. */
+static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
 {
     struct journal *j = op->journal;
     if (j != NULL && op->silent)
@@ -364,16 +365,25 @@ static void redo_op(struct coalesce *c, struct frame *f, struct frame_op *op)
         op->silent = true;
     else if (op->silent) {
         op->silent = false;
-        put_in(f, op, open_journal(c));
+        if (op->kind != OP_EVENT || op->at != EVENT_GIVEN) put_in(f, op, other);
     }
+}
+
+/* Does something go into a journal that is not ours any more? */
+static bool lost_one(const struct frame *f)
+{
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        if (f->ops[i].silent && f->ops[i].journal == NULL && f->ops[i].adds == 0) return true;
+    return false;
 }
 
 void checkpoint_redo(struct coalesce *c, struct box *b)
 {
     if (!b->undone) return;
     b->undone = false;
+    struct journal *other = lost_one(&b->frame) ? open_journal(c) : NULL;
     for (uint32_t i = 0; i < b->frame.ops_n; i++)
-        redo_op(c, &b->frame, &b->frame.ops[i]);
+        redo_op(&b->frame, &b->frame.ops[i], other);
     append_all(c, &b->frame);
 }
 

@@ -5,7 +5,9 @@ PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libhiredis
  libmariadb-dev-compat libyaml-dev libxxhash-dev libcmocka-dev"
 PACKAGES_SERVERS="redis-server redis-tools mariadb-server mariadb-client"
 PACKAGES_TESTS="python3 python3-pytest python3-hypothesis python3-redis python3-pymysql php-cli php-redis php-predis ruby
- ruby-redis clang clang-format procps"
+ ruby-redis clang clang-format procps chromium chromium-driver python3-selenium"
+# Only where there is no npm: a nodejs that is not Debian's brings its own.
+PACKAGES_NODE="nodejs npm"
 
 packages_missing() {
     for package in "$@"; do

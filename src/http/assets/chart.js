@@ -90,7 +90,7 @@ export class Chart {
       valueRange: [0, most * 1.08], xRangePad: this.kind === "bars" ? (small ? 8 : 18) : 4,
       gridLineColor: ink, axisLineColor: ink, gridLineWidth: 1, drawAxesAtZero: true,
       axes: {
-        x: { drawGrid: false, axisLabelFormatter: this.axis, pixelsPerLabel: small ? 76 : 96, axisTickSize: 6 },
+        x: { drawGrid: false, axisLabelFormatter: this.axis, pixelsPerLabel: small ? 58 : 96, axisTickSize: 6, axisLabelWidth: 84 },
         y: { axisLabelFormatter: (v) => this.whole(v), pixelsPerLabel: 38, axisLabelWidth: 46 },
       },
       ...this.kind === "bars" ? this.barOptions()

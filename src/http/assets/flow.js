@@ -5,7 +5,7 @@ import { el, say, svg, table } from "./dom.js";
 import * as format from "./format.js";
 
 const WIDE = { box: [152, 112], gap: 38, size: [1102, 158] };
-const TALL = { box: [340, 66], gap: 26, size: [340, 560] };
+const TALL = { box: [340, 66], gap: 26, size: [340, 530] };
 const ROOM = 900; // pixels from which it is drawn across
 
 export const STEPS = [

@@ -100,6 +100,9 @@ export class OperatorView {
     const { section, body, side } = this.card("Batches in flight", { "data-part": "batches" });
     this.status = new Part(body, {
       every: 3000,
+      missing: () => {
+        for (const other of [this.service, this.counters]) other.replaceChildren(el("p", { class: "nothing" }, "Not known."));
+      },
       load: (signal) => get("api/status", {}, signal),
       draw: (status) => {
         this.drawVerdict(status);

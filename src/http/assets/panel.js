@@ -107,8 +107,14 @@ function noStore(range) {
     location.hash = address(input.value.trim(), range);
   });
   root.replaceChildren(el("div", { class: "heading" }, el("h1", {}, "No store has figures yet"), form),
-    el("p", { class: "nothing" }, "A store is listed here once a hit of it was merged into its table. ",
-      "Whose name you know can be opened already."));
+    el("p", { class: "nothing" }, "The first one appears here as soon as a hit of it was merged into its table. ",
+      "One whose name you know can be opened already."));
+  let seen = null;
+  view = { close() {}, refresh() {}, setRange() {}, pulse({ rows_merged: merged }) {
+    if (seen !== null && merged > seen && input.value === "") showAnyStore(range);
+    seen = merged;
+  } };
+  listen();
 }
 
 const waiting = () => root.replaceChildren(el("p", { class: "waiting", role: "status" }, "Loading"));
@@ -164,6 +170,8 @@ function link(state) {
 
 const banners = {
   shown: new Map(),
+  since: null, // stored figures are as of then, while MySQL is away
+  state: "",   // of the last pulse
   set(name, text) {
     if ((this.shown.get(name) ?? "") === (text || "")) return;
     if (text) this.shown.set(name, text);
@@ -171,20 +179,25 @@ const banners = {
     at("banner").replaceChildren(...[...this.shown.values()].map((line) => el("p", { class: "banner" }, line)));
   },
   clear() { for (const name of [...this.shown.keys()]) if (name !== "away") this.set(name, ""); },
+  /** An answer with stored figures: without MySQL, as of when; of several the oldest. */
   figures({ mysql, redis, stored_as_of }) {
-    const since = stored_as_of === null ? "are not known" : `are as of ${format.clock(stored_as_of)}`;
-    banners.set("mysql", mysql === "down" && `MySQL is away: stored figures ${since}. Hits are still counted, and will be in the tables when it is back.`);
-    banners.redis(redis);
+    if (mysql === "up") banners.since = null;
+    else if (stored_as_of !== null) banners.since = Math.min(stored_as_of, banners.since ?? stored_as_of);
+    banners.servers({ mysql, redis });
   },
-  pulse({ mysql, redis }) {
-    if (mysql === "up") {
-      if (banners.shown.has("mysql")) view?.refresh();
-      banners.set("mysql", "");
-    } else if (!banners.shown.has("mysql")) view?.refresh(); // the parts then say as of when
-    if (mysql === "down" && viewing === "operator") banners.set("mysql", "MySQL is away: hits are counted and wait in Redis, and are merged when it is back.");
-    banners.redis(redis);
+  servers({ mysql, redis }) {
+    const stored = viewing === "operator" ? "" : this.since ? `: stored figures are as of ${format.clock(this.since)}` : ": stored figures are not known";
+    this.set("mysql", mysql === "down" && `MySQL is away${stored}. Hits are counted all the same, and will be in the tables when it is back.`);
+    this.set("redis", redis === "down" && "Redis is away: hits are refused, and live figures are not known.");
   },
-  redis(state) { banners.set("redis", state === "down" && "Redis is away: hits are refused, and live figures are not known."); },
+  /** The pulse says it at once, but not as of when: the answers do, so they are asked for again. */
+  pulse({ mysql, redis, started }) {
+    const state = `${mysql} ${redis} ${started}`;
+    if (this.state && this.state !== state) view?.refresh();
+    this.state = state;
+    if (mysql === "up") this.since = null;
+    this.servers({ mysql, redis });
+  },
 };
 
 /* Theme and token */

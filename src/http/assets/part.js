@@ -5,10 +5,13 @@
  * changes during a load is loaded after it, so that the last change is always seen. */
 import { el } from "./dom.js";
 
+const AGAIN_MS = 5000; // what failed is asked for again by itself
+
 export class Part {
-  /** body: where it draws. load(signal) -> data; draw(data, body); empty(data) -> text where there is nothing to draw. */
-  constructor(body, { load, draw, empty = () => "", every = 1000 }) {
-    Object.assign(this, { body, load, draw, empty, every });
+  /** body: where it draws. load(signal) -> data; draw(data, body); empty(data) -> text where there is nothing to draw;
+   *  missing(): nothing is known yet, and asking for it failed. */
+  constructor(body, { load, draw, empty = () => "", missing = () => {}, every = 1000 }) {
+    Object.assign(this, { body, load, draw, empty, missing, every });
     this.note = el("p", { class: "note trouble", role: "status" });
     this.ended = new AbortController();
     this.timer = null;
@@ -56,7 +59,7 @@ export class Part {
     }
     if (signal.aborted) return;
     this.running = false;
-    if (this.again) this.changed();
+    if (this.again && this.timer === null) this.changed();
   }
 
   show(data) {
@@ -77,7 +80,11 @@ export class Part {
     this.body.setAttribute("aria-busy", "false");
     if (!(problem.status >= 0)) console.error(problem); // ours, not tallyd's
     const text = [problem.message, problem.next].filter(Boolean).join(". ");
-    if (!this.drawn) this.body.replaceChildren();
+    if (!this.drawn) {
+      this.body.replaceChildren();
+      this.missing();
+    }
+    this.timer ??= setTimeout(() => this.now(), AGAIN_MS);
     if (this.note.firstChild?.textContent === text) return;
     this.note.replaceChildren(el("span", {}, text), " ",
       el("button", { type: "button", class: "plain", onclick: () => this.now() }, "Try again"));

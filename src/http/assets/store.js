@@ -177,6 +177,7 @@ export class StoreView {
     this.part(counter, body, {
       ranged: true, every: 2000,
       load: (signal) => this.figures(counter, hourly ? hoursOf(this.range.from, this.range.to) : daysOf(this.range), signal),
+      empty: ({ rows }) => rows.every(({ live, stored }) => live === 0 && stored === 0) ? "No hits in these days." : "",
       draw: (figures) => {
         if (!holder.isConnected) body.append(sums, holder);
         drawSums(sums, figures, hourly);

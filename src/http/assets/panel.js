@@ -92,13 +92,15 @@ async function showAnyStore(range) {
     const store = known || (await get("api/stores", { limit: 1 })).stores[0];
     if (viewing !== "store/") return;
     if (store) location.replace(address(store, range));
-    else noStore(range);
+    else noStore(range, "No store has figures yet", "The first one appears here as soon as a hit of it was merged into its table. ");
   } catch (problem) {
-    failed(problem, show);
+    if (problem.status === 503) noStore(range, "The stores cannot be listed", `${problem.message}. `);
+    else failed(problem, show);
   }
 }
 
-function noStore(range) {
+/** A store can be opened by its name, listed or not. */
+function noStore(range, title, text) {
   const input = el("input", { id: "store", required: true, autocomplete: "off", size: "14" });
   const form = el("form", { class: "fields" }, el("label", { for: "store" }, "Store"), input,
     el("button", { type: "submit" }, "Show"));
@@ -106,9 +108,8 @@ function noStore(range) {
     event.preventDefault();
     location.hash = address(input.value.trim(), range);
   });
-  root.replaceChildren(el("div", { class: "heading" }, el("h1", {}, "No store has figures yet"), form),
-    el("p", { class: "nothing" }, "The first one appears here as soon as a hit of it was merged into its table. ",
-      "One whose name you know can be opened already."));
+  root.replaceChildren(el("div", { class: "heading" }, el("h1", {}, title), form),
+    el("p", { class: "nothing" }, text, "One whose name you know can be opened already."));
   let seen = null;
   view = { close() {}, refresh() {}, setRange() {}, pulse({ rows_merged: merged }) {
     if (seen !== null && merged > seen && input.value === "") showAnyStore(range);
@@ -133,9 +134,9 @@ function listen(store) {
   let before = "wait";
   events = stream("api/stream", { store }, {
     on: (name, data) => viewing === wanted && heard(name, data),
-    state: (now) => {
+    state: (now, problem) => {
       if (viewing !== wanted) return;
-      link(now);
+      link(now, problem);
       if (now === "live" && before === "away") view?.refresh();
       before = now;
     },
@@ -158,12 +159,11 @@ document.addEventListener("visibilitychange", () => {
   view.refresh();
 });
 
-function link(state) {
-  const node = at("link");
-  if (node.dataset.state === state) return;
-  node.dataset.state = state;
-  say(node, state === "live" ? "Live" : "Reconnecting");
-  banners.set("away", state === "away" && "tallyd does not answer. The figures stand as they were; the page goes on by itself when it is back.");
+function link(state, problem) {
+  at("link").dataset.state = state;
+  say(at("link"), state === "live" ? "Live" : "Reconnecting");
+  banners.set("away", state === "away" && (problem.status > 0 ? [problem.message, problem.next].filter(Boolean).join(". ")
+    : "tallyd does not answer. The figures stand as they were; the page goes on by itself when it is back."));
 }
 
 /* What the reader has to know about all figures at once */
@@ -227,5 +227,8 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address is the view's
   at("main").focus();
 });
-addEventListener("hashchange", show);
+addEventListener("hashchange", async () => {
+  await show();
+  if (document.activeElement === document.body) at("main").focus({ preventScroll: true }); // what had it is gone
+});
 show();

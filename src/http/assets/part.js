@@ -84,7 +84,7 @@ export class Part {
       this.body.replaceChildren();
       this.missing();
     }
-    this.timer ??= setTimeout(() => this.now(), AGAIN_MS);
+    if (!problem.status || problem.status >= 500) this.timer ??= setTimeout(() => this.now(), AGAIN_MS);
     if (this.note.firstChild?.textContent === text) return;
     this.note.replaceChildren(el("span", {}, text), " ",
       el("button", { type: "button", class: "plain", onclick: () => this.now() }, "Try again"));

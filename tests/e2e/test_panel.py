@@ -224,7 +224,7 @@ def test_every_figure_of_the_operator(shop, browser, redis, mysql):
     assert all(difference == 0 for *_, difference in books(browser).values())
 
     act(browser, "Replay", "9")
-    wait_until(lambda: "Refused again" in browser.text("[data-part=rejects] [role=status]"), 20, "refused again")
+    wait_until(lambda: "Refused again" in browser.text("[data-part=rejects] .outcome"), 20, "refused again")
     assert waiting() == 2
     mysql.query("UPDATE product_views SET views = 0 WHERE product_id = 9")
     act(browser, "Replay", "9")

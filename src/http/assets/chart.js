@@ -6,6 +6,9 @@ import * as format from "./format.js";
 const living = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 
+// Its legend writes style attributes, which the page's Content-Security-Policy refuses; the line above a chart is ours.
+Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
+
 /** The theme changed. */
 export function recolour() {
   for (const chart of living) chart.recolour();
@@ -121,7 +124,7 @@ export class Chart {
     if (this.graph) return this.graph.updateOptions(options);
     const { file, ...rest } = options;
     this.graph = new Dygraph(this.canvas, file, {
-      ...rest, legend: "never", showLabelsOnHighlight: false, axisLabelFontSize: 12,
+      ...rest, showLabelsOnHighlight: false, axisLabelFontSize: 12,
       interactionModel: touches((x) => this.pick(x)),
       highlightCallback: (event, x, points, row) => this.point(row),
       unhighlightCallback: () => this.point(-1),

@@ -158,7 +158,7 @@ export class OperatorView {
 
   rejectsCard() {
     const { section, body, side } = this.card("Refused by MySQL", { "data-part": "rejects" });
-    this.outcome = el("p", { class: "quiet", role: "status" });
+    this.outcome = el("p", { class: "quiet outcome", role: "status" });
     section.append(this.outcome);
     this.rejects = new Part(body, {
       every: 1000,

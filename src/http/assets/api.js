@@ -17,9 +17,13 @@ export class Refused extends Error {
 
 let needToken = () => {};
 /** tell(): called when an answer says that a token is missing or wrong. */
-export function onTokenNeeded(tell) { needToken = tell; }
+export function onTokenNeeded(tell) {
+  needToken = tell;
+}
 
-export function setToken(token) { sessionStorage.setItem(TOKEN, token); }
+export function setToken(token) {
+  sessionStorage.setItem(TOKEN, token);
+}
 
 function headers() {
   const token = sessionStorage.getItem(TOKEN);

@@ -35,8 +35,9 @@ export class Part {
     }
   }
 
-  /** Another choice of the reader's: at once, and what stood there is not shown as if it were the answer. */
+  /** Another choice of the reader's: at once, and what stands there is seen to be no answer to it (panel.css). */
   async fresh() {
+    this.body.setAttribute("aria-busy", "true");
     this.ended.abort();
     this.ended = new AbortController();
     this.running = false;
@@ -86,8 +87,11 @@ export class Part {
     }
     if (!problem.status || problem.status >= 500) this.timer ??= setTimeout(() => this.now(), AGAIN_MS);
     if (this.note.firstChild?.textContent === text) return;
-    this.note.replaceChildren(el("span", {}, text), " ",
-      el("button", { type: "button", class: "plain", onclick: () => this.now() }, "Try again"));
+    this.note.replaceChildren(
+      el("span", {}, text),
+      " ",
+      el("button", { type: "button", class: "plain", onclick: () => this.now() }, "Try again"),
+    );
   }
 
   close() {

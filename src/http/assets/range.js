@@ -47,8 +47,10 @@ export function daysOf(range) {
 /** For a query by the hour; the latest of them where there are more than tallyd answers at once. */
 export function hoursOf(from, to) {
   const most = Math.floor(HOURS_MOST / 24);
-  const first = lengthOf(from, to) <= most ? from
-    : format.compactDay(new Date(format.fieldTime(to).getTime() - (most - 1) * DAY_MS));
+  const first =
+    lengthOf(from, to) <= most
+      ? from
+      : format.compactDay(new Date(format.fieldTime(to).getTime() - (most - 1) * DAY_MS));
   return { from: `${first}00`, to: `${to}23` };
 }
 
@@ -58,8 +60,9 @@ export function rangeForm(chosen) {
   const day = (id) => el("input", { type: "date", id, required: true });
   const [from, to] = [day("range-from"), day("range-to")];
   const problem = el("p", { class: "trouble quiet", role: "alert" });
-  const buttons = PRESETS.map((days) => el("button", { type: "button", "data-days": days,
-    onclick: () => chosen(lastDays(days)) }, `${days} days`));
+  const buttons = PRESETS.map((days) =>
+    el("button", { type: "button", "data-days": days, onclick: () => chosen(lastDays(days)) }, `${days} days`),
+  );
   let typing = null;
   const done = () => {
     const [first, last] = [format.undashed(from.value), format.undashed(to.value)];
@@ -72,13 +75,22 @@ export function rangeForm(chosen) {
   };
   from.addEventListener("change", changed);
   to.addEventListener("change", changed);
-  const form = el("form", { class: "fields range", "aria-label": "Range of days", onsubmit: (event) => event.preventDefault() },
-    buttons, pair("From", from), pair("to", to), problem);
+  const form = el(
+    "form",
+    { class: "fields range", "aria-label": "Range of days", onsubmit: (event) => event.preventDefault() },
+    buttons,
+    pair("From", from),
+    pair("to", to),
+    problem,
+  );
   return { form, set: (range) => show(range, { from, to, buttons, problem }) };
 }
 
 function show(range, { from, to, buttons, problem }) {
-  for (const [input, day] of [[from, range.from], [to, range.to]]) {
+  for (const [input, day] of [
+    [from, range.from],
+    [to, range.to],
+  ]) {
     if (input.value !== format.dashed(day)) input.value = format.dashed(day);
   }
   problem.textContent = "";

@@ -100,7 +100,12 @@ def some_business(shop):
 
 
 def seen(browser, figure, expected, what, within_s=20):
-    wait_until(lambda: figure() == expected, within_s, f"the panel shows {what}: {expected}")
+    """The figure becomes what is expected; if not, what the page has instead, and what its console says."""
+    try:
+        wait_until(lambda: figure() == expected, within_s)
+    except AssertionError:
+        raise AssertionError(f"not within {within_s} s: {what}: {expected}, but {figure()}; the page: {browser.text('main')!r}; "
+                             f"its console: {browser.complaints()}") from None
 
 
 # Live
@@ -108,6 +113,7 @@ def seen(browser, figure, expected, what, within_s=20):
 
 def test_hits_appear_within_two_seconds(shop, browser):
     """Without a reload: three times, and the slower ones may have met a busy machine. The page never loads anew."""
+    shop.hit(VISITORS, day(-1), 1)
     browser.open(shop.store())
     seen(browser, lambda: browser.number(f"{TODAY} .big"), 0, "no visitors")
     browser.run("window.notReloaded = true")
@@ -317,6 +323,12 @@ def test_wrong_ranges_and_names(shop, browser):
     top = "[data-counter=searches][data-figure=top]"
     seen(browser, lambda: [row[0] for row in browser.rows(top)], ["<img src=x onerror=alert(1)>"], "the term as it is")
     assert browser.all(f"{top} img") == [] and browser.complaints() == []
+
+    browser.open(shop.store("4711"))
+    wait_until(lambda: 'No store "4711" has been counted' in browser.text(TODAY), 10, "a store that nobody knows")
+    assert all("404" in line for line in browser.complaints())
+    shop.client.call("HINCRBY", "s4711:unique_visitors:daily", day(), 6)
+    seen(browser, lambda: browser.number(f"{TODAY} .big"), 6, "its first hits")
 
 
 # For everybody

@@ -5,6 +5,7 @@
  * changes during a load is loaded after it, so that the last change is always seen. */
 import { el } from "./dom.js";
 
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const AGAIN_MS = 5000; // what failed is asked for again by itself
 
 export class Part {
@@ -67,20 +68,22 @@ export class Part {
     this.body.setAttribute("aria-busy", "false");
     this.note.replaceChildren();
     const nothing = this.empty(data);
-    if (nothing) {
-      this.drawn = false;
-      this.body.replaceChildren(el("p", { class: "nothing" }, nothing));
-      return;
-    }
+    if (nothing) return this.sayNothing(nothing);
     if (!this.drawn) this.body.replaceChildren();
     this.drawn = true;
     this.draw(data, this.body);
   }
 
+  sayNothing(text) {
+    this.drawn = false;
+    this.body.replaceChildren(el("p", { class: "nothing" }, text));
+  }
+
   fail(problem) {
     this.body.setAttribute("aria-busy", "false");
+    if (problem.status === 404) return this.sayNothing(`${sentence(problem.message)}.`); // no such store, not yet at least
     if (!(problem.status >= 0)) console.error(problem); // ours, not tallyd's
-    const text = [problem.message, problem.next].filter(Boolean).join(". ");
+    const text = [problem.message, problem.next].filter(Boolean).map(sentence).join(". ");
     if (!this.drawn) {
       this.body.replaceChildren();
       this.missing();

@@ -188,7 +188,6 @@ function failed(problem, again) {
 
 function listen(store) {
   const wanted = viewing;
-  let before = "wait";
   events = stream(
     "api/stream",
     { store },
@@ -197,8 +196,7 @@ function listen(store) {
       state: (now, problem) => {
         if (viewing !== wanted) return;
         link(now, problem);
-        if (now === "live" && before === "away") view?.refresh();
-        before = now;
+        if (now === "live") view?.refresh(); // what moved before it was listened to
       },
     },
   );

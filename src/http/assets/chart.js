@@ -50,7 +50,7 @@ export class Chart {
   ) {
     Object.assign(this, { holder, label, series, kind, when, axis, value, unit, heading, rows: [], graph: null });
     this.readout = el("p", { class: "readout" });
-    this.canvas = el("div", { class: "canvas", role: "img" });
+    this.canvas = el("div", { class: "canvas", role: "img", "aria-label": label });
     this.summary = el("summary", {}, "As a table");
     this.details = el("details", { class: "figures", ontoggle: () => this.tabulate() }, this.summary);
     holder.replaceChildren(this.readout, this.canvas, this.details);

@@ -54,6 +54,8 @@ export class Chart {
     this.summary = el("summary", {}, "As a table");
     this.details = el("details", { class: "figures", ontoggle: () => this.tabulate() }, this.summary);
     holder.replaceChildren(this.readout, this.canvas, this.details);
+    this.told = "No figures yet";
+    this.point(-1);
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(this.canvas);
     living.add(this);
@@ -114,11 +116,11 @@ export class Chart {
         x: {
           drawGrid: false,
           axisLabelFormatter: this.axis,
-          pixelsPerLabel: small ? 58 : 96,
+          pixelsPerLabel: small ? 68 : 96,
           axisTickSize: 6,
           axisLabelWidth: 84,
         },
-        y: { axisLabelFormatter: (v) => this.whole(v), pixelsPerLabel: 38, axisLabelWidth: 46 },
+        y: { axisLabelFormatter: (v) => this.whole(v), pixelsPerLabel: 38, axisLabelWidth: 58 },
       },
       ...(this.kind === "bars"
         ? this.barOptions()

@@ -95,7 +95,7 @@ function run(path, pace) {
 
 function across({ name, of }, at) {
   const [width, height] = WIDE.box;
-  const value = svg("text", { class: "value", x: 14, y: 58 });
+  const value = svg("text", { class: "value", x: 14, y: 58 }, format.MISSING);
   const small = svg("text", { class: "small", x: 14, y: 98 });
   const group = svg(
     "g",
@@ -111,7 +111,7 @@ function across({ name, of }, at) {
 
 function downwards({ name, of }, at) {
   const [width, height] = TALL.box;
-  const value = svg("text", { class: "value", x: width - 14, y: 30, "text-anchor": "end" });
+  const value = svg("text", { class: "value", x: width - 14, y: 30, "text-anchor": "end" }, format.MISSING);
   const small = svg("text", { class: "small", x: 14, y: 51 });
   const group = svg(
     "g",

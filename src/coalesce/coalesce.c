@@ -290,9 +290,11 @@ bool coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
     const struct box *b = c->now;
+    c->turn_s = 0;
     if (gathers(c)) return true;
     if (!engine_send_next(c) && !box_works(b) && b->answers_n > 0 && !engine_answers_out(c)) turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
+    c->turn_s = 0;
     return false;
 }
 

@@ -68,6 +68,7 @@ struct coalesce {
     struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
     struct list parked;  /* outlets that wait for room, first come first served */
+    int64_t turn_s;      /* Redis' now for ops of this turn of the loop; 0: not asked yet */
     struct sm link;
     char run_id[41];
     int64_t client_id;

@@ -140,6 +140,12 @@ static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_
     box_expect(b, o, ANSWER_OP | (uint32_t)(into - b->frame.ops), at);
 }
 
+static int64_t turn_second(struct coalesce *c)
+{
+    if (c->turn_s == 0) c->turn_s = c->ports.redis_ms(c->ports.arg) / 1000;
+    return c->turn_s;
+}
+
 /* op->at is what ops of its kind are told apart by. */
 static enum add_result op_place(struct coalesce *c, struct outlet *o, const struct coalesce_op *op,
                                 int64_t second)
@@ -170,7 +176,7 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
         return ADD_DOWN;
     }
     if (has_items(op->kind)) placed.n = 0;
-    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = c->ports.redis_ms(c->ports.arg) / 1000;
+    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);
     int64_t second = placed.at;
     PRE(second >= 0);
     if (op->kind == OP_BOX) placed.at = op_slot(second, c->counters->ops->box_width_s);

@@ -72,6 +72,21 @@ static void series_of_one_second_are_one_op(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
+/* Redis' clock is asked once a turn, however many hits came. */
+static void what_comes_in_one_turn_has_one_second(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        series('a', "views", 1, COALESCE_NOW);
+        world->redis_ms += 1000;
+        series('a', "views", 1, COALESCE_NOW);
+        turn();
+        assert_int_equal(world->frame->ops_n, 1);
+        assert_int_equal(world->frame->ops[0].at, NOW + round);
+        frame_applied();
+    }
+}
+
 static void a_late_hit_is_told_how_many_precisions_keep_it(void **state)
 {
     (void)state;
@@ -850,6 +865,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(series_of_one_second_are_one_op),
+        TEST(what_comes_in_one_turn_has_one_second),
         TEST(a_late_hit_is_told_how_many_precisions_keep_it),
         TEST(each_hit_on_a_box_gets_its_own_running_value),
         TEST(hits_on_a_bucket_too_old_are_told_nothing_stands),

@@ -9,7 +9,7 @@
 
 enum err call_failed(const struct error *e)
 {
-    fprintf(stderr, "tallyd: %s\n", e->text);
+    fprintf(stderr, "%stallyd: %s\n", log_priority(LOG_ERROR), e->text);
     return e->code;
 }
 
@@ -18,7 +18,7 @@ static void lines_print(const struct buf *lines)
     for (size_t at = 0; at < lines->n;) {
         const char *line = lines->p + at, *end = memchr(line, '\n', lines->n - at);
         size_t n = end == NULL ? lines->n - at : (size_t)(end - line);
-        fprintf(stderr, "tallyd: %.*s\n", (int)n, line);
+        fprintf(stderr, "%stallyd: %.*s\n", log_priority(LOG_ERROR), (int)n, line);
         at += n + 1;
     }
 }
@@ -48,8 +48,7 @@ enum err verb_run(const struct call *call)
     return code == ERR_NONE ? code : call_failed(&e);
 }
 
-/* Help that cannot be written is a failure: a full disk behind a redirection, say. */
-static enum err text_print(struct buf *text)
+enum err text_print(struct buf *text)
 {
     size_t written = fwrite(text->p, 1, text->n, stdout);
     bool good = written == text->n && fflush(stdout) == 0;

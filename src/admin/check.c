@@ -1,8 +1,8 @@
 /* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with what mends it. */
-#include "admin/ask.h"
 #include "admin/verbs.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
+#include "status/ask.h"
 
 #include <stdio.h>
 
@@ -53,7 +53,8 @@ static enum err check_redis(const struct setup *setup)
     struct ask ask;
     struct error e;
     struct buf problems = {0};
-    if (ask_open(&ask, setup, &e) != ERR_NONE) return call_failed(&e);
+    const struct source where = setup_source(setup);
+    if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) return call_failed(&e);
     bool accept = setup->conf->redis_volatile == CONF_ACCEPT;
     unsigned n = facts_problems(ask.link.facts, accept, &problems);
     if (n > 0)

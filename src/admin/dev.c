@@ -7,8 +7,8 @@
 #include "admin/dev.h"
 
 #include "admin/child.h"
-#include "admin/service.h"
 #include "admin/verbs.h"
+#include "status/service.h"
 #include "base/clock.h"
 #include "mysql/database.h"
 #include "mysql/schema.h"

@@ -1,41 +1,75 @@
-/* admin/migrate.c - `tallyd migrate`: tallyd's own tables, and with --tables the merchant's. */
+/* admin/migrate.c - `tallyd migrate`: tallyd's own tables, and with --tables the merchant's, with --views what panels read. */
 #include "admin/verbs.h"
 #include "mysql/schema.h"
+#include "mysql/views.h"
 
 #include <stdio.h>
 
-static enum err print(const struct setup *setup, bool tables)
+static enum err print(const struct call *call, const struct setup *setup)
 {
     struct buf sql = {0};
     schema_print(&sql);
-    if (tables) schema_print_tables(&setup->counters, &sql);
+    if (call->tables) schema_print_tables(&setup->counters, &sql);
+    if (call->views) BUF_LIT(&sql, "\n");
+    if (call->views) views_print(&setup->counters, &sql);
     fwrite(sql.p, 1, sql.n, stdout);
     buf_free(&sql);
     return ERR_NONE;
 }
 
-/* Tables first or last does not matter; the version says only what tallyd's own are. */
-static enum err apply(struct db *db, const struct setup *setup, bool tables, struct error *e)
+static enum err apply_own(struct db *db, struct error *e)
 {
-    uint32_t from, to, created;
+    uint32_t from, to;
     enum err code = schema_migrate(db, &from, &to, e);
     if (code != ERR_NONE) return code;
     if (from == to)
         printf("tallyd's tables are at version %u already\n", to);
     else
         printf("tallyd's tables are at version %u now (%u before)\n", to, from);
-    if (!tables) return ERR_NONE;
-    code = schema_migrate_tables(db, &setup->counters, &created, e);
+    return ERR_NONE;
+}
+
+static enum err apply_tables(struct db *db, const struct setup *setup, struct error *e)
+{
+    uint32_t created;
+    enum err code = schema_migrate_tables(db, &setup->counters, &created, e);
     if (code == ERR_NONE)
         printf("of the %zu tables that the configuration names, %u were made\n", setup->counters.n, created);
     return code;
 }
 
-static enum err connect_and_apply(const struct setup *setup, bool tables)
+static enum err apply_views(struct db *db, const struct setup *setup, struct error *e)
+{
+    struct views_made made;
+    enum err code = views_apply(db, &setup->counters, &made, e);
+    if (code != ERR_NONE) return code;
+    printf("%u views are there\n", made.views);
+    if (made.nameless > 0)
+        printf("%u counters have none: a view's name has 64 characters, tally_stored_ is 13 of them\n",
+               made.nameless);
+    if (made.role)
+        printf("the role tally_reader may read them: GRANT tally_reader TO <user>\n");
+    else
+        printf("the role tally_reader was not made (%s); an administrator of MySQL makes it with the end of "
+               "what "
+               "`tallyd migrate --print --views` prints\n",
+               made.role_text);
+    return ERR_NONE;
+}
+
+static enum err apply(struct db *db, const struct call *call, const struct setup *setup, struct error *e)
+{
+    enum err code = apply_own(db, e);
+    if (code == ERR_NONE && call->tables) code = apply_tables(db, setup, e);
+    if (code == ERR_NONE && call->views) code = apply_views(db, setup, e);
+    return code;
+}
+
+static enum err connect_and_apply(const struct call *call, const struct setup *setup)
 {
     struct error e;
     struct db *db = db_create(&setup->mysql);
-    enum err code = db_open(db) == CODE_OK ? apply(db, setup, tables, &e) : db_error(db, &e);
+    enum err code = db_open(db) == CODE_OK ? apply(db, call, setup, &e) : db_error(db, &e);
     db_destroy(&db);
     if (code == ERR_NONE) return ERR_NONE;
     return call_failed(&e);
@@ -46,7 +80,7 @@ enum err verb_migrate(const struct call *call)
     struct conf conf;
     struct setup setup;
     if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    enum err code = call->print ? print(&setup, call->tables) : connect_and_apply(&setup, call->tables);
+    enum err code = call->print ? print(call, &setup) : connect_and_apply(call, &setup);
     setup_close(&setup);
     conf_free(&conf);
     return code;

@@ -2,8 +2,8 @@
  * Rejecting unknown batches and accepting a rollback are an operator's decisions that the socket does not
  * offer, so these always go by themselves, beside a running service, too. */
 #include "admin/bar.h"
-#include "admin/service.h"
 #include "admin/verbs.h"
+#include "status/service.h"
 
 #include "base/num.h"
 

@@ -215,3 +215,8 @@ void setup_close(struct setup *s)
     heap_free(s->counters.all);
     *s = (struct setup){0};
 }
+
+struct source setup_source(const struct setup *s)
+{
+    return (struct source){.conf = s->conf, .counters = &s->counters, .redis = &s->redis, .mysql = &s->mysql};
+}

@@ -8,6 +8,7 @@
 #include "mysql/db.h"
 #include "redis/url.h"
 #include "series/op.h"
+#include "status/source.h"
 
 struct setup {
     const struct conf *conf;  /* borrowed; the counters borrow its texts */
@@ -20,5 +21,8 @@ struct setup {
 /* A setup points into itself: it is never copied. Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 void setup_close(struct setup *s);
+
+/* For a look at what runs with it; borrows from s. */
+struct source setup_source(const struct setup *s);
 
 #endif

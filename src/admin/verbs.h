@@ -1,4 +1,5 @@
-/* admin/verbs.h - what the verbs are given; private to the room. */
+/* admin/verbs.h - the one table of verbs and options, from which the command line is read (line.c), helped (help.c),
+ * completed (complete.c) and described (manual.c); private to the room. */
 #ifndef ADMIN_VERBS_H
 #define ADMIN_VERBS_H
 
@@ -9,7 +10,12 @@ struct call { /* one command line, read */
     const struct admin_ports *ports;
     const char *conf_path; /* -c, else the default; of `dev` NULL when not given */
     const char *dir;
-    bool tables, print, dry_run, reject_unknown, accept_rollback, help;
+    const char *counter, *store; /* NULL: any */
+    int64_t watch_s;             /* 0: once */
+    int64_t limit;               /* 0: not given */
+    bool tables, views, print, dry_run, reject_unknown, accept_rollback, json, all, yes, help;
+    char **words; /* behind the verb; the first is one of verb->words */
+    size_t words_n;
 };
 
 #define CONF_PATH_DEFAULT "/etc/tallyd/tallyd.yaml"
@@ -20,7 +26,9 @@ struct call { /* one command line, read */
 enum err verb_run(const struct call *call);
 enum err verb_check(const struct call *call);
 enum err verb_migrate(const struct call *call);
+enum err verb_status(const struct call *call);
 enum err verb_verify(const struct call *call);
+enum err verb_rejects(const struct call *call);
 enum err verb_recover(const struct call *call);
 enum err verb_dev(const struct call *call);
 
@@ -29,18 +37,52 @@ enum err verb_dev(const struct call *call);
 bool call_load(const struct call *call, struct conf *conf, struct setup *setup) MUST_CHECK;
 /* `tallyd: <text>` on stderr; returns e->code. */
 enum err call_failed(const struct error *e);
+/* Writes text to stdout and frees it. ERR_FAILED: it could not be written (a full disk behind a redirection, say). */
+enum err text_print(struct buf *text);
 
-/* Reads argv as the table of verbs says. ERR_USAGE: e says what is wrong and what was perhaps meant. *verb is
- * the verb's index; -1: none was given (--help, --version). */
 struct verb {
-    const char *name, *arguments, *summary, *help;
+    const char *name;
+    const char *words;   /* what its first word may be, '|' between them; NULL: it takes none */
+    const char *further; /* what words may follow that one, for usage: "[ID ...]"; NULL: none */
+    const char *summary, *help;
     enum err (*run)(const struct call *call);
 };
 extern const struct verb verbs[];
 extern const size_t verbs_n;
+
+enum option_kind {
+    OPTION_SWITCH,  /* a bool */
+    OPTION_TEXT,    /* a const char *; with an argument */
+    OPTION_FILE,    /* the same, the path of a file */
+    OPTION_DIR,     /* the same, of a directory */
+    OPTION_COUNTER, /* the same, a counter's name */
+    OPTION_NUMBER,  /* an int64_t, from 1 to 1000000 */
+    OPTION_SECONDS, /* an int64_t; its argument, a number from 1 to 86400, may be left out */
+};
+
+struct option {
+    const char *name;
+    char letter; /* 0: none */
+    enum option_kind kind;
+    const char *argument; /* as usage calls it; NULL: a switch */
+    size_t at;            /* in struct call */
+    unsigned verbs;       /* bit of the index of each that takes it */
+    const char *help;
+};
+extern const struct option options[];
+extern const size_t options_n;
+#define WATCH_S_DEFAULT 2
+
+/* Does the verb take it? verb -1: what may stand before any verb. */
+bool option_of(const struct option *o, int verb);
+
+/* Reads argv as the table says. ERR_USAGE: e says what is wrong and what was perhaps meant. *verb is the verb's index;
+ * -1: none was given (--help, --version). call->words points into argv, whose words it puts together. */
 enum err call_read(int argc, char **argv, struct call *call, int *verb, bool *version,
                    struct error *e) MUST_CHECK;
+
 void help_all(struct buf *out);
 void help_verb(const struct verb *verb, struct buf *out);
+void usage_put(const struct verb *verb, struct buf *out); /* its words and options, without the verb */
 
 #endif

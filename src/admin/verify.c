@@ -1,121 +1,76 @@
-/* admin/verify.c - `tallyd verify`: the books, read under traffic without trying again. Redis first, in one
- * script with its gen; then MySQL in one snapshot, which knows every batch that Redis had lost sight of by
- * then, and of which what was merged from a later gen is taken off. */
-#include "admin/ask.h"
-#include "admin/sums.h"
+/* admin/verify.c - `tallyd verify`: proves the books of every counter. */
+#include "admin/choice.h"
 #include "admin/verbs.h"
-#include "redis/books_op.h"
-
-#include "base/heap.h"
+#include "status/proof.h"
 
 #include <stdio.h>
 
-#define DIRTY_MAX 50000
-
-struct verify {
-    struct sums sums;
-    struct redis_books redis;
-    bool done;
-};
-
-static void on_accepted(void *arg, struct slice counter, struct slice value)
-{
-    sums_accepted(&((struct verify *)arg)->sums, counter, value);
-}
-
-static void on_pending(void *arg, struct slice key, struct slice field, struct slice value)
-{
-    (void)field;
-    sums_pending(&((struct verify *)arg)->sums, key, value);
-}
-
-static void on_batch(void *arg, const struct batch_id *id, struct slice counter, int64_t gen)
-{
-    (void)gen;
-    sums_batch(&((struct verify *)arg)->sums, id, counter);
-}
-
-static void on_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
-                       struct slice value)
-{
-    sums_claimed(&((struct verify *)arg)->sums, id, pending, field, value);
-}
-
-static void on_done(struct redis_books *b)
-{
-    ((struct verify *)b->arg)->done = true;
-}
-
-static enum err read_redis(struct verify *v, const struct setup *setup, struct error *e)
+/* Redis is connected to first and asked last of all that can fail, so that nothing long stands between its answer and
+ * MySQL's snapshot. */
+static enum err prove(const struct source *where, struct sums *sums, struct error *e)
 {
     struct ask ask;
-    enum err code = ask_open(&ask, setup, e);
+    enum err code = ask_open_patiently(&ask, where, e);
     if (code != ERR_NONE) return code;
-    v->redis = (struct redis_books){.dirty_max = DIRTY_MAX,
-                                    .accepted = on_accepted,
-                                    .pending = on_pending,
-                                    .batch = on_batch,
-                                    .claimed = on_claimed,
-                                    .done = on_done,
-                                    .arg = v};
-    redis_books(&ask.link, &v->redis);
-    redis_run_until(&ask.link, &v->done);
-    ask_close(&ask);
-    if (v->redis.too_many)
-        return error_set(
-            e, ERR_FAILED,
-            "%llu hashes wait to be merged, too many to read at once: send CTR.SYNC ALL to tallyd "
-            "(redis-cli -p PORT CTR.SYNC ALL), then run verify again",
-            (unsigned long long)v->redis.dirty);
-    if (v->redis.lost)
-        return error_set(e, ERR_UNAVAILABLE,
-                         "Redis could not be read: %s; see that it answers, then run verify again",
-                         v->redis.text);
-    return ERR_NONE;
-}
-
-static enum err read_mysql(struct verify *v, const struct setup *setup, struct error *e)
-{
-    size_t n = v->sums.batches_n;
-    struct batch_id *ids = heap_zalloc((n + 1) * sizeof(*ids));
-    struct books books = {0};
-    for (size_t i = 0; i < n; i++)
-        ids[i] = v->sums.batches[i].id;
-    struct db *db = db_create(&setup->mysql);
-    enum err code =
-        db_open(db) == CODE_OK ? books_read(db, (uint64_t)v->redis.gen, ids, n, &books, e) : db_error(db, e);
-    if (code == ERR_NONE) sums_stored(&v->sums, &books);
+    struct db *db = db_create(where->mysql);
+    code = db_open(db) == CODE_OK ? proof_read(&ask, db, &proof_limits_verb, sums, e) : db_error(db, e);
     db_destroy(&db);
-    books_close(&books);
-    heap_free(ids);
+    ask_close(&ask);
     return code;
 }
 
-static enum err report(const struct verify *v)
+static void report_text(const struct sums *sums, struct buf *text)
+{
+    size_t unbalanced = sums_print(sums, text);
+    if (unbalanced == 0)
+        BUF_LIT(text, "The books balance.\n");
+    else
+        buf_printf(text, "The books of %zu counter%s do not balance.\n", unbalanced,
+                   unbalanced == 1 ? "" : "s");
+}
+
+static void report_json(const struct sums *sums, struct buf *text)
+{
+    struct json j = {.out = text};
+    json_open(&j, NULL, '{');
+    json_bool(&j, "balanced", sums_unbalanced(sums) == 0);
+    sums_json(sums, &j, "counters");
+    json_int(&j, "stray_fields", (int64_t)sums->stray);
+    json_close(&j, '}');
+    buf_put_char(text, '\n');
+}
+
+static enum err report(const struct call *call, const struct sums *sums)
 {
     struct buf text = {0};
-    size_t unbalanced = sums_print(&v->sums, &text);
-    if (unbalanced == 0)
-        printf("%.*sThe books balance.\n", (int)text.n, text.p);
-    else
-        printf("%.*sThe books of %zu counter%s do not balance.\n", (int)text.n, text.p, unbalanced,
-               unbalanced == 1 ? "" : "s");
-    buf_free(&text);
-    return unbalanced == 0 ? ERR_NONE : ERR_FAILED;
+    (call->json ? report_json : report_text)(sums, &text);
+    enum err code = text_print(&text);
+    if (code != ERR_NONE) return code;
+    return sums_unbalanced(sums) == 0 ? ERR_NONE : ERR_FAILED;
+}
+
+static enum err verify_all(const struct call *call, const struct setup *setup, const struct counter *only)
+{
+    const struct source where = setup_source(setup);
+    struct sums sums;
+    struct error e;
+    sums_init(&sums, &setup->counters);
+    enum err code = prove(&where, &sums, &e);
+    if (code == ERR_NONE && only != NULL) sums_only(&sums, only->name);
+    code = code == ERR_NONE ? report(call, &sums) : call_failed(&e);
+    sums_close(&sums);
+    return code;
 }
 
 enum err verb_verify(const struct call *call)
 {
     struct conf conf;
     struct setup setup;
+    const struct counter *only;
     struct error e;
     if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    struct verify v = {.done = false};
-    sums_init(&v.sums, &setup.counters);
-    enum err code = read_redis(&v, &setup, &e);
-    if (code == ERR_NONE) code = read_mysql(&v, &setup, &e);
-    code = code == ERR_NONE ? report(&v) : call_failed(&e);
-    sums_close(&v.sums);
+    enum err code = choice_counter(call, &setup, &only, &e) == ERR_NONE ? verify_all(call, &setup, only)
+                                                                        : call_failed(&e);
     setup_close(&setup);
     conf_free(&conf);
     return code;

@@ -34,6 +34,7 @@ static enum err run(void *arg, const struct conf *conf, const char *path, struct
 int app_main(int argc, char **argv)
 {
     if (!crash_init()) return 64;
+    log_journal_detect();
     db_library_init();
     struct admin_ports ports = {.run = run, .recover_alone = recover_alone};
     return admin_main(argc, argv, &ports);

@@ -13,6 +13,7 @@ void service_stop(struct service *s)
     s->stop_asked = true;
     if (s->stage != STAGE_RUNNING) return;
     log_event(LOG_INFO, "stopping", "within_ms=%llu", (unsigned long long)s->settings->stop_within_ms);
+    notify_stopping(&s->notify);
     s->stage = STAGE_DRAINING;
     s->stop_by_ms = mono_ms() + s->settings->stop_within_ms;
 }
@@ -54,10 +55,20 @@ static void on_turn(uv_prepare_t *handle)
         uv_idle_stop(&s->again);
 }
 
+static void supervisor_tick(struct service *s, uint64_t now_ms)
+{
+    char text[NOTIFY_STATUS_BYTES];
+    notify_tick(&s->notify, now_ms);
+    if (!notify_status_due(&s->notify, now_ms)) return;
+    service_status(s, text, sizeof text);
+    notify_status(&s->notify, now_ms, text);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct service *s = timer->data;
     uint64_t now_ms = mono_ms();
+    supervisor_tick(s, now_ms);
     coalesce_tick(s->coalesce);
     sync_tick(s->sync);
     gate_tick(s, now_ms);
@@ -70,6 +81,7 @@ static void reload(struct service *s)
 {
     struct conf wanted;
     struct error e;
+    if (s->stage == STAGE_RUNNING) notify_reloading(&s->notify);
     if (s->path == NULL) {
         log_event(LOG_WARN, "reload", "why=%s", LOGQ("this service was started without a file"));
     } else if (conf_load(s->path, &wanted, &e) != ERR_NONE) {
@@ -79,6 +91,7 @@ static void reload(struct service *s)
         settings_reload(s->settings, &wanted);
         conf_free(&wanted);
     }
+    if (s->stage == STAGE_RUNNING) notify_ready(&s->notify);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -109,6 +122,7 @@ static void handles_open(struct service *s)
 static void rooms_close(struct service *s)
 {
     cleaner_close(s);
+    wire_http_close(s);
     if (s->listen != NULL) listen_destroy(&s->listen);
     command_destroy(&s->command);
     sync_destroy(&s->sync);
@@ -123,6 +137,8 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     s->gate.retry_at_ms = UINT64_MAX;
     if (uv_loop_init(&s->loop) != 0)
         return error_set(e, ERR_FAILED, "cannot make an event loop: out of descriptors?");
+    s->notify.fd = -1;
+    if (serves) notify_init(&s->notify);
     service_init(s);
     handles_open(s);
     if (service_start(s, e) != ERR_NONE) s->failure = *e;
@@ -133,6 +149,7 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     if (runs && started != NULL) started(s, arg);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     rooms_close(s);
+    notify_close(&s->notify);
     int busy = uv_loop_close(&s->loop);
     INVARIANT(busy == 0);
     if (s->failure.code != ERR_NONE) *e = s->failure;

@@ -1,14 +1,15 @@
 /* app/service.h - the rooms wired together on one loop: the running tallyd, and the one-run service of `recover`.
  *
  * Start:  Redis' sync link (checked) -> nobody else has the name -> links of earlier lives killed -> frame and fence
- *         links -> MySQL looked at -> writers -> the gate's first look -> listeners -> coalesce and sync run.
- * Stop:   listeners take no more, answers go out -> runs end or time is up -> writers -> links -> loop empty.
+ *         links -> MySQL looked at -> writers -> the gate's first look -> listeners -> HTTP -> coalesce and sync run.
+ * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> links -> loop empty.
  * Gate:   sync may merge only when the schema was checked since MySQL came (back), and Redis' gen was compared with the
  *         ledger's since Redis came back as another process (gate.c). */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
 
 #include "app/cleaner.h"
+#include "app/notify.h"
 #include "app/settings.h"
 #include "coalesce/coalesce.h"
 #include "command/command.h"
@@ -44,7 +45,9 @@ struct gate {                        /* may sync merge? */
 struct upkeep { /* slow timers: walk, prune, complete_until */
     struct redis_restore restore;
     struct redis_walk walk;
-    bool walking, restoring, walk_again;
+    bool walking, restoring, walk_again, walked;
+    uint64_t leftovers,
+        leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
     uint64_t walk_at_ms, prune_at_ms, until_at_ms;
     struct prune_task *prune;
     struct until_task *until;
@@ -61,6 +64,17 @@ struct journals { /* of dead services, to be brought home: journals.c */
 struct totals {                /* live totals asked for and not answered: wire_total.c */
     struct list waiting;       /* of struct total_task, for the next round */
     struct total_round *round; /* under way, NULL: none */
+};
+
+struct http;
+struct http_side {       /* what wire_http.c and the threads of http/ share */
+    struct http *http;   /* NULL: none is configured, or it has ended; the loop's alone */
+    struct source where; /* its; borrows from the settings */
+    uv_async_t news;     /* it wants a connection, or has ended */
+    uv_mutex_t lock;     /* of the following */
+    int *wanted;         /* ends of socketpairs, to be adopted */
+    size_t wanted_n;
+    bool ended;
 };
 
 struct service {
@@ -85,7 +99,10 @@ struct service {
     struct cleaner cleaner;
     struct journals journals;
     struct totals totals;
+    struct http_side web;
     struct recovery *recovery; /* under way, NULL: none */
+    struct notify notify;
+    uint64_t frame_sent_us;    /* of the frame in flight */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
     bool mysql_seen, mysql_up, stop_asked, draining, dropped, listen_closed;
@@ -110,6 +127,9 @@ enum err service_start(struct service *s,
 void service_begin(struct service *s);   /* all is there: the machines run */
 bool service_links_up(const struct service *s);
 
+/* standing.c: the one line of `systemctl status` */
+void service_status(const struct service *s, char *out, size_t size);
+
 /* stop.c */
 void service_drain_tick(struct service *s, uint64_t now_ms);
 
@@ -121,6 +141,13 @@ struct listen_handler wire_listen_handler(struct service *s);
 void wire_total_init(struct service *s);
 void wire_read(void *arg, struct read_request *q);   /* command_ports.read; arg: the service */
 void wire_total(void *arg, struct total_request *q); /* command_ports.total; arg: the service */
+
+/* wire_http.c */
+void wire_http_init(struct service *s);
+enum err wire_http_begin(struct service *s, struct error *e); /* when listen.http is given */
+void wire_http_stop(struct service *s);
+bool wire_http_over(const struct service *s); /* there is none any more */
+void wire_http_close(struct service *s);      /* when the loop is over */
 
 /* gate.c */
 void gate_redis(struct service *s); /* a link came up */

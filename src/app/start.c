@@ -90,6 +90,7 @@ void service_init(struct service *s)
     wire_coalesce(s);
     wire_sync(s);
     wire_command(s);
+    wire_http_init(s);
     cleaner_init(s);
 }
 
@@ -307,7 +308,7 @@ enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
         connect_sync, name_is_free,  kill_earlier, connect_frame, connect_fence,
-        mysql_begin,  writers_begin, look_first,   listen_begin,
+        mysql_begin,  writers_begin, look_first,   listen_begin,  wire_http_begin,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
         if (steps[i](s, e) != ERR_NONE) return e->code;
@@ -324,4 +325,5 @@ void service_begin(struct service *s)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
     log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,
               s->settings->instance, s->settings->life.id, s->frame_link.facts.version_text);
+    notify_ready(&s->notify);
 }

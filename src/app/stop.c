@@ -25,6 +25,7 @@ static void handles_close(struct redis_fences *fences)
     close_handle(s, (uv_handle_t *)&s->again);
     close_handle(s, (uv_handle_t *)&s->tick);
     close_handle(s, (uv_handle_t *)&s->cleaner.timer);
+    close_handle(s, (uv_handle_t *)&s->web.news);
     for (int i = 0; i < 3; i++)
         close_handle(s, (uv_handle_t *)&s->signals[i]);
 }
@@ -82,6 +83,7 @@ static void drain_begin(struct service *s)
     sync_stop(s->sync);
     upkeep_stop(s);
     recovery_stop(s);
+    wire_http_stop(s);
     if (s->listen == NULL)
         s->listen_closed = true;
     else
@@ -100,7 +102,8 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
     }
     bool quiet = coalesce_idle(s->coalesce) && sync_quiet(s->sync) && s->recovery == NULL &&
                  upkeep_quiet(s) && journals_quiet(s) && cleaner_quiet(s);
-    if (!late && !(s->listen_closed && quiet)) return;
+    if (!wire_http_over(s) || (!late && !(s->listen_closed && quiet)))
+        return; /* its threads borrow what goes now */
     if (!quiet)
         log_event(LOG_WARN, "stopped_early", "why=%s",
                   LOGQ("time is up; what is not merged stands in Redis"));

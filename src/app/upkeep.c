@@ -28,8 +28,19 @@ static void on_walked(struct redis_walk *w)
         log_event(LOG_WARN, "walk", "keys=%llu restored=%llu", (unsigned long long)w->keys,
                   (unsigned long long)w->restored);
     if (w->lost) u->walk_again = true;
+    if (!w->lost) {
+        u->walked = true;
+        u->leftovers = u->leftovers_seen;
+    }
     u->walk_at_ms = mono_ms() + (u->walk_again ? 1000 : WALK_MS);
     u->walk_again = false;
+}
+
+static void on_leftover(struct redis_walk *w, const struct counter *c, struct slice key, struct slice pending,
+                        const struct batch_id *id)
+{
+    (void)c, (void)key, (void)pending, (void)id;
+    CONTAINER_OF(w, struct service, upkeep.walk)->upkeep.leftovers_seen++;
 }
 
 static void on_restored(struct redis_restore *r)
@@ -43,8 +54,11 @@ static void on_restored(struct redis_restore *r)
     }
     if (r->restored > 0) log_event(LOG_INFO, "restored_held", "n=%u", r->restored);
     u->restoring = false;
-    u->walk = (struct redis_walk){
-        .counters = &s->settings->setup.counters, .pause_ms = WALK_PAUSE_MS, .done = on_walked};
+    u->leftovers_seen = 0;
+    u->walk = (struct redis_walk){.counters = &s->settings->setup.counters,
+                                  .pause_ms = WALK_PAUSE_MS,
+                                  .leftover = on_leftover,
+                                  .done = on_walked};
     redis_walk(&s->sync_link, &u->walk);
 }
 

@@ -1,10 +1,13 @@
 /* app/wire_coalesce.c - coalesce's ports given by the frame link, its answers to the clients' connections. */
 #include "app/service.h"
+#include "base/latencies.h"
 #include "base/log.h"
 
 static void send_frame(void *arg, struct frame *f)
 {
-    redis_frames_send(&((struct service *)arg)->frames, f);
+    struct service *s = arg;
+    s->frame_sent_us = mono_us(); /* one frame is in flight */
+    redis_frames_send(&s->frames, f);
 }
 static void send_claim(void *arg, struct claim *c)
 {
@@ -66,7 +69,9 @@ static int64_t redis_now_ms(void *arg)
 
 static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
 {
-    coalesce_on_frame(((struct service *)arg)->coalesce, f, outcome);
+    struct service *s = arg;
+    if (outcome == FRAME_APPLIED) histogram_add(&latencies.frame, mono_us() - s->frame_sent_us);
+    coalesce_on_frame(s->coalesce, f, outcome);
 }
 static void on_claim(void *arg, struct claim *c)
 {

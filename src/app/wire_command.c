@@ -167,6 +167,21 @@ static int64_t port_redis_ms(void *arg)
 
 /* --- INFO --- */
 
+#define HELD_TOLD 64
+
+struct held_list {
+    struct buf *out;
+    unsigned n;
+};
+
+static void held_put(void *arg, const struct batch_id *id, const char *why)
+{
+    struct held_list *list = arg;
+    char hex[33];
+    batch_id_hex(id, hex);
+    if (list->n++ < HELD_TOLD) buf_printf(list->out, "held_%s:%s\r\n", hex, why);
+}
+
 static void port_info(void *arg, struct slice section, struct buf *out)
 {
     const struct service *s = arg;
@@ -174,6 +189,9 @@ static void port_info(void *arg, struct slice section, struct buf *out)
     buf_printf(out, "# Tallyd\r\ninstance:%s\r\nlife:%s\r\n", s->settings->instance, s->settings->life.id);
     buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", service_links_up(s), s->mysql_up);
     buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, s->recovery != NULL);
+    if (s->gate.rolled_back) buf_printf(out, "merges_held:%s\r\n", s->gate.text);
+    if (s->upkeep.walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)s->upkeep.leftovers);
+    sync_held(s->sync, held_put, &(struct held_list){.out = out});
 }
 
 /* --- sessions --- */

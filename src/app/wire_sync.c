@@ -2,6 +2,7 @@
  * rooms know in their own words is carried by one task; it lives from the call to the answer. */
 #include "app/service.h"
 #include "base/heap.h"
+#include "base/latencies.h"
 #include "base/stats.h"
 #include "redis/discard_op.h"
 #include "redis/scan_op.h"
@@ -15,6 +16,7 @@ static void port_claim(void *arg, struct claim *c)
 struct scan_task {
     struct redis_scan redis;
     struct scan *scan;
+    uint64_t since_us;
 };
 
 _Static_assert((int)SCANNED_SEALED == SCAN_SEALED && (int)SCANNED_GONE == SCAN_GONE &&
@@ -26,6 +28,7 @@ static void on_scanned(struct redis_scan *r)
 {
     struct scan_task *task = CONTAINER_OF(r, struct scan_task, redis);
     struct scan *scan = task->scan;
+    if (r->outcome == SCANNED_SEALED) histogram_add(&latencies.scan, mono_us() - task->since_us);
     scan->outcome = (enum scan_outcome)r->outcome;
     memcpy(scan->run_id, r->run_id, sizeof scan->run_id);
     memcpy(scan->text, r->text, sizeof scan->text);
@@ -38,6 +41,7 @@ static void port_scan(void *arg, struct scan *scan)
     struct service *s = arg;
     struct scan_task *task = heap_zalloc(sizeof *task);
     task->scan = scan;
+    task->since_us = mono_us();
     task->redis.batch = scan->batch;
     task->redis.counters = &s->settings->setup.counters;
     task->redis.done = on_scanned;
@@ -47,12 +51,14 @@ static void port_scan(void *arg, struct scan *scan)
 struct fence_task {
     struct redis_fence redis;
     struct fence *fence;
+    uint64_t since_us;
 };
 
 static void on_fenced(struct redis_fence *r)
 {
     struct fence_task *task = CONTAINER_OF(r, struct fence_task, redis);
     struct fence *fence = task->fence;
+    if (r->passed) histogram_add(&latencies.barrier, mono_us() - task->since_us);
     fence->passed = r->passed;
     memcpy(fence->run_id, r->run_id, sizeof fence->run_id);
     memcpy(fence->text, r->text, sizeof fence->text);
@@ -65,6 +71,7 @@ static void port_fence(void *arg, struct fence *fence)
     struct service *s = arg;
     struct fence_task *task = heap_zalloc(sizeof *task);
     task->fence = fence;
+    task->since_us = mono_us();
     task->redis.done = on_fenced;
     redis_fence(&s->fences, &task->redis);
 }

@@ -9,7 +9,9 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,11 +20,30 @@
 #define QUOTED_AT_ONCE 8
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static const char *const priorities[] = {"<7>", "<6>", "<4>", "<3>"};
 static int least_level = LOG_INFO; /* atomic: a reload sets it while writer threads log */
+static bool is_journal;
 
 void log_set_level(enum log_level least)
 {
     __atomic_store_n(&least_level, (int)least, __ATOMIC_RELAXED);
+}
+
+/* The variable is inherited also by those whose stderr was turned elsewhere, so it must name what stderr is. */
+void log_journal_detect(void)
+{
+    const char *named = getenv("JOURNAL_STREAM");
+    struct stat st;
+    char is[64];
+    is_journal = false;
+    if (named == NULL || fstat(STDERR_FILENO, &st) != 0) return;
+    snprintf(is, sizeof is, "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+    is_journal = strcmp(named, is) == 0;
+}
+
+const char *log_priority(enum log_level level)
+{
+    return is_journal ? priorities[level] : "";
 }
 
 int log_level_parse(const char *word)
@@ -32,7 +53,7 @@ int log_level_parse(const char *word)
     return -1;
 }
 
-/* Writes ts= level= event=; returns how many bytes. */
+/* Writes the priority, ts= level= event=; returns how many bytes. */
 static size_t line_head(char *line, size_t size, enum log_level level, const char *event)
 {
     int64_t now_ms = wall_ms();
@@ -40,8 +61,8 @@ static size_t line_head(char *line, size_t size, enum log_level level, const cha
     struct tm utc;
     char date[32];
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now_s, &utc));
-    int n = snprintf(line, size, "ts=%s.%03dZ level=%s event=%s", date, (int)(now_ms % 1000),
-                     level_names[level], event);
+    int n = snprintf(line, size, "%sts=%s.%03dZ level=%s event=%s", log_priority(level), date,
+                     (int)(now_ms % 1000), level_names[level], event);
     return (size_t)n < size ? (size_t)n : size - 1;
 }
 

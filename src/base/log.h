@@ -6,7 +6,11 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_set_level(enum log_level least);
-int log_level_parse(const char *word); /* -1: no such level */
+/* Is stderr the journal (JOURNAL_STREAM names it)? Then each line begins with its priority, `<6>`, as sd-daemon(3) has
+ * it, which journalctl -p goes by. Called once, before there are threads. */
+void log_journal_detect(void);
+const char *log_priority(enum log_level level); /* "<3>"; "" where stderr is no journal */
+int log_level_parse(const char *word);          /* -1: no such level */
 
 /* fmt makes the pairs after event=; use LOGQ() around a text that may hold spaces, quotes or control bytes. */
 void log_event(enum log_level level, const char *event, const char *fmt, ...)

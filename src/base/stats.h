@@ -30,6 +30,9 @@
     X(chunks_merged, "chunks merged")                                                                        \
     X(chunks_already, "chunks that the ledger already knew")                                                 \
     X(chunks_retried, "chunk transactions tried again")                                                      \
+    X(chunks_retried_deadlock, "of them, after a deadlock or a lock wait")                                   \
+    X(chunks_retried_link, "of them, after a lost link")                                                     \
+    X(chunks_retried_size, "of them, since the statement was too big")                                       \
     X(rows_merged, "rows merged into MySQL")                                                                 \
     X(rows_rejected, "rows put into tally_rejects")                                                          \
     X(fences, "durability barriers passed")                                                                  \

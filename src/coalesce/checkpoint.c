@@ -14,6 +14,8 @@
 #include "base/stats.h"
 #include "coalesce/engine.h"
 
+#define SETTLE_EVENTS_MAX 2000 /* a frame */
+
 /* --- what there is --- */
 
 static bool is_closed(const struct journal *j)
@@ -72,7 +74,8 @@ static struct journal *open_journal(struct coalesce *c)
 
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
 {
-    bool may = op->fed || (op->kind == OP_SERIES && known_has(&c->known, op->name_code));
+    bool may = op->fed || (op->kind == OP_SERIES && known_is(&c->known, op->name_code)) ||
+               (op->kind == OP_EVENT && op->at == EVENT_GIVEN);
     return may && (c->journal == NULL || !is_full(c, c->journal) || !closed_waits(c));
 }
 
@@ -84,13 +87,21 @@ static uint32_t going_in(const struct frame *f)
     return n;
 }
 
-static void put(struct frame_op *op, struct journal *j, uint32_t number)
+static void put(const struct frame *f, struct frame_op *op, struct journal *j, uint32_t number)
 {
     op->silent = true;
     op->journal = j;
     op->number = number;
     op->was_told = j->ops[number].told;
-    journal_add(j, number, op->delta);
+    if (!journal_has_events(&j->ops[number])) {
+        journal_add(j, number, op->delta);
+        return;
+    }
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        const struct op_item *item = &f->items[i];
+        journal_add_event(j, number, item->at, item->text_n > 0 ? 0 : item->value,
+                          FRAME_TEXT(f, item->text_at, item->text_n));
+    }
 }
 
 static void put_in(struct frame *f, struct frame_op *op, struct journal *j)
@@ -98,7 +109,7 @@ static void put_in(struct frame *f, struct frame_op *op, struct journal *j)
     struct journal_record of = {
         .kind = op->kind, .at = op->at, .name = FRAME_NAME(f, op), .type = FRAME_TYPE(f, op)};
     uint32_t number = journal_number(j, op->name_code, &of);
-    if (number != OP_END && journal_fits(j, number, op->delta)) put(op, j, number);
+    if (number != OP_END && journal_fits(j, number, op->delta)) put(f, op, j, number);
 }
 
 static void put_all_in(struct coalesce *c, struct frame *f)
@@ -113,34 +124,60 @@ static void put_all_in(struct coalesce *c, struct frame *f)
 
 /* --- out --- */
 
-static uint32_t lines_of(const struct coalesce *c, enum op_kind kind)
+/* Adding an event to a log costs half of a HINCRBY. */
+static uint32_t lines_of(const struct coalesce *c, enum op_kind kind, uint32_t events)
 {
-    return kind == OP_SERIES ? c->counters->ops->precisions_n : 4;
+    return kind == OP_SERIES ? c->counters->ops->precisions_n : events > 0 ? 1 + events / 2 : 4;
 }
 
-static uint32_t take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number)
+static void events_out(struct frame *f, struct frame_op *op, struct journal *j, uint32_t n)
+{
+    uint32_t i = op->first_event = j->ops[op->number].first_event;
+    for (uint32_t left = n; left > 0; left--, i = j->events[i].next) {
+        const struct journal_event *e = &j->events[i];
+        struct slice text = slice_of(j->texts.p + e->text_at, e->text_n);
+        uint32_t item = frame_add_item(f, op, e->second, text); /* which may move them all */
+        f->items[item].value = e->id;
+    }
+    journal_take_events(j, op->number, n);
+}
+
+/* All of it, but of events at most so many; returns what it costs, in lines. */
+static uint32_t take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
+                         uint32_t events_most)
 {
     const struct journal_op *from = &j->ops[number];
     struct frame_op *op = frame_add_op(f, from->kind, journal_name(j, from), journal_type(j, from), from->at);
+    bool has_events = journal_has_events(from);
     op->fed = true;
     op->name_code = from->code;
+    op->code = engine_op_code(c, from->code, from->at, true);
     op->delta = from->n;
     op->journal = j;
     op->number = number;
-    op->adds = from->adds;
-    journal_take(j, number);
-    return lines_of(c, from->kind);
+    op->adds = has_events && from->adds > events_most ? events_most : from->adds;
+    if (has_events)
+        events_out(f, op, j, op->adds);
+    else
+        journal_take(j, number);
+    return lines_of(c, op->kind, op->items_n);
 }
 
-static void settle_out(struct coalesce *c, struct frame *f, const struct coalesce_settle *s)
+/* A settle takes what stood there when it began, of a long log some in each frame. */
+static uint32_t settle_out(struct coalesce *c, struct frame *f, const struct coalesce_settle *s)
 {
     uint64_t code = engine_name_code(c, s->kind, s->name, s->type);
+    uint32_t events = 0;
     list_for_each (node, &c->journals) {
         struct journal *j = CONTAINER_OF(node, struct journal, link);
         uint32_t i = journal_first(j, code, s->kind, s->name, s->type);
-        for (; i != OP_END; i = j->ops[i].next)
-            if (j->ops[i].adds > 0) (void)take_out(c, f, j, i);
+        for (; i != OP_END && events < SETTLE_EVENTS_MAX; i = j->ops[i].next) {
+            if (j->ops[i].adds == 0) continue;
+            (void)take_out(c, f, j, i, SETTLE_EVENTS_MAX - events);
+            events += f->ops[f->ops_n - 1].items_n;
+        }
     }
+    return events;
 }
 
 static void settles_out(struct coalesce *c, struct frame *f)
@@ -148,18 +185,30 @@ static void settles_out(struct coalesce *c, struct frame *f)
     list_for_each (node, &c->settles) {
         struct coalesce_settle *s = CONTAINER_OF(node, struct coalesce_settle, link);
         if (s->seq != 0) continue;
-        s->seq = f->seq;
-        if (!s->all) settle_out(c, f, s);
+        uint32_t events = s->all ? 0 : settle_out(c, f, s);
+        s->events -= events < s->events ? events : s->events;
+        if (events < SETTLE_EVENTS_MAX || s->events == 0) s->seq = f->seq;
     }
+}
+
+/* More comes in than is brought home: the one that takes ops has been waiting to be closed for long. */
+static bool is_behind(const struct coalesce *c)
+{
+    const struct journal *j = c->journal;
+    if (j == NULL || !closed_waits(c)) return false;
+    return is_full(c, j) ||
+           c->ports.mono_ms(c->ports.arg) - j->begun_ms >= 2 * (uint64_t)c->config.journal_ms;
 }
 
 static void closed_out(struct coalesce *c, struct frame *f)
 {
-    uint32_t lines = 0;
+    uint32_t lines = 0, most = is_behind(c) ? c->config.behind_lines : c->config.checkpoint_lines;
     list_for_each (node, &c->journals) {
         struct journal *j = CONTAINER_OF(node, struct journal, link);
-        for (; is_closed(j) && j->from < j->ops_n && lines < c->config.checkpoint_lines; j->from++)
-            if (j->ops[j->from].adds > 0) lines += take_out(c, f, j, j->from);
+        while (is_closed(j) && j->from < j->ops_n && lines < most) {
+            if (j->ops[j->from].adds > 0) lines += take_out(c, f, j, j->from, 2 * (most - lines));
+            if (j->ops[j->from].adds == 0) j->from++;
+        }
     }
 }
 
@@ -269,11 +318,17 @@ void checkpoint_applied(struct coalesce *c, const struct box *b)
 
 static void undo_op(const struct frame_op *op)
 {
-    if (op->journal == NULL) return;
-    if (op->silent)
-        journal_undo_add(op->journal, op->number, op->delta, op->was_told);
+    struct journal *j = op->journal;
+    if (j == NULL) return;
+    bool has_events = journal_has_events(&j->ops[op->number]);
+    if (op->silent && has_events)
+        journal_undo_events(j, op->number, op->items_n, op->was_told);
+    else if (op->silent)
+        journal_undo_add(j, op->number, op->delta, op->was_told);
+    else if (has_events)
+        journal_undo_gone(j, op->number, op->first_event, op->adds);
     else
-        journal_undo_take(op->journal, op->number, op->delta, op->adds);
+        journal_undo_take(j, op->number, op->delta, op->adds);
 }
 
 /* Backwards, so that what was told first is untold last. */
@@ -296,26 +351,38 @@ void checkpoint_undo(struct coalesce *c, struct box *b)
     buf_reset(&f->records);
 }
 
-/* What went into a journal that is not ours any more goes into another one; what came out of it is its new owner's. */
+/* What went into a journal that is not ours any more goes into another one (events by the script, which draws their
+ * numbers anew: Redis may have forgotten that it gave them); what came out of it is its new owner's. */
 static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
 {
-    if (op->journal != NULL && op->silent)
-        put(op, op->journal, op->number);
-    else if (op->journal != NULL)
-        journal_take(op->journal, op->number);
+    struct journal *j = op->journal;
+    if (j != NULL && op->silent)
+        put(f, op, j, op->number);
+    else if (j != NULL && journal_has_events(&j->ops[op->number]))
+        journal_take_events(j, op->number, op->adds);
+    else if (j != NULL)
+        journal_take(j, op->number);
     else if (op->adds > 0)
         op->silent = true;
     else if (op->silent) {
         op->silent = false;
-        put_in(f, op, other);
+        if (op->kind != OP_EVENT || op->at != EVENT_GIVEN) put_in(f, op, other);
     }
+}
+
+/* Does something go into a journal that is not ours any more? */
+static bool lost_one(const struct frame *f)
+{
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        if (f->ops[i].silent && f->ops[i].journal == NULL && f->ops[i].adds == 0) return true;
+    return false;
 }
 
 void checkpoint_redo(struct coalesce *c, struct box *b)
 {
     if (!b->undone) return;
     b->undone = false;
-    struct journal *other = b->frame.ops_n > 0 ? open_journal(c) : NULL;
+    struct journal *other = lost_one(&b->frame) ? open_journal(c) : NULL;
     for (uint32_t i = 0; i < b->frame.ops_n; i++)
         redo_op(&b->frame, &b->frame.ops[i], other);
     append_all(c, &b->frame);
@@ -348,16 +415,20 @@ void coalesce_flush(struct coalesce *c)
 
 /* --- reads --- */
 
-static bool is_pending(const struct coalesce *c, const struct coalesce_settle *s)
+static bool find_pending(const struct coalesce *c, struct coalesce_settle *s)
 {
+    bool found = false;
+    s->events = 0;
     uint64_t code = engine_name_code(c, s->kind, s->name, s->type);
     list_for_each (node, &c->journals) {
         const struct journal *j = CONTAINER_OF(node, struct journal, link);
         uint32_t i = journal_first(j, code, s->kind, s->name, s->type);
-        for (; i != OP_END; i = j->ops[i].next)
-            if (j->ops[i].adds > 0) return true;
+        for (; i != OP_END; i = j->ops[i].next) {
+            found |= j->ops[i].adds > 0;
+            if (journal_has_events(&j->ops[i])) s->events += j->ops[i].adds;
+        }
     }
-    return false;
+    return found;
 }
 
 /* In a frame that is under way, it has been taken out already, but does not stand in its keys yet. */
@@ -370,7 +441,7 @@ static bool is_under_way(const struct coalesce *c)
 
 bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s)
 {
-    bool pending = s->all ? !list_empty(&c->journals) : is_pending(c, s) || is_under_way(c);
+    bool pending = s->all ? !list_empty(&c->journals) : find_pending(c, s) || is_under_way(c);
     if (!pending && sm_now(&c->link) == LINK_READY) return false;
     if (s->all) close_now(c);
     s->seq = 0;

@@ -24,6 +24,7 @@ const struct coalesce_config coalesce_config_default = {
     .journal_ops_max = 1 << 17,
     .journal_bytes_max = 8 << 20,
     .checkpoint_lines = 500,
+    .behind_lines = 4000,
     .doubt_ms = 5000,
     .busy_ms = 5000,
 };
@@ -55,6 +56,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     PRE(!c->feeds || counters->ops != NULL);
     known_init(&c->known, config->series_max);
     leases_init(&c->leases, config->series_max, config->lease_first, config->lease_most);
+    known_init(&c->buckets, config->series_max);
     registry_init(&c->registry, config->entries_max);
     for (int i = 0; i < BOXES; i++)
         box_init(&c->boxes[i], config->cells_max);
@@ -82,6 +84,9 @@ void coalesce_destroy(struct coalesce **c)
     leases_close(&(*c)->leases);
     checkpoint_close(*c);
     heap_free((*c)->names_owed);
+    known_close(&(*c)->buckets);
+    buf_free(&(*c)->bucket_names);
+    heap_free((*c)->buckets_owed);
     heap_free((*c)->owed);
     heap_free(*c);
     *c = NULL;
@@ -96,6 +101,12 @@ uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct sl
 {
     const uint64_t parts[] = {registry_code(&c->registry, name),
                               kind == OP_EVENT ? registry_code(&c->registry, type) : 0, kind};
+    return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
+}
+
+uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed)
+{
+    const uint64_t parts[] = {name_code, (uint64_t)at, fed};
     return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
 }
 
@@ -305,9 +316,11 @@ bool coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
     const struct box *b = c->now;
+    c->turn_s = 0;
     if (gathers(c)) return true;
     if (!engine_send_next(c) && !box_works(b) && b->answers_n > 0 && !engine_answers_out(c)) turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
+    c->turn_s = 0;
     return false;
 }
 

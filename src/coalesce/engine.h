@@ -3,6 +3,7 @@
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
  *   ops.c       the door for series, boxes, events, visitors      feeds.c  those that hits feed, and `known:`
  *   checkpoint.c  which of those go into a journal first, and when they are brought home
+ *   buckets.c   which buckets of timeboxes stand
  */
 #ifndef COALESCE_ENGINE_H
 #define COALESCE_ENGINE_H
@@ -28,6 +29,11 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 #else
 #define HOLDS(rule) 1
 #endif
+
+struct owed_bucket {
+    uint32_t name_at, name_n; /* in bucket_names */
+    int64_t at;
+};
 
 struct owed_name {
     enum op_kind kind;                /* OP_SERIES, OP_EVENT */
@@ -60,15 +66,20 @@ struct coalesce {
     struct owed_name *names_owed;
     uint32_t names_owed_n, names_owed_cap;
     struct buf owed_names;
-    struct list journals;                /* oldest first; what stands in Redis or is under way */
-    struct journal *journal;             /* of them, the one that takes ops; NULL: none yet */
-    uint64_t journals_n;                 /* begun so far */
-    struct list settles;                 /* reads that wait for a checkpoint */
-    struct slice *looked;                /* names of journals, for the look */
+    struct list journals;             /* oldest first; what stands in Redis or is under way */
+    struct journal *journal;          /* of them, the one that takes ops; NULL: none yet */
+    uint64_t journals_n;              /* begun so far */
+    struct list settles;              /* reads that wait for a checkpoint */
+    struct slice *looked;             /* names of journals, for the look */
+    struct known buckets;             /* of timeboxes, by Redis' answers: they stand in both sets */
+    struct owed_bucket *buckets_owed; /* places in `tb.` for frames to come; taken from the end as well */
+    uint32_t buckets_owed_n, buckets_owed_cap;
+    struct buf bucket_names;
     uint32_t gathered_n, gathered_turns; /* answers at the last turn, and turns waited for more */
     struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
     struct list parked;  /* outlets that wait for room, first come first served */
+    int64_t turn_s;      /* Redis' now for ops of this turn of the loop; 0: not asked yet */
     struct sm link;
     char run_id[41];
     int64_t client_id;
@@ -97,11 +108,12 @@ static inline bool engine_answers_full(const struct coalesce *c, size_t bytes)
 }
 static inline bool engine_owes(const struct coalesce *c)
 {
-    return c->owed_n > 0 || c->names_owed_n > 0;
+    return c->owed_n > 0 || c->names_owed_n > 0 || c->buckets_owed_n > 0;
 }
 
 /* coalesce.c */
 uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct slice name, struct slice type);
+uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
 struct entry *engine_entry(struct coalesce *c, struct slice key,
                            uint64_t code); /* NULL: no counter claims it */
 enum add_result engine_full(const struct coalesce *c, const struct outlet *o); /* ADD_FULL or ADD_BUSY */
@@ -151,5 +163,12 @@ void ops_send_again(struct coalesce *c, struct box *b);
 void ops_applied(struct coalesce *c, struct box *b);
 void ops_found_applied(struct coalesce *c, const struct box *b); /* after a cut, before ops_applied */
 void ops_not_applied(struct coalesce *c, const struct box *b);   /* refused or given up */
+
+/* buckets.c: the same of the timeboxes' */
+void buckets_on_send(struct coalesce *c, struct box *b);
+void buckets_send_again(struct box *b);
+void buckets_applied(struct coalesce *c, const struct frame *f);
+void buckets_found_applied(struct coalesce *c, const struct frame *f);
+void buckets_not_applied(struct coalesce *c, const struct frame *f);
 
 #endif

@@ -116,6 +116,7 @@ void ops_on_send(struct coalesce *c, struct box *b)
     checkpoint_on_send(c, b);
     add_owed_names(c, b);
     note_known(c, &b->frame);
+    buckets_on_send(c, b);
 }
 
 /* (!) Numbers of a lease that Redis may have forgotten with its tail are drawn anew: nobody was told them yet. */
@@ -137,6 +138,7 @@ void ops_send_again(struct coalesce *c, struct box *b)
         if (op->kind == OP_SERIES && HOLDS(RULE_SERIES_RESEND)) op->known = known_all(c->counters->ops);
         if (op->kind == OP_EVENT) event_send_again(&b->frame, op);
     }
+    buckets_send_again(b);
 }
 
 /* The visitors that are new moved a pending hash, as hits would have. */
@@ -190,6 +192,7 @@ void ops_applied(struct coalesce *c, struct box *b)
         if (op->counter != NULL && op->error_n == 0) visitors_applied(c, f, op);
     }
     checkpoint_applied(c, b);
+    buckets_applied(c, f);
 }
 
 void ops_found_applied(struct coalesce *c, const struct box *b)
@@ -200,6 +203,7 @@ void ops_found_applied(struct coalesce *c, const struct box *b)
         bool left_out = op->kind == OP_SERIES && !op->silent && op->known != known_all(c->counters->ops);
         if (left_out) name_owe(c, f, op);
     }
+    buckets_found_applied(c, f);
 }
 
 void ops_not_applied(struct coalesce *c, const struct box *b)
@@ -209,6 +213,7 @@ void ops_not_applied(struct coalesce *c, const struct box *b)
         const struct frame_op *op = &f->ops[i];
         if (op->silent) continue;
         if (op->kind == OP_SERIES && HOLDS(RULE_SERIES_FORGET)) known_forget(&c->known, op->name_code);
-        if (op->owed) name_owe(c, f, op);
+        if (op->owed && op->kind != OP_BOX) name_owe(c, f, op);
     }
+    buckets_not_applied(c, f);
 }

@@ -21,6 +21,7 @@ void journal_destroy(struct journal *j)
     buf_free(&j->texts);
     buf_free(&j->records);
     heap_free(j->ops);
+    heap_free(j->events);
     heap_free(j->slots);
     heap_free(j);
 }
@@ -85,7 +86,7 @@ static void ops_grow(struct journal *j, uint32_t n)
         j->ops_cap = j->ops_cap == 0 ? 64 : 2 * j->ops_cap;
     j->ops = heap_realloc(j->ops, j->ops_cap * sizeof *j->ops);
     for (; j->ops_n < n; j->ops_n++)
-        j->ops[j->ops_n] = (struct journal_op){.next = OP_END};
+        j->ops[j->ops_n] = (struct journal_op){.next = OP_END, .first_event = OP_END, .last_event = OP_END};
 }
 
 /* The op of that number, which is none yet, becomes the last of its name. */
@@ -94,6 +95,7 @@ static void op_set(struct journal *j, uint32_t number, uint64_t code, const stru
     if (2 * j->names_n >= j->slots_cap) slots_double(j);
     uint32_t *slot = slot_of(j, code, of->kind, of->name, of->type);
     struct journal_op op = {.kind = of->kind, .code = code, .at = of->at, .next = OP_END};
+    op.first_event = op.last_event = OP_END;
     const struct journal_op *like = *slot == 0 ? NULL : &j->ops[*slot - 1];
     op.name_at = like != NULL ? like->name_at : text_put(j, of->name);
     op.name_n = (uint32_t)of->name.n;
@@ -142,12 +144,17 @@ static void count(struct journal *j, uint32_t number, int64_t n, uint32_t adds)
     if (number < j->from) j->from = number;
 }
 
-void journal_add(struct journal *j, uint32_t number, int64_t n)
+static void tell(struct journal *j, uint32_t number)
 {
     struct journal_op *op = &j->ops[number];
     if (!op->told)
         journal_put_op(&j->records, number, op->kind, op->at, journal_name(j, op), journal_type(j, op));
     op->told = true;
+}
+
+void journal_add(struct journal *j, uint32_t number, int64_t n)
+{
+    tell(j, number);
     journal_put_add(&j->records, number, n);
     count(j, number, n, 1);
 }
@@ -181,6 +188,78 @@ void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t a
     count(j, number, n, adds);
 }
 
+/* --- events --- */
+
+static void event_add(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text)
+{
+    struct journal_op *op = &j->ops[number];
+    if (j->events_n == j->events_cap) {
+        j->events_cap = j->events_cap == 0 ? 64 : 2 * j->events_cap;
+        j->events = heap_realloc(j->events, j->events_cap * sizeof *j->events);
+    }
+    uint32_t i = j->events_n++;
+    j->events[i] = (struct journal_event){.second = second, .id = id, .next = OP_END};
+    if (id == 0) j->events[i].text_at = text_put(j, text);
+    if (id == 0) j->events[i].text_n = (uint32_t)text.n;
+    if (op->adds == 0)
+        op->first_event = i;
+    else
+        j->events[op->last_event].next = i;
+    op->last_event = i;
+    count(j, number, 0, 1);
+}
+
+void journal_add_event(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text)
+{
+    tell(j, number);
+    journal_put_event(&j->records, number, second, id, text);
+    event_add(j, number, second, id, text);
+}
+
+static uint32_t event_behind(const struct journal *j, uint32_t first, uint32_t n)
+{
+    while (n-- > 0)
+        first = j->events[first].next;
+    return first;
+}
+
+static void events_leave(struct journal *j, uint32_t number, uint32_t n)
+{
+    struct journal_op *op = &j->ops[number];
+    op->first_event = event_behind(j, op->first_event, n);
+    op->adds -= n;
+    j->pending -= op->adds == 0;
+}
+
+void journal_take_events(struct journal *j, uint32_t number, uint32_t n)
+{
+    PRE(n > 0 && n <= j->ops[number].adds);
+    journal_put_gone(&j->records, number, n);
+    events_leave(j, number, n);
+}
+
+void journal_undo_events(struct journal *j, uint32_t number, uint32_t n, bool was_told)
+{
+    struct journal_op *op = &j->ops[number];
+    INVARIANT(n > 0 && op->adds >= n);
+    op->told = was_told;
+    op->adds -= n;
+    j->pending -= op->adds == 0;
+    if (op->adds == 0) return;
+    op->last_event = event_behind(j, op->first_event, op->adds - 1);
+    j->events[op->last_event].next = OP_END;
+}
+
+void journal_undo_gone(struct journal *j, uint32_t number, uint32_t first, uint32_t n)
+{
+    struct journal_op *op = &j->ops[number];
+    uint32_t last = event_behind(j, first, n - 1);
+    j->events[last].next = op->adds > 0 ? op->first_event : OP_END;
+    if (op->adds == 0) op->last_event = last;
+    op->first_event = first;
+    count(j, number, 0, n);
+}
+
 /* --- somebody else's --- */
 
 /* A number is told again when the frame that told it first was refused. */
@@ -193,21 +272,29 @@ static bool read_op(struct journal *j, const struct journal_record *r, uint64_t 
     return true;
 }
 
+static bool read_record(struct journal *j, const struct journal_record *r, uint64_t code)
+{
+    if (r->mark == JOURNAL_OP) return read_op(j, r, code);
+    if (r->number >= j->ops_n || !j->ops[r->number].told) return false;
+    const struct journal_op *op = &j->ops[r->number];
+    bool of_events = r->mark == JOURNAL_EVENT || r->mark == JOURNAL_GONE;
+    if (of_events != journal_has_events(op)) return false;
+    if (r->mark == JOURNAL_GONE && r->n > op->adds) return false;
+    if (r->mark == JOURNAL_ADD && !journal_fits(j, r->number, r->n)) return false;
+    if (r->mark == JOURNAL_ADD) count(j, r->number, r->n, 1);
+    if (r->mark == JOURNAL_DONE) nothing_left(j, r->number);
+    if (r->mark == JOURNAL_EVENT) event_add(j, r->number, r->at, r->n, r->name);
+    if (r->mark == JOURNAL_GONE) events_leave(j, r->number, (uint32_t)r->n);
+    return true;
+}
+
 bool journal_read(struct journal *j, struct slice bytes,
                   uint64_t (*code)(void *arg, const struct journal_record *of), void *arg)
 {
     struct journal_record r;
     bool good = true;
     j->bytes = bytes.n;
-    while (good && journal_next(&bytes, &r)) {
-        if (r.mark == JOURNAL_OP)
-            good = read_op(j, &r, code(arg, &r));
-        else if (r.number >= j->ops_n || !j->ops[r.number].told)
-            good = false;
-        else if (r.mark == JOURNAL_ADD)
-            count(j, r.number, r.n, 1);
-        else
-            nothing_left(j, r.number);
-    }
+    while (good && journal_next(&bytes, &r))
+        good = read_record(j, &r, r.mark == JOURNAL_OP ? code(arg, &r) : 0);
     return good && bytes.n == 0;
 }

@@ -36,13 +36,17 @@ static struct known_way *way_find(const struct known *k, uint64_t code)
     return oldest;
 }
 
+static void ways_make(struct known *k)
+{
+    if (k->ways != NULL) return;
+    k->ways = heap_zalloc(KNOWN_WAYS * (size_t)k->sets * sizeof *k->ways);
+    known_forget_all(k);
+}
+
 uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, int64_t at)
 {
     PRE(at >= 0);
-    if (k->ways == NULL) {
-        k->ways = heap_zalloc(KNOWN_WAYS * (size_t)k->sets * sizeof *k->ways);
-        known_forget_all(k);
-    }
+    ways_make(k);
     struct known_way *w = way_find(k, code);
     bool is_new = w->code != code || w->at < 0;
     uint64_t bits = 0;
@@ -53,11 +57,20 @@ uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, i
     return bits;
 }
 
-bool known_has(const struct known *k, uint64_t code)
+bool known_is(const struct known *k, uint64_t code)
 {
     if (k->ways == NULL) return false;
-    const struct known_way *w = way_find(k, code);
-    return w->code == code && w->at >= 0;
+    const struct known_way *set = &k->ways[KNOWN_WAYS * (code & (k->sets - 1))];
+    for (const struct known_way *w = set; w < set + KNOWN_WAYS; w++)
+        if (w->code == code && w->at >= 0) return true;
+    return false;
+}
+
+void known_add(struct known *k, uint64_t code, int64_t at)
+{
+    PRE(at >= 0);
+    ways_make(k);
+    *way_find(k, code) = (struct known_way){code, at};
 }
 
 void known_forget(struct known *k, uint64_t code)

@@ -1,6 +1,7 @@
-/* coalesce/known.h - for each time series the second of its last op sent: a new slot needs a ZADD in `known:`, an old
- * one does not. A cache without names: two that share a 64-bit code, or one forgotten, cost at most a ZADD, now or owed
- * after a sample came back fresh. Nothing is allocated before the first series. */
+/* coalesce/known.h - what is known to stand in Redis. For each time series the second of its last op sent: a new slot
+ * needs a ZADD in `known:`, an old one does not. For each bucket of a timebox that it stood in both sets. A cache without
+ * names: two that share a 64-bit code, or one forgotten, cost at most a ZADD, now or owed after a sample, or a bucket's
+ * hits, came back fresh. Nothing is allocated before the first. */
 #ifndef COALESCE_KNOWN_H
 #define COALESCE_KNOWN_H
 
@@ -17,7 +18,8 @@ void known_init(struct known *k, uint32_t most);
 void known_close(struct known *k);
 /* Bit i: the slot of precision i that holds `at` is another one than that of the last op. Now this is the last. */
 uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, int64_t at);
-bool known_has(const struct known *k, uint64_t code);
+bool known_is(const struct known *k, uint64_t code);
+void known_add(struct known *k, uint64_t code, int64_t at); /* at: what is older makes room first */
 void known_forget(struct known *k, uint64_t code);
 void known_forget_all(struct known *k);
 static inline uint64_t known_all(const struct op_limits *l)

@@ -6,19 +6,13 @@
 #include <stdlib.h>
 
 static const char lost_text[] = "ERR counted, but the answer was lost with the link to Redis, as an "
-                                "error would be, had its key held another type";
+                                "error would be: a key of another type, an id that is refused";
 
 /* --- the ops of a box --- */
 
 struct op_codes {
     uint64_t name, all;
 };
-
-static uint64_t code_at(const struct coalesce *c, uint64_t name, int64_t at, bool fed)
-{
-    const uint64_t parts[] = {name, (uint64_t)at, fed};
-    return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
-}
 
 static bool op_is(const struct frame *f, const struct frame_op *have, const struct coalesce_op *op, bool fed)
 {
@@ -74,7 +68,7 @@ static struct frame_op *op_add(struct coalesce *c, struct box *b, const struct c
 struct frame_op *ops_fed(struct coalesce *c, struct box *b, const struct coalesce_op *op)
 {
     struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
-    codes.all = code_at(c, codes.name, op->at, true);
+    codes.all = engine_op_code(c, codes.name, op->at, true);
     struct frame_op *found = op_find(b, op, codes.all, true);
     return found != NULL ? found : op_add(c, b, op, &codes, true);
 }
@@ -149,7 +143,7 @@ static enum event_id event_id(struct coalesce *c, const struct coalesce_op *op, 
     if (l != NULL) return EVENT_GIVEN;
     struct coalesce_op given = *op;
     given.at = EVENT_GIVEN;
-    uint64_t code = code_at(c, name_code, EVENT_GIVEN, false);
+    uint64_t code = engine_op_code(c, name_code, EVENT_GIVEN, false);
     return op_find(c->now, &given, code, false) != NULL ? EVENT_GIVEN : EVENT_DRAWS;
 }
 
@@ -184,6 +178,12 @@ static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_
     box_expect(b, o, ANSWER_OP | (uint32_t)(into - b->frame.ops), at);
 }
 
+static int64_t turn_second(struct coalesce *c)
+{
+    if (c->turn_s == 0) c->turn_s = c->ports.redis_ms(c->ports.arg) / 1000;
+    return c->turn_s;
+}
+
 /* op->at becomes what ops of its kind are told apart by. */
 static enum add_result op_place(struct coalesce *c, struct outlet *o, struct coalesce_op *op, int64_t second)
 {
@@ -191,7 +191,7 @@ static enum add_result op_place(struct coalesce *c, struct outlet *o, struct coa
     struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
     if (op->kind == OP_EVENT) op->at = event_id(c, op, codes.name);
     if (op->kind == OP_BOX) op->at = op_slot(second, c->counters->ops->box_width_s);
-    codes.all = code_at(c, codes.name, op->at, false);
+    codes.all = engine_op_code(c, codes.name, op->at, false);
     struct frame_op *into = op_find(b, op, codes.all, false);
     uint32_t quarters = (into == NULL ? quarters_of_new(c, op, codes.name) : 0) + quarters_of_item(op->kind);
     if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
@@ -216,7 +216,7 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
         return ADD_DOWN;
     }
     if (has_items(op->kind)) placed.n = 0;
-    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = c->ports.redis_ms(c->ports.arg) / 1000;
+    if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);
     int64_t second = placed.at;
     PRE(second >= 0);
     return op_place(c, o, &placed, second);

@@ -23,6 +23,7 @@ bool op_read(struct session *s, const struct request *r, struct coalesce_op *op,
 
 bool op_begun(const struct session *s, const struct coalesce_op *op, struct buf *out)
 {
+    if (op->at == COALESCE_NOW) return true;
     return op->kind == OP_UNIQ ? day_begun(s, op->at, out) : second_begun(s, op->at, out);
 }
 

@@ -52,10 +52,12 @@ const struct spec specs[] = {
     {0},
 };
 
+/* All names begin with a letter, and few with the same. */
 const struct spec *spec_find(const struct spec *table, struct slice name)
 {
+    char first = name.n > 0 ? (char)(name.p[0] | 0x20) : '\0';
     for (const struct spec *at = table; at->name != NULL; at++)
-        if (slice_ieq(name, slice_str(at->name))) return at;
+        if (at->name[0] == first && slice_ieq(name, slice_str(at->name))) return at;
     return NULL;
 }
 

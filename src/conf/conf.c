@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "conf/secret.h"
+#include "conf/tokens.h"
 #include "conf/value.h"
 
 #include <errno.h>
@@ -101,6 +102,7 @@ void conf_free(struct conf *c)
     members_free(c, false);
     secret_free(c->redis_password);
     secret_free(c->mysql_password);
+    tokens_free(&c->tokens);
     heap_free(c->file);
     *c = (struct conf){0};
 }

@@ -29,7 +29,20 @@ struct conf_address {
 
 struct conf_addresses {
     struct conf_address *all;
-    size_t n; /* >= 1 */
+    size_t n; /* >= 1; 0: not given */
+};
+
+#define CONF_TOKEN_LEAST 16
+#define CONF_TOKEN_MOST 255
+struct conf_token {
+    char *name;   /* as the log calls who has it */
+    char *secret; /* CONF_TOKEN_LEAST to CONF_TOKEN_MOST bytes; never print it */
+    char *store;  /* it sees only this one; NULL: all */
+};
+
+struct conf_tokens {
+    struct conf_token *all;
+    size_t n;
 };
 
 #define CONF_NUMBERS_MAX 16
@@ -87,6 +100,7 @@ struct conf {
     CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER)
     /* From the environment, else the password file; NULL: what the URL says. Never print them. */
     char *redis_password, *mysql_password;
+    struct conf_tokens tokens;     /* of http.tokens */
     struct conf_counter *counters; /* in the order of the file, at least one */
     size_t counters_n;
     struct conf_place places[CONF_OPTION_COUNT];

@@ -21,6 +21,13 @@
     G(LISTEN_RESP, "listen.resp", ADDRESSES, listen_resp, "tcp://127.0.0.1:7370", 0, 0, RESTART,             \
       "a list of addresses such as \"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"",          \
       "where clients connect, with any Redis client; one address or a list of them")                         \
+    G(LISTEN_HTTP, "listen.http", ADDRESSES, listen_http, "", 0, 0, RESTART,                                 \
+      "a list of addresses such as \"tcp://127.0.0.1:7371\" or \"unix:///run/tallyd/http.sock\"",            \
+      "where browsers and Prometheus connect: panel, metrics, health and a JSON API; by default nowhere")    \
+    G(HTTP_TOKENS, "http.tokens", PATH, http_tokens_file, "", 0, 0, RESTART,                                 \
+      "the path of a file that only its owner may read",                                                     \
+      "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
+      "`name token`, or `name token store` for one who sees nothing but that store")                         \
     G(REDIS_URL, "redis.url", URL, redis_url, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
       "redis://[user:password@]host:port/db or unix:///path?db=0",                                           \
       "the Redis (7.0 or newer) that holds the counts; `redis: URL` is short for it")                        \

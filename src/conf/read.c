@@ -4,6 +4,7 @@
  * cannot make this loop. */
 #include "conf/near.h"
 #include "conf/secret.h"
+#include "conf/tokens.h"
 #include "conf/value.h"
 
 #include "base/heap.h"
@@ -388,14 +389,26 @@ static char *instance_default(void)
     return heap_strdup(host);
 }
 
-static char *password_read(struct reader *r, const char *variable, const char *path, enum conf_option option)
+static char *password_read(struct reader *r, const char *variable, const char *credential, const char *path,
+                           enum conf_option option)
 {
+    struct error e = {0};
     char *secret = secret_read_env(variable);
-    if (secret != NULL || path == NULL) return secret;
-    struct error e;
-    secret = secret_read_file(r->file, path, &e);
+    if (secret == NULL) secret = secret_read_credential(credential, &e);
+    if (secret != NULL || (path == NULL && e.code == ERR_NONE)) return secret;
+    if (e.code == ERR_NONE) secret = secret_read_file(r->file, path, &e);
     if (secret == NULL) problem(r, r->conf->places[option], "%s %s", conf_rows[option].path, e.text);
     return secret;
+}
+
+static void tokens_load(struct reader *r)
+{
+    struct error e;
+    if (r->conf->http_tokens_file == NULL) return;
+    char *lines = secret_read_lines(r->file, r->conf->http_tokens_file, &e);
+    if (lines == NULL || !tokens_read(slice_str(lines), &r->conf->tokens, &e))
+        problem(r, r->conf->places[CONF_HTTP_TOKENS], "%s %s", conf_rows[CONF_HTTP_TOKENS].path, e.text);
+    secret_free(lines);
 }
 
 static void finish(struct reader *r)
@@ -409,10 +422,11 @@ static void finish(struct reader *r)
     for (size_t i = 0; i < c->counters_n; i++)
         counter_finish(r, &c->counters[i]);
     if (c->instance == NULL) c->instance = instance_default();
-    c->redis_password =
-        password_read(r, "TALLYD_REDIS_PASSWORD", c->redis_password_file, CONF_REDIS_PASSWORD_FILE);
-    c->mysql_password =
-        password_read(r, "TALLYD_MYSQL_PASSWORD", c->mysql_password_file, CONF_MYSQL_PASSWORD_FILE);
+    c->redis_password = password_read(r, "TALLYD_REDIS_PASSWORD", "redis.password", c->redis_password_file,
+                                      CONF_REDIS_PASSWORD_FILE);
+    c->mysql_password = password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password", c->mysql_password_file,
+                                      CONF_MYSQL_PASSWORD_FILE);
+    tokens_load(r);
 }
 
 static void document_read(struct reader *r)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define SECRET_BYTES_MAX 1024
+#define LINES_BYTES_MAX 65536
 
 static int open_beside(const char *conf_file, const char *path)
 {
@@ -64,7 +65,20 @@ static char *read_line(int fd, struct error *e)
     return NULL;
 }
 
-char *secret_read_file(const char *conf_file, const char *path, struct error *e)
+static char *read_lines(int fd, struct error *e)
+{
+    char *text = heap_alloc(LINES_BYTES_MAX + 1);
+    ssize_t n = read(fd, text, LINES_BYTES_MAX);
+    text[n > 0 ? n : 0] = '\0';
+    if (n >= 0 && n < LINES_BYTES_MAX && strlen(text) == (size_t)n) return text;
+    explicit_bzero(text, LINES_BYTES_MAX);
+    heap_free(text);
+    error_set(e, ERR_CONFIG, "is no file of text of at most 64 KiB");
+    return NULL;
+}
+
+static char *read_with(const char *conf_file, const char *path, char *(*reader)(int fd, struct error *e),
+                       struct error *e)
 {
     int fd = open_beside(conf_file, path);
     if (fd < 0) {
@@ -73,7 +87,41 @@ char *secret_read_file(const char *conf_file, const char *path, struct error *e)
                   strerror(errno));
         return NULL;
     }
-    char *secret = fit_to_read(fd, e) ? read_line(fd, e) : NULL;
+    char *secret = fit_to_read(fd, e) ? reader(fd, e) : NULL;
+    close(fd);
+    return secret;
+}
+
+char *secret_read_file(const char *conf_file, const char *path, struct error *e)
+{
+    return read_with(conf_file, path, read_line, e);
+}
+
+char *secret_read_lines(const char *conf_file, const char *path, struct error *e)
+{
+    return read_with(conf_file, path, read_lines, e);
+}
+
+/* Nothing, or an empty line, which is what a unit says for a password that nobody gave. */
+static bool is_blank(int fd)
+{
+    char begin[2];
+    ssize_t n = pread(fd, begin, sizeof begin, 0);
+    return n == 0 || (n == 1 && begin[0] == '\n');
+}
+
+char *secret_read_credential(const char *name, struct error *e)
+{
+    const char *directory = getenv("CREDENTIALS_DIRECTORY");
+    *e = (struct error){0};
+    if (directory == NULL || directory[0] != '/') return NULL;
+    struct buf path = {0};
+    buf_printf(&path, "%s/%s", directory, name);
+    buf_put_char(&path, '\0');
+    int fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    buf_free(&path);
+    if (fd < 0) return NULL;
+    char *secret = is_blank(fd) ? NULL : read_line(fd, e);
     close(fd);
     return secret;
 }

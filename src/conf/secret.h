@@ -10,8 +10,14 @@
  * the file. */
 char *secret_read_file(const char *conf_file, const char *path, struct error *e);
 
+/* The same of a file with several lines, at most 64 KiB. */
+char *secret_read_lines(const char *conf_file, const char *path, struct error *e);
+
 /* The variable's value as heap memory, NULL: not set, or empty. */
 char *secret_read_env(const char *variable);
+/* Of systemd's LoadCredential=: the file `name` of $CREDENTIALS_DIRECTORY, whose rights systemd keeps. NULL: there is
+ * none, or it is empty; e->code ERR_NONE then, else e as of secret_read_file. */
+char *secret_read_credential(const char *name, struct error *e);
 void secret_free(char *secret); /* wipes it */
 
 #endif

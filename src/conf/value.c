@@ -157,6 +157,7 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
     const void *from = (const char *)base + row->at;
     switch (row->kind) {
     case KIND_ADDRESSES:
+        if (((const struct conf_addresses *)from)->n == 0) return false;
         addresses_write(from, out);
         return true;
     case KIND_URL:

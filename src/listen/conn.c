@@ -392,18 +392,36 @@ static void tcp_tune(struct conn *c)
     uv_tcp_keepalive(&c->s.tcp, s > 0, s);
 }
 
-struct conn *conn_accept(struct listener *ls)
+static struct conn *conn_open(struct listener *ls)
 {
     struct conn *c = conn_new(ls);
     handle_init(c);
     ls->listen->clients++;
     STAT_ADD(connections_open, 1);
     ls->handler.open(c->session, c, ls->handler.arg);
+    return c;
+}
+
+struct conn *conn_accept(struct listener *ls)
+{
+    struct conn *c = conn_open(ls);
     if (uv_accept(&ls->s.stream, &c->s.stream) != 0) {
         conn_drop(c);
         return NULL;
     }
     tcp_tune(c);
+    STAT_ADD(connections_accepted, 1);
+    reading_update(c);
+    return c;
+}
+
+struct conn *conn_adopt(struct listener *ls, int fd)
+{
+    struct conn *c = conn_open(ls);
+    if (uv_pipe_open(&c->s.pipe, fd) != 0) {
+        conn_drop(c);
+        return NULL;
+    }
     STAT_ADD(connections_accepted, 1);
     reading_update(c);
     return c;

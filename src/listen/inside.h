@@ -33,13 +33,14 @@ struct listen {
     struct listen_limits limits;
     struct listener **listeners;
     size_t listeners_n;
-    struct list open;     /* connections */
-    struct list closing;  /* connections that are closed or being closed, until their memory goes */
-    struct list answered; /* open ones to be written or looked at by listen_flush_all */
-    struct list resumed;  /* open ones whose kept bytes are to be offered */
-    struct list writing;  /* open ones with bytes in a uv_write */
-    uint32_t clients;     /* open */
-    uint32_t handles;     /* of libuv, not yet closed */
+    struct listener *inside; /* of adopted connections, one of listeners; NULL: there were none */
+    struct list open;        /* connections */
+    struct list closing;     /* connections that are closed or being closed, until their memory goes */
+    struct list answered;    /* open ones to be written or looked at by listen_flush_all */
+    struct list resumed;     /* open ones whose kept bytes are to be offered */
+    struct list writing;     /* open ones with bytes in a uv_write */
+    uint32_t clients;        /* open */
+    uint32_t handles;        /* of libuv, not yet closed */
     uv_idle_t again;   /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
     uv_timer_t stalls; /* runs while `writing` is not empty */
     bool stopping, ending;
@@ -75,7 +76,8 @@ struct conn {
 enum err listener_bind(struct listener *ls, const struct address *a, struct error *e);
 
 /* conn.c */
-struct conn *conn_accept(struct listener *ls); /* NULL: the client is gone already */
+struct conn *conn_accept(struct listener *ls);        /* NULL: the client is gone already */
+struct conn *conn_adopt(struct listener *ls, int fd); /* NULL: fd is no socket, and stays open */
 void conn_offer_kept(struct conn *c);
 void conn_stall_check(struct conn *c, uint64_t now_ms);
 void conn_free(struct conn *c);

@@ -6,6 +6,7 @@
 #include "base/stats.h"
 #include "listen/inside.h"
 
+#include <stdio.h>
 #include <sys/resource.h>
 
 #define FILES_RESERVED 64 /* descriptors for everything but clients */
@@ -176,6 +177,23 @@ enum err listen_add(struct listen *l, struct slice url, const struct listen_hand
     err = listener_start(ls, &a, e);
     if (err != ERR_NONE) uv_close(&ls->s.handle, on_listener_closed);
     return err;
+}
+
+/* A listener that listens nowhere: whom adopted connections are from. */
+static struct listener *inside_listener(struct listen *l, const struct listen_handler *handler)
+{
+    static const struct address nowhere = {.is_unix = true};
+    if (l->inside != NULL) return l->inside;
+    l->inside = listener_new(l, &nowhere, handler);
+    snprintf(l->inside->url, sizeof l->inside->url, "unix://tallyd");
+    l->listeners = heap_realloc(l->listeners, (l->listeners_n + 1) * sizeof(struct listener *));
+    l->listeners[l->listeners_n++] = l->inside;
+    return l->inside;
+}
+
+bool listen_adopt(struct listen *l, int fd, const struct listen_handler *handler)
+{
+    return !l->stopping && conn_adopt(inside_listener(l, handler), fd) != NULL;
 }
 
 const char *listen_url(const struct listen *l, size_t index)

@@ -50,6 +50,11 @@ struct listen *listen_create(struct uv_loop_s *loop, const struct listen_limits 
 enum err listen_add(struct listen *l, struct slice url, const struct listen_handler *handler,
                     struct error *e);
 
+/* Makes a client of one end of a socketpair(AF_UNIX, SOCK_STREAM) of this process, whatever limits.clients_max says; the
+ * handler of the first call is that of all. False: it stops, or the descriptor is no socket; fd is the caller's then, else
+ * it is closed with the connection. */
+bool listen_adopt(struct listen *l, int fd, const struct listen_handler *handler) MUST_CHECK;
+
 /* Where the index-th listener really is: `tcp://127.0.0.1:41234`. Good until listen_destroy. */
 const char *listen_url(const struct listen *l, size_t index);
 

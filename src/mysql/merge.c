@@ -440,6 +440,15 @@ static enum verdict plan_once(struct work *w)
     return ended(w, MERGE_HELD, text);
 }
 
+static void retry_count(const struct db *db)
+{
+    STAT_ADD(chunks_retried, 1);
+    enum code_class class = code_class(db_code(db));
+    if (class == CODE_AGAIN) STAT_ADD(chunks_retried_deadlock, 1);
+    if (class == CODE_LINK) STAT_ADD(chunks_retried_link, 1);
+    if (class == CODE_SIZE) STAT_ADD(chunks_retried_size, 1);
+}
+
 /* One try. A connection that cannot be opened ends the chunk for now: the pool learns when MySQL is back. */
 static enum verdict try_once(struct work *w)
 {
@@ -450,6 +459,7 @@ static enum verdict try_once(struct work *w)
     enum verdict v = plan_once(w);
     if (v == GO_ON) v = transaction(w);
     if (v == ENDED && (w->chunk->outcome == MERGE_DONE || w->chunk->outcome == MERGE_ALREADY)) return v;
+    if (v == TRY_AGAIN) retry_count(w->db);
     char why[300]; /* ROLLBACK has an answer of its own */
     snprintf(why, sizeof why, "%s", db_text(w->db));
     transaction_undo(w->db);
@@ -466,7 +476,6 @@ static void chunk_log_retry(const struct chunk *c)
 {
     char id[33];
     batch_id_hex(&c->batch->id, id);
-    STAT_ADD(chunks_retried, 1);
     log_event(LOG_INFO, "chunk_retry", "batch=%s chunk=%u why=%s", id, c->index, LOGQ(c->text));
 }
 

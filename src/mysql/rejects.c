@@ -4,63 +4,127 @@
 #include "base/num.h"
 #include "mysql/text.h"
 
-#define COLUMNS "batch, chunk, seq, counter, pending_hash, field, delta, reason, rejected_at, counted"
+#include <stdio.h>
+
+#define COLUMNS                                                                                              \
+    "batch, chunk, seq, counter, pending_hash, field, delta, reason, "                                       \
+    "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', rejected_at) DIV 1000, counted"
+#define COLUMNS_N 10
+
+void reject_id_write(const struct reject_id *id, char out[REJECT_ID_BYTES])
+{
+    char hex[33];
+    batch_id_hex(&id->batch, hex);
+    snprintf(out, REJECT_ID_BYTES, "%s-%u-%u", hex, id->chunk, id->seq);
+}
+
+static bool u32_read(struct slice digits, uint32_t *out)
+{
+    uint64_t v;
+    if (!num_parse_u64(digits, &v) || v > UINT32_MAX) return false;
+    *out = (uint32_t)v;
+    return true;
+}
+
+bool reject_id_read(struct slice text, struct reject_id *out)
+{
+    if (text.n <= HEX_ID || text.p[HEX_ID] != '-' || !batch_id_read(slice_of(text.p, HEX_ID), &out->batch))
+        return false;
+    struct slice rest = slice_of(text.p + HEX_ID + 1, text.n - HEX_ID - 1);
+    const char *dash = memchr(rest.p, '-', rest.n);
+    if (dash == NULL) return false;
+    size_t n = (size_t)(dash - rest.p);
+    return u32_read(slice_of(rest.p, n), &out->chunk) &&
+           u32_read(slice_of(dash + 1, rest.n - n - 1), &out->seq);
+}
 
 static uint32_t cell_u32(struct slice cell)
 {
-    uint64_t v = 0;
-    return num_parse_u64(cell, &v) ? (uint32_t)v : 0;
+    uint32_t v = 0;
+    return u32_read(cell, &v) ? v : 0;
 }
 
-static void reject_take(struct reject *r, const struct slice cell[10])
+static void reject_take(struct reject *r, const struct slice cell[COLUMNS_N])
 {
-    *r = (struct reject){.chunk = cell_u32(cell[1]),
-                         .seq = cell_u32(cell[2]),
+    struct batch_id *batch = &r->id.batch;
+    *r = (struct reject){.id = {.chunk = cell_u32(cell[1]), .seq = cell_u32(cell[2])},
                          .counter = cell[3],
                          .pending_hash = cell[4],
                          .field = cell[5],
                          .delta = cell[6],
                          .reason = cell[7],
-                         .rejected_at = cell[8],
                          .counted = slice_eq(cell[9], SLICE("1"))};
-    memcpy(r->batch.bytes, cell[0].p, cell[0].n < sizeof r->batch.bytes ? cell[0].n : sizeof r->batch.bytes);
+    (void)num_parse(cell[8], &r->rejected_ms);
+    memcpy(batch->bytes, cell[0].p, cell[0].n < sizeof batch->bytes ? cell[0].n : sizeof batch->bytes);
 }
 
-enum err rejects_list(struct db *db, uint32_t limit, void (*row)(void *arg, const struct reject *r),
-                      void *arg, struct error *e)
+static void id_put(struct buf *sql, const struct reject_id *id)
+{
+    BUF_LIT(sql, " AND batch = ");
+    sql_id(sql, &id->batch);
+    buf_printf(sql, " AND chunk = %u AND seq = %u", id->chunk, id->seq);
+}
+
+static void which_put(struct buf *sql, const struct rejects_which *w)
+{
+    BUF_LIT(sql, " WHERE replayed_at IS NULL");
+    if (w->id != NULL) id_put(sql, w->id);
+    if (w->counter.n > 0) {
+        BUF_LIT(sql, " AND counter = ");
+        sql_hex(sql, w->counter);
+    }
+    for (size_t i = 0; i < w->keys_n; i++) {
+        if (i == 0)
+            BUF_LIT(sql, " AND pending_hash IN (");
+        else
+            BUF_LIT(sql, ",");
+        sql_hex(sql, w->keys[i]);
+    }
+    if (w->keys_n > 0) BUF_LIT(sql, ")");
+}
+
+enum err rejects_list(struct db *db, const struct rejects_which *which, uint32_t limit,
+                      void (*row)(void *arg, const struct reject *r), void *arg, struct error *e)
 {
     struct buf sql = {0};
-    struct slice cell[10];
+    struct slice cell[COLUMNS_N];
     struct reject r;
-    buf_printf(&sql,
-               "SELECT " COLUMNS
-               " FROM tally_rejects WHERE replayed_at IS NULL ORDER BY rejected_at, batch, chunk, seq"
-               " LIMIT %u",
-               limit);
+    BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_rejects");
+    which_put(&sql, which);
+    buf_printf(&sql, " ORDER BY rejected_at, batch, chunk, seq LIMIT %u", limit);
     enum code_class class = db_query(db, buf_slice(&sql));
     buf_free(&sql);
-    while (class == CODE_OK && db_row(db, cell, 10)) {
+    while (class == CODE_OK && db_row(db, cell, COLUMNS_N)) {
         reject_take(&r, cell);
         row(arg, &r);
     }
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-enum err rejects_count(struct db *db, uint64_t *waiting, struct error *e)
+enum err rejects_count(struct db *db, const struct rejects_which *which, uint64_t *waiting, struct error *e)
 {
+    struct buf sql = {0};
     struct slice cell;
     *waiting = 0;
-    if (DB_QUERY(db, "SELECT COUNT(*) FROM tally_rejects WHERE replayed_at IS NULL") != CODE_OK)
-        return db_error(db, e);
+    BUF_LIT(&sql, "SELECT COUNT(*) FROM tally_rejects");
+    which_put(&sql, which);
+    enum code_class class = db_query(db, buf_slice(&sql));
+    buf_free(&sql);
+    if (class != CODE_OK) return db_error(db, e);
     if (db_row(db, &cell, 1)) (void)num_parse_u64(cell, waiting);
     return ERR_NONE;
 }
 
-static void which(struct buf *sql, const struct reject *r)
+enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice counter, uint64_t rows),
+                          void *arg, struct error *e)
 {
-    BUF_LIT(sql, " WHERE batch = ");
-    sql_id(sql, &r->batch);
-    buf_printf(sql, " AND chunk = %u AND seq = %u AND replayed_at IS NULL", r->chunk, r->seq);
+    struct slice cell[2];
+    uint64_t rows;
+    enum code_class class = DB_QUERY(
+        db, "SELECT counter, COUNT(*) FROM tally_rejects WHERE replayed_at IS NULL GROUP BY counter");
+    while (class == CODE_OK && db_row(db, cell, 2))
+        if (num_parse_u64(cell[1], &rows)) each(arg, cell[0], rows);
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
 /* Why this reject cannot be replayed as things stand, NULL: it can. */
@@ -107,7 +171,7 @@ static enum code_class mark(struct db *db, const struct reject *r, bool *ours)
 {
     struct buf sql = {0};
     BUF_LIT(&sql, "UPDATE tally_rejects SET replayed_at = UTC_TIMESTAMP(3)");
-    which(&sql, r);
+    which_put(&sql, &(struct rejects_which){.id = &r->id});
     enum code_class class = db_exec(db, buf_slice(&sql));
     *ours = class == CODE_OK && db_affected(db) == 1;
     buf_free(&sql);
@@ -125,6 +189,20 @@ static enum code_class replay_transaction(struct db *db, const struct counter *c
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }
 
+#define AGAIN_MOST 5
+
+/* A deadlock with a merge is no reason to stop: what was rolled back is tried again. */
+static enum code_class replay_try(struct db *db, const struct counter *c, const struct reject *r,
+                                  struct slice key, int64_t delta, bool *ours)
+{
+    enum code_class class = replay_transaction(db, c, r, key, delta, ours);
+    for (int tries = 1; class == CODE_AGAIN && tries < AGAIN_MOST; tries++) {
+        if (DB_EXEC(db, "ROLLBACK") != CODE_OK) return CODE_LINK;
+        class = replay_transaction(db, c, r, key, delta, ours);
+    }
+    return class;
+}
+
 static enum code_class reason_set(struct db *db, const struct reject *r, const char *reason)
 {
     struct buf sql = {0};
@@ -132,7 +210,7 @@ static enum code_class reason_set(struct db *db, const struct reject *r, const c
     slice_show(slice_str(reason), sizeof shown - 4, shown, sizeof shown);
     BUF_LIT(&sql, "UPDATE tally_rejects SET reason = ");
     sql_hex(&sql, slice_str(shown));
-    which(&sql, r);
+    which_put(&sql, &(struct rejects_which){.id = &r->id});
     enum code_class class = db_exec(db, buf_slice(&sql));
     buf_free(&sql);
     return class;
@@ -149,14 +227,15 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
     enum code_class class = CODE_OK;
     enum err err = ERR_NONE;
     char text[300] = "";
-    if (why == NULL) class = replay_transaction(db, c, r, buf_slice(&key), delta, &ours);
+    if (why == NULL) class = replay_try(db, c, r, buf_slice(&key), delta, &ours);
     buf_free(&key);
     if (why == NULL && class == CODE_OK) return run->replayed += ours, ERR_NONE;
     if (why == NULL && class != CODE_POISON) err = db_error(db, e);
-    strncpy(text, why != NULL ? why : db_text(db), sizeof text - 1);
+    snprintf(text, sizeof text, "%s", why != NULL ? why : db_text(db));
     if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
     if (err != ERR_NONE) return err;
     run->refused++;
+    if (run->refuse != NULL) run->refuse(run->arg, &r->id, text);
     return reason_set(db, r, text) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
@@ -169,38 +248,63 @@ static void keep(struct buf *bytes, const struct slice *cell, unsigned n)
 
 /* The waiting reject behind r, in the order of the primary key; its bytes go to keeper, since replaying it
  * needs the connection. */
-static enum code_class next(struct db *db, struct reject *r, struct buf *keeper, bool *found)
+static enum code_class next(struct db *db, const struct rejects_which *which, struct reject *r,
+                            struct buf *keeper, bool *found)
 {
     struct buf sql = {0};
-    struct slice cell[10];
-    BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_rejects WHERE replayed_at IS NULL AND (batch > ");
-    sql_id(&sql, &r->batch);
+    struct slice cell[COLUMNS_N];
+    const struct reject_id *last = &r->id;
+    BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_rejects");
+    which_put(&sql, which);
+    BUF_LIT(&sql, " AND (batch > ");
+    sql_id(&sql, &last->batch);
     BUF_LIT(&sql, " OR (batch = ");
-    sql_id(&sql, &r->batch);
+    sql_id(&sql, &last->batch);
     buf_printf(&sql, " AND (chunk > %u OR (chunk = %u AND seq > %u)))) ORDER BY batch, chunk, seq LIMIT 1",
-               r->chunk, r->chunk, r->seq);
+               last->chunk, last->chunk, last->seq);
     enum code_class class = db_query(db, buf_slice(&sql));
     buf_free(&sql);
-    *found = class == CODE_OK && db_row(db, cell, 10);
+    *found = class == CODE_OK && db_row(db, cell, COLUMNS_N);
     if (!*found) return class;
-    keep(keeper, cell, 10);
-    for (size_t i = 0, at = 0; i < 10; at += cell[i++].n)
+    keep(keeper, cell, COLUMNS_N);
+    for (size_t i = 0, at = 0; i < COLUMNS_N; at += cell[i++].n)
         cell[i].p = keeper->p + at;
     reject_take(r, cell);
     return CODE_OK;
 }
 
-enum err rejects_replay(struct db *db, struct rejects_replay *run, struct error *e)
+enum err rejects_replay(struct db *db, const struct rejects_which *which, struct rejects_replay *run,
+                        struct error *e)
 {
     struct reject r = {0}; /* before every id; seq 0 of chunk 0 of the zero id is never drawn */
     struct buf keeper = {0};
     enum err err = ERR_NONE;
     run->replayed = run->refused = 0;
     for (bool found = true; err == ERR_NONE;) {
-        if (next(db, &r, &keeper, &found) != CODE_OK) err = db_error(db, e);
+        if (next(db, which, &r, &keeper, &found) != CODE_OK) err = db_error(db, e);
         if (err != ERR_NONE || !found) break;
         err = replay_one(db, &r, run, e);
+        if (run->progress != NULL) run->progress(run->arg, run->replayed + run->refused);
     }
     buf_free(&keeper);
     return err;
+}
+
+#define DROPPED_AT_ONCE 1000 /* rows a statement, so that none holds locks for long */
+
+enum err rejects_drop(struct db *db, const struct rejects_which *which, uint64_t *dropped, struct error *e)
+{
+    struct buf sql = {0};
+    enum code_class class;
+    uint64_t gone = 0;
+    *dropped = 0;
+    BUF_LIT(&sql, "DELETE FROM tally_rejects");
+    which_put(&sql, which);
+    buf_printf(&sql, " LIMIT %d", DROPPED_AT_ONCE);
+    do {
+        class = db_exec(db, buf_slice(&sql));
+        if (class == CODE_OK) *dropped += gone = db_affected(db);
+    } while (class == CODE_OK && gone == DROPPED_AT_ONCE);
+    buf_free(&sql);
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }

@@ -1,4 +1,4 @@
-/* mysql/rejects.h - rows that were refused, kept raw: to be listed, and replayed once their cause is mended.
+/* mysql/rejects.h - rows that were refused, kept raw: to be listed, replayed once their cause is mended, or given up.
  * Blocking. */
 #ifndef MYSQL_REJECTS_H
 #define MYSQL_REJECTS_H
@@ -6,25 +6,55 @@
 #include "mysql/db.h"
 #include "series/batch.h"
 
-struct reject {
+struct reject_id {
     struct batch_id batch;
     uint32_t chunk, seq;
-    bool counted; /* its delta is part of tally_counters.rejected */
-    struct slice counter, pending_hash, field, delta, reason,
-        rejected_at; /* good for the call; rejected_at as text, UTC */
 };
 
-/* Calls row for each reject not yet replayed, oldest first, at most limit. */
-enum err rejects_list(struct db *db, uint32_t limit, void (*row)(void *arg, const struct reject *r),
-                      void *arg, struct error *e) MUST_CHECK;
-enum err rejects_count(struct db *db, uint64_t *waiting, struct error *e) MUST_CHECK;
+#define REJECT_ID_BYTES 56 /* <32 hex digits>-<chunk>-<seq>, and a NUL */
+void reject_id_write(const struct reject_id *id, char out[REJECT_ID_BYTES]);
+bool reject_id_read(struct slice text, struct reject_id *out); /* as written, and in no other form */
 
-/* Tries the waiting rejects again, each in its own transaction with its mark, so exactly once: the row into
- * its table, its delta from rejected to merged. What is refused again stays, with the new reason. */
+struct reject {
+    struct reject_id id;
+    bool counted; /* its delta is part of tally_counters.rejected */
+    struct slice counter, pending_hash, field, delta, reason; /* good for the call */
+    int64_t rejected_ms;                                      /* since 1970 */
+};
+
+/* Which of those that wait; all that is given holds. Borrowed. */
+struct rejects_which {
+    const struct reject_id *id; /* NULL: any */
+    struct slice counter;       /* n = 0: any */
+    const struct slice *keys;   /* pending hashes, */
+    size_t keys_n;              /* 0: any */
+};
+
+/* Calls row for each, oldest first, at most limit. */
+enum err rejects_list(struct db *db, const struct rejects_which *which, uint32_t limit,
+                      void (*row)(void *arg, const struct reject *r), void *arg, struct error *e) MUST_CHECK;
+enum err rejects_count(struct db *db, const struct rejects_which *which, uint64_t *waiting,
+                       struct error *e) MUST_CHECK;
+/* Calls each for every counter that has any: how many rows. */
+enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice counter, uint64_t rows),
+                          void *arg, struct error *e) MUST_CHECK;
+
+/* Tries them again, each in its own transaction with its mark, so exactly once, also when it is called again after an
+ * error: the row into its table, its delta from rejected to merged. What is refused again stays, with the new reason. */
 struct rejects_replay {
     const struct counters *counters;
+    /* Each may be NULL: after every row; for what is refused again. */
+    void (*progress)(void *arg, uint64_t done);
+    void (*refuse)(void *arg, const struct reject_id *id, const char *reason);
+    void *arg;
     uint64_t replayed, refused; /* out; refused: also rows whose counter is not configured */
 };
-enum err rejects_replay(struct db *db, struct rejects_replay *r, struct error *e) MUST_CHECK;
+enum err rejects_replay(struct db *db, const struct rejects_which *which, struct rejects_replay *r,
+                        struct error *e) MUST_CHECK;
+
+/* Gives them up: the rows go for good. tally_counters.rejected keeps their sum, so that the books go on to balance.
+ * *dropped: how many. */
+enum err rejects_drop(struct db *db, const struct rejects_which *which, uint64_t *dropped,
+                      struct error *e) MUST_CHECK;
 
 #endif

@@ -11,6 +11,7 @@ struct sql_file {
 };
 extern const struct sql_file sql_files[];
 extern const size_t sql_files_n;
+extern const struct slice sql_views; /* sql/views.sql, which has no version */
 
 /* The next statement of a file, without comments and without its semicolon. *rest moves behind it; false: no
  * more. */

@@ -91,7 +91,7 @@ static void put_time(struct buf *b, enum column_form form, struct slice digits)
     BUF_LIT(b, "'");
 }
 
-static void put_value(struct buf *b, enum column_form form, struct slice value)
+void sql_value(struct buf *b, enum column_form form, struct slice value)
 {
     if (form == FORM_INTEGER)
         buf_put_slice(b, value);
@@ -106,10 +106,10 @@ void sql_key(struct buf *b, const struct counter *c, const struct columns *forms
 {
     PRE(field_valid(c->field, field));
     if (c->key.has_store) {
-        put_value(b, forms->store, store);
+        sql_value(b, forms->store, store);
         BUF_LIT(b, ",");
     }
-    put_value(b, forms->field, field);
+    sql_value(b, forms->field, field);
 }
 
 void sql_upsert_head(struct buf *b, const struct counter *c)

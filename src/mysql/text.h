@@ -30,6 +30,9 @@ bool column_fits_field(enum column_form form, enum field_kind kind);
 void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store,
              struct slice field);
 
+/* One of them as a literal of that form; value is of the counter's kind. */
+void sql_value(struct buf *b, enum column_form form, struct slice value);
+
 /* INSERT ... VALUES | (key,delta),(key,delta) | ON DUPLICATE KEY UPDATE ... */
 void sql_upsert_head(struct buf *b, const struct counter *c);
 void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first);

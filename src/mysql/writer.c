@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/latencies.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "mysql/merge.h"
@@ -110,10 +111,12 @@ static void after_failure(struct writer *w)
 
 static void chunk_run(struct writer *w, struct chunk *c)
 {
+    uint64_t since_us = mono_us();
     if (ready(w))
         merge_chunk(&w->merger, c);
     else
         chunk_down(c, db_text(w->db));
+    if (c->outcome == MERGE_DONE) histogram_add(&latencies.merge, mono_us() - since_us);
     w->used_ms = mono_ms();
     if (c->outcome == MERGE_DOWN) after_failure(w);
 }

@@ -3,19 +3,22 @@
 #include "redis/books_op.h"
 #include "base/num.h"
 #include "redis/resp.h"
+#include "series/counter.h"
 #include <stdio.h>
 
-/* KEYS: gen, accepted, dirty, held, batches. ARGV: registry prefix, dirty_max. Answers gen, how many dirty,
- * and unless these are too many: accepted, {{name, {field, value, ...}}, ...}, {{id, counter, gen, {{pending,
+/* KEYS: gen, accepted, dirty, held, batches. ARGV: registry prefix, dirty_max, fields_max. Answers gen, how many
+ * dirty, and unless these or their fields are too many: accepted, {{name, {field, value, ...}}, ...}, {{id, counter, gen, {{pending,
  * {...}}, ...}}, ...}. */
 static const char books_script[] =
     "#!lua flags=no-writes\n"
-    "local prefix, dirty_max = ARGV[1], tonumber(ARGV[2])\n"
+    "local prefix, dirty_max, fields_max, fields = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 0\n"
     "local gen = redis.call('GET', KEYS[1]) or '0'\n"
     "local n = redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4])\n"
     "if n > dirty_max then return {gen, n} end\n"
     "local function hash(name)\n"
     "  if redis.call('TYPE', name).ok ~= 'hash' then return {} end\n"
+    "  fields = fields + redis.call('HLEN', name)\n"
+    "  if fields > fields_max then return {} end\n"
     "  return redis.call('HGETALL', name)\n"
     "end\n"
     "local pending, seen = {}, {}\n"
@@ -38,6 +41,7 @@ static const char books_script[] =
     "  end\n"
     "  batches[#batches + 1] = {id, counter, of, claimed}\n"
     "end\n"
+    "if fields > fields_max then return {gen, n} end\n"
     "return {gen, n, redis.call('HGETALL', KEYS[2]), pending, batches}\n";
 
 /* A reply of ours is a tree of known shape; what has another shape is looked at no further. */
@@ -116,7 +120,7 @@ void redis_books(struct redis_link *l, struct redis_books *b)
     b->gen = 0;
     b->dirty = 0;
     b->text[0] = '\0';
-    resp_eval(out, SLICE(books_script), 5, 2);
+    resp_eval(out, SLICE(books_script), 5, 3);
     RESP_LIT(out, KEY_GEN);
     RESP_LIT(out, KEY_ACCEPTED);
     RESP_LIT(out, KEY_DIRTY);
@@ -124,6 +128,7 @@ void redis_books(struct redis_link *l, struct redis_books *b)
     RESP_LIT(out, KEY_BATCHES);
     RESP_LIT(out, KEY_BATCH_PREFIX);
     resp_int(out, b->dirty_max);
+    resp_int(out, b->fields_max > 0 ? b->fields_max : DELTA_MAX);
     redis_link_expect(l, 1, on_books, b);
     redis_link_flush(l);
 }

@@ -8,6 +8,7 @@
 
 struct redis_books {
     uint32_t dirty_max; /* more dirty hashes than that: too_many, and nothing is read */
+    int64_t fields_max; /* likewise of fields, pending and claimed; 0: no bound */
     /* Visitors; slices for the call only. Called in this order, all before done; pending: dirty and held
      * hashes. */
     void (*accepted)(void *arg, struct slice counter, struct slice value);

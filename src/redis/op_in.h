@@ -27,9 +27,10 @@ void op_fail(struct frame *f, struct frame_op *op, const struct redis_reply *r);
         resp_slice((out), buf_slice(name));                                                                  \
     } while (0)
 
+/* Boxes are plain commands and a script; as ops_put and ops_file. */
+uint32_t boxes_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l);
+const struct redis_reply *boxes_file(struct frame *f, const struct redis_reply *r);
 /* Each appends its script with the ops of its kind; there is at least one. */
-void boxes_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l);
-op_take box_take;
 void visitors_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l);
 op_take visitors_take;
 

@@ -130,7 +130,7 @@ uint32_t ops_put(struct buf *out, struct buf *name, const struct frame *f, const
     uint32_t lines = known_put(out, name, f, l);
     for (const struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
         lines += samples_put(out, name, f, l, op);
-    if (ops_of(f, OP_BOX) > 0) boxes_put(out, name, f, l), lines++;
+    lines += boxes_put(out, name, f, l);
     if (ops_of(f, OP_EVENT) > 0) lines += events_put(out, name, f);
     if (ops_of(f, OP_UNIQ) > 0) visitors_put(out, name, f, l), lines++;
     return lines;
@@ -146,11 +146,6 @@ static void answers_clear(struct frame *f)
     }
 }
 
-static struct frame_op *box_next(const struct frame *f, const struct frame_op *op)
-{
-    return op_next(f, OP_BOX, op);
-}
-
 static struct frame_op *visitors_next(const struct frame *f, const struct frame_op *op)
 {
     return op_next(f, OP_UNIQ, op);
@@ -162,7 +157,7 @@ const struct redis_reply *ops_file(struct frame *f, const struct op_limits *l, c
     if (f->ops_n == 0) return r;
     answers_clear(f);
     r = series_file(f, l, r, trouble);
-    if (ops_of(f, OP_BOX) > 0) op_script_file(f, box_next, l, r++, box_take);
+    r = boxes_file(f, r);
     if (ops_of(f, OP_EVENT) > 0) r = events_file(f, l, r, trouble);
     if (ops_of(f, OP_UNIQ) > 0) op_script_file(f, visitors_next, l, r++, visitors_take);
     return r;

@@ -1,6 +1,6 @@
-/* redis/op_put.h - the ops of a frame (series/op.h) on the wire. Series are plain commands, a HINCRBY each precision;
- * timeboxes, events and visitors are one script each a frame: what one op meets there (a key of another type, an
- * overflow) fails that op whole and no other. Exactly once is the frame's. */
+/* redis/op_put.h - the ops of a frame (series/op.h) on the wire. Series are plain commands, a HINCRBY each precision, and
+ * so are hits on buckets that are known to stand; other timeboxes, events and visitors are one script each a frame: what
+ * one op meets there (a key of another type, an overflow) fails that op whole and no other. Exactly once is the frame's. */
 #ifndef REDIS_OP_PUT_H
 #define REDIS_OP_PUT_H
 

@@ -415,6 +415,18 @@ void pattern_put(const struct pattern *p, struct slice store, struct buf *out)
     buf_put_slice(out, p->suffix);
 }
 
+bool counter_key(const struct counter *c, struct slice store, struct buf *out)
+{
+    size_t begin = out->n;
+    struct slice found;
+    if (!c->key.has_store) return false;
+    pattern_put(&c->key, store, out);
+    struct slice key = slice_of(out->p + begin, out->n - begin);
+    if (pattern_match(&c->key, c->store, key, &found) && slice_eq(found, store)) return true;
+    out->n = begin;
+    return false;
+}
+
 static void name_beside(const struct counter *c, const struct pattern *p, struct slice key, struct buf *out)
 {
     struct slice store;

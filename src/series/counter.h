@@ -88,6 +88,9 @@ bool field_valid(enum field_kind kind, struct slice field);
 const char *field_kind_name(enum field_kind kind);     /* "date" */
 const char *field_kind_expected(enum field_kind kind); /* "a date as YYYYMMDD" */
 
+/* The pending hash of that store, appended to out. False, and nothing appended: c has no such stores. */
+bool counter_key(const struct counter *c, struct slice store, struct buf *out);
+
 /* The lock's name for a key that matched c; appended to out. */
 void counter_lock_name(const struct counter *c, struct slice key, struct buf *out);
 

@@ -1,6 +1,8 @@
 /* series/journal.c - see journal.h. */
 #include "series/journal.h"
 
+#include "base/check.h"
+
 #define VARINT_BYTES 10
 
 static void put_unsigned(struct buf *out, uint64_t v)
@@ -26,7 +28,7 @@ static void put_text(struct buf *out, struct slice s)
 
 static void put_head(struct buf *out, uint32_t number, enum journal_mark mark)
 {
-    put_unsigned(out, (uint64_t)number << 2 | (uint64_t)mark);
+    put_unsigned(out, (uint64_t)number << 3 | (uint64_t)mark);
 }
 
 void journal_put_op(struct buf *out, uint32_t number, enum op_kind kind, int64_t at, struct slice name,
@@ -48,6 +50,20 @@ void journal_put_add(struct buf *out, uint32_t number, int64_t n)
 void journal_put_done(struct buf *out, uint32_t number)
 {
     put_head(out, number, JOURNAL_DONE);
+}
+
+void journal_put_event(struct buf *out, uint32_t number, int64_t second, int64_t id, struct slice text)
+{
+    put_head(out, number, JOURNAL_EVENT);
+    put_signed(out, second);
+    put_signed(out, id);
+    if (id == 0) put_text(out, text);
+}
+
+void journal_put_gone(struct buf *out, uint32_t number, uint32_t n)
+{
+    put_head(out, number, JOURNAL_GONE);
+    put_signed(out, n);
 }
 
 static bool take_unsigned(struct slice *s, uint64_t *v)
@@ -87,17 +103,40 @@ static bool take_op(struct slice *s, struct journal_record *r)
     return take_text(s, &r->name) && take_text(s, &r->type);
 }
 
+static bool take_event(struct slice *s, struct journal_record *r)
+{
+    if (!take_signed(s, &r->at) || r->at < 0 || !take_signed(s, &r->n) || r->n < 0) return false;
+    return r->n > 0 || take_text(s, &r->name);
+}
+
+static bool take_rest(struct slice *s, struct journal_record *r)
+{
+    switch (r->mark) {
+    case JOURNAL_OP:
+        return take_op(s, r);
+    case JOURNAL_ADD:
+        return take_signed(s, &r->n);
+    case JOURNAL_DONE:
+        return true;
+    case JOURNAL_EVENT:
+        return take_event(s, r);
+    case JOURNAL_GONE:
+        return take_signed(s, &r->n) && r->n > 0;
+    case JOURNAL_MARKS:
+        break;
+    }
+    UNREACHABLE();
+}
+
 bool journal_next(struct slice *rest, struct journal_record *r)
 {
     struct slice s = *rest;
     uint64_t head;
     *r = (struct journal_record){0};
-    if (!take_unsigned(&s, &head) || (head & 3) >= JOURNAL_MARKS || head >> 2 > UINT32_MAX) return false;
-    r->mark = (enum journal_mark)(head & 3);
-    r->number = (uint32_t)(head >> 2);
-    bool whole = r->mark == JOURNAL_OP    ? take_op(&s, r)
-                 : r->mark == JOURNAL_ADD ? take_signed(&s, &r->n)
-                                          : true;
+    if (!take_unsigned(&s, &head) || (head & 7) >= JOURNAL_MARKS || head >> 3 > UINT32_MAX) return false;
+    r->mark = (enum journal_mark)(head & 7);
+    r->number = (uint32_t)(head >> 3);
+    bool whole = take_rest(&s, r);
     if (whole) *rest = s;
     return whole;
 }

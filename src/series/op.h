@@ -49,12 +49,14 @@ struct frame_op {
     /* coalesce's own: the journal that it goes into, or, not silent, comes out of; its number there; whether that was
      * told before; and of how many ADDs it is the sum */
     struct journal *journal;
-    uint32_t number, adds;
+    uint32_t number, adds, first_event;
     bool was_told;
     /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision still keeps `at`. When the op is
      * owed: that ZADD alone, kept or not, and no HINCRBY */
     uint64_t known;
-    bool owed; /* an event's too: no events, its log's name alone */
+    bool
+        owed; /* box: its place in `tb.<name>` alone, when its hits stand, and no hit; event: its log's name alone */
+    bool stands; /* box: known to stand in both sets, so that its hits alone go */
     /* events */
     bool has_numbers; /* an own id is a number, as a ticker's are */
     bool named;       /* GIVEN: its log is put into tally:events */
@@ -67,8 +69,8 @@ struct frame_op {
     /* series: how many precisions keep `at`; box: hits of the bucket after it; events that draw: the last number of
      * all drawn, with the lease's, which come last; 0: none */
     int64_t value;
-    bool late;                  /* box: older than all of the buckets that are kept, so nothing was added */
-    bool fresh;                 /* series: a sample came into being whose ZADD the frame left out */
+    bool late;  /* box: older than all of the buckets that are kept, so nothing was added */
+    bool fresh; /* series, box: a sample, hits came into being whose ZADD the frame left out */
     uint32_t error_at, error_n; /* in frame->errors: Redis' error line without '-'; all of its items fail */
 };
 
@@ -101,6 +103,13 @@ static inline int64_t op_slot(int64_t at, uint32_t width_s)
 static inline bool op_keeps(const struct op_limits *l, uint32_t i, int64_t at, int64_t now_s)
 {
     return op_slot(at, l->precisions[i]) > now_s - (int64_t)l->samples * l->precisions[i];
+}
+/* A bucket goes only when box_keep newer ones stand. Can so many stand, when it is now_s? One is left for clocks that are
+ * not quite the same. */
+static inline bool op_bucket_stays(const struct op_limits *l, int64_t bucket, int64_t now_s)
+{
+    int64_t newest = op_slot(now_s + l->ahead_s, l->box_width_s);
+    return bucket > newest - ((int64_t)l->box_keep - 1) * l->box_width_s;
 }
 /* Does its frame add these events as they are? Fed ones of now have no items; those out of a journal have. */
 static inline bool op_is_given(const struct frame_op *op)

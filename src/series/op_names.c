@@ -38,7 +38,7 @@ static bool could_meet(const struct counters *cs, struct slice lead)
         struct slice heads[] = {cs->all[i].key.prefix, cs->all[i].lock.prefix};
         for (size_t k = 0; k < 2; k++) {
             size_t n = heads[k].n < lead.n ? heads[k].n : lead.n;
-            if (memcmp(heads[k].p, lead.p, n) == 0) return true;
+            if (n == 0 || (heads[k].p[0] == lead.p[0] && memcmp(heads[k].p, lead.p, n) == 0)) return true;
         }
     }
     return false;

@@ -38,6 +38,7 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     uint32_t claim_no;              /* of sync->claim_marks, from 1 */
     uint32_t rows_paid;             /* paced claim: rows taken off for it when it was sent; else 0 */
     bool held, refused, in_recover; /* refused: counted in family->refused */
+    const char *held_why;           /* while it is held */
     uint64_t born_ms;               /* since when this process works on the batch */
     uint64_t fields;                /* counted in sync->fields */
     int64_t rows_merged, rows_already;

@@ -104,6 +104,7 @@ static void run_hold(struct run *r, const char *why, const char *text)
               LOGQ(text), r->sync->config.held_ms);
     if (!r->held) STAT_ADD(batches_held, 1);
     r->held = true;
+    r->held_why = why;
     recover_run_settled(r->sync, r, true);
     run_wait(r, RUN_SCAN, r->sync->config.held_ms);
     batch_close(&r->batch);

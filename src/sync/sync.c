@@ -121,6 +121,14 @@ void sync_hold(struct sync *s, bool hold, const char *why)
     s->hold = hold;
 }
 
+void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why), void *arg)
+{
+    list_for_each (node, &s->runs) {
+        const struct run *r = CONTAINER_OF(node, struct run, link);
+        if (r->held) each(arg, &r->batch.id, r->held_why);
+    }
+}
+
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit)
 {
     struct family *f = family_of(s, c);

@@ -13,8 +13,12 @@ from harness.still import pairs
 from harness.storm import settled, storm
 
 WIDTH_S, KEEP, AHEAD_S = 10, 5, 60
-OPTIONS = {"boxes": {"width": f"{WIDTH_S}s", "keep": KEEP}, "clock": {"ahead": f"{AHEAD_S}s"}}
+ROOMY = 14  # so many that most buckets cannot have gone by the clock: their hits go without a script
 HOUR_S = 3600
+
+
+def options(keep):
+    return {"boxes": {"width": f"{WIDTH_S}s", "keep": keep}, "clock": {"ahead": f"{AHEAD_S}s"}}
 
 
 class Model:
@@ -62,22 +66,23 @@ def look(direct, name, keep=KEEP):
 
 
 def check(still, model, name):
-    assert look(still.direct, name) == model.boxes[name]
+    assert look(still.direct, name, model.keep) == model.boxes[name]
 
 
-OFFSETS = st.one_of(st.none(), st.integers(-WIDTH_S * (KEEP + 3), AHEAD_S), st.integers(-WIDTH_S * KEEP, 0),
-                    st.sampled_from([-WIDTH_S * k + d for k in range(KEEP + 2) for d in (-1, 0, 1)]))
-HIT = st.tuples(st.just("hit"), st.integers(0, 1), st.integers(1, 9), OFFSETS)
-OPERATIONS = st.lists(st.one_of(
-    HIT, HIT, HIT,
-    st.tuples(st.just("recent"), st.integers(0, 1), st.integers(0, KEEP + 2), st.integers(1, KEEP + 2)),
-    st.tuples(st.sampled_from(["top", "bottom"]), st.integers(0, 1), st.integers(1, KEEP + 2)),
-    st.tuples(st.just("step"), st.sampled_from([1, 9, 10, 11, 35, 100, 300]))), min_size=5, max_size=50)
+def operations(keep):
+    offsets = st.one_of(st.none(), st.integers(-WIDTH_S * (keep + 3), AHEAD_S), st.integers(-WIDTH_S * keep, 0),
+                        st.sampled_from([-WIDTH_S * k + d for k in range(keep + 2) for d in (-1, 0, 1)]))
+    hit = st.tuples(st.just("hit"), st.integers(0, 1), st.integers(1, 9), offsets)
+    return st.lists(st.one_of(
+        hit, hit, hit,
+        st.tuples(st.just("recent"), st.integers(0, 1), st.integers(0, keep + 2), st.integers(1, keep + 2)),
+        st.tuples(st.sampled_from(["top", "bottom"]), st.integers(0, 1), st.integers(1, keep + 2)),
+        st.tuples(st.just("step"), st.sampled_from([1, 9, 10, 11, 35, 100, 300]))), min_size=5, max_size=50)
 
 
 @pytest.fixture
 def still(make_still):
-    return make_still(OPTIONS)
+    return make_still(options(KEEP))
 
 
 def apply(still, model, verb, name, *args):
@@ -91,16 +96,18 @@ def apply(still, model, verb, name, *args):
         assert pairs(still.call(f"BOX.{verb.upper()}", name, *args)) == getattr(model, verb)(name, *args), (verb, args)
 
 
-def test_model_over_an_hour(still):
-    model, began, examples = Model(), still.now, [0]
+@pytest.mark.parametrize("keep", [KEEP, ROOMY])
+def test_model_over_an_hour(make_still, keep):
+    still = make_still(options(keep))
+    model, began, examples = Model(keep=keep), still.now, [0]
 
     @settings(max_examples=150, deadline=None, database=None, print_blob=True,
               suppress_health_check=list(HealthCheck))
-    @given(st.integers(0, WIDTH_S - 1), OPERATIONS)
-    def run(phase, operations):
+    @given(st.integers(0, WIDTH_S - 1), operations(keep))
+    def run(phase, made):
         examples[0] += 1
         still.begin_at(phase, WIDTH_S)
-        for verb, *args in operations:
+        for verb, *args in made:
             if verb == "step":
                 still.step(args[0])
             else:
@@ -128,6 +135,61 @@ def test_one_pipeline_is_one_frame(still):
             assert reply == values[bucket] or bucket not in kept
         newest = sorted(values)[-KEEP:]
         assert kept == {bucket: values[bucket] for bucket in newest}
+
+
+def calls(direct, command):
+    return direct.info("commandstats").get(f"cmdstat_{command}", {}).get("calls", 0)
+
+
+def test_a_hit_on_a_bucket_that_stood_is_one_command(make_still):
+    """Also a late one, until newer buckets may have pushed it out."""
+    still = make_still(options(ROOMY))
+    late = still.now - 3 * WIDTH_S
+    for at in (still.now, late):
+        assert still.call("BOX.INCRBY", "b", 1, "AT", at) == 1
+    scripts, before = calls(still.direct, "zscore"), calls(still.direct, "zincrby")
+    for at in (still.now, late, still.now):
+        assert still.call("BOX.INCRBY", "b", 1, "AT", at) > 1
+    assert (calls(still.direct, "zscore"), calls(still.direct, "zincrby")) == (scripts, before + 3)
+    still.step((ROOMY - AHEAD_S // WIDTH_S) * WIDTH_S)
+    assert still.call("BOX.INCRBY", "b", 1, "AT", late) == 3
+    assert calls(still.direct, "zscore") == scripts + 2
+    assert len(look(still.direct, "b", ROOMY)) == 2
+
+
+def test_somebody_deletes_a_box(make_still):
+    """A moment later both sets hold what came after that."""
+    still = make_still(options(ROOMY))
+    now, late = still.now, still.now - 2 * WIDTH_S
+    for _ in range(3):
+        for at in (now, late):
+            still.call("BOX.INCRBY", "b", 1, "AT", at)
+    still.direct.delete("tb.b", "pv.b")
+    assert still.client.pipeline([("BOX.INCRBY", "b", n, "AT", at) for at in (now, late) for n in (2, 3)]) == [2, 5] * 2
+    still.step(1)
+    assert look(still.direct, "b", ROOMY) == {at - at % WIDTH_S: 5 for at in (now, late)}
+    assert still.call("BOX.INCRBY", "b", 1, "AT", now) == 6
+
+
+def test_the_clock_leaps_there_and_back(make_still):
+    """What it brought there stands, so the buckets from before are too old, and go from both sets."""
+    still = make_still(options(ROOMY))
+
+    def takes(at):
+        return still.call("BOX.INCRBY", "other", 1, "AT", at) in range(1, 1000)
+
+    still.call("BOX.INCRBY", "b", 1)
+    still.call("BOX.INCRBY", "b", 1)
+    still.clock.step(0, jump_s=HOUR_S)
+    still.pass_until(lambda: takes(still.now), 60, "tallyd follows Redis' clock")
+    for at in range(ROOMY):
+        assert still.call("BOX.INCRBY", "b", 1, "AT", still.now - at * WIDTH_S) == 1
+    before = look(still.direct, "b", ROOMY)
+    still.clock.step(0, jump_s=-HOUR_S)
+    still.pass_until(lambda: not takes(still.now + HOUR_S), 60, "tallyd follows it back")
+    still.call("BOX.INCRBY", "b", 5)
+    still.step(1)
+    assert look(still.direct, "b", ROOMY) == before
 
 
 def test_minutes_are_minutes(make_still):
@@ -189,7 +251,7 @@ def test_storm(make_daemon, make_redis, make_proxy):
         return made
 
     known = storm(daemon, redis, proxy, pick)
-    settled(daemon)
+    settled(daemon, redis)
     least, perhaps, direct = sums(known.sure()), sums(known.unknown), redis.client()
     found = Counter({(f"n{at}", bucket): n for at in range(8) for bucket, n in look(direct, f"n{at}", 1000).items()})
     wrong = {key: n for key, n in found.items() if not least[key] <= n <= least[key] + perhaps[key]}

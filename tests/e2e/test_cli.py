@@ -1,4 +1,5 @@
 """The verbs: what they print, what they leave alone, and their exit status."""
+import json
 import os
 import pty
 import re
@@ -12,7 +13,7 @@ from harness.daemon import TALLYD, counters
 from harness.resp import Closed, Resp, encode
 from harness.wait import wait_until
 
-VERBS = ("run", "check", "migrate", "recover", "verify", "dev")
+VERBS = ("run", "check", "migrate", "status", "verify", "rejects", "recover", "dev")
 
 
 @pytest.fixture
@@ -336,3 +337,29 @@ def test_several_addresses(make_daemon, redis, free_port):
         assert isinstance(unix.call("HINCRBY", "s1:product_views", "7", 1), int)
         tcp.send(encode("QUIT"))
         assert tcp.until_closed() == b"+OK\r\n"
+
+
+def test_verify_one_counter(daemon, redis):
+    """--counter looks at that one only, --json says the same for programs."""
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", "s1:product_views", "7", 3)] * 5)
+    redis.client().hincrby("tally:accepted", "product_views", 11)
+    redis.client().hincrby("tally:accepted", "long_gone", 1)
+    done = daemon.verb("verify", "--counter", "searches")
+    assert done.returncode == 0 and "product_views" not in done.stdout and "long_gone" not in done.stdout, done.stdout
+    assert daemon.verb("verify", "--counter", "product_views").returncode == 1
+    done = daemon.verb("verify", "--json")
+    seen = json.loads(done.stdout)
+    assert done.returncode == 1 and seen["balanced"] is False
+    assert {one["name"]: one["difference"] for one in seen["counters"]} == {
+        "unique_visitors": 0, "product_views": 11, "searches": 0, "long_gone": 1}
+    assert json.loads(daemon.verb("verify", "--json", "--counter", "searches").stdout)["balanced"] is True
+    done = daemon.verb("verify", "--counter", "search")
+    assert done.returncode == 64 and "no counter" in done.stderr
+
+
+@pytest.mark.parametrize("away", ["redis", "mysql"])
+def test_verify_without_a_server(away, daemon, redis, mysql):
+    {"redis": redis, "mysql": mysql}[away].kill9()
+    done = daemon.verb("verify")
+    assert done.returncode == 69 and done.stdout == "" and {"redis": "Redis", "mysql": "MySQL"}[away] in done.stderr

@@ -1,9 +1,9 @@
-"""README.md's sessions, pasted: every line does what the comment behind it says."""
+"""README.md's sessions, pasted: every line does what the comment behind it says. And its table of options."""
 import os
 import re
 import subprocess
 
-from harness.daemon import counters
+from harness.daemon import TALLYD, counters
 
 README = os.path.join(os.path.dirname(__file__), "../../README.md")
 COMMAND = re.compile(r"^    redis-cli -p 7370 (.*?)(?: +# (.*))?$", re.M)
@@ -32,3 +32,16 @@ def test_sessions(make_clock, make_redis, make_daemon):
             assert said[:len(expected[0].split())] == expected[0].split(), (command, said)
             compared += 1
     assert len(commands) > 30 and compared > 20
+
+
+def test_options():
+    """Its table has each option of the program, with its default and whether a reload takes it over, and no other."""
+    with open(README, encoding="utf-8") as file:
+        rows = re.findall(r"^\| `([a-z_.*]+)` \| (.*?) \| (reload|) ?\| \S.* \|$", file.read(), re.M)
+    said = subprocess.run([TALLYD, "run", "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=True).stdout.split("Options of the configuration file")[1]
+    options = re.findall(r"^  ([a-z_.*]+)(?: = (.*?)|(, must be given))?(, reloadable)?$", said, re.M)
+    wanted = [(name, "must be given" if needed else f"`{standard}`" if standard else "-", "reload" if reloads else "")
+              for name, standard, needed, reloads in options]
+    assert len(wanted) > 35
+    assert sorted(rows) == sorted(wanted)

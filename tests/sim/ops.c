@@ -84,7 +84,10 @@ static struct wire_item item_of(const struct frame *f, const struct frame_op *op
     if (op->kind == OP_UNIQ && text.n > 0 && !num_parse(slice_of(text.p + 1, text.n - 1), &k)) UNREACHABLE();
     if (op_is_given(op) && text.n == 0) number = item->value;
     if (op->kind == OP_EVENT && text.n > 0 && !num_parse(text, &number)) number = 0;
-    return (struct wire_item){.k = (unsigned)k, .number = number, .own_text = text.n > 0 && number == 0};
+    return (struct wire_item){.k = (unsigned)k,
+                              .number = number,
+                              .value = text.n == 0 ? number : 0,
+                              .own_text = text.n > 0 && number == 0};
 }
 
 void ops_to_wire(struct process *life, struct wire_frame *wire, const struct frame *f)
@@ -98,6 +101,8 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
                               .owed = op->owed,
                               .silent = op->silent,
                               .taken = op->adds > 0,
+                              .stands = op->stands,
+                              .box = op->kind == OP_BOX && !slice_eq(FRAME_NAME(f, op), SLICE("o")),
                               .target = target_of(life->w, FRAME_NAME(f, op), op),
                               .at = op->at,
                               .delta = op->delta,
@@ -144,6 +149,21 @@ static void run_series(struct twin_series *s, struct wire_op *op)
     op->value = SIM_PRECISIONS;
 }
 
+/* A plain ZINCRBY, or the script. */
+static void run_box(struct twin_box *b, struct wire_op *op)
+{
+    if (!b->pv) b->hits = 0;
+    if (op->owed) {
+        b->tb |= b->pv;
+        return;
+    }
+    b->tb |= !op->stands;
+    b->pv = true;
+    op->value = b->hits += op->delta;
+    b->total += op->delta;
+    op->fresh = op->stands && op->value == op->delta;
+}
+
 /* --- events --- */
 
 static bool number_stands(const struct twin_log *l, int64_t n)
@@ -161,8 +181,10 @@ static void run_given(struct twin_log *l, struct wire_frame *f, const struct wir
 {
     for (unsigned i = 0; i < op->items_n; i++) {
         struct wire_item *item = &f->items[op->first_item + i];
-        item->value = item->number;
-        if (item->own_text) continue;
+        if (item->own_text) {
+            l->texts |= 1U << item->k;
+            continue;
+        }
         item->lost = number_stands(l, item->number);
         number_put(l, item->number);
     }
@@ -189,6 +211,7 @@ static void run_draws(struct twin_log *l, struct wire_frame *f, struct wire_op *
         struct wire_item *item = &f->items[op->first_item + i];
         item->refused = item->number > 0 && item->number <= l->leased && !number_stands(l, item->number);
         if (item->number > 0 && !item->refused) number_put(l, item->number);
+        if (item->own_text) l->texts |= 1U << item->k;
         n += item->number == 0 && !item->own_text;
         l->has |= !item->refused;
     }
@@ -241,8 +264,7 @@ void ops_run(struct world *w, struct wire_frame *f)
         struct wire_op *op = &f->ops[i];
         if (op->silent) continue;
         if (op->kind == OP_SERIES) run_series(&o->series[op->series], op);
-        if (op->kind == OP_BOX && !op->fed) op->value = o->box += op->delta;
-        if (op->kind == OP_BOX && op->fed) o->fed_box += op->delta;
+        if (op->kind == OP_BOX) run_box(&o->boxes[op->box], op);
         if (op->kind == OP_EVENT) run_events(o, f, op);
         if (op->kind == OP_UNIQ) run_visitors(w, f, op);
     }
@@ -295,6 +317,7 @@ static bool op_ran(struct world *w, const struct wire_frame *f, const struct wir
 {
     struct hit *hit = op_hit(w, op->target, k);
     const struct wire_item *item = item_with(f, op, k);
+    hit->failed |= item != NULL && item->refused;
     if (item != NULL && (item->refused || item->lost)) return false;
     hit->value = running(f, op, k);
     hit->exact |= op->given; /* it is told also when Redis' answer is lost */
@@ -303,9 +326,20 @@ static bool op_ran(struct world *w, const struct wire_frame *f, const struct wir
     return true;
 }
 
+/* Out of a journal, where it was told of long ago. */
+static void check_brought_home(struct world *w, const struct wire_frame *f, const struct wire_op *op)
+{
+    for (unsigned i = 0; i < op->items_n; i++) {
+        const struct wire_item *item = &f->items[op->first_item + i];
+        if (item->lost) op_fault(w, FAULT_LOSS, OP_EVENT_TARGET, item->k, "its number stood already");
+    }
+}
+
 void ops_executed(struct world *w, struct wire_frame *f, struct execution *e)
 {
     check_feeds(w, f);
+    for (unsigned i = 0; i < f->ops_n; i++)
+        if (f->ops[i].given && f->ops[i].fed && !f->ops[i].silent) check_brought_home(w, f, &f->ops[i]);
     for (unsigned i = 0; i < f->ops_n; i++) {
         const struct wire_op *op = &f->ops[i];
         for (unsigned k = 0; k < SIM_HITS && !op->fed; k++) {
@@ -415,7 +449,16 @@ void ops_told(struct world *w, int target, unsigned k, struct slice reply)
     }
 }
 
-/* --- known:, and the end --- */
+/* --- known:, tb., and the end --- */
+
+static void clean_box(struct world *w, struct twin_box *b)
+{
+    if (!b->pv) return;
+    TRACE(w, "redis: somebody deletes a timebox");
+    *b = (struct twin_box){.total = b->total};
+    w->oracle.box_deleted = true;
+    redis_wrote(w, NULL);
+}
 
 /* All that went is older than any that comes; what was leased before may be used after. */
 static void clean_events(struct world *w)
@@ -426,6 +469,7 @@ static void clean_events(struct world *w)
     l->has = l->named = false;
     l->gone++;
     memset(l->stands, 0, sizeof l->stands);
+    l->texts = 0;
     if ((w->config.world_off & WORLD_LEASED) != 0) l->leased = 0;
     w->oracle.events_deleted = true;
     redis_wrote(w, NULL);
@@ -433,12 +477,16 @@ static void clean_events(struct world *w)
 
 void ops_clean(struct world *w)
 {
-    uint64_t what = world_below(w, SIM_SERIES + 1);
-    if (what == SIM_SERIES) {
+    uint64_t which = world_below(w, SIM_SERIES + SIM_BOXES + 1);
+    if (which == SIM_SERIES + SIM_BOXES) {
         clean_events(w);
         return;
     }
-    struct twin_series *s = &w->redis.now.ops.series[what];
+    if (which >= SIM_SERIES) {
+        clean_box(w, &w->redis.now.ops.boxes[which - SIM_SERIES]);
+        return;
+    }
+    struct twin_series *s = &w->redis.now.ops.series[which];
     uint64_t p = world_below(w, SIM_PRECISIONS);
     if (!s->has[p]) return;
     TRACE(w, "redis: somebody deletes samples");
@@ -452,6 +500,7 @@ void ops_forgot(struct world *w)
 {
     w->oracle.series_blurred |= w->oracle.series_deleted;
     w->oracle.events_blurred |= w->oracle.events_deleted;
+    w->oracle.box_blurred |= w->oracle.box_deleted;
 }
 
 int64_t ops_visitors(const struct world *w, int hash)
@@ -486,9 +535,9 @@ static void totals_at_end(struct world *w)
                         (long long)o->series[1 + h].total, (long long)o->fed_events[h], (long long)sum,
                         (long long)n);
     }
-    if (w->config.feeds && !w->oracle.cell_errors && o->fed_box != box)
-        fault_found(w, o->fed_box < box ? FAULT_LOSS : FAULT_DOUBLE, "the fed box has %lld of %lld",
-                    (long long)o->fed_box, (long long)box);
+    if (w->config.feeds && !w->oracle.cell_errors && o->boxes[1].total != box)
+        fault_found(w, o->boxes[1].total < box ? FAULT_LOSS : FAULT_DOUBLE, "the fed box has %lld of %lld",
+                    (long long)o->boxes[1].total, (long long)box);
 }
 
 static void known_at_end(struct world *w)
@@ -505,8 +554,31 @@ static void known_at_end(struct world *w)
         }
 }
 
+static void boxes_at_end(struct world *w)
+{
+    for (int i = 0; i < SIM_BOXES && !w->oracle.box_blurred; i++) {
+        const struct twin_box *b = &w->redis.now.ops.boxes[i];
+        if (b->tb != b->pv) fault_found(w, FAULT_STUCK, "the bucket of box %d stands in one set alone", i);
+    }
+}
+
+/* Each that was added stands, under its own id. */
+static void events_at_end(struct world *w)
+{
+    const struct twin_log *l = &w->redis.now.ops.log;
+    for (unsigned k = 0; k < SIM_HITS && !w->oracle.events_deleted; k++) {
+        const struct hit *hit = op_hit(w, OP_EVENT_TARGET, k);
+        if (hit->applied == 0) continue;
+        bool is_text = k % 2 == 1 && !has_own_number(w, k);
+        int64_t number = k % 2 == 1 ? 2 + k : hit->value;
+        bool stands = is_text ? (l->texts >> k & 1) != 0 : number_stands(l, number);
+        if (!stands) op_fault(w, FAULT_LOSS, OP_EVENT_TARGET, k, "does not stand in the log");
+    }
+}
+
 void ops_at_end(struct world *w)
 {
+    events_at_end(w);
     for (int target = 0; target < OP_TARGETS; target++)
         for (unsigned k = 0; k < w->oracle.ops_n[target]; k++) {
             const struct hit *hit = op_hit(w, target, k);
@@ -524,4 +596,5 @@ void ops_at_end(struct world *w)
     }
     known_at_end(w);
     totals_at_end(w);
+    boxes_at_end(w);
 }

@@ -18,8 +18,9 @@
 
 #define SIM_PRECISIONS 2
 #define SIM_SERIES (1 + SIM_HASHES) /* the clients', then the one that each hash feeds */
+#define SIM_BOXES 2                 /* the clients', the one that all hashes feed */
 #define SIM_OPS 128                 /* of a frame */
-#define SIM_ITEMS 32
+#define SIM_ITEMS 64
 
 #define SIM_NUMBERS 4096 /* of the ticker: the highest */
 
@@ -33,10 +34,11 @@ struct wire_item {
 };
 struct wire_op {
     enum op_kind kind;
-    bool fed, owed, silent;
-    bool taken; /* out of a journal */
-    int target; /* of clients: which; fed: the hash; -1: of none */
-    int series; /* which of the twin's */
+    bool fed, owed, stands, silent;
+    bool taken;   /* out of a journal */
+    int series;   /* which of the twin's */
+    unsigned box; /* which of the twin's */
+    int target;   /* of clients: which; fed: the hash; -1: of none */
     int64_t at, delta;
     uint64_t known;
     unsigned first_item, items_n; /* in the frame's items */
@@ -55,13 +57,18 @@ struct twin_series {
 struct twin_log {
     bool has, named;                   /* events; its name in tally:events */
     uint64_t stands[SIM_NUMBERS / 64]; /* numbers that are ids */
+    uint32_t texts;                    /* own texts, of the k-th event */
     int64_t ticker, leased, gone;
+};
+struct twin_box {        /* its one bucket */
+    int64_t hits, total; /* as it stands; all that was ever added */
+    bool tb, pv;
 };
 struct twin_ops {
     struct twin_series series[SIM_SERIES];
+    struct twin_box boxes[SIM_BOXES];
     struct twin_log log; /* the clients' */
-    int64_t box;
-    int64_t fed_box, fed_events[SIM_HASHES];
+    int64_t fed_events[SIM_HASHES];
 };
 
 struct world;
@@ -87,10 +94,10 @@ void ops_told(struct world *w, int target, unsigned k, struct slice reply);
 void ops_told_unknown(struct world *w, int target, unsigned k);
 void ops_refused(struct world *w, int target, unsigned k);
 
-void ops_clean(
-    struct world *w); /* somebody deletes the samples of some series, or the events, and the name */
-void ops_forgot(
-    struct world *w); /* a daemon or Redis forgot what it should have put right in `known:` or tally:events */
+/* Somebody deletes the samples of some series, and its name; or a box; or events, and the log's name. */
+void ops_clean(struct world *w);
+/* A daemon or Redis forgot what it should have put right in `known:`, tb. or tally:events. */
+void ops_forgot(struct world *w);
 void ops_at_end(struct world *w);
 int64_t ops_visitors(const struct world *w, int hash); /* in Redis' history */
 

@@ -342,6 +342,11 @@ static void profile_journal(struct sim_config *c)
     {                                                                                                        \
         name, without, rule, 0, 0, RULE_SERIES_OWED, faults, seeds, profile                                  \
     }
+/* And for places in tb. */
+#define UNPLACED(name, rule, faults, seeds, profile, without)                                                \
+    {                                                                                                        \
+        name, without, rule, 0, 0, RULE_BUCKET_OWED, faults, seeds, profile                                  \
+    }
 #define SYNC(name, rule, faults, seeds, profile, without)                                                    \
     {                                                                                                        \
         name, without, 0, rule, 0, 0, faults, seeds, profile                                                 \
@@ -411,6 +416,12 @@ const struct sim_rule sim_rules[] = {
              "what another one took over is brought home twice"),
     WORLD("journal_kill", WORLD_JOURNAL_KILL, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal,
           "a frame of its owner runs behind the reading of a journal"),
+    COALESCE("bucket_owed", RULE_BUCKET_OWED, SHOWS(STUCK), 1000, profile_deleted,
+             "hits that came into being behind who deleted a timebox have no bucket in tb."),
+    UNPLACED("bucket_forget", RULE_BUCKET_FORGET, SHOWS(STUCK), 2000, profile_series_lost,
+             "a bucket that Redis has lost is taken for one that stands"),
+    UNPLACED("bucket_resend", RULE_BUCKET_RESEND, SHOWS(STUCK), 4000, profile_series_lost,
+             "a frame sent again hits a bucket that Redis has lost"),
     WORLD("kill_named", WORLD_KILL_NAMED, SHOWS(STUCK), 2000, profile_named,
           "an unread frame of the life before runs behind a claim"),
     WORLD("walk_by_timer", WORLD_WALK_TIMER, SHOWS(STUCK), 2000, profile_for_good,

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#define WORDS_MAX 8
+#define WORDS_MAX 16
 
 struct line {
     struct call call;
@@ -22,9 +22,11 @@ struct line {
 static struct line read_line(const char *text)
 {
     static char words[200];
-    char *argv[WORDS_MAX + 2] = {"tallyd"}, *rest = NULL;
+    static char *argv[WORDS_MAX + 2];
+    char *rest = NULL;
     int argc = 1;
     struct line l = {.call = {.dir = "default"}};
+    argv[0] = "tallyd";
     snprintf(words, sizeof(words), "%s", text);
     for (char *w = strtok_r(words, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest))
         argv[argc++] = w;
@@ -57,6 +59,20 @@ static void test_taken(void **state)
     assert_false(l.call.dry_run || l.call.reject_unknown || l.call.accept_rollback);
     l = read_line("migrate --print --tables");
     assert_true(l.code == ERR_NONE && l.call.print && l.call.tables);
+    assert_int_equal(read_line("status").call.watch_s, 0);
+    assert_int_equal(read_line("status --watch").call.watch_s, WATCH_S_DEFAULT);
+    assert_int_equal(read_line("status --watch 5").call.watch_s, 5);
+    l = read_line("status --watch --json");
+    assert_true(l.code == ERR_NONE && l.call.watch_s == WATCH_S_DEFAULT && l.call.json);
+    l = read_line("rejects replay a -c x b --counter c d");
+    assert_int_equal(l.code, ERR_NONE);
+    assert_int_equal(l.call.words_n, 4);
+    assert_string_equal(l.call.words[0], "replay");
+    assert_string_equal(l.call.words[1], "a");
+    assert_string_equal(l.call.words[2], "b");
+    assert_string_equal(l.call.words[3], "d");
+    assert_string_equal(l.call.counter, "c");
+    assert_int_equal(read_line("rejects list --limit 1000000").call.limit, 1000000);
     assert_string_equal(read_line("dev --dir here").call.dir, "here");
     assert_string_equal(read_line("dev").call.dir, "default");
 }
@@ -80,7 +96,17 @@ static void test_refused(void **state)
     refused("", "which verb? `tallyd --help` lists them, `tallyd dev` is a first try");
     refused("chekc", "there is no verb \"chekc\", did you mean \"check\"?");
     refused("frobnicate", "there is no verb \"frobnicate\"; `tallyd --help` lists them");
-    refused("status", "there is no verb \"status\"; `tallyd --help` lists them");
+    refused("stauts", "there is no verb \"stauts\", did you mean \"status\"?");
+    refused("rejects",
+            "tallyd rejects needs a word of list|replay|drop; `tallyd rejects --help` says what they do");
+    refused("rejects lits", "tallyd rejects takes list|replay|drop, not \"lits\"");
+    refused("rejects list --limit 0", "--limit takes a number from 1 to 1000000, not \"0\"");
+    refused("rejects list --limit=1000001", "--limit takes a number from 1 to 1000000, not \"1000001\"");
+    refused("rejects list --limit", "--limit needs a value: --limit N");
+    refused("status --watch=0", "--watch takes a number of seconds from 1 to 86400, not \"0\"");
+    refused("status --watch 86401", "--watch takes a number of seconds from 1 to 86400, not \"86401\"");
+    refused("status --watch=", "--watch takes a number of seconds from 1 to 86400, not \"\"");
+    refused("status --watch often", "tallyd status takes options only; \"often\" is none");
     refused("run --dry-run", "tallyd run has no option --dry-run; `tallyd run --help` lists them");
     refused("recover --dryrun", "tallyd recover has no option --dryrun, did you mean --dry-run?");
     refused("recover --dry-run=yes", "--dry-run takes no value");
@@ -105,18 +131,20 @@ static void test_help_texts(void **state)
     for (int i = 0; i < CONF_OPTION_COUNT; i++)
         assert_non_null(strstr(text.p, conf_option_path((enum conf_option)i)));
     assert_non_null(strstr(text.p, "\n  69 "));
-    /* each verb's own help has the options that its usage line names, and no other verb's */
+    /* each verb's own help has the options that it takes, in its usage and in the list, and no other verb's */
     for (size_t i = 0; i < verbs_n; i++) {
         buf_reset(&text);
         help_verb(&verbs[i], &text);
         buf_put_char(&text, '\0');
         assert_non_null(strstr(text.p, verbs[i].help));
-        assert_int_equal(strstr(verbs[i].arguments, "--dry-run") != NULL,
-                         strstr(text.p, "      --dry-run") != NULL);
-        assert_int_equal(strstr(verbs[i].arguments, "--tables") != NULL,
-                         strstr(text.p, "      --tables") != NULL);
-        assert_int_equal(strstr(verbs[i].arguments, "--dir") != NULL, strstr(text.p, "      --dir") != NULL);
-        assert_non_null(strstr(text.p, "-c, --config FILE"));
+        for (size_t k = 0; k < options_n; k++) {
+            char in_usage[40], in_list[40];
+            bool takes = option_of(&options[k], (int)i);
+            snprintf(in_usage, sizeof(in_usage), "[--%s", options[k].name);
+            snprintf(in_list, sizeof(in_list), "--%s", options[k].name);
+            if (options[k].letter == 0) assert_int_equal(strstr(text.p, in_usage) != NULL, takes);
+            assert_int_equal(strstr(strstr(text.p, "\n  -c, "), in_list) != NULL, takes);
+        }
     }
     buf_free(&text);
 }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 static void one_line(void *arg)
 {
@@ -175,6 +176,36 @@ static void survives_a_lost_stderr(void **state)
     assert_true(child_exited(&end));
 }
 
+/* named: is JOURNAL_STREAM what stderr is, or what somebody else's was? */
+static void to_journal(void *arg)
+{
+    char is[64];
+    struct stat st;
+    if (fstat(STDERR_FILENO, &st) != 0) abort();
+    snprintf(is, sizeof is, "%llu:%llu", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino + (*(const bool *)arg ? 0 : 1));
+    setenv("JOURNAL_STREAM", is, 1);
+    log_journal_detect();
+    log_set_level(LOG_DEBUG);
+    for (int level = LOG_DEBUG; level <= LOG_ERROR; level++)
+        log_event((enum log_level)level, "said", "a=1");
+}
+
+static void tells_the_journal_priorities(void **state)
+{
+    (void)state;
+    static const char *const leads[] = {"<7>ts=", "<6>ts=", "<4>ts=", "<3>ts="};
+    struct child_end end = child_run(to_journal, &(bool){true});
+    assert_true(child_exited(&end));
+    const char *line = end.stderr_;
+    for (size_t i = 0; i < 4; i++, line = strchr(line, '\n') + 1)
+        assert_memory_equal(line, leads[i], strlen(leads[i]));
+    assert_string_equal(line, "");
+    end = child_run(to_journal, &(bool){false});
+    assert_memory_equal(end.stderr_, "ts=", 3);
+    assert_null(strchr(end.stderr_, '<'));
+}
+
 static void parses_levels(void **state)
 {
     (void)state;
@@ -191,7 +222,7 @@ int main(void)
         cmocka_unit_test(cuts_between_pairs),   cmocka_unit_test(quotes_only_if_needed),
         cmocka_unit_test(cuts_long_quotes),     cmocka_unit_test(keeps_eight_quotes),
         cmocka_unit_test(does_not_mix_threads), cmocka_unit_test(survives_a_lost_stderr),
-        cmocka_unit_test(parses_levels),
+        cmocka_unit_test(parses_levels),        cmocka_unit_test(tells_the_journal_priorities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
 #define NOW INT64_C(1700000000) /* the world's */
 #define FIRST 32                /* numbers of a first lease */
 #define LOST                                                                                                 \
-    "-ERR counted, but the answer was lost with the link to Redis, as an error would be, had its key held "  \
-    "another type\r\n"
+    "-ERR counted, but the answer was lost with the link to Redis, as an error would be: a key of another "  \
+    "type, an id that is refused\r\n"
 
 static enum add_result add(char letter, const char *name, const char *id)
 {

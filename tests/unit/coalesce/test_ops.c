@@ -6,8 +6,8 @@
 
 #define NOW INT64_C(1700000000) /* the world's */
 #define LOST                                                                                                 \
-    "-ERR counted, but the answer was lost with the link to Redis, as an error would be, had its key held "  \
-    "another type\r\n"
+    "-ERR counted, but the answer was lost with the link to Redis, as an error would be: a key of another "  \
+    "type, an id that is refused\r\n"
 
 static enum add_result op(char letter, const struct coalesce_op *o)
 {
@@ -70,6 +70,21 @@ static void series_of_one_second_are_one_op(void **state)
     assert_int_equal(row("views", "1:1699999999"), 7);
     assert_int_equal(row("views", "60:1699999980"), 12);
     assert_true(coalesce_idle(world->c));
+}
+
+/* Redis' clock is asked once a turn, however many hits came. */
+static void what_comes_in_one_turn_has_one_second(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        series('a', "views", 1, COALESCE_NOW);
+        world->redis_ms += 1000;
+        series('a', "views", 1, COALESCE_NOW);
+        turn();
+        assert_int_equal(world->frame->ops_n, 1);
+        assert_int_equal(world->frame->ops[0].at, NOW + round);
+        frame_applied();
+    }
 }
 
 static void a_late_hit_is_told_how_many_precisions_keep_it(void **state)
@@ -292,7 +307,7 @@ static void a_warm_op_allocates_nothing(void **state)
     uint64_t before = 0;
     for (int round = 0; round < 20; round++) {
         if (round == 10) before = world->allocations;
-        for (char name[] = "s0"; name[1] <= '9'; name[1]++) {
+        for (char name[] = "s0"; name[1] <= '4'; name[1]++) { /* too few for a journal */
             series('a', name, 1, NOW + round);
             box('a', name, 1, NOW);
             event('a', name, "t", "", NOW);
@@ -522,6 +537,151 @@ static void an_owed_series_that_is_refused_is_owed_again(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
+/* --- buckets that stand --- */
+
+#define BUCKET (NOW - NOW % 60)
+
+/* Does a hit on the bucket go alone? It is answered. */
+static bool stands(const char *name, int64_t n, int64_t at)
+{
+    box('z', name, n, at);
+    turn();
+    bool alone = sent_at(name, at - at % 60)->stands;
+    frame_applied();
+    return alone;
+}
+
+static bool has_place(const char *name, const char *bucket)
+{
+    char field[32];
+    snprintf(field, sizeof field, "tb %s", bucket);
+    return row(name, field) != 0;
+}
+
+static void a_bucket_that_stood_is_hit_alone(void **state)
+{
+    (void)state;
+    assert_false(stands("b", 1, NOW));
+    assert_true(stands("b", 2, NOW));
+    assert_true(stands("b", 0, NOW + 20));
+    assert_false(stands("b", 1, NOW + 60));
+    assert_false(stands("c", 1, NOW));
+    assert_told('z', ":1\r\n:3\r\n:3\r\n:1\r\n:1\r\n");
+    assert_true(coalesce_idle(world->c));
+}
+
+static void one_that_newer_ones_may_have_pushed_out_is_not(void **state)
+{
+    (void)state;
+    assert_false(stands("b", 1, NOW - 120));
+    assert_true(stands("b", 1, NOW - 120)); /* two newer ones, one for the clocks, and itself are four */
+    world->redis_ms += 60000;
+    assert_false(stands("b", 1, NOW - 120));
+}
+
+static void nor_one_too_old(void **state)
+{
+    (void)state;
+    assert_false(stands("b", 1, NOW - 1000));
+    assert_false(stands("b", 1, NOW - 1000));
+    assert_told('z', ":0\r\n:0\r\n");
+}
+
+static void sums_that_come_near_what_a_double_holds_go_by_the_script(void **state)
+{
+    (void)state;
+    assert_false(stands("b", 1, NOW));
+    assert_false(stands("b", INT64_C(1) << 51, NOW)); /* such hits never go alone */
+    assert_false(stands("b", 1, NOW));                /* nor hits on such a sum */
+    assert_false(stands("b", -1000, NOW));
+    assert_true(stands("b", 1, NOW));
+    assert_true(stands("b", (INT64_C(1) << 51) - 1, NOW));
+    assert_false(stands("b", 1, NOW));
+}
+
+static void an_error_forgets_that_a_bucket_stands(void **state)
+{
+    (void)state;
+    stands("b", 1, NOW);
+    box('a', "b", 1, NOW);
+    turn();
+    assert_true(sent_at("b", BUCKET)->stands);
+    frame_applied_but_op("b", "WRONGTYPE Operation against a key");
+    assert_told('a', "-WRONGTYPE Operation against a key\r\n");
+    assert_false(stands("b", 1, NOW));
+}
+
+static void a_refusal_leaves_it_and_a_cut_forgets_it(void **state)
+{
+    (void)state;
+    stands("b", 1, NOW);
+    box('a', "b", 1, NOW);
+    box('a', "c", 1, NOW);
+    turn();
+    frame_refused("OOM full");
+    assert_true(stands("b", 1, NOW));
+    assert_false(stands("c", 1, NOW));
+    cut();
+    link_up(RUN_A, 8);
+    look_answered(NULL);
+    assert_false(stands("b", 1, NOW));
+}
+
+/* Somebody deletes both keys between two hits. */
+static void deleted(void)
+{
+    stands("b", 1, NOW);
+    world->rows_n = 0;
+    assert_true(stands("b", 5, NOW));
+    assert_false(has_place("b", "1699999980"));
+    assert_false(coalesce_idle(world->c));
+    forget_did();
+}
+
+static void a_bucket_that_came_back_without_its_place_owes_it_also_alone(void **state)
+{
+    (void)state;
+    deleted();
+    turn();
+    assert_did("F");
+    assert_true(sent_at("b", BUCKET)->owed);
+    assert_false(sent_at("b", BUCKET)->stands);
+    assert_int_equal(sent_at("b", BUCKET)->delta, 0);
+    frame_applied();
+    assert_true(has_place("b", "1699999980"));
+    assert_int_equal(row("b", "1699999980"), 5);
+    assert_true(coalesce_idle(world->c));
+}
+
+static void hits_after_that_go_by_the_script(void **state)
+{
+    (void)state;
+    deleted();
+    box('a', "b", 1, NOW);
+    turn();
+    assert_int_equal(world->frame->ops_n, 2);
+    assert_false(world->frame->ops[0].stands);
+    frame_applied();
+    assert_true(stands("b", 1, NOW));
+}
+
+static void an_owed_place_that_is_refused_is_owed_again(void **state)
+{
+    (void)state;
+    deleted();
+    turn();
+    frame_refused("OOM full");
+    assert_false(coalesce_idle(world->c));
+    turn();
+    assert_null(world->frame); /* not at once */
+    box('a', "c", 1, NOW);
+    turn();
+    assert_true(sent_at("b", BUCKET)->owed);
+    frame_applied();
+    assert_true(has_place("b", "1699999980"));
+    assert_true(coalesce_idle(world->c));
+}
+
 /* --- cuts --- */
 
 static void sent_all_kinds(void)
@@ -604,6 +764,58 @@ static void a_series_found_applied_owes_the_zadds_it_left_out(void **state)
     assert_true(coalesce_idle(world->c));
 }
 
+static void hits_on_a_bucket_go_again_by_the_script(void **state)
+{
+    (void)state;
+    stands("b", 1, NOW);
+    box('a', "b", 1, NOW);
+    turn();
+    assert_true(sent_at("b", BUCKET)->stands);
+    cut();
+    world->rows_n = 0; /* Redis has lost what it answered */
+    up_again();
+    assert_false(sent_at("b", BUCKET)->stands);
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_true(has_place("b", "1699999980"));
+    assert_true(coalesce_idle(world->c));
+}
+
+static void hits_on_a_bucket_found_applied_owe_its_place(void **state)
+{
+    (void)state;
+    stands("b", 1, NOW);
+    world->rows_n = 0;
+    box('a', "b", 1, NOW);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    up_again();
+    assert_told('a', LOST);
+    turn();
+    assert_true(sent_at("b", BUCKET)->owed);
+    frame_applied();
+    assert_true(has_place("b", "1699999980"));
+    assert_true(coalesce_idle(world->c));
+}
+
+static void an_owed_place_in_a_frame_given_up_is_owed_again(void **state)
+{
+    (void)state;
+    deleted();
+    buf_reset(&client('a')->o.out);
+    box('a', "c", 1, NOW);
+    turn();
+    assert_true(sent_at("b", BUCKET)->owed);
+    cut();
+    tick_after(5000);
+    assert_told('a', UNKNOWN);
+    up_again();
+    turn();
+    assert_int_equal(world->frame->ops_n, 1);
+    assert_true(sent_at("b", BUCKET)->owed);
+}
+
 static void ops_of_a_frame_in_doubt_too_long_are_told_so_and_never_sent_again(void **state)
 {
     (void)state;
@@ -653,6 +865,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(series_of_one_second_are_one_op),
+        TEST(what_comes_in_one_turn_has_one_second),
         TEST(a_late_hit_is_told_how_many_precisions_keep_it),
         TEST(each_hit_on_a_box_gets_its_own_running_value),
         TEST(hits_on_a_bucket_too_old_are_told_nothing_stands),
@@ -680,7 +893,19 @@ int main(void)
         TEST(more_series_than_are_remembered_cost_their_zadds),
         TEST(a_fresh_sample_without_its_zadd_owes_one_that_goes_also_alone),
         TEST(an_owed_series_that_is_refused_is_owed_again),
+        TEST(a_bucket_that_stood_is_hit_alone),
+        TEST(one_that_newer_ones_may_have_pushed_out_is_not),
+        TEST(nor_one_too_old),
+        TEST(sums_that_come_near_what_a_double_holds_go_by_the_script),
+        TEST(an_error_forgets_that_a_bucket_stands),
+        TEST(a_refusal_leaves_it_and_a_cut_forgets_it),
+        TEST(a_bucket_that_came_back_without_its_place_owes_it_also_alone),
+        TEST(hits_after_that_go_by_the_script),
+        TEST(an_owed_place_that_is_refused_is_owed_again),
         TEST(a_frame_of_ops_that_was_not_applied_goes_again),
+        TEST(hits_on_a_bucket_go_again_by_the_script),
+        TEST(hits_on_a_bucket_found_applied_owe_its_place),
+        TEST(an_owed_place_in_a_frame_given_up_is_owed_again),
         TEST(a_frame_found_applied_has_lost_what_ops_answered),
         TEST(so_has_one_without_cells),
         TEST(a_series_found_applied_owes_the_zadds_it_left_out),

@@ -36,6 +36,12 @@ struct row {       /* one field in the test's Redis */
     int64_t value;
 };
 
+struct kept_journal { /* in the test's Redis, as tally:journal: and tally:journals have it */
+    char name[64];    /* empty: free */
+    bool listed;
+    struct buf bytes;
+};
+
 struct world {
     struct coalesce *c;
     uint64_t mono_ms;
@@ -43,6 +49,8 @@ struct world {
     struct frame *frame, *values; /* asked, not answered */
     struct claim *claims[8];
     uint32_t claims_n, looked, journals_looked;
+    char journals_asked[8][64]; /* for each of those looked for, its name */
+    struct kept_journal journals[8];
     bool others; /* have taken over our journals */
     int64_t killed;
     char did[4096];
@@ -79,7 +87,7 @@ static const struct op_limits limits_two = {
     .precisions_n = 2,
     .samples = 100,
     .box_width_s = 60,
-    .box_keep = 3,
+    .box_keep = 4,
     .uniq_limit = 1000,
     .uniq_name = {{"v", 1}, {"", 0}, true},
     .uniq_counter = &counters_all[0],
@@ -137,6 +145,9 @@ static inline void port_look(void *arg, const struct link_look *l)
         assert_ptr_equal(l->claims[i], world->claims[i]);
     world->looked = l->claims_n;
     world->journals_looked = l->journals_n;
+    assert_true(l->journals_n <= 8);
+    for (uint32_t i = 0; i < l->journals_n; i++)
+        snprintf(world->journals_asked[i], 64, SLICE_FMT, SLICE_ARG(l->journals[i]));
     world_did("L");
 }
 static inline void port_journals_lost(void *arg)
@@ -273,10 +284,17 @@ static inline void series_runs(struct frame *f, struct frame_op *op)
 
 static inline void box_runs(struct frame *f, struct frame_op *op)
 {
-    char bucket[24];
+    char bucket[24], time[32];
     snprintf(bucket, sizeof bucket, "%lld", (long long)op->at);
-    op->late = op->at < f->dirty_ms / 1000 - limits_two.box_width_s * limits_two.box_keep;
-    if (!op->late) op->value = row_of(FRAME_NAME(f, op), slice_str(bucket))->value += op->delta;
+    snprintf(time, sizeof time, "tb %lld", (long long)op->at);
+    op->late = !op->stands && op->at < f->dirty_ms / 1000 - limits_two.box_width_s * limits_two.box_keep;
+    if (op->late) return;
+    struct row *hits = row_of(FRAME_NAME(f, op), slice_str(bucket));
+    op->value = hits->value += op->delta;
+    if (op->stands)
+        op->fresh = op->value == op->delta;
+    else if (!op->owed || hits->value != 0)
+        row_of(FRAME_NAME(f, op), slice_str(time))->value = op->at;
 }
 
 static inline void visitor_runs(struct frame *f, struct frame_op *op, struct op_item *item)
@@ -296,6 +314,7 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
 {
     op->fresh = op->late = false;
     op->error_n = 0;
+    if (op->silent) return;
     if (op->kind == OP_SERIES && !op->owed) series_runs(f, op);
     if (op->kind == OP_BOX) box_runs(f, op);
     if (op->kind == OP_EVENT && op->fed) world->ticker += op->delta;
@@ -306,6 +325,28 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
         if (draws) item->value = item->text_n > 0 ? 0 : ++world->ticker;
     }
     if (draws) op->value = world->ticker += op->lease_n;
+}
+
+static inline struct kept_journal *journal_of(const char *name) /* NULL: none stands */
+{
+    for (int i = 0; i < 8; i++)
+        if (strcmp(world->journals[i].name, name) == 0) return &world->journals[i];
+    return NULL;
+}
+
+static inline void append_runs(const struct frame *f, const struct frame_append *a)
+{
+    char name[64];
+    snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(FRAME_TEXT(f, a->name_at, a->name_n)));
+    struct kept_journal *j = journal_of(name);
+    if (j == NULL) j = journal_of("");
+    assert_non_null(j);
+    memcpy(j->name, name, sizeof name);
+    j->listed |= a->opens;
+    buf_put(&j->bytes, f->records.p + a->bytes_at, a->bytes_n);
+    if (!a->ends) return;
+    buf_free(&j->bytes);
+    *j = (struct kept_journal){0};
 }
 
 /* Redis ran the frame; whether anybody hears of it is another matter. */
@@ -320,6 +361,8 @@ static inline void redis_runs(struct frame *f)
     }
     for (uint32_t i = 0; i < f->ops_n; i++)
         op_runs(f, &f->ops[i]);
+    for (uint32_t i = 0; i < f->appends_n; i++)
+        append_runs(f, &f->appends[i]);
     for (uint32_t i = 0; i < f->shares_n; i++)
         world->accepted += f->shares[i].delta;
     for (uint32_t i = 0; i < f->hashes_n; i++) {
@@ -425,8 +468,11 @@ static inline void cut(void)
 static inline void look_answered(const bool *stands)
 {
     static const bool none[8];
-    bool ours[8];
-    memset(ours, !world->others, sizeof ours);
+    bool ours[8] = {0};
+    for (uint32_t i = 0; i < world->journals_looked; i++) {
+        const struct kept_journal *j = journal_of(world->journals_asked[i]);
+        ours[i] = !world->others && j != NULL && j->listed;
+    }
     world->claims_n = 0;
     coalesce_on_look(world->c, world->seq, stands != NULL ? stands : none, ours);
 }
@@ -526,6 +572,8 @@ static inline int world_close(void **state)
     (void)state;
     for (int i = 0; i < 26; i++)
         buf_free(&world->clients[i].o.out);
+    for (int i = 0; i < 8; i++)
+        buf_free(&world->journals[i].bytes);
     coalesce_destroy(&world->c);
     assert_null(world->c);
     free(world);

@@ -204,15 +204,14 @@ static void test_unknown(void **state)
             "t.yaml:2:11: unknown option \"frobnicate\" under ledger, expected one of keep\n");
     refused("frobnicate: 1\n" MYSQL COUNTER,
             "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
-            "listen, redis, mysql, instance, ledger, log, "
+            "listen, http, redis, mysql, instance, ledger, log, "
             "limits, stop_within, series, boxes, events, uniques, clock, counters\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
             "t.yaml:8:13: unknown option \"hit\" under counters.views.sync, expected \"hits\"?\n");
-    /* what DESIGN names but nothing does yet is unknown, too */
-    refused(MYSQL "listen: { http: \"tcp://127.0.0.1:1\" }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"http\" under listen, expected one of resp\n");
+    refused(MYSQL "listen: { https: \"tcp://127.0.0.1:1\" }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"https\" under listen, expected \"http\"?\n");
     refused(
         MYSQL COUNTER "    feeds: { uniques: x }\n",
         "t.yaml:8:14: unknown option \"uniques\" under counters.views.feeds, expected one of series, box, "
@@ -220,13 +219,14 @@ static void test_unknown(void **state)
     /* a path is no name */
     refused(MYSQL "redis.replicas: 1\n" COUNTER,
             "t.yaml:2:1: unknown option \"redis.replicas\", expected "
-            "one of listen, redis, mysql, instance, ledger, "
+            "one of listen, http, redis, mysql, instance, ledger, "
             "log, limits, stop_within, series, boxes, events, uniques, clock, counters\n");
-    refused(MYSQL "counters.*.key: 1\n" COUNTER,
-            "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, "
-            "redis, "
-            "mysql, instance, ledger, log, limits, stop_within, series, boxes, events, uniques, clock, "
-            "counters\n");
+    refused(
+        MYSQL "counters.*.key: 1\n" COUNTER,
+        "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
+        "redis, "
+        "mysql, instance, ledger, log, limits, stop_within, series, boxes, events, uniques, clock, "
+        "counters\n");
 }
 
 static void test_twice(void **state)
@@ -577,6 +577,39 @@ static void test_password_file(void **state)
     }
 }
 
+/* systemd's: before the file, behind the environment; its mode is systemd's business (0440 where it has ACLs). */
+static void test_password_credential(void **state)
+{
+    struct files *f = *state;
+    struct conf c;
+    struct error e;
+    char credential[128];
+    snprintf(credential, sizeof(credential), "%s/mysql.password", f->dir);
+    put_file(f->secret, "fromfile\n", 0600);
+    setenv("CREDENTIALS_DIRECTORY", f->dir, 1);
+    static const struct {
+        const char *text, *password;
+    } cases[] = {
+        {"fromsystemd\n", "fromsystemd"}, {"", "fromfile"}, {"\n", "fromfile"}, {"two\nlines\n", NULL}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put_file(credential, cases[i].text, 0440);
+        assert_int_equal(conf_load(f->conf, &c, &e), cases[i].password != NULL ? ERR_NONE : ERR_CONFIG);
+        if (cases[i].password != NULL) assert_string_equal(c.mysql_password, cases[i].password);
+        conf_free(&c);
+    }
+    setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
+    put_file(credential, "fromsystemd\n", 0440);
+    assert_int_equal(conf_load(f->conf, &c, &e), ERR_NONE);
+    assert_string_equal(c.mysql_password, "fromenv");
+    conf_free(&c);
+    unsetenv("TALLYD_MYSQL_PASSWORD");
+    unlink(credential);
+    assert_int_equal(conf_load(f->conf, &c, &e), ERR_NONE);
+    assert_string_equal(c.mysql_password, "fromfile");
+    conf_free(&c);
+    unsetenv("CREDENTIALS_DIRECTORY");
+}
+
 static void test_password_environment(void **state)
 {
     struct files *f = *state;
@@ -592,6 +625,61 @@ static void test_password_environment(void **state)
     assert_string_equal(c.mysql_password, "fromenv");
     assert_null(c.redis_password);
     conf_free(&c);
+}
+
+static void test_tokens(void **state)
+{
+    struct files *f = *state;
+    struct conf c;
+    put_file(f->conf, MYSQL "http: { tokens: secret }\n" COUNTER, 0600);
+    put_file(f->secret,
+             "# who may ask\n\nprometheus 0123456789abcdef\n  shop\t" SECRET SECRET SECRET
+             "  12345 \r\nlast fedcba9876543210",
+             0600);
+    struct error e;
+    if (conf_load(f->conf, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
+    assert_int_equal(c.tokens.n, 3);
+    assert_string_equal(c.tokens.all[0].name, "prometheus");
+    assert_string_equal(c.tokens.all[0].secret, "0123456789abcdef");
+    assert_null(c.tokens.all[0].store);
+    assert_string_equal(c.tokens.all[1].name, "shop");
+    assert_string_equal(c.tokens.all[1].secret, SECRET SECRET SECRET);
+    assert_string_equal(c.tokens.all[1].store, "12345");
+    assert_string_equal(c.tokens.all[2].secret, "fedcba9876543210");
+    conf_free(&c);
+}
+
+static void test_tokens_refused(void **state)
+{
+    struct files *f = *state;
+    static const struct {
+        const char *text, *fault;
+    } cases[] = {
+        {"shop\n", "line 1 has no token of 16 to 255 letters, digits or signs behind its name"},
+        {"\nshop 0123456789abcde\n",
+         "line 2 has no token of 16 to 255 letters, digits or signs behind its name"},
+        {"shop 0123456789abcdef 1 2\n", "line 1 has more than a name, a token and a store"},
+        {"a 0123456789abcdef\na 1123456789abcdef\n",
+         "line 2 has a name or a token that stands there already"},
+        {"a 0123456789abcdef\nb 0123456789abcdef\n",
+         "line 2 has a name or a token that stands there already"},
+        {"sh\xc3\xb6p 0123456789abcdef\n", "line 1 begins with no name of at most 64 letters"},
+    };
+    put_file(f->conf, MYSQL "http: { tokens: secret }\n" COUNTER, 0600);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct conf c;
+        struct error e;
+        put_file(f->secret, cases[i].text, 0600);
+        assert_int_equal(conf_load(f->conf, &c, &e), ERR_CONFIG);
+        assert_non_null(strstr(e.text, "http.tokens is a file whose"));
+        assert_non_null(strstr(e.text, cases[i].fault));
+        assert_null(strstr(e.text, "0123456789abcde"));
+    }
+    put_file(f->secret, "shop 0123456789abcdef\n", 0644);
+    struct conf c;
+    struct error e;
+    assert_int_equal(conf_load(f->conf, &c, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "others than its owner may read"));
 }
 
 static void test_no_file(void **state)
@@ -716,15 +804,16 @@ static void test_set(void **state)
     conf_free(&c);
 }
 
-/* Lines of an option that is commented out, `# instance: store-1`, become options; but no password files, which are not
- * there. */
+/* Lines of an option that is commented out, `# instance: store-1`, become options; but no files of secrets, which are
+ * not there. */
 static void uncomment(const char *from, char *to)
 {
     while (*from != '\0') {
         size_t line = strcspn(from, "\n") + 1, indent = strspn(from, " ");
         const char *name = from + indent + 2;
         size_t n = strncmp(from + indent, "# ", 2) == 0 ? strspn(name, "abcdefghijklmnopqrstuvwxyz_") : 0;
-        bool option = n > 0 && name[n] == ':' && strncmp(name, "password_file", n) != 0;
+        bool secret = strncmp(name, "password_file", n) == 0 || strncmp(name, "tokens", n) == 0;
+        bool option = n > 0 && name[n] == ':' && !secret;
         memcpy(to, from, indent);
         memcpy(to + indent, option ? name : from + indent, line - indent);
         to += option ? line - 2 : line;
@@ -744,10 +833,7 @@ static bool given(const struct conf *c, enum conf_option option)
 static void test_shipped_file(void **state)
 {
     (void)state;
-    char path[] = __FILE__;
-    char *test = strstr(path, "tests/unit/conf/");
-    assert_non_null(test);
-    memcpy(test, "config/tallyd.yaml", sizeof("config/tallyd.yaml"));
+    const char *path = SOURCE_DIR "/config/tallyd.yaml";
     struct conf c, d;
     struct error e;
     if (conf_load(path, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
@@ -767,7 +853,9 @@ static void test_shipped_file(void **state)
     accepted(all, &c);
     for (int i = 0; i < CONF_OPTION_COUNT; i++) {
         const char *option = conf_option_path((enum conf_option)i);
-        bool commented = strstr(option, "password_file") != NULL && strstr(text, "# password_file: ") != NULL;
+        bool commented =
+            (strstr(option, "password_file") != NULL && strstr(text, "# password_file: ") != NULL) ||
+            (i == CONF_HTTP_TOKENS && strstr(text, "# tokens: ") != NULL);
         if (!commented && !given(&c, (enum conf_option)i))
             fail_msg("config/tallyd.yaml does not show %s", option);
     }
@@ -814,7 +902,10 @@ int main(void)
         cmocka_unit_test(test_all_problems),
         cmocka_unit_test(test_secrets_stay),
         cmocka_unit_test_setup_teardown(test_password_file, files_make, files_remove),
+        cmocka_unit_test_setup_teardown(test_password_credential, files_make, files_remove),
         cmocka_unit_test_setup_teardown(test_password_environment, files_make, files_remove),
+        cmocka_unit_test_setup_teardown(test_tokens, files_make, files_remove),
+        cmocka_unit_test_setup_teardown(test_tokens_refused, files_make, files_remove),
         cmocka_unit_test(test_no_file),
         cmocka_unit_test(test_where),
         cmocka_unit_test(test_needs_restart),

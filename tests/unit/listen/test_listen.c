@@ -747,6 +747,27 @@ static void stop_ends_when_told(void **state)
 
 #define test(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
 
+static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
+{
+    (void)state;
+    int ends[2], clients[20];
+    for (int i = 0; i < 20; i++)
+        clients[i] = client_unix();
+    until(opened == 20);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    assert_true(listen_adopt(set, ends[1], &handler));
+    put(ends[0], "say inside\n");
+    expect(ends[0], "inside");
+    listen_stop(set, on_stopped, &stopped);
+    assert_false(listen_adopt(set, ends[0], &handler));
+    expect_end(ends[0]);
+    until(stopped);
+    close(ends[0]);
+    for (int i = 0; i < 20; i++)
+        close(clients[i]);
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -769,6 +790,7 @@ int main(void)
         test(too_many_clients_are_told),
         test(no_descriptors_left),
         test(clients_fit_the_files),
+        test(adopts_over_the_limit_and_stops_with_the_rest),
         test(unix_sockets_of_others),
         test(stop_waits_for_answers),
         test(stop_ends_when_told),

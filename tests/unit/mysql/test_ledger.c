@@ -348,9 +348,77 @@ static void count_row(void *arg, const struct reject *r)
     int *n = arg;
     assert_slice(r->counter, "words");
     assert_slice(r->pending_hash, "words");
-    assert_true(r->rejected_at.n > 0 && r->reason.n > 0);
+    assert_true(r->rejected_ms > INT64_C(1600000000000) && r->reason.n > 0);
     assert_int_equal(r->counted, slice_eq(r->delta, SLICE("3")));
     (*n)++;
+}
+
+static const struct rejects_which every;
+
+static void ids(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "-0-0",
+                                      "0123456789abcdef0123456789abcdef",
+                                      "0123456789abcdef0123456789abcdef-1",
+                                      "0123456789abcdef0123456789abcdef-1-",
+                                      "0123456789abcdef0123456789abcdef--1",
+                                      "0123456789ABCDEF0123456789abcdef-1-2",
+                                      "0123456789abcdef0123456789abcdef-1-2-3",
+                                      "0123456789abcdef0123456789abcdef-01-2",
+                                      "0123456789abcdef0123456789abcdef-1-4294967296"};
+    struct reject_id id;
+    char text[REJECT_ID_BYTES];
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(reject_id_read(slice_str(bad[i]), &id));
+    const char *good = "0123456789abcdef0123456789abcdef-4294967295-4294967295";
+    assert_true(reject_id_read(slice_str(good), &id));
+    reject_id_write(&id, text);
+    assert_string_equal(text, good);
+}
+
+static void reject_make(uint8_t batch, unsigned seq, const char *field)
+{
+    mariadb_do(
+        &server,
+        "INSERT INTO tally_rejects (batch, chunk, seq, counter, pending_hash, field, delta, counted, reason,"
+        " rejected_at) VALUES (REPEAT(x'%02x', 16), 0, %u, 'words', 'words', '%s', '3', 1, 'why', "
+        "UTC_TIMESTAMP(3))",
+        batch, seq, field);
+}
+
+static void chosen(void **state)
+{
+    static const struct slice words = {"words", 5}, other = {"other", 5};
+    struct reject_id id = {.batch = shop_id(2), .seq = 1};
+    struct rejects_replay run = {.counters = &shop};
+    uint64_t n;
+    (void)state;
+    mariadb_do(&server, "INSERT INTO tally_counters (counter, rejected) VALUES ('words', 9)");
+    reject_make(1, 0, "a");
+    reject_make(2, 1, "b");
+    reject_make(2, 2, "c");
+    assert_fine(rejects_count(db, &(struct rejects_which){.counter = SLICE("words")}, &n, &e));
+    assert_int_equal(n, 3);
+    assert_fine(rejects_count(db, &(struct rejects_which){.counter = SLICE("other")}, &n, &e));
+    assert_int_equal(n, 0);
+    assert_fine(rejects_count(db, &(struct rejects_which){.keys = &words, .keys_n = 1}, &n, &e));
+    assert_int_equal(n, 3);
+    assert_fine(rejects_drop(db, &(struct rejects_which){.keys = &other, .keys_n = 1}, &n, &e));
+    assert_int_equal(n, 0);
+    assert_fine(rejects_replay(db, &(struct rejects_which){.id = &id}, &run, &e));
+    assert_int_equal(run.replayed, 1);
+    assert_mariadb(&server, "b", "SELECT word FROM words");
+    assert_mariadb(&server, "3/6", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    assert_fine(rejects_drop(db, &(struct rejects_which){.id = &id}, &n, &e)); /* it waits no more */
+    assert_int_equal(n, 0);
+    id.seq = 2;
+    assert_fine(rejects_drop(db, &(struct rejects_which){.id = &id}, &n, &e));
+    assert_int_equal(n, 1);
+    assert_mariadb(&server, "3/6", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
+    assert_fine(rejects_count(db, &every, &n, &e));
+    assert_int_equal(n, 1);
 }
 
 static void replay(void **state)
@@ -372,24 +440,24 @@ static void replay(void **state)
     shop_chunk(&b, 0, &c);
     merge_chunk(&merger, &c);
     batch_close(&b);
-    assert_fine(rejects_count(db, &waiting, &e));
+    assert_fine(rejects_count(db, &every, &waiting, &e));
     assert_int_equal(waiting, 2);
-    assert_fine(rejects_list(db, 10, count_row, &listed, &e));
+    assert_fine(rejects_list(db, &every, 10, count_row, &listed, &e));
     assert_int_equal(listed, 2);
-    assert_fine(rejects_replay(db, &run, &e));
+    assert_fine(rejects_replay(db, &every, &run, &e));
     assert_int_equal(run.replayed, 0);
     assert_int_equal(run.refused, 2);
     assert_mariadb(&server, "0/3", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
     mariadb_do(&server, "UPDATE words SET n = 1");
-    assert_fine(rejects_replay(db, &run, &e));
+    assert_fine(rejects_replay(db, &every, &run, &e));
     assert_int_equal(run.replayed, 1);
     assert_int_equal(run.refused, 1);
     assert_mariadb(&server, "4", "SELECT n FROM words");
     assert_mariadb(&server, "3/0", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
-    assert_fine(rejects_replay(db, &run, &e)); /* not again */
+    assert_fine(rejects_replay(db, &every, &run, &e)); /* not again */
     assert_int_equal(run.replayed, 0);
     assert_mariadb(&server, "4", "SELECT n FROM words");
-    assert_fine(rejects_count(db, &waiting, &e));
+    assert_fine(rejects_count(db, &every, &waiting, &e));
     assert_int_equal(waiting, 1);
 }
 
@@ -455,6 +523,8 @@ int main(void)
         TEST(live_totals_of_many_fields),
         TEST(live_total_without_store),
         TEST(replay),
+        TEST(ids),
+        TEST(chosen),
         TEST(errors_are_told),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -142,6 +142,76 @@ static void test_box_errors(void **state)
     got_close(g);
 }
 
+/* Hits on buckets that are known to stand go alone, beside the script of the others. */
+static void test_box_stands(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    op_new(g, OP_BOX, "b", 60, 5);
+    op_new(g, OP_BOX, "c", 60, 5);
+    op_new(g, OP_BOX, "d", 60, 5);
+    send_applied(g);
+    redis_ask(s, "DEL tb.c pv.c");
+    redis_ask(s, "SET pv.d x");
+    begin(g);
+    op_new(g, OP_BOX, "b", 60, 2)->stands = true;
+    op_new(g, OP_BOX, "b", 120, 3);
+    op_new(g, OP_BOX, "c", 60, 4)->stands = true;
+    op_new(g, OP_BOX, "d", 60, 4)->stands = true;
+    op_new(g, OP_BOX, "b", 60, 1)->stands = true;
+    send_applied(g);
+    assert_int_equal(g->f.ops[0].value, 7);
+    assert_int_equal(g->f.ops[1].value, 3);
+    assert_int_equal(g->f.ops[2].value, 4);
+    assert_op_error(g, 3, wrong_type);
+    assert_int_equal(g->f.ops[4].value, 8);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(g->f.ops[i].fresh, i == 2); /* somebody had deleted it */
+    assert_redis(s, "60 60 120 120", "ZRANGE tb.b 0 -1 WITHSCORES");
+    assert_redis(s, "120 3 60 8", "ZRANGE pv.b 0 -1 WITHSCORES");
+    assert_redis(s, "0", "EXISTS tb.c");
+    got_close(g);
+}
+
+/* An owed op is the bucket's place alone: when it has hits, and newer ones leave room. */
+static void test_box_owed(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "ZADD pv.lost 4 60");
+    redis_ask(s, "ZADD pv.whole 4 60");
+    redis_ask(s, "ZADD tb.whole 60 60");
+    redis_ask(s, "ZADD pv.old 4 60 1 120 1 180 1 240");
+    redis_ask(s, "ZADD tb.old 120 120 180 180 240 240");
+    redis_ask(s, "ZADD pv.over 4 120 1 60 1 180 1 240");
+    redis_ask(s, "ZADD tb.over 60 60 180 180 240 240");
+    redis_ask(s, "ZADD pv.taken 4 60");
+    redis_ask(s, "SET tb.taken x");
+    begin(g);
+    static const struct {
+        const char *name;
+        int64_t bucket;
+    } owed[] = {{"lost", 60}, {"whole", 60}, {"gone", 60}, {"old", 60}, {"over", 120}, {"taken", 60}};
+    for (size_t i = 0; i < sizeof owed / sizeof owed[0]; i++)
+        op_new(g, OP_BOX, owed[i].name, owed[i].bucket, 0)->owed = true;
+    op_new(g, OP_BOX, "b", 60, 0);
+    send_applied(g);
+    assert_no_errors(g);
+    assert_redis(s, "60 60", "ZRANGE tb.lost 0 -1 WITHSCORES");
+    assert_redis(s, "60 4", "ZRANGE pv.lost 0 -1 WITHSCORES");
+    assert_redis(s, "60 4", "ZRANGE pv.whole 0 -1 WITHSCORES");
+    assert_redis(s, "0", "EXISTS tb.gone pv.gone");
+    assert_redis(s, "120 180 240", "ZRANGE tb.old 0 -1");
+    assert_redis(s, "120 180 240", "ZRANGE pv.old 0 -1"); /* its hits are taken back */
+    assert_redis(s, "120 180 240", "ZRANGE tb.over 0 -1");
+    assert_redis(s, "180 240 120", "ZRANGE pv.over 0 -1");  /* 60 makes room */
+    assert_redis(s, "60 0", "ZRANGE pv.b 0 -1 WITHSCORES"); /* a client's own 0 is a bucket */
+    got_close(g);
+}
+
 /* --- events --- */
 
 static void test_events(void **state)
@@ -521,6 +591,8 @@ int main(void)
         cmocka_unit_test(test_series_errors),
         cmocka_unit_test(test_box),
         cmocka_unit_test(test_box_errors),
+        cmocka_unit_test(test_box_stands),
+        cmocka_unit_test(test_box_owed),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_event_ids_that_are_numbers),
         cmocka_unit_test(test_event_drops_windows),

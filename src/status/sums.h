@@ -1,9 +1,10 @@
-/* admin/sums.h - the books of every counter (DESIGN 8), added up from what Redis and MySQL said: pure, no
+/* status/sums.h - the books of every counter (DESIGN 8), added up from what Redis and MySQL said: pure, no
  * I/O. accepted = merged + rejected + pending + claimed and not in the ledger Sums are 128 bits wide: no
  * number of int64 values that fits in memory overflows them. */
-#ifndef ADMIN_SUMS_H
-#define ADMIN_SUMS_H
+#ifndef STATUS_SUMS_H
+#define STATUS_SUMS_H
 
+#include "base/json.h"
 #include "base/set.h"
 #include "mysql/books.h"
 #include "series/batch.h"
@@ -47,8 +48,15 @@ void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pendin
  * and only their sum is known, so merged may be too low by what of them was rejected. */
 void sums_stored(struct sums *s, const struct books *books);
 
+/* Then: keeps that counter only, also when nothing is known of it. */
+void sums_only(struct sums *s, struct slice name);
+
 sum_t sum_difference(const struct sum *s); /* accepted less all the rest; 0: it balances */
 size_t sum_write(sum_t v, char out[48]);   /* decimal, terminated; returns the length */
+
+bool sum_balanced(const struct sum *s); /* no difference, and every batch is cut as the ledger says */
+size_t sums_unbalanced(const struct sums *s);
+void sums_json(const struct sums *s, struct json *j, const char *key); /* an array of a counter each */
 
 /* The table, a line a counter; then a sentence with the next step for each that does not balance. Returns how
  * many do not. */

@@ -1,5 +1,5 @@
-/* admin/sums.c - see sums.h. */
-#include "admin/sums.h"
+/* status/sums.c - see sums.h. */
+#include "status/sums.h"
 
 #include "base/heap.h"
 #include "base/num.h"
@@ -137,6 +137,16 @@ void sums_stored(struct sums *s, const struct books *books)
         batch_add(s, &s->batches[i], books);
 }
 
+void sums_only(struct sums *s, struct slice name)
+{
+    struct sum kept = *sum_of(s, name);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->all[i].name != kept.name) heap_free(s->all[i].name);
+    s->all[0] = kept;
+    s->n = 1;
+    s->stray = 0;
+}
+
 sum_t sum_difference(const struct sum *s)
 {
     return s->accepted - s->merged - s->rejected - s->pending - s->claimed;
@@ -156,6 +166,45 @@ size_t sum_write(sum_t v, char out[48])
         out[at++] = digits[--n];
     out[at] = '\0';
     return at;
+}
+
+bool sum_balanced(const struct sum *s)
+{
+    return sum_difference(s) == 0 && s->broken == 0;
+}
+
+size_t sums_unbalanced(const struct sums *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        n += !sum_balanced(&s->all[i]);
+    return n;
+}
+
+static void sum_put(struct json *j, const char *key, sum_t v)
+{
+    char text[48];
+    size_t n = sum_write(v, text);
+    json_digits(j, key, slice_of(text, n));
+}
+
+void sums_json(const struct sums *s, struct json *j, const char *key)
+{
+    json_open(j, key, '[');
+    for (size_t i = 0; i < s->n; i++) {
+        const struct sum *of = &s->all[i];
+        json_open(j, NULL, '{');
+        json_text(j, "name", of->name);
+        json_bool(j, "balanced", sum_balanced(of));
+        sum_put(j, "accepted", of->accepted);
+        sum_put(j, "merged", of->merged);
+        sum_put(j, "rejected", of->rejected);
+        sum_put(j, "pending", of->pending);
+        sum_put(j, "claimed", of->claimed);
+        sum_put(j, "difference", sum_difference(of));
+        json_close(j, '}');
+    }
+    json_close(j, ']');
 }
 
 static void line_print(const struct sum *s, struct buf *out)
@@ -207,20 +256,17 @@ static void advice_print(const struct sum *s, struct buf *out)
 
 size_t sums_print(const struct sums *s, struct buf *out)
 {
-    size_t unbalanced = 0;
     buf_printf(out, "%-24s %15s %15s %15s %15s %15s %15s\n", "counter", "accepted", "merged", "rejected",
                "pending", "claimed", "difference");
     for (size_t i = 0; i < s->n; i++)
         line_print(&s->all[i], out);
-    for (size_t i = 0; i < s->n; i++) {
-        if (sum_difference(&s->all[i]) != 0 || s->all[i].broken > 0) unbalanced++;
+    for (size_t i = 0; i < s->n; i++)
         advice_print(&s->all[i], out);
-    }
     if (s->stray > 0)
         buf_printf(out,
                    "%llu fields stand in hashes that no configured counter claims (tally:held has their "
                    "names); they are "
                    "in no sum.\n",
                    (unsigned long long)s->stray);
-    return unbalanced;
+    return sums_unbalanced(s);
 }

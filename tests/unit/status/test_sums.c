@@ -1,6 +1,6 @@
 /* The books: that they are added up right, whole chunks at a time, and what is said when they do not balance.
  */
-#include "admin/sums.h"
+#include "status/sums.h"
 
 #include "base/heap.h"
 

@@ -1,7 +1,9 @@
-/* admin/ask.c - see ask.h. */
-#include "admin/ask.h"
+/* status/ask.c - see ask.h. */
+#include "status/ask.h"
 
 #include <stdio.h>
+
+#define CONNECT_WAIT_MS 5000
 
 static void link_closed(struct redis_link *l)
 {
@@ -20,21 +22,28 @@ static void link_down(struct redis_link *l, const char *why)
     (void)why;
 }
 
-enum err ask_open(struct ask *a, const struct setup *setup, struct error *e)
+static void link_make(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms)
 {
-    *a = (struct ask){0};
-    uv_loop_init(&a->loop);
-    life_init(&a->life, slice_str(setup->conf->instance));
-    const struct redis_link_config config = {.url = &setup->redis,
+    const struct redis_link_config config = {.url = where->redis,
                                              .life = &a->life,
                                              .role = "cli",
                                              .quiet = true,
-                                             .volatile_accept = setup->conf->redis_volatile == CONF_ACCEPT,
-                                             .answer_ms = (uint32_t)setup->conf->redis_timeout_ms};
+                                             .volatile_accept = where->conf->redis_volatile == CONF_ACCEPT,
+                                             .connect_ms = wait_ms,
+                                             .answer_ms = answer_ms};
     redis_link_init(&a->link, &a->loop, &config);
     a->link.up = link_up;
     a->link.down = link_down;
-    enum err code = redis_link_connect(&a->link, ASK_WAIT_MS, e);
+}
+
+enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
+                  struct error *e)
+{
+    *a = (struct ask){0};
+    uv_loop_init(&a->loop);
+    life_init(&a->life, slice_str(where->conf->instance));
+    link_make(a, where, wait_ms, answer_ms);
+    enum err code = redis_link_connect(&a->link, wait_ms, e);
     if (code == ERR_NONE) return ERR_NONE;
     ask_close(a);
     e->text[strcspn(e->text, ";")] = '\0'; /* what follows is meant for clients */
@@ -42,6 +51,11 @@ enum err ask_open(struct ask *a, const struct setup *setup, struct error *e)
     char why[sizeof(e->text)];
     snprintf(why, sizeof(why), "%s", e->text);
     return error_set(e, code, "%.600s; see that it runs, and that redis.url and its password are right", why);
+}
+
+enum err ask_open_patiently(struct ask *a, const struct source *where, struct error *e)
+{
+    return ask_open(a, where, CONNECT_WAIT_MS, (uint32_t)where->conf->redis_timeout_ms, e);
 }
 
 void ask_close(struct ask *a)

@@ -1,5 +1,8 @@
-/* admin/service.c - see service.h. */
-#include "admin/service.h"
+/* status/service.c - see service.h. */
+#include "status/service.h"
+
+#include "base/num.h"
+#include "redis/info.h"
 
 #define CONNECT_S 2
 
@@ -44,5 +47,30 @@ bool service_answers(const char *unix_path)
     redisContext *link = address_connect(&address);
     if (link == NULL) return false;
     redisFree(link);
+    return true;
+}
+
+bool service_info(redisContext *link, struct buf *out)
+{
+    struct slice version;
+    redisReply *reply = redisCommand(link, "INFO");
+    buf_reset(out);
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING) buf_put(out, reply->str, (size_t)reply->len);
+    if (reply != NULL) freeReplyObject(reply);
+    return info_get(buf_slice(out), "tallyd_version", &version);
+}
+
+bool service_number(const struct buf *info, const char *name, int64_t *out)
+{
+    struct slice value;
+    return info_get(buf_slice(info), name, &value) && num_parse(value, out);
+}
+
+bool service_text(const struct buf *info, const char *name, char *out, size_t size)
+{
+    struct slice value;
+    out[0] = '\0';
+    if (!info_get(buf_slice(info), name, &value)) return false;
+    slice_show(value, size - 4, out, size);
     return true;
 }

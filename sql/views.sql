@@ -1,0 +1,17 @@
+-- What people and panels read, beside a view for each counter (tally_stored_<counter>: the merchant's columns, and
+-- complete_until; its text is made from the configuration, src/mysql/views.c). Applied by `tallyd migrate --views`, safe to
+-- repeat, and of no version: nothing of tallyd reads them. Each statement ends with a semicolon at the end of its line.
+
+-- How far each counter is: every hit before complete_until (UTC) is in its table.
+CREATE OR REPLACE VIEW tally_progress AS
+SELECT CONVERT(counter USING utf8mb4) AS counter, merged, rejected, complete_until,
+       TIMESTAMPDIFF(SECOND, complete_until, UTC_TIMESTAMP(3)) AS behind_seconds
+FROM tally_counters;
+
+-- Rows that MySQL refused and that nobody has replayed, as a person can read them.
+CREATE OR REPLACE VIEW tally_rejects_waiting AS
+SELECT LOWER(HEX(batch)) AS batch, chunk, seq, CONVERT(counter USING utf8mb4) AS counter,
+       CONVERT(pending_hash USING utf8mb4) AS pending_hash, CONVERT(field USING utf8mb4) AS field,
+       CONVERT(delta USING utf8mb4) AS delta, reason, rejected_at
+FROM tally_rejects
+WHERE replayed_at IS NULL;

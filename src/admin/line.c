@@ -1,0 +1,180 @@
+/* admin/line.c - reads the command line as the table of verbs.c says. */
+#include "admin/verbs.h"
+
+#include "base/num.h"
+#include "conf/near.h"
+
+#include <stdio.h>
+
+#define VERBS_MOST 16
+#define OPTIONS_MOST 32
+#define SECONDS_MOST 86400
+
+/* Before the verb stands only --help. */
+bool option_of(const struct option *o, int verb)
+{
+    return verb < 0 ? o->letter == 'h' : (o->verbs >> verb & 1) != 0;
+}
+
+static enum err unknown_verb(const char *word, struct error *e)
+{
+    const char *names[VERBS_MOST], *nearest;
+    char shown[64];
+    for (size_t i = 0; i < verbs_n; i++)
+        names[i] = verbs[i].name;
+    slice_show(slice_str(word), 40, shown, sizeof(shown));
+    nearest = near_name(slice_str(word), names, verbs_n);
+    if (nearest != NULL)
+        return error_set(e, ERR_USAGE, "there is no verb \"%s\", did you mean \"%s\"?", shown, nearest);
+    return error_set(e, ERR_USAGE, "there is no verb \"%s\"; `tallyd --help` lists them", shown);
+}
+
+static enum err unknown_option(const char *word, int verb, struct error *e)
+{
+    const char *names[OPTIONS_MOST], *nearest, *verb_name = verb < 0 ? "" : verbs[verb].name;
+    char shown[64];
+    size_t n = 0, dashes = strspn(word, "-");
+    for (size_t i = 0; i < options_n; i++)
+        if (option_of(&options[i], verb)) names[n++] = options[i].name;
+    slice_show(slice_of(word, strcspn(word, "=")), 40, shown, sizeof(shown));
+    nearest = near_name(slice_of(word + dashes, strcspn(word + dashes, "=")), names, n);
+    if (nearest != NULL)
+        return error_set(e, ERR_USAGE, "tallyd%s%s has no option %s, did you mean --%s?", verb < 0 ? "" : " ",
+                         verb_name, shown, nearest);
+    return error_set(e, ERR_USAGE, "tallyd%s%s has no option %s; `tallyd%s%s --help` lists them",
+                     verb < 0 ? "" : " ", verb_name, shown, verb < 0 ? "" : " ", verb_name);
+}
+
+/* --name, --name=value, -c, -cvalue. *value is what stands in the same word, NULL: nothing. */
+static const struct option *option_find(const char *word, int verb, const char **value)
+{
+    *value = NULL;
+    for (size_t i = 0; i < options_n; i++) {
+        const struct option *o = &options[i];
+        size_t n = strlen(o->name);
+        if (!option_of(o, verb)) continue;
+        if (strncmp(word, "--", 2) == 0 && strncmp(word + 2, o->name, n) == 0 &&
+            (word[2 + n] == '\0' || word[2 + n] == '=')) {
+            *value = word[2 + n] == '=' ? word + 3 + n : NULL;
+            return o;
+        }
+        if (o->letter != 0 && word[1] == o->letter && (word[2] == '\0' || o->argument != NULL)) {
+            *value = word[2] == '\0' ? NULL : word + 2;
+            return o;
+        }
+    }
+    return NULL;
+}
+
+#define NUMBER_MOST 1000000
+
+static enum err number_read(const struct option *o, const char *text, int64_t *out, struct error *e)
+{
+    if (num_parse(slice_str(text), out) && *out >= 1 && *out <= NUMBER_MOST) return ERR_NONE;
+    return error_set(e, ERR_USAGE, "--%s takes a number from 1 to %d, not \"%.40s\"", o->name, NUMBER_MOST,
+                     text);
+}
+
+static enum err seconds_read(const struct option *o, const char *text, int64_t *out, struct error *e)
+{
+    if (num_parse(slice_str(text), out) && *out >= 1 && *out <= SECONDS_MOST) return ERR_NONE;
+    return error_set(e, ERR_USAGE, "--%s takes a number of seconds from 1 to %d, not \"%.40s\"", o->name,
+                     SECONDS_MOST, text);
+}
+
+/* What stands in the same word, or the next word, which *at moves on to then. NULL: nothing does. Of seconds, which may
+ * be left out, the next word only when it is a number. */
+static const char *argument_find(const struct option *o, const char *value, int argc, char **argv, int *at)
+{
+    bool seconds = o->kind == OPTION_SECONDS;
+    if (value != NULL || *at + 1 >= argc) return value;
+    if (seconds && (argv[*at + 1][0] < '0' || argv[*at + 1][0] > '9')) return NULL;
+    return argv[++*at];
+}
+
+/* Stores one option; *at is its word's index, moved on to the argument's when that is the next word. */
+static enum err option_read(int argc, char **argv, int *at, int verb, struct call *call, struct error *e)
+{
+    const char *value;
+    const struct option *o = option_find(argv[*at], verb, &value);
+    if (o == NULL) return unknown_option(argv[*at], verb, e);
+    void *to = (char *)call + o->at;
+    if (o->kind == OPTION_SWITCH) {
+        if (value != NULL) return error_set(e, ERR_USAGE, "--%s takes no value", o->name);
+        *(bool *)to = true;
+        return ERR_NONE;
+    }
+    value = argument_find(o, value, argc, argv, at);
+    if (o->kind == OPTION_SECONDS && value == NULL) return *(int64_t *)to = WATCH_S_DEFAULT, ERR_NONE;
+    if (o->kind == OPTION_SECONDS) return seconds_read(o, value, to, e);
+    if (value == NULL || value[0] == '\0')
+        return error_set(e, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->argument);
+    if (o->kind == OPTION_NUMBER) return number_read(o, value, to, e);
+    *(const char **)to = value;
+    return ERR_NONE;
+}
+
+static int verb_find(const char *name)
+{
+    for (size_t i = 0; i < verbs_n; i++)
+        if (strcmp(verbs[i].name, name) == 0) return (int)i;
+    return -1;
+}
+
+/* Is it the first of the words that verb->words names? */
+static bool word_fits(const struct verb *v, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = v->words; at != NULL; at = strchr(at, '|')) {
+        at += *at == '|' ? 1 : 0;
+        if (strncmp(at, word, n) == 0 && (at[n] == '|' || at[n] == '\0')) return true;
+    }
+    return false;
+}
+
+static enum err word_read(const struct verb *v, char *word, struct call *call, struct error *e)
+{
+    if (v->words == NULL)
+        return error_set(e, ERR_USAGE, "tallyd %s takes options only; \"%.40s\" is none", v->name, word);
+    if (call->words_n == 0 && !word_fits(v, word))
+        return error_set(e, ERR_USAGE, "tallyd %s takes %s, not \"%.40s\"", v->name, v->words, word);
+    if (call->words_n > 0 && v->further == NULL)
+        return error_set(e, ERR_USAGE, "tallyd %s takes one word of %s; \"%.40s\" is too much", v->name,
+                         v->words, word);
+    call->words[call->words_n++] = word;
+    return ERR_NONE;
+}
+
+static enum err call_check(const struct call *call, int verb, bool version, struct error *e)
+{
+    if (call->help || version) return ERR_NONE;
+    if (verb < 0)
+        return error_set(e, ERR_USAGE, "which verb? `tallyd --help` lists them, `tallyd dev` is a first try");
+    if (verbs[verb].words != NULL && call->words_n == 0)
+        return error_set(e, ERR_USAGE, "tallyd %s needs a word of %s; `tallyd %s --help` says what they do",
+                         verbs[verb].name, verbs[verb].words, verbs[verb].name);
+    return ERR_NONE;
+}
+
+enum err call_read(int argc, char **argv, struct call *call, int *verb, bool *version, struct error *e)
+{
+    *verb = -1;
+    *version = false;
+    call->words = argv; /* words never stand behind where they stood */
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        enum err code = ERR_NONE;
+        if (*verb < 0 && (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)) {
+            *version = true;
+        } else if (word[0] == '-' && word[1] != '\0') {
+            code = option_read(argc, argv, &i, *verb, call, e);
+        } else if (*verb < 0) {
+            *verb = verb_find(word);
+            if (*verb < 0) code = unknown_verb(word, e);
+        } else {
+            code = word_read(&verbs[*verb], argv[i], call, e);
+        }
+        if (code != ERR_NONE) return code;
+    }
+    return call_check(call, *verb, *version, e);
+}

@@ -1,0 +1,318 @@
+/* admin/rejects.c - `tallyd rejects list|replay|drop`. What is replayed or dropped is named one by one, or by what it
+ * has in common; nothing is taken for "all". */
+#include "status/rejects.h"
+#include "admin/bar.h"
+#include "admin/choice.h"
+#include "admin/human.h"
+
+#include "base/heap.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define LIMIT_DEFAULT 100
+#define FIELD_SHOWN 40
+#define KEY_SHOWN 120
+
+struct rejects { /* one run of the verb */
+    const struct call *call;
+    const struct setup *setup;
+    struct db *db;
+    struct choice_keys keys;
+    struct rejects_which which; /* without ids */
+    struct reject_id *ids;      /* heap */
+    size_t ids_n;
+    struct bar bar;
+    struct buf text; /* what goes to stdout */
+    struct json json;
+    uint64_t done, of; /* rows, for the bar; of the ids before the one under way */
+    uint64_t replayed, refused, missing, dropped;
+};
+
+/* --- which --- */
+
+static enum err words_check(const struct call *call, struct error *e)
+{
+    bool lists = strcmp(call->words[0], "list") == 0, drops = strcmp(call->words[0], "drop") == 0;
+    bool named = call->words_n > 1, chosen = call->counter != NULL || call->store != NULL;
+    if (lists && (named || call->all))
+        return error_set(e, ERR_USAGE,
+                         "rejects list takes --counter, --store and --limit, and shows all otherwise");
+    if (!lists && call->limit > 0) return error_set(e, ERR_USAGE, "--limit is for rejects list");
+    if (!drops && call->yes) return error_set(e, ERR_USAGE, "--yes is for rejects drop");
+    if (named + chosen + call->all > 1)
+        return error_set(e, ERR_USAGE, "give IDs, or --counter and --store, or --all, not several of these");
+    if (!lists && !named && !chosen && !call->all)
+        return error_set(
+            e, ERR_USAGE,
+            "which rows? IDs as `tallyd rejects list` shows them, --counter NAME, --store STORE, or --all");
+    return ERR_NONE;
+}
+
+static enum err ids_read(struct rejects *r, struct error *e)
+{
+    r->ids = heap_alloc(r->call->words_n * sizeof(*r->ids));
+    for (size_t i = 1; i < r->call->words_n; i++) {
+        char shown[64];
+        struct slice word = slice_str(r->call->words[i]);
+        if (reject_id_read(word, &r->ids[r->ids_n++])) continue;
+        return error_set(e, ERR_USAGE,
+                         "\"%s\" is no ID: `tallyd rejects list` shows them, <32 hex digits>-<chunk>-<row>",
+                         slice_show(word, 60, shown, sizeof(shown)));
+    }
+    return ERR_NONE;
+}
+
+/* Rows may wait of a counter that is not configured any more: such a name is right when there are any. */
+static enum err counter_choose(struct rejects *r, struct error *e)
+{
+    const struct counter *counter;
+    uint64_t waiting = 0;
+    struct error unread;
+    if (r->call->counter == NULL) return ERR_NONE;
+    r->which.counter = slice_str(r->call->counter);
+    enum err code = choice_counter(r->call, r->setup, &counter, e);
+    if (code == ERR_NONE) return code;
+    if (rejects_count(r->db, &r->which, &waiting, &unread) != ERR_NONE) return *e = unread, unread.code;
+    return waiting > 0 ? ERR_NONE : code;
+}
+
+static enum err store_choose(struct rejects *r, struct error *e)
+{
+    if (r->call->store == NULL) return ERR_NONE;
+    const struct counter *only = counters_find(&r->setup->counters, r->which.counter);
+    enum err code = choice_keys(r->call, r->setup, only, &r->keys, e);
+    r->which.keys = r->keys.all;
+    r->which.keys_n = r->keys.n;
+    return code;
+}
+
+/* --- list --- */
+
+static void row_text(struct rejects *r, const struct reject *row)
+{
+    char id[REJECT_ID_BYTES], key[KEY_SHOWN + 4], field[FIELD_SHOWN + 4], delta[FIELD_SHOWN + 4],
+        when[HUMAN_BYTES];
+    char counter[NAME_BYTES_MAX + 1], reason[304];
+    reject_id_write(&row->id, id);
+    buf_printf(&r->text, "%s  %s  %s  %s  %s  %s\n    %s\n", id, human_time(row->rejected_ms, when),
+               slice_show(row->counter, NAME_BYTES_MAX, counter, sizeof(counter)),
+               slice_show(row->pending_hash, KEY_SHOWN, key, sizeof(key)),
+               slice_show(row->field, FIELD_SHOWN, field, sizeof(field)),
+               slice_show(row->delta, FIELD_SHOWN, delta, sizeof(delta)),
+               slice_show(row->reason, 300, reason, sizeof(reason)));
+}
+
+static void on_row(void *arg, const struct reject *row)
+{
+    struct rejects *r = arg;
+    r->done++;
+    if (r->call->json)
+        reject_json(&r->json, row, &r->setup->counters);
+    else
+        row_text(r, row);
+}
+
+static void list_end(struct rejects *r)
+{
+    char n[HUMAN_BYTES];
+    if (r->call->json) {
+        json_close(&r->json, ']');
+        json_int(&r->json, "waiting", (int64_t)r->of);
+        json_close(&r->json, '}');
+        buf_put_char(&r->text, '\n');
+    } else if (r->of == 0) {
+        BUF_LIT(&r->text, "No row waits.\n");
+    } else if (r->done < r->of) {
+        buf_printf(&r->text, "These are the oldest %" PRIu64 " of %s; --limit N shows more.\n", r->done,
+                   human_count((int64_t)r->of, n));
+    }
+}
+
+static enum err list(struct rejects *r, struct error *e)
+{
+    uint32_t limit = r->call->limit > 0 ? (uint32_t)r->call->limit : LIMIT_DEFAULT;
+    enum err code = rejects_count(r->db, &r->which, &r->of, e);
+    if (r->call->json) {
+        json_open(&r->json, NULL, '{');
+        json_open(&r->json, "rejects", '[');
+    } else if (r->of > 0) {
+        BUF_LIT(&r->text, "ID, rejected at, counter, key, field, delta; reason\n");
+    }
+    if (code == ERR_NONE) code = rejects_list(r->db, &r->which, limit, on_row, r, e);
+    if (code == ERR_NONE) list_end(r);
+    return code;
+}
+
+/* --- what has IDs is done one by one --- */
+
+static void id_missing(struct rejects *r, const struct reject_id *id)
+{
+    char text[REJECT_ID_BYTES];
+    reject_id_write(id, text);
+    r->missing++;
+    fprintf(stderr,
+            "tallyd: no row %s waits: was it replayed or dropped already? `tallyd rejects list` shows those "
+            "that do\n",
+            text);
+}
+
+static enum err each(struct rejects *r,
+                     enum err (*act)(struct rejects *r, const struct rejects_which *which, uint64_t *rows,
+                                     struct error *e),
+                     struct error *e)
+{
+    enum err code = ERR_NONE;
+    uint64_t rows;
+    if (r->ids_n == 0) return act(r, &r->which, &rows, e);
+    for (size_t i = 0; code == ERR_NONE && i < r->ids_n; i++) {
+        const struct rejects_which one = {.id = &r->ids[i]};
+        code = act(r, &one, &rows, e);
+        r->done = i + 1;
+        if (code == ERR_NONE && rows == 0) id_missing(r, &r->ids[i]);
+    }
+    return code;
+}
+
+/* --- replay --- */
+
+static void on_progress(void *arg, uint64_t done)
+{
+    struct rejects *r = arg;
+    if (!r->call->json) bar_show(&r->bar, r->done + done, r->of);
+}
+
+static void on_refuse(void *arg, const struct reject_id *id, const char *reason)
+{
+    struct rejects *r = arg;
+    char text[REJECT_ID_BYTES];
+    reject_id_write(id, text);
+    if (r->call->json) {
+        json_open(&r->json, NULL, '{');
+        json_text(&r->json, "id", text);
+        json_text(&r->json, "reason", reason);
+        json_close(&r->json, '}');
+    } else {
+        buf_printf(&r->text, "%s was refused again: %s\n", text, reason);
+    }
+}
+
+static enum err replay_some(struct rejects *r, const struct rejects_which *which, uint64_t *rows,
+                            struct error *e)
+{
+    struct rejects_replay run = {
+        .counters = &r->setup->counters, .progress = on_progress, .refuse = on_refuse, .arg = r};
+    enum err code = rejects_replay(r->db, which, &run, e);
+    r->replayed += run.replayed;
+    r->refused += run.refused;
+    *rows = run.replayed + run.refused;
+    return code;
+}
+
+static void replay_end(struct rejects *r)
+{
+    char n[HUMAN_BYTES], again[HUMAN_BYTES];
+    if (r->call->json) {
+        json_close(&r->json, ']');
+        json_int(&r->json, "replayed", (int64_t)r->replayed);
+        json_int(&r->json, "missing", (int64_t)r->missing);
+        json_close(&r->json, '}');
+        buf_put_char(&r->text, '\n');
+        return;
+    }
+    buf_printf(&r->text, "%s row%s replayed, %s refused again\n", human_count((int64_t)r->replayed, n),
+               r->replayed == 1 ? "" : "s", human_count((int64_t)r->refused, again));
+}
+
+static enum err replay(struct rejects *r, struct error *e)
+{
+    if (r->call->json) {
+        json_open(&r->json, NULL, '{');
+        json_open(&r->json, "refused", '[');
+    }
+    r->of = r->ids_n;
+    enum err code = r->ids_n > 0 ? ERR_NONE : rejects_count(r->db, &r->which, &r->of, e);
+    bar_init(&r->bar, stderr, "replaying");
+    if (code == ERR_NONE) code = each(r, replay_some, e);
+    bar_end(&r->bar);
+    replay_end(r); /* also after an error: what is done is done */
+    if (code != ERR_NONE) return code;
+    return r->refused + r->missing > 0 ? ERR_FAILED : ERR_NONE;
+}
+
+/* --- drop --- */
+
+static enum err drop_some(struct rejects *r, const struct rejects_which *which, uint64_t *rows,
+                          struct error *e)
+{
+    enum err code = r->call->yes ? rejects_drop(r->db, which, rows, e) : rejects_count(r->db, which, rows, e);
+    r->dropped += *rows;
+    return code;
+}
+
+static enum err drop(struct rejects *r, struct error *e)
+{
+    char n[HUMAN_BYTES];
+    enum err code = each(r, drop_some, e);
+    if (r->call->json) {
+        json_open(&r->json, NULL, '{');
+        json_int(&r->json, r->call->yes ? "dropped" : "would_drop", (int64_t)r->dropped);
+        json_int(&r->json, "missing", (int64_t)r->missing);
+        json_close(&r->json, '}');
+        buf_put_char(&r->text, '\n');
+    } else if (r->call->yes) {
+        buf_printf(&r->text, "%s row%s dropped\n", human_count((int64_t)r->dropped, n),
+                   r->dropped == 1 ? "" : "s");
+    } else {
+        buf_printf(&r->text, "%s row%s would be dropped, for good; nothing was: --yes does it\n",
+                   human_count((int64_t)r->dropped, n), r->dropped == 1 ? "" : "s");
+    }
+    if (code != ERR_NONE) return code;
+    return r->missing > 0 ? ERR_FAILED : ERR_NONE;
+}
+
+/* --- */
+
+static enum err act(struct rejects *r, struct error *e)
+{
+    enum err code = db_open(r->db) == CODE_OK ? counter_choose(r, e) : db_error(r->db, e);
+    if (code == ERR_NONE) code = store_choose(r, e);
+    if (code != ERR_NONE) return code;
+    switch (r->call->words[0][0]) { /* list, replay or drop: call_read took no other word */
+    case 'l':
+        return list(r, e);
+    case 'r':
+        return replay(r, e);
+    default:
+        return drop(r, e);
+    }
+}
+
+static enum err rejects_run(const struct call *call, const struct setup *setup)
+{
+    struct rejects r = {.call = call, .setup = setup};
+    struct error e = {.code = ERR_NONE, .text = ""};
+    r.json.out = &r.text;
+    r.db = db_create(&setup->mysql);
+    enum err code = ids_read(&r, &e);
+    if (code == ERR_NONE) code = act(&r, &e);
+    enum err printed = text_print(&r.text);
+    db_destroy(&r.db);
+    choice_keys_close(&r.keys);
+    heap_free(r.ids);
+    if (code != ERR_NONE && e.code == code) return call_failed(&e);
+    return code != ERR_NONE ? code : printed;
+}
+
+enum err verb_rejects(const struct call *call)
+{
+    struct conf conf;
+    struct setup setup;
+    struct error e;
+    if (words_check(call, &e) != ERR_NONE) return call_failed(&e);
+    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
+    enum err code = rejects_run(call, &setup);
+    setup_close(&setup);
+    conf_free(&conf);
+    return code;
+}

@@ -1,0 +1,37 @@
+/* app/notify.h - what the service tells its supervisor, in the protocol of sd_notify(3): READY, STATUS, WATCHDOG,
+ * RELOADING, STOPPING, each one datagram to $NOTIFY_SOCKET. Without that variable everything here does nothing.
+ * The protocol is public and stable, and is forty lines; libsystemd would bring four more libraries into the process
+ * (gcrypt, lz4, lzma, zstd) for it.
+ * Nothing here blocks: what the socket does not take now is tried again with the next tick, or left out. */
+#ifndef APP_NOTIFY_H
+#define APP_NOTIFY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define NOTIFY_STATUS_BYTES 512
+
+struct notify {
+    int fd; /* -1: nobody listens */
+    struct sockaddr_un to;
+    socklen_t to_n;
+    bool ready_owed;
+    uint64_t watchdog_ms; /* between two signs of life, 0: none are wanted */
+    uint64_t watchdog_at_ms, status_at_ms;
+};
+
+/* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. An address that is none is logged, and nobody is told. */
+void notify_init(struct notify *n);
+void notify_ready(struct notify *n);     /* it serves; also ends a reload */
+void notify_reloading(struct notify *n); /* SIGHUP was read */
+void notify_stopping(struct notify *n);
+/* Each tick of the loop: a sign of life when it is time for one. A loop that stands sends none, and is ended. */
+void notify_tick(struct notify *n, uint64_t now_ms);
+/* Is it time for a new status? text: one line for `systemctl status`. */
+bool notify_status_due(const struct notify *n, uint64_t now_ms);
+void notify_status(struct notify *n, uint64_t now_ms, const char *text);
+void notify_close(struct notify *n);
+
+#endif

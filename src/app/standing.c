@@ -1,0 +1,23 @@
+/* app/standing.c - how it stands, in one line: the worst first, then what moves. */
+#include "app/service.h"
+#include "base/stats.h"
+#include <stdio.h>
+
+static const char *state_of(const struct service *s)
+{
+    if (s->stage == STAGE_STARTING) return "starting";
+    if (s->stage != STAGE_RUNNING) return "stopping: answers go out, merges end";
+    if (!service_links_up(s)) return "Redis is away: hits are refused";
+    if (s->gate.rolled_back) return s->gate.text;
+    if (!s->mysql_up) return "counts; MySQL is away, what is counted waits in Redis";
+    if (!gate_open(s)) return "counts; merging waits until MySQL and its tables are fit";
+    if (STAT_GET(batches_held) > 0) return "counts; batches are held, the log says why";
+    return "counts and merges";
+}
+
+void service_status(const struct service *s, char *out, size_t size)
+{
+    snprintf(out, size, "%s; %lld clients, %lld hits, %lld rows merged, %lld fields on their way",
+             state_of(s), (long long)STAT_GET(connections_open), (long long)STAT_GET(hits),
+             (long long)STAT_GET(rows_merged), (long long)STAT_GET(fields_in_flight));
+}

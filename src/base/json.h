@@ -1,0 +1,24 @@
+/* base/json.h - writes JSON into a buffer, one value after the other; commas are put where they belong. Texts may be
+ * any bytes: what is no UTF-8 becomes U+FFFD, so that every reader takes what is written. */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include "base/buf.h"
+
+struct json {
+    struct buf *out; /* borrowed */
+    bool comma;      /* the next value has one before it */
+};
+
+/* key: the member's name inside an object; NULL inside an array and at the top. */
+void json_open(struct json *j, const char *key, char bracket); /* '{' or '[' */
+void json_close(struct json *j, char bracket);                 /* '}' or ']' */
+void json_slice(struct json *j, const char *key, struct slice text);
+void json_text(struct json *j, const char *key, const char *text);
+void json_int(struct json *j, const char *key, int64_t v);
+void json_bool(struct json *j, const char *key, bool v);
+void json_null(struct json *j, const char *key);
+void json_digits(struct json *j, const char *key,
+                 struct slice number); /* a number as it is written, of any size */
+
+#endif

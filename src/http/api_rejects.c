@@ -1,0 +1,198 @@
+/* http/api_rejects.c - the rows that MySQL refused: listed, tried again, given up. */
+#include "base/heap.h"
+#include "base/log.h"
+#include "http/inside.h"
+#include "http/route.h"
+#include "mysql/rejects.h"
+
+#include <stdio.h>
+
+/* A connection with the writers' session, for this request. NULL: refused. */
+static struct db *db_for(struct exchange *x, struct worker *w)
+{
+    struct error e;
+    struct db *db = db_create(&w->panel.config);
+    if (db_open(db) == CODE_OK) return db;
+    db_error(db, &e);
+    exchange_refuse(x, 503, "see that MySQL answers, then ask again", "%s", e.text);
+    db_destroy(&db);
+    return NULL;
+}
+
+static void refuse_error(struct exchange *x, const struct error *e)
+{
+    exchange_refuse(x, 503, "see that MySQL answers, then ask again", "%s", e->text);
+}
+
+/* --- the list --- */
+
+struct listing {
+    struct json j;
+    const struct counters *counters;
+};
+
+static void reject_put(void *arg, const struct reject *r)
+{
+    struct listing *l = arg;
+    char id[REJECT_ID_BYTES];
+    struct slice store = {0};
+    const struct counter *c = counters_find(l->counters, r->counter);
+    bool of_store =
+        c != NULL && c->key.has_store && pattern_match(&c->key, c->store, r->pending_hash, &store);
+    reject_id_write(&r->id, id);
+    json_open(&l->j, NULL, '{');
+    json_text(&l->j, "id", id);
+    json_slice(&l->j, "counter", r->counter);
+    if (of_store)
+        json_slice(&l->j, "store", store);
+    else
+        json_null(&l->j, "store");
+    json_slice(&l->j, "key", r->pending_hash);
+    json_slice(&l->j, "field", r->field);
+    json_slice(&l->j, "delta", r->delta);
+    json_slice(&l->j, "reason", r->reason);
+    json_int(&l->j, "rejected_at", r->rejected_ms / 1000);
+    json_close(&l->j, '}');
+}
+
+struct keys { /* pending hashes that a store may have; heap */
+    struct slice *all;
+    size_t n;
+};
+
+static void keys_of(const struct counters *counters, struct slice store, struct keys *out)
+{
+    *out = (struct keys){.all = heap_alloc((counters->n + 1) * sizeof *out->all)};
+    for (size_t i = 0; i < counters->n; i++) {
+        struct buf key = {0};
+        if (!counters->all[i].key.has_store) continue;
+        pattern_put(&counters->all[i].key, store, &key);
+        out->all[out->n++] = slice_of(key.p, key.n);
+    }
+}
+
+static void keys_free(struct keys *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        heap_free((void *)k->all[i].p);
+    heap_free(k->all);
+}
+
+static enum err list_put(struct exchange *x, struct db *db, const struct rejects_which *which, uint32_t limit,
+                         struct error *e)
+{
+    uint64_t waiting = 0;
+    struct rejects_which all = {0};
+    struct listing l = {.j = exchange_json(x), .counters = x->http->where->counters};
+    json_open(&l.j, NULL, '{');
+    json_open(&l.j, "rejects", '[');
+    if (rejects_list(db, which, limit, reject_put, &l, e) != ERR_NONE) return e->code;
+    json_close(&l.j, ']');
+    if (rejects_count(db, &all, &waiting, e) != ERR_NONE) return e->code;
+    json_int(&l.j, "waiting", (int64_t)waiting);
+    json_close(&l.j, '}');
+    return ERR_NONE;
+}
+
+void run_rejects(struct exchange *x, struct worker *w)
+{
+    int64_t limit;
+    struct error e;
+    struct keys keys = {0};
+    struct slice store;
+    struct rejects_which which = {0};
+    target_arg(&x->target, "counter", &which.counter);
+    if (!exchange_number(x, "limit", 1, 1000, 100, &limit)) return;
+    struct db *db = db_for(x, w);
+    if (db == NULL) return;
+    if (target_arg(&x->target, "store", &store)) keys_of(x->http->where->counters, store, &keys);
+    which.keys = keys.all;
+    which.keys_n = keys.n;
+    if (list_put(x, db, &which, (uint32_t)limit, &e) != ERR_NONE) refuse_error(x, &e);
+    keys_free(&keys);
+    db_destroy(&db);
+}
+
+/* --- one of them --- */
+
+/* The one that the path names, still waiting. NULL: refused. */
+static struct db *one_for(struct exchange *x, struct worker *w, struct reject_id *id)
+{
+    struct error e;
+    uint64_t waits = 0;
+    struct rejects_which which = {.id = id};
+    if (!reject_id_read(exchange_part(x, 0), id)) {
+        exchange_refuse(x, 404, "see /api/rejects", "no refused row has such an id");
+        return NULL;
+    }
+    struct db *db = db_for(x, w);
+    if (db == NULL) return NULL;
+    if (rejects_count(db, &which, &waits, &e) != ERR_NONE)
+        refuse_error(x, &e);
+    else if (waits == 0)
+        exchange_refuse(x, 404, "see /api/rejects",
+                        "no refused row of that id waits: it was replayed or dropped");
+    else
+        return db;
+    db_destroy(&db);
+    return NULL;
+}
+
+static void done_put(struct exchange *x, const struct reject_id *id, const char *outcome, const char *reason)
+{
+    char text[REJECT_ID_BYTES];
+    reject_id_write(id, text);
+    struct json j = exchange_json(x);
+    json_open(&j, NULL, '{');
+    json_text(&j, "id", text);
+    json_text(&j, "outcome", outcome);
+    if (reason[0] != '\0')
+        json_text(&j, "reason", reason);
+    else
+        json_null(&j, "reason");
+    json_close(&j, '}');
+    log_event(LOG_INFO, "reject", "id=%s outcome=%s by=%s", text, outcome,
+              LOGQ(x->who.token != NULL ? x->who.token->name : "local"));
+}
+
+static void on_refused(void *arg, const struct reject_id *id, const char *reason)
+{
+    (void)id;
+    snprintf(arg, 300, "%.299s", reason);
+}
+
+void run_replay(struct exchange *x, struct worker *w)
+{
+    char reason[300] = "";
+    struct error e;
+    struct reject_id id;
+    struct db *db = one_for(x, w, &id);
+    if (db == NULL) return;
+    struct rejects_which which = {.id = &id};
+    struct rejects_replay replay = {
+        .counters = x->http->where->counters, .refuse = on_refused, .arg = reason};
+    if (rejects_replay(db, &which, &replay, &e) != ERR_NONE)
+        refuse_error(x, &e);
+    else if (replay.replayed + replay.refused == 0)
+        exchange_refuse(x, 404, "see /api/rejects", "somebody else replayed or dropped it just now");
+    else
+        done_put(x, &id, replay.refused > 0 ? "refused" : "replayed", reason);
+    db_destroy(&db);
+}
+
+void run_drop(struct exchange *x, struct worker *w)
+{
+    struct error e;
+    uint64_t dropped = 0;
+    struct reject_id id;
+    struct db *db = one_for(x, w, &id);
+    if (db == NULL) return;
+    struct rejects_which which = {.id = &id};
+    if (rejects_drop(db, &which, &dropped, &e) != ERR_NONE)
+        refuse_error(x, &e);
+    else if (dropped == 0)
+        exchange_refuse(x, 404, "see /api/rejects", "somebody else replayed or dropped it just now");
+    else
+        done_put(x, &id, "dropped", "");
+    db_destroy(&db);
+}

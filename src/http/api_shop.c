@@ -1,0 +1,162 @@
+/* http/api_shop.c - /api/counters and /api/stores: what there is to ask for. */
+#include "base/clock.h"
+#include "base/heap.h"
+#include "http/inside.h"
+#include "http/route.h"
+
+#include <stdlib.h>
+
+/* --- counters --- */
+
+static void pattern_json(struct json *j, const char *key, const struct pattern *p)
+{
+    struct buf text = {0};
+    if (pattern_empty(p)) {
+        json_null(j, key);
+        return;
+    }
+    pattern_put(p, SLICE("<store>"), &text);
+    json_slice(j, key, buf_slice(&text));
+    buf_free(&text);
+}
+
+static void counter_json(struct json *j, const struct counter *c, const struct op_limits *ops)
+{
+    json_open(j, NULL, '{');
+    json_slice(j, "name", c->name);
+    pattern_json(j, "key", &c->key);
+    json_text(j, "field", field_kind_name(c->field));
+    if (c->key.has_store)
+        json_text(j, "store", c->store == STORE_INTEGER ? "integer" : "text");
+    else
+        json_null(j, "store");
+    json_slice(j, "table", c->table);
+    json_open(j, "feeds", '{');
+    pattern_json(j, "series", &c->feeds[FEED_SERIES]);
+    pattern_json(j, "box", &c->feeds[FEED_BOX]);
+    pattern_json(j, "event", &c->feeds[FEED_EVENT]);
+    json_close(j, '}');
+    if (ops->uniq_counter == c)
+        pattern_json(j, "uniques", &ops->uniq_name);
+    else
+        json_null(j, "uniques");
+    json_int(j, "hits", c->hits);
+    json_int(j, "every_s", c->every_s);
+    json_close(j, '}');
+}
+
+void run_counters(struct exchange *x, struct worker *w)
+{
+    const struct counters *counters = x->http->where->counters;
+    bool bound = who_store(&x->who).p != NULL;
+    struct json j = exchange_json(x);
+    (void)w;
+    json_open(&j, NULL, '[');
+    for (size_t i = 0; i < counters->n; i++)
+        if (!bound || counters->all[i].key.has_store) counter_json(&j, &counters->all[i], counters->ops);
+    json_close(&j, ']');
+}
+
+/* --- stores --- */
+
+struct names { /* heap copies */
+    struct slice *all;
+    size_t n, cap;
+    bool numbers; /* all stores are integers: sorted as such */
+};
+
+static void names_add(void *arg, struct slice name)
+{
+    struct names *s = arg;
+    if (s->n == s->cap) {
+        s->cap = s->cap == 0 ? 64 : 2 * s->cap;
+        s->all = heap_realloc(s->all, s->cap * sizeof *s->all);
+    }
+    s->all[s->n++] = slice_of(heap_strndup(name.p, name.n), name.n);
+}
+
+static void names_free(struct names *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        heap_free((void *)s->all[i].p);
+    heap_free(s->all);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct slice *x = a, *y = b;
+    int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
+    return order != 0 ? order : slice_cmp(*x, *y);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+/* Sorted, each once; drops what is over. */
+static void names_sort(struct names *s)
+{
+    size_t kept = 0;
+    if (s->n > 0) qsort(s->all, s->n, sizeof *s->all, s->numbers ? by_number : by_bytes);
+    for (size_t i = 0; i < s->n; i++) {
+        if (kept > 0 && slice_eq(s->all[kept - 1], s->all[i]))
+            heap_free((void *)s->all[i].p);
+        else
+            s->all[kept++] = s->all[i];
+    }
+    s->n = kept;
+}
+
+static enum err names_read(struct exchange *x, struct worker *w, struct slice prefix, uint32_t n,
+                           struct names *out, struct error *e)
+{
+    const struct counters *counters = x->http->where->counters;
+    out->numbers = true;
+    for (size_t i = 0; i < counters->n; i++) {
+        const struct counter *c = &counters->all[i];
+        if (!c->key.has_store) continue;
+        out->numbers = out->numbers && c->store == STORE_INTEGER;
+        if (panel_stores(&w->panel, c, prefix, n, names_add, out, e) != ERR_NONE) return e->code;
+    }
+    names_sort(out);
+    return ERR_NONE;
+}
+
+static void stores_put(struct exchange *x, const struct names *s, size_t limit, bool up)
+{
+    struct json j = exchange_json(x);
+    json_open(&j, NULL, '{');
+    json_open(&j, "stores", '[');
+    for (size_t i = 0; i < s->n && i < limit; i++)
+        json_slice(&j, NULL, s->all[i]);
+    json_close(&j, ']');
+    json_bool(&j, "more", s->n > limit);
+    if (up)
+        json_int(&j, "as_of", wall_ms() / 1000);
+    else
+        json_null(&j, "as_of");
+    json_text(&j, "mysql", up ? "up" : "down");
+    json_close(&j, '}');
+}
+
+void run_stores(struct exchange *x, struct worker *w)
+{
+    int64_t limit;
+    struct error e = {0};
+    struct names names = {0};
+    struct slice prefix = slice_of("", 0), bound = who_store(&x->who);
+    bool up = pulse_beat(&x->http->pulse).mysql_up;
+    target_arg(&x->target, "prefix", &prefix);
+    if (!exchange_number(x, "limit", 1, 1000, 100, &limit)) return;
+    if (bound.p != NULL) {
+        if (slice_starts(bound, prefix)) names_add(&names, bound);
+    } else if (up && names_read(x, w, prefix, (uint32_t)limit + 1, &names, &e) == ERR_UNAVAILABLE) {
+        up = false;
+    }
+    if (e.code == ERR_NONE || !up)
+        stores_put(x, &names, (size_t)limit, up);
+    else
+        exchange_refuse(x, 503, "run tallyd check, which says what mends it", "MySQL refused: %s", e.text);
+    names_free(&names);
+}

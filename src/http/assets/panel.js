@@ -1,0 +1,218 @@
+/* panel.js - the page: which view stands in the address, the stream of what moves, the theme, the banners.
+ *   #/store/12345?days=30    the merchant's view     #/operator    the operator's */
+import { get, onTokenNeeded, setToken, stream } from "./api.js";
+import { recolour } from "./chart.js";
+import { el, say } from "./dom.js";
+import * as format from "./format.js";
+import { OperatorView, remember } from "./operator.js";
+import { rangeOf, rangeText } from "./range.js";
+import { StoreView } from "./store.js";
+
+const STORE = "tallyd.store";
+const at = (id) => document.getElementById(id);
+const root = at("view");
+
+let view = null;      // StoreView, OperatorView, or null while there is none
+let viewing = "";     // what it shows: "operator", "store/<name>"
+let events = null;    // the open stream
+let counters = null;  // of /api/counters; asked for once a connection
+
+/* Remembered by the browser, where it may */
+const remembered = {
+  get(name) { try { return localStorage.getItem(name); } catch { return null; } },
+  set(name, value) { try { localStorage.setItem(name, value); } catch { /* then not */ } },
+};
+
+function place() {
+  const [where, query] = location.hash.slice(1).split("?");
+  const [, kind, store] = where.split("/");
+  return { kind: kind === "operator" ? "operator" : "store", store: decoded(store ?? ""), parameters: new URLSearchParams(query) };
+}
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+const address = (store, range) => `#/store/${encodeURIComponent(store)}?${rangeText(range)}`;
+
+async function show() {
+  const { kind, store, parameters } = place();
+  for (const [id, of] of [["to-store", "store"], ["to-operator", "operator"]]) {
+    if (kind === of) at(id).setAttribute("aria-current", "page");
+    else at(id).removeAttribute("aria-current");
+  }
+  if (kind === "operator") return showOperator();
+  const range = rangeOf(parameters);
+  if (viewing === `store/${store}` && view) return view.setRange(range);
+  if (store === "") return showAnyStore(range);
+  return showStore(store, range);
+}
+
+function leave(next) {
+  view?.close();
+  view = null;
+  viewing = next;
+  events?.close();
+  events = null;
+  banners.clear();
+}
+
+function showOperator() {
+  if (viewing === "operator") return;
+  leave("operator");
+  document.title = "Operations · tallyd";
+  view = new OperatorView(root);
+  listen();
+}
+
+async function showStore(store, range) {
+  leave(`store/${store}`);
+  document.title = `Store ${store} · tallyd`;
+  waiting();
+  try {
+    counters ??= await get("api/counters");
+  } catch (problem) {
+    return failed(problem, show);
+  }
+  if (viewing !== `store/${store}`) return;
+  remembered.set(STORE, store);
+  at("to-store").href = address(store, range);
+  view = new StoreView(root, { store, range, counters, onFigures: banners.figures,
+    onRange: (chosen) => { location.hash = address(store, chosen); },
+    onStore: (chosen) => { location.hash = address(chosen, place().parameters.size ? rangeOf(place().parameters) : range); } });
+  listen(store);
+}
+
+/** No store in the address: the one that was shown last, else the first that has figures. */
+async function showAnyStore(range) {
+  leave("store/");
+  waiting();
+  try {
+    const known = remembered.get(STORE);
+    const store = known || (await get("api/stores", { limit: 1 })).stores[0];
+    if (viewing !== "store/") return;
+    if (store) location.replace(address(store, range));
+    else noStore(range);
+  } catch (problem) {
+    failed(problem, show);
+  }
+}
+
+function noStore(range) {
+  const input = el("input", { id: "store", required: true, autocomplete: "off", size: "14" });
+  const form = el("form", { class: "fields" }, el("label", { for: "store" }, "Store"), input,
+    el("button", { type: "submit" }, "Show"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.hash = address(input.value.trim(), range);
+  });
+  root.replaceChildren(el("div", { class: "heading" }, el("h1", {}, "No store has figures yet"), form),
+    el("p", { class: "nothing" }, "A store is listed here once a hit of it was merged into its table. ",
+      "Whose name you know can be opened already."));
+}
+
+const waiting = () => root.replaceChildren(el("p", { class: "waiting", role: "status" }, "Loading"));
+
+function failed(problem, again) {
+  root.replaceChildren(el("h1", {}, "The figures could not be had"),
+    el("p", { class: "note trouble", role: "alert" }, [problem.message, problem.next].filter(Boolean).join(". ")),
+    el("p", {}, el("button", { type: "button", onclick: again }, "Try again")));
+  if (problem.status === 0) setTimeout(() => { if (!view) { viewing = ""; again(); } }, 2000);
+}
+
+/* The stream. A page that nobody sees listens to nothing, and asks for everything when it is seen again. */
+
+function listen(store) {
+  const wanted = viewing;
+  let before = "wait";
+  events = stream("api/stream", { store }, {
+    on: (name, data) => viewing === wanted && heard(name, data),
+    state: (now) => {
+      if (viewing !== wanted) return;
+      link(now);
+      if (now === "live" && before === "away") view?.refresh();
+      before = now;
+    },
+  });
+}
+
+function heard(name, data) {
+  if (name === "store") view?.moved?.(data.counters);
+  if (name !== "status") return;
+  remember(data);
+  banners.pulse(data);
+  view?.pulse?.(data);
+}
+
+document.addEventListener("visibilitychange", () => {
+  events?.close();
+  events = null;
+  if (document.hidden || !view) return;
+  listen(place().kind === "store" ? place().store : undefined);
+  view.refresh();
+});
+
+function link(state) {
+  const node = at("link");
+  if (node.dataset.state === state) return;
+  node.dataset.state = state;
+  say(node, state === "live" ? "Live" : "Reconnecting");
+  banners.set("away", state === "away" && "tallyd does not answer. The figures stand as they were; the page goes on by itself when it is back.");
+}
+
+/* What the reader has to know about all figures at once */
+
+const banners = {
+  shown: new Map(),
+  set(name, text) {
+    if ((this.shown.get(name) ?? "") === (text || "")) return;
+    if (text) this.shown.set(name, text);
+    else this.shown.delete(name);
+    at("banner").replaceChildren(...[...this.shown.values()].map((line) => el("p", { class: "banner" }, line)));
+  },
+  clear() { for (const name of [...this.shown.keys()]) if (name !== "away") this.set(name, ""); },
+  figures({ mysql, redis, stored_as_of }) {
+    const since = stored_as_of === null ? "are not known" : `are as of ${format.clock(stored_as_of)}`;
+    banners.set("mysql", mysql === "down" && `MySQL is away: stored figures ${since}. Hits are still counted, and will be in the tables when it is back.`);
+    banners.redis(redis);
+  },
+  pulse({ mysql, redis }) {
+    if (mysql === "up") {
+      if (banners.shown.has("mysql")) view?.refresh();
+      banners.set("mysql", "");
+    } else if (!banners.shown.has("mysql")) view?.refresh(); // the parts then say as of when
+    if (mysql === "down" && viewing === "operator") banners.set("mysql", "MySQL is away: hits are counted and wait in Redis, and are merged when it is back.");
+    banners.redis(redis);
+  },
+  redis(state) { banners.set("redis", state === "down" && "Redis is away: hits are refused, and live figures are not known."); },
+};
+
+/* Theme and token */
+
+const theme = at("theme");
+theme.value = document.documentElement.dataset.theme ?? "auto";
+theme.addEventListener("change", () => {
+  if (theme.value === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme.value;
+  remembered.set("tallyd.theme", theme.value);
+  recolour();
+});
+
+onTokenNeeded(() => {
+  at("token").hidden = false;
+  root.hidden = true;
+  at("token-text").focus();
+});
+at("token").addEventListener("submit", (event) => {
+  event.preventDefault();
+  setToken(at("token-text").value.trim());
+  location.reload();
+});
+
+say(at("foot"), `Times are those of ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is the view's
+  at("main").focus();
+});
+addEventListener("hashchange", show);
+show();

@@ -1,0 +1,79 @@
+/* range.js - the days that the merchant looks at: {from, to, days}, YYYYMMDD inclusive; days: so many up to today, and
+ * going on with it, or null for a range that was chosen by its dates. In the address: ?days=30 or ?from=..&to=.. */
+import { el } from "./dom.js";
+import * as format from "./format.js";
+
+const PRESETS = [7, 30, 90];
+const DAYS_MOST = 366; // as many as uniques are counted together
+const HOURS_MOST = 1000;
+const DAY_MS = 86400000;
+
+export function lastDays(days) {
+  return { from: format.today(1 - days), to: format.today(), days };
+}
+
+const lengthOf = (from, to) => Math.round((format.fieldTime(to) - format.fieldTime(from)) / DAY_MS) + 1;
+
+/** What is wrong with it, "" for nothing. */
+function fault(from, to) {
+  if (!from || !to) return "Both days are needed.";
+  if (from > to) return "The first day is after the last one.";
+  return lengthOf(from, to) > DAYS_MOST ? `At most ${DAYS_MOST} days at a time.` : "";
+}
+
+export function rangeOf(parameters) {
+  const [from, to] = [parameters.get("from") ?? "", parameters.get("to") ?? ""];
+  const isDay = (text) => /^\d{8}$/.test(text) && format.compactDay(format.fieldTime(text)) === text;
+  if (isDay(from) && isDay(to) && !fault(from, to)) return { from, to, days: null };
+  const days = Number(parameters.get("days"));
+  return lastDays(PRESETS.includes(days) ? days : 30);
+}
+
+export function rangeText({ from, to, days }) {
+  return days === null ? `from=${from}&to=${to}` : `days=${days}`;
+}
+
+export function rangeTitle({ from, to, days }) {
+  return days === null ? format.days(format.fieldTime(from), format.fieldTime(to)) : `Last ${days} days`;
+}
+
+/** For a query by the day: a range that goes up to today goes on when a new day begins. */
+export function daysOf(range) {
+  const { from, to } = range.days === null ? range : lastDays(range.days);
+  return { from, to };
+}
+
+/** For a query by the hour; the latest of them where there are more than tallyd answers at once. */
+export function hoursOf(from, to) {
+  const most = Math.floor(HOURS_MOST / 24);
+  const first = lengthOf(from, to) <= most ? from
+    : format.compactDay(new Date(format.fieldTime(to).getTime() - (most - 1) * DAY_MS));
+  return { from: `${first}00`, to: `${to}23` };
+}
+
+/** form, and set(range) that shows a range in it; chosen(range): the reader chose another. */
+export function rangeForm(chosen) {
+  const pair = (text, input) => el("span", { class: "pair" }, el("label", { for: input.id }, text), input);
+  const day = (id) => el("input", { type: "date", id, required: true });
+  const [from, to] = [day("range-from"), day("range-to")];
+  const problem = el("p", { class: "trouble quiet", role: "alert" });
+  const buttons = PRESETS.map((days) => el("button", { type: "button", "data-days": days,
+    onclick: () => chosen(lastDays(days)) }, `${days} days`));
+  const changed = () => {
+    const [first, last] = [format.undashed(from.value), format.undashed(to.value)];
+    problem.textContent = fault(first, last);
+    if (!problem.textContent) chosen({ from: first, to: last, days: null });
+  };
+  from.addEventListener("change", changed);
+  to.addEventListener("change", changed);
+  const form = el("form", { class: "fields range", "aria-label": "Range of days", onsubmit: (event) => event.preventDefault() },
+    buttons, pair("From", from), pair("to", to), problem);
+  return { form, set: (range) => show(range, { from, to, buttons, problem }) };
+}
+
+function show(range, { from, to, buttons, problem }) {
+  from.value = format.dashed(range.from);
+  to.value = format.dashed(range.to);
+  problem.textContent = "";
+  for (const button of buttons) button.setAttribute("aria-pressed", String(Number(button.dataset.days) === range.days));
+}

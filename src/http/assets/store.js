@@ -1,0 +1,344 @@
+/* store.js - the merchant's view: one store, live, and as it stands in the merchant's own tables.
+ * What there is to show follows from the configured counters: a counter by date or hour has a figure of today and a
+ * chart of the range; one by number or text has a list of its highest; what a counter feeds (series, timebox, uniques)
+ * has charts of the last hour and day, the busiest minutes, and the different visitors of the range.
+ * "Today" is the reader's own day: shops write their days in the time zone that they and their merchant live in. */
+import { get, path } from "./api.js";
+import { Chart } from "./chart.js";
+import { el, say, scrolling, table } from "./dom.js";
+import * as format from "./format.js";
+import { Part } from "./part.js";
+import { daysOf, hoursOf, rangeForm, rangeTitle } from "./range.js";
+
+const HOUR_S = 3600;
+const DAY_S = 86400;
+const TOP = 10;
+const STORED = { name: "Stored", colour: "--bar" };
+const LIVE = { name: "Live", colour: "--bar-pale" };
+
+const named = (pattern, store) => pattern.replaceAll("<store>", store);
+const nowSeconds = () => Math.floor(Date.now() / 1000);
+const sum = (rows, of) => rows.reduce((total, row) => total + (row[of] ?? 0), 0);
+
+/** "complete up to 14:03:07": how much of what was counted is in a stored figure. */
+function freshness({ mysql, complete_until, stored_as_of }) {
+  if (mysql === "down") return stored_as_of === null ? "MySQL is away" : `as of ${format.clock(stored_as_of)}, MySQL is away`;
+  return complete_until === null ? "nothing merged yet" : `complete up to ${format.clock(complete_until)}`;
+}
+
+export class StoreView {
+  /** onRange(range), onStore(name): the reader chose; onFigures({mysql, redis, stored_as_of}): what an answer said. */
+  constructor(root, { store, range, counters, onRange, onStore, onFigures }) {
+    Object.assign(this, { root, store, range, onRange, onFigures, parts: [], charts: [] });
+    this.counters = counters.filter((counter) => counter.store !== null);
+    root.replaceChildren(this.heading(onStore), this.todays(), this.ranged(), ...this.tops(), ...this.fed());
+    this.setRange(range);
+    this.clock = setInterval(() => this.refresh(), 60000); // minutes pass without hits, too
+  }
+
+  /** Figures of these counters moved. */
+  moved(names) {
+    for (const { part, counter } of this.parts) if (names.includes(counter)) part.changed();
+  }
+
+  refresh() {
+    for (const { part } of this.parts) part.changed();
+  }
+
+  setRange(range) {
+    this.range = range;
+    say(this.rangeHeading, rangeTitle(range));
+    this.rangeForm.set(range);
+    for (const { part } of this.parts) {
+      if (part.ranged || !part.drawn) part.fresh();
+    }
+  }
+
+  close() {
+    clearInterval(this.clock);
+    for (const { part } of this.parts) part.close();
+    for (const chart of this.charts) chart.close();
+    this.root.replaceChildren();
+  }
+
+  /* The frame of the page */
+
+  heading(onStore) {
+    const input = el("input", { id: "store", name: "store", list: "stores", value: this.store, autocomplete: "off",
+      spellcheck: "false", required: true, size: "14" });
+    const list = el("datalist", { id: "stores" });
+    offer(input, list);
+    const form = el("form", { class: "fields", role: "search", "aria-label": "Choose a store" },
+      el("label", { for: "store" }, "Store"), input, list, el("button", { type: "submit" }, "Show"));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      onStore(input.value.trim());
+    });
+    input.addEventListener("focus", () => input.select());
+    return el("div", { class: "heading" },
+      el("div", {}, el("h1", {}, `Store ${this.store}`), el("p", { class: "lead" }, format.longDay(new Date()))), form);
+  }
+
+  card(title, attributes = {}, level = "h2") {
+    const heading = el(level, {}, title);
+    const side = el("p", { class: "quiet" });
+    const body = el("div");
+    const section = el("section", { class: "card", ...attributes }, el("div", { class: "title" }, heading, side), body);
+    return { section, body, side };
+  }
+
+  part(counter, body, options) {
+    const part = new Part(body, options);
+    part.ranged = options.ranged === true;
+    this.parts.push({ part, counter: counter.name });
+    return part;
+  }
+
+  chart(holder, options) {
+    const chart = new Chart(holder, options);
+    this.charts.push(chart);
+    return chart;
+  }
+
+  async figures(counter, query, signal) {
+    const figures = await get(path`stores/${this.store}/counters/${counter.name}`, query, signal);
+    this.onFigures(figures);
+    return figures;
+  }
+
+  /* Today */
+
+  todays() {
+    const days = this.counters.filter(({ field }) => field === "date").map((counter) => this.todayOf(counter));
+    const hours = this.counters.filter(({ field }) => field === "hour").map((counter) => this.todayOf(counter));
+    const series = this.counters.filter(({ feeds }) => feeds.series).map((counter) => this.sinceMidnight(counter));
+    return el("div", { class: "today" }, ...days, ...hours, ...series);
+  }
+
+  todayOf(counter) {
+    const { section, body } = this.figureCard(counter, "today");
+    const hourly = counter.field === "hour";
+    this.part(counter, body, {
+      load: (signal) => this.figures(counter, hourly ? hoursOf(format.today(-1), format.today()) :
+        { from: format.today(-1), to: format.today() }, signal),
+      draw: (figures) => drawToday(body, figures),
+    });
+    return section;
+  }
+
+  figureCard(counter, of) {
+    const body = el("div");
+    const section = el("section", { class: "card figure", "data-counter": counter.name, "data-figure": of },
+      el("h2", {}, `${format.title(counter.name)} ${of}`), body);
+    return { section, body };
+  }
+
+  sinceMidnight(counter) {
+    const { section, body } = this.figureCard(counter, "since midnight");
+    const name = named(counter.feeds.series, this.store);
+    this.part(counter, body, {
+      load: async (signal) => {
+        const midnight = Math.floor(new Date().setHours(0, 0, 0, 0) / 1000);
+        const [day, hour] = await Promise.all([
+          get(path`series/${name}/${HOUR_S}`, { from: midnight }, signal),
+          get(path`series/${name}/60`, { from: nowSeconds() - HOUR_S }, signal)]);
+        return { day: day.samples, hour: hour.samples };
+      },
+      draw: ({ day, hour }) => {
+        const total = (samples) => samples.reduce((all, [, hits]) => all + hits, 0);
+        body.replaceChildren(el("p", { class: "big" }, format.number(total(day))),
+          el("dl", { class: "facts" }, el("dt", {}, "In the last hour"), el("dd", {}, format.number(total(hour)))));
+      },
+    });
+    return section;
+  }
+
+  /* The range */
+
+  ranged() {
+    this.rangeHeading = el("h2", { id: "range-title" });
+    this.rangeForm = rangeForm((range) => this.onRange(range));
+    const figures = this.counters.filter(({ field }) => field === "date" || field === "hour");
+    const visitors = this.counters.filter(({ uniques }) => uniques);
+    return el("section", { class: "range", "aria-labelledby": "range-title" },
+      el("div", { class: "heading" }, this.rangeHeading, this.rangeForm.form),
+      el("div", { class: "histories" }, figures.map((counter) => this.history(counter)), visitors.map((counter) => this.visitors(counter))));
+  }
+
+  history(counter) {
+    const { section, body } = this.card(format.title(counter.name),
+      { class: "card wider", "data-counter": counter.name, "data-figure": "range" }, "h3");
+    const sums = el("p", { class: "sums" });
+    const holder = el("div");
+    const hourly = counter.field === "hour";
+    const chart = this.chart(holder, { label: `${format.title(counter.name)} ${hourly ? "by the hour" : "by the day"}`,
+      series: [LIVE, STORED], kind: "bars", heading: hourly ? "Hour" : "Day",
+      when: (x) => format.dayOrHour(x, hourly), axis: format.axisDay });
+    this.part(counter, body, {
+      ranged: true, every: 2000,
+      load: (signal) => this.figures(counter, hourly ? hoursOf(this.range.from, this.range.to) : daysOf(this.range), signal),
+      draw: (figures) => {
+        if (!holder.isConnected) body.append(sums, holder);
+        drawSums(sums, figures, hourly);
+        chart.draw(figures.rows.map(({ field, stored, live }) => [format.fieldTime(field), live ?? stored, stored]),
+          toldOf(figures.rows));
+      },
+    });
+    return section;
+  }
+
+  visitors(counter) {
+    const name = named(counter.uniques, this.store);
+    const { section, body } = this.card("Different visitors", { "data-uniques": name }, "h3");
+    const sums = el("p", { class: "sums" });
+    const holder = el("div");
+    const chart = this.chart(holder, { label: "Different visitors by the day", series: [{ name: "Visitors", colour: "--bar" }],
+      kind: "bars", heading: "Day", when: (x) => format.dayOrHour(x, false), axis: format.axisDay });
+    this.part(counter, body, {
+      ranged: true, every: 3000,
+      load: (signal) => get(path`uniques/${name}`, daysOf(this.range), signal),
+      empty: ({ days }) => days.every(({ count }) => count === 0) ? "Nobody was counted as a visitor in these days." : "",
+      draw: ({ count, exact, days }) => {
+        if (!holder.isConnected) body.append(sums, holder);
+        sums.replaceChildren(el("strong", { "data-value": count }, format.number(count)),
+          el("span", {}, exact ? "exact" : "estimated, within about 1 %"));
+        chart.draw(days.map(({ day, count: visitors }) => [format.fieldTime(day), visitors]), "Each counts once, on however many days");
+      },
+    });
+    return section;
+  }
+
+  /* The highest of a counter by number or text */
+
+  tops() {
+    const lists = this.counters.filter(({ field }) => field === "integer" || field === "text");
+    const boxes = this.counters.filter(({ feeds }) => feeds.box);
+    const cards = [...lists.map((counter) => this.top(counter)), ...boxes.map((counter) => this.busiest(counter))];
+    return cards.length > 0 ? [el("div", { class: "columns narrow" }, ...cards)] : [];
+  }
+
+  top(counter) {
+    const { section, body, side } = this.card(`${format.title(counter.name)}: the top ${TOP}`,
+      { "data-counter": counter.name, "data-figure": "top" });
+    this.part(counter, body, {
+      every: 2000,
+      load: (signal) => this.figures(counter, { top: TOP }, signal),
+      empty: ({ rows, mysql }) => rows.length > 0 ? "" : mysql === "down"
+        ? "MySQL is away, and it was not asked for this before." : "Nothing of it is in the table yet. It comes with the first merge.",
+      draw: (figures) => {
+        say(side, freshness(figures));
+        const most = Math.max(1, ...figures.rows.map(({ live, stored }) => live ?? stored ?? 0));
+        const rows = figures.rows.map(({ field, live, stored }) => [measured(field, (live ?? stored ?? 0) / most),
+          format.number(live), format.number(stored)]);
+        body.replaceChildren(scrolling(`${format.title(counter.name)}, the highest`, table(`${format.title(counter.name)}, the highest`,
+          [{ title: "Item" }, { title: "Live", number: true }, { title: "Stored", number: true }], rows, { class: "ranking" })));
+      },
+    });
+    return section;
+  }
+
+  busiest(counter) {
+    const name = named(counter.feeds.box, this.store);
+    const { section, body, side } = this.card("Busiest minutes", { "data-box": name });
+    this.part(counter, body, {
+      every: 3000,
+      load: (signal) => get(path`boxes/${name}`, { top: TOP }, signal),
+      empty: ({ buckets }) => buckets.length > 0 ? "" : "No hits yet.",
+      draw: ({ buckets, width }) => {
+        say(side, format.title(counter.name));
+        const most = Math.max(1, ...buckets.map(([, hits]) => hits));
+        const rows = buckets.map(([time, hits]) => [measured(format.moment(time), hits / most), format.number(hits)]);
+        body.replaceChildren(table("The busiest minutes", [{ title: width === 60 ? "Minute" : `The ${format.duration(width)} from` },
+          { title: "Hits", number: true }], rows, { class: "ranking" }));
+      },
+    });
+    return section;
+  }
+
+  /* Series: the last hour and the last day */
+
+  fed() {
+    return this.counters.filter(({ feeds }) => feeds.series).map((counter) => el("div", { class: "columns" },
+      this.recent(counter, "last hour", HOUR_S, 60), this.recent(counter, "last day", DAY_S, HOUR_S)));
+  }
+
+  recent(counter, of, span, precision) {
+    const name = named(counter.feeds.series, this.store);
+    const label = `${format.title(counter.name)}, ${of}`;
+    const { section, body } = this.card(label, { "data-series": name, "data-precision": precision });
+    const holder = el("div");
+    const chart = this.chart(holder, { label, series: [{ name: "Hits", colour: "--bar" }], kind: precision === 60 ? "lines" : "bars",
+      heading: precision === 60 ? "Minute" : "Hour", when: (x) => format.minute(x / 1000), axis: (x) => precision === 60 ? format.minute(x / 1000) : format.hour(x / 1000) });
+    this.part(counter, body, {
+      every: precision === 60 ? 2000 : 5000,
+      load: (signal) => get(path`series/${name}/${precision}`, { from: slotsFrom(span, precision) }, signal),
+      empty: ({ samples }) => samples.length > 0 ? "" : `No hits in the ${of}.`,
+      draw: ({ samples }) => {
+        if (!holder.isConnected) body.append(holder);
+        const rows = filled(samples, slotsFrom(span, precision), precision);
+        const total = samples.reduce((all, [, hits]) => all + hits, 0);
+        chart.draw(rows, `${format.number(total)} hits in all`);
+      },
+    });
+    return section;
+  }
+}
+
+/** The names of stores that begin as what is typed. The list is a help: any name can be entered. */
+function offer(input, list) {
+  let asked = null;
+  const ask = async () => {
+    const prefix = input.value.trim();
+    if (prefix === asked) return;
+    asked = prefix;
+    const { stores } = await get("api/stores", { prefix, limit: 50 }).catch(() => ({ stores: [] }));
+    if (asked === prefix) list.replaceChildren(...stores.map((value) => el("option", { value })));
+  };
+  input.addEventListener("input", ask);
+  input.addEventListener("focus", ask, { once: true });
+}
+
+function drawToday(body, figures) {
+  const day = format.today();
+  const of = (rows) => ({ live: rows.some(({ live }) => live === null) ? null : sum(rows, "live"),
+    stored: rows.some(({ stored }) => stored === null) ? null : sum(rows, "stored") });
+  const now = of(figures.rows.filter(({ field }) => field.startsWith(day)));
+  const before = of(figures.rows.filter(({ field }) => !field.startsWith(day)));
+  const least = figures.mysql === "down" && now.live !== null;
+  body.replaceChildren(
+    el("p", { class: "big", "data-value": now.live }, least && el("span", { class: "least" }, "at least "), format.number(now.live)),
+    el("dl", { class: "facts" }, el("dt", {}, `Stored, ${freshness(figures)}`), el("dd", { "data-stored": now.stored }, format.number(now.stored)),
+      el("dt", {}, "Yesterday"), el("dd", {}, format.number(before.live ?? before.stored))));
+}
+
+function drawSums(node, figures, hourly) {
+  const { rows } = figures;
+  const live = rows.some((row) => row.live === null) ? null : sum(rows, "live");
+  const stored = rows.some((row) => row.stored === null) ? null : sum(rows, "stored");
+  node.replaceChildren(el("strong", { "data-live": live, "data-stored": stored }, format.number(live ?? stored)),
+    el("span", {}, hourly ? "all hours together" : "all days together"), el("span", {}, `${format.number(stored)} stored, ${freshness(figures)}`));
+}
+
+function toldOf(rows) {
+  const highest = rows.reduce((best, row) => (row.live ?? row.stored ?? 0) > (best?.live ?? best?.stored ?? 0) ? row : best, null);
+  return highest ? `Most on ${format.field(highest.field)}: ${format.number(highest.live ?? highest.stored)}` : "No hits";
+}
+
+function measured(text, part) {
+  return el("span", { class: "measure" }, text, el("i", { style: `width: ${Math.max(1, Math.round(part * 100))}%` }));
+}
+
+/** The start of the first slot of the last `span` seconds, the open slot with them. */
+function slotsFrom(span, precision) {
+  const now = nowSeconds();
+  return now - now % precision - span + precision;
+}
+
+/** Samples with the slots that had no hits, as rows of a chart. */
+function filled(samples, from, precision) {
+  const hits = new Map(samples);
+  const rows = [];
+  const last = Math.max(nowSeconds(), samples.at(-1)?.[0] ?? 0);
+  for (let slot = from; slot <= last; slot += precision) rows.push([new Date(slot * 1000), hits.get(slot) ?? 0]);
+  return rows;
+}

@@ -1,0 +1,26 @@
+# What the program carries for browsers (http/assets.h), as C arrays, written when the build is configured; a changed file
+# configures it again. dygraphs is Debian's: package libjs-dygraphs.
+file(GLOB ASSET_FILES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/http/assets/*)
+foreach(DYGRAPH dygraph.min.js dygraph.min.css)
+    find_file(ASSET_${DYGRAPH} ${DYGRAPH} PATHS /usr/share/javascript/dygraphs REQUIRED)
+    list(APPEND ASSET_FILES ${ASSET_${DYGRAPH}})
+endforeach()
+list(APPEND ASSET_FILES ${CMAKE_SOURCE_DIR}/src/http/openapi.yaml)
+set(ASSET_TEXTS "")
+set(ASSET_ROWS "")
+set(ASSET_N 0)
+foreach(ASSET_FILE ${ASSET_FILES})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ASSET_FILE})
+    get_filename_component(ASSET_NAME ${ASSET_FILE} NAME)
+    file(SHA256 ${ASSET_FILE} ASSET_HASH)
+    string(SUBSTRING ${ASSET_HASH} 0 20 ASSET_HASH)
+    file(READ ${ASSET_FILE} ASSET_HEX HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," ASSET_BYTES "${ASSET_HEX}")
+    string(APPEND ASSET_TEXTS "static const unsigned char text_${ASSET_N}[] = {${ASSET_BYTES}0};\n")
+    string(APPEND ASSET_ROWS "    {\"${ASSET_NAME}\", \"\\\"${ASSET_HASH}\\\"\", "
+                             "{(const char *)text_${ASSET_N}, sizeof text_${ASSET_N} - 1}},\n")
+    math(EXPR ASSET_N "${ASSET_N} + 1")
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/asset_files.c @ONLY CONTENT
+"#include \"http/assets.h\"\n\n@ASSET_TEXTS@\nconst struct asset assets[] = {\n@ASSET_ROWS@};\nconst size_t assets_n = sizeof assets / sizeof assets[0];\n")
+target_sources(http PRIVATE ${CMAKE_BINARY_DIR}/asset_files.c)

@@ -1,0 +1,117 @@
+#include "http/exchange.h"
+
+#include "base/num.h"
+#include "http/inside.h"
+#include "http/route.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+struct json exchange_json(struct exchange *x)
+{
+    x->answered = true;
+    x->status = 200;
+    x->type = "application/json";
+    buf_reset(&x->body);
+    return (struct json){.out = &x->body};
+}
+
+void exchange_refuse(struct exchange *x, unsigned status, const char *next, const char *fmt, ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    struct json j = exchange_json(x);
+    json_open(&j, NULL, '{');
+    json_text(&j, "error", text);
+    json_text(&j, "next", next);
+    json_close(&j, '}');
+    x->status = status;
+}
+
+static bool has_it(const struct exchange *x, const char *etag)
+{
+    return x->if_none_match != NULL &&
+           (strcmp(x->if_none_match, "*") == 0 || strstr(x->if_none_match, etag) != NULL);
+}
+
+void exchange_fixed(struct exchange *x, struct slice bytes, const char *type, const char *etag)
+{
+    x->answered = true;
+    x->type = type;
+    x->etag = etag;
+    x->status = has_it(x, etag) ? 304 : 200;
+    x->fixed = x->status == 200 ? bytes : slice_of("", 0);
+}
+
+struct slice exchange_part(const struct exchange *x, size_t i)
+{
+    return target_segment(&x->target, route_variable(x->route, i));
+}
+
+bool exchange_number(struct exchange *x, const char *name, int64_t least, int64_t most, int64_t standard,
+                     int64_t *out)
+{
+    struct slice text;
+    char shown[40];
+    *out = standard;
+    if (!target_arg(&x->target, name, &text)) return true;
+    if (num_parse(text, out) && *out >= least && *out <= most) return true;
+    exchange_refuse(x, 400, "correct the parameter, or leave it out",
+                    "%s is \"%s\", expected a whole number from %lld to %lld", name,
+                    slice_show(text, 30, shown, sizeof shown), (long long)least, (long long)most);
+    return false;
+}
+
+bool exchange_sees_store(struct exchange *x, struct slice store)
+{
+    struct slice bound = who_store(&x->who);
+    if (bound.p == NULL || slice_eq(bound, store)) return true;
+    exchange_refuse(x, 403, "ask for your own store, or with a token that is bound to none",
+                    "this token sees another store only");
+    return false;
+}
+
+bool exchange_sees_name(struct exchange *x, enum op_kind kind, struct slice name, struct slice type)
+{
+    struct slice bound = who_store(&x->who);
+    if (bound.p == NULL || name_is_of(x->http->where->counters, kind, name, type, bound)) return true;
+    exchange_refuse(x, 403, "see /api/counters for the names that belong to a store",
+                    "this token sees one store only, and that name is not known to belong to it");
+    return false;
+}
+
+/* Of all that the door refuses, only what it says of Redis, MySQL and itself is not the request's fault. */
+static bool is_our_fault(const char *text)
+{
+    static const char *const begins[] = {"MASTERDOWN", "TRYAGAIN",   "BUSY",       "LOADING",
+                                         "OOM",        "READONLY",   "MISCONF",    "NOREP",
+                                         "ERR MySQL",  "ERR tallyd", "ERR merging"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(text, begins[i], strlen(begins[i])) == 0) return true;
+    return false;
+}
+
+void exchange_refuse_reply(struct exchange *x, redisReply *reply)
+{
+    if (reply == NULL) {
+        exchange_refuse(x, 503, "ask again in a second",
+                        "tallyd does not answer: it is stopping, or very busy");
+        return;
+    }
+    const char *text = reply->type == REDIS_REPLY_ERROR ? reply->str : "ERR not the reply that was expected";
+    bool ours = is_our_fault(text);
+    exchange_refuse(x, ours ? 503 : 400, ours ? "see /api/status, and ask again" : "correct the request",
+                    "%s", strncmp(text, "ERR ", 4) == 0 ? text + 4 : text);
+    freeReplyObject(reply);
+}
+
+redisReply *exchange_ask(struct exchange *x, struct worker *w, const struct slice *words, size_t n, int type)
+{
+    redisReply *reply = door_ask(&w->door, words, n);
+    if (reply != NULL && reply->type == type) return reply;
+    exchange_refuse_reply(x, reply);
+    return NULL;
+}

@@ -1,0 +1,33 @@
+/* http/http.h - tallyd over HTTP, beside the loop and never in its way: metrics, health, a JSON API (openapi.yaml), events
+ * of what moves, and the panel. Threads of its own throughout:
+ *   one of libmicrohttpd's for each address: sockets and parsing; blocks for nothing
+ *   a few workers: whatever waits, for the service's own RESP door, for Redis, for MySQL
+ *   the pulse: asks the door twice a second how it goes, and tells the streams
+ * No data of the loop is touched: what is asked of the service goes over connections that `connect` gives, as any client's
+ * would; what is counted comes from base/stats.h and base/latencies.h, which are atomic. */
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
+
+#include "base/error.h"
+#include "status/source.h"
+
+struct http_ports {
+    void *arg;
+    /* A new, connected stream socket to the RESP door; the caller's to close. -1: there is none now. From any thread. */
+    int (*connect)(void *arg);
+    /* After http_stop: all threads but the calling one have ended. Once, from a thread of this room. */
+    void (*stopped)(void *arg);
+};
+
+struct http;
+
+/* where and all that it points to is borrowed until http_destroy. */
+struct http *http_create(const struct source *where, const struct http_ports *ports);
+/* Listens at the addresses of listen.http, of which there is one at least, and begins. On an error nothing runs. */
+enum err http_start(struct http *h, struct error *e) MUST_CHECK;
+/* Takes no more, lets who is being answered have its answer, ends the streams. Returns at once. */
+void http_stop(struct http *h);
+/* After stopped(), or when it was not started. */
+void http_destroy(struct http **h);
+
+#endif

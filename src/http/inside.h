@@ -1,0 +1,30 @@
+/* http/inside.h - inside of http/: what its files share.
+ *   server.c   addresses, libmicrohttpd, the life of an exchange      route.c, exchange.c, target.c, who.c   what is asked
+ *   pool.c, door.c   who waits      pulse.c, stream.c   who tells      api_*.c, metrics.c, assets.c   what is answered */
+#ifndef HTTP_INSIDE_H
+#define HTTP_INSIDE_H
+
+#include "http/exchange.h"
+#include "http/http.h"
+#include "http/look.h"
+#include "http/memo.h"
+#include "http/pulse.h"
+#include "http/stream.h"
+
+struct MHD_Daemon;
+
+struct http {
+    const struct source *where;
+    struct http_ports ports;
+    struct pool pool;
+    struct pulse pulse;
+    struct hub hub;
+    struct look look;
+    struct memo memo;
+    struct MHD_Daemon **daemons; /* one an address */
+    size_t daemons_n;
+    pthread_t ender;
+    bool running, ending;
+};
+
+#endif

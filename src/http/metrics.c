@@ -1,0 +1,147 @@
+/* http/metrics.c - GET /metrics: the Prometheus text format 0.0.4, of the table in metrics.h, the histograms of
+ * base/latencies.h, and a few with labels. */
+#include "http/metrics.h"
+
+#include "base/latencies.h"
+#include "http/inside.h"
+#include "http/route.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define BUCKET_FIRST 5 /* 2^5 us = 32 us */
+#define BUCKET_LAST 26 /* 67 s */
+
+struct values {
+    const struct looked *seen;
+    struct beat beat;
+    int64_t started_s;
+    const struct counters *counters;
+    struct buf *out;
+};
+
+static struct figure known(int64_t value)
+{
+    return (struct figure){true, value};
+}
+
+static struct figure memory_bytes(void)
+{
+    long long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    bool read = f != NULL && fscanf(f, "%*s %lld", &pages) == 1;
+    if (f != NULL) fclose(f);
+    return (struct figure){read, pages * sysconf(_SC_PAGESIZE)};
+}
+
+static void head_put(struct buf *out, const char *name, const char *type, const char *help)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void number_put(struct buf *out, const char *name, const char *type, struct figure value,
+                       const char *help)
+{
+    if (!value.known) return;
+    head_put(out, name, type, help);
+    buf_printf(out, "%s %lld\n", name, (long long)value.value);
+}
+
+static void plain_put(const struct values *v)
+{
+#define M(name, type, value, help) number_put(v->out, #name, #type, value, help);
+    METRICS(M)
+#undef M
+}
+
+static void oldest_put(const struct values *v)
+{
+    struct figure ms = v->seen->oldest_ms;
+    if (!ms.known) return;
+    head_put(v->out, "tallyd_oldest_unmerged_seconds", "gauge", "Age of the oldest hit that is not in MySQL");
+    buf_printf(v->out, "tallyd_oldest_unmerged_seconds %lld.%03lld\n", (long long)(ms.value / 1000),
+               (long long)(ms.value % 1000));
+}
+
+static void retries_put(const struct values *v)
+{
+    int64_t deadlock = STAT_GET(chunks_retried_deadlock), link = STAT_GET(chunks_retried_link);
+    int64_t size = STAT_GET(chunks_retried_size), all = STAT_GET(chunks_retried);
+    int64_t other = all - deadlock - link - size;
+    static const char *const name = "tallyd_chunk_retries_total";
+    head_put(v->out, name, "counter", "Transactions of chunks that were tried again, by what MySQL said");
+    buf_printf(v->out, "%s{class=\"deadlock\"} %lld\n", name, (long long)deadlock);
+    buf_printf(v->out, "%s{class=\"link\"} %lld\n", name, (long long)link);
+    buf_printf(v->out, "%s{class=\"size\"} %lld\n", name, (long long)size);
+    buf_printf(v->out, "%s{class=\"other\"} %lld\n", name, (long long)(other > 0 ? other : 0));
+}
+
+/* A counter's name is [a-z0-9_]: nothing in it needs escaping. */
+static void differences_put(const struct values *v)
+{
+    static const char *const name = "tallyd_books_difference";
+    if (!v->seen->balanced.known) return;
+    head_put(v->out, name, "gauge",
+             "Accepted less merged, rejected, pending and claimed; 0: the books balance");
+    for (size_t i = 0; i < v->counters->n; i++)
+        if (v->seen->differences[i].known)
+            buf_printf(v->out, "%s{counter=\"" SLICE_FMT "\"} %lld\n", name,
+                       SLICE_ARG(v->counters->all[i].name), (long long)v->seen->differences[i].value);
+}
+
+static void micros_put(struct buf *out, uint64_t us)
+{
+    buf_printf(out, "%llu.%06llu", (unsigned long long)(us / 1000000), (unsigned long long)(us % 1000000));
+}
+
+static void histogram_put(struct buf *out, const char *name, const struct histogram *live, const char *what)
+{
+    struct histogram h;
+    histogram_read(live, &h);
+    uint64_t count = histogram_count(&h);
+    buf_printf(out, "# HELP tallyd_%s_seconds Time of %s\n# TYPE tallyd_%s_seconds histogram\n", name, what,
+               name);
+    for (unsigned power = BUCKET_FIRST; power <= BUCKET_LAST; power++) {
+        buf_printf(out, "tallyd_%s_seconds_bucket{le=\"", name);
+        micros_put(out, UINT64_C(1) << power);
+        buf_printf(out, "\"} %llu\n", (unsigned long long)histogram_within(&h, power));
+    }
+    buf_printf(out, "tallyd_%s_seconds_bucket{le=\"+Inf\"} %llu\ntallyd_%s_seconds_sum ", name,
+               (unsigned long long)count, name);
+    micros_put(out, h.sum_us);
+    buf_printf(out, "\ntallyd_%s_seconds_count %llu\n", name, (unsigned long long)count);
+}
+
+static void latencies_put(struct buf *out)
+{
+#define X(name, meaning) histogram_put(out, #name, &latencies.name, meaning);
+    LATENCIES(X)
+#undef X
+}
+
+static void metrics_put(void *arg, const struct looked *seen)
+{
+    struct values *v = arg;
+    v->seen = seen;
+    plain_put(v);
+    oldest_put(v);
+    retries_put(v);
+    differences_put(v);
+}
+
+#define SEEN_AGE_MS 1000
+
+void run_metrics(struct exchange *x, struct worker *w)
+{
+    struct values v = {.beat = pulse_beat(&x->http->pulse),
+                       .started_s = pulse_started_s(&x->http->pulse),
+                       .counters = x->http->where->counters,
+                       .out = &x->body};
+    x->answered = true;
+    x->status = 200;
+    x->type = "text/plain; version=0.0.4; charset=utf-8";
+    look_use(&x->http->look, door_link(&w->door), SEEN_AGE_MS, metrics_put, &v);
+    latencies_put(v.out);
+    head_put(v.out, "tallyd_build_info", "gauge", "1; which version runs");
+    BUF_LIT(v.out, "tallyd_build_info{version=\"" TALLYD_VERSION "\"} 1\n");
+}

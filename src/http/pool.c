@@ -1,0 +1,78 @@
+#include "http/pool.h"
+
+void pool_init(struct pool *p, const struct http_ports *ports, const struct source *where)
+{
+    *p = (struct pool){.stopping = false};
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->more, NULL);
+    list_init(&p->queue);
+    for (size_t i = 0; i < POOL_WORKERS; i++) {
+        p->workers[i].pool = p;
+        door_init(&p->workers[i].door, ports, DOOR_ANSWER_MS);
+        panel_init(&p->workers[i].panel, where->mysql, where->counters);
+    }
+}
+
+/* NULL: it stops and nothing is left. */
+static struct job *next_job(struct pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    while (list_empty(&p->queue) && !p->stopping)
+        pthread_cond_wait(&p->more, &p->lock);
+    struct list *first = list_pop(&p->queue);
+    pthread_mutex_unlock(&p->lock);
+    return first == NULL ? NULL : CONTAINER_OF(first, struct job, link);
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    db_thread_begin();
+    for (struct job *job; (job = next_job(w->pool)) != NULL;)
+        job->run(job, w);
+    db_close(w->panel.db);
+    door_close(&w->door);
+    db_thread_end();
+    return NULL;
+}
+
+bool pool_start(struct pool *p)
+{
+    for (; p->started < POOL_WORKERS; p->started++) {
+        struct worker *w = &p->workers[p->started];
+        if (pthread_create(&w->thread, NULL, work, w) == 0) continue;
+        pool_stop(p);
+        return false;
+    }
+    return true;
+}
+
+bool pool_submit(struct pool *p, struct job *job)
+{
+    pthread_mutex_lock(&p->lock);
+    bool taken = !p->stopping;
+    if (taken) {
+        list_push(&p->queue, &job->link);
+        pthread_cond_signal(&p->more);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return taken;
+}
+
+void pool_stop(struct pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->stopping = true;
+    pthread_cond_broadcast(&p->more);
+    pthread_mutex_unlock(&p->lock);
+    for (; p->started > 0; p->started--)
+        pthread_join(p->workers[p->started - 1].thread, NULL);
+}
+
+void pool_close(struct pool *p)
+{
+    for (size_t i = 0; i < POOL_WORKERS; i++)
+        panel_close(&p->workers[i].panel);
+    pthread_cond_destroy(&p->more);
+    pthread_mutex_destroy(&p->lock);
+}

@@ -1,0 +1,44 @@
+/* http/pool.h - the workers: threads that may wait, each with a connection to the service's RESP door and one to MySQL, in
+ * nobody else's hands while a job runs. Jobs are taken in the order of their coming; private to the room. */
+#ifndef HTTP_POOL_H
+#define HTTP_POOL_H
+
+#include "base/list.h"
+#include "http/door.h"
+#include "mysql/panel.h"
+
+#include <pthread.h>
+
+#define POOL_WORKERS 4
+
+struct worker {
+    struct pool *pool;
+    pthread_t thread;
+    struct door door;
+    struct panel panel;
+};
+
+/* Embedded in what it is for; belongs to the pool from pool_submit until run() is called, which may free it. */
+struct job {
+    struct list link;
+    void (*run)(struct job *job, struct worker *w);
+};
+
+struct pool {
+    pthread_mutex_t lock; /* of queue and stopping */
+    pthread_cond_t more;
+    struct list queue; /* of struct job */
+    bool stopping;
+    struct worker workers[POOL_WORKERS];
+    size_t started;
+};
+
+void pool_init(struct pool *p, const struct http_ports *ports, const struct source *where);
+bool pool_start(struct pool *p) MUST_CHECK; /* false: no threads; those that began have ended */
+/* False: it stops, the job is the caller's. */
+bool pool_submit(struct pool *p, struct job *job) MUST_CHECK;
+/* Waits until every job that was submitted has run and the threads have ended. */
+void pool_stop(struct pool *p);
+void pool_close(struct pool *p);
+
+#endif

@@ -1,0 +1,231 @@
+#include "http/pulse.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "http/inside.h"
+#include "status/service.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define TICK_MS 500
+#define ANSWER_MS 1500 /* of the service, to INFO */
+#define SILENT_MS 2000 /* then its loop does not turn */
+#define LOOK_AGE_MS 900
+
+static void on_look(struct job *job, struct worker *w);
+static void on_watch(struct job *job, struct worker *w);
+
+void pulse_init(struct pulse *p, struct http *h)
+{
+    *p = (struct pulse){.http = h, .started_s = wall_ms() / 1000};
+    p->look_job.run = on_look;
+    p->watch_job.run = on_watch;
+    door_init(&p->door, &h->ports, ANSWER_MS);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+void pulse_close(struct pulse *p)
+{
+    pthread_cond_destroy(&p->ended);
+    pthread_mutex_destroy(&p->lock);
+}
+
+struct beat pulse_beat(struct pulse *p)
+{
+    pthread_mutex_lock(&p->lock);
+    struct beat beat = p->beat;
+    beat.turns = p->answered_ms != 0 && mono_ms() - p->answered_ms < SILENT_MS;
+    pthread_mutex_unlock(&p->lock);
+    beat.redis_up = beat.redis_up && beat.turns;
+    beat.mysql_up = beat.mysql_up && beat.turns;
+    return beat;
+}
+
+int64_t pulse_started_s(struct pulse *p)
+{
+    return p->started_s;
+}
+
+/* --- what the service says --- */
+
+static bool is_one(const struct buf *info, const char *name)
+{
+    int64_t v;
+    return service_number(info, name, &v) && v == 1;
+}
+
+static void beat_ask(struct pulse *p)
+{
+    struct buf info = {0};
+    struct beat beat = {.turns = true};
+    redisContext *link = door_link(&p->door);
+    if (link != NULL && service_info(link, &info)) {
+        beat.redis_up = is_one(&info, "redis_up");
+        beat.mysql_up = is_one(&info, "mysql_up");
+        service_text(&info, "merges_held", beat.held, sizeof beat.held);
+        pthread_mutex_lock(&p->lock);
+        p->beat = beat;
+        p->answered_ms = mono_ms();
+        pthread_mutex_unlock(&p->lock);
+    }
+    buf_free(&info);
+}
+
+/* --- what workers find out --- */
+
+static void seen_take(void *arg, const struct looked *seen)
+{
+    struct pulse *p = arg;
+    pthread_mutex_lock(&p->lock);
+    p->seen = *seen;
+    p->seen.differences = NULL;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void job_over(struct pulse *p, bool *is_out)
+{
+    pthread_mutex_lock(&p->lock);
+    *is_out = false;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void on_look(struct job *job, struct worker *w)
+{
+    struct pulse *p = CONTAINER_OF(job, struct pulse, look_job);
+    look_use(&p->http->look, door_link(&w->door), LOOK_AGE_MS, seen_take, p);
+    job_over(p, &p->looking);
+}
+
+static void on_watch(struct job *job, struct worker *w)
+{
+    struct pulse *p = CONTAINER_OF(job, struct pulse, watch_job);
+    hub_watch(&p->http->hub, w, pulse_beat(p).mysql_up);
+    job_over(p, &p->watching);
+}
+
+/* A job that is still under way is not begun again. */
+static void job_begin(struct pulse *p, struct job *job, bool *is_out)
+{
+    pthread_mutex_lock(&p->lock);
+    bool free = !*is_out;
+    *is_out = true;
+    pthread_mutex_unlock(&p->lock);
+    if (free && !pool_submit(&p->http->pool, job)) job_over(p, is_out);
+}
+
+/* --- what the streams hear --- */
+
+static void put_figure(struct json *j, const char *key, struct figure f)
+{
+    if (f.known)
+        json_int(j, key, f.value);
+    else
+        json_null(j, key);
+}
+
+static void put_age(struct json *j, const char *key, struct figure f)
+{
+    char text[32];
+    int n =
+        snprintf(text, sizeof text, "%lld.%03lld", (long long)(f.value / 1000), (long long)(f.value % 1000));
+    if (f.known)
+        json_digits(j, key, slice_of(text, (size_t)n));
+    else
+        json_null(j, key);
+}
+
+static void put_seen(struct json *j, const struct looked *seen)
+{
+    put_figure(j, "pending_hashes", seen->dirty);
+    put_age(j, "oldest_unmerged_s", seen->oldest_ms);
+    put_figure(j, "batches_in_flight", seen->batches);
+    put_figure(j, "rejects", seen->rejects);
+}
+
+/* A Pulse of openapi.yaml. */
+static void status_put(struct pulse *p, struct buf *out)
+{
+    struct json j = {.out = out};
+    struct beat beat = pulse_beat(p);
+    pthread_mutex_lock(&p->lock);
+    struct looked seen = p->seen;
+    pthread_mutex_unlock(&p->lock);
+    json_open(&j, NULL, '{');
+    json_int(&j, "time", wall_ms() / 1000);
+    json_int(&j, "started", p->started_s);
+    json_text(&j, "redis", beat.redis_up ? "up" : "down");
+    json_text(&j, "mysql", beat.mysql_up ? "up" : "down");
+    json_int(&j, "hits", STAT_GET(hits));
+    json_int(&j, "hits_refused", STAT_GET(hits_refused));
+    json_int(&j, "frames", STAT_GET(frames));
+    json_int(&j, "cells", STAT_GET(cells));
+    json_int(&j, "rows_merged", STAT_GET(rows_merged));
+    json_int(&j, "batches_done", STAT_GET(batches_done));
+    json_int(&j, "rows_in_flight", STAT_GET(fields_in_flight));
+    json_int(&j, "batches_held", STAT_GET(batches_held));
+    json_int(&j, "connections", STAT_GET(connections_open));
+    put_seen(&j, &seen);
+    json_close(&j, '}');
+}
+
+static void streams_tell(struct pulse *p)
+{
+    struct buf status = {0};
+    if (hub_empty(&p->http->hub)) return;
+    status_put(p, &status);
+    hub_tell(&p->http->hub, buf_slice(&status));
+    buf_free(&status);
+    job_begin(p, &p->look_job, &p->looking);
+    job_begin(p, &p->watch_job, &p->watching);
+}
+
+/* --- the thread --- */
+
+/* True: it is to end. */
+static bool pause_until(struct pulse *p, uint64_t when_ms)
+{
+    struct timespec until = {(time_t)(when_ms / 1000), (long)(when_ms % 1000) * 1000000};
+    pthread_mutex_lock(&p->lock);
+    while (!p->stopping && mono_ms() < when_ms)
+        pthread_cond_timedwait(&p->ended, &p->lock, &until);
+    bool stop = p->stopping;
+    pthread_mutex_unlock(&p->lock);
+    return stop;
+}
+
+static void *beats(void *arg)
+{
+    struct pulse *p = arg;
+    uint64_t next_ms = mono_ms();
+    for (unsigned tick = 0; !pause_until(p, next_ms); tick++) {
+        beat_ask(p);
+        if (tick % 2 == 0) streams_tell(p);
+        next_ms += TICK_MS;
+        if (next_ms < mono_ms()) next_ms = mono_ms();
+    }
+    door_close(&p->door);
+    return NULL;
+}
+
+bool pulse_start(struct pulse *p)
+{
+    p->running = pthread_create(&p->thread, NULL, beats, p) == 0;
+    return p->running;
+}
+
+void pulse_stop(struct pulse *p)
+{
+    if (!p->running) return;
+    pthread_mutex_lock(&p->lock);
+    p->stopping = true;
+    pthread_cond_signal(&p->ended);
+    pthread_mutex_unlock(&p->lock);
+    pthread_join(p->thread, NULL);
+    p->running = false;
+}

@@ -1,0 +1,38 @@
+/* http/pulse.h - a thread that asks the service twice a second how it goes, and once a second tells the streams. It waits for
+ * nothing but the service; what has to wait for Redis or MySQL is done by the workers. Private to the room. */
+#ifndef HTTP_PULSE_H
+#define HTTP_PULSE_H
+
+#include "http/look.h"
+#include "http/pool.h"
+
+struct beat {   /* what the service said of itself last */
+    bool turns; /* it answered not long ago */
+    bool redis_up, mysql_up;
+    char held[STATUS_WHY_BYTES]; /* why it merges nothing; empty: it does */
+};
+
+struct pulse {
+    struct http *http;
+    pthread_t thread;
+    struct door door;     /* the thread's */
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t ended;
+    bool running, stopping;
+    struct beat beat;
+    uint64_t answered_ms; /* mono; 0: never */
+    int64_t started_s;    /* wall, of this room */
+    struct looked seen;   /* without differences */
+    struct job look_job, watch_job;
+    bool looking, watching; /* the jobs are the pool's */
+};
+
+void pulse_init(struct pulse *p, struct http *h);
+bool pulse_start(struct pulse *p) MUST_CHECK;
+void pulse_stop(struct pulse *p); /* waits for the thread; a job may still be the pool's */
+void pulse_close(struct pulse *p);
+
+struct beat pulse_beat(struct pulse *p);
+int64_t pulse_started_s(struct pulse *p);
+
+#endif

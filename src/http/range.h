@@ -1,0 +1,26 @@
+/* http/range.h - a run of days or hours, as the fields of a counter have them: 20140920, 2014092013 (UTC). Pure. */
+#ifndef HTTP_RANGE_H
+#define HTTP_RANGE_H
+
+#include "series/counter.h"
+
+#define RANGE_MAX 1000
+#define RANGE_FIELD_BYTES 11 /* of a field, with its NUL */
+
+struct range {
+    enum field_kind kind; /* FIELD_DATE or FIELD_HOUR */
+    int64_t first;        /* days, or hours, since 1970 */
+    size_t n;             /* 1..RANGE_MAX */
+};
+
+/* From the texts of two parameters; p NULL: not given. `to` is by default now_s, `from` so many fields that there are
+ * `standard` of them. False: why says what is wrong with which. */
+bool range_read(enum field_kind kind, struct slice from, struct slice to, int64_t now_s, size_t standard,
+                struct range *out, char *why, size_t why_size) MUST_CHECK;
+
+/* The i-th field, digits with a NUL behind; returns how many digits. */
+size_t range_field(const struct range *r, size_t i, char out[RANGE_FIELD_BYTES]);
+/* Which one it is. False: none of the range. */
+bool range_index(const struct range *r, struct slice field, size_t *i);
+
+#endif

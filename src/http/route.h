@@ -1,0 +1,54 @@
+/* http/route.h - the table of what can be asked for; private to the room. Its paths are those of openapi.yaml, and a test
+ * holds the two together. */
+#ifndef HTTP_ROUTE_H
+#define HTTP_ROUTE_H
+
+#include "http/exchange.h"
+
+enum access {
+    ACCESS_ANYBODY,  /* nothing of a shop is in it */
+    ACCESS_KNOWN,    /* this machine or a token; who is bound to a store gets what it may see of it */
+    ACCESS_OPERATOR, /* the same, but nobody who is bound to a store */
+};
+
+struct route {
+    const char *method; /* GET answers HEAD, too */
+    const char *path;   /* "/api/stores/{store}/counters/{counter}" */
+    const char *args;   /* parameters that it knows, ' ' between them */
+    enum access access;
+    bool waits; /* it is answered by a worker; else by the thread of the sockets, with w NULL */
+    void (*run)(struct exchange *x, struct worker *w);
+};
+
+extern const struct route routes[];
+extern const size_t routes_n;
+
+/* NULL: there is none. *allow is then the methods that the path has, "" for no such path. */
+const struct route *route_find(const char *method, const struct target *t, const char **allow);
+/* Which segment stands for the i-th {} of its path. */
+size_t route_variable(const struct route *r, size_t i);
+bool route_knows(const struct route *r, struct slice arg);
+
+/* api_*.c and others */
+void run_page(struct exchange *x, struct worker *w);
+void run_asset(struct exchange *x, struct worker *w);
+void run_contract(struct exchange *x, struct worker *w);
+void run_healthz(struct exchange *x, struct worker *w);
+void run_readyz(struct exchange *x, struct worker *w);
+void run_metrics(struct exchange *x, struct worker *w);
+void run_counters(struct exchange *x, struct worker *w);
+void run_stores(struct exchange *x, struct worker *w);
+void run_figures(struct exchange *x, struct worker *w);
+void run_series_names(struct exchange *x, struct worker *w);
+void run_series(struct exchange *x, struct worker *w);
+void run_box(struct exchange *x, struct worker *w);
+void run_events(struct exchange *x, struct worker *w);
+void run_uniques(struct exchange *x, struct worker *w);
+void run_rejects(struct exchange *x, struct worker *w);
+void run_replay(struct exchange *x, struct worker *w);
+void run_drop(struct exchange *x, struct worker *w);
+void run_status(struct exchange *x, struct worker *w);
+void run_books(struct exchange *x, struct worker *w);
+void run_stream(struct exchange *x, struct worker *w);
+
+#endif

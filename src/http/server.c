@@ -1,0 +1,401 @@
+/* http/server.c - addresses, libmicrohttpd, and the life of an exchange:
+ *   headers are here -> exchange_begin: what is asked, who asks, may it? -> the body, if any, is thrown away ->
+ *   answered at once, or: suspended -> a worker runs the route -> resumed -> answered -> exchange_free
+ * An exchange is touched by the thread of its address, but while it is suspended by the worker alone. Nothing of
+ * libmicrohttpd's is looked at by a worker: what it needs was copied before. */
+#include "base/heap.h"
+#include "base/log.h"
+#include "http/inside.h"
+#include "http/route.h"
+#include "http/socket.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define CONNECTIONS_MAX 1024 /* of all addresses */
+#define SILENT_S 10          /* a connection on which nothing moves is closed */
+#define HEAD_BYTES 16384     /* of a request, and what is sent of its answer at a time */
+#define BODY_BYTES 65536     /* of a request that has one, though nobody wants it */
+
+/* --- what is asked --- */
+
+static const char *header(const struct exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+struct reading { /* the query */
+    struct target *target;
+    const char *fault;
+};
+
+static enum MHD_Result on_arg(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_n,
+                              const char *value, size_t value_n)
+{
+    struct reading *r = arg;
+    (void)kind;
+    r->fault =
+        target_add_arg(r->target, slice_of(name, name_n), slice_of(value, value == NULL ? 0 : value_n));
+    return r->fault == NULL ? MHD_YES : MHD_NO;
+}
+
+static bool target_read(struct exchange *x, const char *path)
+{
+    struct reading r = {&x->target, target_read_path(&x->target, slice_str(path))};
+    const char *what = "the path";
+    if (r.fault == NULL) {
+        what = "the query";
+        MHD_get_connection_values_n(x->connection, MHD_GET_ARGUMENT_KIND, on_arg, &r);
+    }
+    if (r.fault != NULL) exchange_refuse(x, 400, "correct the address", "%s %s", what, r.fault);
+    return r.fault == NULL;
+}
+
+static bool route_read(struct exchange *x, const char *method)
+{
+    char shown[40];
+    x->route = route_find(method, &x->target, &x->allow);
+    if (x->route != NULL) {
+        x->allow = NULL;
+        return true;
+    }
+    if (x->allow[0] != '\0') {
+        exchange_refuse(x, 405, "ask with a method that the header Allow names",
+                        "%s is no method of this path",
+                        slice_show(slice_str(method), 30, shown, sizeof shown));
+        return false;
+    }
+    x->allow = NULL;
+    exchange_refuse(x, 404, "see /api/openapi.yaml for what there is", "there is nothing at this path");
+    return false;
+}
+
+static bool args_known(struct exchange *x)
+{
+    char shown[60];
+    for (size_t i = 0; i < x->target.args_n; i++) {
+        struct slice name = target_arg_name(&x->target, i);
+        if (route_knows(x->route, name)) continue;
+        exchange_refuse(x, 400, "leave it out", "\"%s\" is no parameter of this path; it has: %s",
+                        slice_show(name, 50, shown, sizeof shown),
+                        x->route->args[0] == '\0' ? "none" : x->route->args);
+        return false;
+    }
+    return true;
+}
+
+/* --- who asks --- */
+
+static const struct sockaddr *peer_of(const struct exchange *x)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    return info == NULL || info->client_addr == NULL ? &nobody : info->client_addr;
+}
+
+static bool is_allowed(struct exchange *x)
+{
+    struct who_asks q = {.peer = peer_of(x),
+                         .host = header(x, "Host"),
+                         .authorization = header(x, "Authorization"),
+                         .forwarded = header(x, "Forwarded") != NULL || header(x, "X-Forwarded-For") != NULL};
+    if (x->route->access == ACCESS_ANYBODY) return true;
+    x->who = who_asks(&q, &x->http->where->conf->tokens);
+    if (!x->who.known) {
+        exchange_refuse(x, 401,
+                        "send Authorization: Bearer <token>; the option http.tokens names the file of tokens",
+                        q.authorization == NULL ? "this address needs a token" : "that token is not known");
+        return false;
+    }
+    if (x->route->access == ACCESS_KNOWN || who_store(&x->who).p == NULL) return true;
+    exchange_refuse(x, 403, "ask with a token that is bound to no store", "this token sees one store only");
+    return false;
+}
+
+/* Pages of other origins can send a POST, but not with a header of their own. */
+static bool is_meant(struct exchange *x)
+{
+    const char *same = header(x, "X-Tallyd");
+    if (strcmp(x->route->method, "GET") == 0 || (same != NULL && strcmp(same, "1") == 0)) return true;
+    exchange_refuse(x, 400, "send the header X-Tallyd: 1",
+                    "a request that changes something needs the header X-Tallyd");
+    return false;
+}
+
+/* --- its life --- */
+
+static void on_job(struct job *job, struct worker *w)
+{
+    struct exchange *x = CONTAINER_OF(job, struct exchange, job);
+    x->route->run(x, w);
+    MHD_resume_connection(x->connection); /* x is the other thread's again */
+}
+
+static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *connection, const char *path,
+                                       const char *method)
+{
+    struct exchange *x = heap_zalloc(sizeof *x);
+    x->http = h;
+    x->connection = connection;
+    x->job.run = on_job;
+    list_init(&x->job.link);
+    const char *match = header(x, "If-None-Match");
+    if (match != NULL) x->if_none_match = heap_strdup(match);
+    if (target_read(x, path) && route_read(x, method) && is_allowed(x) && is_meant(x)) (void)args_known(x);
+    return x;
+}
+
+static void exchange_free(struct exchange *x)
+{
+    target_close(&x->target);
+    heap_free(x->if_none_match);
+    buf_free(&x->body);
+    heap_free(x);
+}
+
+static void on_completed(void *arg, struct MHD_Connection *connection, void **held,
+                         enum MHD_RequestTerminationCode why)
+{
+    (void)arg, (void)connection, (void)why;
+    if (*held != NULL) exchange_free(*held);
+    *held = NULL;
+}
+
+/* --- the answer --- */
+
+static struct MHD_Response *response_of(struct exchange *x)
+{
+    if (x->stream != NULL) return stream_response(x->stream, x->connection);
+    if (x->fixed.p != NULL)
+        return MHD_create_response_from_buffer(x->fixed.n, (void *)(uintptr_t)x->fixed.p,
+                                               MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer_with_free_callback(x->body.n, x->body.p, heap_free);
+    if (r != NULL) x->body = (struct buf){0}; /* it is the response's */
+    return r;
+}
+
+/* dygraphs sets styles by script, which the policy allows; it forbids everything from elsewhere. */
+static void headers_put(const struct exchange *x, struct MHD_Response *r)
+{
+    MHD_add_response_header(r, "Content-Type", x->type);
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    MHD_add_response_header(r, "Content-Security-Policy",
+                            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+                            "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
+                            "frame-ancestors 'none'");
+    MHD_add_response_header(r, "Cache-Control", x->etag != NULL ? "no-cache" : "no-store");
+    if (x->etag != NULL) MHD_add_response_header(r, "ETag", x->etag);
+    if (x->allow != NULL) MHD_add_response_header(r, "Allow", x->allow);
+    if (x->status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer realm=\"tallyd\"");
+}
+
+static enum MHD_Result exchange_answer(struct exchange *x)
+{
+    struct MHD_Response *r = response_of(x);
+    x->stream = NULL; /* the response's, or gone */
+    if (r == NULL) return MHD_NO;
+    headers_put(x, r);
+    enum MHD_Result queued = MHD_queue_response(x->connection, x->status, r);
+    MHD_destroy_response(r);
+    return queued;
+}
+
+static enum MHD_Result exchange_run(struct exchange *x)
+{
+    if (x->route->waits) {
+        MHD_suspend_connection(x->connection);
+        if (pool_submit(&x->http->pool, &x->job)) return MHD_YES;
+        exchange_refuse(x, 503, "ask again in some seconds", "tallyd is stopping");
+        MHD_resume_connection(x->connection);
+        return MHD_YES;
+    }
+    x->route->run(x, NULL);
+    PRE(x->answered);
+    return exchange_answer(x);
+}
+
+/* Called when the headers are here, for each piece of a body, at its end, and after each resume. */
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *body, size_t *body_n,
+                                  void **held)
+{
+    struct exchange *x = *held;
+    (void)version, (void)body;
+    if (x == NULL) {
+        *held = exchange_begin(arg, connection, path, method);
+        return MHD_YES;
+    }
+    if (*body_n > 0) {
+        x->taken_bytes += *body_n;
+        *body_n = 0;
+        return x->taken_bytes <= BODY_BYTES ? MHD_YES : MHD_NO;
+    }
+    return x->answered ? exchange_answer(x) : exchange_run(x);
+}
+
+/* Paths and queries are decoded by target.c, which keeps %2F and refuses %00. */
+static size_t as_it_is(void *arg, struct MHD_Connection *connection, char *text)
+{
+    (void)arg, (void)connection;
+    return strlen(text);
+}
+
+void run_stream(struct exchange *x, struct worker *w)
+{
+    struct slice store = slice_of(NULL, 0), bound = who_store(&x->who);
+    (void)w;
+    if (target_arg(&x->target, "store", &store) && !exchange_sees_store(x, store)) return;
+    if (store.p != NULL && (store.n == 0 || store.n > TEXT_BYTES_MAX)) {
+        exchange_refuse(x, 400, "name a store, or leave it out",
+                        "store is empty, or longer than a store can be");
+        return;
+    }
+    x->stream = stream_open(&x->http->hub, bound.p == NULL, store);
+    if (x->stream == NULL) {
+        exchange_refuse(x, 503, "ask again in some seconds",
+                        "there are %d streams already, or tallyd is stopping", STREAMS_MAX);
+        return;
+    }
+    x->answered = true;
+    x->status = 200;
+    x->type = "text/event-stream";
+}
+
+/* --- addresses --- */
+
+static void on_log(void *arg, const char *fmt, va_list args)
+{
+    char text[300];
+    (void)arg;
+    vsnprintf(text, sizeof text, fmt, args);
+    text[strcspn(text, "\r\n")] = '\0';
+    log_event(LOG_DEBUG, "http", "text=%s", LOGQ(text));
+}
+
+/* Each connection is a descriptor beside those of the RESP door. */
+static unsigned connections_most(size_t addresses)
+{
+    struct rlimit files;
+    rlim_t more = CONNECTIONS_MAX + 64;
+    unsigned most = CONNECTIONS_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        struct rlimit want = files;
+        want.rlim_cur = files.rlim_max - files.rlim_cur < more ? files.rlim_max : files.rlim_cur + more;
+        bool raised = setrlimit(RLIMIT_NOFILE, &want) == 0;
+        rlim_t gained = raised ? want.rlim_cur - files.rlim_cur : 0;
+        if (gained < more) most = gained > 128 ? (unsigned)gained - 64 : 64;
+    }
+    return most / (unsigned)addresses > 0 ? most / (unsigned)addresses : 1;
+}
+
+static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
+{
+    return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC |
+                                MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+                            0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, most,
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
+                            as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+}
+
+static enum err address_serve(struct http *h, const struct conf_address *a, unsigned most, struct error *e)
+{
+    int fd = socket_listen(a, e);
+    if (fd < 0) return e->code;
+    struct MHD_Daemon *d = daemon_start(h, fd, most);
+    if (d == NULL) {
+        socket_close(a, fd);
+        return error_set(e, ERR_FAILED, "%s: HTTP cannot begin here: out of memory, threads or descriptors?",
+                         a->text);
+    }
+    h->daemons[h->daemons_n++] = d;
+    log_event(LOG_INFO, "listening", "url=%s protocol=http", a->text);
+    return ERR_NONE;
+}
+
+static enum err addresses_serve(struct http *h, struct error *e)
+{
+    const struct conf_addresses *all = &h->where->conf->listen_http;
+    unsigned most = connections_most(all->n);
+    h->daemons = heap_zalloc(all->n * sizeof(struct MHD_Daemon *));
+    for (size_t i = 0; i < all->n; i++)
+        if (address_serve(h, &all->all[i], most, e) != ERR_NONE) return e->code;
+    return ERR_NONE;
+}
+
+/* --- begin and end --- */
+
+struct http *http_create(const struct source *where, const struct http_ports *ports)
+{
+    struct http *h = heap_zalloc(sizeof *h);
+    h->where = where;
+    h->ports = *ports;
+    pool_init(&h->pool, &h->ports, where);
+    pulse_init(&h->pulse, h);
+    hub_init(&h->hub, where->counters);
+    look_init(&h->look, where);
+    memo_init(&h->memo);
+    return h;
+}
+
+/* First nobody new, then nobody is asked any more, then nobody waits: only then may the daemons go. */
+static void all_end(struct http *h)
+{
+    const struct conf_addresses *all = &h->where->conf->listen_http;
+    for (size_t i = 0; i < h->daemons_n; i++)
+        socket_close(&all->all[i], MHD_quiesce_daemon(h->daemons[i]));
+    pulse_stop(&h->pulse);
+    pool_stop(&h->pool);
+    hub_stop(&h->hub);
+    for (size_t i = 0; i < h->daemons_n; i++)
+        MHD_stop_daemon(h->daemons[i]);
+    h->daemons_n = 0;
+}
+
+enum err http_start(struct http *h, struct error *e)
+{
+    enum err code = addresses_serve(h, e);
+    if (code == ERR_NONE && (!pool_start(&h->pool) || !pulse_start(&h->pulse)))
+        code = error_set(e, ERR_FAILED, "HTTP cannot begin: no more threads");
+    h->running = code == ERR_NONE;
+    if (code != ERR_NONE) all_end(h);
+    return code;
+}
+
+static void *end(void *arg)
+{
+    struct http *h = arg;
+    all_end(h);
+    h->ports.stopped(h->ports.arg);
+    return NULL;
+}
+
+void http_stop(struct http *h)
+{
+    PRE(h->running && !h->ending);
+    h->ending = true;
+    int rc = pthread_create(&h->ender, NULL, end, h);
+    INVARIANT(rc == 0);
+}
+
+void http_destroy(struct http **h)
+{
+    if ((*h)->ending) pthread_join((*h)->ender, NULL);
+    hub_close(&(*h)->hub);
+    pulse_close(&(*h)->pulse);
+    pool_close(&(*h)->pool);
+    look_close(&(*h)->look);
+    memo_close(&(*h)->memo);
+    heap_free((*h)->daemons);
+    heap_free(*h);
+    *h = NULL;
+}

@@ -1,0 +1,11 @@
+/* http/socket.h - an address of listen.http as a listening socket. Blocks for a moment, at start only. Private to the room. */
+#ifndef HTTP_SOCKET_H
+#define HTTP_SOCKET_H
+
+#include "conf/conf.h"
+
+/* -1: e says why. A unix socket's file is made with mode 0660; one that is dead is replaced, one that lives is refused. */
+int socket_listen(const struct conf_address *a, struct error *e);
+void socket_close(const struct conf_address *a, int fd); /* and the file of a unix socket */
+
+#endif

@@ -1,0 +1,298 @@
+#include "http/stream.h"
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "base/stats.h"
+
+#include <microhttpd.h>
+#include <xxhash.h>
+
+#define UNREAD_BYTES 32768 /* of a stream; more is not said */
+#define BLOCK_BYTES 4096
+#define MANY_FIELDS 500    /* a hash with so many pending is taken as moving without a look ... */
+#define MANY_REST_MS 10000 /* ... for so long */
+#define SETTLES_MS 10000   /* beyond `every`: merges of what was pending may still come */
+
+struct watch_state {                /* of one counter; hub_watch's alone */
+    uint64_t digest;                /* of what is pending */
+    uint64_t settles_ms, moving_ms; /* mono; until then */
+    bool looked;
+};
+
+struct watch { /* a store */
+    struct list link;
+    char *store;
+    uint32_t users;             /* streams, and hub_watch while it looks */
+    struct watch_state *states; /* one a counter */
+};
+
+struct stream {
+    struct list link;
+    struct hub *hub;
+    struct MHD_Connection *connection;
+    struct watch *watch; /* NULL: of no store */
+    bool all, suspended;
+    struct buf out;
+};
+
+void hub_init(struct hub *h, const struct counters *counters)
+{
+    *h = (struct hub){.counters = counters, .mysql_up = true};
+    pthread_mutex_init(&h->lock, NULL);
+    list_init(&h->streams);
+    list_init(&h->watches);
+}
+
+void hub_close(struct hub *h)
+{
+    PRE(list_empty(&h->streams) && list_empty(&h->watches));
+    pthread_mutex_destroy(&h->lock);
+}
+
+bool hub_empty(struct hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    bool empty = h->streams_n == 0;
+    pthread_mutex_unlock(&h->lock);
+    return empty;
+}
+
+/* --- watches; under the lock --- */
+
+static struct watch *watch_get(struct hub *h, struct slice store)
+{
+    list_for_each (at, &h->watches) {
+        struct watch *w = CONTAINER_OF(at, struct watch, link);
+        if (!slice_eq(slice_str(w->store), store)) continue;
+        w->users++;
+        return w;
+    }
+    struct watch *w = heap_zalloc(sizeof *w);
+    w->store = heap_strndup(store.p, store.n);
+    w->states = heap_zalloc((h->counters->n + 1) * sizeof *w->states);
+    w->users = 1;
+    list_push(&h->watches, &w->link);
+    return w;
+}
+
+static void watch_put(struct watch *w)
+{
+    if (--w->users > 0) return;
+    list_remove(&w->link);
+    heap_free(w->store);
+    heap_free(w->states);
+    heap_free(w);
+}
+
+/* --- streams --- */
+
+static void wake(struct stream *s) /* under the lock */
+{
+    if (!s->suspended) return;
+    s->suspended = false;
+    MHD_resume_connection(s->connection);
+}
+
+void hub_stop(struct hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->stopping = true;
+    list_for_each (at, &h->streams)
+        wake(CONTAINER_OF(at, struct stream, link));
+    pthread_mutex_unlock(&h->lock);
+}
+
+struct stream *stream_open(struct hub *h, bool all, struct slice store)
+{
+    struct stream *s = NULL;
+    pthread_mutex_lock(&h->lock);
+    if (!h->stopping && h->streams_n < STREAMS_MAX) {
+        s = heap_zalloc(sizeof *s);
+        s->hub = h;
+        s->all = all;
+        s->watch = store.p == NULL ? NULL : watch_get(h, store);
+        BUF_LIT(&s->out, "retry: 1000\n\n");
+        list_push(&h->streams, &s->link);
+        h->streams_n++;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return s;
+}
+
+/* libmicrohttpd's content reader. */
+static ssize_t stream_read(void *arg, uint64_t at, char *to, size_t most)
+{
+    struct stream *s = arg;
+    (void)at;
+    pthread_mutex_lock(&s->hub->lock);
+    size_t n = s->out.n < most ? s->out.n : most;
+    bool over = s->hub->stopping;
+    if (n > 0) {
+        memcpy(to, s->out.p, n);
+        buf_drop(&s->out, n);
+    } else if (!over) {
+        s->suspended = true;
+        MHD_suspend_connection(s->connection);
+    }
+    pthread_mutex_unlock(&s->hub->lock);
+    return n > 0 || !over ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static void stream_free(void *arg)
+{
+    struct stream *s = arg;
+    struct hub *h = s->hub;
+    pthread_mutex_lock(&h->lock);
+    list_remove(&s->link);
+    h->streams_n--;
+    if (s->watch != NULL) watch_put(s->watch);
+    pthread_mutex_unlock(&h->lock);
+    buf_free(&s->out);
+    heap_free(s);
+}
+
+struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *connection)
+{
+    s->connection = connection;
+    struct MHD_Response *r =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, stream_read, s, stream_free);
+    if (r == NULL) stream_free(s);
+    return r;
+}
+
+static void say(struct stream *s, const char *event, struct slice data) /* under the lock */
+{
+    if (s->out.n > UNREAD_BYTES) return;
+    if (event == NULL) {
+        BUF_LIT(&s->out, ":\n\n");
+    } else {
+        buf_printf(&s->out, "event: %s\ndata: ", event);
+        buf_put_slice(&s->out, data);
+        BUF_LIT(&s->out, "\n\n");
+    }
+    wake(s);
+}
+
+void hub_tell(struct hub *h, struct slice status)
+{
+    pthread_mutex_lock(&h->lock);
+    list_for_each (at, &h->streams) {
+        struct stream *s = CONTAINER_OF(at, struct stream, link);
+        say(s, s->all ? "status" : NULL, status);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* --- do figures of a store move? --- */
+
+/* The same for the same fields and counts in any order. */
+static uint64_t digest_of(const redisReply *reply)
+{
+    uint64_t sum = reply->elements;
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *field = reply->element[i], *count = reply->element[i + 1];
+        sum += XXH3_64bits_withSeed(count->str, count->len, XXH3_64bits(field->str, field->len));
+    }
+    return sum;
+}
+
+/* What is pending, as one number. False: it could not be told. */
+static bool pending_look(struct worker *w, struct slice key, uint64_t *digest, size_t *fields)
+{
+    struct slice words[] = {SLICE("CTR.PENDING"), key};
+    redisReply *reply = door_ask(&w->door, words, 2);
+    bool told = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    if (told) {
+        *digest = digest_of(reply);
+        *fields = reply->elements / 2;
+    }
+    freeReplyObject(reply);
+    return told;
+}
+
+/* merged: some batch was, since the last look. */
+static bool counter_moved(struct worker *w, const struct counter *c, struct slice store,
+                          struct watch_state *s, bool merged)
+{
+    struct buf key = {0};
+    uint64_t digest = s->digest, now_ms = mono_ms();
+    size_t fields = 0;
+    if (now_ms < s->moving_ms) return true;
+    pattern_put(&c->key, store, &key);
+    bool told = counters_match(w->panel.counters, buf_slice(&key)) == c &&
+                pending_look(w, buf_slice(&key), &digest, &fields);
+    buf_free(&key);
+    bool moved = told && s->looked && digest != s->digest;
+    if (told && fields > MANY_FIELDS) s->moving_ms = now_ms + MANY_REST_MS;
+    if (moved) s->settles_ms = now_ms + c->every_s * UINT64_C(1000) + SETTLES_MS;
+    s->looked = s->looked || told;
+    s->digest = digest;
+    return moved || (merged && now_ms < s->settles_ms);
+}
+
+/* {"store":...,"time":...,"counters":[...]} of those that moved. False: none did. */
+static bool store_look(struct hub *h, struct worker *w, struct watch *watch, bool all, bool merged,
+                       struct buf *out)
+{
+    struct json j = {.out = out};
+    bool any = false;
+    json_open(&j, NULL, '{');
+    json_text(&j, "store", watch->store);
+    json_int(&j, "time", wall_ms() / 1000);
+    json_open(&j, "counters", '[');
+    for (size_t i = 0; i < h->counters->n; i++) {
+        const struct counter *c = &h->counters->all[i];
+        if (!c->key.has_store) continue;
+        bool moved = counter_moved(w, c, slice_str(watch->store), &watch->states[i], merged) || all;
+        if (moved) json_slice(&j, NULL, c->name);
+        any = any || moved;
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    return any;
+}
+
+static void store_tell(struct hub *h, struct watch *watch, struct slice moved)
+{
+    pthread_mutex_lock(&h->lock);
+    list_for_each (at, &h->streams) {
+        struct stream *s = CONTAINER_OF(at, struct stream, link);
+        if (s->watch == watch) say(s, "store", moved);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* All watches, each kept from going. */
+static struct watch **watches_take(struct hub *h, size_t *n)
+{
+    *n = 0;
+    pthread_mutex_lock(&h->lock);
+    struct watch **all = heap_alloc((h->streams_n + 1) * sizeof(struct watch *));
+    list_for_each (at, &h->watches) {
+        all[*n] = CONTAINER_OF(at, struct watch, link);
+        all[(*n)++]->users++;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return all;
+}
+
+void hub_watch(struct hub *h, struct worker *w, bool mysql_up)
+{
+    size_t n;
+    int64_t done = STAT_GET(batches_done);
+    bool turned = mysql_up != h->mysql_up, merged = done != h->batches_done;
+    struct watch **all = watches_take(h, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct buf moved = {0};
+        if (store_look(h, w, all[i], turned, merged, &moved)) store_tell(h, all[i], buf_slice(&moved));
+        buf_free(&moved);
+    }
+    pthread_mutex_lock(&h->lock);
+    for (size_t i = 0; i < n; i++)
+        watch_put(all[i]);
+    pthread_mutex_unlock(&h->lock);
+    heap_free(all);
+    h->mysql_up = mysql_up;
+    h->batches_done = done;
+}

@@ -1,0 +1,41 @@
+/* http/stream.h - server-sent events. A stream is a connection whose answer does not end: while there is nothing to say
+ * libmicrohttpd has it suspended, so it costs no thread. What nobody reads is not kept: a stream that is behind misses
+ * events. Stores that streams ask for are watched, each once however many ask. Private to the room. */
+#ifndef HTTP_STREAM_H
+#define HTTP_STREAM_H
+
+#include "http/pool.h"
+
+struct MHD_Connection;
+struct MHD_Response;
+struct watch;
+
+#define STREAMS_MAX 256
+
+struct hub {
+    pthread_mutex_t lock; /* of all below and of every stream; not held while the service is asked */
+    const struct counters *counters;
+    struct list streams, watches;
+    size_t streams_n;
+    bool stopping;
+    bool mysql_up;        /* at the last look of hub_watch; its alone */
+    int64_t batches_done; /* likewise */
+};
+
+void hub_init(struct hub *h, const struct counters *counters);
+void hub_close(struct hub *h); /* no stream is left */
+bool hub_empty(struct hub *h);
+void hub_stop(struct hub *h); /* every stream ends; none begins */
+
+struct stream;
+/* all: it hears of the whole service. store: watched, p NULL: none. NULL: there are too many, or it stops. */
+struct stream *stream_open(struct hub *h, bool all, struct slice store);
+/* Its answer, which owns it from here on. */
+struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *connection);
+
+/* The pulse: an event `status` with this JSON to those who hear of all, a sign of life to the others. */
+void hub_tell(struct hub *h, struct slice status);
+/* A worker: looks whether figures of watched stores moved, and tells those who asked. One at a time. */
+void hub_watch(struct hub *h, struct worker *w, bool mysql_up);
+
+#endif

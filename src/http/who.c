@@ -1,0 +1,112 @@
+#include "http/who.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+static bool is_loopback_peer(const struct sockaddr *peer)
+{
+    if (peer->sa_family == AF_UNIX) return true;
+    if (peer->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)peer)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (peer->sa_family != AF_INET6) return false;
+    const struct in6_addr *a = &((const struct sockaddr_in6 *)peer)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+/* "localhost:7371" -> "localhost", "[::1]:7371" -> "[::1]" */
+static struct slice without_port(const char *host)
+{
+    const char *bracket = strchr(host, ']');
+    return slice_of(host, bracket != NULL ? (size_t)(bracket - host) + 1 : strcspn(host, ":"));
+}
+
+static bool is_loopback_host(const char *host)
+{
+    struct in_addr address;
+    char text[INET_ADDRSTRLEN];
+    struct slice name = without_port(host);
+    if (slice_ieq(name, SLICE("localhost")) || slice_eq(name, SLICE("[::1]"))) return true;
+    if (name.n == 0 || name.n >= sizeof text) return false;
+    memcpy(text, name.p, name.n);
+    text[name.n] = '\0';
+    return inet_pton(AF_INET, text, &address) == 1 && ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+static bool is_from_here(const struct who_asks *q)
+{
+    if (q->forwarded || !is_loopback_peer(q->peer)) return false;
+    return q->peer->sa_family == AF_UNIX || (q->host != NULL && is_loopback_host(q->host));
+}
+
+/* Always looks at all of both: how long it takes tells nothing of how much was right. */
+static bool same_secret(const char *secret, struct slice given)
+{
+    char a[CONF_TOKEN_MOST + 1] = {0}, b[CONF_TOKEN_MOST + 1] = {0};
+    unsigned different = 0;
+    strncpy(a, secret, CONF_TOKEN_MOST);
+    memcpy(b, given.p, given.n < CONF_TOKEN_MOST ? given.n : CONF_TOKEN_MOST);
+    for (size_t i = 0; i < sizeof a; i++)
+        different |= (unsigned)(a[i] ^ b[i]);
+    return different == 0 && given.n <= CONF_TOKEN_MOST;
+}
+
+static const struct conf_token *token_of(const char *authorization, const struct conf_tokens *tokens)
+{
+    struct slice bearer = SLICE("Bearer "), text = slice_str(authorization);
+    const struct conf_token *found = NULL;
+    if (text.n <= bearer.n || !slice_ieq(slice_of(text.p, bearer.n), bearer)) return NULL;
+    struct slice given = slice_of(text.p + bearer.n, text.n - bearer.n);
+    for (size_t i = 0; i < tokens->n; i++)
+        if (same_secret(tokens->all[i].secret, given)) found = &tokens->all[i];
+    return found;
+}
+
+struct who who_asks(const struct who_asks *q, const struct conf_tokens *tokens)
+{
+    if (q->authorization != NULL) { /* a token is never more than it says, also here */
+        const struct conf_token *token = token_of(q->authorization, tokens);
+        return (struct who){token != NULL, token};
+    }
+    return (struct who){is_from_here(q), NULL};
+}
+
+struct slice who_store(const struct who *w)
+{
+    return w->token == NULL || w->token->store == NULL ? slice_of(NULL, 0) : slice_str(w->token->store);
+}
+
+static bool is_of(const struct pattern *p, enum store_kind kind, struct slice name, struct slice store)
+{
+    struct slice found;
+    return p->has_store && pattern_match(p, kind, name, &found) && slice_eq(found, store);
+}
+
+static bool feeds_it(const struct counters *counters, enum feed feed, struct slice name, struct slice store)
+{
+    for (size_t i = 0; i < counters->n; i++)
+        if (is_of(&counters->all[i].feeds[feed], counters->all[i].store, name, store)) return true;
+    return false;
+}
+
+bool name_is_of(const struct counters *counters, enum op_kind kind, struct slice name, struct slice type,
+                struct slice store)
+{
+    const struct op_limits *ops = counters->ops;
+    struct buf event = {0};
+    switch (kind) {
+    case OP_SERIES:
+        return feeds_it(counters, FEED_SERIES, name, store);
+    case OP_BOX:
+        return feeds_it(counters, FEED_BOX, name, store);
+    case OP_UNIQ:
+        return ops->uniq_counter != NULL && is_of(&ops->uniq_name, ops->uniq_counter->store, name, store);
+    case OP_EVENT:
+        break;
+    }
+    buf_put_slice(&event, name);
+    buf_put_char(&event, ':');
+    buf_put_slice(&event, type);
+    bool is = feeds_it(counters, FEED_EVENT, buf_slice(&event), store);
+    buf_free(&event);
+    return is;
+}

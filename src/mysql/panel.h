@@ -1,0 +1,46 @@
+/* mysql/panel.h - what panels read of the merchants' tables and of tally_counters: plain SELECTs on a connection of their
+ * own, with short time limits, outside of the writers'. Blocking, one thread at a time. A connection that the server closed
+ * is opened again once; every function returns ERR_UNAVAILABLE when MySQL cannot be reached. Rows are good for the call. */
+#ifndef MYSQL_PANEL_H
+#define MYSQL_PANEL_H
+
+#include "mysql/db.h"
+#include "series/counter.h"
+
+struct columns;
+
+struct panel {
+    struct db_config config; /* the daemon's, with shorter limits; borrows its texts */
+    const struct counters *counters;
+    struct db *db;
+    struct columns *forms; /* one a counter, read at the first need on each connection */
+    bool *formed;
+    uint64_t opened; /* db_opened when they were read */
+};
+
+#define PANEL_LIMIT_S 3 /* of connecting, and of each statement */
+
+void panel_init(struct panel *p, const struct db_config *config, const struct counters *counters);
+void panel_close(struct panel *p);
+
+typedef void panel_row(void *arg, struct slice field, int64_t count);
+
+/* Fields are written as in Redis: 20140920. The store is of the counter's kind; ignored when it has none. */
+enum err panel_between(struct panel *p, const struct counter *c, struct slice store, struct slice from,
+                       struct slice to, panel_row *row, void *arg, struct error *e) MUST_CHECK;
+enum err panel_named(struct panel *p, const struct counter *c, struct slice store, const struct slice *fields,
+                     size_t n, panel_row *row, void *arg, struct error *e) MUST_CHECK;
+/* The n highest counts, the highest first. */
+enum err panel_top(struct panel *p, const struct counter *c, struct slice store, uint32_t n, panel_row *row,
+                   void *arg, struct error *e) MUST_CHECK;
+
+/* tally_counters.complete_until, ms since 1970; 0: not yet said. */
+enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms, struct error *e) MUST_CHECK;
+
+/* Has it a row in the table of any counter whose stores it could be one of? */
+enum err panel_store_known(struct panel *p, struct slice store, bool *known, struct error *e) MUST_CHECK;
+/* The first n stores of a counter's table whose names begin with prefix; sorted as the column sorts. */
+enum err panel_stores(struct panel *p, const struct counter *c, struct slice prefix, uint32_t n,
+                      void (*store)(void *arg, struct slice name), void *arg, struct error *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,62 @@
+/* redis/status_op.c - see status_op.h. */
+#include "redis/status_op.h"
+#include "redis/resp.h"
+
+static void on_self(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_self *s = arg;
+    (void)l;
+    if (!reply_is(r, at == 0 ? REDIS_STRING : REDIS_ARRAY)) {
+        s->lost = true;
+        reply_why(r, s->text, sizeof s->text);
+    } else if (at == 0) {
+        s->info(s->arg, r->str);
+    } else {
+        for (size_t i = 0; i < r->n; i++)
+            s->held(s->arg, r->elements[i].str);
+    }
+    if (r == NULL || at == 1) s->done(s);
+}
+
+void redis_self(struct redis_link *l, struct redis_self *s)
+{
+    struct buf *out = redis_link_begin(l);
+    s->lost = false;
+    s->text[0] = '\0';
+    resp_words(out, "INFO");
+    resp_array(out, 4);
+    RESP_LIT(out, "ZRANGE");
+    RESP_LIT(out, KEY_HELD);
+    resp_int(out, 0);
+    resp_int(out, (int64_t)s->names_most - 1);
+    redis_link_expect(l, 2, on_self, s);
+    redis_link_flush(l);
+}
+
+/* KEYS: registry. The fields of hashes stand behind their names, which begin with '='. */
+static const char size_script[] = "#!lua flags=no-writes\n"
+                                  "local is, n = redis.call('HGETALL', KEYS[1]), 0\n"
+                                  "for i = 1, #is, 2 do\n"
+                                  "  if string.sub(is[i], 1, 1) == '=' then n = n + tonumber(is[i + 1]) end\n"
+                                  "end\n"
+                                  "return n\n";
+
+static void on_size(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_batch_size *b = arg;
+    (void)l, (void)at;
+    b->lost = !reply_integer(r, &b->fields);
+    b->done(b);
+}
+
+void redis_batch_size(struct redis_link *l, struct redis_batch_size *b)
+{
+    struct buf *out = redis_link_begin(l), name = {0};
+    b->fields = 0;
+    resp_eval(out, SLICE(size_script), 1, 0);
+    name_batch(&name, &b->id);
+    resp_slice(out, buf_slice(&name));
+    buf_free(&name);
+    redis_link_expect(l, 1, on_size, b);
+    redis_link_flush(l);
+}

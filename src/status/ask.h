@@ -1,0 +1,24 @@
+/* status/ask.h - a connection to Redis for one question after the other: a loop and a link of its own, in whatever
+ * thread calls. */
+#ifndef STATUS_ASK_H
+#define STATUS_ASK_H
+
+#include "redis/link.h"
+#include "status/source.h"
+
+struct ask {
+    uv_loop_t loop;
+    struct life life;
+    struct redis_link link;
+    bool closed;
+};
+
+/* Connected, not checked; where's parts are borrowed until ask_close. wait_ms: how long it tries to connect;
+ * answer_ms: how long an answer may take. On an error (ERR_UNAVAILABLE, with what to do next) nothing is left open. */
+enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
+                  struct error *e) MUST_CHECK;
+/* As a verb asks that needs Redis: with the time limits of the configuration. */
+enum err ask_open_patiently(struct ask *a, const struct source *where, struct error *e) MUST_CHECK;
+void ask_close(struct ask *a);
+
+#endif

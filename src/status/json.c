@@ -1,0 +1,241 @@
+/* status/json.c - a look as one JSON object. Numbers in seconds and bytes; null is "cannot be told", and the part's
+ * "error" says why. */
+#include "base/json.h"
+#include "status/status.h"
+
+#include <stdio.h>
+
+static void figure_put(struct json *j, const char *key, struct figure f)
+{
+    if (f.known)
+        json_int(j, key, f.value);
+    else
+        json_null(j, key);
+}
+
+/* Milliseconds as seconds with three decimals. */
+static void seconds_put(struct json *j, const char *key, bool known, int64_t ms)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%lld.%03lld", (long long)(ms / 1000),
+                     (long long)(ms < 0 ? -ms : ms) % 1000);
+    if (known)
+        json_digits(j, key, slice_of(text, (size_t)n));
+    else
+        json_null(j, key);
+}
+
+static void text_or_null(struct json *j, const char *key, const char *text)
+{
+    if (text[0] == '\0')
+        json_null(j, key);
+    else
+        json_text(j, key, text);
+}
+
+static void stats_put(struct json *j, const struct stats *of)
+{
+    json_open(j, "stats", '{');
+#define X(name, meaning) json_int(j, #name, of->name);
+    STATS(X)
+#undef X
+    json_close(j, '}');
+}
+
+static void service_put(struct json *j, const struct status_service *v)
+{
+    json_open(j, "service", '{');
+    json_bool(j, "up", v->up);
+    if (!v->up) {
+        json_text(j, "error", v->why);
+    } else {
+        json_text(j, "version", v->version);
+        json_text(j, "instance", v->instance);
+        json_int(j, "pid", v->pid);
+        json_int(j, "uptime_s", v->uptime_s);
+        json_int(j, "connections", v->connections);
+        json_int(j, "connections_most", v->connections_most);
+        json_bool(j, "redis_up", v->redis_up);
+        json_bool(j, "mysql_up", v->mysql_up);
+        json_bool(j, "stopping", v->stopping);
+        json_bool(j, "recovering", v->recovering);
+        json_int(j, "hits", v->stats.hits);
+        figure_put(j, "hits_per_s", v->hits_per_s);
+        stats_put(j, &v->stats);
+    }
+    json_close(j, '}');
+}
+
+static void redis_put(struct json *j, const struct status_redis *r)
+{
+    json_open(j, "redis", '{');
+    json_bool(j, "up", r->up);
+    if (!r->up) {
+        json_text(j, "error", r->why);
+    } else {
+        json_text(j, "version", r->version);
+        json_text(j, "role", r->role);
+        json_int(j, "uptime_s", r->uptime_s);
+        json_int(j, "memory_bytes", r->memory_bytes);
+        json_int(j, "memory_most_bytes", r->memory_most_bytes);
+        json_text(j, "policy", r->policy);
+        json_int(j, "replicas", r->replicas);
+        json_bool(j, "aof", r->aof_on);
+        text_or_null(j, "appendfsync", r->fsync);
+        json_bool(j, "aof_writes", r->aof_writes);
+        json_int(j, "gen", (int64_t)r->gen);
+    }
+    json_close(j, '}');
+}
+
+static void mysql_put(struct json *j, const struct status_mysql *m)
+{
+    json_open(j, "mysql", '{');
+    json_bool(j, "up", m->up);
+    if (m->why[0] != '\0') json_text(j, "error", m->why);
+    if (m->up) {
+        json_text(j, "server", m->mariadb ? "MariaDB" : "MySQL");
+        json_text(j, "version", m->version);
+        json_bool(j, "read_only", m->read_only);
+    }
+    if (m->read) json_int(j, "gen", (int64_t)m->gen);
+    json_close(j, '}');
+}
+
+static void backlog_put(struct json *j, const struct status *s)
+{
+    const struct status_redis *r = &s->redis;
+    json_open(j, "backlog", '{');
+    figure_put(j, "dirty", (struct figure){r->up, r->dirty});
+    seconds_put(j, "oldest_s", r->up && r->oldest_ms.known, r->oldest_ms.value);
+    figure_put(j, "of_no_counter", (struct figure){r->up, r->held});
+    json_open(j, "names_of_no_counter", '[');
+    for (size_t i = 0; i < r->held_names_n; i++)
+        json_text(j, NULL, r->held_names[i]);
+    json_close(j, ']');
+    figure_put(j, "leftovers", s->service.leftovers);
+    if (r->up && !r->sorted) json_text(j, "error", "too many hashes wait to tell them apart by counter");
+    json_close(j, '}');
+}
+
+/* Why nothing of this counter is merged, with the mend; null: it is. */
+static void counter_held_put(struct json *j, const struct status *s, const struct counter *c)
+{
+    for (size_t i = 0; i < s->schema.n; i++) {
+        const struct schema_finding *f = &s->schema.all[i];
+        if (f->level != SCHEMA_REFUSE || f->counter != c) continue;
+        json_open(j, "held", '{');
+        json_text(j, "why", f->reason);
+        text_or_null(j, "next", f->mend != NULL ? f->mend : "");
+        json_close(j, '}');
+        return;
+    }
+    if (s->mysql.up)
+        json_digits(j, "held", SLICE("false"));
+    else
+        json_null(j, "held");
+}
+
+static void counters_put(struct json *j, const struct status *s)
+{
+    json_open(j, "counters", '[');
+    for (size_t i = 0; i < s->counters_n; i++) {
+        const struct status_counter *c = &s->counters[i];
+        struct figure until = c->complete_until_ms;
+        json_open(j, NULL, '{');
+        json_slice(j, "name", c->counter->name);
+        json_slice(j, "table", c->counter->table);
+        figure_put(j, "dirty", c->dirty);
+        seconds_put(j, "oldest_s", c->oldest_ms.known, c->oldest_ms.value);
+        seconds_put(j, "complete_until", until.known && until.value > 0, until.value);
+        figure_put(j, "merged", c->merged);
+        figure_put(j, "rejected", c->rejected);
+        figure_put(j, "rejects", c->rejects);
+        counter_held_put(j, s, c->counter);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+static void batch_put(struct json *j, const struct status_batch *b)
+{
+    char id[33];
+    batch_id_hex(&b->id, id);
+    json_open(j, NULL, '{');
+    json_text(j, "id", id);
+    json_text(j, "counter", b->counter);
+    json_bool(j, "configured", b->configured);
+    json_text(j, "owner", b->owner);
+    seconds_put(j, "age_s", true, b->age_ms);
+    seconds_put(j, "silent_s", true, b->silent_ms);
+    json_int(j, "hashes", b->hashes);
+    figure_put(j, "fields", b->fields);
+    figure_put(j, "chunks", b->chunks);
+    figure_put(j, "chunks_merged", b->chunks_merged);
+    text_or_null(j, "held", b->held);
+    json_close(j, '}');
+}
+
+static void batches_put(struct json *j, const struct status *s)
+{
+    json_open(j, "batches", '{');
+    figure_put(j, "standing", (struct figure){s->redis.up, (int64_t)s->batches_n});
+    json_open(j, "oldest", '[');
+    for (size_t i = 0; i < s->batches_n && i < STATUS_BATCHES_SIZED; i++)
+        batch_put(j, &s->batches[i]);
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+static void merges_put(struct json *j, const struct status *s)
+{
+    json_open(j, "merges", '{');
+    if (s->redis.up && s->mysql.read)
+        json_bool(j, "held", status_rolled_back(s) || s->service.held[0] != '\0');
+    else
+        json_null(j, "held");
+    text_or_null(j, "why", s->service.held);
+    json_close(j, '}');
+}
+
+static void books_put(struct json *j, const struct status_books *b)
+{
+    json_open(j, "books", '{');
+    if (b->known) {
+        json_bool(j, "balanced", b->unbalanced == 0);
+        sums_json(&b->sums, j, "counters");
+    } else {
+        json_null(j, "balanced");
+        json_text(j, "error", b->why);
+    }
+    json_close(j, '}');
+}
+
+static void problem_put(void *arg, const char *what, const char *next)
+{
+    struct json *j = arg;
+    json_open(j, NULL, '{');
+    json_text(j, "what", what);
+    json_text(j, "next", next);
+    json_close(j, '}');
+}
+
+void status_json(struct buf *out, const struct status *s)
+{
+    struct json j = {.out = out};
+    json_open(&j, NULL, '{');
+    seconds_put(&j, "at", true, s->at_ms);
+    json_open(&j, "problems", '[');
+    enum err verdict = status_judge(s, problem_put, &j);
+    json_close(&j, ']');
+    json_bool(&j, "well", verdict == ERR_NONE);
+    service_put(&j, &s->service);
+    redis_put(&j, &s->redis);
+    mysql_put(&j, &s->mysql);
+    backlog_put(&j, s);
+    counters_put(&j, s);
+    batches_put(&j, s);
+    merges_put(&j, s);
+    books_put(&j, &s->books);
+    json_close(&j, '}');
+}

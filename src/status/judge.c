@@ -1,0 +1,157 @@
+/* status/judge.c - what of a look is not well, each with the next step. */
+#include "status/status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define LATE_TIMES                                                                                           \
+    3 /* a hash is merged after `every` at the latest; so often that, and LATE_MS, is no hiccup */
+#define LATE_MS 30000
+
+struct judging {
+    const struct status *s;
+    status_problem *problem;
+    void *arg;
+    enum err worst;
+};
+
+static void found(struct judging *j, enum err code, const char *next, const char *what, ...)
+    __attribute__((format(printf, 4, 5)));
+static void found(struct judging *j, enum err code, const char *next, const char *what, ...)
+{
+    char text[1200];
+    va_list args;
+    va_start(args, what);
+    (void)vsnprintf(text, sizeof text, what, args);
+    va_end(args);
+    if (j->worst == ERR_NONE || code == ERR_UNAVAILABLE) j->worst = code;
+    j->problem(j->arg, text, next);
+}
+
+static void servers_judge(struct judging *j)
+{
+    const struct status *s = j->s;
+    if (!s->redis.up)
+        found(j, ERR_UNAVAILABLE,
+              "see that it runs, and that redis.url and its password are right; hits are refused meanwhile",
+              "%s", s->redis.why);
+    if (!s->mysql.up)
+        found(j, ERR_UNAVAILABLE,
+              "see that it runs, and that mysql.url and its password are right; hits are counted "
+              "meanwhile, and merged when it is back",
+              "%s", s->mysql.why);
+    else if (!s->mysql.read)
+        found(j, ERR_FAILED,
+              "`tallyd migrate` makes tallyd's tables, `tallyd check` names what is in the way", "MySQL: %s",
+              s->mysql.why);
+    if (s->mysql.up && s->mysql.read_only)
+        found(j, ERR_FAILED, "SET GLOBAL read_only = 0, or name the server that takes writes in mysql.url",
+              "MySQL is read-only, so nothing is merged");
+    if (s->redis.up && s->redis.aof_on && !s->redis.aof_writes)
+        found(j, ERR_FAILED, "make room on its disk, then see aof_last_write_status in redis-cli INFO",
+              "Redis cannot write its AOF, and refuses hits");
+}
+
+static void service_judge(struct judging *j)
+{
+    const struct status_service *v = &j->s->service;
+    if (!v->up)
+        found(j, ERR_FAILED, "start it with `tallyd run`; what it had counted stands in Redis and waits",
+              "no tallyd runs: %s", v->why);
+    else if (!v->redis_up && j->s->redis.up)
+        found(j, ERR_FAILED, "its log says why (event=link_down)",
+              "the service has no link to Redis, which answers here");
+    else if (!v->mysql_up && j->s->mysql.up)
+        found(j, ERR_FAILED, "its log says why (event=mysql_check)",
+              "the service does not merge into MySQL, which answers here");
+}
+
+static void holds_judge(struct judging *j)
+{
+    const struct status *s = j->s;
+    if (s->service.held[0] != '\0' || status_rolled_back(s))
+        found(j, ERR_FAILED,
+              "find out what Redis lost, then run `tallyd recover --accept-rollback`; counting goes on",
+              "all merges are held: Redis was rolled back, its gen is %" PRIu64 ", the ledger has %" PRIu64,
+              s->redis.gen, s->mysql.gen);
+    for (size_t i = 0; i < s->schema.n; i++) {
+        const struct schema_finding *f = &s->schema.all[i];
+        const char *next = f->mend != NULL ? f->mend : "`tallyd check` says more";
+        if (f->level == SCHEMA_REFUSE && f->counter == NULL)
+            found(j, ERR_FAILED, next, "nothing is merged: %s", f->reason);
+        if (f->level == SCHEMA_REFUSE && f->counter != NULL)
+            found(j, ERR_FAILED, next, SLICE_FMT " is not merged: %s", SLICE_ARG(f->counter->name),
+                  f->reason);
+    }
+}
+
+static void batches_judge(struct judging *j)
+{
+    size_t unknown = 0;
+    const char *name = "";
+    char id[33];
+    for (size_t i = 0; i < j->s->batches_n; i++) {
+        const struct status_batch *b = &j->s->batches[i];
+        batch_id_hex(&b->id, id);
+        if (b->held[0] != '\0')
+            found(j, ERR_FAILED,
+                  "the log says more (event=batch_held); `tallyd check` names what MySQL refuses",
+                  "batch %s of %s is held: %s", id, b->counter, b->held);
+        if (b->configured) continue;
+        unknown++;
+        name = b->counter;
+    }
+    if (unknown > 0)
+        found(j, ERR_FAILED, "put it back into the configuration, or `tallyd recover --reject-unknown`",
+              "%zu batch%s stand%s whose counter (%s) is not configured", unknown, unknown == 1 ? "" : "es",
+              unknown == 1 ? "s" : "", name);
+}
+
+static void counter_judge(struct judging *j, const struct status_counter *c)
+{
+    struct slice name = c->counter->name;
+    int64_t most_ms = (int64_t)c->counter->every_s * 1000 * LATE_TIMES + LATE_MS;
+    if (c->rejects.known && c->rejects.value > 0)
+        found(j, ERR_FAILED, "`tallyd rejects list` says why; mend it, then `tallyd rejects replay --all`",
+              SLICE_FMT ": MySQL refused %" PRId64 " row%s", SLICE_ARG(name), c->rejects.value,
+              c->rejects.value == 1 ? "" : "s");
+    if (c->oldest_ms.known && c->oldest_ms.value > most_ms)
+        found(j, ERR_FAILED,
+              "see that the service runs and MySQL takes writes; its log says what is in the way",
+              SLICE_FMT ": its oldest hit has waited for %" PRId64 " s, and sync.every is %u s",
+              SLICE_ARG(name), c->oldest_ms.value / 1000, c->counter->every_s);
+}
+
+static void strays_judge(struct judging *j)
+{
+    const struct status *s = j->s;
+    char shown[80] = "";
+    if (s->redis.held_names_n > 0) slice_show(slice_str(s->redis.held_names[0]), 60, shown, sizeof shown);
+    if (s->redis.up && s->redis.held > 0)
+        found(j, ERR_FAILED,
+              "give them a counter in the configuration, or delete them and their names in tally:held",
+              "%" PRId64 " hash%s in Redis belong%s to no counter: %s%s", s->redis.held,
+              s->redis.held == 1 ? "" : "es", s->redis.held == 1 ? "s" : "", shown,
+              s->redis.held == 1 ? "" : " ...");
+    if (s->service.leftovers.known && s->service.leftovers.value > 0)
+        found(j, ERR_FAILED, "`tallyd recover --dry-run` names them, `tallyd recover` merges them",
+              "%" PRId64 " claimed hashes are left that no batch knows", s->service.leftovers.value);
+    if (s->books.known && s->books.unbalanced > 0)
+        found(j, ERR_FAILED, "`tallyd verify` says by how much, and what to do",
+              "the books of %zu counter%s do not balance", s->books.unbalanced,
+              s->books.unbalanced == 1 ? "" : "s");
+}
+
+enum err status_judge(const struct status *s, status_problem *problem, void *arg)
+{
+    struct judging j = {.s = s, .problem = problem, .arg = arg};
+    servers_judge(&j);
+    service_judge(&j);
+    holds_judge(&j);
+    batches_judge(&j);
+    for (size_t i = 0; i < s->counters_n; i++)
+        counter_judge(&j, &s->counters[i]);
+    strays_judge(&j);
+    return j.worst;
+}

@@ -1,0 +1,231 @@
+/* status/look_redis.c - Redis' side: how it does, what waits in it, which batches stand. Each question is a small one:
+ * the dirty index is read in pages of 1,000, of batches only the oldest are counted out. */
+#include "status/look.h"
+
+#include "base/heap.h"
+#include "base/num.h"
+#include "redis/batches_op.h"
+#include "redis/dirty_op.h"
+#include "redis/gen_op.h"
+#include "redis/info.h"
+#include "redis/status_op.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PAGE 1000
+
+static bool failed(struct status *s, bool lost, const char *text)
+{
+    if (!lost) return false;
+    s->redis.up = false;
+    snprintf(s->redis.why, sizeof s->redis.why, "Redis could not be read: %s", text);
+    return true;
+}
+
+/* --- how it does --- */
+
+struct self {
+    struct redis_self ask;
+    struct status_redis *to;
+    bool done;
+};
+
+static int64_t number(struct slice info, const char *name)
+{
+    struct slice text;
+    int64_t v;
+    return info_get(info, name, &text) && num_parse(text, &v) ? v : 0;
+}
+
+static void on_info(void *arg, struct slice info)
+{
+    struct status_redis *r = ((struct self *)arg)->to;
+    struct slice role;
+    if (info_get(info, "role", &role)) slice_show(role, sizeof r->role - 1, r->role, sizeof r->role);
+    r->memory_bytes = number(info, "used_memory");
+    r->memory_most_bytes = number(info, "maxmemory");
+    r->replicas = number(info, "connected_slaves");
+    r->uptime_s = number(info, "uptime_in_seconds");
+    r->aof_on = info_is(info, "aof_enabled", "1");
+    r->aof_writes = info_is(info, "aof_last_write_status", "ok");
+}
+
+static void on_held(void *arg, struct slice name)
+{
+    struct status_redis *r = ((struct self *)arg)->to;
+    if (r->held_names_n < STATUS_NAMES_MAX) r->held_names[r->held_names_n++] = heap_strndup(name.p, name.n);
+}
+
+static void on_self(struct redis_self *ask)
+{
+    ((struct self *)ask->arg)->done = true;
+}
+
+static bool self_look(struct ask *a, struct status *s)
+{
+    struct self self = {.to = &s->redis};
+    self.ask = (struct redis_self){
+        .names_most = STATUS_NAMES_MAX, .info = on_info, .held = on_held, .done = on_self, .arg = &self};
+    redis_self(&a->link, &self.ask);
+    redis_run_until(&a->link, &self.done);
+    return !failed(s, self.ask.lost, self.ask.text);
+}
+
+/* --- what waits --- */
+
+static void on_state(struct redis_dirty_state *d)
+{
+    *(bool *)d->arg = true;
+}
+
+static bool backlog_look(struct ask *a, struct status *s)
+{
+    bool done = false;
+    struct redis_dirty_state d = {.done = on_state, .arg = &done};
+    redis_dirty_state(&a->link, &d);
+    redis_run_until(&a->link, &done);
+    if (failed(s, d.lost, "no answer about tally:dirty")) return false;
+    s->redis.dirty = d.dirty;
+    s->redis.held = d.held;
+    s->redis.now_ms = redis_time_ms(&a->link);
+    s->redis.oldest_ms =
+        (struct figure){.known = d.lowest_ms != INT64_MAX, .value = s->redis.now_ms - d.lowest_ms};
+    return true;
+}
+
+static void page_file(const struct redis_due *page, const struct counters *counters, struct status *s)
+{
+    for (uint32_t i = 0; i < page->keys_n; i++) {
+        const struct counter *c = counters_match(counters, page->keys[i]);
+        if (c == NULL) continue;
+        struct status_counter *of = &s->counters[c - counters->all];
+        of->dirty.value++;
+        if (of->oldest_ms.known) continue; /* the oldest come first */
+        of->oldest_ms = (struct figure){.known = true, .value = s->redis.now_ms - page->scores[i]};
+    }
+}
+
+static void on_page(struct redis_due *page)
+{
+    *(bool *)page->arg = true;
+}
+
+/* Returns how many names the page has; -1: Redis went away. */
+static int64_t page_look(struct ask *a, const struct counters *counters, uint32_t skip, struct status *s)
+{
+    bool done = false;
+    struct redis_due page = {
+        .before_ms = DELTA_MAX, .skip = skip, .limit = PAGE, .done = on_page, .arg = &done};
+    redis_due(&a->link, &page);
+    redis_run_until(&a->link, &done);
+    if (!page.lost) page_file(&page, counters, s);
+    buf_free(&page.names);
+    heap_free(page.keys);
+    heap_free(page.scores);
+    return page.lost ? -1 : (int64_t)page.keys_n;
+}
+
+/* Counts that are told apart by counter only when all can be: a part of them would look like all of them. */
+static bool dirty_sort(struct ask *a, const struct counters *counters, struct status *s)
+{
+    int64_t got = PAGE;
+    for (uint32_t skip = 0; got == PAGE && skip < STATUS_DIRTY_LOOKED; skip += PAGE)
+        got = page_look(a, counters, skip, s);
+    if (failed(s, got < 0, "no answer about tally:dirty")) return false;
+    s->redis.sorted = got < PAGE;
+    for (size_t i = 0; i < s->counters_n; i++)
+        s->counters[i].dirty.known = s->redis.sorted;
+    return true;
+}
+
+/* --- which batches stand --- */
+
+struct listing {
+    struct status *s;
+    const struct counters *counters;
+    bool done;
+};
+
+static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
+                     int64_t gen, int64_t lowest_ms, uint32_t hashes)
+{
+    struct listing *l = arg;
+    struct status *s = l->s;
+    struct status_batch b = {.hashes = hashes,
+                             .configured = counters_find(l->counters, counter) != NULL,
+                             .age_ms = lowest_ms < 0 ? 0 : s->redis.now_ms - lowest_ms,
+                             .silent_ms = s->redis.now_ms - beat_ms};
+    (void)gen;
+    if (!batch_id_read(id, &b.id)) return;
+    slice_show(counter, NAME_BYTES_MAX, b.counter, sizeof b.counter);
+    slice_show(owner, sizeof b.owner - 1, b.owner, sizeof b.owner);
+    s->batches = heap_realloc(s->batches, (s->batches_n + 1) * sizeof *s->batches);
+    s->batches[s->batches_n++] = b;
+}
+
+static void on_listed(struct redis_batch_list *list)
+{
+    ((struct listing *)list->arg)->done = true;
+}
+
+static int older_first(const void *a, const void *b)
+{
+    int64_t left = ((const struct status_batch *)a)->age_ms, right = ((const struct status_batch *)b)->age_ms;
+    return (left < right) - (left > right);
+}
+
+static void on_size(struct redis_batch_size *size)
+{
+    *(bool *)size->arg = true;
+}
+
+static void batch_size(struct ask *a, struct status_batch *b)
+{
+    bool done = false;
+    struct redis_batch_size size = {.id = b->id, .done = on_size, .arg = &done};
+    redis_batch_size(&a->link, &size);
+    redis_run_until(&a->link, &done);
+    b->fields = (struct figure){.known = !size.lost, .value = size.fields};
+}
+
+static bool batches_look(struct ask *a, const struct counters *counters, struct status *s)
+{
+    struct listing l = {.s = s, .counters = counters};
+    struct redis_batch_list list = {.batch = on_batch, .done = on_listed, .arg = &l};
+    redis_batch_list(&a->link, &list);
+    redis_run_until(&a->link, &l.done);
+    if (failed(s, list.lost, "no answer about tally:batches")) return false;
+    if (s->batches_n > 0) qsort(s->batches, s->batches_n, sizeof *s->batches, older_first);
+    for (size_t i = 0; i < s->batches_n && i < STATUS_BATCHES_SIZED; i++)
+        batch_size(a, &s->batches[i]);
+    return true;
+}
+
+/* --- */
+
+static void on_gen(struct redis_gen *g)
+{
+    *(bool *)g->arg = true;
+}
+
+static bool gen_look(struct ask *a, struct status *s)
+{
+    bool done = false;
+    struct redis_gen gen = {.done = on_gen, .arg = &done};
+    redis_gen(&a->link, &gen);
+    redis_run_until(&a->link, &done);
+    s->redis.gen = gen.gen;
+    return !failed(s, gen.lost, gen.text);
+}
+
+void look_redis(struct ask *a, const struct counters *counters, struct status *s)
+{
+    const struct redis_facts *facts = &a->link.facts;
+    s->redis.up = true;
+    memcpy(s->redis.version, facts->version_text, sizeof s->redis.version);
+    memcpy(s->redis.policy, facts->policy, sizeof s->redis.policy);
+    memcpy(s->redis.fsync, facts->appendfsync, sizeof s->redis.fsync);
+    (void)(gen_look(a, s) && self_look(a, s) && backlog_look(a, s) && dirty_sort(a, counters, s) &&
+           batches_look(a, counters, s));
+}

@@ -1,0 +1,80 @@
+/* status/look_service.c - what the running service says of itself, by INFO. */
+#include "status/look.h"
+
+#include "status/service.h"
+
+#include <stdio.h>
+
+static void stats_read(const struct buf *info, struct stats *out)
+{
+#define X(name, meaning) service_number(info, #name, &out->name);
+    STATS(X)
+#undef X
+}
+
+static bool flag(const struct buf *info, const char *name)
+{
+    int64_t v = 0;
+    return service_number(info, name, &v) && v != 0;
+}
+
+static void info_file(const struct buf *info, struct status_service *s)
+{
+    s->up = true;
+    service_text(info, "tallyd_version", s->version, sizeof s->version);
+    service_text(info, "instance", s->instance, sizeof s->instance);
+    service_text(info, "merges_held", s->held, sizeof s->held);
+    service_number(info, "process_id", &s->pid);
+    service_number(info, "uptime_in_seconds", &s->uptime_s);
+    service_number(info, "connected_clients", &s->connections);
+    service_number(info, "maxclients", &s->connections_most);
+    s->leftovers.known = service_number(info, "leftovers", &s->leftovers.value);
+    s->redis_up = flag(info, "redis_up");
+    s->mysql_up = flag(info, "mysql_up");
+    s->stopping = flag(info, "stopping");
+    s->recovering = flag(info, "recovering");
+    stats_read(info, &s->stats);
+}
+
+void look_service(redisContext *link, struct buf *info, struct status *s)
+{
+    if (link == NULL)
+        snprintf(s->service.why, sizeof s->service.why, "nobody answers at any address of listen.resp");
+    else if (!service_info(link, info))
+        snprintf(s->service.why, sizeof s->service.why,
+                 "what listens there does not answer as a tallyd does");
+    else
+        info_file(info, &s->service);
+}
+
+void look_service_again(redisContext *link, struct status *s)
+{
+    struct buf info = {0};
+    struct status later = *s;
+    if (s->service.up && service_info(link, &info)) {
+        later.mono_ms = mono_ms();
+        info_file(&info, &later.service);
+        status_rate(s, &later);
+        s->service.hits_per_s = later.service.hits_per_s;
+    }
+    buf_free(&info);
+}
+
+void look_batches_held(const struct buf *info, struct status *s)
+{
+    for (size_t i = 0; s->service.up && i < s->batches_n; i++) {
+        char name[5 + 33] = "held_";
+        batch_id_hex(&s->batches[i].id, name + 5);
+        service_text(info, name, s->batches[i].held, sizeof s->batches[i].held);
+    }
+}
+
+void status_rate(const struct status *before, struct status *now)
+{
+    const struct status_service *a = &before->service, *b = &now->service;
+    uint64_t passed_ms = now->mono_ms - before->mono_ms;
+    bool same = a->up && b->up && a->pid == b->pid && b->uptime_s >= a->uptime_s;
+    now->service.hits_per_s.known = same && passed_ms > 0;
+    if (now->service.hits_per_s.known)
+        now->service.hits_per_s.value = (b->stats.hits - a->stats.hits) * 1000 / (int64_t)passed_ms;
+}

@@ -1,0 +1,88 @@
+/* status/proof.c - see proof.h. */
+#include "status/proof.h"
+
+#include "base/heap.h"
+#include "redis/books_op.h"
+
+const struct proof_limits proof_limits_verb = {.dirty_max = 50000};
+
+struct proof {
+    struct sums *sums;
+    struct redis_books redis;
+    bool done;
+};
+
+static void on_accepted(void *arg, struct slice counter, struct slice value)
+{
+    sums_accepted(((struct proof *)arg)->sums, counter, value);
+}
+
+static void on_pending(void *arg, struct slice key, struct slice field, struct slice value)
+{
+    (void)field;
+    sums_pending(((struct proof *)arg)->sums, key, value);
+}
+
+static void on_batch(void *arg, const struct batch_id *id, struct slice counter, int64_t gen)
+{
+    (void)gen;
+    sums_batch(((struct proof *)arg)->sums, id, counter);
+}
+
+static void on_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
+                       struct slice value)
+{
+    sums_claimed(((struct proof *)arg)->sums, id, pending, field, value);
+}
+
+static void on_done(struct redis_books *b)
+{
+    ((struct proof *)b->arg)->done = true;
+}
+
+static enum err read_redis(struct proof *p, struct ask *a, const struct proof_limits *limits, struct error *e)
+{
+    p->redis = (struct redis_books){.dirty_max = limits->dirty_max,
+                                    .fields_max = limits->fields_max,
+                                    .accepted = on_accepted,
+                                    .pending = on_pending,
+                                    .batch = on_batch,
+                                    .claimed = on_claimed,
+                                    .done = on_done,
+                                    .arg = p};
+    redis_books(&a->link, &p->redis);
+    redis_run_until(&a->link, &p->done);
+    if (p->redis.too_many)
+        return error_set(
+            e, ERR_FAILED,
+            "%llu hashes wait to be merged, too many (or of too many fields) to add up at once: send "
+            "CTR.SYNC ALL to tallyd (redis-cli -p PORT CTR.SYNC ALL), then run verify again",
+            (unsigned long long)p->redis.dirty);
+    if (p->redis.lost)
+        return error_set(e, ERR_UNAVAILABLE,
+                         "Redis could not be read: %s; see that it answers, then run verify again",
+                         p->redis.text);
+    return ERR_NONE;
+}
+
+static enum err read_mysql(struct proof *p, struct db *db, struct error *e)
+{
+    size_t n = p->sums->batches_n;
+    struct batch_id *ids = heap_zalloc((n + 1) * sizeof *ids);
+    struct books books = {0};
+    for (size_t i = 0; i < n; i++)
+        ids[i] = p->sums->batches[i].id;
+    enum err code = books_read(db, (uint64_t)p->redis.gen, ids, n, &books, e);
+    if (code == ERR_NONE) sums_stored(p->sums, &books);
+    books_close(&books);
+    heap_free(ids);
+    return code;
+}
+
+enum err proof_read(struct ask *a, struct db *db, const struct proof_limits *limits, struct sums *sums,
+                    struct error *e)
+{
+    struct proof p = {.sums = sums};
+    enum err code = read_redis(&p, a, limits, e);
+    return code == ERR_NONE ? read_mysql(&p, db, e) : code;
+}

@@ -1,0 +1,17 @@
+/* status/source.h - where a look at a running tallyd goes: its configuration, its Redis, its MySQL. All borrowed. */
+#ifndef STATUS_SOURCE_H
+#define STATUS_SOURCE_H
+
+#include "conf/conf.h"
+#include "mysql/db.h"
+#include "redis/url.h"
+#include "series/counter.h"
+
+struct source {
+    const struct conf *conf;
+    const struct counters *counters; /* in the order of conf's */
+    const struct redis_url *redis;
+    const struct db_config *mysql;
+};
+
+#endif

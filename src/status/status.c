@@ -1,0 +1,111 @@
+/* status/status.c - the order of a look. The ledger's gen is read before Redis', so that a merge between the two cannot
+ * look like a Redis that lost it; the service comes first and last, for the rate of its hits. */
+#include "status/status.h"
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "status/look.h"
+#include "status/proof.h"
+#include "status/service.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static const struct proof_limits proof_limits_look = {.dirty_max = 2000, .fields_max = 20000};
+
+static void status_init(const struct source *where, struct status *s)
+{
+    *s = (struct status){.at_ms = wall_ms(), .mono_ms = mono_ms()};
+    s->counters_n = where->counters->n;
+    s->counters = heap_zalloc((s->counters_n + 1) * sizeof *s->counters);
+    for (size_t i = 0; i < s->counters_n; i++)
+        s->counters[i].counter = &where->counters->all[i];
+    sums_init(&s->books.sums, where->counters);
+}
+
+static void books_unknown(struct status *s, const char *why)
+{
+    snprintf(s->books.why, sizeof s->books.why, "%.*s", STATUS_WHY_BYTES - 1, why);
+}
+
+static void books_look(struct ask *a, struct db *db, struct status *s)
+{
+    struct error e;
+    if (!s->mysql.read) {
+        books_unknown(s, "MySQL could not be read");
+    } else if (proof_read(a, db, &proof_limits_look, &s->books.sums, &e) != ERR_NONE) {
+        books_unknown(s, e.code == ERR_FAILED
+                             ? "too much waits to be added up in passing: `tallyd verify` does it"
+                             : e.text);
+    } else {
+        s->books.known = true;
+        s->books.unbalanced = sums_unbalanced(&s->books.sums);
+    }
+}
+
+static void servers_look(const struct source *where, const struct status_how *how, struct db *db,
+                         struct status *s)
+{
+    struct ask ask;
+    struct error e;
+    look_mysql_first(db, s);
+    bool connected = ask_open(&ask, where, LOOK_WAIT_MS, LOOK_WAIT_MS, &e) == ERR_NONE;
+    if (connected)
+        look_redis(&ask, where->counters, s);
+    else
+        snprintf(s->redis.why, sizeof s->redis.why, "%.*s", (int)strcspn(e.text, ";"), e.text);
+    look_mysql(db, where, s);
+    if (!how->books)
+        books_unknown(s, "not asked for");
+    else if (s->redis.up)
+        books_look(&ask, db, s);
+    else
+        books_unknown(s, "Redis could not be read");
+    if (connected) ask_close(&ask);
+}
+
+static void pause_until(uint64_t when_ms)
+{
+    uint64_t now_ms = mono_ms();
+    if (now_ms >= when_ms) return;
+    uint64_t left_ms = when_ms - now_ms;
+    struct timespec pause = {.tv_sec = (time_t)(left_ms / 1000), .tv_nsec = (long)(left_ms % 1000) * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+void status_look(const struct source *where, const struct status_how *how, struct status *out)
+{
+    struct buf info = {0};
+    struct db_config hasty = *where->mysql; /* borrows its texts */
+    redisContext *own = how->service == NULL ? service_connect(where->conf) : NULL;
+    redisContext *link = how->service == NULL ? own : how->service;
+    status_init(where, out);
+    hasty.connect_timeout_s = hasty.read_timeout_s = hasty.write_timeout_s = LOOK_MYSQL_S;
+    struct db *db = db_create(&hasty);
+    look_service(link, &info, out);
+    servers_look(where, how, db, out);
+    look_batches_held(&info, out);
+    if (how->rate_ms > 0) {
+        pause_until(out->mono_ms + how->rate_ms);
+        look_service_again(link, out);
+    }
+    db_destroy(&db);
+    if (own != NULL) redisFree(own);
+    buf_free(&info);
+}
+
+void status_close(struct status *s)
+{
+    for (size_t i = 0; i < s->redis.held_names_n; i++)
+        heap_free(s->redis.held_names[i]);
+    heap_free(s->counters);
+    heap_free(s->batches);
+    schema_report_close(&s->schema);
+    sums_close(&s->books.sums);
+    *s = (struct status){0};
+}
+
+bool status_rolled_back(const struct status *s)
+{
+    return s->redis.up && s->mysql.read && s->redis.gen < s->mysql.gen;
+}

@@ -1,0 +1,130 @@
+/* status/status.h - how it all stands, gathered in one look: the running service, Redis, MySQL, each counter, the
+ * batches. For `tallyd status` and whoever shows it. What could not be had says so, with the reason, and is never 0.
+ * Blocking, with time limits: a look takes milliseconds, and some seconds when a server does not answer. No state of
+ * its own: any thread may look, with a struct status of its own (between db_thread_begin and db_thread_end, when it is
+ * not the main one). */
+#ifndef STATUS_STATUS_H
+#define STATUS_STATUS_H
+
+#include "base/stats.h"
+#include "mysql/schema.h"
+#include "status/source.h"
+#include "status/sums.h"
+
+struct redisContext;
+
+#define STATUS_WHY_BYTES 400
+#define STATUS_BATCHES_SIZED 50 /* the oldest ones, whose fields are counted */
+#define STATUS_NAMES_MAX 10
+#define STATUS_DIRTY_LOOKED 20000 /* hashes that are told apart by counter */
+
+struct status_how { /* what a look costs besides */
+    /* A connection to the service that the caller has already, in nobody else's hands meanwhile; NULL: one of its own,
+     * at the configuration's addresses. */
+    struct redisContext *service;
+    uint32_t
+        rate_ms; /* looks at the hits twice, at least so long apart; 0: once, and hits_per_s is not known */
+    bool books;  /* proves the books, when there is not much to add up */
+};
+
+struct figure {
+    bool known;
+    int64_t value;
+};
+
+struct status_service {
+    bool up; /* answers as a tallyd does */
+    char why[STATUS_WHY_BYTES];
+    char version[32], instance[NAME_BYTES_MAX + 1];
+    int64_t pid, uptime_s, connections, connections_most;
+    bool redis_up, mysql_up, stopping, recovering; /* as it sees them */
+    char held[STATUS_WHY_BYTES]; /* why it merges nothing at all, with the mend; empty: it does */
+    struct figure hits_per_s;    /* of this look, see status_rate */
+    struct figure leftovers;     /* claimed hashes that no batch knows, as of its last walk */
+    struct stats stats;
+};
+
+struct status_redis {
+    bool up;
+    char why[STATUS_WHY_BYTES];
+    char version[24], policy[32], fsync[16], role[16];
+    int64_t memory_bytes, memory_most_bytes; /* 0: no limit */
+    int64_t replicas, uptime_s;
+    bool aof_on, aof_writes; /* its last write to the AOF went well */
+    int64_t now_ms;          /* its time, at the look */
+    uint64_t gen;
+    int64_t dirty;           /* hashes that hold counts not yet claimed */
+    struct figure oldest_ms; /* since the first hit in the oldest of them */
+    bool sorted;             /* all were looked at, so the counters' own figures are known */
+    int64_t held;            /* hashes that no counter claims, and the first of their names */
+    char *held_names[STATUS_NAMES_MAX];
+    size_t held_names_n;
+};
+
+struct status_mysql {
+    bool up, read; /* read: tallyd's tables, too */
+    char why[STATUS_WHY_BYTES];
+    char version[64];
+    bool mariadb, read_only;
+    uint64_t gen; /* the ledger's highest, read before Redis' */
+};
+
+struct status_counter {
+    const struct counter *counter;   /* borrowed */
+    struct figure dirty, oldest_ms;  /* as of struct status_redis, of this counter */
+    struct figure complete_until_ms; /* every hit before is in its table; value 0: not yet said */
+    struct figure merged, rejected;  /* sums of deltas, as tally_counters has them */
+    struct figure rejects;           /* rows in tally_rejects that wait for replay or drop */
+};
+
+struct status_batch {
+    struct batch_id id;
+    char counter[NAME_BYTES_MAX + 1], owner[2 * NAME_BYTES_MAX + 1];
+    bool configured;           /* its counter is */
+    int64_t age_ms, silent_ms; /* since its oldest hit; since its owner's last sign of life */
+    int64_t hashes;
+    struct figure fields;                /* of the oldest STATUS_BATCHES_SIZED */
+    struct figure chunks, chunks_merged; /* not known before its first chunk is merged */
+    char held[64];                       /* why the service holds it, as its log says; empty: it does not */
+};
+
+struct status_books {
+    bool known;
+    char why[STATUS_WHY_BYTES];
+    struct sums sums;
+    size_t unbalanced; /* counters */
+};
+
+struct status {
+    int64_t at_ms;    /* since 1970, this machine's clock */
+    uint64_t mono_ms; /* of the same moment, for status_rate */
+    struct status_service service;
+    struct status_redis redis;
+    struct status_mysql mysql;
+    struct status_counter *counters; /* in the order of the configuration */
+    size_t counters_n;
+    struct status_batch *batches; /* all that stand, the oldest hit first */
+    size_t batches_n;
+    struct schema_report schema; /* of MySQL: what it refuses, with the mend */
+    struct status_books books;
+};
+
+/* out needs no init and is closed by the caller; where stays borrowed until then. */
+void status_look(const struct source *where, const struct status_how *how, struct status *out);
+void status_close(struct status *s);
+
+/* Fills now's hits_per_s from an earlier look, for those who look again and again; not when the service was restarted
+ * between the two. */
+void status_rate(const struct status *before, struct status *now);
+
+/* Merging stands still since Redis lost merged batches (DESIGN 7, "Rolled back"); false also when nobody can tell. */
+bool status_rolled_back(const struct status *s);
+
+/* Everything that is not well, the worst first; next is the step that mends it; slices for the call only. Returns
+ * ERR_UNAVAILABLE when Redis or MySQL cannot be reached, else ERR_FAILED when there is anything, else ERR_NONE. */
+typedef void status_problem(void *arg, const char *what, const char *next);
+enum err status_judge(const struct status *s, status_problem *problem, void *arg);
+
+void status_json(struct buf *out, const struct status *s); /* one object; README has its shape */
+
+#endif

@@ -1,0 +1,192 @@
+"""What stands in config/ for operators: the unit, users and directories, alert rules, the dashboard."""
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+CONFIG = os.path.join(SOURCE, "config")
+UNIT = os.path.join(CONFIG, "systemd/tallyd.service")
+RULES = os.path.join(CONFIG, "prometheus/tallyd.rules.yml")
+DASHBOARD = os.path.join(CONFIG, "grafana/tallyd.json")
+TALLYD = os.environ["TALLYD"]
+EXPOSURE_MOST = 2.0
+
+
+def read(*path):
+    with open(os.path.join(SOURCE, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def run(*words, **options):
+    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+                          **options)
+
+
+# --- systemd ---
+
+def test_unit_is_hardened():
+    done = run("systemd-analyze", "security", "--offline=true", "--no-pager", UNIT)
+    exposure = re.search(r"Overall exposure level for tallyd.service: ([\d.]+)", done.stdout)
+    assert exposure, done.stdout + done.stderr
+    assert float(exposure[1]) <= EXPOSURE_MOST, done.stdout
+
+
+def test_unit_is_understood(workdir):
+    """No setting that systemd ignores or does not know; its programs are there."""
+    unit = os.path.join(workdir, "tallyd.service")
+    with open(unit, "w", encoding="utf-8") as out:
+        out.write(read("config/systemd/tallyd.service").replace("/usr/bin/tallyd", os.path.abspath(TALLYD)))
+    done = run("systemd-analyze", "verify", "--man=no", unit)
+    about = [line for line in (done.stdout + done.stderr).splitlines() if "tallyd" in line]
+    assert done.returncode == 0 and not about, done.stdout + done.stderr
+
+
+def test_unit_and_service_agree():
+    """What the unit counts on: the service's exit statuses and its credentials' names."""
+    unit = dict(re.findall(r"^(\w+)=(.*)$", read("config/systemd/tallyd.service"), re.M))
+    assert unit["RestartPreventExitStatus"].split() == ["64", "78"]
+    statuses = run(TALLYD, "--help").stdout
+    assert re.search(r"^ +64 ", statuses, re.M) and re.search(r"^ +78 ", statuses, re.M)
+    names = re.findall(r"^LoadCredential=([\w.]+):/etc/tallyd/\1$", read("config/systemd/tallyd.service"), re.M)
+    assert set(names) == set(re.findall(r'"(\w+\.password)", c->', read("src/conf/read.c")))
+    assert re.search(rf'CONF_PATH_DEFAULT "{re.escape(unit["ConditionPathExists"])}"', read("src/admin/verbs.h"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes users")
+def test_users_and_directories(workdir):
+    """In a root directory of their own: the user has no shell and no password, /etc/tallyd and what is in it the rights."""
+    for name in ("etc/tallyd", "usr/lib/sysusers.d", "usr/lib/tmpfiles.d"):
+        os.makedirs(os.path.join(workdir, name), 0o777)
+    for kind in ("sysusers", "tmpfiles"):
+        shutil.copy(os.path.join(CONFIG, f"systemd/tallyd.{kind}"), os.path.join(workdir, f"usr/lib/{kind}.d/tallyd.conf"))
+    for name in ("tallyd.yaml", "mysql.password", "panel.token"):
+        with open(os.path.join(workdir, "etc/tallyd", name), "w", encoding="utf-8"):
+            os.chmod(os.path.join(workdir, "etc/tallyd", name), 0o666)
+    for kind in (["systemd-sysusers"], ["systemd-tmpfiles", "--create"]):
+        done = run(*kind, f"--root={workdir}", "tallyd.conf")
+        assert done.returncode == 0, done.stderr
+    with open(os.path.join(workdir, "etc/passwd"), encoding="utf-8") as file:
+        name, _, uid, gid, _, home, shell = file.read().splitlines()[0].split(":")
+    assert (name, home, shell) == ("tallyd", "/nonexistent", "/usr/sbin/nologin")
+    with open(os.path.join(workdir, "etc/shadow"), encoding="utf-8") as file:
+        assert file.read().startswith("tallyd:!")
+    rights = {"tallyd": (0o750, 0, int(gid)), "tallyd/tallyd.yaml": (0o640, 0, int(gid)),
+              "tallyd/mysql.password": (0o600, 0, 0), "tallyd/panel.token": (0o640, 0, int(gid))}
+    for name, wanted in rights.items():
+        found = os.stat(os.path.join(workdir, "etc", name))
+        assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == wanted, name
+    assert 0 < int(uid) < 1000
+
+
+def test_package_scripts():
+    """Shell that a shell reads, executable as dpkg wants them."""
+    for name in ("postinst", "prerm", "postrm"):
+        script = os.path.join(CONFIG, "package", name)
+        assert os.access(script, os.X_OK)
+        assert run("sh", "-n", script).returncode == 0
+
+
+# --- Prometheus and Grafana ---
+
+HISTOGRAMS = ("_bucket", "_count", "_sum")
+WORDS = {"and", "or", "unless", "bool", "by", "on", "without", "ignoring", "group_left", "group_right", "offset", "inf"}
+OF_PROMETHEUS = {"up"}  # its own, of each target
+
+
+def exported():
+    """The names that /metrics has: its table, and a histogram for each line of the table of latencies."""
+    head = read("src/http/metrics.h")
+    names = set(re.findall(r"^ +M\((\w+),", head, re.M))
+    names |= set(re.findall(r"\b(tallyd_\w+)\{\w+=\}", head))
+    for timed in re.findall(r"^ +X\((\w+),", read("src/base/latencies.h"), re.M):
+        names |= {f"tallyd_{timed}_seconds{ending}" for ending in HISTOGRAMS}
+    assert len(names) > 30
+    return names
+
+
+def named(query):
+    """The metrics that a PromQL expression names: its words that are no function, keyword, label or duration."""
+    query = re.sub(r'"[^"]*"', "", query)
+    query = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", query)
+    query = re.sub(r"\b(by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)", "", query)
+    query = re.sub(r"\boffset\s+\w+", "", query)
+    return {word for word in re.findall(r"[A-Za-z_:][\w:]*(?!\w|\s*\()", query) if word not in WORDS}
+
+
+def test_names_are_found_in_queries():
+    assert named('histogram_quantile(0.9, sum by (instance, le) (rate(a_bucket{x="b_c"}[5m]))) > 5') == {"a_bucket"}
+    assert named("rate(a[15m]) == 0 and rate(b_total[15m] offset 1d) > 0") == {"a", "b_total"}
+    assert named('c > 900 and on (instance) d{e=~"$f"} == 1') == {"c", "d"}
+
+
+def test_rules_name_metrics_that_exist():
+    queries = re.findall(r"^ +expr: (.*)$", read("config/prometheus/tallyd.rules.yml"), re.M)
+    assert len(queries) == 13
+    used = set().union(*map(named, queries))
+    assert used and used <= exported() | OF_PROMETHEUS, used - exported()
+
+
+def expressions(node):
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "expr":
+                yield value
+            yield from expressions(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from expressions(item)
+
+
+def test_dashboard_names_metrics_that_exist():
+    dashboard = json.loads(read("config/grafana/tallyd.json"))
+    queries = list(expressions(dashboard))
+    assert len(queries) > 25
+    used = set().union(*map(named, queries))
+    for variable in dashboard["templating"]["list"]:
+        used |= set(re.findall(r"label_values\((\w+),", str(variable["query"])))
+    assert used <= exported(), used - exported()
+    missing = {name for name in exported() if not name.endswith(HISTOGRAMS)} - used
+    assert missing == {"tallyd_batches_done_total"}, "a metric that no panel shows"
+
+
+def test_dashboard_is_whole():
+    """Ids differ, panels do not overlap, each has a title, and its queries parse once their variables are put in."""
+    panels = json.loads(read("config/grafana/tallyd.json"))["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert panel["title"] and not cells & taken and at["x"] + at["w"] <= 24, panel["title"]
+        taken |= cells
+
+
+def test_queries_parse(workdir):
+    """promtool has no parser for a dashboard, so its queries are given to it as rules."""
+    rules = [{"record": "tallyd:query", "labels": {"n": str(n)}, "expr": query.replace("$__rate_interval", "5m")}
+             for n, query in enumerate(expressions(json.loads(read("config/grafana/tallyd.json"))))]
+    path = os.path.join(workdir, "queries.yml")
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, out)
+    done = run("promtool", "check", "rules", "--lint=none", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rules():
+    done = run("promtool", "check", "rules", RULES)
+    assert done.returncode == 0 and "13 rules" in done.stdout, done.stdout + done.stderr
+    done = run("promtool", "test", "rules", os.path.basename(RULES).replace(".yml", ".test.yml"), cwd=os.path.dirname(RULES))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_is_tested():
+    """Once with an alert expected, and once quiet."""
+    alerts = set(re.findall(r"alert: (\w+)", read("config/prometheus/tallyd.rules.yml")))
+    tests = read("config/prometheus/tallyd.rules.test.yml")
+    assert set(re.findall(r"alertname: (\w+)\n +exp_alerts:", tests)) == alerts
+    assert set(re.findall(r"alertname: (\w+) \}", tests)) >= alerts

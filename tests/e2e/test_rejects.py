@@ -1,0 +1,205 @@
+"""`tallyd rejects list|replay|drop`: rows that MySQL refused, replayed exactly once, with the books true all the while."""
+import json
+import re
+import threading
+
+import pytest
+
+from harness.daemon import counters
+
+FULL = 9223372036854775800
+ID = re.compile(r"[0-9a-f]{32}-\d+-\d+")
+NOBODY = "f" * 32 + "-0-0"
+
+
+@pytest.fixture
+def daemon(make_daemon, redis):
+    return make_daemon(redis, families=counters(hits=10**9, every="3600s"))
+
+
+@pytest.fixture
+def refused(daemon, mysql):
+    """Two rows of store 1 and one of store 2 that do not fit their column, among many that do."""
+    mysql.query(f"INSERT INTO product_views VALUES (1, 9, {FULL}), (1, 8, {FULL}), (2, 9, {FULL})")
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", "s1:product_views", str(field), 100) for field in range(8, 80)])
+        client.pipeline([("HINCRBY", "s2:product_views", str(field), 7 if field > 9 else 70) for field in range(9, 40)])
+    daemon.sync_all()
+    return daemon
+
+
+def run(daemon, *words, status=0, json_=True):
+    done = daemon.verb("rejects", *words, *(["--json"] if json_ else []))
+    assert done.returncode == status, done.stdout + done.stderr
+    return json.loads(done.stdout) if json_ else done
+
+
+def waiting(daemon, *words):
+    seen = run(daemon, "list", *words)
+    assert seen["waiting"] >= len(seen["rejects"])
+    return seen["rejects"]
+
+
+def sums(mysql):
+    return mysql.query("SELECT merged, rejected FROM tally_counters WHERE counter = 'product_views'")[0]
+
+
+def mend(mysql):
+    mysql.query("UPDATE product_views SET views = 0 WHERE views > 1000000")
+
+
+def views(mysql, store, product):
+    return mysql.query("SELECT views FROM product_views WHERE store_id = %s AND product_id = %s", (store, product))[0][0]
+
+
+def test_list(refused):
+    rows = waiting(refused)
+    assert [(row["store"], row["key"], row["field"], row["delta"]) for row in rows] == [
+        ("1", "s1:product_views", "8", "100"), ("1", "s1:product_views", "9", "100"), ("2", "s2:product_views", "9", "70")]
+    assert all(ID.fullmatch(row["id"]) and row["counter"] == "product_views" for row in rows)
+    assert all("out of range" in row["reason"].lower() and row["rejected_at"] > 1_600_000_000 for row in rows)
+    text = run(refused, "list", json_=False).stdout
+    assert all(row["id"] in text and row["reason"] in text for row in rows)
+    refused.verify()
+
+
+def test_list_a_part(refused):
+    assert len(waiting(refused, "--store", "2")) == 1
+    assert len(waiting(refused, "--counter", "product_views", "--store", "1")) == 2
+    assert waiting(refused, "--counter", "searches") == []
+    seen = run(refused, "list", "--limit", "1")
+    assert len(seen["rejects"]) == 1 and seen["waiting"] == 3
+    assert "oldest 1 of 3" in run(refused, "list", "--limit", "1", json_=False).stdout
+    assert "No row waits" in run(refused, "list", "--store", "3", json_=False).stdout
+
+
+def test_replay_one_then_all(refused, mysql):
+    first, second, third = (row["id"] for row in waiting(refused))
+    before = sums(mysql)
+    assert before[1] == 270
+    again = run(refused, "replay", first, status=1)  # its cause is not mended
+    assert again["replayed"] == 0 and [row["id"] for row in again["refused"]] == [first]
+    assert sums(mysql) == before
+    mend(mysql)
+    assert run(refused, "replay", first)["replayed"] == 1
+    assert views(mysql, 1, 8) == 100 and sums(mysql) == (before[0] + 100, 170)
+    refused.verify()
+    assert "2 rows replayed, 0 refused again" in run(refused, "replay", "--all", json_=False).stdout
+    assert (views(mysql, 1, 9), views(mysql, 2, 9), sums(mysql)) == (100, 70, (before[0] + 270, 0))
+    assert waiting(refused) == []
+    refused.verify()
+    done = run(refused, "replay", second, third, status=1)
+    assert done == {"refused": [], "replayed": 0, "missing": 2}
+    assert (views(mysql, 1, 9), views(mysql, 2, 9)) == (100, 70)
+
+
+def test_replay_of_a_store(refused, mysql):
+    mend(mysql)
+    assert run(refused, "replay", "--store", "2")["replayed"] == 1
+    assert len(waiting(refused)) == 2
+    assert run(refused, "replay", "--counter", "product_views")["replayed"] == 2
+    refused.verify()
+
+
+def test_replay_by_several_at_once(refused, mysql):
+    """Each row once, whoever gets it."""
+    mend(mysql)
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(run(refused, "replay", "--all")["replayed"])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sum(got) == 3 and (views(mysql, 1, 8), views(mysql, 1, 9), views(mysql, 2, 9)) == (100, 100, 70)
+    refused.verify()
+
+
+def test_replay_under_traffic(refused, mysql):
+    """The books balance at every look while rows go from rejected to merged and hits come in."""
+    mend(mysql)
+    ending = threading.Event()
+
+    def traffic():
+        with refused.client() as client:
+            while not ending.is_set():
+                client.pipeline([("HINCRBY", f"s{n % 5}:product_views", "9", 1) for n in range(50)])
+                client.call("CTR.SYNC", "ALL")
+
+    thread = threading.Thread(target=traffic)
+    thread.start()
+    try:
+        for row in waiting(refused):
+            run(refused, "replay", row["id"])
+            refused.verify()
+    finally:
+        ending.set()
+        thread.join(60)
+
+
+def test_drop(refused, mysql):
+    """Dry unless --yes; the dropped rows' sum stays in rejected, so the books go on to balance."""
+    first = waiting(refused)[0]["id"]
+    assert run(refused, "drop", "--all") == {"would_drop": 3, "missing": 0}
+    assert "--yes" in run(refused, "drop", first, json_=False).stdout and len(waiting(refused)) == 3
+    before = sums(mysql)
+    assert run(refused, "drop", first, "--yes") == {"dropped": 1, "missing": 0}
+    assert len(waiting(refused)) == 2
+    assert run(refused, "drop", "--store", "2", "--yes")["dropped"] == 1
+    assert sums(mysql) == before
+    refused.verify()
+    mend(mysql)
+    assert run(refused, "replay", "--all")["replayed"] == 1
+    refused.verify()
+    assert run(refused, "drop", "--all", "--yes")["dropped"] == 0
+
+
+def test_an_id_that_does_not_wait(refused):
+    done = run(refused, "replay", NOBODY, status=1, json_=False)
+    assert NOBODY in done.stderr and "rejects list" in done.stderr
+    assert run(refused, "drop", NOBODY, "--yes", status=1) == {"dropped": 0, "missing": 1}
+
+
+def test_a_row_of_no_counter(refused, mysql):
+    """Its counter was taken out of the configuration: listed by its name, refused again with the reason."""
+    mysql.query("UPDATE tally_rejects SET counter = 'gone' WHERE pending_hash = 's2:product_views'")
+    row, = waiting(refused, "--counter", "gone")
+    assert row["store"] is None
+    again = run(refused, "replay", "--counter", "gone", status=1)
+    assert "not configured" in again["refused"][0]["reason"]
+    assert run(refused, "drop", "--counter", "gone", "--yes")["dropped"] == 1
+
+
+def test_bytes_that_are_no_text(refused, mysql):
+    mysql.query("UPDATE tally_rejects SET field = x'00ff0a22', delta = REPEAT('9', 1000)")
+    assert {row["field"] for row in waiting(refused)} == {"\0\ufffd\n\""}
+    text = run(refused, "list", json_=False).stdout
+    assert "\0" not in text and max(map(len, text.splitlines())) < 400
+    assert all("not an integer" in row["reason"] for row in run(refused, "replay", "--all", status=1)["refused"])
+
+
+@pytest.mark.parametrize("words,said", [
+    ((), "list|replay|drop"), (("fly",), "list|replay|drop"), (("replay",), "--all"), (("drop",), "--all"),
+    (("replay", "12"), "rejects list"), (("replay", "f" * 32 + "-99999999999999999999-0"), "rejects list"),
+    (("replay", "F" * 32 + "-0-0"), "rejects list"), (("replay", "x" * 5000), "rejects list"),
+    (("replay", NOBODY, "--all"), "not several"), (("replay", "--all", "--counter", "searches"), "not several"),
+    (("list", NOBODY), "--limit"), (("list", "--all"), "--limit"), (("list", "--limit", "0"), "1 to 1000000"),
+    (("list", "--yes"), "--yes"), (("replay", "--all", "--yes"), "--yes"), (("drop", "--all", "--limit", "3"), "--limit"),
+    (("list", "--counter", "serches"), "searches"), (("list", "--counter", "x" * 300), "no counter"),
+    (("list", "--store", "1:2"), "store"), (("list", "--store", "01"), "store"),
+    (("list", "--store", "99999999999999999999"), "store"), (("list", "--store", ""), "--store"),
+], ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "")
+def test_usage(words, said, daemon):
+    done = daemon.verb("rejects", *words)
+    assert done.returncode == 64 and said in done.stderr and done.stdout == "", done.stderr
+
+
+def test_mysql_down(refused, mysql):
+    mysql.kill9()
+    for words in (("list",), ("replay", "--all"), ("drop", "--all")):
+        done = refused.verb("rejects", *words)
+        assert done.returncode == 69 and "MySQL" in done.stderr
+
+
+def test_not_migrated(make_daemon, redis):
+    done = make_daemon(redis, start=False).verb("rejects", "list")
+    assert done.returncode == 78 and "tallyd check" in done.stderr

@@ -1,0 +1,269 @@
+"""`tallyd status`: what it shows of a running shop and of each thing that can be wrong, and its exit status."""
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness.daemon import TALLYD, counters
+from harness.redis_server import RedisServer
+from harness.wait import wait_until
+
+FAMILIES = counters(hits=10**9, every="3600s")
+
+
+@pytest.fixture
+def daemon(make_daemon, redis):
+    return make_daemon(redis, families=FAMILIES)
+
+
+def look(daemon, status=0):
+    """The JSON of one look, which must end with this exit status."""
+    done = daemon.verb("status", "--json")
+    assert done.returncode == status, done.stdout + done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def screen(daemon, status=0):
+    done = daemon.verb("status")
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "\033" not in done.stdout  # not a terminal
+    return done.stdout
+
+
+def problems(seen):
+    assert not seen["well"]
+    assert all(problem["next"] for problem in seen["problems"])
+    return "\n".join(problem["what"] + " -> " + problem["next"] for problem in seen["problems"])
+
+
+def of_counter(seen, name):
+    return next(counter for counter in seen["counters"] if counter["name"] == name)
+
+
+def test_well(daemon, mysql):
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 5)
+        client.call("HINCRBY", "s2:product_views", "7", 2)
+    daemon.sync_all()
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:searches", "shoes", 3)
+        client.call("HINCRBY", "s2:searches", "shoes", 1)
+        client.call("HINCRBY", "s1:product_views", "7", "nonsense")
+    seen = look(daemon)
+    assert seen["well"] and seen["problems"] == []
+    service = seen["service"]
+    assert (service["up"], service["pid"], service["instance"], service["hits"]) == (True, daemon.pid, "one", 4)
+    assert service["hits_per_s"] == 0 and service["stats"]["rows_merged"] == 2
+    assert service["redis_up"] and service["mysql_up"] and not service["stopping"]
+    assert seen["redis"]["up"] and seen["redis"]["aof"] and seen["redis"]["appendfsync"] == "always"
+    assert re.match(r"7\.", seen["redis"]["version"]) and seen["redis"]["memory_bytes"] > 0
+    assert seen["mysql"] == {"up": True, "server": "MariaDB", "version": seen["mysql"]["version"], "read_only": False,
+                             "gen": seen["redis"]["gen"]}
+    assert seen["backlog"]["dirty"] == 2 and 0 <= seen["backlog"]["oldest_s"] < 60
+    searches, views = of_counter(seen, "searches"), of_counter(seen, "product_views")
+    assert (searches["dirty"], searches["merged"], searches["rejects"]) == (2, 0, 0)
+    assert searches["oldest_s"] == seen["backlog"]["oldest_s"]
+    assert (views["dirty"], views["oldest_s"], views["merged"], views["held"]) == (0, None, 7, False)
+    assert seen["batches"] == {"standing": 0, "oldest": []}
+    assert seen["merges"]["held"] is False
+    assert seen["books"]["balanced"] is True
+    assert of_counter(seen["books"], "searches")["pending"] == 4
+
+
+def test_screen(daemon):
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 1234567)
+    daemon.sync_all()
+    text = screen(daemon)
+    assert "1,234,567" in text and text.endswith("All is well.\n") and "?" not in text
+    assert all(name in text for name in FAMILIES)
+    assert len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 120
+
+
+def test_no_service(daemon):
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 5)
+    assert daemon.terminate() == 0
+    seen = look(daemon, 1)
+    assert seen["service"] == {"up": False, "error": seen["service"]["error"]}
+    assert "tallyd run" in problems(seen)
+    assert of_counter(seen, "product_views")["dirty"] == 1 and seen["books"]["balanced"] is True
+    assert "tallyd run" in screen(daemon, 1)
+
+
+def test_what_listens_is_no_tallyd(daemon, redis):
+    """listen.resp names the Redis itself."""
+    daemon.config["listen"]["resp"] = [f"unix://{redis.socket}"]
+    daemon.write_config()
+    seen = look(daemon, 1)
+    assert not seen["service"]["up"] and "tallyd" in seen["service"]["error"]
+
+
+def test_redis_down(daemon, redis):
+    redis.kill9()
+    seen = look(daemon, 69)
+    assert not seen["redis"]["up"] and seen["redis"]["error"] and "Redis" in problems(seen)
+    assert seen["backlog"]["dirty"] is None and seen["batches"]["standing"] is None
+    assert of_counter(seen, "searches")["dirty"] is None and of_counter(seen, "searches")["merged"] == 0
+    assert seen["books"]["balanced"] is None and seen["books"]["error"]
+    assert seen["service"]["up"] and seen["mysql"]["up"]
+    assert re.search(r"Redis +down", screen(daemon, 69))
+
+
+def test_mysql_down(daemon, mysql):
+    mysql.kill9()
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 5)
+    seen = look(daemon, 69)
+    assert not seen["mysql"]["up"] and seen["mysql"]["error"] and "MySQL" in problems(seen)
+    views = of_counter(seen, "product_views")
+    assert (views["merged"], views["rejects"], views["complete_until"], views["held"]) == (None, None, None, None)
+    assert views["dirty"] == 1 and seen["service"]["up"] and seen["merges"]["held"] is None
+    text = screen(daemon, 69)
+    assert re.search(r"MySQL +down", text) and re.search(r"product_views .*\?", text)
+
+
+def test_nothing_answers(daemon, redis, mysql):
+    daemon.kill9(), redis.kill9(), mysql.kill9()
+    seen = look(daemon, 69)
+    assert len(seen["problems"]) == 3
+
+
+@pytest.mark.parametrize("stuck", ["redis", "mysql", "service"])
+def test_stuck(stuck, daemon, redis, mysql):
+    """A server that takes connections and says nothing costs seconds, not for ever."""
+    process = {"redis": redis, "mysql": mysql, "service": daemon}[stuck]
+    process.pause()
+    began = time.monotonic()
+    try:
+        seen = look(daemon, 1 if stuck == "service" else 69)
+    finally:
+        process.resume()
+    assert not seen[stuck]["up"] and seen[stuck]["error"]
+    assert time.monotonic() - began < 20
+
+
+def test_not_migrated(make_daemon, redis):
+    daemon = make_daemon(redis, start=False)
+    seen = look(daemon, 1)
+    assert seen["mysql"]["up"] and "tallyd migrate" in problems(seen)
+    assert of_counter(seen, "searches")["merged"] is None
+
+
+def test_table_that_refuses(daemon, mysql):
+    mysql.query("ALTER TABLE product_views DROP PRIMARY KEY")
+    seen = look(daemon, 1)
+    held = of_counter(seen, "product_views")["held"]
+    assert "primary key" in held["why"].lower() and "ALTER TABLE" in held["next"]
+    assert of_counter(seen, "searches")["held"] is False
+    assert "product_views" in problems(seen)
+    assert "ALTER TABLE" in screen(daemon, 1)
+
+
+def test_held_batch(make_daemon, redis, mysql):
+    """A batch that the service holds is shown with the reason, and with how much is in it."""
+    daemon = make_daemon(redis, families=counters(hits=1, every="1s"))
+    mysql.query("ALTER TABLE product_views DROP COLUMN views")
+    with daemon.client() as client:
+        client.pipeline([("HINCRBY", "s1:product_views", str(n), 1) for n in range(5)])
+    daemon.log_contains("batch_held", 60)
+    wait_until(lambda: any(batch["held"] for batch in look(daemon, 1)["batches"]["oldest"]), 60)
+    batch = next(batch for batch in look(daemon, 1)["batches"]["oldest"] if batch["counter"] == "product_views")
+    assert batch["hashes"] == 1 and 1 <= batch["fields"] <= 5 and batch["configured"]
+    assert batch["owner"].startswith("one:") and batch["age_s"] >= 0
+
+
+def stand_batch(redis, counter="gone", owner="two:0123456789abcdef"):
+    batch = "00112233445566778899aabbccddeeff"
+    link = redis.client()
+    link.hset(f"tally:batch:{batch}", mapping={"format": 1, "counter": counter, "gen": 1, "owner": owner,
+                                               "lowest_ms": int(time.time() * 1000) - 90000, "=s1:gone": 3})
+    link.hset(f"s1:gone_{batch}", mapping={"1": 1, "2": 1, "3": 1})
+    link.zadd("tally:batches", {batch: int(time.time() * 1000) - 80000})
+    return batch
+
+
+def test_unknown_counter(daemon, redis):
+    batch = stand_batch(redis)
+    seen = look(daemon, 1)
+    assert "gone" in problems(seen) and "--reject-unknown" in problems(seen)
+    shown, = seen["batches"]["oldest"]
+    assert (shown["id"], shown["configured"], shown["fields"], shown["hashes"]) == (batch, False, 3, 1)
+    assert 89 < shown["age_s"] < 150 and 79 < shown["silent_s"] < 150
+    assert batch in screen(daemon, 1)
+
+
+def test_rejects_standing(daemon, mysql):
+    mysql.query("INSERT INTO tally_rejects (batch, chunk, seq, counter, pending_hash, field, delta, counted, reason,"
+                " rejected_at) VALUES (x'00', 0, 1, 'searches', 's1:searches', 'x', '1', 0, 'why', UTC_TIMESTAMP(3))")
+    seen = look(daemon, 1)
+    assert of_counter(seen, "searches")["rejects"] == 1 and of_counter(seen, "product_views")["rejects"] == 0
+    assert "tallyd rejects" in problems(seen)
+
+
+def test_books_that_do_not_balance(daemon, redis):
+    redis.client().hincrby("tally:accepted", "searches", 11)
+    seen = look(daemon, 1)
+    assert seen["books"]["balanced"] is False and of_counter(seen["books"], "searches")["difference"] == 11
+    assert "tallyd verify" in problems(seen)
+    assert "do NOT balance" in screen(daemon, 1)
+
+
+def test_rolled_back(daemon, redis):
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 5)
+    daemon.sync_all()
+    redis.client().set("tally:gen", 0)
+    seen = look(daemon, 1)
+    assert seen["merges"]["held"] is True and "--accept-rollback" in problems(seen)
+
+
+def test_hash_of_no_counter(daemon, redis):
+    redis.client().hset("s1:gone", "x", 1)
+    redis.client().zadd("tally:held", {"s1:gone": 1})
+    seen = look(daemon, 1)
+    assert seen["backlog"]["of_no_counter"] == 1 and seen["backlog"]["names_of_no_counter"] == ["s1:gone"]
+    assert "s1:gone" in problems(seen)
+
+
+def test_leftovers(make_daemon, redis):
+    """Claimed hashes that no batch knows, as the service's walk at its start saw them."""
+    redis.client().hset("s1:product_views_12345", "7", 1)
+    daemon = make_daemon(redis, families=FAMILIES)
+    wait_until(lambda: json.loads(daemon.verb("status", "--json").stdout)["backlog"]["leftovers"] == 1, 60)
+    assert "tallyd recover" in problems(look(daemon, 1))
+
+
+def test_more_than_can_be_told_apart(daemon, redis):
+    """Past 20,000 dirty hashes the counters' own figures are unknown, never a part of them; the total is told."""
+    now = int(time.time() * 1000)
+    pipe = redis.client().pipeline(transaction=False)
+    for at in range(0, 21000, 1000):
+        pipe.zadd("tally:dirty", {f"s{n}:searches": now - n for n in range(at, at + 1000)})
+    pipe.execute()
+    seen = look(daemon)
+    assert seen["backlog"]["dirty"] == 21000 and seen["backlog"]["error"]
+    assert of_counter(seen, "searches")["dirty"] is None and of_counter(seen, "searches")["oldest_s"] >= 20
+    assert seen["books"]["balanced"] is None and "verify" in seen["books"]["error"]
+
+
+def test_watch(daemon):
+    """One look after the other until SIGINT; the exit status is that of the last."""
+    process = subprocess.Popen([TALLYD, "status", "--json", "--watch", "1", "-c", daemon.config_path],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first, second = json.loads(process.stdout.readline()), json.loads(process.stdout.readline())
+    assert second["at"] >= first["at"] + 1
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0 and process.stderr.read() == ""
+    process.stdout.close(), process.stderr.close()
+
+
+@pytest.mark.parametrize("words,said", [(("--watch=0",), "1 to 86400"), (("--watch=x",), "seconds"), (("all",), "all"),
+                                        (("--jsno",), "--json"), (("--json=1",), "no value")])
+def test_usage(words, said, daemon):
+    done = daemon.verb("status", *words)
+    assert done.returncode == 64 and said in done.stderr and done.stdout == ""

@@ -1,0 +1,115 @@
+/* The histogram against sorted lists: every quantile is known within a sixteenth, counts at powers of two are exact, and
+ * nothing is lost when threads write together. */
+#include "lib/unit.h"
+
+#include "base/histogram.h"
+#include "base/latencies.h"
+#include "lib/dice.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define VALUES 20000
+
+static void an_empty_one_says_nothing(void **state)
+{
+    (void)state;
+    struct histogram h = {0};
+    assert_int_equal(histogram_count(&h), 0);
+    assert_int_equal(histogram_quantile_us(&h, 0.99), 0);
+    assert_int_equal(histogram_within(&h, 31), 0);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static uint64_t within(const uint64_t *values, uint64_t bound)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < VALUES; i++)
+        n += values[i] <= bound;
+    return n;
+}
+
+static void is_as_exact_as_it_says(void **state)
+{
+    (void)state;
+    static uint64_t values[VALUES];
+    struct histogram h = {0};
+    uint64_t sum = 0;
+    struct dice dice = dice_new("histogram");
+    for (size_t i = 0; i < VALUES; i++) {
+        values[i] = 1 + (dice_u64(&dice) >> (32 + dice_below(&dice, 32))) % UINT64_C(4000000000);
+        sum += values[i];
+        histogram_add(&h, values[i]);
+    }
+    qsort(values, VALUES, sizeof values[0], ascending);
+    assert_int_equal(histogram_count(&h), VALUES);
+    assert_int_equal(h.sum_us, sum);
+    for (unsigned q = 1; q <= 1000; q++) {
+        uint64_t exact = values[(size_t)q * VALUES / 1000 - 1], said = histogram_quantile_us(&h, q / 1000.0);
+        assert_true(said >= exact && said <= exact + exact / 16 + 1);
+    }
+    for (unsigned power = 4; power < 32; power++)
+        assert_int_equal(histogram_within(&h, power), within(values, UINT64_C(1) << power));
+}
+
+static void upper_ends_belong_to_their_bucket(void **state)
+{
+    (void)state;
+    for (unsigned power = 4; power < 32; power++) {
+        struct histogram h = {0};
+        histogram_add_many(&h, UINT64_C(1) << power, 3);
+        histogram_add_many(&h, (UINT64_C(1) << power) + 1, 5);
+        assert_int_equal(histogram_within(&h, power), 3);
+        assert_int_equal(histogram_count(&h), 8);
+    }
+}
+
+static void the_longest_and_the_shortest_have_a_place(void **state)
+{
+    (void)state;
+    struct histogram h = {0};
+    histogram_add(&h, 0);
+    histogram_add(&h, UINT64_C(1) << 40);
+    assert_int_equal(histogram_count(&h), 2);
+    assert_int_equal(histogram_within(&h, 4), 1);
+    assert_int_equal(histogram_quantile_us(&h, 0.5), 1);
+    assert_int_equal(histogram_quantile_us(&h, 1), UINT64_C(1) << 32);
+}
+
+static void *adds(void *h)
+{
+    for (uint64_t i = 0; i < 50000; i++)
+        histogram_add(h, i % 100);
+    return NULL;
+}
+
+static void threads_lose_nothing(void **state)
+{
+    (void)state;
+    struct histogram copy;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, adds, &latencies.merge), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    histogram_read(&latencies.merge, &copy);
+    assert_int_equal(histogram_count(&copy), 200000);
+    assert_int_equal(copy.sum_us, UINT64_C(4) * 500 * 4950);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_one_says_nothing),
+        cmocka_unit_test(is_as_exact_as_it_says),
+        cmocka_unit_test(upper_ends_belong_to_their_bucket),
+        cmocka_unit_test(the_longest_and_the_shortest_have_a_place),
+        cmocka_unit_test(threads_lose_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,396 @@
+/* test_journal.c - a journal as its daemon knows it: numbers, chains of times, sums, what is undone, and what another one
+ * wrote. */
+#include "lib/unit.h"
+
+#include "base/heap.h"
+#include "coalesce/journal.h"
+#include "lib/dice.h"
+
+static struct journal *j;
+
+static int open_one(void **state)
+{
+    (void)state;
+    j = journal_create(SLICE("unit:1"), 1, 1000);
+    return 0;
+}
+
+static int close_one(void **state)
+{
+    (void)state;
+    journal_destroy(j);
+    return 0;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_one, close_one)
+
+static struct journal_record record(enum op_kind kind, const char *name, const char *type, int64_t at)
+{
+    return (struct journal_record){.kind = kind, .name = slice_str(name), .type = slice_str(type), .at = at};
+}
+
+/* All share one, so that names are told apart by themselves. */
+static uint64_t one_code(void *arg, const struct journal_record *of)
+{
+    (void)of;
+    return *(const uint64_t *)arg;
+}
+
+static uint32_t number(enum op_kind kind, const char *name, const char *type, int64_t at)
+{
+    struct journal_record of = record(kind, name, type, at);
+    return journal_number(j, 7, &of);
+}
+
+static uint32_t first(enum op_kind kind, const char *name, const char *type)
+{
+    return journal_first(j, 7, kind, slice_str(name), slice_str(type));
+}
+
+static bool reads(struct journal *into, struct slice bytes)
+{
+    uint64_t code = 7;
+    return journal_read(into, bytes, one_code, &code);
+}
+
+static void an_op_keeps_its_number(void **state)
+{
+    (void)state;
+    assert_int_equal(number(OP_SERIES, "a", "", 5), 0);
+    assert_int_equal(number(OP_SERIES, "b", "", 5), 1);
+    assert_int_equal(number(OP_SERIES, "a", "", 6), 2);
+    assert_int_equal(number(OP_BOX, "a", "", 5), 3);
+    assert_int_equal(number(OP_EVENT, "a", "x", 5), 4);
+    assert_int_equal(number(OP_EVENT, "ax", "", 5), 5);
+    assert_int_equal(number(OP_SERIES, "a", "", 6), 2);
+    assert_int_equal(number(OP_EVENT, "a", "x", 5), 4);
+    assert_slice(journal_name(j, &j->ops[4]), "a");
+    assert_slice(journal_type(j, &j->ops[4]), "x");
+    assert_int_equal(j->names_n, 5);
+    assert_int_equal(j->ops_n, 6);
+}
+
+static void times_of_a_name_are_a_chain(void **state)
+{
+    (void)state;
+    assert_int_equal(first(OP_SERIES, "a", ""), OP_END);
+    for (int64_t at = 10; at < 14; at++) {
+        number(OP_SERIES, "a", "", at);
+        number(OP_SERIES, "b", "", at);
+    }
+    uint32_t i = first(OP_SERIES, "a", "");
+    for (int64_t at = 10; at < 14; at++, i = j->ops[i].next) {
+        assert_int_not_equal(i, OP_END);
+        assert_int_equal(j->ops[i].at, at);
+        assert_slice(journal_name(j, &j->ops[i]), "a");
+    }
+    assert_int_equal(i, OP_END);
+    assert_int_equal(first(OP_BOX, "a", ""), OP_END);
+    assert_int_equal(j->texts.n, 2); /* a name stands once */
+}
+
+static void a_name_has_so_many_times(void **state)
+{
+    (void)state;
+    for (int64_t at = 0; at < JOURNAL_TIMES_MAX; at++)
+        assert_int_equal(number(OP_SERIES, "a", "", at), at);
+    assert_int_equal(number(OP_SERIES, "a", "", JOURNAL_TIMES_MAX), OP_END);
+    assert_int_equal(number(OP_SERIES, "a", "", JOURNAL_TIMES_MAX - 1), JOURNAL_TIMES_MAX - 1);
+    assert_int_equal(number(OP_SERIES, "b", "", JOURNAL_TIMES_MAX), JOURNAL_TIMES_MAX);
+    assert_int_equal(j->ops_n, JOURNAL_TIMES_MAX + 1);
+}
+
+static void many_names_are_all_found(void **state)
+{
+    char name[16];
+    (void)state;
+    for (uint32_t i = 0; i < 2000; i++) {
+        snprintf(name, sizeof name, "n%u", i);
+        struct journal_record of = record(OP_SERIES, name, "", 1);
+        assert_int_equal(journal_number(j, i * UINT64_C(0x9e3779b97f4a7c15) >> 60, &of), i);
+    }
+    for (uint32_t i = 0; i < 2000; i++) {
+        snprintf(name, sizeof name, "n%u", i);
+        uint64_t code = i * UINT64_C(0x9e3779b97f4a7c15) >> 60;
+        assert_int_equal(journal_first(j, code, OP_SERIES, slice_str(name), SLICE("")), i);
+    }
+}
+
+static void sums_that_do_not_fit_are_told(void **state)
+{
+    (void)state;
+    uint32_t a = number(OP_SERIES, "a", "", 1);
+    assert_true(journal_fits(j, a, JOURNAL_SUM_MAX - 1));
+    assert_false(journal_fits(j, a, JOURNAL_SUM_MAX));
+    assert_false(journal_fits(j, a, INT64_MIN));
+    journal_add(j, a, JOURNAL_SUM_MAX - 1);
+    assert_true(journal_fits(j, a, -1) && journal_fits(j, a, 0));
+    assert_false(journal_fits(j, a, 1) || journal_fits(j, a, INT64_MAX));
+    journal_take(j, a);
+    assert_true(journal_fits(j, a, -JOURNAL_SUM_MAX + 1));
+    assert_false(journal_fits(j, a, -JOURNAL_SUM_MAX));
+}
+
+static void what_is_added_is_pending_until_it_is_taken(void **state)
+{
+    (void)state;
+    uint32_t a = number(OP_SERIES, "a", "", 1), b = number(OP_BOX, "b", "", 1);
+    assert_int_equal(j->pending, 0);
+    journal_add(j, a, 5);
+    journal_add(j, a, -5); /* a sum of nothing is to be brought home as well: its key comes into being */
+    journal_add(j, b, 2);
+    assert_int_equal(j->pending, 2);
+    assert_int_equal(j->ops[a].n, 0);
+    assert_int_equal(j->ops[a].adds, 2);
+    j->from = 2;
+    journal_take(j, a);
+    assert_int_equal(j->pending, 1);
+    assert_int_equal(j->ops[a].adds, 0);
+    journal_add(j, a, 3);
+    assert_int_equal(j->from, a);
+    assert_int_equal(j->pending, 2);
+    assert_int_equal(j->ops[a].n, 3);
+}
+
+static void an_op_is_told_once(void **state)
+{
+    struct journal_record r;
+    (void)state;
+    uint32_t a = number(OP_EVENT, "name", "type", 17);
+    journal_add(j, a, 5);
+    journal_add(j, a, 6);
+    journal_take(j, a);
+    static const enum journal_mark marks[] = {JOURNAL_OP, JOURNAL_ADD, JOURNAL_ADD, JOURNAL_DONE};
+    struct slice rest = buf_slice(&j->records);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(journal_next(&rest, &r));
+        assert_int_equal(r.mark, marks[i]);
+        assert_int_equal(r.number, a);
+    }
+    assert_int_equal(rest.n, 0);
+}
+
+static void what_did_not_run_is_undone(void **state)
+{
+    (void)state;
+    uint32_t a = number(OP_SERIES, "a", "", 1);
+    journal_add(j, a, 5);
+    journal_undo_add(j, a, 5, false);
+    assert_int_equal(j->pending, 0);
+    assert_int_equal(j->ops[a].n, 0);
+    assert_int_equal(j->ops[a].adds, 0);
+    assert_false(j->ops[a].told);
+    journal_add(j, a, 5);
+    journal_add(j, a, 6);
+    journal_undo_add(j, a, 6, true);
+    assert_true(j->ops[a].told);
+    assert_int_equal(j->ops[a].n, 5);
+    assert_int_equal(j->pending, 1);
+    journal_take(j, a);
+    journal_add(j, a, 1); /* meanwhile */
+    j->from = 1;
+    journal_undo_take(j, a, 5, 1);
+    assert_int_equal(j->ops[a].n, 6);
+    assert_int_equal(j->ops[a].adds, 2);
+    assert_int_equal(j->pending, 1);
+    assert_int_equal(j->from, 0);
+}
+
+/* --- another one's --- */
+
+static void assert_pending(const struct journal *of, uint32_t i, const char *name, int64_t at, int64_t n)
+{
+    assert_true(i < of->ops_n && of->ops[i].adds > 0);
+    assert_slice(journal_name(of, &of->ops[i]), name);
+    assert_int_equal(of->ops[i].at, at);
+    assert_int_equal(of->ops[i].n, n);
+}
+
+static void gaps_are_no_ops(void **state)
+{
+    struct buf bytes = {0};
+    (void)state;
+    journal_put_op(&bytes, 9, OP_SERIES, 5, SLICE("a"),
+                   SLICE("")); /* 0 to 8 were in a frame that was refused */
+    journal_put_add(&bytes, 9, 2);
+    journal_put_op(&bytes, 3, OP_BOX, 60, SLICE("b"), SLICE(""));
+    journal_put_add(&bytes, 3, 4);
+    assert_true(reads(j, buf_slice(&bytes)));
+    assert_int_equal(j->pending, 2);
+    assert_int_equal(j->from, 0);
+    assert_int_equal(j->bytes, bytes.n);
+    for (uint32_t i = 0; i < j->ops_n; i++)
+        if (i != 3 && i != 9) assert_int_equal(j->ops[i].adds, 0);
+    assert_pending(j, 3, "b", 60, 4);
+    assert_pending(j, 9, "a", 5, 2);
+    assert_int_equal(first(OP_SERIES, "a", ""), 9);
+    buf_free(&bytes);
+}
+
+static void an_op_told_again_is_the_same(void **state)
+{
+    struct buf bytes = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        journal_put_op(&bytes, 0, OP_SERIES, 5, SLICE("a"), SLICE(""));
+        journal_put_add(&bytes, 0, 2);
+    }
+    assert_true(reads(j, buf_slice(&bytes)));
+    assert_pending(j, 0, "a", 5, 4);
+    assert_int_equal(j->ops[0].next, OP_END);
+    assert_int_equal(j->names_n, 1);
+    buf_free(&bytes);
+}
+
+static void what_is_done_is_not_pending(void **state)
+{
+    struct buf bytes = {0};
+    (void)state;
+    journal_put_op(&bytes, 0, OP_SERIES, 5, SLICE("a"), SLICE(""));
+    journal_put_add(&bytes, 0, 2);
+    journal_put_done(&bytes, 0);
+    assert_true(reads(j, buf_slice(&bytes)));
+    assert_int_equal(j->pending, 0);
+    journal_put_add(&bytes, 0, 7);
+    struct journal *again = journal_create(SLICE("again"), 2, 1000);
+    assert_true(reads(again, buf_slice(&bytes)));
+    assert_pending(again, 0, "a", 5, 7);
+    assert_int_equal(again->pending, 1);
+    journal_destroy(again);
+    buf_free(&bytes);
+}
+
+/* Reads the OP and ADD of `a`, then what the test put behind it. */
+static void assert_torn_behind_a(struct buf *tail)
+{
+    struct buf bytes = {0};
+    struct journal *torn = journal_create(SLICE("torn"), 2, 1000);
+    journal_put_op(&bytes, 0, OP_SERIES, 5, SLICE("a"), SLICE(""));
+    journal_put_add(&bytes, 0, 2);
+    assert_true(reads(torn, buf_slice(&bytes)));
+    journal_destroy(torn);
+    torn = journal_create(SLICE("torn"), 2, 1000);
+    buf_put_slice(&bytes, buf_slice(tail));
+    assert_false(reads(torn, buf_slice(&bytes)));
+    assert_int_equal(torn->pending, 1);
+    assert_pending(torn, 0, "a", 5, 2);
+    journal_destroy(torn);
+    buf_free(&bytes);
+    buf_reset(tail);
+}
+
+static void what_stands_before_a_tear_is_taken(void **state)
+{
+    struct buf tail = {0};
+    (void)state;
+    BUF_LIT(&tail, "\x07");
+    assert_torn_behind_a(&tail);
+    BUF_LIT(&tail, "\x05"); /* an ADD without its sum */
+    assert_torn_behind_a(&tail);
+    journal_put_add(&tail, 1, 5); /* to an op never told */
+    journal_put_add(&tail, 0, 5);
+    assert_torn_behind_a(&tail);
+    journal_put_done(&tail, UINT32_MAX);
+    assert_torn_behind_a(&tail);
+    journal_put_op(&tail, JOURNAL_NUMBERS_MAX, OP_SERIES, 5, SLICE("b"), SLICE(""));
+    assert_torn_behind_a(&tail);
+    journal_put_add(&tail, 0, INT64_MAX); /* no sum that was ever written */
+    assert_torn_behind_a(&tail);
+    buf_free(&tail);
+}
+
+static void no_bytes_are_no_ops(void **state)
+{
+    (void)state;
+    assert_true(reads(j, SLICE("")));
+    assert_int_equal(j->ops_n, 0);
+    assert_int_equal(j->pending, 0);
+}
+
+static void broken_bytes_are_read_to_some_end(void **state)
+{
+    struct dice d = dice_new(__func__);
+    struct buf bytes = {0};
+    char name[8];
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        buf_reset(&bytes);
+        for (uint32_t i = 0; i < 30; i++) {
+            snprintf(name, sizeof name, "n%u", (unsigned)dice_below(&d, 8));
+            journal_put_op(&bytes, i, OP_SERIES, (int64_t)dice_below(&d, 3), slice_str(name), SLICE(""));
+            journal_put_add(&bytes, (uint32_t)dice_below(&d, i + 1), (int64_t)dice_u64(&d) >> 3);
+            if (dice_below(&d, 3) == 0) journal_put_done(&bytes, (uint32_t)dice_below(&d, i + 1));
+        }
+        for (size_t i = 0, n = dice_below(&d, 4); i < n; i++)
+            bytes.p[dice_below(&d, bytes.n)] ^= (char)(1 << dice_below(&d, 6));
+        struct journal *broken = journal_create(SLICE("broken"), 2, 1000);
+        (void)reads(broken, buf_slice(&bytes));
+        uint32_t pending = 0;
+        for (uint32_t i = 0; i < broken->ops_n; i++)
+            pending += broken->ops[i].adds > 0;
+        assert_int_equal(broken->pending, pending);
+        journal_destroy(broken);
+    }
+    buf_free(&bytes);
+}
+
+/* What a daemon remembers of its journal and what another one reads of it are the same, whatever was refused. */
+static void the_other_reads_what_this_one_remembers(void **state)
+{
+    struct dice d = dice_new(__func__);
+    struct buf bytes = {0};
+    char name[8];
+    (void)state;
+    for (int frame = 0; frame < 3000; frame++) {
+        snprintf(name, sizeof name, "n%u", (unsigned)dice_below(&d, 40));
+        uint32_t i = number(OP_SERIES, name, "", (int64_t)dice_below(&d, 5));
+        struct journal_op before = j->ops[i];
+        bool takes = before.adds > 0 && dice_below(&d, 3) == 0;
+        int64_t n = (int64_t)dice_below(&d, 100) - 50;
+        if (takes)
+            journal_take(j, i);
+        else
+            journal_add(j, i, n);
+        if (dice_below(&d, 4) > 0)
+            buf_put_slice(&bytes, buf_slice(&j->records));
+        else if (takes)
+            journal_undo_take(j, i, before.n, before.adds);
+        else
+            journal_undo_add(j, i, n, before.told);
+        buf_reset(&j->records);
+    }
+    struct journal *other = journal_create(SLICE("other"), 2, 1000);
+    assert_true(reads(other, buf_slice(&bytes)));
+    assert_int_equal(other->pending, j->pending);
+    for (uint32_t i = 0; i < j->ops_n; i++) {
+        if (j->ops[i].adds == 0) continue;
+        assert_int_equal(j->ops[i].adds, other->ops[i].adds);
+        assert_int_equal(j->ops[i].n, other->ops[i].n);
+        assert_int_equal(j->ops[i].at, other->ops[i].at);
+        assert_true(slice_eq(journal_name(j, &j->ops[i]), journal_name(other, &other->ops[i])));
+    }
+    journal_destroy(other);
+    buf_free(&bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_op_keeps_its_number),
+        TEST(times_of_a_name_are_a_chain),
+        TEST(a_name_has_so_many_times),
+        TEST(many_names_are_all_found),
+        TEST(sums_that_do_not_fit_are_told),
+        TEST(what_is_added_is_pending_until_it_is_taken),
+        TEST(an_op_is_told_once),
+        TEST(what_did_not_run_is_undone),
+        TEST(gaps_are_no_ops),
+        TEST(an_op_told_again_is_the_same),
+        TEST(what_is_done_is_not_pending),
+        TEST(what_stands_before_a_tear_is_taken),
+        TEST(no_bytes_are_no_ops),
+        TEST(broken_bytes_are_read_to_some_end),
+        TEST(the_other_reads_what_this_one_remembers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

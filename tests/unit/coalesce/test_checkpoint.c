@@ -316,7 +316,7 @@ static void two_full_journals_take_no_more(void **state)
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 1;
     config.journal_ops_max = 1;
-    config.checkpoint_lines = 1;
+    config.checkpoint_lines = config.behind_lines = 1;
     world_reopen(&config);
     for (char name[] = "s"; name[0] <= 'v'; name[0]++)
         known(name);

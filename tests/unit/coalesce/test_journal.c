@@ -196,6 +196,107 @@ static void what_did_not_run_is_undone(void **state)
     assert_int_equal(j->from, 0);
 }
 
+/* --- events --- */
+
+#define LOG "e", "t", EVENT_GIVEN
+
+/* Its events that are still to be added, their ids one behind the other. */
+static void assert_events(const struct journal *of, uint32_t number, const char *want)
+{
+    const struct journal_op *op = &of->ops[number];
+    char ids[200] = "";
+    uint32_t i = op->first_event;
+    for (uint32_t left = op->adds; left > 0; left--, i = of->events[i].next) {
+        const struct journal_event *e = &of->events[i];
+        size_t n = strlen(ids);
+        if (e->id > 0)
+            snprintf(ids + n, sizeof ids - n, "%lld ", (long long)e->id);
+        else
+            snprintf(ids + n, sizeof ids - n, SLICE_FMT " ",
+                     SLICE_ARG(slice_of(of->texts.p + e->text_at, e->text_n)));
+        if (left == 1) assert_int_equal(op->last_event, i);
+    }
+    assert_string_equal(ids, want);
+}
+
+static uint32_t with_events(int64_t from, int64_t to)
+{
+    uint32_t e = number(OP_EVENT, LOG);
+    for (int64_t id = from; id <= to; id++)
+        journal_add_event(j, e, 100 + id, id, SLICE(""));
+    return e;
+}
+
+static void events_go_in_the_order_they_came(void **state)
+{
+    (void)state;
+    uint32_t e = with_events(1, 3);
+    journal_add_event(j, e, 200, 0, SLICE("mine"));
+    journal_add_event(j, e, 200, 0, SLICE(""));
+    assert_events(j, e, "1 2 3 mine  ");
+    assert_int_equal(j->ops[e].adds, 5);
+    assert_int_equal(j->pending, 1);
+    journal_take_events(j, e, 2);
+    assert_events(j, e, "3 mine  ");
+    with_events(7, 7);
+    assert_events(j, e, "3 mine  7 ");
+    journal_take_events(j, e, 4);
+    assert_events(j, e, "");
+    assert_int_equal(j->pending, 0);
+    with_events(8, 9);
+    assert_events(j, e, "8 9 ");
+    assert_int_equal(j->events[j->ops[e].first_event].second, 108);
+}
+
+static void events_that_did_not_run_are_undone(void **state)
+{
+    (void)state;
+    uint32_t e = with_events(1, 2);
+    journal_undo_events(j, e, 2, false);
+    assert_events(j, e, "");
+    assert_false(j->ops[e].told);
+    assert_int_equal(j->pending, 0);
+    with_events(3, 5);
+    journal_undo_events(j, e, 2, true);
+    assert_events(j, e, "3 ");
+    assert_true(j->ops[e].told);
+    with_events(6, 6);
+    assert_events(j, e, "3 6 ");
+}
+
+static void events_that_were_not_brought_home_are_first_again(void **state)
+{
+    (void)state;
+    uint32_t e = with_events(1, 4), first_event = j->ops[e].first_event;
+    journal_take_events(j, e, 2);
+    j->from = 1;
+    journal_undo_gone(j, e, first_event, 2);
+    assert_events(j, e, "1 2 3 4 ");
+    assert_int_equal(j->from, 0);
+    journal_take_events(j, e, 4);
+    with_events(5, 5); /* meanwhile */
+    journal_undo_gone(j, e, first_event, 4);
+    assert_events(j, e, "1 2 3 4 5 ");
+    journal_take_events(j, e, 5);
+    journal_undo_gone(j, e, first_event, 5);
+    assert_events(j, e, "1 2 3 4 5 ");
+    assert_int_equal(j->pending, 1);
+}
+
+static void another_one_reads_the_events_that_are_not_gone(void **state)
+{
+    (void)state;
+    uint32_t e = with_events(1, 4);
+    journal_add_event(j, e, 9, 0, SLICE("mine"));
+    journal_take_events(j, e, 2);
+    struct journal *other = journal_create(SLICE("other"), 2, 1000);
+    assert_true(reads(other, buf_slice(&j->records)));
+    assert_events(other, e, "3 4 mine ");
+    assert_int_equal(other->events[other->ops[e].first_event].second, 103);
+    assert_int_equal(other->pending, 1);
+    journal_destroy(other);
+}
+
 /* --- another one's --- */
 
 static void assert_pending(const struct journal *of, uint32_t i, const char *name, int64_t at, int64_t n)
@@ -294,9 +395,32 @@ static void what_stands_before_a_tear_is_taken(void **state)
     assert_torn_behind_a(&tail);
     journal_put_op(&tail, JOURNAL_NUMBERS_MAX, OP_SERIES, 5, SLICE("b"), SLICE(""));
     assert_torn_behind_a(&tail);
+    journal_put_event(&tail, 0, 5, 1, SLICE("")); /* of what is no log */
+    assert_torn_behind_a(&tail);
+    journal_put_gone(&tail, 0, 1);
+    assert_torn_behind_a(&tail);
     journal_put_add(&tail, 0, INT64_MAX); /* no sum that was ever written */
     assert_torn_behind_a(&tail);
     buf_free(&tail);
+}
+
+static void a_log_is_not_added_to_and_loses_no_more_than_it_has(void **state)
+{
+    struct buf bytes = {0};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        buf_reset(&bytes);
+        journal_put_op(&bytes, 0, OP_EVENT, EVENT_GIVEN, SLICE("e"), SLICE("t"));
+        journal_put_event(&bytes, 0, 5, 7, SLICE(""));
+        if (i == 0) journal_put_add(&bytes, 0, 1);
+        if (i == 1) journal_put_done(&bytes, 0);
+        if (i == 2) journal_put_gone(&bytes, 0, 2);
+        struct journal *torn = journal_create(SLICE("torn"), 2, 1000);
+        assert_false(reads(torn, buf_slice(&bytes)));
+        assert_events(torn, 0, "7 ");
+        journal_destroy(torn);
+    }
+    buf_free(&bytes);
 }
 
 static void no_bytes_are_no_ops(void **state)
@@ -320,6 +444,10 @@ static void broken_bytes_are_read_to_some_end(void **state)
             journal_put_op(&bytes, i, OP_SERIES, (int64_t)dice_below(&d, 3), slice_str(name), SLICE(""));
             journal_put_add(&bytes, (uint32_t)dice_below(&d, i + 1), (int64_t)dice_u64(&d) >> 3);
             if (dice_below(&d, 3) == 0) journal_put_done(&bytes, (uint32_t)dice_below(&d, i + 1));
+            journal_put_op(&bytes, 40 + i, OP_EVENT, EVENT_GIVEN, slice_str(name), SLICE("t"));
+            journal_put_event(&bytes, 40 + (uint32_t)dice_below(&d, i + 1), 5, (int64_t)dice_below(&d, 3),
+                              SLICE("id"));
+            if (dice_below(&d, 8) == 0) journal_put_gone(&bytes, 40 + (uint32_t)dice_below(&d, i + 1), 1);
         }
         for (size_t i = 0, n = dice_below(&d, 4); i < n; i++)
             bytes.p[dice_below(&d, bytes.n)] ^= (char)(1 << dice_below(&d, 6));
@@ -334,6 +462,49 @@ static void broken_bytes_are_read_to_some_end(void **state)
     buf_free(&bytes);
 }
 
+/* One op in or out, in a frame that runs or does not. */
+static void some_sum(struct dice *d, uint32_t i, bool runs)
+{
+    struct journal_op before = j->ops[i];
+    int64_t n = (int64_t)dice_below(d, 100) - 50;
+    if (before.adds > 0 && dice_below(d, 3) == 0) {
+        journal_take(j, i);
+        if (!runs) journal_undo_take(j, i, before.n, before.adds);
+    } else {
+        journal_add(j, i, n);
+        if (!runs) journal_undo_add(j, i, n, before.told);
+    }
+}
+
+static void some_events(struct dice *d, uint32_t i, bool runs)
+{
+    struct journal_op before = j->ops[i];
+    uint32_t n = 1 + (uint32_t)dice_below(d, 5);
+    if (before.adds >= n && dice_below(d, 2) == 0) {
+        journal_take_events(j, i, n);
+        if (!runs) journal_undo_gone(j, i, before.first_event, n);
+        return;
+    }
+    for (uint32_t k = 0; k < n; k++)
+        journal_add_event(j, i, (int64_t)dice_below(d, 9), (int64_t)dice_below(d, 1000), SLICE("id"));
+    if (!runs) journal_undo_events(j, i, n, before.told);
+}
+
+static void assert_same_pending(const struct journal *a, const struct journal *b, uint32_t number)
+{
+    const struct journal_op *x = &a->ops[number], *y = &b->ops[number];
+    assert_int_equal(x->adds, y->adds);
+    assert_int_equal(x->n, y->n);
+    assert_int_equal(x->at, y->at);
+    assert_true(slice_eq(journal_name(a, x), journal_name(b, y)));
+    uint32_t p = x->first_event, q = y->first_event;
+    for (uint32_t left = journal_has_events(x) ? x->adds : 0; left > 0; left--) {
+        assert_true(a->events[p].id == b->events[q].id && a->events[p].second == b->events[q].second);
+        p = a->events[p].next;
+        q = b->events[q].next;
+    }
+}
+
 /* What a daemon remembers of its journal and what another one reads of it are the same, whatever was refused. */
 static void the_other_reads_what_this_one_remembers(void **state)
 {
@@ -341,34 +512,21 @@ static void the_other_reads_what_this_one_remembers(void **state)
     struct buf bytes = {0};
     char name[8];
     (void)state;
-    for (int frame = 0; frame < 3000; frame++) {
+    for (int frame = 0; frame < 6000; frame++) {
+        bool runs = dice_below(&d, 4) > 0, sums = dice_below(&d, 2) == 0;
         snprintf(name, sizeof name, "n%u", (unsigned)dice_below(&d, 40));
-        uint32_t i = number(OP_SERIES, name, "", (int64_t)dice_below(&d, 5));
-        struct journal_op before = j->ops[i];
-        bool takes = before.adds > 0 && dice_below(&d, 3) == 0;
-        int64_t n = (int64_t)dice_below(&d, 100) - 50;
-        if (takes)
-            journal_take(j, i);
+        if (sums)
+            some_sum(&d, number(OP_SERIES, name, "", (int64_t)dice_below(&d, 5)), runs);
         else
-            journal_add(j, i, n);
-        if (dice_below(&d, 4) > 0)
-            buf_put_slice(&bytes, buf_slice(&j->records));
-        else if (takes)
-            journal_undo_take(j, i, before.n, before.adds);
-        else
-            journal_undo_add(j, i, n, before.told);
+            some_events(&d, number(OP_EVENT, name, "t", EVENT_GIVEN), runs);
+        if (runs) buf_put_slice(&bytes, buf_slice(&j->records));
         buf_reset(&j->records);
     }
     struct journal *other = journal_create(SLICE("other"), 2, 1000);
     assert_true(reads(other, buf_slice(&bytes)));
     assert_int_equal(other->pending, j->pending);
-    for (uint32_t i = 0; i < j->ops_n; i++) {
-        if (j->ops[i].adds == 0) continue;
-        assert_int_equal(j->ops[i].adds, other->ops[i].adds);
-        assert_int_equal(j->ops[i].n, other->ops[i].n);
-        assert_int_equal(j->ops[i].at, other->ops[i].at);
-        assert_true(slice_eq(journal_name(j, &j->ops[i]), journal_name(other, &other->ops[i])));
-    }
+    for (uint32_t i = 0; i < j->ops_n; i++)
+        if (j->ops[i].adds > 0) assert_same_pending(j, other, i);
     journal_destroy(other);
     buf_free(&bytes);
 }
@@ -384,10 +542,15 @@ int main(void)
         TEST(what_is_added_is_pending_until_it_is_taken),
         TEST(an_op_is_told_once),
         TEST(what_did_not_run_is_undone),
+        TEST(events_go_in_the_order_they_came),
+        TEST(events_that_did_not_run_are_undone),
+        TEST(events_that_were_not_brought_home_are_first_again),
+        TEST(another_one_reads_the_events_that_are_not_gone),
         TEST(gaps_are_no_ops),
         TEST(an_op_told_again_is_the_same),
         TEST(what_is_done_is_not_pending),
         TEST(what_stands_before_a_tear_is_taken),
+        TEST(a_log_is_not_added_to_and_loses_no_more_than_it_has),
         TEST(no_bytes_are_no_ops),
         TEST(broken_bytes_are_read_to_some_end),
         TEST(the_other_reads_what_this_one_remembers),

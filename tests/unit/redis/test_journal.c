@@ -107,6 +107,7 @@ static void a_frame_opens_appends_and_ends(void **state)
     assert_redis(s, "0", "EXISTS tally:journal:shop:1");
     assert_redis(s, "shop:2", "HKEYS tally:journals");
     assert_redis(s, "4", "GET tally:seq:%s", g->mine);
+    assert_false(g->frames.told); /* no trouble was seen in the answers */
     got_close(g);
 }
 
@@ -203,6 +204,7 @@ static void keys_of_another_kind_fail_no_client(void **state)
     assert_int_equal(g->f.ops[0].error_n, 0);
     assert_redis(s, "1", "GET tally:seq:%s", g->mine);
     assert_redis(s, "mine", "GET tally:journals");
+    assert_true(g->frames.told);
     got_close(g);
 }
 

@@ -34,11 +34,12 @@ static struct journal_record some_record(struct dice *d, struct buf *texts)
     struct journal_record r = {.mark = (enum journal_mark)dice_below(d, JOURNAL_MARKS)};
     r.number = dice_below(d, 4) == 0 ? UINT32_MAX : (uint32_t)dice_u64(d) >> dice_below(d, 32);
     if (r.mark == JOURNAL_ADD) r.n = some_number(d);
-    if (r.mark != JOURNAL_OP) return r;
-    r.kind = (enum op_kind)dice_below(d, OP_EVENT + 1);
-    r.at = some_number(d) & INT64_MAX;
-    r.name = some_text(d, texts);
-    r.type = some_text(d, texts);
+    if (r.mark == JOURNAL_GONE) r.n = 1 + (int64_t)((uint32_t)dice_u64(d) >> 1 >> dice_below(d, 31));
+    if (r.mark == JOURNAL_OP || r.mark == JOURNAL_EVENT) r.at = some_number(d) & INT64_MAX;
+    if (r.mark == JOURNAL_EVENT) r.n = dice_below(d, 2) == 0 ? 0 : some_number(d) & INT64_MAX;
+    if (r.mark == JOURNAL_OP) r.kind = (enum op_kind)dice_below(d, OP_EVENT + 1);
+    if (r.mark == JOURNAL_OP || (r.mark == JOURNAL_EVENT && r.n == 0)) r.name = some_text(d, texts);
+    if (r.mark == JOURNAL_OP) r.type = some_text(d, texts);
     return r;
 }
 
@@ -47,6 +48,8 @@ static void put(struct buf *out, const struct journal_record *r)
     if (r->mark == JOURNAL_OP) journal_put_op(out, r->number, r->kind, r->at, r->name, r->type);
     if (r->mark == JOURNAL_ADD) journal_put_add(out, r->number, r->n);
     if (r->mark == JOURNAL_DONE) journal_put_done(out, r->number);
+    if (r->mark == JOURNAL_EVENT) journal_put_event(out, r->number, r->at, r->n, r->name);
+    if (r->mark == JOURNAL_GONE) journal_put_gone(out, r->number, (uint32_t)r->n);
 }
 
 static bool same(const struct journal_record *a, const struct journal_record *b)
@@ -158,11 +161,17 @@ static void the_bytes_are_these(void **state)
     journal_put_add(&out, 1, -2);
     journal_put_add(&out, 64, 1);
     journal_put_done(&out, 1);
-    static const char want[] = "\x04\x02\xd8\x04\x02"
+    journal_put_event(&out, 1, 300, 0, SLICE("x"));
+    journal_put_event(&out, 1, 300, 5, SLICE("not written"));
+    journal_put_gone(&out, 1, 2);
+    static const char want[] = "\x08\x02\xd8\x04\x02"
                                "ab\x01t"
-                               "\x05\x03"
-                               "\x81\x02\x02"
-                               "\x06";
+                               "\x09\x03"
+                               "\x81\x04\x02"
+                               "\x0a"
+                               "\x0b\xd8\x04\x00\x01x"
+                               "\x0b\xd8\x04\x0a"
+                               "\x0c\x04";
     assert_int_equal(out.n, sizeof want - 1);
     assert_memory_equal(out.p, want, sizeof want - 1);
     buf_free(&out);
@@ -209,36 +218,57 @@ static void any_bytes_stay_inside(void **state)
     for (int round = 0; round < 100000; round++) {
         size_t left, n = dice_below(&d, sizeof bytes + 1);
         for (size_t i = 0; i < n; i++)
-            bytes[i] = (char)(dice_u64(&d) & (dice_below(&d, 2) == 0 ? 0xff : 0x07));
+            bytes[i] = (char)(dice_u64(&d) & (dice_below(&d, 2) == 0 ? 0xff : 0x0f));
         (void)read_all(slice_of(bytes, n), &left);
     }
 }
 
-static void what_is_no_record_is_refused(void **state)
+static void marks_that_there_are_not_are_refused(void **state)
 {
     (void)state;
-    assert_true(IS_RECORD("\x06"));
-    assert_false(IS_RECORD("\x07")); /* a mark that there is not */
-    assert_true(IS_RECORD("\xfe\xff\xff\xff\x3f"));
-    assert_false(IS_RECORD("\x82\x80\x80\x80\x40")); /* a number of more than 32 bits */
-    assert_true(IS_RECORD("\x04\x02\x00\x00\x00"));
-    assert_false(IS_RECORD("\x04\x03\x00\x00\x00"));                 /* visitors are in no journal */
-    assert_false(IS_RECORD("\x04\x80\x80\x80\x80\x10\x00\x00\x00")); /* 2^32 is no kind, its low half is */
-    assert_false(IS_RECORD("\x04\x00\x01\x00\x00"));                 /* a time before 1970 */
-    assert_false(IS_RECORD("\x05\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01")); /* eleven bytes */
-    char op[5 + OP_NAME_BYTES_MAX + 1] = "\x04\x00\x00\x80\x04";
-    assert_true(is_one_record(op, 5 + OP_NAME_BYTES_MAX + 1));
-    char longer[5 + OP_NAME_BYTES_MAX + 2] = "\x04\x00\x00\x81\x04";
+    assert_true(IS_RECORD("\x0a"));
+    assert_false(IS_RECORD("\x0d") || IS_RECORD("\x0e") || IS_RECORD("\x0f"));
+    assert_true(IS_RECORD("\xfa\xff\xff\xff\x7f"));
+    assert_false(IS_RECORD("\x82\x80\x80\x80\x80\x01")); /* a number of more than 32 bits */
+    assert_false(IS_RECORD("\x8a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"));
+}
+
+static void ops_that_there_are_not_are_refused(void **state)
+{
+    (void)state;
+    assert_true(IS_RECORD("\x08\x02\x00\x00\x00"));
+    assert_false(IS_RECORD("\x08\x03\x00\x00\x00"));                 /* visitors are in no journal */
+    assert_false(IS_RECORD("\x08\x80\x80\x80\x80\x10\x00\x00\x00")); /* 2^32 is no kind, its low half is */
+    assert_false(IS_RECORD("\x08\x00\x01\x00\x00"));                 /* a time before 1970 */
+    assert_false(IS_RECORD("\x09\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01")); /* eleven bytes */
+    char longest[5 + OP_NAME_BYTES_MAX + 1] = "\x08\x00\x00\x80\x04";
+    assert_true(is_one_record(longest, sizeof longest));
+    char longer[5 + OP_NAME_BYTES_MAX + 2] = "\x08\x00\x00\x81\x04";
     assert_false(is_one_record(longer, sizeof longer));
+}
+
+static void events_that_there_are_not_are_refused(void **state)
+{
+    (void)state;
+    assert_true(IS_RECORD("\x0b\x00\x00\x01"
+                          "a") &&
+                IS_RECORD("\x0b\x00\x02"));
+    assert_false(IS_RECORD("\x0b\x01\x02")); /* a time before 1970 */
+    assert_false(IS_RECORD("\x0b\x00\x01")); /* an id less than nothing */
+    assert_false(IS_RECORD("\x0b\x00\x00")); /* no id at all */
+    assert_true(IS_RECORD("\x0c\x02"));
+    assert_false(IS_RECORD("\x0c\x00") || IS_RECORD("\x0c\x01")); /* none is gone, or less */
 }
 
 static void a_length_beyond_all_memory_is_refused(void **state)
 {
     (void)state;
-    assert_false(IS_RECORD("\x04\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+    assert_false(IS_RECORD("\x08\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
                            "ab"));
-    assert_false(IS_RECORD("\x04\x00\x00\x02"
+    assert_false(IS_RECORD("\x08\x00\x00\x02"
                            "ab\x03"
+                           "ab"));
+    assert_false(IS_RECORD("\x0b\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
                            "ab"));
 }
 
@@ -251,7 +281,9 @@ int main(void)
         cmocka_unit_test(a_cut_stream_has_its_whole_records),
         cmocka_unit_test(flipped_bytes_stay_inside),
         cmocka_unit_test(any_bytes_stay_inside),
-        cmocka_unit_test(what_is_no_record_is_refused),
+        cmocka_unit_test(marks_that_there_are_not_are_refused),
+        cmocka_unit_test(ops_that_there_are_not_are_refused),
+        cmocka_unit_test(events_that_there_are_not_are_refused),
         cmocka_unit_test(a_length_beyond_all_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,7 +136,8 @@ static void events_out(struct frame *f, struct frame_op *op, struct journal *j, 
     for (uint32_t left = n; left > 0; left--, i = j->events[i].next) {
         const struct journal_event *e = &j->events[i];
         struct slice text = slice_of(j->texts.p + e->text_at, e->text_n);
-        f->items[frame_add_item(f, op, e->second, text)].value = e->id;
+        uint32_t item = frame_add_item(f, op, e->second, text); /* items may move */
+        f->items[item].value = e->id;
     }
     journal_take_events(j, op->number, n);
 }

@@ -1,4 +1,6 @@
-/* admin/migrate.c - `tallyd migrate`: tallyd's own tables, and with --tables the merchant's, with --views what panels read. */
+/* admin/migrate.c - `tallyd migrate`: tallyd's own tables, and with --tables the merchant's, with --views what panels
+ * read. */
+#include "admin/bar.h"
 #include "admin/verbs.h"
 #include "mysql/schema.h"
 #include "mysql/views.h"
@@ -17,6 +19,25 @@ static enum err print(const struct call *call, const struct setup *setup)
     return ERR_NONE;
 }
 
+/* One table after the other: each CREATE TABLE waits for locks, which on a busy server takes as long as it takes. */
+static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t *made, struct error *e)
+{
+    struct bar bar;
+    enum err code = ERR_NONE;
+    bar_init(&bar, stdout, "making tables");
+    *made = 0;
+    for (size_t i = 0; code == ERR_NONE && i < cs->n; i++) {
+        const struct counters one = {.all = &cs->all[i], .n = 1, .ops = cs->ops};
+        uint32_t created = 0;
+        if (bar.terminal) bar_show(&bar, i, cs->n);
+        code = schema_migrate_tables(db, &one, &created, e);
+        *made += created;
+    }
+    if (bar.terminal && code == ERR_NONE) bar_show(&bar, cs->n, cs->n);
+    bar_end(&bar);
+    return code;
+}
+
 static enum err apply_own(struct db *db, struct error *e)
 {
     uint32_t from, to;
@@ -32,7 +53,7 @@ static enum err apply_own(struct db *db, struct error *e)
 static enum err apply_tables(struct db *db, const struct setup *setup, struct error *e)
 {
     uint32_t created;
-    enum err code = schema_migrate_tables(db, &setup->counters, &created, e);
+    enum err code = tables_apply(db, &setup->counters, &created, e);
     if (code == ERR_NONE)
         printf("of the %zu tables that the configuration names, %u were made\n", setup->counters.n, created);
     return code;

@@ -179,7 +179,7 @@ static enum err each(struct rejects *r,
 static void on_progress(void *arg, uint64_t done)
 {
     struct rejects *r = arg;
-    if (!r->call->json) bar_show(&r->bar, r->done + done, r->of);
+    if (r->bar.terminal) bar_show(&r->bar, r->done + done, r->of);
 }
 
 static void on_refuse(void *arg, const struct reject_id *id, const char *reason)

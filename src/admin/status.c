@@ -17,11 +17,18 @@ static void ignore(void *arg, const char *what, const char *next)
     (void)arg, (void)what, (void)next;
 }
 
+/* NO_COLOR, when it is there and not empty (no-color.org). */
+static bool no_colour(void)
+{
+    const char *said = getenv("NO_COLOR");
+    return said != NULL && said[0] != '\0';
+}
+
 static struct screen_style style_of(bool watching)
 {
     bool terminal = isatty(STDOUT_FILENO) == 1;
     struct winsize size;
-    struct screen_style style = {.colour = terminal && getenv("NO_COLOR") == NULL};
+    struct screen_style style = {.colour = terminal && !no_colour()};
     if (watching && terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1)
         style.lines_max = size.ws_row - 1u;
     return style;

@@ -1,10 +1,11 @@
 /* admin/verbs.c - the table of verbs and options. */
 #include "admin/verbs.h"
 
-enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, DEV, VERBS };
+enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, DEV, COMPLETION, MANUAL, VERBS };
 
 #define OF(verb) (1u << (verb))
 #define OF_ALL (OF(VERBS) - 1)
+#define OF_CONFIGURED (OF_ALL - OF(COMPLETION) - OF(MANUAL))
 
 #define RUN_HELP                                                                                             \
     "Runs the service in the foreground until SIGTERM or SIGINT; it then takes no more, answers what is "    \
@@ -27,6 +28,14 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, DEV, VERBS };
 #define VERIFY_HELP                                                                                          \
     "Proves the books of every counter, or of one, also under traffic:\n"                                    \
     "    accepted = merged + rejected + pending + claimed and not yet in the ledger\n"                       \
+    "With --store what can be proved of one store: that each of its counts stands in exactly one place (a "  \
+    "row\n"                                                                                                  \
+    "in MySQL, the pending hash, or a claimed hash whose chunk the ledger does not have), that what is "     \
+    "pending\n"                                                                                              \
+    "is in the index of what is to be merged, that no field was lost since a claim, and that all are "       \
+    "integers\n"                                                                                             \
+    "and of the counter's kind. Not that no hit is missing: accepted hits are summed by counter, not by "    \
+    "store.\n"                                                                                               \
     "Exits with 0 when all balance, 1 when one does not, and says which, by how much, and the next step.\n"
 #define REJECTS_HELP                                                                                         \
     "Rows that MySQL refused wait in tally_rejects, raw, with the reason. When the cause is mended:\n"       \
@@ -51,6 +60,15 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, DEV, VERBS };
     "with\n"                                                                                                 \
     "the same --dir goes on where it stopped. Their logs are files under --dir.\n"
 
+#define COMPLETION_HELP                                                                                      \
+    "Prints what that shell completes tallyd's command line by. Installed with tallyd; by hand, say:\n"      \
+    "    tallyd completion bash > ~/.local/share/bash-completion/completions/tallyd\n"                       \
+    "    tallyd completion fish > ~/.config/fish/completions/tallyd.fish\n"                                  \
+    "    tallyd completion zsh > ~/.zfunc/_tallyd\n"
+#define MANUAL_HELP                                                                                          \
+    "Prints tallyd(1) or tallyd.yaml(5) for scdoc, which makes the page that man shows:\n"                   \
+    "    tallyd manual 5 | scdoc > tallyd.yaml.5\n"
+
 const struct verb verbs[VERBS] = {
     [RUN] = {"run", NULL, NULL, "run the service", RUN_HELP, verb_run},
     [CHECK] = {"check", NULL, NULL, "list what keeps tallyd from running, with the mend", CHECK_HELP,
@@ -62,12 +80,15 @@ const struct verb verbs[VERBS] = {
                  REJECTS_HELP, verb_rejects},
     [RECOVER] = {"recover", NULL, NULL, "take over what dead tallyds left", RECOVER_HELP, verb_recover},
     [DEV] = {"dev", NULL, NULL, "try it: private Redis, MariaDB and tallyd", DEV_HELP, verb_dev},
+    [COMPLETION] = {"completion", "bash|zsh|fish", NULL, "print a shell's completions", COMPLETION_HELP,
+                    verb_completion},
+    [MANUAL] = {"manual", "1|5", NULL, "print the manual's pages, for scdoc", MANUAL_HELP, verb_manual},
 };
 const size_t verbs_n = VERBS;
 
 #define AT(member) offsetof(struct call, member)
 const struct option options[] = {
-    {"config", 'c', OPTION_FILE, "FILE", AT(conf_path), OF_ALL, "the configuration"},
+    {"config", 'c', OPTION_FILE, "FILE", AT(conf_path), OF_CONFIGURED, "the configuration"},
     {"tables", 0, OPTION_SWITCH, NULL, AT(tables), OF(MIGRATE),
      "also the tables that the configuration names"},
     {"views", 0, OPTION_SWITCH, NULL, AT(views), OF(MIGRATE),
@@ -78,7 +99,8 @@ const struct option options[] = {
     {"watch", 0, OPTION_SECONDS, "SECONDS", AT(watch_s), OF(STATUS),
      "again and again, by default every 2 seconds, until Ctrl-C"},
     {"counter", 0, OPTION_COUNTER, "NAME", AT(counter), OF(VERIFY) | OF(REJECTS), "of this counter only"},
-    {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(REJECTS), "of this store only, as it stands in the key"},
+    {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(VERIFY) | OF(REJECTS),
+     "of this store only, as it stands in the key"},
     {"all", 0, OPTION_SWITCH, NULL, AT(all), OF(REJECTS), "all that wait"},
     {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS), "list at most so many, by default 100"},
     {"yes", 0, OPTION_SWITCH, NULL, AT(yes), OF(REJECTS), "do drop"},

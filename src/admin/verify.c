@@ -1,21 +1,17 @@
-/* admin/verify.c - `tallyd verify`: proves the books of every counter. */
+/* admin/verify.c - `tallyd verify`: the books of every counter. */
+#include "admin/verify.h"
+
 #include "admin/choice.h"
-#include "admin/verbs.h"
+#include "admin/servers.h"
 #include "status/proof.h"
 
-#include <stdio.h>
-
-/* Redis is connected to first and asked last of all that can fail, so that nothing long stands between its answer and
- * MySQL's snapshot. */
 static enum err prove(const struct source *where, struct sums *sums, struct error *e)
 {
-    struct ask ask;
-    enum err code = ask_open_patiently(&ask, where, e);
+    struct servers servers;
+    enum err code = servers_open(&servers, where, e);
     if (code != ERR_NONE) return code;
-    struct db *db = db_create(where->mysql);
-    code = db_open(db) == CODE_OK ? proof_read(&ask, db, &proof_limits_verb, sums, e) : db_error(db, e);
-    db_destroy(&db);
-    ask_close(&ask);
+    code = proof_read(&servers.ask, servers.db, &proof_limits_verb, sums, e);
+    servers_close(&servers);
     return code;
 }
 
@@ -69,8 +65,11 @@ enum err verb_verify(const struct call *call)
     const struct counter *only;
     struct error e;
     if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
-    enum err code = choice_counter(call, &setup, &only, &e) == ERR_NONE ? verify_all(call, &setup, only)
-                                                                        : call_failed(&e);
+    enum err code = choice_counter(call, &setup, &only, &e);
+    if (code != ERR_NONE)
+        call_failed(&e);
+    else
+        code = (call->store != NULL ? verify_store : verify_all)(call, &setup, only);
     setup_close(&setup);
     conf_free(&conf);
     return code;

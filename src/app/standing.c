@@ -17,7 +17,7 @@ static const char *state_of(const struct service *s)
 
 void service_status(const struct service *s, char *out, size_t size)
 {
-    snprintf(out, size, "%s; %lld clients, %lld hits, %lld rows merged, %lld fields on their way",
+    snprintf(out, size, "%s; clients %lld, hits %lld, rows merged %lld, fields on their way %lld",
              state_of(s), (long long)STAT_GET(connections_open), (long long)STAT_GET(hits),
              (long long)STAT_GET(rows_merged), (long long)STAT_GET(fields_in_flight));
 }

@@ -29,22 +29,18 @@ static void add_owed_series(struct coalesce *c, struct box *b)
         struct slice name = slice_of(c->series_names.p + owed->name_at, owed->name_n);
         struct frame_op *op = frame_add_op(&b->frame, OP_SERIES, name, SLICE(""), owed->at);
         op->fed = op->owed = true;
+        op->name_code = engine_name_code(c, OP_SERIES, name, SLICE(""));
         op->known = known_all(c->counters->ops);
         c->series_names.n = owed->name_at;
     }
-}
-
-static uint64_t name_code(const struct coalesce *c, const struct frame *f, const struct frame_op *op)
-{
-    return registry_code(&c->registry, FRAME_NAME(f, op));
 }
 
 static void note_known(struct coalesce *c, struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_SERIES && !op->owed)
-            op->known = known_note(&c->known, c->counters->ops, name_code(c, f, op), op->at);
+        if (op->kind == OP_SERIES && !op->owed && !op->silent)
+            op->known = known_note(&c->known, c->counters->ops, op->name_code, op->at);
     }
 }
 
@@ -91,6 +87,7 @@ static void add_feeds(struct coalesce *c, struct box *b)
 void ops_on_send(struct coalesce *c, struct box *b)
 {
     if (c->feeds) add_feeds(c, b);
+    checkpoint_on_send(c, b);
     add_owed_series(c, b);
     note_known(c, &b->frame);
     buckets_on_send(c, b);
@@ -99,7 +96,8 @@ void ops_on_send(struct coalesce *c, struct box *b)
 void ops_send_again(struct coalesce *c, struct box *b)
 {
     for (uint32_t i = 0; i < b->frame.ops_n && HOLDS(RULE_SERIES_RESEND); i++)
-        if (b->frame.ops[i].kind == OP_SERIES) b->frame.ops[i].known = known_all(c->counters->ops);
+        if (b->frame.ops[i].kind == OP_SERIES && !b->frame.ops[i].silent)
+            b->frame.ops[i].known = known_all(c->counters->ops);
     buckets_send_again(b);
 }
 
@@ -114,14 +112,16 @@ static void visitors_applied(struct coalesce *c, const struct frame *f, const st
     if (e->hits >= (uint64_t)e->counter->hits) engine_due(c, e, DUE_HITS);
 }
 
-void ops_applied(struct coalesce *c, const struct box *b)
+void ops_applied(struct coalesce *c, struct box *b)
 {
-    const struct frame *f = &b->frame;
+    struct frame *f = &b->frame;
     for (uint32_t i = 0; i < f->ops_n; i++) {
-        const struct frame_op *op = &f->ops[i];
+        struct frame_op *op = &f->ops[i];
+        if (op->silent && op->kind == OP_SERIES) op->value = ops_precisions(c, f, op);
         if (op->kind == OP_SERIES && op->fresh) series_owe(c, FRAME_NAME(f, op), op->at);
         if (op->counter != NULL && op->error_n == 0) visitors_applied(c, f, op);
     }
+    checkpoint_applied(c, b);
     buckets_applied(c, f);
 }
 
@@ -130,7 +130,7 @@ void ops_found_applied(struct coalesce *c, const struct box *b)
     const struct frame *f = &b->frame;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
-        bool left_out = op->kind == OP_SERIES && op->known != known_all(c->counters->ops);
+        bool left_out = op->kind == OP_SERIES && !op->silent && op->known != known_all(c->counters->ops);
         if (left_out) series_owe(c, FRAME_NAME(f, op), op->at);
     }
     buckets_found_applied(c, f);
@@ -141,8 +141,8 @@ void ops_not_applied(struct coalesce *c, const struct box *b)
     const struct frame *f = &b->frame;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
-        if (op->kind != OP_SERIES) continue;
-        if (HOLDS(RULE_SERIES_FORGET)) known_forget(&c->known, name_code(c, f, op));
+        if (op->kind != OP_SERIES || op->silent) continue;
+        if (HOLDS(RULE_SERIES_FORGET)) known_forget(&c->known, op->name_code);
         if (op->owed) series_owe(c, FRAME_NAME(f, op), op->at);
     }
     buckets_not_applied(c, f);

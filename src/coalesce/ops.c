@@ -10,14 +10,14 @@ static const char lost_text[] = "ERR counted, but the answer was lost with the l
 
 /* --- the ops of a box --- */
 
-static uint64_t op_code(struct coalesce *c, const struct coalesce_op *op, bool fed)
+struct op_codes {
+    uint64_t name, all;
+};
+
+static struct op_codes op_codes(const struct coalesce *c, const struct coalesce_op *op, bool fed)
 {
-    struct {
-        uint64_t name, type, kind;
-        int64_t at;
-    } key = {registry_code(&c->registry, op->name), registry_code(&c->registry, op->type),
-             (uint64_t)op->kind << 1 | fed, op->at};
-    return registry_code(&c->registry, slice_of((const char *)&key, sizeof key));
+    uint64_t name = engine_name_code(c, op->kind, op->name, op->type);
+    return (struct op_codes){name, engine_op_code(c, name, op->at, fed)};
 }
 
 static bool op_is(const struct frame *f, const struct frame_op *have, const struct coalesce_op *op, bool fed)
@@ -57,22 +57,25 @@ static void slots_double(struct box *b)
         slot_take(s, b->frame.ops[i].code, i);
 }
 
-static struct frame_op *op_add(struct box *b, const struct coalesce_op *op, uint64_t code, bool fed)
+static struct frame_op *op_add(struct coalesce *c, struct box *b, const struct coalesce_op *op,
+                               const struct op_codes *codes, bool fed)
 {
     struct op_slots *s = &b->op_slots;
     if (2 * s->n >= s->cap) slots_double(b);
     struct frame_op *added = frame_add_op(&b->frame, op->kind, op->name, op->type, op->at);
-    added->code = code;
+    added->code = codes->all;
+    added->name_code = codes->name;
     added->fed = fed;
-    slot_take(s, code, b->frame.ops_n - 1);
+    added->may_wait = checkpoint_takes(c, added);
+    slot_take(s, codes->all, b->frame.ops_n - 1);
     return added;
 }
 
 struct frame_op *ops_fed(struct coalesce *c, struct box *b, const struct coalesce_op *op)
 {
-    uint64_t code = op_code(c, op, true);
-    struct frame_op *found = op_find(b, op, code, true);
-    return found != NULL ? found : op_add(b, op, code, true);
+    struct op_codes codes = op_codes(c, op, true);
+    struct frame_op *found = op_find(b, op, codes.all, true);
+    return found != NULL ? found : op_add(c, b, op, &codes, true);
 }
 
 /* --- the door --- */
@@ -96,6 +99,13 @@ static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
 static uint32_t quarters_of_item(enum op_kind kind)
 {
     return kind == OP_EVENT ? 1 : kind == OP_UNIQ ? 2 : 0;
+}
+
+/* What waits in the journal costs the frame nothing to speak of. */
+static uint32_t quarters_of_new(const struct coalesce *c, enum op_kind kind, uint64_t name_code)
+{
+    struct frame_op op = {.kind = kind, .name_code = name_code};
+    return checkpoint_takes(c, &op) ? 0 : quarters_of_op(c, kind);
 }
 
 uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
@@ -151,15 +161,16 @@ static enum add_result op_place(struct coalesce *c, struct outlet *o, const stru
                                 int64_t second)
 {
     struct box *b = c->now;
-    uint64_t code = op_code(c, op, false);
-    struct frame_op *into = op_find(b, op, code, false);
-    uint32_t quarters = (into == NULL ? quarters_of_op(c, op->kind) : 0) + quarters_of_item(op->kind);
+    struct op_codes codes = op_codes(c, op, false);
+    struct frame_op *into = op_find(b, op, codes.all, false);
+    uint32_t quarters =
+        (into == NULL ? quarters_of_new(c, op->kind, codes.name) : 0) + quarters_of_item(op->kind);
     if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
         (quarters > 0 && box_cells(b) >= c->config.cells_max))
         return engine_full(c, o);
     b->op_quarters += quarters;
     if (into == NULL) {
-        into = op_add(b, op, code, false);
+        into = op_add(c, b, op, &codes, false);
         if (op->kind == OP_UNIQ) op_moves(c, b, into, op->name);
     }
     op_take(c, o, op, second, into);
@@ -213,11 +224,12 @@ void ops_answer(const struct box *b, const struct answer *a, struct buf *out)
         put_head(out, ':', op->value);
 }
 
-static int64_t precisions_that_keep(const struct op_limits *l, int64_t at, int64_t now_s)
+int64_t ops_precisions(const struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
+    const struct op_limits *l = c->counters->ops;
     int64_t n = 0;
     for (uint32_t i = 0; i < l->precisions_n; i++)
-        n += op_keeps(l, i, at, now_s);
+        n += op_keeps(l, i, op->at, f->dirty_ms / 1000);
     return n;
 }
 
@@ -229,7 +241,7 @@ void ops_answers_lost(struct coalesce *c, struct box *b)
         struct frame_op *op = &f->ops[i];
         op->fresh = false;
         if (op->kind == OP_SERIES)
-            op->value = precisions_that_keep(c->counters->ops, op->at, f->dirty_ms / 1000);
+            op->value = ops_precisions(c, f, op);
         else
             frame_fail_op(f, op, slice_str(lost_text));
     }

@@ -137,6 +137,13 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
 /* All options with default, bounds and help, as text of at most 100 columns. */
 void conf_help(struct buf *out);
 
+struct conf_text { /* one option, for a manual; texts for the call only */
+    const char *path, *standard, *help; /* standard NULL: must be given; "": may be left out */
+    struct slice expected;
+    bool reload;
+};
+void conf_describe(void (*option)(void *arg, const struct conf_text *t), void *arg);
+
 /* The configuration as a file that conf_load reads back to the same. It has the URLs as they were given, so
  * it is as secret as the file that was read. */
 void conf_write(const struct conf *c, struct buf *out);

@@ -119,7 +119,12 @@ char *secret_read_credential(const char *name, struct error *e)
     buf_printf(&path, "%s/%s", directory, name);
     buf_put_char(&path, '\0');
     int fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int why = errno;
     buf_free(&path);
+    if (fd < 0 && why != ENOENT)
+        error_set(e, ERR_CONFIG,
+                  "cannot be read from systemd's credentials (%s): see LoadCredential= in the unit",
+                  strerror(why));
     if (fd < 0) return NULL;
     char *secret = is_blank(fd) ? NULL : read_line(fd, e);
     close(fd);

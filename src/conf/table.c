@@ -127,6 +127,22 @@ static void help_row(const struct conf_row *row, struct buf *out)
     buf_free(&note);
 }
 
+void conf_describe(void (*option)(void *arg, const struct conf_text *t), void *arg)
+{
+    struct buf expected = {0};
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
+        const struct conf_row *row = &conf_rows[i];
+        buf_reset(&expected);
+        conf_expected(row, &expected);
+        option(arg, &(struct conf_text){.path = row->path,
+                                        .standard = row->standard,
+                                        .help = row->help,
+                                        .expected = buf_slice(&expected),
+                                        .reload = row->reload});
+    }
+    buf_free(&expected);
+}
+
 void conf_help(struct buf *out)
 {
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++)

@@ -176,18 +176,25 @@ static int64_t gen_least(const struct books_totals *t)
     return least;
 }
 
-static enum code_class newer_read(struct db *db, struct books_totals *t)
+/* The highest gen after `gen` that was merged of this counter; 0: none. */
+static enum code_class newest_read(struct db *db, const struct counter *c, int64_t gen, int64_t *highest)
 {
     struct buf sql = {0};
     struct slice cell;
-    buf_printf(&sql,
-               "SELECT MAX(gen) FROM tally_ledger WHERE gen > %lld AND counter = ", (long long)gen_least(t));
-    sql_hex(&sql, t->counter->name);
+    buf_printf(&sql, "SELECT MAX(gen) FROM tally_ledger WHERE gen > %lld AND counter = ", (long long)gen);
+    sql_hex(&sql, c->name);
     enum code_class class = db_query(db, buf_slice(&sql));
-    int64_t highest = class == CODE_OK && db_row(db, &cell, 1) ? cell_int(cell) : 0;
+    *highest = class == CODE_OK && db_row(db, &cell, 1) ? cell_int(cell) : 0;
+    buf_free(&sql);
+    return class;
+}
+
+static enum code_class newer_read(struct db *db, struct books_totals *t)
+{
+    int64_t highest;
+    enum code_class class = newest_read(db, t->counter, gen_least(t), &highest);
     for (size_t i = 0; i < t->n; i++)
         t->all[i].newer = highest > t->all[i].gen;
-    buf_free(&sql);
     return class;
 }
 
@@ -248,4 +255,68 @@ bool books_has(const struct books *b, const struct batch_id *id, struct slice ke
     buf_free(&row);
     batch_close(&one);
     return has;
+}
+
+/* --- one store --- */
+
+static void store_where(struct buf *sql, const struct counter *c, const struct columns *forms,
+                        struct slice store)
+{
+    if (!c->key.has_store) return;
+    BUF_LIT(sql, " WHERE ");
+    sql_name(sql, c->column_store);
+    BUF_LIT(sql, " = ");
+    sql_value(sql, forms->store, store);
+}
+
+static enum code_class sum_query(struct db *db, struct books_store *s, const struct columns *forms,
+                                 struct slice store)
+{
+    struct buf sql = {0};
+    struct slice cell[2];
+    BUF_LIT(&sql, "SELECT COUNT(*), CAST(COALESCE(SUM(");
+    sql_name(&sql, s->counter->column_count);
+    BUF_LIT(&sql, "), 0) AS CHAR) FROM ");
+    sql_name(&sql, s->counter->table);
+    store_where(&sql, s->counter, forms, store);
+    enum code_class class = db_query(db, buf_slice(&sql));
+    if (class == CODE_OK && db_row(db, cell, 2)) {
+        s->rows = cell_int(cell[0]);
+        slice_show(cell[1], sizeof s->stored - 1, s->stored, sizeof s->stored);
+    }
+    buf_free(&sql);
+    return class;
+}
+
+static enum code_class rejects_query(struct db *db, struct books_store *s)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    BUF_LIT(&sql, "SELECT COUNT(*) FROM tally_rejects WHERE replayed_at IS NULL AND pending_hash = ");
+    sql_hex(&sql, s->key);
+    enum code_class class = db_query(db, buf_slice(&sql));
+    if (class == CODE_OK && db_row(db, &cell, 1)) s->rejects = cell_int(cell);
+    buf_free(&sql);
+    return class;
+}
+
+enum err books_store_read(struct db *db, struct books_store *s, struct error *e)
+{
+    const struct counter *c = s->counter;
+    struct columns forms;
+    struct slice store = {0};
+    int64_t highest = 0;
+    PRE(pattern_match(&c->key, c->store, s->key, &store));
+    enum code_class class = columns_read(db, c, &forms);
+    if (class != CODE_OK) return db_error(db, e);
+    if (c->key.has_store && !column_fits_store(forms.store, c->store))
+        return error_set(e, ERR_CONFIG, "table " SLICE_FMT " does not fit the counter; run tallyd check",
+                         SLICE_ARG(c->table));
+    class = snapshot_begin(db);
+    if (class == CODE_OK) class = sum_query(db, s, &forms, store);
+    if (class == CODE_OK) class = rejects_query(db, s);
+    if (class == CODE_OK) class = newest_read(db, c, s->gen, &highest);
+    if (class == CODE_OK && s->ids_n > 0) class = chunks_read(db, s->ids, s->ids_n, &s->books);
+    s->newer = highest > s->gen;
+    return snapshot_end(db, class, e);
 }

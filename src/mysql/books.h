@@ -53,4 +53,18 @@ enum err books_totals_read(struct db *db, struct books_totals *t, struct error *
 /* Is the row (key, field) of this batch merged, as far as these books know? */
 bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field);
 
+/* What MySQL has of one store, or of a counter without stores, in one snapshot. */
+struct books_store {
+    const struct counter *counter;
+    struct slice key;           /* its pending hash */
+    int64_t gen;                /* Redis' when it was read */
+    const struct batch_id *ids; /* standing batches with that hash */
+    size_t ids_n;
+    char stored[48];       /* answer: the sum of its rows, decimal */
+    int64_t rows, rejects; /* answer: how many; and how many wait in tally_rejects */
+    bool newer;            /* answer: the counter has ledger rows of gen > gen: read Redis again */
+    struct books books;    /* answer: chunks only; begins empty, books_close by the asker either way */
+};
+enum err books_store_read(struct db *db, struct books_store *s, struct error *e) MUST_CHECK;
+
 #endif

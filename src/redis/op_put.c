@@ -8,7 +8,7 @@
 struct frame_op *op_next(const struct frame *f, enum op_kind kind, const struct frame_op *op)
 {
     for (uint32_t i = op == NULL ? 0 : (uint32_t)(op - f->ops) + 1; i < f->ops_n; i++)
-        if (f->ops[i].kind == kind) return &f->ops[i];
+        if (f->ops[i].kind == kind && !f->ops[i].silent) return &f->ops[i];
     return NULL;
 }
 
@@ -16,7 +16,7 @@ uint32_t ops_of(const struct frame *f, enum op_kind kind)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->ops_n; i++)
-        n += f->ops[i].kind == kind;
+        n += f->ops[i].kind == kind && !f->ops[i].silent;
     return n;
 }
 

@@ -12,6 +12,11 @@
 #define OP_TEXT_BYTES_MAX 512 /* of an event's own id, a visitor in text */
 #define OP_END UINT32_MAX     /* no more items */
 
+/* frame_op.at of the events of clients: those that the script gives a number from the ticker, and those whose ids are
+ * known, by a lease or their own */
+#define EVENT_DRAWS 0
+#define EVENT_GIVEN 1
+
 enum op_kind { OP_SERIES, OP_BOX, OP_EVENT, OP_UNIQ };
 
 struct op_item {              /* event: one event; uniq: one visitor, the same one perhaps more than once */
@@ -22,11 +27,13 @@ struct op_item {              /* event: one event; uniq: one visitor, the same o
     int64_t value; /* event: the ticker's id given to it, 0 when it had one; uniq: 1 new, 0 not */
 };
 
+struct journal;
+
 /* All that a frame does to one (kind, name, type, at). An op that a counter's feed made is never shared with clients.
  */
 struct frame_op {
     enum op_kind kind;
-    uint64_t code; /* coalesce's own */
+    uint64_t code, name_code; /* coalesce's own: of all that makes it one; of kind, name and type */
     uint32_t name_at, name_n;
     uint32_t type_at, type_n; /* events */
     /* series: a second; box: start of its bucket; uniq: YYYYMMDD; event: 0, or when fed their second */
@@ -34,6 +41,14 @@ struct frame_op {
     int64_t delta; /* series, box: sum of n; events, when fed: how many, since they have no items */
     uint32_t first_item, last_item, items_n; /* events that are not fed, uniq */
     bool fed;                                /* no client waits */
+    bool may_wait;                           /* coalesce's own: it may go into a journal */
+    /* No command of its own: one of the frame's appends has it, or another daemon brought it home. */
+    bool silent;
+    /* coalesce's own: the journal that it goes into, or, not silent, comes out of; its number there; whether that was
+     * told before; and of how many ADDs it is the sum */
+    struct journal *journal;
+    uint32_t number, adds, first_event;
+    bool was_told;
     /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision still keeps `at`. When the op is
      * owed: that ZADD alone, kept or not, and no HINCRBY */
     uint64_t known;

@@ -70,11 +70,14 @@ static void service_judge(struct judging *j)
 static void holds_judge(struct judging *j)
 {
     const struct status *s = j->s;
-    if (s->service.held[0] != '\0' || status_rolled_back(s))
+    if (status_rolled_back(s))
         found(j, ERR_FAILED,
               "find out what Redis lost, then run `tallyd recover --accept-rollback`; counting goes on",
               "all merges are held: Redis was rolled back, its gen is %" PRIu64 ", the ledger has %" PRIu64,
               s->redis.gen, s->mysql.gen);
+    else if (s->service.held[0] != '\0')
+        found(j, ERR_FAILED, "`tallyd recover --accept-rollback` goes on, once it is known what Redis lost",
+              "all merges are held: %s", s->service.held);
     for (size_t i = 0; i < s->schema.n; i++) {
         const struct schema_finding *f = &s->schema.all[i];
         const char *next = f->mend != NULL ? f->mend : "`tallyd check` says more";

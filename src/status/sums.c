@@ -152,6 +152,15 @@ sum_t sum_difference(const struct sum *s)
     return s->accepted - s->merged - s->rejected - s->pending - s->claimed;
 }
 
+sum_t sum_read(const char *digits)
+{
+    bool negative = digits[0] == '-';
+    sum_t v = 0;
+    for (const char *p = digits + negative; *p >= '0' && *p <= '9'; p++)
+        v = v * 10 + (*p - '0');
+    return negative ? -v : v;
+}
+
 size_t sum_write(sum_t v, char out[48])
 {
     char digits[48];
@@ -181,7 +190,7 @@ size_t sums_unbalanced(const struct sums *s)
     return n;
 }
 
-static void sum_put(struct json *j, const char *key, sum_t v)
+void sum_json(struct json *j, const char *key, sum_t v)
 {
     char text[48];
     size_t n = sum_write(v, text);
@@ -196,12 +205,12 @@ void sums_json(const struct sums *s, struct json *j, const char *key)
         json_open(j, NULL, '{');
         json_text(j, "name", of->name);
         json_bool(j, "balanced", sum_balanced(of));
-        sum_put(j, "accepted", of->accepted);
-        sum_put(j, "merged", of->merged);
-        sum_put(j, "rejected", of->rejected);
-        sum_put(j, "pending", of->pending);
-        sum_put(j, "claimed", of->claimed);
-        sum_put(j, "difference", sum_difference(of));
+        sum_json(j, "accepted", of->accepted);
+        sum_json(j, "merged", of->merged);
+        sum_json(j, "rejected", of->rejected);
+        sum_json(j, "pending", of->pending);
+        sum_json(j, "claimed", of->claimed);
+        sum_json(j, "difference", sum_difference(of));
         json_close(j, '}');
     }
     json_close(j, ']');

@@ -52,10 +52,12 @@ void sums_stored(struct sums *s, const struct books *books);
 void sums_only(struct sums *s, struct slice name);
 
 sum_t sum_difference(const struct sum *s); /* accepted less all the rest; 0: it balances */
+sum_t sum_read(const char *digits);        /* of a decimal that sum_write could have written */
 size_t sum_write(sum_t v, char out[48]);   /* decimal, terminated; returns the length */
 
 bool sum_balanced(const struct sum *s); /* no difference, and every batch is cut as the ledger says */
 size_t sums_unbalanced(const struct sums *s);
+void sum_json(struct json *j, const char *key, sum_t v);
 void sums_json(const struct sums *s, struct json *j, const char *key); /* an array of a counter each */
 
 /* The table, a line a counter; then a sentence with the next step for each that does not balance. Returns how

@@ -6,9 +6,13 @@
 command -v debootstrap >/dev/null || { echo "apt-get install debootstrap" >&2; exit 1; }
 
 root=
+debian_unmount() {
+    for mounted in dev/shm dev/pts dev proc; do ! mountpoint -q "$root/$mounted" || umount -l "$root/$mounted"; done
+}
+
 debian_end() {
     [ -n "$root" ] || return 0
-    for mounted in dev/shm dev/pts dev proc; do ! mountpoint -q "$root/$mounted" || umount -l "$root/$mounted"; done
+    debian_unmount
     [ -n "${ROOT:-}" ] || rm -rf "$root"
 }
 
@@ -18,6 +22,7 @@ debian_make() {
         awk '$2 == "bookworm" && $3 == "main" { print $1; exit }')
     [ -n "$mirror" ] || { echo "no mirror of bookworm in this machine's apt sources" >&2; exit 1; }
     root=${ROOT:-$(mktemp -d /var/tmp/tallyd-debian-XXXXXX)}
+    chmod 755 "$root" # mktemp made it for root alone: there it is /, which every user must enter
     [ -x "$root/bin/sh" ] || debootstrap --variant=minbase bookworm "$root" "$mirror"
     mount -t proc proc "$root/proc"
     mount --bind /dev "$root/dev"

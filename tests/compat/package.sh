@@ -1,7 +1,7 @@
 #!/bin/sh
-# The Debian package: built twice in different places (the same bytes), then its whole life in a clean Debian 12:
-# installed, configured, checked, migrated, started, hit, upgraded to a higher version, removed, purged. There is no
-# systemd in a chroot: the unit's ExecStart is run by hand, as its user, with its credentials.
+# The Debian package, by the commands of the README: built twice in different places (the same bytes), then its whole life
+# in a clean Debian 12: installed, configured, checked, migrated, started, hit, upgraded to a higher version, removed,
+# purged. There is no systemd in a chroot: the unit's ExecStart is run by hand, as its user, with its credentials.
 #   sh tests/compat/package.sh               (ROOT=dir keeps and reuses the Debian there, COMMIT=what is built)
 set -eu
 cd "$(dirname "$0")/../.."
@@ -41,18 +41,26 @@ within() {
     done
 }
 
+# The commands under the README's "Install", by their numbers, each as its beginning says.
+readme() { # NUMBER BEGINNING
+    command=$(sed -n '/^### Install/,/^### /s/^    \([^ ].*\)/\1/p' README.md | sed -n "$1{s/  *#.*//;p}")
+    case "$command" in
+    "$2"*) echo "$command" ;;
+    *) echo "exit 1 # the README's command $1 is no longer $2" ;;
+    esac
+}
+readme_build="$(readme 1 cmake) && $(readme 2 ninja) && $(readme 3 '(cd')"
+readme_install=$(readme 4 'apt install ./tallyd_')
+readme_configure=$(readme 5 'install -m')
+readme_migrate=$(readme 6 'tallyd migrate')
+readme_check=$(readme 7 'tallyd check')
+
 # --- build ---
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "${COMMIT:-HEAD}")
 export SOURCE_DATE_EPOCH CCACHE_DISABLE=1
 umask 022 # which ar puts into its members' modes
 build() { # directory
-    (
-        cd "$work/$1"
-        cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr
-        ninja -C build tallyd
-        cd build
-        cpack -G DEB
-    ) >"$work/build.log" 2>&1 || fail "it does not build"
+    (cd "$work/$1" && eval "$readme_build") >"$work/build.log" 2>&1 || fail "it does not build"
 }
 for place in one two/levels/deeper; do
     mkdir -p "$work/$place"
@@ -60,13 +68,13 @@ for place in one two/levels/deeper; do
 done
 build one
 build two/levels/deeper
-cmp "$work"/one/build/tallyd_*.deb "$work"/two/levels/deeper/build/tallyd_*.deb ||
+cmp "$work"/one/build/package/tallyd_*.deb "$work"/two/levels/deeper/build/package/tallyd_*.deb ||
     fail "two builds in different directories differ"
 pass "two builds in different directories give the same bytes"
 sed -i 's/^project(tallyd VERSION [0-9.]*/&.9/' "$work/one/CMakeLists.txt"
-mv "$work"/one/build/tallyd_*.deb "$work/old.deb"
+mv "$work"/one/build/package/tallyd_*.deb "$work/old.deb"
 build one
-mv "$work"/one/build/tallyd_*.deb "$work/new.deb"
+mv "$work"/one/build/package/tallyd_*.deb "$work/new.deb"
 old=$(dpkg-deb -f "$work/old.deb" Version) new=$(dpkg-deb -f "$work/new.deb" Version)
 dpkg --compare-versions "$old" lt "$new" || fail "$new is not higher than $old"
 
@@ -74,13 +82,19 @@ dpkg --compare-versions "$old" lt "$new" || fail "$new is not higher than $old"
 debian_make >"$work/debootstrap.log" 2>&1 || fail "debootstrap"
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # nothing is started in a chroot
 chmod 755 "$root/usr/sbin/policy-rc.d"
-apt() { debian_run apt-get -q -y "$@" >"$work/apt.log" 2>&1 || fail "apt-get $*"; }
+printf 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n' >"$root/etc/apt/apt.conf.d/99test"
+apt() { debian_run apt-get -q "$@" >"$work/apt.log" 2>&1 || fail "apt-get $*"; }
 apt update
-apt install --no-install-recommends redis-server redis-tools mariadb-server mariadb-client
-cp "$work/old.deb" "$work/new.deb" "$root/root/"
+apt install redis-server redis-tools mariadb-server mariadb-client
+mkdir "$root/root/old" "$root/root/new"
+cp "$work/old.deb" "$root/root/old/tallyd_${old}_amd64.deb"
+cp "$work/new.deb" "$root/root/new/tallyd_${new}_amd64.deb"
+apt_readme() { # directory
+    debian_run sh -c "cd /root/$1 && $readme_install" >"$work/apt.log" 2>&1 || fail "$readme_install"
+}
 
 # --- install ---
-apt install --no-install-recommends /root/old.deb
+apt_readme old
 grep -q 'tallyd is installed and not configured' "$work/apt.log" || fail "it does not say what is next"
 debian_run getent passwd tallyd | grep -q ':/usr/sbin/nologin$' || fail "there is no user tallyd without a shell"
 [ "$(debian_run stat -c '%U:%G %a' /etc/tallyd)" = "root:tallyd 750" ] || fail "/etc/tallyd"
@@ -107,7 +121,7 @@ within 60 "redis-server is up" redis_cli PING
 within 60 "mariadbd is up" sql -e 'SELECT 1'
 sql -e "CREATE DATABASE shop; CREATE USER tally@localhost IDENTIFIED BY 'only for this test';
     GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON shop.* TO tally@localhost"
-debian_run install -m 640 -g tallyd /usr/share/tallyd/tallyd.yaml /etc/tallyd/tallyd.yaml
+debian_run sh -c "$readme_configure"
 sed -i -e 's|resp: \[.*|resp: "unix:///run/tallyd/tallyd.sock"|' \
     -e 's|url: "redis:.*|url: "unix:///run/redis/redis.sock?db=0"|' \
     -e 's|url: "mysql:.*|url: "mysql://tally@localhost/shop?socket=/run/mysqld/mysqld.sock"|' \
@@ -119,8 +133,8 @@ debian_run install -d -o tallyd -g tallyd /run/tallyd
 status=0
 debian_run tallyd check >"$work/check.log" 2>&1 || status=$?
 [ $status = 78 ] && grep -q 'run tallyd migrate' "$work/check.log" || fail "check before migrate: $status"
-debian_run tallyd migrate --tables >"$work/migrate.log" 2>&1 || fail "tallyd migrate"
-debian_run tallyd check >"$work/check.log" 2>&1 || fail "tallyd check"
+debian_run sh -c "$readme_migrate" >"$work/migrate.log" 2>&1 || fail "tallyd migrate"
+debian_run sh -c "$readme_check" >"$work/check.log" 2>&1 || fail "tallyd check"
 pass "check says what is missing, migrate makes it"
 
 # --- run, as the unit says ---
@@ -163,7 +177,7 @@ pass "runs as its unit says, counts and merges"
 
 # --- upgrade ---
 sha256sum "$root"/etc/tallyd/* >"$work/before"
-apt install --no-install-recommends /root/new.deb
+apt_readme new
 sha256sum "$root"/etc/tallyd/* | cmp - "$work/before" || fail "the upgrade changed the configuration"
 [ "$(debian_run stat -c '%U:%G %a' /etc/tallyd/mysql.password)" = "root:root 600" ] || fail "the password's rights"
 debian_run tallyd --version | grep -qx "tallyd $new" || fail "its version is not $new"
@@ -172,7 +186,7 @@ debian_run tallyd check >"$work/check.log" 2>&1 || fail "check after the upgrade
 stop_service
 run_unit
 counted 3
-apt install --no-install-recommends --allow-downgrades /root/old.deb
+apt install --allow-downgrades "/root/old/tallyd_${old}_amd64.deb"
 stop_service
 run_unit
 counted 4
@@ -185,6 +199,7 @@ debian_run test ! -e /usr/bin/tallyd || fail "the binary is still there"
 sha256sum "$root"/etc/tallyd/* | cmp - "$work/before" || fail "the removal took the configuration"
 apt purge tallyd
 debian_run test ! -e /etc/tallyd || fail "the purge left the configuration"
+rm -rf "$root/root/old" "$root/root/new"
 if debian_run find / -xdev -name '*tallyd*' -not -path '/proc/*' -not -path '/run/*' | grep .; then
     fail "the purge left these files"
 fi

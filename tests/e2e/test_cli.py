@@ -13,7 +13,7 @@ from harness.daemon import TALLYD, counters
 from harness.resp import Closed, Resp, encode
 from harness.wait import wait_until
 
-VERBS = ("run", "check", "migrate", "status", "verify", "rejects", "recover", "dev")
+VERBS = ("run", "check", "migrate", "status", "verify", "rejects", "recover", "dev", "completion", "manual")
 
 
 @pytest.fixture

@@ -283,7 +283,7 @@ def test_storm(make_daemon, make_redis, make_proxy):
         return words + ((b"ID", b"own%x" % rng.getrandbits(64)) if rng.random() < 0.5 else ())
 
     known = storm(daemon, redis, proxy, pick)
-    settled(daemon)
+    settled(daemon, redis)
     found = {(name, kind): dict(log_of(direct, name, kind)) for name in ("n0", "n1", "n2") for kind in ("t0", "t1")}
     ticked = defaultdict(set)
     for (_, name, kind, _, at, *own), reply in known.answered:

@@ -5,8 +5,15 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
 
 import pytest
+
+from harness.daemon import Daemon
+from harness.mariadb import MariaDB
+from harness.redis_server import RedisServer
+from harness.wait import wait_until
+from harness.web import Web
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 CONFIG = os.path.join(SOURCE, "config")
@@ -64,7 +71,7 @@ def test_users_and_directories(workdir):
         os.makedirs(os.path.join(workdir, name), 0o777)
     for kind in ("sysusers", "tmpfiles"):
         shutil.copy(os.path.join(CONFIG, f"systemd/tallyd.{kind}"), os.path.join(workdir, f"usr/lib/{kind}.d/tallyd.conf"))
-    for name in ("tallyd.yaml", "mysql.password", "panel.token"):
+    for name in ("tallyd.yaml", "mysql.password", "http.tokens"):
         with open(os.path.join(workdir, "etc/tallyd", name), "w", encoding="utf-8"):
             os.chmod(os.path.join(workdir, "etc/tallyd", name), 0o666)
     for kind in (["systemd-sysusers"], ["systemd-tmpfiles", "--create"]):
@@ -76,7 +83,7 @@ def test_users_and_directories(workdir):
     with open(os.path.join(workdir, "etc/shadow"), encoding="utf-8") as file:
         assert file.read().startswith("tallyd:!")
     rights = {"tallyd": (0o750, 0, int(gid)), "tallyd/tallyd.yaml": (0o640, 0, int(gid)),
-              "tallyd/mysql.password": (0o600, 0, 0), "tallyd/panel.token": (0o640, 0, int(gid))}
+              "tallyd/mysql.password": (0o600, 0, 0), "tallyd/http.tokens": (0o600, int(uid), int(gid))}
     for name, wanted in rights.items():
         found = os.stat(os.path.join(workdir, "etc", name))
         assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == wanted, name
@@ -98,15 +105,27 @@ WORDS = {"and", "or", "unless", "bool", "by", "on", "without", "ignoring", "grou
 OF_PROMETHEUS = {"up"}  # its own, of each target
 
 
-def exported():
-    """The names that /metrics has: its table, and a histogram for each line of the table of latencies."""
-    head = read("src/http/metrics.h")
-    names = set(re.findall(r"^ +M\((\w+),", head, re.M))
-    names |= set(re.findall(r"\b(tallyd_\w+)\{\w+=\}", head))
-    for timed in re.findall(r"^ +X\((\w+),", read("src/base/latencies.h"), re.M):
-        names |= {f"tallyd_{timed}_seconds{ending}" for ending in HISTOGRAMS}
-    assert len(names) > 30
-    return names
+@pytest.fixture(scope="module")
+def exported(template):
+    """The names of the samples that a running tallyd's /metrics has, once it has looked at Redis and MySQL."""
+    with tempfile.TemporaryDirectory(prefix="tly-") as made:
+        directories = [os.path.join(made, name) for name in ("redis", "sql", "tallyd")]
+        for directory in directories:
+            os.mkdir(directory)
+        redis = RedisServer(directories[0], appendfsync="always").start()
+        mysql = MariaDB(directories[1], template).start()
+        mysql.fresh_database()
+        daemon = Daemon(directories[2], redis, mysql)
+        web = Web(os.path.join(directories[2], "http.sock"))
+        daemon.config["listen"]["http"] = f"unix://{directories[2]}/http.sock"
+        daemon.write_config()
+        try:
+            daemon.migrate().start()
+            wait_until(lambda: {"tallyd_books_balanced", "tallyd_rejects"} <= set(web.metrics()), 30, "the books are seen")
+            yield {name.split("{")[0] for name in web.metrics()}
+        finally:
+            for process in (daemon, redis, mysql):
+                process.close()
 
 
 def named(query):
@@ -124,11 +143,11 @@ def test_names_are_found_in_queries():
     assert named('c > 900 and on (instance) d{e=~"$f"} == 1') == {"c", "d"}
 
 
-def test_rules_name_metrics_that_exist():
+def test_rules_name_metrics_that_exist(exported):
     queries = re.findall(r"^ +expr: (.*)$", read("config/prometheus/tallyd.rules.yml"), re.M)
     assert len(queries) == 13
     used = set().union(*map(named, queries))
-    assert used and used <= exported() | OF_PROMETHEUS, used - exported()
+    assert used and used <= exported | OF_PROMETHEUS, used - exported
 
 
 def expressions(node):
@@ -142,15 +161,16 @@ def expressions(node):
             yield from expressions(item)
 
 
-def test_dashboard_names_metrics_that_exist():
+def test_dashboard_names_metrics_that_exist(exported):
     dashboard = json.loads(read("config/grafana/tallyd.json"))
     queries = list(expressions(dashboard))
     assert len(queries) > 25
     used = set().union(*map(named, queries))
     for variable in dashboard["templating"]["list"]:
         used |= set(re.findall(r"label_values\((\w+),", str(variable["query"])))
-    assert used <= exported(), used - exported()
-    missing = {name for name in exported() if not name.endswith(HISTOGRAMS)} - used
+    assert used <= exported, used - exported
+    shown = {re.sub(f"({'|'.join(HISTOGRAMS)})$", "", name) for name in used}
+    missing = {re.sub(f"({'|'.join(HISTOGRAMS)})$", "", name) for name in exported} - shown
     assert missing == {"tallyd_batches_done_total"}, "a metric that no panel shows"
 
 

@@ -1,8 +1,13 @@
 """`tallyd status`: what it shows of a running shop and of each thing that can be wrong, and its exit status."""
+import fcntl
 import json
+import os
+import pty
 import re
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -17,6 +22,15 @@ FAMILIES = counters(hits=10**9, every="3600s")
 @pytest.fixture
 def daemon(make_daemon, redis):
     return make_daemon(redis, families=FAMILIES)
+
+
+def pend(daemon, hits=5):
+    """Hits of s1:product_views that wait: the lock was granted to one before them, which is merged."""
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", 1)
+    daemon.sync_all()
+    with daemon.client() as client:
+        client.call("HINCRBY", "s1:product_views", "7", hits)
 
 
 def look(daemon, status=0):
@@ -48,7 +62,8 @@ def test_well(daemon, mysql):
     with daemon.client() as client:
         client.call("HINCRBY", "s1:product_views", "7", 5)
         client.call("HINCRBY", "s2:product_views", "7", 2)
-    daemon.sync_all()
+        client.pipeline([("HINCRBY", f"s{store}:searches", "shoes", 1) for store in (1, 2)])
+    daemon.sync_all()  # the locks are granted: what comes now waits
     with daemon.client() as client:
         client.call("HINCRBY", "s1:searches", "shoes", 3)
         client.call("HINCRBY", "s2:searches", "shoes", 1)
@@ -56,8 +71,8 @@ def test_well(daemon, mysql):
     seen = look(daemon)
     assert seen["well"] and seen["problems"] == []
     service = seen["service"]
-    assert (service["up"], service["pid"], service["instance"], service["hits"]) == (True, daemon.pid, "one", 4)
-    assert service["hits_per_s"] == 0 and service["stats"]["rows_merged"] == 2
+    assert (service["up"], service["pid"], service["instance"], service["hits"]) == (True, daemon.pid, "one", 6)
+    assert service["hits_per_s"] == 0 and service["stats"]["rows_merged"] == 4
     assert service["redis_up"] and service["mysql_up"] and not service["stopping"]
     assert seen["redis"]["up"] and seen["redis"]["aof"] and seen["redis"]["appendfsync"] == "always"
     assert re.match(r"7\.", seen["redis"]["version"]) and seen["redis"]["memory_bytes"] > 0
@@ -65,7 +80,7 @@ def test_well(daemon, mysql):
                              "gen": seen["redis"]["gen"]}
     assert seen["backlog"]["dirty"] == 2 and 0 <= seen["backlog"]["oldest_s"] < 60
     searches, views = of_counter(seen, "searches"), of_counter(seen, "product_views")
-    assert (searches["dirty"], searches["merged"], searches["rejects"]) == (2, 0, 0)
+    assert (searches["dirty"], searches["merged"], searches["rejects"]) == (2, 2, 0)
     assert searches["oldest_s"] == seen["backlog"]["oldest_s"]
     assert (views["dirty"], views["oldest_s"], views["merged"], views["held"]) == (0, None, 7, False)
     assert seen["batches"] == {"standing": 0, "oldest": []}
@@ -85,8 +100,7 @@ def test_screen(daemon):
 
 
 def test_no_service(daemon):
-    with daemon.client() as client:
-        client.call("HINCRBY", "s1:product_views", "7", 5)
+    pend(daemon)
     assert daemon.terminate() == 0
     seen = look(daemon, 1)
     assert seen["service"] == {"up": False, "error": seen["service"]["error"]}
@@ -115,9 +129,8 @@ def test_redis_down(daemon, redis):
 
 
 def test_mysql_down(daemon, mysql):
+    pend(daemon)
     mysql.kill9()
-    with daemon.client() as client:
-        client.call("HINCRBY", "s1:product_views", "7", 5)
     seen = look(daemon, 69)
     assert not seen["mysql"]["up"] and seen["mysql"]["error"] and "MySQL" in problems(seen)
     views = of_counter(seen, "product_views")
@@ -260,6 +273,27 @@ def test_watch(daemon):
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0 and process.stderr.read() == ""
     process.stdout.close(), process.stderr.close()
+
+
+def test_watch_on_a_terminal(daemon):
+    """Drawn over and over from the top; what is wrong is in colour; the screen fits the terminal."""
+    daemon.redis.client().hincrby("tally:accepted", "searches", 11)
+    try:
+        pid, terminal = pty.fork()
+    except OSError as problem:
+        pytest.skip(f"no terminal can be made here: {problem}")
+    if pid == 0:
+        os.execvpe(TALLYD, [TALLYD, "status", "--watch", "1", "-c", daemon.config_path], {**os.environ, "NO_COLOR": ""})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    shown = b""
+    while shown.count(b"\033[H\033[J") < 4:
+        shown += os.read(terminal, 65536)
+    os.kill(pid, signal.SIGINT)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 1
+    last = shown.split(b"\033[H\033[J")[-2]
+    assert b"do NOT balance" in last and b"\033[1;31m" in last and last.count(b"\n") <= 24
 
 
 @pytest.mark.parametrize("words,said", [(("--watch=0",), "1 to 86400"), (("--watch=x",), "seconds"), (("all",), "all"),

@@ -9,7 +9,7 @@ import pytest
 
 from harness.wait import stays, wait_until
 
-WATCHDOG_S = 1
+WATCHDOG_S = 2
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 ALL_THREADS = 0x40000000  # __WALL
 
@@ -122,7 +122,7 @@ def test_watchdog(make_redis, make_daemon, make_supervisor):
     supervisor = make_supervisor(abstract=True)
     daemon = supervised(make_daemon(make_redis(appendfsync="always"), start=False).migrate(), supervisor, watchdog=True)
     daemon.start()
-    for _ in range(4):
+    for _ in range(3):
         seen = len(supervisor.look())
         supervisor.wait("WATCHDOG", "1", after=seen, deadline_s=WATCHDOG_S)
     libc = ctypes.CDLL(None, use_errno=True)

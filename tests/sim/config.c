@@ -76,6 +76,12 @@ static void draw_coalesce(struct coalesce_config *c, struct prng *p)
     c->busy_ms = (uint32_t)between(p, 100, 2000);
     c->gather_turns = (uint32_t)between(p, 0, 3);
     c->series_max = 8;
+    c->journal_least = (uint32_t)between(p, 1, 3);
+    c->journal_ms = (uint32_t)between(p, 0, 500);
+    c->journal_ops_max = (uint32_t)between(p, 1, 20);
+    c->journal_bytes_max = 512;
+    c->checkpoint_lines = (uint32_t)between(p, 1, 10);
+    c->behind_lines = c->checkpoint_lines * (uint32_t)between(p, 1, 4);
     if (prng_percent(p, 70)) c->at_once_cells = (uint32_t)between(p, 1, 3);
 }
 

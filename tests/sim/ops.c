@@ -56,7 +56,7 @@ static void op_fault(struct world *w, enum fault f, int target, unsigned k, cons
 static int target_of(const struct world *w, struct slice name, const struct frame_op *op)
 {
     if (op->fed && op->kind == OP_BOX) return -1;
-    if (op->owed && slice_eq(name, SLICE("o"))) return -1;
+    if (op->fed && slice_eq(name, SLICE("o"))) return -1;
     if (op->fed) return hash_of_store(w, name);
     static const int of_kind[] = {
         [OP_SERIES] = OP_SERIES_TARGET, [OP_BOX] = OP_BOX_TARGET, [OP_EVENT] = OP_EVENT_TARGET};
@@ -82,6 +82,8 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
         *o = (struct wire_op){.kind = op->kind,
                               .fed = op->fed,
                               .owed = op->owed,
+                              .silent = op->silent,
+                              .taken = op->adds > 0,
                               .stands = op->stands,
                               .box = op->kind == OP_BOX && !slice_eq(FRAME_NAME(f, op), SLICE("o")),
                               .target = target_of(life->w, FRAME_NAME(f, op), op),
@@ -89,6 +91,10 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
                               .delta = op->delta,
                               .known = op->known,
                               .first_item = wire->items_n};
+        TRACE(life->w, "life %d:   op of kind %d on target %d, at %lld: %lld%s%s%s", life->index,
+              (int)op->kind, o->target, (long long)op->at, (long long)op->delta, op->fed ? ", fed" : "",
+              op->silent ? ", into a journal" : "", op->adds > 0 ? ", out of a journal" : "");
+        o->series = slice_eq(FRAME_NAME(f, op), SLICE("o")) ? 0 : 1 + o->target;
         for (uint32_t at = op->first_item; at != OP_END; at = f->items[at].next, o->items_n++)
             wire->items[wire->items_n++] = item_of(f, op, &f->items[at]);
         if (o->items_n != op->items_n) fault_found(life->w, FAULT_PROTOCOL, "an op has lost items");
@@ -117,6 +123,7 @@ static void run_series(struct twin_series *s, struct wire_op *op)
         s->has[p] = true;
         s->slot[p] = slot;
         s->value[p] += op->delta;
+        if (p == 0) s->total += op->delta;
         op->fresh |= s->value[p] == op->delta && !told;
     }
     op->value = SIM_PRECISIONS;
@@ -133,6 +140,7 @@ static void run_box(struct twin_box *b, struct wire_op *op)
     b->tb |= !op->stands;
     b->pv = true;
     op->value = b->hits += op->delta;
+    b->total += op->delta;
     op->fresh = op->stands && op->value == op->delta;
 }
 
@@ -142,7 +150,9 @@ static void run_events(struct twin_ops *o, struct wire_frame *f, struct wire_op 
         struct wire_item *item = &f->items[op->first_item + i];
         item->value = item->own_id ? 0 : ++o->ticker;
     }
-    if (op->fed) o->ticker += op->delta;
+    if (!op->fed) return;
+    o->ticker += op->delta;
+    o->fed_events[op->target] += op->delta;
 }
 
 /* The script: who is new moves the pending hash and the books, and puts the hash into the index. No visitor comes twice
@@ -168,7 +178,8 @@ void ops_run(struct world *w, struct wire_frame *f)
     struct twin_ops *o = &w->redis.now.ops;
     for (unsigned i = 0; i < f->ops_n; i++) {
         struct wire_op *op = &f->ops[i];
-        if (op->kind == OP_SERIES) run_series(&o->series[op->fed ? 1 + op->target : 0], op);
+        if (op->silent) continue;
+        if (op->kind == OP_SERIES) run_series(&o->series[op->series], op);
         if (op->kind == OP_BOX) run_box(&o->boxes[op->box], op);
         if (op->kind == OP_EVENT) run_events(o, f, op);
         if (op->kind == OP_UNIQ) run_visitors(w, f, op);
@@ -181,7 +192,7 @@ static void check_feeds(struct world *w, const struct wire_frame *f)
     int64_t series[SIM_HASHES] = {0}, events[SIM_HASHES] = {0}, box = 0;
     for (unsigned i = 0; i < f->ops_n; i++) {
         const struct wire_op *op = &f->ops[i];
-        if (!op->fed || op->owed) continue;
+        if (!op->fed || op->owed || op->taken) continue;
         if (op->kind == OP_SERIES) series[op->target] += op->delta;
         if (op->kind == OP_EVENT) events[op->target] += op->delta;
         if (op->kind == OP_BOX) box += op->delta;
@@ -228,6 +239,7 @@ void ops_executed(struct world *w, struct wire_frame *f, struct execution *e)
             op_hit(w, op->target, k)->failed = op->wrong_type;
             if (op->wrong_type) continue;
             op_ran(w, f, op, k);
+            op_hit(w, op->target, k)->ran_by = e->life;
             e->ops[op->target] |= 1U << k;
         }
     }
@@ -336,7 +348,7 @@ static void clean_box(struct world *w, struct twin_box *b)
 {
     if (!b->pv) return;
     TRACE(w, "redis: somebody deletes a timebox");
-    *b = (struct twin_box){0};
+    *b = (struct twin_box){.total = b->total};
     w->oracle.box_deleted = true;
     redis_wrote(w, NULL);
 }
@@ -370,6 +382,35 @@ int64_t ops_visitors(const struct world *w, int hash)
     for (unsigned k = 0; k < SIM_HITS; k++)
         n += w->oracle.ops[OP_VISITORS_TARGET + hash][k].applied;
     return n;
+}
+
+/* What was added is what ran, once each; feeds follow the hits that were sent, also when these met an error. */
+static void totals_at_end(struct world *w)
+{
+    const struct twin_ops *o = &w->redis.now.ops;
+    int64_t box = 0, own = 0;
+    for (unsigned k = 0; k < SIM_HITS; k++)
+        own += op_hit(w, OP_SERIES_TARGET, k)->applied * hit_delta(k);
+    if (o->series[0].total != own)
+        fault_found(w, o->series[0].total < own ? FAULT_LOSS : FAULT_DOUBLE,
+                    "%lld in the series of clients, %lld ran", (long long)o->series[0].total, (long long)own);
+    for (int h = 0; h < SIM_HASHES && w->config.feeds && !w->oracle.cell_errors; h++) {
+        int64_t sum = 0, n = 0;
+        for (int f = 0; f < SIM_HIT_FIELDS && world_counter_of(w, h) == 0; f++)
+            for (unsigned k = 0; k < SIM_HITS; k++) {
+                sum += w->oracle.hits[h][f][k].applied * hit_delta(k);
+                n += w->oracle.hits[h][f][k].applied;
+            }
+        box += sum;
+        if (o->series[1 + h].total != sum || o->fed_events[h] != n)
+            fault_found(w, o->series[1 + h].total < sum || o->fed_events[h] < n ? FAULT_LOSS : FAULT_DOUBLE,
+                        "hash %d feeds %lld and %lld events, its hits are %lld, %lld", h,
+                        (long long)o->series[1 + h].total, (long long)o->fed_events[h], (long long)sum,
+                        (long long)n);
+    }
+    if (w->config.feeds && !w->oracle.cell_errors && o->boxes[1].total != box)
+        fault_found(w, o->boxes[1].total < box ? FAULT_LOSS : FAULT_DOUBLE, "the fed box has %lld of %lld",
+                    (long long)o->boxes[1].total, (long long)box);
 }
 
 static void known_at_end(struct world *w)
@@ -409,5 +450,6 @@ void ops_at_end(struct world *w)
                         (long long)visitors);
     }
     known_at_end(w);
+    totals_at_end(w);
     boxes_at_end(w);
 }

@@ -28,7 +28,9 @@ struct wire_item {
 };
 struct wire_op {
     enum op_kind kind;
-    bool fed, owed, stands;
+    bool fed, owed, stands, silent;
+    bool taken;   /* out of a journal */
+    int series;   /* which of the twin's */
     unsigned box; /* which of the twin's */
     int target;   /* of clients: which; fed: the hash; -1: of none */
     int64_t at, delta;
@@ -41,15 +43,17 @@ struct wire_op {
 struct twin_series {
     int64_t slot[SIM_PRECISIONS], value[SIM_PRECISIONS]; /* of the newest sample */
     bool has[SIM_PRECISIONS], known[SIM_PRECISIONS];
+    int64_t total; /* of all that was ever added */
 };
-struct twin_box { /* its one bucket */
-    int64_t hits;
+struct twin_box {        /* its one bucket */
+    int64_t hits, total; /* as it stands; all that was ever added */
     bool tb, pv;
 };
 struct twin_ops {
     struct twin_series series[SIM_SERIES];
     struct twin_box boxes[SIM_BOXES];
     int64_t ticker;
+    int64_t fed_events[SIM_HASHES];
 };
 
 struct world;

@@ -14,6 +14,7 @@ struct hit {
     bool exact;            /* the reply must be `value` */
     bool failed;           /* Redis ran it and answered an error */
     bool answered_unknown; /* by a reply, not by a connection that ended */
+    int ran_by;            /* of ops: the life whose frame it was in */
     int64_t value;
 };
 

@@ -36,9 +36,9 @@ static void test_terminal(void **state)
     (void)state;
     const uint64_t steps[] = {0, 10, 10, 20};
     char *text = written(true, steps, 4);
-    assert_string_equal(text, "\rrecovering [........................................] 0/20 "
-                              "\rrecovering [####################....................] 10/20 "
-                              "\rrecovering [########################################] 20/20 \n");
+    assert_string_equal(text, "\rrecovering [........................................] 0/20 \033[K"
+                              "\rrecovering [####################....................] 10/20 \033[K"
+                              "\rrecovering [########################################] 20/20 \033[K\n");
     free(text);
     text = written(true, steps, 0);
     assert_string_equal(text, ""); /* nothing was drawn, so no line has to end */
@@ -51,7 +51,7 @@ static void test_edges(void **state)
     (void)state;
     const uint64_t steps[] = {40};
     char *text = written(true, steps, 1);
-    assert_string_equal(text, "\rrecovering [########################################] 40/20 \n");
+    assert_string_equal(text, "\rrecovering [########################################] 40/20 \033[K\n");
     free(text);
     struct bar b;
     FILE *out = fopen("/dev/null", "w");
@@ -62,9 +62,26 @@ static void test_edges(void **state)
     fclose(out);
 }
 
+static void pace_is(uint64_t done, uint64_t left, uint64_t passed_ms, const char *expected)
+{
+    char out[BAR_PACE_BYTES];
+    assert_string_equal(bar_pace(done, left, passed_ms, out), expected);
+}
+
+static void test_pace(void **state)
+{
+    (void)state;
+    pace_is(100, 100, 999, "");
+    pace_is(0, 100, 5000, "");
+    pace_is(100, 50, 1000, "100 a second, 0.5 s left");
+    pace_is(3000, 1200000, 1000, "3,000 a second, 6 min 40 s left");
+    pace_is(1, 7200, 2000, "0 a second, 4 h 0 min left");
+    pace_is(5, 0, 1000, "5 a second, 0.0 s left");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_terminal),
-                                       cmocka_unit_test(test_edges)};
+                                       cmocka_unit_test(test_edges), cmocka_unit_test(test_pace)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,13 +175,47 @@ static void test_write(void **state)
     assert_string_equal(text, "-170141183460469231731687303715884105728");
 }
 
+static void test_read(void **state)
+{
+    static const char *const sums[] = {"0", "7", "-120", "9223372036854775808",
+                                       "-170141183460469231731687303715884105727"};
+    char text[48];
+    (void)state;
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        sum_write(sum_read(sums[i]), text);
+        assert_string_equal(text, sums[i]);
+    }
+}
+
+static void test_only(void **state)
+{
+    struct sums s;
+    (void)state;
+    sums_init(&s, &counters);
+    sums_accepted(&s, SLICE("views"), SLICE("5"));
+    sums_accepted(&s, SLICE("gone"), SLICE("7"));
+    assert_int_equal(sums_unbalanced(&s), 2);
+    sums_only(&s, SLICE("gone"));
+    assert_int_equal(s.n, 1);
+    assert_string_equal(s.all[0].name, "gone");
+    assert_int_equal(sums_unbalanced(&s), 1);
+    sums_only(&s, SLICE("never_seen"));
+    assert_int_equal(sums_unbalanced(&s), 0);
+    sums_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_balance),         cmocka_unit_test(test_half_merged),
-        cmocka_unit_test(test_cut_over_hashes), cmocka_unit_test(test_other_cut),
-        cmocka_unit_test(test_found_only),      cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_balance),
+        cmocka_unit_test(test_half_merged),
+        cmocka_unit_test(test_cut_over_hashes),
+        cmocka_unit_test(test_other_cut),
+        cmocka_unit_test(test_found_only),
+        cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_write),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,119 @@
+/* admin/verify_store.c - `tallyd verify --store`: what can be proved of one store. */
+#include "admin/choice.h"
+#include "admin/servers.h"
+#include "admin/verify.h"
+#include "base/json.h"
+#include "status/store.h"
+
+#include <stdio.h>
+
+struct store_report {
+    bool json;
+    struct buf text, problems;
+    struct json of_text, of_problems;
+    size_t problems_n;
+};
+
+static void on_problem(void *arg, const char *what, const char *next)
+{
+    struct store_report *r = arg;
+    r->problems_n++;
+    if (!r->json) {
+        buf_printf(&r->problems, "! %s\n  -> %s\n", what, next);
+        return;
+    }
+    json_open(&r->of_problems, NULL, '{');
+    json_text(&r->of_problems, "what", what);
+    json_text(&r->of_problems, "next", next);
+    json_close(&r->of_problems, '}');
+}
+
+static void store_text(struct store_report *r, const struct store_proof *p)
+{
+    const sum_t columns[] = {p->stored, p->pending, p->claimed, p->stored + p->pending + p->claimed};
+    char text[48];
+    buf_printf(&r->text, "%-24.*s", SLICE_ARG(p->counter->name));
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        sum_write(columns[i], text);
+        buf_printf(&r->text, " %15s", text);
+    }
+    buf_printf(&r->text, " %10lld %10lld\n", (long long)p->rows, (long long)p->rejects);
+}
+
+static void store_json(struct store_report *r, const struct store_proof *p)
+{
+    struct json *j = &r->of_text;
+    json_open(j, NULL, '{');
+    json_slice(j, "name", p->counter->name);
+    json_slice(j, "key", p->key);
+    sum_json(j, "stored", p->stored);
+    sum_json(j, "pending", p->pending);
+    sum_json(j, "claimed", p->claimed);
+    sum_json(j, "total", p->stored + p->pending + p->claimed);
+    json_int(j, "rows", p->rows);
+    json_int(j, "rejects", p->rejects);
+    json_close(j, '}');
+}
+
+static void report_begin(struct store_report *r, const char *store)
+{
+    r->of_text.out = &r->text;
+    r->of_problems.out = &r->problems;
+    if (r->json) {
+        json_open(&r->of_text, NULL, '{');
+        json_text(&r->of_text, "store", store);
+        json_open(&r->of_text, "counters", '[');
+        return;
+    }
+    buf_printf(&r->text, "%-24s %15s %15s %15s %15s %10s %10s\n", "counter", "stored", "pending", "claimed",
+               "total", "rows", "rejects");
+}
+
+static void report_end(struct store_report *r)
+{
+    if (r->json) {
+        json_close(&r->of_text, ']');
+        json_bool(&r->of_text, "proved", r->problems_n == 0);
+        json_open(&r->of_text, "problems", '[');
+        buf_put_slice(&r->text, buf_slice(&r->problems));
+        BUF_LIT(&r->text, "]}\n");
+    } else {
+        buf_put_slice(&r->text, buf_slice(&r->problems));
+        if (r->problems_n == 0) BUF_LIT(&r->text, "Each count stands in one place, and is on its way.\n");
+    }
+    buf_free(&r->problems);
+}
+
+static enum err keys_prove(const struct source *where, const struct choice_keys *keys, struct store_report *r,
+                           struct error *e)
+{
+    struct servers servers;
+    enum err code = servers_open(&servers, where, e);
+    if (code != ERR_NONE) return code;
+    for (size_t i = 0; code == ERR_NONE && i < keys->n; i++) {
+        struct store_proof p = {.counter = keys->counters[i], .key = keys->all[i]};
+        code = store_prove(&servers.ask, servers.db, &p, on_problem, r, e);
+        if (code == ERR_NONE) (r->json ? store_json : store_text)(r, &p);
+    }
+    servers_close(&servers);
+    return code;
+}
+
+enum err verify_store(const struct call *call, const struct setup *setup, const struct counter *only)
+{
+    const struct source where = setup_source(setup);
+    struct store_report r = {.json = call->json};
+    struct choice_keys keys;
+    struct error e;
+    if (choice_keys(call, setup, only, &keys, &e) != ERR_NONE) return call_failed(&e);
+    report_begin(&r, call->store);
+    enum err code = keys_prove(&where, &keys, &r, &e);
+    choice_keys_close(&keys);
+    report_end(&r);
+    if (code != ERR_NONE) {
+        buf_free(&r.text);
+        return call_failed(&e);
+    }
+    code = text_print(&r.text);
+    return code == ERR_NONE && r.problems_n > 0 ? ERR_FAILED : code;
+}

@@ -1,0 +1,238 @@
+/* The screen of `tallyd status`: what is known, what is not, what is wrong, and how it is cut to a terminal. */
+#include "admin/screen.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const struct counter views = {
+    .name = {"product_views", 13}, .table = {"product_views", 13}, .field = FIELD_INTEGER, .every_s = 60};
+
+static struct figure known(int64_t v)
+{
+    return (struct figure){.known = true, .value = v};
+}
+
+/* All is well; a test spoils what it is about. c is the one counter, s borrows it. */
+static void well(struct status *s, struct status_counter *c)
+{
+    *c = (struct status_counter){.counter = &views,
+                                 .dirty = known(0),
+                                 .complete_until_ms = known(0),
+                                 .merged = known(1234567),
+                                 .rejected = known(0),
+                                 .rejects = known(0)};
+    *s = (struct status){.counters = c, .counters_n = 1};
+    s->service = (struct status_service){.up = true,
+                                         .version = "1.2.3",
+                                         .instance = "shop",
+                                         .pid = 42,
+                                         .uptime_s = 3723,
+                                         .connections = 1,
+                                         .redis_up = true,
+                                         .mysql_up = true,
+                                         .hits_per_s = known(1000)};
+    s->service.stats.hits = 5000;
+    s->redis = (struct status_redis){.up = true,
+                                     .version = "7.0.15",
+                                     .fsync = "everysec",
+                                     .aof_on = true,
+                                     .aof_writes = true,
+                                     .sorted = true,
+                                     .memory_bytes = 1024,
+                                     .memory_most_bytes = 4096};
+    s->mysql = (struct status_mysql){.up = true, .read = true, .mariadb = true, .version = "10.11.6-MariaDB"};
+    s->books.known = true;
+}
+
+static const char *shown(const struct status *s, const struct screen_style *style)
+{
+    static struct buf out;
+    buf_reset(&out);
+    screen_put(s, style, &out);
+    buf_put_char(&out, '\0');
+    return out.p;
+}
+
+static const struct screen_style plain;
+
+static void has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) fail_msg("no \"%s\" in:\n%s", part, text);
+}
+
+static void hasnt(const char *text, const char *part)
+{
+    if (strstr(text, part) != NULL) fail_msg("\"%s\" in:\n%s", part, text);
+}
+
+static void test_well(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    const char *text = shown(&s, &plain);
+    has(text, "tallyd     up 1 h 2 min, version 1.2.3, pid 42, instance shop\n");
+    has(text, "hits       5,000, 1,000 a second, 0 refused, 1 connection\n");
+    has(text, "Redis      up, version 7.0.15, 1.0 KiB of 4.0 KiB, AOF everysec, 0 replicas\n");
+    has(text, "MySQL      up, version 10.11.6-MariaDB\n");
+    has(text, "waiting    0 hashes to be merged\n");
+    has(text, "books      balance\n");
+    has(text, "product_views                     0            -              not yet       1,234,567         "
+              "   0        0\n");
+    has(text, "batches    none on the way to MySQL\n");
+    has(text, "All is well.\n");
+    hasnt(text, "?");
+    hasnt(text, "\033");
+}
+
+static void test_unknown_is_never_zero(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    s.redis = (struct status_redis){.why = "Redis cannot be reached (refused)"};
+    s.mysql = (struct status_mysql){.why = "MySQL error 2002"};
+    s.books = (struct status_books){.why = "Redis could not be read"};
+    s.service.hits_per_s.known = false;
+    c = (struct status_counter){.counter = &views};
+    const char *text = shown(&s, &plain);
+    has(text, "Redis      down: Redis cannot be reached (refused)\n");
+    has(text, "MySQL      down: MySQL error 2002\n");
+    has(text, "5,000, ? a second");
+    has(text, "waiting    ?");
+    has(text, "batches    ?");
+    has(text, "books      ? (Redis could not be read)\n");
+    has(text, "product_views                     ?            ?                    ?               ?         "
+              "   ?        ?\n");
+    hasnt(text, "All is well");
+}
+
+static void test_not_sorted(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    s.redis.sorted = false;
+    s.redis.dirty = 30000;
+    s.redis.oldest_ms = known(61000);
+    c.dirty = (struct figure){0};
+    const char *text = shown(&s, &plain);
+    has(text, "waiting    30,000 hashes to be merged, the oldest hit for 1 min 1 s; too many to tell apart "
+              "by counter\n");
+    has(text, "product_views                     ?            ?");
+}
+
+static void test_problems(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    c.rejects = known(2);
+    c.oldest_ms = known(211000); /* 3 times 60 s, and 30 s */
+    const char *text = shown(&s, &plain);
+    has(text, "\n! product_views: MySQL refused 2 rows\n  -> `tallyd rejects list`");
+    has(text, "! product_views: its oldest hit has waited for 211 s, and sync.every is 60 s\n");
+    c.oldest_ms = known(210000);
+    hasnt(shown(&s, &plain), "its oldest hit");
+    const struct screen_style colour = {.colour = true};
+    has(shown(&s, &colour), "\033[1;31m! product_views: MySQL refused 2 rows\033[0m\n");
+}
+
+static void test_cut_to_the_terminal(void **state)
+{
+    struct status s;
+    struct status_counter c[8];
+    (void)state;
+    well(&s, c);
+    for (size_t i = 0; i < 8; i++) {
+        c[i] = c[0];
+        c[i].rejects = known(1);
+    }
+    s.counters = c;
+    s.counters_n = 8;
+    const struct screen_style low = {.lines_max = 24};
+    const char *text = shown(&s, &low);
+    size_t lines = 0;
+    for (const char *p = text; *p != '\0'; p++)
+        lines += *p == '\n';
+    assert_true(lines <= 24);
+    has(text, "more\n");
+    hasnt(shown(&s, &plain), "more\n");
+}
+
+static int told;
+
+static void count(void *arg, const char *what, const char *next)
+{
+    (void)arg;
+    assert_true(what[0] != '\0' && next[0] != '\0');
+    told++;
+}
+
+static void test_verdicts(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    assert_int_equal(status_judge(&s, count, NULL), ERR_NONE);
+    assert_int_equal(told, 0);
+    s.service.up = false;
+    snprintf(s.mysql.why, sizeof s.mysql.why, "MySQL went away");
+    snprintf(s.redis.why, sizeof s.redis.why, "Redis went away");
+    assert_int_equal(status_judge(&s, count, NULL), ERR_FAILED);
+    s.mysql.up = false;
+    assert_int_equal(status_judge(&s, count, NULL), ERR_UNAVAILABLE);
+    s.redis.up = false; /* then nothing is said of a backlog that nobody saw */
+    s.redis.held = 5;
+    told = 0;
+    assert_int_equal(status_judge(&s, count, NULL), ERR_UNAVAILABLE);
+    assert_int_equal(told, 3);
+    well(&s, &c);
+    s.redis.gen = 4;
+    s.mysql.gen = 5;
+    assert_true(status_rolled_back(&s));
+    assert_int_equal(status_judge(&s, count, NULL), ERR_FAILED);
+    s.mysql.read = false;
+    assert_false(status_rolled_back(&s)); /* nobody can tell */
+}
+
+static void test_rates(void **state)
+{
+    struct status before, now;
+    struct status_counter c;
+    (void)state;
+    well(&before, &c);
+    well(&now, &c);
+    now.mono_ms = before.mono_ms + 500;
+    now.service.stats.hits += 100;
+    status_rate(&before, &now);
+    assert_true(now.service.hits_per_s.known);
+    assert_int_equal(now.service.hits_per_s.value, 200);
+    now.service.pid++; /* restarted */
+    status_rate(&before, &now);
+    assert_false(now.service.hits_per_s.known);
+    now.service.pid--;
+    now.mono_ms = before.mono_ms;
+    status_rate(&before, &now);
+    assert_false(now.service.hits_per_s.known);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_well),       cmocka_unit_test(test_unknown_is_never_zero),
+        cmocka_unit_test(test_not_sorted), cmocka_unit_test(test_problems),
+        cmocka_unit_test(test_verdicts),   cmocka_unit_test(test_cut_to_the_terminal),
+        cmocka_unit_test(test_rates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

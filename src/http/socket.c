@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 511
+#define BACKLOG 1024
 #define UNIX_MODE 0660
 
 static int refuse(const struct conf_address *a, const char *what, int fd, struct error *e)

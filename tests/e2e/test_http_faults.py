@@ -269,8 +269,8 @@ def test_a_thousand_slow_clients_cost_the_hits_nothing(web):
     try:
         for n in range(1000):
             link = socket.socket(socket.AF_UNIX)
+            link.connect(http_.at)  # waits for room in the backlog; with a time limit it would not
             link.settimeout(10)
-            link.connect(http_.at)
             link.sendall((b"GET /api/counters HTTP/1.1\r\nHost: localhost\r\n", b"G", b"")[n % 3])
             slow.append(link)
         with daemon.client() as client:

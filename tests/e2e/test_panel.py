@@ -17,6 +17,7 @@ from harness.daemon import counters
 from harness.wait import wait_until
 
 STORE = "12345"
+TOKEN = "0123456789abcdef0123456789abcdef"
 VISITORS, VIEWS, SEARCHES = (f"s{STORE}:{name}" for name in ("unique_visitors:daily", "product_views", "searches"))
 FED = {"product_views": {"feeds": {"series": "s<store>:views", "box": "s<store>:views"}}}
 UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
@@ -40,10 +41,14 @@ def chromium():
 
 
 class Shop:
-    """A tallyd with HTTP, the pages of its panel, and a client of its socket."""
+    """A tallyd with HTTP, the pages of its panel, and a client of its socket; a token for the store, for those elsewhere."""
 
     def __init__(self, daemon, port):
         self.daemon, self.url = daemon, f"http://127.0.0.1:{port}"
+        tokens = os.path.join(daemon.directory, "tokens")
+        with open(os.open(tokens, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as out:
+            out.write(f"merchant {TOKEN} {STORE}\n")
+        daemon.config["http"] = {"tokens": tokens}
         daemon.config["listen"]["http"] = f"tcp://127.0.0.1:{port}"
         daemon.write_config()
         daemon.migrate().start()
@@ -340,6 +345,29 @@ def test_wrong_ranges_and_names(shop, browser):
     assert all("404" in line for line in browser.complaints())
     shop.client.call("HINCRBY", "s4711:unique_visitors:daily", day(), 6)
     seen(browser, lambda: browser.number(f"{TODAY} .big"), 6, "its first hits")
+
+
+def test_from_elsewhere_with_a_token(shop, browser):
+    """It is asked for, refused when wrong, and opens the one store it is bound to, live; not the operator's view."""
+    shop.hit(VISITORS, day(), 4)
+    shop.daemon.sync_all()
+    browser.driver.execute_cdp_cmd("Network.enable", {})
+    browser.driver.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {"X-Forwarded-For": "192.0.2.7"}})
+    try:
+        browser.open(f"{shop.url}/")
+        wait_until(lambda: browser.one("#token").is_displayed(), 20, "the token is asked for")
+        browser.press("wrong", Keys.ENTER)  # it has the focus
+        wait_until(lambda: "not one of those" in browser.text("#token-wrong"), 20, "a wrong one is refused")
+        browser.press(TOKEN, Keys.ENTER)
+        seen(browser, lambda: browser.number(f"{TODAY} .big"), 4, "the figures")
+        shop.hit(VISITORS, day(), 3)
+        seen(browser, lambda: browser.number(f"{TODAY} .big"), 7, "the new hits")
+        assert all("401" in line for line in browser.complaints())
+        browser.open(shop.operator)
+        wait_until(lambda: "Try again" in browser.text("[data-part=books]"), 20, "the books are refused")
+    finally:
+        browser.run("sessionStorage.clear()")
+        browser.driver.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {}})
 
 
 # For everybody

@@ -120,9 +120,9 @@ def axe_source():
         os.makedirs(home, exist_ok=True)
         with open(os.path.join(home, "package.json"), "w", encoding="ascii") as package:
             json.dump({"name": "axe-for-tests", "private": True}, package)
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent", "axe-core"], cwd=home,
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "axe-core"], cwd=home,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False)
         assert done.returncode == 0 and os.path.exists(path), \
-            f"npm cannot fetch axe-core, without which nobody looks for faults: {(done.stderr + done.stdout).strip()[-400:]}"
+            f"npm cannot fetch axe-core, without which nobody looks for faults: {(done.stderr + done.stdout).strip()[:400]}"
     with open(path, encoding="utf-8") as text:
         return text.read()

@@ -73,6 +73,7 @@ static void on_tick(uv_timer_t *timer)
     sync_tick(s->sync);
     gate_tick(s, now_ms);
     upkeep_tick(s, now_ms);
+    journals_tick(s, now_ms);
     if (s->stage == STAGE_DRAINING) service_drain_tick(s, now_ms);
 }
 

@@ -20,6 +20,7 @@
 #include "redis/dirty_op.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
+#include "redis/journal_op.h"
 #include "redis/link.h"
 #include "redis/walk_op.h"
 #include "sync/sync.h"
@@ -50,6 +51,14 @@ struct upkeep { /* slow timers: walk, prune, complete_until */
     uint64_t walk_at_ms, prune_at_ms, until_at_ms;
     struct prune_task *prune;
     struct until_task *until;
+};
+
+struct journals { /* of dead services, to be brought home: journals.c */
+    struct redis_journals list;
+    struct redis_journal_take take;
+    bool listing, taking, again;
+    size_t at; /* in the list */
+    uint64_t at_ms;
 };
 
 struct totals {                /* live totals asked for and not answered: wire_total.c */
@@ -88,6 +97,7 @@ struct service {
     struct gate gate;
     struct upkeep upkeep;
     struct cleaner cleaner;
+    struct journals journals;
     struct totals totals;
     struct http_side web;
     struct recovery *recovery; /* under way, NULL: none */
@@ -144,6 +154,11 @@ void gate_redis(struct service *s); /* a link came up */
 void gate_mysql(struct service *s, bool up);
 void gate_tick(struct service *s, uint64_t now_ms);
 bool gate_open(const struct service *s); /* sync merges */
+
+/* journals.c */
+void journals_soon(struct service *s); /* at the next tick */
+void journals_tick(struct service *s, uint64_t now_ms);
+bool journals_quiet(const struct service *s);
 
 /* upkeep.c */
 void upkeep_walk(struct service *s); /* now, or again after the one under way */

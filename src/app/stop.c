@@ -94,13 +94,14 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
 {
     if (!s->draining) drain_begin(s);
     s->draining = true;
+    coalesce_flush(s->coalesce);
     bool late = now_ms >= s->stop_by_ms;
     if (late && !s->listen_closed && !s->dropped) {
         s->dropped = true;
         listen_drop_all(s->listen);
     }
     bool quiet = coalesce_idle(s->coalesce) && sync_quiet(s->sync) && s->recovery == NULL &&
-                 upkeep_quiet(s) && cleaner_quiet(s);
+                 upkeep_quiet(s) && journals_quiet(s) && cleaner_quiet(s);
     if (!wire_http_over(s) || (!late && !(s->listen_closed && quiet)))
         return; /* its threads borrow what goes now */
     if (!quiet)

@@ -22,9 +22,14 @@ static void read_values(void *arg, struct frame *f)
     redis_frames_values(&((struct service *)arg)->frames, f);
 }
 
-static void look(void *arg, struct claim *const *claims, uint32_t n)
+static void look(void *arg, const struct link_look *l)
 {
-    redis_frames_look(&((struct service *)arg)->frames, claims, n);
+    redis_frames_look(&((struct service *)arg)->frames, l);
+}
+
+static void journals_lost(void *arg)
+{
+    journals_soon(arg);
 }
 
 static void due(void *arg, const struct counter *c, struct slice key, enum due_why why)
@@ -80,9 +85,9 @@ static void on_values(void *arg, struct frame *f)
 {
     coalesce_on_values(((struct service *)arg)->coalesce, f);
 }
-static void on_look(void *arg, int64_t seq, const bool *stands)
+static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours)
 {
-    coalesce_on_look(((struct service *)arg)->coalesce, seq, stands);
+    coalesce_on_look(((struct service *)arg)->coalesce, seq, stands, ours);
 }
 
 void wire_coalesce(struct service *s)
@@ -92,7 +97,9 @@ void wire_coalesce(struct service *s)
         .send_frame = send_frame,
         .send_claim = send_claim,
         .kill = kill_client,
+        .life = &s->settings->life,
         .look = look,
+        .journals_lost = journals_lost,
         .read_values = read_values,
         .due = due,
         .answered = answered,

@@ -6,7 +6,9 @@
 
 struct read_task {
     struct redis_read redis;
+    struct coalesce_settle settle;
     struct read_request *request;
+    struct service *service;
 };
 
 static enum ask_outcome read_outcome(enum redis_read_outcome o)
@@ -33,12 +35,43 @@ static void on_read(struct redis_read *r)
     heap_free(task);
 }
 
+static void on_settled(struct coalesce_settle *settle)
+{
+    struct read_task *task = CONTAINER_OF(settle, struct read_task, settle);
+    if (!settle->failed) {
+        redis_read(&task->service->sync_link, &task->redis);
+        return;
+    }
+    struct read_request *q = task->request;
+    q->outcome = ASK_FAILED;
+    q->text = settle->why;
+    q->done(q);
+    heap_free(task);
+}
+
+/* What of it is still in a journal. */
+static struct coalesce_settle settle_of(const struct read_query *q)
+{
+    static const enum op_kind kinds[] = {
+        [READ_SERIES] = OP_SERIES, [READ_NAMES] = OP_SERIES,   [READ_BOX_RECENT] = OP_BOX,
+        [READ_BOX_TOP] = OP_BOX,   [READ_BOX_BOTTOM] = OP_BOX, [READ_EVENTS] = OP_EVENT,
+        [READ_WINDOWS] = OP_EVENT};
+    return (struct coalesce_settle){.kind = kinds[q->kind],
+                                    .name = q->name,
+                                    .type = q->type,
+                                    .all = q->kind == READ_NAMES,
+                                    .done = on_settled};
+}
+
 void wire_read(void *arg, struct read_request *q)
 {
     struct service *s = arg;
     struct read_task *task = heap_zalloc(sizeof *task);
     task->request = q;
+    task->service = s;
     task->redis =
         (struct redis_read){.query = &q->query, .limits = s->settings->setup.counters.ops, .done = on_read};
-    redis_read(&s->sync_link, &task->redis);
+    task->settle = settle_of(&q->query);
+    bool in_keys = q->query.kind == READ_VISITORS;
+    if (in_keys || !coalesce_settle(s->coalesce, &task->settle)) redis_read(&s->sync_link, &task->redis);
 }

@@ -26,9 +26,14 @@ enum rule {
     RULE_SERIES_OWED = 1 << 16,         /* coalesce: off: no ZADD in known: is ever owed */
     RULE_SERIES_FORGET = 1 << 17,       /* coalesce: off: a cut or a refusal leaves series known */
     RULE_SERIES_RESEND = 1 << 18,       /* coalesce: off: series are sent again as they were */
-    RULE_BUCKET_OWED = 1 << 19,         /* coalesce: off: no bucket's place in tb. is ever owed */
-    RULE_BUCKET_FORGET = 1 << 20,       /* coalesce: off: a cut leaves buckets known to stand */
-    RULE_BUCKET_RESEND = 1 << 21,       /* coalesce: off: hits on buckets are sent again as they were */
+    RULE_JOURNAL_UNDO = 1 << 19,  /* coalesce: off: what a refused frame did to journals stays as it is */
+    RULE_JOURNAL_LOOK = 1 << 20,  /* coalesce: off: a new link does not look whose the journals are */
+    RULE_BUCKET_OWED = 1 << 21,   /* coalesce: off: no bucket's place in tb. is ever owed */
+    RULE_BUCKET_FORGET = 1 << 22, /* coalesce: off: a cut leaves buckets known to stand */
+    RULE_BUCKET_RESEND = 1 << 23, /* coalesce: off: hits on buckets are sent again as they were */
+    RULE_LEASE_FORGET = 1 << 24,  /* coalesce: off: leases live on after a cut */
+    RULE_LEASE_RESEND = 1 << 25,  /* coalesce: off: numbers of a lease are sent again as they were */
+    RULE_EVENTS_OWED = 1 << 26,   /* coalesce: off: no log is ever owed to tally:events */
 };
 
 #ifdef TALLYD_RULES

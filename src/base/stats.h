@@ -18,6 +18,8 @@
     X(frames_resent, "frames sent again after a cut")                                                        \
     X(frames_lost, "answered frames that Redis lost")                                                        \
     X(cells, "HINCRBYs sent in frames")                                                                      \
+    X(ops_journaled, "ops of frames that went into a journal first")                                         \
+    X(journals_adopted, "journals taken over from others")                                                   \
     X(claims, "claims sent")                                                                                 \
     X(claims_doubt, "claims whose reply was lost")                                                           \
     X(links_cut, "Redis links lost")                                                                         \

@@ -51,7 +51,7 @@ void box_reuse(struct box *b, uint64_t epoch)
     b->weight = 0;
     b->doubt_ms = 0;
     b->state = BOX_COLLECTS;
-    b->given_up = false;
+    b->given_up = b->undone = false;
     ops_clear(b);
     epoch_set(b, epoch);
 }

@@ -41,7 +41,8 @@ struct box {
                       * is never 0, which marks a free slot */
     uint64_t weight; /* sum of |delta|: bounded, so that no sum of the frame overflows */
     enum box_state state;
-    bool given_up;     /* its clients were told "outcome unknown": never sent again */
+    bool undone;   /* known not to have run: what it did to journals is taken back until it is sent again */
+    bool given_up; /* its clients were told "outcome unknown": never sent again */
     uint64_t doubt_ms; /* mono: since when in doubt */
     struct buf literals;
     struct cell_slot *slots; /* (key, field) -> cell */
@@ -83,6 +84,10 @@ static inline bool box_works(const struct box *b) /* clients' hits or ops are in
 static inline uint32_t box_cells(const struct box *b)
 {
     return b->frame.cells_n + (b->op_quarters + 3) / 4;
+}
+static inline uint32_t box_size(const struct box *b) /* what there is to do for us */
+{
+    return b->frame.cells_n + b->frame.ops_n;
 }
 static inline bool box_empty(const struct box *b)
 {

@@ -45,7 +45,7 @@ void buckets_on_send(struct coalesce *c, struct box *b)
     struct frame *f = &b->frame;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_BOX)
+        if (op->kind == OP_BOX && !op->silent)
             op->stands = is_small(op->delta) && known_is(&c->buckets, op->code) &&
                          op_bucket_stays(c->counters->ops, op->at, f->dirty_ms / 1000);
     }
@@ -69,7 +69,8 @@ static void bucket_applied(struct coalesce *c, const struct frame *f, const stru
 void buckets_applied(struct coalesce *c, const struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++)
-        if (f->ops[i].kind == OP_BOX && !f->ops[i].owed) bucket_applied(c, f, &f->ops[i]);
+        if (f->ops[i].kind == OP_BOX && !f->ops[i].owed && !f->ops[i].silent)
+            bucket_applied(c, f, &f->ops[i]);
 }
 
 void buckets_found_applied(struct coalesce *c, const struct frame *f)

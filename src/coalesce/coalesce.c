@@ -17,6 +17,14 @@ const struct coalesce_config coalesce_config_default = {
     .bytes_max = 4 << 20,
     .entries_max = 1000000,
     .series_max = 1 << 18,
+    .lease_first = 32,
+    .lease_most = 1000,
+    .journal_least = 16,
+    .journal_ms = 500,
+    .journal_ops_max = 1 << 17,
+    .journal_bytes_max = 8 << 20,
+    .checkpoint_lines = 500,
+    .behind_lines = 4000,
     .doubt_ms = 5000,
     .busy_ms = 5000,
 };
@@ -47,6 +55,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     c->feeds = any_feeds(counters);
     PRE(!c->feeds || counters->ops != NULL);
     known_init(&c->known, config->series_max);
+    leases_init(&c->leases, config->series_max, config->lease_first, config->lease_most);
     known_init(&c->buckets, config->series_max);
     registry_init(&c->registry, config->entries_max);
     for (int i = 0; i < BOXES; i++)
@@ -56,6 +65,8 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     list_init(&c->claims);
     list_init(&c->refused);
     list_init(&c->parked);
+    list_init(&c->journals);
+    list_init(&c->settles);
     sm_init(&c->link, link_states, LINK_DOWN);
     snprintf(c->down_text, sizeof c->down_text, "MASTERDOWN Redis is not connected yet; nothing was counted");
     return c;
@@ -68,12 +79,14 @@ void coalesce_destroy(struct coalesce **c)
         box_close(&(*c)->boxes[i]);
     registry_close(&(*c)->registry);
     buf_free(&(*c)->raw);
-    buf_free(&(*c)->series_names);
+    buf_free(&(*c)->owed_names);
     known_close(&(*c)->known);
+    leases_close(&(*c)->leases);
+    checkpoint_close(*c);
+    heap_free((*c)->names_owed);
     known_close(&(*c)->buckets);
     buf_free(&(*c)->bucket_names);
     heap_free((*c)->buckets_owed);
-    heap_free((*c)->series_owed);
     heap_free((*c)->owed);
     heap_free(*c);
     *c = NULL;
@@ -82,6 +95,19 @@ void coalesce_destroy(struct coalesce **c)
 const char *coalesce_down_text(const struct coalesce *c)
 {
     return c->down_text;
+}
+
+uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct slice name, struct slice type)
+{
+    const uint64_t parts[] = {registry_code(&c->registry, name),
+                              kind == OP_EVENT ? registry_code(&c->registry, type) : 0, kind};
+    return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
+}
+
+uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed)
+{
+    const uint64_t parts[] = {name_code, (uint64_t)at, fed};
+    return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
 }
 
 struct entry *engine_entry(struct coalesce *c, struct slice key, uint64_t code)
@@ -257,7 +283,7 @@ static void turn_literals(struct coalesce *c)
 /* Corrections and owed ZADDs have no client whom a refusal would slow down: they wait a while after one. */
 static bool side_to_send(const struct coalesce *c)
 {
-    if (c->now->frame.shares_n == 0 && !engine_owes(c)) return false;
+    if (c->now->frame.shares_n == 0 && !engine_owes(c) && !checkpoint_waits(c)) return false;
     return c->ports.mono_ms(c->ports.arg) >= c->side_at_ms;
 }
 
@@ -276,7 +302,7 @@ static bool gathers(struct coalesce *c)
     const struct box *b = c->now;
     bool grew = b->answers_n > c->gathered_n;
     c->gathered_n = b->answers_n;
-    bool is_small = box_works(b) && box_cells(b) < c->config.at_once_cells;
+    bool is_small = box_works(b) && box_size(b) < c->config.at_once_cells;
     bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
     if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
         c->gathered_turns++;
@@ -300,6 +326,6 @@ bool coalesce_turn(struct coalesce *c)
 
 bool coalesce_idle(const struct coalesce *c)
 {
-    return box_empty(c->now) && c->flight_n == 0 && !engine_owes(c) && list_empty(&c->claims) &&
-           list_empty(&c->refused);
+    return box_empty(c->now) && c->flight_n == 0 && !engine_owes(c) && list_empty(&c->journals) &&
+           list_empty(&c->claims) && list_empty(&c->refused);
 }

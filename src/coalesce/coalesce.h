@@ -10,6 +10,7 @@
 #include "series/claim.h"
 #include "series/counter.h"
 #include "series/frame.h"
+#include "series/names.h"
 
 struct coalesce_config {
     /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several, of feeds only events */
@@ -19,8 +20,13 @@ struct coalesce_config {
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
     uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
     uint32_t entries_max;   /* hashes remembered, 1,000,000 */
-    /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 4 MiB each from the first on */
+    /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 4 MiB each from the first on; as
+     * many event logs, 10 MiB */
     uint32_t series_max;
+    uint32_t lease_first, lease_most; /* numbers of a log's first lease, 32; of its largest, 1,000 */
+    /* Series and feeds go through a journal (checkpoint.c) when a frame has so many of them, 16; it is brought home after
+     * so many ms, 500, ops, 131,072, or bytes, 8 MiB, by some 500 commands a frame, or 4,000 when that is too slow */
+    uint32_t journal_least, journal_ms, journal_ops_max, journal_bytes_max, checkpoint_lines, behind_lines;
     uint32_t doubt_ms; /* clients of a frame in doubt wait so long, 5,000 */
     uint32_t busy_ms;  /* a client not read from for so long is answered -BUSY, 5,000 */
 };
@@ -33,8 +39,10 @@ struct coalesce_ports {
     void (*send_frame)(void *arg, struct frame *f); /* coalesce_on_frame */
     void (*send_claim)(void *arg, struct claim *c); /* coalesce_on_claim */
     void (*kill)(void *arg, int64_t client_id);     /* CLIENT KILL ID: coalesce_on_killed */
-    /* GET seq and EXISTS of each claim's registry: coalesce_on_look with seq (-1: no key) and stands[i] */
-    void (*look)(void *arg, struct claim *const *claims, uint32_t n);
+    const struct life *life;                        /* whose frames and journals these are */
+    /* GET seq, EXISTS of each claim's registry, HGET of each journal: coalesce_on_look. l is valid for the call. */
+    void (*look)(void *arg, const struct link_look *l);
+    void (*journals_lost)(void *arg); /* read them again from Redis: coalesce_adopt for each that is there */
     void (*read_values)(void *arg,
                         struct frame *f); /* HGET of each cell into its value: coalesce_on_values */
     /* Until it is claimed: once by its hits, and whenever it is due by time, though it was told before. */
@@ -128,8 +136,30 @@ void coalesce_abandon(struct coalesce *c, const char *why);
 void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome outcome);
 void coalesce_on_claim(struct coalesce *c, struct claim *claim);
 void coalesce_on_killed(struct coalesce *c);
-void coalesce_on_look(struct coalesce *c, int64_t seq, const bool *stands);
+void coalesce_on_look(struct coalesce *c, int64_t seq, /* -1: no key */
+                      const bool *stands, const bool *ours);
 void coalesce_on_values(struct coalesce *c, struct frame *f);
+
+/* Whoever reads series, timeboxes or events reads their own keys: before that, what a journal still has for this name
+ * (all: for any) is brought home. False: there is nothing, read on; true: done() comes, once, on the loop. */
+struct coalesce_settle {
+    enum op_kind kind;
+    struct slice name, type; /* the asker's until done */
+    bool all;
+    bool failed; /* at done: Redis is away or refuses; why is an error line without '-', for the call */
+    const char *why;
+    void (*done)(struct coalesce_settle *s);
+    /* private */
+    struct list link;
+    uint64_t seq, age;
+    uint32_t events; /* of the log, still to be brought home */
+};
+bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s);
+void coalesce_flush(struct coalesce *c); /* what is in journals is brought home as soon as may be */
+/* A journal of somebody who is dead, all of whose links are gone, and which (!) on this very link was made ours in
+ * tally:journals. */
+void coalesce_adopt(struct coalesce *c, struct slice name, struct slice bytes);
+bool coalesce_has_journal(const struct coalesce *c, struct slice name);
 
 bool coalesce_idle(const struct coalesce *c); /* nothing collected, in flight, in doubt or owed */
 

@@ -69,6 +69,8 @@ void coalesce_cut(struct coalesce *c, const char *why)
     }
     registry_forget_dirty(&c->registry);
     if (HOLDS(RULE_SERIES_FORGET)) known_forget_all(&c->known);
+    if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
+    checkpoint_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
     fail_collected(c);
 }
@@ -81,8 +83,9 @@ static void look(struct coalesce *c)
         INVARIANT(n < 64);
         claims[n++] = CONTAINER_OF(node, struct claim, link);
     }
+    uint32_t journals_n = checkpoint_look(c);
     sm_move(&c->link, LINK_LOOK);
-    c->ports.look(c->ports.arg, claims, n);
+    c->ports.look(c->ports.arg, &(struct link_look){claims, n, c->looked, journals_n});
 }
 
 void coalesce_up(struct coalesce *c, const char *run_id, int64_t client_id)
@@ -116,14 +119,16 @@ static void settle_claims(struct coalesce *c, const bool *stands)
     }
 }
 
-static void count_lost(struct coalesce *c, uint64_t seq)
+/* Did Redis lose what it had answered? */
+static bool count_lost(struct coalesce *c, uint64_t seq)
 {
-    if (seq >= c->seq_known) return;
+    if (seq >= c->seq_known) return false;
     STAT_ADD(frames_lost, c->seq_known - seq);
     log_event(LOG_ERROR, "frames_lost", "answered=%llu found=%llu next=%s", (unsigned long long)c->seq_known,
               (unsigned long long)seq,
               LOGQ("Redis lost answered hits: compare its appendfsync and failovers; run `tallyd verify`"));
     c->seq_known = seq;
+    return true;
 }
 
 static void hashes_due(struct coalesce *c, const struct box *b)
@@ -164,6 +169,7 @@ static void box_send_again(struct coalesce *c, struct box *b)
         h->zadd = true;
         ((struct entry *)h->entry)->known_dirty = true;
     }
+    checkpoint_redo(c, b);
     ops_send_again(c, b);
     b->state = BOX_SENT;
     STAT_ADD(frames_resent, 1);
@@ -180,6 +186,18 @@ static void box_drop(struct coalesce *c, struct box *b)
     engine_finish(c, b);
 }
 
+static bool did_run(const struct box *b, uint64_t seq)
+{
+    return b->state == BOX_APPLIED || b->frame.seq <= seq;
+}
+
+static void settle_journals(struct coalesce *c, uint64_t seq, const bool *ours, bool tail_lost)
+{
+    for (uint32_t i = c->flight_n; i-- > 0;)
+        if (!did_run(c->flight[i], seq)) checkpoint_undo(c, c->flight[i]);
+    checkpoint_looked(c, ours, tail_lost);
+}
+
 static void settle_frames(struct coalesce *c, uint64_t seq)
 {
     struct box *boxes[FLIGHT_MAX];
@@ -187,7 +205,7 @@ static void settle_frames(struct coalesce *c, uint64_t seq)
     memcpy(boxes, c->flight, sizeof boxes);
     for (uint32_t i = 0; i < n; i++) {
         struct box *b = boxes[i];
-        if (b->state == BOX_APPLIED || b->frame.seq <= seq)
+        if (did_run(b, seq))
             box_found_applied(c, b);
         else if (b->given_up && HOLDS(RULE_ANSWERED_NEVER_SENT))
             box_drop(c, b);
@@ -197,7 +215,7 @@ static void settle_frames(struct coalesce *c, uint64_t seq)
     if (seq > c->seq_known) c->seq_known = seq;
 }
 
-void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands)
+void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands, const bool *ours)
 {
     PRE(sm_now(&c->link) == LINK_LOOK);
     uint64_t seq = found < 0 ? 0 : (uint64_t)found;
@@ -206,7 +224,7 @@ void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands)
                        "tally:seq of this life is ahead of every frame sent: two processes share a life");
         return;
     }
-    count_lost(c, seq);
+    settle_journals(c, seq, ours, count_lost(c, seq));
     if (!HOLDS(RULE_KILL_FIRST) && kill_needed(c)) {
         sm_move(&c->link, LINK_KILL);
         c->seq_known = seq;
@@ -290,4 +308,5 @@ void coalesce_tick(struct coalesce *c)
         if (late && b->state != BOX_SENT && b->answers_n > 0) give_up(c, b);
     }
     tick_parked(c, now_ms);
+    checkpoint_tick(c);
 }

@@ -2,6 +2,7 @@
  *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
  *   ops.c       the door for series, boxes, events, visitors      feeds.c  those that hits feed, and `known:`
+ *   checkpoint.c  which of those go into a journal first, and when they are brought home
  *   buckets.c   which buckets of timeboxes stand
  */
 #ifndef COALESCE_ENGINE_H
@@ -11,7 +12,9 @@
 #include "base/sm.h"
 #include "coalesce/box.h"
 #include "coalesce/coalesce.h"
+#include "coalesce/journal.h"
 #include "coalesce/known.h"
+#include "coalesce/leases.h"
 #include <stdlib.h>
 
 #define BOXES                                                                                                \
@@ -32,8 +35,9 @@ struct owed_bucket {
     int64_t at;
 };
 
-struct owed_series {
-    uint32_t name_at, name_n; /* in series_names */
+struct owed_name {
+    enum op_kind kind;                /* OP_SERIES, OP_EVENT */
+    uint32_t name_at, name_n, type_n; /* in owed_names, the type behind the name */
     int64_t at;
 };
 
@@ -56,10 +60,17 @@ struct coalesce {
     uint32_t owed_n, owed_cap;
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
-    struct owed_series
-        *series_owed; /* ZADDs of `known:` for frames to come; taken from the end, as their names are */
-    uint32_t series_owed_n, series_owed_cap;
-    struct buf series_names;
+    struct leases leases;
+    int64_t events_gone; /* the last that a frame answered */
+    /* ZADDs of `known:` and tally:events for frames to come; taken from the end, as their names are */
+    struct owed_name *names_owed;
+    uint32_t names_owed_n, names_owed_cap;
+    struct buf owed_names;
+    struct list journals;             /* oldest first; what stands in Redis or is under way */
+    struct journal *journal;          /* of them, the one that takes ops; NULL: none yet */
+    uint64_t journals_n;              /* begun so far */
+    struct list settles;              /* reads that wait for a checkpoint */
+    struct slice *looked;             /* names of journals, for the look */
     struct known buckets;             /* of timeboxes, by Redis' answers: they stand in both sets */
     struct owed_bucket *buckets_owed; /* places in `tb.` for frames to come; taken from the end as well */
     uint32_t buckets_owed_n, buckets_owed_cap;
@@ -97,10 +108,12 @@ static inline bool engine_answers_full(const struct coalesce *c, size_t bytes)
 }
 static inline bool engine_owes(const struct coalesce *c)
 {
-    return c->owed_n > 0 || c->series_owed_n > 0 || c->buckets_owed_n > 0;
+    return c->owed_n > 0 || c->names_owed_n > 0 || c->buckets_owed_n > 0;
 }
 
 /* coalesce.c */
+uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct slice name, struct slice type);
+uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
 struct entry *engine_entry(struct coalesce *c, struct slice key,
                            uint64_t code); /* NULL: no counter claims it */
 enum add_result engine_full(const struct coalesce *c, const struct outlet *o); /* ADD_FULL or ADD_BUSY */
@@ -126,12 +139,28 @@ void claims_refuse_all(struct coalesce *c);
 /* ops.c */
 struct frame_op *ops_fed(struct coalesce *c, struct box *b,
                          const struct coalesce_op *op); /* found or added */
+int64_t ops_precisions(const struct coalesce *c, const struct frame *f,
+                       const struct frame_op *op); /* how many keep op->at: the reply of a series */
 void ops_answers_lost(struct coalesce *c, struct box *b);
+
+/* checkpoint.c */
+bool checkpoint_waits(const struct coalesce *c); /* there is something to be brought home */
+bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op); /* may it go into the journal? */
+void checkpoint_on_send(struct coalesce *c, struct box *b);
+void checkpoint_applied(struct coalesce *c, const struct box *b);
+void checkpoint_undo(struct coalesce *c, struct box *b); /* what the frame carried did not run ... */
+void checkpoint_redo(struct coalesce *c, struct box *b); /* ... and is sent again */
+void checkpoint_refused(struct coalesce *c, const struct box *b);
+void checkpoint_cut(struct coalesce *c);
+void checkpoint_tick(struct coalesce *c);
+uint32_t checkpoint_look(struct coalesce *c); /* how many names are in c->looked */
+void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost);
+void checkpoint_close(struct coalesce *c);
 
 /* feeds.c: what happened to the frame */
 void ops_on_send(struct coalesce *c, struct box *b); /* its dirty_ms is set */
 void ops_send_again(struct coalesce *c, struct box *b);
-void ops_applied(struct coalesce *c, const struct box *b);
+void ops_applied(struct coalesce *c, struct box *b);
 void ops_found_applied(struct coalesce *c, const struct box *b); /* after a cut, before ops_applied */
 void ops_not_applied(struct coalesce *c, const struct box *b);   /* refused or given up */
 

@@ -191,7 +191,7 @@ static void cell_applied(struct coalesce *c, const struct frame *f, const struct
     if (e->hits >= (uint64_t)e->counter->hits || cell->value >= e->counter->hits) engine_due(c, e, DUE_HITS);
 }
 
-static void applied_book(struct coalesce *c, const struct box *b)
+static void applied_book(struct coalesce *c, struct box *b)
 {
     const struct frame *f = &b->frame;
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
@@ -217,7 +217,7 @@ static void applied_in_turn(struct coalesce *c, struct box *b)
     applied_book(c, b);
     land(c, b);
     c->answering = b;
-    if (box_cells(c->now) >= c->config.at_once_cells) engine_send_next(c);
+    if (box_size(c->now) >= c->config.at_once_cells) engine_send_next(c);
     engine_answer(c, b);
     c->answering = NULL;
     box_unpin(b);
@@ -253,9 +253,11 @@ static void engine_refused(struct coalesce *c, struct box *b)
     for (uint32_t i = 0; i < b->frame.hashes_n; i++)
         hash_refused(c, &b->frame.hashes[i]);
     ops_not_applied(c, b);
+    checkpoint_undo(c, b);
     engine_take_back(c, b);
     box_fail(b, buf_slice(&b->frame.errors));
     engine_answer(c, b);
+    checkpoint_refused(c, b);
     engine_finish(c, b);
 }
 

@@ -26,7 +26,7 @@ void known_forget_all(struct known *k)
         k->ways[i].at = -1;
 }
 
-static struct known_way *way_find(struct known *k, uint64_t code)
+static struct known_way *way_find(const struct known *k, uint64_t code)
 {
     struct known_way *set = &k->ways[KNOWN_WAYS * (code & (k->sets - 1))], *oldest = set;
     for (struct known_way *w = set; w < set + KNOWN_WAYS; w++) {

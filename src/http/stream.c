@@ -211,7 +211,7 @@ static bool pending_look(struct worker *w, struct slice key, uint64_t *digest, s
     return told;
 }
 
-/* merged: some batch was, since the last look. */
+/* The first look tells all. merged: some batch was, since the last look. */
 static bool counter_moved(struct worker *w, const struct counter *c, struct slice store,
                           struct watch_state *s, bool merged)
 {
@@ -223,12 +223,13 @@ static bool counter_moved(struct worker *w, const struct counter *c, struct slic
     bool told = counters_match(w->panel.counters, buf_slice(&key)) == c &&
                 pending_look(w, buf_slice(&key), &digest, &fields);
     buf_free(&key);
+    bool first = told && !s->looked; /* hits since its page asked for the figures are in it */
     bool moved = told && s->looked && digest != s->digest;
     if (told && fields > MANY_FIELDS) s->moving_ms = now_ms + MANY_REST_MS;
     if (moved) s->settles_ms = now_ms + c->every_s * UINT64_C(1000) + SETTLES_MS;
     s->looked = s->looked || told;
     s->digest = digest;
-    return moved || (merged && now_ms < s->settles_ms);
+    return first || moved || (merged && now_ms < s->settles_ms);
 }
 
 /* {"store":...,"time":...,"counters":[...]} of those that moved. False: none did. */

@@ -1,5 +1,6 @@
 /* redis/check_op.c - what makes a Redis unfit, and the end of links that an earlier life left open. */
 #include "redis/check_op.h"
+#include "redis/client_list.h"
 #include "redis/resp.h"
 
 #define VERSION_LEAST 70000
@@ -74,27 +75,11 @@ static void on_killed(struct redis_link *l, void *arg, const struct redis_reply 
     if (r == NULL || at + 1 == k->asked) k->done(k);
 }
 
-/* "id=7 addr=... name=tallyd:shop:0123456789abcdef:frame ...": a link of this instance and not of this
- * life? */
-static bool line_is_earlier(const struct redis_kill *k, struct slice line, struct slice mine,
-                            struct slice *id)
-{
-    struct slice name;
-    if (!slice_starts(line, SLICE("id="))) return false;
-    const char *space = memchr(line.p, ' ', line.n);
-    const char *at = memmem(line.p, line.n, " name=tallyd:", 13);
-    if (space == NULL || at == NULL) return false;
-    *id = slice_of(line.p + 3, (size_t)(space - line.p) - 3);
-    name = slice_of(at + 13, (size_t)(line.p + line.n - at) - 13);
-    if (!slice_starts(name, k->life->instance) || name.n <= mine.n) return false;
-    return name.p[k->life->instance.n] == ':' && !slice_starts(name, mine);
-}
-
 static void on_clients(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
     struct redis_kill *k = arg;
+    struct redis_client c;
     struct buf mine = {0};
-    struct slice id, line;
     (void)at;
     if (!reply_is(r, REDIS_STRING)) {
         kill_fail(k, r);
@@ -103,15 +88,10 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_reply
     }
     name_owner(&mine, k->life);
     struct buf *out = redis_link_begin(l);
-    for (size_t from = 0; from < r->str.n; from += line.n + 1) {
-        const char *eol = memchr(r->str.p + from, '\n', r->str.n - from);
-        line = slice_of(r->str.p + from, eol != NULL ? (size_t)(eol - r->str.p) - from : r->str.n - from);
-        if (!line_is_earlier(k, line, buf_slice(&mine), &id)) continue;
-        resp_array(out, 4);
-        RESP_LIT(out, "CLIENT");
-        RESP_LIT(out, "KILL");
-        RESP_LIT(out, "ID");
-        resp_slice(out, id);
+    struct slice clients = r->str;
+    while (client_next(&clients, &c)) {
+        if (!client_is_of(&c, k->life->instance) || client_is_of(&c, buf_slice(&mine))) continue;
+        client_kill_put(out, &c);
         k->asked++;
     }
     buf_free(&mine);

@@ -85,6 +85,40 @@ static uint32_t locks_put(struct buf *out, const struct frame *f, struct slice i
     return lines;
 }
 
+/* Three commands at most each. */
+static uint32_t appends_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+{
+    uint32_t lines = 0;
+    for (uint32_t i = 0; i < f->appends_n; i++) {
+        const struct frame_append *a = &f->appends[i];
+        struct slice name = FRAME_TEXT(f, a->name_at, a->name_n);
+        buf_reset(&fr->scratch);
+        name_journal_key(&fr->scratch, name);
+        if (a->opens && !a->ends) {
+            BUF_LIT(out, "*4\r\n$4\r\nHSET\r\n");
+            RESP_LIT(out, KEY_JOURNALS);
+            resp_slice(out, name);
+            resp_slice(out, buf_slice(&fr->owner));
+            lines++;
+        }
+        if (a->bytes_n > 0) {
+            BUF_LIT(out, "*3\r\n$6\r\nAPPEND\r\n");
+            resp_slice(out, buf_slice(&fr->scratch));
+            resp_slice(out, slice_of(f->records.p + a->bytes_at, a->bytes_n));
+            lines++;
+        }
+        if (!a->ends) continue;
+        BUF_LIT(out, "*2\r\n$6\r\nUNLINK\r\n");
+        resp_slice(out, buf_slice(&fr->scratch));
+        BUF_LIT(out, "*3\r\n$4\r\nHDEL\r\n");
+        RESP_LIT(out, KEY_JOURNALS);
+        resp_slice(out, name);
+        lines += 2;
+    }
+    fr->appends_sent = lines;
+    return lines;
+}
+
 static uint32_t seq_put(struct buf *out, struct slice key, uint64_t seq)
 {
     BUF_LIT(out, "*5\r\n$3\r\nSET\r\n");
@@ -104,6 +138,7 @@ static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct 
     lines += shares_put(out, f);
     lines += locks_put(out, f, fr->life->instance);
     lines += ops_put(out, &fr->scratch, f, fr->limits);
+    lines += appends_put(fr, out, f);
     return lines + seq_put(out, buf_slice(&fr->seq_key), f->seq);
 }
 
@@ -132,7 +167,7 @@ static void side_trouble(struct redis_frames *fr, const char *what, const struct
     log_event(LOG_ERROR, "frame_side", "key=%s error=%s", what, LOGQ(line));
 }
 
-/* Nobody waits for what a feed moves, so its errors are told here: at most once a second, with how many they were. */
+/* Nobody waits for what a feed moves, or comes out of a journal, so its errors are told here: at most once a second, with how many they were. */
 static void feeds_tell(struct redis_frames *fr, const struct frame *f)
 {
     const struct frame_op *failed = NULL;
@@ -148,7 +183,7 @@ static void feeds_tell(struct redis_frames *fr, const struct frame *f)
     slice_show(FRAME_ERROR(f, failed), sizeof line - 4, line, sizeof line);
     log_event(LOG_ERROR, "feed_failed", "name=%s error=%s failed=%llu next=%s", LOGQ(name), LOGQ(line),
               (unsigned long long)fr->feeds_failed,
-              LOGQ("the counter moved, what it feeds did not; free that key, or feed another name"));
+              LOGQ("it was counted, but could not be added there; free that key, or use another name"));
     fr->feeds_failed = 0;
     fr->feeds_told_ms = now_ms;
 }
@@ -180,7 +215,7 @@ static const struct redis_reply *locks_file(struct frame *f, const struct redis_
 
 static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_reply *r)
 {
-    const struct redis_reply *trouble = NULL;
+    struct op_trouble trouble = {NULL, NULL};
     if (fr->zadd_sent && r->type != REDIS_INTEGER) side_trouble(fr, KEY_DIRTY, r);
     r += fr->zadd_sent;
     for (uint32_t i = 0; i < f->cells_n; i++)
@@ -189,7 +224,9 @@ static void applied_file(struct redis_frames *fr, struct frame *f, const struct 
         if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_ACCEPTED, r);
     r = locks_file(f, r);
     r = ops_file(f, fr->limits, r, &trouble);
-    if (trouble != NULL) side_trouble(fr, KEY_KNOWN, trouble);
+    if (trouble.answer != NULL) side_trouble(fr, trouble.key, trouble.answer);
+    for (uint32_t i = 0; i < fr->appends_sent; i++, r++)
+        if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_JOURNAL_PREFIX, r);
     feeds_tell(fr, f);
     if (!reply_is_ok(r)) side_trouble(fr, KEY_SEQ_PREFIX, r);
 }
@@ -348,9 +385,12 @@ static bool look_file(struct redis_frames *fr, const struct redis_reply *r, uint
         fr->look_seq = v;
         return known;
     }
-    if (r->type != REDIS_INTEGER) return false;
-    fr->stands[at - 1] = r->integer != 0;
-    return true;
+    if (at <= fr->look_claims) {
+        fr->stands[at - 1] = r->integer != 0;
+        return r->type == REDIS_INTEGER;
+    }
+    fr->stands[at - 1] = r->type == REDIS_STRING && slice_eq(r->str, buf_slice(&fr->owner));
+    return r->type == REDIS_STRING || r->type == REDIS_NIL;
 }
 
 static void on_look(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
@@ -361,24 +401,31 @@ static void on_look(struct redis_link *l, void *arg, const struct redis_reply *r
     if (!look_file(fr, r, at))
         doubt_cut(fr, r);
     else if (at == fr->look_n)
-        fr->on_look(fr->arg, fr->look_seq, fr->stands);
+        fr->on_look(fr->arg, fr->look_seq, fr->stands, fr->stands + fr->look_claims);
 }
 
-void redis_frames_look(struct redis_frames *fr, struct claim *const *claims, uint32_t n)
+void redis_frames_look(struct redis_frames *fr, const struct link_look *l)
 {
     struct buf *out = redis_link_begin(fr->link);
+    uint32_t n = l->claims_n + l->journals_n;
     if (n > fr->stands_cap) {
         fr->stands = heap_realloc(fr->stands, n * sizeof *fr->stands);
         fr->stands_cap = n;
     }
     fr->look_n = n;
+    fr->look_claims = l->claims_n;
     BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
     resp_slice(out, buf_slice(&fr->seq_key));
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < l->claims_n; i++) {
         buf_reset(&fr->scratch);
-        name_batch(&fr->scratch, &claims[i]->id);
+        name_batch(&fr->scratch, &l->claims[i]->id);
         BUF_LIT(out, "*2\r\n$6\r\nEXISTS\r\n");
         resp_slice(out, buf_slice(&fr->scratch));
+    }
+    for (uint32_t i = 0; i < l->journals_n; i++) {
+        BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
+        RESP_LIT(out, KEY_JOURNALS);
+        resp_slice(out, l->journals[i]);
     }
     redis_link_expect(fr->link, n + 1, on_look, fr);
     redis_link_flush(fr->link);
@@ -388,11 +435,13 @@ void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const s
 {
     *fr = (struct redis_frames){.link = link, .life = life};
     name_seq(&fr->seq_key, life);
+    name_owner(&fr->owner, life);
 }
 
 void redis_frames_close(struct redis_frames *fr)
 {
     buf_free(&fr->seq_key);
+    buf_free(&fr->owner);
     buf_free(&fr->scratch);
     heap_free(fr->claims);
     heap_free(fr->stands);

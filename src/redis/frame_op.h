@@ -13,25 +13,26 @@ struct redis_frames {
     void (*on_frame)(void *arg, struct frame *f, enum frame_outcome outcome);
     void (*on_claim)(void *arg, struct claim *c);
     void (*on_killed)(void *arg);
-    void (*on_look)(void *arg, int64_t seq,
-                    const bool *stands); /* seq -1: no key; stands for the call only */
+    void (*on_look)(void *arg, int64_t seq, const bool *stands,
+                    const bool *ours); /* seq -1: no key; stands and ours for the call only */
     void (*on_values)(void *arg, struct frame *f);
     void *arg;
     const struct op_limits *limits; /* NULL: no frame has ops */
     /* private */
     struct redis_link *link;
     const struct life *life;
-    struct buf seq_key, scratch;
+    struct buf seq_key, owner, scratch;
     struct frame *frame;                  /* in flight */
     uint32_t lines;                       /* of it: replies before EXEC's */
     bool zadd_sent;                       /* it has a ZADD */
+    uint32_t appends_sent;                /* its commands on journals */
     bool told;                            /* trouble outside the cells was logged once */
     uint64_t feeds_failed, feeds_told_ms; /* ops of feeds that failed since that was last logged; and when */
     struct claim **claims;                /* in flight, in the order they were sent */
     uint32_t claims_n, claims_cap;
     bool *stands; /* of the look under way */
     int64_t look_seq;
-    uint32_t look_n, stands_cap;
+    uint32_t look_n, look_claims, stands_cap;
     struct frame *values; /* whose values are being read */
 };
 
@@ -49,7 +50,7 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f);
 void redis_frames_claim(struct redis_frames *fr, struct claim *c);
 
 void redis_frames_kill(struct redis_frames *fr, int64_t client_id); /* gone already is fine, too */
-void redis_frames_look(struct redis_frames *fr, struct claim *const *claims, uint32_t n);
+void redis_frames_look(struct redis_frames *fr, const struct link_look *l);
 /* HGET of each cell into its value; one that cannot be read gets an error text instead. Ops are left as they are. */
 void redis_frames_values(struct redis_frames *fr, struct frame *f);
 

@@ -37,4 +37,12 @@ struct claim {
     void *arg;
 };
 
+/* What is looked for on a new link, besides tally:seq. */
+struct link_look {
+    struct claim *const *claims; /* does the registry of each stand? */
+    uint32_t claims_n;
+    const struct slice *journals; /* is each still ours in tally:journals? */
+    uint32_t journals_n;
+};
+
 #endif

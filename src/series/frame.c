@@ -9,8 +9,9 @@
 
 void frame_reset(struct frame *f)
 {
-    f->hashes_n = f->cells_n = f->shares_n = f->ops_n = f->items_n = 0;
+    f->hashes_n = f->cells_n = f->shares_n = f->ops_n = f->items_n = f->appends_n = 0;
     buf_reset(&f->bytes);
+    buf_reset(&f->records);
     buf_reset(&f->errors);
 }
 
@@ -21,7 +22,9 @@ void frame_free(struct frame *f)
     heap_free(f->shares);
     heap_free(f->ops);
     heap_free(f->items);
+    heap_free(f->appends);
     buf_free(&f->bytes);
+    buf_free(&f->records);
     buf_free(&f->errors);
     *f = (struct frame){0};
 }
@@ -142,4 +145,16 @@ void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line)
     op->error_at = (uint32_t)f->errors.n;
     op->error_n = (uint32_t)line.n;
     buf_put_slice(&f->errors, line);
+}
+
+struct frame_append *frame_add_append(struct frame *f, struct slice name, struct slice records)
+{
+    PRE(f->records.n + records.n <= UINT32_MAX);
+    f->appends = grown(f->appends, f->appends_n, &f->appends_cap, sizeof *f->appends);
+    struct frame_append *a = &f->appends[f->appends_n++];
+    *a = (struct frame_append){.bytes_at = (uint32_t)f->records.n, .bytes_n = (uint32_t)records.n};
+    buf_put_slice(&f->records, records);
+    a->name_at = text_put(f, name);
+    a->name_n = (uint32_t)name.n;
+    return a;
 }

@@ -1,7 +1,8 @@
 /* series/frame.h - what one loop turn sends to Redis for many clients, as data: one MULTI ... EXEC.
  * coalesce/ fills it, redis/ writes it and files the answers into the same cells. In the order of the wire:
  *   MULTI; one ZADD tally:dirty NX for all hashes with zadd; HINCRBY a cell; HINCRBY tally:accepted a share;
- *   SET lock NX EX and PTTL a hash with ask_lock; the ops (op.h); SET tally:seq:... seq EX; EXEC. */
+ *   SET lock NX EX and PTTL a hash with ask_lock; the ops (op.h); the journals it appends to or ends; SET tally:seq:...
+ *   seq EX; EXEC. */
 #ifndef SERIES_FRAME_H
 #define SERIES_FRAME_H
 
@@ -40,19 +41,31 @@ struct frame_share { /* one counter's part of tally:accepted */
     int64_t delta;
 };
 
+struct frame_append {           /* to one journal (journal.h) */
+    struct journal *journal;    /* coalesce's own */
+    uint32_t name_at, name_n;   /* in frame->bytes */
+    uint32_t bytes_at, bytes_n; /* records, in frame->records; none when it ends */
+    bool opens;                 /* the first: HSET tally:journals */
+    bool ends;                  /* all of it stands in its keys: UNLINK, and HDEL */
+};
+
 struct frame {
     uint64_t seq; /* set when it is sent; the same when it is sent again */
     int64_t
         dirty_ms; /* score of its ZADDs, and the ops' now: Redis' time when sent; the same when sent again */
+    /* answer: how often a log has left tally:events, of all time; -1: unknown. Asked for when there are events */
+    int64_t events_gone;
     struct frame_hash *hashes;
     struct frame_cell *cells;
     struct frame_share *shares;
     struct frame_op *ops;
     struct op_item *items;
+    struct frame_append *appends;
     uint32_t hashes_n, hashes_cap, cells_n, cells_cap, shares_n, shares_cap, ops_n, ops_cap, items_n,
-        items_cap;
-    struct buf bytes;  /* keys and fields of cells, lock names, names and texts of ops */
-    struct buf errors; /* error texts of cells and ops */
+        items_cap, appends_n, appends_cap;
+    struct buf bytes;   /* keys and fields of cells, lock names, names and texts of ops, names of journals */
+    struct buf records; /* of the appends */
+    struct buf errors;  /* error texts of cells and ops */
 };
 
 /* What became of a sent frame whose answer arrived. A link lost before that is no answer: coalesce_cut(). */
@@ -83,6 +96,8 @@ struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice n
                               int64_t at);
 /* A further event or visitor of the op; returns its number. */
 uint32_t frame_add_item(struct frame *f, struct frame_op *op, int64_t at, struct slice text);
+/* An append of these records to a journal of that name. */
+struct frame_append *frame_add_append(struct frame *f, struct slice name, struct slice records);
 /* The error of all that wait for the op; line is without '-'. */
 void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line);
 

@@ -81,6 +81,19 @@ void name_instance(struct buf *out, struct slice instance)
     buf_put_slice(out, instance);
 }
 
+void name_journal(struct buf *out, const struct life *l, uint64_t number)
+{
+    name_owner(out, l);
+    buf_put_char(out, ':');
+    buf_int(out, (int64_t)number);
+}
+
+void name_journal_key(struct buf *out, struct slice journal)
+{
+    BUF_LIT(out, KEY_JOURNAL_PREFIX);
+    buf_put_slice(out, journal);
+}
+
 void name_link(struct buf *out, const struct life *l, const char *role)
 {
     BUF_LIT(out, "tallyd:");

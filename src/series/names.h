@@ -16,9 +16,16 @@
 #define KEY_FENCE_PREFIX "tally:fence:"
 #define KEY_INSTANCE_PREFIX "tally:instance:"
 #define KEY_TEMPORARY_PREFIX "tally:tmp:"
+#define KEY_JOURNALS                                                                                         \
+    "tally:journals" /* hash: name of a journal -> <instance>:<life> of whoever brings it to its keys */
+#define KEY_JOURNAL_PREFIX "tally:journal:"
 #define KEY_KNOWN "known:" /* zset of <precision>:<name>, all scores 0 */
 #define KEY_EVENTS                                                                                           \
     "tally:events" /* zset of the event logs, <name>:<type>, all scores 0: what the preener goes by */
+#define KEY_EVENTS_GONE "tally:events:gone" /* how often a log has left tally:events */
+/* Hash: <name>:<type> of a log -> the highest number ever leased for it. A field stays, as tickers do: whoever holds a
+ * lease may use it for as long as he lives. */
+#define KEY_LEASED "tally:leased"
 #define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
 /* What keys of one kind, or of tallyd's own, begin with: of no other kind. Those of events and visitors begin with a
  * client's text. */
@@ -48,6 +55,8 @@ void name_seq(struct buf *out, const struct life *l);       /* tally:seq:<instan
 void name_fence(struct buf *out, const struct life *l);     /* tally:fence:<instance>:<life> */
 void name_instance(struct buf *out, struct slice instance); /* tally:instance:<instance> */
 void name_owner(struct buf *out, const struct life *l); /* <instance>:<life>, the owner field of a batch */
+void name_journal(struct buf *out, const struct life *l, uint64_t number); /* <instance>:<life>:<number> */
+void name_journal_key(struct buf *out, struct slice journal);              /* tally:journal:<name> */
 void name_link(struct buf *out, const struct life *l,
                const char *role); /* tallyd:<instance>:<life>:frame|sync|fence */
 

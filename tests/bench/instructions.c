@@ -68,10 +68,9 @@ static void port_frame(void *arg, struct frame *f)
 {
     ((struct world *)arg)->sent = f;
 }
-static void port_look(void *arg, struct claim *const *claims, uint32_t n)
+static void port_look(void *arg, const struct link_look *l)
 {
-    (void)claims;
-    PRE(n == 0);
+    PRE(l->claims_n == 0 && l->journals_n == 0);
     ((struct world *)arg)->looks = true;
 }
 static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
@@ -132,7 +131,7 @@ static void world_init(struct world *w, const struct options *o)
         session_open(&w->sessions[i], w->command, NULL, &w->outlets[i]);
     coalesce_up(w->coalesce, "0123456789012345678901234567890123456789", 1);
     PRE(w->looks);
-    coalesce_on_look(w->coalesce, -1, NULL);
+    coalesce_on_look(w->coalesce, -1, NULL, NULL);
 }
 
 static void world_close(struct world *w, const struct options *o)

@@ -251,7 +251,7 @@ def test_storm(make_daemon, make_redis, make_proxy):
         return made
 
     known = storm(daemon, redis, proxy, pick)
-    settled(daemon)
+    settled(daemon, redis)
     least, perhaps, direct = sums(known.sure()), sums(known.unknown), redis.client()
     found = Counter({(f"n{at}", bucket): n for at in range(8) for bucket, n in look(direct, f"n{at}", 1000).items()})
     wrong = {key: n for key, n in found.items() if not least[key] <= n <= least[key] + perhaps[key]}

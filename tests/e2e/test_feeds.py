@@ -82,7 +82,7 @@ def test_storm(make_daemon, make_redis, make_proxy, mysql):
                 b"%d" % rng.randrange(1, 4))
 
     known = storm(daemon, redis, proxy, pick)
-    settled(daemon)
+    settled(daemon, redis)
     daemon.sync_all()
     daemon.verify()
     daemon.terminate()

@@ -283,7 +283,7 @@ def test_storm(make_daemon, make_redis, make_proxy):
                 b"%d" % (moment - rng.randrange(20_000)))
 
     known = storm(daemon, redis, proxy, pick)
-    settled(daemon)
+    settled(daemon, redis)
     assert all(reply == 3 for _, reply in known.answered)
 
     def sums(requests):

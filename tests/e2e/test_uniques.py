@@ -221,7 +221,7 @@ def test_storm(make_daemon, make_redis, make_proxy, mysql):
                 b"%d" % rng.randrange(20_000))
 
     known = storm(daemon, redis, proxy, pick)
-    settled(daemon)
+    settled(daemon, redis)
     daemon.sync_all()
     direct = redis.client()
     first, asked = Counter(), set(known.sure())

@@ -76,6 +76,12 @@ static void draw_coalesce(struct coalesce_config *c, struct prng *p)
     c->busy_ms = (uint32_t)between(p, 100, 2000);
     c->gather_turns = (uint32_t)between(p, 0, 3);
     c->series_max = 8;
+    c->journal_least = (uint32_t)between(p, 1, 3);
+    c->journal_ms = (uint32_t)between(p, 0, 500);
+    c->journal_ops_max = (uint32_t)between(p, 1, 20);
+    c->journal_bytes_max = 512;
+    c->checkpoint_lines = (uint32_t)between(p, 1, 10);
+    c->behind_lines = c->checkpoint_lines * (uint32_t)between(p, 1, 4);
     if (prng_percent(p, 70)) c->at_once_cells = (uint32_t)between(p, 1, 3);
 }
 
@@ -115,6 +121,9 @@ static void draw_ops(struct sim_config *c, struct prng *p)
     c->ops_percent = prng_percent(p, 60) ? (unsigned)between(p, 5, 70) : 0;
     c->clean_percent = prng_percent(p, 30) ? (unsigned)between(p, 1, 20) : 0;
     c->feeds = prng_percent(p, 50);
+    c->own_numbers = prng_percent(p, 30);
+    c->coalesce.lease_first = (uint32_t)between(p, 1, 4);
+    c->coalesce.lease_most = (uint32_t)between(p, 4, 10);
 }
 
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)

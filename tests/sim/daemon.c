@@ -4,6 +4,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
+#include <stdio.h>
 
 unsigned sim_chunk_rows = 1;
 
@@ -45,6 +46,9 @@ void daemon_start(struct world *w, struct daemon *d)
     life->index = (int)w->lives_n++;
     life->instance = w->instance_of[life->index] = d->instance;
     life->walk_ms = w->now_ms + w->config.walk_ms;
+    life->journals_wanted = true;
+    life->life.instance = d->instance == 0 ? SLICE("d0") : SLICE("d1");
+    snprintf(life->life.id, sizeof life->life.id, "%d", life->index);
     list_init(&life->lost);
     arena_init(&life->arena);
     for (int i = 0; i < SIM_CLIENTS; i++)
@@ -97,7 +101,7 @@ void daemon_crash(struct world *w, struct daemon *d)
 
 static bool waits_busy(const struct process *life)
 {
-    bool busy = life->recovering;
+    bool busy = life->recovering || life->journals_busy || life->read.busy;
     for (int i = 0; i < SIM_WAITS; i++)
         busy |= life->waits[i].busy;
     return busy;
@@ -203,6 +207,7 @@ void daemon_link_lost(struct process *life, enum role role)
     life->links[role] = NULL;
     link_lose(l, draw_unread(w, l));
     struct arena *before = daemon_enter(life);
+    if (role == ROLE_FRAME && life->journals_taking) journals_lost(life);
     if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost; nothing was counted");
     if (life->redis_up) {
         life->redis_up = false;
@@ -277,6 +282,7 @@ void daemon_stop(struct process *life)
     life->stopping = true;
     struct arena *before = daemon_enter(life);
     sync_stop(life->sync);
+    coalesce_flush(life->coalesce);
     daemon_leave(life, before);
 }
 

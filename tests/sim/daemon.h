@@ -41,6 +41,10 @@ struct process {
     bool let_go; /* of the frame link, at stop, whatever is in doubt */
     uint64_t resume_ms, walk_ms;
     bool walk_wanted;
+    struct life life;
+    bool journals_busy, journals_taking, journals_wanted;
+    uint64_t journals_ms;
+    struct sim_read read;
     uint64_t hits; /* taken by coalesce */
     struct list lost;
     struct sim_wait waits[SIM_WAITS];

@@ -93,7 +93,7 @@ static void deliver_look(struct process *life, struct request *q)
     for (size_t i = 0; i < r->executions_n; i++)
         if (r->executions[i].life == life->index && (int64_t)r->executions[i].seq == q->look.seq)
             oracle_known(life->w, &r->executions[i]);
-    coalesce_on_look(life->coalesce, q->look.seq, q->look.stands);
+    coalesce_on_look(life->coalesce, q->look.seq, q->look.stands, q->look.ours);
 }
 
 static void deliver_values(struct process *life, struct request *q)
@@ -247,6 +247,12 @@ void ports_deliver(struct process *life, struct request *q)
     case REQ_STANDING:
         deliver_standing(q);
         return;
+    case REQ_JOURNALS:
+        journals_listed(life, q);
+        return;
+    case REQ_JOURNAL_TAKE:
+        journals_taken(life, q);
+        return;
     case REQ_BEAT:
     case REQ_HOLD_NAMES:
     case REQ_WALK:
@@ -320,6 +326,9 @@ void ports_lost(struct process *life, const struct lost *lost)
         d->done(d);
         return;
     }
+    case REQ_JOURNALS:
+        journals_lost(life);
+        return;
     default:
         UNREACHABLE();
     }

@@ -350,6 +350,29 @@ static void run_walk(struct world *w, struct daemon *d)
     daemon_walk(d->life);
 }
 
+static bool can_journals(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && journals_wanted(d->life);
+}
+
+static void run_journals(struct world *w, struct daemon *d)
+{
+    (void)w;
+    journals_ask(d->life);
+}
+
+static bool can_read(struct world *w, struct daemon *d)
+{
+    return !w->calm && acting(d) && d->life->started && !d->life->stopping && !d->life->read.busy;
+}
+
+static void run_read(struct world *w, struct daemon *d)
+{
+    (void)w;
+    journals_read(d->life);
+}
+
 static bool can_ask(struct world *w, struct daemon *d)
 {
     return can_act(w, d) && d->life->started && !d->life->stopping;
@@ -475,6 +498,8 @@ const struct event events[EVENT_COUNT] = {
     OF_DAEMON(merge, can_merge),
     OF_WORLD(limbo, can_limbo),
     OF_DAEMON(walk, can_walk),
+    OF_DAEMON(journals, can_journals),
+    OF_DAEMON(read, can_read),
     OF_DAEMON(wait, can_ask),
     OF_DAEMON(recover, can_ask),
     OF_DAEMON(tell_mysql, can_tell_mysql),

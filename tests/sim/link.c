@@ -5,9 +5,9 @@
 
 const char *request_name(enum request_kind kind)
 {
-    static const char *const names[] = {"frame",    "claim", "kill",       "look",  "values",
-                                        "scan",     "fence", "discard",    "adopt", "due_poll",
-                                        "standing", "beat",  "hold_names", "walk"};
+    static const char *const names[] = {
+        "frame", "claim",    "kill",     "look", "values",     "scan", "fence",    "discard",
+        "adopt", "due_poll", "standing", "beat", "hold_names", "walk", "journals", "journal_take"};
     return names[kind];
 }
 
@@ -61,7 +61,8 @@ void link_kill(struct link *l)
 
 bool request_is_driven(const struct request *r)
 {
-    return r->kind == REQ_SCAN || r->kind == REQ_WALK || (r->kind == REQ_CLAIM && r->step > 0);
+    return r->kind == REQ_SCAN || r->kind == REQ_WALK || r->kind == REQ_JOURNAL_TAKE ||
+           (r->kind == REQ_CLAIM && r->step > 0);
 }
 
 void link_lose(struct link *l, unsigned unread_kept)

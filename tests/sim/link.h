@@ -4,6 +4,7 @@
 #ifndef SIM_LINK_H
 #define SIM_LINK_H
 
+#include "sim/journals.h"
 #include "sim/ops.h"
 
 enum role { ROLE_FRAME, ROLE_SYNC, ROLE_FENCE, ROLES };
@@ -23,6 +24,8 @@ enum request_kind {
     REQ_BEAT,
     REQ_HOLD_NAMES,
     REQ_WALK,
+    REQ_JOURNALS,
+    REQ_JOURNAL_TAKE,
 };
 const char *request_name(enum request_kind kind);
 
@@ -50,6 +53,9 @@ struct wire_frame {
     unsigned ops_n, items_n;
     struct wire_op ops[SIM_OPS];
     struct wire_item items[SIM_ITEMS];
+    unsigned appends_n;
+    struct wire_append appends[SIM_APPENDS];
+    char records[SIM_JOURNAL_BYTES];
     int64_t share[SIM_COUNTERS];
     bool refused;
     size_t execution; /* reply: its place in redis->executions, from 1 */
@@ -68,8 +74,10 @@ struct wire_claim {
 struct wire_look {
     unsigned n;
     struct batch_id ids[64];
+    unsigned journals_n;
+    char journals[SIM_JOURNALS][SIM_JOURNAL_NAME];
     int64_t seq;
-    bool stands[64];
+    bool stands[64], ours[SIM_JOURNALS];
 };
 struct wire_row {
     int hash, field;
@@ -118,6 +126,8 @@ struct request {
         struct wire_scan scan;
         struct wire_ids ids;
         struct wire_names names;
+        struct wire_journals journals;
+        struct wire_take take;
     };
 };
 

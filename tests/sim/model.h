@@ -51,15 +51,17 @@ const char *fault_name(enum fault f);
 
 /* Rules that live in the twins; the others are in base/rules.h. Value: set of those taken out. */
 enum world_rule {
-    WORLD_RENAMENX = 1 << 0,    /* off: the claim renames with RENAME */
-    WORLD_LEDGER = 1 << 1,      /* off: MySQL merges without a look at the ledger */
-    WORLD_REGISTRY = 1 << 2,    /* off: the registry is written by a command of its own after the renames */
-    WORLD_CUT = 1 << 3,         /* off: each daemon has its own chunk size */
-    WORLD_LIFE = 1 << 4,        /* off: the seq key names only the instance */
-    WORLD_FENCE_WRITE = 1 << 5, /* off: WAITAOF without a write on that link */
-    WORLD_WALK_TIMER = 1 << 6,  /* off: walks only at start and on reconnects */
-    WORLD_KILL_NAMED = 1 << 7,  /* off: links of earlier lives are not killed before the first claim */
-    WORLD_PRUNE = 1 << 8,       /* off: the ledger is pruned by age alone */
+    WORLD_RENAMENX = 1 << 0,     /* off: the claim renames with RENAME */
+    WORLD_LEDGER = 1 << 1,       /* off: MySQL merges without a look at the ledger */
+    WORLD_REGISTRY = 1 << 2,     /* off: the registry is written by a command of its own after the renames */
+    WORLD_CUT = 1 << 3,          /* off: each daemon has its own chunk size */
+    WORLD_LIFE = 1 << 4,         /* off: the seq key names only the instance */
+    WORLD_FENCE_WRITE = 1 << 5,  /* off: WAITAOF without a write on that link */
+    WORLD_WALK_TIMER = 1 << 6,   /* off: walks only at start and on reconnects */
+    WORLD_KILL_NAMED = 1 << 7,   /* off: links of earlier lives are not killed before the first claim */
+    WORLD_PRUNE = 1 << 8,        /* off: the ledger is pruned by age alone */
+    WORLD_JOURNAL_KILL = 1 << 9, /* off: a journal is read while its owner's links may still write */
+    WORLD_LEASED = 1 << 10,      /* off: what was leased is forgotten with a log's name */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */
@@ -77,6 +79,8 @@ enum world_rule {
     X(merge, 15)                                                                                             \
     X(limbo, 3)                                                                                              \
     X(walk, 2)                                                                                               \
+    X(journals, 4)                                                                                           \
+    X(read, 3)                                                                                               \
     X(wait, 1)                                                                                               \
     X(recover, 1)                                                                                            \
     X(tell_mysql, 5)                                                                                         \
@@ -133,6 +137,7 @@ struct sim_config {
     uint64_t claim_fields_max;
     unsigned ops_percent;   /* of clients' requests */
     unsigned clean_percent; /* of steps of the clock: somebody deletes samples */
+    bool own_numbers;       /* some events have ids of their own that are numbers */
     bool feeds;             /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;

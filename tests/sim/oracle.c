@@ -226,6 +226,8 @@ static const char *redis_unrest(const struct redis *r)
     for (int i = 0; i < SIM_BATCHES; i++)
         if (r->now.batch[i].used)
             return r->now.batch[i].stands ? "a batch that stands" : "a claimed hash without registry";
+    for (int i = 0; i < SIM_JOURNALS; i++)
+        if (r->now.journal[i].stands || r->now.journal[i].listed) return "a journal";
     return NULL;
 }
 

@@ -14,6 +14,7 @@ struct hit {
     bool exact;            /* the reply must be `value` */
     bool failed;           /* Redis ran it and answered an error */
     bool answered_unknown; /* by a reply, not by a connection that ended */
+    int ran_by;            /* of ops: the life whose frame it was in */
     int64_t value;
 };
 
@@ -25,6 +26,7 @@ struct oracle {
     struct hit hits[SIM_HASHES][SIM_FIELDS][SIM_HITS];
     unsigned ops_n[OP_TARGETS];
     struct hit ops[OP_TARGETS][SIM_HITS];
+    bool events_deleted, events_blurred; /* the same for events */
     bool series_deleted, series_blurred; /* samples were, and who owed their names may have died since */
     bool box_deleted, box_blurred;       /* the same of a timebox and its places in tb. */
     bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail

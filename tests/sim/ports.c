@@ -59,6 +59,7 @@ static void port_send_frame(void *arg, struct frame *f)
     wire->hashes_n = f->hashes_n;
     wire_cells(life, wire, f);
     ops_to_wire(life, wire, f);
+    journals_to_wire(wire, f);
     for (unsigned i = 0; i < wire->cells_n; i++)
         oracle_sent(life->w, wire->cells[i].hash, wire->cells[i].field, wire->cells[i].delta);
     for (uint32_t i = 0; i < f->shares_n; i++)
@@ -88,14 +89,24 @@ static void port_kill(void *arg, int64_t client_id)
     ask(life, ROLE_FRAME, REQ_KILL, life)->client_id = client_id;
 }
 
-static void port_look(void *arg, struct claim *const *claims, uint32_t n)
+static void port_look(void *arg, const struct link_look *l)
 {
     struct process *life = arg;
     struct wire_look *wire = &ask(life, ROLE_FRAME, REQ_LOOK, life)->look;
-    PRE(n <= sizeof wire->ids / sizeof wire->ids[0]);
-    wire->n = n;
-    for (uint32_t i = 0; i < n; i++)
-        wire->ids[i] = claims[i]->id;
+    PRE(l->claims_n <= sizeof wire->ids / sizeof wire->ids[0] && l->journals_n <= SIM_JOURNALS);
+    wire->n = l->claims_n;
+    for (uint32_t i = 0; i < l->claims_n; i++)
+        wire->ids[i] = l->claims[i]->id;
+    wire->journals_n = l->journals_n;
+    for (uint32_t i = 0; i < l->journals_n; i++)
+        memcpy(wire->journals[i], l->journals[i].p, l->journals[i].n);
+}
+
+static void port_journals_lost(void *arg)
+{
+    struct process *life = arg;
+    life->journals_wanted = true;
+    life->read.answered = 0; /* reads that wait come before what is read again */
 }
 
 static void port_read_values(void *arg, struct frame *f)
@@ -145,7 +156,9 @@ struct coalesce_ports ports_coalesce(struct process *life)
                                    .send_frame = port_send_frame,
                                    .send_claim = port_send_claim,
                                    .kill = port_kill,
+                                   .life = &life->life,
                                    .look = port_look,
+                                   .journals_lost = port_journals_lost,
                                    .read_values = port_read_values,
                                    .due = port_due,
                                    .answered = port_answered,

@@ -103,6 +103,14 @@ void redis_kill_named(struct redis *r, int instance, int life)
     }
 }
 
+void redis_kill_life(struct redis *r, int life)
+{
+    list_for_each (node, &r->links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        if (l->life == life) link_kill(l);
+    }
+}
+
 /* Batches. */
 
 struct twin_batch *redis_batch(struct redis *r, const struct batch_id *id)
@@ -181,6 +189,7 @@ static void run_frame(struct world *w, struct link *l, struct wire_frame *f)
     for (unsigned i = 0; i < f->hashes_n; i++)
         if (f->hashes[i].ask_lock) run_lock(w, l, &f->hashes[i]);
     ops_run(w, f);
+    journals_run(w, l, f);
     r->now.seq[seq_slot(w, l)] = (int64_t)f->seq;
     redis_wrote(w, l);
     oracle_executed(w, l, f);
@@ -315,8 +324,9 @@ static bool run_look(struct world *w, const struct link *l, struct wire_look *k,
 {
     if (step == 0) {
         k->seq = w->redis.now.seq[seq_slot(w, l)];
-        return k->n > 0;
+        return true;
     }
+    journals_look(w, l, k);
     for (unsigned i = 0; i < k->n; i++) {
         const struct twin_batch *b = redis_batch(&w->redis, &k->ids[i]);
         k->stands[i] = b != NULL && b->stands;
@@ -350,7 +360,7 @@ static bool knows(const struct world *w, const struct link *l, int counter)
     return (size_t)counter < world_counters_of(w, l->instance)->n;
 }
 
-static bool has_open_link(struct redis *r, int life)
+bool redis_has_link(struct redis *r, int life)
 {
     list_for_each (node, &r->links) {
         const struct link *l = CONTAINER_OF(node, struct link, all);
@@ -364,7 +374,7 @@ static bool adoptable(struct world *w, const struct link *l, const struct wire_i
 {
     bool stale = b->beat_ms <= world_redis_ms(w) - q->stale_ms;
     if (q->mode == ADOPT_STALE) return stale;
-    if (q->mode == ADOPT_DEAD) return stale || !has_open_link(&w->redis, b->owner);
+    if (q->mode == ADOPT_DEAD) return stale || !redis_has_link(&w->redis, b->owner);
     return w->instance_of[b->owner] == l->instance && b->owner != l->life;
 }
 
@@ -502,6 +512,10 @@ static bool run(struct world *w, struct link *l, struct request *q)
         return false;
     case REQ_WALK:
         return run_walk(w, l, &q->names, q->step);
+    case REQ_JOURNALS:
+        return journals_list_run(w, &q->journals);
+    case REQ_JOURNAL_TAKE:
+        return journals_take_run(w, l, &q->take, q->step);
     }
     UNREACHABLE();
 }

@@ -36,6 +36,7 @@ struct twin_state {
     int64_t seq[SIM_LIVES]; /* -1: no key */
     int64_t accepted[SIM_COUNTERS];
     struct twin_ops ops;
+    struct twin_journal journal[SIM_JOURNALS];
 };
 struct past {
     uint64_t offset, at_ms;
@@ -79,7 +80,9 @@ void redis_fsync(struct redis *r, uint64_t up_to);
 void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms); /* what is older than lag is durable */
 void redis_restart(struct world *w, bool lose_tail);
 void redis_kill_named(struct redis *r, int instance, int life); /* links of the instance's other lives */
-void redis_reap(struct redis *r);                               /* frees links that nobody holds */
+void redis_kill_life(struct redis *r, int life);
+bool redis_has_link(struct redis *r, int life); /* one that the server has open */
+void redis_reap(struct redis *r);               /* frees links that nobody holds */
 struct twin_batch *redis_batch(struct redis *r, const struct batch_id *id); /* NULL: nothing of it is there */
 void redis_wrote(struct world *w, struct link *l); /* the state changed: one more entry of the log */
 

@@ -98,8 +98,9 @@ def storm(daemon, redis, proxy, pick, rounds=2, seed=1, clients=6):
     return known
 
 
-def settled(daemon):
-    """Frames that were in doubt have been resolved: one more request of a client went the same way behind them."""
+def settled(daemon, redis):
+    """Frames that were in doubt have been resolved: one more request of a client went the same way behind them. And what
+    the dead left in journals was brought home."""
     def counts():
         try:
             with Resp(daemon.socket, timeout_s=10) as client:
@@ -108,3 +109,5 @@ def settled(daemon):
             return False
 
     wait_until(counts, 30, "counts again")
+    wait_until(lambda: not redis.client().exists("tally:journals"), 60, "all journals are brought home")
+    assert not list(redis.client().scan_iter("tally:journal:*", count=1000))

@@ -3,7 +3,7 @@
  * Header only: each test is one program.
  *
  * `did` is what came out of coalesce, in order: F frame, C claim, K kill, L look, V values, ! fatal, ~key
- * due by time, ^key due by its hits; and a client's letter: in lower case answered, in upper case told of room. */
+ * due by time, ^key due by its hits, J journals are lost; and a client's letter: in lower case answered, in upper case told of room. */
 #ifndef COALESCE_WORLD_H
 #define COALESCE_WORLD_H
 
@@ -36,21 +36,33 @@ struct row {       /* one field in the test's Redis */
     int64_t value;
 };
 
+struct kept_journal { /* in the test's Redis, as tally:journal: and tally:journals have it */
+    char name[64];    /* empty: free */
+    bool listed;
+    struct buf bytes;
+};
+
 struct world {
     struct coalesce *c;
     uint64_t mono_ms;
     int64_t redis_ms;
     struct frame *frame, *values; /* asked, not answered */
     struct claim *claims[8];
-    uint32_t claims_n, looked;
+    uint32_t claims_n, looked, journals_looked;
+    char journals_asked[8][64]; /* for each of those looked for, its name */
+    struct kept_journal journals[8];
+    bool others; /* have taken over our journals */
     int64_t killed;
     char did[4096];
     struct row rows[256];
     uint32_t rows_n;
-    int64_t accepted; /* of all counters */
-    int64_t ticker;   /* of all events */
-    int64_t seq;      /* -1: no key */
-    bool grants;      /* SET NX says OK */
+    int64_t accepted;  /* of all counters */
+    int64_t ticker;    /* of all events */
+    int64_t gone;      /* tally:events:gone; -1: it is somebody else's */
+    uint64_t given;    /* events whose ids were known before */
+    int64_t given_sum; /* of those ids */
+    int64_t seq;       /* -1: no key */
+    bool grants;       /* SET NX says OK */
     int64_t pttl_ms;
     struct client clients[26];
     uint64_t allocations;
@@ -127,14 +139,23 @@ static inline void port_kill(void *arg, int64_t id)
     world->killed = id;
     world_did("K");
 }
-static inline void port_look(void *arg, struct claim *const *claims, uint32_t n)
+static inline void port_look(void *arg, const struct link_look *l)
 {
     (void)arg;
-    assert_int_equal(n, world->claims_n);
-    for (uint32_t i = 0; i < n; i++)
-        assert_ptr_equal(claims[i], world->claims[i]);
-    world->looked = n;
+    assert_int_equal(l->claims_n, world->claims_n);
+    for (uint32_t i = 0; i < l->claims_n; i++)
+        assert_ptr_equal(l->claims[i], world->claims[i]);
+    world->looked = l->claims_n;
+    world->journals_looked = l->journals_n;
+    assert_true(l->journals_n <= 8);
+    for (uint32_t i = 0; i < l->journals_n; i++)
+        snprintf(world->journals_asked[i], 64, SLICE_FMT, SLICE_ARG(l->journals[i]));
     world_did("L");
+}
+static inline void port_journals_lost(void *arg)
+{
+    (void)arg;
+    world_did("J");
 }
 static inline void port_values(void *arg, struct frame *f)
 {
@@ -169,7 +190,11 @@ static inline void port_answered(void *arg, struct outlet *o)
 }
 static inline void port_room(void *arg, struct outlet *o);
 
+static const struct life world_life = {.instance = {"unit", 4}, .id = "0123456789abcdef"};
+
 static const struct coalesce_ports world_ports = {
+    .life = &world_life,
+    .journals_lost = port_journals_lost,
     .send_frame = port_send_frame,
     .send_claim = port_send_claim,
     .kill = port_kill,
@@ -291,14 +316,43 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
 {
     op->fresh = op->late = false;
     op->error_n = 0;
+    if (op->silent) return;
     if (op->kind == OP_SERIES && !op->owed) series_runs(f, op);
     if (op->kind == OP_BOX) box_runs(f, op);
     if (op->kind == OP_EVENT && op->fed) world->ticker += op->delta;
+    bool draws = op->kind == OP_EVENT && !op_is_given(op);
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
         struct op_item *item = &f->items[i];
         if (op->kind == OP_UNIQ) visitor_runs(f, op, item);
-        if (op->kind == OP_EVENT) item->value = item->text_n > 0 ? 0 : ++world->ticker;
+        if (op->kind == OP_EVENT && op->at == EVENT_GIVEN && !op->owed) {
+            world->given++;
+            world->given_sum += item->value;
+        }
+        if (draws) item->value = item->text_n > 0 ? 0 : ++world->ticker;
     }
+    if (draws) op->value = world->ticker += op->lease_n;
+}
+
+static inline struct kept_journal *journal_of(const char *name) /* NULL: none stands */
+{
+    for (int i = 0; i < 8; i++)
+        if (strcmp(world->journals[i].name, name) == 0) return &world->journals[i];
+    return NULL;
+}
+
+static inline void append_runs(const struct frame *f, const struct frame_append *a)
+{
+    char name[64];
+    snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(FRAME_TEXT(f, a->name_at, a->name_n)));
+    struct kept_journal *j = journal_of(name);
+    if (j == NULL) j = journal_of("");
+    assert_non_null(j);
+    memcpy(j->name, name, sizeof name);
+    j->listed |= a->opens;
+    buf_put(&j->bytes, f->records.p + a->bytes_at, a->bytes_n);
+    if (!a->ends) return;
+    buf_free(&j->bytes);
+    *j = (struct kept_journal){0};
 }
 
 /* Redis ran the frame; whether anybody hears of it is another matter. */
@@ -313,12 +367,15 @@ static inline void redis_runs(struct frame *f)
     }
     for (uint32_t i = 0; i < f->ops_n; i++)
         op_runs(f, &f->ops[i]);
+    for (uint32_t i = 0; i < f->appends_n; i++)
+        append_runs(f, &f->appends[i]);
     for (uint32_t i = 0; i < f->shares_n; i++)
         world->accepted += f->shares[i].delta;
     for (uint32_t i = 0; i < f->hashes_n; i++) {
         f->hashes[i].lock_granted = f->hashes[i].ask_lock && world->grants;
         f->hashes[i].lock_pttl_ms = world->pttl_ms;
     }
+    f->events_gone = world->gone;
     world->seq = (int64_t)f->seq;
 }
 
@@ -417,8 +474,13 @@ static inline void cut(void)
 static inline void look_answered(const bool *stands)
 {
     static const bool none[8];
+    bool ours[8] = {0};
+    for (uint32_t i = 0; i < world->journals_looked; i++) {
+        const struct kept_journal *j = journal_of(world->journals_asked[i]);
+        ours[i] = !world->others && j != NULL && j->listed;
+    }
     world->claims_n = 0;
-    coalesce_on_look(world->c, world->seq, stands != NULL ? stands : none);
+    coalesce_on_look(world->c, world->seq, stands != NULL ? stands : none, ours);
 }
 
 /* --- claims --- */
@@ -516,6 +578,8 @@ static inline int world_close(void **state)
     (void)state;
     for (int i = 0; i < 26; i++)
         buf_free(&world->clients[i].o.out);
+    for (int i = 0; i < 8; i++)
+        buf_free(&world->journals[i].bytes);
     coalesce_destroy(&world->c);
     assert_null(world->c);
     free(world);

@@ -12,7 +12,7 @@ struct got {
     int frames_n, claims_n, killed, looks, values;
     enum frame_outcome outcome;
     int64_t seq;
-    bool stands[4];
+    bool stands[4], ours[4];
 };
 
 static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
@@ -34,13 +34,15 @@ static void on_killed(void *arg)
     ((struct got *)arg)->killed++;
 }
 
-static void on_look(void *arg, int64_t seq, const bool *stands)
+static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours)
 {
     struct got *g = arg;
     g->looks++;
     g->seq = seq;
     for (uint32_t i = 0; i < g->frames.look_n; i++)
         g->stands[i] = stands[i];
+    for (uint32_t i = 0; i < g->frames.look_n - g->frames.look_claims; i++)
+        g->ours[i] = ours[i];
 }
 
 static void on_values(void *arg, struct frame *f)
@@ -358,7 +360,8 @@ static void test_cut_in_flight(void **state)
     redis_frames_kill(&g->frames, 999999);
     WAIT_UNTIL(g->w, g->killed == 1);
     const struct claim *claims[] = {&c};
-    redis_frames_look(&g->frames, (struct claim *const *)(void *)claims, 1);
+    redis_frames_look(&g->frames,
+                      &(struct link_look){.claims = (struct claim *const *)(void *)claims, .claims_n = 1});
     WAIT_UNTIL(g->w, g->looks == 1);
     /* All bytes had been taken by the socket, so the stopped server ran them after the cut. */
     assert_int_equal(g->seq, 7);
@@ -394,7 +397,7 @@ static void test_look_with_nothing(void **state)
     char hex[33];
     batch_id_hex(&b.id, hex);
     redis_ask(&g->w->server, "HSET tally:batch:%s format 1", hex);
-    redis_frames_look(&g->frames, both, 2);
+    redis_frames_look(&g->frames, &(struct link_look){.claims = both, .claims_n = 2});
     WAIT_UNTIL(g->w, g->looks == 1);
     assert_int_equal(g->seq, -1);
     assert_false(g->stands[0]);
@@ -598,7 +601,7 @@ static void test_killed_under_way(void **state)
         redis_server_run(&g->w->server);
         WAIT_UNTIL(g->w, g->w->ups == ups + 1);
         int looks = g->looks;
-        redis_frames_look(&g->frames, NULL, 0);
+        redis_frames_look(&g->frames, &(struct link_look){0});
         WAIT_UNTIL(g->w, g->looks == looks + 1);
         if (g->frames_n > before)
             assert_int_equal(g->seq, round + 1); /* answered, so applied, and AOF has it */

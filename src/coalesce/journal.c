@@ -1,0 +1,300 @@
+/* coalesce/journal.c - see journal.h. Its own open-addressing table, by name; times of a name are a chain. */
+#include "coalesce/journal.h"
+#include "base/check.h"
+#include "base/heap.h"
+
+struct journal *journal_create(struct slice name, uint64_t age, uint64_t now_ms)
+{
+    struct journal *j = heap_zalloc(sizeof *j);
+    list_init(&j->link);
+    buf_put_slice(&j->name, name);
+    j->age = age;
+    j->begun_ms = now_ms;
+    return j;
+}
+
+void journal_destroy(struct journal *j)
+{
+    PRE(j->frames == 0);
+    if (list_linked(&j->link)) list_remove(&j->link);
+    buf_free(&j->name);
+    buf_free(&j->texts);
+    buf_free(&j->records);
+    heap_free(j->ops);
+    heap_free(j->events);
+    heap_free(j->slots);
+    heap_free(j);
+}
+
+struct slice journal_name(const struct journal *j, const struct journal_op *op)
+{
+    return slice_of(j->texts.p + op->name_at, op->name_n);
+}
+
+struct slice journal_type(const struct journal *j, const struct journal_op *op)
+{
+    return slice_of(j->texts.p + op->type_at, op->type_n);
+}
+
+/* --- the table --- */
+
+static uint32_t *slot_of(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
+                         struct slice type)
+{
+    uint32_t i = (uint32_t)code & (j->slots_cap - 1);
+    for (; j->slots[i] != 0; i = (i + 1) & (j->slots_cap - 1)) {
+        const struct journal_op *op = &j->ops[j->slots[i] - 1];
+        if (op->code == code && op->kind == kind && slice_eq(journal_name(j, op), name) &&
+            slice_eq(journal_type(j, op), type))
+            break;
+    }
+    return &j->slots[i];
+}
+
+static void slots_double(struct journal *j)
+{
+    uint32_t *old = j->slots, old_cap = j->slots_cap;
+    j->slots_cap = old_cap == 0 ? 256 : 2 * old_cap;
+    j->slots = heap_zalloc(j->slots_cap * sizeof *j->slots);
+    for (uint32_t i = 0; i < old_cap; i++) {
+        if (old[i] == 0) continue;
+        const struct journal_op *op = &j->ops[old[i] - 1];
+        *slot_of(j, op->code, op->kind, journal_name(j, op), journal_type(j, op)) = old[i];
+    }
+    heap_free(old);
+}
+
+uint32_t journal_first(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
+                       struct slice type)
+{
+    if (j->slots_cap == 0) return OP_END;
+    uint32_t found = *slot_of(j, code, kind, name, type);
+    return found == 0 ? OP_END : found - 1;
+}
+
+static uint32_t text_put(struct journal *j, struct slice text)
+{
+    PRE(j->texts.n + text.n <= UINT32_MAX);
+    uint32_t at = (uint32_t)j->texts.n;
+    buf_put_slice(&j->texts, text);
+    return at;
+}
+
+static void ops_grow(struct journal *j, uint32_t n)
+{
+    while (j->ops_cap < n)
+        j->ops_cap = j->ops_cap == 0 ? 64 : 2 * j->ops_cap;
+    j->ops = heap_realloc(j->ops, j->ops_cap * sizeof *j->ops);
+    for (; j->ops_n < n; j->ops_n++)
+        j->ops[j->ops_n] = (struct journal_op){.next = OP_END, .first_event = OP_END, .last_event = OP_END};
+}
+
+/* The op of that number, which is none yet, becomes the last of its name. */
+static void op_set(struct journal *j, uint32_t number, uint64_t code, const struct journal_record *of)
+{
+    if (2 * j->names_n >= j->slots_cap) slots_double(j);
+    uint32_t *slot = slot_of(j, code, of->kind, of->name, of->type);
+    struct journal_op op = {.kind = of->kind, .code = code, .at = of->at, .next = OP_END};
+    op.first_event = op.last_event = OP_END;
+    const struct journal_op *like = *slot == 0 ? NULL : &j->ops[*slot - 1];
+    op.name_at = like != NULL ? like->name_at : text_put(j, of->name);
+    op.name_n = (uint32_t)of->name.n;
+    op.type_at = like != NULL ? like->type_at : text_put(j, of->type);
+    op.type_n = (uint32_t)of->type.n;
+    j->ops[number] = op;
+    if (*slot == 0) {
+        *slot = number + 1;
+        j->names_n++;
+        return;
+    }
+    uint32_t last = *slot - 1;
+    while (j->ops[last].next != OP_END)
+        last = j->ops[last].next;
+    j->ops[last].next = number;
+}
+
+uint32_t journal_number(struct journal *j, uint64_t code, const struct journal_record *of)
+{
+    uint32_t i = journal_first(j, code, of->kind, of->name, of->type);
+    for (uint32_t times = 0; i != OP_END; i = j->ops[i].next) {
+        if (j->ops[i].at == of->at) return i;
+        if (++times == JOURNAL_TIMES_MAX) return OP_END;
+    }
+    uint32_t number = j->ops_n;
+    ops_grow(j, number + 1);
+    op_set(j, number, code, of);
+    return number;
+}
+
+/* --- in and out --- */
+
+bool journal_fits(const struct journal *j, uint32_t number, int64_t n)
+{
+    int64_t sum;
+    bool overflow = __builtin_add_overflow(j->ops[number].n, n, &sum);
+    return !overflow && sum < JOURNAL_SUM_MAX && sum > -JOURNAL_SUM_MAX;
+}
+
+static void count(struct journal *j, uint32_t number, int64_t n, uint32_t adds)
+{
+    struct journal_op *op = &j->ops[number];
+    j->pending += op->adds == 0 && adds > 0;
+    op->n += n;
+    op->adds += adds;
+    if (number < j->from) j->from = number;
+}
+
+static void tell(struct journal *j, uint32_t number)
+{
+    struct journal_op *op = &j->ops[number];
+    if (!op->told)
+        journal_put_op(&j->records, number, op->kind, op->at, journal_name(j, op), journal_type(j, op));
+    op->told = true;
+}
+
+void journal_add(struct journal *j, uint32_t number, int64_t n)
+{
+    tell(j, number);
+    journal_put_add(&j->records, number, n);
+    count(j, number, n, 1);
+}
+
+static void nothing_left(struct journal *j, uint32_t number)
+{
+    struct journal_op *op = &j->ops[number];
+    j->pending -= op->adds > 0;
+    op->n = 0;
+    op->adds = 0;
+}
+
+void journal_take(struct journal *j, uint32_t number)
+{
+    journal_put_done(&j->records, number);
+    nothing_left(j, number);
+}
+
+void journal_undo_add(struct journal *j, uint32_t number, int64_t n, bool was_told)
+{
+    struct journal_op *op = &j->ops[number];
+    INVARIANT(op->adds > 0);
+    op->told = was_told;
+    op->n -= n;
+    op->adds--;
+    j->pending -= op->adds == 0;
+}
+
+void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds)
+{
+    count(j, number, n, adds);
+}
+
+/* --- events --- */
+
+static void event_add(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text)
+{
+    struct journal_op *op = &j->ops[number];
+    if (j->events_n == j->events_cap) {
+        j->events_cap = j->events_cap == 0 ? 64 : 2 * j->events_cap;
+        j->events = heap_realloc(j->events, j->events_cap * sizeof *j->events);
+    }
+    uint32_t i = j->events_n++;
+    j->events[i] = (struct journal_event){.second = second, .id = id, .next = OP_END};
+    if (id == 0) j->events[i].text_at = text_put(j, text);
+    if (id == 0) j->events[i].text_n = (uint32_t)text.n;
+    if (op->adds == 0)
+        op->first_event = i;
+    else
+        j->events[op->last_event].next = i;
+    op->last_event = i;
+    count(j, number, 0, 1);
+}
+
+void journal_add_event(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text)
+{
+    tell(j, number);
+    journal_put_event(&j->records, number, second, id, text);
+    event_add(j, number, second, id, text);
+}
+
+static uint32_t event_behind(const struct journal *j, uint32_t first, uint32_t n)
+{
+    while (n-- > 0)
+        first = j->events[first].next;
+    return first;
+}
+
+static void events_leave(struct journal *j, uint32_t number, uint32_t n)
+{
+    struct journal_op *op = &j->ops[number];
+    op->first_event = event_behind(j, op->first_event, n);
+    op->adds -= n;
+    j->pending -= op->adds == 0;
+}
+
+void journal_take_events(struct journal *j, uint32_t number, uint32_t n)
+{
+    PRE(n > 0 && n <= j->ops[number].adds);
+    journal_put_gone(&j->records, number, n);
+    events_leave(j, number, n);
+}
+
+void journal_undo_events(struct journal *j, uint32_t number, uint32_t n, bool was_told)
+{
+    struct journal_op *op = &j->ops[number];
+    INVARIANT(n > 0 && op->adds >= n);
+    op->told = was_told;
+    op->adds -= n;
+    j->pending -= op->adds == 0;
+    if (op->adds == 0) return;
+    op->last_event = event_behind(j, op->first_event, op->adds - 1);
+    j->events[op->last_event].next = OP_END;
+}
+
+void journal_undo_gone(struct journal *j, uint32_t number, uint32_t first, uint32_t n)
+{
+    struct journal_op *op = &j->ops[number];
+    uint32_t last = event_behind(j, first, n - 1);
+    j->events[last].next = op->adds > 0 ? op->first_event : OP_END;
+    if (op->adds == 0) op->last_event = last;
+    op->first_event = first;
+    count(j, number, 0, n);
+}
+
+/* --- somebody else's --- */
+
+/* A number is told again when the frame that told it first was refused. */
+static bool read_op(struct journal *j, const struct journal_record *r, uint64_t code)
+{
+    if (r->number >= JOURNAL_NUMBERS_MAX) return false;
+    if (r->number >= j->ops_n) ops_grow(j, r->number + 1);
+    if (!j->ops[r->number].told) op_set(j, r->number, code, r);
+    j->ops[r->number].told = true;
+    return true;
+}
+
+static bool read_record(struct journal *j, const struct journal_record *r, uint64_t code)
+{
+    if (r->mark == JOURNAL_OP) return read_op(j, r, code);
+    if (r->number >= j->ops_n || !j->ops[r->number].told) return false;
+    const struct journal_op *op = &j->ops[r->number];
+    bool of_events = r->mark == JOURNAL_EVENT || r->mark == JOURNAL_GONE;
+    if (of_events != journal_has_events(op)) return false;
+    if (r->mark == JOURNAL_GONE && r->n > op->adds) return false;
+    if (r->mark == JOURNAL_ADD && !journal_fits(j, r->number, r->n)) return false;
+    if (r->mark == JOURNAL_ADD) count(j, r->number, r->n, 1);
+    if (r->mark == JOURNAL_DONE) nothing_left(j, r->number);
+    if (r->mark == JOURNAL_EVENT) event_add(j, r->number, r->at, r->n, r->name);
+    if (r->mark == JOURNAL_GONE) events_leave(j, r->number, (uint32_t)r->n);
+    return true;
+}
+
+bool journal_read(struct journal *j, struct slice bytes,
+                  uint64_t (*code)(void *arg, const struct journal_record *of), void *arg)
+{
+    struct journal_record r;
+    bool good = true;
+    j->bytes = bytes.n;
+    while (good && journal_next(&bytes, &r))
+        good = read_record(j, &r, r.mark == JOURNAL_OP ? code(arg, &r) : 0);
+    return good && bytes.n == 0;
+}

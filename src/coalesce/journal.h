@@ -1,0 +1,89 @@
+/* coalesce/journal.h - one journal (series/journal.h) as its daemon knows it: what was added to series, timeboxes and
+ * logs, summed up by name and time, until a checkpoint brings it to their own keys. A frame's ops then cost Redis one
+ * APPEND, and what many frames added costs it one HINCRBY a sample. Pure data: checkpoint.c makes it follow the frames.
+ * Numbers are indices; an op keeps its number as long as the journal lives. */
+#ifndef COALESCE_JOURNAL_H
+#define COALESCE_JOURNAL_H
+
+#include "base/list.h"
+#include "series/journal.h"
+
+#define JOURNAL_TIMES_MAX 64          /* of one name; a further one does not go into the journal */
+#define JOURNAL_NUMBERS_MAX (1 << 19) /* more than journal_ops_max and one frame's */
+#define JOURNAL_SUM_MAX (INT64_C(1) << 62)
+
+struct journal_event {
+    int64_t second, id;       /* id 0: the text */
+    uint32_t text_at, text_n; /* in journal->texts */
+    uint32_t next;
+};
+
+/* What is to be added is a sum, or, of an op EVENT_GIVEN, a list of events, first come first gone. */
+struct journal_op {
+    enum op_kind kind;
+    uint64_t code;            /* of kind, name and type, coalesce's own */
+    uint32_t name_at, name_n; /* in journal->texts */
+    uint32_t type_at, type_n;
+    uint32_t next; /* the same name at another time; OP_END: no more */
+    bool told;     /* its OP record was sent */
+    int64_t at;
+    int64_t n;     /* still to be added */
+    uint32_t adds; /* in so many ADDs; events: how many */
+    uint32_t first_event, last_event;
+};
+
+struct journal {
+    struct list link; /* in coalesce.journals, oldest first */
+    struct buf name, texts;
+    struct buf records; /* of the frame that is being made */
+    struct journal_op *ops;
+    struct journal_event *events; /* those that are gone, too: an undone frame brings them back */
+    uint32_t events_n, events_cap;
+    uint32_t *slots; /* hash of code -> number + 1 of the first of its name, 0: free */
+    uint32_t ops_n, ops_cap, slots_cap, names_n;
+    uint32_t from;    /* no op before it is pending */
+    uint32_t pending; /* ops with something still to be added */
+    uint32_t frames;  /* sent and not settled that append to it */
+    size_t bytes;     /* of the string in Redis */
+    uint64_t age;     /* in the order of their beginning */
+    uint64_t begun_ms;
+    bool opened; /* it stands in Redis, or a frame is under way after which it does */
+    bool closed; /* takes no more; the checkpoint empties it */
+    bool looked; /* the look that is under way asked for it */
+};
+
+static inline bool journal_has_events(const struct journal_op *op)
+{
+    return op->kind == OP_EVENT && op->at == EVENT_GIVEN;
+}
+
+struct journal *journal_create(struct slice name, uint64_t age, uint64_t now_ms);
+void journal_destroy(struct journal *j);
+
+struct slice journal_name(const struct journal *j, const struct journal_op *op);
+struct slice journal_type(const struct journal *j, const struct journal_op *op);
+
+/* The number of the first op of that kind, name and type; the others follow by next. OP_END: there is none. */
+uint32_t journal_first(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
+                       struct slice type);
+/* The number of the op, made when it is new. OP_END: the name has too many times. */
+uint32_t journal_number(struct journal *j, uint64_t code, const struct journal_record *of);
+bool journal_fits(const struct journal *j, uint32_t number, int64_t n); /* no sum overflows */
+void journal_add(struct journal *j, uint32_t number, int64_t n);        /* with its records */
+void journal_take(struct journal *j, uint32_t number); /* all of the op is brought home; with its record */
+void journal_add_event(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text);
+void journal_take_events(struct journal *j, uint32_t number, uint32_t n); /* the first n, n <= adds */
+/* The frame with those records did not run. */
+void journal_undo_add(struct journal *j, uint32_t number, int64_t n, bool was_told);
+void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds);
+void journal_undo_events(struct journal *j, uint32_t number, uint32_t n,
+                         bool was_told); /* the last n, added */
+void journal_undo_gone(struct journal *j, uint32_t number, uint32_t first,
+                       uint32_t n); /* from first on, taken */
+
+/* What a journal that another one wrote still has to add. False: the bytes end in what is no record; what stands before
+ * is taken. code: of an op. */
+bool journal_read(struct journal *j, struct slice bytes,
+                  uint64_t (*code)(void *arg, const struct journal_record *of), void *arg);
+
+#endif

@@ -1,0 +1,19 @@
+/* redis/client_list.h - CLIENT LIST, of which only tallyd's own links matter: "id=7 addr=... name=tallyd:shop:<life>:frame
+ * ...", a line each. */
+#ifndef REDIS_CLIENT_LIST_H
+#define REDIS_CLIENT_LIST_H
+
+#include "base/buf.h"
+
+struct redis_client {   /* into the list */
+    struct slice id;    /* digits */
+    struct slice owner; /* <instance>:<life>:<role>, to the end of its line */
+};
+
+/* The next link of a tallyd; *rest then begins behind its line. False: there is no more. */
+bool client_next(struct slice *rest, struct redis_client *c);
+bool client_is_of(const struct redis_client *c,
+                  struct slice owner); /* owner: <instance>:<life>, or <instance> */
+void client_kill_put(struct buf *out, const struct redis_client *c); /* CLIENT KILL ID */
+
+#endif

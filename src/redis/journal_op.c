@@ -1,0 +1,196 @@
+/* redis/journal_op.c - see journal_op.h. */
+#include "redis/journal_op.h"
+#include "base/heap.h"
+#include "redis/client_list.h"
+#include "redis/resp.h"
+
+#define PIECE_BYTES (256 << 10)
+
+/* --- the list --- */
+
+static void owners_linked(struct redis_journals *list, struct slice clients)
+{
+    struct redis_client c;
+    while (client_next(&clients, &c))
+        for (size_t i = 0; i < list->n; i++)
+            list->all[i].linked |= client_is_of(&c, list->all[i].owner);
+}
+
+static bool names_file(struct redis_journals *list, const struct redis_reply *r)
+{
+    if (!reply_is(r, REDIS_ARRAY) || r->n % 2 != 0) return false;
+    size_t bytes = 0;
+    for (size_t i = 0; i < r->n; i++)
+        bytes += r->elements[i].str.n;
+    buf_reserve(&list->texts, bytes + 1); /* so that slices of it stay */
+    list->all = heap_zalloc((r->n / 2 + 1) * sizeof *list->all);
+    for (list->n = 0; list->n < r->n / 2; list->n++) {
+        struct slice *parts[] = {&list->all[list->n].name, &list->all[list->n].owner};
+        for (size_t i = 0; i < 2; i++) {
+            struct slice text = r->elements[2 * list->n + i].str;
+            *parts[i] = slice_of(list->texts.p + list->texts.n, text.n);
+            buf_put_slice(&list->texts, text);
+        }
+    }
+    return true;
+}
+
+static void on_list(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_journals *list = arg;
+    (void)l;
+    if (at == 0)
+        list->lost = !names_file(list, r);
+    else if (!list->lost && reply_is(r, REDIS_STRING))
+        owners_linked(list, r->str);
+    else
+        list->lost = true;
+    if (r == NULL || at == 1) list->done(list);
+}
+
+void redis_journals(struct redis_link *l, struct redis_journals *list)
+{
+    struct buf *out = redis_link_begin(l);
+    list->n = 0;
+    list->lost = false;
+    resp_words(out, "HGETALL " KEY_JOURNALS);
+    resp_words(out, "CLIENT LIST");
+    redis_link_expect(l, 2, on_list, list);
+    redis_link_flush(l);
+}
+
+void redis_journals_free(struct redis_journals *list)
+{
+    heap_free(list->all);
+    buf_free(&list->texts);
+    list->all = NULL;
+    list->n = 0;
+}
+
+/* --- one of them --- */
+
+static const char take_script[] = "#!lua flags=allow-oom\n"
+                                  "if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end\n"
+                                  "redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])\n"
+                                  "return 1\n";
+
+static void take_fail(struct redis_journal_take *t, const struct redis_reply *r)
+{
+    reply_why(r, t->why, sizeof t->why);
+    t->lost = true;
+    t->done(t);
+}
+
+static void piece_ask(struct redis_journal_take *t);
+
+static void on_piece(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_journal_take *t = arg;
+    (void)l, (void)at;
+    if (!reply_is(r, REDIS_STRING)) {
+        take_fail(t, r);
+        return;
+    }
+    buf_put_slice(&t->bytes, r->str);
+    if (r->str.n == PIECE_BYTES) {
+        piece_ask(t);
+        return;
+    }
+    t->taken = true;
+    t->done(t);
+}
+
+static void piece_ask(struct redis_journal_take *t)
+{
+    struct buf *out = redis_link_begin(t->link);
+    struct buf key = {0};
+    name_journal_key(&key, t->name);
+    resp_array(out, 4);
+    RESP_LIT(out, "GETRANGE");
+    resp_slice(out, buf_slice(&key));
+    resp_int(out, (int64_t)t->bytes.n);
+    resp_int(out, (int64_t)t->bytes.n + PIECE_BYTES - 1);
+    buf_free(&key);
+    redis_link_expect(t->link, 1, on_piece, t);
+    redis_link_flush(t->link);
+}
+
+static void on_killed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_journal_take *t = arg;
+    (void)l;
+    if (!reply_is(r, REDIS_INTEGER) && !t->lost) {
+        reply_why(r, t->why, sizeof t->why);
+        t->lost = true;
+    }
+    if (r != NULL && at + 1 < t->killing) return;
+    if (t->lost)
+        t->done(t);
+    else
+        piece_ask(t);
+}
+
+static void on_clients(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_journal_take *t = arg;
+    struct redis_client c;
+    (void)at;
+    if (!reply_is(r, REDIS_STRING)) {
+        take_fail(t, r);
+        return;
+    }
+    struct slice clients = r->str;
+    struct buf *out = redis_link_begin(l);
+    while (client_next(&clients, &c)) {
+        if (!client_is_of(&c, t->owner)) continue;
+        client_kill_put(out, &c);
+        t->killing++;
+    }
+    if (t->killing == 0) {
+        piece_ask(t);
+        return;
+    }
+    redis_link_expect(l, t->killing, on_killed, t);
+    redis_link_flush(l);
+}
+
+/* A journal that this very life took before, and lost the answer: it is taken again. Its own links stay. */
+static void on_taken(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+{
+    struct redis_journal_take *t = arg;
+    struct buf mine = {0};
+    (void)at;
+    name_owner(&mine, t->life);
+    bool is_mine = slice_eq(t->owner, buf_slice(&mine));
+    buf_free(&mine);
+    if (!reply_is(r, REDIS_INTEGER)) {
+        take_fail(t, r);
+    } else if (r->integer == 0) {
+        t->done(t);
+    } else if (is_mine) {
+        piece_ask(t);
+    } else {
+        resp_words(redis_link_begin(l), "CLIENT LIST");
+        redis_link_expect(l, 1, on_clients, t);
+        redis_link_flush(l);
+    }
+}
+
+void redis_journal_take(struct redis_link *l, struct redis_journal_take *t)
+{
+    struct buf *out = redis_link_begin(l);
+    struct buf mine = {0};
+    t->link = l;
+    t->taken = t->lost = false;
+    t->killing = 0;
+    buf_reset(&t->bytes);
+    name_owner(&mine, t->life);
+    resp_eval(out, SLICE(take_script), 1, 3);
+    RESP_LIT(out, KEY_JOURNALS);
+    resp_slice(out, t->name);
+    resp_slice(out, t->owner);
+    resp_slice(out, buf_slice(&mine));
+    buf_free(&mine);
+    redis_link_expect(l, 1, on_taken, t);
+    redis_link_flush(l);
+}

@@ -1,0 +1,142 @@
+/* series/journal.c - see journal.h. */
+#include "series/journal.h"
+
+#include "base/check.h"
+
+#define VARINT_BYTES 10
+
+static void put_unsigned(struct buf *out, uint64_t v)
+{
+    char *p = buf_reserve(out, VARINT_BYTES);
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7)
+        p[n++] = (char)(v | 0x80);
+    p[n++] = (char)v;
+    out->n += n;
+}
+
+static void put_signed(struct buf *out, int64_t v)
+{
+    put_unsigned(out, ((uint64_t)v << 1) ^ (uint64_t)(v >> 63));
+}
+
+static void put_text(struct buf *out, struct slice s)
+{
+    put_unsigned(out, s.n);
+    buf_put_slice(out, s);
+}
+
+static void put_head(struct buf *out, uint32_t number, enum journal_mark mark)
+{
+    put_unsigned(out, (uint64_t)number << 3 | (uint64_t)mark);
+}
+
+void journal_put_op(struct buf *out, uint32_t number, enum op_kind kind, int64_t at, struct slice name,
+                    struct slice type)
+{
+    put_head(out, number, JOURNAL_OP);
+    put_unsigned(out, (uint64_t)kind);
+    put_signed(out, at);
+    put_text(out, name);
+    put_text(out, type);
+}
+
+void journal_put_add(struct buf *out, uint32_t number, int64_t n)
+{
+    put_head(out, number, JOURNAL_ADD);
+    put_signed(out, n);
+}
+
+void journal_put_done(struct buf *out, uint32_t number)
+{
+    put_head(out, number, JOURNAL_DONE);
+}
+
+void journal_put_event(struct buf *out, uint32_t number, int64_t second, int64_t id, struct slice text)
+{
+    put_head(out, number, JOURNAL_EVENT);
+    put_signed(out, second);
+    put_signed(out, id);
+    if (id == 0) put_text(out, text);
+}
+
+void journal_put_gone(struct buf *out, uint32_t number, uint32_t n)
+{
+    put_head(out, number, JOURNAL_GONE);
+    put_signed(out, n);
+}
+
+static bool take_unsigned(struct slice *s, uint64_t *v)
+{
+    *v = 0;
+    for (unsigned shift = 0; s->n > 0 && shift < 64; shift += 7) {
+        uint8_t byte = (uint8_t)*s->p;
+        *s = slice_of(s->p + 1, s->n - 1);
+        *v |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) return true;
+    }
+    return false;
+}
+
+static bool take_signed(struct slice *s, int64_t *v)
+{
+    uint64_t u;
+    if (!take_unsigned(s, &u)) return false;
+    *v = (int64_t)(u >> 1) ^ -(int64_t)(u & 1);
+    return true;
+}
+
+static bool take_text(struct slice *s, struct slice *text)
+{
+    uint64_t n;
+    if (!take_unsigned(s, &n) || n > s->n || n > OP_NAME_BYTES_MAX) return false;
+    *text = slice_of(s->p, (size_t)n);
+    *s = slice_of(s->p + n, s->n - (size_t)n);
+    return true;
+}
+
+static bool take_op(struct slice *s, struct journal_record *r)
+{
+    uint64_t kind;
+    if (!take_unsigned(s, &kind) || kind > OP_EVENT || !take_signed(s, &r->at) || r->at < 0) return false;
+    r->kind = (enum op_kind)kind;
+    return take_text(s, &r->name) && take_text(s, &r->type);
+}
+
+static bool take_event(struct slice *s, struct journal_record *r)
+{
+    if (!take_signed(s, &r->at) || r->at < 0 || !take_signed(s, &r->n) || r->n < 0) return false;
+    return r->n > 0 || take_text(s, &r->name);
+}
+
+static bool take_rest(struct slice *s, struct journal_record *r)
+{
+    switch (r->mark) {
+    case JOURNAL_OP:
+        return take_op(s, r);
+    case JOURNAL_ADD:
+        return take_signed(s, &r->n);
+    case JOURNAL_DONE:
+        return true;
+    case JOURNAL_EVENT:
+        return take_event(s, r);
+    case JOURNAL_GONE:
+        return take_signed(s, &r->n) && r->n > 0;
+    case JOURNAL_MARKS:
+        break;
+    }
+    UNREACHABLE();
+}
+
+bool journal_next(struct slice *rest, struct journal_record *r)
+{
+    struct slice s = *rest;
+    uint64_t head;
+    *r = (struct journal_record){0};
+    if (!take_unsigned(&s, &head) || (head & 7) >= JOURNAL_MARKS || head >> 3 > UINT32_MAX) return false;
+    r->mark = (enum journal_mark)(head & 7);
+    r->number = (uint32_t)(head >> 3);
+    bool whole = take_rest(&s, r);
+    if (whole) *rest = s;
+    return whole;
+}

@@ -1,0 +1,228 @@
+/* tests/sim/journals.c - see journals.h. */
+#include "sim/ports.h"
+#include "sim/world.h"
+
+#include <stdio.h>
+
+static void name_copy(char out[SIM_JOURNAL_NAME], struct slice name)
+{
+    INVARIANT(name.n < SIM_JOURNAL_NAME);
+    memcpy(out, name.p, name.n);
+    out[name.n] = '\0';
+}
+
+/* --- frames --- */
+
+void journals_to_wire(struct wire_frame *wire, const struct frame *f)
+{
+    PRE(f->appends_n <= SIM_APPENDS && f->records.n <= sizeof wire->records);
+    if (f->records.n > 0) memcpy(wire->records, f->records.p, f->records.n);
+    for (uint32_t i = 0; i < f->appends_n; i++) {
+        const struct frame_append *a = &f->appends[i];
+        struct wire_append *to = &wire->appends[wire->appends_n++];
+        *to = (struct wire_append){.opens = a->opens, .ends = a->ends, .at = a->bytes_at, .n = a->bytes_n};
+        name_copy(to->name, FRAME_TEXT(f, a->name_at, a->name_n));
+    }
+}
+
+static struct twin_journal *find(struct world *w, const char *name)
+{
+    for (int i = 0; i < SIM_JOURNALS; i++) {
+        struct twin_journal *j = &w->redis.now.journal[i];
+        if ((j->stands || j->listed) && strcmp(j->name, name) == 0) return j;
+    }
+    return NULL;
+}
+
+/* As Redis' APPEND, whether it is listed or not. */
+static struct twin_journal *find_or_make(struct world *w, const char *name)
+{
+    struct twin_journal *j = find(w, name);
+    for (int i = 0; i < SIM_JOURNALS && j == NULL; i++)
+        if (!w->redis.now.journal[i].stands && !w->redis.now.journal[i].listed) {
+            j = &w->redis.now.journal[i];
+            *j = (struct twin_journal){.owner = -1};
+            memcpy(j->name, name, SIM_JOURNAL_NAME);
+        }
+    INVARIANT(j != NULL);
+    return j;
+}
+
+static void append_run(struct world *w, const struct link *l, const struct wire_frame *f,
+                       const struct wire_append *a)
+{
+    struct twin_journal *j = find_or_make(w, a->name);
+    if (a->opens) {
+        j->listed = true;
+        j->owner = l->life;
+    }
+    INVARIANT(j->n + a->n <= SIM_JOURNAL_BYTES);
+    memcpy(j->bytes + j->n, f->records + a->at, a->n);
+    j->n += a->n;
+    j->stands |= a->n > 0;
+    if (a->ends) *j = (struct twin_journal){0};
+}
+
+void journals_run(struct world *w, const struct link *l, const struct wire_frame *f)
+{
+    for (unsigned i = 0; i < f->appends_n; i++)
+        append_run(w, l, f, &f->appends[i]);
+}
+
+void journals_look(struct world *w, const struct link *l, struct wire_look *look)
+{
+    for (unsigned i = 0; i < look->journals_n; i++) {
+        const struct twin_journal *j = find(w, look->journals[i]);
+        look->ours[i] = j != NULL && j->listed && j->owner == l->life;
+    }
+}
+
+/* --- taking over --- */
+
+bool journals_wanted(const struct process *life)
+{
+    if (!life->started || life->stopping || life->journals_busy || life->links[ROLE_SYNC] == NULL)
+        return false;
+    return life->journals_wanted || life->w->now_ms >= life->journals_ms;
+}
+
+void journals_ask(struct process *life)
+{
+    life->journals_wanted = false;
+    life->journals_busy = true;
+    life->journals_ms = life->w->now_ms + 100 + world_below(life->w, 900);
+    request_send(life->links[ROLE_SYNC], REQ_JOURNALS, life, life->w->now_ms);
+}
+
+bool journals_list_run(struct world *w, struct wire_journals *list)
+{
+    for (int i = 0; i < SIM_JOURNALS; i++) {
+        const struct twin_journal *j = &w->redis.now.journal[i];
+        if (!j->listed) continue;
+        memcpy(list->all[list->n].name, j->name, SIM_JOURNAL_NAME);
+        list->all[list->n].owner = j->owner;
+        list->all[list->n++].linked = redis_has_link(&w->redis, j->owner);
+    }
+    return false;
+}
+
+static bool is_orphan(const struct process *life, const struct wire_journals *list, unsigned i)
+{
+    int owner = list->all[i].owner;
+    bool dead = owner == life->index || life->w->instance_of[owner] == life->instance || !list->all[i].linked;
+    return dead && !coalesce_has_journal(life->coalesce, slice_str(list->all[i].name));
+}
+
+void journals_listed(struct process *life, const struct request *q)
+{
+    unsigned orphans = 0, first = 0;
+    for (unsigned i = q->journals.n; i-- > 0;)
+        if (is_orphan(life, &q->journals, i)) {
+            orphans++;
+            first = i;
+        }
+    life->journals_busy = false;
+    if (orphans == 0 || life->links[ROLE_FRAME] == NULL) return;
+    life->journals_busy = life->journals_taking = true;
+    life->journals_wanted |= orphans > 1;
+    struct arena *before = arena_enter(&life->w->arena);
+    struct request *take = request_send(life->links[ROLE_FRAME], REQ_JOURNAL_TAKE, life, life->w->now_ms);
+    arena_enter(before);
+    memcpy(take->take.name, q->journals.all[first].name, SIM_JOURNAL_NAME);
+    take->take.owner = q->journals.all[first].owner;
+}
+
+bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, unsigned step)
+{
+    struct twin_journal *j = find(w, take->name);
+    if (step == 0) {
+        take->taken = j != NULL && j->listed && j->owner == take->owner;
+        if (!take->taken) return false;
+        j->owner = l->life;
+        redis_wrote(w, l);
+        return true;
+    }
+    if (step == 1) {
+        if (take->owner != l->life && world_rule(w, WORLD_JOURNAL_KILL))
+            redis_kill_life(&w->redis, take->owner);
+        return true;
+    }
+    if (j == NULL) return false;
+    take->n = j->n;
+    memcpy(take->bytes, j->bytes, j->n);
+    return false;
+}
+
+void journals_taken(struct process *life, const struct request *q)
+{
+    life->journals_busy = life->journals_taking = false;
+    struct slice name = slice_str(q->take.name);
+    if (!q->take.taken || coalesce_has_journal(life->coalesce, name)) return;
+    coalesce_adopt(life->coalesce, name, slice_of(q->take.bytes, q->take.n));
+}
+
+void journals_lost(struct process *life)
+{
+    life->journals_busy = life->journals_taking = false;
+    life->journals_wanted = true;
+}
+
+/* --- reads --- */
+
+/* What another one took over, a dead one left, or Redis lost the end of, comes when somebody brings it home. */
+static bool others_have_some(const struct process *life)
+{
+    const struct link *frame_link = life->links[ROLE_FRAME];
+    if (frame_link == NULL || !frame_link->server_open) return true; /* it does not know yet */
+    for (int i = 0; i < SIM_JOURNALS; i++) {
+        const struct twin_journal *j = &life->w->redis.now.journal[i];
+        if (j->listed && !coalesce_has_journal(life->coalesce, slice_str(j->name))) return true;
+    }
+    return false;
+}
+
+static bool was_answered(const struct process *life, unsigned k)
+{
+    const struct hit *hit = &life->w->oracle.ops[OP_SERIES_TARGET][k];
+    return hit->told == TOLD_DONE && hit->ran_by == life->index;
+}
+
+static void on_settled(struct coalesce_settle *s)
+{
+    struct sim_read *read = CONTAINER_OF(s, struct sim_read, settle);
+    struct world *w = read->life->w;
+    int64_t total = w->redis.now.ops.series[0].total;
+    TRACE(w, "life %d: a read of series %s", read->life->index, s->failed ? "is refused" : "may begin");
+    read->busy = false;
+    for (unsigned k = 0; k < SIM_HITS && !s->failed && !others_have_some(read->life); k++) {
+        bool owed = (read->answered & 1U << k) != 0 && !w->oracle.ops[OP_SERIES_TARGET][k].lost;
+        bool applied = w->oracle.ops[OP_SERIES_TARGET][k].applied > 0;
+        if (owed && applied && hit_times(total, k) == 0)
+            fault_found(w, FAULT_LOSS, "op %u on the series was answered, and a read does not see it", k);
+    }
+}
+
+void journals_read(struct process *life)
+{
+    struct sim_read *read = &life->read;
+    if (read->busy) return;
+    *read = (struct sim_read){.life = life};
+    read->settle = (struct coalesce_settle){.kind = OP_SERIES,
+                                            .name = SLICE("o"),
+                                            .type = SLICE(""),
+                                            .all = world_percent(life->w, 20),
+                                            .done = on_settled};
+    for (unsigned k = 0; k < SIM_HITS && !others_have_some(life); k++)
+        if (was_answered(life, k)) read->answered |= 1U << k;
+    struct arena *before = daemon_enter(life);
+    read->busy = true;
+    if (!coalesce_settle(life->coalesce, &read->settle)) on_settled(&read->settle);
+    daemon_leave(life, before);
+}
+
+bool journals_stand(const struct world *w)
+{
+    for (int i = 0; i < SIM_JOURNALS; i++)
+        if (w->redis.now.journal[i].stands || w->redis.now.journal[i].listed) return true;
+    return false;
+}

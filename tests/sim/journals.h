@@ -1,0 +1,71 @@
+/* tests/sim/journals.h - journals: what frames append to them, what Redis holds, how a dead one's is taken over, and reads
+ * that wait until what they ask for stands in its keys. The bytes are the real ones. */
+#ifndef SIM_JOURNALS_H
+#define SIM_JOURNALS_H
+
+#include "sim/model.h"
+
+#define SIM_JOURNALS 16
+#define SIM_JOURNAL_NAME 24
+#define SIM_JOURNAL_BYTES 2048
+#define SIM_APPENDS 8 /* of a frame */
+
+struct twin_journal {
+    bool stands; /* the string */
+    bool listed; /* in tally:journals */
+    int owner;   /* a life */
+    char name[SIM_JOURNAL_NAME];
+    unsigned n;
+    char bytes[SIM_JOURNAL_BYTES];
+};
+struct wire_append {
+    char name[SIM_JOURNAL_NAME];
+    bool opens, ends;
+    unsigned at, n; /* in the frame's records */
+};
+struct wire_journals { /* all of tally:journals */
+    unsigned n;
+    struct {
+        char name[SIM_JOURNAL_NAME];
+        int owner;
+        bool linked;
+    } all[SIM_JOURNALS];
+};
+struct wire_take {
+    char name[SIM_JOURNAL_NAME];
+    int owner;
+    bool taken;
+    unsigned n;
+    char bytes[SIM_JOURNAL_BYTES];
+};
+struct sim_read { /* of the clients' series */
+    struct coalesce_settle settle;
+    bool busy;
+    uint32_t answered; /* set of the ops that were when it was asked for */
+    struct process *life;
+};
+
+struct world;
+struct process;
+struct wire_frame;
+struct wire_look;
+struct request;
+struct link;
+
+void journals_to_wire(struct wire_frame *wire, const struct frame *f);
+void journals_run(struct world *w, const struct link *l, const struct wire_frame *f);
+void journals_look(struct world *w, const struct link *l, struct wire_look *look);
+
+/* A service's: looks for journals of the dead, takes one, and gives it to coalesce. */
+bool journals_wanted(const struct process *life);
+void journals_ask(struct process *life);
+bool journals_list_run(struct world *w, struct wire_journals *list);
+bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, unsigned step);
+void journals_listed(struct process *life, const struct request *q);
+void journals_taken(struct process *life, const struct request *q);
+void journals_lost(struct process *life);
+
+void journals_read(struct process *life);
+bool journals_stand(const struct world *w);
+
+#endif

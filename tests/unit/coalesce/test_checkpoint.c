@@ -1,0 +1,1220 @@
+/* test_checkpoint.c - series and feeds on their way through journals: what goes in, what comes out and when, and what
+ * becomes of both when a frame is refused, cut, or found applied, or when somebody else has taken over. */
+#include "unit/coalesce/world.h"
+
+#include "coalesce/engine.h"
+#include "lib/dice.h"
+
+#define NOW INT64_C(1700000000) /* the world's */
+#define FIRST "unit:0123456789abcdef:1"
+#define SECOND "unit:0123456789abcdef:2"
+
+/* From `least` ops on a frame's go into the journal; `lines` commands of theirs in a frame bring them home. */
+static void bounds(uint32_t least, uint32_t lines)
+{
+    struct coalesce_config config = coalesce_config_default;
+    config.journal_least = least;
+    config.checkpoint_lines = lines;
+    world_reopen(&config);
+}
+
+static void series_at(char letter, const char *name, int64_t n, int64_t at)
+{
+    struct coalesce_op o = {.kind = OP_SERIES, .name = slice_str(name), .n = n, .at = at};
+    assert_int_equal(coalesce_op(world->c, &client(letter)->o, &o), ADD_OK);
+}
+
+static void series(char letter, const char *name, int64_t n)
+{
+    series_at(letter, name, n, NOW);
+}
+
+static int64_t home(const char *name)
+{
+    return row(name, "1:1700000000");
+}
+
+/* One that goes straight, so that later ones may wait. */
+static void known(const char *name)
+{
+    series('z', name, 1);
+    turn();
+    frame_applied();
+    buf_reset(&client('z')->o.out);
+    forget_did();
+    assert_int_equal(home(name), 1);
+}
+
+/* The op of the frame that is out on this name, with a command of its own or without; NULL: none. */
+static const struct frame_op *sent(const char *name)
+{
+    const struct frame *f = world->frame;
+    assert_non_null(f);
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        if (slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name))) return &f->ops[i];
+    return NULL;
+}
+
+static bool went_straight(const char *name)
+{
+    assert_non_null(sent(name));
+    return !sent(name)->silent;
+}
+
+/* One that goes into the journal. */
+static void journaled(const char *name, int64_t n)
+{
+    series('z', name, n);
+    turn();
+    assert_false(went_straight(name));
+    frame_applied();
+    assert_told('z', ":2\r\n");
+    forget_did();
+}
+
+static uint64_t any_code(void *arg, const struct journal_record *of)
+{
+    return engine_name_code(arg, of->kind, of->name, of->type);
+}
+
+/* What whoever reads this journal finds still to be added to a name, all its times together; -1: no journal. */
+static int64_t waits_in(const char *journal, const char *name)
+{
+    const struct kept_journal *kept = journal_of(journal);
+    if (kept == NULL) return -1;
+    struct journal *j = journal_create(slice_str(journal), 1, 1);
+    int64_t n = 0;
+    assert_true(kept->listed);
+    assert_true(journal_read(j, buf_slice(&kept->bytes), any_code, world->c));
+    for (uint32_t i = 0; i < j->ops_n; i++)
+        if (j->ops[i].adds > 0 && slice_eq(journal_name(j, &j->ops[i]), slice_str(name))) n += j->ops[i].n;
+    journal_destroy(j);
+    return n;
+}
+
+static bool none_stands(void)
+{
+    for (int i = 0; i < 8; i++)
+        if (world->journals[i].name[0] != '\0') return false;
+    return true;
+}
+
+/* Long enough for the next checkpoint; its first frame is out. */
+static void comes_out(void)
+{
+    tick_after(500);
+    turn();
+    assert_non_null(world->frame);
+}
+
+static void up_again(void)
+{
+    link_up(RUN_B, 8);
+    if (world->killed != 0) coalesce_on_killed(world->c);
+    world->killed = 0;
+    look_answered(NULL);
+}
+
+/* --- in --- */
+
+static void the_first_op_of_a_name_goes_straight(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    series('a', "s", 5);
+    turn();
+    assert_true(went_straight("s"));
+    assert_int_equal(world->frame->appends_n, 0);
+    frame_applied();
+    assert_int_equal(home("s"), 5);
+    assert_true(none_stands());
+}
+
+static void later_ones_go_into_the_journal(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    series('a', "s", 5);
+    series('b', "s", 2);
+    series_at('b', "s", 1, NOW - 200);
+    turn();
+    assert_false(went_straight("s"));
+    assert_int_equal(world->frame->appends_n, 1);
+    assert_true(world->frame->appends[0].opens);
+    frame_applied();
+    assert_told('a', ":2\r\n");
+    assert_told('b', ":2\r\n:1\r\n"); /* how many precisions keep it */
+    assert_int_equal(home("s"), 1);
+    assert_int_equal(waits_in(FIRST, "s"), 8);
+    series('a', "s", 1);
+    turn();
+    assert_false(world->frame->appends[0].opens);
+    frame_applied();
+    assert_int_equal(waits_in(FIRST, "s"), 9);
+}
+
+static void a_cut_makes_the_first_go_straight_again(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    cut();
+    up_again();
+    series('a', "s", 1);
+    turn();
+    assert_true(went_straight("s"));
+    frame_applied();
+}
+
+static void few_ops_go_straight(void **state)
+{
+    (void)state;
+    bounds(3, 500);
+    known("s");
+    known("t");
+    known("u");
+    series('a', "s", 1);
+    series('a', "t", 1);
+    series('a', "new", 1); /* does not count */
+    turn();
+    assert_true(went_straight("s") && went_straight("t"));
+    frame_applied();
+    series('a', "s", 1);
+    series('a', "t", 1);
+    series('a', "u", 1);
+    turn();
+    assert_false(went_straight("s") || went_straight("t") || went_straight("u"));
+    frame_applied();
+    assert_int_equal(home("s"), 2);
+    assert_int_equal(waits_in(FIRST, "s"), 1);
+}
+
+static const struct counter counters_fed[] = {
+    {.name = {"visits", 6},
+     .key = {{"s", 1}, {":v", 2}, true},
+     .lock = {{"s", 1}, {":sync", 5}, true},
+     .field = FIELD_DATE,
+     .hits = INT64_MAX,
+     .every_s = 60,
+     .feeds = {[FEED_SERIES] = {{"s", 1}, {":views", 6}, true},
+               [FEED_BOX] = {{"b", 1}, {"", 0}, true},
+               [FEED_EVENT] = {{"g", 1}, {":sign", 5}, true}}},
+};
+static const struct counters counters_feeding = {
+    .all = (struct counter *)counters_fed, .n = 1, .ops = &limits_two};
+
+static void feeds_go_into_it_at_once(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.journal_least = 3;
+    world_close(NULL);
+    world_make_of(&config, &counters_feeding);
+    link_up(RUN_A, 7);
+    look_answered(NULL);
+    HIT('a', "s1:v", "20140920", 4);
+    HIT('a', "s1:v", "20140921", 3);
+    turn();
+    assert_false(went_straight("s1:views") || went_straight("b1") || went_straight("g1"));
+    frame_applied();
+    assert_told('a', ":4\r\n:3\r\n");
+    assert_int_equal(waits_in(FIRST, "s1:views"), 7);
+    assert_int_equal(waits_in(FIRST, "b1"), 7);
+    assert_int_equal(waits_in(FIRST, "g1"), 2);
+    assert_int_equal(row("s1:views", "1:1700000000") + row("b1", "1699999980") + world->ticker, 0);
+    comes_out();
+    frame_applied();
+    assert_int_equal(row("s1:views", "1:1700000000"), 7);
+    assert_int_equal(row("b1", "1699999980"), 7);
+    assert_int_equal(world->ticker, 2);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+/* Their clients want Redis' own answers. */
+static void boxes_of_clients_never_wait(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    for (int i = 0; i < 2; i++) {
+        struct coalesce_op o = {.kind = OP_BOX, .name = SLICE("b"), .n = 1, .at = NOW};
+        assert_int_equal(coalesce_op(world->c, &client('a')->o, &o), ADD_OK);
+        turn();
+        assert_true(went_straight("b"));
+        frame_applied();
+    }
+    assert_told('a', ":1\r\n:2\r\n");
+}
+
+static void a_name_with_too_many_times_goes_straight(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    for (int64_t i = 0; i <= JOURNAL_TIMES_MAX; i++)
+        series_at('a', "s", 1, NOW - i);
+    turn();
+    uint32_t straight = 0;
+    for (uint32_t i = 0; i < world->frame->ops_n; i++)
+        straight += !world->frame->ops[i].silent;
+    assert_int_equal(straight, 1);
+    assert_int_equal(world->frame->ops_n, JOURNAL_TIMES_MAX + 1);
+    frame_applied();
+    assert_int_equal(waits_in(FIRST, "s"), JOURNAL_TIMES_MAX);
+    assert_int_equal(row("s", "1:1699999936"), 1);
+}
+
+static void a_sum_that_does_not_fit_goes_straight(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    for (int i = 0; i < 511; i++)
+        journaled("s", INT64_C(1) << 53);
+    series('a', "s", INT64_C(1) << 53);
+    turn();
+    assert_true(went_straight("s"));
+    frame_applied();
+    assert_int_equal(home("s"), 1 + (INT64_C(1) << 53));
+    assert_true(waits_in(FIRST, "s") == 511 * (INT64_C(1) << 53));
+}
+
+static void a_full_journal_is_followed_by_another(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.journal_least = 1;
+    config.journal_ops_max = 2;
+    config.checkpoint_lines = 2; /* a name a frame */
+    world_reopen(&config);
+    for (char name[] = "s"; name[0] <= 'w'; name[0]++)
+        known(name);
+    series('a', "s", 1);
+    series('a', "t", 1);
+    turn();
+    frame_applied();
+    series('a', "u", 1);
+    turn();
+    assert_true(coalesce_has_journal(world->c, SLICE(FIRST)) &&
+                coalesce_has_journal(world->c, SLICE(SECOND)));
+    assert_int_equal(sent("s")->delta, 1); /* the first one comes out already */
+    assert_null(sent("t"));
+    frame_applied();
+    assert_int_equal(waits_in(FIRST, "t") + waits_in(SECOND, "u"), 2);
+    assert_int_equal(waits_in(FIRST, "s"), 0);
+    series('a', "v", 1);
+    turn();
+    frame_applied();
+    assert_true(journal_of(FIRST) == NULL);
+    assert_int_equal(waits_in(SECOND, "v"), 1);
+}
+
+/* As long as the one before is not home, ops go straight rather than into a third. */
+static void two_full_journals_take_no_more(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.journal_least = 1;
+    config.journal_ops_max = 1;
+    config.checkpoint_lines = config.behind_lines = 1;
+    world_reopen(&config);
+    for (char name[] = "s"; name[0] <= 'v'; name[0]++)
+        known(name);
+    for (char name[] = "s"; name[0] <= 'u'; name[0]++)
+        series('a', name, 1);
+    turn(); /* all three go into the first, which is then full */
+    frame_applied();
+    series('a', "v", 1);
+    turn();
+    assert_false(went_straight("v"));
+    frame_applied();
+    series('a', "s", 1);
+    turn();
+    assert_true(went_straight("s"));
+    frame_applied();
+    while (!none_stands()) {
+        comes_out();
+        frame_applied();
+    }
+    for (char name[] = "s"; name[0] <= 'v'; name[0]++)
+        assert_int_equal(home(name), name[0] == 's' ? 3 : 2);
+}
+
+/* --- out --- */
+
+static void what_is_in_comes_out_after_a_while(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    journaled("s", 6);
+    tick_after(499);
+    turn();
+    assert_null(world->frame);
+    tick_after(1);
+    turn();
+    assert_true(went_straight("s"));
+    assert_int_equal(sent("s")->delta, 11);
+    assert_true(world->frame->appends[0].ends);
+    assert_false(coalesce_idle(world->c));
+    frame_applied();
+    assert_int_equal(home("s"), 12);
+    assert_true(none_stands() && coalesce_idle(world->c));
+    turn();
+    assert_null(world->frame);
+}
+
+/* What was added and taken away again: its samples come into being as if they had gone straight. */
+static void a_sum_of_nothing_comes_out_as_well(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    journaled("s", -5);
+    comes_out();
+    assert_non_null(sent("s"));
+    assert_int_equal(sent("s")->delta, 0);
+    frame_applied();
+    assert_true(none_stands());
+}
+
+static void a_frame_brings_so_much_home(void **state)
+{
+    static const char *const names[] = {"s", "t", "u", "v", "w"};
+    (void)state;
+    bounds(5, 4); /* two names of two precisions */
+    for (int i = 0; i < 5; i++)
+        known(names[i]);
+    for (int i = 0; i < 5; i++)
+        series('a', names[i], 2);
+    turn();
+    frame_applied();
+    comes_out();
+    for (uint32_t left = 5; left > 0; left -= left < 2 ? left : 2) {
+        assert_int_equal(world->frame->ops_n, left < 2 ? left : 2);
+        assert_int_equal(world->frame->appends[0].ends, left <= 2);
+        frame_applied();
+        int64_t waits = 0;
+        for (int i = 0; i < 5 && journal_of(FIRST) != NULL; i++)
+            waits += waits_in(FIRST, names[i]) + home(names[i]);
+        if (left > 2) assert_int_equal(waits, 5 + 5 * 2);
+        turn();
+    }
+    assert_null(world->frame);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(home(names[i]), 3);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void it_comes_out_beside_what_clients_send(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    tick_after(500);
+    series('a', "s", 2);
+    turn();
+    assert_int_equal(world->frame->ops_n, 2);
+    frame_applied();
+    assert_told('a', ":2\r\n");
+    assert_int_equal(home("s"), 6);
+    assert_null(journal_of(FIRST));
+    assert_int_equal(waits_in(SECOND, "s"), 2);
+}
+
+static void stopping_brings_home_at_once(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    assert_false(coalesce_idle(world->c));
+    turn();
+    assert_null(world->frame);
+    coalesce_flush(world->c);
+    turn();
+    assert_int_equal(sent("s")->delta, 5);
+    frame_applied();
+    assert_int_equal(home("s"), 6);
+    assert_true(coalesce_idle(world->c));
+    coalesce_flush(world->c);
+    turn();
+    assert_null(world->frame);
+}
+
+/* --- refused --- */
+
+static void a_refused_frame_puts_nothing_in(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    series('a', "s", 5);
+    turn();
+    frame_refused("OOM full");
+    assert_told('a', "-OOM full\r\n");
+    assert_true(none_stands());
+    series('a', "s", 2);
+    turn();
+    frame_applied();
+    assert_int_equal(home("s") + waits_in(FIRST, "s"), 3);
+}
+
+static void a_refused_frame_leaves_what_was_in(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    series('a', "s", 7);
+    turn();
+    frame_refused("OOM full");
+    assert_told('a', "-OOM full\r\n");
+    assert_int_equal(waits_in(FIRST, "s"), 5);
+    tick_after(100);
+    comes_out();
+    assert_int_equal(sent("s")->delta, 5);
+    frame_applied();
+    assert_int_equal(home("s"), 6);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void what_opened_a_journal_and_was_refused_opens_it_again(void **state)
+{
+    (void)state;
+    bounds(2, 500);
+    known("s");
+    known("t");
+    series('a', "s", 1);
+    series('a', "t", 1);
+    turn();
+    assert_true(world->frame->appends[0].opens);
+    frame_refused("OOM full");
+    series('a', "s", 2);
+    series('a', "t", 3);
+    turn();
+    assert_true(world->frame->appends[0].opens);
+    frame_applied();
+    assert_int_equal(waits_in(FIRST, "s"), 2);
+    assert_int_equal(waits_in(FIRST, "t"), 3);
+}
+
+static void a_refused_frame_brings_nothing_home_and_it_comes_again(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    comes_out();
+    frame_refused("OOM full");
+    assert_int_equal(home("s"), 1);
+    assert_int_equal(waits_in(FIRST, "s"), 5);
+    turn();
+    assert_null(world->frame); /* not at once */
+    tick_after(100);
+    turn();
+    assert_int_equal(sent("s")->delta, 5);
+    assert_true(world->frame->appends[0].ends);
+    frame_applied();
+    assert_int_equal(home("s"), 6);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+/* --- cut --- */
+
+static void a_frame_that_did_not_run_goes_in_when_it_is_sent_again(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    series('a', "s", 5);
+    turn();
+    cut();
+    assert_true(none_stands());
+    up_again();
+    assert_int_equal(world->journals_looked, 1);
+    assert_false(went_straight("s"));
+    assert_true(world->frame->appends[0].opens);
+    frame_applied();
+    assert_told('a', ":2\r\n");
+    assert_int_equal(waits_in(FIRST, "s"), 5);
+    comes_out();
+    frame_applied();
+    assert_int_equal(home("s"), 6);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void a_frame_found_applied_is_in(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    series('a', "s", 5);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    up_again();
+    assert_null(world->frame);
+    assert_told('a', ":2\r\n");
+    assert_int_equal(waits_in(FIRST, "s"), 5);
+    comes_out();
+    frame_applied();
+    assert_int_equal(home("s"), 6);
+    turn(); /* the ZADDs that a frame found applied left out */
+    if (world->frame != NULL) frame_applied();
+    assert_int_equal(home("s"), 6);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void a_checkpoint_that_did_not_run_is_sent_again(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    comes_out();
+    cut();
+    up_again();
+    assert_int_equal(sent("s")->delta, 5);
+    assert_true(world->frame->appends[0].ends);
+    frame_applied();
+    assert_int_equal(home("s"), 6);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void a_checkpoint_found_applied_is_not_sent_again(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    comes_out();
+    redis_runs(world->frame);
+    assert_true(none_stands());
+    cut();
+    up_again();
+    turn();
+    if (world->frame != NULL) { /* the ZADDs that it may owe */
+        assert_true(sent("s")->owed);
+        frame_applied();
+    }
+    assert_int_equal(home("s"), 6);
+    assert_true(coalesce_idle(world->c));
+}
+
+static void a_frame_given_up_has_put_nothing_in(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    series('a', "s", 5);
+    turn();
+    cut();
+    tick_after(5000);
+    assert_told('a', UNKNOWN);
+    up_again();
+    assert_null(world->frame);
+    coalesce_flush(world->c);
+    for (turn(); world->frame != NULL; turn())
+        frame_applied();
+    assert_int_equal(home("s"), 1);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+/* --- somebody else --- */
+
+static void what_another_one_took_over_is_his(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    cut();
+    world->others = true;
+    up_again();
+    assert_int_equal(world->journals_looked, 1);
+    assert_false(coalesce_has_journal(world->c, SLICE(FIRST)));
+    world->others = false;
+    tick_after(500);
+    turn();
+    assert_null(world->frame);
+    assert_true(coalesce_idle(world->c));
+    known("t");
+    journaled("t", 2);
+    assert_int_equal(waits_in(FIRST, "s"), 5); /* as it was */
+    assert_int_equal(waits_in(SECOND, "t"), 2);
+}
+
+static void what_was_on_its_way_into_it_goes_into_another(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    series('a', "s", 7);
+    turn();
+    cut();
+    world->others = true;
+    up_again();
+    assert_false(went_straight("s"));
+    frame_applied();
+    assert_told('a', ":2\r\n");
+    assert_int_equal(waits_in(FIRST, "s"), 5);
+    assert_int_equal(waits_in(SECOND, "s"), 7);
+    world->others = false;
+    comes_out();
+    frame_applied();
+    assert_int_equal(home("s"), 8);
+    assert_int_equal(waits_in(FIRST, "s"), 5);
+}
+
+static void what_was_on_its_way_out_of_it_is_brought_home_by_him(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    tick_after(500);
+    series('a', "t", 3); /* of a client, in the same frame */
+    turn();
+    assert_true(went_straight("s"));
+    cut();
+    world->others = true;
+    up_again();
+    assert_false(went_straight("s"));
+    assert_int_equal(world->frame->appends_n, 0);
+    frame_applied();
+    assert_told('a', ":2\r\n");
+    assert_int_equal(home("s"), 1);
+    assert_int_equal(home("t"), 3);
+    assert_int_equal(waits_in(FIRST, "s"), 5);
+    assert_true(coalesce_idle(world->c) || world->c->journal != NULL);
+}
+
+/* Redis came back without what it had answered last: only it knows what stands in its journals. */
+static void journals_are_read_again_when_redis_lost_its_tail(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    int64_t seq = world->seq;
+    size_t bytes = journal_of(FIRST)->bytes.n;
+    journaled("s", 7);
+    cut();
+    world->seq = seq;
+    journal_of(FIRST)->bytes.n = bytes;
+    forget_did();
+    up_again();
+    assert_did("LJ");
+    assert_false(coalesce_has_journal(world->c, SLICE(FIRST)));
+    coalesce_adopt(world->c, SLICE(FIRST), buf_slice(&journal_of(FIRST)->bytes));
+    turn();
+    assert_int_equal(sent("s")->delta, 5);
+    frame_applied();
+    assert_int_equal(home("s"), 6);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void nothing_is_read_again_when_nothing_was_lost(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    journaled("s", 5);
+    cut();
+    forget_did();
+    up_again();
+    assert_did("L");
+    assert_true(coalesce_has_journal(world->c, SLICE(FIRST)));
+}
+
+static void adopted_with(struct buf *bytes)
+{
+    struct kept_journal *j = journal_of("");
+    assert_non_null(j);
+    memcpy(j->name, "dead:1", sizeof "dead:1");
+    j->listed = true;
+    buf_put_slice(&j->bytes, buf_slice(bytes));
+    coalesce_adopt(world->c, SLICE("dead:1"), buf_slice(bytes));
+    buf_free(bytes);
+}
+
+static void what_a_dead_one_left_is_brought_home(void **state)
+{
+    struct buf bytes = {0};
+    (void)state;
+    bounds(1, 2);
+    journal_put_op(&bytes, 7, OP_SERIES, NOW, SLICE("s"), SLICE(""));
+    journal_put_add(&bytes, 7, 5);
+    journal_put_op(&bytes, 9, OP_BOX, NOW - NOW % 60, SLICE("b"), SLICE(""));
+    journal_put_add(&bytes, 9, 3);
+    journal_put_op(&bytes, 8, OP_EVENT, NOW, SLICE("e"), SLICE("t"));
+    journal_put_add(&bytes, 8, 2);
+    journal_put_op(&bytes, 2, OP_SERIES, NOW, SLICE("done"), SLICE(""));
+    journal_put_add(&bytes, 2, 9);
+    journal_put_done(&bytes, 2);
+    adopted_with(&bytes);
+    assert_true(coalesce_has_journal(world->c, SLICE("dead:1")));
+    assert_false(coalesce_has_journal(world->c, SLICE("dead:2")));
+    assert_false(coalesce_idle(world->c));
+    for (int frame = 0; frame < 3; frame++) {
+        turn();
+        assert_int_equal(world->frame->ops_n, 1);
+        assert_int_equal(world->frame->appends[0].ends, frame == 2);
+        frame_applied();
+    }
+    assert_int_equal(home("s"), 5);
+    assert_int_equal(row("b", "1699999980"), 3);
+    assert_int_equal(world->ticker, 2);
+    assert_int_equal(home("done"), 0);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void of_a_torn_one_what_stands_before_the_tear(void **state)
+{
+    struct buf bytes = {0};
+    (void)state;
+    bounds(1, 500);
+    journal_put_op(&bytes, 0, OP_SERIES, NOW, SLICE("s"), SLICE(""));
+    journal_put_add(&bytes, 0, 5);
+    BUF_LIT(&bytes, "\x07");
+    adopted_with(&bytes);
+    turn();
+    frame_applied();
+    assert_int_equal(home("s"), 5);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void an_empty_one_is_ended(void **state)
+{
+    struct buf bytes = {0};
+    (void)state;
+    adopted_with(&bytes);
+    turn();
+    assert_int_equal(world->frame->ops_n, 0);
+    assert_true(world->frame->appends[0].ends);
+    frame_applied();
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+/* --- reads --- */
+
+struct reading {
+    struct coalesce_settle settle;
+    unsigned done;
+    char why[300];
+};
+
+static void on_settled(struct coalesce_settle *s)
+{
+    struct reading *r = CONTAINER_OF(s, struct reading, settle);
+    r->done++;
+    snprintf(r->why, sizeof r->why, "%s", s->failed ? s->why : "");
+}
+
+static struct reading reading(const char *name)
+{
+    bool all = name == NULL;
+    return (struct reading){.settle = {.kind = OP_SERIES,
+                                       .name = slice_str(all ? "" : name),
+                                       .type = SLICE(""),
+                                       .all = all,
+                                       .done = on_settled}};
+}
+
+static void what_is_in_no_journal_is_read_at_once(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    struct reading one = reading("t"), all = reading(NULL);
+    assert_false(coalesce_settle(world->c, &all.settle));
+    known("s");
+    journaled("s", 5);
+    assert_false(coalesce_settle(world->c, &one.settle));
+    one = reading("s");
+    one.settle.kind = OP_BOX;
+    assert_false(coalesce_settle(world->c, &one.settle));
+    turn();
+    assert_null(world->frame);
+}
+
+static void a_read_of_a_name_waits_for_that_name(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    struct reading one = reading("s");
+    known("s");
+    known("t");
+    journaled("s", 5);
+    journaled("t", 6);
+    assert_true(coalesce_settle(world->c, &one.settle));
+    turn();
+    assert_non_null(sent("s"));
+    assert_null(sent("t"));
+    assert_int_equal(one.done, 0);
+    frame_applied();
+    assert_int_equal(one.done, 1);
+    assert_string_equal(one.why, "");
+    assert_int_equal(home("s"), 6);
+    assert_int_equal(waits_in(FIRST, "s"), 0);
+    assert_int_equal(waits_in(FIRST, "t"), 6);
+    comes_out();
+    assert_null(sent("s")); /* once */
+    frame_applied();
+    assert_int_equal(home("t"), 7);
+    assert_int_equal(one.done, 1);
+    assert_true(none_stands());
+}
+
+static void all_times_of_the_name_come_out(void **state)
+{
+    (void)state;
+    bounds(1, 1);
+    struct reading one = reading("s");
+    known("s");
+    for (int64_t i = 0; i < 5; i++)
+        series_at('a', "s", 1, NOW - i);
+    turn();
+    frame_applied();
+    assert_true(coalesce_settle(world->c, &one.settle));
+    turn();
+    assert_int_equal(world->frame->ops_n, 5);
+    frame_applied();
+    assert_int_equal(one.done, 1);
+    assert_int_equal(row("s", "60:1699999980"), 6);
+}
+
+static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    struct reading one = reading("s");
+    known("s");
+    journaled("s", 5);
+    comes_out();
+    assert_true(coalesce_settle(world->c, &one.settle));
+    assert_int_equal(one.done, 0);
+    frame_applied();
+    for (turn(); world->frame != NULL; turn())
+        frame_applied();
+    assert_int_equal(one.done, 1);
+    assert_int_equal(home("s"), 6);
+}
+
+static void a_read_of_all_names_waits_for_all(void **state)
+{
+    (void)state;
+    bounds(1, 2);
+    struct reading all = reading(NULL);
+    known("s");
+    known("t");
+    journaled("s", 5);
+    journaled("t", 6);
+    assert_true(coalesce_settle(world->c, &all.settle));
+    turn();
+    frame_applied();
+    assert_int_equal(all.done, 0);
+    journaled("s", 1); /* goes into the next journal, for which nobody waits; and brings home the rest */
+    assert_int_equal(all.done, 1);
+    assert_string_equal(all.why, "");
+    assert_int_equal(home("s"), 6);
+    assert_int_equal(home("t"), 7);
+    assert_int_equal(waits_in(SECOND, "s"), 1);
+}
+
+static void a_read_hears_that_redis_refuses(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    struct reading one = reading("s");
+    known("s");
+    journaled("s", 5);
+    assert_true(coalesce_settle(world->c, &one.settle));
+    turn();
+    frame_refused("OOM full");
+    assert_int_equal(one.done, 1);
+    assert_string_equal(one.why, "OOM full");
+    assert_int_equal(waits_in(FIRST, "s"), 5);
+    assert_int_equal(home("s"), 1);
+}
+
+static void a_read_hears_of_a_cut(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    struct reading sent_one = reading("s"), waiting = reading("t");
+    known("s");
+    known("t");
+    journaled("s", 5);
+    journaled("t", 5);
+    assert_true(coalesce_settle(world->c, &sent_one.settle));
+    turn();
+    assert_true(coalesce_settle(world->c, &waiting.settle));
+    cut();
+    assert_int_equal(sent_one.done + waiting.done, 2);
+    assert_string_equal(sent_one.why, WHY);
+    assert_string_equal(waiting.why, WHY);
+    up_again();
+    frame_applied();
+    assert_int_equal(sent_one.done + waiting.done, 2);
+}
+
+static void a_read_while_redis_is_away_fails_soon(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    struct reading one = reading("s");
+    cut();
+    assert_true(coalesce_settle(world->c, &one.settle));
+    assert_int_equal(one.done, 0);
+    tick_after(100);
+    assert_int_equal(one.done, 1);
+    assert_string_equal(one.why, WHY);
+}
+
+/* --- events whose ids are known --- */
+
+/* A dead one's log of so many events, with the ids 1, 2, ... */
+static void adopted_log(int64_t events)
+{
+    struct buf bytes = {0};
+    journal_put_op(&bytes, 0, OP_EVENT, EVENT_GIVEN, SLICE("e"), SLICE("t"));
+    for (int64_t id = 1; id <= events; id++)
+        journal_put_event(&bytes, 0, NOW + id, id, SLICE(""));
+    adopted_with(&bytes);
+}
+
+static int64_t sum_to(int64_t n)
+{
+    return n * (n + 1) / 2;
+}
+
+static void events_come_home_some_at_a_time(void **state)
+{
+    static const uint64_t home_after[] = {4, 8, 9};
+    (void)state;
+    bounds(1, 2); /* an event is half a line */
+    adopted_log(9);
+    for (int i = 0; i < 3; i++) {
+        turn();
+        const struct op_item *item = &world->frame->items[world->frame->ops[0].first_item];
+        assert_int_equal(item->value, 4 * i + 1);
+        assert_int_equal(item->at, NOW + item->value);
+        assert_int_equal(world->frame->appends[0].ends, i == 2);
+        frame_applied();
+        assert_int_equal(world->given, home_after[i]);
+    }
+    assert_int_equal(world->given_sum, sum_to(9));
+    assert_int_equal(world->ticker, 0);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void events_that_were_refused_or_cut_come_again(void **state)
+{
+    (void)state;
+    bounds(1, 2);
+    adopted_log(9);
+    turn();
+    frame_applied();
+    turn();
+    frame_refused("OOM full");
+    assert_int_equal(world->given, 4);
+    tick_after(100);
+    turn();
+    cut();
+    up_again();
+    frame_applied();
+    assert_int_equal(world->given, 8);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    up_again();
+    for (turn(); world->frame != NULL; turn())
+        frame_applied();
+    assert_int_equal(world->given, 9);
+    assert_int_equal(world->given_sum, sum_to(9));
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
+{
+    struct reading log = reading("e");
+    (void)state;
+    bounds(1, 1);
+    adopted_log(4500);
+    log.settle.kind = OP_EVENT;
+    log.settle.type = SLICE("t");
+    assert_true(coalesce_settle(world->c, &log.settle));
+    for (int frames = 0; log.done == 0; frames++) {
+        assert_true(frames < 4); /* some 2,000 events each */
+        turn();
+        frame_applied();
+    }
+    assert_int_equal(log.done, 1);
+    assert_string_equal(log.why, "");
+    assert_int_equal(world->given, 4500);
+    assert_int_equal(world->given_sum, sum_to(4500));
+    for (turn(); world->frame != NULL; turn())
+        frame_applied();
+    assert_int_equal(world->given, 4500);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+/* --- somebody else's key --- */
+
+static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
+{
+    (void)state;
+    bounds(1, 500);
+    known("s");
+    known("t");
+    journaled("s", 5);
+    journaled("t", 5);
+    comes_out();
+    frame_applied_but_op("s", "WRONGTYPE not mine");
+    assert_true(none_stands());
+    series('a', "s", 1);
+    series('b', "t", 1);
+    turn();
+    assert_true(went_straight("s"));
+    assert_false(went_straight("t"));
+    frame_applied_but_op("s", "WRONGTYPE not mine");
+    assert_told('a', "-WRONGTYPE not mine\r\n");
+    assert_told('b', ":2\r\n");
+}
+
+/* --- everything --- */
+
+static const char *const names[] = {"n0", "n1", "n2", "n3", "n4", "n5"};
+
+struct oracle {
+    int64_t sent[6], counted[6]; /* in the frame that is out; what Redis has taken */
+};
+
+static void counted(struct oracle *o, bool ran)
+{
+    for (int i = 0; i < 6; i++) {
+        if (ran) o->counted[i] += o->sent[i];
+        o->sent[i] = 0;
+    }
+}
+
+/* Every hit stands once: in its key, or in one journal. */
+static void assert_conserved(const struct oracle *o)
+{
+    for (int i = 0; i < 6; i++) {
+        int64_t n = home(names[i]);
+        for (int at = 0; at < 8; at++)
+            if (world->journals[at].name[0] != '\0') n += waits_in(world->journals[at].name, names[i]);
+        assert_int_equal(n, o->counted[i]);
+    }
+}
+
+static void frame_fate(struct dice *d, struct oracle *o)
+{
+    size_t fate = dice_below(d, 8);
+    if (fate == 0) {
+        frame_refused("OOM full");
+        counted(o, false);
+    } else if (fate <= 2) {
+        bool ran = fate == 1;
+        if (ran) redis_runs(world->frame);
+        if (ran) counted(o, true);
+        cut();
+        up_again();
+    } else {
+        frame_applied();
+        counted(o, true);
+    }
+}
+
+static void hits_stand_once_whatever_happens(void **state)
+{
+    struct dice d = dice_new(__func__);
+    struct oracle o = {0};
+    (void)state;
+    bounds(2, 4);
+    for (int round = 0; round < 20000; round++) {
+        for (size_t n = world->frame == NULL ? dice_below(&d, 6) : 0; n > 0; n--) {
+            size_t which = dice_below(&d, 6);
+            int64_t delta = (int64_t)dice_below(&d, 20) - 9;
+            series('a', names[which], delta);
+            o.sent[which] += delta;
+        }
+        if (dice_below(&d, 10) == 0) coalesce_flush(world->c);
+        tick_after(dice_below(&d, 200));
+        turn();
+        if (world->frame != NULL) frame_fate(&d, &o);
+        buf_reset(&client('a')->o.out);
+        forget_did();
+        assert_conserved(&o);
+    }
+    while (world->frame != NULL || !coalesce_idle(world->c)) {
+        if (world->frame != NULL) {
+            frame_applied();
+            counted(&o, true);
+        }
+        forget_did();
+        coalesce_flush(world->c);
+        tick_after(200);
+        turn();
+    }
+    assert_conserved(&o);
+    assert_true(none_stands());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_op_of_a_name_goes_straight),
+        TEST(later_ones_go_into_the_journal),
+        TEST(a_cut_makes_the_first_go_straight_again),
+        TEST(few_ops_go_straight),
+        TEST(feeds_go_into_it_at_once),
+        TEST(boxes_of_clients_never_wait),
+        TEST(a_name_with_too_many_times_goes_straight),
+        TEST(a_sum_that_does_not_fit_goes_straight),
+        TEST(a_full_journal_is_followed_by_another),
+        TEST(two_full_journals_take_no_more),
+        TEST(what_is_in_comes_out_after_a_while),
+        TEST(a_sum_of_nothing_comes_out_as_well),
+        TEST(a_frame_brings_so_much_home),
+        TEST(it_comes_out_beside_what_clients_send),
+        TEST(stopping_brings_home_at_once),
+        TEST(a_refused_frame_puts_nothing_in),
+        TEST(a_refused_frame_leaves_what_was_in),
+        TEST(what_opened_a_journal_and_was_refused_opens_it_again),
+        TEST(a_refused_frame_brings_nothing_home_and_it_comes_again),
+        TEST(a_frame_that_did_not_run_goes_in_when_it_is_sent_again),
+        TEST(a_frame_found_applied_is_in),
+        TEST(a_checkpoint_that_did_not_run_is_sent_again),
+        TEST(a_checkpoint_found_applied_is_not_sent_again),
+        TEST(a_frame_given_up_has_put_nothing_in),
+        TEST(what_another_one_took_over_is_his),
+        TEST(what_was_on_its_way_into_it_goes_into_another),
+        TEST(what_was_on_its_way_out_of_it_is_brought_home_by_him),
+        TEST(journals_are_read_again_when_redis_lost_its_tail),
+        TEST(nothing_is_read_again_when_nothing_was_lost),
+        TEST(what_a_dead_one_left_is_brought_home),
+        TEST(of_a_torn_one_what_stands_before_the_tear),
+        TEST(an_empty_one_is_ended),
+        TEST(what_is_in_no_journal_is_read_at_once),
+        TEST(a_read_of_a_name_waits_for_that_name),
+        TEST(all_times_of_the_name_come_out),
+        TEST(a_read_waits_for_a_checkpoint_that_is_under_way),
+        TEST(a_read_of_all_names_waits_for_all),
+        TEST(a_read_hears_that_redis_refuses),
+        TEST(a_read_hears_of_a_cut),
+        TEST(a_read_while_redis_is_away_fails_soon),
+        TEST(events_come_home_some_at_a_time),
+        TEST(events_that_were_refused_or_cut_come_again),
+        TEST(a_read_of_a_long_log_waits_for_all_of_it),
+        TEST(after_an_error_the_next_op_of_that_name_goes_straight),
+        TEST(hits_stand_once_whatever_happens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

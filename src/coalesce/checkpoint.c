@@ -117,8 +117,11 @@ static void put_all_in(struct coalesce *c, struct frame *f)
     uint32_t n = going_in(f);
     if (n == 0 || n < c->config.journal_least) return;
     struct journal *j = open_journal(c);
-    for (uint32_t i = 0; i < f->ops_n; i++)
+    n = 0;
+    for (uint32_t i = 0; i < f->ops_n; i++) {
         if (f->ops[i].may_wait) put_in(f, &f->ops[i], j);
+        n += f->ops[i].silent;
+    }
     STAT_ADD(ops_journaled, n);
 }
 
@@ -484,6 +487,17 @@ static void forget(struct coalesce *c, struct journal *j)
     journal_destroy(j);
 }
 
+/* Its end ran, and only the answer was lost. */
+static bool has_ended(const struct coalesce *c, const struct journal *j)
+{
+    for (uint32_t i = 0; i < c->flight_n; i++) {
+        const struct frame *f = &c->flight[i]->frame;
+        for (uint32_t k = 0; k < f->appends_n; k++)
+            if (f->appends[k].journal == j && f->appends[k].ends) return true;
+    }
+    return false;
+}
+
 /* (!) Frames that did not run are undone by now: then a journal not opened is one that only they would have made. */
 void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost)
 {
@@ -494,7 +508,7 @@ void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost)
         next = node->next;
         bool lost = j->looked && !ours[at++] && j->opened && HOLDS(RULE_JOURNAL_LOOK);
         if (!lost && !tail_lost) continue;
-        any = true;
+        any |= tail_lost || !has_ended(c, j);
         forget(c, j);
     }
     if (any)

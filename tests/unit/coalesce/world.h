@@ -56,11 +56,13 @@ struct world {
     char did[4096];
     struct row rows[256];
     uint32_t rows_n;
-    int64_t accepted; /* of all counters */
-    int64_t ticker;   /* of all events */
-    int64_t gone;     /* tally:events:gone; -1: it is somebody else's */
-    int64_t seq;      /* -1: no key */
-    bool grants;      /* SET NX says OK */
+    int64_t accepted;  /* of all counters */
+    int64_t ticker;    /* of all events */
+    int64_t gone;      /* tally:events:gone; -1: it is somebody else's */
+    uint64_t given;    /* events whose ids were known before */
+    int64_t given_sum; /* of those ids */
+    int64_t seq;       /* -1: no key */
+    bool grants;       /* SET NX says OK */
     int64_t pttl_ms;
     struct client clients[26];
     uint64_t allocations;
@@ -322,6 +324,10 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
         struct op_item *item = &f->items[i];
         if (op->kind == OP_UNIQ) visitor_runs(f, op, item);
+        if (op->kind == OP_EVENT && op->at == EVENT_GIVEN && !op->owed) {
+            world->given++;
+            world->given_sum += item->value;
+        }
         if (draws) item->value = item->text_n > 0 ? 0 : ++world->ticker;
     }
     if (draws) op->value = world->ticker += op->lease_n;

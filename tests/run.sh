@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.." || exit 1
 . config/packages.sh
 # shellcheck disable=SC2086  # lists of names
 packages_need $PACKAGES_BUILD $PACKAGES_SERVERS $PACKAGES_TESTS || exit 1
+# shellcheck disable=SC2086
+command -v npm >/dev/null || packages_need $PACKAGES_NODE || exit 1
 
 build=${BUILD:-$PWD/build}
 jobs=${JOBS:-$(nproc)}

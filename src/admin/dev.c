@@ -8,10 +8,10 @@
 
 #include "admin/child.h"
 #include "admin/verbs.h"
-#include "status/service.h"
 #include "base/clock.h"
 #include "mysql/database.h"
 #include "mysql/schema.h"
+#include "status/service.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,6 +29,7 @@
 /* mariadb-install-db is a shell script that quotes little; these also need no escapes in URLs. */
 #define DIR_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,="
 #define PORT_WANTED 7370
+#define HTTP_PORT_WANTED 7371
 #define FREE_MIB_LEAST 300 /* a fresh MariaDB takes about half of it */
 #define START_MS 120000
 #define STOP_MS 120000
@@ -38,7 +39,7 @@ struct dev {
     const struct call *call;
     char dir[PATH_MAX]; /* absolute */
     char conf_path[PATH_MAX], socket[PATH_MAX];
-    int lock, port;
+    int lock, port, http_port;
     struct conf conf;
     struct setup setup;
     struct child redis, mysql, tallyd;
@@ -331,19 +332,24 @@ static int port_free(int wanted)
 /* What dev owns takes the place of what the file says. */
 static enum err conf_adapt(struct dev *d, struct error *e)
 {
-    struct buf redis = {0}, mysql = {0}, tcp = {0}, local = {0}; /* each terminated */
+    struct buf redis = {0}, mysql = {0}, tcp = {0}, local = {0}, http = {0}; /* each terminated */
     static const char *const name = "dev", *const none = "0", *const refuse = "refuse";
     d->port = port_free(PORT_WANTED);
     if (d->port == 0) d->port = port_free(0);
-    if (d->port == 0)
+    d->http_port = port_free(HTTP_PORT_WANTED);
+    if (d->http_port == 0) d->http_port = port_free(0);
+    if (d->port == 0 || d->http_port == 0)
         return error_set(e, ERR_FAILED, "no TCP port is free on 127.0.0.1: close some connections");
     path_in(d, "tallyd.sock", d->socket);
     buf_printf(&redis, "unix://%s/redis.sock%c", d->dir, '\0');
     buf_printf(&mysql, "mysql://root@localhost/tally?socket=%s/mysql.sock%c", d->dir, '\0');
     buf_printf(&tcp, "tcp://127.0.0.1:%d%c", d->port, '\0');
     buf_printf(&local, "unix://%s%c", d->socket, '\0');
-    const char *const addresses[] = {tcp.p, local.p}, *const redis_url = redis.p, *const mysql_url = mysql.p;
+    buf_printf(&http, "tcp://127.0.0.1:%d%c", d->http_port, '\0');
+    const char *const addresses[] = {tcp.p, local.p}, *const redis_url = redis.p, *const mysql_url = mysql.p,
+                      *const panel = http.p;
     bool set = conf_set(&d->conf, CONF_LISTEN_RESP, addresses, 2) &&
+               conf_set(&d->conf, CONF_LISTEN_HTTP, &panel, 1) &&
                conf_set(&d->conf, CONF_INSTANCE, &name, 1) &&
                conf_set(&d->conf, CONF_REDIS_URL, &redis_url, 1) &&
                conf_set(&d->conf, CONF_MYSQL_URL, &mysql_url, 1) &&
@@ -356,6 +362,7 @@ static enum err conf_adapt(struct dev *d, struct error *e)
     buf_free(&mysql);
     buf_free(&tcp);
     buf_free(&local);
+    buf_free(&http);
     return ERR_NONE;
 }
 
@@ -461,6 +468,7 @@ static void print_how(const struct dev *d)
     say("A view also moves the store's time series; hits of its last two hours, by the minute:\n"
         "    redis-cli -p %d SERIES.GET s12345:views 60",
         d->port);
+    say("The panel, for a browser on this machine:\n    http://127.0.0.1:%d/", d->http_port);
     say("See what MariaDB has of them (after 60 s, or at once after CTR.SYNC ALL), and what Redis keeps till "
         "then:\n"
         "    mariadb -u root -S %s/mysql.sock tally\n"

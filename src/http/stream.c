@@ -210,6 +210,7 @@ static bool pending_look(struct worker *w, struct slice key, uint64_t *digest, s
     return told;
 }
 
+/* The first look tells all: hits since its page asked for the figures are in it. */
 static bool counter_moved(struct worker *w, const struct counter *c, struct slice store,
                           struct watch_state *s)
 {
@@ -221,7 +222,7 @@ static bool counter_moved(struct worker *w, const struct counter *c, struct slic
     bool told = counters_match(w->panel.counters, buf_slice(&key)) == c &&
                 pending_look(w, buf_slice(&key), &digest, &fields);
     buf_free(&key);
-    bool moved = told && s->looked && digest != s->digest;
+    bool moved = told && (!s->looked || digest != s->digest);
     if (told && fields > MANY_FIELDS) s->moving_ms = now_ms + MANY_REST_MS;
     s->looked = s->looked || told;
     s->digest = digest;

@@ -1,7 +1,9 @@
 """tallyd dev: three private servers in one directory, up with one command, down with Ctrl-C, nothing lost."""
 import os
+import re
 import signal
 import subprocess
+import urllib.request
 
 import pymysql
 import pytest
@@ -75,6 +77,9 @@ def test_up_and_down_and_up_again(dev):
     count(dev, 100)
     synced(dev)
     assert views(dev) == 100
+    panel = re.search(r"http://127\.0\.0\.1:\d+/", dev.log())[0]
+    with urllib.request.urlopen(panel, timeout=20) as page:
+        assert b"<title>tallyd</title>" in page.read()
     count(dev, 10)  # may still be pending when Ctrl-C comes
     for _ in range(2):
         dev.signal(signal.SIGINT)

@@ -17,9 +17,13 @@ export class Refused extends Error {
 
 let needToken = () => {};
 /** tell(): called when an answer says that a token is missing or wrong. */
-export function onTokenNeeded(tell) { needToken = tell; }
+export function onTokenNeeded(tell) {
+  needToken = tell;
+}
 
-export function setToken(token) { sessionStorage.setItem(TOKEN, token); }
+export function setToken(token) {
+  sessionStorage.setItem(TOKEN, token);
+}
 
 function headers() {
   const token = sessionStorage.getItem(TOKEN);
@@ -56,15 +60,16 @@ export async function post(where) {
   return (await ask(where, { method: "POST", headers: { "X-Tallyd": "1" } })).json();
 }
 
-/** Server-sent events until close() is called; comes back by itself. on(event, data); state("live" | "away"). */
+/** Server-sent events until close() is called; comes back by itself. on(event, data); state("live" | "away", problem):
+ *  a stream that tallyd ended (it stops, say) is away only when it cannot be had again. */
 export function stream(where, query, { on, state }) {
   const ending = new AbortController();
   const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
   (async () => {
     while (!ending.signal.aborted) {
-      await listen(text ? `${where}?${text}` : where, ending.signal, { on, state }).catch(() => {});
+      const problem = await listen(text ? `${where}?${text}` : where, ending.signal, { on, state }).catch((why) => why);
       if (ending.signal.aborted) return;
-      state("away");
+      if (problem) state("away", problem);
       await new Promise((done) => setTimeout(done, AGAIN_MS));
     }
   })();
@@ -82,7 +87,7 @@ async function listen(where, ended, { on, state }) {
     state("live");
     for (let rest = ""; ;) {
       const { value, done } = await reader.read();
-      if (done) return;
+      if (done) return null;
       clearTimeout(timer);
       timer = setTimeout(give_up, SILENT_MS);
       const blocks = (rest + value).split("\n\n");

@@ -6,6 +6,9 @@ import * as format from "./format.js";
 const living = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 
+// Its legend writes style attributes, which the page's Content-Security-Policy refuses; the line above a chart is ours.
+Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
+
 /** The theme changed. */
 export function recolour() {
   for (const chart of living) chart.recolour();
@@ -29,20 +32,30 @@ function barWidth(points) {
 function bar(context, x, y, width, bottom, colour) {
   context.fillStyle = colour;
   context.beginPath();
-  context.roundRect(x - width / 2, y, width, Math.max(0, bottom - y), [Math.min(3, width / 3), Math.min(3, width / 3), 0, 0]);
+  context.roundRect(x - width / 2, y, width, Math.max(0, bottom - y), [
+    Math.min(3, width / 3),
+    Math.min(3, width / 3),
+    0,
+    0,
+  ]);
   context.fill();
 }
 
 export class Chart {
   /** series: [{name, colour: "--accent"}], drawn in this order, later ones over earlier; when(x): a row's time in
    *  words; axis(x): the same, short. kind: "bars" or "lines". value(v): a figure in words. */
-  constructor(holder, { label, series, kind, when, axis, value = format.number, unit = format.compact, heading = "Time" }) {
+  constructor(
+    holder,
+    { label, series, kind, when, axis, value = format.number, unit = format.compact, heading = "Time" },
+  ) {
     Object.assign(this, { holder, label, series, kind, when, axis, value, unit, heading, rows: [], graph: null });
     this.readout = el("p", { class: "readout" });
-    this.canvas = el("div", { class: "canvas", role: "img" });
+    this.canvas = el("div", { class: "canvas", role: "img", "aria-label": label });
     this.summary = el("summary", {}, "As a table");
     this.details = el("details", { class: "figures", ontoggle: () => this.tabulate() }, this.summary);
     holder.replaceChildren(this.readout, this.canvas, this.details);
+    this.told = "No figures yet";
+    this.point(-1);
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(this.canvas);
     living.add(this);
@@ -70,13 +83,18 @@ export class Chart {
   point(row) {
     if (row >= 0 && row < this.rows.length) {
       const [x, ...values] = this.rows[row];
-      const figures = this.series.map(({ name }, at) => this.series.length > 1
-        ? `${this.value(values[at])} ${name.toLowerCase()}` : this.value(values[at]));
+      const figures = this.series.map(({ name }, at) =>
+        this.series.length > 1 ? `${this.value(values[at])} ${name.toLowerCase()}` : this.value(values[at]),
+      );
       this.readout.replaceChildren(el("strong", {}, this.when(x)), ` ${figures.join(" · ")}`);
       return;
     }
-    const keys = this.series.length < 2 ? [] : this.series.map(({ name, colour }) =>
-      el("span", { class: "key" }, el("span", { class: "swatch", style: `background: var(${colour})` }), name));
+    const keys =
+      this.series.length < 2
+        ? []
+        : this.series.map(({ name, colour }) =>
+            el("span", { class: "key" }, el("span", { class: "swatch", style: `background: var(${colour})` }), name),
+          );
     this.readout.replaceChildren(...keys, this.told || "\u00a0");
   }
 
@@ -85,16 +103,28 @@ export class Chart {
     const small = this.canvas.clientWidth < 480;
     const ink = colourOf("--line");
     return {
-      file: this.rows, labels: [this.heading, ...this.series.map(({ name }) => name)],
+      file: this.rows,
+      labels: [this.heading, ...this.series.map(({ name }) => name)],
       colors: this.series.map(({ colour }) => colourOf(colour)),
-      valueRange: [0, most * 1.08], xRangePad: this.kind === "bars" ? (small ? 8 : 18) : 4,
-      gridLineColor: ink, axisLineColor: ink, gridLineWidth: 1, drawAxesAtZero: true,
+      valueRange: [0, most * 1.08],
+      xRangePad: this.kind === "bars" ? (small ? 8 : 18) : 4,
+      gridLineColor: ink,
+      axisLineColor: ink,
+      gridLineWidth: 1,
+      drawAxesAtZero: true,
       axes: {
-        x: { drawGrid: false, axisLabelFormatter: this.axis, pixelsPerLabel: small ? 76 : 96, axisTickSize: 6 },
-        y: { axisLabelFormatter: (v) => this.whole(v), pixelsPerLabel: 38, axisLabelWidth: 46 },
+        x: {
+          drawGrid: false,
+          axisLabelFormatter: this.axis,
+          pixelsPerLabel: small ? 68 : 96,
+          axisTickSize: 6,
+          axisLabelWidth: 84,
+        },
+        y: { axisLabelFormatter: (v) => this.whole(v), pixelsPerLabel: 38, axisLabelWidth: 58 },
       },
-      ...this.kind === "bars" ? this.barOptions()
-        : { fillGraph: this.series.length === 1, fillAlpha: 0.12, strokeWidth: 1.75, highlightCircleSize: 3.5 },
+      ...(this.kind === "bars"
+        ? this.barOptions()
+        : { fillGraph: this.series.length === 1, fillAlpha: 0.12, strokeWidth: 1.75, highlightCircleSize: 3.5 }),
     };
   }
 
@@ -108,12 +138,15 @@ export class Chart {
       },
       highlightCircleSize: 0,
       drawHighlightPointCallback: (graph, name, context, x, y) => {
-        if (name === this.series[0].name) bar(context, x, y, this.width, graph.toDomYCoord(0), colourOf("--accent-strong"));
+        if (name === this.series[0].name)
+          bar(context, x, y, this.width, graph.toDomYCoord(0), colourOf("--accent-strong"));
       },
     };
   }
 
-  whole(v) { return this.unit === format.compact && !Number.isInteger(v) ? "" : this.unit(v); }
+  whole(v) {
+    return this.unit === format.compact && !Number.isInteger(v) ? "" : this.unit(v);
+  }
 
   render() {
     if (this.canvas.clientWidth === 0 || this.rows.length === 0) return; // not seen: fit() draws it when it is
@@ -121,7 +154,9 @@ export class Chart {
     if (this.graph) return this.graph.updateOptions(options);
     const { file, ...rest } = options;
     this.graph = new Dygraph(this.canvas, file, {
-      ...rest, legend: "never", showLabelsOnHighlight: false, axisLabelFontSize: 12,
+      ...rest,
+      showLabelsOnHighlight: false,
+      axisLabelFontSize: 12,
       interactionModel: touches((x) => this.pick(x)),
       highlightCallback: (event, x, points, row) => this.point(row),
       unhighlightCallback: () => this.point(-1),

@@ -13,7 +13,9 @@ export function svg(name, attributes = {}, ...children) {
 function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    if (name === "style")
+      node.style.cssText = value; // as an attribute, the page's Content-Security-Policy refuses it
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
@@ -22,7 +24,7 @@ function filled(node, attributes, children) {
 
 /** Text with `commands` in it, as elements. */
 export function coded(text) {
-  return text.split("`").map((piece, at) => at % 2 === 1 ? el("code", {}, piece) : piece);
+  return text.split("`").map((piece, at) => (at % 2 === 1 ? el("code", {}, piece) : piece));
 }
 
 /** Sets the text only when it differs: a screen reader is not told the same twice, and nothing is laid out again. */
@@ -34,13 +36,32 @@ export function say(node, text) {
  *  With class "stack" each row becomes a block of its own where the page is narrow (panel.css), which would take the
  *  table's meaning from a screen reader: so every element says its role. */
 export function table(caption, columns, rows, attributes = {}) {
-  const cell = (name, role, at, content) => el(name, { role, scope: name === "th" && (role === "rowheader" ? "row" : "col"),
-    class: columns[at].number && "number", "data-title": columns[at].title }, content);
+  const cell = (name, role, at, content) =>
+    el(
+      name,
+      {
+        role,
+        scope: name === "th" && (role === "rowheader" ? "row" : "col"),
+        class: columns[at].number && "number",
+        "data-title": columns[at].title,
+      },
+      content,
+    );
   const head = columns.map(({ title }, at) => cell("th", "columnheader", at, title));
-  const body = rows.map((row) => el("tr", { role: "row" }, row.map((content, at) => at === 0
-    ? cell("th", "rowheader", at, content) : cell("td", "cell", at, content))));
-  return el("table", { role: "table", ...attributes }, el("caption", { class: "unseen" }, caption),
-    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)), el("tbody", { role: "rowgroup" }, body));
+  const body = rows.map((row) =>
+    el(
+      "tr",
+      { role: "row" },
+      row.map((content, at) => (at === 0 ? cell("th", "rowheader", at, content) : cell("td", "cell", at, content))),
+    ),
+  );
+  return el(
+    "table",
+    { role: "table", ...attributes },
+    el("caption", { class: "unseen" }, caption),
+    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)),
+    el("tbody", { role: "rowgroup" }, body),
+  );
 }
 
 /** A region that scrolls sideways where the page is too narrow; reachable by keyboard, or its right side were not. */

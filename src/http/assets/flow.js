@@ -5,7 +5,7 @@ import { el, say, svg, table } from "./dom.js";
 import * as format from "./format.js";
 
 const WIDE = { box: [152, 112], gap: 38, size: [1102, 158] };
-const TALL = { box: [340, 66], gap: 26, size: [340, 560] };
+const TALL = { box: [340, 66], gap: 26, size: [340, 530] };
 const ROOM = 900; // pixels from which it is drawn across
 
 export const STEPS = [
@@ -27,18 +27,29 @@ export class Flow {
     this.observer.observe(this.drawing);
   }
 
-  close() { this.observer.disconnect(); }
+  close() {
+    this.observer.disconnect();
+  }
 
   lay() {
     const wide = this.drawing.clientWidth >= ROOM;
     if (this.wide === wide || this.drawing.clientWidth === 0) return;
     this.wide = wide;
     const { size } = wide ? WIDE : TALL;
-    this.steps = STEPS.map((step, at) => wide ? across(step, at) : downwards(step, at));
-    this.drawing.replaceChildren(svg("svg", { viewBox: `0 0 ${size[0]} ${size[1]}`, role: "img",
-      "aria-label": "The way of a hit, from the socket over Redis to MySQL. The figures stand below as a table.",
-      style: wide ? null : "max-width: 26rem" },
-    this.pipes(wide), this.steps.map(({ group }) => group)));
+    this.steps = STEPS.map((step, at) => (wide ? across(step, at) : downwards(step, at)));
+    this.drawing.replaceChildren(
+      svg(
+        "svg",
+        {
+          viewBox: `0 0 ${size[0]} ${size[1]}`,
+          role: "img",
+          "aria-label": "The way of a hit, from the socket over Redis to MySQL. The figures stand below as a table.",
+          style: wide ? null : "max-width: 26rem",
+        },
+        this.pipes(wide),
+        this.steps.map(({ group }) => group),
+      ),
+    );
     if (this.shown) this.draw(this.shown);
   }
 
@@ -68,8 +79,9 @@ export class Flow {
       if (at < this.runs.length) run(this.runs[at], pace);
     });
     const rows = STEPS.map(({ id, name, of }) => [name, `${figures[id].value} ${of}`, figures[id].small]);
-    this.words.lastChild.replaceChildren(table("The way of a hit",
-      [{ title: "Step" }, { title: "Now" }, { title: "Besides" }], rows));
+    this.words.lastChild.replaceChildren(
+      table("The way of a hit", [{ title: "Step" }, { title: "Now" }, { title: "Besides" }], rows),
+    );
   }
 }
 
@@ -83,21 +95,33 @@ function run(path, pace) {
 
 function across({ name, of }, at) {
   const [width, height] = WIDE.box;
-  const value = svg("text", { class: "value", x: 14, y: 58 });
+  const value = svg("text", { class: "value", x: 14, y: 58 }, format.MISSING);
   const small = svg("text", { class: "small", x: 14, y: 98 });
-  const group = svg("g", { transform: `translate(${at * (width + WIDE.gap)} 0)` },
-    svg("rect", { class: "box", width, height, rx: 10 }), svg("text", { class: "name", x: 14, y: 27 }, name),
-    value, svg("text", { class: "small", x: 14, y: 79 }, of), small);
+  const group = svg(
+    "g",
+    { transform: `translate(${at * (width + WIDE.gap)} 0)` },
+    svg("rect", { class: "box", width, height, rx: 10 }),
+    svg("text", { class: "name", x: 14, y: 27 }, name),
+    value,
+    svg("text", { class: "small", x: 14, y: 79 }, of),
+    small,
+  );
   return { group, value, small };
 }
 
 function downwards({ name, of }, at) {
   const [width, height] = TALL.box;
-  const value = svg("text", { class: "value", x: width - 14, y: 30, "text-anchor": "end" });
+  const value = svg("text", { class: "value", x: width - 14, y: 30, "text-anchor": "end" }, format.MISSING);
   const small = svg("text", { class: "small", x: 14, y: 51 });
-  const group = svg("g", { transform: `translate(0 ${at * (height + TALL.gap)})` },
-    svg("rect", { class: "box", width, height, rx: 10 }), svg("text", { class: "name", x: 14, y: 28 }, name),
-    value, svg("text", { class: "small", x: width - 14, y: 51, "text-anchor": "end" }, of), small);
+  const group = svg(
+    "g",
+    { transform: `translate(0 ${at * (height + TALL.gap)})` },
+    svg("rect", { class: "box", width, height, rx: 10 }),
+    svg("text", { class: "name", x: 14, y: 28 }, name),
+    value,
+    svg("text", { class: "small", x: width - 14, y: 51, "text-anchor": "end" }, of),
+    small,
+  );
   return { group, value, small };
 }
 
@@ -106,7 +130,17 @@ function answered() {
   const from = 2 * (WIDE.box[0] + WIDE.gap) + WIDE.box[0] / 2;
   const to = WIDE.box[0] / 2;
   const [top, low] = [WIDE.box[1], WIDE.box[1] + 24];
-  return [svg("path", { class: "answer", d: `M${from} ${top} V${low} H${to} V${top + 5}` }),
-    svg("path", { class: "answer", style: "stroke-dasharray: none", d: `M${to - 4} ${top + 9} L${to} ${top + 2} L${to + 4} ${top + 9}` }),
-    svg("text", { class: "small", x: (from + to) / 2, y: low + 17, "text-anchor": "middle" }, "answered once Redis has it")];
+  return [
+    svg("path", { class: "answer", d: `M${from} ${top} V${low} H${to} V${top + 5}` }),
+    svg("path", {
+      class: "answer",
+      style: "stroke-dasharray: none",
+      d: `M${to - 4} ${top + 9} L${to} ${top + 2} L${to + 4} ${top + 9}`,
+    }),
+    svg(
+      "text",
+      { class: "small", x: (from + to) / 2, y: low + 17, "text-anchor": "middle" },
+      "answered once Redis has it",
+    ),
+  ];
 }

@@ -24,15 +24,15 @@ export function compact(value) {
 
 /** A rate of which small values matter: 0.4, 12, 3,400. */
 export function rate(value) {
-  return value === null || value === undefined ? MISSING : numbers({ maximumFractionDigits: value < 10 ? 1 : 0 }).format(value);
-}
-
-export function share(value) {
-  return numbers({ style: "percent", maximumFractionDigits: 0 }).format(value);
+  return value === null || value === undefined
+    ? MISSING
+    : numbers({ maximumFractionDigits: value < 10 ? 1 : 0 }).format(value);
 }
 
 function inUnit(value, unit) {
-  return numbers({ style: "unit", unit, unitDisplay: "short", maximumSignificantDigits: value >= 100 ? 4 : 3 }).format(value);
+  return numbers({ style: "unit", unit, unitDisplay: "short", maximumSignificantDigits: value >= 100 ? 4 : 3 }).format(
+    value,
+  );
 }
 
 /** Seconds as a reader says them: 350 μs, 4.2 ms, 12 sec, 3 min, 5 hr. */
@@ -74,15 +74,20 @@ export function hour(seconds) {
 
 /** Fri 21 Nov, 14:03 */
 export function moment(seconds) {
-  return dates({ weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" })
-    .format(new Date(seconds * 1000));
+  return dates({ weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(
+    new Date(seconds * 1000),
+  );
 }
 
 /* Days travel as YYYYMMDD, hours as YYYYMMDDHH: what the shop wrote down, in no time zone. They are shown as that. */
 export function fieldTime(field) {
   const text = String(field);
-  return new Date(Number(text.slice(0, 4)), Number(text.slice(4, 6)) - 1, Number(text.slice(6, 8)),
-    Number(text.slice(8, 10) || 0));
+  return new Date(
+    Number(text.slice(0, 4)),
+    Number(text.slice(4, 6)) - 1,
+    Number(text.slice(6, 8)),
+    Number(text.slice(8, 10) || 0),
+  );
 }
 
 /** The same in words. */

@@ -7,9 +7,9 @@ import { Flow } from "./flow.js";
 import * as format from "./format.js";
 import { Part } from "./part.js";
 
-const KEPT = 900;     // pulses: a quarter of an hour, as long as the page is open
+const KEPT = 900; // pulses: a quarter of an hour, as long as the page is open
 const RATE_OVER_S = 4;
-const pulses = [];    // oldest first; kept while the reader looks at a store
+const pulses = []; // oldest first; kept while the reader looks at a store
 
 /** A pulse came, whatever view is open. */
 export function remember(pulse) {
@@ -32,8 +32,16 @@ export class OperatorView {
     this.verdict = el("h1", {}, "Operations");
     this.lead = el("p", { class: "lead" });
     this.problems = el("ul", { class: "problems" });
-    root.replaceChildren(el("div", { class: "heading" }, el("div", {}, this.verdict, this.lead)), this.problems,
-      this.way(), this.curves(), this.batchesCard(), this.rejectsCard(), this.booksCard(), this.serviceCards());
+    root.replaceChildren(
+      el("div", { class: "heading" }, el("div", {}, this.verdict, this.lead)),
+      this.problems,
+      this.way(),
+      this.curves(),
+      this.batchesCard(),
+      this.rejectsCard(),
+      this.booksCard(),
+      this.serviceCards(),
+    );
     this.refresh();
     if (pulses.length > 0) this.pulse(pulses.at(-1));
   }
@@ -44,7 +52,9 @@ export class OperatorView {
     this.root.replaceChildren();
   }
 
-  parts() { return [this.status, this.rejects, this.books]; }
+  parts() {
+    return [this.status, this.rejects, this.books];
+  }
 
   refresh() {
     for (const part of this.parts()) part.changed();
@@ -64,7 +74,12 @@ export class OperatorView {
   card(title, attributes = {}) {
     const side = el("p", { class: "quiet" });
     const body = el("div");
-    const section = el("section", { class: "card", ...attributes }, el("div", { class: "title" }, el("h2", {}, title), side), body);
+    const section = el(
+      "section",
+      { class: "card", ...attributes },
+      el("div", { class: "title" }, el("h2", {}, title), side),
+      body,
+    );
     return { section, body, side };
   }
 
@@ -77,11 +92,26 @@ export class OperatorView {
   curves() {
     const backlog = this.card("Waiting for MySQL", { "data-part": "backlog" });
     const age = this.card("Oldest hit not yet claimed", { "data-part": "age" });
-    const common = { kind: "lines", when: (x) => format.clock(x / 1000), axis: (x) => pulses.at(-1).time - pulses[0].time < 600 ? format.clock(x / 1000) : format.minute(x / 1000) };
-    this.backlog = new Chart(backlog.body, { ...common, label: "Waiting for MySQL, since this page was opened",
-      series: [{ name: "Hashes pending", colour: "--accent" }, { name: "Rows in flight", colour: "--second" }] });
-    this.age = new Chart(age.body, { ...common, label: "Age of the oldest hit that is not claimed, since this page was opened",
-      series: [{ name: "Age", colour: "--accent" }], value: format.duration, unit: (v) => format.duration(v) });
+    const common = {
+      kind: "lines",
+      when: (x) => format.clock(x / 1000),
+      axis: (x) => (pulses.at(-1).time - pulses[0].time < 600 ? format.clock(x / 1000) : format.minute(x / 1000)),
+    };
+    this.backlog = new Chart(backlog.body, {
+      ...common,
+      label: "Waiting for MySQL, since this page was opened",
+      series: [
+        { name: "Hashes pending", colour: "--accent" },
+        { name: "Rows in flight", colour: "--second" },
+      ],
+    });
+    this.age = new Chart(age.body, {
+      ...common,
+      label: "Age of the oldest hit that is not claimed, since this page was opened",
+      series: [{ name: "Age", colour: "--accent" }],
+      value: format.duration,
+      unit: (v) => format.duration(v),
+    });
     this.curveSides = [backlog.side, age.side];
     return el("div", { class: "columns" }, backlog.section, age.section);
   }
@@ -91,7 +121,10 @@ export class OperatorView {
     const since = `since ${format.clock(pulses[0].time)}`;
     for (const side of this.curveSides) say(side, since);
     this.backlog.draw(pulses.map((p) => [at(p), p.pending_hashes, p.rows_in_flight]));
-    this.age.draw(pulses.map((p) => [at(p), p.oldest_unmerged_s]), `Now ${format.duration(Math.round(pulses.at(-1).oldest_unmerged_s ?? 0))}`);
+    this.age.draw(
+      pulses.map((p) => [at(p), p.oldest_unmerged_s]),
+      `Now ${format.duration(Math.round(pulses.at(-1).oldest_unmerged_s ?? 0))}`,
+    );
   }
 
   /* Batches, and what else /api/status says */
@@ -100,6 +133,10 @@ export class OperatorView {
     const { section, body, side } = this.card("Batches in flight", { "data-part": "batches" });
     this.status = new Part(body, {
       every: 3000,
+      missing: () => {
+        for (const other of [this.service, this.counters])
+          other.replaceChildren(el("p", { class: "nothing" }, "Not known."));
+      },
       load: (signal) => get("api/status", {}, signal),
       draw: (status) => {
         this.drawVerdict(status);
@@ -112,13 +149,26 @@ export class OperatorView {
   }
 
   drawVerdict({ well, problems, service }) {
-    say(this.verdict, well ? "All is well" : problems.length === 1 ? "One thing needs a look" : `${problems.length} things need a look`);
-    say(this.lead, service.up ? `${service.instance}, tallyd ${service.version}, up for ${format.duration(service.uptime_s)}` : "");
+    say(
+      this.verdict,
+      well ? "All is well" : problems.length === 1 ? "One thing needs a look" : `${problems.length} things need a look`,
+    );
+    say(
+      this.lead,
+      service.up ? `${service.instance}, tallyd ${service.version}, up for ${format.duration(service.uptime_s)}` : "",
+    );
     const text = problems.map(({ what, next }) => what + next).join();
     if (text === this.problemsShown) return; // a list that stands is not read out again
     this.problemsShown = text;
-    this.problems.replaceChildren(...problems.map(({ what, next }) => el("li", { class: "banner" },
-      el("div", {}, el("strong", {}, coded(what)), el("p", { class: "quiet" }, coded(next))))));
+    this.problems.replaceChildren(
+      ...problems.map(({ what, next }) =>
+        el(
+          "li",
+          { class: "banner" },
+          el("div", {}, el("strong", {}, coded(what)), el("p", { class: "quiet" }, coded(next))),
+        ),
+      ),
+    );
   }
 
   serviceCards() {
@@ -132,49 +182,98 @@ export class OperatorView {
 
   drawService({ service, redis, mysql }) {
     const fact = (name, text) => [el("dt", {}, name), el("dd", {}, text)];
-    const memory = redis.up && (redis.memory_most_bytes > 0
-      ? `${format.bytes(redis.memory_bytes)} of ${format.bytes(redis.memory_most_bytes)}` : format.bytes(redis.memory_bytes));
-    this.service.replaceChildren(el("dl", { class: "facts" },
-      service.up && fact("Clients connected", `${format.number(service.connections)} of ${format.number(service.connections_most)}`),
-      service.up && fact("Hits since its start", format.number(service.hits)),
-      fact("Redis", redis.up ? `${redis.version}, ${redis.role}` : badge("bad", "away")),
-      redis.up && fact("Redis' memory", memory),
-      redis.up && fact("Redis' AOF", redis.aof ? `on, fsync ${redis.appendfsync}` : "off"),
-      fact("MySQL", mysql.up ? `${mysql.server} ${mysql.version.split("-")[0]}` : badge("bad", "away"))));
+    const memory =
+      redis.up &&
+      (redis.memory_most_bytes > 0
+        ? `${format.bytes(redis.memory_bytes)} of ${format.bytes(redis.memory_most_bytes)}`
+        : format.bytes(redis.memory_bytes));
+    this.service.replaceChildren(
+      el(
+        "dl",
+        { class: "facts" },
+        service.up &&
+          fact(
+            "Clients connected",
+            `${format.number(service.connections)} of ${format.number(service.connections_most)}`,
+          ),
+        service.up && fact("Hits since its start", format.number(service.hits)),
+        fact("Redis", redis.up ? `${redis.version}, ${redis.role}` : badge("bad", "away")),
+        redis.up && fact("Redis' memory", memory),
+        redis.up && fact("Redis' AOF", redis.aof ? `on, fsync ${redis.appendfsync}` : "off"),
+        fact("MySQL", mysql.up ? `${mysql.server} ${mysql.version.split("-")[0]}` : badge("bad", "away")),
+      ),
+    );
   }
 
   drawCounters({ counters }) {
-    const rows = counters.map((counter) => [format.title(counter.name), format.number(counter.dirty),
+    const rows = counters.map((counter) => [
+      format.title(counter.name),
+      format.number(counter.dirty),
       counter.oldest_s ? format.duration(Math.round(counter.oldest_s)) : format.MISSING,
-      counter.held ? el("span", { title: counter.held.why }, badge("bad", "held")) : format.clock(counter.complete_until)]);
-    this.counters.replaceChildren(scrolling("Each counter", table("Each counter", [{ title: "Counter" },
-      { title: "Hashes pending", number: true }, { title: "Oldest", number: true }, { title: "Complete up to", number: true }], rows, { class: "stack" })));
+      counter.held
+        ? el("span", { title: counter.held.why }, badge("bad", "held"))
+        : format.clock(counter.complete_until),
+    ]);
+    this.counters.replaceChildren(
+      scrolling(
+        "Each counter",
+        table(
+          "Each counter",
+          [
+            { title: "Counter" },
+            { title: "Hashes pending", number: true },
+            { title: "Oldest", number: true },
+            { title: "Complete up to", number: true },
+          ],
+          rows,
+          { class: "stack" },
+        ),
+      ),
+    );
   }
 
   /* Rejects */
 
   rejectsCard() {
     const { section, body, side } = this.card("Refused by MySQL", { "data-part": "rejects" });
-    this.outcome = el("p", { class: "quiet", role: "status" });
+    this.outcome = el("p", { class: "quiet outcome", role: "status" });
     section.append(this.outcome);
     this.rejects = new Part(body, {
       every: 1000,
       load: (signal) => get("api/rejects", { limit: 50 }, signal),
-      empty: ({ rejects }) => rejects.length > 0 ? "" : "None. Rows that MySQL refuses wait here, with the reason, until they are replayed or dropped.",
+      empty: ({ rejects }) =>
+        rejects.length > 0
+          ? ""
+          : "None. Rows that MySQL refuses wait here, with the reason, until they are replayed or dropped.",
       draw: ({ rejects, waiting }) => {
-        say(side, waiting > rejects.length ? `the oldest ${format.number(rejects.length)} of ${format.number(waiting)}` : `${format.number(waiting)} in all`);
-        body.replaceChildren(scrolling("Rows that MySQL refused", rejectTable(rejects, (what, reject) => this.act(what, reject))));
+        say(
+          side,
+          waiting > rejects.length
+            ? `the oldest ${format.number(rejects.length)} of ${format.number(waiting)}`
+            : `${format.number(waiting)} in all`,
+        );
+        body.replaceChildren(
+          scrolling(
+            "Rows that MySQL refused",
+            rejectTable(rejects, (what, reject) => this.act(what, reject)),
+          ),
+        );
       },
     });
     return section;
   }
 
   async act(what, reject) {
-    if (what === "drop" && !await confirmed(reject)) return;
+    if (what === "drop" && !(await confirmed(reject))) return;
     const named = `${reject.key} ${reject.field} (${reject.delta})`;
     try {
       const { outcome, reason } = await post(path`rejects/${reject.id}/${what}`);
-      say(this.outcome, outcome === "refused" ? `Refused again: ${named}: ${reason}` : `${outcome === "dropped" ? "Dropped" : "Replayed"}: ${named}`);
+      say(
+        this.outcome,
+        outcome === "refused"
+          ? `Refused again: ${named}: ${reason}`
+          : `${outcome === "dropped" ? "Dropped" : "Replayed"}: ${named}`,
+      );
     } catch (problem) {
       say(this.outcome, [problem.message, problem.next].filter(Boolean).join(". "));
     }
@@ -191,12 +290,30 @@ export class OperatorView {
       load: (signal) => get("api/books", {}, signal),
       draw: ({ counters, balanced, as_of }) => {
         say(side, `as of ${format.clock(as_of)}`);
-        const columns = ["Accepted", "In MySQL", "Refused", "Pending", "Claimed", "Difference"].map((title) => ({ title, number: true }));
-        const rows = counters.map((book) => [format.title(book.counter), ...["accepted", "merged", "rejected", "pending", "claimed"]
-          .map((of) => format.number(book[of])), badge(book.difference === 0 ? "good" : "bad", format.number(book.difference))]);
-        body.replaceChildren(el("p", { class: "lead" }, balanced ? "They balance: every accepted hit is in exactly one place."
-          : coded("They do not balance. `tallyd verify` says where, and the next step.")),
-        scrolling("The books of each counter", table("Accepted = in MySQL + refused + pending + claimed", [{ title: "Counter" }, ...columns], rows, { class: "stack" })));
+        const columns = ["Accepted", "In MySQL", "Refused", "Pending", "Claimed", "Difference"].map((title) => ({
+          title,
+          number: true,
+        }));
+        const rows = counters.map((book) => [
+          format.title(book.counter),
+          ...["accepted", "merged", "rejected", "pending", "claimed"].map((of) => format.number(book[of])),
+          badge(book.difference === 0 ? "good" : "bad", format.number(book.difference)),
+        ]);
+        body.replaceChildren(
+          el(
+            "p",
+            { class: "lead" },
+            balanced
+              ? "They balance: every accepted hit is in exactly one place."
+              : coded("They do not balance. `tallyd verify` says where, and the next step."),
+          ),
+          scrolling(
+            "The books of each counter",
+            table("Accepted = in MySQL + refused + pending + claimed", [{ title: "Counter" }, ...columns], rows, {
+              class: "stack",
+            }),
+          ),
+        );
       },
     });
     return section;
@@ -206,50 +323,120 @@ export class OperatorView {
 const badge = (kind, text) => el("span", { class: `badge ${kind}` }, text);
 
 function drawBatches({ standing, oldest: batches }, body, side) {
-  say(side, standing > batches.length ? `the oldest ${format.number(batches.length)} of ${format.number(standing)}` : "");
+  say(
+    side,
+    standing > batches.length ? `the oldest ${format.number(batches.length)} of ${format.number(standing)}` : "",
+  );
   if (batches.length === 0) {
-    const text = standing === null ? "Redis is away, so nobody knows." : "None. What is counted waits in pending hashes until it is due.";
+    const text =
+      standing === null
+        ? "Redis is away, so nobody knows."
+        : "None. What is counted waits in pending hashes until it is due.";
     return body.replaceChildren(el("p", { class: "nothing" }, text));
   }
-  const rows = batches.map((batch) => [el("code", {}, batch.id.slice(0, 8)), format.title(batch.counter), format.number(batch.hashes),
-    format.number(batch.fields), format.duration(Math.round(batch.age_s)), progressOf(batch)]);
-  body.replaceChildren(scrolling("Batches in flight", table("Batches in flight", [{ title: "Batch" }, { title: "Counter" },
-    { title: "Hashes", number: true }, { title: "Rows", number: true }, { title: "Age", number: true }, { title: "Merged" }], rows, { class: "stack" })));
+  const rows = batches.map((batch) => [
+    el("code", {}, batch.id.slice(0, 8)),
+    format.title(batch.counter),
+    format.number(batch.hashes),
+    format.number(batch.fields),
+    format.duration(Math.round(batch.age_s)),
+    progressOf(batch),
+  ]);
+  body.replaceChildren(
+    scrolling(
+      "Batches in flight",
+      table(
+        "Batches in flight",
+        [
+          { title: "Batch" },
+          { title: "Counter" },
+          { title: "Hashes", number: true },
+          { title: "Rows", number: true },
+          { title: "Age", number: true },
+          { title: "Merged" },
+        ],
+        rows,
+        { class: "stack" },
+      ),
+    ),
+  );
 }
 
 /** How many of its transactions went in; MySQL knows how many there are once the first did. */
 function progressOf({ held, chunks, chunks_merged: merged }) {
   if (held) return badge("bad", `held: ${held}`);
   if (chunks === null) return "not begun";
-  return el("span", {}, el("progress", { value: merged, max: chunks, "aria-label": "Merged" }), ` ${format.number(merged)} of ${format.number(chunks)}`);
+  return el(
+    "span",
+    {},
+    el("progress", { value: merged, max: chunks, "aria-label": "Merged" }),
+    ` ${format.number(merged)} of ${format.number(chunks)}`,
+  );
 }
 
 /** The six figures of the drawing. */
 function stepsOf(pulse) {
   const [hits, frames, cells, rows] = ["hits", "frames", "cells", "rows_merged"].map(rateOf);
   const flowing = hits > 0 ? "busy" : "";
-  const away = (state) => state === "down" ? "stuck" : "";
+  const away = (state) => (state === "down" ? "stuck" : "");
   return {
     socket: { value: format.rate(hits), small: many(pulse.connections, "connection"), state: flowing, pace: hits },
-    frame: { value: format.rate(frames), small: frames > 0 ? `${format.rate(cells / frames)} cells each` : "nothing to send", state: flowing, pace: frames },
-    pending: { value: format.number(pulse.pending_hashes), small: pulse.redis === "down" ? "Redis is away" : oldest(pulse),
-      state: away(pulse.redis), pace: pulse.batches_in_flight > 0 || rows > 0 ? 10 : 0 },
-    claimed: { value: format.number(pulse.batches_in_flight), small: many(pulse.rows_in_flight, "row"), state: pulse.batches_in_flight > 0 ? "busy" : "",
-      pace: rows },
-    fence: { value: format.number(pulse.batches_held), small: `${format.compact(pulse.batches_done)} passed`, state: pulse.batches_held > 0 ? "stuck" : "", pace: rows },
-    mysql: { value: format.rate(rows), small: pulse.mysql === "down" ? "MySQL is away" : many(pulse.rejects, "reject"), state: away(pulse.mysql), pace: 0 },
+    frame: {
+      value: format.rate(frames),
+      small: frames > 0 ? `${format.rate(cells / frames)} cells each` : "nothing to send",
+      state: flowing,
+      pace: frames,
+    },
+    pending: {
+      value: format.number(pulse.pending_hashes),
+      small: pulse.redis === "down" ? "Redis is away" : oldest(pulse),
+      state: away(pulse.redis),
+      pace: pulse.batches_in_flight > 0 || rows > 0 ? 10 : 0,
+    },
+    claimed: {
+      value: format.number(pulse.batches_in_flight),
+      small: many(pulse.rows_in_flight, "row"),
+      state: pulse.batches_in_flight > 0 ? "busy" : "",
+      pace: rows,
+    },
+    fence: {
+      value: format.number(pulse.batches_held),
+      small: `${format.compact(pulse.batches_done)} passed`,
+      state: pulse.batches_held > 0 ? "stuck" : "",
+      pace: rows,
+    },
+    mysql: {
+      value: format.rate(rows),
+      small: pulse.mysql === "down" ? "MySQL is away" : many(pulse.rejects, "reject"),
+      state: away(pulse.mysql),
+      pace: 0,
+    },
   };
 }
 
 const many = (count, word) => `${format.number(count)} ${word}${count === 1 ? "" : "s"}`;
-const oldest = ({ oldest_unmerged_s: age }) => age ? `oldest ${format.duration(Math.round(age))}` : "nothing waits";
+const oldest = ({ oldest_unmerged_s: age }) => (age ? `oldest ${format.duration(Math.round(age))}` : "nothing waits");
 
 /** Dropping cannot be taken back, so it is asked for twice. */
 function confirmed(reject) {
   return new Promise((answer) => {
-    const dialog = el("dialog", { "aria-labelledby": "drop-title" }, el("h2", { id: "drop-title" }, "Drop this row?"),
-      el("p", {}, el("code", {}, `${reject.key} ${reject.field}`), `: its ${reject.delta} will be in no figure any more. That cannot be taken back.`),
-      el("form", { method: "dialog", class: "fields" }, el("button", { value: "keep" }, "Keep it"), el("button", { value: "drop" }, "Drop it")));
+    const dialog = el(
+      "dialog",
+      { "aria-labelledby": "drop-title" },
+      el("h2", { id: "drop-title" }, "Drop this row?"),
+      el(
+        "p",
+        {},
+        el("code", {}, `${reject.key} ${reject.field}`),
+        `: its ${reject.delta} will be in no figure any more. That cannot be taken back.`,
+      ),
+      el(
+        "form",
+        { method: "dialog", class: "fields" },
+        el("button", { value: "keep" }, "Keep it"),
+        el("button", { value: "drop" }, "Drop it"),
+      ),
+    );
     dialog.addEventListener("close", () => {
       dialog.remove();
       answer(dialog.returnValue === "drop");
@@ -260,11 +447,34 @@ function confirmed(reject) {
 }
 
 function rejectTable(rejects, act) {
-  const button = (what, title, reject) => el("button", { type: "button", class: "plain", onclick: () => act(what, reject),
-    "aria-label": `${title} ${reject.key} ${reject.field}` }, title);
-  const rows = rejects.map((reject) => [el("span", { class: "when" }, format.clock(reject.rejected_at)), el("code", {}, `${reject.key} ${reject.field}`),
-    el("span", { class: "count" }, reject.delta), reject.reason,
-    el("span", { class: "acts" }, button("replay", "Replay", reject), button("drop", "Drop", reject))]);
-  return table("Rows that MySQL refused", [{ title: "Refused" }, { title: "Key and field" }, { title: "Hits", number: true },
-    { title: "Reason" }, { title: "What to do" }], rows, { class: "stack" });
+  const button = (what, title, reject) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: "plain",
+        onclick: () => act(what, reject),
+        "aria-label": `${title} ${reject.key} ${reject.field}`,
+      },
+      title,
+    );
+  const rows = rejects.map((reject) => [
+    el("span", { class: "when" }, format.clock(reject.rejected_at)),
+    el("code", {}, `${reject.key} ${reject.field}`),
+    el("span", { class: "count" }, reject.delta),
+    reject.reason,
+    el("span", { class: "acts" }, button("replay", "Replay", reject), button("drop", "Drop", reject)),
+  ]);
+  return table(
+    "Rows that MySQL refused",
+    [
+      { title: "Refused" },
+      { title: "Key and field" },
+      { title: "Hits", number: true },
+      { title: "Reason" },
+      { title: "What to do" },
+    ],
+    rows,
+    { class: "stack" },
+  );
 }

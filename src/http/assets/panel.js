@@ -12,32 +12,55 @@ const STORE = "tallyd.store";
 const at = (id) => document.getElementById(id);
 const root = at("view");
 
-let view = null;      // StoreView, OperatorView, or null while there is none
-let viewing = "";     // what it shows: "operator", "store/<name>"
-let events = null;    // the open stream
-let counters = null;  // of /api/counters; asked for once a connection
+let view = null; // StoreView, OperatorView, or null while there is none
+let viewing = ""; // what it shows: "operator", "store/<name>"
+let events = null; // the open stream
+let counters = null; // of /api/counters; asked for once a connection
 
 /* Remembered by the browser, where it may */
 const remembered = {
-  get(name) { try { return localStorage.getItem(name); } catch { return null; } },
-  set(name, value) { try { localStorage.setItem(name, value); } catch { /* then not */ } },
+  get(name) {
+    try {
+      return localStorage.getItem(name);
+    } catch {
+      return null;
+    }
+  },
+  set(name, value) {
+    try {
+      localStorage.setItem(name, value);
+    } catch {
+      /* then not */
+    }
+  },
 };
 
 function place() {
   const [where, query] = location.hash.slice(1).split("?");
   const [, kind, store] = where.split("/");
-  return { kind: kind === "operator" ? "operator" : "store", store: decoded(store ?? ""), parameters: new URLSearchParams(query) };
+  return {
+    kind: kind === "operator" ? "operator" : "store",
+    store: decoded(store ?? ""),
+    parameters: new URLSearchParams(query),
+  };
 }
 
 function decoded(text) {
-  try { return decodeURIComponent(text); } catch { return text; }
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 const address = (store, range) => `#/store/${encodeURIComponent(store)}?${rangeText(range)}`;
 
 async function show() {
   const { kind, store, parameters } = place();
-  for (const [id, of] of [["to-store", "store"], ["to-operator", "operator"]]) {
+  for (const [id, of] of [
+    ["to-store", "store"],
+    ["to-operator", "operator"],
+  ]) {
     if (kind === of) at(id).setAttribute("aria-current", "page");
     else at(id).removeAttribute("aria-current");
   }
@@ -77,9 +100,18 @@ async function showStore(store, range) {
   if (viewing !== `store/${store}`) return;
   remembered.set(STORE, store);
   at("to-store").href = address(store, range);
-  view = new StoreView(root, { store, range, counters, onFigures: banners.figures,
-    onRange: (chosen) => { location.hash = address(store, chosen); },
-    onStore: (chosen) => { location.hash = address(chosen, place().parameters.size ? rangeOf(place().parameters) : range); } });
+  view = new StoreView(root, {
+    store,
+    range,
+    counters,
+    onFigures: banners.figures,
+    onRange: (chosen) => {
+      location.hash = address(store, chosen);
+    },
+    onStore: (chosen) => {
+      location.hash = address(chosen, place().parameters.size ? rangeOf(place().parameters) : range);
+    },
+  });
   listen(store);
 }
 
@@ -92,48 +124,82 @@ async function showAnyStore(range) {
     const store = known || (await get("api/stores", { limit: 1 })).stores[0];
     if (viewing !== "store/") return;
     if (store) location.replace(address(store, range));
-    else noStore(range);
+    else
+      noStore(
+        range,
+        "No store has figures yet",
+        "The first one appears here as soon as a hit of it was merged into its table. ",
+      );
   } catch (problem) {
-    failed(problem, show);
+    if (problem.status === 503) noStore(range, "The stores cannot be listed", `${problem.message}. `);
+    else failed(problem, show);
   }
 }
 
-function noStore(range) {
+/** A store can be opened by its name, listed or not. */
+function noStore(range, title, text) {
   const input = el("input", { id: "store", required: true, autocomplete: "off", size: "14" });
-  const form = el("form", { class: "fields" }, el("label", { for: "store" }, "Store"), input,
-    el("button", { type: "submit" }, "Show"));
+  const form = el(
+    "form",
+    { class: "fields" },
+    el("label", { for: "store" }, "Store"),
+    input,
+    el("button", { type: "submit" }, "Show"),
+  );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     location.hash = address(input.value.trim(), range);
   });
-  root.replaceChildren(el("div", { class: "heading" }, el("h1", {}, "No store has figures yet"), form),
-    el("p", { class: "nothing" }, "A store is listed here once a hit of it was merged into its table. ",
-      "Whose name you know can be opened already."));
+  root.replaceChildren(
+    el("div", { class: "heading" }, el("h1", {}, title), form),
+    el("p", { class: "nothing" }, text, "One whose name you know can be opened already."),
+  );
+  let seen = null;
+  view = {
+    close() {},
+    refresh() {},
+    setRange() {},
+    pulse({ rows_merged: merged }) {
+      if (seen !== null && merged > seen && input.value === "") showAnyStore(range);
+      seen = merged;
+    },
+  };
+  listen();
 }
 
 const waiting = () => root.replaceChildren(el("p", { class: "waiting", role: "status" }, "Loading"));
 
 function failed(problem, again) {
-  root.replaceChildren(el("h1", {}, "The figures could not be had"),
+  root.replaceChildren(
+    el("h1", {}, "The figures could not be had"),
     el("p", { class: "note trouble", role: "alert" }, [problem.message, problem.next].filter(Boolean).join(". ")),
-    el("p", {}, el("button", { type: "button", onclick: again }, "Try again")));
-  if (problem.status === 0) setTimeout(() => { if (!view) { viewing = ""; again(); } }, 2000);
+    el("p", {}, el("button", { type: "button", onclick: again }, "Try again")),
+  );
+  if (problem.status === 0)
+    setTimeout(() => {
+      if (!view) {
+        viewing = "";
+        again();
+      }
+    }, 2000);
 }
 
 /* The stream. A page that nobody sees listens to nothing, and asks for everything when it is seen again. */
 
 function listen(store) {
   const wanted = viewing;
-  let before = "wait";
-  events = stream("api/stream", { store }, {
-    on: (name, data) => viewing === wanted && heard(name, data),
-    state: (now) => {
-      if (viewing !== wanted) return;
-      link(now);
-      if (now === "live" && before === "away") view?.refresh();
-      before = now;
+  events = stream(
+    "api/stream",
+    { store },
+    {
+      on: (name, data) => viewing === wanted && heard(name, data),
+      state: (now, problem) => {
+        if (viewing !== wanted) return;
+        link(now, problem);
+        if (now === "live") view?.refresh(); // what moved before it was listened to
+      },
     },
-  });
+  );
 }
 
 function heard(name, data) {
@@ -152,39 +218,61 @@ document.addEventListener("visibilitychange", () => {
   view.refresh();
 });
 
-function link(state) {
-  const node = at("link");
-  if (node.dataset.state === state) return;
-  node.dataset.state = state;
-  say(node, state === "live" ? "Live" : "Reconnecting");
-  banners.set("away", state === "away" && "tallyd does not answer. The figures stand as they were; the page goes on by itself when it is back.");
+function link(state, problem) {
+  at("link").dataset.state = state;
+  say(at("link"), state === "live" ? "Live" : "Reconnecting");
+  banners.set(
+    "away",
+    state === "away" &&
+      (problem.status > 0
+        ? [problem.message, problem.next].filter(Boolean).join(". ")
+        : "tallyd does not answer. The figures stand as they were; the page goes on by itself when it is back."),
+  );
 }
 
 /* What the reader has to know about all figures at once */
 
 const banners = {
   shown: new Map(),
+  since: null, // stored figures are as of then, while MySQL is away
+  state: "", // of the last pulse
   set(name, text) {
     if ((this.shown.get(name) ?? "") === (text || "")) return;
     if (text) this.shown.set(name, text);
     else this.shown.delete(name);
     at("banner").replaceChildren(...[...this.shown.values()].map((line) => el("p", { class: "banner" }, line)));
   },
-  clear() { for (const name of [...this.shown.keys()]) if (name !== "away") this.set(name, ""); },
+  clear() {
+    for (const name of [...this.shown.keys()]) if (name !== "away") this.set(name, "");
+  },
+  /** An answer with stored figures: without MySQL, as of when; of several the oldest. */
   figures({ mysql, redis, stored_as_of }) {
-    const since = stored_as_of === null ? "are not known" : `are as of ${format.clock(stored_as_of)}`;
-    banners.set("mysql", mysql === "down" && `MySQL is away: stored figures ${since}. Hits are still counted, and will be in the tables when it is back.`);
-    banners.redis(redis);
+    if (mysql === "up") banners.since = null;
+    else if (stored_as_of !== null) banners.since = Math.min(stored_as_of, banners.since ?? stored_as_of);
+    banners.servers({ mysql, redis });
   },
-  pulse({ mysql, redis }) {
-    if (mysql === "up") {
-      if (banners.shown.has("mysql")) view?.refresh();
-      banners.set("mysql", "");
-    } else if (!banners.shown.has("mysql")) view?.refresh(); // the parts then say as of when
-    if (mysql === "down" && viewing === "operator") banners.set("mysql", "MySQL is away: hits are counted and wait in Redis, and are merged when it is back.");
-    banners.redis(redis);
+  servers({ mysql, redis }) {
+    const stored =
+      viewing === "operator"
+        ? ""
+        : this.since
+          ? `: stored figures are as of ${format.clock(this.since)}`
+          : ": stored figures are not known";
+    this.set(
+      "mysql",
+      mysql === "down" &&
+        `MySQL is away${stored}. Hits are counted all the same, and will be in the tables when it is back.`,
+    );
+    this.set("redis", redis === "down" && "Redis is away: hits are refused, and live figures are not known.");
   },
-  redis(state) { banners.set("redis", state === "down" && "Redis is away: hits are refused, and live figures are not known."); },
+  /** The pulse says it at once, but not as of when: the answers do, so they are asked for again. */
+  pulse({ mysql, redis, started }) {
+    const state = `${mysql} ${redis} ${started}`;
+    if (this.state && this.state !== state) view?.refresh();
+    this.state = state;
+    if (mysql === "up") this.since = null;
+    this.servers({ mysql, redis });
+  },
 };
 
 /* Theme and token */
@@ -214,5 +302,8 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address is the view's
   at("main").focus();
 });
-addEventListener("hashchange", show);
+addEventListener("hashchange", async () => {
+  await show();
+  if (document.activeElement === document.body) at("main").focus({ preventScroll: true }); // what had it is gone
+});
 show();

@@ -5,10 +5,14 @@
  * changes during a load is loaded after it, so that the last change is always seen. */
 import { el } from "./dom.js";
 
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const AGAIN_MS = 5000; // what failed is asked for again by itself
+
 export class Part {
-  /** body: where it draws. load(signal) -> data; draw(data, body); empty(data) -> text where there is nothing to draw. */
-  constructor(body, { load, draw, empty = () => "", every = 1000 }) {
-    Object.assign(this, { body, load, draw, empty, every });
+  /** body: where it draws. load(signal) -> data; draw(data, body); empty(data) -> text where there is nothing to draw;
+   *  missing(): nothing is known yet, and asking for it failed. */
+  constructor(body, { load, draw, empty = () => "", missing = () => {}, every = 1000 }) {
+    Object.assign(this, { body, load, draw, empty, missing, every });
     this.note = el("p", { class: "note trouble", role: "status" });
     this.ended = new AbortController();
     this.timer = null;
@@ -32,8 +36,9 @@ export class Part {
     }
   }
 
-  /** Another choice of the reader's: at once, and what stood there is not shown as if it were the answer. */
+  /** Another choice of the reader's: at once, and what stands there is seen to be no answer to it (panel.css). */
   async fresh() {
+    this.body.setAttribute("aria-busy", "true");
     this.ended.abort();
     this.ended = new AbortController();
     this.running = false;
@@ -56,31 +61,40 @@ export class Part {
     }
     if (signal.aborted) return;
     this.running = false;
-    if (this.again) this.changed();
+    if (this.again && this.timer === null) this.changed();
   }
 
   show(data) {
     this.body.setAttribute("aria-busy", "false");
     this.note.replaceChildren();
     const nothing = this.empty(data);
-    if (nothing) {
-      this.drawn = false;
-      this.body.replaceChildren(el("p", { class: "nothing" }, nothing));
-      return;
-    }
+    if (nothing) return this.sayNothing(nothing);
     if (!this.drawn) this.body.replaceChildren();
     this.drawn = true;
     this.draw(data, this.body);
   }
 
+  sayNothing(text) {
+    this.drawn = false;
+    this.body.replaceChildren(el("p", { class: "nothing" }, text));
+  }
+
   fail(problem) {
     this.body.setAttribute("aria-busy", "false");
+    if (problem.status === 404) return this.sayNothing(`${sentence(problem.message)}.`); // no such store, not yet at least
     if (!(problem.status >= 0)) console.error(problem); // ours, not tallyd's
-    const text = [problem.message, problem.next].filter(Boolean).join(". ");
-    if (!this.drawn) this.body.replaceChildren();
+    const text = [problem.message, problem.next].filter(Boolean).map(sentence).join(". ");
+    if (!this.drawn) {
+      this.body.replaceChildren();
+      this.missing();
+    }
+    if (!problem.status || problem.status >= 500) this.timer ??= setTimeout(() => this.now(), AGAIN_MS);
     if (this.note.firstChild?.textContent === text) return;
-    this.note.replaceChildren(el("span", {}, text), " ",
-      el("button", { type: "button", class: "plain", onclick: () => this.now() }, "Try again"));
+    this.note.replaceChildren(
+      el("span", {}, text),
+      " ",
+      el("button", { type: "button", class: "plain", onclick: () => this.now() }, "Try again"),
+    );
   }
 
   close() {

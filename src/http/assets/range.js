@@ -7,6 +7,7 @@ const PRESETS = [7, 30, 90];
 const DAYS_MOST = 366; // as many as uniques are counted together
 const HOURS_MOST = 1000;
 const DAY_MS = 86400000;
+const TYPED_MS = 600; // a day that is typed is a right one after each digit
 
 export function lastDays(days) {
   return { from: format.today(1 - days), to: format.today(), days };
@@ -46,8 +47,10 @@ export function daysOf(range) {
 /** For a query by the hour; the latest of them where there are more than tallyd answers at once. */
 export function hoursOf(from, to) {
   const most = Math.floor(HOURS_MOST / 24);
-  const first = lengthOf(from, to) <= most ? from
-    : format.compactDay(new Date(format.fieldTime(to).getTime() - (most - 1) * DAY_MS));
+  const first =
+    lengthOf(from, to) <= most
+      ? from
+      : format.compactDay(new Date(format.fieldTime(to).getTime() - (most - 1) * DAY_MS));
   return { from: `${first}00`, to: `${to}23` };
 }
 
@@ -57,23 +60,39 @@ export function rangeForm(chosen) {
   const day = (id) => el("input", { type: "date", id, required: true });
   const [from, to] = [day("range-from"), day("range-to")];
   const problem = el("p", { class: "trouble quiet", role: "alert" });
-  const buttons = PRESETS.map((days) => el("button", { type: "button", "data-days": days,
-    onclick: () => chosen(lastDays(days)) }, `${days} days`));
-  const changed = () => {
+  const buttons = PRESETS.map((days) =>
+    el("button", { type: "button", "data-days": days, onclick: () => chosen(lastDays(days)) }, `${days} days`),
+  );
+  let typing = null;
+  const done = () => {
     const [first, last] = [format.undashed(from.value), format.undashed(to.value)];
     problem.textContent = fault(first, last);
     if (!problem.textContent) chosen({ from: first, to: last, days: null });
   };
+  const changed = () => {
+    clearTimeout(typing);
+    typing = setTimeout(done, TYPED_MS);
+  };
   from.addEventListener("change", changed);
   to.addEventListener("change", changed);
-  const form = el("form", { class: "fields range", "aria-label": "Range of days", onsubmit: (event) => event.preventDefault() },
-    buttons, pair("From", from), pair("to", to), problem);
+  const form = el(
+    "form",
+    { class: "fields range", "aria-label": "Range of days", onsubmit: (event) => event.preventDefault() },
+    buttons,
+    pair("From", from),
+    pair("to", to),
+    problem,
+  );
   return { form, set: (range) => show(range, { from, to, buttons, problem }) };
 }
 
 function show(range, { from, to, buttons, problem }) {
-  from.value = format.dashed(range.from);
-  to.value = format.dashed(range.to);
+  for (const [input, day] of [
+    [from, range.from],
+    [to, range.to],
+  ]) {
+    if (input.value !== format.dashed(day)) input.value = format.dashed(day);
+  }
   problem.textContent = "";
   for (const button of buttons) button.setAttribute("aria-pressed", String(Number(button.dataset.days) === range.days));
 }

@@ -22,7 +22,8 @@ const sum = (rows, of) => rows.reduce((total, row) => total + (row[of] ?? 0), 0)
 
 /** "complete up to 14:03:07": how much of what was counted is in a stored figure. */
 function freshness({ mysql, complete_until, stored_as_of }) {
-  if (mysql === "down") return stored_as_of === null ? "MySQL is away" : `as of ${format.clock(stored_as_of)}, MySQL is away`;
+  if (mysql === "down")
+    return stored_as_of === null ? "MySQL is away" : `as of ${format.clock(stored_as_of)}, MySQL is away`;
   return complete_until === null ? "nothing merged yet" : `complete up to ${format.clock(complete_until)}`;
 }
 
@@ -33,7 +34,7 @@ export class StoreView {
     this.counters = counters.filter((counter) => counter.store !== null);
     root.replaceChildren(this.heading(onStore), this.todays(), this.ranged(), ...this.tops(), ...this.fed());
     this.setRange(range);
-    this.clock = setInterval(() => this.refresh(), 60000); // minutes pass without hits, too
+    this.clock = setInterval(() => document.hidden || this.refresh(), 60000); // minutes pass without hits, too
   }
 
   /** Figures of these counters moved. */
@@ -64,19 +65,37 @@ export class StoreView {
   /* The frame of the page */
 
   heading(onStore) {
-    const input = el("input", { id: "store", name: "store", list: "stores", value: this.store, autocomplete: "off",
-      spellcheck: "false", required: true, size: "14" });
+    const input = el("input", {
+      id: "store",
+      name: "store",
+      list: "stores",
+      value: this.store,
+      autocomplete: "off",
+      spellcheck: "false",
+      required: true,
+      size: "14",
+    });
     const list = el("datalist", { id: "stores" });
     offer(input, list);
-    const form = el("form", { class: "fields", role: "search", "aria-label": "Choose a store" },
-      el("label", { for: "store" }, "Store"), input, list, el("button", { type: "submit" }, "Show"));
+    const form = el(
+      "form",
+      { class: "fields", role: "search", "aria-label": "Choose a store" },
+      el("label", { for: "store" }, "Store"),
+      input,
+      list,
+      el("button", { type: "submit" }, "Show"),
+    );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       onStore(input.value.trim());
     });
     input.addEventListener("focus", () => input.select());
-    return el("div", { class: "heading" },
-      el("div", {}, el("h1", {}, `Store ${this.store}`), el("p", { class: "lead" }, format.longDay(new Date()))), form);
+    return el(
+      "div",
+      { class: "heading" },
+      el("div", {}, el("h1", {}, `Store ${this.store}`), el("p", { class: "lead" }, format.longDay(new Date()))),
+      form,
+    );
   }
 
   card(title, attributes = {}, level = "h2") {
@@ -119,8 +138,12 @@ export class StoreView {
     const { section, body } = this.figureCard(counter, "today");
     const hourly = counter.field === "hour";
     this.part(counter, body, {
-      load: (signal) => this.figures(counter, hourly ? hoursOf(format.today(-1), format.today()) :
-        { from: format.today(-1), to: format.today() }, signal),
+      load: (signal) =>
+        this.figures(
+          counter,
+          hourly ? hoursOf(format.today(-1), format.today()) : { from: format.today(-1), to: format.today() },
+          signal,
+        ),
       draw: (figures) => drawToday(body, figures),
     });
     return section;
@@ -128,8 +151,12 @@ export class StoreView {
 
   figureCard(counter, of) {
     const body = el("div");
-    const section = el("section", { class: "card figure", "data-counter": counter.name, "data-figure": of },
-      el("h2", {}, `${format.title(counter.name)} ${of}`), body);
+    const section = el(
+      "section",
+      { class: "card figure", "data-counter": counter.name, "data-figure": of },
+      el("h2", {}, `${format.title(counter.name)} ${of}`),
+      body,
+    );
     return { section, body };
   }
 
@@ -141,13 +168,16 @@ export class StoreView {
         const midnight = Math.floor(new Date().setHours(0, 0, 0, 0) / 1000);
         const [day, hour] = await Promise.all([
           get(path`series/${name}/${HOUR_S}`, { from: midnight }, signal),
-          get(path`series/${name}/60`, { from: nowSeconds() - HOUR_S }, signal)]);
+          get(path`series/${name}/60`, { from: nowSeconds() - HOUR_S }, signal),
+        ]);
         return { day: day.samples, hour: hour.samples };
       },
       draw: ({ day, hour }) => {
         const total = (samples) => samples.reduce((all, [, hits]) => all + hits, 0);
-        body.replaceChildren(el("p", { class: "big" }, format.number(total(day))),
-          el("dl", { class: "facts" }, el("dt", {}, "In the last hour"), el("dd", {}, format.number(total(hour)))));
+        body.replaceChildren(
+          el("p", { class: "big" }, format.number(total(day))),
+          el("dl", { class: "facts" }, el("dt", {}, "In the last hour"), el("dd", {}, format.number(total(hour)))),
+        );
       },
     });
     return section;
@@ -160,28 +190,50 @@ export class StoreView {
     this.rangeForm = rangeForm((range) => this.onRange(range));
     const figures = this.counters.filter(({ field }) => field === "date" || field === "hour");
     const visitors = this.counters.filter(({ uniques }) => uniques);
-    return el("section", { class: "range", "aria-labelledby": "range-title" },
+    return el(
+      "section",
+      { class: "range", "aria-labelledby": "range-title" },
       el("div", { class: "heading" }, this.rangeHeading, this.rangeForm.form),
-      el("div", { class: "histories" }, figures.map((counter) => this.history(counter)), visitors.map((counter) => this.visitors(counter))));
+      el(
+        "div",
+        { class: "histories" },
+        figures.map((counter) => this.history(counter)),
+        visitors.map((counter) => this.visitors(counter)),
+      ),
+    );
   }
 
   history(counter) {
-    const { section, body } = this.card(format.title(counter.name),
-      { class: "card wider", "data-counter": counter.name, "data-figure": "range" }, "h3");
+    const { section, body } = this.card(
+      format.title(counter.name),
+      { class: "card wider", "data-counter": counter.name, "data-figure": "range" },
+      "h3",
+    );
     const sums = el("p", { class: "sums" });
     const holder = el("div");
     const hourly = counter.field === "hour";
-    const chart = this.chart(holder, { label: `${format.title(counter.name)} ${hourly ? "by the hour" : "by the day"}`,
-      series: [LIVE, STORED], kind: "bars", heading: hourly ? "Hour" : "Day",
-      when: (x) => format.dayOrHour(x, hourly), axis: format.axisDay });
+    const chart = this.chart(holder, {
+      label: `${format.title(counter.name)} ${hourly ? "by the hour" : "by the day"}`,
+      series: [LIVE, STORED],
+      kind: "bars",
+      heading: hourly ? "Hour" : "Day",
+      when: (x) => format.dayOrHour(x, hourly),
+      axis: format.axisDay,
+    });
     this.part(counter, body, {
-      ranged: true, every: 2000,
-      load: (signal) => this.figures(counter, hourly ? hoursOf(this.range.from, this.range.to) : daysOf(this.range), signal),
+      ranged: true,
+      every: 2000,
+      load: (signal) =>
+        this.figures(counter, hourly ? hoursOf(this.range.from, this.range.to) : daysOf(this.range), signal),
+      empty: ({ rows }) =>
+        rows.every(({ live, stored }) => live === 0 && stored === 0) ? "No hits in these days." : "",
       draw: (figures) => {
         if (!holder.isConnected) body.append(sums, holder);
         drawSums(sums, figures, hourly);
-        chart.draw(figures.rows.map(({ field, stored, live }) => [format.fieldTime(field), live ?? stored, stored]),
-          toldOf(figures.rows));
+        chart.draw(
+          figures.rows.map(({ field, stored, live }) => [format.fieldTime(field), live ?? stored, stored]),
+          toldOf(figures.rows),
+        );
       },
     });
     return section;
@@ -192,17 +244,30 @@ export class StoreView {
     const { section, body } = this.card("Different visitors", { "data-uniques": name }, "h3");
     const sums = el("p", { class: "sums" });
     const holder = el("div");
-    const chart = this.chart(holder, { label: "Different visitors by the day", series: [{ name: "Visitors", colour: "--bar" }],
-      kind: "bars", heading: "Day", when: (x) => format.dayOrHour(x, false), axis: format.axisDay });
+    const chart = this.chart(holder, {
+      label: "Different visitors by the day",
+      series: [{ name: "Visitors", colour: "--bar" }],
+      kind: "bars",
+      heading: "Day",
+      when: (x) => format.dayOrHour(x, false),
+      axis: format.axisDay,
+    });
     this.part(counter, body, {
-      ranged: true, every: 3000,
+      ranged: true,
+      every: 3000,
       load: (signal) => get(path`uniques/${name}`, daysOf(this.range), signal),
-      empty: ({ days }) => days.every(({ count }) => count === 0) ? "Nobody was counted as a visitor in these days." : "",
+      empty: ({ days }) =>
+        days.every(({ count }) => count === 0) ? "Nobody was counted as a visitor in these days." : "",
       draw: ({ count, exact, days }) => {
         if (!holder.isConnected) body.append(sums, holder);
-        sums.replaceChildren(el("strong", { "data-value": count }, format.number(count)),
-          el("span", {}, exact ? "exact" : "estimated, within about 1 %"));
-        chart.draw(days.map(({ day, count: visitors }) => [format.fieldTime(day), visitors]), "Each counts once, on however many days");
+        sums.replaceChildren(
+          el("strong", { "data-value": count }, format.number(count)),
+          el("span", {}, exact ? "exact" : "estimated, within about 1 %"),
+        );
+        chart.draw(
+          days.map(({ day, count: visitors }) => [format.fieldTime(day), visitors]),
+          "Each counts once, on however many days",
+        );
       },
     });
     return section;
@@ -218,20 +283,38 @@ export class StoreView {
   }
 
   top(counter) {
-    const { section, body, side } = this.card(`${format.title(counter.name)}: the top ${TOP}`,
-      { "data-counter": counter.name, "data-figure": "top" });
+    const { section, body, side } = this.card(`${format.title(counter.name)}: the top ${TOP}`, {
+      "data-counter": counter.name,
+      "data-figure": "top",
+    });
     this.part(counter, body, {
       every: 2000,
       load: (signal) => this.figures(counter, { top: TOP }, signal),
-      empty: ({ rows, mysql }) => rows.length > 0 ? "" : mysql === "down"
-        ? "MySQL is away, and it was not asked for this before." : "Nothing of it is in the table yet. It comes with the first merge.",
+      empty: ({ rows, mysql }) =>
+        rows.length > 0
+          ? ""
+          : mysql === "down"
+            ? "MySQL is away, and it was not asked for this before."
+            : "Nothing of it is in the table yet. It comes with the first merge.",
       draw: (figures) => {
         say(side, freshness(figures));
         const most = Math.max(1, ...figures.rows.map(({ live, stored }) => live ?? stored ?? 0));
-        const rows = figures.rows.map(({ field, live, stored }) => [measured(field, (live ?? stored ?? 0) / most),
-          format.number(live), format.number(stored)]);
-        body.replaceChildren(scrolling(`${format.title(counter.name)}, the highest`, table(`${format.title(counter.name)}, the highest`,
-          [{ title: "Item" }, { title: "Live", number: true }, { title: "Stored", number: true }], rows, { class: "ranking" })));
+        const rows = figures.rows.map(({ field, live, stored }) => [
+          measured(field, (live ?? stored ?? 0) / most),
+          format.number(live),
+          format.number(stored),
+        ]);
+        body.replaceChildren(
+          scrolling(
+            `${format.title(counter.name)}, the highest`,
+            table(
+              `${format.title(counter.name)}, the highest`,
+              [{ title: "Item" }, { title: "Live", number: true }, { title: "Stored", number: true }],
+              rows,
+              { class: "ranking" },
+            ),
+          ),
+        );
       },
     });
     return section;
@@ -243,13 +326,22 @@ export class StoreView {
     this.part(counter, body, {
       every: 3000,
       load: (signal) => get(path`boxes/${name}`, { top: TOP }, signal),
-      empty: ({ buckets }) => buckets.length > 0 ? "" : "No hits yet.",
+      empty: ({ buckets }) => (buckets.length > 0 ? "" : "No hits yet."),
       draw: ({ buckets, width }) => {
         say(side, format.title(counter.name));
         const most = Math.max(1, ...buckets.map(([, hits]) => hits));
         const rows = buckets.map(([time, hits]) => [measured(format.moment(time), hits / most), format.number(hits)]);
-        body.replaceChildren(table("The busiest minutes", [{ title: width === 60 ? "Minute" : `The ${format.duration(width)} from` },
-          { title: "Hits", number: true }], rows, { class: "ranking" }));
+        body.replaceChildren(
+          table(
+            "The busiest minutes",
+            [
+              { title: width === 60 ? "Minute" : `The ${format.duration(width)} from` },
+              { title: "Hits", number: true },
+            ],
+            rows,
+            { class: "ranking" },
+          ),
+        );
       },
     });
     return section;
@@ -258,8 +350,16 @@ export class StoreView {
   /* Series: the last hour and the last day */
 
   fed() {
-    return this.counters.filter(({ feeds }) => feeds.series).map((counter) => el("div", { class: "columns" },
-      this.recent(counter, "last hour", HOUR_S, 60), this.recent(counter, "last day", DAY_S, HOUR_S)));
+    return this.counters
+      .filter(({ feeds }) => feeds.series)
+      .map((counter) =>
+        el(
+          "div",
+          { class: "columns" },
+          this.recent(counter, "last hour", HOUR_S, 60),
+          this.recent(counter, "last day", DAY_S, HOUR_S),
+        ),
+      );
   }
 
   recent(counter, of, span, precision) {
@@ -267,12 +367,18 @@ export class StoreView {
     const label = `${format.title(counter.name)}, ${of}`;
     const { section, body } = this.card(label, { "data-series": name, "data-precision": precision });
     const holder = el("div");
-    const chart = this.chart(holder, { label, series: [{ name: "Hits", colour: "--bar" }], kind: precision === 60 ? "lines" : "bars",
-      heading: precision === 60 ? "Minute" : "Hour", when: (x) => format.minute(x / 1000), axis: (x) => precision === 60 ? format.minute(x / 1000) : format.hour(x / 1000) });
+    const chart = this.chart(holder, {
+      label,
+      series: [{ name: "Hits", colour: "--bar" }],
+      kind: precision === 60 ? "lines" : "bars",
+      heading: precision === 60 ? "Minute" : "Hour",
+      when: (x) => format.minute(x / 1000),
+      axis: (x) => (precision === 60 ? format.minute(x / 1000) : format.hour(x / 1000)),
+    });
     this.part(counter, body, {
       every: precision === 60 ? 2000 : 5000,
       load: (signal) => get(path`series/${name}/${precision}`, { from: slotsFrom(span, precision) }, signal),
-      empty: ({ samples }) => samples.length > 0 ? "" : `No hits in the ${of}.`,
+      empty: ({ samples }) => (samples.length > 0 ? "" : `No hits in the ${of}.`),
       draw: ({ samples }) => {
         if (!holder.isConnected) body.append(holder);
         const rows = filled(samples, slotsFrom(span, precision), precision);
@@ -300,28 +406,50 @@ function offer(input, list) {
 
 function drawToday(body, figures) {
   const day = format.today();
-  const of = (rows) => ({ live: rows.some(({ live }) => live === null) ? null : sum(rows, "live"),
-    stored: rows.some(({ stored }) => stored === null) ? null : sum(rows, "stored") });
+  const of = (rows) => ({
+    live: rows.some(({ live }) => live === null) ? null : sum(rows, "live"),
+    stored: rows.some(({ stored }) => stored === null) ? null : sum(rows, "stored"),
+  });
   const now = of(figures.rows.filter(({ field }) => field.startsWith(day)));
   const before = of(figures.rows.filter(({ field }) => !field.startsWith(day)));
   const least = figures.mysql === "down" && now.live !== null;
   body.replaceChildren(
-    el("p", { class: "big", "data-value": now.live }, least && el("span", { class: "least" }, "at least "), format.number(now.live)),
-    el("dl", { class: "facts" }, el("dt", {}, `Stored, ${freshness(figures)}`), el("dd", { "data-stored": now.stored }, format.number(now.stored)),
-      el("dt", {}, "Yesterday"), el("dd", {}, format.number(before.live ?? before.stored))));
+    el(
+      "p",
+      { class: "big", "data-value": now.live },
+      least && el("span", { class: "least" }, "at least "),
+      format.number(now.live),
+    ),
+    el(
+      "dl",
+      { class: "facts" },
+      el("dt", {}, `Stored, ${freshness(figures)}`),
+      el("dd", { "data-stored": now.stored }, format.number(now.stored)),
+      el("dt", {}, "Yesterday"),
+      el("dd", {}, format.number(before.live ?? before.stored)),
+    ),
+  );
 }
 
 function drawSums(node, figures, hourly) {
   const { rows } = figures;
   const live = rows.some((row) => row.live === null) ? null : sum(rows, "live");
   const stored = rows.some((row) => row.stored === null) ? null : sum(rows, "stored");
-  node.replaceChildren(el("strong", { "data-live": live, "data-stored": stored }, format.number(live ?? stored)),
-    el("span", {}, hourly ? "all hours together" : "all days together"), el("span", {}, `${format.number(stored)} stored, ${freshness(figures)}`));
+  node.replaceChildren(
+    el("strong", { "data-live": live, "data-stored": stored }, format.number(live ?? stored)),
+    el("span", {}, hourly ? "all hours together" : "all days together"),
+    el("span", {}, `${format.number(stored)} stored, ${freshness(figures)}`),
+  );
 }
 
 function toldOf(rows) {
-  const highest = rows.reduce((best, row) => (row.live ?? row.stored ?? 0) > (best?.live ?? best?.stored ?? 0) ? row : best, null);
-  return highest ? `Most on ${format.field(highest.field)}: ${format.number(highest.live ?? highest.stored)}` : "No hits";
+  const highest = rows.reduce(
+    (best, row) => ((row.live ?? row.stored ?? 0) > (best?.live ?? best?.stored ?? 0) ? row : best),
+    null,
+  );
+  return highest
+    ? `Most on ${format.field(highest.field)}: ${format.number(highest.live ?? highest.stored)}`
+    : "No hits";
 }
 
 function measured(text, part) {
@@ -331,7 +459,7 @@ function measured(text, part) {
 /** The start of the first slot of the last `span` seconds, the open slot with them. */
 function slotsFrom(span, precision) {
   const now = nowSeconds();
-  return now - now % precision - span + precision;
+  return now - (now % precision) - span + precision;
 }
 
 /** Samples with the slots that had no hits, as rows of a chart. */

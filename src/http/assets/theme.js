@@ -4,5 +4,7 @@
   try {
     const chosen = localStorage.getItem("tallyd.theme");
     if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
-  } catch { /* storage is forbidden: the system's theme */ }
+  } catch {
+    /* storage is forbidden: the system's theme */
+  }
 })();

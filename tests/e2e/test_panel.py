@@ -1,0 +1,403 @@
+"""The panel in a real Chromium, on a real tallyd: what is counted appears in it without a reload, every figure is the one
+that SQL and redis-cli tell, its choices work with the keyboard alone, and it lives through restarts and outages.
+The browser's reader is German, so that figures and times are seen to be the reader's own."""
+import datetime
+import os
+import re
+import shutil
+import tempfile
+import time
+import urllib.request
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from harness.browser import Browser, axe_source
+from harness.daemon import counters
+from harness.wait import wait_until
+
+STORE = "12345"
+VISITORS, VIEWS, SEARCHES = (f"s{STORE}:{name}" for name in ("unique_visitors:daily", "product_views", "searches"))
+FED = {"product_views": {"feeds": {"series": "s<store>:views", "box": "s<store>:views"}}}
+UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
+TODAY = "[data-counter=unique_visitors][data-figure=today]"
+RANGE = "[data-counter=unique_visitors][data-figure=range]"
+SINCE_MIDNIGHT = "[data-counter=product_views][data-figure='since midnight']"
+
+
+@pytest.fixture(scope="module")
+def axe():
+    return axe_source()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    profile = tempfile.mkdtemp(prefix="tly-chromium-")
+    made = Browser(profile)
+    yield made
+    made.close()
+    shutil.rmtree(profile, ignore_errors=True)
+
+
+class Shop:
+    """A tallyd with HTTP, the pages of its panel, and a client of its socket."""
+
+    def __init__(self, daemon, port):
+        self.daemon, self.url = daemon, f"http://127.0.0.1:{port}"
+        daemon.config["listen"]["http"] = f"tcp://127.0.0.1:{port}"
+        daemon.write_config()
+        daemon.migrate().start()
+        self.wait_http()
+        self.client = daemon.client()
+
+    def wait_http(self):
+        wait_until(lambda: urllib.request.urlopen(f"{self.url}/healthz", timeout=2).status == 200, 30, "HTTP answers")
+
+    def store(self, name=STORE, query="days=30"):
+        return f"{self.url}/#/store/{name}?{query}"
+
+    @property
+    def operator(self):
+        return f"{self.url}/#/operator"
+
+    def hit(self, key, field, n=1):
+        reply = self.client.call("HINCRBY", key, field, n)
+        assert isinstance(reply, int), reply
+
+
+def day_goes_on():
+    """Not in the last moments of a day: yesterday's figures would be compared with today's."""
+    left = datetime.datetime.combine(datetime.date.today() + datetime.timedelta(1), datetime.time()) - datetime.datetime.now()
+    return left.total_seconds() > 45
+
+
+@pytest.fixture
+def shop(make_daemon, redis, free_port):
+    # merged when the test says so: else figures would move while they are compared
+    families = counters(hits=10**9, every="3600s", **FED)
+    wait_until(day_goes_on, 60, "the next day")
+    made = Shop(make_daemon(redis, start=False, families=families, more=UNIQUES), free_port)
+    yield made
+    made.client.close()
+
+
+def day(offset=0):
+    return (datetime.date.today() + datetime.timedelta(offset)).strftime("%Y%m%d")
+
+
+@pytest.fixture
+def browser(chromium, shop):
+    """With nothing of another test; it leaves the page before the shop is closed."""
+    chromium.complaints()
+    yield chromium
+    chromium.driver.get("about:blank")
+
+
+def some_business(shop):
+    """Visitors of the last 40 days, product views and searches: merged, and some more that are not yet."""
+    for merged in (True, False):
+        for back in range(40 if merged else 2):
+            for visitor in range(5 + back % 7):
+                shop.client.call("UNIQ.ADD", f"s{STORE}:visitors", day(-back), str(visitor + (3 * back if merged else 1000)))
+        for product in range(14 if merged else 3):
+            shop.hit(VIEWS, str(1000 + product), 1000 * (20 - product) + product)
+        for term in ("umbrella", "red shoes", "<b>wool</b>"):
+            shop.hit(SEARCHES, term, len(term))
+        if merged:
+            shop.daemon.sync_all()
+
+
+def seen(browser, figure, expected, what, within_s=20):
+    """The figure becomes what is expected; if not, what the page has instead, and what its console says."""
+    try:
+        wait_until(lambda: figure() == expected, within_s)
+    except AssertionError:
+        raise AssertionError(f"not within {within_s} s: {what}: {expected}, but {figure()}; the page: {browser.text('main')!r}; "
+                             f"its console: {browser.complaints()}") from None
+
+
+# Live
+
+
+def test_hits_appear_within_two_seconds(shop, browser):
+    """Without a reload: three times, and the slower ones may have met a busy machine. The page never loads anew."""
+    shop.hit(VISITORS, day(-1), 1)
+    browser.open(shop.store())
+    seen(browser, lambda: browser.number(f"{TODAY} .big"), 0, "no visitors")
+    browser.run("window.notReloaded = true")
+    took = []
+    for round_ in range(1, 4):
+        shop.hit(VISITORS, day(), 7)
+        shop.hit(VIEWS, "42", 3)
+        began = time.monotonic()
+        seen(browser, lambda: (browser.number(f"{TODAY} .big"), browser.number(f"{SINCE_MIDNIGHT} .big")),
+             (7 * round_, 3 * round_), "the new hits")
+        took.append(time.monotonic() - began)
+    assert sorted(took)[0] < 2 and sorted(took)[1] < 2, took
+    assert browser.run("return window.notReloaded")
+    assert browser.complaints() == []
+
+
+# Every figure, at rest
+
+
+def in_sql(mysql, sql, *arguments):
+    return int(mysql.query(sql, arguments)[0][0] or 0)
+
+
+def figure(text):
+    return int(re.sub(r"\D", "", text))
+
+
+def test_every_figure_of_a_store(shop, browser, redis, mysql):
+    some_business(shop)
+    browser.open(shop.store())
+    direct = redis.client()
+    pending = {name: {field.decode(): int(n) for field, n in direct.hgetall(name).items()} for name in (VISITORS, VIEWS, SEARCHES)}
+    assert all(pending.values())
+    stored = {row[0].strftime("%Y%m%d"): int(row[1])
+              for row in mysql.query("SELECT day, visitors FROM daily_visitors WHERE store_id = %s", (STORE,))}
+    live = {field: stored.get(field, 0) + pending[VISITORS].get(field, 0) for field in {*stored, *pending[VISITORS]}}
+
+    seen(browser, lambda: browser.number(f"{TODAY} .big"), live[day()], "today, live")
+    assert browser.number(f"{TODAY} dd") == stored[day()] != live[day()]
+    assert figure(browser.facts(TODAY)["Yesterday"]) == live[day(-1)]
+
+    days = [day(-back) for back in range(30)]
+    seen(browser, lambda: browser.number(f"{RANGE} .sums strong"), sum(live[field] for field in days), "the range, live")
+    assert browser.run("return document.querySelector(arguments[0]).dataset.stored", f"{RANGE} .sums strong") \
+        == str(sum(stored[field] for field in days))
+    browser.unfold()
+    wait_until(lambda: len(browser.rows(RANGE)) == 30, 10, "the range as a table")
+    assert [(figure(a), figure(b)) for _, a, b in browser.rows(RANGE)] == [(live[field], stored[field]) for field in days]
+    same_uniques(browser, direct, days)
+    same_tops(browser, mysql, pending)
+    same_series(browser, direct)
+    until, = mysql.query("SELECT UNIX_TIMESTAMP(CONVERT_TZ(complete_until, '+00:00', @@session.time_zone)) FROM tally_counters "
+                         "WHERE counter = 'unique_visitors'")[0]
+    said = datetime.datetime.fromtimestamp(int(until)).strftime("%H:%M:%S")
+    assert f"complete up to {said}" in browser.text(f"{TODAY} dt"), browser.text(TODAY)
+    assert browser.complaints() == []
+
+
+def same_uniques(browser, direct, days):
+    """Together, and of each day: bits of the bitmaps."""
+    names = [f"s{STORE}:visitors_{field[:4]}_{field[4:6]}_{field[6:]}" for field in days]
+    together = set()
+    for name in names:
+        bits = direct.get(name) or b""
+        together |= {8 * at + bit for at, byte in enumerate(bits) for bit in range(8) if byte & (0x80 >> bit)}
+    where = "[data-uniques]"
+    seen(browser, lambda: browser.number(f"{where} .sums strong"), len(together), "different visitors")
+    assert [figure(n) for _, n in browser.rows(where)] == [direct.bitcount(name) for name in names]
+
+
+def same_tops(browser, mysql, pending):
+    for name, table, column, count in (("product_views", "product_views", "product_id", "views"),
+                                       ("searches", "searches", "term", "searches")):
+        rows = mysql.query(f"SELECT {column}, {count} FROM {table} WHERE store_id = %s ORDER BY {count} DESC LIMIT 10", (STORE,))
+        fields = [(row[0].decode() if isinstance(row[0], bytes) else str(row[0]), int(row[1])) for row in rows]
+        waits = pending[f"s{STORE}:{name}"]
+        seen(browser, lambda n=name: [(item, figure(now), figure(then))
+                                      for item, now, then in browser.rows(f"[data-counter={n}][data-figure=top]")],
+             [(field, n + waits.get(field, 0), n) for field, n in fields], f"the top of {name}")
+
+
+def same_series(browser, direct):
+    samples = {precision: {int(at): int(n) for at, n in direct.hgetall(f"count:{precision}:s{STORE}:views").items()}
+               for precision in (60, 3600)}
+    midnight = datetime.datetime.combine(datetime.date.today(), datetime.time()).timestamp()
+    assert browser.number(f"{SINCE_MIDNIGHT} .big") == sum(n for at, n in samples[3600].items() if at >= midnight)
+    for precision in (60, 3600):
+        shown = [figure(n) for _, n in browser.rows(f"[data-precision='{precision}']")]
+        assert sorted(n for n in shown if n) == sorted(samples[precision].values())
+    buckets = direct.zrange(f"pv.s{STORE}:views", 0, -1, desc=True, withscores=True)
+    assert [figure(n) for _, n in browser.rows("[data-box]")] == [int(n) for _, n in buckets] != []
+
+
+def test_every_figure_of_the_operator(shop, browser, redis, mysql):
+    """Also the reject: replayed in vain while its cause stands, with success when it is mended, the other one dropped."""
+    shop.hit(VIEWS, "7", 1)
+    shop.hit(VISITORS, day(), 1)  # a hash's very first hit is merged at once
+    shop.daemon.sync_all()
+    mysql.query(f"INSERT INTO product_views VALUES ({STORE}, 9, 9223372036854775800), ({STORE}, 8, 9223372036854775800)")
+    for field in range(8, 60):
+        shop.hit(VIEWS, str(field), 100)
+    shop.daemon.sync_all()
+    shop.hit(VIEWS, "7", 5)
+    shop.hit(VISITORS, day(), 2)
+    browser.open(shop.operator)
+    steps = lambda: {name: value for name, value, _ in browser.rows(".flow + .figures")}
+    direct = redis.client()
+    waiting = lambda: in_sql(mysql, "SELECT COUNT(*) FROM tally_rejects WHERE replayed_at IS NULL")
+    seen(browser, lambda: figure(steps().get("Redis: pending", "-1")), direct.zcard("tally:dirty"), "pending hashes")
+    assert direct.zcard("tally:dirty") == 2
+    assert figure(steps()["Claimed"]) == direct.zcard("tally:batches") == 0
+    seen(browser, lambda: len(browser.rows("[data-part=rejects]")), waiting(), "the rejects")
+    assert "out of range" in browser.text("[data-part=rejects]")
+    seen(browser, lambda: books(browser), books_of(direct, mysql), "the books", 30)
+    assert all(difference == 0 for *_, difference in books(browser).values())
+
+    act(browser, "Replay", "9")
+    wait_until(lambda: "Refused again" in browser.text("[data-part=rejects] .outcome"), 20, "refused again")
+    assert waiting() == 2
+    mysql.query("UPDATE product_views SET views = 0 WHERE product_id = 9")
+    act(browser, "Replay", "9")
+    seen(browser, lambda: len(browser.rows("[data-part=rejects]")), 1, "one reject")
+    assert in_sql(mysql, "SELECT views FROM product_views WHERE product_id = 9") == 100
+    act(browser, "Drop", "8")
+    browser.one("dialog button[value=keep]").click()
+    assert waiting() == 1
+    act(browser, "Drop", "8")
+    browser.one("dialog button[value=drop]").click()
+    seen(browser, lambda: browser.rows("[data-part=rejects]"), [], "no reject")
+    assert waiting() == 0
+    seen(browser, lambda: books(browser), books_of(direct, mysql), "the books", 30)
+    wait_until(lambda: browser.text("#view h1") == "All is well", 20, "all is well")
+    assert browser.complaints() == []
+
+
+def act(browser, what, field):
+    browser.one(f"[data-part=rejects] button[aria-label='{what} {VIEWS} {field}']").click()
+
+
+def books(browser):
+    return {row[0]: tuple(figure(cell) for cell in row[1:]) for row in browser.rows("[data-part=books]")}
+
+
+def books_of(direct, mysql):
+    """Accepted, merged, rejected, pending, claimed, difference: nothing is claimed."""
+    made = {}
+    sums = {name.decode(): (int(merged), int(rejected)) for name, merged, rejected in
+            mysql.query("SELECT counter, merged, rejected FROM tally_counters")}
+    for name, key in (("unique_visitors", VISITORS), ("product_views", VIEWS), ("searches", SEARCHES)):
+        merged, rejected = sums.get(name, (0, 0))
+        pending = sum(int(n) for n in direct.hvals(key))
+        accepted = int(direct.hget("tally:accepted", name) or 0)
+        made[name.capitalize().replace("_", " ")] = (accepted, merged, rejected, pending, 0, accepted - merged - rejected - pending)
+    return made
+
+
+# Choices
+
+
+def test_choices_by_keyboard_alone(shop, browser):
+    """Store, range and theme, without a pointer; they stand in the address or are remembered."""
+    some_business(shop)
+    shop.client.call("HINCRBY", "s777:unique_visitors:daily", day(-3), 11)
+    browser.open(shop.store())
+    seen(browser, lambda: len(browser.all(f"{RANGE} .sums strong")), 1, "the page")
+
+    browser.tab_to("[data-days='7']").press(Keys.ENTER)
+    wait_until(lambda: browser.text("#range-title") == "Last 7 days", 10, "seven days")
+    browser.unfold()
+    seen(browser, lambda: len(browser.rows(RANGE)), 7, "seven rows")
+    assert "days=7" in browser.run("return location.hash")
+
+    browser.tab_to("#range-from")
+    first = datetime.date.today() - datetime.timedelta(2)
+    browser.press(first.strftime("%m%d%Y"))
+    seen(browser, lambda: len(browser.rows(RANGE)), 3, "three rows")
+    assert f"from={day(-2)}&to={day()}" in browser.run("return location.hash")
+    browser.run("history.back()")
+    wait_until(lambda: browser.text("#range-title") == "Last 7 days", 10, "seven days again")
+
+    browser.tab_to("#store").press("777", Keys.ENTER)  # what stands there is selected
+    wait_until(lambda: browser.text("#view h1") == "Store 777", 10, "the other store")
+    seen(browser, lambda: browser.number(f"{RANGE} .sums strong"), 11, "its figures")
+
+    browser.tab_to("#theme").press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    dark = "return getComputedStyle(document.body).backgroundColor"
+    wait_until(lambda: browser.run("return document.documentElement.dataset.theme") == "dark", 5, "the dark theme")
+    colour = browser.run(dark)
+    browser.driver.refresh()
+    wait_until(lambda: browser.text("#view h1") == "Store 777", 10, "the page again")
+    assert browser.run(dark) == colour and browser.one("#theme").get_attribute("value") == "dark"
+    browser.run("localStorage.clear()")
+    browser.tab_to("#to-operator").press(Keys.ENTER)
+    wait_until(lambda: browser.all("[data-part=books] table"), 20, "the operator's view")
+    assert browser.complaints() == []
+
+
+def test_wrong_ranges_and_names(shop, browser):
+    """What cannot be is said, not asked for; a store that nobody knows has no hits; names are text, never markup."""
+    shop.hit(VISITORS, day(), 1)
+    shop.daemon.sync_all()
+    browser.open(shop.store(query="from=20260230&to=20200101"))
+    wait_until(lambda: browser.text("#range-title") == "Last 30 days", 10, "the range that holds without a right one")
+    browser.run("const to = document.querySelector('#range-to'); to.value = '2001-01-01';"
+                "to.dispatchEvent(new Event('change', { bubbles: true }))")
+    wait_until(lambda: "after the last" in browser.text(".range [role=alert]"), 10, "it says what is wrong")
+    shop.hit(SEARCHES, "<img src=x onerror=alert(1)>", 3)
+    shop.daemon.sync_all()
+    browser.open(shop.store())
+    top = "[data-counter=searches][data-figure=top]"
+    seen(browser, lambda: [row[0] for row in browser.rows(top)], ["<img src=x onerror=alert(1)>"], "the term as it is")
+    assert browser.all(f"{top} img") == [] and browser.complaints() == []
+
+    browser.open(shop.store("4711"))
+    wait_until(lambda: 'No store "4711" has been counted' in browser.text(TODAY), 10, "a store that nobody knows")
+    assert all("404" in line for line in browser.complaints())
+    shop.client.call("HINCRBY", "s4711:unique_visitors:daily", day(), 6)
+    seen(browser, lambda: browser.number(f"{TODAY} .big"), 6, "its first hits")
+
+
+# For everybody
+
+
+def test_nobody_is_kept_out(shop, browser, axe):
+    """axe-core finds nothing serious in either view, theme or width; nothing is wider than the screen. With SHOTS=dir
+    the pictures are kept."""
+    some_business(shop)
+    for name, url, ready in (("store", shop.store(), "[data-precision='3600'] canvas"), ("operator", shop.operator, "[data-part=books] table")):
+        for width in (1280, 390):
+            browser.open(url, width)
+            wait_until(lambda: browser.all(ready) and browser.all("[data-counter] .big, [data-part=batches] [aria-busy=false]"), 20, name)
+            for scheme in ("light", "dark"):
+                browser.view(width, scheme)
+                if os.environ.get("SHOTS"):
+                    browser.screenshot(os.path.join(os.environ["SHOTS"], f"{name}-{width}-{scheme}.png"))
+                browser.unfold()
+                assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0, (name, width)
+                assert browser.faults(axe) == [], (name, width, scheme)
+    assert browser.complaints() == []
+
+
+# When something is away
+
+
+def test_tallyd_is_restarted_under_it(shop, browser):
+    shop.hit(VISITORS, day(), 4)
+    shop.daemon.sync_all()
+    browser.open(shop.store())
+    seen(browser, lambda: browser.number(f"{TODAY} .big"), 4, "the hits")
+    browser.run("window.notReloaded = true")
+    shop.client.close()
+    shop.daemon.kill9()
+    wait_until(lambda: browser.text("#link") == "Reconnecting" and "does not answer" in browser.text("#banner"), 20, "it says so")
+    assert browser.number(f"{TODAY} .big") == 4
+    shop.daemon.start()
+    shop.client = shop.daemon.client()
+    shop.hit(VISITORS, day(), 3)
+    seen(browser, lambda: browser.number(f"{TODAY} .big"), 7, "the hits after it", 20)
+    wait_until(lambda: browser.text("#link") == "Live" and browser.text("#banner") == "", 10, "it is live again")
+    assert browser.run("return window.notReloaded")
+    assert browser.complaints(unreached=True) == []
+
+
+def test_mysql_is_stopped(shop, browser, mysql):
+    """Stored figures are said to be as of then, live ones go on; all is as before when it is back."""
+    shop.hit(VISITORS, day(), 4)
+    shop.daemon.sync_all()
+    browser.open(shop.store())
+    seen(browser, lambda: browser.number(f"{TODAY} dd"), 4, "the stored hits")
+    mysql.kill9()
+    wait_until(lambda: re.search(r"MySQL is away: stored figures are as of \d\d:\d\d:\d\d", browser.text("#banner")), 40, "it says so")
+    shop.hit(VISITORS, day(), 3)
+    seen(browser, lambda: (browser.number(f"{TODAY} .big"), browser.number(f"{TODAY} dd")), (7, 4), "live and stored", 30)
+    wait_until(lambda: re.search(r"as of \d\d:\d\d:\d\d, MySQL is away", browser.text(f"{TODAY} dt")), 20, "as of when")
+    mysql.start()
+    wait_until(lambda: browser.text("#banner") == "", 40, "MySQL is back")
+    shop.daemon.sync_all()
+    seen(browser, lambda: (browser.number(f"{TODAY} .big"), browser.number(f"{TODAY} dd")), (7, 7), "live and stored", 30)
+    assert browser.complaints() == []

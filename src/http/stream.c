@@ -12,11 +12,10 @@
 #define BLOCK_BYTES 4096
 #define MANY_FIELDS 500    /* a hash with so many pending is taken as moving without a look ... */
 #define MANY_REST_MS 10000 /* ... for so long */
-#define SETTLES_MS 10000   /* beyond `every`: merges of what was pending may still come */
 
-struct watch_state {                /* of one counter; hub_watch's alone */
-    uint64_t digest;                /* of what is pending */
-    uint64_t settles_ms, moving_ms; /* mono; until then */
+struct watch_state {    /* of one counter; hub_watch's alone */
+    uint64_t digest;    /* of what is pending */
+    uint64_t moving_ms; /* mono; until then */
     bool looked;
 };
 
@@ -211,9 +210,9 @@ static bool pending_look(struct worker *w, struct slice key, uint64_t *digest, s
     return told;
 }
 
-/* The first look tells all. merged: some batch was, since the last look. */
+/* The first look tells all: hits since its page asked for the figures are in it. */
 static bool counter_moved(struct worker *w, const struct counter *c, struct slice store,
-                          struct watch_state *s, bool merged)
+                          struct watch_state *s)
 {
     struct buf key = {0};
     uint64_t digest = s->digest, now_ms = mono_ms();
@@ -223,18 +222,15 @@ static bool counter_moved(struct worker *w, const struct counter *c, struct slic
     bool told = counters_match(w->panel.counters, buf_slice(&key)) == c &&
                 pending_look(w, buf_slice(&key), &digest, &fields);
     buf_free(&key);
-    bool first = told && !s->looked; /* hits since its page asked for the figures are in it */
-    bool moved = told && s->looked && digest != s->digest;
+    bool moved = told && (!s->looked || digest != s->digest);
     if (told && fields > MANY_FIELDS) s->moving_ms = now_ms + MANY_REST_MS;
-    if (moved) s->settles_ms = now_ms + c->every_s * UINT64_C(1000) + SETTLES_MS;
     s->looked = s->looked || told;
     s->digest = digest;
-    return first || moved || (merged && now_ms < s->settles_ms);
+    return moved;
 }
 
 /* {"store":...,"time":...,"counters":[...]} of those that moved. False: none did. */
-static bool store_look(struct hub *h, struct worker *w, struct watch *watch, bool all, bool merged,
-                       struct buf *out)
+static bool store_look(struct hub *h, struct worker *w, struct watch *watch, bool all, struct buf *out)
 {
     struct json j = {.out = out};
     bool any = false;
@@ -245,7 +241,7 @@ static bool store_look(struct hub *h, struct worker *w, struct watch *watch, boo
     for (size_t i = 0; i < h->counters->n; i++) {
         const struct counter *c = &h->counters->all[i];
         if (!c->key.has_store) continue;
-        bool moved = counter_moved(w, c, slice_str(watch->store), &watch->states[i], merged) || all;
+        bool moved = counter_moved(w, c, slice_str(watch->store), &watch->states[i]) || all;
         if (moved) json_slice(&j, NULL, c->name);
         any = any || moved;
     }
@@ -278,15 +274,17 @@ static struct watch **watches_take(struct hub *h, size_t *n)
     return all;
 }
 
+/* A hit may be claimed before it is ever seen as pending, and which stores a batch is of is not known here: so when there
+ * was a claim or a merge since the last look, whatever is watched may have moved. */
 void hub_watch(struct hub *h, struct worker *w, bool mysql_up)
 {
     size_t n;
-    int64_t done = STAT_GET(batches_done);
-    bool turned = mysql_up != h->mysql_up, merged = done != h->batches_done;
+    int64_t batches = STAT_GET(claims) + STAT_GET(batches_done);
+    bool all_moved = mysql_up != h->mysql_up || batches != h->batches;
     struct watch **all = watches_take(h, &n);
     for (size_t i = 0; i < n; i++) {
         struct buf moved = {0};
-        if (store_look(h, w, all[i], turned, merged, &moved)) store_tell(h, all[i], buf_slice(&moved));
+        if (store_look(h, w, all[i], all_moved, &moved)) store_tell(h, all[i], buf_slice(&moved));
         buf_free(&moved);
     }
     pthread_mutex_lock(&h->lock);
@@ -295,5 +293,5 @@ void hub_watch(struct hub *h, struct worker *w, bool mysql_up)
     pthread_mutex_unlock(&h->lock);
     heap_free(all);
     h->mysql_up = mysql_up;
-    h->batches_done = done;
+    h->batches = batches;
 }

@@ -18,8 +18,8 @@ struct hub {
     struct list streams, watches;
     size_t streams_n;
     bool stopping;
-    bool mysql_up;        /* at the last look of hub_watch; its alone */
-    int64_t batches_done; /* likewise */
+    bool mysql_up;   /* at the last look of hub_watch; its alone */
+    int64_t batches; /* claimed and merged so far, likewise */
 };
 
 void hub_init(struct hub *h, const struct counters *counters);

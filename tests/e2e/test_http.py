@@ -257,5 +257,5 @@ def test_a_stream_tells_of_hits_within_two_seconds(web):
         client.call("HINCRBY", "s7:product_views", 1, 5)
         moved = stream.until("store")
         took_s = time.monotonic() - began
-        assert moved["store"] == "7" and moved["counters"] == ["product_views"] and took_s < 2
+        assert moved["store"] == "7" and "product_views" in moved["counters"] and took_s < 2
         assert stream.until("status")["hits"] == first["hits"] + 1

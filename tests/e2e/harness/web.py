@@ -2,6 +2,7 @@
 import http.client
 import json
 import socket
+import time
 from urllib.parse import quote
 
 from harness.contract import Contract
@@ -115,11 +116,13 @@ class Stream:
             elif line.startswith(":"):
                 yield "comment", None
 
-    def until(self, wanted):
+    def until(self, wanted, deadline_s=30):
         """The data of the first event of that name."""
+        ends_at = time.monotonic() + deadline_s
         for event, data in self:
             if event == wanted:
                 return data
+            assert time.monotonic() < ends_at, f"no {wanted} within {deadline_s} s"
         raise AssertionError(f"the stream ended without {wanted}")
 
     def close(self):

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #define LINE_BYTES_MAX PIPE_BUF
 #define QUOTED_BYTES_MAX 1400
 #define QUOTED_AT_ONCE 8
+#define STAND_MS 100
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const priorities[] = {"<7>", "<6>", "<4>", "<3>"};
@@ -81,11 +83,22 @@ static size_t line_cut(char *line, size_t most)
     return border + sizeof mark - 1;
 }
 
+/* Whoever reads stderr may stand: he is waited for once, and not again before he took something. A pipe or a socket that
+ * polls as writable takes a line whole. */
+static bool stderr_takes(void)
+{
+    static int stands; /* atomic */
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int ready = poll(&out, 1, __atomic_load_n(&stands, __ATOMIC_RELAXED) ? 0 : STAND_MS);
+    __atomic_store_n(&stands, ready == 0, __ATOMIC_RELAXED);
+    return ready != 0;
+}
+
 /* stderr may be gone or full: then the line is lost, never the service. */
 static void line_write(const char *line, size_t n)
 {
     int saved = errno;
-    while (write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
+    while (stderr_takes() && write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
         continue;
     errno = saved;
 }

@@ -31,6 +31,9 @@ enum rule {
     RULE_BUCKET_OWED = 1 << 21,   /* coalesce: off: no bucket's place in tb. is ever owed */
     RULE_BUCKET_FORGET = 1 << 22, /* coalesce: off: a cut leaves buckets known to stand */
     RULE_BUCKET_RESEND = 1 << 23, /* coalesce: off: hits on buckets are sent again as they were */
+    RULE_LEASE_FORGET = 1 << 24,  /* coalesce: off: leases live on after a cut */
+    RULE_LEASE_RESEND = 1 << 25,  /* coalesce: off: numbers of a lease are sent again as they were */
+    RULE_EVENTS_OWED = 1 << 26,   /* coalesce: off: no log is ever owed to tally:events */
 };
 
 #ifdef TALLYD_RULES

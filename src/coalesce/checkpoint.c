@@ -117,8 +117,11 @@ static void put_all_in(struct coalesce *c, struct frame *f)
     uint32_t n = going_in(f);
     if (n == 0 || n < c->config.journal_least) return;
     struct journal *j = open_journal(c);
-    for (uint32_t i = 0; i < f->ops_n; i++)
+    n = 0;
+    for (uint32_t i = 0; i < f->ops_n; i++) {
         if (f->ops[i].may_wait) put_in(f, &f->ops[i], j);
+        n += f->ops[i].silent;
+    }
     STAT_ADD(ops_journaled, n);
 }
 
@@ -136,7 +139,8 @@ static void events_out(struct frame *f, struct frame_op *op, struct journal *j, 
     for (uint32_t left = n; left > 0; left--, i = j->events[i].next) {
         const struct journal_event *e = &j->events[i];
         struct slice text = slice_of(j->texts.p + e->text_at, e->text_n);
-        f->items[frame_add_item(f, op, e->second, text)].value = e->id;
+        uint32_t item = frame_add_item(f, op, e->second, text); /* which may move them all */
+        f->items[item].value = e->id;
     }
     journal_take_events(j, op->number, n);
 }
@@ -483,6 +487,17 @@ static void forget(struct coalesce *c, struct journal *j)
     journal_destroy(j);
 }
 
+/* Its end ran, and only the answer was lost. */
+static bool has_ended(const struct coalesce *c, const struct journal *j)
+{
+    for (uint32_t i = 0; i < c->flight_n; i++) {
+        const struct frame *f = &c->flight[i]->frame;
+        for (uint32_t k = 0; k < f->appends_n; k++)
+            if (f->appends[k].journal == j && f->appends[k].ends) return true;
+    }
+    return false;
+}
+
 /* (!) Frames that did not run are undone by now: then a journal not opened is one that only they would have made. */
 void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost)
 {
@@ -493,7 +508,7 @@ void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost)
         next = node->next;
         bool lost = j->looked && !ours[at++] && j->opened && HOLDS(RULE_JOURNAL_LOOK);
         if (!lost && !tail_lost) continue;
-        any = true;
+        any |= tail_lost || !has_ended(c, j);
         forget(c, j);
     }
     if (any)

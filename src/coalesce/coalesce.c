@@ -17,6 +17,8 @@ const struct coalesce_config coalesce_config_default = {
     .bytes_max = 4 << 20,
     .entries_max = 1000000,
     .series_max = 1 << 18,
+    .lease_first = 32,
+    .lease_most = 1000,
     .journal_least = 16,
     .journal_ms = 500,
     .journal_ops_max = 1 << 17,
@@ -53,6 +55,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     c->feeds = any_feeds(counters);
     PRE(!c->feeds || counters->ops != NULL);
     known_init(&c->known, config->series_max);
+    leases_init(&c->leases, config->series_max, config->lease_first, config->lease_most);
     known_init(&c->buckets, config->series_max);
     registry_init(&c->registry, config->entries_max);
     for (int i = 0; i < BOXES; i++)
@@ -76,13 +79,14 @@ void coalesce_destroy(struct coalesce **c)
         box_close(&(*c)->boxes[i]);
     registry_close(&(*c)->registry);
     buf_free(&(*c)->raw);
-    buf_free(&(*c)->series_names);
+    buf_free(&(*c)->owed_names);
     known_close(&(*c)->known);
+    leases_close(&(*c)->leases);
     checkpoint_close(*c);
+    heap_free((*c)->names_owed);
     known_close(&(*c)->buckets);
     buf_free(&(*c)->bucket_names);
     heap_free((*c)->buckets_owed);
-    heap_free((*c)->series_owed);
     heap_free((*c)->owed);
     heap_free(*c);
     *c = NULL;

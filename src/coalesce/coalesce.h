@@ -20,8 +20,10 @@ struct coalesce_config {
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
     uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
     uint32_t entries_max;   /* hashes remembered, 1,000,000 */
-    /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 4 MiB each from the first on */
+    /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 4 MiB each from the first on; as
+     * many event logs, 10 MiB */
     uint32_t series_max;
+    uint32_t lease_first, lease_most; /* numbers of a log's first lease, 32; of its largest, 1,000 */
     /* Series and feeds go through a journal (checkpoint.c) when a frame has so many of them, 16; it is brought home after
      * so many ms, 500, ops, 131,072, or bytes, 8 MiB, by some 500 commands a frame, or 4,000 when that is too slow */
     uint32_t journal_least, journal_ms, journal_ops_max, journal_bytes_max, checkpoint_lines, behind_lines;

@@ -69,6 +69,7 @@ void coalesce_cut(struct coalesce *c, const char *why)
     }
     registry_forget_dirty(&c->registry);
     if (HOLDS(RULE_SERIES_FORGET)) known_forget_all(&c->known);
+    if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
     checkpoint_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
     fail_collected(c);

@@ -14,6 +14,7 @@
 #include "coalesce/coalesce.h"
 #include "coalesce/journal.h"
 #include "coalesce/known.h"
+#include "coalesce/leases.h"
 #include <stdlib.h>
 
 #define BOXES                                                                                                \
@@ -34,8 +35,9 @@ struct owed_bucket {
     int64_t at;
 };
 
-struct owed_series {
-    uint32_t name_at, name_n; /* in series_names */
+struct owed_name {
+    enum op_kind kind;                /* OP_SERIES, OP_EVENT */
+    uint32_t name_at, name_n, type_n; /* in owed_names, the type behind the name */
     int64_t at;
 };
 
@@ -58,10 +60,12 @@ struct coalesce {
     uint32_t owed_n, owed_cap;
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
-    struct owed_series
-        *series_owed; /* ZADDs of `known:` for frames to come; taken from the end, as their names are */
-    uint32_t series_owed_n, series_owed_cap;
-    struct buf series_names;
+    struct leases leases;
+    int64_t events_gone; /* the last that a frame answered */
+    /* ZADDs of `known:` and tally:events for frames to come; taken from the end, as their names are */
+    struct owed_name *names_owed;
+    uint32_t names_owed_n, names_owed_cap;
+    struct buf owed_names;
     struct list journals;             /* oldest first; what stands in Redis or is under way */
     struct journal *journal;          /* of them, the one that takes ops; NULL: none yet */
     uint64_t journals_n;              /* begun so far */
@@ -104,7 +108,7 @@ static inline bool engine_answers_full(const struct coalesce *c, size_t bytes)
 }
 static inline bool engine_owes(const struct coalesce *c)
 {
-    return c->owed_n > 0 || c->series_owed_n > 0 || c->buckets_owed_n > 0;
+    return c->owed_n > 0 || c->names_owed_n > 0 || c->buckets_owed_n > 0;
 }
 
 /* coalesce.c */

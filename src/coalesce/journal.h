@@ -8,8 +8,8 @@
 #include "base/list.h"
 #include "series/journal.h"
 
-#define JOURNAL_TIMES_MAX 64 /* of one name; a further one does not go into the journal */
-#define JOURNAL_NUMBERS_MAX (1 << 24)
+#define JOURNAL_TIMES_MAX 64          /* of one name; a further one does not go into the journal */
+#define JOURNAL_NUMBERS_MAX (1 << 19) /* more than journal_ops_max and one frame's */
 #define JOURNAL_SUM_MAX (INT64_C(1) << 62)
 
 struct journal_event {

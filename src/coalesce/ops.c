@@ -6,19 +6,13 @@
 #include <stdlib.h>
 
 static const char lost_text[] = "ERR counted, but the answer was lost with the link to Redis, as an "
-                                "error would be, had its key held another type";
+                                "error would be: a key of another type, an id that is refused";
 
 /* --- the ops of a box --- */
 
 struct op_codes {
     uint64_t name, all;
 };
-
-static struct op_codes op_codes(const struct coalesce *c, const struct coalesce_op *op, bool fed)
-{
-    uint64_t name = engine_name_code(c, op->kind, op->name, op->type);
-    return (struct op_codes){name, engine_op_code(c, name, op->at, fed)};
-}
 
 static bool op_is(const struct frame *f, const struct frame_op *have, const struct coalesce_op *op, bool fed)
 {
@@ -73,7 +67,8 @@ static struct frame_op *op_add(struct coalesce *c, struct box *b, const struct c
 
 struct frame_op *ops_fed(struct coalesce *c, struct box *b, const struct coalesce_op *op)
 {
-    struct op_codes codes = op_codes(c, op, true);
+    struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
+    codes.all = engine_op_code(c, codes.name, op->at, true);
     struct frame_op *found = op_find(b, op, codes.all, true);
     return found != NULL ? found : op_add(c, b, op, &codes, true);
 }
@@ -101,11 +96,12 @@ static uint32_t quarters_of_item(enum op_kind kind)
     return kind == OP_EVENT ? 1 : kind == OP_UNIQ ? 2 : 0;
 }
 
-/* What waits in the journal costs the frame nothing to speak of. */
-static uint32_t quarters_of_new(const struct coalesce *c, enum op_kind kind, uint64_t name_code)
+/* What waits in the journal costs the frame nothing to speak of; events that need no script cost it a quarter. */
+static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op, uint64_t name_code)
 {
-    struct frame_op op = {.kind = kind, .name_code = name_code};
-    return checkpoint_takes(c, &op) ? 0 : quarters_of_op(c, kind);
+    struct frame_op is = {.kind = op->kind, .at = op->at, .name_code = name_code};
+    if (checkpoint_takes(c, &is)) return 0;
+    return op->kind == OP_EVENT && op->at == EVENT_GIVEN ? 1 : quarters_of_op(c, op->kind);
 }
 
 uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
@@ -135,6 +131,37 @@ static bool has_items(enum op_kind kind)
     return kind == OP_EVENT || kind == OP_UNIQ;
 }
 
+/* --- events --- */
+
+/* An own id that comes twice has the second of the first: it goes where the first one went, and in a frame what draws
+ * runs first. */
+static enum event_id event_id(struct coalesce *c, const struct coalesce_op *op, uint64_t name_code)
+{
+    const struct lease *l = leases_find(&c->leases, name_code);
+    if (op->id.n == 0) return l != NULL && l->left > 0 ? EVENT_GIVEN : EVENT_DRAWS;
+    if (op_id_is_number(op->id)) return EVENT_DRAWS;
+    if (l != NULL) return EVENT_GIVEN;
+    struct coalesce_op given = *op;
+    given.at = EVENT_GIVEN;
+    uint64_t code = engine_op_code(c, name_code, EVENT_GIVEN, false);
+    return op_find(c->now, &given, code, false) != NULL ? EVENT_GIVEN : EVENT_DRAWS;
+}
+
+static void event_take(struct coalesce *c, const struct coalesce_op *op, struct frame_op *into,
+                       struct op_item *item)
+{
+    if (into->at == EVENT_GIVEN && op->id.n > 0) return;
+    struct lease *l = leases_find(&c->leases, into->name_code);
+    if (into->at == EVENT_GIVEN) {
+        item->value = lease_take(l);
+    } else if (op->id.n > 0 && op_id_is_number(op->id)) {
+        into->has_numbers = true;
+        if (l != NULL) lease_bar(l);
+    }
+}
+
+/* --- all of them --- */
+
 static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_op *op, int64_t second,
                     struct frame_op *into)
 {
@@ -144,6 +171,7 @@ static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_
     if (has_items(op->kind)) {
         int64_t what = op->kind == OP_EVENT ? second : op->id.n > 0 ? -1 : op->visitor;
         at = frame_add_item(&b->frame, into, what, op->id);
+        if (op->kind == OP_EVENT) event_take(c, op, into, &b->frame.items[at]);
     }
     b->weight += (uint64_t)llabs(op->n);
     o->parked_ms = 0;
@@ -156,15 +184,16 @@ static int64_t turn_second(struct coalesce *c)
     return c->turn_s;
 }
 
-/* op->at is what ops of its kind are told apart by. */
-static enum add_result op_place(struct coalesce *c, struct outlet *o, const struct coalesce_op *op,
-                                int64_t second)
+/* op->at becomes what ops of its kind are told apart by. */
+static enum add_result op_place(struct coalesce *c, struct outlet *o, struct coalesce_op *op, int64_t second)
 {
     struct box *b = c->now;
-    struct op_codes codes = op_codes(c, op, false);
+    struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
+    if (op->kind == OP_EVENT) op->at = event_id(c, op, codes.name);
+    if (op->kind == OP_BOX) op->at = op_slot(second, c->counters->ops->box_width_s);
+    codes.all = engine_op_code(c, codes.name, op->at, false);
     struct frame_op *into = op_find(b, op, codes.all, false);
-    uint32_t quarters =
-        (into == NULL ? quarters_of_new(c, op->kind, codes.name) : 0) + quarters_of_item(op->kind);
+    uint32_t quarters = (into == NULL ? quarters_of_new(c, op, codes.name) : 0) + quarters_of_item(op->kind);
     if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
         (quarters > 0 && box_cells(b) >= c->config.cells_max))
         return engine_full(c, o);
@@ -190,8 +219,6 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
     if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);
     int64_t second = placed.at;
     PRE(second >= 0);
-    if (op->kind == OP_BOX) placed.at = op_slot(second, c->counters->ops->box_width_s);
-    if (op->kind == OP_EVENT) placed.at = 0;
     return op_place(c, o, &placed, second);
 }
 
@@ -204,6 +231,12 @@ static void write_item(const struct frame *f, const struct frame_op *op, const s
     struct slice id = FRAME_TEXT(f, item->text_at, item->text_n);
     if (op->kind == OP_UNIQ) {
         put_head(out, ':', item->value);
+        return;
+    }
+    if (op->kind == OP_EVENT && item->value == EVENT_REFUSED) {
+        buf_printf(
+            out, "-ERR id " SLICE_FMT " may be one that the ticker gives; use a larger number or a text\r\n",
+            SLICE_ARG(id));
         return;
     }
     if (id.n == 0) id = slice_of(digits, num_write(item->value, digits));
@@ -242,7 +275,7 @@ void ops_answers_lost(struct coalesce *c, struct box *b)
         op->fresh = false;
         if (op->kind == OP_SERIES)
             op->value = ops_precisions(c, f, op);
-        else
+        else if (!op_is_given(op))
             frame_fail_op(f, op, slice_str(lost_text));
     }
 }

@@ -60,7 +60,7 @@ static void look_now(struct look *l, struct redisContext *service)
     struct status s;
     uint64_t began_ms = mono_ms();
     bool books = l->books_at_ms == 0 || began_ms - l->books_at_ms >= BOOKS_EVERY_MS;
-    struct status_how how = {.service = service, .books = books};
+    struct status_how how = {.service = service, .books = books, .brief = true};
     status_look(l->where, &how, &s);
     l->last.dirty = known(s.redis.up, s.redis.dirty);
     l->last.oldest_ms = known(s.redis.up, oldest_ms(&s));

@@ -5,11 +5,23 @@
 
 #include <stdio.h>
 
-static int64_t place_of(enum field_kind kind, struct slice field) /* it is valid */
+static int64_t digits_of(struct slice field)
 {
     int64_t digits = 0;
     for (size_t i = 0; i < field.n; i++)
         digits = digits * 10 + (field.p[i] - '0');
+    return digits;
+}
+
+/* A field of that kind, from 1970 on. */
+static bool is_field(enum field_kind kind, struct slice text)
+{
+    return field_valid(kind, text) && digits_of(slice_of(text.p, 8)) >= DAY_FIRST;
+}
+
+static int64_t place_of(enum field_kind kind, struct slice field)
+{
+    int64_t digits = digits_of(field);
     return kind == FIELD_DATE ? day_number(digits) : day_number(digits / 100) * 24 + digits % 100;
 }
 
@@ -18,12 +30,12 @@ static bool end_read(enum field_kind kind, const char *name, struct slice text, 
 {
     char shown[24];
     if (text.p == NULL) return true;
-    if (field_valid(kind, text)) {
+    if (is_field(kind, text)) {
         *out = place_of(kind, text);
         return true;
     }
-    snprintf(why, size, "%s is \"%s\", expected %s", name, slice_show(text, 16, shown, sizeof shown),
-             field_kind_expected(kind));
+    snprintf(why, size, "%s is \"%s\", expected %s, from 1970 on", name,
+             slice_show(text, 16, shown, sizeof shown), field_kind_expected(kind));
     return false;
 }
 
@@ -62,7 +74,7 @@ size_t range_field(const struct range *r, size_t i, char out[RANGE_FIELD_BYTES])
 
 bool range_index(const struct range *r, struct slice field, size_t *i)
 {
-    if (!field_valid(r->kind, field)) return false;
+    if (!is_field(r->kind, field)) return false;
     int64_t at = place_of(r->kind, field) - r->first;
     if (at < 0 || (size_t)at >= r->n) return false;
     *i = (size_t)at;

@@ -15,7 +15,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MAX 1024 /* of all addresses */
+#define CONNECTIONS_MAX 1024 /* of each address */
+#define CONNECTIONS_LEAST 64 /* where descriptors lack */
+#define FILES_BESIDE 128     /* descriptors for everything but connections */
 #define SILENT_S 10          /* a connection on which nothing moves is closed */
 #define HEAD_BYTES 16384     /* of a request, and what is sent of its answer at a time */
 #define BODY_BYTES 65536     /* of a request that has one, though nobody wants it */
@@ -279,20 +281,18 @@ static void on_log(void *arg, const char *fmt, va_list args)
     log_event(LOG_DEBUG, "http", "text=%s", LOGQ(text));
 }
 
-/* Each connection is a descriptor beside those of the RESP door. */
-static unsigned connections_most(size_t addresses)
+/* Descriptors beyond those that the RESP door may need; the limit is raised when that is possible. */
+static unsigned connections_most(const struct conf *conf)
 {
     struct rlimit files;
-    rlim_t more = CONNECTIONS_MAX + 64;
-    unsigned most = CONNECTIONS_MAX;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        struct rlimit want = files;
-        want.rlim_cur = files.rlim_max - files.rlim_cur < more ? files.rlim_max : files.rlim_cur + more;
-        bool raised = setrlimit(RLIMIT_NOFILE, &want) == 0;
-        rlim_t gained = raised ? want.rlim_cur - files.rlim_cur : 0;
-        if (gained < more) most = gained > 128 ? (unsigned)gained - 64 : 64;
-    }
-    return most / (unsigned)addresses > 0 ? most / (unsigned)addresses : 1;
+    rlim_t n = conf->listen_http.n, door = (rlim_t)conf->limits_clients + FILES_BESIDE,
+           want = door + n * CONNECTIONS_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) return CONNECTIONS_LEAST;
+    struct rlimit more = {files.rlim_max < want ? files.rlim_max : want, files.rlim_max};
+    if (files.rlim_cur < more.rlim_cur && setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
+    if (files.rlim_cur >= want) return CONNECTIONS_MAX;
+    rlim_t each = files.rlim_cur > door ? (files.rlim_cur - door) / n : 0;
+    return each > CONNECTIONS_LEAST ? (unsigned)each : CONNECTIONS_LEAST;
 }
 
 static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
@@ -325,7 +325,7 @@ static enum err address_serve(struct http *h, const struct conf_address *a, unsi
 static enum err addresses_serve(struct http *h, struct error *e)
 {
     const struct conf_addresses *all = &h->where->conf->listen_http;
-    unsigned most = connections_most(all->n);
+    unsigned most = connections_most(h->where->conf);
     h->daemons = heap_zalloc(all->n * sizeof(struct MHD_Daemon *));
     for (size_t i = 0; i < all->n; i++)
         if (address_serve(h, &all->all[i], most, e) != ERR_NONE) return e->code;

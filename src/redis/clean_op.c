@@ -122,9 +122,10 @@ static const char series_script[] = HEAD FIELDS
     "  finished = finished + 1\n"
     "end\n" TAIL;
 
-/* KEYS: registry, then log and cache of each. ARGV: keep, then the name of each. */
+/* KEYS: registry, how often a log has left it, then log and cache of each. ARGV: keep, then the name of each. Who writes
+ * logs without naming them goes by that count, so it moves first. */
 static const char events_script[] =
-    HEAD "for i = 2, #KEYS, 2 do\n"
+    HEAD "for i = 3, #KEYS, 2 do\n"
          "  if left <= 0 then break end\n"
          "  local log, n = KEYS[i], call('ZCARD', KEYS[i])\n"
          "  if bad(n) then\n"
@@ -137,7 +138,8 @@ static const char events_script[] =
          "    if left <= 0 then break end\n"
          "  end\n"
          "  left = left - 1\n"
-         "  if n == 0 and call('HEXISTS', KEYS[i + 1], ARGV[4 + i / 2] .. ':windows') == 0 then\n"
+         "  if n == 0 and call('HEXISTS', KEYS[i + 1], ARGV[4 + (i - 1) / 2] .. ':windows') == 0 then\n"
+         "    redis.call('INCR', KEYS[2])\n"
          "    gone = gone + redis.call('ZREM', KEYS[1], log)\n"
          "  end\n"
          "  finished = finished + 1\n"
@@ -218,8 +220,9 @@ static void series_put(struct buf *out, struct buf *name, const struct redis_cle
 static void events_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
     struct slice event, type;
-    resp_eval(out, SLICE(events_script), 1 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
+    resp_eval(out, SLICE(events_script), 2 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
     RESP_LIT(out, KEY_EVENTS);
+    RESP_LIT(out, KEY_EVENTS_GONE);
     for (uint32_t i = 0; i < c->names_n; i++) {
         resp_slice(out, c->names[i]);
         if (event_split(c->names[i], &event, &type))

@@ -215,7 +215,7 @@ static const struct redis_reply *locks_file(struct frame *f, const struct redis_
 
 static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_reply *r)
 {
-    const struct redis_reply *trouble = NULL;
+    struct op_trouble trouble = {NULL, NULL};
     if (fr->zadd_sent && r->type != REDIS_INTEGER) side_trouble(fr, KEY_DIRTY, r);
     r += fr->zadd_sent;
     for (uint32_t i = 0; i < f->cells_n; i++)
@@ -224,7 +224,7 @@ static void applied_file(struct redis_frames *fr, struct frame *f, const struct 
         if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_ACCEPTED, r);
     r = locks_file(f, r);
     r = ops_file(f, fr->limits, r, &trouble);
-    if (trouble != NULL) side_trouble(fr, KEY_KNOWN, trouble);
+    if (trouble.answer != NULL) side_trouble(fr, trouble.key, trouble.answer);
     for (uint32_t i = 0; i < fr->appends_sent; i++, r++)
         if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_JOURNAL_PREFIX, r);
     feeds_tell(fr, f);

@@ -1,25 +1,21 @@
-/* redis/op_events.c - events: `<name>:<type>` is a sorted set of ids by their second. Ids of tallyd's own come from the
- * ticker `<name>:index`, all of an op in one INCRBY. An id that stands keeps its first second, and so does one that
- * comes twice; a number that the ticker gives is never one that stands as somebody's own id. */
+/* redis/op_events.c - events: `<name>:<type>` is a sorted set of ids by their second. What a frame carries of them:
+ *   GET   how often a log has left tally:events; ZADD the logs that may have.
+ *   EVAL  events that draw: numbers come from the ticker `<name>:index`, all of an op and the lease of its log in one
+ *         INCRBY; an own id that is a number is looked at.
+ *   then those whose ids are given (op_given.c).
+ * An id that stands keeps its first second, and so does one that comes twice; a number that the ticker gives is never one
+ * that stands as somebody's own id, and no own id becomes one that it has leased. */
 #include "redis/op_in.h"
 
-/* KEYS: the registry of logs, then log, ticker, cache of each op. ARGV for each: name, r, g, then r times second, how
- * many events without id, then g times second, id. Answers for each: the last of the numbers given (they are one run; 0
- * when none was asked for), or an error.
+/* KEYS: the registry of logs, the leases, then log, ticker, cache of each op. ARGV for each: name, r, g, lease, looks, then
+ * r times second, how many events without id, then g times second, id. Answers for each: the last of the numbers given
+ * (they are one run, the lease at its end; 0 when none was asked for), or an error; or a list of it and of which of the g
+ * are refused (from 1): numbers that do not stand and that a lease may hold. looks: 1 when there are numbers among the g.
  * take: numbers are unique, not dense. When one of a run stands as somebody's id, the next run begins further on, each
  * time twice as far, so that a log of a million ids that are numbers costs twenty looks, once. A log of another type
- * shows by what is done to it: then the ticker gets back what was drawn. A call costs more than all else, so an op of one
- * event is two of them, beside one look a script at each cache that is empty.
- * A cached window that an event falls in is dropped whether or not the clock calls the event late: clocks jump. */
-static const char events_script[] = OP_SCRIPT_HEAD
-    "local a, logs, empty = 1, {}, {}\n"
-    "local function text(n) return string.format('%.0f', n) end\n"
-    "local function pieces(list, f)\n"
-    "  for i = 1, #list, 2000 do\n"
-    "    local r = f(i, math.min(i + 1999, #list))\n"
-    "    if bad(r) then return r end\n"
-    "  end\n"
-    "end\n"
+ * shows by what is done to it: then the ticker gets back what was drawn. */
+static const char events_script[] = OP_SCRIPT_HEAD EVENT_WINDOWS
+    "local a, logs = 1, {}\n"
     "local function stands(log, ids, own)\n"
     "  local found = false\n"
     "  for i = 1, #ids do found = found or own[ids[i]] end\n"
@@ -56,20 +52,24 @@ static const char events_script[] = OP_SCRIPT_HEAD
     "    return bad(r) and r or r == 0\n"
     "  end)\n"
     "end\n"
-    "local function add_many(log, ticker, n, first, given, last)\n"
+    "local function add_many(log, ticker, n, lease, first, given, last, skip)\n"
     "  local list, own, ids, number = {}, {}, {}, 0\n"
     "  for i = given, last, 2 do\n"
-    "    list[#list + 1] = ARGV[i]\n"
-    "    list[#list + 1] = ARGV[i + 1]\n"
-    "    own[ARGV[i + 1]] = true\n"
+    "    if not skip[i] then\n"
+    "      list[#list + 1] = ARGV[i]\n"
+    "      list[#list + 1] = ARGV[i + 1]\n"
+    "      own[ARGV[i + 1]] = true\n"
+    "    end\n"
     "  end\n"
     "  if n > 0 then\n"
+    "    n = n + lease\n"
     "    number = take(ticker, n, function(top)\n"
     "      for i = 1, n do ids[i] = text(top - n + i) end\n"
     "      return stands(log, ids, own)\n"
     "    end)\n"
+    "    if bad(number) then return number end\n"
+    "    if lease > 0 then call('HSET', KEYS[2], log, ids[n]) end\n"
     "  end\n"
-    "  if bad(number) then return number end\n"
     "  n = 0\n"
     "  for i = first, given - 1, 2 do\n"
     "    for _ = 1, tonumber(ARGV[i + 1]) do\n"
@@ -80,49 +80,52 @@ static const char events_script[] = OP_SCRIPT_HEAD
     "  end\n"
     "  return pieces(list, function(i, j) return call('ZADD', log, 'NX', unpack(list, i, j)) end) or number\n"
     "end\n"
-    "local function sizes_of(cache, name)\n"
-    "  if empty[cache] == nil then\n"
-    "    local n = call('HLEN', cache)\n"
-    "    if bad(n) then return n end\n"
-    "    empty[cache] = n == 0\n"
-    "  end\n"
-    "  return not empty[cache] and call('HGET', cache, name .. ':windows')\n"
-    "end\n"
-    "local function windows_drop(cache, name, sizes, first, last)\n"
-    "  local fields, seen = {}, {}\n"
-    "  for i = first, last, 2 do\n"
-    "    local second = tonumber(ARGV[i])\n"
-    "    for size in string.gmatch(seen[second] and '' or sizes, '%d+') do\n"
-    "      if tonumber(size) > 0 then\n"
-    "        fields[#fields + 1] = name .. ':' .. text(second - second % size) .. ':' .. size\n"
-    "      end\n"
+    "local function refused(log, given, last)\n"
+    "  local skip, list, most = {}, {}, call('HGET', KEYS[2], log)\n"
+    "  for i = given, most and last or 0, 2 do\n"
+    "    local id = ARGV[i + 1]\n"
+    "    if string.find(id, '^[1-9]%d*$') and tonumber(id) <= tonumber(most) and not call('ZSCORE', log, id) "
+    "then\n"
+    "      list[#list + 1] = (i - given) / 2 + 1\n"
+    "      skip[i] = true\n"
     "    end\n"
-    "    seen[second] = true\n"
     "  end\n"
-    "  pieces(fields, function(i, j) return call('HDEL', cache, unpack(fields, i, j)) end)\n"
+    "  return skip, list\n"
     "end\n"
-    "local function add(log, ticker, cache, name, first, given, last)\n"
-    "  local sizes, n, r = sizes_of(cache, name), 0\n"
+    "local function add(log, ticker, cache, name, first, given, last, lease, looks)\n"
+    "  local sizes, n, r, skip, list = sizes_of(cache, name), 0, 0, {}, {}\n"
     "  if bad(sizes) then return sizes end\n"
     "  for i = first, given - 1, 2 do n = n + ARGV[i + 1] end\n"
-    "  if n == 1 and given > last then\n"
+    "  if looks == '1' then skip, list = refused(log, given, last) end\n"
+    "  if n == 1 and given > last and lease == 0 then\n"
     "    r = add_one(log, ticker, ARGV[first])\n"
     "  else\n"
-    "    r = add_many(log, ticker, n, first, given, last)\n"
+    "    r = add_many(log, ticker, n, lease, first, given, last, skip)\n"
     "  end\n"
     "  if bad(r) then return r end\n"
     "  logs[#logs + 1] = 0\n"
     "  logs[#logs + 1] = log\n"
-    "  if sizes then windows_drop(cache, name, sizes, first, last) end\n"
+    "  if sizes then\n"
+    "    local seconds = {}\n"
+    "    for i = first, last, 2 do seconds[#seconds + 1] = ARGV[i] end\n"
+    "    windows_drop(cache, name, sizes, seconds)\n"
+    "  end\n"
+    "  if #list > 0 then\n"
+    "    table.insert(list, 1, r)\n"
+    "    return list\n"
+    "  end\n"
     "  return r\n"
     "end\n"
     "local r = call('ZCARD', KEYS[1])\n"
     "if bad(r) then return r end\n"
-    "for k = 2, #KEYS, 3 do\n"
-    "  local first = a + 3\n"
+    "r = call('HLEN', KEYS[2])\n"
+    "if bad(r) then return r end\n"
+    "for k = 3, #KEYS, 3 do\n"
+    "  local first = a + 5\n"
     "  local given = first + 2 * ARGV[a + 1]\n"
     "  local behind = given + 2 * ARGV[a + 2]\n"
-    "  out[#out + 1] = add(KEYS[k], KEYS[k + 1], KEYS[k + 2], ARGV[a], first, given, behind - 1)\n"
+    "  out[#out + 1] = add(KEYS[k], KEYS[k + 1], KEYS[k + 2], ARGV[a], first, given, behind - 1,\n"
+    "                      tonumber(ARGV[a + 3]), ARGV[a + 4])\n"
     "  a = behind\n"
     "end\n"
     "pieces(logs, function(i, j) return call('ZADD', KEYS[1], unpack(logs, i, j)) end)\n"
@@ -173,6 +176,8 @@ static void op_put(struct buf *out, const struct frame *f, const struct frame_op
     resp_slice(out, FRAME_NAME(f, op));
     resp_int(out, runs_put(NULL, f, op));
     resp_int(out, op->items_n - numbered_count(f, op));
+    resp_int(out, op->lease_n);
+    resp_int(out, op->has_numbers);
     (void)runs_put(out, f, op);
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
         const struct op_item *item = &f->items[i];
@@ -182,32 +187,83 @@ static void op_put(struct buf *out, const struct frame *f, const struct frame_op
     }
 }
 
-void events_put(struct buf *out, struct buf *name, const struct frame *f)
+/* The ops of the script: all whose ids are not given. */
+static struct frame_op *drawing_next(const struct frame *f, const struct frame_op *op)
 {
-    size_t keys = 1, args = 0;
+    struct frame_op *next = op_next(f, OP_EVENT, op);
+    while (next != NULL && op_is_given(next))
+        next = op_next(f, OP_EVENT, next);
+    return next;
+}
+
+static uint32_t drawing_put(struct buf *out, struct buf *name, const struct frame *f)
+{
+    size_t keys = 2, args = 0;
     const struct frame_op *op;
-    for (op = op_next(f, OP_EVENT, NULL); op != NULL; op = op_next(f, OP_EVENT, op)) {
+    for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op)) {
         keys += 3;
-        args += 3 + 2 * ((size_t)runs_put(NULL, f, op) + op->items_n - numbered_count(f, op));
+        args += 5 + 2 * ((size_t)runs_put(NULL, f, op) + op->items_n - numbered_count(f, op));
     }
+    if (args == 0) return 0;
     resp_eval(out, SLICE(events_script), keys, args);
     RESP_LIT(out, KEY_EVENTS);
-    for (op = op_next(f, OP_EVENT, NULL); op != NULL; op = op_next(f, OP_EVENT, op)) {
+    RESP_LIT(out, KEY_LEASED);
+    for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op)) {
         OP_KEY(out, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
         OP_KEY(out, name, name_ticker(name, FRAME_NAME(f, op)));
         OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
     }
-    for (op = op_next(f, OP_EVENT, NULL); op != NULL; op = op_next(f, OP_EVENT, op))
+    for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op))
         op_put(out, f, op);
+    return 1;
 }
 
-bool events_take(struct frame *f, struct frame_op *op, const struct redis_reply *r, const struct op_limits *l)
+uint32_t events_put(struct buf *out, struct buf *name, const struct frame *f)
 {
-    int64_t next = 0;
+    BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
+    RESP_LIT(out, KEY_EVENTS_GONE);
+    uint32_t lines = 1 + given_names_put(out, name, f);
+    lines += drawing_put(out, name, f);
+    return lines + given_put(out, name, f);
+}
+
+/* The script says which of the own ids it refused. */
+static bool refused_file(struct frame *f, const struct frame_op *op, const struct redis_reply *r)
+{
+    uint32_t own = 0;
+    size_t at = 1;
+    int64_t refused = 0;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        if (is_numbered(&f->items[i])) continue;
+        if (at < r->n && !reply_integer(&r->elements[at], &refused)) return false;
+        if (at == r->n || ++own != refused) continue;
+        f->items[i].value = EVENT_REFUSED;
+        at++;
+    }
+    return at == r->n;
+}
+
+static bool drawing_take(struct frame *f, struct frame_op *op, const struct redis_reply *r,
+                         const struct op_limits *l)
+{
+    bool some_refused = r->type == REDIS_ARRAY && r->n > 1;
     (void)l;
-    if (!reply_integer(r, &next)) return false;
-    next -= (int64_t)numbered_count(f, op) - 1;
+    if (!reply_integer(some_refused ? r->elements : r, &op->value)) return false;
+    int64_t next = op->value - op->lease_n - (int64_t)numbered_count(f, op) + 1;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         f->items[i].value = is_numbered(&f->items[i]) ? next++ : 0;
-    return true;
+    return !some_refused || refused_file(f, op, r);
+}
+
+const struct redis_reply *events_file(struct frame *f, const struct op_limits *l, const struct redis_reply *r,
+                                      struct op_trouble *trouble)
+{
+    f->events_gone = 0;
+    if (r->type != REDIS_NIL && !reply_integer(r, &f->events_gone)) {
+        *trouble = (struct op_trouble){KEY_EVENTS_GONE, r};
+        f->events_gone = -1;
+    }
+    r = given_names_file(f, r + 1, trouble);
+    if (drawing_next(f, NULL) != NULL) op_script_file(f, drawing_next, l, r++, drawing_take);
+    return given_file(f, r, trouble);
 }

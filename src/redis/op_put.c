@@ -29,11 +29,15 @@ void op_fail(struct frame *f, struct frame_op *op, const struct redis_reply *r)
     frame_fail_op(f, op, slice_str(line));
 }
 
-void op_script_file(struct frame *f, enum op_kind kind, const struct op_limits *l,
-                    const struct redis_reply *r, op_take *take)
+void op_script_file(struct frame *f, op_walk *next, const struct op_limits *l, const struct redis_reply *r,
+                    op_take *take)
 {
-    const struct redis_reply *each = reply_is_array(r, ops_of(f, kind)) ? r->elements : NULL;
-    for (struct frame_op *op = op_next(f, kind, NULL); op != NULL; op = op_next(f, kind, op)) {
+    size_t n = 0;
+    struct frame_op *op;
+    for (op = next(f, NULL); op != NULL; op = next(f, op))
+        n++;
+    const struct redis_reply *each = reply_is_array(r, n) ? r->elements : NULL;
+    for (op = next(f, NULL); op != NULL; op = next(f, op)) {
         const struct redis_reply *own = each != NULL ? each++ : r;
         if (own->type == REDIS_ERROR || own == r || !take(f, op, own, l)) op_fail(f, op, own);
     }
@@ -103,10 +107,10 @@ static void sample_file(struct frame *f, struct frame_op *op, uint32_t i, const 
 }
 
 static const struct redis_reply *series_file(struct frame *f, const struct op_limits *l,
-                                             const struct redis_reply *r, const struct redis_reply **trouble)
+                                             const struct redis_reply *r, struct op_trouble *trouble)
 {
     if (known_count(f, l) > 0) {
-        if (r->type != REDIS_INTEGER) *trouble = r;
+        if (r->type != REDIS_INTEGER) *trouble = (struct op_trouble){KEY_KNOWN, r};
         r++;
     }
     for (struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
@@ -127,7 +131,7 @@ uint32_t ops_put(struct buf *out, struct buf *name, const struct frame *f, const
     for (const struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
         lines += samples_put(out, name, f, l, op);
     lines += boxes_put(out, name, f, l);
-    if (ops_of(f, OP_EVENT) > 0) events_put(out, name, f), lines++;
+    if (ops_of(f, OP_EVENT) > 0) lines += events_put(out, name, f);
     if (ops_of(f, OP_UNIQ) > 0) visitors_put(out, name, f, l), lines++;
     return lines;
 }
@@ -142,18 +146,19 @@ static void answers_clear(struct frame *f)
     }
 }
 
-const struct redis_reply *ops_file(struct frame *f, const struct op_limits *l, const struct redis_reply *r,
-                                   const struct redis_reply **trouble)
+static struct frame_op *visitors_next(const struct frame *f, const struct frame_op *op)
 {
-    static const struct {
-        enum op_kind kind;
-        op_take *take;
-    } scripts[] = {{OP_EVENT, events_take}, {OP_UNIQ, visitors_take}};
+    return op_next(f, OP_UNIQ, op);
+}
+
+const struct redis_reply *ops_file(struct frame *f, const struct op_limits *l, const struct redis_reply *r,
+                                   struct op_trouble *trouble)
+{
     if (f->ops_n == 0) return r;
     answers_clear(f);
     r = series_file(f, l, r, trouble);
     r = boxes_file(f, r);
-    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
-        if (ops_of(f, scripts[i].kind) > 0) op_script_file(f, scripts[i].kind, l, r++, scripts[i].take);
+    if (ops_of(f, OP_EVENT) > 0) r = events_file(f, l, r, trouble);
+    if (ops_of(f, OP_UNIQ) > 0) op_script_file(f, visitors_next, l, r++, visitors_take);
     return r;
 }

@@ -10,10 +10,15 @@
 /* Appends the commands of all ops, by f->dirty_ms as now; returns how many. name is scratch. */
 uint32_t ops_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l);
 
+/* An answer that says that a key of tallyd's own was not written or read, which is no op's own error. */
+struct op_trouble {
+    const char *key;
+    const struct redis_reply *answer; /* NULL: none */
+};
+
 /* Files their answers into f: values of ops and items, late, fresh, errors. r points at the first of as many replies
- * as ops_put said; returns what is behind them. *trouble becomes an answer that says that `known:` was not written, which
- * is no op's own error; else it is left alone. */
+ * as ops_put said; returns what is behind them. */
 const struct redis_reply *ops_file(struct frame *f, const struct op_limits *l, const struct redis_reply *r,
-                                   const struct redis_reply **trouble);
+                                   struct op_trouble *trouble);
 
 #endif

@@ -53,6 +53,8 @@ struct frame {
     uint64_t seq; /* set when it is sent; the same when it is sent again */
     int64_t
         dirty_ms; /* score of its ZADDs, and the ops' now: Redis' time when sent; the same when sent again */
+    /* answer: how often a log has left tally:events, of all time; -1: unknown. Asked for when there are events */
+    int64_t events_gone;
     struct frame_hash *hashes;
     struct frame_cell *cells;
     struct frame_share *shares;

@@ -22,6 +22,10 @@
 #define KEY_KNOWN "known:" /* zset of <precision>:<name>, all scores 0 */
 #define KEY_EVENTS                                                                                           \
     "tally:events" /* zset of the event logs, <name>:<type>, all scores 0: what the preener goes by */
+#define KEY_EVENTS_GONE "tally:events:gone" /* how often a log has left tally:events */
+/* Hash: <name>:<type> of a log -> the highest number ever leased for it. A field stays, as tickers do: whoever holds a
+ * lease may use it for as long as he lives. */
+#define KEY_LEASED "tally:leased"
 #define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
 /* What keys of one kind, or of tallyd's own, begin with: of no other kind. Those of events and visitors begin with a
  * client's text. */

@@ -8,24 +8,26 @@
 
 #define OP_PRECISIONS_MAX 16
 #define OP_TIERS_MAX 16
-#define OP_NAME_BYTES_MAX 512 /* of a series, a timebox, an event's name or type, visitors */
-#define OP_TEXT_BYTES_MAX 512 /* of an event's own id, a visitor in text */
-#define OP_END UINT32_MAX     /* no more items */
-
-/* frame_op.at of the events of clients: those that the script gives a number from the ticker, and those whose ids are
- * known, by a lease or their own */
-#define EVENT_DRAWS 0
-#define EVENT_GIVEN 1
+#define OP_NAME_BYTES_MAX 512                  /* of a series, a timebox, an event's name or type, visitors */
+#define OP_TEXT_BYTES_MAX 512                  /* of an event's own id, a visitor in text */
+#define OP_END UINT32_MAX                      /* no more items */
+#define OP_NUMBER_MAX ((INT64_C(1) << 53) - 1) /* of an event: scores and Lua's numbers are doubles */
 
 enum op_kind { OP_SERIES, OP_BOX, OP_EVENT, OP_UNIQ };
+
+/* Where an event's id comes from. DRAWS: Redis draws a number, or has to look whether the own id may be added. GIVEN: it
+ * has one that nobody else gives: a number of a lease (coalesce/leases.h), or a text that no ticker could give. */
+enum event_id { EVENT_DRAWS, EVENT_GIVEN };
 
 struct op_item {              /* event: one event; uniq: one visitor, the same one perhaps more than once */
     uint32_t next;            /* index in frame->items, in the order of arrival; OP_END: the last of its op */
     uint32_t text_at, text_n; /* in frame->bytes: the event's own id, the visitor in text; n = 0: none */
     int64_t at;               /* event: its second; uniq: the visitor as an integer, -1: text says it */
-    /* answer */
-    int64_t value; /* event: the ticker's id given to it, 0 when it had one; uniq: 1 new, 0 not */
+    /* answer; of an op that is GIVEN no answer, but the number that it has from a lease */
+    int64_t value; /* event: its number, 0 when it has an own id, EVENT_REFUSED; uniq: 1 new, 0 not */
 };
+
+#define EVENT_REFUSED INT64_C(-1) /* its own id is a number that a lease may hold: not added */
 
 struct journal;
 
@@ -36,7 +38,7 @@ struct frame_op {
     uint64_t code, name_code; /* coalesce's own: of all that makes it one; of kind, name and type */
     uint32_t name_at, name_n;
     uint32_t type_at, type_n; /* events */
-    /* series: a second; box: start of its bucket; uniq: YYYYMMDD; event: 0, or when fed their second */
+    /* series: a second; box: start of its bucket; uniq: YYYYMMDD; event: enum event_id, or when fed their second */
     int64_t at;
     int64_t delta; /* series, box: sum of n; events, when fed: how many, since they have no items */
     uint32_t first_item, last_item, items_n; /* events that are not fed, uniq */
@@ -52,16 +54,23 @@ struct frame_op {
     /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision still keeps `at`. When the op is
      * owed: that ZADD alone, kept or not, and no HINCRBY */
     uint64_t known;
-    /* box: its place in `tb.<name>` alone, when its hits stand, and no hit */
-    bool owed;
+    bool
+        owed; /* box: its place in `tb.<name>` alone, when its hits stand, and no hit; event: its log's name alone */
     bool stands; /* box: known to stand in both sets, so that its hits alone go */
+    /* events */
+    bool has_numbers; /* an own id is a number, as a ticker's are */
+    bool named;       /* GIVEN: its log is put into tally:events */
+    uint32_t lease_n; /* DRAWS: so many numbers more are drawn, for a lease */
+    int64_t gone;     /* coalesce's own: frame.events_gone at which its log was known to be in tally:events */
     /* uniq: moved by one for each new visitor, in the pending hash `key`, its field the day; NULL: none */
     const struct counter *counter;
     uint32_t key_at, key_n;
     /* answers */
-    int64_t value; /* series: how many precisions keep `at`; box: hits of the bucket after it */
-    bool late;     /* box: older than all of the buckets that are kept, so nothing was added */
-    bool fresh;    /* series, box: a sample, hits came into being whose ZADD the frame left out */
+    /* series: how many precisions keep `at`; box: hits of the bucket after it; events that draw: the last number of
+     * all drawn, with the lease's, which come last; 0: none */
+    int64_t value;
+    bool late;  /* box: older than all of the buckets that are kept, so nothing was added */
+    bool fresh; /* series, box: a sample, hits came into being whose ZADD the frame left out */
     uint32_t error_at, error_n; /* in frame->errors: Redis' error line without '-'; all of its items fail */
 };
 
@@ -102,6 +111,13 @@ static inline bool op_bucket_stays(const struct op_limits *l, int64_t bucket, in
     int64_t newest = op_slot(now_s + l->ahead_s, l->box_width_s);
     return bucket > newest - ((int64_t)l->box_keep - 1) * l->box_width_s;
 }
+/* Does its frame add these events as they are? Fed ones of now have no items; those out of a journal have. */
+static inline bool op_is_given(const struct frame_op *op)
+{
+    return op->kind == OP_EVENT && op->at == EVENT_GIVEN && (op->items_n > 0 || op->owed);
+}
+/* Is it a number as a ticker gives them: 1 to OP_NUMBER_MAX, canonical? */
+bool op_id_is_number(struct slice id);
 /* The pending hash that new visitors under this name move: appended to out. False: none does. */
 bool op_uniq_key(const struct op_limits *l, struct slice name, struct buf *out);
 

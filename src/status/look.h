@@ -14,10 +14,10 @@ void look_service(redisContext *link, struct buf *info, struct status *s); /* li
 void look_service_again(redisContext *link, struct status *s);             /* the rate */
 void look_batches_held(const struct buf *info, struct status *s);
 
-void look_redis(struct ask *a, const struct counters *counters, struct status *s);
+void look_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s);
 
 /* Before Redis is looked at, then after: the ledger's gen, which must not be newer; the rest. */
 void look_mysql_first(struct db *db, struct status *s);
-void look_mysql(struct db *db, const struct source *where, struct status *s);
+void look_mysql(struct db *db, const struct source *where, bool brief, struct status *s);
 
 #endif

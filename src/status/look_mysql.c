@@ -98,12 +98,12 @@ static void rejects_look(struct db *db, struct status *s)
     if (code != ERR_NONE) unread(s, &e);
 }
 
-void look_mysql(struct db *db, const struct source *where, struct status *s)
+void look_mysql(struct db *db, const struct source *where, bool brief, struct status *s)
 {
     const struct schema_rules rules = {.accept_flush = where->conf->mysql_volatile == CONF_ACCEPT};
     struct error e;
     if (!s->mysql.up) return;
-    if (schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);
-    if (s->mysql.read) books_look(db, s);
+    if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);
+    if (s->mysql.read && !brief) books_look(db, s);
     if (s->mysql.read) rejects_look(db, s);
 }

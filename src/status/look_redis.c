@@ -189,7 +189,7 @@ static void batch_size(struct ask *a, struct status_batch *b)
     b->fields = (struct figure){.known = !size.lost, .value = size.fields};
 }
 
-static bool batches_look(struct ask *a, const struct counters *counters, struct status *s)
+static bool batches_look(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     struct listing l = {.s = s, .counters = counters};
     struct redis_batch_list list = {.batch = on_batch, .done = on_listed, .arg = &l};
@@ -197,7 +197,7 @@ static bool batches_look(struct ask *a, const struct counters *counters, struct 
     redis_run_until(&a->link, &l.done);
     if (failed(s, list.lost, "no answer about tally:batches")) return false;
     if (s->batches_n > 0) qsort(s->batches, s->batches_n, sizeof *s->batches, older_first);
-    for (size_t i = 0; i < s->batches_n && i < STATUS_BATCHES_SIZED; i++)
+    for (size_t i = 0; !brief && i < s->batches_n && i < STATUS_BATCHES_SIZED; i++)
         batch_size(a, &s->batches[i]);
     return true;
 }
@@ -219,13 +219,13 @@ static bool gen_look(struct ask *a, struct status *s)
     return !failed(s, gen.lost, gen.text);
 }
 
-void look_redis(struct ask *a, const struct counters *counters, struct status *s)
+void look_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     const struct redis_facts *facts = &a->link.facts;
     s->redis.up = true;
     memcpy(s->redis.version, facts->version_text, sizeof s->redis.version);
     memcpy(s->redis.policy, facts->policy, sizeof s->redis.policy);
     memcpy(s->redis.fsync, facts->appendfsync, sizeof s->redis.fsync);
-    (void)(gen_look(a, s) && self_look(a, s) && backlog_look(a, s) && dirty_sort(a, counters, s) &&
-           batches_look(a, counters, s));
+    (void)(gen_look(a, s) && self_look(a, s) && backlog_look(a, s) && (brief || dirty_sort(a, counters, s)) &&
+           batches_look(a, counters, brief, s));
 }

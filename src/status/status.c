@@ -51,10 +51,10 @@ static void servers_look(const struct source *where, const struct status_how *ho
     look_mysql_first(db, s);
     bool connected = ask_open(&ask, where, LOOK_WAIT_MS, LOOK_WAIT_MS, &e) == ERR_NONE;
     if (connected)
-        look_redis(&ask, where->counters, s);
+        look_redis(&ask, where->counters, how->brief, s);
     else
         snprintf(s->redis.why, sizeof s->redis.why, "%.*s", (int)strcspn(e.text, ";"), e.text);
-    look_mysql(db, where, s);
+    look_mysql(db, where, how->brief, s);
     if (!how->books)
         books_unknown(s, "not asked for");
     else if (s->redis.up)

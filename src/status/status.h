@@ -25,6 +25,7 @@ struct status_how { /* what a look costs besides */
     uint32_t
         rate_ms; /* looks at the hits twice, at least so long apart; 0: once, and hits_per_s is not known */
     bool books;  /* proves the books, when there is not much to add up */
+    bool brief; /* only what moves: not the schema, nothing by counter but its rejects, no sizes of batches */
 };
 
 struct figure {

@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 
 import table
+from panels import Watchers
 from servers import FED, HOST, MariaDB, Null, Nutcracker, RedisServer, Tallyd, chunks, resp
 from table import Row
 
@@ -39,6 +40,7 @@ class Sizes:
     peer_warm_s: float = 0.2
     op_window_s: float = 0.6
     op_warm_s: float = 1.0
+    watched_s: float = 4.0
     steady_warm_s: float = 4.0
     steady_s: float = 8.0
     drained_hashes: int = 100_000
@@ -52,7 +54,7 @@ class Sizes:
 
 
 QUICK = Sizes(rounds=1, window_s=0.2, warm_s=0.2, peer_warm_s=0.05, steady_warm_s=0.2, steady_s=0.3,
-              op_window_s=0.1, op_warm_s=0.1, drained_hashes=5_000, drained_fields=20_000,
+              op_window_s=0.1, op_warm_s=0.1, watched_s=1.5, drained_hashes=5_000, drained_fields=20_000,
               limit_fields=20_000, stall_s=0.5, drains_under_load=1, many_stores=20_000, idle_connections=200,
               names=2_000)
 
@@ -147,8 +149,8 @@ class World:
     def program(self, name):
         return os.path.join(self.programs, name)
 
-    def make_tallyd(self, name, behind, database, more=""):
-        return Tallyd(self.directory, name, self.tallyd_program, behind, self.mysql, database, more)
+    def make_tallyd(self, name, behind, database, more="", http=False):
+        return Tallyd(self.directory, name, self.tallyd_program, behind, self.mysql, database, more, http)
 
     def midway(self):
         """Counts and locks of all stores in the midst of their ways: they come due as evenly as in a long run."""
@@ -596,6 +598,34 @@ def ops(world):
                                 "not fed": middle([plain for plain, _ in fed])})]
 
 
+# --- who looks on ---
+
+PANELS = 10
+
+
+def watched(world):
+    """The same load with nobody looking and with ten panels and a scraper, in turn, on a tallyd of its own."""
+    sizes, work = world.sizes, WORKS["hot", 16]
+    behind = world.up(RedisServer(world.directory, "behind-watched"))
+    tallyd = world.up(world.make_tallyd("bench-watched", behind, "watched", http=True))
+    window = ["-w", sizes.peer_warm_s, "-d", sizes.watched_s]
+    alone, looked_at, asked = [], [], 0
+    world.hits_per_s(tallyd.port, *work.options, "-w", sizes.warm_s, "-d", sizes.window_s)
+    for n in range(sizes.rounds):
+        alone.append(world.hits_per_s(tallyd.port, *work.options, *window))
+        with Watchers(HOST, tallyd.http_port, PANELS, DAY.decode()) as watchers:
+            looked_at.append(world.hits_per_s(tallyd.port, *work.options, *window))
+        asked += watchers.asked
+        say(f"watched, round {n + 1}: {looked_at[-1] / alone[-1]:.3f}, {watchers.asked} requests")
+    tallyd.settle()
+    tallyd.verb("verify")
+    tallyd.kill9()
+    behind.kill9()
+    return [Row(f"{work.name}, while {PANELS} panels are open and /metrics is scraped every second", "nobody looks",
+                [a / b for a, b in zip(looked_at, alone)], 0.97, 0.99,
+                figures={"watched": middle(looked_at), "alone": middle(alone), "requests": asked})]
+
+
 # --- instructions ---
 
 def instructions(world):
@@ -634,7 +664,7 @@ def about():
     return {"date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M"), "machine": machine(), "setting": SETTING}
 
 
-BLOCKS = [hits, drain_hashes, drain_big_hash, times, ops, many, instructions]
+BLOCKS = [hits, drain_hashes, drain_big_hash, times, ops, many, watched, instructions]
 
 
 def measure(build, sizes, blocks):

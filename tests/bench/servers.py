@@ -109,6 +109,7 @@ class MariaDB(Server):
             for sql in ("CREATE DATABASE IF NOT EXISTS shop CHARACTER SET utf8mb4",
                         "CREATE DATABASE IF NOT EXISTS many CHARACTER SET utf8mb4",
                         "CREATE DATABASE IF NOT EXISTS ops CHARACTER SET utf8mb4",
+                        "CREATE DATABASE IF NOT EXISTS watched CHARACTER SET utf8mb4",
                         f"CREATE USER IF NOT EXISTS bench@'{HOST}'", f"GRANT ALL ON *.* TO bench@'{HOST}'"):
                 cursor.execute(sql)
         link.close()
@@ -131,7 +132,7 @@ class MariaDB(Server):
 
 CONFIGURATION = """\
 instance: {name}
-listen: {{ resp: [ "tcp://127.0.0.1:{port}" ] }}
+listen: {{ resp: [ "tcp://127.0.0.1:{port}" ]{http} }}
 redis: "redis://127.0.0.1:{redis}/0"
 mysql: "mysql://bench@127.0.0.1:{mysql}/{database}"
 limits: {{ clients: 12000 }}
@@ -165,14 +166,18 @@ FED = """\
 class Tallyd(Server):
     """more: counters besides, as they stand in a configuration."""
 
-    def __init__(self, directory, name, program, behind, mysql, database, more=""):
+    def __init__(self, directory, name, program, behind, mysql, database, more="", http=False):
         super().__init__(directory, name)
+        self.http_port = free_port() if http else None
         self.program, self.behind, self.mysql = program, behind, mysql
         self.configuration = os.path.join(self.directory, "tallyd.yaml")
         with open(self.configuration, "w", encoding="ascii") as file:
             file.write(CONFIGURATION.format(name=name, port=self.port, redis=behind.port, mysql=mysql.port,
-                                            database=database) + more)
+                                            database=database, http=self.listen_http()) + more)
         self.verb("migrate", "--tables")
+
+    def listen_http(self):
+        return f', http: "tcp://{HOST}:{self.http_port}"' if self.http_port else ""
 
     def verb(self, *words):
         done = subprocess.run([self.program, words[0], "-c", self.configuration, *words[1:]], text=True, timeout=120,

@@ -86,6 +86,8 @@ printf 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n' >"$roo
 apt() { debian_run apt-get -q "$@" >"$work/apt.log" 2>&1 || fail "apt-get $*"; }
 apt update
 apt install redis-server redis-tools mariadb-server mariadb-client
+apt purge tallyd # of an earlier run in the same ROOT
+rm -rf "$root/root/old" "$root/root/new" "$root/root/redis"
 mkdir "$root/root/old" "$root/root/new"
 cp "$work/old.deb" "$root/root/old/tallyd_${old}_amd64.deb"
 cp "$work/new.deb" "$root/root/new/tallyd_${new}_amd64.deb"
@@ -119,7 +121,7 @@ chroot "$root" setpriv --reuid mysql --regid mysql --init-groups mariadbd --skip
 started="$started $!"
 within 60 "redis-server is up" redis_cli PING
 within 60 "mariadbd is up" sql -e 'SELECT 1'
-sql -e "CREATE DATABASE shop; CREATE USER tally@localhost IDENTIFIED BY 'only for this test';
+sql -e "DROP DATABASE IF EXISTS shop; DROP USER IF EXISTS tally@localhost; CREATE DATABASE shop; CREATE USER tally@localhost IDENTIFIED BY 'only for this test';
     GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON shop.* TO tally@localhost"
 debian_run sh -c "$readme_configure"
 sed -i -e 's|resp: \[.*|resp: "unix:///run/tallyd/tallyd.sock"|' \

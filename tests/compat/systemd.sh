@@ -59,6 +59,7 @@ chmod 755 "$root/usr/sbin/policy-rc.d"
 cp "$work/old.deb" "$work/new.deb" "$root/root/"
 {
     debian_run apt-get -q update
+    debian_run apt-get -q -y purge tallyd # of an earlier run in the same ROOT
     debian_run apt-get -q -y install --no-install-recommends dbus redis-server redis-tools mariadb-server mariadb-client
     debian_run apt-get -q -y install --no-install-recommends /root/old.deb
 } >"$work/apt.log" 2>&1 || fail "apt-get"
@@ -67,6 +68,7 @@ sed -i 's/^appendonly no/appendonly yes/' "$root/etc/redis/redis.conf"
 debian_run systemctl mask getty.target console-getty.service systemd-udevd.service systemd-networkd.service \
     systemd-logind.service systemd-resolved.service systemd-timesyncd.service >"$work/mask.log" 2>&1
 
+rm -f "$root/root/results" "$root"/root/*.log
 # --- what is done in the booted system; its lines are this test's ---
 cat >"$root/root/probe.sh" <<'PROBE'
 #!/bin/sh
@@ -98,7 +100,8 @@ passed "without a configuration nothing is started"
 
 within 60 "mariadbd is up" mariadb -e 'SELECT 1'
 within 60 "redis-server is up" redis-cli PING
-mariadb -e "CREATE DATABASE shop; CREATE USER tally@localhost IDENTIFIED BY 'only for this test';
+redis-cli FLUSHALL
+mariadb -e "DROP DATABASE IF EXISTS shop; DROP USER IF EXISTS tally@localhost; CREATE DATABASE shop; CREATE USER tally@localhost IDENTIFIED BY 'only for this test';
     GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON shop.* TO tally@localhost"
 (umask 077 && printf 'only for this test\n' >/etc/tallyd/mysql.password)
 install -m 640 -g tallyd /usr/share/tallyd/tallyd.yaml /etc/tallyd/tallyd.yaml
@@ -170,7 +173,7 @@ After=redis-server.service mariadb.service tallyd.service
 ExecStart=/root/probe.sh
 UNIT
 mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
-ln -s ../probe.service "$root/etc/systemd/system/multi-user.target.wants/probe.service"
+ln -sf ../probe.service "$root/etc/systemd/system/multi-user.target.wants/probe.service"
 
 # --- the boot: namespaces of its own, a cgroup of its own, the directory as / ---
 debian_unmount

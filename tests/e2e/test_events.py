@@ -230,13 +230,45 @@ def test_preened_to_the_second(still):
 
 
 def test_many_ids_at_once(still):
-    """A pipeline is one frame: ids are unique and in the order of the requests, the ticker moves once a name."""
+    """Numbers are unique: a log's come from its leases, and the ticker is one for all types of a name."""
     replies = still.client.pipeline([("EVENT.ADD", "blob", "submit")] * 2000)
     numbers = [int(reply) for reply in replies]
-    assert numbers == sorted(set(numbers)) and len(numbers) == 2000
-    assert still.direct.get("blob:index") == b"%d" % numbers[-1]
+    ticker = int(still.direct.get("blob:index"))
+    assert len(set(numbers)) == 2000 and max(numbers) <= ticker <= 2000 + 1000
     assert {member for member, _ in log_of(still.direct, "blob", "submit")} == set(replies)
-    assert int(still.call("EVENT.ADD", "blob", "other")) == numbers[-1] + 1  # one ticker for all types of a name
+    assert int(still.call("EVENT.ADD", "blob", "other")) == ticker + 1
+    for _ in range(50):
+        replies += still.client.pipeline([("EVENT.ADD", "blob", "submit")] * 7)
+    assert len(set(replies)) == 2350
+    assert {member for member, _ in log_of(still.direct, "blob", "submit")} == set(replies)
+
+
+def test_given_number_that_may_be_leased(still):
+    """Of a log that has had a lease, a number at or below it that does not stand may be anybody's: refused, alone."""
+    replies = still.client.pipeline([("EVENT.ADD", "blob", "submit"), ("EVENT.ADD", "blob", "submit")])
+    leased = int(still.direct.hget("tally:leased", "blob:submit"))
+    assert leased > int(replies[1])
+    good, bad, text, large = still.client.pipeline([("EVENT.ADD", "blob", "submit", "ID", replies[0]),
+                                                    ("EVENT.ADD", "blob", "submit", "ID", leased),
+                                                    ("EVENT.ADD", "blob", "submit", "ID", f"n{leased}"),
+                                                    ("EVENT.ADD", "blob", "submit", "ID", leased + 1)])
+    assert (good, text, large) == (replies[0], b"n%d" % leased, b"%d" % (leased + 1))
+    assert isinstance(bad, RespError) and bad.startswith(f"ERR id {leased} may be one that the ticker gives"), bad
+    given = still.client.pipeline([("EVENT.ADD", "blob", "submit")] * 100)
+    ids = {*replies, text, large, *given}
+    assert len(ids) == 104 and {member for member, _ in log_of(still.direct, "blob", "submit")} == ids
+    assert still.call("EVENT.ADD", "blob", "other", "ID", leased) == b"%d" % leased  # a log of its own
+
+
+def test_a_log_that_was_preened_is_found_again(still):
+    """The preener takes out a log's name while this process writes the log without naming it."""
+    add(still, Model(), "web", "login", None)
+    still.step(KEEP_S)
+    still.pass_until(lambda: still.direct.zscore("tally:events", "web:login") is None, PREENED_S, "an empty log goes")
+    add(still, Model(), "web", "login", None)
+    still.pass_until(lambda: still.direct.zscore("tally:events", "web:login") is not None, 5, "its name is back")
+    still.step(KEEP_S)
+    still.pass_until(lambda: not log_of(still.direct, "web", "login"), PREENED_S, "what came later is preened as well")
 
 
 def test_given_id_keeps_its_first_time(still):

@@ -127,6 +127,15 @@ def test_rejects(daemon, mysql):
     assert views(verify(daemon, store="2"))[4] == 0
 
 
+def test_merged_after_the_look_at_redis(daemon, mysql):
+    """The ledger has a later gen than Redis had: never added up, said instead."""
+    mysql.query("INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged, total,"
+                " merged_at) VALUES (REPEAT(x'77', 16), 0, 1, 'product_views', 999, 'a', 'b', REPEAT(x'00', 16), 1, 5,"
+                " UTC_TIMESTAMP(3))")
+    done = daemon.verb("verify", "--store", "1", "--counter", "product_views")
+    assert done.returncode == 1 and done.stdout == "" and "run verify again" in done.stderr
+
+
 def test_sums_past_64_bits(daemon, redis, mysql):
     mysql.query("UPDATE product_views SET views = 9223372036854775807 WHERE store_id = 1")
     redis.client().hset(VIEWS, "8", 9223372036854775807)

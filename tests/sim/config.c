@@ -121,6 +121,9 @@ static void draw_ops(struct sim_config *c, struct prng *p)
     c->ops_percent = prng_percent(p, 60) ? (unsigned)between(p, 5, 70) : 0;
     c->clean_percent = prng_percent(p, 30) ? (unsigned)between(p, 1, 20) : 0;
     c->feeds = prng_percent(p, 50);
+    c->own_numbers = prng_percent(p, 30);
+    c->coalesce.lease_first = (uint32_t)between(p, 1, 4);
+    c->coalesce.lease_most = (uint32_t)between(p, 4, 10);
 }
 
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)

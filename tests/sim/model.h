@@ -61,6 +61,7 @@ enum world_rule {
     WORLD_KILL_NAMED = 1 << 7,   /* off: links of earlier lives are not killed before the first claim */
     WORLD_PRUNE = 1 << 8,        /* off: the ledger is pruned by age alone */
     WORLD_JOURNAL_KILL = 1 << 9, /* off: a journal is read while its owner's links may still write */
+    WORLD_LEASED = 1 << 10,      /* off: what was leased is forgotten with a log's name */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */
@@ -136,6 +137,7 @@ struct sim_config {
     uint64_t claim_fields_max;
     unsigned ops_percent;   /* of clients' requests */
     unsigned clean_percent; /* of steps of the clock: somebody deletes samples */
+    bool own_numbers;       /* some events have ids of their own that are numbers */
     bool feeds;             /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;

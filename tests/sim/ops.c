@@ -63,14 +63,31 @@ static int target_of(const struct world *w, struct slice name, const struct fram
     return op->kind == OP_UNIQ ? OP_VISITORS_TARGET + hash_of_store(w, name) : of_kind[op->kind];
 }
 
-/* Own ids are the letter e and k. */
+/* Own ids are the letter e and k, or a number that the ticker might give. */
+static bool has_own_number(const struct world *w, unsigned k)
+{
+    return w->config.own_numbers && k % 4 == 3;
+}
+
+static struct slice own_id(const struct world *w, unsigned k, char id[24])
+{
+    if (k % 2 == 0) return SLICE("");
+    snprintf(id, 24, has_own_number(w, k) ? "%u" : "e%u", has_own_number(w, k) ? 2 + k : k);
+    return slice_str(id);
+}
+
 static struct wire_item item_of(const struct frame *f, const struct frame_op *op, const struct op_item *item)
 {
     struct slice text = FRAME_TEXT(f, item->text_at, item->text_n);
-    int64_t k = item->at;
+    int64_t k = item->at, number = 0;
     if (op->kind == OP_EVENT) k -= OP_EVENT_AT;
     if (op->kind == OP_UNIQ && text.n > 0 && !num_parse(slice_of(text.p + 1, text.n - 1), &k)) UNREACHABLE();
-    return (struct wire_item){.k = (unsigned)k, .own_id = text.n > 0};
+    if (op_is_given(op) && text.n == 0) number = item->value;
+    if (op->kind == OP_EVENT && text.n > 0 && !num_parse(text, &number)) number = 0;
+    return (struct wire_item){.k = (unsigned)k,
+                              .number = number,
+                              .value = text.n == 0 ? number : 0,
+                              .own_text = text.n > 0 && number == 0};
 }
 
 void ops_to_wire(struct process *life, struct wire_frame *wire, const struct frame *f)
@@ -90,6 +107,9 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
                               .at = op->at,
                               .delta = op->delta,
                               .known = op->known,
+                              .given = op_is_given(op),
+                              .named = op->named,
+                              .lease_n = op->lease_n,
                               .first_item = wire->items_n};
         TRACE(life->w, "life %d:   op of kind %d on target %d, at %lld: %lld%s%s%s", life->index,
               (int)op->kind, o->target, (long long)op->at, (long long)op->delta, op->fed ? ", fed" : "",
@@ -144,15 +164,79 @@ static void run_box(struct twin_box *b, struct wire_op *op)
     op->fresh = op->stands && op->value == op->delta;
 }
 
-static void run_events(struct twin_ops *o, struct wire_frame *f, struct wire_op *op)
+/* --- events --- */
+
+static bool number_stands(const struct twin_log *l, int64_t n)
+{
+    PRE(n > 0 && n < SIM_NUMBERS);
+    return (l->stands[n / 64] >> (n % 64) & 1) != 0;
+}
+
+static void number_put(struct twin_log *l, int64_t n)
+{
+    l->stands[n / 64] |= UINT64_C(1) << (n % 64);
+}
+
+static void run_given(struct twin_log *l, struct wire_frame *f, const struct wire_op *op)
 {
     for (unsigned i = 0; i < op->items_n; i++) {
         struct wire_item *item = &f->items[op->first_item + i];
-        item->value = item->own_id ? 0 : ++o->ticker;
+        if (item->own_text) {
+            l->texts |= 1U << item->k;
+            continue;
+        }
+        item->lost = number_stands(l, item->number);
+        number_put(l, item->number);
     }
-    if (!op->fed) return;
-    o->ticker += op->delta;
-    o->fed_events[op->target] += op->delta;
+    l->named |= op->named;
+    l->has |= op->items_n > 0;
+}
+
+/* The last of n numbers, none of which stands. */
+static int64_t draw(struct twin_log *l, int64_t n)
+{
+    for (int64_t skip = 0;; skip = 2 * skip + 1) {
+        bool taken = false;
+        l->ticker += n + skip;
+        for (int64_t i = 0; i < n; i++)
+            taken |= number_stands(l, l->ticker - i);
+        if (!taken) return l->ticker;
+    }
+}
+
+static void run_draws(struct twin_log *l, struct wire_frame *f, struct wire_op *op)
+{
+    int64_t n = 0;
+    for (unsigned i = 0; i < op->items_n; i++) {
+        struct wire_item *item = &f->items[op->first_item + i];
+        item->refused = item->number > 0 && item->number <= l->leased && !number_stands(l, item->number);
+        if (item->number > 0 && !item->refused) number_put(l, item->number);
+        if (item->own_text) l->texts |= 1U << item->k;
+        n += item->number == 0 && !item->own_text;
+        l->has |= !item->refused;
+    }
+    l->named = true;
+    if (n == 0) return;
+    op->value = draw(l, n + op->lease_n);
+    if (op->lease_n > 0) l->leased = op->value;
+    int64_t next = op->value - n - op->lease_n + 1;
+    for (unsigned i = 0; i < op->items_n; i++) {
+        struct wire_item *item = &f->items[op->first_item + i];
+        if (item->number > 0 || item->own_text) continue;
+        item->value = next++;
+        number_put(l, item->value);
+    }
+}
+
+static void run_events(struct twin_ops *o, struct wire_frame *f, struct wire_op *op)
+{
+    op->gone = o->log.gone;
+    if (op->given)
+        run_given(&o->log, f, op);
+    else if (op->fed)
+        o->fed_events[op->target] += op->delta;
+    else
+        run_draws(&o->log, f, op);
 }
 
 /* The script: who is new moves the pending hash and the books, and puts the hash into the index. No visitor comes twice
@@ -211,34 +295,57 @@ static void check_feeds(struct world *w, const struct wire_frame *f)
     if (!good) fault_found(w, FAULT_BOOKS, "what a frame feeds is not what its hits are");
 }
 
-static int64_t running(const struct wire_frame *f, const struct wire_op *op, unsigned k)
+static const struct wire_item *item_with(const struct wire_frame *f, const struct wire_op *op, unsigned k)
 {
     for (unsigned i = 0; i < op->items_n; i++)
-        if (f->items[op->first_item + i].k == k) return f->items[op->first_item + i].value;
+        if (f->items[op->first_item + i].k == k) return &f->items[op->first_item + i];
+    return NULL;
+}
+
+static int64_t running(const struct wire_frame *f, const struct wire_op *op, unsigned k)
+{
+    const struct wire_item *item = item_with(f, op, k);
+    if (item != NULL) return item->value;
     int64_t later = 0;
     for (unsigned j = k + 1; j < SIM_HITS && op->kind == OP_BOX; j++)
         later += (int64_t)hit_times(op->delta, j) * hit_delta(j);
     return op->value - later;
 }
 
-static void op_ran(struct world *w, const struct wire_frame *f, const struct wire_op *op, unsigned k)
+/* Did it? */
+static bool op_ran(struct world *w, const struct wire_frame *f, const struct wire_op *op, unsigned k)
 {
     struct hit *hit = op_hit(w, op->target, k);
+    const struct wire_item *item = item_with(f, op, k);
+    hit->failed |= item != NULL && item->refused;
+    if (item != NULL && (item->refused || item->lost)) return false;
     hit->value = running(f, op, k);
+    hit->exact |= op->given; /* it is told also when Redis' answer is lost */
     if (++hit->applied > 1) op_fault(w, FAULT_DOUBLE, op->target, k, "ran twice in Redis");
     if (hit->told == TOLD_REFUSED) op_fault(w, FAULT_ANSWER, op->target, k, "refused, then run");
+    return true;
+}
+
+/* Out of a journal, where it was told of long ago. */
+static void check_brought_home(struct world *w, const struct wire_frame *f, const struct wire_op *op)
+{
+    for (unsigned i = 0; i < op->items_n; i++) {
+        const struct wire_item *item = &f->items[op->first_item + i];
+        if (item->lost) op_fault(w, FAULT_LOSS, OP_EVENT_TARGET, item->k, "its number stood already");
+    }
 }
 
 void ops_executed(struct world *w, struct wire_frame *f, struct execution *e)
 {
     check_feeds(w, f);
+    for (unsigned i = 0; i < f->ops_n; i++)
+        if (f->ops[i].given && f->ops[i].fed && !f->ops[i].silent) check_brought_home(w, f, &f->ops[i]);
     for (unsigned i = 0; i < f->ops_n; i++) {
         const struct wire_op *op = &f->ops[i];
         for (unsigned k = 0; k < SIM_HITS && !op->fed; k++) {
             if (!op_has(f, op, k)) continue;
             op_hit(w, op->target, k)->failed = op->wrong_type;
-            if (op->wrong_type) continue;
-            op_ran(w, f, op, k);
+            if (op->wrong_type || !op_ran(w, f, op, k)) continue;
             op_hit(w, op->target, k)->ran_by = e->life;
             e->ops[op->target] |= 1U << k;
         }
@@ -255,9 +362,12 @@ void ops_file(struct world *w, struct frame *f, const struct wire_frame *wire)
         op->fresh = o->fresh;
         op->error_n = 0;
         if (o->wrong_type) frame_fail_op(f, op, SLICE("WRONGTYPE Operation against a key"));
+        if (o->kind == OP_EVENT && !o->silent) f->events_gone = o->gone;
         uint32_t at = op->first_item;
-        for (unsigned item = 0; item < o->items_n; item++, at = f->items[at].next)
-            f->items[at].value = wire->items[o->first_item + item].value;
+        for (unsigned n = 0; n < o->items_n; n++, at = f->items[at].next) {
+            const struct wire_item *item = &wire->items[o->first_item + n];
+            f->items[at].value = item->refused ? EVENT_REFUSED : item->value;
+        }
         for (unsigned k = 0; k < SIM_HITS && !op->fed; k++)
             if (op_has(wire, o, k)) op_hit(w, o->target, k)->exact = true;
     }
@@ -268,8 +378,7 @@ void ops_file(struct world *w, struct frame *f, const struct wire_frame *wire)
 enum add_result ops_send(struct process *life, struct outlet *o, int target, unsigned k)
 {
     struct coalesce_op op = {.name = SLICE("o"), .type = SLICE("")};
-    char name[16], id[16];
-    size_t id_n = (size_t)snprintf(id, sizeof id, "e%u", k);
+    char name[16], id[24];
     switch (target) {
     case OP_SERIES_TARGET:
     case OP_BOX_TARGET:
@@ -281,7 +390,7 @@ enum add_result ops_send(struct process *life, struct outlet *o, int target, uns
         op.kind = OP_EVENT;
         op.type = SLICE("e");
         op.at = OP_EVENT_AT + k;
-        if (k % 2 == 1) op.id = slice_of(id, id_n);
+        op.id = own_id(life->w, k, id);
         break;
     default:
         op.kind = OP_UNIQ;
@@ -289,19 +398,17 @@ enum add_result ops_send(struct process *life, struct outlet *o, int target, uns
         op.name = slice_str(name);
         op.at = SIM_VISITORS_DAY;
         op.visitor = k;
-        if (k % 2 == 1) op.id = slice_of(id, id_n);
+        if (k % 2 == 1) op.id = slice_of(id, (size_t)snprintf(id, sizeof id, "e%u", k));
     }
     return coalesce_op(life->coalesce, o, &op);
 }
 
-static bool said_right(const struct hit *hit, int target, unsigned k, struct slice reply)
+static bool said_right(const struct world *w, const struct hit *hit, int target, unsigned k,
+                       struct slice reply)
 {
     int64_t value;
-    if (target == OP_EVENT_TARGET && k % 2 == 1) {
-        int64_t own;
-        return reply.n > 0 && reply.p[0] == 'e' && num_parse(slice_of(reply.p + 1, reply.n - 1), &own) &&
-               own == (int64_t)k;
-    }
+    char id[24];
+    if (target == OP_EVENT_TARGET && k % 2 == 1) return slice_eq(reply, own_id(w, k, id));
     if (target != OP_EVENT_TARGET) reply = slice_of(reply.p + 1, reply.n - 1);
     if (!num_parse(reply, &value)) return false;
     return target == OP_SERIES_TARGET ? value == SIM_PRECISIONS : !hit->exact || value == hit->value;
@@ -337,7 +444,7 @@ void ops_told(struct world *w, int target, unsigned k, struct slice reply)
         const struct hit *hit = told(w, target, k, TOLD_DONE);
         if (hit->applied == 0 && !hit->lost && !lost)
             op_fault(w, FAULT_LOSS, target, k, "answered, but Redis never ran it");
-        if (!lost && !said_right(hit, target, k, reply))
+        if (!lost && !said_right(w, hit, target, k, reply))
             op_fault(w, FAULT_ANSWER, target, k, "a wrong reply");
     }
 }
@@ -353,9 +460,28 @@ static void clean_box(struct world *w, struct twin_box *b)
     redis_wrote(w, NULL);
 }
 
+/* All that went is older than any that comes; what was leased before may be used after. */
+static void clean_events(struct world *w)
+{
+    struct twin_log *l = &w->redis.now.ops.log;
+    if (!l->has) return;
+    TRACE(w, "redis: somebody deletes events");
+    l->has = l->named = false;
+    l->gone++;
+    memset(l->stands, 0, sizeof l->stands);
+    l->texts = 0;
+    if ((w->config.world_off & WORLD_LEASED) != 0) l->leased = 0;
+    w->oracle.events_deleted = true;
+    redis_wrote(w, NULL);
+}
+
 void ops_clean(struct world *w)
 {
-    uint64_t which = world_below(w, SIM_SERIES + SIM_BOXES);
+    uint64_t which = world_below(w, SIM_SERIES + SIM_BOXES + 1);
+    if (which == SIM_SERIES + SIM_BOXES) {
+        clean_events(w);
+        return;
+    }
     if (which >= SIM_SERIES) {
         clean_box(w, &w->redis.now.ops.boxes[which - SIM_SERIES]);
         return;
@@ -369,10 +495,11 @@ void ops_clean(struct world *w)
     redis_wrote(w, NULL);
 }
 
-/* What the deleted samples owe died with whoever owed it: only the next op of that series would mend it. */
+/* What deleted samples and events owe died with whoever owed it: only the next op of that series would mend it. */
 void ops_forgot(struct world *w)
 {
     w->oracle.series_blurred |= w->oracle.series_deleted;
+    w->oracle.events_blurred |= w->oracle.events_deleted;
     w->oracle.box_blurred |= w->oracle.box_deleted;
 }
 
@@ -415,6 +542,9 @@ static void totals_at_end(struct world *w)
 
 static void known_at_end(struct world *w)
 {
+    const struct twin_log *l = &w->redis.now.ops.log;
+    if (l->has && !l->named && !w->oracle.events_blurred)
+        fault_found(w, FAULT_STUCK, "the log is not in tally:events");
     for (int i = 0; i < SIM_SERIES && !w->oracle.series_blurred; i++)
         for (int p = 0; p < SIM_PRECISIONS; p++) {
             const struct twin_series *s = &w->redis.now.ops.series[i];
@@ -432,8 +562,23 @@ static void boxes_at_end(struct world *w)
     }
 }
 
+/* Each that was added stands, under its own id. */
+static void events_at_end(struct world *w)
+{
+    const struct twin_log *l = &w->redis.now.ops.log;
+    for (unsigned k = 0; k < SIM_HITS && !w->oracle.events_deleted; k++) {
+        const struct hit *hit = op_hit(w, OP_EVENT_TARGET, k);
+        if (hit->applied == 0) continue;
+        bool is_text = k % 2 == 1 && !has_own_number(w, k);
+        int64_t number = k % 2 == 1 ? 2 + k : hit->value;
+        bool stands = is_text ? (l->texts >> k & 1) != 0 : number_stands(l, number);
+        if (!stands) op_fault(w, FAULT_LOSS, OP_EVENT_TARGET, k, "does not stand in the log");
+    }
+}
+
 void ops_at_end(struct world *w)
 {
+    events_at_end(w);
     for (int target = 0; target < OP_TARGETS; target++)
         for (unsigned k = 0; k < w->oracle.ops_n[target]; k++) {
             const struct hit *hit = op_hit(w, target, k);

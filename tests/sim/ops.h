@@ -1,7 +1,8 @@
 /* tests/sim/ops.h - series, a timebox, an event log and visitors: what frames carry of them, what Redis holds, and what
  * must be true. As for hits, each op is followed: it adds 4^k to its series or box, is the k-th event, or the k-th
  * visitor, so that every sum tells which ops are in it. Visitors of a store move its pending hash, in a field of their
- * own. Counters that feed have a series each store, one box and one log each store. */
+ * own. Some events have an own id: every second one a text, or, where the run has them, every fourth one a number.
+ * Counters that feed have a series each store, one box and one log each store. */
 #ifndef SIM_OPS_H
 #define SIM_OPS_H
 
@@ -19,12 +20,17 @@
 #define SIM_SERIES (1 + SIM_HASHES) /* the clients', then the one that each hash feeds */
 #define SIM_BOXES 2                 /* the clients', the one that all hashes feed */
 #define SIM_OPS 128                 /* of a frame */
-#define SIM_ITEMS 32
+#define SIM_ITEMS 64
+
+#define SIM_NUMBERS 4096 /* of the ticker: the highest */
 
 struct wire_item {
     unsigned k;
-    bool own_id;
-    int64_t value; /* reply */
+    bool own_text;
+    int64_t number; /* of an event, own or from a lease; 0: none yet */
+    int64_t value;  /* reply */
+    bool refused;
+    bool lost; /* its number stood already, so that there is no such event */
 };
 struct wire_op {
     enum op_kind kind;
@@ -36,14 +42,23 @@ struct wire_op {
     int64_t at, delta;
     uint64_t known;
     unsigned first_item, items_n; /* in the frame's items */
-    int64_t value;                /* reply, as are the following */
+    bool given, named;            /* events */
+    uint32_t lease_n;
+    int64_t value; /* reply, as are the following */
     bool fresh, wrong_type;
+    int64_t gone; /* events */
 };
 
 struct twin_series {
     int64_t slot[SIM_PRECISIONS], value[SIM_PRECISIONS]; /* of the newest sample */
     bool has[SIM_PRECISIONS], known[SIM_PRECISIONS];
     int64_t total; /* of all that was ever added */
+};
+struct twin_log {
+    bool has, named;                   /* events; its name in tally:events */
+    uint64_t stands[SIM_NUMBERS / 64]; /* numbers that are ids */
+    uint32_t texts;                    /* own texts, of the k-th event */
+    int64_t ticker, leased, gone;
 };
 struct twin_box {        /* its one bucket */
     int64_t hits, total; /* as it stands; all that was ever added */
@@ -52,7 +67,7 @@ struct twin_box {        /* its one bucket */
 struct twin_ops {
     struct twin_series series[SIM_SERIES];
     struct twin_box boxes[SIM_BOXES];
-    int64_t ticker;
+    struct twin_log log; /* the clients' */
     int64_t fed_events[SIM_HASHES];
 };
 
@@ -79,9 +94,10 @@ void ops_told(struct world *w, int target, unsigned k, struct slice reply);
 void ops_told_unknown(struct world *w, int target, unsigned k);
 void ops_refused(struct world *w, int target, unsigned k);
 
-void ops_clean(struct world *w); /* somebody deletes the samples of some series, and its name; or a box */
-void ops_forgot(
-    struct world *w); /* a daemon or Redis forgot what it should have put right in `known:`, or tb. */
+/* Somebody deletes the samples of some series, and its name; or a box; or events, and the log's name. */
+void ops_clean(struct world *w);
+/* A daemon or Redis forgot what it should have put right in `known:`, tb. or tally:events. */
+void ops_forgot(struct world *w);
 void ops_at_end(struct world *w);
 int64_t ops_visitors(const struct world *w, int hash); /* in Redis' history */
 

@@ -282,6 +282,33 @@ static void profile_series_lost(struct sim_config *c)
     often(c, EVENT_fsync, 1);
 }
 
+/* Few events at a time, from both daemons. */
+static void events(struct sim_config *c)
+{
+    c->ops_percent = 60;
+    c->turn_percent = 80;
+    often(c, EVENT_hit, 200);
+}
+
+static void profile_events_deleted(struct sim_config *c)
+{
+    only(c, 0);
+    events(c);
+    c->clean_percent = 20;
+    c->own_numbers = true;
+}
+
+static void profile_events_lost(struct sim_config *c)
+{
+    only(c, 4);
+    events(c);
+    c->faults_from = 40;
+    c->lag_ms = 5000;
+    c->lose_tail_percent = 100;
+    often(c, EVENT_redis_restart, 10);
+    often(c, EVENT_fsync, 1);
+}
+
 /* Two services, and one of them again and again cut off for as long as the other needs to take over. */
 static void profile_journal(struct sim_config *c)
 {
@@ -375,6 +402,14 @@ const struct sim_rule sim_rules[] = {
              "the ZADD of a refused frame is taken for done"),
     UNMENDED("series_resend", RULE_SERIES_RESEND, SHOWS(STUCK), 2000, profile_series_lost,
              "a frame sent again makes samples whose ZADD Redis has lost"),
+    COALESCE("events_owed", RULE_EVENTS_OWED, SHOWS(STUCK), 2000, profile_events_deleted,
+             "the preener takes out a log that is written without its name"),
+    COALESCE("lease_forget", RULE_LEASE_FORGET, SHOWS(LOSS) | SHOWS(STUCK), 5000, profile_events_lost,
+             "numbers are given of a lease that Redis has lost"),
+    COALESCE("lease_resend", RULE_LEASE_RESEND, SHOWS(LOSS), 20000, profile_events_lost,
+             "a frame sent again has numbers of a lease that Redis has lost"),
+    WORLD("leased_stays", WORLD_LEASED, SHOWS(LOSS), 5000, profile_events_deleted,
+          "an own id becomes a number that a lease still holds"),
     COALESCE("journal_undo", RULE_JOURNAL_UNDO, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK), 1000,
              profile_series_refused, "a journal is believed to hold what its frame was refused"),
     COALESCE("journal_look", RULE_JOURNAL_LOOK, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_journal,

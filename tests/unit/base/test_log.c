@@ -176,6 +176,33 @@ static void survives_a_lost_stderr(void **state)
     assert_true(child_exited(&end));
 }
 
+/* Nobody reads: lines are lost, not time; and once somebody reads again, they are there again. */
+static void into_a_full_pipe(void *arg)
+{
+    (void)arg;
+    int fds[2];
+    char rest[4096];
+    if (pipe(fds) != 0 || dup2(fds[1], STDERR_FILENO) < 0) abort();
+    alarm(20); /* ends a log that stands */
+    for (int i = 0; i < 100000; i++)
+        log_event(LOG_INFO, "lost", "n=%d", i);
+    alarm(0);
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    while (read(fds[0], rest, sizeof rest) > 0)
+        continue;
+    log_event(LOG_INFO, "seen", "a=1");
+    ssize_t n = read(fds[0], rest, sizeof rest - 1);
+    rest[n > 0 ? n : 0] = '\0';
+    if (strstr(rest, "event=seen") == NULL) abort();
+}
+
+static void survives_a_reader_that_stands(void **state)
+{
+    (void)state;
+    struct child_end end = child_run(into_a_full_pipe, NULL);
+    assert_true(child_exited(&end));
+}
+
 /* named: is JOURNAL_STREAM what stderr is, or what somebody else's was? */
 static void to_journal(void *arg)
 {
@@ -218,11 +245,17 @@ static void parses_levels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_logfmt),        cmocka_unit_test(obeys_the_level_and_keeps_one_line_one),
-        cmocka_unit_test(cuts_between_pairs),   cmocka_unit_test(quotes_only_if_needed),
-        cmocka_unit_test(cuts_long_quotes),     cmocka_unit_test(keeps_eight_quotes),
-        cmocka_unit_test(does_not_mix_threads), cmocka_unit_test(survives_a_lost_stderr),
-        cmocka_unit_test(parses_levels),        cmocka_unit_test(tells_the_journal_priorities),
+        cmocka_unit_test(writes_logfmt),
+        cmocka_unit_test(obeys_the_level_and_keeps_one_line_one),
+        cmocka_unit_test(cuts_between_pairs),
+        cmocka_unit_test(quotes_only_if_needed),
+        cmocka_unit_test(cuts_long_quotes),
+        cmocka_unit_test(keeps_eight_quotes),
+        cmocka_unit_test(does_not_mix_threads),
+        cmocka_unit_test(survives_a_lost_stderr),
+        cmocka_unit_test(parses_levels),
+        cmocka_unit_test(tells_the_journal_priorities),
+        cmocka_unit_test(survives_a_reader_that_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

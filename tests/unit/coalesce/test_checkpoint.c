@@ -976,6 +976,94 @@ static void a_read_while_redis_is_away_fails_soon(void **state)
     assert_string_equal(one.why, WHY);
 }
 
+/* --- events whose ids are known --- */
+
+/* A dead one's log of so many events, with the ids 1, 2, ... */
+static void adopted_log(int64_t events)
+{
+    struct buf bytes = {0};
+    journal_put_op(&bytes, 0, OP_EVENT, EVENT_GIVEN, SLICE("e"), SLICE("t"));
+    for (int64_t id = 1; id <= events; id++)
+        journal_put_event(&bytes, 0, NOW + id, id, SLICE(""));
+    adopted_with(&bytes);
+}
+
+static int64_t sum_to(int64_t n)
+{
+    return n * (n + 1) / 2;
+}
+
+static void events_come_home_some_at_a_time(void **state)
+{
+    static const uint64_t home_after[] = {4, 8, 9};
+    (void)state;
+    bounds(1, 2); /* an event is half a line */
+    adopted_log(9);
+    for (int i = 0; i < 3; i++) {
+        turn();
+        const struct op_item *item = &world->frame->items[world->frame->ops[0].first_item];
+        assert_int_equal(item->value, 4 * i + 1);
+        assert_int_equal(item->at, NOW + item->value);
+        assert_int_equal(world->frame->appends[0].ends, i == 2);
+        frame_applied();
+        assert_int_equal(world->given, home_after[i]);
+    }
+    assert_int_equal(world->given_sum, sum_to(9));
+    assert_int_equal(world->ticker, 0);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void events_that_were_refused_or_cut_come_again(void **state)
+{
+    (void)state;
+    bounds(1, 2);
+    adopted_log(9);
+    turn();
+    frame_applied();
+    turn();
+    frame_refused("OOM full");
+    assert_int_equal(world->given, 4);
+    tick_after(100);
+    turn();
+    cut();
+    up_again();
+    frame_applied();
+    assert_int_equal(world->given, 8);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    up_again();
+    for (turn(); world->frame != NULL; turn())
+        frame_applied();
+    assert_int_equal(world->given, 9);
+    assert_int_equal(world->given_sum, sum_to(9));
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
+static void a_read_of_a_long_log_waits_for_all_of_it(void **state)
+{
+    struct reading log = reading("e");
+    (void)state;
+    bounds(1, 1);
+    adopted_log(4500);
+    log.settle.kind = OP_EVENT;
+    log.settle.type = SLICE("t");
+    assert_true(coalesce_settle(world->c, &log.settle));
+    for (int frames = 0; log.done == 0; frames++) {
+        assert_true(frames < 4); /* some 2,000 events each */
+        turn();
+        frame_applied();
+    }
+    assert_int_equal(log.done, 1);
+    assert_string_equal(log.why, "");
+    assert_int_equal(world->given, 4500);
+    assert_int_equal(world->given_sum, sum_to(4500));
+    for (turn(); world->frame != NULL; turn())
+        frame_applied();
+    assert_int_equal(world->given, 4500);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
 /* --- somebody else's key --- */
 
 static void after_an_error_the_next_op_of_that_name_goes_straight(void **state)
@@ -1122,6 +1210,9 @@ int main(void)
         TEST(a_read_hears_that_redis_refuses),
         TEST(a_read_hears_of_a_cut),
         TEST(a_read_while_redis_is_away_fails_soon),
+        TEST(events_come_home_some_at_a_time),
+        TEST(events_that_were_refused_or_cut_come_again),
+        TEST(a_read_of_a_long_log_waits_for_all_of_it),
         TEST(after_an_error_the_next_op_of_that_name_goes_straight),
         TEST(hits_stand_once_whatever_happens),
     };

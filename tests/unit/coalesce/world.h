@@ -56,10 +56,13 @@ struct world {
     char did[4096];
     struct row rows[256];
     uint32_t rows_n;
-    int64_t accepted; /* of all counters */
-    int64_t ticker;   /* of all events */
-    int64_t seq;      /* -1: no key */
-    bool grants;      /* SET NX says OK */
+    int64_t accepted;  /* of all counters */
+    int64_t ticker;    /* of all events */
+    int64_t gone;      /* tally:events:gone; -1: it is somebody else's */
+    uint64_t given;    /* events whose ids were known before */
+    int64_t given_sum; /* of those ids */
+    int64_t seq;       /* -1: no key */
+    bool grants;       /* SET NX says OK */
     int64_t pttl_ms;
     struct client clients[26];
     uint64_t allocations;
@@ -317,11 +320,17 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
     if (op->kind == OP_SERIES && !op->owed) series_runs(f, op);
     if (op->kind == OP_BOX) box_runs(f, op);
     if (op->kind == OP_EVENT && op->fed) world->ticker += op->delta;
+    bool draws = op->kind == OP_EVENT && !op_is_given(op);
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
         struct op_item *item = &f->items[i];
         if (op->kind == OP_UNIQ) visitor_runs(f, op, item);
-        if (op->kind == OP_EVENT) item->value = item->text_n > 0 ? 0 : ++world->ticker;
+        if (op->kind == OP_EVENT && op->at == EVENT_GIVEN && !op->owed) {
+            world->given++;
+            world->given_sum += item->value;
+        }
+        if (draws) item->value = item->text_n > 0 ? 0 : ++world->ticker;
     }
+    if (draws) op->value = world->ticker += op->lease_n;
 }
 
 static inline struct kept_journal *journal_of(const char *name) /* NULL: none stands */
@@ -366,6 +375,7 @@ static inline void redis_runs(struct frame *f)
         f->hashes[i].lock_granted = f->hashes[i].ask_lock && world->grants;
         f->hashes[i].lock_pttl_ms = world->pttl_ms;
     }
+    f->events_gone = world->gone;
     world->seq = (int64_t)f->seq;
 }
 

@@ -251,6 +251,7 @@ static void test_events(void **state)
     redis_ask(s, "ZADD seen:x 5 a");
     redis_ask(s, "SET str:x word");
     redis_ask(s, "SET old:index 2");
+    redis_ask(s, "HSET tally:leased old:x 2");
     redis_ask(s, "HSET statcache:x seen:windows 5 seen:0:5 1");
     clean(g, REDIS_CLEAN_EVENTS, names, 6, now);
     assert_int_equal(g->clean.finished, 6);
@@ -260,6 +261,8 @@ static void test_events(void **state)
     assert_redis(s, "b c", "ZRANGE n:x 0 -1");
     assert_redis(s, "n:x seen:x str:x", "ZRANGE tally:events 0 -1");
     assert_redis(s, "2", "GET old:index"); /* numbers are never given twice */
+    assert_redis(s, "2", "HGET tally:leased old:x");
+    assert_redis(s, "3", "GET tally:events:gone");
     clean_one(g, REDIS_CLEAN_WINDOWS, "x", now);
     clean_one(g, REDIS_CLEAN_EVENTS, "seen:x", now);
     assert_int_equal(g->clean.gone, 1);

@@ -1,0 +1,74 @@
+"""Open panels and a scraper, as a shop has them: each panel holds a stream of its store and, when the figures of that moved,
+asks for today's and for the last 30 days, once a second at most, which is what the page does; /metrics every second."""
+import http.client
+import json
+import threading
+
+
+class Panel(threading.Thread):
+    """One browser: a connection for the stream, another that is kept for requests."""
+
+    def __init__(self, host, port, store, day):
+        super().__init__(daemon=True)
+        self.host, self.port, self.store, self.day = host, port, store, day
+        self.ended, self.asked = threading.Event(), 0
+
+    def run(self):
+        stream = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        asks = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        stream.request("GET", f"/api/stream?store={self.store}")
+        lines, event = stream.getresponse(), None
+        while not self.ended.is_set():
+            line = lines.readline()
+            if line.startswith(b"event: "):
+                event = line[7:].strip()
+            elif line.startswith(b"data: ") and event == b"store":
+                for counter in json.loads(line[6:])["counters"]:
+                    self.ask(asks, counter)
+        stream.close()
+        asks.close()
+
+    def ask(self, asks, counter):
+        for query in (f"?from={self.day}&to={self.day}", ""):
+            asks.request("GET", f"/api/stores/{self.store}/counters/{counter}{query}")
+            answer = asks.getresponse()
+            assert answer.status == 200 and answer.read()
+            self.asked += 1
+
+
+class Scraper(threading.Thread):
+    def __init__(self, host, port):
+        super().__init__(daemon=True)
+        self.host, self.port = host, port
+        self.ended, self.asked = threading.Event(), 0
+
+    def run(self):
+        asks = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        while not self.ended.wait(1.0):
+            asks.request("GET", "/metrics")
+            answer = asks.getresponse()
+            assert answer.status == 200 and answer.read()
+            self.asked += 1
+        asks.close()
+
+
+class Watchers:
+    """with Watchers(...) as w: n panels and a scraper, until the block ends."""
+
+    def __init__(self, host, port, n, day):
+        self.all = [Panel(host, port, store, day) for store in range(1, n + 1)] + [Scraper(host, port)]
+
+    def __enter__(self):
+        for one in self.all:
+            one.start()
+        return self
+
+    def __exit__(self, *why):
+        for one in self.all:
+            one.ended.set()
+        for one in self.all:
+            one.join(15)
+
+    @property
+    def asked(self):
+        return sum(one.asked for one in self.all)

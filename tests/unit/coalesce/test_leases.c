@@ -1,0 +1,435 @@
+/* test_leases.c - events whose ids are known when they are sent: leased numbers, own texts, own numbers, cuts, and the
+ * names in tally:events that others may take out. */
+#include "unit/coalesce/world.h"
+
+#include "coalesce/engine.h"
+
+#define NOW INT64_C(1700000000) /* the world's */
+#define FIRST 32                /* numbers of a first lease */
+#define LOST                                                                                                 \
+    "-ERR counted, but the answer was lost with the link to Redis, as an error would be: a key of another "  \
+    "type, an id that is refused\r\n"
+
+static enum add_result add(char letter, const char *name, const char *id)
+{
+    struct coalesce_op o = {
+        .kind = OP_EVENT, .name = slice_str(name), .type = SLICE("t"), .id = slice_str(id), .at = NOW};
+    return coalesce_op(world->c, &client(letter)->o, &o);
+}
+
+static void event(const char *name, const char *id)
+{
+    assert_int_equal(add('a', name, id), ADD_OK);
+}
+
+/* The op on that log whose ids come so; NULL: there is none. */
+static const struct frame_op *sent(const char *name, enum event_id how)
+{
+    const struct frame *f = world->frame;
+    const struct frame_op *found = NULL;
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        if (!slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name)) || f->ops[i].at != how) continue;
+        assert_null(found);
+        found = &f->ops[i];
+    }
+    return found;
+}
+
+/* Its first op went well: 1 is given, and 2 to 33 are leased. */
+static void learn(const char *name)
+{
+    event(name, "");
+    turn();
+    assert_non_null(sent(name, EVENT_DRAWS));
+    frame_applied();
+    buf_reset(&client('a')->o.out);
+}
+
+static void up_again(void)
+{
+    link_up(RUN_B, 8);
+    look_answered(NULL);
+}
+
+/* --- numbers --- */
+
+static void the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers(void **state)
+{
+    (void)state;
+    event("e", "");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
+    frame_applied();
+    assert_told('a', "$1\r\n1\r\n");
+    event("e", "");
+    event("e", "");
+    turn();
+    assert_int_equal(world->frame->ops_n, 1);
+    const struct frame_op *op = sent("e", EVENT_GIVEN);
+    assert_int_equal(op->items_n, 2);
+    assert_int_equal(world->frame->items[op->first_item].value, 2);
+    assert_false(op->named);
+    frame_applied();
+    assert_told('a', "$1\r\n2\r\n$1\r\n3\r\n");
+    assert_int_equal(world->ticker, 33);
+    assert_true(coalesce_idle(world->c));
+}
+
+static void a_lease_that_is_used_up_is_drawn_anew_and_doubled(void **state)
+{
+    (void)state;
+    static const uint32_t want[] = {64, 128, 256, 512, 1000, 1000};
+    learn("e");
+    for (uint32_t i = 0, left = FIRST; i < 6; left = want[i++]) {
+        for (uint32_t n = 0; n < left + 2; n++)
+            event("e", "");
+        turn();
+        assert_int_equal(sent("e", EVENT_GIVEN)->items_n, left);
+        assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 2);
+        assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, want[i]);
+        frame_applied();
+    }
+}
+
+static void a_lease_of_a_frame_under_way_is_not_there_yet(void **state)
+{
+    (void)state;
+    event("e", "");
+    turn();
+    event("e", "");
+    frame_applied();
+    event("e", "");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 1);
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
+    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
+    frame_applied();
+    assert_told('a', "$1\r\n1\r\n$2\r\n34\r\n$1\r\n2\r\n");
+}
+
+static void logs_do_not_share_leases(void **state)
+{
+    (void)state;
+    learn("e");
+    event("f", "");
+    event("e", "");
+    turn();
+    assert_int_equal(sent("f", EVENT_DRAWS)->items_n, 1);
+    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
+}
+
+static void feeds_and_ids_alone_draw_no_lease(void **state)
+{
+    (void)state;
+    event("e", "mine");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
+    frame_applied();
+    event("e", "");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
+}
+
+static void more_logs_than_are_remembered_cost_their_scripts(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.series_max = 1;
+    world_reopen(&config);
+    for (char name[] = "a"; name[0] <= 'h'; name[0]++)
+        learn(name);
+    event("h", "");
+    event("a", "");
+    turn();
+    assert_non_null(sent("h", EVENT_GIVEN));
+    assert_non_null(sent("a", EVENT_DRAWS));
+}
+
+static void a_refused_request_takes_no_number(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.cells_max = 1;
+    world_reopen(&config);
+    learn("e");
+    event("e", "");
+    assert_int_equal(add('a', "e", ""), ADD_FULL);
+    turn();
+    event("e", "");
+    frame_applied();
+    turn();
+    frame_applied();
+    assert_told('a', "$1\r\n2\r\n$1\r\n3\r\n");
+}
+
+/* --- own ids --- */
+
+static void an_own_text_needs_no_script_in_a_known_log(void **state)
+{
+    (void)state;
+    learn("e");
+    static const char *const ids[] = {"mine", "0", "-1", "007", "1.0", "9007199254740992", "17x"};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        event("e", ids[i]);
+    turn();
+    assert_int_equal(world->frame->ops_n, 1);
+    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, sizeof ids / sizeof ids[0]);
+    frame_applied();
+    assert_told('a', "$4\r\nmine\r\n$1\r\n0\r\n$2\r\n-1\r\n$3\r\n007\r\n$3\r\n1.0\r\n"
+                     "$16\r\n9007199254740992\r\n$3\r\n17x\r\n");
+}
+
+static void an_own_number_needs_one_and_ends_the_leases(void **state)
+{
+    (void)state;
+    learn("e");
+    event("e", "17");
+    event("e", "");
+    turn();
+    assert_int_equal(world->frame->ops_n, 1);
+    assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 2);
+    assert_true(sent("e", EVENT_DRAWS)->has_numbers);
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
+    frame_applied();
+    event("e", "");
+    event("e", "mine");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
+    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
+}
+
+static void a_log_that_begins_with_own_numbers_gets_no_lease(void **state)
+{
+    (void)state;
+    event("e", "9007199254740991");
+    turn();
+    frame_applied();
+    event("e", "");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
+}
+
+static void a_number_refused_fails_its_client_alone(void **state)
+{
+    (void)state;
+    event("e", "17");
+    assert_int_equal(add('b', "e", ""), ADD_OK);
+    turn();
+    struct frame *f = world->frame;
+    redis_runs(f);
+    f->items[0].value = EVENT_REFUSED;
+    world->frame = NULL;
+    coalesce_on_frame(world->c, f, FRAME_APPLIED);
+    assert_told('a', "-ERR id 17 may be one that the ticker gives; use a larger number or a text\r\n");
+    assert_told('b', "$1\r\n1\r\n");
+}
+
+/* The log becomes known, or is forgotten, between the two: the second goes where the first one is seen first. */
+static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
+{
+    (void)state;
+    event("e", "");
+    turn();
+    event("e", "mine");
+    frame_applied();
+    event("e", "mine");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 1); /* what draws runs first */
+    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
+    frame_applied();
+    event("e", "other");
+    leases_forget_all(&world->c->leases);
+    event("e", "other");
+    turn();
+    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 2);
+}
+
+/* --- errors and cuts --- */
+
+static void an_error_forgets_the_log(void **state)
+{
+    (void)state;
+    learn("e");
+    event("e", "mine");
+    turn();
+    frame_applied_but_op("e", "WRONGTYPE Operation against a key");
+    assert_told('a', "-WRONGTYPE Operation against a key\r\n");
+    event("e", "");
+    turn();
+    assert_non_null(sent("e", EVENT_DRAWS));
+    frame_applied_but_op("e", "WRONGTYPE Operation against a key");
+    event("e", "");
+    turn();
+    assert_non_null(sent("e", EVENT_DRAWS));
+}
+
+static void a_refused_frame_loses_its_numbers_and_nothing_else(void **state)
+{
+    (void)state;
+    learn("e");
+    event("e", "");
+    turn();
+    frame_refused("OOM full");
+    assert_told('a', "-OOM full\r\n");
+    event("e", "");
+    turn();
+    frame_applied();
+    assert_told('a', "$1\r\n3\r\n");
+}
+
+static void a_cut_forgets_all_leases(void **state)
+{
+    (void)state;
+    learn("e");
+    cut();
+    up_again();
+    event("e", "");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
+}
+
+static void numbers_of_a_frame_sent_again_are_drawn_anew(void **state)
+{
+    (void)state;
+    learn("e");
+    event("e", "");
+    event("e", "mine");
+    turn();
+    assert_non_null(sent("e", EVENT_GIVEN));
+    cut();
+    up_again();
+    assert_null(sent("e", EVENT_GIVEN));
+    assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 2);
+    frame_applied();
+    assert_told('a', "$2\r\n34\r\n$4\r\nmine\r\n");
+}
+
+static void ids_that_were_given_are_told_also_without_an_answer(void **state)
+{
+    (void)state;
+    learn("e");
+    event("e", "");
+    event("e", "mine");
+    event("f", "");
+    turn();
+    redis_runs(world->frame);
+    cut();
+    up_again();
+    assert_told('a', "$1\r\n2\r\n$4\r\nmine\r\n" LOST);
+    turn();
+    event("e", "");
+    event("f", "");
+    turn();
+    assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
+    assert_int_equal(sent("f", EVENT_DRAWS)->lease_n, FIRST); /* what that frame drew is nobody's */
+}
+
+/* --- names in tally:events --- */
+
+static void a_log_that_may_have_left_is_owed_and_named_until_it_stands(void **state)
+{
+    (void)state;
+    learn("e");
+    learn("f");
+    world->gone = 1;
+    event("e", "");
+    turn();
+    assert_false(sent("e", EVENT_GIVEN)->named);
+    event("e", "");
+    frame_applied();
+    assert_false(coalesce_idle(world->c));
+    turn();
+    assert_int_equal(world->frame->ops_n, 2);
+    assert_true(world->frame->ops[0].named);
+    assert_int_equal(world->frame->ops[0].items_n, 1);
+    assert_true(world->frame->ops[1].named && world->frame->ops[1].owed);
+    assert_true(slice_eq(FRAME_TYPE(world->frame, &world->frame->ops[1]), SLICE("t")));
+    frame_applied();
+    assert_true(coalesce_idle(world->c));
+    event("e", "");
+    event("f", "");
+    turn();
+    assert_false(sent("e", EVENT_GIVEN)->named);
+    assert_true(sent("f", EVENT_GIVEN)->named);
+}
+
+static void an_owed_log_that_is_refused_is_owed_again(void **state)
+{
+    (void)state;
+    learn("e");
+    world->gone = 1;
+    event("e", "");
+    turn();
+    frame_applied();
+    turn();
+    assert_true(sent("e", EVENT_GIVEN)->owed);
+    frame_refused("OOM full");
+    event("g", "");
+    turn();
+    assert_true(sent("e", EVENT_GIVEN)->owed);
+    frame_applied();
+    assert_true(coalesce_idle(world->c));
+}
+
+static void a_log_found_applied_is_owed(void **state)
+{
+    (void)state;
+    learn("e");
+    event("e", "");
+    turn();
+    redis_runs(world->frame);
+    world->frame->events_gone = -1; /* nobody read it */
+    cut();
+    up_again();
+    turn();
+    assert_true(sent("e", EVENT_GIVEN)->owed);
+    frame_applied();
+    assert_true(coalesce_idle(world->c));
+}
+
+static void without_that_count_nothing_is_learned(void **state)
+{
+    (void)state;
+    learn("e");
+    world->gone = -1;
+    event("e", "");
+    event("f", "");
+    turn();
+    frame_applied();
+    turn();
+    assert_true(sent("e", EVENT_GIVEN)->owed);
+    frame_applied();
+    event("e", "");
+    event("f", "");
+    turn();
+    assert_non_null(sent("e", EVENT_DRAWS));
+    assert_non_null(sent("f", EVENT_DRAWS));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_op_draws_a_lease_and_the_next_ones_have_their_numbers),
+        TEST(a_lease_that_is_used_up_is_drawn_anew_and_doubled),
+        TEST(a_lease_of_a_frame_under_way_is_not_there_yet),
+        TEST(logs_do_not_share_leases),
+        TEST(feeds_and_ids_alone_draw_no_lease),
+        TEST(more_logs_than_are_remembered_cost_their_scripts),
+        TEST(a_refused_request_takes_no_number),
+        TEST(an_own_text_needs_no_script_in_a_known_log),
+        TEST(an_own_number_needs_one_and_ends_the_leases),
+        TEST(a_log_that_begins_with_own_numbers_gets_no_lease),
+        TEST(a_number_refused_fails_its_client_alone),
+        TEST(an_id_that_comes_twice_keeps_the_second_of_the_first),
+        TEST(an_error_forgets_the_log),
+        TEST(a_refused_frame_loses_its_numbers_and_nothing_else),
+        TEST(a_cut_forgets_all_leases),
+        TEST(numbers_of_a_frame_sent_again_are_drawn_anew),
+        TEST(ids_that_were_given_are_told_also_without_an_answer),
+        TEST(a_log_that_may_have_left_is_owed_and_named_until_it_stands),
+        TEST(an_owed_log_that_is_refused_is_owed_again),
+        TEST(a_log_found_applied_is_owed),
+        TEST(without_that_count_nothing_is_learned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

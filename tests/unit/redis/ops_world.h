@@ -1,0 +1,112 @@
+/* redis/ops_world.h - one frame of ops at a time, on a real server: filled by the test, sent, its answers filed. */
+#ifndef UNIT_REDIS_OPS_WORLD_H
+#define UNIT_REDIS_OPS_WORLD_H
+
+#include "lib/redis_world.h"
+#include "redis/frame_op.h"
+
+#define NOW 1700000000 /* the frame's second; 1699999980 is its minute */
+
+struct got {
+    struct redis_frames frames;
+    struct frame f;
+    struct op_limits limits;
+    struct world *w;
+    int frames_n, values;
+    enum frame_outcome outcome;
+};
+
+static inline void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
+{
+    struct got *g = arg;
+    assert_ptr_equal(f, &g->f);
+    g->frames_n++;
+    g->outcome = outcome;
+}
+
+static inline void on_values(void *arg, struct frame *f)
+{
+    (void)f;
+    ((struct got *)arg)->values++;
+}
+
+static inline struct got *got_open(void)
+{
+    struct got *g = calloc(1, sizeof *g);
+    g->w = world_open();
+    g->limits = (struct op_limits){.precisions = {1, 60, 3600},
+                                   .precisions_n = 3,
+                                   .samples = 120,
+                                   .box_width_s = 60,
+                                   .box_keep = 3,
+                                   .uniq_limit = 1000,
+                                   .ahead_s = 60};
+    redis_frames_init(&g->frames, &g->w->link, &g->w->life);
+    g->frames.on_frame = on_frame;
+    g->frames.on_values = on_values;
+    g->frames.arg = g;
+    g->frames.limits = &g->limits;
+    return g;
+}
+
+static inline void got_close(struct got *g)
+{
+    world_close(g->w);
+    redis_frames_close(&g->frames);
+    frame_free(&g->f);
+    free(g);
+}
+
+static inline void begin(struct got *g)
+{
+    frame_reset(&g->f);
+    g->f.dirty_ms = INT64_C(1000) * NOW + 1;
+    g->f.seq++;
+}
+
+static inline void send_and_wait(struct got *g)
+{
+    int before = g->frames_n;
+    redis_frames_send(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->frames_n == before + 1);
+}
+
+static inline void send_applied(struct got *g)
+{
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+}
+
+static inline struct frame_op *op_new(struct got *g, enum op_kind kind, const char *name, int64_t at,
+                                      int64_t delta)
+{
+    struct frame_op *op = frame_add_op(&g->f, kind, slice_str(name), SLICE(""), at);
+    op->delta = delta;
+    return op;
+}
+
+static inline struct frame_op *event_op(struct got *g, const char *name, const char *type)
+{
+    return frame_add_op(&g->f, OP_EVENT, slice_str(name), slice_str(type), 0);
+}
+
+/* at: an event's second, a visitor's number. */
+static inline void item_new(struct got *g, struct frame_op *op, int64_t at, const char *text)
+{
+    frame_add_item(&g->f, op, at, slice_str(text));
+}
+
+static inline void assert_op_error(struct got *g, uint32_t op, const char *text)
+{
+    assert_slice(FRAME_ERROR(&g->f, &g->f.ops[op]), text);
+}
+
+static inline void assert_no_errors(struct got *g)
+{
+    for (uint32_t i = 0; i < g->f.ops_n; i++)
+        assert_op_error(g, i, "");
+}
+
+static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#endif

@@ -127,10 +127,17 @@ def test_no_such_file():
     assert done.returncode in (64, 78) and "/no/such/tallyd.yaml" in done.stderr
 
 
-def test_shipped_configuration_is_right():
-    """config/tallyd.yaml is read without a complaint: what is refused is only that nothing runs there."""
-    shipped = os.path.join(os.path.dirname(__file__), "../../config/tallyd.yaml")
-    done = tallyd("check", "-c", shipped)
+def test_shipped_configuration_is_right(tmp_path):
+    """config/tallyd.yaml is read without a complaint: what is refused is only that nothing runs where it says, here made
+    a place where nothing can."""
+    with open(os.path.join(os.path.dirname(__file__), "../../config/tallyd.yaml"), encoding="utf-8") as file:
+        shipped = file.read()
+    for there, nowhere in (("redis://127.0.0.1:6379/0\"  ", f"unix://{tmp_path}/redis.sock?db=0\"  "),
+                           ("mysql://tally@127.0.0.1:3306/shop", f"mysql://tally@localhost/shop?socket={tmp_path}/m.sock")):
+        assert shipped.count(there) == 1, there
+        shipped = shipped.replace(there, nowhere)
+    (tmp_path / "tallyd.yaml").write_text(shipped, encoding="utf-8")
+    done = tallyd("check", "-c", str(tmp_path / "tallyd.yaml"))
     assert done.returncode == 69, done.stderr
 
 

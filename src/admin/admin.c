@@ -50,7 +50,7 @@ enum err verb_run(const struct call *call)
 
 enum err text_print(struct buf *text)
 {
-    size_t written = fwrite(text->p, 1, text->n, stdout);
+    size_t written = text->n > 0 ? fwrite(text->p, 1, text->n, stdout) : 0;
     bool good = written == text->n && fflush(stdout) == 0;
     buf_free(text);
     if (good) return ERR_NONE;

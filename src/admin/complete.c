@@ -48,9 +48,11 @@ static void bash_arguments(struct buf *out)
         if (o->letter != 0) buf_printf(out, "-%c|", o->letter);
         buf_printf(out, "--%s) ", o->name);
         if (o->kind == OPTION_FILE)
-            BUF_LIT(out, "compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); ");
+            BUF_LIT(out,
+                    "compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); ");
         if (o->kind == OPTION_DIR)
-            BUF_LIT(out, "compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); ");
+            BUF_LIT(out,
+                    "compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); ");
         BUF_LIT(out, "return ;;\n");
     }
     BUF_LIT(out, "    esac\n");

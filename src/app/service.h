@@ -102,7 +102,7 @@ struct service {
     struct http_side web;
     struct recovery *recovery; /* under way, NULL: none */
     struct notify notify;
-    uint64_t frame_sent_us;    /* of the frame in flight */
+    uint64_t frame_sent_us; /* of the frame in flight */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
     bool mysql_seen, mysql_up, stop_asked, draining, dropped, listen_closed;

@@ -101,7 +101,7 @@ static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_
 {
     struct frame_op is = {.kind = op->kind, .at = op->at, .name_code = name_code};
     if (checkpoint_takes(c, &is)) return 0;
-    return op->kind == OP_EVENT && op->at == EVENT_GIVEN ? 1 : quarters_of_op(c, op->kind);
+    return op->kind == OP_EVENT && op->at != EVENT_DRAWS ? 1 : quarters_of_op(c, op->kind);
 }
 
 uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
@@ -140,17 +140,17 @@ static enum event_id event_id(struct coalesce *c, const struct coalesce_op *op, 
     const struct lease *l = leases_find(&c->leases, name_code);
     if (op->id.n == 0) return l != NULL && l->left > 0 ? EVENT_GIVEN : EVENT_DRAWS;
     if (op_id_is_number(op->id)) return EVENT_DRAWS;
-    if (l != NULL) return EVENT_GIVEN;
-    struct coalesce_op given = *op;
-    given.at = EVENT_GIVEN;
-    uint64_t code = engine_op_code(c, name_code, EVENT_GIVEN, false);
-    return op_find(c->now, &given, code, false) != NULL ? EVENT_GIVEN : EVENT_DRAWS;
+    if (l != NULL) return EVENT_OWN;
+    struct coalesce_op own = *op;
+    own.at = EVENT_OWN;
+    uint64_t code = engine_op_code(c, name_code, EVENT_OWN, false);
+    return op_find(c->now, &own, code, false) != NULL ? EVENT_OWN : EVENT_DRAWS;
 }
 
 static void event_take(struct coalesce *c, const struct coalesce_op *op, struct frame_op *into,
                        struct op_item *item)
 {
-    if (into->at == EVENT_GIVEN && op->id.n > 0) return;
+    if (into->at == EVENT_OWN) return;
     struct lease *l = leases_find(&c->leases, into->name_code);
     if (into->at == EVENT_GIVEN) {
         item->value = lease_take(l);

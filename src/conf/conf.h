@@ -137,7 +137,7 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
 /* All options with default, bounds and help, as text of at most 100 columns. */
 void conf_help(struct buf *out);
 
-struct conf_text { /* one option, for a manual; texts for the call only */
+struct conf_text {                      /* one option, for a manual; texts for the call only */
     const char *path, *standard, *help; /* standard NULL: must be given; "": may be left out */
     struct slice expected;
     bool reload;

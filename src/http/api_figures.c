@@ -92,7 +92,8 @@ static bool range_of(struct figures *f, struct slice from, struct slice to)
 static bool question_read(struct figures *f)
 {
     struct slice from, to, top;
-    bool ranged = given(f, "from", &from) | given(f, "to", &to), topped = given(f, "top", &top);
+    bool has_from = given(f, "from", &from), has_to = given(f, "to", &to), topped = given(f, "top", &top);
+    bool ranged = has_from || has_to;
     bool timed = f->counter->field == FIELD_DATE || f->counter->field == FIELD_HOUR;
     const char *kind = field_kind_name(f->counter->field);
     if (given(f, "field", &f->field) && (ranged || topped))

@@ -16,8 +16,9 @@
 enum op_kind { OP_SERIES, OP_BOX, OP_EVENT, OP_UNIQ };
 
 /* Where an event's id comes from. DRAWS: Redis draws a number, or has to look whether the own id may be added. GIVEN: it
- * has one that nobody else gives: a number of a lease (coalesce/leases.h), or a text that no ticker could give. */
-enum event_id { EVENT_DRAWS, EVENT_GIVEN };
+ * has a number of a lease (coalesce/leases.h). OWN: it has a text that no ticker could give. A text may come twice, and
+ * which one came first shows in the log alone, so it never waits in a journal. */
+enum event_id { EVENT_DRAWS, EVENT_GIVEN, EVENT_OWN };
 
 struct op_item {              /* event: one event; uniq: one visitor, the same one perhaps more than once */
     uint32_t next;            /* index in frame->items, in the order of arrival; OP_END: the last of its op */
@@ -114,7 +115,8 @@ static inline bool op_bucket_stays(const struct op_limits *l, int64_t bucket, in
 /* Does its frame add these events as they are? Fed ones of now have no items; those out of a journal have. */
 static inline bool op_is_given(const struct frame_op *op)
 {
-    return op->kind == OP_EVENT && op->at == EVENT_GIVEN && (op->items_n > 0 || op->owed);
+    bool has_ids = op->at == EVENT_GIVEN || op->at == EVENT_OWN;
+    return op->kind == OP_EVENT && has_ids && (op->items_n > 0 || op->owed);
 }
 /* Is it a number as a ticker gives them: 1 to OP_NUMBER_MAX, canonical? */
 bool op_id_is_number(struct slice id);

@@ -121,7 +121,8 @@ void sync_hold(struct sync *s, bool hold, const char *why)
     s->hold = hold;
 }
 
-void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why), void *arg)
+void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why),
+               void *arg)
 {
     list_for_each (node, &s->runs) {
         const struct run *r = CONTAINER_OF(node, struct run, link);

@@ -95,7 +95,8 @@ void sync_take(struct sync *s, const struct batch_id *id);
  * many. */
 uint32_t sync_running(const struct sync *s, struct batch_id **out);
 /* Calls each for every batch that is held now; why as the log has it: "table_refuses", say. */
-void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why), void *arg);
+void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why),
+               void *arg);
 /* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are
  * held. */
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);

@@ -86,7 +86,7 @@ printf 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n' >"$roo
 apt() { debian_run apt-get -q "$@" >"$work/apt.log" 2>&1 || fail "apt-get $*"; }
 apt update
 apt install redis-server redis-tools mariadb-server mariadb-client
-apt purge tallyd # of an earlier run in the same ROOT
+debian_run dpkg --purge tallyd >"$work/apt.log" 2>&1 # of an earlier run in the same ROOT
 rm -rf "$root/root/old" "$root/root/new" "$root/root/redis"
 mkdir "$root/root/old" "$root/root/new"
 cp "$work/old.deb" "$root/root/old/tallyd_${old}_amd64.deb"

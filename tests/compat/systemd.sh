@@ -59,7 +59,7 @@ chmod 755 "$root/usr/sbin/policy-rc.d"
 cp "$work/old.deb" "$work/new.deb" "$root/root/"
 {
     debian_run apt-get -q update
-    debian_run apt-get -q -y purge tallyd # of an earlier run in the same ROOT
+    debian_run dpkg --purge tallyd # of an earlier run in the same ROOT
     debian_run apt-get -q -y install --no-install-recommends dbus redis-server redis-tools mariadb-server mariadb-client
     debian_run apt-get -q -y install --no-install-recommends /root/old.deb
 } >"$work/apt.log" 2>&1 || fail "apt-get"

@@ -281,6 +281,19 @@ def test_given_id_keeps_its_first_time(still):
     assert log_of(still.direct, "blob", "submit") == [(b"a", early), (b"b", still.now)]
 
 
+def test_given_id_keeps_its_first_time_among_many(still):
+    """However many are on their way: in large frames and small ones, before and behind each other."""
+    first = {}
+    for size in (40, 1, 100, 3, 1):
+        asked = [("EVENT.ADD", f"log{at % 7}", "submit", "AT", still.now - size - at, "ID", f"id{at % 5}") for at in range(size)]
+        for words in asked:
+            first.setdefault((words[1], words[6].encode()), words[4])
+        replies = still.client.pipeline(asked + [("EVENT.ADD", f"log{at % 7}", "submit") for at in range(size)])
+        assert replies[:size] == [words[6].encode() for words in asked]
+    for (name, own), second in first.items():
+        assert dict(log_of(still.direct, name, "submit"))[own] == second, (name, own)
+
+
 def test_given_id_that_the_ticker_comes_to(still):
     """No event is lost when a client chose the number that the ticker would give next."""
     assert still.call("EVENT.ADD", "blob", "submit", "ID", "1") == b"1"

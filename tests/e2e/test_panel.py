@@ -1,5 +1,5 @@
-"""The panel in a real Chromium, on a real tallyd: what is counted appears in it without a reload, every figure is the one
-that SQL and redis-cli tell, its choices work with the keyboard alone, and it lives through restarts and outages.
+"""The panel in a real Chromium, on a real tallyd: what is counted appears in it without a reload, every figure is the
+one that SQL and redis-cli tell, its choices work with the keyboard alone, and it lives through restarts and outages.
 The browser's reader is German, so that figures and times are seen to be the reader's own."""
 import datetime
 import os
@@ -17,6 +17,7 @@ from harness.daemon import counters
 from harness.wait import wait_until
 
 STORE = "12345"
+TOKEN = "0123456789abcdef0123456789abcdef"
 VISITORS, VIEWS, SEARCHES = (f"s{STORE}:{name}" for name in ("unique_visitors:daily", "product_views", "searches"))
 FED = {"product_views": {"feeds": {"series": "s<store>:views", "box": "s<store>:views"}}}
 UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
@@ -40,10 +41,14 @@ def chromium():
 
 
 class Shop:
-    """A tallyd with HTTP, the pages of its panel, and a client of its socket."""
+    """A tallyd with HTTP, the pages of its panel, and a client of its socket; a token for those elsewhere."""
 
     def __init__(self, daemon, port):
         self.daemon, self.url = daemon, f"http://127.0.0.1:{port}"
+        tokens = os.path.join(daemon.directory, "tokens")
+        with open(os.open(tokens, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as out:
+            out.write(f"merchant {TOKEN} {STORE}\n")
+        daemon.config["http"] = {"tokens": tokens}
         daemon.config["listen"]["http"] = f"tcp://127.0.0.1:{port}"
         daemon.write_config()
         daemon.migrate().start()
@@ -67,8 +72,8 @@ class Shop:
 
 def day_goes_on():
     """Not in the last moments of a day: yesterday's figures would be compared with today's."""
-    left = datetime.datetime.combine(datetime.date.today() + datetime.timedelta(1), datetime.time()) - datetime.datetime.now()
-    return left.total_seconds() > 45
+    soon = datetime.datetime.now() + datetime.timedelta(seconds=45)
+    return soon.date() == datetime.date.today()
 
 
 @pytest.fixture
@@ -98,7 +103,8 @@ def some_business(shop):
     for merged in (True, False):
         for back in range(40 if merged else 2):
             for visitor in range(5 + back % 7):
-                shop.client.call("UNIQ.ADD", f"s{STORE}:visitors", day(-back), str(visitor + (3 * back if merged else 1000)))
+                who = visitor + (3 * back if merged else 1000)
+                shop.client.call("UNIQ.ADD", f"s{STORE}:visitors", day(-back), str(who))
         for product in range(14 if merged else 3):
             shop.hit(VIEWS, str(1000 + product), 1000 * (20 - product) + product)
         for term in ("umbrella", "red shoes", "<b>wool</b>"):
@@ -112,8 +118,8 @@ def seen(browser, figure, expected, what, within_s=20):
     try:
         wait_until(lambda: figure() == expected, within_s)
     except AssertionError:
-        raise AssertionError(f"not within {within_s} s: {what}: {expected}, but {figure()}; the page: {browser.text('main')!r}; "
-                             f"its console: {browser.complaints()}") from None
+        raise AssertionError(f"not within {within_s} s: {what}: {expected}, but {figure()}; "
+                             f"the page: {browser.text('main')!r}; its console: {browser.complaints()}") from None
 
 
 # Live
@@ -153,7 +159,8 @@ def test_every_figure_of_a_store(shop, browser, redis, mysql):
     some_business(shop)
     browser.open(shop.store())
     direct = redis.client()
-    pending = {name: {field.decode(): int(n) for field, n in direct.hgetall(name).items()} for name in (VISITORS, VIEWS, SEARCHES)}
+    pending = {name: {field.decode(): int(n) for field, n in direct.hgetall(name).items()}
+               for name in (VISITORS, VIEWS, SEARCHES)}
     assert all(pending.values())
     stored = {row[0].strftime("%Y%m%d"): int(row[1])
               for row in mysql.query("SELECT day, visitors FROM daily_visitors WHERE store_id = %s", (STORE,))}
@@ -164,17 +171,19 @@ def test_every_figure_of_a_store(shop, browser, redis, mysql):
     assert figure(browser.facts(TODAY)["Yesterday"]) == live[day(-1)]
 
     days = [day(-back) for back in range(30)]
-    seen(browser, lambda: browser.number(f"{RANGE} .sums strong"), sum(live[field] for field in days), "the range, live")
+    together = sum(live[field] for field in days)
+    seen(browser, lambda: browser.number(f"{RANGE} .sums strong"), together, "the range, live")
     assert browser.run("return document.querySelector(arguments[0]).dataset.stored", f"{RANGE} .sums strong") \
         == str(sum(stored[field] for field in days))
     browser.unfold()
     wait_until(lambda: len(browser.rows(RANGE)) == 30, 10, "the range as a table")
-    assert [(figure(a), figure(b)) for _, a, b in browser.rows(RANGE)] == [(live[field], stored[field]) for field in days]
+    shown = [(figure(now), figure(then)) for _, now, then in browser.rows(RANGE)]
+    assert shown == [(live[field], stored[field]) for field in days]
     same_uniques(browser, direct, days)
     same_tops(browser, mysql, pending)
     same_series(browser, direct)
-    until, = mysql.query("SELECT UNIX_TIMESTAMP(CONVERT_TZ(complete_until, '+00:00', @@session.time_zone)) FROM tally_counters "
-                         "WHERE counter = 'unique_visitors'")[0]
+    until, = mysql.query("SELECT UNIX_TIMESTAMP(CONVERT_TZ(complete_until, '+00:00', @@session.time_zone)) "
+                         "FROM tally_counters WHERE counter = 'unique_visitors'")[0]
     said = datetime.datetime.fromtimestamp(int(until)).strftime("%H:%M:%S")
     assert f"complete up to {said}" in browser.text(f"{TODAY} dt"), browser.text(TODAY)
     assert browser.complaints() == []
@@ -195,7 +204,8 @@ def same_uniques(browser, direct, days):
 def same_tops(browser, mysql, pending):
     for name, table, column, count in (("product_views", "product_views", "product_id", "views"),
                                        ("searches", "searches", "term", "searches")):
-        rows = mysql.query(f"SELECT {column}, {count} FROM {table} WHERE store_id = %s ORDER BY {count} DESC LIMIT 10", (STORE,))
+        rows = mysql.query(f"SELECT {column}, {count} FROM {table} WHERE store_id = %s ORDER BY {count} DESC LIMIT 10",
+                           (STORE,))
         fields = [(row[0].decode() if isinstance(row[0], bytes) else str(row[0]), int(row[1])) for row in rows]
         waits = pending[f"s{STORE}:{name}"]
         seen(browser, lambda n=name: [(item, figure(now), figure(then))
@@ -216,11 +226,12 @@ def same_series(browser, direct):
 
 
 def test_every_figure_of_the_operator(shop, browser, redis, mysql):
-    """Also the reject: replayed in vain while its cause stands, with success when it is mended, the other one dropped."""
+    """Also the reject: replayed in vain while its cause stands, then with success, the other one dropped."""
     shop.hit(VIEWS, "7", 1)
     shop.hit(VISITORS, day(), 1)  # a hash's very first hit is merged at once
     shop.daemon.sync_all()
-    mysql.query(f"INSERT INTO product_views VALUES ({STORE}, 9, 9223372036854775800), ({STORE}, 8, 9223372036854775800)")
+    mysql.query("INSERT INTO product_views VALUES (%s, 9, 9223372036854775800), (%s, 8, 9223372036854775800)",
+                (STORE, STORE))
     for field in range(8, 60):
         shop.hit(VIEWS, str(field), 100)
     shop.daemon.sync_all()
@@ -274,7 +285,8 @@ def books_of(direct, mysql):
         merged, rejected = sums.get(name, (0, 0))
         pending = sum(int(n) for n in direct.hvals(key))
         accepted = int(direct.hget("tally:accepted", name) or 0)
-        made[name.capitalize().replace("_", " ")] = (accepted, merged, rejected, pending, 0, accepted - merged - rejected - pending)
+        difference = accepted - merged - rejected - pending
+        made[name.capitalize().replace("_", " ")] = (accepted, merged, rejected, pending, 0, difference)
     return made
 
 
@@ -342,6 +354,29 @@ def test_wrong_ranges_and_names(shop, browser):
     seen(browser, lambda: browser.number(f"{TODAY} .big"), 6, "its first hits")
 
 
+def test_from_elsewhere_with_a_token(shop, browser):
+    """It is asked for, refused when wrong, and opens the one store it is bound to, live; not the operator's view."""
+    shop.hit(VISITORS, day(), 4)
+    shop.daemon.sync_all()
+    browser.driver.execute_cdp_cmd("Network.enable", {})
+    browser.driver.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {"X-Forwarded-For": "192.0.2.7"}})
+    try:
+        browser.open(f"{shop.url}/")
+        wait_until(lambda: browser.one("#token").is_displayed(), 20, "the token is asked for")
+        browser.press("wrong", Keys.ENTER)  # it has the focus
+        wait_until(lambda: "not one of those" in browser.text("#token-wrong"), 20, "a wrong one is refused")
+        browser.press(TOKEN, Keys.ENTER)
+        seen(browser, lambda: browser.number(f"{TODAY} .big"), 4, "the figures")
+        shop.hit(VISITORS, day(), 3)
+        seen(browser, lambda: browser.number(f"{TODAY} .big"), 7, "the new hits")
+        assert all("401" in line for line in browser.complaints())
+        browser.open(shop.operator)
+        wait_until(lambda: "Try again" in browser.text("[data-part=books]"), 20, "the books are refused")
+    finally:
+        browser.run("sessionStorage.clear()")
+        browser.driver.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {}})
+
+
 # For everybody
 
 
@@ -349,10 +384,11 @@ def test_nobody_is_kept_out(shop, browser, axe):
     """axe-core finds nothing serious in either view, theme or width; nothing is wider than the screen. With SHOTS=dir
     the pictures are kept."""
     some_business(shop)
-    for name, url, ready in (("store", shop.store(), "[data-precision='3600'] canvas"), ("operator", shop.operator, "[data-part=books] table")):
+    for name, url, ready in (("store", shop.store(), "[data-precision='3600'] canvas"),
+                             ("operator", shop.operator, "[data-part=books] table")):
         for width in (1280, 390):
             browser.open(url, width)
-            wait_until(lambda: browser.all(ready) and browser.all("[data-counter] .big, [data-part=batches] [aria-busy=false]"), 20, name)
+            wait_until(lambda: browser.all(ready) and not browser.all("[aria-busy=true]"), 20, f"the view {name}")
             for scheme in ("light", "dark"):
                 browser.view(width, scheme)
                 if os.environ.get("SHOTS"):
@@ -374,7 +410,8 @@ def test_tallyd_is_restarted_under_it(shop, browser):
     browser.run("window.notReloaded = true")
     shop.client.close()
     shop.daemon.kill9()
-    wait_until(lambda: browser.text("#link") == "Reconnecting" and "does not answer" in browser.text("#banner"), 20, "it says so")
+    wait_until(lambda: "does not answer" in browser.text("#banner"), 20, "it says so")
+    assert browser.text("#link") == "Reconnecting"
     assert browser.number(f"{TODAY} .big") == 4
     shop.daemon.start()
     shop.client = shop.daemon.client()
@@ -392,12 +429,14 @@ def test_mysql_is_stopped(shop, browser, mysql):
     browser.open(shop.store())
     seen(browser, lambda: browser.number(f"{TODAY} dd"), 4, "the stored hits")
     mysql.kill9()
-    wait_until(lambda: re.search(r"MySQL is away: stored figures are as of \d\d:\d\d:\d\d", browser.text("#banner")), 40, "it says so")
+    says = r"MySQL is away: stored figures are as of \d\d:\d\d:\d\d"
+    wait_until(lambda: re.search(says, browser.text("#banner")), 40, "it says so")
     shop.hit(VISITORS, day(), 3)
-    seen(browser, lambda: (browser.number(f"{TODAY} .big"), browser.number(f"{TODAY} dd")), (7, 4), "live and stored", 30)
+    both = lambda: (browser.number(f"{TODAY} .big"), browser.number(f"{TODAY} dd"))
+    seen(browser, both, (7, 4), "live and stored", 30)
     wait_until(lambda: re.search(r"as of \d\d:\d\d:\d\d, MySQL is away", browser.text(f"{TODAY} dt")), 20, "as of when")
     mysql.start()
     wait_until(lambda: browser.text("#banner") == "", 40, "MySQL is back")
     shop.daemon.sync_all()
-    seen(browser, lambda: (browser.number(f"{TODAY} .big"), browser.number(f"{TODAY} dd")), (7, 7), "live and stored", 30)
+    seen(browser, both, (7, 7), "live and stored", 30)
     assert browser.complaints() == []

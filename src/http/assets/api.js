@@ -16,7 +16,7 @@ export class Refused extends Error {
 }
 
 let needToken = () => {};
-/** tell(): called when an answer says that a token is missing or wrong. */
+/** tell(given): an answer said that a token is missing, or that the one which was given is wrong. */
 export function onTokenNeeded(tell) {
   needToken = tell;
 }
@@ -40,7 +40,7 @@ async function ask(path, options) {
   }
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
-  if (answer.status === 401) needToken();
+  if (answer.status === 401) needToken(sessionStorage.getItem(TOKEN) !== null);
   throw new Refused(answer.status, said.error ?? `tallyd answered ${answer.status}`, said.next ?? "");
 }
 

@@ -286,8 +286,10 @@ theme.addEventListener("change", () => {
   recolour();
 });
 
-onTokenNeeded(() => {
+onTokenNeeded((given) => {
+  if (!at("token").hidden) return;
   at("token").hidden = false;
+  say(at("token-wrong"), given ? "That token is not one of those that tallyd knows." : "");
   root.hidden = true;
   at("token-text").focus();
 });

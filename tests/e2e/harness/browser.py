@@ -1,5 +1,5 @@
-"""A real Chromium for the panel: headless, with a fresh profile, gone with the test; and axe-core, which looks for faults
-that keep people out."""
+"""A real Chromium for the panel: headless, with a fresh profile, gone with the test; and axe-core, which looks for
+faults that keep people out."""
 import base64
 import json
 import os
@@ -14,9 +14,9 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-default-apps", "--disable-sync", "--window-size=1280,900",
-         "--remote-debugging-pipe"]  # it ends when whoever drives it does
+FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
+         "--window-size=1280,900", "--remote-debugging-pipe"]  # it ends when whoever drives it does
 UNREACHED = "net::ERR_"  # how the browser's log names a server that is not there
 
 
@@ -111,7 +111,7 @@ class Browser:
 
 
 def axe_source():
-    """axe-core's text, from npm: kept in E2E_CACHE, in the build directory. An AssertionError says why there is none."""
+    """axe-core's text, from npm: kept in E2E_CACHE, in the build directory. An AssertionError says why not."""
     cache = os.environ.get("E2E_CACHE") or tempfile.mkdtemp(prefix="tly-axe-")
     home = os.path.join(cache, "axe")
     path = os.path.join(home, "node_modules/axe-core/axe.min.js")
@@ -120,9 +120,10 @@ def axe_source():
         os.makedirs(home, exist_ok=True)
         with open(os.path.join(home, "package.json"), "w", encoding="ascii") as package:
             json.dump({"name": "axe-for-tests", "private": True}, package)
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent", "axe-core"], cwd=home,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False)
+        words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "axe-core"]
+        done = subprocess.run(words, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180,
+                              check=False)
         assert done.returncode == 0 and os.path.exists(path), \
-            f"npm cannot fetch axe-core, without which nobody looks for faults: {(done.stderr + done.stdout).strip()[-400:]}"
+            f"npm cannot fetch axe-core, so nobody looks for faults: {(done.stderr + done.stdout).strip()[:400]}"
     with open(path, encoding="utf-8") as text:
         return text.read()

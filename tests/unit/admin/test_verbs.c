@@ -143,7 +143,8 @@ static void test_help_texts(void **state)
             snprintf(in_usage, sizeof(in_usage), "[--%s", options[k].name);
             snprintf(in_list, sizeof(in_list), "--%s", options[k].name);
             if (options[k].letter == 0) assert_int_equal(strstr(text.p, in_usage) != NULL, takes);
-            assert_int_equal(strstr(strstr(text.p, verbs[i].help) + strlen(verbs[i].help), in_list) != NULL, takes);
+            assert_int_equal(strstr(strstr(text.p, verbs[i].help) + strlen(verbs[i].help), in_list) != NULL,
+                             takes);
         }
     }
     buf_free(&text);

@@ -173,7 +173,7 @@ static void an_own_text_needs_no_script_in_a_known_log(void **state)
         event("e", ids[i]);
     turn();
     assert_int_equal(world->frame->ops_n, 1);
-    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, sizeof ids / sizeof ids[0]);
+    assert_int_equal(sent("e", EVENT_OWN)->items_n, sizeof ids / sizeof ids[0]);
     frame_applied();
     assert_told('a', "$4\r\nmine\r\n$1\r\n0\r\n$2\r\n-1\r\n$3\r\n007\r\n$3\r\n1.0\r\n"
                      "$16\r\n9007199254740992\r\n$3\r\n17x\r\n");
@@ -195,7 +195,7 @@ static void an_own_number_needs_one_and_ends_the_leases(void **state)
     event("e", "mine");
     turn();
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, 0);
-    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
+    assert_int_equal(sent("e", EVENT_OWN)->items_n, 1);
 }
 
 static void a_log_that_begins_with_own_numbers_gets_no_lease(void **state)
@@ -235,13 +235,27 @@ static void an_id_that_comes_twice_keeps_the_second_of_the_first(void **state)
     event("e", "mine");
     turn();
     assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 1); /* what draws runs first */
-    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 1);
+    assert_int_equal(sent("e", EVENT_OWN)->items_n, 1);
     frame_applied();
     event("e", "other");
     leases_forget_all(&world->c->leases);
     event("e", "other");
     turn();
-    assert_int_equal(sent("e", EVENT_GIVEN)->items_n, 2);
+    assert_int_equal(sent("e", EVENT_OWN)->items_n, 2);
+}
+
+static void numbers_wait_in_a_journal_and_texts_do_not(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.journal_least = 1;
+    world_reopen(&config);
+    learn("e");
+    event("e", "");
+    event("e", "mine");
+    turn();
+    assert_true(sent("e", EVENT_GIVEN)->silent);
+    assert_false(sent("e", EVENT_OWN)->silent);
 }
 
 /* --- errors and cuts --- */
@@ -298,8 +312,8 @@ static void numbers_of_a_frame_sent_again_are_drawn_anew(void **state)
     assert_non_null(sent("e", EVENT_GIVEN));
     cut();
     up_again();
-    assert_null(sent("e", EVENT_GIVEN));
-    assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 2);
+    for (uint32_t i = 0; i < world->frame->ops_n; i++)
+        assert_int_equal(world->frame->ops[i].at, EVENT_DRAWS);
     frame_applied();
     assert_told('a', "$2\r\n34\r\n$4\r\nmine\r\n");
 }
@@ -421,6 +435,7 @@ int main(void)
         TEST(a_log_that_begins_with_own_numbers_gets_no_lease),
         TEST(a_number_refused_fails_its_client_alone),
         TEST(an_id_that_comes_twice_keeps_the_second_of_the_first),
+        TEST(numbers_wait_in_a_journal_and_texts_do_not),
         TEST(an_error_forgets_the_log),
         TEST(a_refused_frame_loses_its_numbers_and_nothing_else),
         TEST(a_cut_forgets_all_leases),

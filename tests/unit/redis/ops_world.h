@@ -98,7 +98,8 @@ static inline void item_new(struct got *g, struct frame_op *op, int64_t at, cons
 
 static inline void assert_op_error(struct got *g, uint32_t op, const char *text)
 {
-    assert_slice(FRAME_ERROR(&g->f, &g->f.ops[op]), text);
+    const struct frame_op *o = &g->f.ops[op];
+    assert_slice(o->error_n > 0 ? FRAME_ERROR(&g->f, o) : SLICE(""), text);
 }
 
 static inline void assert_no_errors(struct got *g)

@@ -62,6 +62,12 @@ static uint64_t now_ms(void *arg)
     return mono_ms();
 }
 
+static uint64_t now_us(void *arg)
+{
+    (void)arg;
+    return mono_us();
+}
+
 static int64_t redis_now_ms(void *arg)
 {
     return redis_time_ms(&((struct service *)arg)->frame_link);
@@ -106,6 +112,7 @@ void wire_coalesce(struct service *s)
         .room = room,
         .fatal = fatal,
         .mono_ms = now_ms,
+        .mono_us = now_us,
         .redis_ms = redis_now_ms,
     };
     s->coalesce = coalesce_create(&ports, &s->settings->setup.counters, &coalesce_config_default);

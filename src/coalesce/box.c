@@ -24,6 +24,7 @@ void box_close(struct box *b)
     frame_free(&b->frame);
     buf_free(&b->literals);
     heap_free(b->answers);
+    heap_free(b->arrivals);
     heap_free(b->slots);
     heap_free(b->op_slots.at);
 }
@@ -47,7 +48,7 @@ void box_reuse(struct box *b, uint64_t epoch)
 {
     frame_reset(&b->frame);
     buf_reset(&b->literals);
-    b->answers_n = b->literals_count = 0;
+    b->answers_n = b->literals_count = b->arrivals_n = 0;
     b->weight = 0;
     b->doubt_ms = 0;
     b->state = BOX_COLLECTS;
@@ -64,6 +65,15 @@ struct frame_hash *box_hash(struct box *b, struct entry *e)
     e->slot = b->frame.hashes_n - 1;
     e->pins++;
     return h;
+}
+
+void box_arrived(struct box *b, uint64_t us)
+{
+    if (b->arrivals_n == b->arrivals_cap) {
+        b->arrivals_cap = b->arrivals_cap == 0 ? 16 : 2 * b->arrivals_cap;
+        b->arrivals = heap_realloc(b->arrivals, b->arrivals_cap * sizeof *b->arrivals);
+    }
+    b->arrivals[b->arrivals_n++] = (struct arrival){b->answers_n, us};
 }
 
 void box_unpin(struct box *b)
@@ -227,6 +237,7 @@ void box_drop_frame(struct box *b, uint64_t epoch)
 {
     box_unpin(b);
     b->frame.hashes_n = b->frame.cells_n = b->frame.ops_n = b->frame.items_n = 0;
+    b->arrivals_n = 0;
     ops_clear(b);
     buf_reset(&b->frame.bytes);
     buf_reset(&b->frame.errors);

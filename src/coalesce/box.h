@@ -24,6 +24,11 @@ struct op_slots { /* an op's hash -> its number + 1, 0: free; no memory before t
     uint32_t n, cap;
 };
 
+struct arrival { /* answers up to this one are of requests that came in the turn that began then */
+    uint32_t upto;
+    uint64_t us;
+};
+
 enum box_state {
     BOX_COLLECTS,
     BOX_SENT,    /* on the link, no answer yet */
@@ -36,6 +41,8 @@ struct box {
     struct frame frame;
     struct answer *answers;
     uint32_t answers_n, answers_cap;
+    struct arrival *arrivals; /* one a turn of the loop */
+    uint32_t arrivals_n, arrivals_cap;
     uint32_t literals_count; /* of the answers, how many are literals */
     uint64_t epoch;  /* of the use; entries and cell slots with another epoch are not of it. Its low half
                       * is never 0, which marks a free slot */
@@ -66,6 +73,7 @@ void box_add_cell(struct box *b, struct entry *e, struct slice raw, struct slice
 void box_expect(struct box *b, struct outlet *o, uint32_t cell, int64_t upto);
 void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes);
 void box_unpin(struct box *b);
+void box_arrived(struct box *b, uint64_t us); /* what came since the last call came then */
 
 /* Writes every answer into its outlet: values and errors of cells as filed, literals as they are. Outlets
  * that got something are put on `touched`, once. The second form leaves those whose outlet is `behind`

@@ -199,6 +199,7 @@ enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct
     if (is_new) cell = b->frame.cells_n - 1;
     b->weight += (uint64_t)llabs(h->bytes.delta);
     o->parked_ms = 0;
+    engine_came(c);
     box_expect(b, o, cell, b->frame.cells[cell].delta);
     return ADD_OK;
 }
@@ -315,6 +316,7 @@ static bool gathers(struct coalesce *c)
 bool coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
+    engine_turn_ends(c);
     const struct box *b = c->now;
     c->turn_s = 0;
     if (gathers(c)) return true;

@@ -51,6 +51,7 @@ struct coalesce_ports {
     void (*room)(void *arg, struct outlet *o);     /* a parked outlet may go on */
     void (*fatal)(void *arg, const char *text);    /* two processes share a life: stop now */
     uint64_t (*mono_ms)(void *arg);
+    uint64_t (*mono_us)(void *arg); /* for base/latencies.h alone */
     int64_t (*redis_ms)(void *arg);
 };
 

@@ -79,6 +79,7 @@ struct coalesce {
     struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
     struct list parked;  /* outlets that wait for room, first come first served */
+    uint64_t turn_us;    /* mono: when the first request of this turn was taken; 0: none yet */
     int64_t turn_s;      /* Redis' now for ops of this turn of the loop; 0: not asked yet */
     struct sm link;
     char run_id[41];
@@ -119,7 +120,13 @@ struct entry *engine_entry(struct coalesce *c, struct slice key,
 enum add_result engine_full(const struct coalesce *c, const struct outlet *o); /* ADD_FULL or ADD_BUSY */
 bool engine_send_next(struct coalesce *c); /* what was collected, if it may be sent */
 
+static inline void engine_came(struct coalesce *c)
+{
+    if (c->turn_us == 0) c->turn_us = c->ports.mono_us(c->ports.arg);
+}
+
 /* flight.c */
+void engine_turn_ends(struct coalesce *c); /* what came in this one has come, for the latencies */
 void engine_send(struct coalesce *c, struct box *b);
 void engine_finish(struct coalesce *c,
                    struct box *b); /* answered or dropped: out of the flight, box is free */

@@ -2,6 +2,7 @@
  * follows the order of sending: a frame that carries a ZADD makes its hash known dirty when it is sent; no
  * reply ever adds to it, a refusal takes its hashes out of it as it then stands. */
 #include "base/heap.h"
+#include "base/latencies.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "coalesce/engine.h"
@@ -89,6 +90,7 @@ void engine_send(struct coalesce *c, struct box *b)
     PRE(c->flight_n < engine_depth() && b == c->now);
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
     struct frame *f = &b->frame;
+    engine_turn_ends(c);
     add_owed(c, b);
     for (uint32_t i = 0; i < f->hashes_n; i++)
         hash_on_send(f, &f->hashes[i], now_ms);
@@ -210,6 +212,22 @@ void engine_applied(struct coalesce *c, struct box *b)
     engine_finish(c, b);
 }
 
+void engine_turn_ends(struct coalesce *c)
+{
+    if (c->turn_us != 0) box_arrived(c->now, c->turn_us);
+    c->turn_us = 0;
+}
+
+/* Replies of another kind that stand between them count with them. */
+static void time_answers(const struct coalesce *c, const struct box *b)
+{
+    uint64_t now_us = c->ports.mono_us(c->ports.arg);
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < b->arrivals_n; from = b->arrivals[i++].upto)
+        if (b->arrivals[i].upto > from)
+            histogram_add_many(&latencies.hit, now_us - b->arrivals[i].us, b->arrivals[i].upto - from);
+}
+
 /* Redis works on the next frame while the clients of this one are answered; but a small one is sent at the end of the
  * turn, with what came meanwhile: then the cost of a frame matters more than Redis' waiting. */
 static void applied_in_turn(struct coalesce *c, struct box *b)
@@ -219,6 +237,7 @@ static void applied_in_turn(struct coalesce *c, struct box *b)
     c->answering = b;
     if (box_size(c->now) >= c->config.at_once_cells) engine_send_next(c);
     engine_answer(c, b);
+    time_answers(c, b);
     c->answering = NULL;
     box_unpin(b);
 }

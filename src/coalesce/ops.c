@@ -175,6 +175,7 @@ static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_
     }
     b->weight += (uint64_t)llabs(op->n);
     o->parked_ms = 0;
+    engine_came(c);
     box_expect(b, o, ANSWER_OP | (uint32_t)(into - b->frame.ops), at);
 }
 

@@ -93,6 +93,11 @@ static int64_t port_redis_ms(void *arg)
     return 1400000000000;
 }
 
+static uint64_t port_mono_us(void *arg)
+{
+    return 1000 * port_mono_ms(arg);
+}
+
 /* A session that waits for anything but its frame would falsify the figure. */
 static void never(struct conn *c)
 {
@@ -113,6 +118,7 @@ static void world_init(struct world *w, const struct options *o)
                                    .due = port_due,
                                    .answered = port_answered,
                                    .mono_ms = port_mono_ms,
+                                   .mono_us = port_mono_us,
                                    .redis_ms = port_redis_ms};
     struct client_ports client = {never, never, never, never, never, never, never, never, never_peer};
     w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);

@@ -144,6 +144,11 @@ static uint64_t port_mono_ms(void *arg)
     return life->w->now_ms;
 }
 
+static uint64_t port_mono_us(void *arg)
+{
+    return port_mono_ms(arg) * 1000;
+}
+
 static int64_t port_redis_ms(void *arg)
 {
     const struct process *life = arg;
@@ -165,6 +170,7 @@ struct coalesce_ports ports_coalesce(struct process *life)
                                    .room = port_room,
                                    .fatal = port_fatal,
                                    .mono_ms = port_mono_ms,
+                                   .mono_us = port_mono_us,
                                    .redis_ms = port_redis_ms};
 }
 

@@ -1,6 +1,8 @@
 /* test_frames.c - hits into frames and out of them: running values, order, ZADDs, locks, dues, errors. */
 #include "unit/coalesce/world.h"
 
+#include "base/latencies.h"
+
 #include "coalesce/engine.h"
 
 /* --- running values and order --- */
@@ -496,6 +498,28 @@ static void the_count_of_frames_may_pass_32_bits(void **state)
     }
 }
 
+/* From the turn in which it came to its answer. */
+static void hits_are_timed(void **state)
+{
+    (void)state;
+    uint64_t before = histogram_count(&latencies.hit), sum_us = latencies.hit.sum_us;
+    HIT('a', "p1", "1", 1);
+    HIT('b', "p1", "1", 1);
+    turn();
+    world->mono_ms += 2;
+    HIT('c', "p1", "1", 1); /* waits for the next frame */
+    turn();
+    world->mono_ms += 3;
+    frame_applied();
+    assert_int_equal(histogram_count(&latencies.hit) - before, 2);
+    assert_int_equal(latencies.hit.sum_us - sum_us, 2 * 5000);
+    turn();
+    world->mono_ms += 1;
+    frame_applied();
+    assert_int_equal(histogram_count(&latencies.hit) - before, 3);
+    assert_int_equal(latencies.hit.sum_us - sum_us, 2 * 5000 + 4000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -527,6 +551,7 @@ int main(void)
         TEST(a_refused_correction_is_carried_over),
         TEST(a_warm_hit_allocates_nothing),
         TEST(the_count_of_frames_may_pass_32_bits),
+        TEST(hits_are_timed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,6 +178,11 @@ static inline uint64_t port_mono(void *arg)
     (void)arg;
     return world->mono_ms;
 }
+static inline uint64_t port_mono_us(void *arg)
+{
+    (void)arg;
+    return world->mono_ms * 1000;
+}
 static inline int64_t port_redis(void *arg)
 {
     (void)arg;
@@ -205,6 +210,7 @@ static const struct coalesce_ports world_ports = {
     .room = port_room,
     .fatal = port_fatal,
     .mono_ms = port_mono,
+    .mono_us = port_mono_us,
     .redis_ms = port_redis,
 };
 

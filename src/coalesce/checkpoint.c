@@ -2,8 +2,9 @@
  * journal in Redis, one APPEND for all, and their clients are answered; a checkpoint brings the sums home: ops of later
  * frames, which take them out of the journal in the same MULTI. So each stands, at any moment, either in the journal or
  * in its keys, and in Redis in any case.
- *   What goes in: what feeds move; a series of clients that Redis took an op of since the last cut, so that a key which
- *     is somebody else's is told to the client that meets it first. Few ops go straight to their keys.
+ *   What goes in: what feeds move; of clients a series that Redis took an op of since the last cut, and events whose
+ *     numbers are of a lease (which tells the same of their log), so that a key which is somebody else's is told to the
+ *     client that meets it first. Few ops go straight to their keys.
  *   What comes out: a closed journal, oldest first, some commands a frame; and at once what a read asks for (settle).
  *   (!) Whoever brings home is named in tally:journals. A link that comes up looks there before the next frame: a journal
  *     that another one took over meanwhile (he killed our links between taking and reading it) is his, whatever we
@@ -18,11 +19,6 @@
 
 /* --- what there is --- */
 
-static bool is_closed(const struct journal *j)
-{
-    return j->closed;
-}
-
 static struct journal *oldest(const struct coalesce *c)
 {
     return list_empty(&c->journals) ? NULL : CONTAINER_OF(c->journals.next, struct journal, link);
@@ -36,7 +32,7 @@ static bool is_full(const struct coalesce *c, const struct journal *j)
 static bool closed_waits(const struct coalesce *c)
 {
     const struct journal *j = oldest(c);
-    return j != NULL && is_closed(j);
+    return j != NULL && j->closed;
 }
 
 bool checkpoint_waits(const struct coalesce *c)
@@ -208,7 +204,7 @@ static void closed_out(struct coalesce *c, struct frame *f)
     uint32_t lines = 0, most = is_behind(c) ? c->config.behind_lines : c->config.checkpoint_lines;
     list_for_each (node, &c->journals) {
         struct journal *j = CONTAINER_OF(node, struct journal, link);
-        while (is_closed(j) && j->from < j->ops_n && lines < most) {
+        while (j->closed && j->from < j->ops_n && lines < most) {
             if (j->ops[j->from].adds > 0) lines += take_out(c, f, j, j->from, 2 * (most - lines));
             if (j->ops[j->from].adds == 0) j->from++;
         }
@@ -335,10 +331,9 @@ static void undo_op(const struct frame_op *op)
 }
 
 /* Backwards, so that what was told first is untold last. */
-void checkpoint_undo(struct coalesce *c, struct box *b)
+void checkpoint_undo(struct box *b)
 {
     struct frame *f = &b->frame;
-    (void)c;
     if (b->undone || !HOLDS(RULE_JOURNAL_UNDO)) return;
     b->undone = true;
     for (uint32_t i = f->ops_n; i-- > 0;)

@@ -155,7 +155,7 @@ bool checkpoint_waits(const struct coalesce *c); /* there is something to be bro
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op); /* may it go into the journal? */
 void checkpoint_on_send(struct coalesce *c, struct box *b);
 void checkpoint_applied(struct coalesce *c, const struct box *b);
-void checkpoint_undo(struct coalesce *c, struct box *b); /* what the frame carried did not run ... */
+void checkpoint_undo(struct box *b);                     /* what the frame carried did not run ... */
 void checkpoint_redo(struct coalesce *c, struct box *b); /* ... and is sent again */
 void checkpoint_refused(struct coalesce *c, const struct box *b);
 void checkpoint_cut(struct coalesce *c);

@@ -267,6 +267,7 @@ def test_a_log_that_was_preened_is_found_again(still):
     still.pass_until(lambda: still.direct.zscore("tally:events", "web:login") is None, PREENED_S, "an empty log goes")
     add(still, Model(), "web", "login", None)
     still.pass_until(lambda: still.direct.zscore("tally:events", "web:login") is not None, 5, "its name is back")
+    assert len(log_of(still.direct, "web", "login")) == 1
     still.step(KEEP_S)
     still.pass_until(lambda: not log_of(still.direct, "web", "login"), PREENED_S, "what came later is preened as well")
 

@@ -108,6 +108,7 @@ def test_complete_until_is_that_of_the_books(web, mysql):
         return until is not None and abs(until - int(sql[0][0])) <= 1
 
     wait_until(said, 40, "complete_until")
+    assert abs(http.figures("7", "unique_visitors")["complete_until"] - time.time()) < 120
 
 
 def test_stores_come_from_the_tables(web):

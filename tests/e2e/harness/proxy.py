@@ -18,6 +18,8 @@ class Link:
     def copy(self, source, target, way):
         try:
             while data := source.recv(1 << 16):
+                if way == "up":
+                    self.proxy.look(self, data)
                 self.proxy.wait_open(way)
                 if way == "down" and self.swallow:
                     continue
@@ -57,6 +59,7 @@ class Proxy:
         self.dribbling = False
         self.refusing = False
         self.swallowing = False
+        self.moment = None
         self.gates = {"up": threading.Event(), "down": threading.Event()}
         for gate in self.gates.values():
             gate.set()
@@ -84,6 +87,17 @@ class Proxy:
                 link = Link(self, near, far)
                 link.swallow = self.swallowing
                 self.links.add(link)
+
+    def at(self, word, action):
+        """When the next bytes with `word` are on their way up: action(link) first, then they go on. Once."""
+        self.moment = (word, action)
+
+    def look(self, link, data):
+        with self.lock:
+            if self.moment is None or self.moment[0] not in data:
+                return
+            action, self.moment = self.moment[1], None
+        action(link)
 
     def wait_open(self, way):
         self.gates[way].wait()

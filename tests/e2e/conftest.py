@@ -1,9 +1,12 @@
-"""Fixtures: one mariadbd a test file, a fresh database and a fresh redis-server a test, and tallyd on them."""
+"""Fixtures: one mariadbd a test file, a fresh database and a fresh redis-server a test, and tallyd on them. Outcomes of
+tests that prove rows of the fault matrix (matrix.py) go to the directory FAULT_RESULTS."""
+import json
 import os
 import shutil
 import socket
 import tempfile
 
+import matrix
 import pytest
 
 from harness.clock import Clock
@@ -16,6 +19,33 @@ from harness.still import Still
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "soak: long campaigns, not in the normal run")
+    config.addinivalue_line("markers", "fault(row, ...): proves these rows of the fault matrix (matrix.py)")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fault-list", help="with --collect-only: write [row, test] of all marked tests to this file")
+
+
+def rows_of(item):
+    return [row for mark in item.iter_markers("fault") for row in mark.args]
+
+
+def test_name(item):
+    return item.nodeid.rpartition("/")[2]
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        unknown = set(rows_of(item)) - matrix.IDS
+        if unknown:
+            raise pytest.UsageError(f"{item.nodeid}: no such row of the fault matrix: {', '.join(sorted(unknown))}")
+
+
+def pytest_collection_finish(session):
+    wanted = session.config.getoption("--fault-list")
+    if wanted:
+        with open(wanted, "w", encoding="utf-8") as out:
+            json.dump([(row, test_name(item)) for item in session.items for row in rows_of(item)], out)
 
 
 def pytest_sessionstart(session):
@@ -57,9 +87,24 @@ def workdir(request):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    outcome = yield
-    if outcome.get_result().failed:
+    report = (yield).get_result()
+    if report.failed:
         item.failed = True
+    if report.skipped:
+        item.skipped = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
+    if call.when == "teardown" and rows_of(item):
+        record_outcome(item)
+
+
+def record_outcome(item):
+    directory = os.environ.get("FAULT_RESULTS")
+    if directory is None:
+        return
+    skipped = getattr(item, "skipped", None)
+    outcome = "failed" if getattr(item, "failed", False) else f"skipped: {skipped}" if skipped else "passed"
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(directory, f"{item.path.stem}.outcomes"), "a", encoding="utf-8") as out:
+        out.write(json.dumps([test_name(item), outcome]) + "\n")
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,7 @@ def test_redis_away_before_tallyd_starts(make_daemon, redis):
     assert "Redis" in done.stderr and redis.socket in done.stderr
 
 
+@pytest.mark.fault("redis-loading")
 def test_redis_loading(daemon, redis):
     """It loads for some seconds: LOADING to the clients at once, then by itself again."""
     direct = redis.client()
@@ -86,6 +87,7 @@ def test_redis_loading(daemon, redis):
     daemon.verify()
 
 
+@pytest.mark.fault("redis-oom")
 def test_redis_out_of_memory(daemon, redis, mysql):
     """OOM to the clients at once; what is pending is merged all the same, which is what makes room again."""
     direct = redis.client()
@@ -117,6 +119,7 @@ def test_redis_read_only(daemon, redis):
     daemon.verify()
 
 
+@pytest.mark.fault("redis-misconf")
 def test_redis_misconf(daemon, redis):
     """The last BGSAVE failed (its target is a directory): MISCONF, until one succeeds."""
     direct = redis.client()
@@ -132,6 +135,7 @@ def test_redis_misconf(daemon, redis):
     daemon.verify()
 
 
+@pytest.mark.fault("enospc-redis")
 def test_redis_disk_full(make_redis, make_daemon, workdir):
     """A full disk under the AOF: MISCONF to the clients, by itself again when there is room."""
     os.mkdir(f"{workdir}/small")
@@ -374,6 +378,7 @@ def test_stale_socket_is_taken_over(make_daemon, redis):
     assert isinstance(hit(daemon), int)
 
 
+@pytest.mark.fault("same-instance")
 def test_second_instance_of_one_name_refuses(make_daemon, redis, workdir, mysql):
     first = make_daemon(redis, instance="one")
     os.mkdir(f"{workdir}/second")

@@ -16,6 +16,7 @@ from harness.shadow import Shadow
 from harness.wait import wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
+COMMIT = b"\x03COMMIT"  # as a statement of MySQL's protocol; READ COMMITTED is none
 
 
 def pick(rng):
@@ -164,7 +165,7 @@ def test_flush_deleted_before_commit_gitlab(rig):
     for point in ("merge_after_ledger", "merge_before_commit", "merge_before_commit"):
         rig.dies_at(point)
     rig.back.start()
-    for statement in (b"INSERT INTO `product_views`", b"COMMIT"):  # rolled back by MySQL: the session is killed under it
+    for statement in (b"INSERT INTO `product_views`", COMMIT):  # rolled back by MySQL: the session is killed under it
         rig.more_hits()
         rig.to_mysql.at(statement, lambda link: kill_sessions(rig.mysql))
         rig.back.sync_all()
@@ -236,7 +237,7 @@ def test_late_hits_dropped_once_the_row_exists_buildbuddy(rig):
     rig.back.start()
     held = rig.redis.client().zcard
     for _ in range(2):  # and while the very transaction of their rows is open
-        rig.to_mysql.at(b"COMMIT", lambda link: rig.more_hits())
+        rig.to_mysql.at(COMMIT, lambda link: rig.more_hits())
         rig.more_hits()
         rig.back.sync_all()
         assert rig.to_mysql.moment is None and held("tally:batches") == 0
@@ -274,15 +275,18 @@ def test_repeat_after_a_failed_trim_matomo(rig):
 def discard_fails(rig, arrives):
     """back has committed and says so to Redis: that does not arrive, or its answer does not; and its links are cut."""
     batches = rig.redis.client().zcard
+    rig.back.sync_all()  # what it adopted is out of the way: there is one batch
     rig.more_hits()
+    rig.load.pause()
     rows = ledger_rows(rig)
-    rig.to_mysql.at(b"COMMIT", lambda link: rig.to_redis.swallow_replies() if arrives else rig.to_redis.stall("up"))
+    rig.to_mysql.at(COMMIT, lambda link: rig.to_redis.swallow_replies() if arrives else rig.to_redis.stall("up"))
     link = rig.ask_for_merging()
     wait_until(lambda: ledger_rows(rig) > rows, 30, "committed")
     if arrives:
         wait_until(lambda: batches("tally:batches") == 0, 30, "discarded")
     else:
         assert batches("tally:batches") == 1
+    rig.more_hits()
     rig.to_redis.cut()
     rig.to_redis.flow()
     link.close()
@@ -324,9 +328,10 @@ def test_absolute_overwrite_rgsync(rig):
     rig.shadow.acked[b"s%d:product_views" % edited[0], b"%d" % edited[1]] += 100
     rig.right()
     rig.back.start()
+    rig.back.sync_all()
     for lose in (lambda link: setattr(link, "swallow", True), lambda link: link.end()):  # COMMIT answered to nobody; or cut
         rig.more_hits()
-        rig.to_mysql.at(b"COMMIT", lose)
+        rig.to_mysql.at(COMMIT, lose)
         rows = ledger_rows(rig)
         link = rig.ask_for_merging()
         wait_until(lambda: ledger_rows(rig) > rows, 30, "committed, or redone")

@@ -18,8 +18,9 @@ class Link:
     def copy(self, source, target, way):
         try:
             while data := source.recv(1 << 16):
+                after = None
                 if way == "up":
-                    self.proxy.look(self, data)
+                    data, after = self.proxy.look(self, data)
                 self.proxy.wait_open(way)
                 if way == "down" and self.swallow:
                     continue
@@ -28,6 +29,8 @@ class Link:
                         target.sendall(bytes([byte]))
                 else:
                     target.sendall(data)
+                if after:
+                    after()
         except OSError:
             pass
         self.end()
@@ -39,6 +42,7 @@ class Link:
         for side in (self.near, self.far):
             if reset and side.family == socket.AF_INET:
                 side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                side.shutdown(socket.SHUT_RD)  # ends the other thread's recv, without a FIN; the RST comes when it is out
                 side.close()
                 continue
             try:
@@ -59,7 +63,7 @@ class Proxy:
         self.dribbling = False
         self.refusing = False
         self.swallowing = False
-        self.moment = None
+        self.moment, self.rewriting = None, []  # see at(); functions of what goes up to what goes on
         self.gates = {"up": threading.Event(), "down": threading.Event()}
         for gate in self.gates.values():
             gate.set()
@@ -88,16 +92,21 @@ class Proxy:
                 link.swallow = self.swallowing
                 self.links.add(link)
 
-    def at(self, word, action):
-        """When the next bytes with `word` are on their way up: action(link) first, then they go on. Once."""
-        self.moment = (word, action)
+    def at(self, word, before=None, after=None):
+        """When the next bytes with `word` are on their way up: before(link), then they go on, then after(). Once."""
+        self.moment = (word, before, after)
 
     def look(self, link, data):
+        """What goes on instead of data, and what is to be done then."""
         with self.lock:
+            for rewrite in self.rewriting:
+                data = rewrite(data)
             if self.moment is None or self.moment[0] not in data:
-                return
-            action, self.moment = self.moment[1], None
-        action(link)
+                return data, None
+            (_, before, after), self.moment = self.moment, None
+        if before:
+            before(link)
+        return data, after
 
     def wait_open(self, way):
         self.gates[way].wait()

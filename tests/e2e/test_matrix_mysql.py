@@ -1,0 +1,404 @@
+"""The fault matrix' rows of MySQL: dead, standing still, cut, full, read-only, behind, and refusing; every hit is answered
+meanwhile, and each is in MySQL once at the end."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections import Counter
+
+import pytest
+
+from harness.books import counted, read_mysql
+from harness.daemon import counters
+from harness.mariadb import MariaDB
+from harness.wait import wait_until
+
+FAMILIES = counters(hits=10**9, every="3600s")
+COMMIT = b"\x03COMMIT"  # as a statement of MySQL's protocol; READ COMMITTED is none
+VIEWS = "s1:product_views"
+TRANSACTION = (b"START TRANSACTION", b"INSERT INTO tally_ledger", b"INSERT INTO `product_views`", b"INSERT INTO tally_counters",
+               COMMIT)
+
+
+class Shop:
+    """A tallyd whose sessions go through a proxy, and the sum of what it answered. Nothing kills it or cuts it from Redis,
+    so every hit is answered, and sums are exact."""
+
+    def __init__(self, make_redis, make_daemon, make_proxy, mysql):
+        self.mysql, self.make_daemon = mysql, make_daemon
+        self.redis = make_redis(appendfsync="always", in_memory=True)
+        self.proxy = make_proxy(mysql.socket)
+        self.acked = Counter()
+        self.daemon = None
+
+    def open(self, user="root", **options):
+        self.daemon = self.make_daemon(
+            self.redis, start=False, families=options.pop("families", FAMILIES),
+            mysql_url=f"mysql://{user}@localhost/shop?socket={self.proxy.path}", **options)
+        return self
+
+    def start(self):
+        self.daemon.migrate().start()
+        return self
+
+    def hits(self, n=50, to=None, key=VIEWS, fields=None):
+        """So many hits on each of two keys, or on `fields` of one; all are answered."""
+        pairs = [(key, field) for field in fields] if fields else \
+            [(f"s{store}:product_views", str(at)) for store in (1, 2) for at in range(n)]
+        with (to or self.daemon).client() as client:
+            replies = client.pipeline([("HINCRBY", key, field, 3) for key, field in pairs])
+        assert all(isinstance(reply, int) for reply in replies), replies
+        for key, field in pairs:
+            self.acked[key.encode(), field if isinstance(field, bytes) else field.encode()] += 3
+
+    def ask_for_merging(self):
+        link = self.daemon.client()
+        link.send(b"CTR.SYNC ALL\r\n")
+        return link
+
+    def ledger_rows(self):
+        return self.mysql.query("SELECT COUNT(*) FROM tally_ledger")[0][0]
+
+    def counted(self):
+        """Everything there is, half merged or not."""
+        self.daemon.pause()
+        try:
+            return counted(self.redis.client(), self.mysql, FAMILIES)
+        finally:
+            self.daemon.resume()
+
+    def exact(self):
+        """Hits go on; all is merged; MySQL alone has what was answered, and nothing else."""
+        self.hits()
+        self.daemon.sync_all()
+        assert read_mysql(self.mysql, FAMILIES)[0] == self.acked
+        self.daemon.verify()
+
+
+@pytest.fixture
+def closed(make_redis, make_daemon, make_proxy, mysql):
+    return Shop(make_redis, make_daemon, make_proxy, mysql)
+
+
+@pytest.fixture
+def shop(closed):
+    return closed.open().start()
+
+
+def sessions(mysql):
+    return [session for session, database in
+            mysql.query("SELECT id, db FROM information_schema.processlist WHERE id <> CONNECTION_ID()") if database == "shop"]
+
+
+def kill_sessions(mysql):
+    """All of tallyd's."""
+    for session in sessions(mysql):
+        try:
+            mysql.query(f"KILL CONNECTION {session}")
+        except Exception as gone:  # it ended by itself
+            assert "Unknown thread" in str(gone)
+
+
+def instead(old, new):
+    """For Proxy.rewriting: this statement of MySQL's protocol, or part of one, is another one on the way."""
+    def rewrite(data):
+        if data[4:5] != b"\x03" or old not in data:
+            return data
+        said = data[4:].replace(old, new)
+        return len(said).to_bytes(3, "little") + data[3:4] + said
+
+    return rewrite
+
+
+@pytest.mark.parametrize("moment", [
+    pytest.param("before", marks=pytest.mark.fault("mysql-killed-before-commit")),
+    pytest.param("in", marks=pytest.mark.fault("mysql-killed-in-commit")),
+    pytest.param("after", marks=pytest.mark.fault("mysql-killed-after-commit"))])
+def test_killed_at_the_commit(moment, shop):
+    """kill -9 mariadbd: before the COMMIT arrives; right behind it; when it is done and its answer is lost."""
+    shop.hits()
+    shop.daemon.sync_all()
+    rows, killed = shop.ledger_rows(), threading.Event()
+
+    def kill(_=None):
+        shop.mysql.kill9()
+        killed.set()
+
+    if moment == "after":
+        shop.proxy.at(COMMIT, lambda link: setattr(link, "swallow", True))
+    else:
+        shop.proxy.at(COMMIT, **{"before" if moment == "before" else "after": kill})
+    shop.hits()
+    link = shop.ask_for_merging()
+    if moment == "after":
+        wait_until(lambda: shop.ledger_rows() > rows, 30, "committed")
+        kill()
+    assert killed.wait(30)
+    shop.hits()
+    shop.mysql.start()
+    if moment != "in":
+        assert shop.ledger_rows() >= rows + (moment == "after")
+    link.close()
+    shop.exact()
+
+
+@pytest.mark.fault("mysql-stopped-insert", "mysql-stopped-commit")
+def test_stands_still_in_insert_and_commit(closed, make_proxy):
+    """SIGSTOP while an INSERT of one tallyd and a COMMIT of another are on their way: the links stay open and say nothing;
+    own time limits. The old sessions still hold their locks when it goes on, and their statements run late."""
+    limits = {"timeout": "5s"}
+    closed.open(more={"mysql": {"url": f"mysql://root@localhost/shop?socket={closed.proxy.path}", **limits}}).start()
+    to_other = make_proxy(closed.mysql.socket)
+    url = f"mysql://root@localhost/shop?socket={to_other.path}"
+    other = closed.make_daemon(closed.redis, families=FAMILIES, instance="two", migrate=False, mysql_url=url,
+                               more={"mysql": {"url": url, **limits}})
+    both = threading.Barrier(2, closed.mysql.pause)
+    closed.proxy.at(b"INSERT INTO `product_views`", lambda link: both.wait(30))
+    to_other.at(COMMIT, lambda link: both.wait(30))
+    closed.hits(fields=["1", "2", "3"], key="s8:product_views")  # the first hits of a store are due at once
+    closed.hits(fields=["1", "2", "3"], key="s9:product_views", to=other)
+    for daemon in (closed.daemon, other):
+        daemon.log_contains("2013")
+        closed.hits(n=3, to=daemon)
+    closed.mysql.resume()
+    other.sync_all()
+    closed.exact()
+
+
+@pytest.mark.fault("mysql-session-killed")
+def test_session_killed_between_statements(shop):
+    """Whatever statement meets the dead session: the whole transaction comes again, ledger first, nothing alone."""
+    for statement in TRANSACTION:
+        shop.hits()
+        shop.proxy.at(statement, lambda link: kill_sessions(shop.mysql))
+        shop.daemon.sync_all()
+        assert shop.proxy.moment is None, statement
+        assert shop.counted() == shop.acked, statement
+    assert shop.daemon.log().count("event=chunk_retry") >= len(TRANSACTION) - 1
+    shop.exact()
+
+
+@pytest.mark.fault("mysql-wait-timeout")
+def test_wait_timeout(closed):
+    """MySQL ends a session that is idle: between two transactions, and between two statements of one."""
+    closed.proxy.rewriting.append(instead(b" wait_timeout = 60", b" wait_timeout = 1"))
+    shop = closed.open().start()
+    shop.hits()
+    shop.daemon.sync_all()
+    wait_until(lambda: not sessions(shop.mysql), 30, "the idle sessions are ended")
+    shop.hits()
+    shop.daemon.sync_all()
+    assert shop.counted() == shop.acked
+    held = threading.Event()
+    shop.proxy.at(b"INSERT INTO tally_counters", lambda link: held.wait(30))
+    shop.hits()
+    link = shop.ask_for_merging()
+    wait_until(lambda: shop.proxy.moment is None, 30, "a statement is held back")
+    wait_until(lambda: not sessions(shop.mysql), 30, "the session is ended in its transaction")
+    held.set()
+    assert isinstance(link.reply(), int)
+    link.close()
+    shop.exact()
+
+
+@pytest.mark.fault("mysql-commit-rst")
+def test_reset_on_the_commits_answer(closed, make_proxy):
+    shop = closed
+    shop.proxy = make_proxy(shop.mysql.socket, tcp=True)
+    shop.open().daemon.config["mysql"] = f"mysql://root@127.0.0.1:{shop.proxy.port}/shop"
+    shop.daemon.write_config()
+    shop.start()
+    for _ in range(3):
+        rows = shop.ledger_rows()
+        shop.proxy.at(COMMIT, lambda link: setattr(link, "swallow", True))
+        shop.hits()
+        link = shop.ask_for_merging()
+        wait_until(lambda: shop.ledger_rows() > rows and shop.proxy.moment is None, 30, "committed")
+        shop.proxy.reset()
+        link.close()
+        shop.daemon.sync_all()
+        assert shop.counted() == shop.acked
+    assert shop.daemon.log().count("event=chunk_retry") >= 3
+    shop.exact()
+
+
+def retried(shop, code):
+    return len(re.findall(rf"event=chunk_retry.*\b{code}\b", shop.daemon.log()))
+
+
+@pytest.fixture
+def holder(mysql):
+    """A session of somebody else's, in a transaction."""
+    link = mysql.connect()
+    cursor = link.cursor()
+    cursor.execute("BEGIN")
+    yield cursor.execute
+    link.close()
+
+
+@pytest.mark.fault("mysql-1205")
+def test_lock_wait_timeout(closed, holder):
+    """Somebody holds a row for longer than tallyd waits for it."""
+    closed.proxy.rewriting.append(instead(b"innodb_lock_wait_timeout = 3", b"innodb_lock_wait_timeout = 1"))
+    shop = closed.open().start()
+    shop.hits()
+    shop.daemon.sync_all()
+    rows = shop.ledger_rows()
+    holder("SELECT * FROM product_views WHERE store_id = 1 AND product_id = 49 FOR UPDATE")
+    shop.hits()
+    link = shop.ask_for_merging()
+    wait_until(lambda: retried(shop, 1205), 30, "1205")
+    assert shop.ledger_rows() == rows  # no ledger row alone
+    holder("ROLLBACK")
+    assert isinstance(link.reply(), int)
+    link.close()
+    shop.exact()
+
+
+@pytest.mark.fault("mysql-1213")
+def test_deadlock(shop, holder):
+    """Somebody locks rows the other way round; MySQL takes tallyd as the victim, who wrote less."""
+    shop.hits()
+    shop.daemon.sync_all()
+    holder("INSERT INTO searches WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 900)"
+           " SELECT 1000 + i, 'x', 1 FROM n")
+    holder("UPDATE product_views SET views = views + 0 WHERE store_id = 2")
+    shop.hits()
+    link = shop.ask_for_merging()
+    waiting = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
+    wait_until(lambda: shop.mysql.query(waiting)[0][0] == 1, 30, "tallyd waits for the second store", every_s=0.2)  # cached
+    holder("UPDATE product_views SET views = views + 0 WHERE store_id = 1")
+    wait_until(lambda: retried(shop, 1213), 30, "1213")
+    holder("ROLLBACK")
+    assert isinstance(link.reply(), int)
+    link.close()
+    shop.exact()
+
+
+@pytest.mark.fault("mysql-1020")
+def test_record_has_changed(closed):
+    """1020 is for snapshots that are older than the row: MariaDB has them for REPEATABLE READ (innodb_snapshot_isolation),
+    which is put under tallyd here; it asks for READ COMMITTED, where this does not come up."""
+    shop = closed
+    versions = shop.mysql.query("SELECT COUNT(*) FROM information_schema.SYSTEM_VARIABLES"
+                                " WHERE VARIABLE_NAME = 'INNODB_SNAPSHOT_ISOLATION'")
+    if versions == ((0,),):
+        pytest.skip("this MariaDB has no innodb_snapshot_isolation")
+    shop.mysql.query("SET GLOBAL innodb_snapshot_isolation = ON")
+    try:
+        shop.proxy.rewriting += [instead(b"LEVEL READ COMMITTED", b"LEVEL REPEATABLE READ"),
+                                 instead(b"START TRANSACTION", b"START TRANSACTION WITH CONSISTENT SNAPSHOT")]
+        shop.open().start()
+        shop.hits()
+        shop.daemon.sync_all()
+        rows = shop.ledger_rows()
+        shop.hits()
+        theirs = "UPDATE product_views SET views = views + 1000 WHERE store_id = 2 AND product_id = 7"
+        shop.acked[b"s2:product_views", b"7"] += 1000
+        shop.proxy.at(b"INSERT INTO `product_views`", lambda link: shop.mysql.query(theirs))
+        shop.daemon.sync_all()
+        assert retried(shop, 1020) == 1 and shop.ledger_rows() > rows
+        shop.proxy.rewriting.clear()
+        shop.exact()
+    finally:
+        shop.mysql.query("SET GLOBAL innodb_snapshot_isolation = OFF")
+
+
+@pytest.mark.parametrize("code,alter,field,key", [
+    pytest.param(1264, "MODIFY product_id INT NOT NULL", b"3000000000", VIEWS, marks=pytest.mark.fault("row-1264")),
+    pytest.param(1690, None, b"9", VIEWS, marks=pytest.mark.fault("row-1690")),
+    pytest.param(1406, "MODIFY term VARBINARY(8) NOT NULL", b"longer than eight", "s1:searches",
+                 marks=pytest.mark.fault("row-1406")),
+    pytest.param(1366, "MODIFY term VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL", b"\xff",
+                 "s1:searches", marks=pytest.mark.fault("row-1366"))])
+def test_one_row_is_refused(code, alter, field, key, shop):
+    """It is kept with its value and MySQL's reason, the rest is merged; mended and replayed, MySQL has all."""
+    table = "product_views" if key == VIEWS else "searches"
+    if alter:
+        shop.mysql.query(f"ALTER TABLE {table} {alter}")
+    else:
+        shop.mysql.query(f"INSERT INTO product_views VALUES (1, 9, {2**63 - 2})")
+    shop.hits()
+    shop.hits(key=key, fields=[b"%d" % at for at in range(10, 60)] + [field])
+    shop.daemon.sync_all()
+    (pending, refused, delta, reason), = shop.mysql.query("SELECT pending_hash, field, delta, reason FROM tally_rejects")
+    assert (pending, refused) == (key.encode(), field) and int(delta) == shop.acked[pending, refused] and str(code) in reason
+    assert shop.redis.client().zcard("tally:batches") == 0
+    shop.daemon.verify()
+    if alter:
+        shop.mysql.query(f"ALTER TABLE {table} MODIFY " + ("product_id BIGINT NOT NULL" if key == VIEWS else
+                                                          "term VARBINARY(255) NOT NULL"))
+    else:
+        shop.mysql.query("UPDATE product_views SET views = 0 WHERE store_id = 1 AND product_id = 9")
+    assert shop.daemon.verb("rejects", "replay", "--all").returncode == 0
+    shop.exact()
+
+
+def long_terms(first, n=300):
+    return [b"%05d" % at + b"x" * 200 for at in range(first, first + n)]
+
+
+@pytest.mark.fault("mysql-packet")
+def test_packets_get_smaller(shop):
+    """max_allowed_packet is lowered below what tallyd sends: new sessions see it, and statements are cut smaller; and
+    what stands between may take still less, and hangs up on more, which looks like a dead link."""
+    shop.hits(key="s1:searches", fields=long_terms(0))
+    shop.daemon.sync_all()
+    usual, = shop.mysql.query("SELECT @@global.max_allowed_packet")[0]
+    sizes = []
+
+    def measure(data):
+        sizes.append(len(data))
+        return data
+
+    def hang_up_on_more(data):
+        if len(data) > 20_000:
+            raise OSError("too much")
+        return data
+
+    try:
+        shop.mysql.query("SET GLOBAL max_allowed_packet = 65536")
+        kill_sessions(shop.mysql)
+        shop.proxy.rewriting.append(measure)
+        shop.hits(key="s1:searches", fields=long_terms(100))
+        shop.daemon.sync_all()
+        assert 20_000 < max(sizes) <= 65536
+        assert shop.counted() == shop.acked
+        shop.proxy.rewriting[:] = [hang_up_on_more]
+        shop.hits(key="s1:searches", fields=long_terms(200))
+        shop.daemon.sync_all()
+        assert shop.daemon.log().count("event=chunk_retry") < 20
+        assert read_mysql(shop.mysql, FAMILIES)[0] == shop.acked
+        shop.exact()
+    finally:
+        shop.mysql.query(f"SET GLOBAL max_allowed_packet = {usual}")
+
+
+@pytest.mark.fault("mysql-read-only")
+def test_read_only(closed):
+    """In the middle of a transaction MySQL becomes read-only, as a demoted primary: hits go on, merges wait for its end."""
+    shop = closed
+    shop.mysql.query("CREATE OR REPLACE USER least@localhost")
+    shop.mysql.query("GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO least@localhost")
+    shop.open(user="least").daemon.config["mysql"] = shop.mysql.url  # for migrate
+    shop.daemon.write_config()
+    shop.daemon.migrate()
+    shop.daemon.config["mysql"] = f"mysql://least@localhost/shop?socket={shop.proxy.path}"
+    shop.daemon.write_config()
+    shop.daemon.start()
+    shop.hits()
+    shop.daemon.sync_all()
+    merged = read_mysql(shop.mysql, FAMILIES)[0]
+    try:
+        shop.proxy.at(b"INSERT INTO tally_ledger", lambda link: shop.mysql.query("SET GLOBAL read_only = ON"))
+        shop.hits()
+        with shop.ask_for_merging() as link:
+            assert "MySQL" in link.reply()
+        shop.hits()
+        shop.daemon.log_contains("1290")
+        assert read_mysql(shop.mysql, FAMILIES)[0] == merged and shop.counted() == shop.acked
+    finally:
+        shop.mysql.query("SET GLOBAL read_only = OFF")
+    shop.exact()

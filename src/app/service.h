@@ -39,6 +39,7 @@ struct gate {                        /* may sync merge? */
     char run_id[REDIS_RUN_ID_BYTES]; /* of the Redis whose gen was compared last */
     uint64_t retry_at_ms;
     bool rolled_back; /* Redis' gen is behind the ledger's */
+    uint64_t merged;  /* highest gen of a batch that this process saw merged as a whole */
     char text[400];   /* and what to do */
 };
 
@@ -153,7 +154,8 @@ void wire_http_close(struct service *s);      /* when the loop is over */
 void gate_redis(struct service *s); /* a link came up */
 void gate_mysql(struct service *s, bool up);
 void gate_tick(struct service *s, uint64_t now_ms);
-bool gate_open(const struct service *s); /* sync merges */
+bool gate_open(const struct service *s);           /* sync merges */
+void gate_merged(struct service *s, uint64_t gen); /* a batch of that gen is merged as a whole */
 
 /* journals.c */
 void journals_soon(struct service *s); /* at the next tick */

@@ -1,10 +1,9 @@
 """The fault matrix' rows of MySQL: dead, standing still, cut, full, read-only, behind, and refusing; every hit is answered
 meanwhile, and each is in MySQL once at the end."""
+import json
 import os
 import re
 import shutil
-import subprocess
-import tempfile
 import threading
 from collections import Counter
 
@@ -402,3 +401,74 @@ def test_read_only(closed):
     finally:
         shop.mysql.query("SET GLOBAL read_only = OFF")
     shop.exact()
+
+
+def lost(shop, most):
+    """What MySQL lacks of what was answered is `most`, and `verify` says so, to the hit."""
+    assert shop.acked - read_mysql(shop.mysql, FAMILIES)[0] == most
+    done = shop.daemon.verb("verify", "--json")
+    views, = [counter for counter in json.loads(done.stdout)["counters"] if counter["name"] == "product_views"]
+    assert done.returncode == 1 and views["difference"] == sum(most.values()), done.stdout
+    return done
+
+
+def copy_of(shop, workdir):
+    """MySQL as it stands on disk, in a directory of its own."""
+    shop.mysql.kill9()
+    os.mkdir(f"{workdir}/copy")
+    made = MariaDB(f"{workdir}/copy", shop.mysql.data)
+    shop.mysql.start()
+    shop.daemon.sync_all()
+    return made
+
+
+@pytest.mark.fault("mysql-failover")
+def test_failover_to_a_copy_that_lags(shop, workdir):
+    """What the old primary merged alone is gone with it, reported, and to the hit; what was under way is merged once."""
+    shop.hits()
+    shop.daemon.sync_all()
+    replica, before = copy_of(shop, workdir), shop.acked.copy()
+    try:
+        shop.hits(20)
+        shop.daemon.sync_all()
+        gone = shop.acked - before
+        shop.hits()
+        shop.proxy.at(COMMIT, lambda link: shop.mysql.kill9())
+        link = shop.ask_for_merging()
+        wait_until(lambda: not shop.mysql.alive(), 30, "the primary is dead")
+        link.close()
+        shop.hits()
+        shop.mysql, shop.proxy.upstream = replica.start(), replica.socket
+        shop.hits()
+        shop.daemon.sync_all()
+        shop.daemon.log_contains("event=mysql_behind")
+        lost(shop, gone)
+        assert shop.daemon.log().count("event=mysql_behind") == 1
+    finally:
+        replica.close()
+
+
+@pytest.mark.fault("mysql-restored")
+def test_put_back_from_a_backup(shop, workdir):
+    """Batches that were merged and discarded after the backup are gone with the rows: there is no copy of them in Redis.
+    `verify` says that MySQL is behind, by how many batches, and how many hits that is; hits go on, and are merged once."""
+    shop.hits()
+    shop.daemon.sync_all()
+    backup, before = copy_of(shop, workdir), shop.acked.copy()
+    for _ in range(2):
+        shop.hits(20)
+        shop.daemon.sync_all()
+    gone = shop.acked - before
+    downs = shop.daemon.log().count("event=mysql_down")
+    shop.mysql.kill9()
+    wait_until(lambda: shop.daemon.log().count("event=mysql_down") > downs, 30, "tallyd has seen it go")
+    shutil.rmtree(shop.mysql.data)
+    os.rename(backup.data, shop.mysql.data)
+    shop.mysql.start()
+    shop.daemon.log_contains("event=mysql_behind")
+    assert json.loads(lost(shop, gone).stdout)["batches_lost"] == 2
+    said = shop.daemon.verb("verify")
+    assert said.returncode == 1 and "MySQL is behind: 2 batches" in said.stdout and "backup" in said.stdout
+    shop.hits()
+    shop.daemon.sync_all()
+    lost(shop, gone)

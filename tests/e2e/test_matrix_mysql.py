@@ -5,75 +5,17 @@ import os
 import re
 import shutil
 import threading
-from collections import Counter
 
 import pytest
 
-from harness.books import counted, read_mysql
-from harness.daemon import counters
+from harness.books import read_mysql
 from harness.mariadb import MariaDB
+from harness.shop import FAMILIES, VIEWS, Shop
 from harness.wait import wait_until
 
-FAMILIES = counters(hits=10**9, every="3600s")
 COMMIT = b"\x03COMMIT"  # as a statement of MySQL's protocol; READ COMMITTED is none
-VIEWS = "s1:product_views"
 TRANSACTION = (b"START TRANSACTION", b"INSERT INTO tally_ledger", b"INSERT INTO `product_views`", b"INSERT INTO tally_counters",
                COMMIT)
-
-
-class Shop:
-    """A tallyd whose sessions go through a proxy, and the sum of what it answered. Nothing kills it or cuts it from Redis,
-    so every hit is answered, and sums are exact."""
-
-    def __init__(self, make_redis, make_daemon, make_proxy, mysql):
-        self.mysql, self.make_daemon = mysql, make_daemon
-        self.redis = make_redis(appendfsync="always", in_memory=True)
-        self.proxy = make_proxy(mysql.socket)
-        self.acked = Counter()
-        self.daemon = None
-
-    def open(self, user="root", **options):
-        self.daemon = self.make_daemon(
-            self.redis, start=False, families=options.pop("families", FAMILIES),
-            mysql_url=f"mysql://{user}@localhost/shop?socket={self.proxy.path}", **options)
-        return self
-
-    def start(self):
-        self.daemon.migrate().start()
-        return self
-
-    def hits(self, n=50, to=None, key=VIEWS, fields=None):
-        """So many hits on each of two keys, or on `fields` of one; all are answered."""
-        pairs = [(key, field) for field in fields] if fields else \
-            [(f"s{store}:product_views", str(at)) for store in (1, 2) for at in range(n)]
-        with (to or self.daemon).client() as client:
-            replies = client.pipeline([("HINCRBY", key, field, 3) for key, field in pairs])
-        assert all(isinstance(reply, int) for reply in replies), replies
-        for key, field in pairs:
-            self.acked[key.encode(), field if isinstance(field, bytes) else field.encode()] += 3
-
-    def ask_for_merging(self):
-        link = self.daemon.client()
-        link.send(b"CTR.SYNC ALL\r\n")
-        return link
-
-    def ledger_rows(self):
-        return self.mysql.query("SELECT COUNT(*) FROM tally_ledger")[0][0]
-
-    def counted(self):
-        """Everything there is, half merged or not."""
-        self.daemon.pause()
-        try:
-            return counted(self.redis.client(), self.mysql, FAMILIES)
-        finally:
-            self.daemon.resume()
-
-    def exact(self):
-        """Hits go on; all is merged; MySQL alone has what was answered, and nothing else."""
-        self.hits()
-        self.daemon.sync_all()
-        assert read_mysql(self.mysql, FAMILIES)[0] == self.acked
-        self.daemon.verify()
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ struct upkeep { /* slow timers: walk, prune, complete_until */
     uint64_t leftovers,
         leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
     uint64_t walk_at_ms, prune_at_ms, until_at_ms;
+    int64_t clock_ahead_ms; /* Redis' clock less ours, as last seen */
     struct prune_task *prune;
     struct until_task *until;
 };

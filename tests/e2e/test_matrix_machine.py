@@ -21,6 +21,7 @@ from harness.load import Load
 from harness.mariadb import MariaDB
 from harness.resp import Closed, Resp, RespError
 from harness.shadow import Shadow
+from harness.still import pairs
 from harness.shop import FAMILIES, VIEWS, Shop
 from harness.wait import stays, wait_until
 
@@ -266,3 +267,32 @@ def test_no_memory_left(closed):
     shadow.check(read_mysql(shop.mysql, FAMILIES)[0])
     shop.daemon.verify()
     print(ends)
+
+
+@pytest.mark.fault("clock-lock", "clock-ticks", "clock-timebox")
+def test_clock_leaps(make_still, mysql):
+    """A day ahead, back again, and an hour back: a lock may expire early or stand for an hour longer, hits are answered,
+    are merged once, and soon after `every` (60 s): a minute until tallyd asks for the time; no live bucket goes."""
+    still = make_still({"boxes": {"width": "60s", "keep": 60}}, families=counters(hits=50, every="60s"))
+    acked, boxed = Counter(), Counter()
+
+    def hits(n):
+        for at in range(n):
+            assert isinstance(still.call("HINCRBY", f"s{at % 3}:product_views", "7", 1), int)
+        acked["views"] += n
+
+    def merged():
+        return mysql.query("SELECT SUM(views) FROM product_views") == ((acked["views"],),)
+
+    hits(30)
+    still.pass_until(merged, 70, "the first hits")
+    for jump_s in (86_400, -86_400, -3600, 3600):
+        assert isinstance(still.call("BOX.INCRBY", "home", 1), int)
+        boxed[still.now - still.now % 60] += 1
+        hits(9)
+        still.clock.step(0, jump_s=jump_s)
+        hits(9)
+        still.pass_until(merged, 150, f"merged after a leap of {jump_s} s")
+    boxes = {start: count for start, count in pairs(still.call("BOX.RECENT", "home", 0, 60))}
+    assert boxes == boxed
+    still.daemon.verify()

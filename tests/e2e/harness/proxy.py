@@ -19,6 +19,8 @@ class Link:
         try:
             while data := source.recv(1 << 16):
                 self.proxy.wait_open(way)
+                if self.proxy.filter is not None:
+                    data = self.proxy.filter(self, way, data)
                 if way == "down" and self.swallow:
                     continue
                 if self.proxy.dribbling:
@@ -30,17 +32,21 @@ class Link:
             pass
         self.end()
 
+    def say(self, data):
+        """To tallyd, as if the server had said it."""
+        self.near.sendall(data)
+
     def end(self, reset=False):
         if self.ended:
             return
         self.ended = True
         for side in (self.near, self.far):
+            way = socket.SHUT_RDWR
             if reset and side.family == socket.AF_INET:
                 side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                side.close()
-                continue
+                way = socket.SHUT_RD  # tells the other side nothing, but the thread that reads lets go of the socket
             try:
-                side.shutdown(socket.SHUT_RDWR)
+                side.shutdown(way)
             except OSError:
                 pass
             side.close()
@@ -48,10 +54,12 @@ class Link:
 
 
 class Proxy:
-    """upstream: path of a unix socket. Listens on `path` and, with tcp=True, on a free TCP port instead."""
+    """upstream: path of a unix socket. Listens on `path` and, with tcp=True, on a free TCP port instead, or on `port`.
+    filter(link, way, data) -> the bytes that go on instead; while it blocks, nothing goes on that way."""
 
-    def __init__(self, upstream, path=None, tcp=False):
+    def __init__(self, upstream, path=None, tcp=False, port=0):
         self.upstream, self.path = upstream, path
+        self.filter = None
         self.lock = threading.Lock()
         self.links = set()
         self.dribbling = False
@@ -61,7 +69,9 @@ class Proxy:
         for gate in self.gates.values():
             gate.set()
         self.listener = socket.socket(socket.AF_INET if tcp else socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(("127.0.0.1", 0) if tcp else path)
+        if tcp:
+            self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("127.0.0.1", port) if tcp else path)
         self.port = self.listener.getsockname()[1] if tcp else None
         self.listener.listen(128)
         threading.Thread(target=self.accept, daemon=True).start()
@@ -127,8 +137,38 @@ class Proxy:
             link.swallow = True
 
     def close(self):
+        if self.listener.fileno() < 0:
+            return
+        self.listener.shutdown(socket.SHUT_RDWR)  # the thread that accepts lets go of it
         self.listener.close()
         self.flow()
         self.cut()
         if self.path and os.path.exists(self.path):
             os.unlink(self.path)
+
+
+class Blackhole:
+    """A TCP port of this machine where a SYN gets no answer: nobody accepts there, and the backlog is full."""
+
+    def __init__(self, port):
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("127.0.0.1", port))
+        self.listener.listen(0)
+        self.callers = []
+        while self.answers():
+            pass
+
+    def answers(self):
+        caller = socket.socket()
+        caller.settimeout(0.3)
+        self.callers.append(caller)
+        try:
+            caller.connect(self.listener.getsockname())
+            return True
+        except TimeoutError:
+            return False
+
+    def close(self):
+        for each in (*self.callers, self.listener):
+            each.close()

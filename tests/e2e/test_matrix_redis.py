@@ -2,6 +2,8 @@
 import contextlib
 import os
 import re
+import socket
+import struct
 import threading
 import time
 
@@ -66,8 +68,35 @@ def tcp_rig(make_daemon, make_proxy, redis, mysql):
     return Rig(make_daemon, make_proxy, redis, mysql, tcp=True)
 
 
+class Slammed:
+    """A port where each caller is taken and let go of at once."""
+
+    linger = struct.pack("ii", 0, 0)
+
+    def __init__(self, port):
+        self.tries = 0
+        self.listener = socket.create_server(("127.0.0.1", port))
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def work(self):
+        with contextlib.suppress(OSError):
+            while True:
+                caller = self.listener.accept()[0]
+                caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, self.linger)
+                caller.close()
+                self.tries += 1
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+class Reset(Slammed):
+    linger = struct.pack("ii", 1, 0)
+
+
 @pytest.mark.parametrize("step", [pytest.param(step, marks=fault(f"redis-killed-{step}"))
-                                  for step in ("frame", "scan", "barrier", "discard")])
+                                  for step in REQUESTS])
 def test_redis_killed(step, rig):
     """In front of a request, and behind what it does but in front of its answer."""
     for kind in (lambda act: Moment(rig.proxy, "up", REQUESTS[step], act), lambda act: Reply(rig.proxy, REQUESTS[step], act)):
@@ -91,7 +120,7 @@ def test_redis_stopped_while_idle(rig):
     rig.account.pending(rig.daemon, fields(20))
     rig.redis.pause()
     with rig.daemon.client() as client:
-        stays(lambda: client.call("PING") == "PONG", 3, "the loop lives")
+        stays(lambda: client.call("PING") == "PONG", 2, "the loop lives")
     rig.redis.resume()
     rig.counts_again()
     rig.exact()
@@ -160,6 +189,26 @@ def test_link_ends_with_a_frame_under_way(end, tcp_rig):
         waiting.join(30)
         assert rig.direct.hget(VIEWS, "1") == b"%d" % (2 + 2 * at)
     assert ("connection reset by peer" in rig.daemon.log()) == (end == "reset")
+    rig.exact()
+
+
+@fault("redis-refuses")
+@pytest.mark.parametrize("door", [None, Slammed, Reset], ids=["refused", "FIN", "RST"])
+def test_connect_fails(door, tcp_rig, make_proxy):
+    """Nobody listens there, or who does hangs up at once: clients hear so at once, and tallyd does not storm the door."""
+    rig = tcp_rig
+    rig.account.pending(rig.daemon, fields(20))
+    port = rig.proxy.port
+    rig.proxy.close()
+    opened = door and door(port)
+    wait_until(lambda: rig.account.hit(rig.daemon, fields(1))[0].startswith("MASTERDOWN "), 30, "refused")
+    with rig.daemon.client() as client:
+        stays(lambda: client.call("PING") == "PONG", 1, "the loop lives")
+    if opened:
+        opened.close()
+        assert 4 <= opened.tries < 60, "four links, each with a growing pause"
+    make_proxy(rig.redis.socket, tcp=True, port=port)
+    rig.counts_again()
     rig.exact()
 
 

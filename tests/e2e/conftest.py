@@ -201,9 +201,9 @@ def make_still(make_clock, make_redis, make_daemon):
 def make_proxy(workdir):
     made = []
 
-    def make(upstream, tcp=False):
+    def make(upstream, tcp=False, port=0):
         path = None if tcp else os.path.join(workdir, f"proxy{len(made)}.sock")
-        made.append(Proxy(upstream, path, tcp))
+        made.append(Proxy(upstream, path, tcp, port))
         return made[-1]
 
     yield make

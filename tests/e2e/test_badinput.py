@@ -83,6 +83,7 @@ def test_every_kind_of_field_is_taken(make_daemon, redis, mysql):
     daemon.verify()
 
 
+@pytest.mark.fault("cell-wrongtype", "cell-overflow", "cell-not-integer")
 def test_redis_errors_of_one_cell(make_daemon, redis, mysql):
     """Overflow, WRONGTYPE and a value that is no integer fail only the clients of that field, with Redis' words; the
     books take that share back."""

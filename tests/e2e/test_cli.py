@@ -278,6 +278,7 @@ def test_sigterm(daemon, redis):
     daemon.verify()
 
 
+@pytest.mark.fault("sigterm")
 def test_sigterm_with_mysql_away(make_daemon, redis, mysql):
     """The runs that cannot finish are left standing within the deadline; the next start merges them."""
     daemon = make_daemon(redis, more={"stop_within": "2s"})

@@ -45,6 +45,7 @@ def daemon(make_daemon, redis):
     return made
 
 
+@pytest.mark.fault("redis-refuses")
 def test_redis_killed(daemon, redis):
     with daemon.client() as client:
         assert client.call("HINCRBY", VIEWS, "7", 1) == 1
@@ -67,7 +68,6 @@ def test_redis_away_before_tallyd_starts(make_daemon, redis):
     assert "Redis" in done.stderr and redis.socket in done.stderr
 
 
-@pytest.mark.fault("redis-loading")
 def test_redis_loading(daemon, redis):
     """It loads for some seconds: LOADING to the clients at once, then by itself again."""
     direct = redis.client()
@@ -119,7 +119,6 @@ def test_redis_read_only(daemon, redis):
     daemon.verify()
 
 
-@pytest.mark.fault("redis-misconf")
 def test_redis_misconf(daemon, redis):
     """The last BGSAVE failed (its target is a directory): MISCONF, until one succeeds."""
     direct = redis.client()
@@ -177,6 +176,7 @@ def test_redis_stands_still(make_daemon, redis):
     daemon.verify()
 
 
+@pytest.mark.fault("redis-fin")
 def test_answer_lost_is_resolved(make_daemon, redis, make_proxy):
     """The frame was applied, its answer swallowed, the link cut: the client still gets its value, counted once."""
     proxy = make_proxy(redis.socket)
@@ -195,6 +195,7 @@ def test_answer_lost_is_resolved(make_daemon, redis, make_proxy):
     daemon.verify()
 
 
+@pytest.mark.fault("redis-fin")
 def test_request_lost_is_sent_again(make_daemon, redis, make_proxy):
     """The frame never reached Redis: it is sent again on the new link, once."""
     proxy = make_proxy(redis.socket)
@@ -246,8 +247,10 @@ def ends(daemon, status, *parts):
 
 
 @pytest.mark.parametrize("options,parts", [
-    ({"policy": "allkeys-lru"}, ("maxmemory-policy", "allkeys-lru", "noeviction")),
-    ({"policy": "volatile-ttl"}, ("maxmemory-policy", "volatile-ttl", "noeviction")),
+    pytest.param({"policy": "allkeys-lru"}, ("maxmemory-policy", "allkeys-lru", "noeviction"),
+                 marks=pytest.mark.fault("redis-evicts")),
+    pytest.param({"policy": "volatile-ttl"}, ("maxmemory-policy", "volatile-ttl", "noeviction"),
+                 marks=pytest.mark.fault("redis-evicts")),
     ({"appendonly": "no"}, ("appendonly",)),
     ({"appendfsync": "no"}, ("appendfsync",)),
 ], ids=["allkeys-lru", "volatile-ttl", "AOF off", "appendfsync no"])
@@ -441,6 +444,7 @@ def test_rows_that_mysql_refuses(make_daemon, redis, mysql):
     daemon.verify()
 
 
+@pytest.mark.fault("snapshot-pending")
 def test_redis_rolled_back(make_redis, make_daemon, mysql):
     """An old copy of Redis comes back: merges are held, counting goes on, loudly; --accept-rollback goes on."""
     redis = make_redis()

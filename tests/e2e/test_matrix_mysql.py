@@ -10,6 +10,7 @@ import pytest
 
 from harness.books import read_mysql
 from harness.mariadb import MariaDB
+from harness.moment import Hold, Moment
 from harness.shop import FAMILIES, VIEWS, Shop
 from harness.wait import wait_until
 
@@ -42,12 +43,14 @@ def kill_sessions(mysql):
             assert "Unknown thread" in str(gone)
 
 
-def instead(old, new):
-    """For Proxy.rewriting: this statement of MySQL's protocol, or part of one, is another one on the way."""
-    def rewrite(data):
-        if data[4:5] != b"\x03" or old not in data:
+def instead(*changes):
+    """For Proxy.filter: what is `old` in a statement of MySQL's protocol is `new` on the way."""
+    def rewrite(link, way, data):
+        if way != "up" or data[4:5] != b"\x03" or not any(old in data for old, _ in changes):
             return data
-        said = data[4:].replace(old, new)
+        said = data[4:]
+        for old, new in changes:
+            said = said.replace(old, new)
         return len(said).to_bytes(3, "little") + data[3:4] + said
 
     return rewrite
@@ -63,14 +66,14 @@ def test_killed_at_the_commit(moment, shop):
     shop.daemon.sync_all()
     rows, killed = shop.ledger_rows(), threading.Event()
 
-    def kill(_=None):
+    def kill(link=None, data=b""):
+        if moment == "in":
+            link.far.sendall(data)
         shop.mysql.kill9()
         killed.set()
+        return b""
 
-    if moment == "after":
-        shop.proxy.at(COMMIT, lambda link: setattr(link, "swallow", True))
-    else:
-        shop.proxy.at(COMMIT, **{"before" if moment == "before" else "after": kill})
+    Moment(shop.proxy, "up", COMMIT, kill if moment != "after" else lambda link, data: setattr(link, "swallow", True))
     shop.hits()
     link = shop.ask_for_merging()
     if moment == "after":
@@ -96,8 +99,8 @@ def test_stands_still_in_insert_and_commit(closed, make_proxy):
     other = closed.make_daemon(closed.redis, families=FAMILIES, instance="two", migrate=False, mysql_url=url,
                                more={"mysql": {"url": url, **limits}})
     both = threading.Barrier(2, closed.mysql.pause)
-    closed.proxy.at(b"INSERT INTO `product_views`", lambda link: both.wait(30))
-    to_other.at(COMMIT, lambda link: both.wait(30))
+    Moment(closed.proxy, "up", b"INSERT INTO `product_views`", lambda link, data: both.wait(30) and None)
+    Moment(to_other, "up", COMMIT, lambda link, data: both.wait(30) and None)
     closed.hits(fields=["1", "2", "3"], key="s8:product_views")  # the first hits of a store are due at once
     closed.hits(fields=["1", "2", "3"], key="s9:product_views", to=other)
     for daemon in (closed.daemon, other):
@@ -113,9 +116,9 @@ def test_session_killed_between_statements(shop):
     """Whatever statement meets the dead session: the whole transaction comes again, ledger first, nothing alone."""
     for statement in TRANSACTION:
         shop.hits()
-        shop.proxy.at(statement, lambda link: kill_sessions(shop.mysql))
+        moment = Moment(shop.proxy, "up", statement, lambda link, data: kill_sessions(shop.mysql))
         shop.daemon.sync_all()
-        assert shop.proxy.moment is None, statement
+        assert moment.over.is_set(), statement
         assert shop.counted() == shop.acked, statement
     assert shop.daemon.log().count("event=chunk_retry") >= len(TRANSACTION) - 1
     shop.exact()
@@ -124,7 +127,7 @@ def test_session_killed_between_statements(shop):
 @pytest.mark.fault("mysql-wait-timeout")
 def test_wait_timeout(closed):
     """MySQL ends a session that is idle: between two transactions, and between two statements of one."""
-    closed.proxy.rewriting.append(instead(b" wait_timeout = 60", b" wait_timeout = 1"))
+    closed.proxy.filter = instead((b" wait_timeout = 60", b" wait_timeout = 1"))
     shop = closed.open().start()
     shop.hits()
     shop.daemon.sync_all()
@@ -132,13 +135,12 @@ def test_wait_timeout(closed):
     shop.hits()
     shop.daemon.sync_all()
     assert shop.counted() == shop.acked
-    held = threading.Event()
-    shop.proxy.at(b"INSERT INTO tally_counters", lambda link: held.wait(30))
+    late = Hold(shop.proxy, "up", b"INSERT INTO tally_counters")
     shop.hits()
     link = shop.ask_for_merging()
-    wait_until(lambda: shop.proxy.moment is None, 30, "a statement is held back")
+    late.wait_held()
     wait_until(lambda: not sessions(shop.mysql), 30, "the session is ended in its transaction")
-    held.set()
+    late.let_go()
     assert isinstance(link.reply(), int)
     link.close()
     shop.exact()
@@ -153,10 +155,11 @@ def test_reset_on_the_commits_answer(closed, make_proxy):
     shop.start()
     for _ in range(3):
         rows = shop.ledger_rows()
-        shop.proxy.at(COMMIT, lambda link: setattr(link, "swallow", True))
+        moment = Moment(shop.proxy, "up", COMMIT, lambda link, data: setattr(link, "swallow", True))
         shop.hits()
         link = shop.ask_for_merging()
-        wait_until(lambda: shop.ledger_rows() > rows and shop.proxy.moment is None, 30, "committed")
+        moment.wait()
+        wait_until(lambda: shop.ledger_rows() > rows, 30, "committed")
         shop.proxy.reset()
         link.close()
         shop.daemon.sync_all()
@@ -182,7 +185,7 @@ def holder(mysql):
 @pytest.mark.fault("mysql-1205")
 def test_lock_wait_timeout(closed, holder):
     """Somebody holds a row for longer than tallyd waits for it."""
-    closed.proxy.rewriting.append(instead(b"innodb_lock_wait_timeout = 3", b"innodb_lock_wait_timeout = 1"))
+    closed.proxy.filter = instead((b"innodb_lock_wait_timeout = 3", b"innodb_lock_wait_timeout = 1"))
     shop = closed.open().start()
     shop.hits()
     shop.daemon.sync_all()
@@ -229,8 +232,8 @@ def test_record_has_changed(closed):
         pytest.skip("this MariaDB has no innodb_snapshot_isolation")
     shop.mysql.query("SET GLOBAL innodb_snapshot_isolation = ON")
     try:
-        shop.proxy.rewriting += [instead(b"LEVEL READ COMMITTED", b"LEVEL REPEATABLE READ"),
-                                 instead(b"START TRANSACTION", b"START TRANSACTION WITH CONSISTENT SNAPSHOT")]
+        shop.proxy.filter = instead((b"LEVEL READ COMMITTED", b"LEVEL REPEATABLE READ"),
+                                    (b"START TRANSACTION", b"START TRANSACTION WITH CONSISTENT SNAPSHOT"))
         shop.open().start()
         shop.hits()
         shop.daemon.sync_all()
@@ -238,10 +241,10 @@ def test_record_has_changed(closed):
         shop.hits()
         theirs = "UPDATE product_views SET views = views + 1000 WHERE store_id = 2 AND product_id = 7"
         shop.acked[b"s2:product_views", b"7"] += 1000
-        shop.proxy.at(b"INSERT INTO `product_views`", lambda link: shop.mysql.query(theirs))
+        moment = Moment(shop.proxy, "up", b"INSERT INTO `product_views`", lambda link, data: shop.mysql.query(theirs) and None)
         shop.daemon.sync_all()
         assert retried(shop, 1020) == 1 and shop.ledger_rows() > rows
-        shop.proxy.rewriting.clear()
+        shop.proxy.filter = None
         shop.exact()
     finally:
         shop.mysql.query("SET GLOBAL innodb_snapshot_isolation = OFF")
@@ -290,24 +293,25 @@ def test_packets_get_smaller(shop):
     usual, = shop.mysql.query("SELECT @@global.max_allowed_packet")[0]
     sizes = []
 
-    def measure(data):
-        sizes.append(len(data))
+    def measure(link, way, data):
+        if way == "up":
+            sizes.append(len(data))
         return data
 
-    def hang_up_on_more(data):
-        if len(data) > 20_000:
+    def hang_up_on_more(link, way, data):
+        if way == "up" and len(data) > 20_000:
             raise OSError("too much")
         return data
 
     try:
         shop.mysql.query("SET GLOBAL max_allowed_packet = 65536")
         kill_sessions(shop.mysql)
-        shop.proxy.rewriting.append(measure)
+        shop.proxy.filter = measure
         shop.hits(key="s1:searches", fields=long_terms(100))
         shop.daemon.sync_all()
         assert 20_000 < max(sizes) <= 65536
         assert shop.counted() == shop.acked
-        shop.proxy.rewriting[:] = [hang_up_on_more]
+        shop.proxy.filter = hang_up_on_more
         shop.hits(key="s1:searches", fields=long_terms(200))
         shop.daemon.sync_all()
         assert shop.daemon.log().count("event=chunk_retry") < 20
@@ -333,7 +337,8 @@ def test_read_only(closed):
     shop.daemon.sync_all()
     merged = read_mysql(shop.mysql, FAMILIES)[0]
     try:
-        shop.proxy.at(b"INSERT INTO tally_ledger", lambda link: shop.mysql.query("SET GLOBAL read_only = ON"))
+        Moment(shop.proxy, "up", b"INSERT INTO tally_ledger",
+               lambda link, data: shop.mysql.query("SET GLOBAL read_only = ON") and None)
         shop.hits()
         with shop.ask_for_merging() as link:
             assert "MySQL" in link.reply()
@@ -375,7 +380,7 @@ def test_failover_to_a_copy_that_lags(shop, workdir):
         shop.daemon.sync_all()
         gone = shop.acked - before
         shop.hits()
-        shop.proxy.at(COMMIT, lambda link: shop.mysql.kill9())
+        Moment(shop.proxy, "up", COMMIT, lambda link, data: shop.mysql.kill9())
         link = shop.ask_for_merging()
         wait_until(lambda: not shop.mysql.alive(), 30, "the primary is dead")
         link.close()

@@ -11,6 +11,7 @@ import redis as redis_py
 from harness.books import counted
 from harness.daemon import counters
 from harness.load import Load
+from harness.moment import Hold, Moment
 from harness.resp import Closed
 from harness.shadow import Shadow
 from harness.wait import wait_until
@@ -167,9 +168,9 @@ def test_flush_deleted_before_commit_gitlab(rig):
     rig.back.start()
     for statement in (b"INSERT INTO `product_views`", COMMIT):  # rolled back by MySQL: the session is killed under it
         rig.more_hits()
-        rig.to_mysql.at(statement, lambda link: kill_sessions(rig.mysql))
+        moment = Moment(rig.to_mysql, "up", statement, lambda link, data: kill_sessions(rig.mysql))
         rig.back.sync_all()
-        assert rig.to_mysql.moment is None, "the session was killed in the transaction"
+        assert moment.over.is_set(), "the session was killed in the transaction"
         rig.right()
     rig.ends_exact()
 
@@ -235,12 +236,12 @@ def test_late_hits_dropped_once_the_row_exists_buildbuddy(rig):
     rig.dies_at("discard_before_send")
     rig.more_hits()
     rig.back.start()
-    held = rig.redis.client().zcard
+    batches = rig.redis.client().zcard
     for _ in range(2):  # and while the very transaction of their rows is open
-        rig.to_mysql.at(COMMIT, lambda link: rig.more_hits())
+        moment = Moment(rig.to_mysql, "up", COMMIT, lambda link, data: rig.more_hits())
         rig.more_hits()
         rig.back.sync_all()
-        assert rig.to_mysql.moment is None and held("tally:batches") == 0
+        assert moment.over.is_set() and batches("tally:batches") == 0
     rig.ends_exact()
 
 
@@ -279,7 +280,8 @@ def discard_fails(rig, arrives):
     rig.more_hits()
     rig.load.pause()
     rows = ledger_rows(rig)
-    rig.to_mysql.at(COMMIT, lambda link: rig.to_redis.swallow_replies() if arrives else rig.to_redis.stall("up"))
+    Moment(rig.to_mysql, "up", COMMIT,
+           lambda link, data: rig.to_redis.swallow_replies() if arrives else rig.to_redis.stall("up"))
     link = rig.ask_for_merging()
     wait_until(lambda: ledger_rows(rig) > rows, 30, "committed")
     if arrives:
@@ -329,9 +331,9 @@ def test_absolute_overwrite_rgsync(rig):
     rig.right()
     rig.back.start()
     rig.back.sync_all()
-    for lose in (lambda link: setattr(link, "swallow", True), lambda link: link.end()):  # COMMIT answered to nobody; or cut
+    for lose in (lambda link, data: setattr(link, "swallow", True), lambda link, data: link.end()):  # COMMIT answered to nobody; or cut
         rig.more_hits()
-        rig.to_mysql.at(COMMIT, lose)
+        Moment(rig.to_mysql, "up", COMMIT, lose)
         rows = ledger_rows(rig)
         link = rig.ask_for_merging()
         wait_until(lambda: ledger_rows(rig) > rows, 30, "committed, or redone")
@@ -345,18 +347,17 @@ def test_absolute_overwrite_rgsync(rig):
 
 def late_write(rig):
     """A statement of back's that stands on the way while front merges newer hits of the same rows, and then goes on."""
-    held = []
     rig.more_hits()
     rig.load.pause()
-    rig.to_mysql.at(b"INSERT INTO tally_ledger", lambda link: (held.append(link), rig.to_mysql.gates["up"].clear()))
+    late = Hold(rig.to_mysql, "up", b"INSERT INTO tally_ledger")
     link = rig.ask_for_merging()
-    wait_until(lambda: held, 30, "back's write stands on the way")
+    late.wait_held()
     rig.more_hits()
     rig.load.pause()
     with rig.front.client() as client:
         client.send(b"CTR.SYNC ALL\r\n")  # is answered when back's batch is merged, too
         newer = rig.redis.client().zcard
         wait_until(lambda: newer("tally:dirty") == 0 and newer("tally:batches") == 1, 30, "front has merged newer hits")
-        rig.to_mysql.flow()
+        late.let_go()
         assert isinstance(client.reply(), int)
     link.close()

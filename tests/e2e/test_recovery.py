@@ -68,6 +68,7 @@ def merged(mysql):
     return found
 
 
+@pytest.mark.fault("two-adopters")
 def test_ten_thousand_claimed_hashes_two_services(make_redis, make_daemon, mysql, workdir):
     redis = make_redis()
     sizes = [1000] * 4 + [100] * 40 + [10] * 150 + [1] * 500
@@ -87,6 +88,7 @@ def test_ten_thousand_claimed_hashes_two_services(make_redis, make_daemon, mysql
     assert first.terminate() == 0 and second.terminate() == 0
 
 
+@pytest.mark.fault("killed-after-claim")
 def test_claims_of_a_killed_daemon(make_redis, make_daemon, mysql):
     """Real claims: a daemon is killed right behind its claims, another instance takes over what it left."""
     redis = make_redis(appendfsync="always")

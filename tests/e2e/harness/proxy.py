@@ -18,10 +18,9 @@ class Link:
     def copy(self, source, target, way):
         try:
             while data := source.recv(1 << 16):
-                after = None
-                if way == "up":
-                    data, after = self.proxy.look(self, data)
                 self.proxy.wait_open(way)
+                if self.proxy.filter is not None:
+                    data = self.proxy.filter(self, way, data)
                 if way == "down" and self.swallow:
                     continue
                 if self.proxy.dribbling:
@@ -29,24 +28,25 @@ class Link:
                         target.sendall(bytes([byte]))
                 else:
                     target.sendall(data)
-                if after:
-                    after()
         except OSError:
             pass
         self.end()
+
+    def say(self, data):
+        """To tallyd, as if the server had said it."""
+        self.near.sendall(data)
 
     def end(self, reset=False):
         if self.ended:
             return
         self.ended = True
         for side in (self.near, self.far):
+            way = socket.SHUT_RDWR
             if reset and side.family == socket.AF_INET:
                 side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                side.shutdown(socket.SHUT_RD)  # ends the other thread's recv, without a FIN; the RST comes when it is out
-                side.close()
-                continue
+                way = socket.SHUT_RD  # tells the other side nothing, but the thread that reads lets go of the socket
             try:
-                side.shutdown(socket.SHUT_RDWR)
+                side.shutdown(way)
             except OSError:
                 pass
             side.close()
@@ -54,21 +54,24 @@ class Link:
 
 
 class Proxy:
-    """upstream: path of a unix socket. Listens on `path` and, with tcp=True, on a free TCP port instead."""
+    """upstream: path of a unix socket. Listens on `path` and, with tcp=True, on a free TCP port instead, or on `port`.
+    filter(link, way, data) -> the bytes that go on instead; while it blocks, nothing goes on that way."""
 
-    def __init__(self, upstream, path=None, tcp=False):
+    def __init__(self, upstream, path=None, tcp=False, port=0):
         self.upstream, self.path = upstream, path
+        self.filter = None
         self.lock = threading.Lock()
         self.links = set()
         self.dribbling = False
         self.refusing = False
         self.swallowing = False
-        self.moment, self.rewriting = None, []  # see at(); functions of what goes up to what goes on
         self.gates = {"up": threading.Event(), "down": threading.Event()}
         for gate in self.gates.values():
             gate.set()
         self.listener = socket.socket(socket.AF_INET if tcp else socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(("127.0.0.1", 0) if tcp else path)
+        if tcp:
+            self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("127.0.0.1", port) if tcp else path)
         self.port = self.listener.getsockname()[1] if tcp else None
         self.listener.listen(128)
         threading.Thread(target=self.accept, daemon=True).start()
@@ -91,22 +94,6 @@ class Proxy:
                 link = Link(self, near, far)
                 link.swallow = self.swallowing
                 self.links.add(link)
-
-    def at(self, word, before=None, after=None):
-        """When the next bytes with `word` are on their way up: before(link), then they go on, then after(). Once."""
-        self.moment = (word, before, after)
-
-    def look(self, link, data):
-        """What goes on instead of data, and what is to be done then."""
-        with self.lock:
-            for rewrite in self.rewriting:
-                data = rewrite(data)
-            if self.moment is None or self.moment[0] not in data:
-                return data, None
-            (_, before, after), self.moment = self.moment, None
-        if before:
-            before(link)
-        return data, after
 
     def wait_open(self, way):
         self.gates[way].wait()
@@ -150,8 +137,38 @@ class Proxy:
             link.swallow = True
 
     def close(self):
+        if self.listener.fileno() < 0:
+            return
+        self.listener.shutdown(socket.SHUT_RDWR)  # the thread that accepts lets go of it
         self.listener.close()
         self.flow()
         self.cut()
         if self.path and os.path.exists(self.path):
             os.unlink(self.path)
+
+
+class Blackhole:
+    """A TCP port of this machine where a SYN gets no answer: nobody accepts there, and the backlog is full."""
+
+    def __init__(self, port):
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("127.0.0.1", port))
+        self.listener.listen(0)
+        self.callers = []
+        while self.answers():
+            pass
+
+    def answers(self):
+        caller = socket.socket()
+        caller.settimeout(0.3)
+        self.callers.append(caller)
+        try:
+            caller.connect(self.listener.getsockname())
+            return True
+        except TimeoutError:
+            return False
+
+    def close(self):
+        for each in (*self.callers, self.listener):
+            each.close()

@@ -105,6 +105,7 @@ def test_cut_in_a_pass(make_redis, make_proxy, make_daemon):
     assert not list(direct.scan_iter("count:*"))
 
 
+@pytest.mark.fault("clock-cleaner")
 def test_clock_that_leaps_for_good(still):
     """A leap ahead makes nothing old at once; when it stands for ten minutes, it is the time."""
     assert still.call("SERIES.INCRBY", "hits", 1) == 2

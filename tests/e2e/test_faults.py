@@ -271,6 +271,7 @@ TERMS = "CREATE TABLE searches (store_id BIGINT NOT NULL, term VARBINARY(255) NO
         " PRIMARY KEY (store_id, term))"
 
 
+@pytest.mark.fault("schema-unsigned", "schema-missing", "schema-folding")
 @pytest.mark.parametrize("ddl,parts", [
     (None, ("product_views", "CREATE TABLE")),
     (TABLE.replace("views BIGINT", "views BIGINT UNSIGNED"), ("product_views", "views", "unsigned", "ALTER TABLE")),

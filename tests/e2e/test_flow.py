@@ -3,6 +3,8 @@ import re
 import threading
 import time
 
+import pytest
+
 from harness.daemon import counters
 from harness.resp import Resp, encode
 from harness.wait import wait_until
@@ -10,6 +12,7 @@ from harness.wait import wait_until
 PING = encode("PING")
 
 
+@pytest.mark.fault("dribble")
 def test_one_byte_dribble_through_a_proxy(make_daemon, redis, make_proxy):
     """Requests and replies a byte at a time; the same values as whole."""
     daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"))
@@ -22,6 +25,7 @@ def test_one_byte_dribble_through_a_proxy(make_daemon, redis, make_proxy):
         assert slow.pipeline([("HINCRBY", "s1:product_views", "7", 2)] * 20) == list(range(2, 42, 2))
 
 
+@pytest.mark.fault("dribble")
 def test_redis_a_byte_at_a_time(make_daemon, redis, make_proxy):
     proxy = make_proxy(redis.socket)
     proxy.dribbling = True
@@ -32,6 +36,7 @@ def test_redis_a_byte_at_a_time(make_daemon, redis, make_proxy):
     daemon.verify()
 
 
+@pytest.mark.fault("giant-pipeline")
 def test_giant_pipeline(make_daemon, redis):
     """100,000 hits in one go, replies read only while sending: exact running values, in order, one bounded daemon."""
     daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"))
@@ -48,6 +53,7 @@ def test_giant_pipeline(make_daemon, redis):
     assert redis.client().hget("s1:product_views", "7") == b"100000"
 
 
+@pytest.mark.fault("slow-reader")
 def test_slow_reader(make_daemon, redis):
     """One client sends and never reads: it is not read from, others are served as ever; then it reads everything."""
     daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"))

@@ -112,6 +112,7 @@ def answer(address, data, chunk=None):
         return link.until(SENTINEL + b"\r\n")
 
 
+@pytest.mark.fault("malformed-resp")
 @pytest.mark.parametrize("name", VECTORS)
 def test_vector(name, pair):
     daemon, plain = pair
@@ -158,6 +159,7 @@ def test_hello_2_is_flat(pair):
         assert len(hello) == 14 and hello[4:6] == [b"proto", 2]
 
 
+@pytest.mark.fault("malformed-resp")
 def test_protocol_error_costs_only_that_client(pair):
     daemon, _ = pair
     with daemon.client() as steady:

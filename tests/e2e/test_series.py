@@ -224,6 +224,7 @@ def test_known_dropped_by_another(still):
     look(still, model)
 
 
+@pytest.mark.fault("clock-cleaner")
 def test_redis_clock_jumps(make_clock, make_redis, make_daemon):
     """Redis' wall clock is a day ahead for five minutes: no live sample is gone when it is right again."""
     clock = make_clock().flow()

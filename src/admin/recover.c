@@ -30,8 +30,8 @@ static void recovered_print(const struct admin_recovered *r, bool dry_run)
     if (r->rejected > 0) printf("%" PRId64 " rows went to tally_rejects\n", r->rejected);
     if (r->unknown > 0)
         printf("%" PRId64
-               " batches stand: their counter is not configured. Put it back into the configuration, or run "
-               "`tallyd recover --reject-unknown`\n",
+               " batches stand: their counter is not configured (put it back, or run `tallyd recover "
+               "--reject-unknown`), or another version of tallyd claimed them (it merges them)\n",
                r->unknown);
     if (r->held > 0)
         printf("%" PRId64 " batches are held: the log says why. `tallyd check` names what MySQL refuses\n",

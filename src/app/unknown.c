@@ -119,23 +119,32 @@ static void unknown_next(struct unknown_task *t)
     redis_scan(&t->service->sync_link, &t->scan);
 }
 
-static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
-                     int64_t gen, int64_t lowest_ms, uint32_t hashes)
+/* Another version's format is nobody's to reject: rows might be read wrongly. */
+static void found(struct unknown_task *t, const struct redis_batch_seen *b, bool other_format)
+{
+    struct buf name = {0};
+    buf_printf(&name, SLICE_FMT " of counter " SLICE_FMT, SLICE_ARG(b->id), SLICE_ARG(b->counter));
+    if (other_format)
+        buf_printf(&name, ", of format %lld: the version of tallyd that claimed it merges it",
+                   (long long)b->format);
+    t->how.found(t->how.arg, buf_slice(&name));
+    buf_free(&name);
+}
+
+static void on_batch(void *arg, const struct redis_batch_seen *b)
 {
     struct unknown_task *t = arg;
-    (void)beat_ms, (void)owner, (void)gen, (void)lowest_ms, (void)hashes;
     struct batch_id read;
-    if (counters_find(&t->service->settings->setup.counters, counter) != NULL || !batch_id_read(id, &read))
-        return;
+    bool configured = counters_find(&t->service->settings->setup.counters, b->counter) != NULL;
+    bool other_format = b->format >= 0 && b->format != BATCH_FORMAT;
+    if ((configured && !other_format) || !batch_id_read(b->id, &read)) return;
+    found(t, b, other_format);
+    if (other_format) return;
     if (t->n == t->cap) {
         t->cap = t->cap == 0 ? 64 : 2 * t->cap;
         t->ids = heap_realloc(t->ids, t->cap * sizeof *t->ids);
     }
     t->ids[t->n++] = read;
-    struct buf name = {0};
-    buf_printf(&name, SLICE_FMT " of counter " SLICE_FMT, SLICE_ARG(id), SLICE_ARG(counter));
-    t->how.found(t->how.arg, buf_slice(&name));
-    buf_free(&name);
 }
 
 static void on_listed(struct redis_batch_list *l)

@@ -13,7 +13,7 @@ struct unknown_result {
 
 struct unknown_how {
     bool reject;
-    void (*found)(void *arg, struct slice name);             /* "<id> of counter <name>", for the call only */
+    void (*found)(void *arg, struct slice name); /* "<id> of counter <name>...", for the call only */
     void (*done)(void *arg, const struct unknown_result *u); /* once */
     void *arg;
 };

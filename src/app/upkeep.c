@@ -84,7 +84,8 @@ static void clock_look(struct service *s, uint64_t now_ms)
 {
     int64_t ahead_ms = redis_time_ms(&s->frame_link) - (int64_t)now_ms;
     if (ahead_ms < s->upkeep.clock_ahead_ms - CLOCK_BACK_MS) {
-        log_event(LOG_WARN, "redis_clock_back", "by_ms=%lld", (long long)(s->upkeep.clock_ahead_ms - ahead_ms));
+        log_event(LOG_WARN, "redis_clock_back", "by_ms=%lld",
+                  (long long)(s->upkeep.clock_ahead_ms - ahead_ms));
         upkeep_walk(s);
     }
     s->upkeep.clock_ahead_ms = ahead_ms;
@@ -192,11 +193,9 @@ static void on_until(struct db_job *job)
     until_end(CONTAINER_OF(job, struct until_task, job));
 }
 
-static void until_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
-                        int64_t gen, int64_t lowest_ms, uint32_t hashes)
+static void until_batch(void *arg, const struct redis_batch_seen *b)
 {
-    (void)id, (void)beat_ms, (void)owner, (void)gen, (void)hashes;
-    if (lowest_ms >= 0) until_least(arg, counter, lowest_ms);
+    if (b->lowest_ms >= 0) until_least(arg, b->counter, b->lowest_ms);
 }
 
 static void on_until_batches(struct redis_batch_list *b)

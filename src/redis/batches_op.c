@@ -209,7 +209,7 @@ static const char list_script[] =
     "  local fixed = 0\n"
     "  for j = 1, 5 do if is[j] then fixed = fixed + 1 end end\n"
     "  out[#out + 1] = {all[i], all[i + 1], is[2] or '', is[4] or '', is[3] or '', is[5] or '',\n"
-    "                   redis.call('HLEN', registry) - fixed}\n"
+    "                   redis.call('HLEN', registry) - fixed, is[1] or ''}\n"
     "end\n"
     "return out\n";
 
@@ -226,9 +226,16 @@ static void on_list(struct redis_link *l, void *arg, const struct redis_reply *r
     b->lost = !reply_is(r, REDIS_ARRAY);
     for (size_t i = 0; !b->lost && i < r->n; i++) {
         const struct redis_reply *e = r->elements[i].elements;
-        if (!reply_is_array(&r->elements[i], 7)) continue;
-        b->batch(b->arg, e[0].str, int_or(&e[1], -1), e[2].str, e[3].str, int_or(&e[4], -1),
-                 int_or(&e[5], -1), (uint32_t)int_or(&e[6], 0));
+        if (!reply_is_array(&r->elements[i], 8)) continue;
+        const struct redis_batch_seen seen = {.id = e[0].str,
+                                              .counter = e[2].str,
+                                              .owner = e[3].str,
+                                              .format = int_or(&e[7], -1),
+                                              .beat_ms = int_or(&e[1], -1),
+                                              .gen = int_or(&e[4], -1),
+                                              .lowest_ms = int_or(&e[5], -1),
+                                              .hashes = (uint32_t)int_or(&e[6], 0)};
+        b->batch(b->arg, &seen);
     }
     b->done(b);
 }

@@ -56,10 +56,13 @@ struct redis_instance {
 void redis_instance(struct redis_link *l, struct redis_instance *i);
 
 /* For status: every standing batch with what its registry says. */
+struct redis_batch_seen { /* slices for the call only; a number that cannot be read is -1 */
+    struct slice id, counter, owner;
+    int64_t format, beat_ms, gen, lowest_ms;
+    uint32_t hashes;
+};
 struct redis_batch_list {
-    /* Slices for the call only; a number that cannot be read is -1. */
-    void (*batch)(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
-                  int64_t gen, int64_t lowest_ms, uint32_t hashes);
+    void (*batch)(void *arg, const struct redis_batch_seen *b);
     bool lost;
     void (*done)(struct redis_batch_list *b); /* once */
     void *arg;

@@ -147,19 +147,18 @@ struct listing {
     bool done;
 };
 
-static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
-                     int64_t gen, int64_t lowest_ms, uint32_t hashes)
+static void on_batch(void *arg, const struct redis_batch_seen *seen)
 {
     struct listing *l = arg;
     struct status *s = l->s;
-    struct status_batch b = {.hashes = hashes,
-                             .configured = counters_find(l->counters, counter) != NULL,
-                             .age_ms = lowest_ms < 0 ? 0 : s->redis.now_ms - lowest_ms,
-                             .silent_ms = s->redis.now_ms - beat_ms};
-    (void)gen;
-    if (!batch_id_read(id, &b.id)) return;
-    slice_show(counter, NAME_BYTES_MAX, b.counter, sizeof b.counter);
-    slice_show(owner, sizeof b.owner - 1, b.owner, sizeof b.owner);
+    struct status_batch b = {.hashes = seen->hashes,
+                             .configured = counters_find(l->counters, seen->counter) != NULL,
+                             .format = seen->format,
+                             .age_ms = seen->lowest_ms < 0 ? 0 : s->redis.now_ms - seen->lowest_ms,
+                             .silent_ms = s->redis.now_ms - seen->beat_ms};
+    if (!batch_id_read(seen->id, &b.id)) return;
+    slice_show(seen->counter, NAME_BYTES_MAX, b.counter, sizeof b.counter);
+    slice_show(seen->owner, sizeof b.owner - 1, b.owner, sizeof b.owner);
     s->batches = heap_realloc(s->batches, (s->batches_n + 1) * sizeof *s->batches);
     s->batches[s->batches_n++] = b;
 }

@@ -82,6 +82,7 @@ struct status_batch {
     struct batch_id id;
     char counter[NAME_BYTES_MAX + 1], owner[2 * NAME_BYTES_MAX + 1];
     bool configured;           /* its counter is */
+    int64_t format;            /* BATCH_FORMAT of the tallyd that claimed it; -1: not told */
     int64_t age_ms, silent_ms; /* since its oldest hit; since its owner's last sign of life */
     int64_t hashes;
     struct figure fields;                /* of the oldest STATUS_BATCHES_SIZED */

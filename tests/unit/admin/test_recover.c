@@ -243,8 +243,8 @@ static void test_alone(void **state)
         said, "recovering: 0 of 2\nleftover s1:v_??x\nrecovering: 2 of 2\n"
               "1 batches taken over, 5 rows merged, 0 rows had been merged already\n"
               "1 leftover hashes became batches\n"
-              "1 batches stand: their counter is not configured. Put it back into the configuration, or run "
-              "`tallyd recover --reject-unknown`\n");
+              "1 batches stand: their counter is not configured (put it back, or run `tallyd recover "
+              "--reject-unknown`), or another version of tallyd claimed them (it merges them)\n");
 }
 
 static void test_alone_fails(void **state)

@@ -187,14 +187,14 @@ static void test_beat_and_instance(void **state)
     world_close(w);
 }
 
-static void on_batch(void *arg, struct slice id, int64_t beat_ms, struct slice counter, struct slice owner,
-                     int64_t gen, int64_t lowest_ms, uint32_t hashes)
+static void on_batch(void *arg, const struct redis_batch_seen *b)
 {
-    assert_int_equal(id.n, 32);
-    assert_true(beat_ms > 0 && counter.n > 0 && owner.n > 0);
-    assert_int_equal(gen, 3);
-    assert_int_equal(lowest_ms, 99);
-    assert_int_equal(hashes, 1);
+    assert_int_equal(b->id.n, 32);
+    assert_true(b->beat_ms > 0 && b->counter.n > 0 && b->owner.n > 0);
+    assert_true(b->format > 0);
+    assert_int_equal(b->gen, 3);
+    assert_int_equal(b->lowest_ms, 99);
+    assert_int_equal(b->hashes, 1);
     ++*(int *)arg;
 }
 

@@ -32,6 +32,7 @@ static void report_json(const struct sums *sums, struct buf *text)
     json_bool(&j, "balanced", sums_unbalanced(sums) == 0);
     sums_json(sums, &j, "counters");
     json_int(&j, "stray_fields", (int64_t)sums->stray);
+    json_int(&j, "batches_lost", (int64_t)sums->lost);
     json_close(&j, '}');
     buf_put_char(text, '\n');
 }

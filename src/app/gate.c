@@ -1,7 +1,8 @@
 /* app/gate.c - when sync may merge. One check answers for both sides, MySQL first: a job reads schema and the
  * ledger's highest gen; then Redis' gen is read. Redis' gen lower than the ledger's means that this Redis
  * lost claims which MySQL has merged: counting goes on, merging waits for an operator. In that order a merge
- * between the two reads cannot look like a loss. */
+ * between the two reads cannot look like a loss. A ledger that does not know what this process merged is told,
+ * and merging goes on. */
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -19,7 +20,7 @@ struct gate_look { /* one check */
     struct schema_report report;
     struct error error;
     bool seen;
-    uint64_t highest;
+    uint64_t highest, merged; /* of the ledger; of this process, before it was asked */
     char run_id[REDIS_RUN_ID_BYTES];
 };
 
@@ -60,6 +61,22 @@ static void look_end(struct gate_look *look)
     if (s->gate.again && s->stage == STAGE_RUNNING) gate_ask(s);
 }
 
+void gate_merged(struct service *s, uint64_t gen)
+{
+    if (gen > s->gate.merged) s->gate.merged = gen;
+}
+
+/* A ledger keeps its highest gen. Nothing is held: what this MySQL lost does not come back by waiting. */
+static void ledger_compare(struct gate *g, uint64_t highest, uint64_t merged)
+{
+    if (highest >= merged) return;
+    log_event(
+        LOG_ERROR, "mysql_behind", "gen=%llu merged=%llu next=%s", (unsigned long long)highest,
+        (unsigned long long)merged,
+        LOGQ("this MySQL lost batches that were merged (a backup, a failover): tallyd verify says how much"));
+    g->merged = highest; /* said once */
+}
+
 static void gate_compare(struct service *s, uint64_t gen, uint64_t highest)
 {
     struct gate *g = &s->gate;
@@ -84,6 +101,7 @@ static void on_gen(struct redis_gen *g)
         look_end(look);
         return;
     }
+    ledger_compare(&s->gate, look->highest, look->merged);
     gate_compare(s, g->gen, look->highest);
     memcpy(s->gate.run_id, look->run_id, sizeof look->run_id);
     look_end(look);
@@ -142,6 +160,7 @@ static void gate_ask(struct service *s)
     if (s->gate.asking) return;
     struct gate_look *look = heap_zalloc(sizeof *look);
     look->service = s;
+    look->merged = s->gate.merged;
     look->job.work = look_work;
     look->job.done = on_looked;
     s->gate.asking = true;

@@ -39,6 +39,7 @@ struct gate {                        /* may sync merge? */
     char run_id[REDIS_RUN_ID_BYTES]; /* of the Redis whose gen was compared last */
     uint64_t retry_at_ms;
     bool rolled_back; /* Redis' gen is behind the ledger's */
+    uint64_t merged;  /* highest gen of a batch that this process saw merged as a whole */
     char text[400];   /* and what to do */
 };
 
@@ -49,6 +50,7 @@ struct upkeep { /* slow timers: walk, prune, complete_until */
     uint64_t leftovers,
         leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
     uint64_t walk_at_ms, prune_at_ms, until_at_ms;
+    int64_t clock_ahead_ms; /* Redis' clock less ours, as last seen */
     struct prune_task *prune;
     struct until_task *until;
 };
@@ -153,7 +155,8 @@ void wire_http_close(struct service *s);      /* when the loop is over */
 void gate_redis(struct service *s); /* a link came up */
 void gate_mysql(struct service *s, bool up);
 void gate_tick(struct service *s, uint64_t now_ms);
-bool gate_open(const struct service *s); /* sync merges */
+bool gate_open(const struct service *s);           /* sync merges */
+void gate_merged(struct service *s, uint64_t gen); /* a batch of that gen is merged as a whole */
 
 /* journals.c */
 void journals_soon(struct service *s); /* at the next tick */

@@ -1,6 +1,7 @@
 /* app/upkeep.c - what is done slowly, off the hits' way:
  *   walk            the key space, for pending hashes that are missing in tally:dirty (DESIGN 6): at start, on every
- *                   reconnect, and every WALK_MS, which heals what a daemon left that died for good
+ *                   reconnect, when Redis' clock went back, and every WALK_MS, which heals what a daemon left that died
+ *                   for good
  *   prune           the ledger, never of a batch that stands
  *   complete_until  of each counter: nothing older is unmerged. Read in this order: Redis' time, dirty index, batches;
  *                   a hash that is claimed between the last two is seen in the first of them. */
@@ -12,6 +13,7 @@
 
 #define WALK_MS UINT64_C(600000)
 #define WALK_PAUSE_MS 5
+#define CLOCK_BACK_MS 2000
 #define PRUNE_MS UINT64_C(600000)
 #define UNTIL_MS UINT64_C(10000)
 /* A frame in doubt that is sent again carries the score of its first sending. */
@@ -75,6 +77,17 @@ void upkeep_walk(struct service *s)
 {
     s->upkeep.walk_at_ms = 0;
     s->upkeep.walk_again = s->upkeep.walking;
+}
+
+/* When Redis' clock went back, scores are in the future, and the walk mends them. */
+static void clock_look(struct service *s, uint64_t now_ms)
+{
+    int64_t ahead_ms = redis_time_ms(&s->frame_link) - (int64_t)now_ms;
+    if (ahead_ms < s->upkeep.clock_ahead_ms - CLOCK_BACK_MS) {
+        log_event(LOG_WARN, "redis_clock_back", "by_ms=%lld", (long long)(s->upkeep.clock_ahead_ms - ahead_ms));
+        upkeep_walk(s);
+    }
+    s->upkeep.clock_ahead_ms = ahead_ms;
 }
 
 /* --- prune --- */
@@ -227,6 +240,7 @@ void upkeep_tick(struct service *s, uint64_t now_ms)
 {
     struct upkeep *u = &s->upkeep;
     if (s->stage != STAGE_RUNNING || !service_links_up(s)) return;
+    clock_look(s, now_ms);
     if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(s);
     if (!s->mysql_up || !s->gate.schema_fit) return;
     if (u->prune == NULL && now_ms >= u->prune_at_ms) {

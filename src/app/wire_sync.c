@@ -102,6 +102,7 @@ static void port_discard(void *arg, struct discard *discard)
     task->discard = discard;
     task->redis.batch = discard->batch;
     task->redis.done = on_discarded;
+    gate_merged(s, discard->batch->gen);
     redis_discard(&s->sync_link, &task->redis);
 }
 

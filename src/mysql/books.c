@@ -102,12 +102,21 @@ static enum code_class chunks_read(struct db *db, const struct batch_id *ids, si
     return class;
 }
 
+static enum code_class gen_highest_read(struct db *db, uint64_t *gen)
+{
+    struct slice cell;
+    enum code_class class = DB_QUERY(db, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger");
+    if (class == CODE_OK && db_row(db, &cell, 1)) *gen = (uint64_t)cell_int(cell);
+    return class;
+}
+
 enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, size_t n, struct books *out,
                     struct error *e)
 {
     enum code_class class = snapshot_begin(db);
     if (class == CODE_OK) class = counters_read(db, gen, out);
     if (class == CODE_OK) class = chunks_read(db, ids, n, out);
+    if (class == CODE_OK) class = gen_highest_read(db, &out->gen_highest);
     return snapshot_end(db, class, e);
 }
 

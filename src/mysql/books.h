@@ -24,6 +24,7 @@ struct books {
     struct books_counter *counters; /* by name */
     struct books_chunk *chunks;     /* by batch, chunk */
     size_t counters_n, chunks_n;
+    uint64_t gen_highest; /* of the whole ledger; 0: it is empty */
 };
 
 /* out begins empty ({0}) and is closed by the caller either way. Merged and rejected up to gen = merged +

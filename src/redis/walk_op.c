@@ -1,6 +1,7 @@
 /* redis/walk_op.c - SCAN, and for each page one script that puts back what is missing and says which suspects
  * have no registry. SCAN shows every key that stands from begin to end at least once (redis-doc:
- * commands/scan.md); a hash made meanwhile has its ZADD from the frame that made it. */
+ * commands/scan.md); a hash made meanwhile has its ZADD from the frame that made it. A score in the future is the work
+ * of a clock that went back since: it becomes now (LT), or its hash would not be due by time before that. */
 #include "redis/walk_op.h"
 #include "base/heap.h"
 #include "redis/resp.h"
@@ -23,7 +24,7 @@ static const char page_script[] =
     "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
     "for i = 3, 2 + names do\n"
     "  if redis.call('EXISTS', ARGV[i]) == 1 then\n"
-    "    out[1] = out[1] + redis.call('ZADD', KEYS[1], 'NX', now, ARGV[i])\n"
+    "    out[1] = out[1] + redis.call('ZADD', KEYS[1], 'LT', now, ARGV[i])\n"
     "  end\n"
     "end\n"
     "for i = 3 + names, #ARGV, 2 do\n"

@@ -25,8 +25,7 @@ static void on_pending(void *arg, struct slice key, struct slice field, struct s
 
 static void on_batch(void *arg, const struct batch_id *id, struct slice counter, int64_t gen)
 {
-    (void)gen;
-    sums_batch(((struct proof *)arg)->sums, id, counter);
+    sums_batch(((struct proof *)arg)->sums, id, counter, (uint64_t)gen);
 }
 
 static void on_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
@@ -62,6 +61,7 @@ static enum err read_redis(struct proof *p, struct ask *a, const struct proof_li
         return error_set(e, ERR_UNAVAILABLE,
                          "Redis could not be read: %s; see that it answers, then run verify again",
                          p->redis.text);
+    sums_gen(p->sums, (uint64_t)p->redis.gen);
     return ERR_NONE;
 }
 

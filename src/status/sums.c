@@ -61,13 +61,19 @@ void sums_pending(struct sums *s, struct slice key, struct slice value)
     value_add(sum, value, &sum->pending);
 }
 
-void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter)
+void sums_gen(struct sums *s, uint64_t gen)
+{
+    s->gen = gen;
+}
+
+void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter, uint64_t gen)
 {
     size_t n = s->batches_n++;
     s->batches = heap_realloc(s->batches, (n + 1) * sizeof(*s->batches));
     s->hashes = heap_realloc(s->hashes, (n + 1) * sizeof(*s->hashes));
     batch_init(&s->batches[n], id);
     set_init(&s->hashes[n]);
+    s->batches[n].gen = gen;
     buf_put_slice(&s->batches[n].counter_name, counter);
 }
 
@@ -125,8 +131,19 @@ static void batch_add(struct sums *s, struct batch *b, const struct books *books
     }
 }
 
+static uint64_t batches_lost(const struct sums *s, uint64_t ledger_gen)
+{
+    uint64_t standing = 0;
+    if (s->gen <= ledger_gen) return 0;
+    for (size_t i = 0; i < s->batches_n; i++)
+        standing += s->batches[i].gen > ledger_gen && s->batches[i].gen <= s->gen;
+    uint64_t claimed = s->gen - ledger_gen;
+    return claimed > standing ? claimed - standing : 0;
+}
+
 void sums_stored(struct sums *s, const struct books *books)
 {
+    s->lost = batches_lost(s, books->gen_highest);
     for (size_t i = 0; i < books->counters_n; i++) {
         const struct books_counter *c = &books->counters[i];
         struct sum *sum = sum_of(s, slice_str(c->name));
@@ -238,9 +255,9 @@ static void advice_print(const struct sum *s, struct buf *out)
         buf_printf(
             out,
             "%s does not balance: %s accepted hits are neither merged, rejected, pending nor claimed. Next: "
-            "`tallyd recover --dry-run` names claimed hashes that no batch knows; a Redis that lost data "
-            "says so "
-            "in tallyd's log (frames_lost, rollback).\n",
+            "`tallyd recover --dry-run` names claimed hashes that no batch knows; a Redis or a MySQL that "
+            "lost data "
+            "is named in tallyd's log (frames_lost, merges_held, mysql_behind).\n",
             s->name, text);
     if (difference < 0)
         buf_printf(out,
@@ -271,6 +288,17 @@ size_t sums_print(const struct sums *s, struct buf *out)
         line_print(&s->all[i], out);
     for (size_t i = 0; i < s->n; i++)
         advice_print(&s->all[i], out);
+    if (s->lost > 0)
+        buf_printf(
+            out,
+            "MySQL is behind: %llu batches that were merged are in no ledger. It was put back from a backup, "
+            "or "
+            "failed over to a copy that lagged, and what it had merged since is in no table any more. Next: "
+            "bring "
+            "tally_ledger, tally_counters and the counters' tables forward together (a later backup, the "
+            "binary "
+            "log) while every tallyd of this Redis is stopped; what stays lost is the difference above.\n",
+            (unsigned long long)s->lost);
     if (s->stray > 0)
         buf_printf(out,
                    "%llu fields stand in hashes that no configured counter claims (tally:held has their "

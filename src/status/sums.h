@@ -31,6 +31,8 @@ struct sums {
     struct set *hashes;    /* of each batch: pending hash -> its index + 1 */
     size_t batches_n;
     uint64_t stray; /* pending hashes' fields that no counter claims */
+    uint64_t gen;   /* Redis': how many claims it has seen */
+    uint64_t lost;  /* batches that were merged by then and are in no ledger; see sums_stored */
 };
 
 void sums_init(struct sums *s, const struct counters *counters);
@@ -39,13 +41,17 @@ void sums_close(struct sums *s);
 /* What Redis said; slices for the call only. A claimed row needs its batch first. */
 void sums_accepted(struct sums *s, struct slice counter, struct slice value);
 void sums_pending(struct sums *s, struct slice key, struct slice value);
-void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter);
+void sums_gen(struct sums *s, uint64_t gen);
+void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter, uint64_t gen);
 void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pending, struct slice field,
                   struct slice value);
 
 /* Then what MySQL said: cuts the batches as the merge does, and counts only chunks that the ledger does not
  * have. `newer` is taken off merged: those rows of a gen after Redis' are merged and rejected ones together,
- * and only their sum is known, so merged may be too low by what of them was rejected. */
+ * and only their sum is known, so merged may be too low by what of them was rejected.
+ * `lost`: Redis discards a batch when it is merged, and the ledger keeps its highest gen; so a batch of a gen above that
+ * which does not stand any more was merged by a MySQL that had a later history than this one. Those of lower gens that
+ * went with it are not seen. */
 void sums_stored(struct sums *s, const struct books *books);
 
 /* Then: keeps that counter only, also when nothing is known of it. */

@@ -6,15 +6,16 @@ from harness.wait import wait_until
 
 class Moment:
     """act(link, data) -> the bytes that go on instead, None: those that came; it may block, which holds them. nth: not the
-    first such bytes, but those."""
+    first such bytes, but those. A filter that the proxy has goes on working, before this."""
 
     def __init__(self, proxy, way, pattern, act=None, nth=1):
         self.proxy, self.way, self.pattern, self.act, self.left = proxy, way, pattern, act, nth
         self.came, self.over = threading.Event(), threading.Event()
         self.lock = threading.Lock()
-        proxy.filter = self.look
+        self.behind, proxy.filter = proxy.filter, self.look
 
     def look(self, link, way, data):
+        data = self.behind(link, way, data) if self.behind else data
         with self.lock:
             mine = way == self.way and self.pattern in data and not self.came.is_set()
             self.left -= mine

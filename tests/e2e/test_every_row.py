@@ -32,6 +32,18 @@ def test_report(outcome, shown, tmp_path):
     assert any(shown in line for line in of_the_row) if shown else all("passed" in line for line in of_the_row)
 
 
+def test_report_of_what_cannot_be_done_here(tmp_path, monkeypatch):
+    """A row with a reason instead of a test, and one whose test was skipped: shown, not counted as proven, and no failure."""
+    monkeypatch.setattr(matrix, "ROWS", [matrix.Row("a", "fault a", "start", "-", "no such disk"),
+                                         matrix.Row("b", "fault b", "start", "-")])
+    (tmp_path / "collected").write_text(json.dumps({"a": [], "b": ["test_b.py::test_b"]}))
+    (tmp_path / "test_b.outcomes").write_text(json.dumps(["test_b.py::test_b", "skipped: no right to mount"]) + "\n")
+    printed = io.StringIO()
+    assert matrix.report(str(tmp_path), printed) == []
+    assert "cannot be done here: no such disk" in printed.getvalue() and "skipped: no right to mount" in printed.getvalue()
+    assert "2 rows: 0 proven, 2 not done here, 0 not proven" in printed.getvalue()
+
+
 def test_report_of_a_part(tmp_path):
     """Some tests alone: no table, and no complaint of the others."""
     printed = io.StringIO()

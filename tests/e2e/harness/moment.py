@@ -44,7 +44,9 @@ class Reply(Moment):
     def look(self, link, way, data):
         if way == "up" and self.asked is None and self.request in data:
             self.asked = link
-        return super().look(link, way, data) if link is self.asked else data
+        if link is self.asked:
+            return super().look(link, way, data)
+        return self.behind(link, way, data) if self.behind else data
 
 
 class Hold(Moment):

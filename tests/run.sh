@@ -1,7 +1,8 @@
 #!/bin/sh
-# Everything a change must pass: format, warnings as errors with gcc and clang, unit tests and simulation under
-# ASan+UBSan, the writer threads under TSan, and all tests, end to end on real servers. Complete on a fresh Debian 12 as
-# root: what is missing is installed; nothing of the system's own services is touched. Ends with ctest's closing lines.
+# Everything a change must pass: format, warnings as errors with gcc and clang, unit tests, simulation and a minute of
+# each fuzz target under ASan+UBSan, the writer threads under TSan, and all tests, end to end on real servers. Complete on
+# a fresh Debian 12 as root: what is missing is installed; nothing of the system's own services is touched. Ends with
+# ctest's closing lines.
 #   sh tests/run.sh            everything (BUILD=dir: where to build, JOBS=n: how many at once)
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -31,23 +32,38 @@ step() {
     fi
 }
 
-make_build() { # directory, options of cmake
+make_tree() { # directory, options of cmake
     directory=$1
     shift
-    cmake -S . -B "$directory" -G Ninja "$@" && ninja -C "$directory" -j "$jobs"
+    cmake -S . -B "$directory" -G Ninja "$@"
+}
+
+make_build() { # directory, options of cmake
+    make_tree "$@" && ninja -C "$1" -j "$jobs"
+}
+
+# Of this tree nothing but the tests of the threads is run, so nothing else is built.
+make_threads() {
+    make_tree "$build/tsan" -DSANITIZE=thread && ninja -C "$build/tsan" -j "$jobs" unit_mysql
 }
 
 # sim_rule_*: proofs that the simulator finds faults; they say nothing about memory, and take long under a sanitizer.
-quick_tests() { # directory, label or name
-    ctest --test-dir "$1" --output-on-failure -j "$jobs" "$2" "$3" -E '^sim_rule' -LE 'e2e|soak|compat|bench'
+# Fuzz targets go by the clock, a minute each: two of them on a core.
+sanitized_tests() {
+    ctest --test-dir "$build/asan" --output-on-failure -j "$((2 * jobs))" -L 'unit|sim|fuzz' -E '^sim_rule' \
+        -LE 'e2e|soak|compat|bench'
+}
+
+threads_tests() {
+    ctest --test-dir "$build/tsan" --output-on-failure -j "$jobs" -R '^unit_mysql'
 }
 
 step "format" sh config/format.sh --check
-step "clang, warnings as errors" make_build "$build/clang" -DCMAKE_C_COMPILER=clang
-step "ASan and UBSan build" make_build "$build/asan" -DSANITIZE=address,undefined
-step "unit tests and simulation under ASan and UBSan" quick_tests "$build/asan" -L 'unit|sim'
-step "TSan build" make_build "$build/tsan" -DSANITIZE=thread
-step "writer threads under TSan" quick_tests "$build/tsan" -R '^unit_mysql'
+step "clang, warnings as errors, ASan and UBSan" \
+    make_build "$build/asan" -DCMAKE_C_COMPILER=clang -DSANITIZE=address,undefined
+step "unit tests, simulation and a minute of each fuzz target under ASan and UBSan" sanitized_tests
+step "TSan build" make_threads
+step "writer threads under TSan" threads_tests
 step "gcc, warnings as errors" make_build "$build/gcc" -DCMAKE_C_COMPILER=gcc
 
 ctest --test-dir "$build/gcc" --output-on-failure -j "$jobs" -LE 'soak|compat|bench' || failed="$failed tests;"

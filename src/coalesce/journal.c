@@ -76,6 +76,7 @@ static uint32_t text_put(struct journal *j, struct slice text)
 {
     PRE(j->texts.n + text.n <= UINT32_MAX);
     uint32_t at = (uint32_t)j->texts.n;
+    buf_reserve(&j->texts, text.n + 1); /* also an empty text has a place in it */
     buf_put_slice(&j->texts, text);
     return at;
 }

@@ -58,9 +58,9 @@ void registry_prefetch(const struct registry *r, uint64_t code)
 
 void registry_prefetch_entry(const struct registry *r, uint64_t code)
 {
-    const char *e = (const char *)r->slots[code & (r->cap - 1)].entry;
-    __builtin_prefetch(e);
-    __builtin_prefetch(e + 64);
+    uintptr_t e = (uintptr_t)r->slots[code & (r->cap - 1)].entry; /* 0 in an empty slot: nothing is fetched */
+    __builtin_prefetch((const void *)e);
+    __builtin_prefetch((const void *)(e + 64));
 }
 
 static void slot_insert(struct registry *r, struct entry *e)

@@ -205,7 +205,7 @@ static enum taken run_command_info(struct session *s, const struct request *r, s
     for (uint32_t i = 2; i < r->args_n; i++) {
         const struct spec *spec = spec_find(specs, r->args[i]);
         if (spec == NULL)
-            reply_null_array(out, s->resp);
+            reply_null(out, s->resp);
         else
             put_command(s, spec, out);
     }

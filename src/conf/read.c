@@ -433,7 +433,7 @@ static void document_read(struct reader *r)
 {
     struct spot top = {.path = ""};
     yaml_node_t *root = yaml_document_get_root_node(r->doc);
-    if (root == NULL) {
+    if (root == NULL || is_null(root)) {
         problem(r, (struct conf_place){1, 1}, "the file is empty, expected a map of options");
         return;
     }

@@ -30,6 +30,8 @@ static const char *decode(struct slice text, struct buf *out)
 static const char *piece_add(struct target *t, struct slice text, struct target_piece *out)
 {
     out->at = t->bytes.n;
+    buf_reserve(&t->bytes,
+                text.n + 1); /* so that there are bytes to point into, also of a piece without any */
     const char *fault = decode(text, &t->bytes);
     out->n = t->bytes.n - out->at;
     return fault;

@@ -55,6 +55,7 @@ uint32_t batch_add_hash(struct batch *b, struct slice pending, uint64_t hlen)
     b->hashes = grown(b->hashes, b->hashes_n, &b->hashes_cap, sizeof *b->hashes);
     b->hashes[b->hashes_n] =
         (struct batch_hash){.name_at = (uint32_t)b->bytes.n, .name_n = (uint32_t)pending.n, .hlen = hlen};
+    buf_reserve(&b->bytes, pending.n + 1); /* also an empty name has a place in it */
     buf_put_slice(&b->bytes, pending);
     return (uint32_t)b->hashes_n++;
 }

@@ -244,6 +244,8 @@ static void test_missing(void **state)
 {
     (void)state;
     refused("", "t.yaml:1:1: the file is empty, expected a map of options\n");
+    refused("~", "t.yaml:1:1: the file is empty, expected a map of options\n");
+    refused("---\n# nothing\n", "t.yaml:1:1: the file is empty, expected a map of options\n");
     refused(COUNTER,
             "t.yaml:1:1: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
             "mysql://user@localhost/database?socket=/path\n");

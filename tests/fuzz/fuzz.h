@@ -1,0 +1,85 @@
+/* fuzz.h - what the fuzz targets share. A target is one file fuzz_<subject>.c with LLVMFuzzerTestOneInput: it reads the
+ * bytes as it likes, and ends the process by MUST() when a promise does not hold. In a sanitized build by clang it is
+ * linked with libFuzzer; everywhere else replay.c runs it over the kept corpus.
+ *
+ * Input that must not be read is poisoned (fuzz_hide), so that a parser which looks behind the bytes that have come is
+ * found out though they are there. */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/num.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(e) CHECK_("promise", e, #e)
+
+#if defined(__SANITIZE_ADDRESS__)
+#define FUZZ_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FUZZ_ASAN 1
+#endif
+#endif
+
+#ifdef FUZZ_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+/* Of `n` bytes on the heap only the first `seen` may be read. */
+static inline void fuzz_hide(const char *p, size_t n, size_t seen)
+{
+    ASAN_UNPOISON_MEMORY_REGION(p, n);
+    if (seen < n) ASAN_POISON_MEMORY_REGION(p + seen, n - seen);
+}
+
+/* The bytes as a heap block of exactly their size; the caller frees it. */
+static inline char *fuzz_copy(const uint8_t *data, size_t size)
+{
+    char *p = heap_alloc(size);
+    if (size > 0) memcpy(p, data, size);
+    return p;
+}
+
+/* ---- an input as a list of choices; behind its end all are 0 and empty ---- */
+
+static inline uint8_t take_byte(struct slice *in)
+{
+    if (in->n == 0) return 0;
+    uint8_t byte = (uint8_t)*in->p;
+    *in = slice_of(in->p + 1, in->n - 1);
+    return byte;
+}
+
+static inline struct slice take_bytes(struct slice *in, size_t n)
+{
+    if (n > in->n) n = in->n;
+    struct slice taken = slice_of(in->p, n);
+    *in = slice_of(in->p + n, in->n - n);
+    return taken;
+}
+
+/* A byte that says how many, then so many. */
+static inline struct slice take_text(struct slice *in)
+{
+    size_t n = take_byte(in);
+    return take_bytes(in, n);
+}
+
+static inline struct slice take_line(struct slice *in)
+{
+    const char *end = in->n > 0 ? memchr(in->p, '\n', in->n) : NULL;
+    struct slice line = take_bytes(in, end == NULL ? in->n : (size_t)(end - in->p));
+    (void)take_byte(in);
+    return line;
+}
+
+#endif

@@ -1,0 +1,203 @@
+/* fuzz_journal.c - a journal's bytes (series/journal.h), which another daemon may have left, and a fault in Redis may have
+ * torn. Any bytes are read or refused; what was read is written and read again to the same; and coalesce, which brings
+ * home what a dead daemon left, takes them all without a fault of its own. */
+#include "fuzz.h"
+
+#include "base/log.h"
+#include "coalesce/coalesce.h"
+#include "series/journal.h"
+
+#define NOW_S INT64_C(1411200000)
+#define RUN_ID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define TURNS 6
+
+static void record_put(struct buf *out, const struct journal_record *r)
+{
+    switch (r->mark) {
+    case JOURNAL_OP:
+        journal_put_op(out, r->number, r->kind, r->at, r->name, r->type);
+        return;
+    case JOURNAL_ADD:
+        journal_put_add(out, r->number, r->n);
+        return;
+    case JOURNAL_DONE:
+        journal_put_done(out, r->number);
+        return;
+    case JOURNAL_EVENT:
+        journal_put_event(out, r->number, r->at, r->n, r->name);
+        return;
+    case JOURNAL_GONE:
+        journal_put_gone(out, r->number, (uint32_t)r->n);
+        return;
+    case JOURNAL_MARKS:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static bool same(const struct journal_record *a, const struct journal_record *b)
+{
+    return a->mark == b->mark && a->number == b->number && a->kind == b->kind && a->at == b->at &&
+           a->n == b->n && slice_eq(a->name, b->name) && slice_eq(a->type, b->type);
+}
+
+static void written_again(const struct journal_record *r)
+{
+    struct buf bytes = {0};
+    struct journal_record again;
+    record_put(&bytes, r);
+    struct slice rest = buf_slice(&bytes);
+    bool read = journal_next(&rest, &again);
+    MUST(read && rest.n == 0);
+    MUST(r->n > UINT32_MAX || same(r, &again));
+    for (size_t part = 0; part < bytes.n; part++) { /* a part of a record is none */
+        rest = slice_of(bytes.p, part);
+        MUST(!journal_next(&rest, &again) && rest.n == part);
+    }
+    buf_free(&bytes);
+}
+
+static void records_read(struct slice rest)
+{
+    struct journal_record r;
+    for (size_t before = rest.n; journal_next(&rest, &r); before = rest.n) {
+        MUST(rest.n < before);
+        written_again(&r);
+    }
+}
+
+/* ---- coalesce, with a Redis that runs all ---- */
+
+static struct counter views = {.name = {"views", 5},
+                               .key = {{"p", 1}, {"", 0}, true},
+                               .lock = {{"lock:", 5}, {"", 0}, true},
+                               .field = FIELD_INTEGER,
+                               .hits = 50,
+                               .every_s = 10};
+static const struct op_limits limits = {.precisions = {1, 60},
+                                        .precisions_n = 2,
+                                        .samples = 100,
+                                        .box_width_s = 60,
+                                        .box_keep = 4,
+                                        .uniq_limit = 1000,
+                                        .events_keep_s = INT64_C(1) << 40,
+                                        .ahead_s = 60};
+static const struct counters counters = {.all = &views, .n = 1, .ops = &limits};
+static const struct life life = {.instance = {"fuzz", 4}, .id = "0123456789abcdef"};
+static struct frame *frame;
+static uint64_t now_ms;
+
+static void port_frame(void *arg, struct frame *f)
+{
+    (void)arg;
+    MUST(frame == NULL);
+    frame = f;
+}
+static void port_claim(void *arg, struct claim *c)
+{
+    (void)arg, (void)c;
+}
+static void port_kill(void *arg, int64_t id)
+{
+    (void)arg, (void)id;
+}
+static void port_look(void *arg, const struct link_look *l)
+{
+    (void)arg, (void)l;
+}
+static void port_nothing(void *arg)
+{
+    (void)arg;
+}
+static void port_values(void *arg, struct frame *f)
+{
+    (void)arg, (void)f;
+}
+static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
+{
+    (void)arg, (void)c, (void)key, (void)why;
+}
+static void port_outlet(void *arg, struct outlet *o)
+{
+    (void)arg, (void)o;
+}
+static void port_fatal(void *arg, const char *text)
+{
+    (void)arg, (void)text;
+    UNREACHABLE();
+}
+static uint64_t port_mono(void *arg)
+{
+    (void)arg;
+    return now_ms;
+}
+static int64_t port_redis_ms(void *arg)
+{
+    (void)arg;
+    return NOW_S * 1000;
+}
+
+static const struct coalesce_ports ports = {.life = &life,
+                                            .send_frame = port_frame,
+                                            .send_claim = port_claim,
+                                            .kill = port_kill,
+                                            .look = port_look,
+                                            .journals_lost = port_nothing,
+                                            .read_values = port_values,
+                                            .due = port_due,
+                                            .answered = port_outlet,
+                                            .room = port_outlet,
+                                            .fatal = port_fatal,
+                                            .mono_ms = port_mono,
+                                            .mono_us = port_mono,
+                                            .redis_ms = port_redis_ms};
+
+static void frame_answer(struct coalesce *c)
+{
+    struct frame *f = frame;
+    frame = NULL;
+    buf_reset(&f->errors);
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        struct frame_op *op = &f->ops[i];
+        op->fresh = op->late = false;
+        op->error_n = 0;
+        op->value = 1;
+        MUST(op->silent || op->kind <= OP_EVENT);
+    }
+    f->events_gone = 0;
+    coalesce_on_frame(c, f, FRAME_APPLIED);
+}
+
+static void adopted(struct slice bytes)
+{
+    static const bool none[1];
+    struct coalesce_config config = coalesce_config_default;
+    config.gather_turns = 0;
+    config.series_max = 64;
+    now_ms = 1000000;
+    frame = NULL;
+    struct coalesce *c = coalesce_create(&ports, &counters, &config);
+    coalesce_up(c, RUN_ID, 7);
+    coalesce_on_look(c, -1, none, none);
+    coalesce_adopt(c, SLICE("dead:0123456789abcdef:1"), bytes);
+    coalesce_flush(c);
+    for (int i = 0; i < TURNS; i++) {
+        now_ms += 1000;
+        coalesce_tick(c);
+        coalesce_turn(c);
+        if (frame != NULL) frame_answer(c);
+    }
+    MUST(!coalesce_has_journal(c, SLICE("dead:0123456789abcdef:1")));
+    coalesce_destroy(&c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    log_set_level(LOG_ERROR + 1); /* journal_torn, again and again */
+    char *bytes = fuzz_copy(data, size);
+    records_read(slice_of(bytes, size));
+    adopted(slice_of(bytes, size));
+    heap_free(bytes);
+    log_set_level(LOG_INFO);
+    return 0;
+}

@@ -1,0 +1,446 @@
+/* fuzz_session.c - a client's bytes through command/ and coalesce/, with a Redis that answers all the same. The same bytes
+ * whole, cut in small pieces, and without the short way of a hit (so without looking up 16 ahead) say the same to the
+ * client and send the same frames. Inputs of odd length meet a coalesce with hardly any room, so that sessions are parked.
+ *
+ * The linker's --wrap stops the clock and takes the short way out. */
+#include "fuzz.h"
+
+#include "base/clock.h"
+#include "base/stats.h"
+#include "command/command.h"
+#include "protocol/hit.h"
+#include "protocol/reply.h"
+
+#include <time.h>
+
+#define NOW_S INT64_C(1411200000)
+#define ROUNDS_MAX 10000
+#define RUN_ID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+static bool without_short_way;
+
+size_t __real_request_hit(struct slice in, struct hit_bytes *h);
+size_t __wrap_request_hit(struct slice in, struct hit_bytes *h);
+int __wrap_clock_gettime(clockid_t which, struct timespec *out);
+
+size_t __wrap_request_hit(struct slice in, struct hit_bytes *h)
+{
+    return without_short_way ? 0 : __real_request_hit(in, h);
+}
+
+int __wrap_clock_gettime(clockid_t which, struct timespec *out)
+{
+    (void)which;
+    *out = (struct timespec){.tv_sec = NOW_S};
+    return 0;
+}
+
+static struct counter counters_all[] = {
+    {.name = {"visitors", 8},
+     .key = {{"s", 1}, {":v", 2}, true},
+     .lock = {{"s", 1}, {":sync", 5}, true},
+     .field = FIELD_DATE,
+     .hits = 3,
+     .every_s = 60},
+    {.name = {"views", 5},
+     .key = {{"p", 1}, {"", 0}, true},
+     .lock = {{"lock:", 5}, {"", 0}, true},
+     .field = FIELD_INTEGER,
+     .hits = INT64_MAX,
+     .every_s = 10,
+     .feeds = {[FEED_SERIES] = {{"x", 1}, {"", 0}, true}, [FEED_EVENT] = {{"x", 1}, {":hit", 4}, true}}},
+};
+static const struct op_limits limits = {.precisions = {1, 60},
+                                        .precisions_n = 2,
+                                        .samples = 100,
+                                        .box_width_s = 60,
+                                        .box_keep = 4,
+                                        .uniq_limit = 1000,
+                                        .uniq_name = {{"v", 1}, {"", 0}, true},
+                                        .uniq_counter = &counters_all[0],
+                                        .events_keep_s = INT64_C(1) << 40,
+                                        .ahead_s = 60};
+static const struct counters counters = {.all = counters_all, .n = 2, .ops = &limits};
+static const struct life life = {.instance = {"fuzz", 4}, .id = "0123456789abcdef"};
+
+struct conn {
+    struct outlet outlet;
+    struct session session;
+    struct buf kept;
+    struct buf said;   /* to the client */
+    struct buf frames; /* to Redis, as text */
+    bool paused, finished, dropped, taking;
+    struct coalesce *coalesce;
+    struct frame *frame; /* out, not answered */
+    int64_t sum;         /* of all deltas */
+};
+
+static struct conn *conn;
+
+/* ---- the connection ---- */
+
+static void conn_flush(struct conn *c)
+{
+    buf_put_slice(&c->said, buf_slice(&c->outlet.out));
+    buf_reset(&c->outlet.out);
+}
+
+static void conn_take(struct conn *c)
+{
+    if (c->paused || c->finished || c->dropped || c->kept.n == 0) return;
+    char *exact = fuzz_copy((const uint8_t *)c->kept.p, c->kept.n);
+    c->taking = true;
+    size_t used = session_bytes(&c->session, slice_of(exact, c->kept.n));
+    c->taking = false;
+    MUST(used <= c->kept.n);
+    heap_free(exact);
+    if (!c->dropped) buf_drop(&c->kept, used);
+}
+
+static void on_pause(struct conn *c)
+{
+    c->paused = true;
+}
+static void on_resume(struct conn *c)
+{
+    c->paused = false;
+}
+static void on_offer(struct conn *c)
+{
+    MUST(!c->taking);
+    conn_take(c);
+}
+static void on_answered(struct conn *c)
+{
+    (void)c;
+}
+static void on_finish(struct conn *c)
+{
+    c->finished = true;
+}
+static void on_hold(struct conn *c)
+{
+    (void)c;
+}
+static void on_release(struct conn *c)
+{
+    (void)c;
+}
+static void on_drop(struct conn *c)
+{
+    if (c->dropped) return;
+    c->dropped = c->outlet.gone = true;
+    session_close(&c->session);
+}
+static void on_peer(const struct conn *c, char *out, size_t size)
+{
+    (void)c;
+    snprintf(out, size, "127.0.0.1:4711");
+}
+
+/* ---- what takes time is answered at once ---- */
+
+static void port_pending(void *arg, struct pending_request *r)
+{
+    (void)arg;
+    r->outcome = ASK_TRY_AGAIN;
+    r->done(r);
+}
+static void port_sync(void *arg, struct sync_request *r)
+{
+    (void)arg;
+    r->outcome = ASK_DONE;
+    r->rows = 77;
+    r->done(r);
+}
+static void port_recover(void *arg, struct recover_request *r)
+{
+    (void)arg;
+    r->outcome = ASK_REDIS_DOWN;
+    r->done(r);
+}
+static void port_total(void *arg, struct total_request *r)
+{
+    static const int64_t none[TOTAL_FIELDS_ASKED_MAX];
+    (void)arg;
+    r->outcome = ASK_DONE;
+    r->totals = none;
+    r->done(r);
+}
+static void port_read(void *arg, struct read_request *r)
+{
+    (void)arg;
+    r->outcome = ASK_HELD;
+    r->done(r);
+}
+static int64_t port_redis_ms(void *arg)
+{
+    (void)arg;
+    return NOW_S * 1000;
+}
+
+/* ---- the link of coalesce ---- */
+
+static void port_frame(void *arg, struct frame *f)
+{
+    (void)arg;
+    MUST(conn->frame == NULL);
+    conn->frame = f;
+}
+static void port_claim(void *arg, struct claim *c)
+{
+    (void)arg, (void)c;
+    UNREACHABLE();
+}
+static void port_kill(void *arg, int64_t id)
+{
+    (void)arg, (void)id;
+}
+static void port_look(void *arg, const struct link_look *l)
+{
+    (void)arg, (void)l;
+}
+static void port_nothing(void *arg)
+{
+    (void)arg;
+}
+static void port_values(void *arg, struct frame *f)
+{
+    (void)arg, (void)f;
+}
+static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
+{
+    (void)arg;
+    buf_printf(&conn->frames, "due " SLICE_FMT " " SLICE_FMT " %d\n", SLICE_ARG(c->name), SLICE_ARG(key),
+               why);
+}
+static void port_answered(void *arg, struct outlet *o)
+{
+    (void)arg;
+    session_answered(&CONTAINER_OF(o, struct conn, outlet)->session);
+}
+static void port_room(void *arg, struct outlet *o)
+{
+    (void)arg;
+    session_room(&CONTAINER_OF(o, struct conn, outlet)->session);
+}
+static void port_fatal(void *arg, const char *text)
+{
+    (void)arg, (void)text;
+    UNREACHABLE();
+}
+static uint64_t port_mono(void *arg)
+{
+    (void)arg;
+    return 1000000;
+}
+
+static const struct coalesce_ports coalesce_ports = {.life = &life,
+                                                     .send_frame = port_frame,
+                                                     .send_claim = port_claim,
+                                                     .kill = port_kill,
+                                                     .look = port_look,
+                                                     .journals_lost = port_nothing,
+                                                     .read_values = port_values,
+                                                     .due = port_due,
+                                                     .answered = port_answered,
+                                                     .room = port_room,
+                                                     .fatal = port_fatal,
+                                                     .mono_ms = port_mono,
+                                                     .mono_us = port_mono,
+                                                     .redis_ms = port_redis_ms};
+
+/* ---- Redis ---- */
+
+static void put_text(struct buf *out, struct slice s)
+{
+    buf_put_char(out, ' ');
+    buf_put_slice(out, s);
+}
+
+static void frame_said(struct buf *out, const struct frame *f)
+{
+    buf_printf(out, "frame of %u cells\n", f->cells_n);
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        const struct frame_cell *c = &f->cells[i];
+        struct buf raw = {0};
+        frame_raw_put(&raw, f->hashes[c->hash].key, FRAME_FIELD(f, c));
+        MUST(slice_eq(buf_slice(&raw), FRAME_RAW(f, c)));
+        buf_free(&raw);
+        put_text(out, FRAME_RAW(f, c));
+        buf_printf(out, " by %lld of %u\n", (long long)c->delta, c->hits);
+    }
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        put_text(out, f->hashes[i].key);
+        buf_printf(out, " zadd %d lock %d owed %d\n", f->hashes[i].zadd, f->hashes[i].ask_lock,
+                   f->hashes[i].owed);
+    }
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        const struct frame_op *op = &f->ops[i];
+        buf_printf(out, "op %d at %lld by %lld items %u", op->kind, (long long)op->at, (long long)op->delta,
+                   op->items_n);
+        put_text(out, FRAME_NAME(f, op));
+        put_text(out, FRAME_TYPE(f, op));
+        for (uint32_t k = op->first_item; k != OP_END && op->items_n > 0; k = f->items[k].next) {
+            buf_printf(out, " %lld", (long long)f->items[k].at);
+            put_text(out, FRAME_TEXT(f, f->items[k].text_at, f->items[k].text_n));
+        }
+        buf_put_char(out, '\n');
+    }
+    for (uint32_t i = 0; i < f->appends_n; i++)
+        put_text(out, slice_of(f->records.p + f->appends[i].bytes_at, f->appends[i].bytes_n));
+}
+
+static void op_answer(struct conn *c, struct frame *f, struct frame_op *op)
+{
+    op->fresh = op->late = false;
+    op->error_n = 0;
+    op->value = c->sum += op->delta % 1000;
+    bool draws = op->kind == OP_EVENT && !op_is_given(op);
+    for (uint32_t k = op->first_item; k != OP_END && op->items_n > 0; k = f->items[k].next) {
+        if (op->kind == OP_UNIQ) f->items[k].value = k & 1;
+        if (draws) f->items[k].value = ++c->sum;
+    }
+    if (draws) op->value = c->sum += op->lease_n;
+}
+
+static void frame_answer(struct conn *c)
+{
+    struct frame *f = c->frame;
+    c->frame = NULL;
+    frame_said(&c->frames, f);
+    buf_reset(&f->errors);
+    for (uint32_t i = 0; i < f->cells_n; i++) {
+        f->cells[i].error_n = 0;
+        f->cells[i].value = c->sum += f->cells[i].delta % 1000;
+    }
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        f->hashes[i].fresh = false;
+        f->hashes[i].lock_granted = (i & 1) != 0;
+        f->hashes[i].lock_pttl_ms = 60000;
+    }
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        op_answer(c, f, &f->ops[i]);
+    f->events_gone = 0;
+    coalesce_on_frame(c->coalesce, f, FRAME_APPLIED);
+}
+
+/* ---- one run ---- */
+
+static struct coalesce *coalesce_make(bool narrow)
+{
+    struct coalesce_config config = coalesce_config_default;
+    config.gather_turns = 0;
+    config.series_max = 64;
+    if (narrow) {
+        config.cells_max = 24;
+        config.at_once_cells = 4;
+        config.answers_max = 24;
+        config.bytes_max = 8192;
+        config.journal_least = 2;
+    }
+    return coalesce_create(&coalesce_ports, &counters, &config);
+}
+
+static struct command *command_make(struct coalesce *c)
+{
+    const struct command_config config = {
+        .coalesce = c,
+        .client = {on_pause, on_resume, on_offer, on_answered, on_finish, on_drop, on_hold, on_release,
+                   on_peer},
+        .counters = &counters,
+        .ports = {.pending = port_pending,
+                  .sync = port_sync,
+                  .recover = port_recover,
+                  .total = port_total,
+                  .read = port_read,
+                  .redis_ms = port_redis_ms},
+        .limits = request_limits_default,
+        .clients_max = 100,
+        .multi_max = 10,
+        .busy_ms = 5000,
+    };
+    return command_create(&config);
+}
+
+/* Turns of the loop until nothing moves. */
+static void settle(struct conn *c)
+{
+    for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+        size_t kept = c->kept.n, out = c->outlet.out.n;
+        conn_flush(c);
+        conn_take(c);
+        coalesce_turn(c->coalesce);
+        if (c->frame != NULL)
+            frame_answer(c);
+        else if (c->kept.n == kept && out == 0 && c->outlet.out.n == 0)
+            return;
+    }
+    UNREACHABLE(); /* it never comes to rest */
+}
+
+static void conn_close(struct conn *c)
+{
+    MUST(c->outlet.waiting == 0 && list_empty(&c->outlet.parked));
+    on_drop(c);
+    buf_free(&c->outlet.out);
+    buf_free(&c->kept);
+}
+
+/* Fills said and frames. step: bytes that come at once, 0 for all. */
+static void run(struct conn *c, struct slice in, size_t step, bool narrow)
+{
+    static const bool none[1];
+    *c = (struct conn){.coalesce = coalesce_make(narrow)};
+    conn = c;
+    stats = (struct stats){0};
+    list_init(&c->outlet.touched);
+    list_init(&c->outlet.parked);
+    coalesce_up(c->coalesce, RUN_ID, 7);
+    coalesce_on_look(c->coalesce, -1, none, none);
+    struct command *command = command_make(c->coalesce);
+    session_open(&c->session, command, c, &c->outlet);
+    for (size_t at = 0, n; at < in.n && !c->finished && !c->dropped; at += n) {
+        n = step == 0 || in.n - at < step ? in.n - at : step;
+        buf_put(&c->kept, in.p + at, n);
+        conn_take(c);
+    }
+    settle(c);
+    conn_close(c);
+    command_destroy(&command);
+    coalesce_destroy(&c->coalesce);
+}
+
+static void same(struct conn *other, const struct conn *whole)
+{
+    MUST(other->finished == whole->finished && other->dropped == whole->dropped);
+    MUST(slice_eq(buf_slice(&other->said), buf_slice(&whole->said)));
+    MUST(slice_eq(buf_slice(&other->frames), buf_slice(&whole->frames)));
+}
+
+static void said_free(struct conn *c)
+{
+    buf_free(&c->said);
+    buf_free(&c->frames);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct {
+        size_t step;
+        bool without_short_way;
+    } ways[] = {{0, true}, {1, false}, {13, false}};
+    struct slice in = slice_of((const char *)data, size);
+    struct conn whole, other;
+    bool narrow = size % 2 == 1;
+    without_short_way = false;
+    run(&whole, in, 0, narrow);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        without_short_way = ways[i].without_short_way;
+        run(&other, in, ways[i].step, narrow);
+        same(&other, &whole);
+        said_free(&other);
+    }
+    said_free(&whole);
+    return 0;
+}

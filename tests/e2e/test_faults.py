@@ -319,7 +319,7 @@ def test_mysql_away(make_daemon, redis, mysql):
 
 def test_no_right_to_create(make_daemon, redis, mysql):
     """A MySQL user that may not create tables: migrate says which right it lacks and how to give it."""
-    mysql.query("CREATE OR REPLACE USER weak@localhost IDENTIFIED BY 'hush-hush'")
+    mysql.fresh_user("weak@localhost", "hush-hush")
     mysql.query("GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO weak@localhost")
     daemon = make_daemon(redis, start=False, mysql_url=mysql.url.replace("root@", "weak@"))
     done = daemon.verb("migrate", "--tables", environment={"TALLYD_MYSQL_PASSWORD": "hush-hush"})
@@ -332,7 +332,7 @@ def test_no_right_to_create(make_daemon, redis, mysql):
 
 def test_least_rights_are_enough(make_daemon, redis, mysql):
     """Migrated by another, tallyd itself needs SELECT, INSERT, UPDATE, DELETE; its password comes from a file."""
-    mysql.query("CREATE OR REPLACE USER least@localhost IDENTIFIED BY 'hush-hush'")
+    mysql.fresh_user("least@localhost", "hush-hush")
     mysql.query("GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO least@localhost")
     daemon = make_daemon(redis, start=False).migrate()
     secret = os.path.join(daemon.directory, "password")

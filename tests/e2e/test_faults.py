@@ -77,7 +77,7 @@ def test_redis_loading(daemon, redis):
     direct.bgrewriteaof()
     wait_until(lambda: direct.info("persistence")["aof_rewrite_in_progress"] == 0, 30)
     redis.kill9()
-    redis.extra = ["--key-load-delay", "2000"]
+    redis.extra = ["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"]
     redis.spawn()
     refused_with(daemon, "LOADING ")
     redis.wait_ready()

@@ -186,8 +186,9 @@ def test_answer_lost_is_resolved(make_daemon, redis, make_proxy):
         wait_until(lambda: redis.client().hget(VIEWS, "7") == b"6", 10, "the frame was applied")
         proxy.cut()
         assert client.reply() == 6
-    assert hit(daemon) == 7
+    assert hit(daemon) in (7, 1)  # the new link may have claimed it meanwhile
     daemon.sync_all()
+    assert daemon.mysql.query("SELECT views FROM product_views") == ((8,),)
     daemon.verify()
 
 
@@ -449,9 +450,11 @@ def test_redis_rolled_back(make_redis, make_daemon, mysql):
     redis.kill9()
     redis.start()
     direct = redis.client()
-    direct.flushall()
-    for key, value in before.items():
-        direct.restore(key, 0, value)
+    with direct.pipeline(transaction=True) as pipe:  # tallyd is back, too, and writes
+        pipe.flushall()
+        for key, value in before.items():
+            pipe.restore(key, 0, value)
+        pipe.execute()
     redis.restart()
     daemon.log_contains("rolled back", 30)
     counts_again(daemon)

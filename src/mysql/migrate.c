@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 #define LOCK_TRIES 30 /* each waits 2 s inside the server, below any read timeout */
-#define LOCK_NAME "CONCAT('tallyd_', MD5(DATABASE()))"
+/* At most 64 characters (MySQL); SHA2, since MySQL 9.6 has no MD5 any more. */
+#define LOCK_NAME "CONCAT('tallyd_', LEFT(SHA2(DATABASE(), 256), 32))"
 
 uint32_t schema_version_wanted(void)
 {

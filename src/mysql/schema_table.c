@@ -81,6 +81,13 @@ static void alter(struct buf *mend, const struct counter *c, const char *what)
     buf_printf(mend, " %s ", what);
 }
 
+/* Ends the mend of a primary key. Writers must wait for it: MySQL, building the key while they go on, takes what
+ * their ON DUPLICATE KEY UPDATE tries to insert for a duplicate, and gives up with 1062. */
+static void alter_end_key(struct buf *mend)
+{
+    BUF_LIT(mend, ", LOCK=SHARED;");
+}
+
 static struct slice named(const char *name)
 {
     return slice_str(name);
@@ -272,7 +279,7 @@ static void serial_check(struct table *t)
             BUF_LIT(&mend, ", ADD PRIMARY KEY ");
             table_key_columns(t->c, &mend);
         }
-        BUF_LIT(&mend, ";");
+        alter_end_key(&mend);
     }
     finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
                 "column " SLICE_FMT
@@ -295,7 +302,7 @@ static void primary_check(struct table *t)
     table_key_columns(t->c, &wanted);
     alter(&mend, t->c, n > 0 ? "DROP PRIMARY KEY, ADD PRIMARY KEY" : "ADD PRIMARY KEY");
     buf_put_slice(&mend, buf_slice(&wanted));
-    BUF_LIT(&mend, ";");
+    alter_end_key(&mend);
     finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
                 "the primary key of " SLICE_FMT " is not exactly " SLICE_FMT, SLICE_ARG(t->c->table),
                 SLICE_ARG(buf_slice(&wanted)));

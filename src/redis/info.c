@@ -35,12 +35,24 @@ static bool text_of(struct slice info, const char *key, char *out, size_t size)
     return true;
 }
 
+/* Valkey gives the version of Redis whose commands it has, which is what counts here; people know it by its own. */
+static void version_show(struct slice info, const char *redis, char *out, size_t size)
+{
+    char valkey[16];
+    if (text_of(info, "valkey_version", valkey, sizeof valkey))
+        snprintf(out, size, "%s-valkey-%s", redis, valkey);
+    else
+        snprintf(out, size, "%s", redis);
+}
+
 bool info_facts(struct slice info, struct redis_facts *f)
 {
     int major = 0, minor = 0, patch = 0;
-    if (!text_of(info, "redis_version", f->version_text, sizeof f->version_text)) return false;
-    if (sscanf(f->version_text, "%d.%d.%d", &major, &minor, &patch) < 2) return false;
+    char version[20];
+    if (!text_of(info, "redis_version", version, sizeof version)) return false;
+    if (sscanf(version, "%d.%d.%d", &major, &minor, &patch) < 2) return false;
     if (major < 0 || major > 999 || minor < 0 || minor > 99 || patch < 0) return false;
+    version_show(info, version, f->version_text, sizeof f->version_text);
     f->version = major * 10000 + minor * 100 + (patch > 99 ? 99 : patch);
     if (!text_of(info, "run_id", f->run_id, sizeof f->run_id)) return false;
     text_of(info, "maxmemory_policy", f->policy, sizeof f->policy);

@@ -25,7 +25,7 @@
 /* What the server said of itself in the handshake of this connection. */
 struct redis_facts {
     int version; /* 7.0.15 -> 70015; Valkey says the Redis version it is compatible with */
-    char version_text[24];
+    char version_text[48];
     char run_id[REDIS_RUN_ID_BYTES]; /* names the server process */
     bool master, loading, aof_on, cluster;
     char policy[32];      /* maxmemory-policy */

@@ -48,7 +48,7 @@ struct status_service {
 struct status_redis {
     bool up;
     char why[STATUS_WHY_BYTES];
-    char version[24], policy[32], fsync[16], role[16];
+    char version[48], policy[32], fsync[16], role[16];
     int64_t memory_bytes, memory_most_bytes; /* 0: no limit */
     int64_t replicas, uptime_s;
     bool aof_on, aof_writes; /* its last write to the AOF went well */

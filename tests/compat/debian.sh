@@ -1,5 +1,6 @@
-# tests/compat/debian.sh - sourced: a fresh Debian 12 in a directory, from the mirror that this machine's apt uses.
-#   debian_make     sets $root: made by debootstrap, mounted, with a network; ROOT=dir keeps and reuses the one there
+# tests/compat/debian.sh - sourced: a fresh Debian in a directory, from the mirror that this machine's apt uses.
+#   debian_make [SUITE]     sets $root: made by debootstrap, Debian 12 when not said, mounted, with a network; ROOT=dir
+#                           keeps and reuses the one there
 #   debian_end      to be called from a trap
 #   debian_run COMMAND...   there, with an empty environment
 [ "$(id -u)" = 0 ] || { echo "debootstrap and chroot need root" >&2; exit 1; }
@@ -21,9 +22,10 @@ debian_make() {
     mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
         awk '$2 == "bookworm" && $3 == "main" { print $1; exit }')
     [ -n "$mirror" ] || { echo "no mirror of bookworm in this machine's apt sources" >&2; exit 1; }
+    suite=${1:-bookworm}
     root=${ROOT:-$(mktemp -d /var/tmp/tallyd-debian-XXXXXX)}
     chmod 755 "$root" # mktemp made it for root alone: there it is /, which every user must enter
-    [ -x "$root/bin/sh" ] || debootstrap --variant=minbase bookworm "$root" "$mirror"
+    [ -x "$root/bin/sh" ] || debootstrap --variant=minbase "$suite" "$root" "$mirror"
     mount -t proc proc "$root/proc"
     mount --bind /dev "$root/dev"
     mount --bind /dev/pts "$root/dev/pts"

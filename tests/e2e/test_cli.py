@@ -318,7 +318,7 @@ def test_sighup(daemon):
 
 
 def test_password_is_never_logged(make_daemon, redis, mysql):
-    mysql.query("CREATE OR REPLACE USER secretive@localhost IDENTIFIED BY 'hush-hush'")
+    mysql.fresh_user("secretive@localhost", "hush-hush")
     mysql.query("GRANT ALL ON shop.* TO secretive@localhost")
     daemon = make_daemon(redis, mysql_url=mysql.url.replace("root@", "secretive:hush-hush@"),
                          more={"log": {"level": "debug"}})

@@ -8,35 +8,40 @@ import tempfile
 import pytest
 
 from harness.daemon import counters
+from harness.programs import NODE_MODULES, PYTHON_CLIENT
 
 CLIENTS = os.path.join(os.path.dirname(__file__), "clients")
 SCRIPT = os.path.join(CLIENTS, "script.json")
 DEBIAN = {
-    "redis-py": ["/usr/bin/python3", f"{CLIENTS}/redis_py.py"],
+    "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"],
     "php-redis": ["php", f"{CLIENTS}/phpredis.php"],
     "predis": ["php", f"{CLIENTS}/predis.php"],
     "ruby-redis": ["ruby", f"{CLIENTS}/redis.rb"],
 }
 NPM = {
-    "node-redis": ("redis", ["node", f"{CLIENTS}/node_redis.js"]),
-    "ioredis": ("ioredis", ["node", f"{CLIENTS}/ioredis.js"]),
+    "node-redis": ["node", f"{CLIENTS}/node_redis.js"],
+    "ioredis": ["node", f"{CLIENTS}/ioredis.js", "ioredis"],
+    "iovalkey": ["node", f"{CLIENTS}/ioredis.js", "iovalkey"],
 }
 
 
 @pytest.fixture(scope="module")
 def node_modules():
-    """node-redis and ioredis, the newest, in a directory of their own; skips where npm cannot fetch them."""
+    """The newest node-redis, ioredis and iovalkey, in a directory of their own; skips where npm cannot fetch them."""
+    if NODE_MODULES:
+        yield NODE_MODULES
+        return
     if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("node and npm are not installed: node-redis and ioredis are not tried")
+        pytest.skip("node and npm are not installed: node-redis, ioredis and iovalkey are not tried")
     made = tempfile.mkdtemp(prefix="tly-npm-")
     try:
         done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", made, "redis",
-                               "ioredis"], capture_output=True, text=True, timeout=120, check=False)
+                               "ioredis", "iovalkey"], capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
-            pytest.skip(f"npm cannot fetch node-redis and ioredis: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"npm cannot fetch node-redis, ioredis and iovalkey: {done.stderr.strip()[-200:]}")
         yield os.path.join(made, "node_modules")
     except subprocess.TimeoutExpired:
-        pytest.skip("npm does not answer: node-redis and ioredis are not tried")
+        pytest.skip("npm does not answer: node-redis, ioredis and iovalkey are not tried")
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
@@ -87,7 +92,7 @@ def test_client(name, calm, make_redis, mysql):
 
 @pytest.mark.parametrize("name", NPM)
 def test_newer_client(name, calm, make_redis, mysql, node_modules):
-    same_as_redis(NPM[name][1], calm, make_redis, mysql, {"NODE_PATH": node_modules})
+    same_as_redis(NPM[name], calm, make_redis, mysql, {"NODE_PATH": node_modules})
     calm.verify()
 
 

@@ -78,7 +78,7 @@ def test_redis_loading(daemon, redis):
     direct.bgrewriteaof()
     wait_until(lambda: direct.info("persistence")["aof_rewrite_in_progress"] == 0, 30)
     redis.kill9()
-    redis.extra = ["--key-load-delay", "2000"]
+    redis.extra = ["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"]
     redis.spawn()
     refused_with(daemon, "LOADING ")
     redis.wait_ready()
@@ -190,8 +190,9 @@ def test_answer_lost_is_resolved(make_daemon, redis, make_proxy):
         wait_until(lambda: redis.client().hget(VIEWS, "7") == b"6", 10, "the frame was applied")
         proxy.cut()
         assert client.reply() == 6
-    assert hit(daemon) == 7
+    assert hit(daemon) in (7, 1)  # the new link may have claimed it meanwhile
     daemon.sync_all()
+    assert daemon.mysql.query("SELECT views FROM product_views") == ((8,),)
     daemon.verify()
 
 
@@ -327,7 +328,7 @@ def test_mysql_away(make_daemon, redis, mysql):
 
 def test_no_right_to_create(make_daemon, redis, mysql):
     """A MySQL user that may not create tables: migrate says which right it lacks and how to give it."""
-    mysql.query("CREATE OR REPLACE USER weak@localhost IDENTIFIED BY 'hush-hush'")
+    mysql.fresh_user("weak@localhost", "hush-hush")
     mysql.query("GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO weak@localhost")
     daemon = make_daemon(redis, start=False, mysql_url=mysql.url.replace("root@", "weak@"))
     done = daemon.verb("migrate", "--tables", environment={"TALLYD_MYSQL_PASSWORD": "hush-hush"})
@@ -340,7 +341,7 @@ def test_no_right_to_create(make_daemon, redis, mysql):
 
 def test_least_rights_are_enough(make_daemon, redis, mysql):
     """Migrated by another, tallyd itself needs SELECT, INSERT, UPDATE, DELETE; its password comes from a file."""
-    mysql.query("CREATE OR REPLACE USER least@localhost IDENTIFIED BY 'hush-hush'")
+    mysql.fresh_user("least@localhost", "hush-hush")
     mysql.query("GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO least@localhost")
     daemon = make_daemon(redis, start=False).migrate()
     secret = os.path.join(daemon.directory, "password")
@@ -459,9 +460,11 @@ def test_redis_rolled_back(make_redis, make_daemon, mysql):
     redis.kill9()
     redis.start()
     direct = redis.client()
-    direct.flushall()
-    for key, value in before.items():
-        direct.restore(key, 0, value)
+    with direct.pipeline(transaction=True) as pipe:  # tallyd is back, too, and writes
+        pipe.flushall()
+        for key, value in before.items():
+            pipe.restore(key, 0, value)
+        pipe.execute()
     redis.restart()
     daemon.log_contains("rolled back", 30)
     counts_again(daemon)

@@ -111,7 +111,7 @@ def rejects_done(web, mysql, daemon):
     with daemon.client() as client:
         for store in (7, 8):
             client.call("HINCRBY", f"s{store}:searches", "boots", 5000)
-    daemon.sync_all()
+            daemon.sync_all()  # each alone: of a batch, not half may be refused
     mysql.query("ALTER TABLE shop.searches DROP CONSTRAINT few")
     first, second = web.get("/api/rejects")["rejects"]
     assert web.post(f"/api/rejects/{first['id']}/replay").json()["outcome"] == "replayed"

@@ -112,10 +112,22 @@ def answer(address, data, chunk=None):
         return link.until(SENTINEL + b"\r\n")
 
 
+# Where Valkey went another way than Redis, as which tallyd answers: stricter about a bulk's end, laxer about quotes, in
+# other words about a nested MULTI.
+VALKEY_9 = ("bulk not followed by CRLF", "text behind a closing quote", "MULTI in MULTI")
+
+
+def skip_where_valkey_differs(name, plain):
+    said = plain.client().info("server")
+    if name in VALKEY_9 and int(said.get("valkey_version", "0").split(".")[0]) >= 9:
+        pytest.skip("Valkey 9 answers otherwise than Redis")
+
+
 @pytest.mark.fault("malformed-resp")
 @pytest.mark.parametrize("name", VECTORS)
 def test_vector(name, pair):
     daemon, plain = pair
+    skip_where_valkey_differs(name, plain)
     fresh(daemon, plain)
     expected = answer(plain.socket, VECTORS[name])
     assert answer(daemon.socket, VECTORS[name]) == expected
@@ -134,6 +146,7 @@ def test_endless_line(name, pair):
 @pytest.mark.parametrize("name", VECTORS)
 def test_vector_byte_by_byte(name, pair):
     daemon, plain = pair
+    skip_where_valkey_differs(name, plain)
     fresh(daemon, plain)
     expected = answer(plain.socket, VECTORS[name])
     assert answer(daemon.socket, VECTORS[name], chunk=1) == expected

@@ -6,6 +6,7 @@ import subprocess
 import pymysql
 import pytest
 
+from harness.programs import MYSQLD
 from harness.wait import wait_until
 
 README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sql/README.md")
@@ -14,7 +15,8 @@ DAY = "SELECT visitors FROM daily_visitors WHERE store_id = 12345"
 
 def blocks():
     with open(README, encoding="utf-8") as file:
-        return re.findall(r"^```sql\n(.*?)^```", file.read(), re.M | re.S)
+        found = re.findall(r"^```sql\n(.*?)^```", file.read(), re.M | re.S)
+    return [re.sub(r"^.*; -- MySQL: (.*)$", r"\1;", block, flags=re.M) if MYSQLD else block for block in found]
 
 
 def paste(mysql, block):

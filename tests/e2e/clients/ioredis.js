@@ -1,6 +1,7 @@
-// ioredis (HELLO 3, INFO as ready check): argv = script, "unix" or "tcp", path or port. Prints the replies as JSON.
-const { Redis } = require("ioredis");
-const [script, kind, where] = [require(process.argv[2]), process.argv[3], process.argv[4]];
+// ioredis (HELLO 3, INFO as ready check), or iovalkey, its twin: argv = which, script, "unix" or "tcp", path or port.
+// Prints the replies as JSON.
+const [which, script, kind, where] = [process.argv[2], require(process.argv[3]), process.argv[4], process.argv[5]];
+const { Redis } = require(which);
 const client = new Redis(kind === "unix" ? { path: where } : { host: "127.0.0.1", port: +where });
 const values = (pairs) => pairs.map(([error, value]) => (error ? String(error) : value));
 const filled = (pipe, hits) => hits.reduce((to, [key, field, n]) => to.hincrby(key, field, n), pipe);

@@ -12,23 +12,29 @@ def row_key(pending, field):
     return struct.pack(">H", len(pending)) + pending + struct.pack(">H", len(field)) + field
 
 
+# Atomic: a claim that was sent before tallyd stood still, and waits in a proxy, comes before it or behind it.
+HASHES = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+    if redis.call('TYPE', key).ok == 'hash' then
+        found[#found + 1] = key
+        found[#found + 1] = redis.call('HGETALL', key)
+    end
+end
+return found
+"""
+
+
 def read_redis(redis):
-    """(pending, claimed): (key, field) -> count, and batch hex -> {(key, field): count}; one atomic look per hash kind.
-    Only right while nobody moves hashes: tallyd stopped, or nothing due."""
+    """(pending, claimed) of one moment: (key, field) -> count, and batch hex -> {(key, field): count}."""
     pending, claimed = Counter(), {}
-    keys = [key for key in redis.scan_iter(count=1000) if not key.startswith(NOT_COUNTERS)]
-    pipe = redis.pipeline(transaction=True)
-    for key in keys:
-        pipe.type(key)
-    kinds = pipe.execute()
-    hashes = [key for key, kind in zip(keys, kinds) if kind == b"hash"]
-    pipe = redis.pipeline(transaction=True)
-    for key in hashes:
-        pipe.hgetall(key)
-    for key, fields in zip(hashes, pipe.execute()):
+    found = redis.eval(HASHES, 0)
+    for key, fields in zip(found[::2], found[1::2]):
+        if key.startswith(NOT_COUNTERS):
+            continue
         tail = key[-CLAIMED_TAIL:]
         is_claimed = len(key) > CLAIMED_TAIL and tail[:1] == b"_" and not tail[1:].strip(b"0123456789abcdef")
-        for field, value in fields.items():
+        for field, value in zip(fields[::2], fields[1::2]):
             if is_claimed:
                 claimed.setdefault(tail[1:].decode(), Counter())[key[:-CLAIMED_TAIL], field] += int(value)
             else:

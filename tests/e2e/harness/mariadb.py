@@ -1,4 +1,4 @@
-"""A private mariadbd on a unix socket, its data directory copied from one that was installed once."""
+"""A private mariadbd, or Oracle's mysqld, on a unix socket, its data directory copied from one that was installed once."""
 import getpass
 import os
 import shutil
@@ -7,20 +7,31 @@ import subprocess
 import pymysql
 
 from harness.process import Process
+from harness.programs import MARIADB_INSTALL_DB, MARIADBD, MYSQLD
 
-SMALL = ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]
+# What is said otherwise to MariaDB and to MySQL.
+if MYSQLD:
+    PRODUCT, SERVER = "MySQL", MYSQLD
+    SMALL = ["--innodb-redo-log-capacity=32M", "--innodb-buffer-pool-size=64M", "--mysqlx=OFF",
+             "--secure-file-priv=NULL"]
+    INSTALL = [MYSQLD, "--no-defaults", "--initialize-insecure"]
+else:
+    PRODUCT, SERVER = "MariaDB", MARIADBD
+    SMALL = ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]
+    INSTALL = [MARIADB_INSTALL_DB, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal",
+               "--force"]  # where the host's own name cannot be looked up, too
 
 
 def install_template(directory):
     """An installed, empty data directory under `directory`, to be copied."""
     data = os.path.join(directory, "template")
     done = subprocess.run(
-        ["mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}", "--skip-test-db",
-         "--force",  # where the host's own name cannot be looked up, too
-         "--auth-root-authentication-method=normal", *SMALL],
+        [*INSTALL, f"--datadir={data}", f"--user={getpass.getuser()}", *SMALL],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
         env={**os.environ, "TMPDIR": directory})  # a starting server clears its tmpdir of others' temporary tables
     assert done.returncode == 0, done.stdout
+    if os.path.exists(f"{data}/auto.cnf"):
+        os.unlink(f"{data}/auto.cnf")  # MySQL's name of this one server: a copy is another one
     return data
 
 
@@ -39,7 +50,7 @@ class MariaDB(Process):
         return f"mysql://root@localhost/shop?socket={self.socket}"
 
     def argv(self):
-        return ["mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}",
+        return [SERVER, "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}",
                 f"--tmpdir={self.directory}", f"--pid-file={self.directory}/mariadbd.pid", "--skip-networking",
                 f"--user={getpass.getuser()}",
                 "--innodb-flush-log-at-trx-commit=1", "--skip-name-resolve", "--innodb-fast-shutdown=2", *SMALL,
@@ -72,3 +83,7 @@ class MariaDB(Process):
                 cursor.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
         finally:
             link.close()
+
+    def fresh_user(self, account, password):
+        self.query(f"DROP USER IF EXISTS {account}")
+        self.query(f"CREATE USER {account} IDENTIFIED BY %s", (password,))

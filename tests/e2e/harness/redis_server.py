@@ -1,4 +1,4 @@
-"""A private redis-server on a unix socket."""
+"""A private redis-server, or valkey-server, on a unix socket."""
 import os
 import shutil
 import tempfile
@@ -6,6 +6,7 @@ import tempfile
 import redis
 
 from harness.process import Process
+from harness.programs import REDIS_SERVER
 
 
 MEMORY = "/dev/shm"
@@ -39,8 +40,8 @@ class RedisServer(Process):
         return f"unix://{self.socket}?db=0"
 
     def argv(self):
-        return ["redis-server", "--port", "0", "--unixsocket", self.socket, "--dir", self.memory or self.directory, "--save", "",
-                "--appendonly", self.appendonly, "--appendfsync", self.appendfsync,
+        return [REDIS_SERVER, "--port", "0", "--unixsocket", self.socket, "--dir", self.memory or self.directory,
+                "--save", "", "--appendonly", self.appendonly, "--appendfsync", self.appendfsync,
                 "--maxmemory-policy", self.policy, "--daemonize", "no", *self.extra]
 
     def close(self):

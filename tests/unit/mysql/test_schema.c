@@ -387,13 +387,13 @@ static void migrate_waits_for_the_other(void **state)
     bool good;
     (void)state;
     mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_schema");
-    assert_mariadb(&server, "1", "SELECT GET_LOCK(CONCAT('tallyd_', MD5(DATABASE())), 0)");
+    assert_mariadb(&server, "1", "SELECT GET_LOCK(CONCAT('tallyd_', LEFT(SHA2(DATABASE(), 256), 32)), 0)");
     assert_int_equal(pthread_create(&thread, NULL, migrate_main, &good), 0);
     await_mariadb(&server, "1",
                   "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT GET_LOCK%%'");
     assert_mariadb(&server, "0",
                    "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = 'tally_ledger'");
-    mariadb_do(&server, "DO RELEASE_LOCK(CONCAT('tallyd_', MD5(DATABASE())))");
+    mariadb_do(&server, "DO RELEASE_LOCK(CONCAT('tallyd_', LEFT(SHA2(DATABASE(), 256), 32)))");
     pthread_join(thread, NULL);
     assert_true(good);
     assert_sound();

@@ -1,0 +1,9 @@
+"""Which servers and clients the tests run with: this machine's own, or those that tests/compat.sh names."""
+import os
+
+REDIS_SERVER = os.environ.get("REDIS_SERVER", "redis-server")  # or a valkey-server
+MARIADBD = os.environ.get("MARIADBD", "mariadbd")
+MARIADB_INSTALL_DB = os.environ.get("MARIADB_INSTALL_DB", "mariadb-install-db")
+MYSQLD = os.environ.get("MYSQLD")  # Oracle's; goes before MARIADBD
+NODE_MODULES = os.environ.get("NODE_MODULES")  # with node-redis, ioredis and iovalkey; else npm fetches them each time
+PYTHON_CLIENT = os.environ.get("PYTHON_CLIENT", "/usr/bin/python3")  # of the redis-py that is tried as a client

@@ -89,6 +89,7 @@ void service_init(struct service *s)
     s->fences.volatile_accept = s->settings->conf->redis_volatile == CONF_ACCEPT;
     wire_coalesce(s);
     wire_sync(s);
+    wire_users_init(s);
     wire_command(s);
     wire_http_init(s);
     cleaner_init(s);
@@ -296,12 +297,14 @@ static enum err listen_begin(struct service *s, struct error *e)
     limits.in_max = (uint32_t)conf->limits_request_bytes;
     limits.out_max = (uint32_t)conf->limits_unread_bytes;
     limits.stall_ms = (uint32_t)conf->limits_stalled_ms;
+    limits.backlog = (uint32_t)conf->limits_backlog;
+    limits.keepalive_s = (uint32_t)conf->limits_keepalive_s;
     s->listen = listen_create(&s->loop, &limits);
     struct listen_handler handler = wire_listen_handler(s);
     for (size_t i = 0; i < conf->listen_resp.n; i++)
         if (listen_add(s->listen, slice_str(conf->listen_resp.all[i].text), &handler, e) != ERR_NONE)
             return e->code;
-    return ERR_NONE;
+    return wire_users_listen(s, e);
 }
 
 enum err service_start(struct service *s, struct error *e)

@@ -32,7 +32,7 @@ static void http_stopped(void *arg)
 
 static void adopt(struct service *s, int fd)
 {
-    struct listen_handler handler = wire_listen_handler(s);
+    struct listen_handler handler = wire_inside_handler(s);
     if (s->listen == NULL || !listen_adopt(s->listen, fd, &handler)) close(fd);
 }
 

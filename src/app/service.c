@@ -47,6 +47,7 @@ static void on_turn(uv_prepare_t *handle)
     struct service *s = handle->data;
     sync_turn(s->sync);
     if (s->listen != NULL) listen_turn(s->listen);
+    command_join(s->command);
     bool again = coalesce_turn(s->coalesce);
     command_turn(s->command);
     if (s->listen != NULL) listen_flush_all(s->listen);

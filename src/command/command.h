@@ -132,8 +132,9 @@ void command_destroy(struct command **c);                            /* when no 
 /* After a reload: whoever is the same as before (user_is_same) goes on under the new rules, all others have to say again who
  * they are. The old ones may go after it. */
 void command_users(struct command *c, struct users *users);
-void command_turn(struct command *c);                  /* once a turn of the loop, after coalesce_turn() */
-bool command_pace(struct command *c);                  /* false: nobody waits any more */
+void command_join(struct command *c); /* once a turn of the loop, before coalesce_turn() ... */
+void command_turn(struct command *c); /* ... and after it */
+bool command_pace(struct command *c); /* false: nobody waits any more */
 void command_tick(struct command *c, uint64_t now_ms); /* every 20 ms or so: strangers */
 
 enum session_state {

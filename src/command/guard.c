@@ -228,18 +228,34 @@ static void user_go_on(struct command *c, struct user *u, uint64_t now_ms)
     list_move_all(&u->waiting, &now);
 }
 
-static void window_next(struct command *c)
+enum go_on {
+    GO_SHARE, /* a frame was sent: there is a new one to share */
+    GO_TIME,  /* and some time has passed: there may be a new budget */
+    GO_RIDE,  /* a frame will be sent anyway */
+};
+
+static void all_go_on(struct command *c, enum go_on why)
 {
     struct list users;
     uint64_t now_ms = mono_ms();
-    c->window++;
     list_init(&users);
     list_move_all(&users, &c->paced);
     for (struct list *at; (at = list_pop(&users)) != NULL;) {
         struct user *u = CONTAINER_OF(at, struct user, paced);
+        if (why != GO_SHARE) user_allow(u, now_ms, why == GO_RIDE);
         user_go_on(c, u, now_ms);
         if (!list_empty(&u->waiting) && !list_linked(&u->paced)) list_push(&c->paced, &u->paced);
     }
+}
+
+/* A frame of their own would be one more that others may have to wait for; some hits more in one that others have begun
+ * cost those a few microseconds. */
+void command_join(struct command *c)
+{
+    uint64_t frame = coalesce_frame(c->config.coalesce);
+    if (list_empty(&c->paced) || c->rode == frame || !coalesce_collects(c->config.coalesce)) return;
+    c->rode = frame;
+    all_go_on(c, GO_RIDE);
 }
 
 void command_turn(struct command *c)
@@ -247,15 +263,14 @@ void command_turn(struct command *c)
     uint64_t frame = coalesce_frame(c->config.coalesce);
     if (frame == c->frame) return;
     c->frame = frame;
-    if (list_empty(&c->paced))
-        c->window++;
-    else
-        window_next(c);
+    c->window++;
+    if (!list_empty(&c->paced)) all_go_on(c, GO_SHARE);
 }
 
 bool command_pace(struct command *c)
 {
-    if (!list_empty(&c->paced)) window_next(c);
+    c->window++;
+    if (!list_empty(&c->paced)) all_go_on(c, GO_TIME);
     return !list_empty(&c->paced);
 }
 
@@ -288,7 +303,7 @@ static void session_again(struct session *s, struct users *users)
 }
 
 /* Nobody waits at an old user any more: who finds no room at the new one waits there. */
-static void all_go_on(struct command *c)
+static void all_resume(struct command *c)
 {
     struct list users;
     list_init(&users);
@@ -319,7 +334,7 @@ void command_users(struct command *c, struct users *users)
     struct list all, strangers;
     list_init(&all);
     list_init(&strangers);
-    all_go_on(c);
+    all_resume(c);
     proofs_keep(c->config.users, users);
     c->config.users = users;
     c->users_version++;

@@ -61,6 +61,7 @@ struct command {
     struct list paced;      /* users for whom sessions wait */
     uint64_t users_version; /* one more with each command_users() */
     uint64_t frame, window; /* coalesce's frame; a window is it, or the time between two command_pace() */
+    uint64_t rode;          /* the frame that held-back requests were put into beside others' */
     const struct grant *grants[SPECS_MAX]; /* one a spec */
 };
 

@@ -159,6 +159,28 @@ static uint32_t share_of(const struct users *all, const struct user *u)
     return share > u->taken ? share - u->taken : 0;
 }
 
+static int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t chunk_milli(const struct user *u)
+{
+    int64_t chunk = least_of((int64_t)u->rate * USER_CHUNK_MS, (int64_t)u->burst * 250);
+    return chunk > 1000 ? chunk : 1000;
+}
+
+void user_allow(struct user *u, uint64_t now_ms, bool rides)
+{
+    if (!u->dry) return;
+    budget_fill(u, now_ms);
+    int64_t left = u->budget_milli / 1000, chunk = chunk_milli(u) / 1000;
+    if (rides)
+        u->allowed = left > 0 ? (uint32_t)least_of(left, USER_RIDES) : 0;
+    else
+        u->allowed = left >= chunk ? (uint32_t)chunk : 0;
+}
+
 uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
 {
     if (u->frame != frame) {
@@ -172,11 +194,17 @@ uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t n
     if (u->rate == 0 || share == 0) return share;
     budget_fill(u, now_ms);
     int64_t left = u->budget_milli / 1000;
-    return left <= 0 ? 0 : left < share ? (uint32_t)left : share;
+    if (left <= 0)
+        u->dry = true;
+    else if (u->budget_milli >= (int64_t)u->burst * 500)
+        u->dry = false;
+    uint32_t most = u->dry ? u->allowed : (uint32_t)left;
+    return most < share ? most : share;
 }
 
 void user_took(struct user *u, uint32_t requests)
 {
     u->taken += requests;
+    u->allowed -= requests < u->allowed ? requests : u->allowed;
     if (u->rate > 0) u->budget_milli -= (int64_t)requests * 1000;
 }

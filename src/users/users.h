@@ -23,6 +23,10 @@ struct user_spec { /* one user as it was configured; borrowed for the call */
     uint32_t connections; /* at once, 0: as many as come */
 };
 #define USER_BURST_LEAST 100
+/* One whose budget is used up rides in frames that others make anyway, a few requests in each; where there are none, it has
+ * frames of its own, of what the budget brings in so long: each of them is one that others may have to wait for. */
+#define USER_RIDES 16
+#define USER_CHUNK_MS 20
 
 struct user {
     char *name, *hash;
@@ -36,6 +40,8 @@ struct user {
     uint32_t connections;
     int64_t budget_milli; /* requests that may be taken, in thousandths; below 0: taken ahead */
     uint64_t budget_ms;   /* mono: as it was then */
+    bool dry;             /* it was used up: only what was allowed since may be taken, */
+    uint32_t allowed;     /* and this is what is left of it */
     uint64_t frame;       /* the one that `taken` is about */
     uint32_t taken;
     uint64_t active_ms;                    /* mono: when it last came with something */
@@ -84,5 +90,7 @@ static inline bool user_names(const struct user *u, struct slice key)
 /* How many requests it may have now, for this frame. 0: wait, some ms or until the next one. */
 uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms);
 void user_took(struct user *u, uint32_t requests); /* after user_room() */
+/* Somebody waits for room: what may be taken of a budget that is used up. rides: in a frame that goes anyway. */
+void user_allow(struct user *u, uint64_t now_ms, bool rides);
 
 #endif

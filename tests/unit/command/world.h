@@ -163,6 +163,12 @@ enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct sl
     return ADD_OK;
 }
 
+bool coalesce_collects(const struct coalesce *c)
+{
+    (void)c;
+    return false;
+}
+
 uint64_t coalesce_frame(const struct coalesce *c)
 {
     (void)c;

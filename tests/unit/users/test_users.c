@@ -129,22 +129,35 @@ static struct user *one_user(struct users *u, uint32_t rate, uint32_t burst)
     return user_find(u, SLICE("a"));
 }
 
-/* A burst, then what the time brings; what is unused does not add up beyond the burst; a debt is paid first. */
+/* A burst; then nothing but what is allowed: a few in others' frames, or a piece of what the time brought; after a pause a
+ * burst again. What is unused does not add up beyond it, and a debt is paid first. */
 static void test_budget(void **state)
 {
     (void)state;
     struct users u;
-    struct user *a = one_user(&u, 1000, 50);
+    struct user *a = one_user(&u, 1000, 200);
     uint64_t now = 100000;
-    assert_int_equal(user_room(&u, a, 1, now), 50);
-    user_took(a, 50);
+    assert_int_equal(user_room(&u, a, 1, now), 200);
+    user_took(a, 200);
     assert_int_equal(user_room(&u, a, 2, now), 0);
+    assert_int_equal(user_room(&u, a, 3, now + 10), 0);
+    user_allow(a, now + 10, false); /* not a whole piece yet */
+    assert_int_equal(user_room(&u, a, 3, now + 10), 0);
+    user_allow(a, now + 10, true);
     assert_int_equal(user_room(&u, a, 3, now + 10), 10);
-    user_took(a, 10);
-    assert_int_equal(user_room(&u, a, 4, now + 60000), 50);
-    user_took(a, 150);
-    assert_int_equal(user_room(&u, a, 5, now + 60100), 0);
-    assert_int_equal(user_room(&u, a, 6, now + 60120), 20);
+    user_took(a, 4);
+    assert_int_equal(user_room(&u, a, 3, now + 10), 6);
+    user_took(a, 6);
+    assert_int_equal(user_room(&u, a, 3, now + 10), 0);
+    user_allow(a, now + 60, true);
+    assert_int_equal(user_room(&u, a, 4, now + 60), USER_RIDES);
+    user_allow(a, now + 60, false);
+    assert_int_equal(user_room(&u, a, 5, now + 60), USER_CHUNK_MS);
+    assert_int_equal(user_room(&u, a, 6, now + 60000), 200);
+    user_took(a, 300);
+    assert_int_equal(user_room(&u, a, 7, now + 60100), 0);
+    user_allow(a, now + 60100, true);
+    assert_int_equal(user_room(&u, a, 7, now + 60100), 0);
     users_close(&u);
 }
 

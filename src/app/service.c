@@ -96,10 +96,12 @@ static void reload(struct service *s)
     } else if (conf_load(s->path, &wanted, &e) != ERR_NONE) {
         reload_refused(&e);
     } else {
-        if (wire_users_reload(s, &wanted, &e))
+        if (wire_users_reload(s, &wanted, &e)) {
+            wire_http_reload(s, &wanted);
             settings_reload(s->settings, &wanted);
-        else
+        } else {
             reload_refused(&e);
+        }
         conf_free(&wanted);
     }
     if (s->stage == STAGE_RUNNING) notify_ready(&s->notify);

@@ -152,7 +152,8 @@ void wire_total(void *arg, struct total_request *q); /* command_ports.total; arg
 
 /* wire_http.c */
 void wire_http_init(struct service *s);
-enum err wire_http_begin(struct service *s, struct error *e); /* when listen.http is given */
+enum err wire_http_begin(struct service *s, struct error *e);  /* when listen.http is given */
+void wire_http_reload(struct service *s, struct conf *wanted); /* takes the tokens out of it */
 void wire_http_stop(struct service *s);
 bool wire_http_over(const struct service *s); /* there is none any more */
 void wire_http_close(struct service *s);      /* when the loop is over */

@@ -1,5 +1,6 @@
 /* app/start.c - the order of start (service.h). Redis must be there and fit: nothing can be counted without
  * it. MySQL may be away: hits add up in Redis and are merged when it comes; when it is there, it must fit. */
+#include "app/privileges.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "mysql/schema.h"
@@ -307,11 +308,17 @@ static enum err listen_begin(struct service *s, struct error *e)
     return wire_users_listen(s, e);
 }
 
+/* Sockets are bound, files of secrets are read. */
+static enum err rights_drop(struct service *s, struct error *e)
+{
+    return s->serves ? privileges_drop(s->settings->conf, e) : ERR_NONE;
+}
+
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
-        connect_sync, name_is_free,  kill_earlier, connect_frame, connect_fence,
-        mysql_begin,  writers_begin, look_first,   listen_begin,  wire_http_begin,
+        connect_sync,  name_is_free, kill_earlier, connect_frame,   connect_fence, mysql_begin,
+        writers_begin, look_first,   listen_begin, wire_http_begin, rights_drop,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
         if (steps[i](s, e) != ERR_NONE) return e->code;

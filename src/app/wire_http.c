@@ -73,6 +73,11 @@ enum err wire_http_begin(struct service *s, struct error *e)
     return e->code;
 }
 
+void wire_http_reload(struct service *s, struct conf *wanted)
+{
+    if (s->web.http != NULL) http_tokens(s->web.http, &wanted->tokens);
+}
+
 void wire_http_stop(struct service *s)
 {
     if (s->web.http != NULL) http_stop(s->web.http);

@@ -29,7 +29,7 @@
       "the address of a unix socket such as \"unix:///run/tallyd/control.sock\"",                            \
       "where `tallyd status` and `recover` connect when there are users: a unix socket that only "           \
       "tallyd's own user and root may open, and who does may everything; by default nowhere")                \
-    G(HTTP_TOKENS, "http.tokens", PATH, http_tokens_file, "", 0, 0, RESTART,                                 \
+    G(HTTP_TOKENS, "http.tokens", PATH, http_tokens_file, "", 0, 0, RELOAD,                                  \
       "the path of a file that only its owner may read",                                                     \
       "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
       "`name token`, or `name token store` for one who sees nothing but that store")                         \
@@ -96,6 +96,12 @@
     G(LIMITS_MULTI, "limits.multi", NUMBER, limits_multi, "10000", 1, 1000000, RESTART,                      \
       "an integer from 1 to 1000000",                                                                        \
       "commands in one MULTI")                                                                               \
+    G(RUN_AS, "run_as", INSTANCE, run_as, "", 0, 0, RESTART,                                                 \
+      "the name of a user of this machine",                                                                  \
+      "whom tallyd becomes, for good, when root starts it, once it has its sockets and secrets; a "          \
+      "reload then reads files as that user")                                                                \
+    G(CORE_DUMPS, "core_dumps", WORD, core_dumps, "off", 0, 0, RESTART, "off|on",                            \
+      "off: no core is written, and nobody but root may look into the process: passwords are in it")         \
     G(STOP_WITHIN, "stop_within", MS, stop_within_ms, "10s", 1000, 600000, RELOAD,                           \
       "a duration from 1s to 10m",                                                                           \
       "after SIGTERM, batches not merged by then are left standing for the next start")                      \

@@ -2,7 +2,10 @@
 
 Wording is Redis' own: the same requests go to a redis-server with the same users."""
 import os
+import pwd
+import resource
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -354,3 +357,114 @@ def test_secrets_are_nowhere(shops, hashes):
     assert "secret of" not in seen
     for made in hashes.values():
         assert made not in seen and made.rsplit("$", 1)[1] not in seen
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_root_is_given_up_for_good(shops, workdir, mysql):
+    """Started by root with run_as: all four ids are another's, in every thread, and no group of root's is left."""
+    for way in (workdir, mysql.directory):  # nobody has to get there, too
+        os.chmod(way, 0o755)
+    nobody = pwd.getpwnam("nobody")
+    daemon = shops(more={"run_as": "nobody"})
+    for thread in os.listdir(f"/proc/{daemon.pid}/task"):
+        status = status_of(f"{daemon.pid}/task/{thread}")
+        assert set(status["Uid"].split()) == {str(nobody.pw_uid)}
+        assert set(status["Gid"].split()) == {str(nobody.pw_gid)}
+        assert "0" not in status["Groups"].split()
+        assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
+    assert os.stat(daemon.socket).st_uid == nobody.pw_uid
+    with known(daemon, "shop1") as client:
+        assert client.call("HINCRBY", "s1:product_views", "7", 1) == 1
+    daemon.sync_all()
+    assert "event=runs_as_root" not in log_of(daemon)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is warned")
+def test_root_is_warned_and_a_wrong_user_refused(make_daemon, redis):
+    daemon = make_daemon(redis)
+    assert log_of(daemon).count("event=runs_as_root") == 1
+    daemon.close()
+    for name, said in (("nosuchuser", "there is no user nosuchuser"), ("root", "root is root")):
+        daemon.config["run_as"] = name
+        daemon.write_config()
+        done = daemon.verb("run", timeout_s=60)
+        assert done.returncode == 78 and said in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_no_core(shops, workdir, mysql):
+    """By default nothing of the memory, where passwords are, can be had by a crash or by whoever else runs as that user."""
+    for way in (workdir, mysql.directory):  # nobody has to get there, too
+        os.chmod(way, 0o755)
+    daemon = shops(more={"run_as": "nobody"})
+    with open(f"/proc/{daemon.pid}/limits", encoding="ascii") as file:
+        core = next(line for line in file if line.startswith("Max core file size"))
+    assert core.split()[4:6] == ["0", "0"]
+    assert os.stat(f"/proc/{daemon.pid}/mem").st_uid == 0
+    daemon.close()
+    daemon.config["core_dumps"] = "on"
+    daemon.write_config()
+    daemon.start()
+    assert os.stat(f"/proc/{daemon.pid}/mem").st_uid == pwd.getpwnam("nobody").pw_uid
+
+
+def test_http_tokens_are_read_again(make_daemon, redis, workdir):
+    path = os.path.join(workdir, "tokens")
+
+    def tokens(text):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, 0o600)
+
+    tokens("one aaaaaaaaaaaaaaaaaaaaaaaa\n")
+    http = os.path.join(workdir, "http.sock")
+    daemon = make_daemon(redis, start=False)
+    daemon.config["listen"]["http"] = f"unix://{http}"
+    daemon.config["http"] = {"tokens": path}
+    daemon.write_config()
+    daemon.migrate().start()
+    assert asked_with(http, "a" * 24) == 200 and asked_with(http, "b" * 24) == 401
+    tokens("two bbbbbbbbbbbbbbbbbbbbbbbb 12\n")
+    os.kill(daemon.pid, signal.SIGHUP)
+    wait_until(lambda: asked_with(http, "b" * 24) != 401, 10, "the new token")
+    assert asked_with(http, "a" * 24) == 401
+
+
+def asked_with(path, token):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+        client.sendall(f"GET /api/counters HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                       f"Authorization: Bearer {token}\r\n\r\n".encode())
+        return int(client.makefile("rb").readline().split()[1])
+
+
+def test_ten_thousand_clients_of_users(shops, hashes):
+    """With the limits' defaults: 10,000 connections of two users, each of which counts; the next one is told."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 10200:
+        pytest.skip("this machine gives a process too few descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    daemon = shops(shop1={"connections": 9000}, shop2={"connections": 9000})
+    clients = []
+    try:
+        for at in range(10000):
+            name = "shop1" if at % 2 else "shop2"
+            client = daemon.client()
+            client.send(encode("AUTH", name, f"secret of {name}"))
+            clients.append(client)
+            if at % 200 == 199:  # a unix socket's backlog is 511
+                assert [client.reply() for client in clients[-200:]] == ["OK"] * 200
+        for at, client in enumerate(clients):
+            client.send(encode("HINCRBY", f"s{1 if at % 2 else 2}:product_views", "7", 1))
+        assert sorted(client.reply() for client in clients) == sorted([*range(1, 5001)] * 2)
+        with daemon.client() as one_more:
+            assert one_more.reply() == TOO_MANY
+    finally:
+        for client in clients:
+            client.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

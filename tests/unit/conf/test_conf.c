@@ -205,7 +205,7 @@ static void test_unknown(void **state)
     refused("frobnicate: 1\n" MYSQL COUNTER,
             "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
             "listen, http, redis, mysql, instance, ledger, log, "
-            "limits, stop_within, series, boxes, events, uniques, clock, counters, users\n");
+            "limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, counters, users\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
@@ -220,12 +220,12 @@ static void test_unknown(void **state)
     refused(MYSQL "redis.replicas: 1\n" COUNTER,
             "t.yaml:2:1: unknown option \"redis.replicas\", expected "
             "one of listen, http, redis, mysql, instance, ledger, "
-            "log, limits, stop_within, series, boxes, events, uniques, clock, counters, users\n");
+            "log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, counters, users\n");
     refused(
         MYSQL "counters.*.key: 1\n" COUNTER,
         "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
         "redis, "
-        "mysql, instance, ledger, log, limits, stop_within, series, boxes, events, uniques, clock, "
+        "mysql, instance, ledger, log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, "
         "counters, users\n");
 }
 

@@ -194,6 +194,69 @@ static bool mysql_init(struct setup *s, struct buf *problems)
     return true;
 }
 
+static struct slice *slices_of(const struct conf_texts *texts)
+{
+    struct slice *out = heap_alloc((texts->n + 1) * sizeof(*out));
+    for (size_t i = 0; i < texts->n; i++)
+        out[i] = slice_str(texts->all[i]);
+    return out;
+}
+
+static void user_problem(const struct conf *conf, size_t i, enum user_field which, const struct error *e,
+                         struct buf *problems)
+{
+    char where[WHERE_BYTES];
+    enum conf_option option = which == USER_PASSWORD ? CONF_USER_PASSWORD : CONF_USER_COMMANDS;
+    buf_printf(problems, "%s: users.%s%s: %s\n", conf_where_user(conf, i, option, where, sizeof(where)),
+               conf->users[i].name, conf_option_path(option) + strlen("users.*"), e->text);
+}
+
+static bool user_init(struct users *out, const struct conf *conf, size_t i, struct buf *problems)
+{
+    const struct conf_user *from = &conf->users[i];
+    struct slice *keys = slices_of(&from->keys), *commands = slices_of(&from->commands);
+    const struct user_spec spec = {.name = slice_str(from->name),
+                                   .hash = from->password,
+                                   .keys = keys,
+                                   .keys_n = from->keys.n,
+                                   .commands = commands,
+                                   .commands_n = from->commands.n,
+                                   .rate = (uint32_t)from->rate,
+                                   .burst = (uint32_t)from->burst,
+                                   .connections = (uint32_t)from->connections};
+    enum user_field which;
+    struct error e;
+    bool good = users_add(out, &spec, &which, &e) == ERR_NONE;
+    if (!good) user_problem(conf, i, which, &e, problems);
+    heap_free(keys);
+    heap_free(commands);
+    return good;
+}
+
+bool setup_users(struct users *out, const struct conf *conf, struct buf *problems)
+{
+    bool good = true;
+    users_init(out);
+    for (size_t i = 0; i < conf->users_n; i++)
+        good = user_init(out, conf, i, problems) && good;
+    users_sort(out);
+    if (!good) users_close(out);
+    return good;
+}
+
+/* Whoever can connect there may everything, so it has a mode, and no port. */
+static bool control_check(const struct conf *conf, struct buf *problems)
+{
+    struct error e;
+    for (size_t i = 0; i < conf->listen_control.n; i++) {
+        if (conf->listen_control.all[i].path != NULL) continue;
+        error_set(&e, ERR_CONFIG, "is no unix socket, expected one such as unix:///run/tallyd/control.sock");
+        problem_add(conf, CONF_GLOBAL, CONF_LISTEN_CONTROL, &e, problems);
+        return false;
+    }
+    return true;
+}
+
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems)
 {
     *out = (struct setup){.conf = conf};
@@ -203,7 +266,9 @@ bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems
     bool counters = counters_init(out, problems);
     bool feeds = counters && feeds_check(out, problems);
     bool uniques = counters && uniq_feed_init(out, problems);
-    if (redis && mysql && feeds && uniques) return true;
+    bool users = setup_users(&out->users, conf, problems);
+    bool control = control_check(conf, problems);
+    if (redis && mysql && feeds && uniques && users && control) return true;
     setup_close(out);
     return false;
 }
@@ -213,6 +278,7 @@ void setup_close(struct setup *s)
     redis_url_close(&s->redis);
     db_config_close(&s->mysql);
     heap_free(s->counters.all);
+    users_close(&s->users);
     *s = (struct setup){0};
 }
 

@@ -9,6 +9,7 @@
 #include "redis/url.h"
 #include "series/op.h"
 #include "status/source.h"
+#include "users/users.h"
 
 struct setup {
     const struct conf *conf;  /* borrowed; the counters borrow its texts */
@@ -16,6 +17,7 @@ struct setup {
     struct db_config mysql;   /* likewise */
     struct counters counters; /* in the order of conf->counters; owns all; points to ops */
     struct op_limits ops;     /* points into counters */
+    struct users users;       /* as the configuration was read at the start */
 };
 
 /* A setup points into itself: it is never copied. Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */
@@ -24,5 +26,8 @@ void setup_close(struct setup *s);
 
 /* For a look at what runs with it; borrows from s. */
 struct source setup_source(const struct setup *s);
+
+/* The users of the configuration; nothing of it is borrowed. Of a reload, too. False: problems says why, and out is empty. */
+bool setup_users(struct users *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 
 #endif

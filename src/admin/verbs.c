@@ -1,11 +1,11 @@
 /* admin/verbs.c - the table of verbs and options. */
 #include "admin/verbs.h"
 
-enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, DEV, COMPLETION, MANUAL, VERBS };
+enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLETION, MANUAL, VERBS };
 
 #define OF(verb) (1u << (verb))
 #define OF_ALL (OF(VERBS) - 1)
-#define OF_CONFIGURED (OF_ALL - OF(COMPLETION) - OF(MANUAL))
+#define OF_CONFIGURED (OF_ALL - OF(HASH) - OF(COMPLETION) - OF(MANUAL))
 
 #define RUN_HELP                                                                                             \
     "Runs the service in the foreground until SIGTERM or SIGINT; it then takes no more, answers what is "    \
@@ -51,6 +51,13 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, DEV, COMPLETION, M
     "running service when there is one, else by itself. Safe to repeat and to interrupt: what is merged is " \
     "in\n"                                                                                                   \
     "the ledger, so nothing counts twice.\n"
+#define HASH_HELP                                                                                            \
+    "Reads a password, and prints the yescrypt hash that stands in the configuration under "                 \
+    "users.*.password.\n"                                                                                    \
+    "On a terminal it asks twice and shows nothing; else it reads one line of stdin. No password is ever "   \
+    "an\n"                                                                                                   \
+    "argument, where all users of a machine could see it:\n"                                                 \
+    "    openssl rand -hex 24 | tee shop12345.password | tallyd hash\n"
 #define DEV_HELP                                                                                             \
     "Everything for a first try, on this machine alone: a private redis-server and mariadbd on unix "        \
     "sockets\n"                                                                                              \
@@ -79,6 +86,7 @@ const struct verb verbs[VERBS] = {
     [REJECTS] = {"rejects", "list|replay|drop", "[ID ...]", "show, replay or give up rows that MySQL refused",
                  REJECTS_HELP, verb_rejects},
     [RECOVER] = {"recover", NULL, NULL, "take over what dead tallyds left", RECOVER_HELP, verb_recover},
+    [HASH] = {"hash", NULL, NULL, "make the hash of a user's password", HASH_HELP, verb_hash},
     [DEV] = {"dev", NULL, NULL, "try it: private Redis, MariaDB and tallyd", DEV_HELP, verb_dev},
     [COMPLETION] = {"completion", "bash|zsh|fish", NULL, "print a shell's completions", COMPLETION_HELP,
                     verb_completion},

@@ -30,6 +30,7 @@ enum err verb_status(const struct call *call);
 enum err verb_verify(const struct call *call);
 enum err verb_rejects(const struct call *call);
 enum err verb_recover(const struct call *call);
+enum err verb_hash(const struct call *call);
 enum err verb_dev(const struct call *call);
 enum err verb_completion(const struct call *call);
 enum err verb_manual(const struct call *call);

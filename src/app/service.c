@@ -47,7 +47,9 @@ static void on_turn(uv_prepare_t *handle)
     struct service *s = handle->data;
     sync_turn(s->sync);
     if (s->listen != NULL) listen_turn(s->listen);
+    command_join(s->command);
     bool again = coalesce_turn(s->coalesce);
+    command_turn(s->command);
     if (s->listen != NULL) listen_flush_all(s->listen);
     if (again)
         uv_idle_start(&s->again, on_again);
@@ -71,10 +73,17 @@ static void on_tick(uv_timer_t *timer)
     supervisor_tick(s, now_ms);
     coalesce_tick(s->coalesce);
     sync_tick(s->sync);
+    command_tick(s->command, now_ms);
     gate_tick(s, now_ms);
     upkeep_tick(s, now_ms);
     journals_tick(s, now_ms);
     if (s->stage == STAGE_DRAINING) service_drain_tick(s, now_ms);
+}
+
+static void reload_refused(const struct error *e)
+{
+    log_event(LOG_ERROR, "reload", "error=%s next=%s", LOGQ(e->text),
+              LOGQ("nothing was changed; mend it, SIGHUP again"));
 }
 
 static void reload(struct service *s)
@@ -85,10 +94,14 @@ static void reload(struct service *s)
     if (s->path == NULL) {
         log_event(LOG_WARN, "reload", "why=%s", LOGQ("this service was started without a file"));
     } else if (conf_load(s->path, &wanted, &e) != ERR_NONE) {
-        log_event(LOG_ERROR, "reload", "error=%s next=%s", LOGQ(e.text),
-                  LOGQ("nothing was changed; mend it, SIGHUP again"));
+        reload_refused(&e);
     } else {
-        settings_reload(s->settings, &wanted);
+        if (wire_users_reload(s, &wanted, &e)) {
+            wire_http_reload(s, &wanted);
+            settings_reload(s->settings, &wanted);
+        } else {
+            reload_refused(&e);
+        }
         conf_free(&wanted);
     }
     if (s->stage == STAGE_RUNNING) notify_ready(&s->notify);
@@ -125,6 +138,7 @@ static void rooms_close(struct service *s)
     wire_http_close(s);
     if (s->listen != NULL) listen_destroy(&s->listen);
     command_destroy(&s->command);
+    wire_users_close(s);
     sync_destroy(&s->sync);
     coalesce_destroy(&s->coalesce);
     redis_frames_close(&s->frames);

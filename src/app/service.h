@@ -79,6 +79,12 @@ struct http_side {       /* what wire_http.c and the threads of http/ share */
     bool ended;
 };
 
+struct users_side {    /* wire_users.c */
+    struct users *now; /* the settings' own, or those of the last reload */
+    struct prover *prover;
+    uv_timer_t pace; /* active while requests of a user wait */
+};
+
 struct service {
     struct settings *settings;
     const char *path; /* of the configuration, NULL: nothing to reload */
@@ -92,6 +98,7 @@ struct service {
     struct writer_pool *pool;
     struct listen *listen;
     struct command *command;
+    struct users_side users;
     uv_prepare_t turn; /* the end of each loop turn */
     uv_idle_t again;   /* active: the next turn comes without waiting for events */
     uv_timer_t tick;
@@ -140,16 +147,27 @@ void wire_coalesce(struct service *s);
 void wire_sync(struct service *s);
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
+struct listen_handler wire_inside_handler(struct service *s); /* for clients that may everything */
 void wire_total_init(struct service *s);
 void wire_read(void *arg, struct read_request *q);   /* command_ports.read; arg: the service */
 void wire_total(void *arg, struct total_request *q); /* command_ports.total; arg: the service */
 
 /* wire_http.c */
 void wire_http_init(struct service *s);
-enum err wire_http_begin(struct service *s, struct error *e); /* when listen.http is given */
+enum err wire_http_begin(struct service *s, struct error *e);  /* when listen.http is given */
+void wire_http_reload(struct service *s, struct conf *wanted); /* takes the tokens out of it */
 void wire_http_stop(struct service *s);
 bool wire_http_over(const struct service *s); /* there is none any more */
 void wire_http_close(struct service *s);      /* when the loop is over */
+
+/* wire_users.c */
+void wire_users_init(struct service *s);
+enum err wire_users_listen(struct service *s, struct error *e); /* listen.control */
+void wire_users_pace(void *arg);                                /* command_ports.pace */
+bool wire_users_reload(struct service *s, const struct conf *wanted,
+                       struct error *e); /* false: nothing was changed */
+void wire_users_stop(struct service *s);
+void wire_users_close(struct service *s); /* when the loop is over */
 
 /* gate.c */
 void gate_redis(struct service *s); /* a link came up */

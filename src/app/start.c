@@ -1,5 +1,6 @@
 /* app/start.c - the order of start (service.h). Redis must be there and fit: nothing can be counted without
  * it. MySQL may be away: hits add up in Redis and are merged when it comes; when it is there, it must fit. */
+#include "app/privileges.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "mysql/schema.h"
@@ -89,6 +90,7 @@ void service_init(struct service *s)
     s->fences.volatile_accept = s->settings->conf->redis_volatile == CONF_ACCEPT;
     wire_coalesce(s);
     wire_sync(s);
+    wire_users_init(s);
     wire_command(s);
     wire_http_init(s);
     cleaner_init(s);
@@ -296,19 +298,27 @@ static enum err listen_begin(struct service *s, struct error *e)
     limits.in_max = (uint32_t)conf->limits_request_bytes;
     limits.out_max = (uint32_t)conf->limits_unread_bytes;
     limits.stall_ms = (uint32_t)conf->limits_stalled_ms;
+    limits.backlog = (uint32_t)conf->limits_backlog;
+    limits.keepalive_s = (uint32_t)conf->limits_keepalive_s;
     s->listen = listen_create(&s->loop, &limits);
     struct listen_handler handler = wire_listen_handler(s);
     for (size_t i = 0; i < conf->listen_resp.n; i++)
         if (listen_add(s->listen, slice_str(conf->listen_resp.all[i].text), &handler, e) != ERR_NONE)
             return e->code;
-    return ERR_NONE;
+    return wire_users_listen(s, e);
+}
+
+/* Sockets are bound, files of secrets are read. */
+static enum err rights_drop(struct service *s, struct error *e)
+{
+    return s->serves ? privileges_drop(s->settings->conf, e) : ERR_NONE;
 }
 
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
-        connect_sync, name_is_free,  kill_earlier, connect_frame, connect_fence,
-        mysql_begin,  writers_begin, look_first,   listen_begin,  wire_http_begin,
+        connect_sync,  name_is_free, kill_earlier, connect_frame,   connect_fence, mysql_begin,
+        writers_begin, look_first,   listen_begin, wire_http_begin, rights_drop,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
         if (steps[i](s, e) != ERR_NONE) return e->code;

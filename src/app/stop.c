@@ -26,6 +26,7 @@ static void handles_close(struct redis_fences *fences)
     close_handle(s, (uv_handle_t *)&s->tick);
     close_handle(s, (uv_handle_t *)&s->cleaner.timer);
     close_handle(s, (uv_handle_t *)&s->web.news);
+    close_handle(s, (uv_handle_t *)&s->users.pace);
     for (int i = 0; i < 3; i++)
         close_handle(s, (uv_handle_t *)&s->signals[i]);
 }
@@ -84,6 +85,7 @@ static void drain_begin(struct service *s)
     upkeep_stop(s);
     recovery_stop(s);
     wire_http_stop(s);
+    wire_users_stop(s);
     if (s->listen == NULL)
         s->listen_closed = true;
     else

@@ -201,6 +201,12 @@ static void on_open(void *session, struct conn *conn, void *arg)
     session_open(session, ((struct service *)arg)->command, conn, conn_outlet(conn));
 }
 
+static void on_open_inside(void *session, struct conn *conn, void *arg)
+{
+    on_open(session, conn, arg);
+    session_trust(session);
+}
+
 static size_t on_bytes(void *session, struct slice in)
 {
     return session_bytes(session, in);
@@ -220,12 +226,20 @@ struct listen_handler wire_listen_handler(struct service *s)
                                    .arg = s};
 }
 
+struct listen_handler wire_inside_handler(struct service *s)
+{
+    struct listen_handler handler = wire_listen_handler(s);
+    handler.open = on_open_inside;
+    return handler;
+}
+
 void wire_command(struct service *s)
 {
     const struct conf *conf = s->settings->conf;
     wire_total_init(s);
     struct request_limits limits = request_limits_default;
     limits.bytes_max = (uint32_t)conf->limits_request_bytes;
+    limits.args_max = (uint32_t)conf->limits_arguments;
     struct command_config config = {
         .coalesce = s->coalesce,
         .counters = &s->settings->setup.counters,
@@ -245,11 +259,15 @@ void wire_command(struct service *s)
                   .info = port_info,
                   .total = wire_total,
                   .read = wire_read,
-                  .redis_ms = port_redis_ms},
+                  .redis_ms = port_redis_ms,
+                  .pace = wire_users_pace},
         .limits = limits,
         .clients_max = (uint32_t)conf->limits_clients,
-        .multi_max = 10000,
+        .multi_max = (uint32_t)conf->limits_multi,
         .busy_ms = coalesce_config_default.busy_ms,
+        .users = s->users.now,
+        .prover = s->users.prover,
+        .stranger_ms = (uint32_t)conf->limits_strangers_ms,
     };
     s->command = command_create(&config);
 }

@@ -32,7 +32,7 @@ static void http_stopped(void *arg)
 
 static void adopt(struct service *s, int fd)
 {
-    struct listen_handler handler = wire_listen_handler(s);
+    struct listen_handler handler = wire_inside_handler(s);
     if (s->listen == NULL || !listen_adopt(s->listen, fd, &handler)) close(fd);
 }
 
@@ -71,6 +71,11 @@ enum err wire_http_begin(struct service *s, struct error *e)
     if (http_start(s->web.http, e) == ERR_NONE) return ERR_NONE;
     http_destroy(&s->web.http);
     return e->code;
+}
+
+void wire_http_reload(struct service *s, struct conf *wanted)
+{
+    if (s->web.http != NULL) http_tokens(s->web.http, &wanted->tokens);
 }
 
 void wire_http_stop(struct service *s)

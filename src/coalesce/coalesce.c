@@ -326,6 +326,16 @@ bool coalesce_turn(struct coalesce *c)
     return false;
 }
 
+uint64_t coalesce_frame(const struct coalesce *c)
+{
+    return c->now->epoch;
+}
+
+bool coalesce_collects(const struct coalesce *c)
+{
+    return box_works(c->now);
+}
+
 bool coalesce_idle(const struct coalesce *c)
 {
     return box_empty(c->now) && c->flight_n == 0 && !engine_owes(c) && list_empty(&c->journals) &&

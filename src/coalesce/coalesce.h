@@ -117,6 +117,9 @@ const struct counter *coalesce_counter(struct coalesce *c, struct slice key);
 const char *
 coalesce_down_text(const struct coalesce *c); /* "MASTERDOWN Redis ...", an error line without '-' */
 
+uint64_t coalesce_frame(const struct coalesce *c); /* a number of its own for each frame that collects */
+bool coalesce_collects(const struct coalesce *c);  /* there is something in it that will be sent */
+
 /* End of a loop turn: sends what was collected, if it may be sent. True: it waits for what the next turn brings, so the
  * loop must not wait for events before that. */
 bool coalesce_turn(struct coalesce *c);

@@ -46,9 +46,12 @@ void ask_end(struct session *s)
 {
     const struct client_ports *client = &s->command->config.client;
     if (!s->gone) {
-        s->state = SESSION_TAKING;
+        s->state = s->last ? SESSION_ENDING : SESSION_TAKING;
         client->answered(s->conn);
-        client->resume(s->conn);
+        if (s->last)
+            client->finish(s->conn);
+        else
+            client->resume(s->conn);
     }
     client->release(s->conn); /* the session may be gone after it */
 }

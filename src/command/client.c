@@ -1,5 +1,4 @@
-/* command/client.c - what concerns one connection. No password can be configured, so AUTH and HELLO AUTH
- * answer as a Redis 7.0 without one: the user is `default`, and any password of his will do. */
+/* command/client.c - what concerns one connection. */
 #include "base/clock.h"
 #include "base/num.h"
 #include "command/inside.h"
@@ -8,7 +7,10 @@
 #include <stdio.h>
 
 #define CLIENT_NAME_MAX 256 /* so that an idle client stays small */
-#define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
+#define HELLO_NOAUTH                                                                                         \
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> "    \
+    "<pass> option can be used to authenticate the client and select the RESP protocol version at the same " \
+    "time"
 
 enum taken run_ping(struct session *s, const struct request *r, struct buf *out)
 {
@@ -26,22 +28,6 @@ enum taken run_echo(struct session *s, const struct request *r, struct buf *out)
 {
     (void)s;
     reply_bulk(out, r->args[1]);
-    return TAKEN;
-}
-
-enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
-{
-    (void)s;
-    if (r->args_n > 3)
-        reply_error(out, "ERR syntax error");
-    else if (r->args_n == 2)
-        reply_error(
-            out, "ERR AUTH <password> called without any password configured for the default user. Are you "
-                 "sure your configuration is correct?");
-    else if (slice_eq(r->args[1], SLICE("default")))
-        reply_simple(out, "OK");
-    else
-        reply_error(out, WRONGPASS);
     return TAKEN;
 }
 
@@ -74,6 +60,7 @@ enum taken run_reset(struct session *s, const struct request *r, struct buf *out
     multi_free(s);
     buf_free(&s->name);
     s->resp = 2;
+    guard_reset(s);
     reply_simple(out, "RESET");
     return TAKEN;
 }
@@ -170,8 +157,9 @@ static enum taken run_client_info(struct session *s, const struct request *r, st
                (unsigned long long)s->id, addr, SLICE_ARG(s->name),
                (unsigned long long)((mono_ms() - s->opened_ms) / 1000));
     buf_printf(&line,
-               "obl=%zu cmd=client|info user=default resp=%d lib-name=" SLICE_FMT " lib-ver=" SLICE_FMT "\n",
-               s->outlet->out.n, s->resp, SLICE_ARG(s->lib_name), SLICE_ARG(s->lib_ver));
+               "obl=%zu cmd=client|info user=%s resp=%d lib-name=" SLICE_FMT " lib-ver=" SLICE_FMT "\n",
+               s->outlet->out.n, s->user != NULL ? s->user->name : "default", s->resp, SLICE_ARG(s->lib_name),
+               SLICE_ARG(s->lib_ver));
     reply_verbatim(out, s->resp, buf_slice(&line));
     buf_free(&line);
     return TAKEN;
@@ -203,16 +191,9 @@ const struct spec client_specs[] = {
 
 struct hello {
     int resp;
-    bool has_name;
-    struct slice name;
+    bool has_name, has_auth;
+    struct slice name, user, password;
 };
-
-static bool hello_auth(const struct request *r, uint32_t i, struct buf *out)
-{
-    if (slice_eq(r->args[i + 1], SLICE("default"))) return true;
-    reply_error(out, WRONGPASS);
-    return false;
-}
 
 /* False: refused in out, and nothing of it holds. */
 static bool hello_options(const struct request *r, struct hello *h, struct buf *out)
@@ -221,7 +202,9 @@ static bool hello_options(const struct request *r, struct hello *h, struct buf *
     for (uint32_t i = 2; i < r->args_n; i++) {
         uint32_t more = r->args_n - 1 - i;
         if (slice_ieq(r->args[i], SLICE("auth")) && more >= 2) {
-            if (!hello_auth(r, i, out)) return false;
+            h->has_auth = true;
+            h->user = r->args[i + 1];
+            h->password = r->args[i + 2];
             i += 2;
         } else if (slice_ieq(r->args[i], SLICE("setname")) && more >= 1) {
             h->has_name = true;
@@ -258,12 +241,10 @@ static void put_pair(struct buf *out, const char *name, const char *value)
     reply_bulk_str(out, value);
 }
 
-enum taken run_hello(struct session *s, const struct request *r, struct buf *out)
+void hello_reply(struct session *s, int resp, bool has_client, struct slice client, struct buf *out)
 {
-    struct hello h = {.resp = s->resp};
-    if (!hello_version(r, &h, out) || !hello_options(r, &h, out)) return TAKEN;
-    if (h.has_name) text_set(&s->name, h.name);
-    s->resp = h.resp;
+    if (has_client) text_set(&s->name, client);
+    s->resp = resp;
     reply_map(out, s->resp, 7);
     put_pair(out, "server", "tallyd");
     put_pair(out, "version", TALLYD_VERSION);
@@ -275,5 +256,25 @@ enum taken run_hello(struct session *s, const struct request *r, struct buf *out
     put_pair(out, "role", "master");
     reply_bulk_str(out, "modules");
     reply_array(out, 0);
+}
+
+enum taken run_hello(struct session *s, const struct request *r, struct buf *out)
+{
+    struct hello h = {.resp = s->resp};
+    if (!hello_version(r, &h, out) || !hello_options(r, &h, out)) return TAKEN;
+    if (h.has_auth && s->door != DOOR_OPEN)
+        return auth_begin(s,
+                          &(struct auth_words){.name = h.user,
+                                               .password = h.password,
+                                               .resp = h.resp,
+                                               .has_client = h.has_name,
+                                               .client = h.name},
+                          out);
+    if (h.has_auth && !slice_eq(h.user, SLICE("default")))
+        reply_error(out, "WRONGPASS invalid username-password pair or user is disabled.");
+    else if (s->door == DOOR_CLOSED)
+        reply_error(out, HELLO_NOAUTH);
+    else
+        hello_reply(s, h.resp, h.has_name, h.name, out);
     return TAKEN;
 }

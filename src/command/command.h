@@ -14,6 +14,7 @@
 #include "coalesce/coalesce.h"
 #include "protocol/request.h"
 #include "series/read.h"
+#include "users/prover.h"
 
 struct conn; /* never looked into */
 
@@ -104,6 +105,7 @@ struct command_ports {
     void (*total)(void *arg, struct total_request *r);
     void (*read)(void *arg, struct read_request *r);
     int64_t (*redis_ms)(void *arg); /* the clock of frames */
+    void (*pace)(void *arg); /* requests of a user wait: command_pace() every ms or two until it says false */
 };
 
 /* Does INFO <section> (n = 0: no argument) include the section of this lower-case name? */
@@ -118,11 +120,22 @@ struct command_config {
     uint32_t clients_max; /* for CONFIG GET and INFO */
     uint32_t multi_max;   /* commands in one MULTI, 10,000 */
     uint32_t busy_ms;     /* a transaction without room for so long is refused: coalesce's own, 5,000 */
+    struct users *users;  /* borrowed; none in it: whoever connects may everything */
+    struct prover *prover;
+    uint32_t stranger_ms; /* who has not said by then who it is is disconnected */
 };
 
 struct command;                                                      /* what all sessions of a loop share */
 struct command *command_create(const struct command_config *config); /* config is copied */
 void command_destroy(struct command **c);                            /* when no session is left */
+
+/* After a reload: whoever is the same as before (user_is_same) goes on under the new rules, all others have to say again who
+ * they are. The old ones may go after it. */
+void command_users(struct command *c, struct users *users);
+void command_join(struct command *c); /* once a turn of the loop, before coalesce_turn() ... */
+void command_turn(struct command *c); /* ... and after it */
+bool command_pace(struct command *c); /* false: nobody waits any more */
+void command_tick(struct command *c, uint64_t now_ms); /* every 20 ms or so: strangers */
 
 enum session_state {
     SESSION_TAKING,  /* takes requests */
@@ -130,7 +143,14 @@ enum session_state {
                       */
     SESSION_BARRIER, /* waits until outlet.waiting is 0 */
     SESSION_ASKING,  /* an asynchronous request is out */
+    SESSION_PACED,   /* its user has no room: goes on by command_pace() or command_turn() */
     SESSION_ENDING,  /* the last word is said; the client is being closed */
+};
+
+enum session_door {
+    DOOR_OPEN,   /* no users are configured, or it comes from inside: it may everything */
+    DOOR_CLOSED, /* it has not said yet who it is */
+    DOOR_USER,   /* it is a user */
 };
 
 /* One client. Its memory is the connection's; zeroed before session_open(). */
@@ -140,6 +160,12 @@ struct session {
     struct outlet *outlet;
     struct parser parser;
     enum session_state state;
+    enum session_door door;
+    struct user *user;            /* with DOOR_USER */
+    bool inside;                  /* of this process or its operator */
+    struct list place;            /* on the command's list of strangers or of all others */
+    struct list paced;            /* on its user's list of those who wait */
+    uint64_t stranger_ms;         /* mono: since when it is one */
     int resp;                     /* 2 or 3, by HELLO */
     bool gone;                    /* session_close() was called; memory lives on while a request is out */
     bool last;                    /* the reply just made is the last one */
@@ -156,10 +182,18 @@ struct session {
         struct read_request read;
         struct sync_request sync;
         struct recover_request recover;
+        struct auth_request {
+            struct proof_ask proof;
+            size_t name_n, password_n, client_n; /* of what lies in `key`, one behind the other */
+            uint64_t users_version;              /* as it was asked */
+            int resp;                            /* of a HELLO; 0: it is an AUTH */
+            bool has_client;                     /* a HELLO with SETNAME */
+        } auth;
     } ask;
 };
 
 void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet);
+void session_trust(struct session *s); /* right behind session_open(): it comes from inside */
 /* Parses and runs requests; returns how many bytes were used up. */
 size_t session_bytes(struct session *s, struct slice in);
 /* coalesce answered s->outlet. To be called before listen's conn_answered(). */

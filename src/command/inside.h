@@ -8,6 +8,8 @@
  *   ops.c      what SERIES.INCRBY (series.c), BOX.INCRBY (boxes.c), EVENT.ADD (events.c), UNIQ.ADD (uniques.c) share
  *   reads.c    what the reads in these four share
  *   words.c    arguments, checked
+ *   guard.c     who may what, and how much of it
+ *   auth.c     AUTH, HELLO's AUTH
  *   client.c   PING, HELLO, CLIENT ... what concerns one connection
  *   server.c   INFO, CONFIG, COMMAND ... */
 #ifndef COMMAND_INSIDE_H
@@ -44,14 +46,23 @@ struct spec {
     const struct spec *subs; /* ends with a name of NULL */
 };
 
+#define SPECS_MAX 64
+
 struct command {
     struct command_config config;
-    struct request request; /* the one being run */
-    struct buf scratch;     /* a reply that must go behind answers still owed */
-    struct buf exec;        /* the same inside EXEC */
-    struct buf name, why;   /* of names_fit() */
-    uint64_t ids;           /* sessions so far */
-    uint64_t started_ms;    /* mono */
+    struct request request;          /* the one being run */
+    struct buf scratch;              /* a reply that must go behind answers still owed */
+    struct buf exec;                 /* the same inside EXEC */
+    struct buf name, why;            /* of names_fit() */
+    uint64_t ids;                    /* sessions so far */
+    uint64_t started_ms;             /* mono */
+    struct list sessions, strangers; /* strangers: the oldest first */
+    uint32_t strangers_n;
+    struct list paced;      /* users for whom sessions wait */
+    uint64_t users_version; /* one more with each command_users() */
+    uint64_t frame, window; /* coalesce's frame; a window is it, or the time between two command_pace() */
+    uint64_t rode;          /* the frame that held-back requests were put into beside others' */
+    const struct grant *grants[SPECS_MAX]; /* one a spec */
 };
 
 /* table.c */
@@ -65,6 +76,33 @@ bool spec_is_attack(const struct request *r); /* a browser talks to us: `POST`, 
 /* session.c */
 void session_wait(struct session *s, enum session_state state); /* pauses the client */
 enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: the session waits until so */
+
+/* guard.c */
+void guard_init(struct command *c);
+void guard_open(struct session *s);
+void guard_leave(
+    struct session *s); /* it is no user any more; session_close() does not need it beside guard_close() */
+void guard_close(struct session *s);
+void guard_reset(struct session *s);
+bool guard_enter(struct session *s, struct user *u); /* false: the user has too many connections */
+/* May it run that? False: the error line is in out. Not with DOOR_OPEN. */
+bool guard_lets(struct session *s, const struct spec *whole, const struct spec *spec, const struct request *r,
+                struct buf *out);
+bool guard_names(const struct session *s, struct slice key); /* may it name that? Of every door */
+bool guard_is_admin(const struct session *s);
+/* How many requests of it may be taken now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
+uint32_t guard_room(struct session *s);
+void guard_took(struct session *s, uint32_t requests);
+
+/* auth.c */
+struct auth_words {
+    struct slice name, password;
+    int resp; /* of a HELLO; 0: an AUTH */
+    bool has_client;
+    struct slice client;
+};
+enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf *out);
+enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
 
 /* hits.c */
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
@@ -80,6 +118,7 @@ void hit_refuse_field(struct session *s, struct slice key, struct slice field, s
 /* A request while s->multi stands. */
 enum taken multi_take(struct session *s, const struct request *r, struct buf *out);
 void multi_free(struct session *s);
+void multi_break(struct session *s); /* EXEC refuses all, if there is one */
 enum taken run_multi(struct session *s, const struct request *r, struct buf *out);
 enum taken run_exec(struct session *s, const struct request *r, struct buf *out);
 enum taken run_discard(struct session *s, const struct request *r, struct buf *out);
@@ -148,7 +187,7 @@ extern const struct spec client_specs[];
 enum taken run_ping(struct session *s, const struct request *r, struct buf *out);
 enum taken run_echo(struct session *s, const struct request *r, struct buf *out);
 enum taken run_hello(struct session *s, const struct request *r, struct buf *out);
-enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
+void hello_reply(struct session *s, int resp, bool has_client, struct slice client, struct buf *out);
 enum taken run_select(struct session *s, const struct request *r, struct buf *out);
 enum taken run_quit(struct session *s, const struct request *r, struct buf *out);
 enum taken run_reset(struct session *s, const struct request *r, struct buf *out);

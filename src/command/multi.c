@@ -29,6 +29,11 @@ void multi_free(struct session *s)
     s->multi = NULL;
 }
 
+void multi_break(struct session *s)
+{
+    if (s->multi != NULL) s->multi->broken = true;
+}
+
 enum taken run_multi(struct session *s, const struct request *r, struct buf *out)
 {
     (void)r;
@@ -111,6 +116,7 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
     struct multi *m = s->multi;
     const struct spec *whole;
     const struct spec *spec = spec_resolve(r, &whole, out);
+    if (spec != NULL && s->door != DOOR_OPEN && !guard_lets(s, whole, spec, r, out)) spec = NULL;
     if (spec != NULL && (spec->flags & SPEC_AT_ONCE) != 0) return spec->run(s, r, out);
     if (spec == NULL || !queue_takes(s, spec, r, out)) {
         m->broken = true;

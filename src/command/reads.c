@@ -2,6 +2,25 @@
  * the order of the reply: a flat array in RESP2 and RESP3 alike. */
 #include "command/inside.h"
 
+/* "<precision>:<name>" of all series, less those that this session may not name. */
+static void names_reply(const struct session *s, const struct read_answer *a, struct buf *out)
+{
+    size_t n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) reply_array(out, n);
+        for (size_t i = 0; i < a->n; i++) {
+            struct slice text = READ_TEXT(a, &a->values[i]);
+            const char *colon = memchr(text.p, ':', text.n);
+            size_t head = colon == NULL ? 0 : (size_t)(colon - text.p) + 1;
+            if (!guard_names(s, slice_of(text.p + head, text.n - head))) continue;
+            if (pass == 1)
+                reply_bulk(out, text);
+            else
+                n++;
+        }
+    }
+}
+
 static void values_reply(const struct read_answer *a, struct buf *out)
 {
     reply_array(out, a->n);
@@ -18,7 +37,9 @@ static void on_read(struct read_request *q)
 {
     struct session *s = CONTAINER_OF(q, struct session, ask.read);
     if (ask_wanted(s)) {
-        if (q->outcome == ASK_DONE)
+        if (q->outcome == ASK_DONE && q->query.kind == READ_NAMES)
+            names_reply(s, q->answer, &s->outlet->out);
+        else if (q->outcome == ASK_DONE)
             values_reply(q->answer, &s->outlet->out);
         else
             ask_refuse(s, q->outcome, q->text);

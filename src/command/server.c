@@ -56,9 +56,12 @@ static void info_stats(struct buf *out)
     BUF_LIT(out, "\r\n");
 }
 
-static void info_section(const struct command *c, struct slice section, struct buf *out)
+/* What client libraries look at before they begin; the rest is figures of all stores together. */
+static void info_section(const struct session *s, struct slice section, struct buf *out)
 {
+    const struct command *c = s->command;
     if (info_wants(section, "server")) info_server(c, out);
+    if (!guard_is_admin(s)) return;
     if (info_wants(section, "clients")) info_clients(c, out);
     if (info_wants(section, "stats")) info_stats(out);
     if (c->config.ports.info != NULL) c->config.ports.info(c->config.ports.arg, section, out);
@@ -67,9 +70,9 @@ static void info_section(const struct command *c, struct slice section, struct b
 enum taken run_info(struct session *s, const struct request *r, struct buf *out)
 {
     struct buf text = {0};
-    if (r->args_n == 1) info_section(s->command, slice_of("", 0), &text);
+    if (r->args_n == 1) info_section(s, slice_of("", 0), &text);
     for (uint32_t i = 1; i < r->args_n && i <= 16; i++)
-        info_section(s->command, r->args[i], &text);
+        info_section(s, r->args[i], &text);
     reply_verbatim(out, s->resp, buf_slice(&text));
     buf_free(&text);
     return TAKEN;

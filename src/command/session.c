@@ -19,6 +19,7 @@ struct command *command_create(const struct command_config *config)
     c->config = *config;
     c->started_ms = mono_ms();
     request_init(&c->request, &config->limits);
+    guard_init(c);
     return c;
 }
 
@@ -42,6 +43,7 @@ void session_open(struct session *s, struct command *command, struct conn *conn,
     s->resp = 2;
     s->id = ++command->ids;
     s->opened_ms = mono_ms();
+    guard_open(s);
 }
 
 void session_close(struct session *s)
@@ -49,6 +51,7 @@ void session_close(struct session *s)
     PRE(!s->gone);
     s->gone = true;
     coalesce_unpark(s->command->config.coalesce, s->outlet);
+    guard_close(s);
     multi_free(s);
     buf_free(&s->name);
     buf_free(&s->lib_name);
@@ -115,7 +118,8 @@ static enum taken run_slow(struct session *s, const struct request *r)
         taken = multi_take(s, r, out);
     } else {
         const struct spec *spec = spec_resolve(r, &whole, out);
-        if (spec != NULL) taken = spec->run(s, r, out);
+        if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
+            taken = spec->run(s, r, out);
     }
     reply_close(s, out);
     return taken;
@@ -134,7 +138,8 @@ static inline bool is_hincrby(struct slice name)
 static enum taken run(struct session *s, const struct request *r)
 {
     if (r->args_n == 0) return TAKEN;
-    if (r->args_n != 4 || s->multi != NULL || !is_hincrby(r->args[0])) return run_slow(s, r);
+    if (r->args_n != 4 || s->multi != NULL || s->door != DOOR_OPEN || !is_hincrby(r->args[0]))
+        return run_slow(s, r);
     int64_t n;
     if (!num_parse(r->args[3], &n)) return run_slow(s, r);
     enum add_result got = coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
@@ -149,13 +154,15 @@ struct ahead {
     uint32_t n;
 };
 
-static void ahead_read(struct coalesce *c, struct slice in, struct ahead *a)
+/* At most `most`; user: only of keys that it may name. */
+static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user *user,
+                              struct ahead *a)
 {
     size_t used = 0;
-    for (a->n = 0; a->n < AHEAD; a->n++) {
+    for (a->n = 0; a->n < most; a->n++) {
         struct coalesce_hit *hit = &a->hits[a->n];
         size_t bytes = request_hit(slice_of(in.p + used, in.n - used), &hit->bytes);
-        if (bytes == 0) break;
+        if (bytes == 0 || (user != NULL && !user_names(user, hit->bytes.key))) break;
         coalesce_look(c, hit);
         a->ends[a->n] = used += bytes;
     }
@@ -169,7 +176,7 @@ static size_t hits_take(struct session *s, struct slice in)
     struct ahead a;
     size_t used = 0;
     do {
-        ahead_read(c, slice_of(in.p + used, in.n - used), &a);
+        ahead_read(c, slice_of(in.p + used, in.n - used), AHEAD, NULL, &a);
         for (uint32_t i = 0; i < a.n && a.n > 1; i++)
             coalesce_look_again(c, &a.hits[i]);
         for (uint32_t i = 0; i < a.n; i++)
@@ -177,6 +184,39 @@ static size_t hits_take(struct session *s, struct slice in)
         used += a.n > 0 ? a.ends[a.n - 1] : 0;
     } while (a.n == AHEAD && s->outlet->out.n < OUTLET_FULL);
     return used;
+}
+
+/* The same for a user, who may have `room` requests now. */
+static size_t hits_take_of(struct session *s, struct slice in, uint32_t room)
+{
+    struct coalesce *c = s->command->config.coalesce;
+    struct ahead a;
+    size_t used = 0;
+    uint32_t taken = 0, most, i;
+    do {
+        most = room - taken < AHEAD ? room - taken : AHEAD;
+        ahead_read(c, slice_of(in.p + used, in.n - used), most, s->user, &a);
+        for (i = 0; i < a.n && a.n > 1; i++)
+            coalesce_look_again(c, &a.hits[i]);
+        for (i = 0; i < a.n && coalesce_take(c, s->outlet, &a.hits[i]) == ADD_OK;)
+            i++;
+        used += i > 0 ? a.ends[i - 1] : 0;
+        taken += i;
+    } while (i == AHEAD && taken < room && s->outlet->out.n < OUTLET_FULL);
+    guard_took(s, taken);
+    return used;
+}
+
+/* Of a session that is not just let through. False: it has to wait. */
+static bool guard_takes(struct session *s, struct slice in, size_t *used)
+{
+    static const struct grant *hincrby; /* immutable, so whoever looks it up finds the same */
+    if (hincrby == NULL) hincrby = grant_find(SLICE("hincrby"));
+    uint32_t room = guard_room(s);
+    if (room == 0) return false;
+    if (s->door == DOOR_USER && s->parser.at == 0 && s->multi == NULL && user_may(s->user, hincrby))
+        *used += hits_take_of(s, slice_of(in.p + *used, in.n - *used), room);
+    return true;
 }
 
 /* Bytes that are no RESP: said after all earlier replies, then the end. */
@@ -188,21 +228,48 @@ static void refuse_bytes(struct session *s, const struct request *r)
     reply_close(s, out);
 }
 
+/* What a transaction has is paid for when it is queued. */
+static enum taken run_of_user(struct session *s, const struct request *r)
+{
+    struct user *before = s->user;
+    enum taken taken = run(s, r);
+    if (taken == TAKEN && s->door != DOOR_OPEN && s->user == before) guard_took(s, 1);
+    return taken;
+}
+
+static enum parsed parse(struct session *s, struct slice in)
+{
+    struct request *r = &s->command->request;
+    if (s->door != DOOR_CLOSED) return request_parse(r, &s->parser, in);
+    request_limit(r, &request_limits_stranger);
+    enum parsed got = request_parse(r, &s->parser, in);
+    request_limit(r, &s->command->config.limits);
+    return got;
+}
+
 size_t session_bytes(struct session *s, struct slice in)
 {
     struct request *r = &s->command->request;
     size_t used = 0;
     while (s->state == SESSION_TAKING && used < in.n && s->outlet->out.n < OUTLET_FULL) {
-        if (s->parser.at == 0 && s->multi == NULL) used += hits_take(s, slice_of(in.p + used, in.n - used));
+        if (s->door != DOOR_OPEN) {
+            if (!guard_takes(s, in, &used)) break;
+        } else if (s->parser.at == 0 && s->multi == NULL) {
+            used += hits_take(s, slice_of(in.p + used, in.n - used));
+        }
         if (used == in.n) break;
-        enum parsed got = request_parse(r, &s->parser, slice_of(in.p + used, in.n - used));
+        enum parsed got = parse(s, slice_of(in.p + used, in.n - used));
         if (got == PARSED_UNFIN) break;
         if (got != PARSED_OK) {
             refuse_bytes(s, r);
             return in.n;
         }
         size_t n = r->raw.n;
-        if (run(s, r) == TAKEN) used += n;
+        if (s->door == DOOR_OPEN) {
+            if (run(s, r) == TAKEN) used += n;
+        } else if (run_of_user(s, r) == TAKEN) {
+            used += n;
+        }
     }
     return s->state == SESSION_ENDING || s->last ? in.n : used;
 }

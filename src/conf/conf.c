@@ -86,20 +86,25 @@ void conf_default(struct conf *out)
     buf_free(&problems);
 }
 
-static void members_free(void *base, bool of_counter)
+static void members_free(void *base, enum conf_owner owner)
 {
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++)
-        if (conf_rows[i].of_counter == of_counter) value_free(&conf_rows[i], base);
+        if (conf_rows[i].owner == owner) value_free(&conf_rows[i], base);
 }
 
 void conf_free(struct conf *c)
 {
     for (size_t i = 0; i < c->counters_n; i++) {
-        members_free(&c->counters[i], true);
+        members_free(&c->counters[i], OWNER_COUNTER);
         heap_free(c->counters[i].name);
     }
     heap_free(c->counters);
-    members_free(c, false);
+    for (size_t i = 0; i < c->users_n; i++) {
+        members_free(&c->users[i], OWNER_USER);
+        heap_free(c->users[i].name);
+    }
+    heap_free(c->users);
+    members_free(c, OWNER_ALL);
     secret_free(c->redis_password);
     secret_free(c->mysql_password);
     tokens_free(&c->tokens);
@@ -113,7 +118,7 @@ bool conf_set(struct conf *c, enum conf_option option, const char *const *texts,
     struct conf fresh = {0};
     const char *why;
     bool good = n > 0 || (row->standard != NULL && row->standard[0] == '\0');
-    PRE((unsigned)option < CONF_OPTION_COUNT && !row->of_counter && (n <= 1 || value_listed(row)));
+    PRE((unsigned)option < CONF_OPTION_COUNT && row->owner == OWNER_ALL && (n <= 1 || value_listed(row)));
     for (size_t i = 0; good && i < n; i++)
         good = value_read(row, slice_str(texts[i]), false, &fresh, &why);
     value_free(row, good ? c : &fresh);
@@ -123,6 +128,17 @@ bool conf_set(struct conf *c, enum conf_option option, const char *const *texts,
     return true;
 }
 
+static const char *where_put(const struct conf *c, struct conf_place at, struct conf_place otherwise,
+                             char *out, size_t size)
+{
+    if (at.line == 0) at = otherwise;
+    if (at.line == 0)
+        snprintf(out, size, "%s", c->file);
+    else
+        snprintf(out, size, "%s:%u:%u", c->file, at.line, at.column);
+    return out;
+}
+
 const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size)
 {
     PRE(counter == CONF_GLOBAL || counter < c->counters_n);
@@ -130,12 +146,16 @@ const char *conf_where(const struct conf *c, size_t counter, enum conf_option op
     const struct conf_counter *of = counter == CONF_GLOBAL ? NULL : &c->counters[counter];
     struct conf_place at = {0};
     if (option < CONF_OPTION_COUNT) at = of == NULL ? c->places[option] : of->places[option];
-    if (at.line == 0 && of != NULL) at = of->place;
-    if (at.line == 0)
-        snprintf(out, size, "%s", c->file);
-    else
-        snprintf(out, size, "%s:%u:%u", c->file, at.line, at.column);
-    return out;
+    return where_put(c, at, of == NULL ? (struct conf_place){0} : of->place, out, size);
+}
+
+const char *conf_where_user(const struct conf *c, size_t user, enum conf_option option, char *out,
+                            size_t size)
+{
+    PRE(user < c->users_n && (unsigned)option <= CONF_OPTION_COUNT);
+    const struct conf_user *of = &c->users[user];
+    struct conf_place at = option < CONF_OPTION_COUNT ? of->places[option] : of->place;
+    return where_put(c, at, of->place, out, size);
 }
 
 static bool same_value(const struct conf_row *row, const void *a, const void *b)
@@ -159,7 +179,8 @@ static bool same_counters(const struct conf *a, const struct conf *b)
     for (size_t i = 0; i < a->counters_n; i++) {
         if (strcmp(a->counters[i].name, b->counters[i].name) != 0) return false;
         for (size_t o = 0; o < CONF_OPTION_COUNT; o++)
-            if (conf_rows[o].of_counter && !same_value(&conf_rows[o], &a->counters[i], &b->counters[i]))
+            if (conf_rows[o].owner == OWNER_COUNTER &&
+                !same_value(&conf_rows[o], &a->counters[i], &b->counters[i]))
                 return false;
     }
     return true;
@@ -176,7 +197,8 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
     size_t n = 0;
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
         const struct conf_row *row = &conf_rows[i];
-        if (!row->of_counter && !row->reload && !same_value(row, now, wanted)) name_add(out, row->path, &n);
+        if (row->owner == OWNER_ALL && !row->reload && !same_value(row, now, wanted))
+            name_add(out, row->path, &n);
     }
     if (!same_text(now->redis_password, wanted->redis_password)) name_add(out, "Redis' password", &n);
     if (!same_text(now->mysql_password, wanted->mysql_password)) name_add(out, "MySQL's password", &n);
@@ -203,13 +225,13 @@ static void headings_write(const char *path, const char *last, size_t from, stru
     }
 }
 
-static void options_write(const void *base, bool of_counter, size_t from, struct buf *out)
+static void options_write(const void *base, enum conf_owner owner, size_t from, struct buf *out)
 {
     const char *last = NULL;
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
         const struct conf_row *row = &conf_rows[i];
         struct buf value = {0};
-        if (row->of_counter == of_counter && value_write(row, base, &value)) {
+        if (row->owner == owner && value_write(row, base, &value)) {
             const char *dot = strrchr(row->path, '.');
             headings_write(row->path, last, from, out);
             buf_printf(out, "%*s%s: %.*s\n", (int)(2 * depth_of(row->path)), "",
@@ -222,10 +244,15 @@ static void options_write(const void *base, bool of_counter, size_t from, struct
 
 void conf_write(const struct conf *c, struct buf *out)
 {
-    options_write(c, false, 0, out);
+    options_write(c, OWNER_ALL, 0, out);
     BUF_LIT(out, "counters:\n");
     for (size_t i = 0; i < c->counters_n; i++) {
         buf_printf(out, "  %s:\n", c->counters[i].name);
-        options_write(&c->counters[i], true, 2, out);
+        options_write(&c->counters[i], OWNER_COUNTER, 2, out);
+    }
+    if (c->users_n > 0) BUF_LIT(out, "users:\n");
+    for (size_t i = 0; i < c->users_n; i++) {
+        buf_printf(out, "  \"%s\":\n", c->users[i].name);
+        options_write(&c->users[i], OWNER_USER, 2, out);
     }
 }

@@ -12,6 +12,7 @@
 
 enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */
 enum conf_volatile { CONF_REFUSE, CONF_ACCEPT };
+enum conf_switch { CONF_OFF, CONF_ON };
 enum conf_field {
     CONF_FIELD_DATE,
     CONF_FIELD_HOUR,
@@ -51,6 +52,12 @@ struct conf_numbers {
     size_t n;     /* 1..CONF_NUMBERS_MAX */
 };
 
+#define CONF_TEXTS_MAX 64
+struct conf_texts {
+    char **all; /* different ones, as given */
+    size_t n;   /* 1..CONF_TEXTS_MAX; 0: not given */
+};
+
 #define CONF_TIERS_MAX 16
 struct conf_tier { /* windows of that size or smaller (down to the tier before) are kept so long */
     int64_t window_s, keep_s;
@@ -67,6 +74,8 @@ struct conf_tiers {
     char *                    /* may hold a password: never print it. Taken apart by the room that connects  \
                                */
 #define CONF_TYPE_PATH char * /* NULL: not given */
+#define CONF_TYPE_HASH char * /* of a password: never print it */
+#define CONF_TYPE_TEXTS struct conf_texts
 #define CONF_TYPE_INSTANCE char *
 #define CONF_TYPE_PATTERN char *
 #define CONF_TYPE_IDENTIFIER char * /* NULL: not given */
@@ -82,7 +91,7 @@ struct conf_tiers {
 #define CONF_NO_MEMBER(id, ...)
 #define CONF_ID(id, ...) CONF_##id,
 
-enum conf_option { CONF_OPTIONS(CONF_ID, CONF_ID) CONF_OPTION_COUNT };
+enum conf_option { CONF_OPTIONS(CONF_ID, CONF_ID, CONF_ID) CONF_OPTION_COUNT };
 
 struct conf_place { /* where it stands in the file, from 1; line 0: nowhere, it is a default */
     uint32_t line, column;
@@ -90,19 +99,28 @@ struct conf_place { /* where it stands in the file, from 1; line 0: nowhere, it 
 
 struct conf_counter {
     char *name; /* [a-z0-9_]{1,64} */
-    CONF_OPTIONS(CONF_NO_MEMBER, CONF_MEMBER)
+    CONF_OPTIONS(CONF_NO_MEMBER, CONF_MEMBER, CONF_NO_MEMBER)
     struct conf_place place;                     /* of the name */
     struct conf_place places[CONF_OPTION_COUNT]; /* of its options */
 };
 
+struct conf_user {
+    char *name; /* [A-Za-z0-9._@-]{1,64} */
+    CONF_OPTIONS(CONF_NO_MEMBER, CONF_NO_MEMBER, CONF_MEMBER)
+    struct conf_place place;
+    struct conf_place places[CONF_OPTION_COUNT];
+};
+
 struct conf {
     char *file; /* as it is called in messages */
-    CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER)
+    CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER, CONF_NO_MEMBER)
     /* From the environment, else the password file; NULL: what the URL says. Never print them. */
     char *redis_password, *mysql_password;
     struct conf_tokens tokens;     /* of http.tokens */
     struct conf_counter *counters; /* in the order of the file, at least one */
     size_t counters_n;
+    struct conf_user *users; /* in the order of the file; none: whoever connects may everything */
+    size_t users_n;
     struct conf_place places[CONF_OPTION_COUNT];
 };
 
@@ -130,6 +148,10 @@ bool conf_set(struct conf *c, enum conf_option option, const char *const *texts,
  * counter's name stands, or the file alone. Returns out. */
 #define CONF_GLOBAL SIZE_MAX
 const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size);
+
+/* The same of a user's; CONF_OPTION_COUNT: of its name. */
+const char *conf_where_user(const struct conf *c, size_t user, enum conf_option option, char *out,
+                            size_t size);
 
 /* The options that differ and need a restart: their names into out, ", " between them. Returns how many. */
 size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, struct buf *out);

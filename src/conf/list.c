@@ -95,6 +95,37 @@ bool tiers_read(const struct conf_row *row, struct slice text, struct conf_tiers
     return good;
 }
 
+static bool text_fits(const struct conf_row *row, struct slice text)
+{
+    for (size_t i = 0; i < text.n; i++)
+        if ((unsigned char)text.p[i] < ' ' || text.p[i] == 0x7f) return false;
+    return (int64_t)text.n >= row->least && (int64_t)text.n <= row->most;
+}
+
+bool texts_read(const struct conf_row *row, struct slice text, struct conf_texts *out, const char **why)
+{
+    if (!text_fits(row, text)) return false;
+    for (size_t i = 0; i < out->n; i++)
+        if (slice_eq(slice_str(out->all[i]), text)) {
+            *why = "a list with a text that stands there twice";
+            return false;
+        }
+    if (out->n == CONF_TEXTS_MAX) {
+        *why = "a list that is too long";
+        return false;
+    }
+    out->all = heap_realloc(out->all, (out->n + 1) * sizeof(*out->all));
+    out->all[out->n++] = heap_strndup(text.p, text.n);
+    return true;
+}
+
+void texts_free(struct conf_texts *texts)
+{
+    for (size_t i = 0; i < texts->n; i++)
+        heap_free(texts->all[i]);
+    heap_free(texts->all);
+}
+
 void numbers_write(const struct conf_numbers *numbers, struct buf *out)
 {
     buf_put_char(out, '[');

@@ -1,4 +1,4 @@
-/* conf/list.h - options that are lists: whole numbers, and tiers; private to the room. */
+/* conf/list.h - options that are lists: whole numbers, tiers, texts; private to the room. */
 #ifndef CONF_LIST_H
 #define CONF_LIST_H
 
@@ -12,6 +12,11 @@ bool numbers_read(const struct conf_row *row, struct slice text, struct conf_num
  * all of them or, on false, none. */
 bool tiers_read(const struct conf_row *row, struct slice text, struct conf_tiers *out,
                 const char **why) MUST_CHECK;
+
+/* Adds one text, within the row's lengths and not there yet; false as numbers_read. */
+bool texts_read(const struct conf_row *row, struct slice text, struct conf_texts *out,
+                const char **why) MUST_CHECK;
+void texts_free(struct conf_texts *texts);
 
 void numbers_write(const struct conf_numbers *numbers, struct buf *out); /* [1, 5, 60] */
 void tiers_write(const struct conf_tiers *tiers, struct buf *out);       /* "5s 30d, 1h 365d" */

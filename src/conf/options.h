@@ -3,10 +3,11 @@
  *
  *   G(id, path, kind, member, default, least, most, reload, expect, help)   an option of struct conf
  *   C(id, path, kind, member, default, least, most, reload, expect, help)   an option of every counter
+ *   U(id, path, kind, member, default, least, most, reload, expect, help)   an option of every user
  *
  * default  as it would stand in the file; NULL: must be given; "": may be left out, help says what then holds
  * least, most  bounds of a number in its unit (ms for MS, s for SECONDS, bytes for SIZE), of each of NUMBERS, of
- *          window and time in s for TIERS, of the length for PATTERN
+ *          window and time in s for TIERS, of the length for PATTERN and of each of TEXTS
  * reload   RELOAD: a SIGHUP takes the new value over; RESTART: it needs a restart
  * expect   completes "expected ..." in an error; for a WORD the allowed words, '|' between them, their order
  * being the enum's. A new option is one line here, and the line in config/tallyd.yaml that the test asks for.
@@ -17,14 +18,18 @@
 #define CONF_DAY_MS (INT64_C(24) * 3600 * 1000)
 
 /* clang-format off */
-#define CONF_OPTIONS(G, C)                                                                                   \
+#define CONF_OPTIONS(G, C, U)                                                                                \
     G(LISTEN_RESP, "listen.resp", ADDRESSES, listen_resp, "tcp://127.0.0.1:7370", 0, 0, RESTART,             \
       "a list of addresses such as \"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"",          \
       "where clients connect, with any Redis client; one address or a list of them")                         \
     G(LISTEN_HTTP, "listen.http", ADDRESSES, listen_http, "", 0, 0, RESTART,                                 \
       "a list of addresses such as \"tcp://127.0.0.1:7371\" or \"unix:///run/tallyd/http.sock\"",            \
       "where browsers and Prometheus connect: panel, metrics, health and a JSON API; by default nowhere")    \
-    G(HTTP_TOKENS, "http.tokens", PATH, http_tokens_file, "", 0, 0, RESTART,                                 \
+    G(LISTEN_CONTROL, "listen.control", ADDRESSES, listen_control, "", 0, 0, RESTART,                        \
+      "the address of a unix socket such as \"unix:///run/tallyd/control.sock\"",                            \
+      "where `tallyd status` and `recover` connect when there are users: a unix socket that only "           \
+      "tallyd's own user and root may open, and who does may everything; by default nowhere")                \
+    G(HTTP_TOKENS, "http.tokens", PATH, http_tokens_file, "", 0, 0, RELOAD,                                  \
       "the path of a file that only its owner may read",                                                     \
       "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
       "`name token`, or `name token store` for one who sees nothing but that store")                         \
@@ -76,6 +81,27 @@
     G(LIMITS_STALLED, "limits.stalled", MS, limits_stalled_ms, "60s", 1000, CONF_DAY_MS, RESTART,            \
       "a duration from 1s to 1d",                                                                            \
       "a client that reads nothing for so long while answers wait for it is disconnected")                   \
+    G(LIMITS_STRANGERS, "limits.strangers", MS, limits_strangers_ms, "10s", 1000, CONF_DAY_MS, RESTART,      \
+      "a duration from 1s to 1d",                                                                            \
+      "with users, a client that has not said by then who it is is disconnected")                            \
+    G(LIMITS_BACKLOG, "limits.backlog", NUMBER, limits_backlog, "511", 1, 65535, RESTART,                    \
+      "an integer from 1 to 65535",                                                                          \
+      "connections that the kernel keeps until tallyd accepts them; at most net.core.somaxconn")             \
+    G(LIMITS_KEEPALIVE, "limits.keepalive", SECONDS, limits_keepalive_s, "300s", 0, 86400, RESTART,          \
+      "a duration in whole seconds from 0s to 1d",                                                           \
+      "a TCP client that is silent for so long is asked whether it is still there; 0s: never")               \
+    G(LIMITS_ARGUMENTS, "limits.arguments", NUMBER, limits_arguments, "1024", 16, 1048576, RESTART,          \
+      "an integer from 16 to 1048576",                                                                       \
+      "words of one request")                                                                                \
+    G(LIMITS_MULTI, "limits.multi", NUMBER, limits_multi, "10000", 1, 1000000, RESTART,                      \
+      "an integer from 1 to 1000000",                                                                        \
+      "commands in one MULTI")                                                                               \
+    G(RUN_AS, "run_as", INSTANCE, run_as, "", 0, 0, RESTART,                                                 \
+      "the name of a user of this machine",                                                                  \
+      "whom tallyd becomes, for good, when root starts it, once it has its sockets and secrets; a "          \
+      "reload then reads files as that user")                                                                \
+    G(CORE_DUMPS, "core_dumps", WORD, core_dumps, "off", 0, 0, RESTART, "off|on",                            \
+      "off: no core is written, and nobody but root may look into the process: passwords are in it")         \
     G(STOP_WITHIN, "stop_within", MS, stop_within_ms, "10s", 1000, 600000, RELOAD,                           \
       "a duration from 1s to 10m",                                                                           \
       "after SIGTERM, batches not merged by then are left standing for the next start")                      \
@@ -147,7 +173,25 @@
       "the timebox that every hit on this counter also moves")                                               \
     C(COUNTER_FEED_EVENT, "counters.*.feeds.event", PATTERN, feed_event, "", 1, 480, RESTART,                \
       "a name and a type of events, such as \"s<store>:view\"",                                              \
-      "the log that gets an event of this name and type at every hit on this counter")
+      "the log that gets an event of this name and type at every hit on this counter")                       \
+    U(USER_PASSWORD, "users.*.password", HASH, password, NULL, 0, 0, RELOAD,                                 \
+      "a hash that `tallyd hash` made of the password",                                                      \
+      "the hash of the user's password, yescrypt or scrypt as crypt(5) has them; never the password")        \
+    U(USER_KEYS, "users.*.keys", TEXTS, keys, NULL, 1, 512, RELOAD,                                          \
+      "a list of patterns such as [\"s12345:*\"]",                                                           \
+      "the keys and names that the user may name, as Redis' ACLs have them: *, ?, [a-z] and \\ before a sign")\
+    U(USER_COMMANDS, "users.*.commands", TEXTS, commands, "", 1, 64, RELOAD,                                 \
+      "a list of commands and groups such as [read, write, ctr.sync]",                                       \
+      "what the user may do: commands, and the groups read, write, admin and all; by default read and write")\
+    U(USER_RATE, "users.*.rate", NUMBER, rate, "0", 0, 100000000, RELOAD,                                    \
+      "an integer from 0 to 100000000",                                                                      \
+      "requests a second, of all its connections together; what is over that waits. 0: as many as come")     \
+    U(USER_BURST, "users.*.burst", NUMBER, burst, "0", 0, 100000000, RELOAD,                                 \
+      "an integer from 0 to 100000000",                                                                      \
+      "requests at once after a pause; 0: a tenth of rate, at least 100")                                    \
+    U(USER_CONNECTIONS, "users.*.connections", NUMBER, connections, "1000", 1, 1000000, RELOAD,              \
+      "an integer from 1 to 1000000",                                                                        \
+      "connections of this user at once; one more is refused")
 /* clang-format on */
 
 #endif

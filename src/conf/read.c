@@ -20,6 +20,8 @@
 #define NAMES_MAX 32
 #define COUNTERS_PATH "counters"
 #define COUNTER_PATH "counters.*"
+#define USERS_PATH "users"
+#define USER_PATH "users.*"
 
 struct reader {
     yaml_document_t *doc;
@@ -31,9 +33,10 @@ struct reader {
 
 /* Where in the tree: as the table writes it, and as people do. */
 struct spot {
-    char path[PATH_BYTES];        /* "counters.*.sync" */
-    char shown[PATH_BYTES];       /* "counters.unique_visitors.sync" */
-    struct conf_counter *counter; /* NULL: not in one */
+    char path[PATH_BYTES];     /* "counters.*.sync" */
+    char shown[PATH_BYTES];    /* "counters.unique_visitors.sync" */
+    void *of;                  /* the struct conf, conf_counter or conf_user that it is about, */
+    struct conf_place *places; /* and its places */
 };
 
 static struct conf_place place_of(const yaml_mark_t *mark)
@@ -148,26 +151,13 @@ static void problem_unknown(struct reader *r, struct conf_place at, const struct
     buf_free(&text);
 }
 
-static void *base_of(struct reader *r, const struct conf_row *row, struct conf_counter *counter)
-{
-    return row->of_counter ? (void *)counter : (void *)r->conf;
-}
-
-static struct conf_place *places_of(struct reader *r, const struct conf_row *row,
-                                    struct conf_counter *counter)
-{
-    struct conf_place *places = row->of_counter ? counter->places : r->conf->places;
-    return &places[row - conf_rows];
-}
-
 static void scalar_read(struct reader *r, const struct conf_row *row, const struct spot *at,
                         yaml_node_t *node)
 {
     char what[128];
     const char *why = NULL;
     bool scalar = node->type == YAML_SCALAR_NODE && !is_null(node);
-    if (scalar && value_read(row, scalar_of(node), is_quoted(node), base_of(r, row, at->counter), &why))
-        return;
+    if (scalar && value_read(row, scalar_of(node), is_quoted(node), at->of, &why)) return;
     describe(node, row, what, sizeof(what));
     problem_expected(r, place_of(&node->start_mark), at->shown, row, why != NULL ? why : what);
 }
@@ -184,7 +174,7 @@ static void list_read(struct reader *r, const struct conf_row *row, const struct
 static void option_read(struct reader *r, const struct conf_row *row, const struct spot *at,
                         yaml_node_t *node)
 {
-    *places_of(r, row, at->counter) = place_of(&node->start_mark);
+    at->places[row - conf_rows] = place_of(&node->start_mark);
     if (value_listed(row) && node->type == YAML_SEQUENCE_NODE)
         list_read(r, row, at, node);
     else
@@ -240,7 +230,7 @@ static void counter_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *p
 {
     yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
     struct conf_counter *c = &r->conf->counters[r->conf->counters_n];
-    struct spot at = {.path = COUNTER_PATH, .counter = c};
+    struct spot at = {.path = COUNTER_PATH, .of = c, .places = c->places};
     struct slice name;
     if (!name_read(r, map, pair, &name)) return;
     if (!counter_name_valid(name)) {
@@ -273,13 +263,58 @@ static void counters_read(struct reader *r, yaml_node_t *node)
         counter_read(r, node, pair);
 }
 
+static bool user_name_valid(struct slice name)
+{
+    bool valid = name.n >= 1 && name.n <= 64;
+    for (size_t i = 0; valid && i < name.n; i++)
+        valid =
+            name.p[i] != '\0' &&
+            strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-", name.p[i]) != NULL;
+    return valid;
+}
+
+static void user_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair)
+{
+    struct conf_place here = place_of(&yaml_document_get_node(r->doc, pair->key)->start_mark);
+    struct conf_user *u = &r->conf->users[r->conf->users_n];
+    struct spot at = {.path = USER_PATH, .of = u, .places = u->places};
+    struct slice name;
+    if (!name_read(r, map, pair, &name)) return;
+    if (!user_name_valid(name)) {
+        char shown[64];
+        problem(r, here, "a user's name is %s, expected 1 to 64 letters, digits, '.', '_', '@' or '-'",
+                show_name(name, shown, sizeof(shown)));
+        return;
+    }
+    u->name = heap_strndup(name.p, name.n);
+    u->place = here;
+    r->conf->users_n++;
+    path_join(USERS_PATH, name, at.shown);
+    map_read(r, &at, yaml_document_get_node(r->doc, pair->value));
+}
+
+/* An empty map would leave the door open that it seems to close. */
+static void users_read(struct reader *r, yaml_node_t *node)
+{
+    if (node->type != YAML_MAPPING_NODE || node->data.mapping.pairs.start == node->data.mapping.pairs.top) {
+        problem(r, place_of(&node->start_mark),
+                "users is no map or an empty one, expected a map with a user's "
+                "name at each; leave it out, and whoever connects may everything");
+        return;
+    }
+    yaml_node_pair_t *first = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
+    r->conf->users = heap_zalloc((size_t)(end - first) * sizeof(*r->conf->users));
+    for (yaml_node_pair_t *pair = first; pair < end; pair++)
+        user_read(r, node, pair);
+}
+
 static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map, yaml_node_pair_t *pair)
 {
     struct slice name;
     if (!name_read(r, map, pair, &name)) return;
     yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
     yaml_node_t *value = yaml_document_get_node(r->doc, pair->value);
-    struct spot at = {.counter = in->counter};
+    struct spot at = {.of = in->of, .places = in->places};
     bool plain = name.n > 0 && memchr(name.p, '.', name.n) == NULL && memchr(name.p, '*', name.n) == NULL &&
                  memchr(name.p, '\0', name.n) == NULL && path_join(in->path, name, at.path) &&
                  path_join(in->shown, name, at.shown);
@@ -288,6 +323,8 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
         option_read(r, row, &at, value);
     else if (plain && strcmp(at.path, COUNTERS_PATH) == 0)
         counters_read(r, value);
+    else if (plain && strcmp(at.path, USERS_PATH) == 0)
+        users_read(r, value);
     else if (plain && conf_group_exists(slice_str(at.path)))
         group_read(r, &at, value);
     else
@@ -304,7 +341,7 @@ static void missing_check(struct reader *r, const struct spot *in, struct conf_p
         bool here =
             dot != NULL && (size_t)(dot - row->path) == group && memcmp(row->path, in->path, group) == 0;
         if (!here || row->standard != NULL) continue;
-        struct conf_place *place = places_of(r, row, in->counter);
+        struct conf_place *place = &in->places[i];
         if (place->line > 0) continue;
         *place = at;
         char shown[PATH_BYTES];
@@ -330,18 +367,19 @@ static void map_read(struct reader *r, const struct spot *in, yaml_node_t *node)
     missing_check(r, in, at);
 }
 
-static void default_set(struct reader *r, const struct conf_row *row, struct conf_counter *counter)
+static void default_set(const struct conf_row *row, void *of, const struct conf_place *places)
 {
     const char *why;
-    if (places_of(r, row, counter)->line > 0 || row->standard == NULL || row->standard[0] == '\0') return;
-    bool read = value_read(row, slice_str(row->standard), false, base_of(r, row, counter), &why);
+    if (places[row - conf_rows].line > 0 || row->standard == NULL || row->standard[0] == '\0') return;
+    bool read = value_read(row, slice_str(row->standard), false, of, &why);
     INVARIANT(read);
 }
 
 /* A group that stands nowhere cannot have said that something in it is missing. */
-static void missing_group(struct reader *r, const struct conf_row *row, struct conf_counter *counter)
+static void missing_group(struct reader *r, const struct conf_row *row, const struct conf_counter *counter)
 {
-    if (row->standard != NULL || places_of(r, row, counter)->line > 0) return;
+    const struct conf_place *places = counter == NULL ? r->conf->places : counter->places;
+    if (row->standard != NULL || places[row - conf_rows].line > 0) return;
     struct buf shown = {0};
     if (counter == NULL)
         buf_printf(&shown, "%s", row->path);
@@ -356,9 +394,9 @@ static void missing_group(struct reader *r, const struct conf_row *row, struct c
 static void counter_finish(struct reader *r, struct conf_counter *c)
 {
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
-        if (!conf_rows[i].of_counter) continue;
+        if (conf_rows[i].owner != OWNER_COUNTER) continue;
         missing_group(r, &conf_rows[i], c);
-        default_set(r, &conf_rows[i], c);
+        default_set(&conf_rows[i], c, c->places);
     }
     if (c->key == NULL) return;
     bool store = strstr(c->key, "<store>") != NULL;
@@ -415,12 +453,16 @@ static void finish(struct reader *r)
 {
     struct conf *c = r->conf;
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
-        if (conf_rows[i].of_counter) continue;
+        if (conf_rows[i].owner != OWNER_ALL) continue;
         missing_group(r, &conf_rows[i], NULL);
-        default_set(r, &conf_rows[i], NULL);
+        default_set(&conf_rows[i], c, c->places);
     }
     for (size_t i = 0; i < c->counters_n; i++)
         counter_finish(r, &c->counters[i]);
+    for (size_t i = 0; i < c->users_n; i++)
+        for (size_t o = 0; o < CONF_OPTION_COUNT; o++)
+            if (conf_rows[o].owner == OWNER_USER)
+                default_set(&conf_rows[o], &c->users[i], c->users[i].places);
     if (c->instance == NULL) c->instance = instance_default();
     c->redis_password = password_read(r, "TALLYD_REDIS_PASSWORD", "redis.password", c->redis_password_file,
                                       CONF_REDIS_PASSWORD_FILE);
@@ -431,7 +473,7 @@ static void finish(struct reader *r)
 
 static void document_read(struct reader *r)
 {
-    struct spot top = {.path = ""};
+    struct spot top = {.path = "", .of = r->conf, .places = r->conf->places};
     yaml_node_t *root = yaml_document_get_root_node(r->doc);
     if (root == NULL || is_null(root)) {
         problem(r, (struct conf_place){1, 1}, "the file is empty, expected a map of options");

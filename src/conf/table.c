@@ -4,17 +4,19 @@
 #define RELOAD true
 #define RESTART false
 /* clang-format off */
-#define ROW(id, owner, path_, kind_, member, standard_, least_, most_, reload_, of_counter_, expect_, help_)                \
-    [CONF_##id] = {.path = path_, .kind = KIND_##kind_, .at = offsetof(struct owner, member),                                \
-                   .size = sizeof(((struct owner *)0)->member), .standard = standard_, .least = least_, .most = most_,       \
-                   .reload = reload_, .of_counter = of_counter_, .expect = expect_, .help = help_},
+#define ROW(id, type, path_, kind_, member, standard_, least_, most_, reload_, owner_, expect_, help_)                      \
+    [CONF_##id] = {.path = path_, .kind = KIND_##kind_, .at = offsetof(struct type, member),                                 \
+                   .size = sizeof(((struct type *)0)->member), .standard = standard_, .least = least_, .most = most_,        \
+                   .reload = reload_, .owner = owner_, .expect = expect_, .help = help_},
 #define ROW_G(id, path, kind, member, standard, least, most, reload, expect, help)                                          \
-    ROW(id, conf, path, kind, member, standard, least, most, reload, false, expect, help)
+    ROW(id, conf, path, kind, member, standard, least, most, reload, OWNER_ALL, expect, help)
 #define ROW_C(id, path, kind, member, standard, least, most, reload, expect, help)                                          \
-    ROW(id, conf_counter, path, kind, member, standard, least, most, reload, true, expect, help)
+    ROW(id, conf_counter, path, kind, member, standard, least, most, reload, OWNER_COUNTER, expect, help)
+#define ROW_U(id, path, kind, member, standard, least, most, reload, expect, help)                                          \
+    ROW(id, conf_user, path, kind, member, standard, least, most, reload, OWNER_USER, expect, help)
 /* clang-format on */
 
-const struct conf_row conf_rows[CONF_OPTION_COUNT] = {CONF_OPTIONS(ROW_G, ROW_C)};
+const struct conf_row conf_rows[CONF_OPTION_COUNT] = {CONF_OPTIONS(ROW_G, ROW_C, ROW_U)};
 
 const char *conf_option_path(enum conf_option option)
 {

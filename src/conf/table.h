@@ -7,6 +7,8 @@
 enum conf_kind {
     KIND_ADDRESSES,
     KIND_URL,
+    KIND_HASH,
+    KIND_TEXTS,
     KIND_PATH,
     KIND_INSTANCE,
     KIND_PATTERN,
@@ -20,13 +22,16 @@ enum conf_kind {
     KIND_WORD,
 };
 
+enum conf_owner { OWNER_ALL, OWNER_COUNTER, OWNER_USER };
+
 struct conf_row {
     const char *path;
     enum conf_kind kind;
-    size_t at, size;      /* of the member in struct conf, or in struct conf_counter */
+    size_t at, size;      /* of the member in struct conf, struct conf_counter or struct conf_user */
     const char *standard; /* NULL: must be given; "": may be left out */
     int64_t least, most;
-    bool reload, of_counter;
+    bool reload;
+    enum conf_owner owner;
     const char *expect, *help;
 };
 

@@ -62,6 +62,8 @@ static bool text_valid(const struct conf_row *row, struct slice text)
         return name_valid(text, "._-");
     case KIND_IDENTIFIER:
         return name_valid(text, "_$");
+    case KIND_HASH:
+        return text.n > 0 && text.p[0] == '$' && printable(text);
     case KIND_PATTERN:
         return printable(text) && (int64_t)text.n <= row->most;
     default:
@@ -94,12 +96,12 @@ static bool number_read(const struct conf_row *row, struct slice text, bool quot
 
 bool value_listed(const struct conf_row *row)
 {
-    return row->kind == KIND_ADDRESSES || row->kind == KIND_NUMBERS;
+    return row->kind == KIND_ADDRESSES || row->kind == KIND_NUMBERS || row->kind == KIND_TEXTS;
 }
 
 bool value_secret(const struct conf_row *row)
 {
-    return row->kind == KIND_URL || row->kind == KIND_PATH;
+    return row->kind == KIND_URL || row->kind == KIND_PATH || row->kind == KIND_HASH;
 }
 
 bool value_read(const struct conf_row *row, struct slice text, bool quoted, void *base, const char **why)
@@ -109,6 +111,7 @@ bool value_read(const struct conf_row *row, struct slice text, bool quoted, void
     case KIND_ADDRESSES:
         return address_read(text, to, why);
     case KIND_URL:
+    case KIND_HASH:
     case KIND_PATH:
     case KIND_INSTANCE:
     case KIND_PATTERN:
@@ -125,6 +128,8 @@ bool value_read(const struct conf_row *row, struct slice text, bool quoted, void
         return !quoted && numbers_read(row, text, to, why);
     case KIND_TIERS:
         return tiers_read(row, text, to, why);
+    case KIND_TEXTS:
+        return texts_read(row, text, to, why);
     case KIND_WORD:
         return word_read(row, text, to);
     }
@@ -152,6 +157,18 @@ static void addresses_write(const struct conf_addresses *list, struct buf *out)
     buf_put_char(out, ']');
 }
 
+/* False: it was not given. */
+static bool texts_write(const struct conf_texts *list, struct buf *out)
+{
+    buf_put_char(out, '[');
+    for (size_t i = 0; i < list->n; i++) {
+        if (i > 0) BUF_LIT(out, ", ");
+        text_write(list->all[i], out);
+    }
+    buf_put_char(out, ']');
+    return list->n > 0;
+}
+
 bool value_write(const struct conf_row *row, const void *base, struct buf *out)
 {
     const void *from = (const char *)base + row->at;
@@ -161,6 +178,7 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         addresses_write(from, out);
         return true;
     case KIND_URL:
+    case KIND_HASH:
     case KIND_PATH:
     case KIND_INSTANCE:
     case KIND_PATTERN:
@@ -186,6 +204,8 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
     case KIND_TIERS:
         tiers_write(from, out);
         return true;
+    case KIND_TEXTS:
+        return texts_write(from, out);
     case KIND_WORD:
         buf_put_slice(out, value_word(row->expect, *(const int *)from));
         return true;
@@ -201,6 +221,7 @@ void value_free(const struct conf_row *row, void *base)
         addresses_free(at);
         return;
     case KIND_URL:
+    case KIND_HASH:
     case KIND_PATH:
     case KIND_INSTANCE:
     case KIND_PATTERN:
@@ -212,6 +233,9 @@ void value_free(const struct conf_row *row, void *base)
         return;
     case KIND_TIERS:
         heap_free(((struct conf_tiers *)at)->all);
+        return;
+    case KIND_TEXTS:
+        texts_free(at);
         return;
     default:
         return;

@@ -10,6 +10,7 @@
 #include "http/memo.h"
 #include "http/pulse.h"
 #include "http/stream.h"
+#include "http/tokens.h"
 
 struct MHD_Daemon;
 
@@ -21,6 +22,7 @@ struct http {
     struct hub hub;
     struct look look;
     struct memo memo;
+    struct token_sets tokens;
     struct MHD_Daemon **daemons; /* one an address */
     size_t daemons_n;
     pthread_t ender;

@@ -106,7 +106,7 @@ static bool is_allowed(struct exchange *x)
                          .authorization = header(x, "Authorization"),
                          .forwarded = header(x, "Forwarded") != NULL || header(x, "X-Forwarded-For") != NULL};
     if (x->route->access == ACCESS_ANYBODY) return true;
-    x->who = who_asks(&q, &x->http->where->conf->tokens);
+    x->who = who_asks(&q, token_sets_now(&x->http->tokens));
     if (!x->who.known) {
         exchange_refuse(x, 401,
                         "send Authorization: Bearer <token>; the option http.tokens names the file of tokens",
@@ -344,6 +344,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     hub_init(&h->hub, where->counters);
     look_init(&h->look, where);
     memo_init(&h->memo);
+    token_sets_init(&h->tokens, &where->conf->tokens);
     return h;
 }
 
@@ -379,6 +380,11 @@ static void *end(void *arg)
     return NULL;
 }
 
+void http_tokens(struct http *h, struct conf_tokens *tokens)
+{
+    token_sets_take(&h->tokens, tokens);
+}
+
 void http_stop(struct http *h)
 {
     PRE(h->running && !h->ending);
@@ -395,6 +401,7 @@ void http_destroy(struct http **h)
     pool_close(&(*h)->pool);
     look_close(&(*h)->look);
     memo_close(&(*h)->memo);
+    token_sets_close(&(*h)->tokens);
     heap_free((*h)->daemons);
     heap_free(*h);
     *h = NULL;

@@ -17,6 +17,14 @@ const struct request_limits request_limits_default = {
     .bytes_max = 256 * 1024,
 };
 
+const struct request_limits request_limits_stranger = {
+    .args_max = 10,
+    .bulk_max = 16 * 1024,
+    .line_max = 64 * 1024,
+    .bytes_max = 256 * 1024,
+    .stranger = true,
+};
+
 void request_init(struct request *r, const struct request_limits *limits)
 {
     PRE(limits->args_max > 0);
@@ -77,7 +85,10 @@ static enum parsed size_read(struct request *r, const char *p, const char *end, 
     enum parsed got = header_line(r, p, end, "ERR Protocol error: too big mbulk count string", &line, after);
     if (got != PARSED_OK) return got;
     int64_t n;
-    if (!num_parse(slice_of(line.p + 1, line.n - 1), &n) || n > r->limits.args_max)
+    bool is_number = num_parse(slice_of(line.p + 1, line.n - 1), &n);
+    if (is_number && n > r->limits.args_max && r->limits.stranger)
+        return fail(r, PARSED_INVALID, "ERR Protocol error: unauthenticated multibulk length");
+    if (!is_number || n > r->limits.args_max)
         return fail(r, PARSED_INVALID, "ERR Protocol error: invalid multibulk length");
     *size = n > 0 ? (uint32_t)n : 0;
     return PARSED_OK;
@@ -95,7 +106,10 @@ static enum parsed bulk_read(struct request *r, const char *p, const char *end, 
         return fail(r, PARSED_INVALID, r->error_text);
     }
     int64_t n;
-    if (!num_parse(slice_of(line.p + 1, line.n - 1), &n) || n < 0 || n > r->limits.bulk_max)
+    bool is_number = num_parse(slice_of(line.p + 1, line.n - 1), &n);
+    if (is_number && n > r->limits.bulk_max && r->limits.stranger)
+        return fail(r, PARSED_INVALID, "ERR Protocol error: unauthenticated bulk length");
+    if (!is_number || n < 0 || n > r->limits.bulk_max)
         return fail(r, PARSED_INVALID, "ERR Protocol error: invalid bulk length");
     *bytes = (uint32_t)n;
     return PARSED_OK;

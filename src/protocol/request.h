@@ -12,8 +12,10 @@ struct request_limits {
     uint32_t bulk_max;  /* bytes of one argument, 64 KiB */
     uint32_t line_max;  /* bytes of an inline request or of a header line, 64 KiB as in Redis */
     uint32_t bytes_max; /* bytes of a whole request, 256 KiB */
+    bool stranger;      /* whoever sends it has not said yet who it is: told so when it is over a limit */
 };
 extern const struct request_limits request_limits_default;
+extern const struct request_limits request_limits_stranger; /* Redis' own */
 
 /* One parsed request. Large: one for all connections of a loop, since it is used up before the next one is
  * parsed. */
@@ -36,6 +38,12 @@ struct parser {
     uint32_t left; /* arguments still to come; 0: at the start */
     uint32_t size; /* arguments of the request */
 };
+
+/* From the next request on; args_max must not be above that of request_init(). */
+static inline void request_limit(struct request *r, const struct request_limits *limits)
+{
+    r->limits = *limits;
+}
 
 enum parsed { PARSED_OK, PARSED_UNFIN, PARSED_INVALID, PARSED_OVERSIZE };
 

@@ -32,13 +32,20 @@ static redisContext *address_connect(const struct conf_address *a)
     return NULL;
 }
 
-redisContext *service_connect(const struct conf *conf)
+static redisContext *one_connect(const struct conf_addresses *of)
 {
-    for (size_t i = 0; i < conf->listen_resp.n; i++) {
-        redisContext *link = address_connect(&conf->listen_resp.all[i]);
+    for (size_t i = 0; i < of->n; i++) {
+        redisContext *link = address_connect(&of->all[i]);
         if (link != NULL) return link;
     }
     return NULL;
+}
+
+/* The operator's own socket goes before those of clients, where it would be a stranger when there are users. */
+redisContext *service_connect(const struct conf *conf)
+{
+    redisContext *link = one_connect(&conf->listen_control);
+    return link != NULL ? link : one_connect(&conf->listen_resp);
 }
 
 bool service_answers(const char *unix_path)

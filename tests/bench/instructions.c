@@ -4,14 +4,15 @@
  * differ by what the hits alone cost (parse, coalesce, reply, and filling in the frame's answers, a few
  * instructions a cell).
  *
- *   instructions STREAM -c connections -P pipeline -n turns
+ *   instructions STREAM -c connections -P pipeline -n turns [-u]
  *
+ * -u: each connection is a user's who may name the keys of one pattern and has a rate.
  * A turn is one pipeline from each connection and one frame. Prints hits=N. The stream (load -W) is used
  * from its beginning again when it ends. */
 #include "base/check.h"
 #include "base/rand.h"
 #include "clock.h"
-#include "command/command.h"
+#include "command/inside.h"
 #include "series/op.h"
 #include <getopt.h>
 
@@ -33,6 +34,7 @@ uint64_t rand_backoff_ms(unsigned attempt, uint64_t base_ms, uint64_t most_ms)
 struct options {
     const char *stream;
     uint32_t connections, pipeline, turns;
+    bool users;
 };
 
 struct stream {
@@ -44,6 +46,7 @@ struct stream {
 struct world {
     struct coalesce *coalesce;
     struct command *command;
+    struct users users;
     struct session *sessions;
     struct outlet *outlets;
     struct frame *sent; /* not answered yet */
@@ -110,6 +113,23 @@ static void never_peer(const struct conn *c, char *out, size_t size)
     UNREACHABLE();
 }
 
+static void users_make(struct users *u)
+{
+    static const struct slice key = {"s*", 2};
+    struct user_spec spec = {.name = SLICE("shop"),
+                             .hash =
+                                 "$y$j9T$dE0whxnYYDkhZvUW3DSiK/$1dPSQ.l7nyGQuAtSEtyyxd46vBQXlK9t6JVoB.WOlo5",
+                             .keys = &key,
+                             .keys_n = 1,
+                             .rate = 1000000000,
+                             .burst = 1000000000};
+    enum user_field which;
+    struct error e;
+    users_init(u);
+    PRE(users_add(u, &spec, &which, &e) == ERR_NONE);
+    users_sort(u);
+}
+
 static void world_init(struct world *w, const struct options *o)
 {
     struct coalesce_ports ports = {.arg = w,
@@ -129,12 +149,18 @@ static void world_init(struct world *w, const struct options *o)
                                     .clients_max = 10000,
                                     .multi_max = 10000,
                                     .busy_ms = coalesce_config_default.busy_ms};
+    if (o->users) {
+        users_make(&w->users);
+        config.users = &w->users;
+    }
     w->command = command_create(&config);
     w->sessions = calloc(o->connections, sizeof *w->sessions);
     w->outlets = calloc(o->connections, sizeof *w->outlets);
     if (w->sessions == NULL || w->outlets == NULL) die("memory");
-    for (uint32_t i = 0; i < o->connections; i++)
+    for (uint32_t i = 0; i < o->connections; i++) {
         session_open(&w->sessions[i], w->command, NULL, &w->outlets[i]);
+        if (o->users) PRE(guard_enter(&w->sessions[i], &w->users.all[0]));
+    }
     coalesce_up(w->coalesce, "0123456789012345678901234567890123456789", 1);
     PRE(w->looks);
     coalesce_on_look(w->coalesce, -1, NULL, NULL);
@@ -147,6 +173,7 @@ static void world_close(struct world *w, const struct options *o)
         buf_free(&w->outlets[i].out);
     }
     command_destroy(&w->command);
+    users_close(&w->users);
     coalesce_destroy(&w->coalesce);
     free(w->sessions);
     free(w->outlets);
@@ -210,6 +237,7 @@ static void turn(struct world *w, const struct stream *s, const struct options *
     }
     while (coalesce_turn(w->coalesce))
         continue;
+    command_turn(w->command);
     frame_answer(w);
 }
 
@@ -227,14 +255,15 @@ static void replies_check(const struct world *w, const struct options *o)
 static struct options options_read(int argc, char **argv)
 {
     struct options o = {.connections = 50, .pipeline = 16, .turns = 100};
-    for (int c; (c = getopt(argc, argv, "c:P:n:")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "c:P:n:u")) != -1;) {
         uint32_t n = optarg == NULL ? 0 : (uint32_t)strtoul(optarg, NULL, 10);
         if (c == 'c') o.connections = n;
         if (c == 'P') o.pipeline = n;
         if (c == 'n') o.turns = n;
+        if (c == 'u') o.users = true;
     }
     if (optind + 1 != argc || o.connections < 1 || o.pipeline < 1 || o.turns < 1) {
-        fprintf(stderr, "usage: instructions STREAM -c connections -P pipeline -n turns\n");
+        fprintf(stderr, "usage: instructions STREAM -c connections -P pipeline -n turns [-u]\n");
         exit(64);
     }
     o.stream = argv[optind];

@@ -17,6 +17,7 @@
  *   -m series, box, event                    tallyd's SERIES.INCRBY, BOX.INCRBY, EVENT.ADD
  *   -m series-seed, box-seed, event-seed     what the seeds send to a bare Redis for these
  *   -a SECOND  the time in what the seeds send
+ *   -A FILE    each connection first sends these bytes, an AUTH say, and has one line of answer
  *   -W FILE    nothing: the requests are written there
  *
  * Closed loop (-r 0): each connection has one pipeline under way, the next goes out when the last reply is
@@ -47,7 +48,7 @@
 enum mode { MODE_HIT, MODE_SEEDS, MODE_TRIPS };
 
 struct options {
-    const char *path, *record;
+    const char *path, *record, *first;
     int port, connections;
     uint32_t pipeline;
     enum mode mode;
@@ -118,12 +119,29 @@ static int connect_tcp(int port, int index)
     return fd;
 }
 
+/* The bytes of the file go out and one line comes back, which is no error. */
+static void say_first(int fd, const char *path)
+{
+    char text[4096], reply = 0, c = 0;
+    FILE *f = fopen(path, "rb");
+    if (f == NULL) die(path);
+    size_t n = fread(text, 1, sizeof text, f);
+    fclose(f);
+    if (write(fd, text, n) != (ssize_t)n) die("the first bytes");
+    while (c != '\n') {
+        if (read(fd, &c, 1) != 1) die("the answer to the first bytes");
+        if (reply == 0) reply = c;
+    }
+    if (reply == '-') die("the first bytes were refused");
+}
+
 static void link_open(struct run *r, struct link *l)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
     l->fd = r->o.path != NULL ? connect_unix(r->o.path) : connect_tcp(r->o.port, l->index);
     l->line_begins = true;
     l->wants_out = false;
+    if (r->o.first != NULL) say_first(l->fd, r->o.first);
     if (epoll_ctl(r->epoll, EPOLL_CTL_ADD, l->fd, &e) != 0) die("epoll_ctl");
 }
 
@@ -456,6 +474,9 @@ static void option_read(struct options *o, int letter)
     case 'r':
         o->rate = atof(optarg);
         return;
+    case 'A':
+        o->first = optarg;
+        return;
     case 'W':
         o->record = optarg;
         return;
@@ -470,7 +491,7 @@ static struct options options_read(int argc, char **argv)
                         .pipeline = 16,
                         .spec = {.n = 262144, .stores = 1000, .first = 1, .zipf = 1.0, .delta = 1},
                         .seconds = 5};
-    for (int c; (c = getopt(argc, argv, "s:t:c:P:k:f:z:SD:R:m:a:xw:d:n:r:W:")) != -1;)
+    for (int c; (c = getopt(argc, argv, "s:t:c:P:k:f:z:SD:R:m:a:xw:d:n:r:A:W:")) != -1;)
         option_read(&o, c);
     bool fits = o.connections >= 1 && o.pipeline >= 1 && o.pipeline <= o.spec.n && o.spec.stores >= 1;
     bool one_at_a_time = o.pipeline == 1 && o.rate <= 0;

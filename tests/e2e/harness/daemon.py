@@ -83,6 +83,10 @@ class Daemon(Process):
             "counters": families or counters(),
             **(more or {}),
         }
+        self.control = None
+        if "users" in self.config:
+            self.control = os.path.join(directory, f"{self.name}.control")
+            self.config["listen"]["control"] = f"unix://{self.control}"
         self.write_config()
 
     def write_config(self):
@@ -100,11 +104,15 @@ class Daemon(Process):
         return made
 
     def is_ready(self):
-        with self.client(timeout_s=2) as client:
+        with self.operator(timeout_s=2) as client:
             return client.call("PING") == "PONG"
 
     def client(self, timeout_s=60):
         return Resp(self.socket, timeout_s)
+
+    def operator(self, timeout_s=60):
+        """A client that may everything, also when there are users."""
+        return Resp(self.control or self.socket, timeout_s)
 
     def verb(self, *words, timeout_s=120, config=True, environment=None):
         """One run of the binary to its end: CompletedProcess with text output."""
@@ -126,7 +134,7 @@ class Daemon(Process):
     def sync_all(self, deadline_s=60):
         """CTR.SYNC ALL until it says that everything is merged."""
         def merged():
-            with self.client(timeout_s=45) as client:
+            with self.operator(timeout_s=45) as client:
                 reply = client.call("CTR.SYNC", "ALL")
                 assert isinstance(reply, int), reply
                 return True

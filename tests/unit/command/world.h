@@ -163,6 +163,18 @@ enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct sl
     return ADD_OK;
 }
 
+bool coalesce_collects(const struct coalesce *c)
+{
+    (void)c;
+    return false;
+}
+
+uint64_t coalesce_frame(const struct coalesce *c)
+{
+    (void)c;
+    return 1;
+}
+
 void coalesce_park(struct coalesce *c, struct outlet *o)
 {
     if (o->parked_ms == 0) o->parked_ms = mono_ms();

@@ -205,7 +205,7 @@ static void test_unknown(void **state)
     refused("frobnicate: 1\n" MYSQL COUNTER,
             "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
             "listen, http, redis, mysql, instance, ledger, log, "
-            "limits, stop_within, series, boxes, events, uniques, clock, counters\n");
+            "limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, counters, users\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
@@ -220,13 +220,13 @@ static void test_unknown(void **state)
     refused(MYSQL "redis.replicas: 1\n" COUNTER,
             "t.yaml:2:1: unknown option \"redis.replicas\", expected "
             "one of listen, http, redis, mysql, instance, ledger, "
-            "log, limits, stop_within, series, boxes, events, uniques, clock, counters\n");
+            "log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, counters, users\n");
     refused(
         MYSQL "counters.*.key: 1\n" COUNTER,
         "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
         "redis, "
-        "mysql, instance, ledger, log, limits, stop_within, series, boxes, events, uniques, clock, "
-        "counters\n");
+        "mysql, instance, ledger, log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, "
+        "counters, users\n");
 }
 
 static void test_twice(void **state)
@@ -813,8 +813,10 @@ static void uncomment(const char *from, char *to)
     while (*from != '\0') {
         size_t line = strcspn(from, "\n") + 1, indent = strspn(from, " ");
         const char *name = from + indent + 2;
-        size_t n = strncmp(from + indent, "# ", 2) == 0 ? strspn(name, "abcdefghijklmnopqrstuvwxyz_") : 0;
-        bool secret = strncmp(name, "password_file", n) == 0 || strncmp(name, "tokens", n) == 0;
+        size_t n =
+            strncmp(from + indent, "# ", 2) == 0 ? strspn(name, "abcdefghijklmnopqrstuvwxyz_0123456789") : 0;
+        struct slice word = slice_of(name, n);
+        bool secret = slice_eq(word, SLICE("password_file")) || slice_eq(word, SLICE("tokens"));
         bool option = n > 0 && name[n] == ':' && !secret;
         memcpy(to, from, indent);
         memcpy(to + indent, option ? name : from + indent, line - indent);
@@ -829,6 +831,8 @@ static bool given(const struct conf *c, enum conf_option option)
     bool somewhere = c->places[option].line > 0;
     for (size_t i = 0; i < c->counters_n; i++)
         somewhere = somewhere || c->counters[i].places[option].line > 0;
+    for (size_t i = 0; i < c->users_n; i++)
+        somewhere = somewhere || c->users[i].places[option].line > 0;
     return somewhere;
 }
 

@@ -1,0 +1,19 @@
+/* app/privileges.h - what the process may do and show, given up before it serves anybody: root's rights (run_as), core dumps,
+ * and being looked into. Linux. */
+#ifndef APP_PRIVILEGES_H
+#define APP_PRIVILEGES_H
+
+#include "base/error.h"
+#include "conf/conf.h"
+
+#include <sys/types.h>
+
+/* Core dumps off, or on as the configuration wants them. At the start, and again whenever ids change, which the kernel
+ * answers with a choice of its own. */
+void privileges_cores(const struct conf *conf);
+
+/* Becomes the user of run_as for good, and makes sure that there is no way back; files whose paths are given (unix sockets)
+ * become its own. Once sockets are bound and secrets are read. Not as root: run_as must be who runs already. */
+enum err privileges_drop(const struct conf *conf, struct error *e) MUST_CHECK;
+
+#endif

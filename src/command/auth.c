@@ -1,0 +1,170 @@
+/* command/auth.c - AUTH, and the AUTH of a HELLO. Who was right lately is known at once; else the password is proved beside
+ * the loop (users/prover.h), and nothing more of this client is taken meanwhile. Without users in the configuration both
+ * answer as a Redis 7.0 without a password: the user is `default`, and any password of his will do. */
+#include "command/inside.h"
+
+#define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
+
+static void words_wipe(struct session *s)
+{
+    if (s->key.n > 0) explicit_bzero(s->key.p, s->key.n);
+}
+
+static void auth_refuse(enum proof_outcome outcome, struct buf *out)
+{
+    switch (outcome) {
+    case PROOF_WRONG:
+        reply_error(out, WRONGPASS);
+        return;
+    case PROOF_TOO_MANY:
+        reply_error(out, "ERR too many wrong passwords from this address; wait some seconds");
+        return;
+    case PROOF_BUSY:
+        reply_error(out, "ERR too many clients authenticate at once; try again");
+        return;
+    case PROOF_RIGHT:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static void say_yes(struct session *s, const struct auth_words *w, struct buf *out)
+{
+    if (w->resp == 0)
+        reply_simple(out, "OK");
+    else
+        hello_reply(s, w->resp, w->has_client, w->client, out);
+}
+
+static void auth_right(struct session *s, struct user *u, const struct auth_words *w, struct buf *out)
+{
+    if (guard_enter(s, u)) {
+        say_yes(s, w, out);
+        return;
+    }
+    reply_error(out, "ERR max number of clients reached");
+    s->last = true;
+}
+
+/* "10.0.0.7:4711" -> "10.0.0.7": whoever guesses has many ports. */
+static void address_of(const struct session *s, char *out, size_t size)
+{
+    s->command->config.client.peer(s->conn, out, size);
+    char *port = strrchr(out, ':');
+    if (port != NULL) *port = '\0';
+}
+
+static struct auth_words words_kept(const struct session *s)
+{
+    const struct auth_request *q = &s->ask.auth;
+    const char *at = s->key.p;
+    return (struct auth_words){.name = slice_of(at, q->name_n),
+                               .password = slice_of(at + q->name_n, q->password_n),
+                               .client = slice_of(at + q->name_n + q->password_n, q->client_n),
+                               .has_client = q->has_client,
+                               .resp = q->resp};
+}
+
+static void on_proved(struct proof_ask *a);
+
+/* False: the outcome is there at once. */
+static bool prove(struct session *s, const struct auth_words *w)
+{
+    const struct command_config *config = &s->command->config;
+    char address[160];
+    address_of(s, address, sizeof(address));
+    s->ask.auth.proof = (struct proof_ask){.done = on_proved};
+    s->ask.auth.users_version = s->command->users_version;
+    return prover_ask(config->prover, config->users, user_find(config->users, w->name), w->name, w->password,
+                      address, &s->ask.auth.proof);
+}
+
+static void auth_end(struct session *s, enum proof_outcome outcome)
+{
+    struct auth_words w = words_kept(s);
+    struct users *users = s->command->config.users;
+    struct user *u = user_find(users, w.name);
+    if (outcome == PROOF_RIGHT && u != NULL) prover_remember(s->command->config.prover, u, w.password);
+    if (!s->gone && s->door == DOOR_OPEN) /* a reload took all users away */
+        say_yes(s, &w, &s->outlet->out);
+    else if (!s->gone && outcome == PROOF_RIGHT && u != NULL)
+        auth_right(s, u, &w, &s->outlet->out);
+    else if (!s->gone)
+        auth_refuse(outcome == PROOF_RIGHT ? PROOF_WRONG : outcome, &s->outlet->out);
+    words_wipe(s);
+    ask_wanted(s);
+    ask_end(s);
+}
+
+/* Users may have been read again meanwhile: then what was proved may hold no more. */
+static void on_proved(struct proof_ask *a)
+{
+    struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);
+    struct auth_words w = words_kept(s);
+    bool changed = s->ask.auth.users_version != s->command->users_version;
+    if (changed && s->command->config.users->n > 0 && a->outcome == PROOF_RIGHT && prove(s, &w)) return;
+    auth_end(s, s->ask.auth.proof.outcome);
+}
+
+static void words_keep(struct session *s, const struct auth_words *w)
+{
+    buf_reset(&s->key);
+    buf_reserve(&s->key, w->name.n + w->password.n + w->client.n + 1);
+    buf_put_slice(&s->key, w->name);
+    buf_put_slice(&s->key, w->password);
+    buf_put_slice(&s->key, w->client);
+    s->ask.auth = (struct auth_request){.name_n = w->name.n,
+                                        .password_n = w->password.n,
+                                        .client_n = w->client.n,
+                                        .has_client = w->has_client,
+                                        .resp = w->resp};
+}
+
+enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf *out)
+{
+    const struct command_config *config = &s->command->config;
+    struct user *u = user_find(config->users, w->name);
+    if (u != NULL && prover_knows(config->prover, u, w->password)) {
+        auth_right(s, u, w, out);
+        return TAKEN;
+    }
+    if (session_barrier(s) == LEFT) return LEFT;
+    words_keep(s, w);
+    if (prove(s, w)) {
+        ask_begin(s);
+        return TAKEN;
+    }
+    auth_refuse(s->ask.auth.proof.outcome, out);
+    words_wipe(s);
+    buf_free(&s->key);
+    return TAKEN;
+}
+
+/* As no password is configured. */
+static void auth_without_users(const struct request *r, struct buf *out)
+{
+    if (r->args_n == 2)
+        reply_error(
+            out, "ERR AUTH <password> called without any password configured for the default user. Are you "
+                 "sure your configuration is correct?");
+    else if (slice_eq(r->args[1], SLICE("default")))
+        reply_simple(out, "OK");
+    else
+        reply_error(out, WRONGPASS);
+}
+
+enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
+{
+    if (r->args_n > 3) {
+        reply_error(out, "ERR syntax error");
+        return TAKEN;
+    }
+    if (s->door == DOOR_OPEN) {
+        auth_without_users(r, out);
+        return TAKEN;
+    }
+    bool named = r->args_n == 3;
+    const struct auth_words w = {.name = named ? r->args[1] : SLICE("default"),
+                                 .password = r->args[named ? 2 : 1]};
+    return auth_begin(s, &w, out);
+}

@@ -1,0 +1,355 @@
+/* command/guard.c - who may what, and how much of it. Sessions with DOOR_OPEN never come here on the way of a request.
+ *
+ * A session whose user has no room waits with it (user.waiting), and the user on the command's list; command_pace() gives
+ * room by the time, command_turn() by the frame. Names are checked as bytes that came: what a hit on an allowed counter feeds
+ * is the operator's configuration, and no name that a client gave. */
+#include "base/clock.h"
+#include "command/inside.h"
+
+#define NOAUTH "NOAUTH Authentication required."
+#define STRANGERS_LEAST 64
+
+void guard_init(struct command *c)
+{
+    list_init(&c->sessions);
+    list_init(&c->strangers);
+    list_init(&c->paced);
+    for (size_t i = 0; specs[i].name != NULL; i++) {
+        INVARIANT(i < SPECS_MAX);
+        c->grants[i] = grant_find(slice_str(specs[i].name));
+        INVARIANT(c->grants[i] != NULL); /* a command is missing in users/grants.c */
+    }
+}
+
+static struct users *users_of(const struct session *s)
+{
+    return s->command->config.users;
+}
+
+/* Whose budget its requests are. */
+static struct user *payer(const struct session *s)
+{
+    return s->door == DOOR_USER ? s->user : &users_of(s)->stranger;
+}
+
+/* ---- in and out ---- */
+
+static void place_take(struct session *s)
+{
+    if (!list_linked(&s->place)) return;
+    list_remove(&s->place);
+    if (s->door == DOOR_CLOSED) s->command->strangers_n--;
+}
+
+static void place_set(struct session *s, enum session_door door)
+{
+    struct command *c = s->command;
+    place_take(s);
+    s->door = door;
+    list_push(door == DOOR_CLOSED ? &c->strangers : &c->sessions, &s->place);
+    if (door != DOOR_CLOSED) return;
+    s->stranger_ms = mono_ms();
+    c->strangers_n++;
+}
+
+static void stop_waiting(struct session *s)
+{
+    if (list_linked(&s->paced)) list_remove(&s->paced);
+}
+
+void guard_leave(struct session *s)
+{
+    if (s->user == NULL) return;
+    INVARIANT(s->user->connections > 0);
+    s->user->connections--;
+    s->user = NULL;
+}
+
+/* Strangers must not take the place of users: of too many the one that came first goes, unless it is being proved. */
+static void strangers_thin(struct command *c)
+{
+    uint32_t most = c->config.clients_max / 4;
+    if (c->strangers_n <= (most > STRANGERS_LEAST ? most : STRANGERS_LEAST)) return;
+    list_for_each (at, &c->strangers) {
+        struct session *s = CONTAINER_OF(at, struct session, place);
+        if (s->state == SESSION_ASKING) continue;
+        c->config.client.drop(s->conn);
+        return;
+    }
+}
+
+void guard_open(struct session *s)
+{
+    struct command *c = s->command;
+    list_init(&s->place);
+    list_init(&s->paced);
+    place_set(s, c->config.users == NULL || c->config.users->n == 0 ? DOOR_OPEN : DOOR_CLOSED);
+    if (s->door == DOOR_CLOSED) strangers_thin(c);
+}
+
+void session_trust(struct session *s)
+{
+    s->inside = true;
+    place_set(s, DOOR_OPEN);
+}
+
+void guard_close(struct session *s)
+{
+    stop_waiting(s);
+    guard_leave(s);
+    place_take(s);
+}
+
+void guard_reset(struct session *s)
+{
+    if (s->door != DOOR_USER) return;
+    guard_leave(s);
+    place_set(s, DOOR_CLOSED);
+}
+
+bool guard_enter(struct session *s, struct user *u)
+{
+    if (u != s->user && u->connections_max > 0 && u->connections >= u->connections_max) return false;
+    guard_leave(s);
+    s->user = u;
+    u->connections++;
+    place_set(s, DOOR_USER);
+    return true;
+}
+
+/* ---- may it? ---- */
+
+static bool event_named(const struct session *s, struct slice name, struct slice type)
+{
+    struct buf *key = &s->command->name;
+    buf_reset(key);
+    buf_put_slice(key, name);
+    buf_put_char(key, ':');
+    buf_put_slice(key, type);
+    return user_names(s->user, buf_slice(key));
+}
+
+static bool names_allowed(const struct session *s, const struct grant *g, const struct request *r)
+{
+    switch (g->names) {
+    case NAMES_NONE:
+        return true;
+    case NAMES_KEY:
+        return user_names(s->user, r->args[1]);
+    case NAMES_EVENT:
+        return event_named(s, r->args[1], r->args[2]);
+    case NAMES_SYNC:
+        return slice_ieq(r->args[1], SLICE("all")) ? s->user->all_keys : user_names(s->user, r->args[1]);
+    case NAMES_ALL:
+        return s->user->all_keys;
+    }
+    UNREACHABLE();
+}
+
+static bool is_for_strangers(const struct spec *spec)
+{
+    return spec->run == run_auth || spec->run == run_hello || spec->run == run_quit || spec->run == run_reset;
+}
+
+bool guard_lets(struct session *s, const struct spec *whole, const struct spec *spec, const struct request *r,
+                struct buf *out)
+{
+    const struct grant *g = s->command->grants[whole - specs];
+    if (s->door == DOOR_CLOSED) {
+        if (is_for_strangers(spec)) return true;
+        if (spec->run == run_exec)
+            reply_error(out, "EXECABORT Transaction discarded because of: " NOAUTH);
+        else
+            reply_error(out, NOAUTH);
+        return false;
+    }
+    if (!user_may(s->user, g))
+        reply_errorf(out, "NOPERM this user has no permissions to run the '%s' command", whole->name);
+    else if (!names_allowed(s, g, r))
+        reply_error(out, "NOPERM this user has no permissions to access one of the keys used as arguments");
+    else
+        return true;
+    return false;
+}
+
+bool guard_names(const struct session *s, struct slice key)
+{
+    if (s->door == DOOR_OPEN) return true;
+    return s->door == DOOR_USER && user_names(s->user, key);
+}
+
+bool guard_is_admin(const struct session *s)
+{
+    uint64_t all = grants_of(GRANT_ADMIN);
+    return s->door == DOOR_OPEN || (s->door == DOOR_USER && (s->user->commands & all) == all);
+}
+
+/* ---- how much? ---- */
+
+static void wait_for_room(struct session *s, struct user *u)
+{
+    struct command *c = s->command;
+    session_wait(s, SESSION_PACED);
+    list_push(&u->waiting, &s->paced);
+    if (!list_linked(&u->paced)) list_push(&c->paced, &u->paced);
+    c->config.ports.pace(c->config.ports.arg);
+}
+
+uint32_t guard_room(struct session *s)
+{
+    struct user *u = payer(s);
+    uint32_t room = user_room(users_of(s), u, s->command->window, mono_ms());
+    if (room == 0) wait_for_room(s, u);
+    return room;
+}
+
+void guard_took(struct session *s, uint32_t requests)
+{
+    user_took(payer(s), requests);
+}
+
+static void resume(struct session *s)
+{
+    s->state = SESSION_TAKING;
+    s->command->config.client.resume(s->conn);
+    s->command->config.client.offer(s->conn);
+}
+
+/* As many of those who wait as there is room; who finds none again is at the end of the line. */
+static void user_go_on(struct command *c, struct user *u, uint64_t now_ms)
+{
+    struct list now;
+    list_init(&now);
+    list_move_all(&now, &u->waiting);
+    while (!list_empty(&now) && user_room(c->config.users, u, c->window, now_ms) > 0)
+        resume(CONTAINER_OF(list_pop(&now), struct session, paced));
+    while (!list_empty(&u->waiting))
+        list_push(&now, list_pop(&u->waiting));
+    list_move_all(&u->waiting, &now);
+}
+
+enum go_on {
+    GO_SHARE, /* a frame was sent: there is a new one to share */
+    GO_TIME,  /* and some time has passed: there may be a new budget */
+    GO_RIDE,  /* a frame will be sent anyway */
+};
+
+static void all_go_on(struct command *c, enum go_on why)
+{
+    struct list users;
+    uint64_t now_ms = mono_ms();
+    list_init(&users);
+    list_move_all(&users, &c->paced);
+    for (struct list *at; (at = list_pop(&users)) != NULL;) {
+        struct user *u = CONTAINER_OF(at, struct user, paced);
+        if (why != GO_SHARE) user_allow(u, now_ms, why == GO_RIDE);
+        user_go_on(c, u, now_ms);
+        if (!list_empty(&u->waiting) && !list_linked(&u->paced)) list_push(&c->paced, &u->paced);
+    }
+}
+
+/* A frame of their own would be one more that others may have to wait for; some hits more in one that others have begun
+ * cost those a few microseconds. */
+void command_join(struct command *c)
+{
+    uint64_t frame = coalesce_frame(c->config.coalesce);
+    if (list_empty(&c->paced) || c->rode == frame || !coalesce_collects(c->config.coalesce)) return;
+    c->rode = frame;
+    all_go_on(c, GO_RIDE);
+}
+
+void command_turn(struct command *c)
+{
+    uint64_t frame = coalesce_frame(c->config.coalesce);
+    if (frame == c->frame) return;
+    c->frame = frame;
+    c->window++;
+    if (!list_empty(&c->paced)) all_go_on(c, GO_SHARE);
+}
+
+bool command_pace(struct command *c)
+{
+    c->window++;
+    if (!list_empty(&c->paced)) all_go_on(c, GO_TIME);
+    return !list_empty(&c->paced);
+}
+
+void command_tick(struct command *c, uint64_t now_ms)
+{
+    for (struct list *at = c->strangers.next, *next; at != &c->strangers; at = next) {
+        struct session *s = CONTAINER_OF(at, struct session, place);
+        next = at->next;
+        if (now_ms - s->stranger_ms < c->config.stranger_ms) return; /* those behind it came later */
+        if (s->state != SESSION_ASKING) c->config.client.drop(s->conn);
+    }
+}
+
+/* ---- reload ---- */
+
+static void session_again(struct session *s, struct users *users)
+{
+    const struct user *old = s->user;
+    struct user *u = old == NULL ? NULL : user_find(users, slice_str(old->name));
+    multi_break(s);
+    s->user = NULL;
+    if (users->n == 0) {
+        place_set(s, DOOR_OPEN);
+    } else if (u == NULL || !user_is_same(old, u)) {
+        place_set(s, DOOR_CLOSED);
+    } else {
+        s->user = u;
+        u->connections++;
+    }
+}
+
+/* Nobody waits at an old user any more: who finds no room at the new one waits there. */
+static void all_resume(struct command *c)
+{
+    struct list users;
+    list_init(&users);
+    list_move_all(&users, &c->paced);
+    for (struct list *at; (at = list_pop(&users)) != NULL;) {
+        struct user *u = CONTAINER_OF(at, struct user, paced);
+        for (struct list *node; (node = list_pop(&u->waiting)) != NULL;) {
+            struct session *s = CONTAINER_OF(node, struct session, paced);
+            s->state = SESSION_TAKING;
+            c->config.client.resume(s->conn);
+        }
+    }
+}
+
+static void proofs_keep(const struct users *old, struct users *fresh)
+{
+    for (size_t i = 0; i < fresh->n; i++) {
+        struct user *u = &fresh->all[i];
+        const struct user *before = user_find(old, slice_str(u->name));
+        if (before == NULL || !before->proved || !user_is_same(before, u)) continue;
+        memcpy(u->proof, before->proof, sizeof(u->proof));
+        u->proved = true;
+    }
+}
+
+void command_users(struct command *c, struct users *users)
+{
+    struct list all, strangers;
+    list_init(&all);
+    list_init(&strangers);
+    all_resume(c);
+    proofs_keep(c->config.users, users);
+    c->config.users = users;
+    c->users_version++;
+    list_move_all(&all, &c->sessions);
+    list_move_all(&strangers, &c->strangers);
+    while (!list_empty(&all)) {
+        struct session *s = CONTAINER_OF(all.next, struct session, place);
+        list_remove(&s->place);
+        list_push(&c->sessions, &s->place);
+        if (!s->inside) session_again(s, users);
+    }
+    while (!list_empty(&strangers)) {
+        struct session *s = CONTAINER_OF(strangers.next, struct session, place);
+        list_remove(&s->place);
+        list_push(&c->strangers, &s->place);
+        if (users->n == 0) place_set(s, DOOR_OPEN);
+    }
+}

@@ -1,0 +1,66 @@
+/* users/guesses.c - see guesses.h. A slot holds one time: each wrong guess moves it on by the gap, and whoever is further
+ * ahead of now than so many gaps has to wait. */
+#include "users/guesses.h"
+
+#include "base/rand.h"
+
+#include <xxhash.h>
+
+#define WAYS 4 /* slots that one may stand in */
+
+void guesses_init(struct guesses *g)
+{
+    memset(g, 0, sizeof(*g));
+    rand_bytes(&g->seed, sizeof(g->seed));
+}
+
+static uint64_t who_is(const struct guesses *g, struct slice address, struct slice user)
+{
+    uint64_t seed = XXH3_64bits_withSeed(user.p, user.n, g->seed);
+    uint64_t who = XXH3_64bits_withSeed(address.p, address.n, seed);
+    return who == 0 ? 1 : who;
+}
+
+/* NULL: it has none. */
+static struct guess *slot_find(struct guesses *g, uint64_t who)
+{
+    for (unsigned i = 0; i < WAYS; i++)
+        if (g->slots[(who + i) % GUESSES_SLOTS].who == who) return &g->slots[(who + i) % GUESSES_SLOTS];
+    return NULL;
+}
+
+/* The one that is forgiven first makes room. */
+static struct guess *slot_take(struct guesses *g, uint64_t who)
+{
+    struct guess *mildest = slot_find(g, who);
+    if (mildest != NULL) return mildest;
+    mildest = &g->slots[who % GUESSES_SLOTS];
+    for (unsigned i = 1; i < WAYS; i++)
+        if (g->slots[(who + i) % GUESSES_SLOTS].until_ms < mildest->until_ms)
+            mildest = &g->slots[(who + i) % GUESSES_SLOTS];
+    *mildest = (struct guess){.who = who};
+    return mildest;
+}
+
+static bool may(struct guesses *g, uint64_t who, uint64_t now_ms, uint64_t at_once, uint64_t gap_ms)
+{
+    const struct guess *at = slot_find(g, who);
+    return at == NULL || at->until_ms <= now_ms + (at_once - 1) * gap_ms;
+}
+
+bool guess_may(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms)
+{
+    return may(g, who_is(g, address, slice_of("", 0)), now_ms, GUESSES_WIDE_AT_ONCE, GUESSES_WIDE_GAP_MS) &&
+           may(g, who_is(g, address, user), now_ms, GUESSES_AT_ONCE, GUESSES_GAP_MS);
+}
+
+static void count(struct guess *at, uint64_t now_ms, uint64_t gap_ms)
+{
+    at->until_ms = (at->until_ms > now_ms ? at->until_ms : now_ms) + gap_ms;
+}
+
+void guess_wrong(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms)
+{
+    count(slot_take(g, who_is(g, address, slice_of("", 0))), now_ms, GUESSES_WIDE_GAP_MS);
+    count(slot_take(g, who_is(g, address, user)), now_ms, GUESSES_GAP_MS);
+}

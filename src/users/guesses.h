@@ -1,0 +1,29 @@
+/* users/guesses.h - how often somebody may be wrong about a password: some times at once, then once in a while, by address
+ * and user, and more widely by address alone. Bounded: of too many at once the mildest are forgotten. Pure; the time is given
+ * (mono). */
+#ifndef USERS_GUESSES_H
+#define USERS_GUESSES_H
+
+#include "base/slice.h"
+
+#define GUESSES_AT_ONCE 10      /* of a user from one address, */
+#define GUESSES_GAP_MS 2000     /* then one in so long */
+#define GUESSES_WIDE_AT_ONCE 50 /* of all users from one address, */
+#define GUESSES_WIDE_GAP_MS 200 /* then one in so long */
+#define GUESSES_SLOTS 4096
+
+struct guesses {
+    uint64_t seed;
+    struct guess {
+        uint64_t who;      /* a hash, 0: free */
+        uint64_t until_ms; /* when all its wrong guesses are forgiven */
+    } slots[GUESSES_SLOTS];
+};
+
+void guesses_init(struct guesses *g);
+
+/* May a password be tried? */
+bool guess_may(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms);
+void guess_wrong(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,219 @@
+/* users/prover.c - see prover.h. */
+#include "users/prover.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/rand.h"
+#include "users/guesses.h"
+#include "users/password.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <uv.h>
+
+#define NAME_BYTES_MAX 64 /* of a user */
+#define JOBS_MAX 1024     /* different passwords that wait */
+
+struct job { /* its own copies: between queue and done it is the thread's */
+    uv_work_t work;
+    struct prover *prover;
+    struct list link; /* in prover.waiting; none: it is under way */
+    struct list asks;
+    unsigned char proof[USER_PROOF_BYTES];
+    char address[64], name[NAME_BYTES_MAX + 1], hash[PASSWORD_HASH_BYTES], password[PASSWORD_BYTES_MAX + 1];
+    size_t password_n;
+    bool known, right;
+};
+
+struct prover {
+    uv_loop_t *loop;
+    unsigned char key[32];
+    struct guesses guesses;
+    struct list waiting; /* of jobs, first come first served */
+    size_t waiting_n;
+    struct job *running; /* NULL: none */
+    bool stopping;
+};
+
+struct prover *prover_create(uv_loop_t *loop)
+{
+    struct prover *p = heap_zalloc(sizeof(*p));
+    p->loop = loop;
+    rand_bytes(p->key, sizeof(p->key));
+    guesses_init(&p->guesses);
+    list_init(&p->waiting);
+    return p;
+}
+
+bool prover_over(const struct prover *p)
+{
+    return p->running == NULL;
+}
+
+void prover_destroy(struct prover **p)
+{
+    PRE(prover_over(*p) && list_empty(&(*p)->waiting));
+    explicit_bzero((*p)->key, sizeof((*p)->key));
+    heap_free(*p);
+    *p = NULL;
+}
+
+/* The name's length goes before it, so that no other pair makes the same bytes. */
+static void proof_make(const struct prover *p, struct slice name, struct slice password,
+                       unsigned char out[USER_PROOF_BYTES])
+{
+    struct buf text = {0};
+    unsigned n = USER_PROOF_BYTES;
+    buf_put(&text, (const char *)&name.n, sizeof(name.n));
+    buf_put_slice(&text, name);
+    buf_put_slice(&text, password);
+    const void *made =
+        HMAC(EVP_sha256(), p->key, (int)sizeof(p->key), (const unsigned char *)text.p, text.n, out, &n);
+    INVARIANT(made != NULL && n == USER_PROOF_BYTES);
+    explicit_bzero(text.p, text.n);
+    buf_free(&text);
+}
+
+bool prover_knows(struct prover *p, const struct user *u, struct slice password)
+{
+    unsigned char proof[USER_PROOF_BYTES];
+    if (!u->proved || password.n > PASSWORD_BYTES_MAX) return false;
+    proof_make(p, slice_str(u->name), password, proof);
+    return CRYPTO_memcmp(proof, u->proof, sizeof(proof)) == 0;
+}
+
+void prover_remember(struct prover *p, struct user *u, struct slice password)
+{
+    proof_make(p, slice_str(u->name), password, u->proof);
+    u->proved = true;
+}
+
+/* --- jobs --- */
+
+static void job_free(struct job *j)
+{
+    explicit_bzero(j, sizeof(*j));
+    heap_free(j);
+}
+
+static void job_answer(struct job *j, enum proof_outcome outcome)
+{
+    for (struct list *at; (at = list_pop(&j->asks)) != NULL;) {
+        struct proof_ask *a = CONTAINER_OF(at, struct proof_ask, link);
+        a->outcome = outcome;
+        a->done(a);
+    }
+}
+
+/* The thread's. */
+static void on_work(uv_work_t *work)
+{
+    struct job *j = work->data;
+    j->right = password_is(j->hash, slice_of(j->password, j->password_n)) && j->known;
+}
+
+static void run_next(struct prover *p);
+
+static void on_worked(uv_work_t *work, int status)
+{
+    struct job *j = work->data;
+    struct prover *p = j->prover;
+    (void)status; /* never cancelled */
+    p->running = NULL;
+    if (!j->right) guess_wrong(&p->guesses, slice_str(j->address), slice_str(j->name), mono_ms());
+    job_answer(j, j->right ? PROOF_RIGHT : PROOF_WRONG);
+    job_free(j);
+    run_next(p);
+}
+
+static void run(struct job *j)
+{
+    struct prover *p = j->prover;
+    p->running = j;
+    j->work.data = j;
+    int rc = uv_queue_work(p->loop, &j->work, on_work, on_worked);
+    INVARIANT(rc == 0);
+}
+
+/* Whether it may be tried is asked again now: those before it may have been wrong. */
+static void run_next(struct prover *p)
+{
+    while (p->running == NULL && !list_empty(&p->waiting)) {
+        struct job *j = CONTAINER_OF(list_pop(&p->waiting), struct job, link);
+        p->waiting_n--;
+        if (guess_may(&p->guesses, slice_str(j->address), slice_str(j->name), mono_ms())) {
+            run(j);
+        } else {
+            job_answer(j, PROOF_TOO_MANY);
+            job_free(j);
+        }
+    }
+}
+
+void prover_stop(struct prover *p)
+{
+    p->stopping = true;
+    for (struct list *at; (at = list_pop(&p->waiting)) != NULL;) {
+        struct job *j = CONTAINER_OF(at, struct job, link);
+        p->waiting_n--;
+        job_answer(j, PROOF_BUSY);
+        job_free(j);
+    }
+}
+
+/* --- asking --- */
+
+/* The job that proves the same already. */
+static struct job *job_find(struct prover *p, const char *hash, const unsigned char proof[USER_PROOF_BYTES])
+{
+    struct job *j = p->running;
+    if (j != NULL && memcmp(j->proof, proof, USER_PROOF_BYTES) == 0 && strcmp(j->hash, hash) == 0) return j;
+    list_for_each (at, &p->waiting) {
+        j = CONTAINER_OF(at, struct job, link);
+        if (memcmp(j->proof, proof, USER_PROOF_BYTES) == 0 && strcmp(j->hash, hash) == 0) return j;
+    }
+    return NULL;
+}
+
+static struct job *job_new(struct prover *p, const char *hash, struct slice name, struct slice password,
+                           const char *address)
+{
+    struct job *j = heap_zalloc(sizeof(*j));
+    j->prover = p;
+    list_init(&j->asks);
+    snprintf(j->hash, sizeof(j->hash), "%s", hash);
+    snprintf(j->address, sizeof(j->address), "%s", address);
+    memcpy(j->name, name.p, name.n);
+    memcpy(j->password, password.p, password.n);
+    j->password_n = password.n;
+    list_push(&p->waiting, &j->link);
+    p->waiting_n++;
+    return j;
+}
+
+bool prover_ask(struct prover *p, const struct users *all, const struct user *u, struct slice name,
+                struct slice password, const char *address, struct proof_ask *a)
+{
+    PRE(all->n > 0);
+    unsigned char proof[USER_PROOF_BYTES];
+    const char *hash = u != NULL ? u->hash : all->all[0].hash;
+    a->outcome = PROOF_WRONG;
+    if (password.n > PASSWORD_BYTES_MAX || name.n > NAME_BYTES_MAX) return false;
+    proof_make(p, name, password, proof);
+    struct job *j = job_find(p, hash, proof);
+    a->outcome = PROOF_BUSY;
+    if (p->stopping || (j == NULL && p->waiting_n >= JOBS_MAX)) return false;
+    a->outcome = PROOF_TOO_MANY;
+    if (j == NULL && !guess_may(&p->guesses, slice_str(address), name, mono_ms())) return false;
+    if (j == NULL) {
+        j = job_new(p, hash, name, password, address);
+        memcpy(j->proof, proof, sizeof(proof));
+        j->known = u != NULL;
+    }
+    list_push(&j->asks, &a->link);
+    if (p->running == NULL) run_next(p);
+    return true;
+}

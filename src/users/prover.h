@@ -1,0 +1,46 @@
+/* users/prover.h - proves passwords beside the loop: one at a time on libuv's thread pool, so that it never takes more than
+ * one core, however many ask; those who ask the same share one answer, and who was right once is known again without
+ * asking (PHP connects for every page). Guesses are limited (guesses.h), and so is how much may wait.
+ *
+ * A recent success is remembered as HMAC-SHA-256 of name and password under a key of this process' own, one a user; it is
+ * forgotten with the user's hash. On the loop, but for the one job. */
+#ifndef USERS_PROVER_H
+#define USERS_PROVER_H
+
+#include "base/list.h"
+#include "users/users.h"
+
+struct uv_loop_s;
+struct prover;
+
+enum proof_outcome {
+    PROOF_RIGHT,
+    PROOF_WRONG,
+    PROOF_TOO_MANY, /* wrong guesses from that address */
+    PROOF_BUSY,     /* too many wait */
+};
+
+struct proof_ask {
+    enum proof_outcome outcome;
+    void (*done)(struct proof_ask *a); /* once, on the loop, never from inside prover_ask() */
+    /* private */
+    struct list link;
+};
+
+struct prover *prover_create(struct uv_loop_s *loop);
+void prover_stop(struct prover *p); /* whoever waits is answered PROOF_BUSY; the job under way still ends */
+bool prover_over(const struct prover *p); /* no job is under way */
+void prover_destroy(struct prover **p);   /* after that */
+
+/* Known at once to be right? */
+bool prover_knows(struct prover *p, const struct user *u, struct slice password);
+
+/* All texts are borrowed for the call; u NULL: there is no such user, which takes as long to find out. False: a->outcome
+ * is set and done() is not called. */
+bool prover_ask(struct prover *p, const struct users *all, const struct user *u, struct slice name,
+                struct slice password, const char *address, struct proof_ask *a) MUST_CHECK;
+
+/* After PROOF_RIGHT, when the user is still there with that hash. */
+void prover_remember(struct prover *p, struct user *u, struct slice password);
+
+#endif

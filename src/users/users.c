@@ -1,0 +1,210 @@
+/* users/users.c - see users.h. */
+#include "users/users.h"
+
+#include "base/heap.h"
+#include "users/password.h"
+
+#include <stdlib.h>
+
+#define ACTIVE_MS 1000
+#define SHARE_LEAST 32
+#define FRAME_REQUESTS 500
+#define STRANGERS_RATE 20000 /* requests a second of all who have not said yet who they are */
+
+static void limits_set(struct user *u, const struct user_spec *spec)
+{
+    uint32_t tenth = spec->rate / 10 > USER_BURST_LEAST ? spec->rate / 10 : USER_BURST_LEAST;
+    u->rate = spec->rate;
+    u->burst = spec->burst > 0 ? spec->burst : tenth;
+    u->connections_max = spec->connections;
+    u->budget_milli = (int64_t)u->burst * 1000;
+}
+
+static void lists_init(struct user *u)
+{
+    list_init(&u->waiting);
+    list_init(&u->paced);
+}
+
+void users_init(struct users *u)
+{
+    *u = (struct users){.frame_requests = FRAME_REQUESTS};
+    limits_set(&u->stranger, &(struct user_spec){.rate = STRANGERS_RATE});
+    lists_init(&u->stranger);
+}
+
+static void keys_take(struct user *u, const struct user_spec *spec)
+{
+    u->texts = heap_zalloc((spec->keys_n + 1) * sizeof(*u->texts));
+    u->keys = heap_zalloc((spec->keys_n + 1) * sizeof(*u->keys));
+    for (; u->keys_n < spec->keys_n; u->keys_n++) {
+        struct slice text = spec->keys[u->keys_n];
+        u->texts[u->keys_n] = heap_strndup(text.p, text.n);
+        glob_init(&u->keys[u->keys_n], slice_of(u->texts[u->keys_n], text.n));
+        u->all_keys |= slice_eq(text, SLICE("*"));
+    }
+}
+
+static enum err commands_take(struct user *u, const struct user_spec *spec, struct error *e)
+{
+    char shown[64];
+    if (spec->commands_n == 0) u->commands = grants_of(GRANT_READ) | grants_of(GRANT_WRITE);
+    for (size_t i = 0; i < spec->commands_n; i++) {
+        uint64_t bits = grants_named(spec->commands[i]);
+        if (bits == 0)
+            return error_set(e, ERR_CONFIG,
+                             "there is no command or group \"%s\"; groups are read, write, admin and all",
+                             slice_show(spec->commands[i], 40, shown, sizeof(shown)));
+        u->commands |= bits;
+    }
+    return ERR_NONE;
+}
+
+static void user_close(struct user *u)
+{
+    for (size_t i = 0; i < u->keys_n; i++)
+        heap_free(u->texts[i]);
+    heap_free(u->texts);
+    heap_free(u->keys);
+    heap_free(u->name);
+    if (u->hash != NULL) explicit_bzero(u->hash, strlen(u->hash));
+    heap_free(u->hash);
+    explicit_bzero(u, sizeof(*u));
+}
+
+enum err users_add(struct users *u, const struct user_spec *spec, enum user_field *which, struct error *e)
+{
+    struct user fresh = {.name = heap_strndup(spec->name.p, spec->name.n), .hash = heap_strdup(spec->hash)};
+    limits_set(&fresh, spec);
+    keys_take(&fresh, spec);
+    *which = USER_COMMANDS;
+    enum err code = commands_take(&fresh, spec, e);
+    if (code == ERR_NONE && !password_hash_fits(spec->hash)) {
+        *which = USER_PASSWORD;
+        code =
+            error_set(e, ERR_CONFIG, "is no yescrypt or scrypt hash; `tallyd hash` makes one of a password");
+    }
+    if (code != ERR_NONE) {
+        user_close(&fresh);
+        return code;
+    }
+    u->all = heap_realloc(u->all, (u->n + 1) * sizeof(*u->all));
+    u->all[u->n++] = fresh;
+    return ERR_NONE;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct user *left = a, *right = b;
+    return slice_cmp(slice_str(left->name), slice_str(right->name));
+}
+
+void users_sort(struct users *u)
+{
+    if (u->n > 0) qsort(u->all, u->n, sizeof(*u->all), by_name);
+    for (size_t i = 0; i < u->n; i++)
+        lists_init(&u->all[i]);
+}
+
+void users_close(struct users *u)
+{
+    for (size_t i = 0; i < u->n; i++)
+        user_close(&u->all[i]);
+    heap_free(u->all);
+    *u = (struct users){0};
+}
+
+static int name_is(const void *name, const void *user)
+{
+    return slice_cmp(*(const struct slice *)name, slice_str(((const struct user *)user)->name));
+}
+
+struct user *user_find(const struct users *u, struct slice name)
+{
+    return u->n == 0 ? NULL : bsearch(&name, u->all, u->n, sizeof(*u->all), name_is);
+}
+
+bool user_is_same(const struct user *a, const struct user *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->hash, b->hash) == 0;
+}
+
+/* --- budget and share --- */
+
+static void budget_fill(struct user *u, uint64_t now_ms)
+{
+    int64_t most = (int64_t)u->burst * 1000;
+    uint64_t gone_ms = now_ms - u->budget_ms;
+    if (gone_ms == 0) return;
+    u->budget_ms = now_ms;
+    u->budget_milli += gone_ms > 3600000 ? most : (int64_t)gone_ms * u->rate;
+    if (u->budget_milli > most) u->budget_milli = most;
+}
+
+static void active_count(struct users *all, uint64_t now_ms)
+{
+    if (now_ms - all->active_ms < ACTIVE_MS) return;
+    all->active_ms = now_ms;
+    all->active = now_ms - all->stranger.active_ms < ACTIVE_MS;
+    for (size_t i = 0; i < all->n; i++)
+        all->active += now_ms - all->all[i].active_ms < ACTIVE_MS;
+}
+
+/* Alone one may have all of a frame: there is nobody to wait for it. */
+static uint32_t share_of(const struct users *all, const struct user *u)
+{
+    if (all->active <= 1) return UINT32_MAX;
+    uint32_t share = all->frame_requests / all->active;
+    share = share > SHARE_LEAST ? share : SHARE_LEAST;
+    return share > u->taken ? share - u->taken : 0;
+}
+
+static int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t chunk_milli(const struct user *u)
+{
+    int64_t chunk = least_of((int64_t)u->rate * USER_CHUNK_MS, (int64_t)u->burst * 250);
+    return chunk > 1000 ? chunk : 1000;
+}
+
+void user_allow(struct user *u, uint64_t now_ms, bool rides)
+{
+    if (!u->dry) return;
+    budget_fill(u, now_ms);
+    int64_t left = u->budget_milli / 1000, chunk = chunk_milli(u) / 1000;
+    if (rides)
+        u->allowed = left > 0 ? (uint32_t)least_of(left, USER_RIDES) : 0;
+    else
+        u->allowed = left >= chunk ? (uint32_t)chunk : 0;
+}
+
+uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
+{
+    if (u->frame != frame) {
+        active_count(all, now_ms);
+        if (now_ms - u->active_ms >= ACTIVE_MS) all->active++;
+        u->active_ms = now_ms;
+        u->frame = frame;
+        u->taken = 0;
+    }
+    uint32_t share = share_of(all, u);
+    if (u->rate == 0 || share == 0) return share;
+    budget_fill(u, now_ms);
+    int64_t left = u->budget_milli / 1000;
+    if (left <= 0)
+        u->dry = true;
+    else if (u->budget_milli >= (int64_t)u->burst * 500)
+        u->dry = false;
+    uint32_t most = u->dry ? u->allowed : (uint32_t)left;
+    return most < share ? most : share;
+}
+
+void user_took(struct user *u, uint32_t requests)
+{
+    u->taken += requests;
+    u->allowed -= requests < u->allowed ? requests : u->allowed;
+    if (u->rate > 0) u->budget_milli -= (int64_t)requests * 1000;
+}

@@ -1,0 +1,96 @@
+/* users/users.h - who may connect, and what each may do: made once from the configuration, then only looked at, but for what
+ * moves with a user's own requests (its budget, its connections). Owns all its texts. One loop, no locks.
+ *
+ * Budget: a bucket of `burst` requests that fills with `rate` a second. Share: while several users are active, each may
+ * have so many requests in one frame that no one of them makes the others wait for a long one. */
+#ifndef USERS_USERS_H
+#define USERS_USERS_H
+
+#include "base/error.h"
+#include "base/list.h"
+#include "users/glob.h"
+#include "users/grants.h"
+
+#define USER_PROOF_BYTES 32
+
+struct user_spec { /* one user as it was configured; borrowed for the call */
+    struct slice name;
+    const char *hash;                    /* crypt(5), NULL: nobody can be it */
+    const struct slice *keys, *commands; /* commands_n = 0: those that read and write */
+    size_t keys_n, commands_n;
+    uint32_t rate;        /* requests a second, 0: as many as come */
+    uint32_t burst;       /* at once, 0: a tenth of a second's, at least USER_BURST_LEAST */
+    uint32_t connections; /* at once, 0: as many as come */
+};
+#define USER_BURST_LEAST 100
+/* One whose budget is used up rides in frames that others make anyway, a few requests in each; where there are none, it has
+ * frames of its own, of what the budget brings in so long: each of them is one that others may have to wait for. */
+#define USER_RIDES 16
+#define USER_CHUNK_MS 20
+
+struct user {
+    char *name, *hash;
+    char **texts; /* of the patterns */
+    struct glob *keys;
+    size_t keys_n;
+    bool all_keys;
+    uint64_t commands; /* GRANT_BITs */
+    uint32_t rate, burst, connections_max;
+    /* What follows moves. */
+    uint32_t connections;
+    int64_t budget_milli; /* requests that may be taken, in thousandths; below 0: taken ahead */
+    uint64_t budget_ms;   /* mono: as it was then */
+    bool dry;             /* it was used up: only what was allowed since may be taken, */
+    uint32_t allowed;     /* and this is what is left of it */
+    uint64_t frame;       /* the one that `taken` is about */
+    uint32_t taken;
+    uint64_t active_ms;                    /* mono: when it last came with something */
+    unsigned char proof[USER_PROOF_BYTES]; /* of the password that was right, for proof_of() */
+    bool proved;
+    struct list
+        waiting; /* whose requests wait for the budget or the share, first come first served; the asker's nodes */
+    struct list paced; /* on the asker's list of users for whom somebody waits */
+};
+
+struct users {
+    struct user *all;        /* by name */
+    size_t n;                /* 0: none are configured, everybody may everything */
+    struct user stranger;    /* all who have not said yet who they are, together */
+    uint32_t frame_requests; /* of all users in a frame that no other has to wait for long */
+    uint32_t active;         /* users that came lately, */
+    uint64_t active_ms;      /* as it was counted then */
+};
+
+enum user_field { USER_PASSWORD, USER_COMMANDS };
+
+void users_init(struct users *u);
+/* ERR_CONFIG: *which of the fields it is about. */
+enum err users_add(struct users *u, const struct user_spec *spec, enum user_field *which,
+                   struct error *e) MUST_CHECK;
+void users_sort(struct users *u); /* once all are there; no user moves after that */
+void users_close(struct users *u);
+
+struct user *user_find(const struct users *u, struct slice name);
+
+/* Does it come as the same as one of the users before a reload: its password did not change? */
+bool user_is_same(const struct user *a, const struct user *b);
+
+static inline bool user_may(const struct user *u, const struct grant *g)
+{
+    return g->group == GRANT_FREE || (u->commands & GRANT_BIT(g)) != 0;
+}
+
+static inline bool user_names(const struct user *u, struct slice key)
+{
+    for (size_t i = 0; i < u->keys_n; i++)
+        if (glob_match(&u->keys[i], key)) return true;
+    return false;
+}
+
+/* How many requests it may have now, for this frame. 0: wait, some ms or until the next one. */
+uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms);
+void user_took(struct user *u, uint32_t requests); /* after user_room() */
+/* Somebody waits for room: what may be taken of a budget that is used up. rides: in a frame that goes anyway. */
+void user_allow(struct user *u, uint64_t now_ms, bool rides);
+
+#endif

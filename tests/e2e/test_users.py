@@ -1,0 +1,470 @@
+"""Users: who may connect, what each may name and do, and that one store's user neither reads, adds to nor delays another's.
+
+Wording is Redis' own: the same requests go to a redis-server with the same users."""
+import os
+import pwd
+import resource
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from harness.daemon import TALLYD, counters
+from harness.resp import Closed, Resp, RespError, encode
+from harness.wait import wait_until
+
+DAY = "20260214"
+NOAUTH = "NOAUTH Authentication required."
+WRONGPASS = "WRONGPASS invalid username-password pair or user is disabled."
+NOPERM_KEY = "NOPERM this user has no permissions to access one of the keys used as arguments"
+TOO_MANY = "ERR max number of clients reached"
+
+
+def made_hash(password):
+    done = subprocess.run([TALLYD, "hash"], input=password + "\n", stdout=subprocess.PIPE, check=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def hashes():
+    return {name: made_hash(f"secret of {name}") for name in ("shop1", "shop2", "default", "ops")}
+
+
+def user(hashes, name, **changes):
+    keys = {"shop1": ["s1:*"], "shop2": ["s2:*"], "default": ["s9:*"], "ops": ["*"]}[name]
+    made = {"password": hashes[name], "keys": keys}
+    if name == "ops":
+        made["commands"] = ["all"]
+    return {**made, **changes}
+
+
+@pytest.fixture
+def shops(make_daemon, redis, hashes):
+    """A tallyd with two stores' users, a default one and an operator."""
+    def make(more=None, **changes):
+        users = {name: user(hashes, name, **changes.get(name, {})) for name in hashes}
+        daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"users": users, **(more or {})})
+        with daemon.operator() as operator:  # the first hits of their hashes, which are due at once
+            for store in (1, 2, 3, 9):
+                operator.call("HINCRBY", f"s{store}:product_views", "1", 1)
+        daemon.sync_all()
+        return daemon
+
+    return make
+
+
+def known(daemon, name, timeout_s=60):
+    client = daemon.client(timeout_s)
+    assert client.call("AUTH", name, f"secret of {name}") == "OK"
+    return client
+
+
+def redis_with_users(make_redis, *users):
+    server = make_redis("acl")
+    client = server.client()
+    for words in users:
+        client.execute_command("ACL", "SETUSER", *words)
+    client.execute_command("ACL", "SETUSER", "default", "resetpass", ">secret of default")
+    return server
+
+
+def test_a_stranger_is_told_as_by_redis(shops, make_redis):
+    """The same bytes to a redis-server with the same users; what each answers is compared."""
+    daemon = shops()
+    real = redis_with_users(make_redis, ["shop1", "on", ">secret of shop1", "~s1:*", "+hincrby"])
+    asked = [["PING"], ["AUTH", "shop1", "wrong"], ["AUTH", "nobody", "x"], ["AUTH", "wrong"], ["HELLO", "3"],
+             ["HELLO", "3", "AUTH", "shop1", "wrong"], ["MULTI"], ["EXEC"], ["COMMAND"], ["SELECT", "0"], ["AUTH"],
+             ["AUTH", "a", "b", "c"], ["NOSUCH"], ["HINCRBY", "s1:product_views", "7", "1"], ["HINCRBY"]]
+    with daemon.client() as ours, Resp(real.socket) as theirs:
+        for words in asked:
+            assert ours.call(*words) == theirs.call(*words), words
+    for rude in (b"*11\r\n", b"*2\r\n$4\r\nAUTH\r\n$16385\r\n"):
+        said = []
+        for path in (daemon.socket, real.socket):
+            with Resp(path) as client:
+                client.send(rude)
+                said.append(client.reply())
+        assert said[0] == said[1] and "unauthenticated" in said[0]
+
+
+def test_a_user_is_told_as_by_redis(shops, make_redis):
+    daemon = shops(shop1={"commands": ["hincrby", "ping"]})
+    real = redis_with_users(make_redis, ["shop1", "on", ">secret of shop1", "~s1:*", "+hincrby", "+multi", "+exec", "+ping",
+                                         "+reset"])
+    asked = [["HINCRBY", "s1:product_views", "7", "1"], ["HINCRBY", "s2:product_views", "7", "1"],
+             ["HINCRBY", "s1", "7", "1"], ["PING"], ["MULTI"], ["HINCRBY", "s2:product_views", "7", "1"], ["EXEC"],
+             ["MULTI"], ["HINCRBY", "s1:product_views", "7", "2"], ["EXEC"], ["RESET"], ["PING"],
+             ["HINCRBY", "s1:product_views", "7", "1"]]
+    with known(daemon, "shop1") as ours, Resp(real.socket) as theirs:
+        assert theirs.call("AUTH", "shop1", "secret of shop1") == "OK"
+        for words in asked:
+            assert ours.call(*words) == theirs.call(*words), words
+    with known(daemon, "shop1") as ours:
+        assert ours.call("CTR.TOTAL", "s1:product_views", "7") == \
+            "NOPERM this user has no permissions to run the 'ctr.total' command"
+
+
+def test_ways_to_say_who_one_is(shops):
+    daemon = shops()
+    with daemon.client() as client:
+        assert client.call("AUTH", "secret of default") == "OK"  # AUTH password: the user default
+        assert client.call("HINCRBY", "s9:product_views", "7", 1) == 1
+        assert client.call("AUTH", "default", "wrong") == WRONGPASS
+        assert client.call("HINCRBY", "s9:product_views", "7", 1) == 2  # as in Redis: it stays who it was
+    with daemon.client() as client:
+        answer = client.call("HELLO", "3", "AUTH", "shop1", "secret of shop1", "SETNAME", "till")
+        assert answer[b"proto"] == 3
+        assert client.call("CLIENT", "GETNAME") == b"till"
+    with known(daemon, "shop1") as client:
+        assert b"user=shop1 " in client.call("CLIENT", "INFO")
+    with daemon.client() as client:  # in one go, hits behind an AUTH that takes its time
+        client.send(encode("AUTH", "shop2", "secret of shop2") + encode("HINCRBY", "s2:product_views", "5", 1) * 50)
+        assert [client.reply() for _ in range(51)] == ["OK", *range(1, 51)]
+
+
+EVERYTHING = [
+    ("HINCRBY", "{s}:product_views", "7", 1), ("CTR.INCRBY", "{s}:product_views", "7", 1),
+    ("CTR.PENDING", "{s}:product_views"), ("CTR.TOTAL", "{s}:product_views", "7"), ("CTR.SYNC", "{s}:product_views"),
+    ("SERIES.INCRBY", "{s}:views", 1), ("SERIES.GET", "{s}:views", 1), ("BOX.INCRBY", "{s}:views", 1),
+    ("BOX.RECENT", "{s}:views", 0, 5), ("BOX.TOP", "{s}:views", 5), ("BOX.BOTTOM", "{s}:views", 5),
+    ("EVENT.ADD", "{s}", "view"), ("EVENT.ADD", "{s}:sub", "view"), ("EVENT.RANGE", "{s}", "view", 0, 9999999999),
+    ("EVENT.COUNT", "{s}", "view", 60, 5), ("UNIQ.ADD", "{s}:visitors", DAY, 7), ("UNIQ.COUNT", "{s}:visitors", DAY),
+]
+
+
+def filled(words, store):
+    return [str(word).replace("{s}", store) for word in words]
+
+
+def test_no_store_reads_or_adds_to_another(shops, redis):
+    """Must show 6, the first half: every command there is, on the other store's names."""
+    daemon = shops(shop1={"commands": ["all"]}, shop2={"commands": ["all"]})
+    with known(daemon, "shop2") as owner:
+        for words in EVERYTHING:
+            answer = owner.call(*filled(words, "s2"))
+            assert not isinstance(answer, RespError), (words, answer)
+    daemon.sync_all()
+    before = everything_of(redis, b"s2")
+    with known(daemon, "shop1") as thief:
+        for words in EVERYTHING:
+            assert thief.call(*filled(words, "s2")) == NOPERM_KEY, words
+            assert thief.call("MULTI") == "OK"
+            refused = thief.call(*filled(words, "s2"))
+            assert isinstance(refused, RespError), words
+            assert thief.call("EXEC") == "EXECABORT Transaction discarded because of previous errors."
+        # As many hits of its own before and behind: the way that takes many at once looks at each.
+        mixed = [("HINCRBY", "s1:product_views", "7", 1)] * 20 + [("HINCRBY", "s2:product_views", "7", 1)] + \
+                [("HINCRBY", "s1:product_views", "7", 1)] * 20
+        assert thief.pipeline(mixed) == [*range(1, 21), NOPERM_KEY, *range(21, 41)]
+        for words in (("CTR.SYNC", "ALL"), ("CTR.RECOVER",), ("CTR.RECOVER", "DRYRUN")):
+            assert thief.call(*words) == NOPERM_KEY
+        assert thief.call("SERIES.INCRBY", "s1:views", 1) > 0
+        names = thief.call("SERIES.LIST")
+        assert names and all(name.split(b":", 1)[1].startswith(b"s1:") for name in names)
+    daemon.sync_all()
+    assert everything_of(redis, b"s2") == before
+    with daemon.operator() as operator:
+        assert len(operator.call("SERIES.LIST")) > len(names)
+
+
+def everything_of(redis, store):
+    """All of a store's keys in Redis with what they hold."""
+    client = redis.client()
+    kept = {}
+    for key in client.keys(b"*" + store + b"*"):
+        kind = client.type(key)
+        kept[key] = {b"hash": client.hgetall, b"zset": lambda k: client.zrange(k, 0, -1, withscores=True)}.get(
+            kind, client.get)(key)
+    return kept
+
+
+def test_info_tells_a_store_no_figures(shops):
+    daemon = shops()
+    with known(daemon, "shop1") as shop, known(daemon, "ops") as ops:
+        told = shop.call("INFO")
+        assert b"redis_version:7" in told and b"loading:0" in told
+        assert b"hits:" not in told and b"connected_clients" not in told
+        assert b"hits:" in ops.call("INFO")
+
+
+def test_patterns(make_daemon, redis, hashes):
+    keys = ["s[1-3]:product_views", "s\\?:product_views", "t?:*views"]
+    daemon = make_daemon(redis, families=counters(product_views={"key": "s<store>:product_views", "store": "text"}),
+                         more={"users": {"shop1": user(hashes, "shop1", keys=keys)}})
+    with known(daemon, "shop1") as client:
+        for key, may in (("s1:product_views", True), ("s3:product_views", True), ("s4:product_views", False),
+                         ("s?:product_views", True), ("s1:product_views2", False), ("s12:product_views", False)):
+            answer = client.call("HINCRBY", key, "7", 1)
+            assert (answer == NOPERM_KEY) is not may, (key, answer)
+
+
+def test_too_many_connections_of_a_user(shops):
+    daemon = shops(shop1={"connections": 3})
+    clients = [known(daemon, "shop1") for _ in range(3)]
+    with daemon.client() as one_more:
+        assert one_more.call("AUTH", "shop1", "secret of shop1") == TOO_MANY
+        with pytest.raises(Closed):
+            one_more.reply()
+    known(daemon, "shop2").close()
+    clients.pop().close()
+    wait_until(lambda: admits(daemon, "shop1"), 10, "room for one more")
+
+
+def admits(daemon, name):
+    with daemon.client() as client:
+        return client.call("AUTH", name, f"secret of {name}") == "OK"
+
+
+def test_rate(shops, redis):
+    """2,000 hits of a user with 1,000 a second take more than a second and lose nothing; nobody else waits."""
+    daemon = shops(shop1={"rate": 1000, "burst": 200})
+    hits = encode("HINCRBY", "s1:product_views", "7", 1) * 2000
+    with known(daemon, "shop1") as flood, known(daemon, "shop2") as quiet:
+        began = time.monotonic()
+        sender = threading.Thread(target=flood.send, args=(hits,), daemon=True)
+        sender.start()
+        for at in range(1, 101):
+            assert quiet.call("HINCRBY", "s2:product_views", "7", 1) == at
+        quiet_took_s = time.monotonic() - began
+        assert [flood.reply() for _ in range(2000)] == list(range(1, 2001))
+        took_s = time.monotonic() - began
+        sender.join(30)
+    assert took_s >= 1.7
+    assert quiet_took_s < took_s / 2
+    assert redis.client().hget("s1:product_views", "7") == b"2000"
+
+
+def test_guessing_is_slow_and_right_ones_are_not(shops):
+    """Wrong passwords are soon refused unproved; who was right lately comes in all the same, and so do others."""
+    daemon = shops()
+    known(daemon, "shop1").close()
+    with daemon.client() as guesser:
+        said = [guesser.call("AUTH", "shop1", f"guess {at}") for at in range(30)]
+        assert said[:5] == [WRONGPASS] * 5
+        assert said[-1] == "ERR too many wrong passwords from this address; wait some seconds"
+        assert said.count(WRONGPASS) <= 12
+    known(daemon, "shop1").close()  # known from before
+    known(daemon, "shop2").close()  # another user's guesses are not this one's
+
+
+def test_a_flood_of_passwords_does_not_stand_in_the_way(shops):
+    daemon = shops()
+    over = threading.Event()
+
+    def guess(which):
+        with daemon.client() as client:
+            at = 0
+            try:
+                while not over.is_set():
+                    client.call("AUTH", f"user{which}", f"guess {which} {at}")
+                    at += 1
+            except (Closed, ConnectionError):
+                pass  # a stranger has little time
+
+    with known(daemon, "shop1") as client:
+        guessers = [threading.Thread(target=guess, args=(which,), daemon=True) for which in range(8)]
+        for guesser in guessers:
+            guesser.start()
+        slowest_s = 0
+        for at in range(1, 301):
+            began = time.monotonic()
+            assert client.call("HINCRBY", "s1:product_views", "7", 1) == at
+            slowest_s = max(slowest_s, time.monotonic() - began)
+        over.set()
+        for guesser in guessers:
+            guesser.join(30)
+    assert slowest_s < 1
+
+
+def test_strangers_have_little_time(shops):
+    daemon = shops(more={"limits": {"strangers": "1s"}})
+    with known(daemon, "shop1") as client, daemon.client() as stranger:
+        began = time.monotonic()
+        with pytest.raises((Closed, ConnectionError)):
+            stranger.reply()
+        assert 0.5 < time.monotonic() - began < 20
+        assert client.call("HINCRBY", "s1:product_views", "7", 1) == 1
+
+
+def test_reload(shops, hashes):
+    """No connection is dropped: who is the same goes on under the new rules, who is not has to say again who he is."""
+    daemon = shops()
+    with known(daemon, "shop1") as kept, known(daemon, "shop2") as changed, known(daemon, "default") as removed:
+        assert kept.call("MULTI") == "OK"
+        assert kept.call("HINCRBY", "s1:product_views", "7", 1) == "QUEUED"
+        users = daemon.config["users"]
+        users["shop1"]["keys"] = ["s1:product_views", "s3:*"]
+        users["shop2"]["password"] = made_hash("another")
+        del users["default"]
+        daemon.write_config()
+        os.kill(daemon.pid, signal.SIGHUP)
+        wait_until(lambda: changed.call("PING") == NOAUTH, 10, "the reload")
+        assert kept.call("EXEC") == "EXECABORT Transaction discarded because of previous errors."
+        assert kept.call("HINCRBY", "s3:product_views", "7", 1) == 1
+        assert kept.call("HINCRBY", "s1:unique_visitors:daily", DAY, 1) == NOPERM_KEY
+        assert changed.call("AUTH", "shop2", "secret of shop2") == WRONGPASS
+        assert changed.call("AUTH", "shop2", "another") == "OK"
+        assert removed.call("PING") == NOAUTH
+        assert removed.call("AUTH", "secret of default") == WRONGPASS
+        users["shop1"]["password"] = "$1$abc$def"
+        daemon.write_config()
+        os.kill(daemon.pid, signal.SIGHUP)
+        wait_until(lambda: "event=reload error=" in log_of(daemon), 10, "the refused reload")
+        assert kept.call("HINCRBY", "s3:product_views", "7", 1) == 2
+    assert "$1$abc" not in log_of(daemon)
+
+
+def log_of(daemon):
+    with open(daemon.log_path, encoding="utf-8", errors="replace") as log:
+        return log.read()
+
+
+def test_verbs_and_the_operators_socket(shops):
+    daemon = shops()
+    assert os.stat(daemon.control).st_mode & 0o777 == 0o600
+    with known(daemon, "shop1") as client:
+        assert client.call("HINCRBY", "s1:product_views", "7", 3) == 3
+    done = daemon.verb("status")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = daemon.verb("recover")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_secrets_are_nowhere(shops, hashes):
+    """Neither passwords nor hashes in logs, errors, command line or environment."""
+    daemon = shops(more={"log": {"level": "debug"}})
+    with daemon.client() as client:
+        client.call("AUTH", "shop1", "secret of shop1")
+        client.call("AUTH", "shop1", "not the secret of shop1")
+        client.call("HELLO", "3", "AUTH", "shop1", "secret of shop1", "OOPS")
+        client.call("CLIENT", "INFO")
+    daemon.verb("check"), daemon.verb("status")
+    seen = log_of(daemon)
+    for name in ("cmdline", "environ"):
+        with open(f"/proc/{daemon.pid}/{name}", "rb") as file:
+            seen += file.read().decode(errors="replace")
+    daemon.config["users"]["shop1"]["commands"] = ["nosuch"]
+    daemon.write_config()
+    done = daemon.verb("check")
+    assert done.returncode == 78 and "nosuch" in done.stdout + done.stderr
+    daemon.config["users"]["shop1"]["password"] = "secret of shop1"
+    daemon.write_config()
+    wrong = daemon.verb("check")
+    assert wrong.returncode == 78
+    seen += done.stdout + done.stderr + wrong.stdout + wrong.stderr
+    assert "secret of" not in seen
+    for made in hashes.values():
+        assert made not in seen and made.rsplit("$", 1)[1] not in seen
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_root_is_given_up_for_good(shops, workdir, mysql):
+    """Started by root with run_as: all four ids are another's, in every thread, and no group of root's is left."""
+    for way in (workdir, mysql.directory):  # nobody has to get there, too
+        os.chmod(way, 0o755)
+    nobody = pwd.getpwnam("nobody")
+    daemon = shops(more={"run_as": "nobody"})
+    for thread in os.listdir(f"/proc/{daemon.pid}/task"):
+        status = status_of(f"{daemon.pid}/task/{thread}")
+        assert set(status["Uid"].split()) == {str(nobody.pw_uid)}
+        assert set(status["Gid"].split()) == {str(nobody.pw_gid)}
+        assert "0" not in status["Groups"].split()
+        assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
+    assert os.stat(daemon.socket).st_uid == nobody.pw_uid
+    with known(daemon, "shop1") as client:
+        assert client.call("HINCRBY", "s1:product_views", "7", 1) == 1
+    daemon.sync_all()
+    assert "event=runs_as_root" not in log_of(daemon)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is warned")
+def test_root_is_warned_and_a_wrong_user_refused(make_daemon, redis):
+    daemon = make_daemon(redis)
+    assert log_of(daemon).count("event=runs_as_root") == 1
+    daemon.close()
+    for name, said in (("nosuchuser", "there is no user nosuchuser"), ("root", "root is root")):
+        daemon.config["run_as"] = name
+        daemon.write_config()
+        done = daemon.verb("run", timeout_s=60)
+        assert done.returncode == 78 and said in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_no_core(shops, workdir, mysql):
+    """By default nothing of the memory, where passwords are, can be had by a crash or by whoever else runs as that user."""
+    for way in (workdir, mysql.directory):  # nobody has to get there, too
+        os.chmod(way, 0o755)
+    daemon = shops(more={"run_as": "nobody"})
+    with open(f"/proc/{daemon.pid}/limits", encoding="ascii") as file:
+        core = next(line for line in file if line.startswith("Max core file size"))
+    assert core.split()[4:6] == ["0", "0"]
+    assert os.stat(f"/proc/{daemon.pid}/mem").st_uid == 0
+    daemon.close()
+    daemon.config["core_dumps"] = "on"
+    daemon.write_config()
+    daemon.start()
+    assert os.stat(f"/proc/{daemon.pid}/mem").st_uid == pwd.getpwnam("nobody").pw_uid
+
+
+def test_http_tokens_are_read_again(make_daemon, redis, workdir):
+    path = os.path.join(workdir, "tokens")
+
+    def tokens(text):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, 0o600)
+
+    tokens("one aaaaaaaaaaaaaaaaaaaaaaaa\n")
+    http = os.path.join(workdir, "http.sock")
+    daemon = make_daemon(redis, start=False)
+    daemon.config["listen"]["http"] = f"unix://{http}"
+    daemon.config["http"] = {"tokens": path}
+    daemon.write_config()
+    daemon.migrate().start()
+    assert asked_with(http, "a" * 24) == 200 and asked_with(http, "b" * 24) == 401
+    tokens("two bbbbbbbbbbbbbbbbbbbbbbbb 12\n")
+    os.kill(daemon.pid, signal.SIGHUP)
+    wait_until(lambda: asked_with(http, "b" * 24) != 401, 10, "the new token")
+    assert asked_with(http, "a" * 24) == 401
+
+
+def asked_with(path, token):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+        client.sendall(f"GET /api/counters HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                       f"Authorization: Bearer {token}\r\n\r\n".encode())
+        return int(client.makefile("rb").readline().split()[1])
+
+
+def test_ten_thousand_clients_of_users(shops, hashes):
+    """With the limits' defaults: 10,000 connections of two users, each of which counts; the next one is told."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 10200:
+        pytest.skip("this machine gives a process too few descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    daemon = shops(shop1={"connections": 9000}, shop2={"connections": 9000})
+    clients = []
+    try:
+        for at in range(10000):
+            name = "shop1" if at % 2 else "shop2"
+            client = daemon.client()
+            client.send(encode("AUTH", name, f"secret of {name}"))
+            clients.append(client)
+            if at % 200 == 199:  # a unix socket's backlog is 511
+                assert [client.reply() for client in clients[-200:]] == ["OK"] * 200
+        for at, client in enumerate(clients):
+            client.send(encode("HINCRBY", f"s{1 if at % 2 else 2}:product_views", "7", 1))
+        assert sorted(client.reply() for client in clients) == sorted([*range(1, 5001)] * 2)
+        with daemon.client() as one_more:
+            assert one_more.reply() == TOO_MANY
+    finally:
+        for client in clients:
+            client.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

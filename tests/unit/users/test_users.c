@@ -1,0 +1,237 @@
+/* The users room without sockets: patterns as Redis has them, commands, budgets, shares, guesses, passwords. */
+#include "lib/unit.h"
+
+#include "users/glob.h"
+#include "users/guesses.h"
+#include "users/password.h"
+#include "users/users.h"
+
+#include <stdio.h>
+
+#define HASH "$y$j9T$dE0whxnYYDkhZvUW3DSiK/$1dPSQ.l7nyGQuAtSEtyyxd46vBQXlK9t6JVoB.WOlo5"
+
+static bool matches(const char *pattern, const char *key)
+{
+    struct glob g;
+    glob_init(&g, slice_str(pattern));
+    return glob_match(&g, slice_str(key));
+}
+
+static void test_patterns(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern, *key;
+        bool is;
+    } all[] = {
+        {"s1:*", "s1:views", true},
+        {"s1:*", "s1:", true},
+        {"s1:*", "s12:views", false},
+        {"s1:*", "s1", false},
+        {"s1:*", "xs1:views", false},
+        {"*", "", true},
+        {"", "", true},
+        {"", "a", false},
+        {"a", "ab", false},
+        {"?", "a", true},
+        {"?", "", false},
+        {"s?:*", "s1:x", true},
+        {"s[1-3]:*", "s2:x", true},
+        {"s[1-3]:*", "s4:x", false},
+        {"s[3-1]:*", "s2:x", true},
+        {"s[^1]:*", "s1:x", false},
+        {"s[^1]:*", "s2:x", true},
+        {"s\\*", "s*", true},
+        {"s\\*", "sx", false},
+        {"[\\]]", "]", true},
+        {"*:views", "s1:views", true},
+        {"*:views", "s1:view", false},
+        {"a*b*c", "aXbYbZc", true},
+        {"a*b*c", "aXbYbZ", false},
+        {"s1:\\", "s1:\\", true},
+        {"[a", "a", true},
+        {"**a", "xxa", true},
+        {"s1:*:x*", "s1:a:x", true},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (matches(all[i].pattern, all[i].key) != all[i].is)
+            fail_msg("%s and %s", all[i].pattern, all[i].key);
+}
+
+/* A pattern of stars against a key that nearly matches: bounded, where recursion would take for ever. */
+static void test_a_mean_pattern_is_bounded(void **state)
+{
+    (void)state;
+    char pattern[101], key[501];
+    for (int i = 0; i < 100; i += 2)
+        memcpy(pattern + i, "*a", 2);
+    pattern[99] = 'b';
+    pattern[100] = '\0';
+    memset(key, 'a', 500);
+    key[500] = '\0';
+    assert_false(matches(pattern, key));
+}
+
+static struct user_spec spec_of(const char *name, const struct slice *keys, size_t keys_n)
+{
+    return (struct user_spec){.name = slice_str(name), .hash = HASH, .keys = keys, .keys_n = keys_n};
+}
+
+static void add(struct users *u, const struct user_spec *spec)
+{
+    enum user_field which;
+    struct error e;
+    if (users_add(u, spec, &which, &e) != ERR_NONE) fail_msg("%s", e.text);
+}
+
+static void test_commands(void **state)
+{
+    (void)state;
+    struct users u;
+    struct slice words[] = {SLICE("READ"), SLICE("hincrby")}, wrong[] = {SLICE("hincrbyy")};
+    struct user_spec spec = spec_of("b", NULL, 0), other = spec_of("a", NULL, 0);
+    users_init(&u);
+    add(&u, &other);
+    spec.commands = words;
+    spec.commands_n = 2;
+    add(&u, &spec);
+    users_sort(&u);
+    const struct user *b = user_find(&u, SLICE("b"));
+    assert_true(user_may(b, grant_find(SLICE("HINCRBY"))));
+    assert_true(user_may(b, grant_find(SLICE("ctr.total"))));
+    assert_true(user_may(b, grant_find(SLICE("ping"))));
+    assert_false(user_may(b, grant_find(SLICE("ctr.incrby"))));
+    assert_false(user_may(user_find(&u, SLICE("a")), grant_find(SLICE("ctr.recover"))));
+    assert_null(user_find(&u, SLICE("c")));
+    enum user_field which;
+    struct error e;
+    spec.commands = wrong;
+    spec.commands_n = 1;
+    assert_int_equal(users_add(&u, &spec, &which, &e), ERR_CONFIG);
+    assert_int_equal(which, USER_COMMANDS);
+    spec.commands_n = 0;
+    spec.hash = "$1$abcdefgh$0123456789012345678901";
+    assert_int_equal(users_add(&u, &spec, &which, &e), ERR_CONFIG);
+    assert_int_equal(which, USER_PASSWORD);
+    assert_null(strstr(e.text, "$1$"));
+    users_close(&u);
+}
+
+static struct user *one_user(struct users *u, uint32_t rate, uint32_t burst)
+{
+    struct user_spec spec = spec_of("a", NULL, 0), other = spec_of("b", NULL, 0);
+    users_init(u);
+    spec.rate = rate;
+    spec.burst = burst;
+    add(u, &spec);
+    add(u, &other);
+    users_sort(u);
+    return user_find(u, SLICE("a"));
+}
+
+/* A burst; then nothing but what is allowed: a few in others' frames, or a piece of what the time brought; after a pause a
+ * burst again. What is unused does not add up beyond it, and a debt is paid first. */
+static void test_budget(void **state)
+{
+    (void)state;
+    struct users u;
+    struct user *a = one_user(&u, 1000, 200);
+    uint64_t now = 100000;
+    assert_int_equal(user_room(&u, a, 1, now), 200);
+    user_took(a, 200);
+    assert_int_equal(user_room(&u, a, 2, now), 0);
+    assert_int_equal(user_room(&u, a, 3, now + 10), 0);
+    user_allow(a, now + 10, false); /* not a whole piece yet */
+    assert_int_equal(user_room(&u, a, 3, now + 10), 0);
+    user_allow(a, now + 10, true);
+    assert_int_equal(user_room(&u, a, 3, now + 10), 10);
+    user_took(a, 4);
+    assert_int_equal(user_room(&u, a, 3, now + 10), 6);
+    user_took(a, 6);
+    assert_int_equal(user_room(&u, a, 3, now + 10), 0);
+    user_allow(a, now + 60, true);
+    assert_int_equal(user_room(&u, a, 4, now + 60), USER_RIDES);
+    user_allow(a, now + 60, false);
+    assert_int_equal(user_room(&u, a, 5, now + 60), USER_CHUNK_MS);
+    assert_int_equal(user_room(&u, a, 6, now + 60000), 200);
+    user_took(a, 300);
+    assert_int_equal(user_room(&u, a, 7, now + 60100), 0);
+    user_allow(a, now + 60100, true);
+    assert_int_equal(user_room(&u, a, 7, now + 60100), 0);
+    users_close(&u);
+}
+
+/* Alone one may have all of a frame, beside another half of what makes a short one; each frame anew. */
+static void test_share(void **state)
+{
+    (void)state;
+    struct users u;
+    struct user *a = one_user(&u, 0, 0), *b = user_find(&u, SLICE("b"));
+    uint64_t now = 100000;
+    assert_int_equal(user_room(&u, a, 1, now), UINT32_MAX);
+    user_took(a, 400);
+    assert_true(user_room(&u, b, 1, now) > 0);
+    assert_int_equal(user_room(&u, a, 1, now), 0);
+    assert_int_equal(user_room(&u, a, 2, now), u.frame_requests / 2);
+    user_took(a, u.frame_requests / 2 - 3);
+    assert_int_equal(user_room(&u, a, 2, now), 3);
+    for (uint64_t frame = 3; frame < 6; frame++) /* the other one is silent */
+        user_room(&u, a, frame, now += 700);
+    assert_int_equal(user_room(&u, a, 9, now), UINT32_MAX);
+    users_close(&u);
+}
+
+static void test_guesses(void **state)
+{
+    (void)state;
+    static struct guesses g;
+    struct slice here = SLICE("10.0.0.1"), there = SLICE("10.0.0.2"), shop = SLICE("shop"),
+                 other = SLICE("other");
+    uint64_t now = 1000000;
+    int tries = 0;
+    guesses_init(&g);
+    for (; tries < 100 && guess_may(&g, here, shop, now); tries++)
+        guess_wrong(&g, here, shop, now);
+    assert_int_equal(tries, GUESSES_AT_ONCE);
+    assert_true(guess_may(&g, here, other, now));
+    assert_true(guess_may(&g, there, shop, now));
+    assert_false(guess_may(&g, here, shop, now + GUESSES_GAP_MS - 1));
+    assert_true(guess_may(&g, here, shop, now + GUESSES_GAP_MS));
+    char name[16];
+    for (tries = 0; tries < 1000; tries++) { /* a new name each time */
+        snprintf(name, sizeof(name), "u%d", tries);
+        if (!guess_may(&g, here, slice_str(name), now)) break;
+        guess_wrong(&g, here, slice_str(name), now);
+    }
+    assert_int_equal(tries + GUESSES_AT_ONCE, GUESSES_WIDE_AT_ONCE);
+}
+
+static void test_passwords(void **state)
+{
+    (void)state;
+    char hash[PASSWORD_HASH_BYTES], long_one[PASSWORD_BYTES_MAX + 2];
+    struct error e;
+    assert_int_equal(password_hash(SLICE("a secret"), hash, &e), ERR_NONE);
+    assert_true(password_hash_fits(hash));
+    assert_true(password_is(hash, SLICE("a secret")));
+    assert_false(password_is(hash, SLICE("a secret ")));
+    assert_false(password_is(hash, SLICE("")));
+    assert_false(password_is(hash, SLICE("a secret\0")));
+    memset(long_one, 'x', sizeof(long_one));
+    assert_false(password_is(hash, slice_of(long_one, sizeof(long_one))));
+    assert_int_equal(password_hash(slice_of(long_one, sizeof(long_one)), hash, &e), ERR_USAGE);
+    static const char *const weak[] = {"", "secret", "$y$j9T$short", "$6$abcdefgh$x", "$y$", "$y$j9T$a$b$c"};
+    for (size_t i = 0; i < sizeof(weak) / sizeof(weak[0]); i++)
+        assert_false(password_hash_fits(weak[i]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_patterns),  cmocka_unit_test(test_a_mean_pattern_is_bounded),
+        cmocka_unit_test(test_commands),  cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_share),     cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_passwords),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,7 +2,7 @@
 # `packages_need NAME...` installs only what is missing, and needs neither root nor a network when nothing is.
 
 PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libhiredis-dev libmariadb-dev
- libmariadb-dev-compat libyaml-dev libxxhash-dev libmicrohttpd-dev libjs-dygraphs libcmocka-dev scdoc"
+ libmariadb-dev-compat libyaml-dev libxxhash-dev libmicrohttpd-dev libssl-dev libjs-dygraphs libcmocka-dev scdoc"
 PACKAGES_PACKAGE="dpkg-dev debootstrap"
 PACKAGES_SERVERS="redis-server redis-tools mariadb-server mariadb-client"
 PACKAGES_TESTS="python3 python3-pytest python3-hypothesis python3-redis python3-pymysql php-cli php-redis php-predis ruby

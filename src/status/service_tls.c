@@ -35,7 +35,7 @@ redisContext *service_secure(const struct conf *conf, const struct conf_address 
     else
         close(fd);
     if (near < 0) {
-        log_event(LOG_WARN, "service_refused", "url=%s why=%s", a->text, LOGQ(e.text));
+        log_event(LOG_ERROR, "service_refused", "url=%s why=%s", a->text, LOGQ(e.text));
         return NULL;
     }
     redisContext *link = redisConnectFd(near);

@@ -39,6 +39,9 @@ const char *db_tls_advice(const char *said)
         return ": its certificate does not name the host of mysql.url; connect by a name that it has, or "
                "have one made "
                "for this name";
+    if (strstr(said, " alert ") != NULL)
+        return ": MySQL refused that; see the certificate that tallyd shows (mysql.tls.cert) and MySQL's "
+               "ssl_ca";
     if (strstr(said, "expired") != NULL) return "; have MySQL's certificate renewed";
     if (strstr(said, "does not support") != NULL || strstr(said, "no TLS") != NULL)
         return "; give MySQL a certificate (ssl_cert, ssl_key), or leave mysql.tls out";

@@ -43,7 +43,7 @@ struct buf *link_tls_out(
 /* What came, opened: its text in *p; returns how much of it. A session that is over dooms the link. */
 size_t link_tls_take(struct redis_link *l, const char **p, size_t n);
 const char *link_tls_end_why(const struct redis_link *l,
-                             const char *why); /* of an end of file that may be more than that */
+                             const char *why); /* of an end that may be more than that */
 void link_tls_close(struct redis_link *l);     /* memory */
 
 /* handshake.c */

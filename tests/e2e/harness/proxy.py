@@ -54,8 +54,8 @@ class Link:
 
 
 class Proxy:
-    """upstream: path of a unix socket. Listens on `path` and, with tcp=True, on a free TCP port instead, or on `port`.
-    filter(link, way, data) -> the bytes that go on instead; while it blocks, nothing goes on that way."""
+    """upstream: path of a unix socket, or (host, port). Listens on `path` and, with tcp=True, on a free TCP port instead, or
+    on `port`. filter(link, way, data) -> the bytes that go on instead; while it blocks, nothing goes on that way."""
 
     def __init__(self, upstream, path=None, tcp=False, port=0):
         self.upstream, self.path = upstream, path
@@ -85,7 +85,7 @@ class Proxy:
             try:
                 if self.refusing:
                     raise ConnectionRefusedError()
-                far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                far = socket.socket(socket.AF_UNIX if isinstance(self.upstream, str) else socket.AF_INET, socket.SOCK_STREAM)
                 far.connect(self.upstream)
             except OSError:
                 near.close()

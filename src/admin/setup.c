@@ -119,6 +119,8 @@ static void ops_init(struct op_limits *to, const struct conf *from)
     to->box_keep = (uint32_t)from->boxes_keep;
     to->uniq_limit = (uint32_t)from->uniques_limit;
     to->ahead_s = from->clock_ahead_s;
+    to->token_keep_s = from->tokens_keep_s;
+    to->tokens_most = from->tokens_most;
     to->events_keep_s = from->events_keep_s;
     to->tiers_n = (uint32_t)from->events_windows.n;
     for (uint32_t i = 0; i < to->tiers_n; i++)

@@ -14,6 +14,9 @@
     X(hits, "increments taken at the socket")                                                                \
     X(hits_refused, "increments refused with an error")                                                      \
     X(hits_unknown, "increments answered with outcome unknown")                                              \
+    X(tokens, "increments that a new token counted")                                                         \
+    X(tokens_known, "increments whose token stood already: answered, not counted again")                     \
+    X(tokens_standing, "tokens that stand in Redis, as counted last; at most a twelfth too many")            \
     X(frames, "frames sent")                                                                                 \
     X(frames_refused, "frames that Redis refused whole")                                                     \
     X(frames_resent, "frames sent again after a cut")                                                        \

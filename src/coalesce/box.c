@@ -170,13 +170,15 @@ static void write_other(const struct box *b, const struct answer *a, struct buf 
 {
     if (a->cell == ANSWER_LITERAL)
         buf_put(out, b->literals.p + a->at, a->literal_n);
-    else
+    else if ((a->cell & ANSWER_OP) != 0)
         ops_answer(b, a, out);
+    else
+        tokens_answer(b, a, out);
 }
 
 static void write_answer(const struct box *b, const struct answer *a, struct buf *out)
 {
-    if (a->cell >= ANSWER_OP) {
+    if (a->cell >= ANSWER_TOKEN) {
         write_other(b, a, out);
         return;
     }
@@ -236,7 +238,7 @@ void box_fail(struct box *b, struct slice line)
 void box_drop_frame(struct box *b, uint64_t epoch)
 {
     box_unpin(b);
-    b->frame.hashes_n = b->frame.cells_n = b->frame.ops_n = b->frame.items_n = 0;
+    b->frame.hashes_n = b->frame.cells_n = b->frame.tokens_n = b->frame.ops_n = b->frame.items_n = 0;
     b->arrivals_n = 0;
     ops_clear(b);
     buf_reset(&b->frame.bytes);

@@ -10,12 +10,13 @@
 
 #define ANSWER_LITERAL UINT32_MAX
 #define ANSWER_OP (UINT32_C(1) << 31)
+#define ANSWER_TOKEN (UINT32_C(1) << 30)
 
 struct answer { /* one reply owed to one client, in the order of arrival */
     struct outlet *outlet;
-    uint32_t cell; /* or ANSWER_OP | an op, or ANSWER_LITERAL */
+    uint32_t cell; /* or ANSWER_TOKEN | a token, or ANSWER_OP | an op, or ANSWER_LITERAL */
     uint32_t literal_n;
-    /* cell, series, box: sum of its deltas up to and with this hit; event, visitor: its item; literal: offset */
+    /* token: unused; cell, series, box: sum of its deltas up to and with this hit; event, visitor: its item; literal: offset */
     int64_t at;
 };
 
@@ -55,7 +56,8 @@ struct box {
     struct cell_slot *slots; /* (key, field) -> cell */
     uint32_t slots_cap;
     struct op_slots op_slots;
-    uint32_t op_quarters; /* what ops of clients, and events of hits, count as, in quarters of a cell */
+    uint32_t
+        op_quarters; /* what tokens, ops of clients, and events of hits, count as, in quarters of a cell */
 };
 
 void box_init(struct box *b, uint32_t cells_max);
@@ -85,9 +87,9 @@ void box_fail(struct box *b, struct slice line); /* every hit's answer becomes t
 void box_drop_frame(struct box *b, uint64_t epoch);
 void box_correct(struct box *b, const struct counter *c,
                  int64_t delta);                  /* a share beside those of the cells */
-static inline bool box_works(const struct box *b) /* clients' hits or ops are in it */
+static inline bool box_works(const struct box *b) /* clients' hits, tokens or ops are in it */
 {
-    return b->frame.cells_n > 0 || b->frame.ops_n > 0;
+    return b->frame.cells_n > 0 || b->frame.tokens_n > 0 || b->frame.ops_n > 0;
 }
 static inline uint32_t box_cells(const struct box *b)
 {
@@ -95,7 +97,7 @@ static inline uint32_t box_cells(const struct box *b)
 }
 static inline uint32_t box_size(const struct box *b) /* what there is to do for us */
 {
-    return b->frame.cells_n + b->frame.ops_n;
+    return b->frame.cells_n + b->frame.tokens_n + b->frame.ops_n;
 }
 static inline bool box_empty(const struct box *b)
 {
@@ -112,6 +114,7 @@ static inline int64_t answer_running(int64_t value, int64_t later)
     if (!__builtin_sub_overflow(value, later, &before)) return before;
     return later > 0 ? INT64_MIN : INT64_MAX;
 }
-void ops_answer(const struct box *b, const struct answer *a, struct buf *out); /* ops.c */
+void ops_answer(const struct box *b, const struct answer *a, struct buf *out);    /* ops.c */
+void tokens_answer(const struct box *b, const struct answer *a, struct buf *out); /* tokens.c */
 
 #endif

@@ -44,7 +44,7 @@ struct coalesce_ports {
     void (*look)(void *arg, const struct link_look *l);
     void (*journals_lost)(void *arg); /* read them again from Redis: coalesce_adopt for each that is there */
     void (*read_values)(void *arg,
-                        struct frame *f); /* HGET of each cell into its value: coalesce_on_values */
+                        struct frame *f); /* HGET of each cell, GET of each token: coalesce_on_values */
     /* Until it is claimed: once by its hits, and whenever it is due by time, though it was told before. */
     void (*due)(void *arg, const struct counter *c, struct slice key, enum due_why why);
     void (*answered)(void *arg, struct outlet *o); /* o->out grew; called once a frame for an outlet */
@@ -68,6 +68,7 @@ enum add_result {
     ADD_DELTA,      /* |delta| > DELTA_MAX */
     ADD_DOWN,       /* Redis is not there: coalesce_down_text(), nothing counted */
     ADD_BUSY,       /* no room for busy_ms: answer -BUSY, nothing counted */
+    ADD_FED,        /* a token, and its counter feeds other counts, which it cannot keep from moving twice */
 };
 
 /* One hit as it came, its bytes borrowed for the calls. */
@@ -92,6 +93,16 @@ enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice 
  * COALESCE_ROOM_WEIGHT? False also when they could never fit. */
 #define COALESCE_ROOM_WEIGHT (INT64_C(1) << 59)
 bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never);
+
+/* An increment with a token: it counts once, however often it is sent (tokens.c). The bytes are borrowed for the call,
+ * the id's are the caller's to check. ADD_FED besides what coalesce_add answers. */
+struct coalesce_token {
+    struct slice key, field, id;
+    int64_t delta;
+};
+enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t);
+enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t); /* as coalesce_try */
+uint32_t coalesce_token_cells(void); /* how many cells it takes, for coalesce_room */
 
 /* One operation on the other counts; its bytes are borrowed for the call. The caller has checked its arguments: lengths,
  * times, what names are free. */

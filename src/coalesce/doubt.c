@@ -137,14 +137,14 @@ static void hashes_due(struct coalesce *c, const struct box *b)
         engine_due(c, b->frame.hashes[i].entry, DUE_TIME);
 }
 
-/* Each client of a cell gets the value as it stands by now. */
+/* Each client of a cell gets the value as it stands by now, of a token the one that it was counted with. */
 static void values_lost(struct coalesce *c, struct box *b)
 {
     struct frame *f = &b->frame;
     for (uint32_t i = 0; i < f->hashes_n; i++)
         f->hashes[i].ask_lock = f->hashes[i].fresh = false;
     for (uint32_t i = 0; i < b->answers_n; i++)
-        if ((b->answers[i].cell & ANSWER_OP) == 0) b->answers[i].at = f->cells[b->answers[i].cell].delta;
+        if (b->answers[i].cell < ANSWER_TOKEN) b->answers[i].at = f->cells[b->answers[i].cell].delta;
     ops_answers_lost(c, b);
     ops_found_applied(c, b);
     engine_applied(c, b);
@@ -156,7 +156,7 @@ static void box_found_applied(struct coalesce *c, struct box *b)
         if (!b->frame.hashes[i].zadd && b->frame.hashes[i].cells > 0) engine_owe(c, b->frame.hashes[i].entry);
     hashes_due(c, b);
     b->state = BOX_APPLIED;
-    if (b->frame.cells_n == 0)
+    if (b->frame.cells_n == 0 && b->frame.tokens_n == 0)
         values_lost(c, b);
     else
         c->ports.read_values(c->ports.arg, &b->frame);

@@ -1,6 +1,7 @@
 /* coalesce/engine.h - inside of coalesce/: the state that its files share.
  *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
+ *   tokens.c    increments with a token
  *   ops.c       the door for series, boxes, events, visitors      feeds.c  those that hits feed, and `known:`
  *   checkpoint.c  which of those go into a journal first, and when they are brought home
  *   buckets.c   which buckets of timeboxes stand
@@ -142,6 +143,9 @@ bool engine_answers_out(const struct coalesce *c); /* some sent box still owes a
 
 /* claims.c */
 void claims_refuse_all(struct coalesce *c);
+
+/* tokens.c */
+void tokens_applied(struct coalesce *c, const struct frame *f);
 
 /* ops.c */
 struct frame_op *ops_fed(struct coalesce *c, struct box *b,

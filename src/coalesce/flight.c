@@ -201,6 +201,7 @@ static void applied_book(struct coalesce *c, struct box *b)
         hash_applied(c, &f->hashes[i], now_ms);
     for (uint32_t i = 0; i < f->cells_n; i++)
         cell_applied(c, f, &f->cells[i]);
+    tokens_applied(c, f);
     ops_applied(c, b);
     STAT_ADD(hits, b->answers_n - b->literals_count);
 }

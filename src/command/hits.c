@@ -1,5 +1,4 @@
-/* command/hits.c - increments: HINCRBY and CTR.INCRBY. Their replies come with the frame (coalesce/). */
-#include "base/num.h"
+/* command/hits.c - increments: HINCRBY and CTR.INCRBY, the latter also with a token. Their replies come with the frame (coalesce/). */
 #include "base/stats.h"
 #include "command/inside.h"
 
@@ -20,6 +19,17 @@ void hit_refuse_field(struct session *s, struct slice key, struct slice field, s
                  field_kind_expected(c->field));
 }
 
+static void hit_refuse_token(struct session *s, struct slice key, struct buf *out)
+{
+    const struct counter *c = coalesce_counter(s->command->config.coalesce, key);
+    PRE(c != NULL);
+    reply_errorf(out,
+                 "ERR counter '" SLICE_FMT
+                 "' feeds other counts, which a token does not keep from moving twice; "
+                 "nothing was counted",
+                 SLICE_ARG(c->name));
+}
+
 void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out)
 {
     STAT_ADD(hits_refused, 1);
@@ -34,6 +44,9 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
         reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way",
                      SLICE_ARG(r->args[3]), (long long)DELTA_MAX);
         return;
+    case ADD_FED:
+        hit_refuse_token(s, r->args[1], out);
+        return;
     case ADD_DOWN:
         reply_error(out, coalesce_down_text(s->command->config.coalesce));
         return;
@@ -47,22 +60,37 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
     UNREACHABLE();
 }
 
-enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
+bool hit_read(const struct request *r, struct coalesce_token *hit, struct buf *out)
+{
+    *hit = (struct coalesce_token){.key = r->args[1], .field = r->args[2]};
+    if (!word_int(r->args[3], &hit->delta, out)) return false;
+    if (r->args_n == 4) return true;
+    if (r->args_n != 6 || !word_is(r->args[4], "TOKEN")) return words_syntax(out);
+    hit->id = r->args[5];
+    return word_token(hit->id, out);
+}
+
+enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
 {
     struct coalesce *c = s->command->config.coalesce;
-    int64_t n;
-    if (!num_parse(r->args[3], &n)) {
+    if (hit->id.n > 0) return coalesce_add_token(c, s->outlet, hit);
+    return coalesce_add(c, s->outlet, hit->key, hit->field, hit->delta);
+}
+
+enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
+{
+    struct coalesce_token hit;
+    if (!hit_read(r, &hit, out)) {
         STAT_ADD(hits_refused, 1);
-        reply_error(out, "ERR value is not an integer or out of range");
         return TAKEN;
     }
-    enum add_result got = coalesce_add(c, s->outlet, r->args[1], r->args[2], n);
+    enum add_result got = hit_add(s, &hit);
     if (got == ADD_OK) return TAKEN;
     if (got != ADD_FULL) {
         hit_refuse(s, r, got, out);
         return TAKEN;
     }
-    coalesce_park(c, s->outlet);
+    coalesce_park(s->command->config.coalesce, s->outlet);
     session_wait(s, SESSION_PARKED);
     return LEFT;
 }

@@ -32,7 +32,7 @@ typedef enum taken (*run_fn)(struct session *s, const struct request *r, struct 
 enum spec_flag {
     SPEC_QUEUES = 1,  /* may stand in a MULTI */
     SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
-    SPEC_HIT = 4,     /* an increment: arguments are key, field, n */
+    SPEC_HIT = 4,     /* an increment: hit_read() reads it */
     SPEC_OP = 8,      /* another write that goes into the frame: op_read() reads it */
 };
 
@@ -105,6 +105,9 @@ enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf 
 enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
 
 /* hits.c */
+/* Key, field and n of r, and its token (id.n = 0: none), all checked but for what coalesce knows. */
+bool hit_read(const struct request *r, struct coalesce_token *hit, struct buf *out);
+enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
 
 /* The error line for a hit that was not taken; result is neither ADD_OK nor ADD_FULL. */
@@ -142,8 +145,9 @@ bool word_delta(struct slice w, int64_t *v, struct buf *out);
 bool word_second(struct slice w, int64_t *v, struct buf *out); /* since 1970 */
 bool word_text(const char *what, struct slice w, struct buf *out);
 bool word_day(struct slice w, int64_t *day, struct buf *out);
-bool words_syntax(struct buf *out);              /* always false */
-bool word_is(struct slice w, const char *upper); /* says nothing */
+bool word_token(struct slice w, struct buf *out); /* the id of a tokened increment */
+bool words_syntax(struct buf *out);               /* always false */
+bool word_is(struct slice w, const char *upper);  /* says nothing */
 int64_t redis_now_s(const struct session *s);
 /* Not too far ahead of Redis' clock. */
 bool second_begun(const struct session *s, int64_t at, struct buf *out);

@@ -4,7 +4,6 @@
  * first asks coalesce_room() for all of them. */
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/num.h"
 #include "base/stats.h"
 #include "command/inside.h"
 
@@ -73,17 +72,17 @@ static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf
 /* False: the increment could not be counted, said in out. */
 static bool hit_takes(struct session *s, const struct request *r, struct buf *out)
 {
-    int64_t n;
-    if (!num_parse(r->args[3], &n)) {
-        reply_error(out, "ERR value is not an integer or out of range");
-        return false;
-    }
-    enum add_result got = coalesce_try(s->command->config.coalesce, r->args[1], r->args[2], n);
+    struct coalesce *c = s->command->config.coalesce;
+    struct coalesce_token hit;
+    if (!hit_read(r, &hit, out)) return false;
+    bool has_token = hit.id.n > 0;
+    enum add_result got =
+        has_token ? coalesce_try_token(c, &hit) : coalesce_try(c, hit.key, hit.field, hit.delta);
     if (got != ADD_OK) {
         hit_refuse(s, r, got, out);
         return false;
     }
-    return weight_fits(s, 1, n, out);
+    return weight_fits(s, has_token ? coalesce_token_cells() : 1, hit.delta, out);
 }
 
 static bool op_takes(struct session *s, const struct request *r, struct buf *out)
@@ -182,10 +181,10 @@ static void local_out(struct session *s)
 
 static enum add_result exec_hit(struct session *s, const struct request *r)
 {
-    int64_t n;
-    bool is_number = num_parse(r->args[3], &n);
-    INVARIANT(is_number);
-    return coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
+    struct coalesce_token hit;
+    bool is_hit = hit_read(r, &hit, &s->command->exec);
+    INVARIANT(is_hit);
+    return hit_add(s, &hit);
 }
 
 /* Its time had begun when it was queued. */

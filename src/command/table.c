@@ -7,7 +7,8 @@
 const struct spec specs[] = {
     {"hincrby", 4, SPEC_QUEUES | SPEC_HIT, hit_run, "hash", "Adds to a counter; answers the pending value",
      NULL},
-    {"ctr.incrby", 4, SPEC_QUEUES | SPEC_HIT, hit_run, "counter", "As HINCRBY", NULL},
+    {"ctr.incrby", -4, SPEC_QUEUES | SPEC_HIT, hit_run, "counter",
+     "As HINCRBY; with a token it counts once, however often it is sent [TOKEN id]", NULL},
     {"ctr.pending", 2, 0, run_pending, "counter", "The counts of a key that are not claimed yet", NULL},
     {"ctr.total", -3, 0, run_total, "counter", "Live totals: in MySQL, claimed and pending", NULL},
     {"ctr.sync", 2, 0, run_sync, "counter", "Waits until what counted before is in MySQL (a key, or ALL)",

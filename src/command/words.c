@@ -56,6 +56,16 @@ bool word_text(const char *what, struct slice w, struct buf *out)
     return false;
 }
 
+bool word_token(struct slice w, struct buf *out)
+{
+    bool is_good = w.n >= 1 && w.n <= TOKEN_BYTES_MAX;
+    for (size_t i = 0; i < w.n && is_good; i++)
+        is_good = w.p[i] > ' ' && w.p[i] <= '~';
+    if (is_good) return true;
+    reply_errorf(out, "ERR a TOKEN is 1 to %d printable ASCII characters without a space", TOKEN_BYTES_MAX);
+    return false;
+}
+
 bool word_day(struct slice w, int64_t *day, struct buf *out)
 {
     char shown[4 * SHOWN_BYTES];

@@ -176,6 +176,12 @@
     G(CLOCK_AHEAD, "clock.ahead", SECONDS, clock_ahead_s, "60s", 0, 86400, RESTART,                          \
       "a duration in whole seconds from 0s to 1d",                                                           \
       "how far ahead of Redis' clock a time given with AT may be; one further ahead is refused")             \
+    G(TOKENS_KEEP, "tokens.keep", SECONDS, tokens_keep_s, "24h", 60, 2592000, RESTART,                       \
+      "a duration in whole seconds from 1m to 30d",                                                          \
+      "how long the token of a CTR.INCRBY ... TOKEN is remembered in Redis")                                 \
+    G(TOKENS_MOST, "tokens.most", NUMBER, tokens_most, "1000000", 0, 1000000000, RESTART,                    \
+      "an integer from 0 to 1000000000",                                                                     \
+      "how many tokens may stand in Redis; a new one over that is refused, and not counted")                 \
     C(COUNTER_KEY, "counters.*.key", PATTERN, key, NULL, 1, 512, RESTART,                                    \
       "a key such as \"s<store>:unique_visitors:daily\"",                                                    \
       "the Redis hash of a store's counts; <store> stands for the store")                                    \

@@ -7,6 +7,7 @@
 #include "redis/frame_in.h"
 #include "redis/op_put.h"
 #include "redis/resp.h"
+#include "redis/token_op.h"
 #include <stdio.h>
 
 #define FEEDS_TOLD_MS 1000
@@ -137,6 +138,7 @@ static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct 
     lines += cells_put(out, f);
     lines += shares_put(out, f);
     lines += locks_put(out, f, fr->life->instance);
+    lines += tokens_put(out, f, fr->limits);
     lines += ops_put(out, &fr->scratch, f, fr->limits);
     lines += appends_put(fr, out, f);
     return lines + seq_put(out, buf_slice(&fr->seq_key), f->seq);
@@ -145,6 +147,7 @@ static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct 
 static void answers_clear(struct frame *f)
 {
     buf_reset(&f->errors);
+    tokens_clear(f);
     for (uint32_t i = 0; i < f->cells_n; i++)
         f->cells[i].error_n = 0;
     for (uint32_t i = 0; i < f->hashes_n; i++) {
@@ -223,6 +226,7 @@ static void applied_file(struct redis_frames *fr, struct frame *f, const struct 
     for (uint32_t i = 0; i < f->shares_n; i++, r++)
         if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_ACCEPTED, r);
     r = locks_file(f, r);
+    r = tokens_file(f, r);
     r = ops_file(f, fr->limits, r, &trouble);
     if (trouble.answer != NULL) side_trouble(fr, trouble.key, trouble.answer);
     for (uint32_t i = 0; i < fr->appends_sent; i++, r++)
@@ -315,28 +319,33 @@ static void doubt_cut(struct redis_frames *fr, const struct redis_reply *r)
     redis_link_cut(fr->link, why);
 }
 
+/* False: the answer tells nothing. */
+static bool value_file(struct frame *f, uint32_t at, const struct redis_reply *r)
+{
+    struct redis_reply got = {.type = REDIS_INTEGER};
+    if (at >= f->cells_n) return tokens_told(f, at - f->cells_n, r);
+    if (r->type == REDIS_NIL || reply_integer(r, &got.integer))
+        r = &got;                             /* gone: claimed since, so 0 is pending */
+    else if (!reply_error_is(r, "WRONGTYPE")) /* only that shows that the HINCRBY failed as well */
+        return false;
+    bool fresh = f->hashes[f->cells[at].hash].fresh;
+    cell_file(f, &f->cells[at], r);
+    f->hashes[f->cells[at].hash].fresh = fresh; /* this was no HINCRBY */
+    return true;
+}
+
 static void on_value(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
     struct frame *f = fr->values;
     (void)l;
     if (r == NULL || f == NULL) return;
-    if (f->cells_n == 0) {
-        fr->on_values(fr->arg, f);
-        return;
-    }
-    struct redis_reply got = {.type = REDIS_INTEGER};
-    if (r->type == REDIS_NIL || reply_integer(r, &got.integer)) {
-        r = &got;                                 /* gone: claimed since, so 0 is pending */
-    } else if (!reply_error_is(r, "WRONGTYPE")) { /* only that shows that the HINCRBY failed as well */
-        fr->values = NULL;                        /* what still comes of this connection is not looked at */
+    if (f->cells_n + f->tokens_n > 0 && !value_file(f, at, r)) {
+        fr->values = NULL; /* what still comes of this connection is not looked at */
         doubt_cut(fr, r);
         return;
     }
-    bool fresh = f->hashes[f->cells[at].hash].fresh;
-    cell_file(f, &f->cells[at], r);
-    f->hashes[f->cells[at].hash].fresh = fresh; /* this was no HINCRBY */
-    if (at + 1 == f->cells_n) fr->on_values(fr->arg, f);
+    if (at + 1 >= f->cells_n + f->tokens_n) fr->on_values(fr->arg, f);
 }
 
 void redis_frames_values(struct redis_frames *fr, struct frame *f)
@@ -344,13 +353,15 @@ void redis_frames_values(struct redis_frames *fr, struct frame *f)
     struct buf *out = redis_link_begin(fr->link);
     fr->values = f;
     answers_clear(f);
-    if (f->cells_n == 0) resp_words(out, "PING"); /* so that the answer comes, as always, behind this call */
+    uint32_t lines = f->cells_n + f->tokens_n;
+    if (lines == 0) resp_words(out, "PING"); /* so that the answer comes, as always, behind this call */
     for (uint32_t i = 0; i < f->cells_n; i++) {
         BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
         resp_slice(out, f->hashes[f->cells[i].hash].key);
         resp_slice(out, FRAME_FIELD(f, &f->cells[i]));
     }
-    redis_link_expect(fr->link, f->cells_n > 0 ? f->cells_n : 1, on_value, fr);
+    tokens_ask(out, f);
+    redis_link_expect(fr->link, lines > 0 ? lines : 1, on_value, fr);
     redis_link_flush(fr->link);
 }
 

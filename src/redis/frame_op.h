@@ -17,7 +17,7 @@ struct redis_frames {
                     const bool *ours); /* seq -1: no key; stands and ours for the call only */
     void (*on_values)(void *arg, struct frame *f);
     void *arg;
-    const struct op_limits *limits; /* NULL: no frame has ops */
+    const struct op_limits *limits; /* NULL: no frame has ops or tokens */
     /* private */
     struct redis_link *link;
     const struct life *life;
@@ -51,7 +51,8 @@ void redis_frames_claim(struct redis_frames *fr, struct claim *c);
 
 void redis_frames_kill(struct redis_frames *fr, int64_t client_id); /* gone already is fine, too */
 void redis_frames_look(struct redis_frames *fr, const struct link_look *l);
-/* HGET of each cell into its value; one that cannot be read gets an error text instead. Ops are left as they are. */
+/* HGET of each cell into its value; one that cannot be read gets an error text instead; the same for each token, by its
+ * own key. Ops are left as they are. */
 void redis_frames_values(struct redis_frames *fr, struct frame *f);
 
 #endif

@@ -427,12 +427,17 @@ bool counter_key(const struct counter *c, struct slice store, struct buf *out)
     return false;
 }
 
-static void name_beside(const struct counter *c, const struct pattern *p, struct slice key, struct buf *out)
+struct slice counter_store(const struct counter *c, struct slice key)
 {
-    struct slice store;
+    struct slice store = {"", 0};
     bool matched = pattern_match(&c->key, c->store, key, &store);
     PRE(matched);
-    pattern_put(p, store, out);
+    return store;
+}
+
+static void name_beside(const struct counter *c, const struct pattern *p, struct slice key, struct buf *out)
+{
+    pattern_put(p, counter_store(c, key), out);
 }
 
 void counter_lock_name(const struct counter *c, struct slice key, struct buf *out)

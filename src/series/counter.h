@@ -91,6 +91,9 @@ const char *field_kind_expected(enum field_kind kind); /* "a date as YYYYMMDD" *
 /* The pending hash of that store, appended to out. False, and nothing appended: c has no such stores. */
 bool counter_key(const struct counter *c, struct slice store, struct buf *out);
 
+/* The store of a key that matched c; n = 0: c has none. */
+struct slice counter_store(const struct counter *c, struct slice key);
+
 /* The lock's name for a key that matched c; appended to out. */
 void counter_lock_name(const struct counter *c, struct slice key, struct buf *out);
 

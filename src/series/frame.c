@@ -3,13 +3,17 @@
 #include "series/frame.h"
 
 #include "base/heap.h"
+#include "base/num.h"
 #include "base/resp.h"
+#include "series/names.h"
+
+#include <xxhash.h>
 
 #define FRAME_CAP_FIRST 64
 
 void frame_reset(struct frame *f)
 {
-    f->hashes_n = f->cells_n = f->shares_n = f->ops_n = f->items_n = f->appends_n = 0;
+    f->hashes_n = f->cells_n = f->tokens_n = f->shares_n = f->ops_n = f->items_n = f->appends_n = 0;
     buf_reset(&f->bytes);
     buf_reset(&f->records);
     buf_reset(&f->errors);
@@ -19,6 +23,7 @@ void frame_free(struct frame *f)
 {
     heap_free(f->hashes);
     heap_free(f->cells);
+    heap_free(f->tokens);
     heap_free(f->shares);
     heap_free(f->ops);
     heap_free(f->items);
@@ -111,6 +116,47 @@ static uint32_t text_put(struct frame *f, struct slice text)
     uint32_t at = (uint32_t)f->bytes.n;
     buf_put_slice(&f->bytes, text);
     return at;
+}
+
+/* The same on every machine and in every version: another tallyd looks at it hours later. */
+static void payload_write(struct slice key, struct slice field, int64_t delta, char out[TOKEN_PAYLOAD])
+{
+    char digits[24];
+    XXH64_canonical_t same_everywhere;
+    XXH64_hash_t of_field = XXH3_64bits_withSeed(field.p, field.n, XXH3_64bits(key.p, key.n));
+    size_t n = num_write(delta, digits);
+    XXH64_canonicalFromHash(&same_everywhere, XXH3_64bits_withSeed(digits, n, of_field));
+    hex_write(same_everywhere.digest, sizeof same_everywhere.digest, out);
+}
+
+struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice store, struct slice id,
+                                    struct slice field, int64_t delta)
+{
+    PRE(hash < f->hashes_n && field.n > 0);
+    f->tokens = grown(f->tokens, f->tokens_n, &f->tokens_cap, sizeof *f->tokens);
+    struct frame_token *t = &f->tokens[f->tokens_n++];
+    *t = (struct frame_token){.hash = hash, .name_at = (uint32_t)f->bytes.n, .delta = delta};
+    name_token(&f->bytes, store, id);
+    t->name_n = (uint32_t)f->bytes.n - t->name_at;
+    t->field_at = text_put(f, field);
+    t->field_n = (uint32_t)field.n;
+    payload_write(f->hashes[hash].key, field, delta, t->payload);
+    return t;
+}
+
+bool frame_token_read(struct frame_token *t, struct slice stands)
+{
+    bool is_ours = stands.n > TOKEN_PAYLOAD + 1 && memcmp(stands.p, t->payload, TOKEN_PAYLOAD) == 0 &&
+                   stands.p[TOKEN_PAYLOAD] == ':';
+    return is_ours &&
+           num_parse(slice_of(stands.p + TOKEN_PAYLOAD + 1, stands.n - TOKEN_PAYLOAD - 1), &t->value);
+}
+
+void frame_fail_token(struct frame *f, struct frame_token *t, struct slice line)
+{
+    t->error_at = (uint32_t)f->errors.n;
+    t->error_n = (uint32_t)line.n;
+    buf_put_slice(&f->errors, line);
 }
 
 struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,

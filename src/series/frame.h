@@ -1,7 +1,7 @@
 /* series/frame.h - what one loop turn sends to Redis for many clients, as data: one MULTI ... EXEC.
  * coalesce/ fills it, redis/ writes it and files the answers into the same cells. In the order of the wire:
  *   MULTI; one ZADD tally:dirty NX for all hashes with zadd; HINCRBY a cell; HINCRBY tally:accepted a share;
- *   SET lock NX EX and PTTL a hash with ask_lock; the ops (op.h); the journals it appends to or ends; SET tally:seq:...
+ *   SET lock NX EX and PTTL a hash with ask_lock; a script for all tokens; the ops (op.h); the journals it appends to or ends; SET tally:seq:...
  *   seq EX; EXEC. */
 #ifndef SERIES_FRAME_H
 #define SERIES_FRAME_H
@@ -16,7 +16,7 @@ struct frame_hash {   /* one pending hash that the frame touches, with hits or o
     uint32_t lock_s;             /* its EX */
     uint32_t cells;              /* how many cells are of this hash */
     bool zadd, ask_lock, owed;   /* owed: the ZADD was owed when the frame was sent */
-    bool moved;                  /* an op's new visitors move it */
+    bool moved;                  /* a script moves it: new visitors of an op, a new token */
     int64_t fed_delta, fed_hits; /* coalesce's: sums of its cells, for its feeds */
     bool fresh;                  /* answer: a HINCRBY came back equal to its own delta */
     bool lock_granted;           /* answer: SET NX said OK */
@@ -34,6 +34,24 @@ struct frame_cell { /* one HINCRBY */
     bool hit_is_event;          /* coalesce's: a further hit costs a cell, since it feeds an event */
     int64_t delta;
     int64_t value; /* answer: the field after it */
+};
+
+#define TOKEN_BYTES_MAX 128 /* of a client's id */
+#define TOKEN_PAYLOAD 16    /* hex digits of the hash of key, field and delta */
+
+/* An increment that counts once, however often it is sent. In the order of arrival, behind the cells: a script adds it
+ * to its hash, the dirty index and tally:accepted, and writes the token, or does nothing when the token stands. */
+struct frame_token {
+    const struct counter *counter;
+    uint32_t hash;            /* index into frame->hashes */
+    uint32_t name_at, name_n; /* in frame->bytes: the token's key */
+    uint32_t field_at, field_n;
+    char payload[TOKEN_PAYLOAD];
+    int64_t delta;
+    /* answers */
+    int64_t value;              /* the field after it, when it was counted */
+    bool is_new;                /* this frame counted it */
+    uint32_t error_at, error_n; /* as a cell's */
 };
 
 struct frame_share { /* one counter's part of tally:accepted */
@@ -57,15 +75,18 @@ struct frame {
     int64_t events_gone;
     struct frame_hash *hashes;
     struct frame_cell *cells;
+    struct frame_token *tokens;
     struct frame_share *shares;
     struct frame_op *ops;
     struct op_item *items;
     struct frame_append *appends;
-    uint32_t hashes_n, hashes_cap, cells_n, cells_cap, shares_n, shares_cap, ops_n, ops_cap, items_n,
-        items_cap, appends_n, appends_cap;
-    struct buf bytes;   /* keys and fields of cells, lock names, names and texts of ops, names of journals */
+    uint32_t hashes_n, hashes_cap, cells_n, cells_cap, tokens_n, tokens_cap, shares_n, shares_cap, ops_n,
+        ops_cap, items_n, items_cap, appends_n, appends_cap;
+    struct buf
+        bytes; /* keys and fields of cells, tokens, lock names, names and texts of ops, names of journals
+                       */
     struct buf records; /* of the appends */
-    struct buf errors;  /* error texts of cells and ops */
+    struct buf errors;  /* error texts of cells, tokens and ops */
 };
 
 /* What became of a sent frame whose answer arrived. A link lost before that is no answer: coalesce_cut(). */
@@ -76,7 +97,8 @@ enum frame_outcome {
 
 #define FRAME_RAW(f, c) slice_of((f)->bytes.p + (c)->raw_at, (c)->raw_n)
 #define FRAME_FIELD(f, c) slice_of((f)->bytes.p + (c)->field_at, (c)->field_n)
-#define FRAME_ERROR(f, c) slice_of((f)->errors.p + (c)->error_at, (c)->error_n) /* of a cell or an op */
+#define FRAME_ERROR(f, c)                                                                                    \
+    slice_of((f)->errors.p + (c)->error_at, (c)->error_n) /* of a cell, a token or an op */
 #define FRAME_TEXT(f, at, n) slice_of((f)->bytes.p + (at), (n))
 #define FRAME_NAME(f, op) FRAME_TEXT(f, (op)->name_at, (op)->name_n)
 #define FRAME_TYPE(f, op) FRAME_TEXT(f, (op)->type_at, (op)->type_n)
@@ -90,6 +112,9 @@ size_t frame_raw_put(struct buf *out, struct slice key, struct slice field);
 /* The same with the bytes of key and field as they came; field points into raw. */
 struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice raw, struct slice field,
                                  int64_t delta);
+/* Of a store (n = 0: its counter has none) and the client's id. */
+struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice store, struct slice id,
+                                    struct slice field, int64_t delta);
 void frame_add_share(struct frame *f, const struct counter *c, int64_t delta); /* sums per counter */
 /* An op without hits yet. */
 struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,
@@ -98,6 +123,10 @@ struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice n
 uint32_t frame_add_item(struct frame *f, struct frame_op *op, int64_t at, struct slice text);
 /* An append of these records to a journal of that name. */
 struct frame_append *frame_add_append(struct frame *f, struct slice name, struct slice records);
+/* What stands in Redis of a token that was written: its payload, ':', the value that its client was told. False: it is
+ * that of another increment, or no such thing; nothing is filed. */
+bool frame_token_read(struct frame_token *t, struct slice stands);
+void frame_fail_token(struct frame *f, struct frame_token *t, struct slice line);
 /* The error of all that wait for the op; line is without '-'. */
 void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line);
 

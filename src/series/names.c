@@ -102,6 +102,15 @@ void name_link(struct buf *out, const struct life *l, const char *role)
     buf_put_slice(out, slice_str(role));
 }
 
+/* No store has a ':' in it, so two of them never make one name. */
+void name_token(struct buf *out, struct slice store, struct slice id)
+{
+    BUF_LIT(out, KEY_TOKEN_PREFIX);
+    buf_put_slice(out, store);
+    buf_put_char(out, ':');
+    buf_put_slice(out, id);
+}
+
 bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id)
 {
     struct batch_id read;

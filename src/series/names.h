@@ -13,6 +13,8 @@
 #define KEY_SEQ_PREFIX "tally:seq:"
 #define KEY_ACCEPTED "tally:accepted"
 #define KEY_HELD "tally:held"
+#define KEY_TOKEN_PREFIX "tally:token:"
+#define KEY_TOKENS "tally:tokens" /* hash: the second by which they are all gone -> how many tokens */
 #define KEY_FENCE_PREFIX "tally:fence:"
 #define KEY_INSTANCE_PREFIX "tally:instance:"
 #define KEY_TEMPORARY_PREFIX "tally:tmp:"
@@ -59,6 +61,8 @@ void name_journal(struct buf *out, const struct life *l, uint64_t number); /* <i
 void name_journal_key(struct buf *out, struct slice journal);              /* tally:journal:<name> */
 void name_link(struct buf *out, const struct life *l,
                const char *role); /* tallyd:<instance>:<life>:frame|sync|fence */
+
+void name_token(struct buf *out, struct slice store, struct slice id); /* tally:token:<store>:<id> */
 
 /* Does key end in '_' and 32 lower-case hex digits? Then *pending and *id (each may be NULL) are its parts. */
 bool claimed_split(struct slice key, struct slice *pending, struct batch_id *id);

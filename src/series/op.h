@@ -90,6 +90,8 @@ struct op_limits {
     int64_t ahead_s;                    /* how far beyond Redis' now a time may be */
     struct pattern uniq_name;           /* names of visitors that feed uniq_counter */
     const struct counter *uniq_counter; /* NULL: none. Its fields are dates */
+    int64_t token_keep_s;               /* tokened increments (frame_token) */
+    int64_t tokens_most;                /* that may stand in Redis at once */
     int64_t events_keep_s;
     struct op_tier tiers[OP_TIERS_MAX]; /* ascending by window_s; a window larger than all: as the last */
     uint32_t tiers_n;

@@ -96,6 +96,44 @@ def test_newer_client(name, calm, make_redis, mysql, node_modules):
     calm.verify()
 
 
+RESEND = {
+    "redis-py": ["/usr/bin/python3", f"{CLIENTS}/token_redis_py.py"],
+    "php-redis": ["php", f"{CLIENTS}/token_phpredis.php"],
+    "predis": ["php", f"{CLIENTS}/token_predis.php"],
+    "ruby-redis": ["ruby", f"{CLIENTS}/token_redis.rb"],
+}
+RESEND_NPM = {
+    "node-redis": ["node", f"{CLIENTS}/token_node_redis.js"],
+    "ioredis": ["node", f"{CLIENTS}/token_ioredis.js"],
+}
+ORDERS = 60
+
+
+def resends(command, daemon, proxy, mysql, environment=None):
+    """Every seventh answer or so is lost with its link; what the client then sends again was counted already."""
+    proxy.answers_most = 7
+    done = subprocess.run([*command, proxy.path, str(ORDERS)], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **(environment or {})})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(json.loads(done.stdout)) == ORDERS
+    with daemon.client() as client:
+        stats = dict(line.split(":") for line in client.call("INFO", "stats").decode().split("\r\n") if ":" in line)
+    assert int(stats["tokens"]) == ORDERS and int(stats["tokens_known"]) > 3, stats
+    daemon.sync_all()
+    assert mysql.query("SELECT views FROM product_views WHERE store_id = 77 AND product_id = 5") == ((2 * ORDERS,),)
+    daemon.verify()
+
+
+@pytest.mark.parametrize("name", RESEND)
+def test_client_resends(name, calm, make_proxy, mysql):
+    resends(RESEND[name], calm, make_proxy(calm.socket), mysql)
+
+
+@pytest.mark.parametrize("name", RESEND_NPM)
+def test_newer_client_resends(name, calm, make_proxy, mysql, node_modules):
+    resends(RESEND_NPM[name], calm, make_proxy(calm.socket), mysql, {"NODE_PATH": node_modules})
+
+
 def redis_cli(socket, version, lines):
     done = subprocess.run(["redis-cli", "-s", socket, version], input="\n".join(lines) + "\n", capture_output=True,
                           text=True, timeout=60, check=False)

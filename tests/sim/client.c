@@ -48,12 +48,25 @@ static int draw_target(struct world *w)
     return OP_VISITORS_TARGET + (world_counter_of(w, hash) == 0 ? hash : 0);
 }
 
+static struct expect draw_hit(struct world *w)
+{
+    struct expect e = {.token = w->config.tokens_percent > 0 && world_percent(w, w->config.tokens_percent)};
+    if (e.token && world_percent(w, w->config.again_percent)) {
+        e.again = tokens_draw(w, &e.hash, &e.field, &e.k);
+        if (e.again) return e;
+    }
+    e.hash = (int)world_below(w, w->config.hashes);
+    e.field = (int)world_below(w, w->config.fields);
+    e.token = e.token && tokens_fit(w, e.hash);
+    return e;
+}
+
 static struct expect draw_expect(struct world *w)
 {
-    if (world_percent(w, 5)) return (struct expect){EXPECT_LITERAL, 0, 0};
+    if (world_percent(w, 5)) return (struct expect){.hash = EXPECT_LITERAL};
     if (w->config.ops_percent > 0 && world_percent(w, w->config.ops_percent))
-        return (struct expect){EXPECT_OP, draw_target(w), 0};
-    return (struct expect){(int)world_below(w, w->config.hashes), (int)world_below(w, w->config.fields), 0};
+        return (struct expect){.hash = EXPECT_OP, .field = draw_target(w)};
+    return draw_hit(w);
 }
 
 static void park(struct process *life, struct client *c, struct expect e)
@@ -99,6 +112,31 @@ static void send_hit(struct process *life, struct client *c, struct expect e)
     }
 }
 
+/* With a token: a new one, or one that was sent before. */
+static void send_token(struct process *life, struct client *c, struct expect e)
+{
+    struct world *w = life->w;
+    unsigned *n = &w->oracle.hits_n[e.hash][e.field];
+    if (!e.again && *n == SIM_HITS) return;
+    if (!e.again) e.k = (*n)++;
+    enum add_result result = tokens_send(life, &c->outlet, e.hash, e.field, e.k);
+    TRACE(w, "client of life %d: hit %u with a token%s on %.*s field %d: %d", life->index, e.k,
+          e.again ? ", again," : "", SLICE_ARG(world_hash_name(w, e.hash)), e.field, (int)result);
+    if (result == ADD_FULL) {
+        if (!e.again) (*n)--;
+        park(life, c, e);
+        return;
+    }
+    w->oracle.hits[e.hash][e.field][e.k].sent++;
+    if (result == ADD_OK)
+        expect_push(c, e);
+    else if (result == ADD_DOWN || result == ADD_BUSY ||
+             (result == ADD_NO_COUNTER && !life_knows(life, e.hash)))
+        oracle_told_token(w, e.hash, e.field, e.k, TOLD_REFUSED, NULL);
+    else
+        fault_found(w, FAULT_PROTOCOL, "a good token was answered with %d", (int)result);
+}
+
 static void send_op(struct process *life, struct client *c, struct expect e)
 {
     struct world *w = life->w;
@@ -127,8 +165,18 @@ void client_hit(struct process *life, struct client *c)
         send_literal(life, c, e);
     else if (e.hash == EXPECT_OP)
         send_op(life, c, e);
+    else if (e.token)
+        send_token(life, c, e);
     else
         send_hit(life, c, e);
+}
+
+static void told(struct world *w, struct expect e, enum told what, const int64_t *value)
+{
+    if (e.token)
+        oracle_told_token(w, e.hash, e.field, e.k, what, value);
+    else
+        oracle_told(w, e.hash, e.field, e.k, what, value);
 }
 
 static void answered(struct process *life, struct expect e, struct slice line)
@@ -143,13 +191,13 @@ static void answered(struct process *life, struct expect e, struct slice line)
     } else if (e.hash == EXPECT_OP) {
         ops_told(w, e.field, e.k, line);
     } else if (line.p[0] == ':' && num_parse(slice_of(line.p + 1, line.n - 1), &value)) {
-        oracle_told(w, e.hash, e.field, e.k, TOLD_DONE, &value);
+        told(w, e, TOLD_DONE, &value);
     } else if (slice_starts(line, SLICE("-ERR outcome unknown"))) {
         w->oracle.hits[e.hash][e.field][e.k].answered_unknown = true;
-        oracle_told(w, e.hash, e.field, e.k, TOLD_UNKNOWN, NULL);
+        told(w, e, TOLD_UNKNOWN, NULL);
     } else if (line.p[0] == '-') {
         TRACE(w, "client: %.*s", SLICE_ARG(line));
-        oracle_told(w, e.hash, e.field, e.k, TOLD_REFUSED, NULL);
+        told(w, e, TOLD_REFUSED, NULL);
     } else {
         fault_found(w, FAULT_ANSWER, "not a reply to an increment: %.*s", SLICE_ARG(line));
     }
@@ -181,7 +229,7 @@ static void forget_expects(struct world *w, struct client *c)
     while (c->n > 0) {
         struct expect e = expect_pop(c);
         if (e.hash == EXPECT_OP) ops_told_unknown(w, e.field, e.k);
-        if (e.hash >= 0) oracle_told(w, e.hash, e.field, e.k, TOLD_UNKNOWN, NULL);
+        if (e.hash >= 0) told(w, e, TOLD_UNKNOWN, NULL);
     }
 }
 

@@ -13,6 +13,7 @@
 struct expect {      /* an answer that is owed */
     int hash, field; /* hash EXPECT_LITERAL: a reply of another kind; EXPECT_OP: field is the op's target */
     unsigned k;
+    bool token, again; /* has one; was sent before */
 };
 
 struct client {

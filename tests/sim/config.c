@@ -124,6 +124,8 @@ static void draw_ops(struct sim_config *c, struct prng *p)
     c->own_numbers = prng_percent(p, 30);
     c->coalesce.lease_first = (uint32_t)between(p, 1, 4);
     c->coalesce.lease_most = (uint32_t)between(p, 4, 10);
+    c->tokens_percent = prng_percent(p, 50) ? (unsigned)between(p, 10, 100) : 0;
+    c->again_percent = (unsigned)between(p, 10, 80);
 }
 
 /* What the times of series, boxes and events should be is known only while the clock does not leap. */

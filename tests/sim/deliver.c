@@ -69,6 +69,7 @@ static void deliver_frame(struct process *life, struct request *q)
     values_exact(life->w, &q->frame);
     file_cells(f, &q->frame);
     file_hashes(f, &q->frame);
+    tokens_file(f, &q->frame);
     ops_file(life->w, f, &q->frame);
     coalesce_on_frame(life->coalesce, f, FRAME_APPLIED);
 }
@@ -99,6 +100,7 @@ static void deliver_look(struct process *life, struct request *q)
 static void deliver_values(struct process *life, struct request *q)
 {
     file_cells(q->target, &q->frame);
+    tokens_read_file(q->target, &q->frame);
     values_read(life->w, &q->frame);
     coalesce_on_values(life->coalesce, q->target);
 }

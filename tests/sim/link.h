@@ -6,6 +6,7 @@
 
 #include "sim/journals.h"
 #include "sim/ops.h"
+#include "sim/tokens.h"
 
 enum role { ROLE_FRAME, ROLE_SYNC, ROLE_FENCE, ROLES };
 
@@ -50,6 +51,8 @@ struct wire_frame {
     unsigned hashes_n, cells_n, shares_n;
     struct wire_hash hashes[SIM_HASHES];
     struct wire_cell cells[SIM_CELLS];
+    unsigned tokens_n;
+    struct wire_token tokens[SIM_TOKENS];
     unsigned ops_n, items_n;
     struct wire_op ops[SIM_OPS];
     struct wire_item items[SIM_ITEMS];

@@ -62,6 +62,8 @@ enum world_rule {
     WORLD_PRUNE = 1 << 8,        /* off: the ledger is pruned by age alone */
     WORLD_JOURNAL_KILL = 1 << 9, /* off: a journal is read while its owner's links may still write */
     WORLD_LEASED = 1 << 10,      /* off: what was leased is forgotten with a log's name */
+    WORLD_TOKEN_ONCE = 1 << 11,  /* off: what has a token is counted whether it stands or not */
+    WORLD_TOKEN_WITH = 1 << 12,  /* off: a token is written by a command behind the frame */
     WORLD_CUTOFF =
         1 << 13, /* off: what is old is decided when rows are pruned, not when what stands is read */
     WORLD_CLOCK = 1 << 14,   /* off: a life's clock stands while it does */
@@ -142,10 +144,11 @@ struct sim_config {
     uint64_t pause_ms;
     uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */
     uint64_t claim_fields_max;
-    unsigned ops_percent;   /* of clients' requests */
-    unsigned clean_percent; /* of steps of the clock: somebody deletes samples */
-    bool own_numbers;       /* some events have ids of their own that are numbers */
-    bool feeds;             /* the first counter feeds a series, a box and events */
+    unsigned ops_percent;                   /* of clients' requests */
+    unsigned tokens_percent, again_percent; /* of their hits; of those, the ones that were sent before */
+    unsigned clean_percent;                 /* of steps of the clock: somebody deletes samples */
+    bool own_numbers;                       /* some events have ids of their own that are numbers */
+    bool feeds;                             /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;
     uint32_t every_s;

@@ -73,6 +73,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
         for (unsigned k = 0; k < SIM_HITS; k++)
             if (hit_times(c->delta, k) != 0) hit_ran(w, c, k);
     }
+    tokens_executed(w, f, e);
     ops_executed(w, f, e);
     f->execution = w->redis.executions_n;
 }
@@ -100,10 +101,24 @@ static void hit_taken_back(struct hit *hit)
     hit->applied--;
 }
 
+static void token_taken_back(struct hit *hit)
+{
+    hit->applied--;
+    hit->was_lost = true;
+    hit->exact = false;
+}
+
+/* An answer that a token gave from before is lost with that one. */
+static void execution_lost(struct world *w, const struct execution *e)
+{
+    each_hit(w, e, hit_lost);
+    tokens_each(w, e, false, hit_lost);
+}
+
 void oracle_known(struct world *w, struct execution *e)
 {
     e->known = true;
-    if (e->lost) each_hit(w, e, hit_lost);
+    if (e->lost) execution_lost(w, e);
 }
 
 void oracle_lost_tail(struct world *w, uint64_t offset)
@@ -116,7 +131,8 @@ void oracle_lost_tail(struct world *w, uint64_t offset)
         if (e->lost || e->offset <= offset) continue;
         e->lost = true;
         each_hit(w, e, hit_taken_back);
-        if (e->known) each_hit(w, e, hit_lost);
+        tokens_each(w, e, true, token_taken_back);
+        if (e->known) execution_lost(w, e);
     }
     if (mysql_highest_gen(&w->mysql) > r->now.gen) w->oracle.gen_below = true;
 }
@@ -138,6 +154,13 @@ void oracle_told(struct world *w, int h, int f, unsigned k, enum told told, cons
     if (told == TOLD_DONE) told_done(w, h, f, k, *value);
     if (told == TOLD_REFUSED && hit->applied > 0)
         fault_at(w, FAULT_ANSWER, h, f, k, "refused, but Redis ran it");
+}
+
+void oracle_told_token(struct world *w, int h, int f, unsigned k, enum told told, const int64_t *value)
+{
+    struct hit *hit = &w->oracle.hits[h][f][k];
+    if (hit->told != TOLD_DONE) hit->told = told;
+    if (told == TOLD_DONE) told_done(w, h, f, k, *value);
 }
 
 void oracle_sent(struct world *w, int h, int f, int64_t delta)

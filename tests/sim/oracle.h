@@ -15,6 +15,8 @@ struct hit {
     bool failed;           /* Redis ran it and answered an error */
     bool answered_unknown; /* by a reply, not by a connection that ended */
     int ran_by;            /* of ops: the life whose frame it was in */
+    unsigned sent;         /* with a token, so often; 0: without one */
+    bool was_lost;         /* with a token: Redis lost it once, so it may have stood with another value */
     int64_t value;
 };
 
@@ -43,6 +45,9 @@ void oracle_executed(struct world *w, struct link *l,
 void oracle_known(struct world *w, struct execution *e); /* the daemon learned that it is applied */
 void oracle_lost_tail(struct world *w, uint64_t offset); /* what came after it is gone */
 void oracle_told(struct world *w, int hash, int field, unsigned k, enum told told, const int64_t *value);
+/* The same of a hit with a token: it may come again, whatever was heard. */
+void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum told told,
+                       const int64_t *value);
 void oracle_sent(struct world *w, int hash, int field, int64_t delta);       /* a cell leaves the daemon */
 void oracle_merged(struct world *w, int hash, int field);                    /* MySQL's row grew */
 void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS]); /* of the hits answered so far */

@@ -58,14 +58,15 @@ static void port_send_frame(void *arg, struct frame *f)
     }
     wire->hashes_n = f->hashes_n;
     wire_cells(life, wire, f);
+    tokens_to_wire(life, wire, f);
     ops_to_wire(life, wire, f);
     journals_to_wire(wire, f);
     for (unsigned i = 0; i < wire->cells_n; i++)
         oracle_sent(life->w, wire->cells[i].hash, wire->cells[i].field, wire->cells[i].delta);
     for (uint32_t i = 0; i < f->shares_n; i++)
         wire->share[f->shares[i].counter - life->w->counter] += f->shares[i].delta;
-    TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells, %u ops", life->index,
-          (unsigned long long)f->seq, f->hashes_n, f->cells_n, f->ops_n);
+    TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells, %u tokens, %u ops", life->index,
+          (unsigned long long)f->seq, f->hashes_n, f->cells_n, f->tokens_n, f->ops_n);
 }
 
 static void port_send_claim(void *arg, struct claim *c)
@@ -112,7 +113,9 @@ static void port_journals_lost(void *arg)
 static void port_read_values(void *arg, struct frame *f)
 {
     struct process *life = arg;
-    wire_cells(life, &ask(life, ROLE_FRAME, REQ_VALUES, f)->frame, f);
+    struct wire_frame *wire = &ask(life, ROLE_FRAME, REQ_VALUES, f)->frame;
+    wire_cells(life, wire, f);
+    tokens_to_wire(life, wire, f);
 }
 
 static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)

@@ -188,6 +188,7 @@ static void run_frame(struct world *w, struct link *l, struct wire_frame *f)
         r->now.accepted[i] += f->share[i];
     for (unsigned i = 0; i < f->hashes_n; i++)
         if (f->hashes[i].ask_lock) run_lock(w, l, &f->hashes[i]);
+    tokens_run(w, f);
     ops_run(w, f);
     journals_run(w, l, f);
     r->now.seq[seq_slot(w, l)] = (int64_t)f->seq;
@@ -336,6 +337,7 @@ static bool run_look(struct world *w, const struct link *l, struct wire_look *k,
 
 static void run_values(struct redis *r, struct wire_frame *f)
 {
+    tokens_read(r, f);
     for (unsigned i = 0; i < f->cells_n; i++) {
         struct wire_cell *c = &f->cells[i];
         const struct twin_hash *h = &r->now.pending[c->hash];
@@ -474,7 +476,12 @@ static bool run(struct world *w, struct link *l, struct request *q)
     struct redis *r = &w->redis;
     switch (q->kind) {
     case REQ_FRAME:
-        run_frame(w, l, &q->frame);
+        if (q->step == 0) {
+            run_frame(w, l, &q->frame);
+            return tokens_later(w, &q->frame);
+        }
+        tokens_write(w, &q->frame);
+        redis_wrote(w, l);
         return false;
     case REQ_CLAIM:
         if (q->step == 0) return run_claim(w, l, &q->claim);

@@ -35,6 +35,7 @@ struct twin_state {
     uint64_t gen;
     int64_t seq[SIM_LIVES]; /* -1: no key */
     int64_t accepted[SIM_COUNTERS];
+    struct twin_tokens tokens;
     struct twin_ops ops;
     struct twin_journal journal[SIM_JOURNALS];
 };
@@ -49,7 +50,8 @@ struct execution {
     bool lost, known;
     unsigned cells_n;
     struct wire_cell cells[SIM_CELLS];
-    uint32_t ops[OP_TARGETS]; /* set of k */
+    uint32_t ops[OP_TARGETS];                                                            /* set of k */
+    uint32_t tokens[SIM_HASHES][SIM_HIT_FIELDS], new_tokens[SIM_HASHES][SIM_HIT_FIELDS]; /* the same */
 };
 
 struct redis {

@@ -17,7 +17,7 @@ static void only(struct sim_config *c, unsigned faults)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
     c->partial = c->feeds = false;
-    c->ops_percent = c->clean_percent = 0;
+    c->ops_percent = c->clean_percent = c->tokens_percent = 0;
     c->faults_most = faults;
 }
 
@@ -349,6 +349,16 @@ static void profile_journal(struct sim_config *c)
     often(c, EVENT_execute_dead, 1);
 }
 
+/* Sent again and again, over cuts, to one daemon and the other. */
+static void profile_tokens(struct sim_config *c)
+{
+    profile_cut(c);
+    c->daemons = SIM_DAEMONS;
+    c->tokens_percent = 100;
+    c->again_percent = 60;
+    often(c, EVENT_hit, 200);
+}
+
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
         name, without, rule, 0, 0, 0, faults, seeds, profile                                                 \
@@ -443,6 +453,10 @@ const struct sim_rule sim_rules[] = {
              "a bucket that Redis has lost is taken for one that stands"),
     UNPLACED("bucket_resend", RULE_BUCKET_RESEND, SHOWS(STUCK), 4000, profile_series_lost,
              "a frame sent again hits a bucket that Redis has lost"),
+    WORLD("token_once", WORLD_TOKEN_ONCE, SHOWS(DOUBLE), 1000, profile_tokens,
+          "an increment that was sent again counts again"),
+    WORLD("token_with_count", WORLD_TOKEN_WITH, SHOWS(DOUBLE), 1000, profile_tokens,
+          "an increment whose token was lost behind it is sent again, and counts again"),
     WORLD("kill_named", WORLD_KILL_NAMED, SHOWS(STUCK), 2000, profile_named,
           "an unread frame of the life before runs behind a claim"),
     WORLD("walk_by_timer", WORLD_WALK_TIMER, SHOWS(STUCK), 2000, profile_for_good,

@@ -11,6 +11,7 @@ class Link:
     def __init__(self, proxy, near, far):
         self.proxy, self.near, self.far = proxy, near, far
         self.swallow = False
+        self.passed = 0
         self.ended = False
         for args in ((near, far, "up"), (far, near, "down")):
             threading.Thread(target=self.copy, args=args, daemon=True).start()
@@ -23,6 +24,8 @@ class Link:
                     data = self.proxy.filter(self, way, data)
                 if way == "down" and self.swallow:
                     continue
+                if way == "down" and self.worn_out():
+                    break
                 if self.proxy.dribbling:
                     for byte in data:
                         target.sendall(bytes([byte]))
@@ -35,6 +38,10 @@ class Link:
     def say(self, data):
         """To tallyd, as if the server had said it."""
         self.near.sendall(data)
+
+    def worn_out(self):
+        self.passed += 1
+        return self.proxy.answers_most is not None and self.passed > self.proxy.answers_most
 
     def end(self, reset=False):
         if self.ended:
@@ -65,6 +72,7 @@ class Proxy:
         self.dribbling = False
         self.refusing = False
         self.swallowing = False
+        self.answers_most = None  # a connection ends when it would pass one more piece of answers; that one is lost
         self.gates = {"up": threading.Event(), "down": threading.Event()}
         for gate in self.gates.values():
             gate.set()

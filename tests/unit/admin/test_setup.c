@@ -98,6 +98,7 @@ static void test_ops(void **state)
                       "events: { keep: 2d, windows: \"5s 1d, 1m 2d\" }\n"
                       "uniques: { limit: 9, name: \"s<store>:who\", feeds: { counter: b } }\n"
                       "clock: { ahead: 7s }\n"
+                      "tokens: { keep: 2h, most: 5 }\n"
                       "counters:\n" COUNTER("a", "s<store>:a")
                           COUNTER("b", "s<store>:b") "    feeds: { box: \"s<store>:box\" }\n",
                       &conf, &setup, &problems));
@@ -116,6 +117,8 @@ static void test_ops(void **state)
     assert_ptr_equal(setup.ops.uniq_counter, &setup.counters.all[1]);
     assert_true(pattern_match(&setup.ops.uniq_name, STORE_INTEGER, SLICE("s12:who"), NULL));
     assert_int_equal(setup.ops.ahead_s, 7);
+    assert_int_equal(setup.ops.token_keep_s, 7200);
+    assert_int_equal(setup.ops.tokens_most, 5);
     assert_false(counter_feeds(&setup.counters.all[0], FEED_BOX));
     assert_true(counter_feeds(&setup.counters.all[1], FEED_BOX));
     assert_false(counter_feeds(&setup.counters.all[1], FEED_SERIES));

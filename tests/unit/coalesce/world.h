@@ -42,6 +42,10 @@ struct kept_journal { /* in the test's Redis, as tally:journal: and tally:journa
     struct buf bytes;
 };
 
+struct kept_token { /* in the test's Redis; text: as redis/ writes it */
+    char name[80], text[64];
+};
+
 struct world {
     struct coalesce *c;
     uint64_t mono_ms;
@@ -51,6 +55,8 @@ struct world {
     uint32_t claims_n, looked, journals_looked;
     char journals_asked[8][64]; /* for each of those looked for, its name */
     struct kept_journal journals[8];
+    struct kept_token tokens[16];
+    uint32_t tokens_n;
     bool others; /* have taken over our journals */
     int64_t killed;
     char did[4096];
@@ -346,6 +352,29 @@ static inline struct kept_journal *journal_of(const char *name) /* NULL: none st
     return NULL;
 }
 
+static inline struct kept_token *token_of(struct slice name) /* NULL: none stands */
+{
+    for (uint32_t i = 0; i < world->tokens_n; i++)
+        if (slice_eq(slice_str(world->tokens[i].name), name)) return &world->tokens[i];
+    return NULL;
+}
+
+static inline void token_runs(struct frame *f, struct frame_token *t)
+{
+    const struct kept_token *have = token_of(FRAME_NAME(f, t));
+    t->is_new = have == NULL;
+    if (have != NULL) {
+        if (!frame_token_read(t, slice_str(have->text))) frame_fail_token(f, t, SLICE("ERR other payload"));
+        return;
+    }
+    struct kept_token *new = &world->tokens[world->tokens_n++];
+    struct row *r = row_of(f->hashes[t->hash].key, FRAME_FIELD(f, t));
+    t->value = r->value += t->delta;
+    world->accepted += t->delta;
+    snprintf(new->name, sizeof new->name, SLICE_FMT, SLICE_ARG(FRAME_NAME(f, t)));
+    snprintf(new->text, sizeof new->text, "%.*s:%lld", TOKEN_PAYLOAD, t->payload, (long long)t->value);
+}
+
 static inline void append_runs(const struct frame *f, const struct frame_append *a)
 {
     char name[64];
@@ -371,6 +400,8 @@ static inline void redis_runs(struct frame *f)
         c->value = r->value;
         if (c->value == c->delta) f->hashes[c->hash].fresh = true;
     }
+    for (uint32_t i = 0; i < f->tokens_n; i++)
+        token_runs(f, &f->tokens[i]);
     for (uint32_t i = 0; i < f->ops_n; i++)
         op_runs(f, &f->ops[i]);
     for (uint32_t i = 0; i < f->appends_n; i++)
@@ -390,6 +421,10 @@ static inline void answer_clear(struct frame *f)
     buf_reset(&f->errors);
     for (uint32_t i = 0; i < f->cells_n; i++)
         f->cells[i].error_n = 0;
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        f->tokens[i].error_n = 0;
+        f->tokens[i].is_new = false;
+    }
     for (uint32_t i = 0; i < f->hashes_n; i++)
         f->hashes[i].fresh = f->hashes[i].lock_granted = false;
 }
@@ -456,6 +491,11 @@ static inline void values_read(void)
     answer_clear(f);
     for (uint32_t i = 0; i < f->cells_n; i++)
         f->cells[i].value = row_of(f->hashes[f->cells[i].hash].key, FRAME_FIELD(f, &f->cells[i]))->value;
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        const struct kept_token *have = token_of(FRAME_NAME(f, &f->tokens[i]));
+        if (have == NULL || !frame_token_read(&f->tokens[i], slice_str(have->text)))
+            frame_fail_token(f, &f->tokens[i], SLICE("ERR not counted"));
+    }
     coalesce_on_values(world->c, f);
 }
 

@@ -28,10 +28,12 @@ struct coalesce {
     uint32_t n;
     uint32_t room; /* answers that fit into a frame */
     bool down, busy;
-    uint32_t refuse_literals; /* so many, though there is room */
-    bool liar;                /* coalesce_room() says yes though there is none */
-    uint32_t adds;            /* hits ever taken */
-    struct coalesce_op op;    /* the last one taken; its texts in op_texts */
+    uint32_t refuse_literals;    /* so many, though there is room */
+    bool liar;                   /* coalesce_room() says yes though there is none */
+    uint32_t adds;               /* hits ever taken */
+    struct coalesce_op op;       /* the last one taken; its texts in op_texts */
+    struct coalesce_token token; /* likewise; answered with ":7" */
+    bool fed;                    /* every counter feeds something */
     char op_texts[4 * OP_NAME_BYTES_MAX];
     struct outlet *parked[64];
     uint32_t parked_n;
@@ -103,6 +105,32 @@ static struct slice fake_keep(char **at, struct slice text)
     if (text.n > 0) memcpy(*at, text.p, text.n);
     *at += text.n;
     return kept;
+}
+
+enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t)
+{
+    enum add_result got = coalesce_try(c, t->key, t->field, t->delta);
+    return got == ADD_OK && c->fed ? ADD_FED : got;
+}
+
+enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
+{
+    char *at = c->op_texts;
+    enum add_result got = coalesce_try_token(c, t);
+    if (got != ADD_OK) return got;
+    if (c->down) return ADD_DOWN;
+    if (c->n >= c->room) return c->busy ? ADD_BUSY : ADD_FULL;
+    c->token = (struct coalesce_token){fake_keep(&at, t->key), fake_keep(&at, t->field),
+                                       fake_keep(&at, t->id), t->delta};
+    fake_push(c, o, SLICE(":7\r\n"));
+    c->adds++;
+    o->parked_ms = 0;
+    return ADD_OK;
+}
+
+uint32_t coalesce_token_cells(void)
+{
+    return 5;
 }
 
 /* Answered with ":9". */

@@ -90,6 +90,8 @@ static void test_defaults(void **state)
     assert_null(c.uniques_name);
     assert_null(c.uniques_counter);
     assert_int_equal(c.clock_ahead_s, 60);
+    assert_int_equal(c.tokens_keep_s, 86400);
+    assert_int_equal(c.tokens_most, 1000000);
     assert_null(c.counters[0].feed_series);
     assert_int_equal(c.counters_n, 1);
     assert_string_equal(c.counters[0].name, "views");
@@ -205,7 +207,7 @@ static void test_unknown(void **state)
     refused("frobnicate: 1\n" MYSQL COUNTER,
             "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
             "listen, http, redis, mysql, instance, ledger, log, "
-            "limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, counters, users\n");
+            "limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, tokens, counters, users\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
@@ -220,13 +222,13 @@ static void test_unknown(void **state)
     refused(MYSQL "redis.replicas: 1\n" COUNTER,
             "t.yaml:2:1: unknown option \"redis.replicas\", expected "
             "one of listen, http, redis, mysql, instance, ledger, "
-            "log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, counters, users\n");
+            "log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, tokens, counters, users\n");
     refused(
         MYSQL "counters.*.key: 1\n" COUNTER,
         "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
         "redis, "
         "mysql, instance, ledger, log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, "
-        "counters, users\n");
+        "tokens, counters, users\n");
 }
 
 static void test_twice(void **state)

@@ -1,0 +1,100 @@
+/* coalesce/tokens.c - increments with a token, which count once however often they are sent. They are no cells: a script
+ * behind the cells of their frame looks at the token, counts and writes it, so that all three happen or none does. The
+ * frame keeps their order among themselves.
+ * (!) What they move, they move in that script and nowhere else: neither a share of tally:accepted nor a feed goes by
+ *     what was sent, since only Redis knows which of them are new. A counter with feeds takes none.
+ * A frame found applied after a cut has its tokens read: who stands there was counted, with that value. */
+#include "base/stats.h"
+#include "coalesce/engine.h"
+
+#define TOKEN_QUARTERS                                                                                       \
+    20 /* five cells: 8 us of Redis' time where a HINCRBY takes 0.9, so a full frame takes 1.6 ms */
+
+static bool feeds_any(const struct counter *counter)
+{
+    bool any = false;
+    for (int which = 0; which < FEEDS; which++)
+        any |= counter_feeds(counter, which);
+    return any;
+}
+
+static enum add_result token_fits(const struct entry *e, const struct coalesce_token *t)
+{
+    if (e == NULL) return ADD_NO_COUNTER;
+    if (!engine_delta_fits(t->delta)) return ADD_DELTA;
+    if (!field_valid(e->counter->field, t->field)) return ADD_FIELD;
+    return feeds_any(e->counter) ? ADD_FED : ADD_OK;
+}
+
+static struct entry *entry_of(struct coalesce *c, const struct coalesce_token *t)
+{
+    return engine_entry(c, t->key, registry_code(&c->registry, t->key));
+}
+
+enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t)
+{
+    return token_fits(entry_of(c, t), t);
+}
+
+uint32_t coalesce_token_cells(void)
+{
+    return (TOKEN_QUARTERS + 3) / 4;
+}
+
+static void token_take(struct coalesce *c, struct outlet *o, struct entry *e, const struct coalesce_token *t)
+{
+    struct box *b = c->now;
+    box_hash(b, e)->moved = true;
+    struct slice store = counter_store(e->counter, t->key);
+    frame_add_token(&b->frame, e->slot, store, t->id, t->field, t->delta)->counter = e->counter;
+    b->op_quarters += TOKEN_QUARTERS;
+    o->parked_ms = 0;
+    engine_came(c);
+    box_expect(b, o, ANSWER_TOKEN | (b->frame.tokens_n - 1), 0);
+}
+
+enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
+{
+    struct entry *e = entry_of(c, t);
+    enum add_result fits = token_fits(e, t);
+    if (fits != ADD_OK) return fits;
+    if (sm_now(&c->link) != LINK_READY) {
+        o->parked_ms = 0;
+        return ADD_DOWN;
+    }
+    if (engine_answers_full(c, t->key.n + t->field.n + t->id.n) || box_cells(c->now) >= c->config.cells_max)
+        return engine_full(c, o);
+    token_take(c, o, e, t);
+    return ADD_OK;
+}
+
+/* As a cell that was applied. */
+static void token_counted(struct coalesce *c, struct entry *e, const struct frame_token *t)
+{
+    e->hits += (uint64_t)llabs(t->delta);
+    if (e->hits >= (uint64_t)e->counter->hits || t->value >= e->counter->hits) engine_due(c, e, DUE_HITS);
+}
+
+void tokens_applied(struct coalesce *c, const struct frame *f)
+{
+    int64_t counted = 0, failed = 0;
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        const struct frame_token *t = &f->tokens[i];
+        failed += t->error_n > 0;
+        if (t->error_n > 0 || !t->is_new) continue;
+        counted++;
+        token_counted(c, f->hashes[t->hash].entry, t);
+    }
+    if (f->tokens_n == 0) return;
+    STAT_ADD(tokens, counted);
+    STAT_ADD(tokens_known, f->tokens_n - failed - counted);
+}
+
+void tokens_answer(const struct box *b, const struct answer *a, struct buf *out)
+{
+    const struct frame_token *t = &b->frame.tokens[a->cell & ~ANSWER_TOKEN];
+    if (t->error_n > 0)
+        answer_error(out, FRAME_ERROR(&b->frame, t));
+    else
+        put_head(out, ':', t->value);
+}

@@ -1,0 +1,138 @@
+/* CTR.INCRBY ... TOKEN id: what is refused and how, what goes into the frame, alone and in a MULTI. */
+#include "world.h"
+
+static struct conn *client;
+
+static int open_world(void **state)
+{
+    (void)state;
+    world_open();
+    client = conn_open();
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    (void)state;
+    conn_close(client);
+    world_close();
+    return 0;
+}
+
+#define NOT_A_TOKEN "-ERR a TOKEN is 1 to 128 printable ASCII characters without a space\r\n"
+#define SYNTAX "-ERR syntax error\r\n"
+#define FED                                                                                                  \
+    "-ERR counter 'views' feeds other counts, which a token does not keep from moving twice; nothing was "   \
+    "counted\r\n"
+#define ABORTED "-EXECABORT Transaction discarded because of previous errors.\r\n"
+
+static void a_token_goes_into_the_frame(void **state)
+{
+    (void)state;
+    say(client, "ctr.incrby s1:views 7 -3 token order:7/a\r\n");
+    assert_slice(fake.token.key, "s1:views");
+    assert_slice(fake.token.field, "7");
+    assert_int_equal(fake.token.delta, -3);
+    assert_slice(fake.token.id, "order:7/a");
+    say(client, "CTR.INCRBY s1:views 7 2\r\n");
+    frame_answered();
+    heard(client, ":7\r\n:2\r\n");
+}
+
+static void what_is_no_token_is_refused(void **state)
+{
+    (void)state;
+    char longest[200] =
+        "*6\r\n$10\r\nCTR.INCRBY\r\n$8\r\ns1:views\r\n$1\r\n7\r\n$1\r\n1\r\n$5\r\nTOKEN\r\n$129\r\n";
+    memset(longest + strlen(longest), 'x', 129);
+    say_slice(client, slice_str(longest));
+    say(client, "\r\n");
+    heard(client, NOT_A_TOKEN);
+    say(client, "CTR.INCRBY s1:views 7 1 TOKEN \"\"\r\n");
+    heard(client, NOT_A_TOKEN);
+    say(client, "CTR.INCRBY s1:views 7 1 TOKEN \"a b\"\r\n");
+    heard(client, NOT_A_TOKEN);
+    say(client, "CTR.INCRBY s1:views 7 1 TOKEN \"a\\x7f\"\r\n");
+    heard(client, NOT_A_TOKEN);
+    say(client, "CTR.INCRBY s1:views 7 1 TOKEN\r\n");
+    heard(client, SYNTAX);
+    say(client, "CTR.INCRBY s1:views 7 1 TOKENS a\r\n");
+    heard(client, SYNTAX);
+    say(client, "CTR.INCRBY s1:views 7 1 TOKEN a b\r\n");
+    heard(client, SYNTAX);
+    say(client, "CTR.INCRBY s1:views 7 one TOKEN a\r\n");
+    heard(client, "-ERR value is not an integer or out of range\r\n");
+    say(client, "CTR.INCRBY s1:views x 1 TOKEN a\r\n");
+    heard(client, "-ERR field 'x' of counter 'views' is not an integer\r\n");
+    say(client, "CTR.INCRBY s1:views 7\r\n");
+    heard(client, "-ERR wrong number of arguments for 'ctr.incrby' command\r\n");
+    say(client, "HINCRBY s1:views 7 1 TOKEN a\r\n");
+    heard(client, "-ERR wrong number of arguments for 'hincrby' command\r\n");
+    fake.fed = true;
+    say(client, "CTR.INCRBY s1:views 7 1 TOKEN a\r\n");
+    heard(client, FED);
+    assert_int_equal(fake.adds, 0);
+}
+
+static void without_room_it_waits_as_a_hit_does(void **state)
+{
+    (void)state;
+    fake.room = 0;
+    say(client, "CTR.INCRBY s1:views 7 1 TOKEN a\r\nPING\r\n");
+    assert_true(client->paused);
+    frame_has_room(10);
+    assert_slice(fake.token.id, "a");
+    frame_answered();
+    heard(client, ":7\r\n+PONG\r\n");
+    fake.down = true;
+    say(client, "CTR.INCRBY s1:views 7 1 TOKEN a\r\n");
+    heard(client, "-MASTERDOWN Redis is away; nothing was counted\r\n");
+}
+
+static void a_transaction_takes_tokens(void **state)
+{
+    (void)state;
+    say(client, "MULTI\r\nHINCRBY s1:views 7 1\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nEXEC\r\n");
+    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n");
+    assert_slice(fake.token.id, "a");
+    frame_answered();
+    heard(client, ":1\r\n:7\r\n");
+}
+
+static void a_transaction_with_a_bad_token_is_refused_whole(void **state)
+{
+    (void)state;
+    say(client, "MULTI\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nCTR.INCRBY s1:views 7 5 TOKEN \"\"\r\nEXEC\r\n");
+    heard(client, "+OK\r\n+QUEUED\r\n" NOT_A_TOKEN ABORTED);
+    fake.fed = true;
+    say(client, "MULTI\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nEXEC\r\n");
+    heard(client, "+OK\r\n" FED ABORTED);
+    assert_int_equal(fake.adds, 0);
+}
+
+static void a_transaction_waits_for_room_for_its_tokens(void **state)
+{
+    (void)state;
+    fake.room = 10; /* two are five cells each, and one for the array */
+    say(client, "MULTI\r\nCTR.INCRBY s1:views 7 5 TOKEN a\r\nCTR.INCRBY s1:views 7 5 TOKEN b\r\nEXEC\r\n");
+    heard(client, "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+    assert_true(client->paused);
+    frame_has_room(11);
+    frame_answered();
+    heard(client, "*2\r\n:7\r\n:7\r\n");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_token_goes_into_the_frame),
+        TEST(what_is_no_token_is_refused),
+        TEST(without_room_it_waits_as_a_hit_does),
+        TEST(a_transaction_takes_tokens),
+        TEST(a_transaction_with_a_bad_token_is_refused_whole),
+        TEST(a_transaction_waits_for_room_for_its_tokens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* The tokened increments of a frame on a real server: what moves when a token is new, what when it is not, what an error
+ * leaves, what is bounded. */
+#include "base/stats.h"
+#include "unit/redis/ops_world.h"
+
+#define KEY "s1:unique_visitors:daily"
+#define DAY "20140920"
+
+static struct got *tokens_open(void)
+{
+    struct got *g = got_open();
+    g->limits.token_keep_s = 86400;
+    g->limits.tokens_most = 1000;
+    return g;
+}
+
+static uint32_t token_of(struct got *g, const char *key, const char *field, int64_t delta, const char *id)
+{
+    frame_add_hash(&g->f, NULL, slice_str(key));
+    struct frame_token *t =
+        frame_add_token(&g->f, g->f.hashes_n - 1, SLICE("1"), slice_str(id), slice_str(field), delta);
+    t->counter = &g->w->all[0];
+    return g->f.tokens_n - 1;
+}
+
+static void token_is(struct got *g, uint32_t at, int64_t value, bool is_new)
+{
+    const struct frame_token *t = &g->f.tokens[at];
+    assert_slice(t->error_n > 0 ? FRAME_ERROR(&g->f, t) : SLICE(""), "");
+    assert_int_equal(t->value, value);
+    assert_int_equal(t->is_new, is_new);
+}
+
+static void token_fails(struct got *g, uint32_t at, const char *line)
+{
+    const struct frame_token *t = &g->f.tokens[at];
+    assert_slice(t->error_n > 0 ? FRAME_ERROR(&g->f, t) : SLICE("no error"), line);
+}
+
+#define OTHER "ERR this token came with another increment before: key, field or n differ; nothing was counted"
+
+static void test_counts_once(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        begin(g);
+        token_of(g, KEY, DAY, 3, "a");
+        token_of(g, KEY, DAY, 3, "a");
+        token_of(g, KEY, DAY, -1, "b");
+        token_of(g, KEY, "20140921", 7, "c");
+        send_applied(g);
+        token_is(g, 0, 3, round == 0);
+        token_is(g, 1, 3, false);
+        token_is(g, 2, 2, round == 0);
+        token_is(g, 3, 7, round == 0);
+        assert_redis(s, DAY " 2 20140921 7", "HGETALL " KEY);
+        assert_redis(s, "unique_visitors 9", "HGETALL tally:accepted");
+        assert_redis(s, KEY " 1700000000001", "ZRANGE tally:dirty 0 -1 WITHSCORES");
+        assert_redis(s, "3", "HVALS tally:tokens");
+        assert_int_equal(STAT_GET(tokens_standing), 3);
+    }
+    got_close(g);
+}
+
+static void test_stands_behind_the_cells(void **state)
+{
+    struct got *g = tokens_open();
+    (void)state;
+    begin(g);
+    token_of(g, KEY, DAY, 3, "a");
+    frame_add_cell(&g->f, 0, SLICE(DAY), 10);
+    frame_add_share(&g->f, &g->w->all[0], 10);
+    op_new(g, OP_BOX, "b", 60, 4);
+    send_applied(g);
+    assert_int_equal(g->f.cells[0].value, 10);
+    token_is(g, 0, 13, true);
+    assert_int_equal(g->f.ops[0].value, 4);
+    assert_redis(&g->w->server, "unique_visitors 13", "HGETALL tally:accepted");
+    got_close(g);
+}
+
+static void test_refuses_another_payload(void **state)
+{
+    struct got *g = tokens_open();
+    (void)state;
+    begin(g);
+    token_of(g, KEY, DAY, 3, "a");
+    token_of(g, KEY, DAY, 4, "a");
+    token_of(g, KEY, "20140921", 3, "a");
+    token_of(g, "s2:unique_visitors:daily", DAY, 3, "a");
+    send_applied(g);
+    token_is(g, 0, 3, true);
+    for (uint32_t i = 1; i < 4; i++)
+        token_fails(g, i, OTHER);
+    assert_redis(&g->w->server, "unique_visitors 3", "HGETALL tally:accepted");
+    assert_redis(&g->w->server, "0", "EXISTS s2:unique_visitors:daily");
+    got_close(g);
+}
+
+/* Beyond 2^53 Lua's numbers are not exact, and Redis' are. */
+static void test_is_exact_to_the_end_of_int64(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "HSET " KEY " up 9223372036854775800 down -9223372036854775807 mid 9007199254740991");
+    for (int round = 0; round < 2; round++) {
+        begin(g);
+        token_of(g, KEY, "up", 7, "a");
+        token_of(g, KEY, "down", -1, "b");
+        token_of(g, KEY, "mid", 2, "c");
+        token_of(g, KEY, "low", -9007199254740992, "d");
+        token_of(g, KEY, "none", 0, "e");
+        send_applied(g);
+        token_is(g, 0, INT64_MAX, round == 0);
+        token_is(g, 1, INT64_MIN, round == 0);
+        token_is(g, 2, 9007199254740993, round == 0);
+        token_is(g, 3, -9007199254740992, round == 0);
+        token_is(g, 4, 0, round == 0);
+    }
+    got_close(g);
+}
+
+/* An error leaves neither token nor share; what is behind it counts. */
+static void test_errors_leave_nothing(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET s2:unique_visitors:daily x");
+    redis_ask(s, "HSET s3:unique_visitors:daily " DAY " 9223372036854775807 20140921 word");
+    redis_ask(s, "RPUSH tally:token:1:list x");
+    redis_ask(s, "SET tally:token:1:odd x");
+    for (int round = 0; round < 2; round++) {
+        begin(g);
+        token_of(g, "s2:unique_visitors:daily", DAY, 3, "a");
+        token_of(g, "s3:unique_visitors:daily", DAY, 3, "b");
+        token_of(g, "s3:unique_visitors:daily", "20140921", -3, "c");
+        token_of(g, KEY, DAY, 5, "list");
+        token_of(g, KEY, DAY, 5, "odd");
+        token_of(g, KEY, DAY, 5, "good");
+        send_applied(g);
+        token_fails(g, 0, wrong_type);
+        token_fails(g, 1, "ERR increment or decrement would overflow");
+        token_fails(g, 2, "ERR hash value is not an integer");
+        token_fails(g, 3, wrong_type);
+        token_fails(g, 4, OTHER);
+        token_is(g, 5, 5, round == 0);
+        assert_redis(s, "unique_visitors 5", "HGETALL tally:accepted");
+        assert_redis(s, KEY, "ZRANGE tally:dirty 0 -1");
+        assert_redis(s, "0", "EXISTS tally:token:1:a tally:token:1:b tally:token:1:c");
+        assert_redis(s, "1", "HVALS tally:tokens");
+    }
+    got_close(g);
+}
+
+/* Keys of tallyd's own that are somebody else's fail the tokens, and nothing of them is counted. */
+static void test_own_keys_of_other_types(void **state)
+{
+    static const char *const spoil[] = {"SET tally:dirty x", "SET tally:tokens x", "HSET tally:tokens by x",
+                                        "SET tally:accepted x"};
+    static const char *const lines[] = {wrong_type, wrong_type,
+                                        "ERR tally:tokens has a field that is no count of tokens: delete it",
+                                        wrong_type};
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        redis_ask(s, "FLUSHALL");
+        redis_ask(s, spoil[i]);
+        begin(g);
+        token_of(g, KEY, DAY, 3, "a");
+        token_of(g, KEY, DAY, 3, "b");
+        send_applied(g);
+        token_fails(g, 0, lines[i]);
+        token_fails(g, 1, lines[i]);
+        assert_redis(s, "0", "EXISTS " KEY " tally:token:1:a tally:token:1:b");
+    }
+    got_close(g);
+}
+
+static void test_lives_so_long_and_no_longer(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->limits.token_keep_s = 60;
+    begin(g);
+    token_of(g, KEY, DAY, 3, "a");
+    send_applied(g);
+    assert_redis(s, "1", "EVAL %s 1 tally:token:1:a",
+                 "local t = redis.call('PTTL', KEYS[1]) return t > 40000 and t <= 60000 and 1 or t");
+    assert_redis(s, "1", "EVAL %s 1 tally:tokens",
+                 "local by, now = redis.call('HKEYS', KEYS[1])[1] + 0, redis.call('TIME')[1] + 0 "
+                 "return by % 5 == 0 and by > now + 40 and by <= now + 65 and 1 or by - now");
+    redis_ask(s, "PEXPIRE tally:token:1:a 1");
+    redis_ask(s, "HSET tally:tokens 1000 77"); /* of 1970: gone */
+    WAIT_UNTIL(g->w, strcmp(redis_ask(s, "EXISTS tally:token:1:a"), "0") == 0);
+    begin(g);
+    token_of(g, KEY, DAY, 3, "a");
+    send_applied(g);
+    token_is(g, 0, 6, true);
+    assert_redis(s, "0", "HEXISTS tally:tokens 1000");
+    assert_int_equal(STAT_GET(tokens_standing), 2);
+    got_close(g);
+}
+
+static void test_so_many_stand_and_no_more(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->limits.tokens_most = 2;
+    for (int round = 0; round < 2; round++) {
+        begin(g);
+        token_of(g, KEY, DAY, 3, "a");
+        token_of(g, KEY, DAY, 3, "b");
+        token_of(g, KEY, DAY, 3, "c");
+        token_of(g, KEY, DAY, 3, "a");
+        send_applied(g);
+        token_is(g, 0, 3, round == 0);
+        token_is(g, 1, 6, round == 0);
+        token_fails(g, 2, "OOM 2 tokens stand in Redis (tokens.most); nothing was counted");
+        token_is(g, 3, 3, false);
+        assert_redis(s, "unique_visitors 6", "HGETALL tally:accepted");
+    }
+    redis_ask(s, "DEL tally:tokens");
+    begin(g);
+    token_of(g, KEY, DAY, 3, "c");
+    send_applied(g);
+    token_is(g, 0, 9, true);
+    got_close(g);
+}
+
+static void test_read_back(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET s2:unique_visitors:daily x");
+    redis_ask(s, "RPUSH tally:token:1:list x");
+    begin(g);
+    frame_add_hash(&g->f, NULL, SLICE(KEY));
+    frame_add_cell(&g->f, 0, SLICE(DAY), 1);
+    token_of(g, KEY, DAY, 3, "a");
+    token_of(g, "s2:unique_visitors:daily", DAY, 3, "b");
+    token_of(g, KEY, DAY, 4, "a");
+    token_of(g, KEY, DAY, 4, "list");
+    send_applied(g);
+    redis_ask(s, "HSET " KEY " " DAY " 100");
+    redis_frames_values(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->values == 1);
+    assert_int_equal(g->f.cells[0].value, 100);
+    token_is(g, 0, 4, false);
+    token_fails(g, 1,
+                "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to "
+                "hear why");
+    token_fails(g, 2, OTHER);
+    token_fails(g, 3, wrong_type);
+    /* Any other error says nothing: a new connection has to find out. */
+    int ups = g->w->ups;
+    redis_ask(s, "ACL SETUSER default -get");
+    begin(g);
+    token_of(g, KEY, DAY, 3, "a");
+    redis_frames_values(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->w->ups == ups + 1);
+    assert_int_equal(g->values, 1);
+    got_close(g);
+}
+
+static void test_a_full_redis_refuses_the_frame(void **state)
+{
+    struct got *g = tokens_open();
+    (void)state;
+    redis_ask(&g->w->server, "CONFIG SET maxmemory 1");
+    begin(g);
+    token_of(g, KEY, DAY, 3, "a");
+    send_and_wait(g);
+    assert_int_equal(g->outcome, FRAME_REFUSED);
+    redis_ask(&g->w->server, "CONFIG SET maxmemory 0");
+    assert_redis(&g->w->server, "0", "DBSIZE");
+    got_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_once),
+        cmocka_unit_test(test_stands_behind_the_cells),
+        cmocka_unit_test(test_refuses_another_payload),
+        cmocka_unit_test(test_is_exact_to_the_end_of_int64),
+        cmocka_unit_test(test_errors_leave_nothing),
+        cmocka_unit_test(test_own_keys_of_other_types),
+        cmocka_unit_test(test_lives_so_long_and_no_longer),
+        cmocka_unit_test(test_so_many_stand_and_no_more),
+        cmocka_unit_test(test_read_back),
+        cmocka_unit_test(test_a_full_redis_refuses_the_frame),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,10 +1,11 @@
 /* coalesce/buckets.c - which buckets of timeboxes are known to stand in both of their sets, so that a hit is one ZINCRBY and
- * no script (redis/op_box.c).
+ * no script (redis/op_box.c); and with how many hits, so that one may wait in a journal and its client is answered.
  * (!) Known is what the script's answer showed: it stood, after this hit. Nothing but keep newer buckets takes it away, and
  *     the clock tells when so many can have come; nothing but a cut, when Redis may have lost what it answered. What we
  *     cannot know, that somebody deleted the keys, or that the clock leapt there and back, shows in the answer: the hits
  *     are those of the frame alone. Then its place in `tb.` is owed, and the script puts it there, or, when newer
- *     ones stand in its way, takes the hits back, until a frame with it is known to be applied. */
+ *     ones stand in its way, takes the hits back, until a frame with it is known to be applied.
+ * Its hits are what Redis said last and what journals of ours hold; those of other tallyds show when ours come home. */
 #include "base/heap.h"
 #include "coalesce/engine.h"
 
@@ -16,6 +17,59 @@ static bool is_small(int64_t n)
 {
     return n < PLAIN_MOST && n > -PLAIN_MOST;
 }
+
+/* One for a client's op and for what a journal brings home. */
+static uint64_t code_of(const struct coalesce *c, const struct frame_op *op)
+{
+    return engine_op_code(c, op->name_code, op->at, false);
+}
+
+bool buckets_know(const struct coalesce *c, const struct frame_op *op)
+{
+    return known_is(&c->buckets, code_of(c, op));
+}
+
+/* --- hits that wait in a journal --- */
+
+bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op)
+{
+    const int64_t *hits = known_value(&c->buckets, code_of(c, op));
+    return hits != NULL && is_small(op->delta) && is_small(*hits + op->delta) &&
+           op_bucket_stays(c->counters->ops, op->at, f->dirty_ms / 1000);
+}
+
+void buckets_wait(struct coalesce *c, struct frame_op *op)
+{
+    int64_t *hits = known_value(&c->buckets, code_of(c, op));
+    if (hits == NULL) return;
+    op->value = *hits += op->delta;
+}
+
+void buckets_undo(struct coalesce *c, const struct frame_op *op)
+{
+    int64_t *hits = known_value(&c->buckets, code_of(c, op));
+    if (hits != NULL) *hits -= op->delta;
+}
+
+/* What is answered and stood in journals alone when Redis ran the op. */
+static int64_t waiting(const struct coalesce *c, const struct frame *f, const struct frame_op *op)
+{
+    int64_t n = 0;
+    list_for_each (node, &c->journals) {
+        const struct journal *j = CONTAINER_OF(node, struct journal, link);
+        uint32_t i = journal_first(j, op->name_code, OP_BOX, FRAME_NAME(f, op), SLICE(""));
+        for (; i != OP_END; i = j->ops[i].next)
+            if (j->ops[i].at == op->at) n += j->ops[i].n + j->ops[i].out;
+    }
+    return n;
+}
+
+static void came_home(const struct frame_op *op)
+{
+    if (op->journal != NULL) op->journal->ops[op->number].out = 0;
+}
+
+/* --- places in `tb.` --- */
 
 static void bucket_owe(struct coalesce *c, struct slice name, int64_t at)
 {
@@ -46,7 +100,7 @@ void buckets_on_send(struct coalesce *c, struct box *b)
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
         if (op->kind == OP_BOX && !op->silent)
-            op->stands = is_small(op->delta) && known_is(&c->buckets, op->code) &&
+            op->stands = is_small(op->delta) && buckets_know(c, op) &&
                          op_bucket_stays(c->counters->ops, op->at, f->dirty_ms / 1000);
     }
     add_owed(c, b);
@@ -58,25 +112,40 @@ void buckets_send_again(struct box *b)
         b->frame.ops[i].stands = false;
 }
 
-static void bucket_applied(struct coalesce *c, const struct frame *f, const struct frame_op *op)
+static void bucket_applied(struct coalesce *c, const struct frame *f, struct frame_op *op)
 {
+    uint64_t code = code_of(c, op);
+    came_home(op);
+    op->value += waiting(c, f, op);
     bool good = op->error_n == 0 && !op->late && !op->fresh && is_small(op->value);
-    if (good && !op->stands) known_add(&c->buckets, op->code, op->at);
-    if (!good) known_forget(&c->buckets, op->code);
+    if (!good)
+        known_forget(&c->buckets, code);
+    else if (!op->stands || !known_is(&c->buckets, code))
+        known_add(&c->buckets, code, op->at);
+    if (good) *known_value(&c->buckets, code) = op->value;
     if (op->fresh) bucket_owe(c, FRAME_NAME(f, op), op->at);
 }
 
-void buckets_applied(struct coalesce *c, const struct frame *f)
+static void all_applied(struct coalesce *c, struct frame *f, bool stands)
 {
-    for (uint32_t i = 0; i < f->ops_n; i++)
-        if (f->ops[i].kind == OP_BOX && !f->ops[i].owed && !f->ops[i].silent)
-            bucket_applied(c, f, &f->ops[i]);
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        struct frame_op *op = &f->ops[i];
+        if (op->kind == OP_BOX && op->stands == stands && !op->owed && !op->silent) bucket_applied(c, f, op);
+    }
+}
+
+/* In the order in which Redis ran them. */
+void buckets_applied(struct coalesce *c, struct frame *f)
+{
+    all_applied(c, f, true);
+    all_applied(c, f, false);
 }
 
 void buckets_found_applied(struct coalesce *c, const struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
+        if (op->kind == OP_BOX && !op->silent) came_home(op);
         if (op->kind == OP_BOX && op->stands) bucket_owe(c, FRAME_NAME(f, op), op->at);
     }
 }

@@ -2,9 +2,9 @@
  * journal in Redis, one APPEND for all, and their clients are answered; a checkpoint brings the sums home: ops of later
  * frames, which take them out of the journal in the same MULTI. So each stands, at any moment, either in the journal or
  * in its keys, and in Redis in any case.
- *   What goes in: what feeds move; of clients a series that Redis took an op of since the last cut, and events whose
- *     numbers are of a lease (which tells the same of their log), so that a key which is somebody else's is told to the
- *     client that meets it first. Few ops go straight to their keys.
+ *   What goes in: what feeds move; of clients a series that Redis took an op of since the last cut, a bucket of which it
+ *     told the hits, and events whose numbers are of a lease (which tells the same of their log), so that a key which is
+ *     somebody else's is told to the client that meets it first. Few ops go straight to their keys.
  *   What comes out: a closed journal, oldest first, some commands a frame; and at once what a read asks for (settle).
  *   (!) Whoever brings home is named in tally:journals. A link that comes up looks there before the next frame: a journal
  *     that another one took over meanwhile (he killed our links between taking and reading it) is his, whatever we
@@ -71,7 +71,7 @@ static struct journal *open_journal(struct coalesce *c)
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
 {
     bool may = op->fed || (op->kind == OP_SERIES && known_is(&c->known, op->name_code)) ||
-               (op->kind == OP_EVENT && op->at == EVENT_GIVEN);
+               (op->kind == OP_BOX && buckets_know(c, op)) || (op->kind == OP_EVENT && op->at == EVENT_GIVEN);
     return may && (c->journal == NULL || !is_full(c, c->journal) || !closed_waits(c));
 }
 
@@ -108,6 +108,14 @@ static void put_in(struct frame *f, struct frame_op *op, struct journal *j)
     if (number != OP_END && journal_fits(j, number, op->delta)) put(f, op, j, number);
 }
 
+static void put_first(struct coalesce *c, struct frame *f, struct frame_op *op, struct journal *j)
+{
+    bool answers = op->kind == OP_BOX && !op->fed;
+    if (!op->may_wait || (answers && !buckets_may_wait(c, f, op))) return;
+    put_in(f, op, j);
+    if (op->silent && op->kind == OP_BOX) buckets_wait(c, op);
+}
+
 static void put_all_in(struct coalesce *c, struct frame *f)
 {
     uint32_t n = going_in(f);
@@ -115,7 +123,7 @@ static void put_all_in(struct coalesce *c, struct frame *f)
     struct journal *j = open_journal(c);
     n = 0;
     for (uint32_t i = 0; i < f->ops_n; i++) {
-        if (f->ops[i].may_wait) put_in(f, &f->ops[i], j);
+        put_first(c, f, &f->ops[i], j);
         n += f->ops[i].silent;
     }
     STAT_ADD(ops_journaled, n);
@@ -123,10 +131,12 @@ static void put_all_in(struct coalesce *c, struct frame *f)
 
 /* --- out --- */
 
-/* Adding an event to a log costs half of a HINCRBY. */
-static uint32_t lines_of(const struct coalesce *c, enum op_kind kind, uint32_t events)
+/* Adding an event to a log costs half of a HINCRBY, a hit on a known bucket two, on another one four. */
+static uint32_t lines_of(const struct coalesce *c, const struct frame_op *op)
 {
-    return kind == OP_SERIES ? c->counters->ops->precisions_n : events > 0 ? 1 + events / 2 : 4;
+    if (op->kind == OP_SERIES) return c->counters->ops->precisions_n;
+    if (op->items_n > 0) return 1 + op->items_n / 2;
+    return op->kind == OP_BOX && buckets_know(c, op) ? 2 : 4;
 }
 
 static void events_out(struct frame *f, struct frame_op *op, struct journal *j, uint32_t n)
@@ -139,6 +149,12 @@ static void events_out(struct frame *f, struct frame_op *op, struct journal *j, 
         f->items[item].value = e->id;
     }
     journal_take_events(j, op->number, n);
+}
+
+static void sum_out(struct journal *j, uint32_t number)
+{
+    j->ops[number].out = j->ops[number].n;
+    journal_take(j, number);
 }
 
 /* All of it, but of events at most so many; returns what it costs, in lines. */
@@ -158,8 +174,8 @@ static uint32_t take_out(struct coalesce *c, struct frame *f, struct journal *j,
     if (has_events)
         events_out(f, op, j, op->adds);
     else
-        journal_take(j, number);
-    return lines_of(c, op->kind, op->items_n);
+        sum_out(j, number);
+    return lines_of(c, op);
 }
 
 /* A settle takes what stood there when it began, of a long log some in each frame. */
@@ -315,10 +331,11 @@ void checkpoint_applied(struct coalesce *c, const struct box *b)
     settles_applied(c, f->seq);
 }
 
-static void undo_op(const struct frame_op *op)
+static void undo_op(struct coalesce *c, const struct frame_op *op)
 {
     struct journal *j = op->journal;
     if (j == NULL) return;
+    if (op->silent && op->kind == OP_BOX) buckets_undo(c, op);
     bool has_events = journal_has_events(&j->ops[op->number]);
     if (op->silent && has_events)
         journal_undo_events(j, op->number, op->items_n, op->was_told);
@@ -326,18 +343,20 @@ static void undo_op(const struct frame_op *op)
         journal_undo_add(j, op->number, op->delta, op->was_told);
     else if (has_events)
         journal_undo_gone(j, op->number, op->first_event, op->adds);
-    else
+    else {
+        j->ops[op->number].out = 0;
         journal_undo_take(j, op->number, op->delta, op->adds);
+    }
 }
 
 /* Backwards, so that what was told first is untold last. */
-void checkpoint_undo(struct box *b)
+void checkpoint_undo(struct coalesce *c, struct box *b)
 {
     struct frame *f = &b->frame;
     if (b->undone || !HOLDS(RULE_JOURNAL_UNDO)) return;
     b->undone = true;
     for (uint32_t i = f->ops_n; i-- > 0;)
-        undo_op(&f->ops[i]);
+        undo_op(c, &f->ops[i]);
     for (uint32_t i = 0; i < f->appends_n; i++) {
         struct frame_append *a = &f->appends[i];
         if (a->journal == NULL) continue;
@@ -349,17 +368,21 @@ void checkpoint_undo(struct box *b)
     buf_reset(&f->records);
 }
 
-/* What went into a journal that is not ours any more goes into another one (events by the script, which draws their
+/* A client's hits on a timebox go straight: what was to be answered Redis may have forgotten with its tail.
+ * What went into a journal that is not ours any more goes into another one (events by the script, which draws their
  * numbers anew: Redis may have forgotten that it gave them); what came out of it is its new owner's. */
 static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
 {
     struct journal *j = op->journal;
-    if (j != NULL && op->silent)
+    if (op->silent && op->kind == OP_BOX && !op->fed) {
+        op->silent = false;
+        op->journal = NULL;
+    } else if (j != NULL && op->silent)
         put(f, op, j, op->number);
     else if (j != NULL && journal_has_events(&j->ops[op->number]))
         journal_take_events(j, op->number, op->adds);
     else if (j != NULL)
-        journal_take(j, op->number);
+        sum_out(j, op->number);
     else if (op->adds > 0)
         op->silent = true;
     else if (op->silent) {

@@ -194,7 +194,7 @@ static bool did_run(const struct box *b, uint64_t seq)
 static void settle_journals(struct coalesce *c, uint64_t seq, const bool *ours, bool tail_lost)
 {
     for (uint32_t i = c->flight_n; i-- > 0;)
-        if (!did_run(c->flight[i], seq)) checkpoint_undo(c->flight[i]);
+        if (!did_run(c->flight[i], seq)) checkpoint_undo(c, c->flight[i]);
     checkpoint_looked(c, ours, tail_lost);
 }
 

@@ -159,7 +159,7 @@ bool checkpoint_waits(const struct coalesce *c); /* there is something to be bro
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op); /* may it go into the journal? */
 void checkpoint_on_send(struct coalesce *c, struct box *b);
 void checkpoint_applied(struct coalesce *c, const struct box *b);
-void checkpoint_undo(struct box *b);                     /* what the frame carried did not run ... */
+void checkpoint_undo(struct coalesce *c, struct box *b); /* what the frame carried did not run ... */
 void checkpoint_redo(struct coalesce *c, struct box *b); /* ... and is sent again */
 void checkpoint_refused(struct coalesce *c, const struct box *b);
 void checkpoint_cut(struct coalesce *c);
@@ -176,9 +176,14 @@ void ops_found_applied(struct coalesce *c, const struct box *b); /* after a cut,
 void ops_not_applied(struct coalesce *c, const struct box *b);   /* refused or given up */
 
 /* buckets.c: the same of the timeboxes' */
+bool buckets_know(const struct coalesce *c, const struct frame_op *op);
+/* A client's op may go into a journal: what to answer is known without Redis. Then it went, or it did not run. */
+bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op);
+void buckets_wait(struct coalesce *c, struct frame_op *op);
+void buckets_undo(struct coalesce *c, const struct frame_op *op);
 void buckets_on_send(struct coalesce *c, struct box *b);
 void buckets_send_again(struct box *b);
-void buckets_applied(struct coalesce *c, const struct frame *f);
+void buckets_applied(struct coalesce *c, struct frame *f);
 void buckets_found_applied(struct coalesce *c, const struct frame *f);
 void buckets_not_applied(struct coalesce *c, const struct frame *f);
 

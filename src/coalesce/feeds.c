@@ -191,8 +191,8 @@ void ops_applied(struct coalesce *c, struct box *b)
         if (op->kind == OP_EVENT && !op->silent) event_applied(c, f, op);
         if (op->counter != NULL && op->error_n == 0) visitors_applied(c, f, op);
     }
+    buckets_applied(c, f); /* before a journal ends that brought hits home */
     checkpoint_applied(c, b);
-    buckets_applied(c, f);
 }
 
 void ops_found_applied(struct coalesce *c, const struct box *b)

@@ -273,7 +273,7 @@ static void engine_refused(struct coalesce *c, struct box *b)
     for (uint32_t i = 0; i < b->frame.hashes_n; i++)
         hash_refused(c, &b->frame.hashes[i]);
     ops_not_applied(c, b);
-    checkpoint_undo(b);
+    checkpoint_undo(c, b);
     engine_take_back(c, b);
     box_fail(b, buf_slice(&b->frame.errors));
     engine_answer(c, b);

@@ -28,6 +28,7 @@ struct journal_op {
     bool told;     /* its OP record was sent */
     int64_t at;
     int64_t n;     /* still to be added */
+    int64_t out;   /* checkpoint's own: of a bucket, what the frame under way brings home */
     uint32_t adds; /* in so many ADDs; events: how many */
     uint32_t first_event, last_event;
 };

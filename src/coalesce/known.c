@@ -6,6 +6,7 @@
 struct known_way {
     uint64_t code;
     int64_t at; /* -1: free */
+    int64_t value;
 };
 
 void known_init(struct known *k, uint32_t most)
@@ -53,24 +54,29 @@ uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, i
     for (uint32_t i = 0; i < l->precisions_n; i++)
         if (is_new || op_slot(w->at, l->precisions[i]) != op_slot(at, l->precisions[i]))
             bits |= UINT64_C(1) << i;
-    *w = (struct known_way){code, at};
+    *w = (struct known_way){code, at, 0};
     return bits;
+}
+
+int64_t *known_value(const struct known *k, uint64_t code)
+{
+    if (k->ways == NULL) return NULL;
+    struct known_way *set = &k->ways[KNOWN_WAYS * (code & (k->sets - 1))];
+    for (struct known_way *w = set; w < set + KNOWN_WAYS; w++)
+        if (w->code == code && w->at >= 0) return &w->value;
+    return NULL;
 }
 
 bool known_is(const struct known *k, uint64_t code)
 {
-    if (k->ways == NULL) return false;
-    const struct known_way *set = &k->ways[KNOWN_WAYS * (code & (k->sets - 1))];
-    for (const struct known_way *w = set; w < set + KNOWN_WAYS; w++)
-        if (w->code == code && w->at >= 0) return true;
-    return false;
+    return known_value(k, code) != NULL;
 }
 
 void known_add(struct known *k, uint64_t code, int64_t at)
 {
     PRE(at >= 0);
     ways_make(k);
-    *way_find(k, code) = (struct known_way){code, at};
+    *way_find(k, code) = (struct known_way){code, at, 0};
 }
 
 void known_forget(struct known *k, uint64_t code)

@@ -1,7 +1,7 @@
 /* coalesce/known.h - what is known to stand in Redis. For each time series the second of its last op sent: a new slot
  * needs a ZADD in `known:`, an old one does not. For each bucket of a timebox that it stood in both sets. A cache without
  * names: two that share a 64-bit code, or one forgotten, cost at most a ZADD, now or owed after a sample, or a bucket's
- * hits, came back fresh. Nothing is allocated before the first. */
+ * hits, came back fresh (and two buckets one answer to a hit). Nothing is allocated before the first. */
 #ifndef COALESCE_KNOWN_H
 #define COALESCE_KNOWN_H
 
@@ -19,6 +19,8 @@ void known_close(struct known *k);
 /* Bit i: the slot of precision i that holds `at` is another one than that of the last op. Now this is the last. */
 uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, int64_t at);
 bool known_is(const struct known *k, uint64_t code);
+/* Whatever its user keeps with it, 0 at first; good until the next addition. NULL: not known. */
+int64_t *known_value(const struct known *k, uint64_t code);
 void known_add(struct known *k, uint64_t code, int64_t at); /* at: what is older makes room first */
 void known_forget(struct known *k, uint64_t code);
 void known_forget_all(struct known *k);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define WAYS 4
+#define GROWTH 8
 
 void leases_init(struct leases *l, uint32_t logs, uint32_t first, uint32_t most)
 {
@@ -78,7 +79,7 @@ void leases_fill(const struct leases *l, struct lease *of, int64_t last, uint32_
     if (of->barred) return;
     of->next = last - n + 1;
     of->left = (uint16_t)n;
-    of->want = (uint16_t)(2 * n < l->most ? 2 * n : l->most);
+    of->want = (uint16_t)(GROWTH * n < l->most ? GROWTH * n : l->most);
 }
 
 void lease_bar(struct lease *l)

@@ -99,7 +99,7 @@ static uint32_t quarters_of_item(enum op_kind kind)
 /* What waits in the journal costs the frame nothing to speak of; events that need no script cost it a quarter. */
 static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op, uint64_t name_code)
 {
-    struct frame_op is = {.kind = op->kind, .at = op->at, .name_code = name_code};
+    const struct frame_op is = {.kind = op->kind, .at = op->at, .name_code = name_code};
     if (checkpoint_takes(c, &is)) return 0;
     return op->kind == OP_EVENT && op->at != EVENT_DRAWS ? 1 : quarters_of_op(c, op->kind);
 }
@@ -276,7 +276,7 @@ void ops_answers_lost(struct coalesce *c, struct box *b)
         op->fresh = false;
         if (op->kind == OP_SERIES)
             op->value = ops_precisions(c, f, op);
-        else if (!op_is_given(op))
+        else if (!op_is_given(op) && !op->silent)
             frame_fail_op(f, op, slice_str(lost_text));
     }
 }

@@ -124,6 +124,7 @@ void oracle_known(struct world *w, struct execution *e)
 void oracle_lost_tail(struct world *w, uint64_t offset)
 {
     struct redis *r = &w->redis;
+    w->oracle.tail_lost = true;
     w->oracle.books_blurred |= w->oracle.cell_errors;
     ops_forgot(w);
     for (size_t i = 0; i < r->executions_n; i++) {

@@ -17,7 +17,7 @@ struct hit {
     int ran_by;            /* of ops: the life whose frame it was in */
     unsigned sent;         /* with a token, so often; 0: without one */
     bool was_lost;         /* with a token: Redis lost it once, so it may have stood with another value */
-    int64_t value;
+    int64_t value, least;  /* least: of a hit on a timebox; value: the most */
 };
 
 struct oracle {
@@ -31,6 +31,7 @@ struct oracle {
     bool events_deleted, events_blurred; /* the same for events */
     bool series_deleted, series_blurred; /* samples were, and who owed their names may have died since */
     bool box_deleted, box_blurred;       /* the same of a timebox and its places in tb. */
+    bool tail_lost;     /* Redis lost its tail, so a journal may have come into other hands */
     bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail
                          */
     bool cell_errors;

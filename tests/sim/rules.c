@@ -449,7 +449,7 @@ const struct sim_rule sim_rules[] = {
           "a frame of its owner runs behind the reading of a journal"),
     COALESCE("bucket_owed", RULE_BUCKET_OWED, SHOWS(STUCK), 1000, profile_deleted,
              "hits that came into being behind who deleted a timebox have no bucket in tb."),
-    UNPLACED("bucket_forget", RULE_BUCKET_FORGET, SHOWS(STUCK), 2000, profile_series_lost,
+    UNPLACED("bucket_forget", RULE_BUCKET_FORGET, SHOWS(STUCK) | SHOWS(ANSWER), 2000, profile_series_lost,
              "a bucket that Redis has lost is taken for one that stands"),
     UNPLACED("bucket_resend", RULE_BUCKET_RESEND, SHOWS(STUCK), 4000, profile_series_lost,
              "a frame sent again hits a bucket that Redis has lost"),

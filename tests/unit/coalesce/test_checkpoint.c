@@ -231,19 +231,102 @@ static void feeds_go_into_it_at_once(void **state)
     assert_true(none_stands() && coalesce_idle(world->c));
 }
 
-/* Their clients want Redis' own answers. */
-static void boxes_of_clients_never_wait(void **state)
+static void box_of(const char *name, char letter, int64_t n)
+{
+    struct coalesce_op o = {.kind = OP_BOX, .name = slice_str(name), .n = n, .at = NOW};
+    assert_int_equal(coalesce_op(world->c, &client(letter)->o, &o), ADD_OK);
+}
+
+static void box(char letter, int64_t n)
+{
+    box_of("b", letter, n);
+}
+
+/* The first hit on it goes straight, which tells its hits; the second waits. */
+static void box_waits(void)
+{
+    bounds(1, 500);
+    box('a', 1);
+    turn();
+    assert_true(went_straight("b"));
+    frame_applied();
+    box('a', 10);
+    box('b', 100);
+    turn();
+    assert_false(went_straight("b"));
+}
+
+static void boxes_wait_when_it_is_known_what_to_answer(void **state)
 {
     (void)state;
-    bounds(1, 500);
+    box_waits();
+    frame_applied();
+    assert_told('a', ":1\r\n:11\r\n");
+    assert_told('b', ":111\r\n");
+    assert_int_equal(waits_in(FIRST, "b"), 110);
+}
+
+static void hits_that_go_straight_count_those_that_wait(void **state)
+{
+    (void)state;
+    bounds(2, 500);
     for (int i = 0; i < 2; i++) {
-        struct coalesce_op o = {.kind = OP_BOX, .name = SLICE("b"), .n = 1, .at = NOW};
-        assert_int_equal(coalesce_op(world->c, &client('a')->o, &o), ADD_OK);
+        box('a', 1);
+        box_of("c", 'a', 1);
         turn();
-        assert_true(went_straight("b"));
         frame_applied();
     }
-    assert_told('a', ":1\r\n:2\r\n");
+    assert_int_equal(waits_in(FIRST, "b"), 1);
+    box('b', 10); /* alone: too few for the journal */
+    turn();
+    assert_true(went_straight("b"));
+    frame_applied();
+    assert_told('b', ":12\r\n");
+    box('b', 100);
+    tick_after(500); /* what waits comes home in the same frame */
+    turn();
+    frame_applied();
+    assert_told('b', ":112\r\n");
+}
+
+static void hits_of_others_show_when_ours_come_home(void **state)
+{
+    (void)state;
+    box_waits();
+    frame_applied();
+    comes_out();
+    char bucket[24];
+    snprintf(bucket, sizeof bucket, "%lld", (long long)(NOW - NOW % 60));
+    row_of(SLICE("b"), slice_str(bucket))->value += 5000;
+    frame_applied();
+    box('c', 1);
+    turn();
+    frame_applied();
+    assert_told('c', ":5112\r\n");
+}
+
+static void a_refused_frame_counts_no_box(void **state)
+{
+    (void)state;
+    box_waits();
+    frame_refused("OOM full");
+    assert_told('b', "-OOM full\r\n");
+    box('c', 7);
+    turn();
+    assert_false(went_straight("b"));
+    frame_applied();
+    assert_told('c', ":8\r\n");
+}
+
+static void a_box_of_a_frame_that_did_not_run_goes_straight(void **state)
+{
+    (void)state;
+    box_waits();
+    cut();
+    up_again();
+    assert_true(went_straight("b"));
+    frame_applied();
+    assert_told('b', ":111\r\n");
 }
 
 static void a_name_with_too_many_times_goes_straight(void **state)
@@ -1175,7 +1258,11 @@ int main(void)
         TEST(a_cut_makes_the_first_go_straight_again),
         TEST(few_ops_go_straight),
         TEST(feeds_go_into_it_at_once),
-        TEST(boxes_of_clients_never_wait),
+        TEST(boxes_wait_when_it_is_known_what_to_answer),
+        TEST(hits_that_go_straight_count_those_that_wait),
+        TEST(hits_of_others_show_when_ours_come_home),
+        TEST(a_refused_frame_counts_no_box),
+        TEST(a_box_of_a_frame_that_did_not_run_goes_straight),
         TEST(a_name_with_too_many_times_goes_straight),
         TEST(a_sum_that_does_not_fit_goes_straight),
         TEST(a_full_journal_is_followed_by_another),

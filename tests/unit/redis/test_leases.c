@@ -38,7 +38,7 @@ static void test_a_lease_is_drawn_with_the_numbers(void **state)
     assert_int_equal(g->f.ops[0].value, 34);
     assert_redis(s, "1 2 mine", "ZRANGE e:x 0 -1");
     assert_redis(s, "35", "GET e:index");
-    assert_redis(s, "e:x 34", "HGETALL tally:leased");
+    assert_redis(s, "e:x 34 0", "HGETALL tally:leased");
     begin(g);
     op = event_op(g, "e", "x");
     op->lease_n = 1000;
@@ -46,7 +46,7 @@ static void test_a_lease_is_drawn_with_the_numbers(void **state)
     send_applied(g);
     assert_int_equal(g->f.items[0].value, 36);
     assert_int_equal(g->f.ops[0].value, 1036);
-    assert_redis(s, "e:x 1036", "HGETALL tally:leased");
+    assert_redis(s, "e:x 1036 0", "HGETALL tally:leased");
     got_close(g);
 }
 
@@ -65,6 +65,80 @@ static void test_no_number_of_a_lease_stands(void **state)
     assert_true(g->f.items[1].value > 40 || g->f.ops[0].value < 40);
     assert_true(g->f.items[1].value > 20);
     assert_int_equal(g->f.items[1].value + 32, g->f.ops[0].value);
+    got_close(g);
+}
+
+/* One event that draws, with a lease of 32 behind it; returns its number. */
+static int64_t draw(struct got *g, const char *name)
+{
+    begin(g);
+    struct frame_op *op = event_op(g, name, "x");
+    op->lease_n = 32;
+    item_new(g, op, NOW, "");
+    send_applied(g);
+    assert_no_errors(g);
+    return g->f.items[0].value;
+}
+
+static void own(struct got *g, const char *name, const char *id)
+{
+    begin(g);
+    struct frame_op *op = event_op(g, name, "x");
+    op->has_numbers = true;
+    item_new(g, op, NOW, id);
+    send_applied(g);
+    assert_no_errors(g);
+}
+
+static void test_a_lease_jumps_over_own_numbers_that_it_was_told_of(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    assert_int_equal(draw(g, "e"), 1);
+    own(g, "e", "50");
+    own(g, "e", "40");
+    assert_redis(s, "33 50", "HGET tally:leased e:x");
+    assert_true(draw(g, "e") > 50);
+    own(g, "f", "99999999999999999999");
+    assert_redis(s, "0 9007199254740992", "HGET tally:leased f:x");
+    assert_int_equal(draw(g, "f"), 1);
+    got_close(g);
+}
+
+static void test_what_older_versions_left_is_looked_at(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "HSET tally:leased e:x 33");
+    redis_ask(s, "SET e:index 33");
+    redis_ask(s, "ZADD e:x 1 7 1 60");
+    own(g, "e", "50"); /* does not make it known what else there is */
+    assert_redis(s, "33", "HGET tally:leased e:x");
+    assert_true(draw(g, "e") > 60);
+    redis_ask(s, "UNLINK e:x");
+    int64_t next = draw(g, "e");
+    char notes[40];
+    snprintf(notes, sizeof notes, "%lld 0", (long long)next + 32);
+    assert_redis(s, notes, "HGET tally:leased e:x");
+    got_close(g);
+}
+
+static void test_a_log_that_became_somebody_elses_costs_no_number(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    assert_int_equal(draw(g, "e"), 1);
+    redis_ask(s, "SET e:x mine");
+    begin(g);
+    struct frame_op *op = event_op(g, "e", "x");
+    op->lease_n = 32;
+    item_new(g, op, NOW, "");
+    send_applied(g);
+    assert_true(g->f.ops[0].error_n > 0);
+    assert_redis(s, "33", "GET e:index");
     got_close(g);
 }
 
@@ -265,6 +339,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lease_is_drawn_with_the_numbers),
         cmocka_unit_test(test_no_number_of_a_lease_stands),
+        cmocka_unit_test(test_a_lease_jumps_over_own_numbers_that_it_was_told_of),
+        cmocka_unit_test(test_what_older_versions_left_is_looked_at),
+        cmocka_unit_test(test_a_log_that_became_somebody_elses_costs_no_number),
         cmocka_unit_test(test_an_own_number_that_may_be_leased_is_refused),
         cmocka_unit_test(test_leases_of_somebody_else),
         cmocka_unit_test(test_given),

@@ -55,8 +55,7 @@ static enum err unix_bind(struct listener *ls, const struct address *a, struct e
     enum err err = unix_clear(a, e);
     if (err != ERR_NONE) return err;
     /* By umask, so that there is no moment in which the socket is more open than it should be. */
-    uint32_t mode = ls->handler.unix_mode != 0 ? ls->handler.unix_mode : ls->listen->limits.unix_mode;
-    mode_t before = umask((mode_t)(0777 & ~mode));
+    mode_t before = umask((mode_t)(0777 & ~ls->listen->limits.unix_mode));
     int rc = uv_pipe_bind(&ls->s.pipe, a->path);
     umask(before);
     if (rc == 0) return ERR_NONE;

@@ -1,4 +1,5 @@
 /* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with what mends it. */
+#include "admin/secure.h"
 #include "admin/verbs.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
@@ -111,6 +112,34 @@ static enum err check_mysql(const struct setup *setup)
     return code;
 }
 
+static void warning_print(void *arg, const char *text)
+{
+    (void)arg;
+    printf("warning: %s.\n", text);
+}
+
+static enum err certificate_print(struct tls_context *c, const char *of)
+{
+    char text[200];
+    if (c == NULL || tls_context_cert(c) == NULL) return ERR_NONE;
+    enum secure_level level = secure_certificate(c, text, sizeof(text));
+    fprintf(level == SECURE_BAD ? stderr : stdout, "%sthe certificate of %s %s.\n",
+            level == SECURE_WARN ? "warning: " : "", of, text);
+    return level == SECURE_BAD ? ERR_CONFIG : ERR_NONE;
+}
+
+/* What is secret, by which certificate, and what is not. */
+static enum err check_secure(struct setup *setup)
+{
+    struct buf problems = {0};
+    enum err doors = ERR_CONFIG, redis = certificate_print(setup->redis.tls, "redis.tls");
+    if (setup_doors(setup, &problems)) doors = certificate_print(setup->doors, "listen.tls");
+    fprintf(stderr, "%.*s", (int)problems.n, problems.n > 0 ? problems.p : "");
+    buf_free(&problems);
+    secure_warnings(setup, warning_print, NULL);
+    return doors != ERR_NONE ? doors : redis;
+}
+
 enum err verb_check(const struct call *call)
 {
     struct conf conf;
@@ -118,12 +147,13 @@ enum err verb_check(const struct call *call)
     if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
     printf("%s is a good configuration with %zu counter%s.\n", call->conf_path, conf.counters_n,
            conf.counters_n == 1 ? "" : "s");
+    enum err secure = check_secure(&setup);
     fflush(stdout);
     enum err redis = check_redis(&setup);
     fflush(stdout);
     enum err mysql = check_mysql(&setup);
     setup_close(&setup);
     conf_free(&conf);
-    if (redis == ERR_CONFIG || mysql == ERR_CONFIG) return ERR_CONFIG;
+    if (secure == ERR_CONFIG || redis == ERR_CONFIG || mysql == ERR_CONFIG) return ERR_CONFIG;
     return redis != ERR_NONE ? redis : mysql;
 }

@@ -1,9 +1,11 @@
 /* admin/setup.c - see setup.h. */
 #include "admin/setup.h"
 
+#include "admin/setup_in.h"
 #include "base/heap.h"
 #include "conf/near.h"
 #include "series/feeds.h"
+#include "tls/context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,12 @@ static void problem_add(const struct conf *conf, size_t counter, enum conf_optio
         buf_printf(problems, "counters.%s%s: ", conf->counters[counter].name,
                    conf_option_path(option) + strlen("counters.*"));
     buf_printf(problems, "%s\n", e->text);
+}
+
+void setup_problem(const struct conf *conf, enum conf_option option, const struct error *e,
+                   struct buf *problems)
+{
+    problem_add(conf, CONF_GLOBAL, option, e, problems);
 }
 
 static struct slice text_or_none(const char *text)
@@ -176,7 +184,7 @@ static bool redis_init(struct setup *s, struct buf *problems)
     }
     if (s->conf->redis_password != NULL)
         redis_url_set_password(&s->redis, slice_str(s->conf->redis_password));
-    return true;
+    return setup_redis_tls(s, problems);
 }
 
 static bool mysql_init(struct setup *s, struct buf *problems)
@@ -191,7 +199,7 @@ static bool mysql_init(struct setup *s, struct buf *problems)
         db_config_set_password(&s->mysql, slice_str(s->conf->mysql_password));
     s->mysql.read_timeout_s = (uint32_t)((s->conf->mysql_timeout_ms + 999) / 1000);
     s->mysql.write_timeout_s = s->mysql.read_timeout_s;
-    return true;
+    return setup_mysql_tls(s, problems);
 }
 
 static struct slice *slices_of(const struct conf_texts *texts)
@@ -277,6 +285,7 @@ void setup_close(struct setup *s)
 {
     redis_url_close(&s->redis);
     db_config_close(&s->mysql);
+    tls_context_destroy(&s->doors);
     heap_free(s->counters.all);
     users_close(&s->users);
     *s = (struct setup){0};

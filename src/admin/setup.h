@@ -12,17 +12,22 @@
 #include "users/users.h"
 
 struct setup {
-    const struct conf *conf;  /* borrowed; the counters borrow its texts */
-    struct redis_url redis;   /* with its password */
-    struct db_config mysql;   /* likewise */
-    struct counters counters; /* in the order of conf->counters; owns all; points to ops */
-    struct op_limits ops;     /* points into counters */
-    struct users users;       /* as the configuration was read at the start */
+    const struct conf *conf;   /* borrowed; the counters borrow its texts */
+    struct redis_url redis;    /* with its password */
+    struct db_config mysql;    /* likewise */
+    struct counters counters;  /* in the order of conf->counters; owns all; points to ops */
+    struct op_limits ops;      /* points into counters */
+    struct tls_context *doors; /* of setup_doors; NULL: no address has TLS, or it was not called */
+    struct users users;        /* as the configuration was read at the start */
 };
 
 /* A setup points into itself: it is never copied. Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 void setup_close(struct setup *s);
+
+/* The certificate of the tls:// addresses, for who listens there, and for who checks it: other verbs need no key. Same
+ * in problems. */
+bool setup_doors(struct setup *s, struct buf *problems) MUST_CHECK;
 
 /* For a look at what runs with it; borrows from s. */
 struct source setup_source(const struct setup *s);

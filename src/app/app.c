@@ -2,6 +2,7 @@
 #include "app/app.h"
 #include "admin/admin.h"
 #include "app/alone.h"
+#include "app/certificates.h"
 #include "app/privileges.h"
 #include "app/service.h"
 #include "base/crash.h"
@@ -25,6 +26,7 @@ static enum err run(void *arg, const struct conf *conf, const char *path, struct
     struct settings settings;
     privileges_cores(conf);
     if (settings_build(conf, &settings, e) != ERR_NONE) return e->code;
+    if (certificates_load(&settings, e) != ERR_NONE) return settings_close(&settings), e->code;
     struct service *s = heap_zalloc(sizeof *s);
     enum err code = run_named(s, &settings, path, e);
     settings_close(&settings);

@@ -1,5 +1,6 @@
 /* app/service.c - one loop for everything, its end-of-turn work, its timers and signals. */
 #include "app/service.h"
+#include "app/certificates.h"
 #include "app/recovery.h"
 #include "base/log.h"
 #include <signal.h>
@@ -77,6 +78,7 @@ static void on_tick(uv_timer_t *timer)
     gate_tick(s, now_ms);
     upkeep_tick(s, now_ms);
     journals_tick(s, now_ms);
+    certificates_tick(s->settings, now_ms, &s->certificates_at_ms);
     if (s->stage == STAGE_DRAINING) service_drain_tick(s, now_ms);
 }
 

@@ -1,6 +1,7 @@
 /* app/settings.c - from options to the rooms' own structs. The instance's lock is a name in the abstract
  * socket space: it needs no directory and no rights, and is gone with the process, however that ends. */
 #include "app/settings.h"
+#include "app/certificates.h"
 #include "base/log.h"
 #include <errno.h>
 #include <stddef.h>
@@ -77,6 +78,7 @@ void settings_reload(struct settings *s, const struct conf *wanted)
     else
         log_event(LOG_INFO, "reload", "outcome=taken_over");
     buf_free(&names);
+    certificates_reload(s);
 }
 
 enum err settings_lock_name(const struct settings *s, int *fd, struct error *e)

@@ -20,8 +20,8 @@ struct settings {
 enum err settings_build(const struct conf *conf, struct settings *out, struct error *e) MUST_CHECK;
 void settings_close(struct settings *s);
 
-/* Takes over the options that a reload may change (conf/options.h), and logs which others would need a
- * restart. */
+/* Takes over the options that a reload may change (conf/options.h), logs which others would need a restart, and reads
+ * certificates anew. */
 void settings_reload(struct settings *s, const struct conf *wanted);
 
 /* Holds the instance's name on this machine until the process ends: a second one gets ERR_CONFIG. *fd is the

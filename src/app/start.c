@@ -1,5 +1,6 @@
 /* app/start.c - the order of start (service.h). Redis must be there and fit: nothing can be counted without
  * it. MySQL may be away: hits add up in Redis and are merged when it comes; when it is there, it must fit. */
+#include "app/certificates.h"
 #include "app/privileges.h"
 #include "app/service.h"
 #include "base/log.h"
@@ -110,8 +111,8 @@ static enum err link_begin(struct service *s, struct redis_link *l, struct error
     if (s->settings->setup.redis.path != NULL)
         snprintf(where, sizeof where, "unix://%s", s->settings->setup.redis.path);
     else
-        snprintf(where, sizeof where, "redis://%s:%d", s->settings->setup.redis.host,
-                 s->settings->setup.redis.port);
+        snprintf(where, sizeof where, "%s://%s:%d", s->settings->setup.redis.secure ? "rediss" : "redis",
+                 s->settings->setup.redis.host, s->settings->setup.redis.port);
     return error_set(e, code, "%s (%s). Start Redis, or correct `redis:` in the configuration", text, where);
 }
 
@@ -301,6 +302,7 @@ static enum err listen_begin(struct service *s, struct error *e)
     limits.backlog = (uint32_t)conf->limits_backlog;
     limits.keepalive_s = (uint32_t)conf->limits_keepalive_s;
     s->listen = listen_create(&s->loop, &limits);
+    if (s->settings->setup.doors != NULL) listen_secure(s->listen, s->settings->setup.doors);
     struct listen_handler handler = wire_listen_handler(s);
     for (size_t i = 0; i < conf->listen_resp.n; i++)
         if (listen_add(s->listen, slice_str(conf->listen_resp.all[i].text), &handler, e) != ERR_NONE)
@@ -327,6 +329,7 @@ enum err service_start(struct service *s, struct error *e)
 
 void service_begin(struct service *s)
 {
+    certificates_begin(s->settings);
     sync_start(s->sync);
     links_changed(s);
     upkeep_walk(s);

@@ -9,6 +9,7 @@
 #define STATS(X)                                                                                             \
     X(connections_accepted, "connections accepted")                                                          \
     X(connections_refused, "connections refused over the limit")                                             \
+    X(tls_refused, "TLS handshakes that failed")                                                             \
     X(connections_open, "connections open now")                                                              \
     X(hits, "increments taken at the socket")                                                                \
     X(hits_refused, "increments refused with an error")                                                      \

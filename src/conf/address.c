@@ -47,6 +47,8 @@ static const char *tcp_read(struct slice rest, struct conf_address *a)
 
 static const char *unix_read(struct slice rest, struct conf_address *a)
 {
+    const char *wrong = unix_options_cut(&rest, &a->options);
+    if (wrong != NULL) return wrong;
     if (rest.n < 2 || rest.p[0] != '/') return "a unix socket without an absolute path";
     if (rest.n > UNIX_PATH_MAX) return "a unix socket's path of more than 107 bytes";
     for (size_t i = 0; i < rest.n; i++)
@@ -58,10 +60,11 @@ static const char *unix_read(struct slice rest, struct conf_address *a)
 
 bool address_read(struct slice text, struct conf_addresses *out, const char **why)
 {
-    struct slice tcp = SLICE("tcp://"), local = SLICE("unix://");
+    struct slice tcp = SLICE("tcp://"), tls = SLICE("tls://"), local = SLICE("unix://");
     struct conf_address a = {.text = heap_strndup(text.p, text.n)};
-    *why = "an address that is neither tcp:// nor unix://";
-    if (slice_starts(text, tcp)) *why = tcp_read(slice_of(text.p + tcp.n, text.n - tcp.n), &a);
+    *why = "an address that is neither tcp:// nor tls:// nor unix://";
+    a.tls = slice_starts(text, tls);
+    if (a.tls || slice_starts(text, tcp)) *why = tcp_read(slice_of(text.p + tcp.n, text.n - tcp.n), &a);
     if (slice_starts(text, local)) *why = unix_read(slice_of(text.p + local.n, text.n - local.n), &a);
     if (*why != NULL) {
         address_free(&a);

@@ -139,6 +139,16 @@ static const char *where_put(const struct conf *c, struct conf_place at, struct 
     return out;
 }
 
+char *conf_beside(const struct conf *c, const char *path)
+{
+    const char *slash = strrchr(c->file, '/');
+    if (path[0] == '/' || slash == NULL) return heap_strdup(path);
+    struct buf full = {0};
+    buf_put(&full, c->file, (size_t)(slash - c->file) + 1);
+    buf_put(&full, path, strlen(path) + 1);
+    return full.p;
+}
+
 const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size)
 {
     PRE(counter == CONF_GLOBAL || counter < c->counters_n);

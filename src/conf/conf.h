@@ -8,11 +8,14 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/unix_options.h"
 #include "conf/options.h"
 
 enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */
 enum conf_volatile { CONF_REFUSE, CONF_ACCEPT };
 enum conf_switch { CONF_OFF, CONF_ON };
+enum conf_tls { CONF_TLS_OFF, CONF_TLS_ON };
+enum conf_verify { CONF_VERIFY_ON, CONF_VERIFY_OFF };
 enum conf_field {
     CONF_FIELD_DATE,
     CONF_FIELD_HOUR,
@@ -22,10 +25,12 @@ enum conf_field {
 enum conf_store { CONF_STORE_INTEGER, CONF_STORE_TEXT }; /* as enum store_kind */
 
 struct conf_address {
-    char *text; /* as given */
-    char *host; /* "127.0.0.1", "::1" without brackets; NULL: a unix socket */
-    char *path; /* of the unix socket; NULL: TCP */
-    int port;   /* 1..65535 */
+    char *text;                  /* as given */
+    char *host;                  /* "127.0.0.1", "::1" without brackets; NULL: a unix socket */
+    char *path;                  /* of the unix socket; NULL: TCP */
+    int port;                    /* 1..65535 */
+    bool tls;                    /* TCP with TLS */
+    struct unix_options options; /* of the unix socket */
 };
 
 struct conf_addresses {
@@ -142,6 +147,9 @@ void conf_free(struct conf *c);
  * it out (only where that is possible). False: one of them is not what the option takes, and c is as it was.
  */
 bool conf_set(struct conf *c, enum conf_option option, const char *const *texts, size_t n) MUST_CHECK;
+
+/* The path of a file as it is opened: one that is not absolute begins at the directory of the configuration. Heap. */
+char *conf_beside(const struct conf *c, const char *path);
 
 /* `file:line:column` of an option, for what is only found out later (redis_url_parse, counters_validate).
  * counter: its index, CONF_GLOBAL for an option that is no counter's. An option that was not given: where the

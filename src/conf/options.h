@@ -20,21 +20,33 @@
 /* clang-format off */
 #define CONF_OPTIONS(G, C, U)                                                                                \
     G(LISTEN_RESP, "listen.resp", ADDRESSES, listen_resp, "tcp://127.0.0.1:7370", 0, 0, RESTART,             \
-      "a list of addresses such as \"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"",          \
-      "where clients connect, with any Redis client; one address or a list of them")                         \
+      "a list of addresses such as \"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or "                     \
+      "\"unix:///run/tallyd/tallyd.sock\"",                                                                  \
+      "where clients connect, with any Redis client; one address or a list of them. "                        \
+      "A unix socket may have a mode and a group: ...sock?mode=0660&group=www-data")                         \
     G(LISTEN_HTTP, "listen.http", ADDRESSES, listen_http, "", 0, 0, RESTART,                                 \
-      "a list of addresses such as \"tcp://127.0.0.1:7371\" or \"unix:///run/tallyd/http.sock\"",            \
+      "a list of addresses such as \"tcp://127.0.0.1:7371\", \"tls://0.0.0.0:7381\" or "                       \
+      "\"unix:///run/tallyd/http.sock\"",                                                                    \
       "where browsers and Prometheus connect: panel, metrics, health and a JSON API; by default nowhere")    \
     G(LISTEN_CONTROL, "listen.control", ADDRESSES, listen_control, "", 0, 0, RESTART,                        \
       "the address of a unix socket such as \"unix:///run/tallyd/control.sock\"",                            \
       "where `tallyd status` and `recover` connect when there are users: a unix socket that only "           \
       "tallyd's own user and root may open, and who does may everything; by default nowhere")                \
+    G(LISTEN_TLS_CERT, "listen.tls.cert", PATH, listen_tls_cert, "", 0, 0, RESTART,                          \
+      "the path of a file",                                                                                  \
+      "the certificate of tls:// addresses and those up to its authority, PEM; a SIGHUP reads all three anew") \
+    G(LISTEN_TLS_KEY, "listen.tls.key", PATH, listen_tls_key, "", 0, 0, RESTART,                             \
+      "the path of a file that only its owner and its group may read",                                       \
+      "the key of that certificate, PEM, without a passphrase")                                              \
+    G(LISTEN_TLS_CA, "listen.tls.ca", PATH, listen_tls_ca, "", 0, 0, RESTART,                                \
+      "the path of a file",                                                                                  \
+      "authorities, PEM: clients must show a certificate of one of them; by default they need none")         \
     G(HTTP_TOKENS, "http.tokens", PATH, http_tokens_file, "", 0, 0, RELOAD,                                  \
       "the path of a file that only its owner may read",                                                     \
       "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
       "`name token`, or `name token store` for one who sees nothing but that store")                         \
     G(REDIS_URL, "redis.url", URL, redis_url, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
-      "redis://[user:password@]host:port/db or unix:///path?db=0",                                           \
+      "redis://[user:password@]host:port/db, rediss:// for TLS, or unix:///path?db=0",                       \
       "the Redis (7.0 or newer) that holds the counts; `redis: URL` is short for it")                        \
     G(REDIS_PASSWORD_FILE, "redis.password_file", PATH, redis_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
@@ -47,6 +59,18 @@
     G(REDIS_TIMEOUT, "redis.timeout", MS, redis_timeout_ms, "5s", 100, 60000, RESTART,                       \
       "a duration from 100ms to 60s",                                                                        \
       "a Redis that answers nothing for so long is taken as lost")                                           \
+    G(REDIS_TLS_CA, "redis.tls.ca", PATH, redis_tls_ca, "", 0, 0, RESTART,                                   \
+      "the path of a file",                                                                                  \
+      "authorities of Redis' certificate, PEM; by default those of the system")                              \
+    G(REDIS_TLS_CERT, "redis.tls.cert", PATH, redis_tls_cert, "", 0, 0, RESTART,                             \
+      "the path of a file",                                                                                  \
+      "the certificate that tallyd shows Redis, PEM; with redis.tls.key")                                    \
+    G(REDIS_TLS_KEY, "redis.tls.key", PATH, redis_tls_key, "", 0, 0, RESTART,                                \
+      "the path of a file that only its owner and its group may read",                                       \
+      "the key of that certificate, PEM, without a passphrase")                                              \
+    G(REDIS_TLS_VERIFY, "redis.tls.verify", WORD, redis_tls_verify, "on", 0, 0, RESTART,                     \
+      "on|off",                                                                                              \
+      "off takes any certificate, so whoever is between may read and change everything")                     \
     G(MYSQL_URL, "mysql.url", URL, mysql_url, NULL, 0, 0, RESTART,                                             \
       "mysql://user[:password]@host:port/database or mysql://user@localhost/database?socket=/path",          \
       "the MySQL or MariaDB that the counts end in; `mysql: URL` is short for it")                           \
@@ -61,6 +85,21 @@
     G(MYSQL_TIMEOUT, "mysql.timeout", MS, mysql_timeout_ms, "10s", 5000, 300000, RESTART,                    \
       "a duration from 5s to 5m",                                                                            \
       "a MySQL that answers nothing for so long is taken as lost; above its lock waits")                     \
+    G(MYSQL_TLS_USE, "mysql.tls.use", WORD, mysql_tls_use, "off", 0, 0, RESTART,                             \
+      "off|on",                                                                                              \
+      "on: TLS with MySQL over TCP, or no connection")                                                       \
+    G(MYSQL_TLS_CA, "mysql.tls.ca", PATH, mysql_tls_ca, "", 0, 0, RESTART,                                   \
+      "the path of a file",                                                                                  \
+      "authorities of MySQL's certificate, PEM; needed where it is verified")                                \
+    G(MYSQL_TLS_CERT, "mysql.tls.cert", PATH, mysql_tls_cert, "", 0, 0, RESTART,                             \
+      "the path of a file",                                                                                  \
+      "the certificate that tallyd shows MySQL, PEM; with mysql.tls.key")                                    \
+    G(MYSQL_TLS_KEY, "mysql.tls.key", PATH, mysql_tls_key, "", 0, 0, RESTART,                                \
+      "the path of a file that only its owner and its group may read",                                       \
+      "the key of that certificate, PEM, without a passphrase")                                              \
+    G(MYSQL_TLS_VERIFY, "mysql.tls.verify", WORD, mysql_tls_verify, "on", 0, 0, RESTART,                     \
+      "on|off",                                                                                              \
+      "off takes any certificate, so whoever is between may read and change everything")                     \
     G(INSTANCE, "instance", INSTANCE, instance, "", 0, 0, RESTART,                                           \
       "1 to 64 letters, digits, '.', '_' or '-'",                                                            \
       "this daemon's name, its own on this Redis, the same after a restart; by default the host's name")     \

@@ -25,6 +25,8 @@ struct http {
     struct token_sets tokens;
     struct MHD_Daemon **daemons; /* one an address */
     size_t daemons_n;
+    struct relay **relays; /* one an address with TLS */
+    size_t relays_n;
     pthread_t ender;
     bool running, ending;
 };

@@ -5,6 +5,7 @@
 #include "base/latencies.h"
 #include "http/inside.h"
 #include "http/route.h"
+#include "tls/context.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ struct values {
     const struct looked *seen;
     struct beat beat;
     int64_t started_s;
+    struct figure expires_s;
     const struct counters *counters;
     struct buf *out;
 };
@@ -32,6 +34,11 @@ static struct figure memory_bytes(void)
     bool read = f != NULL && fscanf(f, "%*s %lld", &pages) == 1;
     if (f != NULL) fclose(f);
     return (struct figure){read, pages * sysconf(_SC_PAGESIZE)};
+}
+
+static struct figure certificate_end(struct tls_context *c)
+{
+    return c == NULL ? (struct figure){0} : known(tls_context_expires_s(c));
 }
 
 static void head_put(struct buf *out, const char *name, const char *type, const char *help)
@@ -135,6 +142,7 @@ void run_metrics(struct exchange *x, struct worker *w)
 {
     struct values v = {.beat = pulse_beat(&x->http->pulse),
                        .started_s = pulse_started_s(&x->http->pulse),
+                       .expires_s = certificate_end(x->http->ports.tls),
                        .counters = x->http->where->counters,
                        .out = &x->body};
     x->answered = true;

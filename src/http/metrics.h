@@ -33,6 +33,8 @@
     M(tallyd_merging_held, gauge, known(v->beat.held[0] != 0), "1: nothing is merged until an operator has looked")                 \
     M(tallyd_books_balanced, gauge, v->seen->balanced, "1: the books balanced when they were looked at last")                       \
     M(tallyd_connections, gauge, known(STAT_GET(connections_open)), "Connections to the RESP socket")                               \
+    M(tallyd_tls_refused_total, counter, known(STAT_GET(tls_refused)), "TLS handshakes that failed, RESP and HTTP")                 \
+    M(tallyd_certificate_expires_seconds, gauge, v->expires_s, "When the certificate of tls:// addresses ends, since 1970")         \
     M(tallyd_memory_bytes, gauge, memory_bytes(), "Resident memory of the process")                                                 \
     M(tallyd_start_time_seconds, gauge, known(v->started_s), "When the service began, in seconds since 1970")
 /* clang-format on */

@@ -8,6 +8,7 @@
 #include "http/inside.h"
 #include "http/route.h"
 #include "http/socket.h"
+#include "tls/relay.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -295,29 +296,49 @@ static unsigned connections_most(const struct conf *conf)
     return each > CONNECTIONS_LEAST ? (unsigned)each : CONNECTIONS_LEAST;
 }
 
+/* fd -1: it listens nowhere, and is given its connections. */
 static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
 {
-    return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC |
+    unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;
+    struct MHD_OptionItem listens[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem *listening = fd < 0 ? &listens[1] : listens;
+    return MHD_start_daemon(where | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC |
                                 MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
                             0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, most,
+                            MHD_OPTION_ARRAY, listening, MHD_OPTION_CONNECTION_LIMIT, most,
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
                             as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
+/* A TLS handshake that is through: its text comes and goes by fd, which is the daemon's whatever comes of it. */
+static void secure_given(void *arg, int fd, const struct sockaddr *peer, socklen_t peer_n)
+{
+    (void)MHD_add_connection(arg, fd, peer, peer_n);
+}
+
+static bool secure_serve(struct http *h, const struct conf_address *a, struct MHD_Daemon *d, int fd,
+                         unsigned most)
+{
+    const struct relay_door door = {
+        .url = a->text, .c = h->ports.tls, .fd = fd, .most = most, .given = secure_given, .arg = d};
+    struct relay *r = relay_start(&door);
+    if (r != NULL) h->relays[h->relays_n++] = r;
+    return r != NULL;
+}
+
 static enum err address_serve(struct http *h, const struct conf_address *a, unsigned most, struct error *e)
 {
     int fd = socket_listen(a, e);
     if (fd < 0) return e->code;
-    struct MHD_Daemon *d = daemon_start(h, fd, most);
-    if (d == NULL) {
-        socket_close(a, fd);
+    struct MHD_Daemon *d = daemon_start(h, a->tls ? -1 : fd, most);
+    if (d != NULL) h->daemons[h->daemons_n++] = d;
+    if (d == NULL || (a->tls && !secure_serve(h, a, d, fd, most))) {
+        if (d == NULL) socket_close(a, fd);
         return error_set(e, ERR_FAILED, "%s: HTTP cannot begin here: out of memory, threads or descriptors?",
                          a->text);
     }
-    h->daemons[h->daemons_n++] = d;
     log_event(LOG_INFO, "listening", "url=%s protocol=http", a->text);
     return ERR_NONE;
 }
@@ -327,6 +348,7 @@ static enum err addresses_serve(struct http *h, struct error *e)
     const struct conf_addresses *all = &h->where->conf->listen_http;
     unsigned most = connections_most(h->where->conf);
     h->daemons = heap_zalloc(all->n * sizeof(struct MHD_Daemon *));
+    h->relays = heap_zalloc(all->n * sizeof(struct relay *));
     for (size_t i = 0; i < all->n; i++)
         if (address_serve(h, &all->all[i], most, e) != ERR_NONE) return e->code;
     return ERR_NONE;
@@ -352,6 +374,8 @@ struct http *http_create(const struct source *where, const struct http_ports *po
 static void all_end(struct http *h)
 {
     const struct conf_addresses *all = &h->where->conf->listen_http;
+    for (size_t i = 0; i < h->relays_n; i++)
+        relay_quiet(h->relays[i]);
     for (size_t i = 0; i < h->daemons_n; i++)
         socket_close(&all->all[i], MHD_quiesce_daemon(h->daemons[i]));
     pulse_stop(&h->pulse);
@@ -359,7 +383,9 @@ static void all_end(struct http *h)
     hub_stop(&h->hub);
     for (size_t i = 0; i < h->daemons_n; i++)
         MHD_stop_daemon(h->daemons[i]);
-    h->daemons_n = 0;
+    for (size_t i = 0; i < h->relays_n; i++)
+        relay_destroy(&h->relays[i]);
+    h->daemons_n = h->relays_n = 0;
 }
 
 enum err http_start(struct http *h, struct error *e)
@@ -403,6 +429,7 @@ void http_destroy(struct http **h)
     memo_close(&(*h)->memo);
     token_sets_close(&(*h)->tokens);
     heap_free((*h)->daemons);
+    heap_free((*h)->relays);
     heap_free(*h);
     *h = NULL;
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define UNIX_MODE 0660
 
 static int refuse(const struct conf_address *a, const char *what, int fd, struct error *e)
 {
@@ -55,11 +54,15 @@ static int unix_listen(const struct conf_address *a, struct error *e)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return refuse(a, "socket", fd, e);
     if (is_dead(&at)) unlink(at.sun_path);
-    mode_t before =
-        umask(0777 & ~UNIX_MODE); /* there is no moment in which it is more open than it should be */
+    mode_t before = umask(
+        unix_options_umask(&a->options)); /* there is no moment in which it is more open than it should be */
     int rc = bind(fd, (struct sockaddr *)&at, sizeof at);
     umask(before);
     if (rc != 0) return refuse(a, "bind", fd, e);
+    if (unix_options_apply(&a->options, a->path, e) != ERR_NONE) {
+        socket_close(a, fd);
+        return -1;
+    }
     return listen(fd, BACKLOG) == 0 ? fd : refuse(a, "listen", fd, e);
 }
 

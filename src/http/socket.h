@@ -4,7 +4,7 @@
 
 #include "conf/conf.h"
 
-/* -1: e says why. A unix socket's file is made with mode 0660; one that is dead is replaced, one that lives is refused. */
+/* -1: e says why. A unix socket's file has the mode and group of the address; one that is dead is replaced, one that lives is refused. */
 int socket_listen(const struct conf_address *a, struct error *e);
 void socket_close(const struct conf_address *a, int fd); /* and the file of a unix socket */
 

@@ -45,12 +45,17 @@ static enum err parse_tcp(struct slice url, struct slice rest, struct address *o
 
 enum err address_parse(struct slice url, struct address *out, struct error *e)
 {
-    static const struct slice tcp = {"tcp://", 6}, unix_scheme = {"unix://", 7};
+    static const struct slice tcp = {"tcp://", 6}, tls = {"tls://", 6}, unix_scheme = {"unix://", 7};
     memset(out, 0, sizeof(*out));
-    if (slice_starts(url, tcp)) return parse_tcp(url, slice_of(url.p + tcp.n, url.n - tcp.n), out, e);
-    if (!slice_starts(url, unix_scheme)) return refuse(url, "expected tcp://host:port or unix:///path", e);
+    out->is_tls = slice_starts(url, tls);
+    if (out->is_tls || slice_starts(url, tcp))
+        return parse_tcp(url, slice_of(url.p + tcp.n, url.n - tcp.n), out, e);
+    if (!slice_starts(url, unix_scheme))
+        return refuse(url, "expected tcp://host:port, tls://host:port or unix:///path", e);
     struct slice path = slice_of(url.p + unix_scheme.n, url.n - unix_scheme.n);
+    const char *wrong = unix_options_cut(&path, &out->options);
     out->is_unix = true;
+    if (wrong != NULL) return refuse(url, wrong, e);
     if (path.n == 0 || path.p[0] != '/')
         return refuse(url, "the path must begin with /, as unix:///run/x.sock", e);
     if (!copy(out->path, sizeof(out->path), path))

@@ -55,10 +55,10 @@ static enum err unix_bind(struct listener *ls, const struct address *a, struct e
     enum err err = unix_clear(a, e);
     if (err != ERR_NONE) return err;
     /* By umask, so that there is no moment in which the socket is more open than it should be. */
-    mode_t before = umask((mode_t)(0777 & ~ls->listen->limits.unix_mode));
+    mode_t before = umask(unix_options_umask(&a->options));
     int rc = uv_pipe_bind(&ls->s.pipe, a->path);
     umask(before);
-    if (rc == 0) return ERR_NONE;
+    if (rc == 0) return unix_options_apply(&a->options, a->path, e);
     return error_set(e, ERR_CONFIG,
                      "unix://%s: bind: %s: does its directory exist, and may tallyd write there?", a->path,
                      uv_strerror(rc));
@@ -73,8 +73,8 @@ static void tcp_url(struct listener *ls, const struct address *a)
            sizeof(port)); /* stays when the socket has none: libuv says EADDRINUSE only at listen */
     if (uv_tcp_getsockname(&ls->s.tcp, (struct sockaddr *)&ss, &n) == 0)
         getnameinfo((struct sockaddr *)&ss, (socklen_t)n, NULL, 0, port, sizeof(port), NI_NUMERICSERV);
-    const char *fmt = strchr(a->host, ':') != NULL ? "tcp://[%s]:%s" : "tcp://%s:%s";
-    snprintf(ls->url, sizeof(ls->url), fmt, a->host, port);
+    const char *fmt = strchr(a->host, ':') != NULL ? "%s://[%s]:%s" : "%s://%s:%s";
+    snprintf(ls->url, sizeof(ls->url), fmt, a->is_tls ? "tls" : "tcp", a->host, port);
 }
 
 enum err listener_bind(struct listener *ls, const struct address *a, struct error *e)

@@ -82,6 +82,7 @@ static void on_closed(uv_handle_t *handle)
     buf_free(&c->outlet.out); /* no frame writes to who is gone */
     buf_free(&c->kept);
     buf_free(&c->writing);
+    secure_close(c);
     free_if_over(c);
     listen_handle_closed(l);
 }
@@ -93,6 +94,7 @@ void conn_drop(struct conn *c)
     list_remove(&c->answered);
     list_remove(&c->resumed);
     list_remove(&c->in_writing);
+    if (c->secure != NULL) list_remove(&c->secure->in_greeting);
     list_remove(&c->place);
     list_push(&c->listen->closing, &c->place);
     c->listen->clients--;
@@ -103,7 +105,9 @@ void conn_drop(struct conn *c)
 
 static void finish_if_said(struct conn *c)
 {
-    if (c->finishing && c->holds == 0 && c->outlet.waiting == 0 && unread_bytes(c) == 0) conn_drop(c);
+    if (!c->finishing || c->holds > 0 || c->outlet.waiting > 0 || unread_bytes(c) > 0) return;
+    if (c->secure != NULL) secure_end(c);
+    conn_drop(c);
 }
 
 /* ---- bytes in ---- */
@@ -184,9 +188,14 @@ void conn_offer_kept(struct conn *c)
     if (may_read(c) && c->kept.n > 0) offer(c, buf_slice(&c->kept));
 }
 
+void conn_take(struct conn *c, char *text, size_t n)
+{
+    offer(c, joined(c, text, n));
+}
+
 /* End of file may be half a close: `printf 'PING\r\n' | nc -N`. What was sent is still taken and what is owed
  * is still said; a client that is wholly gone makes the write fail. */
-static void on_eof(struct conn *c)
+void conn_take_end(struct conn *c)
 {
     c->ended = true;
     if (c->yielded || list_linked(&c->resumed))
@@ -198,12 +207,15 @@ static void on_eof(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
 {
     struct conn *c = stream->data;
+    if (n < 0 && c->secure != NULL) secure_left(c);
     if (n == UV_EOF)
-        on_eof(c);
+        conn_take_end(c);
     else if (n < 0)
         conn_drop(c);
+    else if (n > 0 && c->secure != NULL)
+        secure_bytes(c, into->base, (size_t)n);
     else if (n > 0)
-        offer(c, joined(c, into->base, (size_t)n));
+        conn_take(c, into->base, (size_t)n);
 }
 
 void conn_pause(struct conn *c)
@@ -272,11 +284,11 @@ static void on_written(uv_write_t *req, int status)
         conn_flush(c);
 }
 
-/* The rest of the outlet, from its byte `from` on, becomes libuv's. */
-static int write_rest(struct conn *c, size_t from)
+/* The rest of out, from its byte `from` on, becomes libuv's. */
+static int write_rest(struct conn *c, struct buf *out, size_t from)
 {
-    c->writing = c->outlet.out;
-    c->outlet.out = (struct buf){0};
+    c->writing = *out;
+    *out = (struct buf){0};
     uv_buf_t rest = uv_buf_init(c->writing.p + from, (unsigned)(c->writing.n - from));
     c->write.data = c;
     int rc = uv_write(&c->write, &c->s.stream, &rest, 1, on_written);
@@ -291,14 +303,15 @@ static int write_rest(struct conn *c, size_t from)
 /* 0, or what libuv said. */
 static int write_out(struct conn *c)
 {
-    struct buf *out = &c->outlet.out;
-    if (out->n == 0 || c->writing.n > 0) return 0;
+    if (c->writing.n > 0) return 0;
+    struct buf *out = c->secure == NULL ? &c->outlet.out : secure_out(c);
+    if (out->n == 0) return 0;
     size_t most = out->n < INT32_MAX ? out->n : INT32_MAX;
     uv_buf_t all = uv_buf_init(out->p, (unsigned)most);
     int n = uv_try_write(&c->s.stream, &all, 1);
     if (n < 0 && n != UV_EAGAIN) return n;
     size_t done = n > 0 ? (size_t)n : 0;
-    if (done < out->n) return write_rest(c, done);
+    if (done < out->n) return write_rest(c, out, done);
     if (out->cap > OUT_KEEP)
         buf_free(out);
     else
@@ -410,6 +423,7 @@ struct conn *conn_accept(struct listener *ls)
         return NULL;
     }
     tcp_tune(c);
+    if (ls->is_tls) secure_open(c);
     STAT_ADD(connections_accepted, 1);
     reading_update(c);
     return c;

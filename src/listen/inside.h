@@ -1,11 +1,13 @@
 /* listen/inside.h - inside of listen/: the state that its files share.
  *   listen.c  the set of listeners: accept, start and end, what happens once a loop turn
- *   conn.c    one connection: bytes in, bytes out, its end          bind.c  addresses to listening sockets */
+ *   conn.c    one connection: bytes in, bytes out, its end          bind.c  addresses to listening sockets
+ *   secure.c  TLS between a connection's socket and its session */
 #ifndef LISTEN_INSIDE_H
 #define LISTEN_INSIDE_H
 
 #include "listen/address.h"
 #include "listen/listen.h"
+#include "tls/session.h"
 
 #include <stdalign.h>
 #include <uv.h>
@@ -24,7 +26,7 @@ struct listener {
     union stream s;
     struct listen *listen;
     struct listen_handler handler;
-    bool is_unix;
+    bool is_unix, is_tls;
     char url[300]; /* where it really is */
 };
 
@@ -39,15 +41,26 @@ struct listen {
     struct list answered;    /* open ones to be written or looked at by listen_flush_all */
     struct list resumed;     /* open ones whose kept bytes are to be offered */
     struct list writing;     /* open ones with bytes in a uv_write */
+    struct list greeting;    /* `secure` of open ones whose TLS handshake is under way */
     uint32_t clients;        /* open */
     uint32_t handles;        /* of libuv, not yet closed */
     uv_idle_t again;   /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
-    uv_timer_t stalls; /* runs while `writing` is not empty */
+    uv_timer_t stalls; /* runs while `writing` or `greeting` is not empty */
     bool stopping, ending;
     void (*stopped)(void *arg);
     void *stopped_arg;
     uint64_t accept_logged_ms;
-    char *area; /* JOIN_BYTES, then READ_BYTES: one for all connections */
+    char *area;              /* JOIN_BYTES, then READ_BYTES: one for all connections */
+    struct tls_context *tls; /* borrowed; NULL: no address has TLS, */
+    char *opened;            /* and else: JOIN_BYTES, then what READ_BYTES of TLS may hold */
+};
+
+struct secure { /* what a connection with TLS has more */
+    struct conn *conn;
+    struct tls_session *tls;
+    struct list in_greeting;
+    uint64_t until_ms; /* the handshake's end, uv_now */
+    bool spoke;        /* one that never does looks whether the port is open */
 };
 
 struct conn {
@@ -60,8 +73,9 @@ struct conn {
     struct buf kept;    /* bytes that the session left; freed when empty */
     struct buf writing; /* libuv's until `write` calls back */
     uv_write_t write;
-    size_t queued;        /* bytes libuv had left when the stall timer looked last, */
-    uint64_t progress_ms; /* and when that changed last (uv_now) */
+    size_t queued;         /* bytes libuv had left when the stall timer looked last, */
+    uint64_t progress_ms;  /* and when that changed last (uv_now) */
+    struct secure *secure; /* NULL: no TLS */
     uint32_t holds;
     bool paused;    /* by the session */
     bool slow;      /* reads too little of what it is sent */
@@ -81,11 +95,22 @@ struct conn *conn_adopt(struct listener *ls, int fd); /* NULL: fd is no socket, 
 void conn_offer_kept(struct conn *c);
 void conn_stall_check(struct conn *c, uint64_t now_ms);
 void conn_free(struct conn *c);
+void conn_take(struct conn *c, char *text, size_t n); /* JOIN_BYTES before text are free */
+void conn_take_end(struct conn *c);                   /* the client sends no more */
+
+/* secure.c; all but the first and the last for connections with TLS alone */
+void secure_open(struct conn *c);
+void secure_close(struct conn *c);                           /* memory; a connection without TLS: nothing */
+void secure_bytes(struct conn *c, const char *in, size_t n); /* last line: c may be dropped */
+struct buf *secure_out(struct conn *c); /* what is to be written, all of the outlet in it */
+void secure_end(struct conn *c);        /* all is said and written */
+void secure_left(struct conn *c);       /* the client did */
+void secure_greeting_check(struct listen *l, uint64_t now_ms);
 
 /* listen.c */
 void listen_handle_opened(struct listen *l);
 void listen_handle_closed(struct listen *l); /* last line: stopped() may fire */
 void listen_again(struct listen *l);         /* `resumed` or `answered` is not empty any more */
-void listen_watch(struct listen *l);         /* `writing` is not empty any more */
+void listen_watch(struct listen *l);         /* `writing` or `greeting` is not empty any more */
 
 #endif

@@ -18,7 +18,7 @@ const struct listen_limits listen_limits_default = {
     .out_max = 32 << 20,
     .stall_ms = 60000,
     .keepalive_s = 300,
-    .unix_mode = 0660,
+    .greeting_ms = 10000,
 };
 
 /* So that clients are told that there are too many, instead of accept(2) failing. */
@@ -53,7 +53,8 @@ static void on_stalls(uv_timer_t *timer)
         next = at->next;
         conn_stall_check(CONTAINER_OF(at, struct conn, in_writing), now_ms);
     }
-    if (list_empty(&l->writing)) uv_timer_stop(&l->stalls);
+    secure_greeting_check(l, now_ms);
+    if (list_empty(&l->writing) && list_empty(&l->greeting)) uv_timer_stop(&l->stalls);
 }
 
 struct listen *listen_create(uv_loop_t *loop, const struct listen_limits *limits)
@@ -67,12 +68,20 @@ struct listen *listen_create(uv_loop_t *loop, const struct listen_limits *limits
     list_init(&l->answered);
     list_init(&l->resumed);
     list_init(&l->writing);
+    list_init(&l->greeting);
     l->area = heap_alloc(JOIN_BYTES + READ_BYTES);
     uv_idle_init(loop, &l->again);
     uv_timer_init(loop, &l->stalls);
     l->again.data = l->stalls.data = l;
     l->handles = 2;
     return l;
+}
+
+void listen_secure(struct listen *l, struct tls_context *tls)
+{
+    PRE(l->tls == NULL);
+    l->tls = tls;
+    l->opened = heap_alloc(JOIN_BYTES + READ_BYTES + TLS_HELD_MAX);
 }
 
 /* ---- accept ---- */
@@ -108,7 +117,7 @@ static void refuse(struct listener *ls)
     listen_handle_opened(ls->listen);
     if (uv_accept(&ls->s.stream, &r->s.stream) == 0) {
         uv_buf_t text = uv_buf_init((char *)(uintptr_t)ls->handler.full, (unsigned)strlen(ls->handler.full));
-        uv_try_write(&r->s.stream, &text, 1);
+        if (!ls->is_tls) uv_try_write(&r->s.stream, &text, 1);
         STAT_ADD(connections_refused, 1);
     }
     uv_close(&r->s.handle, on_refusal_closed);
@@ -146,6 +155,7 @@ static struct listener *listener_new(struct listen *l, const struct address *a,
     ls->listen = l;
     ls->handler = *handler;
     ls->is_unix = a->is_unix;
+    ls->is_tls = a->is_tls;
     if (a->is_unix)
         uv_pipe_init(l->loop, &ls->s.pipe, 0);
     else
@@ -171,6 +181,7 @@ enum err listen_add(struct listen *l, struct slice url, const struct listen_hand
     struct address a;
     enum err err = address_parse(url, &a, e);
     if (err != ERR_NONE) return err;
+    PRE(!a.is_tls || l->tls != NULL);
     struct listener *ls = listener_new(l, &a, handler);
     l->listeners = heap_realloc(l->listeners, (l->listeners_n + 1) * sizeof(struct listener *));
     l->listeners[l->listeners_n++] = ls;
@@ -291,6 +302,7 @@ void listen_destroy(struct listen **l)
         heap_free((*l)->listeners[i]);
     heap_free((*l)->listeners);
     heap_free((*l)->area);
+    heap_free((*l)->opened);
     heap_free(*l);
     *l = NULL;
 }

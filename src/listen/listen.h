@@ -14,6 +14,7 @@
 #include "base/outlet.h"
 
 struct uv_loop_s;
+struct tls_context;
 struct listen;
 struct conn;
 
@@ -38,13 +39,16 @@ struct listen_limits {
     uint32_t out_max;     /* unsent bytes of a client; more and it is closed, 32 MiB */
     uint32_t stall_ms;    /* a client that takes no byte for so long while some wait is closed, 60,000 */
     uint32_t keepalive_s; /* TCP keepalive, 0: none, 300 */
-    uint32_t unix_mode;   /* of unix sockets, 0660 */
+    uint32_t greeting_ms; /* within which a TLS handshake must be through, 10,000 */
 };
 extern const struct listen_limits listen_limits_default;
 
 struct listen *listen_create(struct uv_loop_s *loop, const struct listen_limits *limits);
+/* By what the addresses with TLS speak it, all of them; once, before the first is added. Borrowed until listen_destroy. */
+void listen_secure(struct listen *l, struct tls_context *tls);
 
-/* Binds and listens on `tcp://host:port` (port 0: any; host in [] for IPv6) or `unix:///path`. A unix socket
+/* Binds and listens on `tcp://host:port` (port 0: any; host in [] for IPv6), the same with TLS on `tls://host:port`, or
+ * on `unix:///path`, with `?mode=0660&group=name` behind it (base/unix_options.h). A unix socket
  * that another process serves is refused, a dead one is replaced. handler is copied. Accepting begins when
  * the loop runs. */
 enum err listen_add(struct listen *l, struct slice url, const struct listen_handler *handler,

@@ -1,6 +1,7 @@
 /* mysql/db.c - the only file that holds a MYSQL *. MYSQL_OPT_RECONNECT is not touched: it is off by default
  * in both client libraries, and Oracle's prints a warning when it is set at all. */
 #include "mysql/db.h"
+#include "mysql/db_tls.h"
 
 #include "base/heap.h"
 #include "base/num.h"
@@ -135,7 +136,8 @@ static const char *advice(unsigned code)
 static enum code_class fail(struct db *db, unsigned code, const char *said)
 {
     db->code = code;
-    snprintf(db->text, sizeof db->text, "MySQL error %u: %s%s", code, said, advice(code));
+    snprintf(db->text, sizeof db->text, "MySQL error %u: %s%s", code, said,
+             code == 2026 ? db_tls_advice(said) : advice(code));
     return code_class(code);
 }
 
@@ -158,6 +160,7 @@ static void options_set(const struct db_config *c, MYSQL *mysql)
     mysql_options(mysql, MYSQL_OPT_WRITE_TIMEOUT, &write_s);
     mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &no); /* else the server may ask for files of this machine */
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    if (c->tls != DB_TLS_NONE) db_tls_set(c, mysql);
 }
 
 static enum code_class connect_server(struct db *db)
@@ -170,6 +173,8 @@ static enum code_class connect_server(struct db *db)
         c->socket != NULL ? "localhost" : c->host; /* else the library looks for a pipe or TCP */
     if (mysql_real_connect(db->mysql, host, c->user, c->password, c->database, c->port, c->socket, 0) == NULL)
         return failed(db);
+    if (c->tls != DB_TLS_NONE && !db_tls_is_on(db->mysql))
+        return db_close(db), fail(db, 2026, "the connection has no TLS");
     cut_fd_set(db, fcntl((int)db->mysql->net.fd, F_DUPFD_CLOEXEC, 0));
     return CODE_OK;
 }

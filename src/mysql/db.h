@@ -9,12 +9,22 @@
 #include "base/error.h"
 #include "mysql/code.h"
 
+enum db_tls {
+    DB_TLS_NONE,
+    DB_TLS_VERIFIED,
+    DB_TLS_ANYBODY
+}; /* TLS, or no connection: chain and name must be right, or
+                                                                 nothing is looked at */
+
 struct db_config { /* all strings are heap memory of the config, NULL when not given; db_config_close frees
                       them */
     char *host;    /* NULL: localhost */
     uint16_t port; /* 0: the client library's default */
     char *socket;  /* path; goes before host and port */
     char *user, *password, *database;
+    enum db_tls tls;
+    char *tls_ca, *tls_cert,
+        *tls_key; /* PEM files, read at each connect; cert and key together or not at all */
     uint32_t connect_timeout_s, read_timeout_s,
         write_timeout_s;  /* 3, 10, 10; a stopped server costs that long */
     uint32_t lock_wait_s; /* innodb_lock_wait_timeout, 3; below read_timeout_s, or lock waits look like lost
@@ -29,8 +39,9 @@ void db_config_init(struct db_config *c); /* nothing given, default times */
 enum err db_config_parse(struct slice url, struct db_config *c, struct error *e) MUST_CHECK;
 void db_config_set_password(struct db_config *c, struct slice password); /* from a file or the environment */
 void db_config_show(const struct db_config *c, char *out,
-                    size_t size);          /* the URL without the password, for logs */
-void db_config_close(struct db_config *c); /* wipes the password */
+                    size_t size);                    /* the URL without the password, for logs */
+bool db_config_is_socket(const struct db_config *c); /* it is reached without TCP */
+void db_config_close(struct db_config *c);           /* wipes the password */
 
 /* How the upsert names the new row: MySQL from 8.0.20 warns about VALUES(), MariaDB does not know the row
  * alias. */

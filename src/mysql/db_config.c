@@ -28,7 +28,17 @@ void db_config_close(struct db_config *c)
     wipe_free(&c->user);
     wipe_free(&c->password);
     wipe_free(&c->database);
+    wipe_free(&c->tls_ca);
+    wipe_free(&c->tls_cert);
+    wipe_free(&c->tls_key);
+    c->tls = DB_TLS_NONE;
     c->port = 0;
+}
+
+/* The client libraries take "localhost" for their default socket. */
+bool db_config_is_socket(const struct db_config *c)
+{
+    return c->socket != NULL || c->host == NULL || strcmp(c->host, "localhost") == 0;
 }
 
 void db_config_set_password(struct db_config *c, struct slice password)

@@ -319,8 +319,9 @@ static void on_tick(uv_timer_t *timer)
     if (sm_now(&l->sm) == LINK_UP)
         up_look(l, now_ms, late);
     else if (link_is_trying(l) && !late && now_ms > l->began_ms + l->config.connect_ms)
-        link_doom_io(l, sm_now(&l->sm) == LINK_HANDSHAKE ? "no answer to the handshake"
-                                                         : "connecting took too long");
+        link_doom_io(l, sm_now(&l->sm) != LINK_HANDSHAKE ? "connecting took too long"
+                        : l->tls != NULL                 ? link_tls_end_why(l, "no answer to the handshake")
+                                                         : "no answer to the handshake");
     if (l->doomed) link_end(l);
     if (sm_now(&l->sm) == LINK_WAITING && now_ms >= l->wait_until_ms) link_soon(l);
 }

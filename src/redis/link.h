@@ -17,6 +17,7 @@
 #include "redis/reply.h"
 #include "redis/url.h"
 #include "series/names.h"
+#include "tls/session.h"
 #include <uv.h>
 
 #define REDIS_RUN_ID_BYTES 41 /* 40 hex digits and a NUL */
@@ -103,6 +104,8 @@ struct redis_link {
     struct redis_expect *refused; /* requests made while not up */
     uint32_t refused_cap, refused_n;
     struct buf out, writing, dropped; /* collected; handed to uv_write; of requests made while not up */
+    struct tls_session *tls;          /* of this connection; NULL: plain */
+    char *opened;                     /* what an inbox of TLS holds; NULL: never was TLS */
     uint32_t crash_after;             /* set of crash points that are due once all is written */
     uint8_t steps[12], steps_n;       /* of the handshake, in the order of their replies */
     char doom[REDIS_WHY_BYTES];       /* why, once doomed; the first reason stands */

@@ -1,5 +1,5 @@
 /* redis/link_in.h - between the files of the link: link.c (states), wire.c (requests and answers),
- * handshake.c. */
+ * link_tls.c (TLS between wire.c and the socket), handshake.c. */
 #ifndef REDIS_LINK_IN_H
 #define REDIS_LINK_IN_H
 
@@ -14,6 +14,7 @@ struct redis_expect { /* one request and its replies */
 };
 
 #define NOTHING_COUNTED "nothing was counted"
+#define INBOX_BYTES (64 << 10)
 
 /* link.c */
 /* Marks the connection as at its end; the first reason stands. Carried out by link_end, from soon at the
@@ -34,6 +35,16 @@ void wire_answer_refused(struct redis_link *l);
 bool wire_is_late(const struct redis_link *l,
                   uint64_t now_ms);    /* nothing read for answer_ms while an answer is due */
 void wire_close(struct redis_link *l); /* memory */
+
+/* link_tls.c; all for a link with TLS but the first and the last */
+void link_tls_start(struct redis_link *l); /* a link without: nothing */
+struct buf *link_tls_out(
+    struct redis_link *l); /* what is to be written: all of out in it, once the handshake is through */
+/* What came, opened: its text in *p; returns how much of it. A session that is over dooms the link. */
+size_t link_tls_take(struct redis_link *l, const char **p, size_t n);
+const char *link_tls_end_why(const struct redis_link *l,
+                             const char *why); /* of an end that may be more than that */
+void link_tls_close(struct redis_link *l);     /* memory */
 
 /* handshake.c */
 void handshake_send(struct redis_link *l);

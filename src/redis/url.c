@@ -2,6 +2,7 @@
 #include "redis/url.h"
 #include "base/heap.h"
 #include "base/num.h"
+#include "tls/context.h"
 
 static int hex_digit(char c)
 {
@@ -115,10 +116,14 @@ static const char *unix_read(struct slice s, struct redis_url *out)
 
 enum err redis_url_parse(struct slice text, struct redis_url *out, struct error *e)
 {
-    const char *expected = "redis://[user:password@]host:port/db or unix:///path?db=n";
-    struct slice tcp = SLICE("redis://"), local = SLICE("unix://");
+    const char *expected = "redis://[user:password@]host:port/db (rediss:// with TLS) or unix:///path?db=n";
+    struct slice tcp = SLICE("redis://"), tls = SLICE("rediss://"), local = SLICE("unix://");
     *out = (struct redis_url){.port = REDIS_PORT_DEFAULT};
     if (slice_starts(text, tcp)) expected = tcp_read(slice_of(text.p + tcp.n, text.n - tcp.n), out);
+    if (slice_starts(text, tls)) {
+        expected = tcp_read(slice_of(text.p + tls.n, text.n - tls.n), out);
+        out->secure = true;
+    }
     if (slice_starts(text, local)) expected = unix_read(slice_of(text.p + local.n, text.n - local.n), out);
     if (expected == NULL) return ERR_NONE;
     redis_url_close(out);
@@ -137,5 +142,6 @@ void redis_url_close(struct redis_url *url)
     heap_free(url->path);
     heap_free(url->user);
     heap_free(url->password);
+    tls_context_destroy(&url->tls);
     *url = (struct redis_url){0};
 }

@@ -1,4 +1,5 @@
-/* redis/url.h - where Redis is: redis://[user:password@]host[:port][/db], or unix:///path[?db=n]. */
+/* redis/url.h - where Redis is: redis://[user:password@]host[:port][/db], the same with TLS behind rediss://, or
+ * unix:///path[?db=n]. */
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
@@ -10,11 +11,15 @@
     107 /* sun_path less its NUL; libuv 1.44 would cut a longer one without an error */
 
 /* Owns its strings (heap, NUL-terminated); redis_url_close frees them. */
+struct tls_context;
 struct redis_url {
     char *host;            /* name or address; NULL: a unix socket */
     char *path;            /* of the unix socket; NULL: TCP */
     char *user, *password; /* NULL: none */
     int port, db;
+    bool secure; /* rediss:// */
+    struct tls_context
+        *tls; /* of secure: how; set by the owner before the first link, destroyed by redis_url_close */
 };
 
 /* User, password, host and path are percent-decoded. On failure out is empty and e names what was expected,

@@ -5,7 +5,6 @@
 #include "redis/link_in.h"
 #include "redis/reader.h"
 
-#define INBOX_BYTES (64 << 10)
 #define RING_FIRST 64
 
 static struct redis_expect *ring_slot(struct redis_link *l, uint32_t i)
@@ -140,10 +139,10 @@ static void on_written(uv_write_t *req, int status)
 }
 
 /* The socket took `done` bytes of out; the rest is libuv's until on_written. */
-static void rest_write(struct redis_link *l, size_t done)
+static void rest_write(struct redis_link *l, struct buf *out, size_t done)
 {
-    struct buf full = l->out;
-    l->out = l->writing;
+    struct buf full = *out;
+    *out = l->writing;
     l->writing = full;
     uv_buf_t rest = uv_buf_init(full.p + done, (unsigned)(full.n - done));
     l->write.data = l;
@@ -158,19 +157,20 @@ void wire_write(struct redis_link *l)
 {
     if (l->out.n > l->config.write_max) link_doom_io(l, "it does not take what is sent");
     if (l->doomed || l->write_busy) return;
-    if (l->out.n > 0) {
-        uv_buf_t all = uv_buf_init(l->out.p, (unsigned)l->out.n);
+    struct buf *out = l->tls == NULL ? &l->out : link_tls_out(l);
+    if (out->n > 0) {
+        uv_buf_t all = uv_buf_init(out->p, (unsigned)out->n);
         int done = uv_try_write(&l->io.stream, &all, 1);
         if (done < 0 && done != UV_EAGAIN) {
             link_doom_io(l, uv_strerror(done));
             return;
         }
         if (done < 0) done = 0;
-        if ((size_t)done < l->out.n) {
-            rest_write(l, (size_t)done);
+        if ((size_t)done < out->n) {
+            rest_write(l, out, (size_t)done);
             return;
         }
-        buf_reset(&l->out);
+        buf_reset(out);
     }
     crash_points_pass(l);
 }
@@ -230,14 +230,16 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     struct redis_link *l = stream->data;
     if (n == 0) return;
     if (n < 0) {
-        link_doom_io(l, uv_strerror((int)n));
+        link_doom_io(l, l->tls == NULL ? uv_strerror((int)n) : link_tls_end_why(l, uv_strerror((int)n)));
         link_end(l);
         return;
     }
+    const char *text = buf->base;
+    size_t got = l->tls == NULL ? (size_t)n : link_tls_take(l, &text, (size_t)n);
     l->read_ms = mono_ms();
     l->reading = true;
-    size_t skipped = queued_skip(l, buf->base, (size_t)n);
-    if (redis_reader_feed(l->reader, buf->base + skipped, (size_t)n - skipped))
+    size_t skipped = queued_skip(l, text, got);
+    if (redis_reader_feed(l->reader, text + skipped, got - skipped))
         replies_hand_out(l);
     else
         link_doom_io(l, "its answer is too big or no RESP");
@@ -263,6 +265,7 @@ bool wire_start(struct redis_link *l)
     buf_reset(&l->out);
     l->crash_after = 0;
     l->read_ms = mono_ms();
+    link_tls_start(l);
     int status = uv_read_start(&l->io.stream, on_room_needed, on_read);
     if (status < 0) link_doom_io(l, uv_strerror(status));
     return status == 0;
@@ -277,4 +280,5 @@ void wire_close(struct redis_link *l)
     buf_free(&l->out);
     buf_free(&l->writing);
     buf_free(&l->dropped);
+    link_tls_close(l);
 }

@@ -48,7 +48,7 @@ class Link:
 
 
 class Proxy:
-    """upstream: path of a unix socket. Listens on `path` and, with tcp=True, on a free TCP port instead."""
+    """upstream: path of a unix socket, or (host, port). Listens on `path` and, with tcp=True, on a free TCP port instead."""
 
     def __init__(self, upstream, path=None, tcp=False):
         self.upstream, self.path = upstream, path
@@ -75,7 +75,7 @@ class Proxy:
             try:
                 if self.refusing:
                     raise ConnectionRefusedError()
-                far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                far = socket.socket(socket.AF_UNIX if isinstance(self.upstream, str) else socket.AF_INET, socket.SOCK_STREAM)
                 far.connect(self.upstream)
             except OSError:
                 near.close()

@@ -145,11 +145,71 @@ static void test_feeds(void **state)
             "t.yaml:8:41: uniques.feeds.counter: ", "both or none must hold it");
 }
 
+/* What would be TLS in name only is refused, and a name that may be a key is not shown. */
+static void test_tls(void **state)
+{
+    (void)state;
+#define REST "counters:\n" COUNTER("a", "s<store>:a")
+#define REDIS(url, tls) "redis: { url: \"" url "\", tls: { " tls " } }\nmysql: \"mysql://u@h/d\"\n" REST
+#define MYSQL(url, tls) "mysql: { url: \"" url "\", tls: { " tls " } }\n" REST
+    refused(REDIS("redis://h", "ca: /x"), "t.yaml:1:15: redis.url: ", "write rediss://");
+    refused(REDIS("redis://h", "verify: off"), "t.yaml:1:15: redis.url: ", "write rediss://");
+    refused(REDIS("rediss://h", "cert: /x"), "t.yaml:1:42: redis.tls.cert: ", "together or not at all");
+    refused(REDIS("rediss://h", "ca: /" SECRET), "t.yaml:1:40: redis.tls.ca: the authorities: No such file",
+            "PEM");
+    refused(REDIS("rediss://h", "ca: /"), "t.yaml:1:40: redis.tls.ca: the authorities: that is no file",
+            "PEM");
+    refused(REDIS("rediss://h", "cert: /dev/null, key: /x"),
+            "t.yaml:1:42: redis.tls.cert: the certificate: that is no", "PEM");
+    refused(MYSQL("mysql://u@h/d", "ca: /x"), "t.yaml: mysql.tls.use: ", "write mysql.tls.use: on");
+    refused(MYSQL("mysql://u@h/d", "verify: off"), "t.yaml: mysql.tls.use: ", "write mysql.tls.use: on");
+    refused(MYSQL("mysql://u@h/d", "use: on"), "t.yaml:1:44: mysql.tls.use: mysql.tls.ca is missing",
+            "authorities");
+    refused(MYSQL("mysql://u@localhost/d", "use: on"),
+            "t.yaml:1:52: mysql.tls.use: ", "unix socket, which has no TLS");
+    refused(MYSQL("mysql://u@h/d", "use: on, ca: /" SECRET),
+            "t.yaml:1:52: mysql.tls.ca: the authorities: No such", "PEM");
+    refused(MYSQL("mysql://u@h/d", "use: on, verify: off, key: /x"),
+            "t.yaml:1:66: mysql.tls.key: ", "together");
+}
+
+static void doors_refused(const char *listen, const char *first, const char *second)
+{
+    struct conf conf;
+    struct setup setup;
+    struct buf problems = {0}, text = {0};
+    buf_printf(&text, "listen: { %s }\n" GOOD, listen);
+    buf_put_char(&text, '\0');
+    assert_true(build(text.p, &conf, &setup, &problems));
+    assert_false(setup_doors(&setup, &problems));
+    buf_put_char(&problems, '\0');
+    if (strncmp(problems.p, first, strlen(first)) != 0) fail_msg("%s", problems.p);
+    assert_non_null(strstr(problems.p, second));
+    setup_close(&setup);
+    conf_free(&conf);
+    buf_free(&problems);
+    buf_free(&text);
+}
+
+static void test_doors(void **state)
+{
+    (void)state;
+    doors_refused("resp: \"tls://0.0.0.0:1\"",
+                  "t.yaml:1:17: listen.resp: a tls:// address needs listen.tls.cert", "key");
+    doors_refused("resp: \"tcp://0.0.0.0:1\", http: \"tls://0.0.0.0:2\", tls: { cert: /x }",
+                  "t.yaml:1:42: listen.http: a tls:// address needs listen.tls.cert and", "key");
+    doors_refused("resp: \"tcp://0.0.0.0:1\", tls: { cert: /x, key: /y }",
+                  "t.yaml:1:17: listen.resp: listen.tls is given, but no address speaks TLS", "tls://");
+    doors_refused("resp: \"tls://0.0.0.0:1\", tls: { cert: /x, key: /y }",
+                  "t.yaml:1:49: listen.tls.cert: the certificate: No such file", "PEM");
+}
+
 int main(void)
 {
     unsetenv("TALLYD_REDIS_PASSWORD");
     unsetenv("TALLYD_MYSQL_PASSWORD");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_places),
-                                       cmocka_unit_test(test_ops), cmocka_unit_test(test_feeds)};
+                                       cmocka_unit_test(test_ops),  cmocka_unit_test(test_feeds),
+                                       cmocka_unit_test(test_tls),  cmocka_unit_test(test_doors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

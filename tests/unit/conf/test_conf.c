@@ -302,7 +302,7 @@ static void test_types(void **state)
     refused(MYSQL "? [ a ]\n: 1\n" COUNTER, "t.yaml:2:3: a list or a map stands where a name was expected\n");
     refused(MYSQL "listen: { resp: [] }\n" COUNTER,
             "t.yaml:2:17: listen.resp is an empty list, expected a list of addresses such as "
-            "\"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"\n");
+            "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"\n");
 }
 
 static void test_ranges(void **state)
@@ -411,14 +411,38 @@ static void test_names(void **state)
             "column\n");
 }
 
+#define BAD_MODE "an address whose mode is none of a socket (0600, 0660, 0666: an octal number)"
+
+static void test_address_parts(void **state)
+{
+    (void)state;
+    struct conf c;
+    struct buf problems = {0};
+    assert_true(conf_parse("t.yaml",
+                           SLICE(MYSQL "listen: { resp: [ \"tls://[::1]:7380\", \"unix:///a\", "
+                                       "\"unix:///b?mode=0600&group=www-data\" ] }\n" COUNTER),
+                           &c, &problems));
+    const struct conf_address *a = c.listen_resp.all;
+    assert_true(a[0].tls);
+    assert_string_equal(a[0].host, "::1");
+    assert_int_equal(a[0].port, 7380);
+    assert_false(a[1].tls);
+    assert_int_equal(a[1].options.mode, 0660);
+    assert_string_equal(a[1].options.group, "");
+    assert_string_equal(a[2].path, "/b");
+    assert_int_equal(a[2].options.mode, 0600);
+    assert_string_equal(a[2].options.group, "www-data");
+    conf_free(&c);
+}
+
 static void test_addresses(void **state)
 {
     (void)state;
     static const struct {
         const char *address, *what;
     } cases[] = {
-        {"127.0.0.1:7370", "an address that is neither tcp:// nor unix://"},
-        {"http://127.0.0.1:7370", "an address that is neither tcp:// nor unix://"},
+        {"127.0.0.1:7370", "an address that is neither tcp:// nor tls:// nor unix://"},
+        {"http://127.0.0.1:7370", "an address that is neither tcp:// nor tls:// nor unix://"},
         {"tcp://127.0.0.1", "an address without a port"},
         {"tcp://127.0.0.1:", "an address whose port is no number from 1 to 65535"},
         {"tcp://127.0.0.1:65536", "an address whose port is no number from 1 to 65535"},
@@ -430,6 +454,18 @@ static void test_addresses(void **state)
         {"unix://relative", "a unix socket without an absolute path"},
         {"unix:///", "a unix socket without an absolute path"},
         {"unix:///" LONG_PATH, "a unix socket's path of more than 107 bytes"},
+        {"tls://0.0.0.0", "an address without a port"},
+        {"tls://localhost:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
+        {"unix:///s?mode=0760", BAD_MODE},
+        {"unix:///s?mode=0460", BAD_MODE},
+        {"unix:///s?mode=1660", BAD_MODE},
+        {"unix:///s?mode=66", BAD_MODE},
+        {"unix:///s?mode=0680", BAD_MODE},
+        {"unix:///s?group=", "an address whose group is no name of a group"},
+        {"unix:///s?group=a/b", "an address whose group is no name of a group"},
+        {"unix:///s?owner=a", "an address with something else than mode= and group= behind its '?'"},
+        {"unix:///s?mode=0660&", "an address with something else than mode= and group= behind its '?'"},
+        {"unix:///s?", "an address with something else than mode= and group= behind its '?'"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[600], expected[400];
@@ -437,7 +473,7 @@ static void test_addresses(void **state)
                  cases[i].address);
         snprintf(expected, sizeof(expected),
                  "t.yaml:2:40: listen.resp is %s, expected a list of addresses such as "
-                 "\"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"\n",
+                 "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"\n",
                  cases[i].what);
         refused(text, expected);
     }
@@ -480,13 +516,13 @@ static void test_secrets_stay(void **state)
     refused("mysql: { \"mysql://u:" SECRET "@h/d\" }\n" COUNTER,
             "t.yaml:1:10: unknown option (not shown: it does not look like a name) under mysql, expected one "
             "of url, "
-            "password_file, writers, volatile, timeout\n"
+            "password_file, writers, volatile, timeout, tls\n"
             "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
             "mysql://user@localhost/database?socket=/path\n");
     refused(
         MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,
-        "t.yaml:2:8: redis.url is another text (not shown), expected redis://[user:password@]host:port/db or "
-        "unix:///path?db=0\n");
+        "t.yaml:2:8: redis.url is another text (not shown), expected redis://[user:password@]host:port/db, "
+        "rediss:// for TLS, or unix:///path?db=0\n");
     refused(MYSQL "instance: redis://:" SECRET "@h/0\n" COUNTER,
             "t.yaml:2:11: instance is another text (not shown), expected 1 to 64 letters, digits, '.', '_' "
             "or '-'\n");
@@ -497,7 +533,8 @@ static void test_secrets_stay(void **state)
     refused(MYSQL "listen: { resp: \"tcp://:" SECRET "@127.0.0.1:1\" }\n" COUNTER,
             "t.yaml:2:17: listen.resp is an address without an IP address (127.0.0.1, 0.0.0.0, [::1]), "
             "expected a list "
-            "of addresses such as \"tcp://127.0.0.1:7370\" or \"unix:///run/tallyd/tallyd.sock\"\n");
+            "of addresses such as \"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or "
+            "\"unix:///run/tallyd/tallyd.sock\"\n");
 }
 
 /* A password file beside a configuration file, both in a fresh directory. */
@@ -904,6 +941,7 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_address_parts),
         cmocka_unit_test(test_syntax),
         cmocka_unit_test(test_all_problems),
         cmocka_unit_test(test_secrets_stay),

@@ -13,6 +13,14 @@ static void takes(void **state)
     assert_false(a.is_unix);
     assert_int_equal(address_parse(SLICE("tcp://[::1]:0"), &a, NULL), ERR_NONE);
     assert_string_equal(a.host, "::1");
+    assert_false(a.is_tls);
+    assert_int_equal(address_parse(SLICE("tls://0.0.0.0:7380"), &a, NULL), ERR_NONE);
+    assert_true(a.is_tls);
+    assert_string_equal(a.host, "0.0.0.0");
+    assert_int_equal(address_parse(SLICE("unix:///s?group=7&mode=666"), &a, NULL), ERR_NONE);
+    assert_string_equal(a.path, "/s");
+    assert_int_equal(a.options.mode, 0666);
+    assert_string_equal(a.options.group, "7");
     assert_int_equal(address_parse(SLICE("unix:///run/tallyd/tallyd.sock"), &a, NULL), ERR_NONE);
     assert_true(a.is_unix);
     assert_string_equal(a.path, "/run/tallyd/tallyd.sock");
@@ -22,7 +30,7 @@ static void refuses(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
-        {"127.0.0.1:7370", "expected tcp://host:port or unix:///path"},
+        {"127.0.0.1:7370", "expected tcp://host:port, tls://host:port or unix:///path"},
         {"tcp://127.0.0.1", "expected tcp://host:port"},
         {"tcp://:7370", "expected a host"},
         {"tcp://::1:7370", "brackets"},
@@ -32,6 +40,8 @@ static void refuses(void **state)
         {"tcp://a:", "0 to 65535"},
         {"unix://run/x", "must begin with /"},
         {"unix://", "must begin with /"},
+        {"tls://a:65536", "0 to 65535"},
+        {"unix:///s?mode=9", "no"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct address a;

@@ -18,6 +18,7 @@ static void reads(const char *text, struct redis_url want)
     }
     if (want.host != NULL) assert_int_equal(url.port, want.port);
     assert_int_equal(url.db, want.db);
+    assert_int_equal(url.secure, want.secure);
     redis_url_close(&url);
 }
 
@@ -26,6 +27,9 @@ static void test_forms(void **state)
     (void)state;
     reads("redis://127.0.0.1:6380/2", (struct redis_url){.host = "127.0.0.1", .port = 6380, .db = 2});
     reads("redis://cache", (struct redis_url){.host = "cache", .port = 6379});
+    reads("rediss://u:p@cache:6390/1",
+          (struct redis_url){
+              .host = "cache", .port = 6390, .db = 1, .user = "u", .password = "p", .secure = true});
     reads("redis://cache/", (struct redis_url){.host = "cache", .port = 6379});
     reads("redis://[::1]:7000", (struct redis_url){.host = "::1", .port = 7000});
     reads("redis://[::1]", (struct redis_url){.host = "::1", .port = 6379});
@@ -43,6 +47,8 @@ static void test_refused(void **state)
                                       "http://h",
                                       "redis://",
                                       "redis://h:0",
+                                      "rediss://",
+                                      "rediss://u:hidden%@h",
                                       "redis://h:65536",
                                       "redis://h:x",
                                       "redis://h/x",

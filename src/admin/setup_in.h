@@ -1,0 +1,15 @@
+/* admin/setup_in.h - between setup.c and secure.c. */
+#ifndef ADMIN_SETUP_IN_H
+#define ADMIN_SETUP_IN_H
+
+#include "admin/setup.h"
+
+/* A line in problems for an option that is no counter's. */
+void setup_problem(const struct conf *conf, enum conf_option option, const struct error *e,
+                   struct buf *problems);
+
+/* How Redis and MySQL are reached with TLS, once their URLs are read. */
+bool setup_redis_tls(struct setup *s, struct buf *problems);
+bool setup_mysql_tls(struct setup *s, struct buf *problems);
+
+#endif

@@ -1,0 +1,17 @@
+/* app/certificates.h - the life of certificates in a running service: said at the start, looked at once a day, read anew
+ * at a SIGHUP. */
+#ifndef APP_CERTIFICATES_H
+#define APP_CERTIFICATES_H
+
+#include "app/settings.h"
+
+/* Those of the tls:// addresses. e names file, line and column of what is wrong. */
+enum err certificates_load(struct settings *s, struct error *e) MUST_CHECK;
+/* What is to be said of connections without TLS, or without proof. */
+void certificates_begin(const struct settings *s);
+/* Every file again, for connections from now on; one that is not fit leaves what was. */
+void certificates_reload(struct settings *s);
+/* Logs how long they last, at the first call and once a day; *due_ms begins with 0. */
+void certificates_tick(struct settings *s, uint64_t now_ms, uint64_t *due_ms);
+
+#endif

@@ -1,0 +1,102 @@
+/* listen/secure.c - a connection with TLS between the socket and the session. What the socket brings is opened into an
+ * area that all connections share, and offered from there as what comes plain is; the outlet is sealed just before it is
+ * written, all of it at once. Of a handshake under way the time is bounded here, the bytes by tls/, the number by
+ * limits.clients. */
+#include "listen/inside.h"
+
+#include "base/heap.h"
+#include "tls/refused.h"
+
+#include <stdio.h>
+
+void secure_open(struct conn *c)
+{
+    struct listen *l = c->listen;
+    c->secure = heap_zalloc(sizeof *c->secure);
+    c->secure->conn = c;
+    c->secure->tls = tls_session_create(l->tls, NULL);
+    c->secure->until_ms = uv_now(l->loop) + l->limits.greeting_ms;
+    list_push(&l->greeting, &c->secure->in_greeting);
+    listen_watch(l);
+}
+
+void secure_close(struct conn *c)
+{
+    if (c->secure == NULL) return;
+    list_remove(&c->secure->in_greeting);
+    tls_session_destroy(&c->secure->tls);
+    heap_free(c->secure);
+    c->secure = NULL;
+}
+
+static void refused(struct conn *c, const char *why)
+{
+    char peer[80];
+    conn_peer(c, peer, sizeof peer);
+    tls_refused(c->from->url, peer, why);
+}
+
+static void write_once(struct conn *c)
+{
+    struct buf *out = tls_session_out(c->secure->tls);
+    uv_buf_t all = uv_buf_init(out->p, (unsigned)out->n);
+    if (out->n > 0 && c->writing.n == 0) uv_try_write(&c->s.stream, &all, 1);
+    buf_reset(out);
+}
+
+/* The alert says why; a client that does not take it at once gets none. */
+static void failed(struct conn *c)
+{
+    if (list_linked(&c->secure->in_greeting)) refused(c, tls_session_why(c->secure->tls));
+    write_once(c);
+    conn_drop(c);
+}
+
+void secure_bytes(struct conn *c, const char *in, size_t n)
+{
+    struct tls_session *tls = c->secure->tls;
+    char *text = c->listen->opened + JOIN_BYTES;
+    size_t got = tls_session_take(tls, in, n, text);
+    c->secure->spoke = true;
+    if (tls_session_out(tls)->n > 0) conn_answered(c);
+    if (tls_session_state(tls) != TLS_GREETING && tls_session_state(tls) != TLS_FAILED)
+        list_remove(&c->secure->in_greeting);
+    if (got > 0) conn_take(c, text, got);
+    if (c->outlet.gone) return;
+    if (tls_session_state(tls) == TLS_FAILED)
+        failed(c);
+    else if (tls_session_state(tls) == TLS_ENDED)
+        conn_take_end(c);
+}
+
+struct buf *secure_out(struct conn *c)
+{
+    struct tls_session *tls = c->secure->tls;
+    if (tls_session_state(tls) != TLS_GREETING && c->outlet.out.n > 0) {
+        tls_session_put(tls, buf_slice(&c->outlet.out));
+        buf_reset(&c->outlet.out);
+    }
+    return tls_session_out(tls);
+}
+
+void secure_end(struct conn *c)
+{
+    tls_session_end(c->secure->tls);
+    write_once(c);
+}
+
+void secure_left(struct conn *c)
+{
+    if (c->secure->spoke && list_linked(&c->secure->in_greeting))
+        refused(c, "the client went away in the handshake");
+}
+
+void secure_greeting_check(struct listen *l, uint64_t now_ms)
+{
+    while (!list_empty(&l->greeting)) {
+        struct secure *s = CONTAINER_OF(l->greeting.next, struct secure, in_greeting);
+        if (now_ms < s->until_ms) return; /* they stand in the order of their coming */
+        refused(s->conn, "the handshake took too long");
+        conn_drop(s->conn);
+    }
+}

@@ -1,0 +1,56 @@
+/* mysql/db_tls.c - see db_tls.h. Oracle's library has MYSQL_OPT_SSL_MODE, Connector/C two switches in its place. By
+ * either a server without TLS is no connection, never a plain one. */
+#include "mysql/db_tls.h"
+
+#include <string.h>
+
+static void files_set(const struct db_config *c, MYSQL *mysql)
+{
+    if (c->tls_ca != NULL) mysql_options(mysql, MYSQL_OPT_SSL_CA, c->tls_ca);
+    if (c->tls_cert != NULL) mysql_options(mysql, MYSQL_OPT_SSL_CERT, c->tls_cert);
+    if (c->tls_key != NULL) mysql_options(mysql, MYSQL_OPT_SSL_KEY, c->tls_key);
+    mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
+}
+
+#ifdef MARIADB_PACKAGE_VERSION_ID
+void db_tls_set(const struct db_config *c, MYSQL *mysql)
+{
+    my_bool on = 1, verify = c->tls == DB_TLS_VERIFIED;
+    files_set(c, mysql);
+    mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
+    mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+}
+#else
+void db_tls_set(const struct db_config *c, MYSQL *mysql)
+{
+    unsigned mode = c->tls == DB_TLS_VERIFIED ? SSL_MODE_VERIFY_IDENTITY : SSL_MODE_REQUIRED;
+    files_set(c, mysql);
+    mysql_options(mysql, MYSQL_OPT_SSL_MODE, &mode);
+}
+#endif
+
+/* The first is Connector/C's whole word about a wrong name, the second Oracle's. What the OpenSSL below says comes as it
+ * is. */
+const char *db_tls_advice(const char *said)
+{
+    if (strstr(said, "Validation of SSL server certificate failed") != NULL ||
+        strstr(said, "matching functions") != NULL || strstr(said, "hostname mismatch") != NULL ||
+        strstr(said, "IP address mismatch") != NULL)
+        return ": its certificate does not name the host of mysql.url; connect by a name that it has, or "
+               "have one made "
+               "for this name";
+    if (strstr(said, " alert ") != NULL)
+        return ": MySQL refused that; see the certificate that tallyd shows (mysql.tls.cert) and MySQL's "
+               "ssl_ca";
+    if (strstr(said, "expired") != NULL) return "; have MySQL's certificate renewed";
+    if (strstr(said, "does not support") != NULL || strstr(said, "no TLS") != NULL)
+        return "; give MySQL a certificate (ssl_cert, ssl_key), or leave mysql.tls out";
+    if (strstr(said, "certificate") != NULL)
+        return "; name the file of the authority that signed MySQL's certificate in mysql.tls.ca";
+    return "; see which TLS MySQL speaks: tallyd needs 1.2 or 1.3";
+}
+
+bool db_tls_is_on(MYSQL *mysql)
+{
+    return mysql_get_ssl_cipher(mysql) != NULL;
+}

@@ -1,0 +1,13 @@
+/* mysql/db_tls.h - TLS by whichever client library this is; private to db.c. */
+#ifndef MYSQL_DB_TLS_H
+#define MYSQL_DB_TLS_H
+
+#include "mysql/db.h"
+
+#include <mysql.h>
+
+void db_tls_set(const struct db_config *c, MYSQL *mysql); /* before it connects */
+const char *db_tls_advice(const char *said); /* what a person does about an error 2026 of this text */
+bool db_tls_is_on(MYSQL *mysql);             /* the connection has it */
+
+#endif

@@ -1,0 +1,57 @@
+"""An authority of the test's own, and certificates of it, by the openssl command."""
+import os
+import shutil
+import ssl
+import subprocess
+
+
+def openssl(*words, directory):
+    done = subprocess.run(["openssl", *words], cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+class Pair:
+    """A certificate and its key, as paths."""
+
+    def __init__(self, cert, key):
+        self.cert, self.key = cert, key
+
+    def replace_by(self, other):
+        """What a renewal does to the files; each is whole at any moment."""
+        for ours, theirs in ((self.key, other.key), (self.cert, other.cert)):
+            shutil.copy(theirs, f"{ours}.new")
+            os.chmod(f"{ours}.new", 0o600)
+            os.rename(f"{ours}.new", ours)
+
+    def serial(self):
+        return openssl("x509", "-in", self.cert, "-noout", "-serial", directory="/").strip().split("=")[1]
+
+
+class Authority:
+    def __init__(self, directory, name="authority"):
+        self.directory = os.path.join(directory, name)
+        os.mkdir(self.directory)
+        self.cert, self.key = os.path.join(self.directory, "ca.pem"), os.path.join(self.directory, "ca.key")
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
+                "-keyout", self.key, "-out", self.cert, "-subj", f"/CN={name}", directory=self.directory)
+
+    def issue(self, name, names="DNS:localhost,IP:127.0.0.1,IP:::1", days=30, usage="serverAuth"):
+        """days -1: it has expired."""
+        made = Pair(os.path.join(self.directory, f"{name}.pem"), os.path.join(self.directory, f"{name}.key"))
+        request, more = os.path.join(self.directory, f"{name}.csr"), os.path.join(self.directory, f"{name}.ext")
+        with open(more, "w", encoding="ascii") as out:
+            out.write(f"subjectAltName={names}\nextendedKeyUsage={usage}\n")
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key,
+                "-out", request, "-subj", f"/CN={name}", directory=self.directory)
+        openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key, "-CAcreateserial", "-days",
+                str(days), "-extfile", more, "-out", made.cert, directory=self.directory)
+        return made
+
+    def context(self, pair=None):
+        """Of a client that trusts this authority."""
+        made = ssl.create_default_context(cafile=self.cert)
+        if pair:
+            made.load_cert_chain(pair.cert, pair.key)
+        return made

@@ -1,0 +1,451 @@
+/* Connections with TLS over real sockets: the same toy of lines, the same promises about pieces, pauses, slow readers and
+ * ends. Client and server are one thread: `until` turns the loop.
+ *   say <text>   answers the text      big <n>   answers n bytes of 'x'      wait   pauses the session
+ *   finish       the last word         drop      closes at once */
+#include "lib/certificates.h"
+#include "lib/unit.h"
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/num.h"
+#include "base/stats.h"
+#include "listen/listen.h"
+#include "tls/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+struct toy {
+    struct conn *conn;
+    bool paused;
+};
+
+static uv_loop_t loop;
+static uv_check_t turn_end;
+static struct listen *set;
+static struct conn *last;
+static unsigned opened, closed_n;
+static bool stopped;
+static char dir[] = "/tmp/tly-secure-XXXXXX";
+static struct certificate ca, pair;
+static struct tls_context *door, *trust;
+
+/* --- the toy --- */
+
+static void toy_open(void *session, struct conn *conn, void *arg)
+{
+    (void)arg;
+    ((struct toy *)session)->conn = last = conn;
+    opened++;
+}
+
+static void toy_close(void *session)
+{
+    (void)session;
+    closed_n++;
+}
+
+static void toy_line(struct toy *t, struct slice line)
+{
+    struct buf *out = &conn_outlet(t->conn)->out;
+    uint64_t n;
+    if (slice_starts(line, SLICE("say "))) {
+        buf_put(out, line.p + 4, line.n - 4);
+    } else if (slice_starts(line, SLICE("big "))) {
+        assert_true(num_parse_u64(slice_of(line.p + 4, line.n - 4), &n));
+        memset(buf_reserve(out, n), 'x', n);
+        out->n += n;
+    } else {
+        t->paused = true;
+        if (slice_eq(line, SLICE("wait"))) conn_pause(t->conn);
+        if (slice_eq(line, SLICE("finish"))) conn_finish(t->conn);
+        if (slice_eq(line, SLICE("drop"))) conn_drop(t->conn);
+    }
+}
+
+static size_t toy_bytes(void *session, struct slice in)
+{
+    struct toy *t = session;
+    size_t used = 0;
+    while (!t->paused && used < in.n && conn_outlet(t->conn)->out.n < OUTLET_FULL) {
+        const char *lf = memchr(in.p + used, '\n', in.n - used);
+        if (lf == NULL) break;
+        struct slice line = slice_of(in.p + used, (size_t)(lf - in.p) - used);
+        used += line.n + 1;
+        toy_line(t, line);
+    }
+    return used;
+}
+
+/* --- the world --- */
+
+static void on_turn_end(uv_check_t *check)
+{
+    (void)check;
+    listen_turn(set);
+    listen_flush_all(set);
+}
+
+static struct tls_context *context(enum tls_side side, const struct tls_files *files)
+{
+    struct tls_context *c;
+    struct error e;
+    if (tls_context_create(side, files, TLS_TRUST_CA, &c, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
+    return c;
+}
+
+static int files_make(void **state)
+{
+    (void)state;
+    signal(SIGPIPE, SIG_IGN);
+    if (mkdtemp(dir) == NULL) return -1;
+    ca = certificate_make(dir, "ca", NULL, 30, NULL);
+    pair = certificate_make(dir, "server", &ca, 30, "DNS:shop.example");
+    door = context(TLS_SERVER, &(struct tls_files){.cert = pair.cert_path, .key = pair.key_path});
+    trust = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    return 0;
+}
+
+static int files_remove(void **state)
+{
+    (void)state;
+    tls_context_destroy(&door);
+    tls_context_destroy(&trust);
+    struct certificate *const all[] = {&ca, &pair};
+    for (int i = 0; i < 2; i++) {
+        remove(all[i]->cert_path);
+        remove(all[i]->key_path);
+        certificate_free(all[i]);
+    }
+    return rmdir(dir);
+}
+
+static int world_open_for(uint32_t greeting_ms)
+{
+    static const struct listen_handler handler = {sizeof(struct toy), toy_open, toy_bytes,
+                                                  toy_close,          "full\n", NULL};
+    struct listen_limits limits = listen_limits_default;
+    struct error e;
+    opened = closed_n = 0;
+    stopped = false;
+    limits.greeting_ms = greeting_ms;
+    limits.stall_ms = greeting_ms < 1000 ? 200 : 30000;
+    limits.clients_max = 20;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    uv_check_init(&loop, &turn_end);
+    uv_check_start(&turn_end, on_turn_end);
+    set = listen_create(&loop, &limits);
+    listen_secure(set, door);
+    if (listen_add(set, SLICE("tls://127.0.0.1:0"), &handler, &e) != ERR_NONE) fail_msg("%s", e.text);
+    return 0;
+}
+
+static int world_open(void **state)
+{
+    (void)state;
+    return world_open_for(10000);
+}
+
+static int world_open_hasty(void **state)
+{
+    (void)state;
+    return world_open_for(300);
+}
+
+#define until(condition)                                                                                     \
+    do {                                                                                                     \
+        uint64_t until_ms_ = mono_ms() + 20000;                                                              \
+        while (!(condition)) {                                                                               \
+            uv_run(&loop, UV_RUN_NOWAIT);                                                                    \
+            assert_true(mono_ms() < until_ms_);                                                              \
+        }                                                                                                    \
+    } while (0)
+
+static void on_stopped(void *arg)
+{
+    (void)arg;
+    stopped = true;
+}
+
+static int world_close(void **state)
+{
+    (void)state;
+    if (!stopped) listen_stop(set, on_stopped, NULL);
+    listen_drop_all(set);
+    until(stopped);
+    uv_close((uv_handle_t *)&turn_end, NULL);
+    listen_destroy(&set);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    assert_int_equal(opened, closed_n);
+    return 0;
+}
+
+/* --- a client --- */
+
+struct client {
+    int fd;
+    bool at_end;
+    struct tls_session *tls;
+    struct buf text; /* heard */
+};
+
+static int socket_open(void)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    sin.sin_port = htons((uint16_t)atoi(strrchr(listen_url(set, 0), ':') + 1));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof sin), 0);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
+static void client_send(struct client *c, size_t most)
+{
+    struct buf *out = tls_session_out(c->tls);
+    ssize_t n = write(c->fd, out->p, out->n < most ? out->n : most);
+    if (n > 0) buf_drop(out, (size_t)n);
+}
+
+static bool client_hear(struct client *c)
+{
+    char bytes[20000];
+    ssize_t n = recv(c->fd, bytes, sizeof bytes, 0);
+    c->at_end = n == 0 || (n < 0 && errno != EAGAIN);
+    if (n > 0)
+        c->text.n +=
+            tls_session_take(c->tls, bytes, (size_t)n, buf_reserve(&c->text, (size_t)n + TLS_HELD_MAX));
+    return n > 0;
+}
+
+static bool client_step(struct client *c)
+{
+    if (tls_session_out(c->tls)->n > 0) client_send(c, SIZE_MAX);
+    client_hear(c);
+    return true;
+}
+
+static struct client client_open(void)
+{
+    struct client c = {.fd = socket_open(), .tls = tls_session_create(trust, "shop.example")};
+    until(client_step(&c) && tls_session_state(c.tls) == TLS_READY && tls_session_out(c.tls)->n == 0);
+    return c;
+}
+
+static void client_close(struct client *c)
+{
+    close(c->fd);
+    tls_session_destroy(&c->tls);
+    buf_free(&c->text);
+}
+
+static void say(struct client *c, const char *text)
+{
+    tls_session_put(c->tls, slice_str(text));
+}
+
+static void expect(struct client *c, const char *text)
+{
+    until(client_step(c) && c->text.n >= strlen(text));
+    assert_slice(buf_slice(&c->text), text);
+    buf_reset(&c->text);
+}
+
+/* --- tests --- */
+
+static void serves(void **state)
+{
+    (void)state;
+    char peer[64];
+    struct client a = client_open(), b = client_open();
+    say(&a, "say hel\nsay lo\nsay wor");
+    expect(&a, "hello");
+    say(&b, "say other\n");
+    expect(&b, "other");
+    say(&a, "ld\n");
+    expect(&a, "world");
+    conn_peer(last, peer, sizeof peer);
+    assert_memory_equal(peer, "127.0.0.1:", 10);
+    assert_memory_equal(listen_url(set, 0), "tls://127.0.0.1:", 16);
+    client_close(&a);
+    client_close(&b);
+    until(closed_n == 2);
+}
+
+static void serves_who_sends_byte_by_byte(void **state)
+{
+    (void)state;
+    struct client c = {.fd = socket_open(), .tls = tls_session_create(trust, "shop.example")};
+    until((client_send(&c, 1), client_hear(&c), tls_session_state(c.tls) == TLS_READY));
+    say(&c, "say one\nsay two\n");
+    until((client_send(&c, 1), client_hear(&c), c.text.n == 6));
+    client_close(&c);
+}
+
+/* What it is sent waits for it, and then comes whole. */
+static void waits_for_a_slow_reader(void **state)
+{
+    (void)state;
+    struct client c = client_open();
+    for (int i = 0; i < 40; i++)
+        say(&c, "big 300000\n");
+    say(&c, "say end\n");
+    client_send(&c, SIZE_MAX);
+    for (int i = 0; i < 200; i++)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    assert_true(conn_outlet(last)->out.n < 3000000); /* it was not asked for all at once */
+    until(client_step(&c) && c.text.n >= 40 * 300000 + 3);
+    assert_int_equal(c.text.n, 40 * 300000 + 3);
+    assert_memory_equal(c.text.p + c.text.n - 4, "xend", 4);
+    client_close(&c);
+}
+
+static void keeps_what_comes_in_a_pause(void **state)
+{
+    (void)state;
+    struct client c = client_open();
+    say(&c, "say a\nwait\nsay b\n");
+    expect(&c, "a");
+    say(&c, "say c\n");
+    client_step(&c);
+    for (int i = 0; i < 50; i++)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    client_step(&c);
+    assert_int_equal(c.text.n, 0);
+    ((struct toy *)conn_session(last))->paused = false;
+    conn_resume(last);
+    expect(&c, "bc");
+    client_close(&c);
+}
+
+static void ends_are_said(void **state)
+{
+    (void)state;
+    struct client c = client_open();
+    say(&c, "say last\nfinish\n");
+    until(client_step(&c) && c.at_end);
+    assert_slice(buf_slice(&c.text), "last");
+    assert_int_equal(tls_session_state(c.tls), TLS_ENDED); /* not cut */
+    client_close(&c);
+    c = client_open();
+    say(&c, "say answered\n");
+    tls_session_end(c.tls);
+    until(client_step(&c) && c.at_end);
+    assert_slice(buf_slice(&c.text), "answered");
+    client_close(&c);
+    c = client_open();
+    say(&c, "say never\ndrop\n");
+    until(client_step(&c) && c.at_end);
+    assert_int_equal(c.text.n, 0);
+    client_close(&c);
+    assert_int_equal(closed_n, 3);
+}
+
+/* A cut within a record: what was whole is taken, what was not is not. */
+static void half_a_record_is_nothing(void **state)
+{
+    (void)state;
+    struct client c = client_open();
+    say(&c, "say whole\n");
+    size_t whole = tls_session_out(c.tls)->n;
+    say(&c, "drop\n");
+    client_send(&c, whole + 9);
+    until((client_hear(&c), c.text.n == 5));
+    close(c.fd);
+    until(closed_n == 1);
+    c.fd = socket_open();
+    client_close(&c);
+}
+
+static void no_tls_no_service(void **state)
+{
+    (void)state;
+    char bytes[100];
+    ssize_t n;
+    int64_t before = STAT_GET(tls_refused);
+    int fd = socket_open();
+    assert_int_equal(write(fd, "say plain\nsay plain\n", 20), 20);
+    until((n = recv(fd, bytes, sizeof bytes, 0)) >= 0 || errno != EAGAIN);
+    if (n > 0) assert_int_equal(bytes[0], 21); /* an alert */
+    until(closed_n == 1);
+    close(fd);
+    assert_int_equal(STAT_GET(tls_refused), before + 1);
+    fd = socket_open(); /* who only looks whether the port is open is none of those */
+    until(opened == 2);
+    close(fd);
+    until(closed_n == 2);
+    assert_int_equal(STAT_GET(tls_refused), before + 1);
+}
+
+static void handshakes_have_an_end(void **state)
+{
+    (void)state;
+    int silent = socket_open(), dribbling = socket_open();
+    assert_int_equal(write(dribbling, "\x16\x03", 2), 2);
+    until(opened == 2);
+    until(closed_n == 2);
+    close(silent);
+    close(dribbling);
+    struct client c = client_open(); /* and what is through has none */
+    uint64_t later_ms = mono_ms() + 500;
+    until(mono_ms() > later_ms);
+    say(&c, "say here\n");
+    expect(&c, "here");
+    client_close(&c);
+}
+
+static void stops_in_the_middle_of_handshakes(void **state)
+{
+    (void)state;
+    int silent = socket_open();
+    struct client c = client_open();
+    say(&c, "say here\n");
+    expect(&c, "here");
+    until(opened == 2);
+    listen_stop(set, on_stopped, NULL);
+    until(client_step(&c) && stopped);
+    until(client_step(&c) && c.at_end);
+    assert_int_equal(tls_session_state(c.tls), TLS_ENDED);
+    client_close(&c);
+    close(silent);
+}
+
+static void one_too_many_is_closed(void **state)
+{
+    (void)state;
+    int fds[21];
+    char byte;
+    for (int i = 0; i < 20; i++)
+        fds[i] = socket_open();
+    until(opened == 20);
+    fds[20] = socket_open();
+    ssize_t n;
+    until((n = recv(fds[20], &byte, 1, 0)) >= 0 || errno != EAGAIN);
+    assert_true(n <= 0); /* nothing plain on a port of TLS */
+    for (int i = 0; i < 21; i++)
+        close(fds[i]);
+    until(closed_n == 20);
+}
+
+int main(void)
+{
+#define IN(test, world) cmocka_unit_test_setup_teardown(test, world, world_close)
+    const struct CMUnitTest tests[] = {
+        IN(serves, world_open),
+        IN(serves_who_sends_byte_by_byte, world_open),
+        IN(waits_for_a_slow_reader, world_open),
+        IN(keeps_what_comes_in_a_pause, world_open),
+        IN(ends_are_said, world_open),
+        IN(half_a_record_is_nothing, world_open),
+        IN(no_tls_no_service, world_open),
+        IN(handshakes_have_an_end, world_open_hasty),
+        IN(stops_in_the_middle_of_handshakes, world_open),
+        IN(one_too_many_is_closed, world_open),
+    };
+    return cmocka_run_group_tests(tests, files_make, files_remove);
+}

@@ -27,13 +27,24 @@ void wire_users_init(struct service *s)
     s->users.pace.data = s;
 }
 
+/* Unless the address says otherwise nobody but tallyd's own user and root may open it. */
+static enum err control_listen(struct service *s, const char *address, struct error *e)
+{
+    struct listen_handler handler = wire_inside_handler(s);
+    struct buf url = {0};
+    buf_put_slice(&url, slice_str(address));
+    if (strstr(address, "mode=") == NULL)
+        buf_printf(&url, "%cmode=0600", strchr(address, '?') == NULL ? '?' : '&');
+    enum err code = listen_add(s->listen, buf_slice(&url), &handler, e);
+    buf_free(&url);
+    return code;
+}
+
 enum err wire_users_listen(struct service *s, struct error *e)
 {
     const struct conf_addresses *control = &s->settings->conf->listen_control;
-    struct listen_handler handler = wire_inside_handler(s);
-    handler.unix_mode = 0600;
     for (size_t i = 0; i < control->n; i++)
-        if (listen_add(s->listen, slice_str(control->all[i].text), &handler, e) != ERR_NONE) return e->code;
+        if (control_listen(s, control->all[i].text, e) != ERR_NONE) return e->code;
     if (s->users.now->n > 0 && control->n == 0)
         log_event(LOG_WARN, "no_control", "next=%s",
                   LOGQ("there are users, and `tallyd status` and `recover` are none: give listen.control"));

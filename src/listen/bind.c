@@ -55,9 +55,7 @@ static enum err unix_bind(struct listener *ls, const struct address *a, struct e
     enum err err = unix_clear(a, e);
     if (err != ERR_NONE) return err;
     /* By umask, so that there is no moment in which the socket is more open than it should be. */
-    mode_t closed = ls->handler.unix_mode != 0 ? (mode_t)(0777 & ~ls->handler.unix_mode)
-                                               : unix_options_umask(&a->options);
-    mode_t before = umask(closed);
+    mode_t before = umask(unix_options_umask(&a->options));
     int rc = uv_pipe_bind(&ls->s.pipe, a->path);
     umask(before);
     if (rc == 0) return unix_options_apply(&a->options, a->path, e);

@@ -28,7 +28,6 @@ struct listen_handler {
     size_t (*bytes)(void *session, struct slice in);
     /* The client is gone: nothing more is read or written. Once; the memory stays as said above. */
     void (*close)(void *session);
-    uint32_t unix_mode; /* of its unix sockets; 0: the limits' */
     const char *full; /* said to a client over the limit before it is closed; lives as long as the listener */
     void *arg;
 };

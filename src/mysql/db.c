@@ -160,7 +160,7 @@ static void options_set(const struct db_config *c, MYSQL *mysql)
     mysql_options(mysql, MYSQL_OPT_WRITE_TIMEOUT, &write_s);
     mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &no); /* else the server may ask for files of this machine */
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    if (c->tls != DB_TLS_NONE) db_tls_set(c, mysql);
+    db_tls_set(c, mysql);
 }
 
 static enum code_class connect_server(struct db *db)

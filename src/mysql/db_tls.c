@@ -16,13 +16,16 @@ static void files_set(const struct db_config *c, MYSQL *mysql)
 void db_tls_set(const struct db_config *c, MYSQL *mysql)
 {
     my_bool on = 1, verify = c->tls == DB_TLS_VERIFIED;
+    mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT,
+                  &verify); /* said in any case: 3.4 would begin with on */
+    if (c->tls == DB_TLS_NONE) return;
     files_set(c, mysql);
     mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
-    mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
 }
 #else
 void db_tls_set(const struct db_config *c, MYSQL *mysql)
 {
+    if (c->tls == DB_TLS_NONE) return;
     unsigned mode = c->tls == DB_TLS_VERIFIED ? SSL_MODE_VERIFY_IDENTITY : SSL_MODE_REQUIRED;
     files_set(c, mysql);
     mysql_options(mysql, MYSQL_OPT_SSL_MODE, &mode);
@@ -43,8 +46,10 @@ const char *db_tls_advice(const char *said)
         return ": MySQL refused that; see the certificate that tallyd shows (mysql.tls.cert) and MySQL's "
                "ssl_ca";
     if (strstr(said, "expired") != NULL) return "; have MySQL's certificate renewed";
-    if (strstr(said, "does not support") != NULL || strstr(said, "no TLS") != NULL)
+    if (strstr(said, "support it") != NULL || strstr(said, "no TLS") != NULL)
         return "; give MySQL a certificate (ssl_cert, ssl_key), or leave mysql.tls out";
+    if (strstr(said, "certificate verify failed") != NULL)
+        return "; either mysql.tls.ca is not the authority of MySQL's certificate, or this has expired";
     if (strstr(said, "certificate") != NULL)
         return "; name the file of the authority that signed MySQL's certificate in mysql.tls.ca";
     return "; see which TLS MySQL speaks: tallyd needs 1.2 or 1.3";

@@ -24,7 +24,8 @@
 #define TICK_MS 500
 
 struct relay {
-    struct relay_door door; /* c NULL: of one connection as a client */
+    struct relay_door door;     /* c NULL: of one connection as a client */
+    _Atomic bool quiet, ending; /* wanted, by other threads; all below is the relay's own thread's */
     pthread_t thread;
     uv_loop_t loop;
     uv_tcp_t listener;
@@ -36,7 +37,6 @@ struct relay {
     unsigned n;
     bool waiting; /* libuv holds one that is one too many */
     bool listens, closed;
-    _Atomic bool quiet, ending;
     uint64_t end_by_ms;
     char area[AREA_BYTES], text[AREA_BYTES + TLS_HELD_MAX];
 };

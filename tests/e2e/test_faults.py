@@ -446,37 +446,6 @@ def test_rows_that_mysql_refuses(make_daemon, redis, mysql):
     daemon.verify()
 
 
-@pytest.mark.fault("snapshot-pending")
-def test_redis_rolled_back(make_redis, make_daemon, mysql):
-    """An old copy of Redis comes back: merges are held, counting goes on, loudly; --accept-rollback goes on."""
-    redis = make_redis()
-    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"))
-    hit(daemon)
-    daemon.sync_all()
-    with daemon.client() as client:
-        client.pipeline([("HINCRBY", VIEWS, "8", 1)] * 10)
-        before = {key: redis.client().dump(key) for key in redis.client().scan_iter()}
-        daemon.sync_all()
-    redis.kill9()
-    redis.start()
-    direct = redis.client()
-    with direct.pipeline(transaction=True) as pipe:  # tallyd is back, too, and writes
-        pipe.flushall()
-        for key, value in before.items():
-            pipe.restore(key, 0, value)
-        pipe.execute()
-    redis.restart()
-    daemon.log_contains("rolled back", 30)
-    counts_again(daemon)
-    with daemon.client() as client:
-        assert isinstance(client.call("CTR.SYNC", "ALL"), RespError)
-    assert mysql.query("SELECT views FROM product_views WHERE product_id = 8") == ((10,),)
-    done = daemon.verb("recover", "--accept-rollback", timeout_s=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    daemon.sync_all()
-    assert mysql.query("SELECT views FROM product_views WHERE product_id = 8") == ((20,),)  # as was accepted
-
-
 def test_client_gone_in_the_middle(daemon, redis):
     """A client that dies with hits under way: they are counted, nobody else notices."""
     with daemon.client() as client:

@@ -204,10 +204,10 @@ static void test_unknown(void **state)
             "t.yaml:3:3: unknown option \"replcas\" under redis, expected \"replicas\"?\n");
     refused(MYSQL "ledger: { frobnicate: 1 }\n" COUNTER,
             "t.yaml:2:11: unknown option \"frobnicate\" under ledger, expected one of keep\n");
-    refused("frobnicate: 1\n" MYSQL COUNTER,
-            "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
-            "listen, http, redis, mysql, instance, ledger, log, "
-            "limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, tokens, counters, users\n");
+    refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
+                                             "listen, http, redis, mysql, instance, ledger, log, "
+                                             "limits, run_as, core_dumps, stop_within, series, boxes, "
+                                             "events, uniques, clock, tokens, counters, users\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
@@ -219,15 +219,16 @@ static void test_unknown(void **state)
         "t.yaml:8:14: unknown option \"uniques\" under counters.views.feeds, expected one of series, box, "
         "event\n");
     /* a path is no name */
-    refused(MYSQL "redis.replicas: 1\n" COUNTER,
-            "t.yaml:2:1: unknown option \"redis.replicas\", expected "
-            "one of listen, http, redis, mysql, instance, ledger, "
-            "log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, tokens, counters, users\n");
+    refused(MYSQL "redis.replicas: 1\n" COUNTER, "t.yaml:2:1: unknown option \"redis.replicas\", expected "
+                                                 "one of listen, http, redis, mysql, instance, ledger, "
+                                                 "log, limits, run_as, core_dumps, stop_within, series, "
+                                                 "boxes, events, uniques, clock, tokens, counters, users\n");
     refused(
         MYSQL "counters.*.key: 1\n" COUNTER,
         "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
         "redis, "
-        "mysql, instance, ledger, log, limits, run_as, core_dumps, stop_within, series, boxes, events, uniques, clock, "
+        "mysql, instance, ledger, log, limits, run_as, core_dumps, stop_within, series, boxes, events, "
+        "uniques, clock, "
         "tokens, counters, users\n");
 }
 

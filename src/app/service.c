@@ -146,6 +146,19 @@ static void rooms_close(struct service *s)
     redis_frames_close(&s->frames);
 }
 
+static void work_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* libuv makes the threads of its pool with the first work, and ends the process without a word when it cannot: now, not
+ * when memory is short. */
+static void pool_start(struct service *s)
+{
+    int queued = uv_queue_work(&s->loop, &s->first_work, work_nothing, NULL);
+    INVARIANT(queued == 0);
+}
+
 enum err service_run(struct service *s, struct settings *settings, const char *path, bool serves,
                      void (*started)(struct service *s, void *arg), void *arg, struct error *e)
 {
@@ -153,6 +166,7 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     s->gate.retry_at_ms = UINT64_MAX;
     if (uv_loop_init(&s->loop) != 0)
         return error_set(e, ERR_FAILED, "cannot make an event loop: out of descriptors?");
+    pool_start(s);
     s->notify.fd = -1;
     if (serves) notify_init(&s->notify);
     service_init(s);

@@ -90,6 +90,7 @@ struct service {
     const char *path; /* of the configuration, NULL: nothing to reload */
     bool serves;      /* listens for clients (not in `recover`) */
     uv_loop_t loop;
+    uv_work_t first_work; /* of libuv's pool */
     struct redis_link frame_link, sync_link, fence_link, clean_link;
     struct redis_frames frames;
     struct redis_fences fences;

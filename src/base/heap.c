@@ -28,13 +28,18 @@ void heap_replace(const struct heap *h)
     heap = h != NULL ? h : &libc_heap;
 }
 
+void heap_exhausted(size_t asked)
+{
+    log_event(LOG_ERROR, "out_of_memory",
+              "asked_bytes=%zu next=\"give tallyd more memory; a restart recovers\"", asked);
+    abort();
+}
+
 static void *heap_get(void *p, size_t size)
 {
     void *got = heap->realloc(heap->arg, p, size > 0 ? size : 1);
-    if (got != NULL) return got;
-    log_event(LOG_ERROR, "out_of_memory",
-              "asked_bytes=%zu next=\"give tallyd more memory; a restart recovers\"", size);
-    abort();
+    if (got == NULL) heap_exhausted(size);
+    return got;
 }
 
 void *heap_alloc(size_t size)

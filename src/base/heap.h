@@ -11,6 +11,8 @@ void *heap_realloc(void *p, size_t size) __attribute__((alloc_size(2)));
 char *heap_strdup(const char *text);
 char *heap_strndup(const char *p, size_t n); /* NUL-terminated copy of n bytes */
 void heap_free(void *p);
+/* For a library that says that it got no memory: the same end. asked 0: it does not say how much. */
+void heap_exhausted(size_t asked) __attribute__((noreturn, cold));
 
 struct heap {
     void *(*realloc)(void *arg, void *p, size_t size); /* p NULL: a new one; NULL back: out of memory */

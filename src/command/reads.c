@@ -51,6 +51,7 @@ static void on_read(struct read_request *q)
 static void names_keep(struct session *s, struct read_query *q)
 {
     buf_reset(&s->key);
+    buf_reserve(&s->key, q->name.n + q->type.n + 1); /* a place for both, also without a name */
     buf_put_slice(&s->key, q->name);
     buf_put_slice(&s->key, q->type);
     q->name = slice_of(s->key.p, q->name.n);

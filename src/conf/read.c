@@ -496,6 +496,7 @@ static void document_read(struct reader *r)
 static void syntax_problem(struct reader *r, const yaml_parser_t *parser)
 {
     struct conf_place at = place_of(&parser->problem_mark);
+    if (parser->error == YAML_MEMORY_ERROR) heap_exhausted(0);
     if (parser->error == YAML_READER_ERROR)
         problem(r, place_of(&parser->mark), "bytes that are no UTF-8 text, expected YAML");
     else
@@ -529,8 +530,7 @@ bool conf_parse(const char *file, struct slice text, struct conf *out, struct bu
     *out = (struct conf){.file = heap_strdup(file)};
     struct reader r = {.file = out->file, .conf = out, .problems = problems};
     yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
-        UNREACHABLE(); /* only without memory, where base/heap.h ends, too */
+    if (!yaml_parser_initialize(&parser)) heap_exhausted(0);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
     parser_read(&r, &parser);
     yaml_parser_delete(&parser);

@@ -419,9 +419,9 @@ void redis_frames_look(struct redis_frames *fr, const struct link_look *l)
 {
     struct buf *out = redis_link_begin(fr->link);
     uint32_t n = l->claims_n + l->journals_n;
-    if (n > fr->stands_cap) {
-        fr->stands = heap_realloc(fr->stands, n * sizeof *fr->stands);
-        fr->stands_cap = n;
+    if (n >= fr->stands_cap) { /* also for nothing there are places to point to */
+        fr->stands_cap = n + 1;
+        fr->stands = heap_realloc(fr->stands, fr->stands_cap * sizeof *fr->stands);
     }
     fr->look_n = n;
     fr->look_claims = l->claims_n;

@@ -384,7 +384,7 @@ static inline void append_runs(const struct frame *f, const struct frame_append 
     assert_non_null(j);
     memcpy(j->name, name, sizeof name);
     j->listed |= a->opens;
-    buf_put(&j->bytes, f->records.p + a->bytes_at, a->bytes_n);
+    if (a->bytes_n > 0) buf_put(&j->bytes, f->records.p + a->bytes_at, a->bytes_n);
     if (!a->ends) return;
     buf_free(&j->bytes);
     *j = (struct kept_journal){0};

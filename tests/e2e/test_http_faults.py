@@ -199,6 +199,8 @@ def test_without_mysql_live_goes_on_and_stored_says_as_of_when(make_daemon, make
         proxy.refuse()
         proxy.cut()
         wait_until(lambda: http_.figures("7", "unique_visitors")["mysql"] == "down", 60, "MySQL is seen to be down")
+        client.call("HINCRBY", "s8:product_views", 5, 20)  # claimed; then the writers know it, too, and nothing more is
+        daemon.log_contains("event=mysql_down")
         client.call("HINCRBY", "s7:unique_visitors:daily", today(), 3)
         client.call("HINCRBY", "s7:product_views", 6, 100)
         said = http_.figures("7", "unique_visitors")

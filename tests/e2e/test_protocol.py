@@ -114,13 +114,13 @@ def answer(address, data, chunk=None):
 
 # Where Valkey went another way than Redis, as which tallyd answers: stricter about a bulk's end, laxer about quotes, in
 # other words about a nested MULTI.
-VALKEY_9 = ("bulk not followed by CRLF", "text behind a closing quote", "MULTI in MULTI")
+VALKEY_SINCE = {"bulk not followed by CRLF": 9, "text behind a closing quote": 9, "MULTI in MULTI": 8}
 
 
 def skip_where_valkey_differs(name, plain):
     said = plain.client().info("server")
-    if name in VALKEY_9 and int(said.get("valkey_version", "0").split(".")[0]) >= 9:
-        pytest.skip("Valkey 9 answers otherwise than Redis")
+    if name in VALKEY_SINCE and int(said.get("valkey_version", "0").split(".")[0]) >= VALKEY_SINCE[name]:
+        pytest.skip("Valkey answers otherwise than Redis")
 
 
 @pytest.mark.fault("malformed-resp")

@@ -200,7 +200,7 @@ def test_who_is_refused_at_the_door(make_daemon, redis, pairs, authority, strang
             assert b"PONG" not in answer
     with daemon.client() as client:
         wait_until(lambda: stat_of(client, "tls_refused") >= 5, 20)
-        assert daemon.log().count("event=tls_refused") == 1
+        assert 1 <= daemon.log().count("event=tls_refused") < 4  # one in ten seconds, however slow this machine is
         assert client.call("PING") == "PONG"
 
 

@@ -282,11 +282,20 @@ static void on_log(void *arg, const char *fmt, va_list args)
     log_event(LOG_DEBUG, "http", "text=%s", LOGQ(text));
 }
 
+/* Of one connection at each address: with TLS a relay has one more, and a socketpair. */
+static rlim_t files_a_connection(const struct conf_addresses *all)
+{
+    rlim_t n = 0;
+    for (size_t i = 0; i < all->n; i++)
+        n += all->all[i].tls ? 3 : 1;
+    return n;
+}
+
 /* Descriptors beyond those that the RESP door may need; the limit is raised when that is possible. */
 static unsigned connections_most(const struct conf *conf)
 {
     struct rlimit files;
-    rlim_t n = conf->listen_http.n, door = (rlim_t)conf->limits_clients + FILES_BESIDE,
+    rlim_t n = files_a_connection(&conf->listen_http), door = (rlim_t)conf->limits_clients + FILES_BESIDE,
            want = door + n * CONNECTIONS_MAX;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0) return CONNECTIONS_LEAST;
     struct rlimit more = {files.rlim_max < want ? files.rlim_max : want, files.rlim_max};

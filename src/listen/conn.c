@@ -14,8 +14,6 @@
 #include <netdb.h>
 #include <stdio.h>
 
-#define OUT_KEEP 512 /* an outlet buffer up to this size stays when it is empty */
-
 struct outlet *conn_outlet(struct conn *c)
 {
     return &c->outlet;
@@ -312,10 +310,7 @@ static int write_out(struct conn *c)
     if (n < 0 && n != UV_EAGAIN) return n;
     size_t done = n > 0 ? (size_t)n : 0;
     if (done < out->n) return write_rest(c, out, done);
-    if (out->cap > OUT_KEEP)
-        buf_free(out);
-    else
-        buf_reset(out);
+    out_empty(out);
     return 0;
 }
 

@@ -89,6 +89,15 @@ struct conn {
 /* bind.c: both leave nothing behind on error, but a handle that must be closed. */
 enum err listener_bind(struct listener *ls, const struct address *a, struct error *e);
 
+#define OUT_KEEP 512 /* a buffer of what goes out stays up to this size when it is empty */
+static inline void out_empty(struct buf *b)
+{
+    if (b->cap > OUT_KEEP)
+        buf_free(b);
+    else
+        buf_reset(b);
+}
+
 /* conn.c */
 struct conn *conn_accept(struct listener *ls);        /* NULL: the client is gone already */
 struct conn *conn_adopt(struct listener *ls, int fd); /* NULL: fd is no socket, and stays open */

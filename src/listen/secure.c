@@ -74,7 +74,7 @@ struct buf *secure_out(struct conn *c)
     struct tls_session *tls = c->secure->tls;
     if (tls_session_state(tls) != TLS_GREETING && c->outlet.out.n > 0) {
         tls_session_put(tls, buf_slice(&c->outlet.out));
-        buf_reset(&c->outlet.out);
+        out_empty(&c->outlet.out);
     }
     return tls_session_out(tls);
 }

@@ -200,7 +200,7 @@ def test_who_is_refused_at_the_door(make_daemon, redis, pairs, authority, strang
             assert b"PONG" not in answer
     with daemon.client() as client:
         wait_until(lambda: stat_of(client, "tls_refused") >= 5, 20)
-        assert daemon.log().count("event=tls_refused") == 1
+        assert 1 <= daemon.log().count("event=tls_refused") < 4  # one in ten seconds, however slow this machine is
         assert client.call("PING") == "PONG"
 
 
@@ -275,7 +275,7 @@ def test_renewal_under_traffic(make_daemon, redis, authority):
     """New files and SIGHUP: who connects sees the new certificate, who is connected goes on, nothing is lost; files that
     are not fit leave the old one, and the log says why."""
     mine, renewed = authority.issue("mine"), authority.issue("renewed")
-    daemon = make_door(make_daemon, redis, mine, http=True, families=counters(hits=100, every="2s"))
+    daemon = make_door(make_daemon, redis, mine, http=True, families=counters(hits=100, every="1s"))
     hits_of, stop, lasting = [0, 0], threading.Event(), redis_client(daemon, authority)
     assert lasting.hincrby(VIEWS, 0, 1) == 1
 
@@ -290,7 +290,7 @@ def test_renewal_under_traffic(make_daemon, redis, authority):
     for thread in threads:
         thread.start()
     first = serial_at(daemon.tls_port, authority)
-    wait_until(lambda: min(hits_of) > 20, 30)
+    wait_until(lambda: min(hits_of) > 10, 30)
     mine.replace_by(renewed)
     daemon.signal(signal.SIGHUP)
     wait_until(lambda: serial_at(daemon.tls_port, authority) != first, 20, "the new certificate is shown")

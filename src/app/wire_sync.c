@@ -165,6 +165,7 @@ static void port_due_poll(void *arg, struct due_poll *poll)
     struct service *s = arg;
     struct due_task *task = heap_zalloc(sizeof *task);
     task->poll = poll;
+    task->redis.highest = poll->highest;
     task->redis.before_ms = poll->before_ms;
     task->redis.skip = poll->skip;
     task->redis.limit = poll->limit;

@@ -48,7 +48,7 @@ def build(options, directory):
     code, said = command(["spin", *defines_of(model, options), "-a", os.path.basename(model)], directory)
     if code != 0 or "Error" in said or not os.path.exists(os.path.join(directory, "pan.c")):
         raise Unsound("spin: " + said)
-    flags = ["-O0" if options.breaks else "-O1", "-w", "-DSAFETY", f"-DMEMLIM={options.memory}"]
+    flags = ["-O0" if options.breaks else "-O1", "-w", "-DSAFETY", "-DNOREDUCE", f"-DMEMLIM={options.memory}"]
     if options.collapse:
         flags.append("-DCOLLAPSE")
     code, said = command(["cc", *flags, "-o", "pan", "pan.c"], directory)
@@ -63,10 +63,10 @@ def search(options, directory, depth):
     found = re.search(r"depth reached (\d+), errors: (\d+)\s+([\d.e+]+) states, stored", said)
     if code != 0 or found is None:
         raise Unsound("pan: " + said)
-    if any(word in said for word in ("memory limit", "out of memory", "aborted", "hash factor")):
+    broke, shallow = found[2] != "0", "max search depth too small" in said
+    if not broke and ("MEMLIM" in said or "Search not completed" in said):
         raise Unsound("not every state was explored: " + said)
-    shallow = "max search depth too small" in said
-    return found[2] != "0", not shallow, int(float(found[3])), int(found[1])
+    return broke, not shallow, int(float(found[3])), int(found[1])
 
 
 def replay(directory):

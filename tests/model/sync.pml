@@ -4,7 +4,7 @@
  *              src/coalesce/claims.c and doubt.c as far as a claim goes that is in doubt; src/redis/claim_op.c, scan_op.c,
  *              fence_op.c, batches_op.c (adoption), discard_op.c; src/mysql/merge.c (ledger row first; what 1062 means);
  *              src/series/batch.c (the cut).
- * Two daemons  with a run each at a time; two pending hashes of a field each, so a batch has one or two rows, and one or
+ * Two daemons  with a run each at a time (or three); two pending hashes of a field each, so a batch has one or two rows, and one or
  *              two chunks. A hit is a bit, so MySQL shows whether it has it twice; a digest sees only how many there are.
  * Faults       a claim whose reply is lost; a claim that runs twice (a proxy that tries again); a COMMIT without an
  *              answer; MySQL away; a crash, also for good; Redis restarted from what it had on disk.
@@ -80,7 +80,10 @@
 #endif
 #define BROKEN(text) printf(text); assert(false)
 
-#define DAEMONS 2
+#ifndef DAEMONS
+#define DAEMONS 2 /* 3: or one of two has two runs */
+#endif
+
 #define NO_BATCH BATCHES
 #define SECOND (1 << (HITS - 1))
 #define FIRST (SECOND - 1)
@@ -288,7 +291,7 @@ inline ends(d)
     R[d].b = NO_BATCH
 }
 
-#define SIZE(d) (CUT_BY_FORMAT -> CHUNK_ROWS : 2 - (d))
+#define SIZE(d) (CUT_BY_FORMAT -> CHUNK_ROWS : 2 - ((d) & 1))
 #define CHUNKS(d) (HASHES(R[d].rows) == 3 && SIZE(d) == 1 -> 2 : 1)
 /* The first row, or the second, or all in one. */
 #define CHUNK(d, chunk)                                                                                      \
@@ -453,7 +456,9 @@ end:
         acked = acked | SECOND;
         printf("redis    hit %d on the second hash\n", SECOND)
     }
-    :: d_step { (R[0].st == FENCING || R[1].st == FENCING || (ROLLBACK && FAULT)) -> fsync() }
+    :: d_step { R[0].st == FENCING || R[1].st == FENCING || R[DAEMONS - 1].st == FENCING || (ROLLBACK && FAULT) ->
+        fsync()
+    }
 #if ROLLBACK
     :: d_step { FAULT && !server -> faults--; restart() }
 #endif
@@ -464,7 +469,7 @@ end:
         :: else
         fi;
         if
-        :: (LEFT != 0 || R[0].st != IDLE || R[1].st != IDLE) && (SEEK & STUCK) -> BROKEN("BROKEN stuck\n")
+        :: (LEFT != 0 || R[0].st != IDLE || R[1].st != IDLE || R[DAEMONS - 1].st != IDLE) && (SEEK & STUCK) -> BROKEN("BROKEN stuck\n")
         :: else
         fi
     }

@@ -223,7 +223,8 @@ static void port_due_poll(void *arg, struct due_poll *p)
 {
     struct request *q = ask(arg, ROLE_SYNC, REQ_DUE_POLL, p);
     if (q == NULL) return;
-    q->names.before_ms = p->before_ms;
+    q->names.highest = p->highest;
+    q->names.before_ms = p->highest ? INT64_MAX : p->before_ms;
     q->names.skip = p->skip;
     q->names.limit = p->limit;
 }

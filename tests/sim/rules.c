@@ -260,6 +260,15 @@ static void profile_poison(struct sim_config *c)
     often(c, EVENT_poison, 10);
 }
 
+static void profile_leap(struct sim_config *c)
+{
+    only(c, 8);
+    c->leap_most_ms = 8000;
+    c->counter_hits = INT64_MAX;
+    often(c, EVENT_leap, 20);
+    often(c, EVENT_wait, 40);
+}
+
 static void profile_doubt(struct sim_config *c)
 {
     profile_cut(c);
@@ -469,6 +478,8 @@ const struct sim_rule sim_rules[] = {
           "the ledger forgets a batch that was claimed after it was asked what stands"),
     WORLD("clock_runs", WORLD_CLOCK, SHOWS(DOUBLE), 1000, profile_sleep,
           "a run that slept takes itself for young"),
+    SYNC("sync_highest", RULE_SYNC_HIGHEST, SHOWS(LOSS), 2000, profile_leap,
+         "after Redis' clock was put back, CTR.SYNC ALL does not see what is pending"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
 };

@@ -273,6 +273,12 @@ static void test_due(void **state)
     due(w, &d);
     assert_int_equal(d.keys_n, 3);
     due_free(&d);
+    d.limit = 1;
+    d.highest = true;
+    due(w, &d);
+    assert_int_equal(d.keys_n, 1);
+    assert_slice(d.keys[0], "d");
+    due_free(&d);
     redis_server_kill(&w->server);
     due(w, &d);
     assert_true(d.lost);

@@ -2,7 +2,7 @@
  *   walk            the key space, for pending hashes that are missing in tally:dirty (DESIGN 6): at start, on every
  *                   reconnect, when Redis' clock went back, and every WALK_MS, which heals what a daemon left that died
  *                   for good
- *   prune           the ledger, never of a batch that stands
+ *   prune           the ledger, never of a batch that stands: MySQL says what is old, then Redis what stands, then rows go
  *   complete_until  of each counter: nothing older is unmerged. Read in this order: Redis' time, dirty index, batches;
  *                   a hash that is claimed between the last two is seen in the first of them. */
 #include "app/service.h"
@@ -133,23 +133,42 @@ static void on_prune_standing(struct redis_standing *r)
         prune_end(t);
         return;
     }
-    t->prune = (struct ledger_prune){.keep_s = (uint64_t)t->service->settings->conf->ledger_keep_ms / 1000,
-                                     .standing = r->ids,
-                                     .standing_n = r->ids_n,
-                                     .step = 1000,
-                                     .steps_max = 100};
+    t->prune.standing = r->ids;
+    t->prune.standing_n = r->ids_n;
     t->job.work = prune_work;
     t->job.done = on_pruned;
     service_job(t->service, &t->job);
+}
+
+static void cutoff_work(struct db *db, struct db_job *job)
+{
+    struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
+    uint64_t keep_s = (uint64_t)t->service->settings->conf->ledger_keep_ms / 1000;
+    t->failed = ledger_cutoff(db, keep_s, t->prune.cutoff, &t->error) != ERR_NONE;
+}
+
+static void on_cutoff(struct db_job *job)
+{
+    struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
+    if (job->ran && !t->failed && t->service->stage == STAGE_RUNNING) {
+        redis_standing(&t->service->sync_link, &t->standing);
+        return;
+    }
+    if (job->ran && t->failed) log_event(LOG_WARN, "prune", "error=%s", LOGQ(t->error.text));
+    prune_end(t);
 }
 
 static void prune_begin(struct service *s)
 {
     struct prune_task *t = heap_zalloc(sizeof *t);
     t->service = s;
+    t->prune.step = 1000;
+    t->prune.steps_max = 100;
     t->standing.done = on_prune_standing;
+    t->job.work = cutoff_work;
+    t->job.done = on_cutoff;
     s->upkeep.prune = t;
-    redis_standing(&s->sync_link, &t->standing);
+    service_job(s, &t->job);
 }
 
 /* --- complete_until --- */

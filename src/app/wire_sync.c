@@ -165,6 +165,7 @@ static void port_due_poll(void *arg, struct due_poll *poll)
     struct service *s = arg;
     struct due_task *task = heap_zalloc(sizeof *task);
     task->poll = poll;
+    task->redis.highest = poll->highest;
     task->redis.before_ms = poll->before_ms;
     task->redis.skip = poll->skip;
     task->redis.limit = poll->limit;
@@ -209,10 +210,11 @@ static void port_hold_names(void *arg, const struct slice *names, uint32_t n)
     redis_hold_names(&((struct service *)arg)->sync_link, names, n);
 }
 
+/* (!) A run that slept with its host must know its age: the ledger may have been pruned meanwhile (sync/run.c). */
 static uint64_t port_mono_ms(void *arg)
 {
     (void)arg;
-    return mono_ms();
+    return age_ms();
 }
 
 static int64_t port_redis_ms(void *arg)

@@ -24,6 +24,12 @@ uint64_t mono_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+uint64_t age_ms(void)
+{
+    struct timespec t = now(CLOCK_BOOTTIME);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 int64_t wall_ms(void)
 {
     struct timespec t = now(CLOCK_REALTIME);

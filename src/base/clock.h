@@ -1,4 +1,5 @@
-/* base/clock.h - mono_: CLOCK_MONOTONIC, for waiting and remembering; wall_: CLOCK_REALTIME, for people only. */
+/* base/clock.h - mono_: CLOCK_MONOTONIC, for waiting and remembering; age_: CLOCK_BOOTTIME, the same, but it goes on while
+ * the host sleeps: for what must not be taken for young then; wall_: CLOCK_REALTIME, for people only. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -6,6 +7,7 @@
 
 uint64_t mono_ms(void);
 uint64_t mono_us(void);
+uint64_t age_ms(void); /* not to be compared with mono_ms() */
 int64_t wall_ms(void); /* since 1970 */
 
 #endif

@@ -34,6 +34,7 @@ enum rule {
     RULE_LEASE_FORGET = 1 << 24,  /* coalesce: off: leases live on after a cut */
     RULE_LEASE_RESEND = 1 << 25,  /* coalesce: off: numbers of a lease are sent again as they were */
     RULE_EVENTS_OWED = 1 << 26,   /* coalesce: off: no log is ever owed to tally:events */
+    RULE_SYNC_HIGHEST = 1 << 27,  /* sync: off: CTR.SYNC ALL asks for what is dirty by the time of the call */
 };
 
 #ifdef TALLYD_RULES

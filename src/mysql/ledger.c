@@ -4,6 +4,8 @@
 #include "mysql/merge.h"
 #include "mysql/text.h"
 
+#include <stdio.h>
+
 #define IDS_A_STATEMENT 1000
 
 enum err ledger_gen_highest(struct db *db, uint64_t *gen, struct error *e)
@@ -74,9 +76,8 @@ enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool 
     return ERR_NONE;
 }
 
-/* The server's clock decides alone, when a row is written and when it is old. Returns it in cutoff, as an SQL
- * literal. */
-static enum err cutoff_read(struct db *db, uint64_t keep_s, struct buf *cutoff, struct error *e)
+/* The server's clock decides alone, when a row is written and when it is old. */
+enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BYTES], struct error *e)
 {
     struct buf sql = {0};
     struct slice cell;
@@ -84,21 +85,21 @@ static enum err cutoff_read(struct db *db, uint64_t keep_s, struct buf *cutoff, 
     enum code_class class = db_query(db, buf_slice(&sql));
     buf_free(&sql);
     if (class != CODE_OK) return db_error(db, e);
-    if (!db_row(db, &cell, 1) || cell.p == NULL)
+    if (!db_row(db, &cell, 1) || cell.p == NULL || cell.n + 3 > LEDGER_CUTOFF_BYTES)
         return error_set(e, ERR_USAGE, "the ledger cannot be kept for %llu seconds",
                          (unsigned long long)keep_s);
-    buf_printf(cutoff, "'" SLICE_FMT "'", SLICE_ARG(cell));
+    snprintf(out, LEDGER_CUTOFF_BYTES, "'" SLICE_FMT "'", SLICE_ARG(cell));
     return ERR_NONE;
 }
 
 /* Said before the first row goes: who reads the ledger for an old batch must see that it may be gone. */
-static enum code_class pruned_until_set(struct db *db, struct slice cutoff)
+static enum code_class pruned_until_set(struct db *db, const char *cutoff)
 {
     struct buf sql = {0};
     buf_printf(&sql,
-               "UPDATE tally_counters SET pruned_until = " SLICE_FMT " WHERE counter IN (SELECT counter FROM"
-               " tally_ledger WHERE merged_at < " SLICE_FMT ") AND COALESCE(pruned_until < " SLICE_FMT ", 1)",
-               SLICE_ARG(cutoff), SLICE_ARG(cutoff), SLICE_ARG(cutoff));
+               "UPDATE tally_counters SET pruned_until = %s WHERE counter IN (SELECT counter FROM"
+               " tally_ledger WHERE merged_at < %s) AND COALESCE(pruned_until < %s, 1)",
+               cutoff, cutoff, cutoff);
     enum code_class class = db_exec(db, buf_slice(&sql));
     buf_free(&sql);
     return class;
@@ -106,17 +107,15 @@ static enum code_class pruned_until_set(struct db *db, struct slice cutoff)
 
 enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
 {
-    struct buf cutoff = {0}, sql = {0};
+    struct buf sql = {0};
     uint64_t gen;
-    PRE(p->step > 0 && p->steps_max > 0);
+    PRE(p->step > 0 && p->steps_max > 0 && p->cutoff[0] != '\0');
     p->pruned = 0;
     p->more = false;
     enum err err = ledger_gen_highest(db, &gen, e);
-    if (err == ERR_NONE) err = cutoff_read(db, p->keep_s, &cutoff, e);
-    if (err == ERR_NONE && pruned_until_set(db, buf_slice(&cutoff)) != CODE_OK) err = db_error(db, e);
-    buf_printf(&sql,
-               "DELETE FROM tally_ledger WHERE merged_at < " SLICE_FMT " AND gen < %llu AND batch NOT IN ",
-               SLICE_ARG(cutoff), (unsigned long long)gen);
+    if (err == ERR_NONE && pruned_until_set(db, p->cutoff) != CODE_OK) err = db_error(db, e);
+    buf_printf(&sql, "DELETE FROM tally_ledger WHERE merged_at < %s AND gen < %llu AND batch NOT IN ",
+               p->cutoff, (unsigned long long)gen);
     static const struct batch_id nobody = {{0}}; /* NOT IN (NULL) is never true */
     sql_ids(&sql, p->standing_n > 0 ? p->standing : &nobody, p->standing_n > 0 ? p->standing_n : 1);
     buf_printf(&sql, " ORDER BY merged_at LIMIT %u", p->step);
@@ -126,7 +125,6 @@ enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
         p->more = err == ERR_NONE && db_affected(db) == p->step;
         p->pruned += err == ERR_NONE ? db_affected(db) : 0;
     }
-    buf_free(&cutoff);
     buf_free(&sql);
     return err;
 }

@@ -22,12 +22,18 @@ enum err ledger_find(struct db *db, const struct batch_id *id, uint32_t chunk, s
 enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool *known,
                       struct error *e) MUST_CHECK;
 
-/* Deletes rows merged more than keep_s ago, in steps of at most step rows, each its own transaction; never
- * rows of the standing ids, never those of the highest gen. Sets tally_counters.pruned_until. Bounded by
- * steps_max a call: *more says that there is more to do. */
+/* The moment keep_s ago by MySQL's clock, an SQL literal. */
+#define LEDGER_CUTOFF_BYTES 32
+enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BYTES],
+                       struct error *e) MUST_CHECK;
+
+/* Deletes rows merged before the cutoff, in steps of at most step rows, each its own transaction; never rows of the
+ * standing ids, never those of the highest gen. Sets tally_counters.pruned_until. Bounded by steps_max a call: *more
+ * says that there is more to do. (!) In this order: the cutoff, what stands, the call. Were the cutoff taken last by a
+ * service that stood still in between, rows could be old whose batch was claimed only after it was asked what stands. */
 struct ledger_prune {
-    uint64_t keep_s;
-    const struct batch_id *standing; /* all that stand in Redis now; read before the call, not after */
+    char cutoff[LEDGER_CUTOFF_BYTES];
+    const struct batch_id *standing;
     size_t standing_n;
     uint32_t step, steps_max; /* 1,000 and 100 */
     uint64_t pruned;          /* out */

@@ -452,7 +452,7 @@ static void retry_count(const struct db *db)
 /* One try. A connection that cannot be opened ends the chunk for now: the pool learns when MySQL is back. */
 static enum verdict try_once(struct work *w)
 {
-    if (mono_ms() > w->chunk->not_after_ms)
+    if (age_ms() > w->chunk->not_after_ms)
         return ended(w, MERGE_TOO_OLD, "too old: the ledger may be pruned by now");
     w->sql.n = 0;
     if (!db_is_open(w->db) && db_open(w->db) != CODE_OK) return ended(w, MERGE_DOWN, db_text(w->db));

@@ -43,10 +43,13 @@ void redis_due(struct redis_link *l, struct redis_due *d)
     d->scores = NULL;
     d->keys_n = 0;
     resp_array(out, 8);
-    RESP_LIT(out, "ZRANGEBYSCORE");
+    resp_text(out, d->highest ? "ZREVRANGEBYSCORE" : "ZRANGEBYSCORE");
     RESP_LIT(out, KEY_DIRTY);
-    RESP_LIT(out, "-inf");
-    resp_int(out, d->before_ms);
+    resp_text(out, d->highest ? "+inf" : "-inf");
+    if (d->highest)
+        RESP_LIT(out, "-inf");
+    else
+        resp_int(out, d->before_ms);
     RESP_LIT(out, "WITHSCORES");
     RESP_LIT(out, "LIMIT");
     resp_int(out, d->skip);

@@ -6,6 +6,7 @@
 #include "series/counter.h"
 
 struct redis_due { /* names in tally:dirty with a score <= before_ms (Redis' time), lowest first */
+    bool highest;  /* highest first, and whatever its score: before_ms is not looked at */
     int64_t before_ms;
     uint32_t skip, limit; /* as ZRANGEBYSCORE's LIMIT */
     struct buf names;     /* out: bytes of them */

@@ -80,7 +80,7 @@ struct chunk {
     const struct batch *batch; /* sealed */
     uint32_t index, chunks;
     size_t first, rows_n;  /* batch->rows[first .. first + rows_n) */
-    uint64_t not_after_ms; /* mono: a writer must not begin a transaction after this */
+    uint64_t not_after_ms; /* age_ms(): a writer must not begin a transaction after this */
     /* answer, written by the writer, read after done */
     enum merge_outcome outcome;
     uint32_t rows_merged, rows_rejected;

@@ -63,6 +63,7 @@ struct adopt { /* atomically makes this life the owner of batches, refreshes the
 };
 
 struct due_poll { /* names in tally:dirty with a score at or below before_ms (Redis' time), lowest first */
+    bool highest; /* highest first, and whatever its score: before_ms is not looked at */
     int64_t before_ms;
     uint32_t skip, limit; /* as ZRANGEBYSCORE's LIMIT */
     struct buf names;     /* out: bytes of them */

@@ -1,4 +1,6 @@
 /* sync/wait.c - CTR.SYNC: waits until every batch that held the key (or stood) at the call is merged, own or not.
+ *   HIGHEST  of ALL: the highest score in the dirty index now. What was dirty at the call has no higher one, wherever
+ *            clocks have leapt since
  *   DIRTY    what was dirty at the call is claimed now: one key is queued; for ALL the index is paged through
  *   CLAIMS   the claims begun until then are answered
  *   ASK      which batches stand that hold the key?
@@ -8,11 +10,10 @@
 #include "base/heap.h"
 #include "sync/engine.h"
 
-enum { WAIT_DIRTY, WAIT_CLAIMS, WAIT_ASK, WAIT_WATCH };
+enum { WAIT_HIGHEST, WAIT_DIRTY, WAIT_CLAIMS, WAIT_ASK, WAIT_WATCH };
 #define WATCH_MS 50
 #define PAGE_NAMES                                                                                           \
     (8 * CLAIM_HASHES_MAX) /* a claim takes some 4 ms, so that these are claimed by the next look */
-#define CLOCK_SLACK_MS 100 /* between two services' ideas of Redis' time */
 
 static void wait_end(struct sync_wait *w, enum sync_wait_outcome outcome)
 {
@@ -37,6 +38,36 @@ static void hurry(struct sync *s)
 {
     for (size_t i = 0; i < s->counters->n; i++)
         s->families[i].hurry = family_queued(&s->families[i]) > 0;
+}
+
+/* --- HIGHEST --- */
+
+static void dirty_done(struct sync_wait *w);
+
+static void on_highest(struct due_poll *p)
+{
+    struct sync_wait *w = p->arg;
+    w->asking = false;
+    w->sync->requests_out--;
+    if (p->lost)
+        w->ask_at_ms = sync_now(w->sync) + WATCH_MS;
+    else if (p->keys_n == 0)
+        dirty_done(w);
+    else
+        w->phase = WAIT_DIRTY;
+    if (p->keys_n > 0) w->before_ms = p->scores[0];
+    due_poll_free(p);
+}
+
+static void ask_highest(struct sync_wait *w)
+{
+    struct sync *s = w->sync;
+    pace_release(s);
+    hurry(s);
+    w->poll = (struct due_poll){.highest = true, .limit = 1, .done = on_highest, .arg = w};
+    w->asking = true;
+    s->requests_out++;
+    s->ports.due_poll(s->ports.arg, &w->poll);
 }
 
 /* --- DIRTY --- */
@@ -153,6 +184,9 @@ static bool runs_here(const struct sync_wait *w)
 static void wait_step(struct sync_wait *w)
 {
     switch (w->phase) {
+    case WAIT_HIGHEST:
+        ask_highest(w);
+        return;
     case WAIT_DIRTY:
         step_dirty(w);
         return;
@@ -211,7 +245,7 @@ void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n)
 {
     list_for_each (node, &s->waits) {
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
-        if (w->phase > WAIT_CLAIMS || !waits_for(w, keys, n)) continue;
+        if (w->phase == WAIT_HIGHEST || w->phase > WAIT_CLAIMS || !waits_for(w, keys, n)) continue;
         w->phase = WAIT_DIRTY;
         w->queued = false;
     }
@@ -241,12 +275,12 @@ void sync_wait_for(struct sync *s, struct sync_wait *w)
 {
     PRE(w->key.n == 0 || counters_match(s->counters, w->key) != NULL);
     w->sync = s;
-    w->phase = WAIT_DIRTY;
+    w->phase = w->key.n == 0 && HOLDS(RULE_SYNC_HIGHEST) ? WAIT_HIGHEST : WAIT_DIRTY;
     w->queued = w->asking = w->answered = false;
     w->rows = 0;
     w->since_ms = sync_now(s);
     w->ask_at_ms = 0;
-    w->before_ms = s->ports.redis_ms(s->ports.arg) + CLOCK_SLACK_MS;
+    w->before_ms = s->ports.redis_ms(s->ports.arg);
     set_init(&w->ids);
     list_push(&s->waits, &w->link);
 }

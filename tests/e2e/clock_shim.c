@@ -1,5 +1,5 @@
 /* e2e/clock_shim.c - a clock that a test moves: LD_PRELOADed into redis-server and tallyd, it answers their questions for
- * the time from a file of two numbers (harness/clock.py writes them), wall and monotonic, each in ns. Waits (epoll, poll)
+ * the time from a file of three numbers (harness/clock.py writes them), wall, monotonic and boot time, each in ns. Waits (epoll, poll)
  * take as long as ever. Debian's libfaketime would do, but redis-server's allocator asks for the time while it starts,
  * which libfaketime does not survive. */
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 struct moment {
-    _Atomic int64_t wall_ns, mono_ns;
+    _Atomic int64_t wall_ns, mono_ns, boot_ns;
 };
 
 static _Atomic(struct moment *) shared;
@@ -41,6 +41,8 @@ int clock_gettime(clockid_t clock, struct timespec *to)
         ns = atomic_load(&m->wall_ns);
     else if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_MONOTONIC_RAW)
         ns = atomic_load(&m->mono_ns);
+    else if (clock == CLOCK_BOOTTIME)
+        ns = atomic_load(&m->boot_ns);
     else
         return (int)syscall(SYS_clock_gettime, clock, to);
     *to = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};

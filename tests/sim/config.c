@@ -29,13 +29,13 @@ static void draw_world(struct sim_config *c, struct prng *p)
     c->counters = prng_percent(p, 70) ? 1 : SIM_COUNTERS;
     c->partial = c->counters == SIM_COUNTERS && prng_percent(p, 40);
     c->hashes = (unsigned)between(p, 1, SIM_HASHES);
-    c->fields = (unsigned)between(p, 1, SIM_HIT_FIELDS);
+    c->fields = (unsigned)between(p, 1, prng_percent(p, 75) ? 3 : SIM_HIT_FIELDS);
     c->steps = (unsigned)between(p, 200, 1500);
     c->hits_most = (unsigned)between(p, 8, 150);
     c->for_good_percent = !c->partial && prng_percent(p, 20) ? 50 : 0; /* somebody must know each counter */
     c->turn_percent = prng_percent(p, 30) ? 100 : (unsigned)between(p, 20, 90);
     c->unread_percent = (unsigned)between(p, 20, 90);
-    c->chunk_rows[0] = (uint32_t)between(p, 1, 3);
+    c->chunk_rows[0] = (uint32_t)between(p, 1, prng_percent(p, 75) ? 3 : 8);
     c->chunk_rows[1] = c->chunk_rows[0] % 3 + 1;
     c->counter_hits = prng_percent(p, 30) ? 1 : prng_percent(p, 50) ? hit_delta(6) : INT64_MAX;
     c->every_s = (uint32_t)between(p, 1, 2);
@@ -126,6 +126,13 @@ static void draw_ops(struct sim_config *c, struct prng *p)
     c->coalesce.lease_most = (uint32_t)between(p, 4, 10);
 }
 
+/* What the times of series, boxes and events should be is known only while the clock does not leap. */
+static void draw_leaps(struct sim_config *c, struct prng *p)
+{
+    bool leaps = c->ops_percent == 0 && !c->feeds && prng_percent(p, 60);
+    c->leap_most_ms = leaps ? between(p, 1000, 8000) : 0;
+}
+
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
 {
     struct prng p = {seed * UINT64_C(0xD1342543DE82EF95) + 1};
@@ -139,4 +146,5 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     draw_coalesce(&c->coalesce, &p);
     draw_sync(&c->sync, &p);
     draw_ops(c, &p);
+    draw_leaps(c, &p);
 }

@@ -175,6 +175,7 @@ void daemon_connect(struct process *life, enum role role)
     life->links[role] = link_open(&w->redis.links, life->index, life->instance, role, ++w->redis.client_id);
     TRACE(w, "life %d: link %d is up, client %lld", life->index, (int)role, (long long)w->redis.client_id);
     struct arena *before = daemon_enter(life);
+    if (role == ROLE_FRAME) life->leap_ms = w->leap_ms;
     if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis.client_id);
     if (all_links_up(life)) redis_is_up(life);
     daemon_leave(life, before);
@@ -243,8 +244,17 @@ void daemon_turn(struct process *life)
     daemon_leave(life, before);
 }
 
+/* Redis is asked for its time now and then; the daemon's own clock goes on between. */
+static void ask_time(struct process *life)
+{
+    struct world *w = life->w;
+    if (life->leap_ms == w->leap_ms || life->links[ROLE_FRAME] == NULL) return;
+    if (w->calm || world_percent(w, 5)) life->leap_ms = w->leap_ms;
+}
+
 void daemon_tick(struct process *life)
 {
+    ask_time(life);
     struct arena *before = daemon_enter(life);
     coalesce_tick(life->coalesce);
     sync_tick(life->sync);
@@ -314,6 +324,11 @@ void daemon_walk(struct process *life)
     life->walk_wanted = false;
     life->walk_ms = life->w->now_ms + life->w->config.walk_ms;
     request_send(life->links[ROLE_SYNC], REQ_WALK, NULL, life->w->now_ms);
+}
+
+uint64_t life_mono_ms(const struct process *life)
+{
+    return life->w->now_ms - life->slept_ms;
 }
 
 bool life_knows(const struct process *life, int hash)

@@ -39,7 +39,9 @@ struct process {
     bool redis_up, mysql_up;   /* as sync was told */
     bool paused, stopping, abandoned, held, unfit;
     bool let_go; /* of the frame link, at stop, whatever is in doubt */
-    uint64_t resume_ms, walk_ms;
+    uint64_t paused_ms, resume_ms, walk_ms;
+    uint64_t slept_ms; /* by which its clock is behind; 0 unless WORLD_CLOCK is off */
+    int64_t leap_ms;   /* of Redis' clock, as it was when it was last asked */
     bool walk_wanted;
     struct life life;
     bool journals_busy, journals_taking, journals_wanted;
@@ -63,6 +65,7 @@ void daemon_start(struct world *w, struct daemon *d);
 void daemon_crash(struct world *w, struct daemon *d);
 void daemon_end(struct world *w,
                 struct daemon *d); /* at rest: everything is given back, and checked for leaks */
+uint64_t life_mono_ms(const struct process *life);
 bool life_knows(const struct process *life, int hash);   /* is the hash's counter in its configuration? */
 bool daemon_may_end(const struct process *life);         /* nothing asked that was not answered */
 struct process *daemon_life(struct world *w, int index); /* the life with this number runs: its struct */

@@ -329,10 +329,38 @@ static void run_tell_mysql(struct world *w, struct daemon *d)
     daemon_tell_mysql(d->life);
 }
 
+/* Two steps of somebody's, who may stand still in between. */
 static void run_prune(struct world *w, struct daemon *d)
 {
     (void)d;
-    mysql_prune(w);
+    if (w->pruning.begun)
+        mysql_prune(w);
+    else
+        mysql_prune_begin(w);
+}
+
+/* One row, which goes to the rejects, or all of a hash, which are too many for a chunk. */
+static void run_poison(struct world *w, struct daemon *d)
+{
+    (void)d;
+    unsigned hash = (unsigned)world_below(w, w->config.hashes), all = (1U << w->config.fields) - 1;
+    w->mysql.poison[hash] ^= (uint8_t)(world_percent(w, 60) ? 1U << world_below(w, w->config.fields) : all);
+    TRACE(w, "mysql: refuses fields %#x of hash %u", w->mysql.poison[hash], hash);
+}
+
+static bool can_leap(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm && w->config.leap_most_ms > 0;
+}
+
+/* Somebody sets Redis' clock; its monotonic one, and ours, go on. */
+static void run_leap(struct world *w, struct daemon *d)
+{
+    (void)d;
+    int64_t most = (int64_t)w->config.leap_most_ms;
+    w->leap_ms = (int64_t)world_below(w, 2 * w->config.leap_most_ms + 1) - most;
+    TRACE(w, "redis: its clock is off by %lld ms", (long long)w->leap_ms);
 }
 
 /* What a service does now and then. */
@@ -450,6 +478,7 @@ static void run_unfit(struct world *w, struct daemon *d)
 static void run_pause(struct world *w, struct daemon *d)
 {
     d->life->paused = true;
+    d->life->paused_ms = w->now_ms;
     d->life->resume_ms = w->now_ms + 1 + world_below(w, w->config.pause_ms);
     TRACE(w, "life %d stands still", d->life->index);
 }
@@ -463,6 +492,7 @@ static void run_resume(struct world *w, struct daemon *d)
 {
     TRACE(w, "life %d goes on", d->life->index);
     d->life->paused = false;
+    if (!world_rule(w, WORLD_CLOCK)) d->life->slept_ms += w->now_ms - d->life->paused_ms;
 }
 
 static void run_clock(struct world *w, struct daemon *d)
@@ -517,6 +547,8 @@ const struct event events[EVENT_COUNT] = {
     FAULT_OF_WORLD(redis_refuse, always),
     FAULT_OF_WORLD(mysql_toggle, always),
     FAULT_OF_WORLD(wrong_type, can_wrong_type),
+    FAULT_OF_WORLD(poison, always),
+    FAULT_OF_WORLD(leap, can_leap),
     FAULT_OF_DAEMON(client_gone, can_act),
     OF_DAEMON(abandon, can_abandon),
     FAULT_OF_DAEMON(unfit, can_act),

@@ -105,6 +105,7 @@ struct wire_names {
     int64_t scores[SIM_HASHES];
     unsigned n;
     int hashes[SIM_HASHES];
+    bool highest;
     int64_t before_ms;
     uint32_t skip, limit;
 };

@@ -12,7 +12,7 @@
 #define SIM_LIVES 64 /* starts of all daemons in one run */
 #define SIM_COUNTERS 2
 #define SIM_HASHES 4     /* pending hashes; the odd ones belong to the second counter, where there is one */
-#define SIM_HIT_FIELDS 3 /* that hits are on; the field behind them counts visitors */
+#define SIM_HIT_FIELDS 6 /* that hits are on; the field behind them counts visitors */
 #define SIM_VISITORS SIM_HIT_FIELDS
 #define SIM_VISITORS_DAY 20140920
 #define SIM_FIELDS (SIM_HIT_FIELDS + 1)
@@ -62,6 +62,10 @@ enum world_rule {
     WORLD_PRUNE = 1 << 8,        /* off: the ledger is pruned by age alone */
     WORLD_JOURNAL_KILL = 1 << 9, /* off: a journal is read while its owner's links may still write */
     WORLD_LEASED = 1 << 10,      /* off: what was leased is forgotten with a log's name */
+    WORLD_CUTOFF =
+        1 << 13, /* off: what is old is decided when rows are pruned, not when what stands is read */
+    WORLD_CLOCK = 1 << 14,   /* off: a life's clock stands while it does */
+    WORLD_REJECTS = 1 << 15, /* off: a row that MySQL refuses is dropped */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */
@@ -98,6 +102,8 @@ enum world_rule {
     X(redis_refuse, 2)                                                                                       \
     X(mysql_toggle, 3)                                                                                       \
     X(wrong_type, 1)                                                                                         \
+    X(poison, 2)                                                                                             \
+    X(leap, 2)                                                                                               \
     X(client_gone, 1)                                                                                        \
     X(abandon, 2)                                                                                            \
     X(unfit, 1)                                                                                              \
@@ -134,6 +140,7 @@ struct sim_config {
     uint64_t unread_ms; /* Redis reads what arrived within so long; keep > 2 * give_up + this */
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
+    uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */
     uint64_t claim_fields_max;
     unsigned ops_percent;   /* of clients' requests */
     unsigned clean_percent; /* of steps of the clock: somebody deletes samples */

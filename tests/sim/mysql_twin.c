@@ -77,22 +77,43 @@ static void commit(struct world *w, struct job *job)
     struct mysql *m = &w->mysql;
     ledger_add(m, &job->row, w->now_ms);
     for (unsigned i = 0; i < job->rows_n; i++) {
-        m->rows[job->rows[i].hash][job->rows[i].field] += job->rows[i].delta;
-        oracle_merged(w, job->rows[i].hash, job->rows[i].field);
+        int hash = job->rows[i].hash, field = job->rows[i].field;
+        if (!job->rows[i].refused)
+            m->rows[hash][field] += job->rows[i].delta;
+        else if (world_rule(w, WORLD_REJECTS))
+            m->rejects[hash][field] += job->rows[i].delta;
+        oracle_merged(w, hash, field);
     }
+}
+
+static unsigned refused_n(const struct job *job)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < job->rows_n; i++)
+        n += job->rows[i].refused;
+    return n;
+}
+
+/* As merge_refused_most() of mysql/merge.c. */
+static bool refuses_too_many(const struct world *w, struct job *job)
+{
+    for (unsigned i = 0; i < job->rows_n; i++)
+        job->rows[i].refused = (w->mysql.poison[job->rows[i].hash] & 1U << job->rows[i].field) != 0;
+    unsigned most = job->rows_n / 20;
+    return refused_n(job) > (most < 1 ? 1 : most);
 }
 
 static void answer(struct world *w, struct job *job, enum merge_outcome outcome, const char *text)
 {
     struct chunk *c = job->target;
     struct process *life = daemon_life(w, job->life);
-    unsigned rows = job->rows_n;
+    unsigned rows = job->rows_n, refused = outcome == MERGE_DONE ? refused_n(job) : 0;
     job_free(job);
     TRACE(w, "mysql: life %d, chunk %u of %u, outcome %d %s", life->index, c->index, c->chunks, (int)outcome,
           text);
     c->outcome = outcome;
-    c->rows_merged = outcome == MERGE_DONE ? rows : 0;
-    c->rows_rejected = 0;
+    c->rows_merged = outcome == MERGE_DONE ? rows - refused : 0;
+    c->rows_rejected = refused;
     snprintf(c->text, sizeof c->text, "%s", text);
     struct arena *before = daemon_enter(life);
     c->done(c);
@@ -159,7 +180,7 @@ static void begin(struct world *w, struct job *job)
     const struct chunk *c = job->target;
     if (!w->mysql.up) {
         answer(w, job, MERGE_DOWN, "2002 cannot connect");
-    } else if (w->now_ms > c->not_after_ms) {
+    } else if (life_mono_ms(daemon_life(w, job->life)) > c->not_after_ms) {
         answer(w, job, MERGE_TOO_OLD, "too old");
     } else if (world_percent(w, w->calm ? 0 : w->config.table_refuses_percent)) {
         answer(w, job, MERGE_HELD, "1142 INSERT denied");
@@ -169,7 +190,10 @@ static void begin(struct world *w, struct job *job)
         struct ledger_row *row = world_rule(w, WORLD_LEDGER) ? ledger_find(&w->mysql, &job->row) : NULL;
         job->state = JOB_OPEN;
         job->opened_ms = w->now_ms;
-        if (row != NULL) known_chunk(w, job, row);
+        if (row != NULL)
+            known_chunk(w, job, row);
+        else if (refuses_too_many(w, job))
+            answer(w, job, MERGE_HELD, "too many rows refused");
     }
 }
 
@@ -234,11 +258,25 @@ void mysql_forget_life(struct world *w, int life)
     }
 }
 
+void mysql_prune_begin(struct world *w)
+{
+    struct pruning *p = &w->pruning;
+    *p = (struct pruning){.begun = true, .cutoff_ms = w->now_ms};
+    for (int i = 0; i < SIM_BATCHES; i++) {
+        const struct twin_batch *b = &w->redis.now.batch[i];
+        if (b->used && b->stands) p->standing[p->standing_n++] = b->id;
+    }
+    TRACE(w, "pruning begins: %u batches stand", p->standing_n);
+}
+
 static bool prunable(struct world *w, const struct ledger_row *row)
 {
-    if (row->merged_ms + w->config.keep_ms > w->now_ms) return false;
-    const struct twin_batch *b = redis_batch(&w->redis, &row->batch);
-    return b == NULL || !b->stands || !world_rule(w, WORLD_PRUNE);
+    const struct pruning *p = &w->pruning;
+    uint64_t at_ms = world_rule(w, WORLD_CUTOFF) ? p->cutoff_ms : w->now_ms;
+    bool stood = false;
+    for (unsigned i = 0; i < p->standing_n; i++)
+        stood |= memcmp(&p->standing[i], &row->batch, sizeof row->batch) == 0;
+    return row->merged_ms + w->config.keep_ms <= at_ms && !(stood && world_rule(w, WORLD_PRUNE));
 }
 
 void mysql_prune(struct world *w)
@@ -249,6 +287,7 @@ void mysql_prune(struct world *w)
         if (!prunable(w, &m->ledger[i])) m->ledger[kept++] = m->ledger[i];
     if (kept < m->ledger_n) TRACE(w, "mysql: %zu ledger rows pruned", m->ledger_n - kept);
     m->ledger_n = kept;
+    w->pruning.begun = false;
 }
 
 uint64_t mysql_highest_gen(const struct mysql *m)

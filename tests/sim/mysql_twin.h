@@ -26,15 +26,30 @@ struct job {
     struct {
         int hash, field;
         int64_t delta;
+        bool refused;
     } rows[SIM_ROWS];
 };
 
 struct mysql {
     bool up;
-    int64_t rows[SIM_HASHES][SIM_FIELDS];
+    int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
+    uint8_t poison[SIM_HASHES]; /* set of fields whose rows MySQL refuses */
     struct ledger_row *ledger;
     size_t ledger_n, ledger_cap;
     struct list jobs;
+};
+
+/* What is in MySQL, in its row or kept to be replayed. */
+static inline int64_t mysql_has(const struct mysql *m, int hash, int field)
+{
+    return m->rows[hash][field] + m->rejects[hash][field];
+}
+
+struct pruning { /* begun: what is old and what stands is known, rows go later */
+    bool begun;
+    uint64_t cutoff_ms;
+    struct batch_id standing[SIM_BATCHES];
+    unsigned standing_n;
 };
 
 struct world;
@@ -47,6 +62,7 @@ void mysql_step(struct world *w, struct job *job);    /* begin, or commit; may a
 void mysql_resolve(struct world *w, struct job *job); /* limbo: committed or rolled back */
 void mysql_stop(struct world *w);                     /* all open transactions roll back */
 void mysql_forget_life(struct world *w, int life); /* its writers are gone, what was sent may stay in limbo */
+void mysql_prune_begin(struct world *w);
 void mysql_prune(struct world *w);
 uint64_t mysql_highest_gen(const struct mysql *m);
 

@@ -588,7 +588,7 @@ void ops_at_end(struct world *w)
                 op_fault(w, FAULT_LOSS, target, k, "answered, but gone");
         }
     for (int h = 0; h < SIM_HASHES; h++) {
-        int64_t merged = w->mysql.rows[h][SIM_VISITORS], visitors = ops_visitors(w, h);
+        int64_t merged = mysql_has(&w->mysql, h, SIM_VISITORS), visitors = ops_visitors(w, h);
         if (merged != visitors)
             fault_found(w, merged < visitors ? FAULT_LOSS : FAULT_DOUBLE,
                         "%lld visitors of hash %d in MySQL, %lld in Redis' history", (long long)merged, h,

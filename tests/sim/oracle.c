@@ -153,7 +153,8 @@ void oracle_merged(struct world *w, int h, int f)
 {
     if (f == SIM_VISITORS) return; /* counted at the end */
     for (unsigned k = 0; k < SIM_HITS; k++)
-        if (hit_times(w->mysql.rows[h][f], k) > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
+        if (hit_times(mysql_has(&w->mysql, h, f), k) > 1)
+            fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
 }
 
 void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS])
@@ -169,7 +170,7 @@ void oracle_synced(struct world *w, int h, int f, int64_t answered)
     for (unsigned k = 0; k < SIM_HITS; k++) {
         const struct hit *hit = &w->oracle.hits[h][f][k];
         bool owed = hit_times(answered, k) != 0 && !hit->lost;
-        if (owed && hit_times(w->mysql.rows[h][f], k) == 0)
+        if (owed && hit_times(mysql_has(&w->mysql, h, f), k) == 0)
             fault_at(w, FAULT_LOSS, h, f, k, "CTR.SYNC said merged, MySQL does not have it");
     }
 }
@@ -179,7 +180,7 @@ void oracle_synced(struct world *w, int h, int f, int64_t answered)
 static void hit_at_end(struct world *w, int h, int f, unsigned k)
 {
     const struct hit *hit = &w->oracle.hits[h][f][k];
-    unsigned merged = hit_times(w->mysql.rows[h][f], k);
+    unsigned merged = hit_times(mysql_has(&w->mysql, h, f), k);
     w->oracle.told[hit->told]++;
     if (merged < hit->applied) fault_at(w, FAULT_LOSS, h, f, k, "in Redis' history, not in MySQL");
     if (merged > hit->applied && (hit->told == TOLD_NOTHING || hit->told == TOLD_REFUSED))

@@ -140,8 +140,7 @@ static void port_fatal(void *arg, const char *text)
 
 static uint64_t port_mono_ms(void *arg)
 {
-    const struct process *life = arg;
-    return life->w->now_ms;
+    return life_mono_ms(arg);
 }
 
 static uint64_t port_mono_us(void *arg)
@@ -152,7 +151,7 @@ static uint64_t port_mono_us(void *arg)
 static int64_t port_redis_ms(void *arg)
 {
     const struct process *life = arg;
-    return world_redis_ms(life->w);
+    return SIM_EPOCH_MS + (int64_t)life->w->now_ms + life->leap_ms;
 }
 
 struct coalesce_ports ports_coalesce(struct process *life)
@@ -221,7 +220,8 @@ static void port_due_poll(void *arg, struct due_poll *p)
 {
     struct request *q = ask(arg, ROLE_SYNC, REQ_DUE_POLL, p);
     if (q == NULL) return;
-    q->names.before_ms = p->before_ms;
+    q->names.highest = p->highest;
+    q->names.before_ms = p->highest ? INT64_MAX : p->before_ms;
     q->names.skip = p->skip;
     q->names.limit = p->limit;
 }

@@ -419,7 +419,8 @@ static void run_due_poll(struct redis *r, struct wire_names *q)
         for (int h = 0; h < SIM_HASHES; h++) {
             int64_t score = r->now.dirty[h];
             if (score == 0 || score > q->before_ms || taken[h]) continue;
-            if (best < 0 || score < r->now.dirty[best]) best = h;
+            bool is_next = best < 0 || (q->highest ? score > r->now.dirty[best] : score < r->now.dirty[best]);
+            if (is_next) best = h;
         }
         if (best < 0) return;
         taken[best] = true;

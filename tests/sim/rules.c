@@ -9,10 +9,10 @@
 /* Few hits, frequent claims, nothing but the faults named by whoever calls it. */
 static void only(struct sim_config *c, unsigned faults)
 {
-    static const enum sim_event all[] = {EVENT_cut,          EVENT_crash,         EVENT_stop,
-                                         EVENT_pause,        EVENT_redis_restart, EVENT_redis_refuse,
-                                         EVENT_mysql_toggle, EVENT_wrong_type,    EVENT_client_gone,
-                                         EVENT_hold,         EVENT_unfit,         EVENT_fence_late};
+    static const enum sim_event all[] = {
+        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,       EVENT_redis_restart,
+        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_client_gone, EVENT_hold,
+        EVENT_unfit,        EVENT_fence_late,   EVENT_poison,     EVENT_leap};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
@@ -239,6 +239,36 @@ static void profile_old(struct sim_config *c)
     often(c, EVENT_prune, 40);
 }
 
+/* Whoever prunes stands still between asking what stands and deleting what is old. */
+static void profile_slow_prune(struct sim_config *c)
+{
+    profile_old(c);
+    often(c, EVENT_prune, 4);
+}
+
+/* A life that stands still for so long that the others have merged, discarded and pruned. */
+static void profile_sleep(struct sim_config *c)
+{
+    profile_old(c);
+    often(c, EVENT_pause, 60);
+}
+
+static void profile_poison(struct sim_config *c)
+{
+    only(c, 4);
+    eager(c);
+    often(c, EVENT_poison, 10);
+}
+
+static void profile_leap(struct sim_config *c)
+{
+    only(c, 8);
+    c->leap_most_ms = 8000;
+    c->counter_hits = INT64_MAX;
+    often(c, EVENT_leap, 20);
+    often(c, EVENT_wait, 40);
+}
+
 static void profile_doubt(struct sim_config *c)
 {
     profile_cut(c);
@@ -430,6 +460,14 @@ const struct sim_rule sim_rules[] = {
     SYNC("give_up", RULE_GIVE_UP, SHOWS(DOUBLE), 2000, profile_old, "a run outlives its ledger rows"),
     WORLD("prune_not_standing", WORLD_PRUNE, SHOWS(DOUBLE), 2000, profile_old,
           "the ledger forgets a batch that still stands"),
+    WORLD("cutoff_first", WORLD_CUTOFF, SHOWS(DOUBLE), 1000, profile_slow_prune,
+          "the ledger forgets a batch that was claimed after it was asked what stands"),
+    WORLD("clock_runs", WORLD_CLOCK, SHOWS(DOUBLE), 1000, profile_sleep,
+          "a run that slept takes itself for young"),
+    SYNC("sync_highest", RULE_SYNC_HIGHEST, SHOWS(LOSS), 2000, profile_leap,
+         "after Redis' clock was put back, CTR.SYNC ALL does not see what is pending"),
+    WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
+          "a row that MySQL refuses is in no table"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];
 

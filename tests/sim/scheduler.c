@@ -73,6 +73,7 @@ static void calm_down(struct world *w)
     TRACE(w, "== from here on nothing fails any more");
     w->redis.refuses = false;
     w->mysql.up = true;
+    memset(w->mysql.poison, 0, sizeof w->mysql.poison);
     for (unsigned i = 0; i < w->config.daemons; i++) {
         struct process *life = w->daemons[i].life;
         if (life != NULL && life->held) daemon_hold(life, false);

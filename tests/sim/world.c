@@ -9,7 +9,7 @@ bool sim_tracing;
 
 static const char *const hash_names[SIM_HASHES] = {"s1:views", "s1:carts", "s20:views", "s20:carts"};
 static const char *const one_counter[SIM_HASHES] = {"s1:views", "s20:views", "s3:views", "s100:views"};
-static const char *const field_names[SIM_FIELDS] = {"5", "42", "-7", "20140920"};
+static const char *const field_names[SIM_FIELDS] = {"5", "42", "-7", "0", "1000", "43", "20140920"};
 
 uint64_t prng_next(struct prng *p)
 {
@@ -78,6 +78,8 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->step = 0;
     w->calm = false;
     w->faults = w->lives_n = 0;
+    w->leap_ms = 0;
+    w->pruning = (struct pruning){.begun = false};
     counter_init(config, &w->counter[0], "views", "s<store>:views", "s<store>:views:sync");
     counter_init(config, &w->counter[1], "carts", "s<store>:carts", "s<store>:carts:sync");
     if (config->feeds) ops_feed(&w->counter[0]);

@@ -14,6 +14,8 @@ struct world {
     uint64_t now_ms, step;
     bool calm; /* the quiescing phase: no faults any more */
     unsigned faults;
+    int64_t leap_ms; /* Redis' clock is ahead by so much */
+    struct pruning pruning;
     struct counter counter[SIM_COUNTERS];
     struct op_limits limits;
     struct counters counters, first_counter; /* all; of a daemon that knows only one */
@@ -42,7 +44,7 @@ static inline bool world_rule(const struct world *w, enum world_rule rule)
 }
 static inline int64_t world_redis_ms(const struct world *w)
 {
-    return SIM_EPOCH_MS + (int64_t)w->now_ms;
+    return SIM_EPOCH_MS + (int64_t)w->now_ms + w->leap_ms;
 }
 static inline bool world_percent(struct world *w, unsigned percent)
 {

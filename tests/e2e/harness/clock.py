@@ -17,10 +17,10 @@ class Clock:
     def __init__(self, directory, name="clock"):
         self.path = os.path.join(directory, name)
         with open(self.path, "wb") as file:
-            file.write(bytes(16))
+            file.write(bytes(24))
         with open(self.path, "r+b") as file:
-            self.shared = mmap.mmap(file.fileno(), 16)
-        self.wall_ns, self.mono_ns = time.time_ns(), time.monotonic_ns()
+            self.shared = mmap.mmap(file.fileno(), 24)
+        self.wall_ns, self.mono_ns, self.slept_ns = time.time_ns(), time.monotonic_ns(), 0
         self.lock, self.flowing, self.ended = threading.RLock(), threading.Event(), False
         self.step(0)
         threading.Thread(target=self.flow_on, daemon=True).start()
@@ -33,7 +33,13 @@ class Clock:
         with self.lock:
             self.wall_ns += round((seconds + jump_s) * NS)
             self.mono_ns += round(seconds * NS)
-            self.shared[:] = struct.pack("=qq", self.wall_ns, self.mono_ns)
+            self.shared[:] = struct.pack("=qqq", self.wall_ns, self.mono_ns, self.mono_ns + self.slept_ns)
+
+    def sleep(self, seconds):
+        """The host was suspended for so long: its monotonic clock stood."""
+        with self.lock:
+            self.slept_ns += round(seconds * NS)
+            self.step(0, jump_s=seconds)
 
     def flow_on(self):
         while not self.ended:

@@ -98,11 +98,12 @@ static void age(uint8_t id, int days)
         days, id);
 }
 
+#define WEEK_S (7 * 24 * 3600)
+
 static void prune(void **state)
 {
     struct batch_id standing = shop_id(2);
-    struct ledger_prune p = {
-        .keep_s = 7 * 24 * 3600, .standing = &standing, .standing_n = 1, .step = 1, .steps_max = 2};
+    struct ledger_prune p = {.standing = &standing, .standing_n = 1, .step = 1, .steps_max = 2};
     (void)state;
     for (uint8_t id = 1; id <= 6; id++)
         merge_visits(id, id, "1");
@@ -110,6 +111,7 @@ static void prune(void **state)
         age(id, 8);
     age(5, 6);
     assert_mariadb(&server, "nil", "SELECT pruned_until FROM tally_counters");
+    assert_fine(ledger_cutoff(db, WEEK_S, p.cutoff, &e));
     assert_fine(ledger_prune(db, &p, &e));
     assert_int_equal(p.pruned, 2);
     assert_true(p.more);
@@ -128,19 +130,36 @@ static void prune(void **state)
  */
 static void prune_keeps_the_highest_gen(void **state)
 {
-    struct ledger_prune p = {.keep_s = 60, .step = 100, .steps_max = 10};
+    struct ledger_prune p = {.step = 100, .steps_max = 10};
     uint64_t gen;
     (void)state;
     for (uint8_t id = 1; id <= 3; id++) {
         merge_visits(id, id, "1");
         age(id, 1);
     }
+    assert_fine(ledger_cutoff(db, 60, p.cutoff, &e));
     assert_fine(ledger_prune(db, &p, &e));
     assert_int_equal(p.pruned, 2);
     assert_fine(ledger_gen_highest(db, &gen, &e));
     assert_int_equal(gen, 3);
-    p.keep_s = UINT64_MAX;
-    assert_int_not_equal(ledger_prune(db, &p, &e), ERR_NONE);
+    assert_int_not_equal(ledger_cutoff(db, UINT64_MAX, p.cutoff, &e), ERR_NONE);
+}
+
+/* The batch of a row that was young at the cutoff may have been claimed after it was asked what stands. */
+static void prune_goes_by_the_cutoff(void **state)
+{
+    struct ledger_prune p = {.step = 100, .steps_max = 10};
+    (void)state;
+    merge_visits(1, 1, "1");
+    merge_visits(2, 2, "1");
+    assert_fine(ledger_cutoff(db, WEEK_S, p.cutoff, &e));
+    assert_int_equal(DB_EXEC(db, "SET SESSION timestamp = UNIX_TIMESTAMP() + 8 * 86400"), CODE_OK);
+    assert_fine(ledger_prune(db, &p, &e));
+    assert_int_equal(p.pruned, 0);
+    assert_fine(ledger_cutoff(db, WEEK_S, p.cutoff, &e));
+    assert_fine(ledger_prune(db, &p, &e));
+    assert_int_equal(p.pruned, 1);
+    db_close(db);
 }
 
 static void complete_until(void **state)
@@ -514,6 +533,7 @@ int main(void)
         TEST(known),
         TEST(prune),
         TEST(prune_keeps_the_highest_gen),
+        TEST(prune_goes_by_the_cutoff),
         TEST(complete_until),
         TEST(reject_batch),
         TEST(books_of_a_gen),

@@ -181,7 +181,7 @@ static void too_old(void **state)
     (void)state;
     bench_open(&t, &server.config);
     visitors_chunk(&t, 1);
-    t.chunk.not_after_ms = mono_ms() - 1;
+    t.chunk.not_after_ms = age_ms() - 1;
     assert_outcome(&t, MERGE_TOO_OLD);
     assert_mariadb(&server, "0", "SELECT COUNT(*) FROM tally_ledger");
     batch_close(&t.batch);

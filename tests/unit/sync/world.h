@@ -285,13 +285,22 @@ static inline void standing_answered(uint8_t a, uint8_t b)
     s->done(s);
 }
 
+static inline uint32_t dirty_highest(void)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < world->dirty_n; i++)
+        if (world->dirty[i].score > world->dirty[best].score) best = i;
+    return best;
+}
+
 static inline void poll_answered(void)
 {
     struct due_poll *p = answer(&world->polls);
     uint32_t seen = 0;
     p->keys = heap_alloc((p->limit + 1) * sizeof *p->keys);
     p->scores = heap_alloc((p->limit + 1) * sizeof *p->scores);
-    for (uint32_t i = 0; i < world->dirty_n && p->keys_n < p->limit; i++) {
+    if (p->highest) p->before_ms = INT64_MAX;
+    for (uint32_t i = p->highest ? dirty_highest() : 0; i < world->dirty_n && p->keys_n < p->limit; i++) {
         if (world->dirty[i].score > p->before_ms || seen++ < p->skip) continue;
         p->keys[p->keys_n] = slice_str(world->dirty[i].name);
         p->scores[p->keys_n++] = world->dirty[i].score;

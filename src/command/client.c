@@ -196,7 +196,8 @@ struct hello {
 };
 
 /* False: refused in out, and nothing of it holds. */
-static bool hello_options(const struct request *r, struct hello *h, struct buf *out)
+/* Word by word, as Redis: the first that is wrong is the answer. */
+static bool hello_options(const struct session *s, const struct request *r, struct hello *h, struct buf *out)
 {
     char shown[4 * SHOWN_BYTES];
     for (uint32_t i = 2; i < r->args_n; i++) {
@@ -206,6 +207,10 @@ static bool hello_options(const struct request *r, struct hello *h, struct buf *
             h->user = r->args[i + 1];
             h->password = r->args[i + 2];
             i += 2;
+            if (s->door == DOOR_OPEN && !slice_eq(h->user, SLICE("default"))) {
+                reply_error(out, "WRONGPASS invalid username-password pair or user is disabled.");
+                return false;
+            }
         } else if (slice_ieq(r->args[i], SLICE("setname")) && more >= 1) {
             h->has_name = true;
             h->name = r->args[++i];
@@ -261,7 +266,7 @@ void hello_reply(struct session *s, int resp, bool has_client, struct slice clie
 enum taken run_hello(struct session *s, const struct request *r, struct buf *out)
 {
     struct hello h = {.resp = s->resp};
-    if (!hello_version(r, &h, out) || !hello_options(r, &h, out)) return TAKEN;
+    if (!hello_version(r, &h, out) || !hello_options(s, r, &h, out)) return TAKEN;
     if (h.has_auth && s->door != DOOR_OPEN)
         return auth_begin(s,
                           &(struct auth_words){.name = h.user,
@@ -270,9 +275,7 @@ enum taken run_hello(struct session *s, const struct request *r, struct buf *out
                                                .has_client = h.has_name,
                                                .client = h.name},
                           out);
-    if (h.has_auth && !slice_eq(h.user, SLICE("default")))
-        reply_error(out, "WRONGPASS invalid username-password pair or user is disabled.");
-    else if (s->door == DOOR_CLOSED)
+    if (s->door == DOOR_CLOSED)
         reply_error(out, HELLO_NOAUTH);
     else
         hello_reply(s, h.resp, h.has_name, h.name, out);

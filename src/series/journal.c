@@ -121,7 +121,7 @@ static bool take_rest(struct slice *s, struct journal_record *r)
     case JOURNAL_EVENT:
         return take_event(s, r);
     case JOURNAL_GONE:
-        return take_signed(s, &r->n) && r->n > 0;
+        return take_signed(s, &r->n) && r->n > 0 && r->n <= UINT32_MAX;
     case JOURNAL_MARKS:
         break;
     }

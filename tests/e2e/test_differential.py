@@ -220,6 +220,11 @@ def is_hello(reply):
     return isinstance(reply[1], list) and reply[1][:1] == [(b"$", b"server")]
 
 
+def lists_commands(reply):
+    """COMMAND, which damage makes of COMMAND INFO: each lists its own."""
+    return reply[0] == b"*" and len(reply[1]) > 20 and all(one[0] == b"*" and len(one[1]) == 10 for one in reply[1])
+
+
 def masked(reply):
     """What every server says differently, as dots."""
     kind, value = reply
@@ -250,6 +255,8 @@ def same(ours, theirs, numbers):
     if ours is None or theirs is None or ours[0] != theirs[0]:
         return False
     if ours[0] == b":" and not numbers:
+        return True
+    if lists_commands(ours) and lists_commands(theirs):
         return True
     return same_error(ours[1], theirs[1]) if ours[0] == b"-" else masked(ours) == masked(theirs)
 

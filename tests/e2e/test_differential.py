@@ -17,6 +17,7 @@ from harness.resp import encode
 SENTINEL = b"the-end-of-the-program"
 FILL = b"\r\n" * 40000  # ends every bulk that tallyd takes; between requests it is nothing
 QUIET_S = 0.05
+PATIENCE_S = 5  # both may wait for a bulk that damage made longer than what follows
 STORES = (1, 2, 3)
 
 # What tallyd says where Redis says something else, and why.
@@ -160,7 +161,7 @@ def pieces(rng, data):
 class Asked:
     """All that one server said to the bytes, and whether it then closed."""
 
-    def __init__(self, address, rng, data, patience_s=30):
+    def __init__(self, address, rng, data, patience_s=PATIENCE_S):
         self.said, self.closed = b"", False
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as self.socket:
             self.socket.connect(address)
@@ -311,7 +312,7 @@ def run(both, seeds, for_s):
         cuts = rng.random()
         mine = Asked(ours, random.Random(cuts), data)
         waits = any(text in mine.said for text in LIMITS)  # then Redis may wait for a bulk without end
-        tally.compare(seed, data, mine, Asked(theirs, random.Random(cuts), data, QUIET_S if waits else 30))
+        tally.compare(seed, data, mine, Asked(theirs, random.Random(cuts), data, QUIET_S if waits else PATIENCE_S))
         if time.monotonic() > until:
             break
     print(f"{tally.programs} programs, {tally.compared} replies the same, {tally.left} not compared")

@@ -79,7 +79,7 @@ static const char *mysql_wrong(const struct setup *s, const struct given *g, enu
     const struct conf *c = s->conf;
     bool verify = c->mysql_tls_verify == CONF_VERIFY_ON;
     *at = CONF_MYSQL_TLS_USE;
-    if (c->mysql_tls_use == CONF_TLS_OFF)
+    if (c->mysql_tls_use == CONF_OFF)
         return any_given(g) || !verify ? "mysql.tls is given, but not used: write mysql.tls.use: on" : NULL;
     if (db_config_is_socket(&s->mysql))
         return "this mysql.url is a unix socket, which has no TLS: leave mysql.tls out";
@@ -100,7 +100,7 @@ bool setup_mysql_tls(struct setup *s, struct buf *problems)
     enum conf_option where;
     const char *wrong = mysql_wrong(s, &g, &where);
     if (wrong != NULL) return refuse(s, where, problems, wrong);
-    if (c->mysql_tls_use == CONF_TLS_OFF) return true;
+    if (c->mysql_tls_use == CONF_OFF) return true;
     enum tls_trust trust = c->mysql_tls_verify == CONF_VERIFY_ON ? TLS_TRUST_CA : TLS_TRUST_ANYBODY;
     struct tls_context *tried = context_make(s, TLS_CLIENT, trust, &g, at, problems); /* are the files fit? */
     if (tried == NULL) return false;

@@ -18,10 +18,10 @@ static bool is_small(int64_t n)
     return n < PLAIN_MOST && n > -PLAIN_MOST;
 }
 
-/* One for a client's op and for what a journal brings home. */
+/* One for a client's op, which has it, and for what feeds and journals bring. */
 static uint64_t code_of(const struct coalesce *c, const struct frame_op *op)
 {
-    return engine_op_code(c, op->name_code, op->at, false);
+    return op->fed ? engine_op_code(c, op->name_code, op->at, false) : op->code;
 }
 
 bool buckets_know(const struct coalesce *c, const struct frame_op *op)
@@ -118,11 +118,10 @@ static void bucket_applied(struct coalesce *c, const struct frame *f, struct fra
     came_home(op);
     op->value += waiting(c, f, op);
     bool good = op->error_n == 0 && !op->late && !op->fresh && is_small(op->value);
-    if (!good)
+    if (good)
+        *known_add(&c->buckets, code, op->at) = op->value;
+    else
         known_forget(&c->buckets, code);
-    else if (!op->stands || !known_is(&c->buckets, code))
-        known_add(&c->buckets, code, op->at);
-    if (good) *known_value(&c->buckets, code) = op->value;
     if (op->fresh) bucket_owe(c, FRAME_NAME(f, op), op->at);
 }
 

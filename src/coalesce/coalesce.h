@@ -20,7 +20,7 @@ struct coalesce_config {
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
     uint32_t bytes_max;     /* fields and literal replies of a frame, 4 MiB */
     uint32_t entries_max;   /* hashes remembered, 1,000,000 */
-    /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 4 MiB each from the first on; as
+    /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 6 MiB each from the first on; as
      * many event logs, 10 MiB */
     uint32_t series_max;
     uint32_t lease_first, lease_most; /* numbers of a log's first lease, 32; of its largest, 1,000 */

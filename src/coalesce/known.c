@@ -72,11 +72,13 @@ bool known_is(const struct known *k, uint64_t code)
     return known_value(k, code) != NULL;
 }
 
-void known_add(struct known *k, uint64_t code, int64_t at)
+int64_t *known_add(struct known *k, uint64_t code, int64_t at)
 {
     PRE(at >= 0);
     ways_make(k);
-    *way_find(k, code) = (struct known_way){code, at, 0};
+    struct known_way *w = way_find(k, code);
+    *w = (struct known_way){code, at, 0};
+    return &w->value;
 }
 
 void known_forget(struct known *k, uint64_t code)

@@ -21,7 +21,8 @@ uint64_t known_note(struct known *k, const struct op_limits *l, uint64_t code, i
 bool known_is(const struct known *k, uint64_t code);
 /* Whatever its user keeps with it, 0 at first; good until the next addition. NULL: not known. */
 int64_t *known_value(const struct known *k, uint64_t code);
-void known_add(struct known *k, uint64_t code, int64_t at); /* at: what is older makes room first */
+int64_t *known_add(struct known *k, uint64_t code,
+                   int64_t at); /* at: what is older makes room first; its value is 0 */
 void known_forget(struct known *k, uint64_t code);
 void known_forget_all(struct known *k);
 static inline uint64_t known_all(const struct op_limits *l)

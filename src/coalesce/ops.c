@@ -97,9 +97,10 @@ static uint32_t quarters_of_item(enum op_kind kind)
 }
 
 /* What waits in the journal costs the frame nothing to speak of; events that need no script cost it a quarter. */
-static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op, uint64_t name_code)
+static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op,
+                                const struct op_codes *codes)
 {
-    const struct frame_op is = {.kind = op->kind, .at = op->at, .name_code = name_code};
+    const struct frame_op is = {.kind = op->kind, .at = op->at, .code = codes->all, .name_code = codes->name};
     if (checkpoint_takes(c, &is)) return 0;
     return op->kind == OP_EVENT && op->at != EVENT_DRAWS ? 1 : quarters_of_op(c, op->kind);
 }
@@ -194,7 +195,7 @@ static enum add_result op_place(struct coalesce *c, struct outlet *o, struct coa
     if (op->kind == OP_BOX) op->at = op_slot(second, c->counters->ops->box_width_s);
     codes.all = engine_op_code(c, codes.name, op->at, false);
     struct frame_op *into = op_find(b, op, codes.all, false);
-    uint32_t quarters = (into == NULL ? quarters_of_new(c, op, codes.name) : 0) + quarters_of_item(op->kind);
+    uint32_t quarters = (into == NULL ? quarters_of_new(c, op, &codes) : 0) + quarters_of_item(op->kind);
     if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
         (quarters > 0 && box_cells(b) >= c->config.cells_max))
         return engine_full(c, o);

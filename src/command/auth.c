@@ -3,8 +3,6 @@
  * answer as a Redis 7.0 without a password: the user is `default`, and any password of his will do. */
 #include "command/inside.h"
 
-#define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
-
 static void words_wipe(struct session *s)
 {
     if (s->key.n > 0) explicit_bzero(s->key.p, s->key.n);

@@ -195,8 +195,7 @@ struct hello {
     struct slice name, user, password;
 };
 
-/* False: refused in out, and nothing of it holds. */
-/* Word by word, as Redis: the first that is wrong is the answer. */
+/* False: refused in out, and nothing of it holds. Word by word, as Redis: the first that is wrong is the answer. */
 static bool hello_options(const struct session *s, const struct request *r, struct hello *h, struct buf *out)
 {
     char shown[4 * SHOWN_BYTES];
@@ -208,7 +207,7 @@ static bool hello_options(const struct session *s, const struct request *r, stru
             h->password = r->args[i + 2];
             i += 2;
             if (s->door == DOOR_OPEN && !slice_eq(h->user, SLICE("default"))) {
-                reply_error(out, "WRONGPASS invalid username-password pair or user is disabled.");
+                reply_error(out, WRONGPASS);
                 return false;
             }
         } else if (slice_ieq(r->args[i], SLICE("setname")) && more >= 1) {

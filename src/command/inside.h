@@ -8,7 +8,7 @@
  *   ops.c      what SERIES.INCRBY (series.c), BOX.INCRBY (boxes.c), EVENT.ADD (events.c), UNIQ.ADD (uniques.c) share
  *   reads.c    what the reads in these four share
  *   words.c    arguments, checked
- *   guard.c     who may what, and how much of it
+ *   guard.c    who may what, and how much of it
  *   auth.c     AUTH, HELLO's AUTH
  *   client.c   PING, HELLO, CLIENT ... what concerns one connection
  *   server.c   INFO, CONFIG, COMMAND ... */
@@ -18,6 +18,8 @@
 #include "command/command.h"
 #include "protocol/reply.h"
 #include "series/op.h"
+
+#define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
 
 #define SHOWN_BYTES 64 /* of a key, field or value in an error line */
 

@@ -14,7 +14,6 @@
 enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */
 enum conf_volatile { CONF_REFUSE, CONF_ACCEPT };
 enum conf_switch { CONF_OFF, CONF_ON };
-enum conf_tls { CONF_TLS_OFF, CONF_TLS_ON };
 enum conf_verify { CONF_VERIFY_ON, CONF_VERIFY_OFF };
 enum conf_field {
     CONF_FIELD_DATE,

@@ -30,7 +30,7 @@ def rows_of(item):
     return [row for mark in item.iter_markers("fault") for row in mark.args]
 
 
-def test_name(item):
+def proof_of(item):
     return item.nodeid.rpartition("/")[2]
 
 
@@ -45,7 +45,7 @@ def pytest_collection_finish(session):
     wanted = session.config.getoption("--fault-list")
     if wanted:
         with open(wanted, "w", encoding="utf-8") as out:
-            json.dump([(row, test_name(item)) for item in session.items for row in rows_of(item)], out)
+            json.dump([(row, proof_of(item)) for item in session.items for row in rows_of(item)], out)
 
 
 def pytest_sessionstart(session):
@@ -104,7 +104,7 @@ def record_outcome(item):
     outcome = "failed" if getattr(item, "failed", False) else f"skipped: {skipped}" if skipped else "passed"
     os.makedirs(directory, exist_ok=True)
     with open(os.path.join(directory, f"{item.path.stem}.outcomes"), "a", encoding="utf-8") as out:
-        out.write(json.dumps([test_name(item), outcome]) + "\n")
+        out.write(json.dumps([proof_of(item), outcome]) + "\n")
 
 
 @pytest.fixture(scope="module")

@@ -264,7 +264,7 @@ void wire_command(struct service *s)
         .limits = limits,
         .clients_max = (uint32_t)conf->limits_clients,
         .multi_max = (uint32_t)conf->limits_multi,
-        .busy_ms = coalesce_config_default.busy_ms,
+        .busy_ms = (uint32_t)conf->limits_busy_ms,
         .users = s->users.now,
         .prover = s->users.prover,
         .stranger_ms = (uint32_t)conf->limits_strangers_ms,

@@ -184,14 +184,13 @@ static enum code_class own_check(struct db *db, struct schema_report *r)
     if (class != CODE_OK) return class;
     if (version < schema_version_wanted())
         finding_add(r, SCHEMA_REFUSE, NULL, NULL,
-                    "tallyd's tables are of version %u, this tallyd needs %u: run tallyd"
-                    " migrate",
-                    version, schema_version_wanted());
+                    "tallyd's tables are of version %u, this tallyd needs %u: run tallyd migrate", version,
+                    schema_version_wanted());
     if (version > schema_version_wanted())
-        finding_add(r, SCHEMA_REFUSE, NULL, NULL,
-                    "tallyd's tables are of version %u, made by a newer tallyd; this one"
-                    " knows %u: run the newer one",
-                    version, schema_version_wanted());
+        finding_add(
+            r, SCHEMA_REFUSE, NULL, NULL,
+            "tallyd's tables are of version %u, made by a newer tallyd; this one knows %u: run the newer one",
+            version, schema_version_wanted());
     return CODE_OK;
 }
 

@@ -193,7 +193,9 @@ struct session {
 };
 
 void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet);
-void session_trust(struct session *s); /* right behind session_open(): it comes from inside */
+/* It comes from this process or its operator: no stranger, and it may everything. */
+void session_open_inside(struct session *s, struct command *command, struct conn *conn,
+                         struct outlet *outlet);
 /* Parses and runs requests; returns how many bytes were used up. */
 size_t session_bytes(struct session *s, struct slice in);
 /* coalesce answered s->outlet. To be called before listen's conn_answered(). */

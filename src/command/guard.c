@@ -78,19 +78,14 @@ static void strangers_thin(struct command *c)
     }
 }
 
-void guard_open(struct session *s)
+void guard_open(struct session *s, bool inside)
 {
     struct command *c = s->command;
     list_init(&s->place);
     list_init(&s->paced);
-    place_set(s, c->config.users == NULL || c->config.users->n == 0 ? DOOR_OPEN : DOOR_CLOSED);
-    if (s->door == DOOR_CLOSED) strangers_thin(c);
-}
-
-void session_trust(struct session *s)
-{
-    s->inside = true;
-    place_set(s, DOOR_OPEN);
+    s->inside = inside;
+    place_set(s, inside || c->config.users == NULL || c->config.users->n == 0 ? DOOR_OPEN : DOOR_CLOSED);
+    if (s->door == DOOR_CLOSED) strangers_thin(c); /* s itself, when all others are being proved */
 }
 
 void guard_close(struct session *s)

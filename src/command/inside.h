@@ -81,7 +81,7 @@ enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: 
 
 /* guard.c */
 void guard_init(struct command *c);
-void guard_open(struct session *s);
+void guard_open(struct session *s, bool inside); /* last line: it may be dropped */
 void guard_leave(
     struct session *s); /* it is no user any more; session_close() does not need it beside guard_close() */
 void guard_close(struct session *s);

@@ -35,7 +35,8 @@ void command_destroy(struct command **c)
     *c = NULL;
 }
 
-void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
+static void begin(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet,
+                  bool inside)
 {
     s->command = command;
     s->conn = conn;
@@ -43,7 +44,17 @@ void session_open(struct session *s, struct command *command, struct conn *conn,
     s->resp = 2;
     s->id = ++command->ids;
     s->opened_ms = mono_ms();
-    guard_open(s);
+    guard_open(s, inside);
+}
+
+void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
+{
+    begin(s, command, conn, outlet, false);
+}
+
+void session_open_inside(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
+{
+    begin(s, command, conn, outlet, true);
 }
 
 void session_close(struct session *s)

@@ -184,10 +184,10 @@ struct session {
         struct recover_request recover;
         struct auth_request {
             struct proof_ask proof;
-            size_t name_n, password_n, client_n; /* of what lies in `key`, one behind the other */
-            uint64_t users_version;              /* as it was asked */
-            int resp;                            /* of a HELLO; 0: it is an AUTH */
-            bool has_client;                     /* a HELLO with SETNAME */
+            size_t name_n, password_n, client_n, why_n; /* of what lies in `key`, one behind the other */
+            uint64_t users_version;                     /* as it was asked */
+            int resp;                                   /* of a HELLO; 0: it is an AUTH */
+            bool has_client;                            /* a HELLO with SETNAME */
         } auth;
     } ask;
 };

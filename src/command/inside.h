@@ -101,7 +101,8 @@ struct auth_words {
     struct slice name, password;
     int resp; /* of a HELLO; 0: an AUTH */
     bool has_client;
-    struct slice client;
+    struct slice client; /* its SETNAME */
+    struct slice why;    /* a reply: what is wrong with its words behind the AUTH; n = 0: nothing */
 };
 enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf *out);
 enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
@@ -193,7 +194,8 @@ extern const struct spec client_specs[];
 enum taken run_ping(struct session *s, const struct request *r, struct buf *out);
 enum taken run_echo(struct session *s, const struct request *r, struct buf *out);
 enum taken run_hello(struct session *s, const struct request *r, struct buf *out);
-void hello_reply(struct session *s, int resp, bool has_client, struct slice client, struct buf *out);
+void hello_reply(struct session *s, int resp, struct buf *out);
+void client_name_set(struct session *s, struct slice name);
 enum taken run_select(struct session *s, const struct request *r, struct buf *out);
 enum taken run_quit(struct session *s, const struct request *r, struct buf *out);
 enum taken run_reset(struct session *s, const struct request *r, struct buf *out);

@@ -203,6 +203,22 @@ void guard_took(struct session *s, uint32_t requests)
     user_took(payer(s), requests);
 }
 
+void guard_queued(struct session *s)
+{
+    user_queued(payer(s), 1);
+}
+
+void guard_took_at_once(struct session *s, uint32_t requests)
+{
+    if (s->door == DOOR_USER) user_took_at_once(users_of(s), s->user, requests);
+}
+
+uint32_t guard_multi_max(const struct session *s)
+{
+    uint32_t most = s->command->config.multi_max;
+    return s->door == DOOR_USER && s->user->multi_max < most ? s->user->multi_max : most;
+}
+
 static void resume(struct session *s)
 {
     s->state = SESSION_TAKING;

@@ -95,6 +95,9 @@ bool guard_is_admin(const struct session *s);
 /* How many requests of it may be taken now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
 uint32_t guard_room(struct session *s);
 void guard_took(struct session *s, uint32_t requests);
+void guard_queued(struct session *s);                          /* one request, in its MULTI */
+void guard_took_at_once(struct session *s, uint32_t requests); /* its transaction; of every door */
+uint32_t guard_multi_max(const struct session *s);             /* commands in a transaction; of every door */
 
 /* auth.c */
 struct auth_words {

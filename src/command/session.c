@@ -239,12 +239,16 @@ static void refuse_bytes(struct session *s, const struct request *r)
     reply_close(s, out);
 }
 
-/* What a transaction has is paid for when it is queued. */
+/* What a transaction has is paid for when it is queued, and has its place in a frame when it is run. */
 static enum taken run_of_user(struct session *s, const struct request *r)
 {
     struct user *before = s->user;
     enum taken taken = run(s, r);
-    if (taken == TAKEN && s->door != DOOR_OPEN && s->user == before) guard_took(s, 1);
+    if (taken != TAKEN || s->door == DOOR_OPEN || s->user != before) return taken;
+    if (s->multi != NULL)
+        guard_queued(s);
+    else
+        guard_took(s, 1);
     return taken;
 }
 

@@ -8,20 +8,25 @@
 
 #define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
 #define BAD_NAME "ERR Client names cannot contain spaces, newlines or special characters."
+#define MULTI_MOST 800    /* of ann */
 #define STRANGERS_MOST 64 /* of the world's 100 clients a quarter, but at least so many */
 
 static uv_loop_t loop;
 static struct users users;
 
-static void user_add(const char *name, const char *password, uint32_t rate)
+static void user_add(const char *name, const char *password)
 {
     char hash[PASSWORD_HASH_BYTES];
     struct error e;
     enum user_field which;
     const struct slice keys[] = {SLICE("s1:*")};
     assert_int_equal(password_hash(slice_str(password), hash, &e), ERR_NONE);
-    const struct user_spec spec = {
-        .name = slice_str(name), .hash = hash, .keys = keys, .keys_n = 1, .rate = rate, .connections = 1000};
+    const struct user_spec spec = {.name = slice_str(name),
+                                   .hash = hash,
+                                   .keys = keys,
+                                   .keys_n = 1,
+                                   .multi = MULTI_MOST,
+                                   .connections = 1000};
     assert_int_equal(users_add(&users, &spec, &which, &e), ERR_NONE);
 }
 
@@ -30,7 +35,8 @@ static int doors_open(void **state)
     (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
     users_init(&users);
-    user_add("ann", "secret", 0);
+    user_add("ann", "secret");
+    user_add("bob", "secret");
     users_sort(&users);
     world_users = &users;
     world_prover = prover_create(&loop);
@@ -148,14 +154,49 @@ static void hello_word_by_word(void **state)
         }
 }
 
+static void queue(struct conn *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        say(c, "HINCRBY s1:views 7 1\r\n");
+}
+
+/* While others are active a transaction is bounded, and takes its share of frames. */
+static void transactions_of_a_user(void **state)
+{
+    (void)state;
+    struct conn *c = conn_open(), *other = conn_open();
+    command_turn(command);
+    say(other, "AUTH bob secret\r\n");
+    proofs_come(other);
+    say(other, "PING\r\n");
+    say(c, "AUTH ann secret\r\n");
+    proofs_come(c);
+    say(c, "MULTI\r\n");
+    queue(c, MULTI_MOST);
+    buf_reset(&c->said);
+    queue(c, 1);
+    heard(c, "-ERR transaction is too large\r\n");
+    say(c, "DISCARD\r\nMULTI\r\n");
+    queue(c, MULTI_MOST);
+    assert_int_equal(c->session.state, SESSION_TAKING); /* what is queued is in nobody's way */
+    say(c, "EXEC\r\nPING\r\n");
+    assert_int_equal(fake.adds, MULTI_MOST);
+    assert_int_equal(c->session.state, SESSION_PACED);
+    unsigned windows = 1;
+    while (command_pace(command))
+        windows++;
+    assert_int_equal(windows, MULTI_MOST / (users.frame_requests / 2) + 1);
+    answers_come(fake.n);
+    conn_close(c);
+    conn_close(other);
+}
+
 int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
     const struct CMUnitTest tests[] = {
-        test(the_oldest_stranger_goes),
-        test(one_too_many_while_all_ask),
-        test(from_inside_while_all_ask),
-        test(hello_word_by_word),
+        test(the_oldest_stranger_goes), test(one_too_many_while_all_ask), test(from_inside_while_all_ask),
+        test(hello_word_by_word),       test(transactions_of_a_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,8 +203,7 @@ static void on_open(void *session, struct conn *conn, void *arg)
 
 static void on_open_inside(void *session, struct conn *conn, void *arg)
 {
-    on_open(session, conn, arg);
-    session_trust(session);
+    session_open_inside(session, ((struct service *)arg)->command, conn, conn_outlet(conn));
 }
 
 static size_t on_bytes(void *session, struct slice in)

@@ -257,6 +257,9 @@
     U(USER_BURST, "users.*.burst", NUMBER, burst, "0", 0, 100000000, RELOAD,                                 \
       "an integer from 0 to 100000000",                                                                      \
       "requests at once after a pause; 0: a tenth of rate, at least 100")                                    \
+    U(USER_MULTI, "users.*.multi", NUMBER, multi, "500", 1, 1000000, RELOAD,                                 \
+      "an integer from 1 to 1000000",                                                                        \
+      "commands in one MULTI: they go to Redis in one piece, and others may wait for it")                    \
     U(USER_CONNECTIONS, "users.*.connections", NUMBER, connections, "1000", 1, 1000000, RELOAD,              \
       "an integer from 1 to 1000000",                                                                        \
       "connections of this user at once; one more is refused")

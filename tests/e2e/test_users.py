@@ -262,9 +262,19 @@ def test_guessing_is_slow_and_right_ones_are_not(shops):
     known(daemon, "shop2").close()  # another user's guesses are not this one's
 
 
+def ticks_of(daemon, thread=None):
+    """CPU time of all its threads, or of one."""
+    path = f"/proc/{daemon.pid}/stat" if thread is None else f"/proc/{daemon.pid}/task/{thread}/stat"
+    with open(path, encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def test_a_flood_of_passwords_does_not_stand_in_the_way(shops):
+    """They are proved beside the loop: its thread has next to nothing of the work."""
     daemon = shops()
     over = threading.Event()
+    all_before, loop_before = ticks_of(daemon), ticks_of(daemon, daemon.pid)
 
     def guess(which):
         with daemon.client() as client:
@@ -288,6 +298,8 @@ def test_a_flood_of_passwords_does_not_stand_in_the_way(shops):
         over.set()
         for guesser in guessers:
             guesser.join(30)
+    worked, looped = ticks_of(daemon) - all_before, ticks_of(daemon, daemon.pid) - loop_before
+    assert worked > 20 and looped < worked / 2, (worked, looped)
     assert slowest_s < 1
 
 

@@ -10,15 +10,70 @@
 _Static_assert(PASSWORD_BYTES_MAX < CRYPT_MAX_PASSPHRASE_SIZE, "libcrypt takes it");
 _Static_assert(PASSWORD_HASH_BYTES >= CRYPT_OUTPUT_SIZE, "a hash and its NUL");
 
+#define DIGEST_SIGNS 43 /* 32 bytes */
+#define SALT_SIGNS_MAX 86
+
+/* --- what a hash costs: both kinds take 128 N r bytes --- */
+
+/* Six bits each; 64: it is none of them. */
+static uint32_t sign_value(char c)
+{
+    static const char signs[] = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    const char *at = c == '\0' ? NULL : strchr(signs, c);
+    return at == NULL ? 64 : (uint32_t)(at - signs);
+}
+
+static bool cost_fits(uint32_t n_log2, uint32_t r)
+{
+    if (n_log2 > 20 || r == 0 || r > 1 << 10) return false;
+    uint64_t mib = ((UINT64_C(128) * r) << n_log2) >> 20;
+    return mib >= PASSWORD_MIB_LEAST && mib <= PASSWORD_MIB_MOST;
+}
+
+/* "j9T$": the one flavour that is made, the exponent of N less 1, r less 1. From the sign 48 on a number has more signs. */
+static const char *yescrypt_params(const char *at)
+{
+    uint32_t n = at[0] == 'j' ? sign_value(at[1]) : 64, r = n < 48 ? sign_value(at[2]) : 64;
+    return r < 48 && at[3] == '$' && cost_fits(n + 1, r + 1) ? at + 4 : NULL;
+}
+
+/* "CU..../....": the exponent of N, then r and p, five signs each, the lowest first. p is always 1. */
+static const char *scrypt_params(const char *at)
+{
+    uint32_t n = sign_value(at[0]), r = n < 64 ? sign_value(at[1]) : 64;
+    return r < 64 && strncmp(at + 2, "..../....", 9) == 0 && cost_fits(n, r) ? at + 11 : NULL;
+}
+
+static size_t signs_at(const char *at)
+{
+    size_t n = 0;
+    while (sign_value(at[n]) < 64)
+        n++;
+    return n;
+}
+
+/* yescrypt reads its salt as bytes: behind the last whole one all bits are 0. */
+static bool bytes_are_whole(const char *at, size_t n)
+{
+    uint32_t last = sign_value(at[n - 1]);
+    return n % 4 == 0 || (n % 4 == 2 && last < 4) || (n % 4 == 3 && last < 16);
+}
+
 bool password_hash_fits(const char *hash)
 {
-    size_t n = strlen(hash);
-    if (n >= PASSWORD_HASH_BYTES || (strncmp(hash, "$y$", 3) != 0 && strncmp(hash, "$7$", 3) != 0))
-        return false;
-    int kind = crypt_checksalt(hash);
-    const char *digest = strrchr(hash, '$');
-    return (kind == CRYPT_SALT_OK || kind == CRYPT_SALT_METHOD_LEGACY) && strlen(digest + 1) == 43;
+    bool is_yescrypt = strncmp(hash, "$y$", 3) == 0;
+    if (strlen(hash) >= PASSWORD_HASH_BYTES || (!is_yescrypt && strncmp(hash, "$7$", 3) != 0)) return false;
+    const char *salt = is_yescrypt ? yescrypt_params(hash + 3) : scrypt_params(hash + 3);
+    size_t salt_n = salt == NULL ? 0 : signs_at(salt);
+    if (salt_n == 0 || salt_n > SALT_SIGNS_MAX || salt[salt_n] != '$') return false;
+    if (is_yescrypt && !bytes_are_whole(salt, salt_n)) return false;
+    const char *digest = salt + salt_n + 1;
+    int kind = crypt_checksalt(hash); /* does this libcrypt know it? */
+    return signs_at(digest) == DIGEST_SIGNS && digest[DIGEST_SIGNS] == '\0' &&
+           (kind == CRYPT_SALT_OK || kind == CRYPT_SALT_METHOD_LEGACY);
 }
+
+/* --- passwords --- */
 
 /* Always looks at all of both: how long it takes tells nothing of how much was right. How long a hash is is no secret. */
 static bool same_text(const char *a, const char *b)

@@ -204,6 +204,10 @@ static void test_guesses(void **state)
         guess_wrong(&g, here, slice_str(name), now);
     }
     assert_int_equal(tries + GUESSES_AT_ONCE, GUESSES_WIDE_AT_ONCE);
+    for (tries = 0; tries < 100 && guess_may(&g, there, SLICE(""), now); tries++)
+        guess_wrong(&g, there, SLICE(""), now);
+    assert_int_equal(tries, GUESSES_AT_ONCE);
+    assert_true(guess_may(&g, there, shop, now));
 }
 
 static void test_passwords(void **state)

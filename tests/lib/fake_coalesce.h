@@ -21,6 +21,7 @@ struct answer {
 
 /* What coalesce was just given by whoever is being run. */
 struct fake_taken {
+    const struct outlet *outlet;
     bool has_token, is_op;
     enum op_kind kind;      /* is_op */
     struct slice key, type; /* of an op: its name */
@@ -102,7 +103,7 @@ enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice 
     reply_int(&reply, delta);
     fake_push(c, o, buf_slice(&reply));
     buf_free(&reply);
-    fake_took(c, &(struct fake_taken){.key = key});
+    fake_took(c, &(struct fake_taken){.outlet = o, .key = key});
     c->adds++;
     o->parked_ms = 0;
     return ADD_OK;
@@ -132,7 +133,7 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
     c->token = (struct coalesce_token){fake_keep(&at, t->key), fake_keep(&at, t->field),
                                        fake_keep(&at, t->id), t->delta};
     fake_push(c, o, SLICE(":7\r\n"));
-    fake_took(c, &(struct fake_taken){.has_token = true, .key = t->key});
+    fake_took(c, &(struct fake_taken){.outlet = o, .has_token = true, .key = t->key});
     c->adds++;
     o->parked_ms = 0;
     return ADD_OK;
@@ -154,7 +155,8 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
     c->op.type = fake_keep(&at, op->type);
     c->op.id = fake_keep(&at, op->id);
     fake_push(c, o, SLICE(":9\r\n"));
-    fake_took(c, &(struct fake_taken){.is_op = true, .kind = op->kind, .key = op->name, .type = op->type});
+    fake_took(c, &(struct fake_taken){
+                     .outlet = o, .is_op = true, .kind = op->kind, .key = op->name, .type = op->type});
     c->adds++;
     o->parked_ms = 0;
     return ADD_OK;

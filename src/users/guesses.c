@@ -14,11 +14,21 @@ void guesses_init(struct guesses *g)
     rand_bytes(&g->seed, sizeof(g->seed));
 }
 
-static uint64_t who_is(const struct guesses *g, struct slice address, struct slice user)
+static uint64_t hash_of(struct slice address, uint64_t seed)
 {
-    uint64_t seed = XXH3_64bits_withSeed(user.p, user.n, g->seed);
     uint64_t who = XXH3_64bits_withSeed(address.p, address.n, seed);
     return who == 0 ? 1 : who;
+}
+
+static uint64_t who_is(const struct guesses *g, struct slice address, struct slice user)
+{
+    return hash_of(address, XXH3_64bits_withSeed(user.p, user.n, g->seed));
+}
+
+/* All users of an address: nobody's name gives the same, the empty one neither. */
+static uint64_t all_of(const struct guesses *g, struct slice address)
+{
+    return hash_of(address, g->seed);
 }
 
 /* NULL: it has none. */
@@ -50,7 +60,7 @@ static bool may(struct guesses *g, uint64_t who, uint64_t now_ms, uint64_t at_on
 
 bool guess_may(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms)
 {
-    return may(g, who_is(g, address, slice_of("", 0)), now_ms, GUESSES_WIDE_AT_ONCE, GUESSES_WIDE_GAP_MS) &&
+    return may(g, all_of(g, address), now_ms, GUESSES_WIDE_AT_ONCE, GUESSES_WIDE_GAP_MS) &&
            may(g, who_is(g, address, user), now_ms, GUESSES_AT_ONCE, GUESSES_GAP_MS);
 }
 
@@ -61,6 +71,6 @@ static void count(struct guess *at, uint64_t now_ms, uint64_t gap_ms)
 
 void guess_wrong(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms)
 {
-    count(slot_take(g, who_is(g, address, slice_of("", 0))), now_ms, GUESSES_WIDE_GAP_MS);
+    count(slot_take(g, all_of(g, address)), now_ms, GUESSES_WIDE_GAP_MS);
     count(slot_take(g, who_is(g, address, user)), now_ms, GUESSES_GAP_MS);
 }

@@ -10,14 +10,57 @@
 _Static_assert(PASSWORD_BYTES_MAX < CRYPT_MAX_PASSPHRASE_SIZE, "libcrypt takes it");
 _Static_assert(PASSWORD_HASH_BYTES >= CRYPT_OUTPUT_SIZE, "a hash and its NUL");
 
+#define DIGEST_SIGNS 43 /* 32 bytes */
+#define SALT_SIGNS_MAX 86
+
+/* What crypt_gensalt(3) writes of each kind, mkpasswd(1) as well, from the cheapest, of 1 and 32 MiB, each time twice as much,
+ * to the dearest, of 64. The salt follows. */
+static const char *const costs[] = {
+    "$y$j75$", "$y$j85$", "$y$j7T$",        "$y$j8T$",        "$y$j9T$",
+    "$y$jAT$", "$y$jBT$", "$7$BU..../....", "$7$CU..../....",
+};
+
+/* NULL: it is of no such cost. */
+static const char *salt_of(const char *hash)
+{
+    for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++)
+        if (strncmp(hash, costs[i], strlen(costs[i])) == 0) return hash + strlen(costs[i]);
+    return NULL;
+}
+
+/* Six bits each; 64: it is none of them. */
+static uint32_t sign_value(char c)
+{
+    static const char signs[] = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    const char *at = c == '\0' ? NULL : strchr(signs, c);
+    return at == NULL ? 64 : (uint32_t)(at - signs);
+}
+
+static size_t signs_at(const char *at)
+{
+    size_t n = 0;
+    while (sign_value(at[n]) < 64)
+        n++;
+    return n;
+}
+
+/* yescrypt reads its salt as bytes: behind the last whole one all bits are 0. */
+static bool bytes_are_whole(const char *at, size_t n)
+{
+    uint32_t last = sign_value(at[n - 1]);
+    return n % 4 == 0 || (n % 4 == 2 && last < 4) || (n % 4 == 3 && last < 16);
+}
+
 bool password_hash_fits(const char *hash)
 {
-    size_t n = strlen(hash);
-    if (n >= PASSWORD_HASH_BYTES || (strncmp(hash, "$y$", 3) != 0 && strncmp(hash, "$7$", 3) != 0))
-        return false;
-    int kind = crypt_checksalt(hash);
-    const char *digest = strrchr(hash, '$');
-    return (kind == CRYPT_SALT_OK || kind == CRYPT_SALT_METHOD_LEGACY) && strlen(digest + 1) == 43;
+    const char *salt = salt_of(hash);
+    size_t salt_n = salt == NULL ? 0 : signs_at(salt);
+    if (salt_n == 0 || salt_n > SALT_SIGNS_MAX || salt[salt_n] != '$') return false;
+    if (hash[1] == 'y' && !bytes_are_whole(salt, salt_n)) return false;
+    const char *digest = salt + salt_n + 1;
+    int kind = crypt_checksalt(hash); /* does this libcrypt know it? */
+    return signs_at(digest) == DIGEST_SIGNS && digest[DIGEST_SIGNS] == '\0' &&
+           (kind == CRYPT_SALT_OK || kind == CRYPT_SALT_METHOD_LEGACY);
 }
 
 /* Always looks at all of both: how long it takes tells nothing of how much was right. How long a hash is is no secret. */

@@ -82,8 +82,10 @@ enum err users_add(struct users *u, const struct user_spec *spec, enum user_fiel
     enum err code = commands_take(&fresh, spec, e);
     if (code == ERR_NONE && !password_hash_fits(spec->hash)) {
         *which = USER_PASSWORD;
-        code =
-            error_set(e, ERR_CONFIG, "is no yescrypt or scrypt hash; `tallyd hash` makes one of a password");
+        code = error_set(
+            e, ERR_CONFIG,
+            "is no yescrypt or scrypt hash that takes %d to %d MiB; `tallyd hash` makes one of a password",
+            PASSWORD_MIB_LEAST, PASSWORD_MIB_MOST);
     }
     if (code != ERR_NONE) {
         user_close(&fresh);

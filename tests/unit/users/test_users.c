@@ -227,6 +227,10 @@ static void test_guesses(void **state)
         guess_wrong(&g, here, slice_str(name), now);
     }
     assert_int_equal(tries + GUESSES_AT_ONCE, GUESSES_WIDE_AT_ONCE);
+    for (tries = 0; tries < 100 && guess_may(&g, there, SLICE(""), now); tries++)
+        guess_wrong(&g, there, SLICE(""), now);
+    assert_int_equal(tries, GUESSES_AT_ONCE);
+    assert_true(guess_may(&g, there, shop, now));
 }
 
 static void test_passwords(void **state)
@@ -248,6 +252,51 @@ static void test_passwords(void **state)
         assert_false(password_hash_fits(weak[i]));
 }
 
+#define SALT22 "k2XAnEHBqQ1Ct2aMXFKNa/"
+#define DIGEST43 "qdVSV23znpN3oRX4v17E59IodBxO1bzdFa3VKKRlE98"
+
+/* What a hash costs stands in it, and any stranger may have it proved: what crypt_gensalt(3) makes of 1 to 64 MiB is taken.
+ * The others here are of more, of less, or such that libcrypt would never say yes to any password. */
+static void test_costs(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"$y$j75$" SALT22 "$" DIGEST43, "$y$j7T$" SALT22 "$" DIGEST43,
+                                       "$y$j9T$" SALT22 "$" DIGEST43, "$y$jBT$" SALT22 "$" DIGEST43,
+                                       "$y$j9T$k2XA$" DIGEST43,       "$7$CU..../....k2XAnEHB$" DIGEST43,
+                                       "$7$BU..../....aa$" DIGEST43};
+    static const char *const bad[] = {"$y$jCT$" SALT22 "$" DIGEST43,
+                                      "$y$jFT$" SALT22 "$" DIGEST43,
+                                      "$y$jkT$" SALT22 "$" DIGEST43,
+                                      "$y$jzzzzz$" SALT22 "$" DIGEST43,
+                                      "$y$j65$" SALT22 "$" DIGEST43,
+                                      "$y$j..$" SALT22 "$" DIGEST43,
+                                      "$y$.9T$" SALT22 "$" DIGEST43,
+                                      "$y$j9T/$" SALT22 "$" DIGEST43,
+                                      "$y$j9T/z$" SALT22 "$" DIGEST43,
+                                      "$y$j9T$$" DIGEST43,
+                                      "$y$j9T$" DIGEST43,
+                                      "$y$j9T$a$" DIGEST43,
+                                      "$y$j9T$ab$" DIGEST43,
+                                      "$y$j9T$k2XAn$" DIGEST43,
+                                      "$y$j9T$" SALT22 "\xc3$" DIGEST43,
+                                      "$y$j9T$" SALT22 "$" DIGEST43 "x",
+                                      "$y$j9T$" SALT22 "$qdVSV23znpN3oRX4v17E59IodBxO1bzdFa3VKKRlE9!",
+                                      "$7$DU..../....k2XAnEHB$" DIGEST43,
+                                      "$7$CU....0....k2XAnEHB$" DIGEST43,
+                                      "$7$CU....//...k2XAnEHB$" DIGEST43,
+                                      "$7$CU...//....k2XAnEHB$" DIGEST43,
+                                      "$7$zU..../....k2XAnEHB$" DIGEST43,
+                                      "$7$C/..../....k2XAnEHB$qdVSV",
+                                      "$7$5U..../....k2XAnEHB$" DIGEST43,
+                                      "$7$CU..../....$" DIGEST43,
+                                      "$7$CU..../....k2:AnEHB$" DIGEST43,
+                                      "$7$CU....$" DIGEST43};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        if (!password_hash_fits(good[i])) fail_msg("refused: %s", good[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (password_hash_fits(bad[i])) fail_msg("taken: %s", bad[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_commands), cmocka_unit_test(test_budget),
         cmocka_unit_test(test_share),    cmocka_unit_test(test_share_of_transactions),
         cmocka_unit_test(test_guesses),  cmocka_unit_test(test_passwords),
+        cmocka_unit_test(test_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

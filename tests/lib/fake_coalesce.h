@@ -1,0 +1,281 @@
+/* lib/fake_coalesce.h - a coalesce for those who test command/ alone: takes hits and ops of one counter, and collects what it
+ * would answer until the test lets that out. Instead of coalesce/'s own functions, so link a program with command/ only once
+ * it includes this. */
+#ifndef LIB_FAKE_COALESCE_H
+#define LIB_FAKE_COALESCE_H
+
+#include "lib/fake_client.h"
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "protocol/reply.h"
+#include "series/op.h"
+
+#define ANSWERS_MAX 4096
+#define NOW_S INT64_C(1411200000) /* 2014-09-20 08:00 UTC */
+
+struct answer {
+    struct outlet *outlet;
+    struct buf bytes;
+};
+
+/* What coalesce was just given by whoever is being run. */
+struct fake_taken {
+    const struct outlet *outlet;
+    bool has_token, is_op;
+    enum op_kind kind;      /* is_op */
+    struct slice key, type; /* of an op: its name */
+};
+
+/* Key "s<anything>:views", fields of digits; every hit is answered with its own delta. */
+struct coalesce {
+    struct answer answers[ANSWERS_MAX];
+    uint32_t n;
+    uint32_t room; /* answers that fit into a frame */
+    bool down, busy;
+    uint32_t refuse_literals;    /* so many, though there is room */
+    bool liar;                   /* coalesce_room() says yes though there is none */
+    uint32_t adds;               /* hits ever taken */
+    struct coalesce_op op;       /* the last one taken; its texts in op_texts */
+    struct coalesce_token token; /* likewise; answered with ":7" */
+    bool fed;                    /* every counter feeds something */
+    char op_texts[4 * OP_NAME_BYTES_MAX];
+    struct outlet *parked[64];
+    uint32_t parked_n;
+    void (*took)(const struct fake_taken *t); /* NULL: nobody asks */
+};
+
+static struct counter views = {.name = {"views", 5},
+                               .field = FIELD_INTEGER,
+                               .key = {{"s", 1}, {":views", 6}, true},
+                               .lock = {{"s", 1}, {":views:sync", 11}, true}};
+static const struct op_limits limits = {.precisions = {1, 5, 60},
+                                        .precisions_n = 3,
+                                        .samples = 120,
+                                        .box_width_s = 60,
+                                        .box_keep = 60,
+                                        .events_keep_s = INT64_C(1) << 40,
+                                        .ahead_s = 60};
+static const struct counters counters = {.all = &views, .n = 1, .ops = &limits};
+
+const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
+{
+    (void)c;
+    return slice_starts(key, SLICE("s")) && slice_ends(key, SLICE(":views")) ? &views : NULL;
+}
+
+const char *coalesce_down_text(const struct coalesce *c)
+{
+    (void)c;
+    return "MASTERDOWN Redis is away; nothing was counted";
+}
+
+enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice field, int64_t delta)
+{
+    int64_t number;
+    if (coalesce_counter(c, key) == NULL) return ADD_NO_COUNTER;
+    if (!num_parse(field, &number)) return ADD_FIELD;
+    return delta > DELTA_MAX || delta < -DELTA_MAX ? ADD_DELTA : ADD_OK;
+}
+
+static void fake_push(struct coalesce *c, struct outlet *o, struct slice bytes)
+{
+    PRE(c->n < ANSWERS_MAX);
+    struct answer *a = &c->answers[c->n++];
+    *a = (struct answer){.outlet = o};
+    buf_put_slice(&a->bytes, bytes);
+    o->waiting++;
+}
+
+static void fake_took(const struct coalesce *c, const struct fake_taken *t)
+{
+    if (c->took != NULL) c->took(t);
+}
+
+enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice key, struct slice field,
+                             int64_t delta)
+{
+    enum add_result got = coalesce_try(c, key, field, delta);
+    if (got != ADD_OK) return got;
+    if (c->down) return ADD_DOWN;
+    if (c->n >= c->room) return c->busy ? ADD_BUSY : ADD_FULL;
+    struct buf reply = {0};
+    reply_int(&reply, delta);
+    fake_push(c, o, buf_slice(&reply));
+    buf_free(&reply);
+    fake_took(c, &(struct fake_taken){.outlet = o, .key = key});
+    c->adds++;
+    o->parked_ms = 0;
+    return ADD_OK;
+}
+
+static struct slice fake_keep(char **at, struct slice text)
+{
+    struct slice kept = slice_of(*at, text.n);
+    if (text.n > 0) memcpy(*at, text.p, text.n);
+    *at += text.n;
+    return kept;
+}
+
+enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t)
+{
+    enum add_result got = coalesce_try(c, t->key, t->field, t->delta);
+    return got == ADD_OK && c->fed ? ADD_FED : got;
+}
+
+enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
+{
+    char *at = c->op_texts;
+    enum add_result got = coalesce_try_token(c, t);
+    if (got != ADD_OK) return got;
+    if (c->down) return ADD_DOWN;
+    if (c->n >= c->room) return c->busy ? ADD_BUSY : ADD_FULL;
+    c->token = (struct coalesce_token){fake_keep(&at, t->key), fake_keep(&at, t->field),
+                                       fake_keep(&at, t->id), t->delta};
+    fake_push(c, o, SLICE(":7\r\n"));
+    fake_took(c, &(struct fake_taken){.outlet = o, .has_token = true, .key = t->key});
+    c->adds++;
+    o->parked_ms = 0;
+    return ADD_OK;
+}
+
+uint32_t coalesce_token_cells(void)
+{
+    return 5;
+}
+
+/* Answered with ":9". */
+enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct coalesce_op *op)
+{
+    char *at = c->op_texts;
+    if (c->down) return ADD_DOWN;
+    if (c->n >= c->room) return c->busy ? ADD_BUSY : ADD_FULL;
+    c->op = *op;
+    c->op.name = fake_keep(&at, op->name);
+    c->op.type = fake_keep(&at, op->type);
+    c->op.id = fake_keep(&at, op->id);
+    fake_push(c, o, SLICE(":9\r\n"));
+    fake_took(c, &(struct fake_taken){
+                     .outlet = o, .is_op = true, .kind = op->kind, .key = op->name, .type = op->type});
+    c->adds++;
+    o->parked_ms = 0;
+    return ADD_OK;
+}
+
+uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
+{
+    (void)c;
+    return kind == OP_SERIES ? limits.precisions_n : 2;
+}
+
+void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
+{
+    (void)c;
+    (void)h;
+}
+
+void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
+{
+    (void)c;
+    (void)h;
+}
+
+enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
+{
+    return coalesce_add(c, o, h->bytes.key, h->bytes.field, h->bytes.delta);
+}
+
+bool coalesce_room(struct coalesce *c, uint32_t hits, size_t bytes, bool *never)
+{
+    (void)bytes;
+    *never = hits > 1000;
+    return !*never && (c->liar || c->n + hits <= c->room);
+}
+
+enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes)
+{
+    PRE(o->waiting > 0);
+    if (c->refuse_literals > 0) {
+        c->refuse_literals--;
+        return ADD_FULL;
+    }
+    if (c->n >= c->room) return ADD_FULL;
+    fake_push(c, o, bytes);
+    return ADD_OK;
+}
+
+bool coalesce_collects(const struct coalesce *c)
+{
+    (void)c;
+    return false;
+}
+
+uint64_t coalesce_frame(const struct coalesce *c)
+{
+    (void)c;
+    return 1;
+}
+
+void coalesce_park(struct coalesce *c, struct outlet *o)
+{
+    if (o->parked_ms == 0) o->parked_ms = mono_ms();
+    c->parked[c->parked_n++] = o;
+}
+
+void coalesce_unpark(struct coalesce *c, struct outlet *o)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->parked_n; i++)
+        if (c->parked[i] != o) c->parked[kept++] = c->parked[i];
+    c->parked_n = kept;
+}
+
+/* ---- what the test does ---- */
+
+/* The first `upto` answers come, literals and hits in order; each outlet is told once, as coalesce does. */
+static inline void fake_answers(struct coalesce *c, uint32_t upto)
+{
+    struct outlet *told[64];
+    uint32_t told_n = 0;
+    for (uint32_t i = 0; i < upto; i++) {
+        struct answer *a = &c->answers[i];
+        a->outlet->waiting--;
+        if (!a->outlet->gone) buf_put_slice(&a->outlet->out, buf_slice(&a->bytes));
+        buf_free(&a->bytes);
+        bool known = false;
+        for (uint32_t k = 0; k < told_n; k++)
+            known |= told[k] == a->outlet;
+        if (!known) told[told_n++] = a->outlet;
+    }
+    c->n -= upto;
+    memmove(c->answers, c->answers + upto, c->n * sizeof(c->answers[0]));
+    for (uint32_t k = 0; k < told_n; k++) {
+        struct conn *client = CONTAINER_OF(told[k], struct conn, outlet);
+        session_answered(&client->session);
+        conn_take(client);
+        conn_flush(client);
+    }
+}
+
+static inline void fake_room(struct coalesce *c, uint32_t room)
+{
+    struct outlet *who[64];
+    uint32_t n = c->parked_n;
+    c->room = room;
+    memcpy(who, c->parked, sizeof(who));
+    c->parked_n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct conn *client = CONTAINER_OF(who[i], struct conn, outlet);
+        session_room(&client->session);
+        conn_flush(client);
+    }
+}
+
+static inline void fake_forget(struct coalesce *c)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        buf_free(&c->answers[i].bytes);
+    c->n = 0;
+}
+
+#endif

@@ -29,10 +29,10 @@ oracle       sid      sid:valkey-server      sid:mysqld'
 world_names() { echo "$worlds" | awk 'NF { print $1 }'; }
 world_has() { echo "$worlds" | awk -v name="$1" -v column="$2" '$1 == name { print $column }'; }
 
-# Left out: what is about this machine's shells and browser, and what starts servers of its own by name.
+# Left out: what is about this machine's shells and browser, what starts servers of its own by name, and the hour's soak.
 suites_all() {
     find tests/e2e -name 'test_*.py' | sed 's|.*/test_\(.*\)\.py|e2e_\1|' | sort |
-        grep -vx -e e2e_completion -e e2e_dev -e e2e_harness -e e2e_panel
+        grep -vx -e e2e_completion -e e2e_dev -e e2e_everything -e e2e_harness -e e2e_panel
 }
 suites_alone='e2e_timing e2e_mysql_outage e2e_flow' # they measure: nothing beside them
 

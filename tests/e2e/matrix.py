@@ -171,6 +171,8 @@ def report(directory, out=sys.stdout):
     except FileNotFoundError:
         return []  # some tests alone were asked for
     outcomes, lines, bad, away = results(directory), [], [], []
+    if not outcomes:
+        return []  # what collects them, alone
     for row in ROWS:
         proofs = joined(tests[row.id], outcomes) or [("-", f"cannot be done here: {row.reason}" if row.reason else "NO TEST")]
         lines += [(row.fault, row.moment, name, outcome) for name, outcome in proofs]

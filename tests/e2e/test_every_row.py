@@ -44,7 +44,10 @@ def test_report_of_what_cannot_be_done_here(tmp_path, monkeypatch):
     assert "2 rows: 0 proven, 2 not done here, 0 not proven" in printed.getvalue()
 
 
-def test_report_of_a_part(tmp_path):
-    """Some tests alone: no table, and no complaint of the others."""
+@pytest.mark.parametrize("gathered", [False, True])
+def test_report_of_a_part(tmp_path, gathered):
+    """Some tests alone, or this file: no table, and no complaint of the others."""
+    if gathered:
+        (tmp_path / "collected").write_text(json.dumps({row.id: ["test_a.py::test_a"] for row in matrix.ROWS}))
     printed = io.StringIO()
     assert matrix.report(str(tmp_path), printed) == [] and not printed.getvalue()

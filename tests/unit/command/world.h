@@ -232,6 +232,7 @@ static struct coalesce fake;
 static struct command *command;
 static struct users *world_users; /* set before world_open(): there are users; with a prover */
 static struct prover *world_prover;
+static const char *world_peer = "127.0.0.1:4711";
 static unsigned paces; /* how often somebody began to wait for room */
 static struct pending_request *pending_out;
 static struct total_request *total_out;
@@ -292,7 +293,7 @@ static void on_drop(struct conn *c)
 static void on_peer(const struct conn *c, char *out, size_t size)
 {
     (void)c;
-    snprintf(out, size, "127.0.0.1:4711");
+    snprintf(out, size, "%s", world_peer);
 }
 
 static void port_pending(void *arg, struct pending_request *r)

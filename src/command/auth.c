@@ -3,6 +3,9 @@
  * answer as a Redis 7.0 without a password: the user is `default`, and any password of his will do. */
 #include "command/inside.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 static void words_wipe(struct session *s)
 {
     if (s->key.n > 0) explicit_bzero(s->key.p, s->key.n);
@@ -47,12 +50,25 @@ static void auth_right(struct session *s, struct user *u, const struct auth_word
     s->last = true;
 }
 
+/* "[2001:db8::7]" -> "2001:db8::": whoever has one address of IPv6 has all of a /64. */
+static void network_of(char *address, size_t size)
+{
+    struct in6_addr v6;
+    char *end = strchr(address, ']');
+    if (address[0] != '[' || end == NULL) return;
+    *end = '\0';
+    if (inet_pton(AF_INET6, address + 1, &v6) != 1 || IN6_IS_ADDR_V4MAPPED(&v6)) return;
+    memset(v6.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &v6, address, (socklen_t)size);
+}
+
 /* "10.0.0.7:4711" -> "10.0.0.7": whoever guesses has many ports. */
 static void address_of(const struct session *s, char *out, size_t size)
 {
     s->command->config.client.peer(s->conn, out, size);
     char *port = strrchr(out, ':');
     if (port != NULL) *port = '\0';
+    network_of(out, size);
 }
 
 static struct auth_words words_kept(const struct session *s)

@@ -94,8 +94,7 @@ static void server_judge(const struct server *s, const struct schema_rules *rule
         finding_add(r, rules->accept_flush ? SCHEMA_WARN : SCHEMA_REFUSE, NULL,
                     mend_of(&mend, "SET GLOBAL innodb_flush_log_at_trx_commit = 1;"),
                     "innodb_flush_log_at_trx_commit is %llu: a crash of MySQL may lose merged counts; also "
-                    "set it in the"
-                    " server's configuration",
+                    "set it in the server's configuration",
                     (unsigned long long)s->flush);
     if (s->log_bin && s->sync_binlog != 1)
         finding_add(r, SCHEMA_WARN, NULL, mend_of(&mend, "SET GLOBAL sync_binlog = 1;"),

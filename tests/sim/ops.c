@@ -544,12 +544,16 @@ void ops_clean(struct world *w)
     redis_wrote(w, NULL);
 }
 
-/* What deleted samples and events owe died with whoever owed it: only the next op of that series would mend it. */
+/* What strays now: what strays later somebody will have heard of, or note_unheard knows better. */
 void ops_forgot(struct world *w)
 {
-    w->oracle.series_blurred |= w->oracle.series_deleted;
-    w->oracle.events_blurred |= w->oracle.events_deleted;
-    w->oracle.box_blurred |= w->oracle.box_deleted;
+    struct twin_ops *o = &w->redis.now.ops;
+    for (int i = 0; i < SIM_SERIES; i++)
+        for (int p = 0; p < SIM_PRECISIONS; p++)
+            o->series[i].unheard[p] = true;
+    for (int i = 0; i < SIM_BOXES; i++)
+        o->boxes[i].unheard = true;
+    o->log.unheard = true;
 }
 
 int64_t ops_visitors(const struct world *w, int hash)
@@ -589,22 +593,23 @@ static void totals_at_end(struct world *w)
                     (long long)o->boxes[1].total, (long long)box);
 }
 
-/* Somebody deleted it while a frame of a dead life lay unread, and what that frame made nobody heard of. So it stays until
- * the next bucket of that name, whose script mends it, the ZADD of the series' next slot, the log's next events. */
-static bool may_stray(const struct world *w, bool unheard)
+/* Somebody deleted it, and nobody heard of what was made behind that: its life was dead by then, or died, or Redis lost what
+ * was owed and paid. So it stays until the next bucket of that name, whose script mends it, the ZADD of the series' next
+ * slot, the log's next events; the calm end has none of these. */
+static bool may_stray(const struct world *w, bool deleted, bool unheard)
 {
-    return unheard && world_rule(w, WORLD_MENDED);
+    return deleted && unheard && world_rule(w, WORLD_MENDED);
 }
 
 static void known_at_end(struct world *w)
 {
     const struct twin_log *l = &w->redis.now.ops.log;
-    if (log_strays(l) && !may_stray(w, l->unheard) && !w->oracle.events_blurred)
+    if (log_strays(l) && !may_stray(w, w->oracle.events_deleted, l->unheard))
         fault_found(w, FAULT_STUCK, "the log is not in tally:events");
-    for (int i = 0; i < SIM_SERIES && !w->oracle.series_blurred; i++)
+    for (int i = 0; i < SIM_SERIES; i++)
         for (int p = 0; p < SIM_PRECISIONS; p++) {
             const struct twin_series *s = &w->redis.now.ops.series[i];
-            if (series_strays(s, p) && !may_stray(w, s->unheard[p]))
+            if (series_strays(s, p) && !may_stray(w, w->oracle.series_deleted, s->unheard[p]))
                 fault_found(w, FAULT_STUCK, "samples of series %d, precision %u, are not in known:", i,
                             ops_limits.precisions[p]);
         }
@@ -612,9 +617,9 @@ static void known_at_end(struct world *w)
 
 static void boxes_at_end(struct world *w)
 {
-    for (int i = 0; i < SIM_BOXES && !w->oracle.box_blurred; i++) {
+    for (int i = 0; i < SIM_BOXES; i++) {
         const struct twin_box *b = &w->redis.now.ops.boxes[i];
-        if (box_strays(b) && !may_stray(w, b->unheard))
+        if (box_strays(b) && !may_stray(w, w->oracle.box_deleted, b->unheard))
             fault_found(w, FAULT_STUCK, "the bucket of box %d stands in one set alone", i);
     }
 }

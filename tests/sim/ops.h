@@ -52,12 +52,12 @@ struct wire_op {
 struct twin_series {
     int64_t slot[SIM_PRECISIONS], value[SIM_PRECISIONS]; /* of the newest sample */
     bool has[SIM_PRECISIONS], known[SIM_PRECISIONS];
-    bool unheard[SIM_PRECISIONS]; /* not known: by a frame whose life was dead */
+    bool unheard[SIM_PRECISIONS]; /* not known, and nobody knows that */
     int64_t total;                /* of all that was ever added */
 };
 struct twin_log {
     bool has, named;                   /* events; its name in tally:events */
-    bool unheard;                      /* not named: by a frame whose life was dead */
+    bool unheard;                      /* not named, and nobody knows that */
     uint64_t stands[SIM_NUMBERS / 64]; /* numbers that are ids */
     uint32_t texts;                    /* own texts, of the k-th event */
     int64_t ticker, leased, gone;
@@ -65,7 +65,7 @@ struct twin_log {
 struct twin_box {        /* its one bucket */
     int64_t hits, total; /* as it stands; all that was ever added */
     bool tb, pv;
-    bool unheard; /* in one set alone: by a frame whose life was dead */
+    bool unheard; /* in one set alone, and nobody knows that */
 };
 struct twin_ops {
     struct twin_series series[SIM_SERIES];

@@ -2,6 +2,7 @@
  * are really proved, beside the loop. */
 #include "world.h"
 
+#include "users/guesses.h"
 #include "users/password.h"
 
 #include <uv.h>
@@ -191,12 +192,44 @@ static void transactions_of_a_user(void **state)
     conn_close(other);
 }
 
+static void guess_from(const char *peer, const char *heard_begin)
+{
+    static int n;
+    char line[60];
+    conn_peer_text = peer;
+    struct conn *c = conn_open();
+    snprintf(line, sizeof line, "AUTH ann guess%d\r\n", n++);
+    say_slice(c, slice_str(line));
+    proofs_come(c);
+    if (strncmp(c->said.p, heard_begin, strlen(heard_begin)) != 0)
+        fail_msg("%s: %.*s", peer, (int)c->said.n, c->said.p);
+    conn_close(c);
+    conn_peer_text = "127.0.0.1:4711";
+}
+
+/* Who has one address of IPv6 has 2^64 of them. Of IPv4 behind IPv6 each is one. */
+static void guessing_from_many_addresses(void **state)
+{
+    (void)state;
+    char peer[80];
+    for (int i = 0; i < GUESSES_AT_ONCE; i++) {
+        snprintf(peer, sizeof peer, "[2001:db8:0:7::%x:%d]:%d", i + 1, 100 * i, 4000 + i);
+        guess_from(peer, "-WRONGPASS");
+    }
+    guess_from("[2001:db8:0:7:ffff::1]:4711", "-ERR too many wrong passwords");
+    guess_from("[2001:db8:0:8::1]:4711", "-WRONGPASS");
+    for (int i = 0; i < GUESSES_AT_ONCE; i++)
+        guess_from("[::ffff:10.0.0.7]:4711", "-WRONGPASS");
+    guess_from("[::ffff:10.0.0.7]:4712", "-ERR too many wrong passwords");
+    guess_from("[::ffff:10.0.0.8]:4711", "-WRONGPASS");
+}
+
 int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
     const struct CMUnitTest tests[] = {
         test(the_oldest_stranger_goes), test(one_too_many_while_all_ask), test(from_inside_while_all_ask),
-        test(hello_word_by_word),       test(transactions_of_a_user),
+        test(hello_word_by_word),       test(transactions_of_a_user),     test(guessing_from_many_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

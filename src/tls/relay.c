@@ -199,6 +199,7 @@ static bool near_make(struct passage *p)
 {
     struct sockaddr_storage peer;
     int n = sizeof peer, ends[2];
+    if (p->r->quiet) return false;
     if (uv_tcp_getpeername(&p->far.s.tcp, (struct sockaddr *)&peer, &n) != 0) return false;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
     if (!near_open(p, ends[0])) {

@@ -22,7 +22,7 @@ struct relay;
 
 /* NULL: no thread or descriptors; fd is closed. */
 struct relay *relay_start(const struct relay_door *door);
-/* Accepts no more; the socket is closed when this returns. */
+/* Accepts and gives no more, also whose handshake is under way; the socket is closed when this returns. */
 void relay_quiet(struct relay *r);
 /* Ends what is left after a second in which it may still be said, then the thread. */
 void relay_destroy(struct relay **r);

@@ -173,6 +173,35 @@ static void passes_on_both_ways(void **state)
     client_close(&c);
 }
 
+/* A relay at either end; the client's thread is joined at the end of this program, which a sanitizer would say else. */
+static void passes_on_as_a_client(void **state)
+{
+    (void)state;
+    char bytes[20];
+    struct error e;
+    struct tls_context *c = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    int near = relay_connect(c, fd, "shop.example", 20000, &e);
+    if (near < 0) fail_msg("%s", e.text);
+    assert_int_equal(send(near, "question", 8, 0), 8);
+    until_given(1);
+    assert_int_equal(recv(given_fd, bytes, 8, MSG_WAITALL), 8);
+    assert_memory_equal(bytes, "question", 8);
+    assert_int_equal(send(given_fd, "answer", 6, 0), 6);
+    assert_int_equal(recv(near, bytes, 6, MSG_WAITALL), 6);
+    assert_memory_equal(bytes, "answer", 6);
+    close(given_fd);
+    given_fd = -1;
+    assert_int_equal(recv(near, bytes, 1, 0), 0);
+    close(near);
+    c = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(relay_connect(c, fd, "elsewhere.example", 20000, &e), -1);
+    assert_non_null(strstr(e.text, "hostname mismatch"));
+}
+
 /* Whom it gives connections to may be gone by then. */
 static void gives_nobody_once_it_is_quiet(void **state)
 {
@@ -194,6 +223,7 @@ int main(void)
 #define test(f) cmocka_unit_test_setup_teardown(f, relay_open, relay_close)
     const struct CMUnitTest tests[] = {
         test(passes_on_both_ways),
+        test(passes_on_as_a_client),
         test(gives_nobody_once_it_is_quiet),
     };
     return cmocka_run_group_tests(tests, files_make, files_remove);

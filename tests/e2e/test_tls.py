@@ -369,13 +369,13 @@ def test_modes_of_unix_sockets(make_daemon, redis, workdir):
     paths = {f"{workdir}/a.sock": ("", 0o660, os.getgid()), f"{workdir}/b.sock": ("?mode=0600", 0o600, os.getgid()),
              f"{workdir}/c.sock": (f"?mode=0666&group={group}", 0o666, group)}
     daemon = make_daemon(redis, start=False)
-    http = f"{workdir}/h.sock"
+    http, control = f"{workdir}/h.sock", f"{workdir}/mode=.sock"  # an odd name for a socket, and no option
     daemon.config["listen"] = {"resp": [f"unix://{path}{more}" for path, (more, _, _) in paths.items()],
-                               "http": f"unix://{http}?mode=0622&group={group}"}
+                               "http": f"unix://{http}?mode=0622&group={group}", "control": f"unix://{control}"}
     daemon.socket = f"{workdir}/c.sock"
     daemon.write_config()
     daemon.migrate().start()
-    for path, (_, mode, owner) in {**paths, http: ("", 0o622, group)}.items():
+    for path, (_, mode, owner) in {**paths, http: ("", 0o622, group), control: ("", 0o600, os.getgid())}.items():
         found = os.stat(path)
         assert (stat.S_IMODE(found.st_mode), found.st_gid) == (mode, owner), path
     assert daemon.terminate() == 0

@@ -4,6 +4,7 @@
 
 #include "users/password.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <termios.h>
 #include <unistd.h>
@@ -18,18 +19,41 @@ static bool line_read(char out[PASSWORD_BYTES_MAX + 2])
     return whole && n > 0;
 }
 
+static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+#define ENDINGS_N (sizeof endings / sizeof *endings)
+
+static volatile sig_atomic_t ended_by; /* a signal; 0: none came */
+
+static void on_ending(int number)
+{
+    ended_by = number;
+}
+
 /* What is typed is not shown. */
-static bool terminal_read(const char *prompt, char out[PASSWORD_BYTES_MAX + 2])
+static bool silent_read(char out[PASSWORD_BYTES_MAX + 2])
 {
     struct termios before, silent;
     if (tcgetattr(STDIN_FILENO, &before) != 0) return false;
     silent = before;
     silent.c_lflag &= ~(tcflag_t)ECHO;
-    fputs(prompt, stderr);
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
-    bool read = line_read(out);
+    bool read = ended_by == 0 && line_read(out);
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+    return read;
+}
+
+/* A signal ends it when the terminal is as it was, or nothing would be shown from then on. */
+static bool terminal_read(const char *prompt, char out[PASSWORD_BYTES_MAX + 2])
+{
+    struct sigaction later = {.sa_handler = on_ending}, before[ENDINGS_N];
+    for (size_t i = 0; i < ENDINGS_N; i++)
+        sigaction(endings[i], &later, &before[i]);
+    fputs(prompt, stderr);
+    bool read = silent_read(out);
     fputc('\n', stderr);
+    for (size_t i = 0; i < ENDINGS_N; i++)
+        sigaction(endings[i], &before[i], NULL);
+    if (ended_by != 0) raise(ended_by);
     return read;
 }
 
@@ -49,6 +73,7 @@ enum err verb_hash(const struct call *call)
     char password[PASSWORD_BYTES_MAX + 2] = "", hash[PASSWORD_HASH_BYTES];
     struct error e;
     (void)call;
+    setvbuf(stdin, NULL, _IONBF, 0); /* it keeps no copy */
     enum err code = password_read(password, &e);
     if (code == ERR_NONE) code = password_hash(slice_str(password), hash, &e);
     explicit_bzero(password, sizeof(password));

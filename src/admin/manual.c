@@ -83,13 +83,11 @@ static void program_put(struct buf *out)
         buf_printf(out, "%s\n", i + 1 < verbs_n ? "++" : "");
         buf_free(&usage);
     }
-    BUF_LIT(
-        out,
-        "\n# DESCRIPTION\n\n"
-        "A write\\-behind counter service. Programs send increments to its socket with any Redis client. "
-        "They "
-        "are added up in Redis and merged into MySQL in batches, each exactly once, whatever dies. What it "
-        "does is in its configuration, *tallyd.yaml*(5).\n\n# VERBS\n\n");
+    BUF_LIT(out,
+            "\n# DESCRIPTION\n\n"
+            "A write\\-behind counter service. Programs send increments to its socket with any Redis client. "
+            "They are added up in Redis and merged into MySQL in batches, each exactly once, whatever dies. "
+            "What it does is in its configuration, *tallyd.yaml*(5).\n\n# VERBS\n\n");
     for (size_t i = 0; i < verbs_n; i++)
         verb_put((int)i, out);
 }
@@ -158,8 +156,7 @@ static void file_put(struct buf *out)
         "A YAML file, by default _" CONF_PATH_DEFAULT "_. It is read strictly: an option that is not one of "
         "these is refused, with its line and column. *tallyd check* says everything that is wrong with it. A "
         "path such as *counters.\\*.sync.hits* stands for nested names, where *\\** is the name of a "
-        "counter. "
-        "Durations are numbers with ms, s, m, h or d.\n\n# OPTIONS\n\n");
+        "counter. Durations are numbers with ms, s, m, h or d.\n\n# OPTIONS\n\n");
     conf_describe(conf_option_put, out);
     example_put(out);
     BUF_LIT(out, "# SEE ALSO\n\n*tallyd*(1)\n");

@@ -72,8 +72,7 @@ static enum err apply_views(struct db *db, const struct setup *setup, struct err
         printf("the role tally_reader may read them: GRANT tally_reader TO <user>\n");
     else
         printf("the role tally_reader was not made (%s); an administrator of MySQL makes it with the end of "
-               "what "
-               "`tallyd migrate --print --views` prints\n",
+               "what `tallyd migrate --print --views` prints\n",
                made.role_text);
     return ERR_NONE;
 }

@@ -169,15 +169,13 @@ void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *
 {
     if (s->redis.path == NULL && !s->redis.secure && !is_here(s->redis.host))
         warn(arg, "Redis is on another machine and is spoken to without TLS: whoever is between reads the "
-                  "password and "
-                  "changes counts. Use rediss://, or a tunnel");
+                  "password and changes counts. Use rediss://, or a tunnel");
     if (s->redis.secure && s->conf->redis_tls_verify == CONF_VERIFY_OFF)
         warn(arg, "redis.tls.verify is off: whoever is between may pass for Redis. Name its authority in "
                   "redis.tls.ca");
     if (s->mysql.tls == DB_TLS_NONE && !db_config_is_socket(&s->mysql) && !is_here(s->mysql.host))
         warn(arg, "MySQL is on another machine and is spoken to without TLS: whoever is between reads and "
-                  "changes counts. "
-                  "Use mysql.tls, or a tunnel");
+                  "changes counts. Use mysql.tls, or a tunnel");
     if (s->mysql.tls == DB_TLS_ANYBODY)
         warn(arg, "mysql.tls.verify is off: whoever is between may pass for MySQL. Name its authority in "
                   "mysql.tls.ca");

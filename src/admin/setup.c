@@ -233,6 +233,7 @@ static bool user_init(struct users *out, const struct conf *conf, size_t i, stru
                                    .commands_n = from->commands.n,
                                    .rate = (uint32_t)from->rate,
                                    .burst = (uint32_t)from->burst,
+                                   .multi = (uint32_t)from->multi,
                                    .connections = (uint32_t)from->connections};
     enum user_field which;
     struct error e;

@@ -83,8 +83,7 @@ static void gate_compare(struct service *s, uint64_t gen, uint64_t highest)
     g->rolled_back = gen < highest;
     snprintf(g->text, sizeof g->text,
              "Redis was rolled back: its gen is %llu, the ledger has %llu. Counting goes on. Find out what "
-             "it lost, "
-             "then run `tallyd recover --accept-rollback`",
+             "it lost, then run `tallyd recover --accept-rollback`",
              (unsigned long long)gen, (unsigned long long)highest);
     sync_hold(s->sync, g->rolled_back, g->rolled_back ? g->text : "gen is not behind the ledger");
     if (g->rolled_back) gate_later(s);

@@ -229,8 +229,9 @@ static enum err schema_refusal(const struct schema_report *r, struct error *e)
     for (size_t i = 0; i < r->n; i++) {
         const struct schema_finding *f = &r->all[i];
         if (f->level != SCHEMA_REFUSE) continue;
-        return error_set(e, ERR_CONFIG, "%s. To mend it: %s (`tallyd check` lists all)", f->reason,
-                         f->mend != NULL ? f->mend : "see the server's documentation");
+        bool has_mend = f->mend != NULL; /* else the reason says what to do */
+        return error_set(e, ERR_CONFIG, "%s%s%s (`tallyd check` lists all)", f->reason,
+                         has_mend ? ". To mend it: " : "", has_mend ? f->mend : "");
     }
     UNREACHABLE();
 }

@@ -96,6 +96,17 @@ static void on_look(void *arg, int64_t seq, const bool *stands, const bool *ours
     coalesce_on_look(((struct service *)arg)->coalesce, seq, stands, ours);
 }
 
+static struct coalesce_config config_of(const struct conf *conf)
+{
+    struct coalesce_config config = coalesce_config_default;
+    config.cells_max = (uint32_t)conf->limits_frame;
+    config.answers_max = (uint32_t)conf->limits_answers;
+    config.entries_max = (uint32_t)conf->limits_hashes;
+    config.series_max = (uint32_t)conf->limits_names;
+    config.doubt_ms = config.busy_ms = (uint32_t)conf->limits_busy_ms;
+    return config;
+}
+
 void wire_coalesce(struct service *s)
 {
     struct coalesce_ports ports = {
@@ -115,7 +126,8 @@ void wire_coalesce(struct service *s)
         .mono_us = now_us,
         .redis_ms = redis_now_ms,
     };
-    s->coalesce = coalesce_create(&ports, &s->settings->setup.counters, &coalesce_config_default);
+    struct coalesce_config config = config_of(s->settings->conf);
+    s->coalesce = coalesce_create(&ports, &s->settings->setup.counters, &config);
     s->frames.on_frame = on_frame;
     s->frames.on_claim = on_claim;
     s->frames.on_killed = on_killed;

@@ -203,8 +203,7 @@ static void on_open(void *session, struct conn *conn, void *arg)
 
 static void on_open_inside(void *session, struct conn *conn, void *arg)
 {
-    on_open(session, conn, arg);
-    session_trust(session);
+    session_open_inside(session, ((struct service *)arg)->command, conn, conn_outlet(conn));
 }
 
 static size_t on_bytes(void *session, struct slice in)
@@ -264,7 +263,7 @@ void wire_command(struct service *s)
         .limits = limits,
         .clients_max = (uint32_t)conf->limits_clients,
         .multi_max = (uint32_t)conf->limits_multi,
-        .busy_ms = coalesce_config_default.busy_ms,
+        .busy_ms = (uint32_t)conf->limits_busy_ms,
         .users = s->users.now,
         .prover = s->users.prover,
         .stranger_ms = (uint32_t)conf->limits_strangers_ms,

@@ -1,12 +1,15 @@
 /* base/unix_options.c - see unix_options.h. Sources: unix(7), umask(2), getgrnam(3). */
 #include "base/unix_options.h"
 
+#include "base/buf.h"
 #include "base/num.h"
 
 #include <errno.h>
 #include <grp.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#define ENTRY_BYTES_MAX (16 << 20) /* of a group with all its members */
 
 static bool mode_read(struct slice text, mode_t *out)
 {
@@ -64,26 +67,37 @@ mode_t unix_options_umask(const struct unix_options *o)
     return 0777 & ~o->mode;
 }
 
-static bool group_find(const char *name, gid_t *out)
+/* 0, ENOENT, or why it cannot be looked up. A group of many members needs much room. */
+static int group_look(const char *name, gid_t *out)
+{
+    struct group entry, *found = NULL;
+    struct buf room = {0};
+    int rc = ERANGE;
+    for (size_t n = 4096; rc == ERANGE && n <= ENTRY_BYTES_MAX; n *= 4)
+        rc = getgrnam_r(name, &entry, buf_reserve(&room, n), n, &found);
+    if (found != NULL) *out = found->gr_gid;
+    buf_free(&room);
+    return rc == 0 && found == NULL ? ENOENT : rc;
+}
+
+static int group_find(const char *name, gid_t *out)
 {
     uint64_t number;
-    struct group entry, *found = NULL;
-    char room[4096];
-    if (num_parse_u64(slice_str(name), &number) && number < UINT32_MAX) {
-        *out = (gid_t)number;
-        return true;
-    }
-    getgrnam_r(name, &entry, room, sizeof room, &found);
-    if (found != NULL) *out = found->gr_gid;
-    return found != NULL;
+    if (!num_parse_u64(slice_str(name), &number) || number >= UINT32_MAX) return group_look(name, out);
+    *out = (gid_t)number;
+    return 0;
 }
 
 enum err unix_options_apply(const struct unix_options *o, const char *path, struct error *e)
 {
-    gid_t group;
+    gid_t group = (gid_t)-1;
     if (o->group[0] == '\0') return ERR_NONE;
-    if (!group_find(o->group, &group))
+    int rc = group_find(o->group, &group);
+    if (rc == ENOENT)
         return error_set(e, ERR_CONFIG, "unix://%s: there is no group %s on this machine", path, o->group);
+    if (rc != 0)
+        return error_set(e, ERR_CONFIG, "unix://%s: the group %s cannot be looked up (%s)", path, o->group,
+                         strerror(rc));
     if (lchown(path, (uid_t)-1, group) == 0) return ERR_NONE;
     return error_set(
         e, ERR_CONFIG,

@@ -3,6 +3,9 @@
  * answer as a Redis 7.0 without a password: the user is `default`, and any password of his will do. */
 #include "command/inside.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 static void words_wipe(struct session *s)
 {
     if (s->key.n > 0) explicit_bzero(s->key.p, s->key.n);
@@ -28,10 +31,13 @@ static void auth_refuse(enum proof_outcome outcome, struct buf *out)
 
 static void say_yes(struct session *s, const struct auth_words *w, struct buf *out)
 {
-    if (w->resp == 0)
+    if (w->has_client) client_name_set(s, w->client);
+    if (w->why.n > 0)
+        buf_put_slice(out, w->why);
+    else if (w->resp == 0)
         reply_simple(out, "OK");
     else
-        hello_reply(s, w->resp, w->has_client, w->client, out);
+        hello_reply(s, w->resp, out);
 }
 
 static void auth_right(struct session *s, struct user *u, const struct auth_words *w, struct buf *out)
@@ -44,21 +50,35 @@ static void auth_right(struct session *s, struct user *u, const struct auth_word
     s->last = true;
 }
 
+/* "[2001:db8::7]" -> "2001:db8::": whoever has one address of IPv6 has all of a /64. */
+static void network_of(char *address, size_t size)
+{
+    struct in6_addr v6;
+    char *end = strchr(address, ']');
+    if (address[0] != '[' || end == NULL) return;
+    *end = '\0';
+    if (inet_pton(AF_INET6, address + 1, &v6) != 1 || IN6_IS_ADDR_V4MAPPED(&v6)) return;
+    memset(v6.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &v6, address, (socklen_t)size);
+}
+
 /* "10.0.0.7:4711" -> "10.0.0.7": whoever guesses has many ports. */
 static void address_of(const struct session *s, char *out, size_t size)
 {
     s->command->config.client.peer(s->conn, out, size);
     char *port = strrchr(out, ':');
     if (port != NULL) *port = '\0';
+    network_of(out, size);
 }
 
 static struct auth_words words_kept(const struct session *s)
 {
     const struct auth_request *q = &s->ask.auth;
-    const char *at = s->key.p;
-    return (struct auth_words){.name = slice_of(at, q->name_n),
-                               .password = slice_of(at + q->name_n, q->password_n),
-                               .client = slice_of(at + q->name_n + q->password_n, q->client_n),
+    const char *password = s->key.p + q->name_n, *client = password + q->password_n;
+    return (struct auth_words){.name = slice_of(s->key.p, q->name_n),
+                               .password = slice_of(password, q->password_n),
+                               .client = slice_of(client, q->client_n),
+                               .why = slice_of(client + q->client_n, q->why_n),
                                .has_client = q->has_client,
                                .resp = q->resp};
 }
@@ -107,13 +127,15 @@ static void on_proved(struct proof_ask *a)
 static void words_keep(struct session *s, const struct auth_words *w)
 {
     buf_reset(&s->key);
-    buf_reserve(&s->key, w->name.n + w->password.n + w->client.n + 1);
+    buf_reserve(&s->key, w->name.n + w->password.n + w->client.n + w->why.n + 1);
     buf_put_slice(&s->key, w->name);
     buf_put_slice(&s->key, w->password);
     buf_put_slice(&s->key, w->client);
+    buf_put_slice(&s->key, w->why);
     s->ask.auth = (struct auth_request){.name_n = w->name.n,
                                         .password_n = w->password.n,
                                         .client_n = w->client.n,
+                                        .why_n = w->why.n,
                                         .has_client = w->has_client,
                                         .resp = w->resp};
 }

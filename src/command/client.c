@@ -101,10 +101,15 @@ static void text_set(struct buf *b, struct slice text)
     buf_put_slice(b, text);
 }
 
+void client_name_set(struct session *s, struct slice name)
+{
+    text_set(&s->name, name);
+}
+
 static enum taken run_setname(struct session *s, const struct request *r, struct buf *out)
 {
     if (!name_takes(r->args[2], out)) return TAKEN;
-    text_set(&s->name, r->args[2]);
+    client_name_set(s, r->args[2]);
     reply_simple(out, "OK");
     return TAKEN;
 }
@@ -191,36 +196,36 @@ const struct spec client_specs[] = {
 
 struct hello {
     int resp;
-    bool has_name, has_auth;
-    struct slice name, user, password;
+    bool has_auth;
+    struct slice user, password;
+    bool has_name; /* behind AUTH: to be set when that is proved, */
+    struct slice name;
 };
 
-/* False: refused in out, and nothing of it holds. Word by word, as Redis: the first that is wrong is the answer. */
-static bool hello_options(const struct session *s, const struct request *r, struct hello *h, struct buf *out)
+/* The option at word i; returns its words. 0: it is wrong, said in why. As in Redis each holds as it is read. */
+static uint32_t hello_option(struct session *s, const struct request *r, uint32_t i, struct hello *h,
+                             struct buf *why)
 {
     char shown[4 * SHOWN_BYTES];
-    for (uint32_t i = 2; i < r->args_n; i++) {
-        uint32_t more = r->args_n - 1 - i;
-        if (slice_ieq(r->args[i], SLICE("auth")) && more >= 2) {
-            h->has_auth = true;
-            h->user = r->args[i + 1];
-            h->password = r->args[i + 2];
-            i += 2;
-            if (s->door == DOOR_OPEN && !slice_eq(h->user, SLICE("default"))) {
-                reply_error(out, WRONGPASS);
-                return false;
-            }
-        } else if (slice_ieq(r->args[i], SLICE("setname")) && more >= 1) {
-            h->has_name = true;
-            h->name = r->args[++i];
-            if (!name_takes(h->name, out)) return false;
-        } else {
-            reply_errorf(out, "ERR Syntax error in HELLO option '%s'",
-                         slice_show(r->args[i], SHOWN_BYTES, shown, sizeof(shown)));
-            return false;
-        }
+    uint32_t words = r->args_n - i;
+    if (slice_ieq(r->args[i], SLICE("auth")) && words >= 3 && !h->has_auth) {
+        h->has_auth = s->door != DOOR_OPEN;
+        h->user = r->args[i + 1];
+        h->password = r->args[i + 2];
+        if (h->has_auth || slice_eq(h->user, SLICE("default"))) return 3;
+        reply_error(why, WRONGPASS);
+        return 0;
     }
-    return true;
+    if (slice_ieq(r->args[i], SLICE("setname")) && words >= 2) {
+        if (!name_takes(r->args[i + 1], why)) return 0;
+        h->has_name = h->has_auth;
+        h->name = r->args[i + 1];
+        if (!h->has_auth) client_name_set(s, h->name);
+        return 2;
+    }
+    reply_errorf(why, "ERR Syntax error in HELLO option '%s'",
+                 slice_show(r->args[i], SHOWN_BYTES, shown, sizeof(shown)));
+    return 0;
 }
 
 static bool hello_version(const struct request *r, struct hello *h, struct buf *out)
@@ -245,9 +250,8 @@ static void put_pair(struct buf *out, const char *name, const char *value)
     reply_bulk_str(out, value);
 }
 
-void hello_reply(struct session *s, int resp, bool has_client, struct slice client, struct buf *out)
+void hello_reply(struct session *s, int resp, struct buf *out)
 {
-    if (has_client) text_set(&s->name, client);
     s->resp = resp;
     reply_map(out, s->resp, 7);
     put_pair(out, "server", "tallyd");
@@ -262,21 +266,35 @@ void hello_reply(struct session *s, int resp, bool has_client, struct slice clie
     reply_array(out, 0);
 }
 
+/* why: what is wrong with a word, as a reply; empty: nothing. Behind an AUTH it is said when that is proved. */
+static enum taken hello_end(struct session *s, const struct hello *h, struct slice why, struct buf *out)
+{
+    if (h->has_auth)
+        return auth_begin(s,
+                          &(struct auth_words){.name = h->user,
+                                               .password = h->password,
+                                               .resp = h->resp,
+                                               .has_client = h->has_name,
+                                               .client = h->name,
+                                               .why = why},
+                          out);
+    if (why.n > 0)
+        buf_put_slice(out, why);
+    else if (s->door == DOOR_CLOSED)
+        reply_error(out, HELLO_NOAUTH);
+    else
+        hello_reply(s, h->resp, out);
+    return TAKEN;
+}
+
 enum taken run_hello(struct session *s, const struct request *r, struct buf *out)
 {
     struct hello h = {.resp = s->resp};
-    if (!hello_version(r, &h, out) || !hello_options(s, r, &h, out)) return TAKEN;
-    if (h.has_auth && s->door != DOOR_OPEN)
-        return auth_begin(s,
-                          &(struct auth_words){.name = h.user,
-                                               .password = h.password,
-                                               .resp = h.resp,
-                                               .has_client = h.has_name,
-                                               .client = h.name},
-                          out);
-    if (s->door == DOOR_CLOSED)
-        reply_error(out, HELLO_NOAUTH);
-    else
-        hello_reply(s, h.resp, h.has_name, h.name, out);
-    return TAKEN;
+    struct buf why = {0};
+    if (!hello_version(r, &h, out)) return TAKEN;
+    for (uint32_t i = 2; i < r->args_n && why.n == 0;)
+        i += hello_option(s, r, i, &h, &why);
+    enum taken taken = hello_end(s, &h, buf_slice(&why), out);
+    buf_free(&why);
+    return taken;
 }

@@ -184,16 +184,18 @@ struct session {
         struct recover_request recover;
         struct auth_request {
             struct proof_ask proof;
-            size_t name_n, password_n, client_n; /* of what lies in `key`, one behind the other */
-            uint64_t users_version;              /* as it was asked */
-            int resp;                            /* of a HELLO; 0: it is an AUTH */
-            bool has_client;                     /* a HELLO with SETNAME */
+            size_t name_n, password_n, client_n, why_n; /* of what lies in `key`, one behind the other */
+            uint64_t users_version;                     /* as it was asked */
+            int resp;                                   /* of a HELLO; 0: it is an AUTH */
+            bool has_client;                            /* a HELLO with SETNAME */
         } auth;
     } ask;
 };
 
 void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet);
-void session_trust(struct session *s); /* right behind session_open(): it comes from inside */
+/* It comes from this process or its operator: no stranger, and it may everything. */
+void session_open_inside(struct session *s, struct command *command, struct conn *conn,
+                         struct outlet *outlet);
 /* Parses and runs requests; returns how many bytes were used up. */
 size_t session_bytes(struct session *s, struct slice in);
 /* coalesce answered s->outlet. To be called before listen's conn_answered(). */

@@ -78,19 +78,14 @@ static void strangers_thin(struct command *c)
     }
 }
 
-void guard_open(struct session *s)
+void guard_open(struct session *s, bool inside)
 {
     struct command *c = s->command;
     list_init(&s->place);
     list_init(&s->paced);
-    place_set(s, c->config.users == NULL || c->config.users->n == 0 ? DOOR_OPEN : DOOR_CLOSED);
-    if (s->door == DOOR_CLOSED) strangers_thin(c);
-}
-
-void session_trust(struct session *s)
-{
-    s->inside = true;
-    place_set(s, DOOR_OPEN);
+    s->inside = inside;
+    place_set(s, inside || c->config.users == NULL || c->config.users->n == 0 ? DOOR_OPEN : DOOR_CLOSED);
+    if (s->door == DOOR_CLOSED) strangers_thin(c); /* s itself, when all others are being proved */
 }
 
 void guard_close(struct session *s)
@@ -206,6 +201,22 @@ uint32_t guard_room(struct session *s)
 void guard_took(struct session *s, uint32_t requests)
 {
     user_took(payer(s), requests);
+}
+
+void guard_queued(struct session *s)
+{
+    user_queued(payer(s), 1);
+}
+
+void guard_took_at_once(struct session *s, uint32_t requests)
+{
+    if (s->door == DOOR_USER) user_took_at_once(users_of(s), s->user, requests);
+}
+
+uint32_t guard_multi_max(const struct session *s)
+{
+    uint32_t most = s->command->config.multi_max;
+    return s->door == DOOR_USER && s->user->multi_max < most ? s->user->multi_max : most;
 }
 
 static void resume(struct session *s)

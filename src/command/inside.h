@@ -81,7 +81,7 @@ enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: 
 
 /* guard.c */
 void guard_init(struct command *c);
-void guard_open(struct session *s);
+void guard_open(struct session *s, bool inside); /* last line: it may be dropped */
 void guard_leave(
     struct session *s); /* it is no user any more; session_close() does not need it beside guard_close() */
 void guard_close(struct session *s);
@@ -95,13 +95,17 @@ bool guard_is_admin(const struct session *s);
 /* How many requests of it may be taken now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
 uint32_t guard_room(struct session *s);
 void guard_took(struct session *s, uint32_t requests);
+void guard_queued(struct session *s);                          /* one request, in its MULTI */
+void guard_took_at_once(struct session *s, uint32_t requests); /* its transaction; of every door */
+uint32_t guard_multi_max(const struct session *s);             /* commands in a transaction; of every door */
 
 /* auth.c */
 struct auth_words {
     struct slice name, password;
     int resp; /* of a HELLO; 0: an AUTH */
     bool has_client;
-    struct slice client;
+    struct slice client; /* its SETNAME */
+    struct slice why;    /* a reply: what is wrong with its words behind the AUTH; n = 0: nothing */
 };
 enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf *out);
 enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
@@ -193,7 +197,8 @@ extern const struct spec client_specs[];
 enum taken run_ping(struct session *s, const struct request *r, struct buf *out);
 enum taken run_echo(struct session *s, const struct request *r, struct buf *out);
 enum taken run_hello(struct session *s, const struct request *r, struct buf *out);
-void hello_reply(struct session *s, int resp, bool has_client, struct slice client, struct buf *out);
+void hello_reply(struct session *s, int resp, struct buf *out);
+void client_name_set(struct session *s, struct slice name);
 enum taken run_select(struct session *s, const struct request *r, struct buf *out);
 enum taken run_quit(struct session *s, const struct request *r, struct buf *out);
 enum taken run_reset(struct session *s, const struct request *r, struct buf *out);

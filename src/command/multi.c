@@ -102,7 +102,7 @@ static bool queue_takes(struct session *s, const struct spec *spec, const struct
         reply_error(out, "ERR Command not allowed inside a transaction");
         return false;
     }
-    if (m->n == s->command->config.multi_max || m->requests.n + r->raw.n > QUEUE_BYTES_MAX) {
+    if (m->n >= guard_multi_max(s) || m->requests.n + r->raw.n > QUEUE_BYTES_MAX) {
         reply_error(out, TOO_LARGE);
         return false;
     }
@@ -244,7 +244,10 @@ enum taken run_exec(struct session *s, const struct request *r, struct buf *out)
         reply_error(out, "EXECABORT Transaction discarded because of previous errors.");
     else if (room_ask(s, &refused, out) == LEFT)
         return LEFT;
-    if (!refused) exec_all(s);
+    if (!refused) {
+        guard_took_at_once(s, s->multi->n);
+        exec_all(s);
+    }
     multi_free(s);
     return TAKEN;
 }

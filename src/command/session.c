@@ -35,7 +35,8 @@ void command_destroy(struct command **c)
     *c = NULL;
 }
 
-void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
+static void begin(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet,
+                  bool inside)
 {
     s->command = command;
     s->conn = conn;
@@ -43,7 +44,17 @@ void session_open(struct session *s, struct command *command, struct conn *conn,
     s->resp = 2;
     s->id = ++command->ids;
     s->opened_ms = mono_ms();
-    guard_open(s);
+    guard_open(s, inside);
+}
+
+void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
+{
+    begin(s, command, conn, outlet, false);
+}
+
+void session_open_inside(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
+{
+    begin(s, command, conn, outlet, true);
 }
 
 void session_close(struct session *s)
@@ -228,12 +239,16 @@ static void refuse_bytes(struct session *s, const struct request *r)
     reply_close(s, out);
 }
 
-/* What a transaction has is paid for when it is queued. */
+/* What a transaction has is paid for when it is queued, and has its place in a frame when it is run. */
 static enum taken run_of_user(struct session *s, const struct request *r)
 {
     struct user *before = s->user;
     enum taken taken = run(s, r);
-    if (taken == TAKEN && s->door != DOOR_OPEN && s->user == before) guard_took(s, 1);
+    if (taken != TAKEN || s->door == DOOR_OPEN || s->user != before) return taken;
+    if (s->multi != NULL)
+        guard_queued(s);
+    else
+        guard_took(s, 1);
     return taken;
 }
 

@@ -135,6 +135,29 @@
     G(LIMITS_MULTI, "limits.multi", NUMBER, limits_multi, "10000", 1, 1000000, RESTART,                      \
       "an integer from 1 to 1000000",                                                                        \
       "commands in one MULTI")                                                                               \
+    G(LIMITS_BUSY, "limits.busy", MS, limits_busy_ms, "5s", 1000, 600000, RESTART,                            \
+      "a duration from 1s to 10m",                                                                        \
+      "a client for which there is no room for so long is answered -BUSY; one whose hits were under way when "        \
+      "the link to Redis broke waits so long for the truth")    \
+    G(LIMITS_FRAME, "limits.frame", NUMBER, limits_frame, "1000", 100, 10000, RESTART,                       \
+      "an integer from 100 to 10000",                                                                        \
+      "different fields in one transaction of Redis, which takes about 1 ms for a thousand; also of a MULTI") \
+    G(LIMITS_ANSWERS, "limits.answers", NUMBER, limits_answers, "65536", 1000, 1000000, RESTART,             \
+      "an integer from 1000 to 1000000",                                                                     \
+      "answers that wait for one such transaction; what comes beyond them is read after it")                 \
+    G(LIMITS_HASHES, "limits.hashes", NUMBER, limits_hashes, "1000000", 1000, 100000000, RESTART,            \
+      "an integer from 1000 to 100000000",                                                                   \
+      "hashes whose state is kept in memory, some 130 bytes each; one that is not costs Redis more")         \
+    G(LIMITS_NAMES, "limits.names", NUMBER, limits_names, "262144", 1024, 16777216, RESTART,                 \
+      "an integer from 1024 to 16777216",                                                                    \
+      "time series, timeboxes' buckets and event logs, of each kind, whose state is kept in memory, "        \
+      "24 to 40 bytes each; one that is not costs Redis more")                                               \
+    G(LIMITS_HTTP, "limits.http", NUMBER, limits_http, "1024", 16, 100000, RESTART,                          \
+      "an integer from 16 to 100000",                                                                        \
+      "connections at once at each address of listen.http")                                                  \
+    G(LIMITS_STREAMS, "limits.streams", NUMBER, limits_streams, "256", 1, 100000, RESTART,                   \
+      "an integer from 1 to 100000",                                                                         \
+      "panels that follow what moves at once; one more is refused")                                          \
     G(RUN_AS, "run_as", INSTANCE, run_as, "", 0, 0, RESTART,                                                 \
       "the name of a user of this machine",                                                                  \
       "whom tallyd becomes, for good, when root starts it, once it has its sockets and secrets; a "          \
@@ -234,6 +257,9 @@
     U(USER_BURST, "users.*.burst", NUMBER, burst, "0", 0, 100000000, RELOAD,                                 \
       "an integer from 0 to 100000000",                                                                      \
       "requests at once after a pause; 0: a tenth of rate, at least 100")                                    \
+    U(USER_MULTI, "users.*.multi", NUMBER, multi, "500", 1, 1000000, RELOAD,                                 \
+      "an integer from 1 to 1000000",                                                                        \
+      "commands in one MULTI: they go to Redis in one piece, and others may wait for it")                    \
     U(USER_CONNECTIONS, "users.*.connections", NUMBER, connections, "1000", 1, 1000000, RELOAD,              \
       "an integer from 1 to 1000000",                                                                        \
       "connections of this user at once; one more is refused")

@@ -16,7 +16,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MAX 1024 /* of each address */
 #define CONNECTIONS_LEAST 64 /* where descriptors lack */
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
 #define SILENT_S 10          /* a connection on which nothing moves is closed */
@@ -263,7 +262,8 @@ void run_stream(struct exchange *x, struct worker *w)
     x->stream = stream_open(&x->http->hub, bound.p == NULL, store);
     if (x->stream == NULL) {
         exchange_refuse(x, 503, "ask again in some seconds",
-                        "there are %d streams already, or tallyd is stopping", STREAMS_MAX);
+                        "there are %lld streams already, or tallyd is stopping",
+                        (long long)x->http->where->conf->limits_streams);
         return;
     }
     x->answered = true;
@@ -296,11 +296,11 @@ static unsigned connections_most(const struct conf *conf)
 {
     struct rlimit files;
     rlim_t n = files_a_connection(&conf->listen_http), door = (rlim_t)conf->limits_clients + FILES_BESIDE,
-           want = door + n * CONNECTIONS_MAX;
+           most = (rlim_t)conf->limits_http, want = door + n * most;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0) return CONNECTIONS_LEAST;
     struct rlimit more = {files.rlim_max < want ? files.rlim_max : want, files.rlim_max};
     if (files.rlim_cur < more.rlim_cur && setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
-    if (files.rlim_cur >= want) return CONNECTIONS_MAX;
+    if (files.rlim_cur >= want) return (unsigned)most;
     rlim_t each = files.rlim_cur > door ? (files.rlim_cur - door) / n : 0;
     return each > CONNECTIONS_LEAST ? (unsigned)each : CONNECTIONS_LEAST;
 }
@@ -372,7 +372,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     h->ports = *ports;
     pool_init(&h->pool, &h->ports, where);
     pulse_init(&h->pulse, h);
-    hub_init(&h->hub, where->counters);
+    hub_init(&h->hub, where->counters, (size_t)where->conf->limits_streams);
     look_init(&h->look, where);
     memo_init(&h->memo);
     token_sets_init(&h->tokens, &where->conf->tokens);

@@ -35,9 +35,9 @@ struct stream {
     struct buf out;
 };
 
-void hub_init(struct hub *h, const struct counters *counters)
+void hub_init(struct hub *h, const struct counters *counters, size_t streams_most)
 {
-    *h = (struct hub){.counters = counters, .mysql_up = true};
+    *h = (struct hub){.counters = counters, .streams_most = streams_most, .mysql_up = true};
     pthread_mutex_init(&h->lock, NULL);
     list_init(&h->streams);
     list_init(&h->watches);
@@ -106,7 +106,7 @@ struct stream *stream_open(struct hub *h, bool all, struct slice store)
 {
     struct stream *s = NULL;
     pthread_mutex_lock(&h->lock);
-    if (!h->stopping && h->streams_n < STREAMS_MAX) {
+    if (!h->stopping && h->streams_n < h->streams_most) {
         s = heap_zalloc(sizeof *s);
         s->hub = h;
         s->all = all;

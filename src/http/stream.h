@@ -10,19 +10,17 @@ struct MHD_Connection;
 struct MHD_Response;
 struct watch;
 
-#define STREAMS_MAX 256
-
 struct hub {
     pthread_mutex_t lock; /* of all below and of every stream; not held while the service is asked */
     const struct counters *counters;
     struct list streams, watches;
-    size_t streams_n;
+    size_t streams_n, streams_most;
     bool stopping;
     bool mysql_up;   /* at the last look of hub_watch; its alone */
     int64_t batches; /* claimed and merged so far, likewise */
 };
 
-void hub_init(struct hub *h, const struct counters *counters);
+void hub_init(struct hub *h, const struct counters *counters, size_t streams_most);
 void hub_close(struct hub *h); /* no stream is left */
 bool hub_empty(struct hub *h);
 void hub_stop(struct hub *h); /* every stream ends; none begins */

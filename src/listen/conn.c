@@ -400,23 +400,22 @@ static void tcp_tune(struct conn *c)
     uv_tcp_keepalive(&c->s.tcp, s > 0, s);
 }
 
-static struct conn *conn_open(struct listener *ls)
+/* The session may drop it at once. */
+static void session_begin(struct conn *c)
 {
-    struct conn *c = conn_new(ls);
-    handle_init(c);
-    ls->listen->clients++;
+    c->listen->clients++;
     STAT_ADD(connections_open, 1);
-    ls->handler.open(c->session, c, ls->handler.arg);
-    return c;
+    c->from->handler.open(c->session, c, c->from->handler.arg);
 }
 
 struct conn *conn_accept(struct listener *ls)
 {
-    struct conn *c = conn_open(ls);
-    if (uv_accept(&ls->s.stream, &c->s.stream) != 0) {
-        conn_drop(c);
-        return NULL;
-    }
+    struct conn *c = conn_new(ls);
+    handle_init(c);
+    int rc = uv_accept(&ls->s.stream, &c->s.stream); /* before it may be dropped, and its socket with it */
+    session_begin(c);
+    if (rc != 0) conn_drop(c);
+    if (is_closing(c)) return NULL;
     tcp_tune(c);
     if (ls->is_tls) secure_open(c);
     STAT_ADD(connections_accepted, 1);
@@ -426,7 +425,10 @@ struct conn *conn_accept(struct listener *ls)
 
 struct conn *conn_adopt(struct listener *ls, int fd)
 {
-    struct conn *c = conn_open(ls);
+    struct conn *c = conn_new(ls);
+    handle_init(c);
+    session_begin(c);
+    if (is_closing(c)) return NULL;
     if (uv_pipe_open(&c->s.pipe, fd) != 0) {
         conn_drop(c);
         return NULL;

@@ -99,8 +99,9 @@ static inline void out_empty(struct buf *b)
 }
 
 /* conn.c */
-struct conn *conn_accept(struct listener *ls);        /* NULL: the client is gone already */
-struct conn *conn_adopt(struct listener *ls, int fd); /* NULL: fd is no socket, and stays open */
+struct conn *conn_accept(struct listener *ls); /* NULL: it is gone already, or not wanted */
+struct conn *conn_adopt(struct listener *ls,
+                        int fd); /* NULL: not wanted, or fd is no socket; fd stays open */
 void conn_offer_kept(struct conn *c);
 void conn_stall_check(struct conn *c, uint64_t now_ms);
 void conn_free(struct conn *c);

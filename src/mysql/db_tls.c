@@ -40,8 +40,7 @@ const char *db_tls_advice(const char *said)
         strstr(said, "matching functions") != NULL || strstr(said, "hostname mismatch") != NULL ||
         strstr(said, "IP address mismatch") != NULL)
         return ": its certificate does not name the host of mysql.url; connect by a name that it has, or "
-               "have one made "
-               "for this name";
+               "have one made for this name";
     if (strstr(said, " alert ") != NULL)
         return ": MySQL refused that; see the certificate that tallyd shows (mysql.tls.cert) and MySQL's "
                "ssl_ca";

@@ -94,8 +94,7 @@ static void server_judge(const struct server *s, const struct schema_rules *rule
         finding_add(r, rules->accept_flush ? SCHEMA_WARN : SCHEMA_REFUSE, NULL,
                     mend_of(&mend, "SET GLOBAL innodb_flush_log_at_trx_commit = 1;"),
                     "innodb_flush_log_at_trx_commit is %llu: a crash of MySQL may lose merged counts; also "
-                    "set it in the"
-                    " server's configuration",
+                    "set it in the server's configuration",
                     (unsigned long long)s->flush);
     if (s->log_bin && s->sync_binlog != 1)
         finding_add(r, SCHEMA_WARN, NULL, mend_of(&mend, "SET GLOBAL sync_binlog = 1;"),
@@ -184,14 +183,13 @@ static enum code_class own_check(struct db *db, struct schema_report *r)
     if (class != CODE_OK) return class;
     if (version < schema_version_wanted())
         finding_add(r, SCHEMA_REFUSE, NULL, NULL,
-                    "tallyd's tables are of version %u, this tallyd needs %u: run tallyd"
-                    " migrate",
-                    version, schema_version_wanted());
+                    "tallyd's tables are of version %u, this tallyd needs %u: run tallyd migrate", version,
+                    schema_version_wanted());
     if (version > schema_version_wanted())
-        finding_add(r, SCHEMA_REFUSE, NULL, NULL,
-                    "tallyd's tables are of version %u, made by a newer tallyd; this one"
-                    " knows %u: run the newer one",
-                    version, schema_version_wanted());
+        finding_add(
+            r, SCHEMA_REFUSE, NULL, NULL,
+            "tallyd's tables are of version %u, made by a newer tallyd; this one knows %u: run the newer one",
+            version, schema_version_wanted());
     return CODE_OK;
 }
 

@@ -1,7 +1,9 @@
 /* redis/op_box.c - timeboxes: `tb.<name>` holds the buckets by their time, `pv.<name>` the same buckets by their hits. A hit
  * on a bucket that is known to stand in both is a plain ZINCRBY, 2.4 times cheaper; the script is for all others.
  * What stands in the end does not depend on the order of the hits: the newest `keep` buckets, each with all of its
- * hits, since a bucket among the newest of all is among the newest at any time before. */
+ * hits, since a bucket among the newest of all is among the newest at any time before.
+ * A plain hit of a tallyd that died behind it, on a bucket that was deleted meanwhile or had made room, stands in `pv.` alone,
+ * and nobody owes its place: the script that brings the name's next new bucket puts such hits right (mend). */
 #include "redis/op_in.h"
 
 /* KEYS: tb, pv of each op. ARGV: keep, then bucket, n of each; n empty: none, its place in tb alone, when it has hits.
@@ -18,6 +20,13 @@ static const char box_script[] = OP_SCRIPT_HEAD
     "    over = over - #oldest\n"
     "  end\n"
     "end\n"
+    "local function mend(tb, pv)\n"
+    "  if call('ZCARD', pv) <= call('ZCARD', tb) then return end\n"
+    "  for _, bucket in ipairs(call('ZDIFF', 2, pv, tb)) do\n"
+    "    if string.match(bucket, '^%d+$') then call('ZADD', tb, bucket, bucket) end\n"
+    "  end\n"
+    "  trim(tb, pv)\n"
+    "end\n"
     "local function add(tb, pv, bucket, n)\n"
     "  local stands, hits = call('ZSCORE', tb, bucket), call('ZSCORE', pv, bucket)\n"
     "  if bad(stands) then return stands end\n"
@@ -32,6 +41,7 @@ static const char box_script[] = OP_SCRIPT_HEAD
     "    return redis.error_reply('ERR increment or decrement would overflow')\n"
     "  end\n"
     "  if not stands then\n"
+    "    mend(tb, pv)\n"
     "    local oldest = call('ZRANGE', tb, -keep, -keep, 'WITHSCORES')[2]\n"
     "    if oldest and tonumber(bucket) < tonumber(oldest) then\n"
     "      if hits then call('ZREM', pv, bucket) end\n"

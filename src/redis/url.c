@@ -32,6 +32,7 @@ static char *decode(struct slice s)
     out[n] = '\0';
     return out;
 bad:
+    explicit_bzero(out, n);
     heap_free(out);
     return NULL;
 }
@@ -130,9 +131,15 @@ enum err redis_url_parse(struct slice text, struct redis_url *out, struct error 
     return error_set(e, ERR_CONFIG, "the Redis URL cannot be read: expected %s", expected);
 }
 
+static void password_free(struct redis_url *url)
+{
+    if (url->password != NULL) explicit_bzero(url->password, strlen(url->password));
+    heap_free(url->password);
+}
+
 void redis_url_set_password(struct redis_url *url, struct slice password)
 {
-    heap_free(url->password);
+    password_free(url);
     url->password = heap_strndup(password.p, password.n);
 }
 
@@ -141,7 +148,7 @@ void redis_url_close(struct redis_url *url)
     heap_free(url->host);
     heap_free(url->path);
     heap_free(url->user);
-    heap_free(url->password);
+    password_free(url);
     tls_context_destroy(&url->tls);
     *url = (struct redis_url){0};
 }

@@ -256,22 +256,18 @@ static void advice_print(const struct sum *s, struct buf *out)
             out,
             "%s does not balance: %s accepted hits are neither merged, rejected, pending nor claimed. Next: "
             "`tallyd recover --dry-run` names claimed hashes that no batch knows; a Redis or a MySQL that "
-            "lost data "
-            "is named in tallyd's log (frames_lost, merges_held, mysql_behind).\n",
+            "lost data is named in tallyd's log (frames_lost, merges_held, mysql_behind).\n",
             s->name, text);
     if (difference < 0)
         buf_printf(out,
                    "%s does not balance: %s hits more are there than tallyd accepted. Next: see whether "
-                   "another program "
-                   "writes its pending hashes in Redis or its row in tally_counters, then whether Redis was "
-                   "restored "
-                   "from an older copy (`tallyd recover --dry-run`).\n",
+                   "another program writes its pending hashes in Redis or its row in tally_counters, then "
+                   "whether Redis was restored from an older copy (`tallyd recover --dry-run`).\n",
                    s->name, text);
     if (s->broken > 0)
         buf_printf(out,
                    "%s: the ledger has %llu chunks of standing batches cut in another way. Next: stop every "
-                   "tallyd of "
-                   "this Redis and report it, with the output of `tallyd recover --dry-run`.\n",
+                   "tallyd of this Redis and report it, with the output of `tallyd recover --dry-run`.\n",
                    s->name, (unsigned long long)s->broken);
     if (s->odd > 0)
         buf_printf(
@@ -291,19 +287,16 @@ size_t sums_print(const struct sums *s, struct buf *out)
     if (s->lost > 0)
         buf_printf(
             out,
-            "MySQL is behind: %llu batches that were merged are in no ledger. It was put back from a backup, "
-            "or "
-            "failed over to a copy that lagged, and what it had merged since is in no table any more. Next: "
-            "bring "
-            "tally_ledger, tally_counters and the counters' tables forward together (a later backup, the "
-            "binary "
-            "log) while every tallyd of this Redis is stopped; what stays lost is the difference above.\n",
+            "MySQL is behind: %llu batches that were merged are in no ledger. It was put back from a "
+            "backup, or failed over to a copy that lagged, and what it had merged since is in no table any "
+            "more. Next: bring tally_ledger, tally_counters and the counters' tables forward together (a "
+            "later backup, the binary log) while every tallyd of this Redis is stopped; what stays lost is "
+            "the difference above.\n",
             (unsigned long long)s->lost);
     if (s->stray > 0)
         buf_printf(out,
                    "%llu fields stand in hashes that no configured counter claims (tally:held has their "
-                   "names); they are "
-                   "in no sum.\n",
+                   "names); they are in no sum.\n",
                    (unsigned long long)s->stray);
     return sums_unbalanced(s);
 }

@@ -82,14 +82,15 @@ static enum err key_load(SSL_CTX *ctx, const char *path, struct fault *f)
     SSL_CTX_set_default_passwd_cb(ctx, passphrase_refuse);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, &asked);
     int rc = SSL_CTX_use_PrivateKey_file(ctx, path, SSL_FILETYPE_PEM);
+    bool other_kind = rc == 1 && SSL_CTX_check_private_key(ctx) != 1;
     SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
     SSL_CTX_set_default_passwd_cb(ctx, NULL);
-    if (rc == 1) return ERR_NONE;
+    if (rc == 1 && !other_kind) return ERR_NONE;
     if (asked)
         return refuse(
             f, "it has a passphrase, which nobody could type",
             "write it without one (openssl pkey -in old -out new), where only tallyd's user may read it");
-    if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
+    if (other_kind || ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
         return refuse(f, "it is not that of the certificate", "name the two files that were made together");
     return openssl_refuse(f, "a private key in PEM is expected");
 }

@@ -17,6 +17,7 @@ struct tls_session {
     enum tls_trust trust;
     enum tls_state state;
     bool server, refused, said_end;
+    bool again;      /* the client of a server begins another handshake, which TLS 1.3 has no more */
     struct slice in; /* taken and not yet read by OpenSSL; empty between calls */
     struct buf out;
     char host[256];
@@ -112,6 +113,22 @@ static void alert_why(struct tls_session *s, const char *reason)
                         : "");
 }
 
+/* OpenSSL answers each try with a refusal, so that a client that reads none would have us keep them all. */
+static void on_info(const SSL *ssl, int where, int rc)
+{
+    struct tls_session *s = SSL_get_app_data(ssl);
+    (void)rc;
+    if ((where & SSL_CB_HANDSHAKE_START) != 0 && s->state == TLS_READY && SSL_version(ssl) < TLS1_3_VERSION)
+        s->again = true;
+}
+
+static void again_failed(struct tls_session *s)
+{
+    s->state = TLS_FAILED;
+    s->in = slice_of(NULL, 0);
+    snprintf(s->why, sizeof s->why, "the other side began a second handshake");
+}
+
 static void failed(struct tls_session *s)
 {
     char reason[120];
@@ -182,6 +199,8 @@ struct tls_session *tls_session_create(struct tls_context *c, const char *host)
     SSL_set_bio(s->ssl, wire, wire);
     if (s->server) {
         SSL_set_accept_state(s->ssl);
+        SSL_set_app_data(s->ssl, s);
+        SSL_set_info_callback(s->ssl, on_info);
     } else {
         SSL_set_connect_state(s->ssl);
         host_expect(s, host);
@@ -212,6 +231,7 @@ size_t tls_session_take(struct tls_session *s, const char *wire, size_t n, char 
         if (!went_on(s, SSL_read_ex(s->ssl, text + got, room - got, &now))) break;
         got += now;
     }
+    if (s->again && s->state == TLS_READY) again_failed(s);
     POST(s->in.n == 0);
     return got;
 }

@@ -16,6 +16,7 @@ static void limits_set(struct user *u, const struct user_spec *spec)
     uint32_t tenth = spec->rate / 10 > USER_BURST_LEAST ? spec->rate / 10 : USER_BURST_LEAST;
     u->rate = spec->rate;
     u->burst = spec->burst > 0 ? spec->burst : tenth;
+    u->multi_max = spec->multi > 0 ? spec->multi : UINT32_MAX;
     u->connections_max = spec->connections;
     u->budget_milli = (int64_t)u->burst * 1000;
 }
@@ -152,18 +153,31 @@ static void active_count(struct users *all, uint64_t now_ms)
         all->active += now_ms - all->all[i].active_ms < ACTIVE_MS;
 }
 
-/* Alone one may have all of a frame: there is nobody to wait for it. */
-static uint32_t share_of(const struct users *all, const struct user *u)
-{
-    if (all->active <= 1) return UINT32_MAX;
-    uint32_t share = all->frame_requests / all->active;
-    share = share > SHARE_LEAST ? share : SHARE_LEAST;
-    return share > u->taken ? share - u->taken : 0;
-}
-
 static int64_t least_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* Of a whole frame. Alone one may have all of it: there is nobody to wait for it. */
+static uint32_t share_whole(const struct users *all)
+{
+    if (all->active <= 1) return UINT32_MAX;
+    uint32_t share = all->frame_requests / all->active;
+    return share > SHARE_LEAST ? share : SHARE_LEAST;
+}
+
+static uint32_t share_of(const struct users *all, const struct user *u)
+{
+    uint32_t share = share_whole(all);
+    if (share == UINT32_MAX) return share;
+    return share > u->taken ? share - u->taken : 0;
+}
+
+static void frame_begin(const struct users *all, struct user *u, uint64_t frame)
+{
+    u->frame = frame;
+    u->taken = (uint32_t)least_of(u->ahead, share_whole(all));
+    u->ahead -= u->taken;
 }
 
 static int64_t chunk_milli(const struct user *u)
@@ -189,8 +203,7 @@ uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t n
         active_count(all, now_ms);
         if (now_ms - u->active_ms >= ACTIVE_MS) all->active++;
         u->active_ms = now_ms;
-        u->frame = frame;
-        u->taken = 0;
+        frame_begin(all, u, frame);
     }
     uint32_t share = share_of(all, u);
     if (u->rate == 0 || share == 0) return share;
@@ -207,6 +220,18 @@ uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t n
 void user_took(struct user *u, uint32_t requests)
 {
     u->taken += requests;
+    user_queued(u, requests);
+}
+
+void user_took_at_once(const struct users *all, struct user *u, uint32_t requests)
+{
+    uint32_t now = (uint32_t)least_of(requests, share_of(all, u));
+    u->taken += now;
+    if (share_whole(all) != UINT32_MAX) u->ahead += requests - now;
+}
+
+void user_queued(struct user *u, uint32_t requests)
+{
     u->allowed -= requests < u->allowed ? requests : u->allowed;
     if (u->rate > 0) u->budget_milli -= (int64_t)requests * 1000;
 }

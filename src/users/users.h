@@ -2,7 +2,8 @@
  * moves with a user's own requests (its budget, its connections). Owns all its texts. One loop, no locks.
  *
  * Budget: a bucket of `burst` requests that fills with `rate` a second. Share: while several users are active, each may
- * have so many requests in one frame that no one of them makes the others wait for a long one. */
+ * have so many requests in one frame that no one of them makes the others wait for a long one. A transaction cannot be cut:
+ * it is bounded (`multi`), and what it has over the share is missing in the frames behind it. */
 #ifndef USERS_USERS_H
 #define USERS_USERS_H
 
@@ -20,6 +21,7 @@ struct user_spec { /* one user as it was configured; borrowed for the call */
     size_t keys_n, commands_n;
     uint32_t rate;        /* requests a second, 0: as many as come */
     uint32_t burst;       /* at once, 0: a tenth of a second's, at least USER_BURST_LEAST */
+    uint32_t multi;       /* commands in one MULTI, 0: as many as anybody's */
     uint32_t connections; /* at once, 0: as many as come */
 };
 #define USER_BURST_LEAST 100
@@ -35,7 +37,7 @@ struct user {
     size_t keys_n;
     bool all_keys;
     uint64_t commands; /* GRANT_BITs */
-    uint32_t rate, burst, connections_max;
+    uint32_t rate, burst, multi_max, connections_max;
     /* What follows moves. */
     uint32_t connections;
     int64_t budget_milli; /* requests that may be taken, in thousandths; below 0: taken ahead */
@@ -44,6 +46,7 @@ struct user {
     uint32_t allowed;     /* and this is what is left of it */
     uint64_t frame;       /* the one that `taken` is about */
     uint32_t taken;
+    uint32_t ahead;                        /* of its share of the frames to come */
     uint64_t active_ms;                    /* mono: when it last came with something */
     unsigned char proof[USER_PROOF_BYTES]; /* of the password that was right, for proof_of() */
     bool proved;
@@ -89,7 +92,9 @@ static inline bool user_names(const struct user *u, struct slice key)
 
 /* How many requests it may have now, for this frame. 0: wait, some ms or until the next one. */
 uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms);
-void user_took(struct user *u, uint32_t requests); /* after user_room() */
+void user_took(struct user *u, uint32_t requests);   /* after user_room(), as the two that follow */
+void user_queued(struct user *u, uint32_t requests); /* in a MULTI: paid for, and in no frame yet, */
+void user_took_at_once(const struct users *all, struct user *u, uint32_t requests); /* and then in this one */
 /* Somebody waits for room: what may be taken of a budget that is used up. rides: in a frame that goes anyway. */
 void user_allow(struct user *u, uint64_t now_ms, bool rides);
 

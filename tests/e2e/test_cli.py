@@ -5,6 +5,7 @@ import pty
 import re
 import signal
 import subprocess
+import termios
 import threading
 
 import pytest
@@ -249,6 +250,37 @@ def test_recover_shows_a_bar_on_a_terminal(make_daemon, redis):
         shown += data
     assert process.wait(60) == 0, shown
     assert re.search(rb"\r[^\n]", shown), shown[-500:]
+
+
+def echoes(terminal):
+    return bool(termios.tcgetattr(terminal)[3] & termios.ECHO)
+
+
+def test_hash_on_a_terminal():
+    """What is typed is not shown, and the terminal is as it was afterwards, also after a Ctrl-C."""
+    try:
+        ours, theirs = pty.openpty()
+    except OSError as problem:
+        pytest.skip(f"no terminal can be made here: {problem}")
+
+    def type_words(*words):
+        process = subprocess.Popen([TALLYD, "hash"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for prompt, word in zip(("password: ", "\nagain: "), words):
+            assert process.stderr.read(len(prompt)) == prompt
+            wait_until(lambda: not echoes(theirs), 30, "nothing is shown")
+            if word == "^C":
+                process.send_signal(signal.SIGINT)
+            else:
+                os.write(ours, word + b"\n")
+        said, _ = process.communicate(timeout=60)
+        assert echoes(theirs)
+        return process.returncode, said
+
+    assert type_words("^C") == (-signal.SIGINT, "")
+    code, said = type_words(b"a secret", b"a secret")
+    assert code == 0 and said.startswith("$y$")
+    assert type_words(b"a secret", b"another") == (64, "")
+    os.close(ours), os.close(theirs)
 
 
 def test_sigterm(daemon, redis):

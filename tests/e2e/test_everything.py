@@ -109,8 +109,12 @@ class Soak:
         self.to_redis.cut()
         self.to_redis.flow()
 
+    def kill_redis(self):
+        self.redis.kill9_written()
+        self.redis.start()
+
     def hurt(self):
-        kinds = (self.reload, self.cut, self.cut, self.lost, self.first.restart, self.first.restart, self.redis.restart,
+        kinds = (self.reload, self.cut, self.cut, self.lost, self.first.restart, self.first.restart, self.kill_redis,
                  self.mysql.restart)
         kind = self.rng.choice(kinds)
         print(f"{time.monotonic():.0f} {getattr(kind, '__qualname__', kind)}", flush=True)

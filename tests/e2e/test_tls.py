@@ -9,6 +9,7 @@ import stat
 import subprocess
 import tempfile
 import threading
+import time
 
 import pytest
 import redis as redis_py
@@ -128,9 +129,14 @@ def redis_client(daemon, authority, pair=None, **options):
                           ssl_check_hostname=True, socket_timeout=20, **more, **options)
 
 
+def strictly(plain, context):
+    """An end of the socket that TLS did not announce is an error, which Python else takes for the end."""
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
+    return context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False)
+
+
 def wrapped(daemon, context):
-    plain = socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=20)
-    return context.wrap_socket(plain, server_hostname="localhost")
+    return strictly(socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=20), context)
 
 
 def serial_at(at, authority):
@@ -269,6 +275,40 @@ def test_https(make_daemon, redis, pairs, authority):
         stream.wait(30)
     finally:
         stream.kill()
+
+
+ASSETS = 60  # of 130 KB: more than the kernel keeps for who does not read
+
+
+def assets_at(daemon, authority):
+    """A connection that was asked for many, and takes next to nothing as long as it does not read."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.settimeout(30)
+    plain.connect(("127.0.0.1", daemon.http_port))
+    secure = strictly(plain, authority.context())
+    for at in range(1, ASSETS + 1):
+        secure.sendall(b"GET /assets/dygraph.min.js HTTP/1.1\r\nHost: localhost\r\nConnection: %s\r\n\r\n" %
+                       (b"close" if at == ASSETS else b"keep-alive"))
+    return secure
+
+
+def test_https_for_who_reads_slowly(make_daemon, redis, pairs, authority):
+    """All of an answer comes, and then its end is said, no cut; who reads nothing keeps nobody up."""
+    daemon = make_door(make_daemon, redis, pairs["good"], http=True)
+    whole = curl("--cacert", authority.cert, f"https://localhost:{daemon.http_port}/assets/dygraph.min.js").stdout.encode()
+    assert len(whole) > 100_000
+    with assets_at(daemon, authority) as link:
+        time.sleep(0.5)  # nothing waits for that: a moment in which all is written that can be
+        heard = b""
+        while chunk := link.recv(65536):
+            heard += chunk
+        assert heard.count(whole) == ASSETS and heard.endswith(whole)
+    with assets_at(daemon, authority):
+        time.sleep(0.5)  # likewise
+        began = time.monotonic()
+        assert daemon.terminate() == 0
+        assert time.monotonic() - began < 20
 
 
 def test_renewal_under_traffic(make_daemon, redis, authority):

@@ -72,7 +72,8 @@ class Rig:
         self.daemon.restart()
 
     def kill_redis(self):
-        self.redis.restart()
+        self.redis.kill9_written()
+        self.redis.start()
 
     def kill_mysql(self):
         self.mysql.restart()

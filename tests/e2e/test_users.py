@@ -70,6 +70,17 @@ def redis_with_users(make_redis, *users):
     return server
 
 
+NEWER = {"HELLO <proto> AUTH": "HELLO AUTH",
+         "NOPERM No permissions to access a key": "NOPERM this user has no permissions to access one of the keys used as arguments"}
+
+
+def told(reply):
+    """In the words of Redis 7.0, where a newer one has others."""
+    for newer, known_as in NEWER.items() if isinstance(reply, str) else ():
+        reply = reply.replace(newer, known_as)
+    return reply
+
+
 def test_a_stranger_is_told_as_by_redis(shops, make_redis):
     """The same bytes to a redis-server with the same users; what each answers is compared."""
     daemon = shops()
@@ -77,9 +88,11 @@ def test_a_stranger_is_told_as_by_redis(shops, make_redis):
     asked = [["PING"], ["AUTH", "shop1", "wrong"], ["AUTH", "nobody", "x"], ["AUTH", "wrong"], ["HELLO", "3"],
              ["HELLO", "3", "AUTH", "shop1", "wrong"], ["MULTI"], ["EXEC"], ["COMMAND"], ["SELECT", "0"], ["AUTH"],
              ["AUTH", "a", "b", "c"], ["NOSUCH"], ["HINCRBY", "s1:product_views", "7", "1"], ["HINCRBY"]]
+    unfit = (["NOSUCH"], ["HINCRBY"])  # Valkey 9 first asks who it is
     with daemon.client() as ours, Resp(real.socket) as theirs:
         for words in asked:
-            assert ours.call(*words) == theirs.call(*words), words
+            mine, other = ours.call(*words), theirs.call(*words)
+            assert mine == told(other) or (words in unfit and other.startswith("NOAUTH ")), words
     for rude in (b"*11\r\n", b"*2\r\n$4\r\nAUTH\r\n$16385\r\n"):
         said = []
         for path in (daemon.socket, real.socket):
@@ -100,7 +113,7 @@ def test_a_user_is_told_as_by_redis(shops, make_redis):
     with known(daemon, "shop1") as ours, Resp(real.socket) as theirs:
         assert theirs.call("AUTH", "shop1", "secret of shop1") == "OK"
         for words in asked:
-            assert ours.call(*words) == theirs.call(*words), words
+            assert ours.call(*words) == told(theirs.call(*words)), words
     with known(daemon, "shop1") as ours:
         assert ours.call("CTR.TOTAL", "s1:product_views", "7") == \
             "NOPERM this user has no permissions to run the 'ctr.total' command"
@@ -225,7 +238,7 @@ def test_rate(shops, redis):
         began = time.monotonic()
         sender = threading.Thread(target=flood.send, args=(hits,), daemon=True)
         sender.start()
-        for at in range(1, 101):
+        for at in range(1, 31):
             assert quiet.call("HINCRBY", "s2:product_views", "7", 1) == at
         quiet_took_s = time.monotonic() - began
         assert [flood.reply() for _ in range(2000)] == list(range(1, 2001))
@@ -249,9 +262,19 @@ def test_guessing_is_slow_and_right_ones_are_not(shops):
     known(daemon, "shop2").close()  # another user's guesses are not this one's
 
 
+def ticks_of(daemon, thread=None):
+    """CPU time of all its threads, or of one."""
+    path = f"/proc/{daemon.pid}/stat" if thread is None else f"/proc/{daemon.pid}/task/{thread}/stat"
+    with open(path, encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def test_a_flood_of_passwords_does_not_stand_in_the_way(shops):
+    """They are proved beside the loop: its thread has next to nothing of the work."""
     daemon = shops()
     over = threading.Event()
+    all_before, loop_before = ticks_of(daemon), ticks_of(daemon, daemon.pid)
 
     def guess(which):
         with daemon.client() as client:
@@ -275,6 +298,8 @@ def test_a_flood_of_passwords_does_not_stand_in_the_way(shops):
         over.set()
         for guesser in guessers:
             guesser.join(30)
+    worked, looped = ticks_of(daemon) - all_before, ticks_of(daemon, daemon.pid) - loop_before
+    assert worked > 20 and looped < worked / 2, (worked, looped)
     assert slowest_s < 1
 
 

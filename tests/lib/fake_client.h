@@ -71,10 +71,13 @@ static inline void on_drop(struct conn *c)
     c->dropped = c->outlet.gone = true;
     session_close(&c->session);
 }
+/* Where every client comes from. */
+static const char *conn_peer_text = "127.0.0.1:4711";
+
 static inline void on_peer(const struct conn *c, char *out, size_t size)
 {
     (void)c;
-    snprintf(out, size, "127.0.0.1:4711");
+    snprintf(out, size, "%s", conn_peer_text);
 }
 
 static const struct client_ports fake_client_ports = {on_pause, on_resume, conn_take,  on_answered, on_finish,

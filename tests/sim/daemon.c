@@ -36,6 +36,15 @@ struct process *daemon_life(struct world *w, int index)
     UNREACHABLE();
 }
 
+bool daemon_hears(const struct world *w, int index)
+{
+    for (unsigned i = 0; i < w->config.daemons; i++) {
+        const struct process *life = w->daemons[i].life;
+        if (life != NULL && life->index == index) return !life->let_go;
+    }
+    return false;
+}
+
 void daemon_start(struct world *w, struct daemon *d)
 {
     PRE(d->life == NULL && w->lives_n < SIM_LIVES);

@@ -69,6 +69,7 @@ uint64_t life_mono_ms(const struct process *life);
 bool life_knows(const struct process *life, int hash);   /* is the hash's counter in its configuration? */
 bool daemon_may_end(const struct process *life);         /* nothing asked that was not answered */
 struct process *daemon_life(struct world *w, int index); /* the life with this number runs: its struct */
+bool daemon_hears(const struct world *w, int index);     /* will that life know what became of its frames? */
 
 /* Around every call into a life: its heap, its chunk size. Leaving ends a loop turn now and then. */
 struct arena *daemon_enter(struct process *life);

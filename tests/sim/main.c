@@ -19,7 +19,7 @@
  * - sim_run --list
  *
  * Not here: live totals, the gen check of a rolled-back Redis (with the barrier it never speaks, which the
- * oracle checks), tokens, increments below zero, overflow, a clock that runs backwards.
+ * oracle checks), increments below zero, overflow.
  * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 

@@ -68,6 +68,7 @@ enum world_rule {
         1 << 13, /* off: what is old is decided when rows are pruned, not when what stands is read */
     WORLD_CLOCK = 1 << 14,   /* off: a life's clock stands while it does */
     WORLD_REJECTS = 1 << 15, /* off: a row that MySQL refuses is dropped */
+    WORLD_MENDED = 1 << 16,  /* off: nothing mends what was made behind a deletion and nobody heard of */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */

@@ -265,9 +265,34 @@ static void run_boxes(struct twin_ops *o, struct wire_frame *f, bool stands)
     }
 }
 
-void ops_run(struct world *w, struct wire_frame *f)
+static bool series_strays(const struct twin_series *s, int p)
 {
-    struct twin_ops *o = &w->redis.now.ops;
+    return s->has[p] && !s->known[p];
+}
+
+static bool box_strays(const struct twin_box *b)
+{
+    return b->tb != b->pv;
+}
+
+static bool log_strays(const struct twin_log *l)
+{
+    return l->has && !l->named;
+}
+
+static void note_unheard(struct twin_ops *o, const struct twin_ops *was, bool nobody)
+{
+    for (int i = 0; i < SIM_SERIES; i++)
+        for (int p = 0; p < SIM_PRECISIONS; p++)
+            if (!series_strays(&was->series[i], p)) o->series[i].unheard[p] = nobody;
+    for (int i = 0; i < SIM_BOXES; i++)
+        if (!box_strays(&was->boxes[i])) o->boxes[i].unheard = nobody;
+    if (!log_strays(&was->log)) o->log.unheard = nobody;
+}
+
+void ops_run(struct world *w, const struct link *l, struct wire_frame *f)
+{
+    struct twin_ops *o = &w->redis.now.ops, was = *o;
     run_boxes(o, f, true);
     run_boxes(o, f, false); /* the script is behind the plain ones */
     for (unsigned i = 0; i < f->ops_n; i++) {
@@ -277,6 +302,7 @@ void ops_run(struct world *w, struct wire_frame *f)
         if (op->kind == OP_EVENT) run_events(o, f, op);
         if (op->kind == OP_UNIQ) run_visitors(w, f, op);
     }
+    note_unheard(o, &was, !daemon_hears(w, l->life));
 }
 
 /* What a frame feeds is what its cells are. */
@@ -518,12 +544,16 @@ void ops_clean(struct world *w)
     redis_wrote(w, NULL);
 }
 
-/* What deleted samples and events owe died with whoever owed it: only the next op of that series would mend it. */
+/* What strays now: what strays later somebody will have heard of, or note_unheard knows better. */
 void ops_forgot(struct world *w)
 {
-    w->oracle.series_blurred |= w->oracle.series_deleted;
-    w->oracle.events_blurred |= w->oracle.events_deleted;
-    w->oracle.box_blurred |= w->oracle.box_deleted;
+    struct twin_ops *o = &w->redis.now.ops;
+    for (int i = 0; i < SIM_SERIES; i++)
+        for (int p = 0; p < SIM_PRECISIONS; p++)
+            o->series[i].unheard[p] = true;
+    for (int i = 0; i < SIM_BOXES; i++)
+        o->boxes[i].unheard = true;
+    o->log.unheard = true;
 }
 
 int64_t ops_visitors(const struct world *w, int hash)
@@ -563,15 +593,23 @@ static void totals_at_end(struct world *w)
                     (long long)o->boxes[1].total, (long long)box);
 }
 
+/* Somebody deleted it, and nobody heard of what was made behind that: its life was dead by then, or died, or Redis lost what
+ * was owed and paid. So it stays until the next bucket of that name, whose script mends it, the ZADD of the series' next
+ * slot, the log's next events; the calm end has none of these. */
+static bool may_stray(const struct world *w, bool deleted, bool unheard)
+{
+    return deleted && unheard && world_rule(w, WORLD_MENDED);
+}
+
 static void known_at_end(struct world *w)
 {
     const struct twin_log *l = &w->redis.now.ops.log;
-    if (l->has && !l->named && !w->oracle.events_blurred)
+    if (log_strays(l) && !may_stray(w, w->oracle.events_deleted, l->unheard))
         fault_found(w, FAULT_STUCK, "the log is not in tally:events");
-    for (int i = 0; i < SIM_SERIES && !w->oracle.series_blurred; i++)
+    for (int i = 0; i < SIM_SERIES; i++)
         for (int p = 0; p < SIM_PRECISIONS; p++) {
             const struct twin_series *s = &w->redis.now.ops.series[i];
-            if (s->has[p] && !s->known[p])
+            if (series_strays(s, p) && !may_stray(w, w->oracle.series_deleted, s->unheard[p]))
                 fault_found(w, FAULT_STUCK, "samples of series %d, precision %u, are not in known:", i,
                             ops_limits.precisions[p]);
         }
@@ -579,9 +617,10 @@ static void known_at_end(struct world *w)
 
 static void boxes_at_end(struct world *w)
 {
-    for (int i = 0; i < SIM_BOXES && !w->oracle.box_blurred; i++) {
+    for (int i = 0; i < SIM_BOXES; i++) {
         const struct twin_box *b = &w->redis.now.ops.boxes[i];
-        if (b->tb != b->pv) fault_found(w, FAULT_STUCK, "the bucket of box %d stands in one set alone", i);
+        if (box_strays(b) && !may_stray(w, w->oracle.box_deleted, b->unheard))
+            fault_found(w, FAULT_STUCK, "the bucket of box %d stands in one set alone", i);
     }
 }
 

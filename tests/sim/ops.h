@@ -52,10 +52,12 @@ struct wire_op {
 struct twin_series {
     int64_t slot[SIM_PRECISIONS], value[SIM_PRECISIONS]; /* of the newest sample */
     bool has[SIM_PRECISIONS], known[SIM_PRECISIONS];
-    int64_t total; /* of all that was ever added */
+    bool unheard[SIM_PRECISIONS]; /* not known, and nobody knows that */
+    int64_t total;                /* of all that was ever added */
 };
 struct twin_log {
     bool has, named;                   /* events; its name in tally:events */
+    bool unheard;                      /* not named, and nobody knows that */
     uint64_t stands[SIM_NUMBERS / 64]; /* numbers that are ids */
     uint32_t texts;                    /* own texts, of the k-th event */
     int64_t ticker, leased, gone;
@@ -63,6 +65,7 @@ struct twin_log {
 struct twin_box {        /* its one bucket */
     int64_t hits, total; /* as it stands; all that was ever added */
     bool tb, pv;
+    bool unheard; /* in one set alone, and nobody knows that */
 };
 struct twin_ops {
     struct twin_series series[SIM_SERIES];
@@ -84,7 +87,7 @@ void ops_feed(struct counter *c); /* from now on it feeds all that can be fed */
 bool op_has(const struct wire_frame *f, const struct wire_op *op,
             unsigned k); /* is the k-th op on its target in it? */
 void ops_to_wire(struct process *life, struct wire_frame *wire, const struct frame *f);
-void ops_run(struct world *w, struct wire_frame *f);
+void ops_run(struct world *w, const struct link *l, struct wire_frame *f);
 void ops_executed(struct world *w, struct wire_frame *f, struct execution *e);
 void ops_file(struct world *w, struct frame *f, const struct wire_frame *wire);
 

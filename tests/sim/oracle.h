@@ -28,9 +28,7 @@ struct oracle {
     struct hit hits[SIM_HASHES][SIM_FIELDS][SIM_HITS];
     unsigned ops_n[OP_TARGETS];
     struct hit ops[OP_TARGETS][SIM_HITS];
-    bool events_deleted, events_blurred; /* the same for events */
-    bool series_deleted, series_blurred; /* samples were, and who owed their names may have died since */
-    bool box_deleted, box_blurred;       /* the same of a timebox and its places in tb. */
+    bool events_deleted, series_deleted, box_deleted; /* by somebody, at least once */
     bool tail_lost;     /* Redis lost its tail, so a journal may have come into other hands */
     bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail
                          */

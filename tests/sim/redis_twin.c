@@ -189,7 +189,7 @@ static void run_frame(struct world *w, struct link *l, struct wire_frame *f)
     for (unsigned i = 0; i < f->hashes_n; i++)
         if (f->hashes[i].ask_lock) run_lock(w, l, &f->hashes[i]);
     tokens_run(w, f);
-    ops_run(w, f);
+    ops_run(w, l, f);
     journals_run(w, l, f);
     r->now.seq[seq_slot(w, l)] = (int64_t)f->seq;
     redis_wrote(w, l);

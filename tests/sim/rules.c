@@ -293,6 +293,25 @@ static void profile_deleted(struct sim_config *c)
     c->clean_percent = 20;
 }
 
+/* And what a dead life sent is read behind that. */
+static void profile_unheard(struct sim_config *c)
+{
+    only(c, 1);
+    series(c);
+    c->daemons = SIM_DAEMONS;
+    c->faults_from = 100;
+    c->steps = 300;
+    c->clean_percent = 30;
+    c->unread_percent = 100;
+    c->clock_step_ms = 40;
+    c->turn_percent = 100;
+    c->for_good_percent = 0;
+    often(c, EVENT_crash, 40);
+    often(c, EVENT_execute, 10);
+    often(c, EVENT_execute_dead, 1);
+    often(c, EVENT_start, 1);
+}
+
 static void profile_series_refused(struct sim_config *c)
 {
     only(c, 4);
@@ -462,6 +481,8 @@ const struct sim_rule sim_rules[] = {
              "a bucket that Redis has lost is taken for one that stands"),
     UNPLACED("bucket_resend", RULE_BUCKET_RESEND, SHOWS(STUCK), 4000, profile_series_lost,
              "a frame sent again hits a bucket that Redis has lost"),
+    WORLD("unheard_mended", WORLD_MENDED, SHOWS(STUCK), 2000, profile_unheard,
+          "what an unread frame of a dead daemon made behind who deleted it is in no index"),
     WORLD("token_once", WORLD_TOKEN_ONCE, SHOWS(DOUBLE), 1000, profile_tokens,
           "an increment that was sent again counts again"),
     WORLD("token_with_count", WORLD_TOKEN_WITH, SHOWS(DOUBLE), 1000, profile_tokens,

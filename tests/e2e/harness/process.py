@@ -86,6 +86,8 @@ class Process:
         return self.start()
 
     def log(self):
+        if not os.path.isfile(self.log_path):  # /dev/full has no end, and a pipe stands
+            return ""
         with open(self.log_path, "r", encoding="utf-8", errors="replace") as log:
             return log.read()
 

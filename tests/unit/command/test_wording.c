@@ -59,6 +59,8 @@ static const struct vector vectors[] = {
     SAME("HELLO 3 BLAH", "-ERR Syntax error in HELLO option 'BLAH'\r\n"),
     SAME("HELLO 3 SETNAME \"a b\"", BAD_NAME),
     SAME("HELLO 3 SETNAME\r\nCLIENT GETNAME", "-ERR Syntax error in HELLO option 'SETNAME'\r\n$-1\r\n"),
+    SAME("HELLO 3 SETNAME foo BLAH\r\nCLIENT GETNAME",
+         "-ERR Syntax error in HELLO option 'BLAH'\r\n$3\r\nfoo\r\n"),
     OWN("HELLO 3 SETNAME foo\r\nCLIENT GETNAME\r\nRESET\r\nCLIENT GETNAME",
         HELLO3 "$3\r\nfoo\r\n+RESET\r\n$-1\r\n"),
     OWN("HELLO 3\r\nCLIENT GETNAME", HELLO3 "_\r\n"),

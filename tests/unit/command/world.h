@@ -11,6 +11,9 @@
 
 static struct coalesce fake;
 static struct command *command;
+static struct users *world_users; /* set before world_open(): there are users; with a prover */
+static struct prover *world_prover;
+static unsigned paces; /* how often somebody began to wait for room */
 static struct pending_request *pending_out;
 static struct total_request *total_out;
 static struct read_request *read_out;
@@ -52,6 +55,12 @@ static void port_read(void *arg, struct read_request *r)
     read_out = r;
 }
 
+static void port_pace(void *arg)
+{
+    (void)arg;
+    paces++;
+}
+
 static int64_t port_redis_ms(void *arg)
 {
     (void)arg;
@@ -79,7 +88,11 @@ static void world_open(void)
                   .info = port_info,
                   .total = port_total,
                   .read = port_read,
-                  .redis_ms = port_redis_ms},
+                  .redis_ms = port_redis_ms,
+                  .pace = port_pace},
+        .users = world_users,
+        .prover = world_prover,
+        .stranger_ms = 10000,
         .limits = request_limits_default,
         .clients_max = 100,
         .multi_max = 2000,
@@ -98,6 +111,13 @@ static struct conn *conn_open(void)
 {
     struct conn *c = heap_zalloc(sizeof(*c));
     session_open(&c->session, command, c, &c->outlet);
+    return c;
+}
+
+static inline struct conn *conn_open_inside(void)
+{
+    struct conn *c = heap_zalloc(sizeof(*c));
+    session_open_inside(&c->session, command, c, &c->outlet);
     return c;
 }
 

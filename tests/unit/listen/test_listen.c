@@ -38,8 +38,8 @@ static struct listen_limits limits;
 static char dir[64], socket_url[128], tcp_url[128];
 static struct conn *last; /* opened last */
 static unsigned opened, closed_n;
-static bool stopped;
-static size_t heap_live; /* bytes */
+static bool stopped, unwelcome; /* a session drops its connection as it opens */
+static size_t heap_live;        /* bytes */
 
 /* ---- the toy ---- */
 
@@ -50,6 +50,7 @@ static void toy_open(void *session, struct conn *conn, void *arg)
     assert_null(t->conn);
     t->conn = last = conn;
     opened++;
+    if (unwelcome) conn_drop(conn);
 }
 
 static void toy_close(void *session)
@@ -768,6 +769,29 @@ static void adopts_over_the_limit_and_stops_with_the_rest(void **state)
         close(clients[i]);
 }
 
+/* Nothing of it stays: no socket that nobody reads. */
+static void session_may_drop_as_it_opens(void **state)
+{
+    (void)state;
+    unwelcome = true;
+    int tcp = client_tcp(), local = client_unix(), ends[2];
+    until(opened == 2);
+    expect_end(tcp);
+    expect_end(local);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_false(listen_adopt(set, ends[1], &handler));
+    close(ends[0]);
+    close(ends[1]);
+    unwelcome = false;
+    until(closed_n == 3);
+    close(tcp);
+    close(local);
+    tcp = client_tcp();
+    put(tcp, "say welcome\n");
+    expect(tcp, "welcome");
+    close(tcp);
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -792,6 +816,7 @@ int main(void)
         test(clients_fit_the_files),
         test(adopts_over_the_limit_and_stops_with_the_rest),
         test(unix_sockets_of_others),
+        test(session_may_drop_as_it_opens),
         test(stop_waits_for_answers),
         test(stop_ends_when_told),
     };

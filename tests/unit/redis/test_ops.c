@@ -212,6 +212,39 @@ static void test_box_owed(void **state)
     got_close(g);
 }
 
+/* Hits that stand in pv. alone, of a tallyd that died and never heard of it, have their place with the next new bucket; or,
+ * where newer ones stand in their way, go. What is no bucket of ours stays. */
+static void test_box_strays(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "ZADD pv.b 4 120");
+    redis_ask(s, "ZADD pv.old 4 60 1 120 1 180 1 240");
+    redis_ask(s, "ZADD tb.old 120 120 180 180 240 240");
+    redis_ask(s, "ZADD pv.late 4 240 1 180 1 120 9 x");
+    redis_ask(s, "ZADD tb.late 180 180 120 120");
+    redis_ask(s, "ZADD pv.own 4 120 1 60");
+    redis_ask(s, "ZADD tb.own 60 60");
+    begin(g);
+    op_new(g, OP_BOX, "b", 180, 1);
+    op_new(g, OP_BOX, "old", 300, 1);
+    op_new(g, OP_BOX, "late", 60, 1);
+    op_new(g, OP_BOX, "own", 120, 1);
+    send_applied(g);
+    assert_no_errors(g);
+    assert_redis(s, "120 120 180 180", "ZRANGE tb.b 0 -1 WITHSCORES");
+    assert_redis(s, "180 1 120 4", "ZRANGE pv.b 0 -1 WITHSCORES");
+    assert_redis(s, "180 240 300", "ZRANGE tb.old 0 -1");
+    assert_redis(s, "180 240 300", "ZRANGE pv.old 0 -1");
+    assert_true(g->f.ops[2].late); /* behind the stray there is no room for it */
+    assert_redis(s, "120 180 240", "ZRANGE tb.late 0 -1");
+    assert_redis(s, "120 180 240 x", "ZRANGE pv.late 0 -1");
+    assert_int_equal(g->f.ops[3].value, 5);
+    assert_redis(s, "60 1 120 5", "ZRANGE pv.own 0 -1 WITHSCORES");
+    got_close(g);
+}
+
 /* --- events --- */
 
 static void test_events(void **state)
@@ -593,6 +626,7 @@ int main(void)
         cmocka_unit_test(test_box_errors),
         cmocka_unit_test(test_box_stands),
         cmocka_unit_test(test_box_owed),
+        cmocka_unit_test(test_box_strays),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_event_ids_that_are_numbers),
         cmocka_unit_test(test_event_drops_windows),

@@ -1,7 +1,11 @@
 /* What a Redis URL may be, and that no error repeats a password. */
+#include "base/heap.h"
 #include "lib/unit.h"
 #include "redis/url.h"
+
+#include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static void reads(const char *text, struct redis_url want)
 {
@@ -100,10 +104,38 @@ static void test_password_apart(void **state)
     redis_url_close(&url);
 }
 
+/* Memory that goes back holds no secret. */
+static void *plain_realloc(void *arg, void *p, size_t size)
+{
+    (void)arg;
+    return realloc(p, size);
+}
+
+static void looking_free(void *arg, void *p)
+{
+    (void)arg;
+    if (p != NULL) assert_null(memmem(p, malloc_usable_size(p), "secret", 6));
+    free(p);
+}
+
+static void test_passwords_are_wiped(void **state)
+{
+    (void)state;
+    struct redis_url url;
+    struct error e;
+    heap_replace(&(struct heap){plain_realloc, looking_free, NULL});
+    assert_int_equal(redis_url_parse(SLICE("redis://:secret@h"), &url, &e), ERR_NONE);
+    redis_url_set_password(&url, SLICE("another secret"));
+    redis_url_close(&url);
+    assert_int_equal(redis_url_parse(SLICE("redis://:secret@h:0"), &url, &e), ERR_CONFIG);
+    assert_int_equal(redis_url_parse(SLICE("redis://:secret%zz@h"), &url, &e), ERR_CONFIG);
+    heap_replace(NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_long_path),
-                                       cmocka_unit_test(test_password_apart)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forms), cmocka_unit_test(test_refused), cmocka_unit_test(test_long_path),
+        cmocka_unit_test(test_password_apart), cmocka_unit_test(test_passwords_are_wiped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,6 +181,29 @@ static void test_share(void **state)
     users_close(&u);
 }
 
+/* A transaction goes into one frame whole; what is over the share is taken from the next ones. Alone nobody is owed. */
+static void test_share_of_transactions(void **state)
+{
+    (void)state;
+    struct users u;
+    struct user *a = one_user(&u, 1000, 1000), *b = user_find(&u, SLICE("b"));
+    uint64_t now = 100000;
+    uint32_t share = u.frame_requests / 2;
+    user_room(&u, a, 1, now);
+    user_took_at_once(&u, a, 5000);
+    assert_true(user_room(&u, b, 2, now) > 0);
+    user_queued(a, 600); /* costs of the budget, and of no frame */
+    assert_int_equal(user_room(&u, a, 2, now), share);
+    user_took_at_once(&u, a, 2 * share + 10);
+    assert_int_equal(user_room(&u, a, 2, now), 0);
+    assert_int_equal(user_room(&u, a, 3, now), 0);
+    assert_int_equal(user_room(&u, a, 4, now), share - 10);
+    assert_int_equal(user_room(&u, a, 5, now), share);
+    user_took(a, 300);
+    assert_int_equal(user_room(&u, a, 6, now), 100);
+    users_close(&u);
+}
+
 static void test_guesses(void **state)
 {
     (void)state;
@@ -277,10 +300,11 @@ static void test_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patterns),  cmocka_unit_test(test_a_mean_pattern_is_bounded),
-        cmocka_unit_test(test_commands),  cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_share),     cmocka_unit_test(test_guesses),
-        cmocka_unit_test(test_passwords), cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_patterns), cmocka_unit_test(test_a_mean_pattern_is_bounded),
+        cmocka_unit_test(test_commands), cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_share),    cmocka_unit_test(test_share_of_transactions),
+        cmocka_unit_test(test_guesses),  cmocka_unit_test(test_passwords),
+        cmocka_unit_test(test_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,235 @@
+/* Users at the door of a session: strangers and their number, who comes from inside, what HELLO does word by word. Passwords
+ * are really proved, beside the loop. */
+#include "world.h"
+
+#include "users/guesses.h"
+#include "users/password.h"
+
+#include <uv.h>
+
+#define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
+#define BAD_NAME "ERR Client names cannot contain spaces, newlines or special characters."
+#define MULTI_MOST 800    /* of ann */
+#define STRANGERS_MOST 64 /* of the world's 100 clients a quarter, but at least so many */
+
+static uv_loop_t loop;
+static struct users users;
+
+static void user_add(const char *name, const char *password)
+{
+    char hash[PASSWORD_HASH_BYTES];
+    struct error e;
+    enum user_field which;
+    const struct slice keys[] = {SLICE("s1:*")};
+    assert_int_equal(password_hash(slice_str(password), hash, &e), ERR_NONE);
+    const struct user_spec spec = {.name = slice_str(name),
+                                   .hash = hash,
+                                   .keys = keys,
+                                   .keys_n = 1,
+                                   .multi = MULTI_MOST,
+                                   .connections = 1000};
+    assert_int_equal(users_add(&users, &spec, &which, &e), ERR_NONE);
+}
+
+static int doors_open(void **state)
+{
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    users_init(&users);
+    user_add("ann", "secret");
+    user_add("bob", "secret");
+    users_sort(&users);
+    world_users = &users;
+    world_prover = prover_create(&loop);
+    world_open();
+    return 0;
+}
+
+static int doors_close(void **state)
+{
+    (void)state;
+    prover_stop(world_prover);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    world_close();
+    prover_destroy(&world_prover);
+    users_close(&users);
+    return uv_loop_close(&loop);
+}
+
+/* Until all passwords are proved. */
+static inline void proofs_come(struct conn *c)
+{
+    uv_run(&loop, UV_RUN_DEFAULT);
+    conn_take(c);
+    conn_flush(c);
+}
+
+/* All who may be strangers ask at once, so that none of them can be sent away; one more. */
+static void strangers_ask(struct conn **all)
+{
+    for (int i = 0; i < STRANGERS_MOST; i++) {
+        all[i] = conn_open();
+        say(all[i], "AUTH ann wrong\r\n");
+        assert_int_equal(all[i]->session.state, SESSION_ASKING);
+    }
+}
+
+static void strangers_end(struct conn **all)
+{
+    uv_run(&loop, UV_RUN_DEFAULT);
+    for (int i = 0; i < STRANGERS_MOST; i++)
+        conn_close(all[i]);
+}
+
+static void the_oldest_stranger_goes(void **state)
+{
+    (void)state;
+    struct conn *all[STRANGERS_MOST + 2];
+    for (int i = 0; i < STRANGERS_MOST + 2; i++)
+        all[i] = conn_open();
+    for (int i = 0; i < STRANGERS_MOST + 2; i++) {
+        assert_int_equal(all[i]->dropped, i < 2);
+        conn_close(all[i]);
+    }
+}
+
+static void one_too_many_while_all_ask(void **state)
+{
+    (void)state;
+    struct conn *all[STRANGERS_MOST], *more;
+    strangers_ask(all);
+    more = conn_open();
+    assert_true(more->dropped);
+    conn_close(more);
+    strangers_end(all);
+}
+
+/* Who comes from inside is no stranger, not for a moment. */
+static void from_inside_while_all_ask(void **state)
+{
+    (void)state;
+    struct conn *all[STRANGERS_MOST], *inside;
+    strangers_ask(all);
+    inside = conn_open_inside();
+    assert_false(inside->dropped);
+    say(inside, "PING\r\n");
+    heard(inside, "+PONG\r\n");
+    conn_close(inside);
+    strangers_end(all);
+}
+
+/* What a HELLO says, the user that it is then, and the name; as redis-server 7.0.15 with `user ann on >secret` has them.
+ * An AUTH is not taken back for what stands behind it. */
+static void hello_word_by_word(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *said, *heard, *name;
+        bool is_user;
+    } all[] = {
+        {"HELLO 3 AUTH ann secret SETNAME \"a b\"", "-" BAD_NAME, "", true},
+        {"HELLO 3 SETNAME \"a b\" AUTH ann secret", "-" BAD_NAME, "", false},
+        {"HELLO 3 AUTH ann wrong SETNAME \"a b\"", "-" WRONGPASS, "", false},
+        {"HELLO 3 AUTH ann secret FOO", "-ERR Syntax error in HELLO option 'FOO'", "", true},
+        {"HELLO 3 FOO AUTH ann secret", "-ERR Syntax error in HELLO option 'FOO'", "", false},
+        {"HELLO 3 AUTH ann secret SETNAME x FOO", "-ERR Syntax error in HELLO option 'FOO'", "x", true},
+        {"HELLO 3 SETNAME x AUTH ann wrong", "-" WRONGPASS, "x", false},
+        {"HELLO 3 SETNAME x", "-NOAUTH HELLO must be called", "x", false},
+        {"HELLO 4 AUTH ann secret", "-NOPROTO unsupported protocol version", "", false},
+        {"HELLO 3 AUTH ann secret SETNAME a SETNAME \"b c\"", "-" BAD_NAME, "a", true},
+        {"HELLO 3 AUTH ann secret SETNAME x", "%7\r\n", "x", true},
+        {"HELLO 3 SETNAME x AUTH ann secret", "%7\r\n", "x", true},
+    };
+    for (size_t round = 0; round < 2; round++) /* the second time ann's password is known at once */
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+            struct conn *c = conn_open();
+            say_slice(c, slice_str(all[i].said));
+            say(c, "\r\n");
+            proofs_come(c);
+            if (strncmp(c->said.p, all[i].heard, strlen(all[i].heard)) != 0)
+                fail_msg("%s: %.*s", all[i].said, (int)c->said.n, c->said.p);
+            assert_int_equal(c->session.door == DOOR_USER, all[i].is_user);
+            assert_slice(buf_slice(&c->session.name), all[i].name);
+            assert_int_equal(c->session.resp, all[i].heard[0] == '%' ? 3 : 2);
+            conn_close(c);
+        }
+}
+
+static void queue(struct conn *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        say(c, "HINCRBY s1:views 7 1\r\n");
+}
+
+/* While others are active a transaction is bounded, and takes its share of frames. */
+static void transactions_of_a_user(void **state)
+{
+    (void)state;
+    struct conn *c = conn_open(), *other = conn_open();
+    command_turn(command);
+    say(other, "AUTH bob secret\r\n");
+    proofs_come(other);
+    say(other, "PING\r\n");
+    say(c, "AUTH ann secret\r\n");
+    proofs_come(c);
+    say(c, "MULTI\r\n");
+    queue(c, MULTI_MOST);
+    buf_reset(&c->said);
+    queue(c, 1);
+    heard(c, "-ERR transaction is too large\r\n");
+    say(c, "DISCARD\r\nMULTI\r\n");
+    queue(c, MULTI_MOST);
+    assert_int_equal(c->session.state, SESSION_TAKING); /* what is queued is in nobody's way */
+    say(c, "EXEC\r\nPING\r\n");
+    assert_int_equal(fake.adds, MULTI_MOST);
+    assert_int_equal(c->session.state, SESSION_PACED);
+    unsigned windows = 1;
+    while (command_pace(command))
+        windows++;
+    assert_int_equal(windows, MULTI_MOST / (users.frame_requests / 2) + 1);
+    answers_come(fake.n);
+    conn_close(c);
+    conn_close(other);
+}
+
+static void guess_from(const char *peer, const char *heard_begin)
+{
+    static int n;
+    char line[60];
+    conn_peer_text = peer;
+    struct conn *c = conn_open();
+    snprintf(line, sizeof line, "AUTH ann guess%d\r\n", n++);
+    say_slice(c, slice_str(line));
+    proofs_come(c);
+    if (strncmp(c->said.p, heard_begin, strlen(heard_begin)) != 0)
+        fail_msg("%s: %.*s", peer, (int)c->said.n, c->said.p);
+    conn_close(c);
+    conn_peer_text = "127.0.0.1:4711";
+}
+
+/* Who has one address of IPv6 has 2^64 of them. Of IPv4 behind IPv6 each is one. */
+static void guessing_from_many_addresses(void **state)
+{
+    (void)state;
+    char peer[80];
+    for (int i = 0; i < GUESSES_AT_ONCE; i++) {
+        snprintf(peer, sizeof peer, "[2001:db8:0:7::%x:%d]:%d", i + 1, 100 * i, 4000 + i);
+        guess_from(peer, "-WRONGPASS");
+    }
+    guess_from("[2001:db8:0:7:ffff::1]:4711", "-ERR too many wrong passwords");
+    guess_from("[2001:db8:0:8::1]:4711", "-WRONGPASS");
+    for (int i = 0; i < GUESSES_AT_ONCE; i++)
+        guess_from("[::ffff:10.0.0.7]:4711", "-WRONGPASS");
+    guess_from("[::ffff:10.0.0.7]:4712", "-ERR too many wrong passwords");
+    guess_from("[::ffff:10.0.0.8]:4711", "-WRONGPASS");
+}
+
+int main(void)
+{
+#define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
+    const struct CMUnitTest tests[] = {
+        test(the_oldest_stranger_goes), test(one_too_many_while_all_ask), test(from_inside_while_all_ask),
+        test(hello_word_by_word),       test(transactions_of_a_user),     test(guessing_from_many_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

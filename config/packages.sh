@@ -7,7 +7,7 @@ PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libhiredis
 PACKAGES_PACKAGE="dpkg-dev debootstrap"
 PACKAGES_SERVERS="redis-server redis-tools mariadb-server mariadb-client"
 PACKAGES_TESTS="python3 python3-pytest python3-hypothesis python3-redis python3-pymysql php-cli php-redis php-predis ruby
- ruby-redis clang libclang-rt-dev clang-format curl openssl procps systemd spin
+ ruby-redis liblua5.1-0-dev clang libclang-rt-dev clang-format curl openssl procps systemd spin
  prometheus python3-yaml zsh fish man-db chromium chromium-driver python3-selenium"
 # Only where there is no npm: a nodejs that is not Debian's brings its own.
 PACKAGES_NODE="nodejs npm"

@@ -29,6 +29,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #ifdef FUZZ_ASAN
 #include <sanitizer/asan_interface.h>
+/* Freed memory is kept apart for an execution or so, not for thousands: each page that is touched for the first time costs
+ * more than what the target does with it. */
+const char *__asan_default_options(void);
+__attribute__((weak)) const char *__asan_default_options(void)
+{
+    return "quarantine_size_mb=16";
+}
 #else
 #define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))

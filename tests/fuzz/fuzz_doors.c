@@ -6,11 +6,11 @@
  *   The same bytes in small pieces hear the same.
  * libcrypt is replaced by a hash of no cost, so it shows as well what it is asked for; the thread pool by a queue. */
 #include "fuzz.h"
+#include "kept_command.h"
 #include "lib/fake_coalesce.h"
 #include "reference.h"
 
 #include "base/stats.h"
-#include "command/inside.h"
 #include "users/password.h"
 
 #include <crypt.h>
@@ -656,7 +656,7 @@ static void open_all(void)
                                           .users = users,
                                           .prover = prover,
                                           .stranger_ms = STRANGER_MS};
-    command = command_create(&config);
+    command = command_again(&config);
     for (size_t i = 0; i < CLIENTS; i++)
         conn_open(i);
 }
@@ -674,7 +674,6 @@ static void close_all(void)
     prover_stop(prover);
     MUST(prover_over(prover) && fake.n == 0 && fake.parked_n == 0);
     prover_destroy(&prover);
-    command_destroy(&command);
     users_close(users);
     heap_free(users);
 }

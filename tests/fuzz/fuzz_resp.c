@@ -6,7 +6,9 @@
 #include "protocol/hit.h"
 #include "protocol/request.h"
 
-#define CUTS 32 /* so many: an input of no more bytes is cut at each of them */
+#define PIECES_GROW SIZE_MAX /* of one byte at first, and longer and longer ones */
+#define CUTS_ALL 48          /* an input of no more bytes is cut at each of them, */
+#define CUTS 6               /* a longer one at so many, wherever its length says */
 
 static const struct request_limits small = {.args_max = 5, .bulk_max = 20, .line_max = 24, .bytes_max = 60};
 static struct request request_of_default, request_of_small;
@@ -139,7 +141,7 @@ static void cut_once(const struct stream *whole, size_t at)
 static void cut_every(const struct stream *whole, size_t step)
 {
     struct stream s = stream_open(whole->r, whole->bytes, whole->n);
-    for (size_t at = step; at < s.n; at += step)
+    for (size_t at = 1; at < s.n; at += step == PIECES_GROW ? 1 + at / 64 : step)
         stream_feed(&s, at);
     stream_feed(&s, s.n);
     same_end(&s, whole);
@@ -148,11 +150,11 @@ static void cut_every(const struct stream *whole, size_t step)
 static void cuts_agree(struct request *r, const char *bytes, size_t n)
 {
     struct stream whole = stream_open(r, bytes, n);
-    size_t stride = n / CUTS + 1;
+    size_t stride = n <= CUTS_ALL ? 1 : n / CUTS + 1;
     stream_feed(&whole, n);
-    for (size_t at = 1; at < n; at += stride)
+    for (size_t at = 1 + n % stride; at < n; at += stride)
         cut_once(&whole, at);
-    cut_every(&whole, 1);
+    cut_every(&whole, n <= CUTS_ALL ? 1 : PIECES_GROW);
     cut_every(&whole, 7);
     buf_free(&whole.said);
 }

@@ -1,13 +1,14 @@
 /* fuzz_session.c - a client's bytes through command/ and coalesce/, with a Redis that answers all the same. The same bytes
- * whole, cut in small pieces, and without the short way of a hit (so without looking up 16 ahead) say the same to the
+ * whole, in small pieces, and in others without the short way of a hit (so without looking up 16 ahead) say the same to the
  * client and send the same frames. Inputs of odd length meet a coalesce with hardly any room, so that sessions are parked.
  *
  * The linker's --wrap stops the clock and takes the short way out. */
 #include "fuzz.h"
+#include "kept_command.h"
+#include "lib/fake_client.h"
 
 #include "base/clock.h"
 #include "base/stats.h"
-#include "command/command.h"
 #include "protocol/hit.h"
 #include "protocol/reply.h"
 
@@ -15,6 +16,7 @@
 
 #define NOW_S INT64_C(1411200000)
 #define ROUNDS_MAX 10000
+#define PIECES_GROW SIZE_MAX
 #define RUN_ID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static bool without_short_way;
@@ -63,80 +65,16 @@ static const struct op_limits limits = {.precisions = {1, 60},
 static const struct counters counters = {.all = counters_all, .n = 2, .ops = &limits};
 static const struct life life = {.instance = {"fuzz", 4}, .id = "0123456789abcdef"};
 
-struct conn {
-    struct outlet outlet;
-    struct session session;
-    struct buf kept;
-    struct buf said;   /* to the client */
-    struct buf frames; /* to Redis, as text */
-    bool paused, finished, dropped, taking;
+/* One run: a client, what went to Redis as text, and what Redis has. */
+struct world {
+    struct conn conn;
+    struct buf frames;
     struct coalesce *coalesce;
     struct frame *frame; /* out, not answered */
     int64_t sum;         /* of all deltas */
 };
 
-static struct conn *conn;
-
-/* ---- the connection ---- */
-
-static void conn_flush(struct conn *c)
-{
-    buf_put_slice(&c->said, buf_slice(&c->outlet.out));
-    buf_reset(&c->outlet.out);
-}
-
-static void conn_take(struct conn *c)
-{
-    if (c->paused || c->finished || c->dropped || c->kept.n == 0) return;
-    char *exact = fuzz_copy((const uint8_t *)c->kept.p, c->kept.n);
-    c->taking = true;
-    size_t used = session_bytes(&c->session, slice_of(exact, c->kept.n));
-    c->taking = false;
-    MUST(used <= c->kept.n);
-    heap_free(exact);
-    if (!c->dropped) buf_drop(&c->kept, used);
-}
-
-static void on_pause(struct conn *c)
-{
-    c->paused = true;
-}
-static void on_resume(struct conn *c)
-{
-    c->paused = false;
-}
-static void on_offer(struct conn *c)
-{
-    MUST(!c->taking);
-    conn_take(c);
-}
-static void on_answered(struct conn *c)
-{
-    (void)c;
-}
-static void on_finish(struct conn *c)
-{
-    c->finished = true;
-}
-static void on_hold(struct conn *c)
-{
-    (void)c;
-}
-static void on_release(struct conn *c)
-{
-    (void)c;
-}
-static void on_drop(struct conn *c)
-{
-    if (c->dropped) return;
-    c->dropped = c->outlet.gone = true;
-    session_close(&c->session);
-}
-static void on_peer(const struct conn *c, char *out, size_t size)
-{
-    (void)c;
-    snprintf(out, size, "127.0.0.1:4711");
-}
+static struct world *world;
 
 /* ---- what takes time is answered at once ---- */
 
@@ -184,8 +122,8 @@ static int64_t port_redis_ms(void *arg)
 static void port_frame(void *arg, struct frame *f)
 {
     (void)arg;
-    MUST(conn->frame == NULL);
-    conn->frame = f;
+    MUST(world->frame == NULL);
+    world->frame = f;
 }
 static void port_claim(void *arg, struct claim *c)
 {
@@ -211,7 +149,7 @@ static void port_values(void *arg, struct frame *f)
 static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
     (void)arg;
-    buf_printf(&conn->frames, "due " SLICE_FMT " " SLICE_FMT " %d\n", SLICE_ARG(c->name), SLICE_ARG(key),
+    buf_printf(&world->frames, "due " SLICE_FMT " " SLICE_FMT " %d\n", SLICE_ARG(c->name), SLICE_ARG(key),
                why);
 }
 static void port_answered(void *arg, struct outlet *o)
@@ -291,28 +229,28 @@ static void frame_said(struct buf *out, const struct frame *f)
         put_text(out, slice_of(f->records.p + f->appends[i].bytes_at, f->appends[i].bytes_n));
 }
 
-static void op_answer(struct conn *c, struct frame *f, struct frame_op *op)
+static void op_answer(struct world *w, struct frame *f, struct frame_op *op)
 {
     op->fresh = op->late = false;
     op->error_n = 0;
-    op->value = c->sum += op->delta % 1000;
+    op->value = w->sum += op->delta % 1000;
     bool draws = op->kind == OP_EVENT && !op_is_given(op);
     for (uint32_t k = op->first_item; k != OP_END && op->items_n > 0; k = f->items[k].next) {
         if (op->kind == OP_UNIQ) f->items[k].value = k & 1;
-        if (draws) f->items[k].value = ++c->sum;
+        if (draws) f->items[k].value = ++w->sum;
     }
-    if (draws) op->value = c->sum += op->lease_n;
+    if (draws) op->value = w->sum += op->lease_n;
 }
 
-static void frame_answer(struct conn *c)
+static void frame_answer(struct world *w)
 {
-    struct frame *f = c->frame;
-    c->frame = NULL;
-    frame_said(&c->frames, f);
+    struct frame *f = w->frame;
+    w->frame = NULL;
+    frame_said(&w->frames, f);
     buf_reset(&f->errors);
     for (uint32_t i = 0; i < f->cells_n; i++) {
         f->cells[i].error_n = 0;
-        f->cells[i].value = c->sum += f->cells[i].delta % 1000;
+        f->cells[i].value = w->sum += f->cells[i].delta % 1000;
     }
     for (uint32_t i = 0; i < f->hashes_n; i++) {
         f->hashes[i].fresh = false;
@@ -320,9 +258,9 @@ static void frame_answer(struct conn *c)
         f->hashes[i].lock_pttl_ms = 60000;
     }
     for (uint32_t i = 0; i < f->ops_n; i++)
-        op_answer(c, f, &f->ops[i]);
+        op_answer(w, f, &f->ops[i]);
     f->events_gone = 0;
-    coalesce_on_frame(c->coalesce, f, FRAME_APPLIED);
+    coalesce_on_frame(w->coalesce, f, FRAME_APPLIED);
 }
 
 /* ---- one run ---- */
@@ -332,6 +270,8 @@ static struct coalesce *coalesce_make(bool narrow)
     struct coalesce_config config = coalesce_config_default;
     config.gather_turns = 0;
     config.series_max = 64;
+    config.entries_max = 256;
+    config.cells_max = 256;
     if (narrow) {
         config.cells_max = 24;
         config.at_once_cells = 4;
@@ -346,8 +286,7 @@ static struct command *command_make(struct coalesce *c)
 {
     const struct command_config config = {
         .coalesce = c,
-        .client = {on_pause, on_resume, on_offer, on_answered, on_finish, on_drop, on_hold, on_release,
-                   on_peer},
+        .client = fake_client_ports,
         .counters = &counters,
         .ports = {.pending = port_pending,
                   .sync = port_sync,
@@ -360,68 +299,67 @@ static struct command *command_make(struct coalesce *c)
         .multi_max = 10,
         .busy_ms = 5000,
     };
-    return command_create(&config);
+    return command_again(&config);
 }
 
 /* Turns of the loop until nothing moves. */
-static void settle(struct conn *c)
+static void settle(struct world *w)
 {
+    struct conn *c = &w->conn;
     for (unsigned round = 0; round < ROUNDS_MAX; round++) {
         size_t kept = c->kept.n, out = c->outlet.out.n;
         conn_flush(c);
         conn_take(c);
-        coalesce_turn(c->coalesce);
-        if (c->frame != NULL)
-            frame_answer(c);
+        coalesce_turn(w->coalesce);
+        if (w->frame != NULL)
+            frame_answer(w);
         else if (c->kept.n == kept && out == 0 && c->outlet.out.n == 0)
             return;
     }
     UNREACHABLE(); /* it never comes to rest */
 }
 
-static void conn_close(struct conn *c)
+/* Pieces of `step` bytes, 0: whole, PIECES_GROW: of one byte at first, and longer and longer ones. */
+static void conn_sends(struct conn *c, struct slice in, size_t step)
 {
-    MUST(c->outlet.waiting == 0 && list_empty(&c->outlet.parked));
-    on_drop(c);
-    buf_free(&c->outlet.out);
-    buf_free(&c->kept);
-}
-
-/* Fills said and frames. step: bytes that come at once, 0 for all. */
-static void run(struct conn *c, struct slice in, size_t step, bool narrow)
-{
-    static const bool none[1];
-    *c = (struct conn){.coalesce = coalesce_make(narrow)};
-    conn = c;
-    stats = (struct stats){0};
-    list_init(&c->outlet.touched);
-    list_init(&c->outlet.parked);
-    coalesce_up(c->coalesce, RUN_ID, 7);
-    coalesce_on_look(c->coalesce, -1, none, none);
-    struct command *command = command_make(c->coalesce);
-    session_open(&c->session, command, c, &c->outlet);
     for (size_t at = 0, n; at < in.n && !c->finished && !c->dropped; at += n) {
-        n = step == 0 || in.n - at < step ? in.n - at : step;
+        n = step == 0 ? in.n : step == PIECES_GROW ? 1 + at / 64 : step;
+        if (n > in.n - at) n = in.n - at;
         buf_put(&c->kept, in.p + at, n);
         conn_take(c);
     }
-    settle(c);
-    conn_close(c);
-    command_destroy(&command);
-    coalesce_destroy(&c->coalesce);
 }
 
-static void same(struct conn *other, const struct conn *whole)
+static void run(struct world *w, struct slice in, size_t step, bool narrow)
 {
-    MUST(other->finished == whole->finished && other->dropped == whole->dropped);
-    MUST(slice_eq(buf_slice(&other->said), buf_slice(&whole->said)));
+    static const bool none[1];
+    *w = (struct world){.coalesce = coalesce_make(narrow)};
+    world = w;
+    stats = (struct stats){0};
+    list_init(&w->conn.outlet.touched);
+    list_init(&w->conn.outlet.parked);
+    coalesce_up(w->coalesce, RUN_ID, 7);
+    coalesce_on_look(w->coalesce, -1, none, none);
+    struct command *command = command_make(w->coalesce);
+    session_open(&w->conn.session, command, &w->conn, &w->conn.outlet);
+    conn_sends(&w->conn, in, step);
+    settle(w);
+    MUST(w->conn.outlet.waiting == 0 && list_empty(&w->conn.outlet.parked));
+    on_drop(&w->conn);
+    coalesce_destroy(&w->coalesce);
+}
+
+static void same(struct world *other, const struct world *whole)
+{
+    MUST(other->conn.finished == whole->conn.finished && other->conn.dropped == whole->conn.dropped);
+    MUST(slice_eq(buf_slice(&other->conn.said), buf_slice(&whole->conn.said)));
     MUST(slice_eq(buf_slice(&other->frames), buf_slice(&whole->frames)));
 }
 
-static void said_free(struct conn *c)
+static void world_free(struct world *w)
 {
-    buf_free(&c->said);
-    buf_free(&c->frames);
+    fake_client_close(&w->conn);
+    buf_free(&w->frames);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -429,9 +367,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct {
         size_t step;
         bool without_short_way;
-    } ways[] = {{0, true}, {1, false}, {13, false}};
+    } ways[] = {{PIECES_GROW, false}, {13, true}};
     struct slice in = slice_of((const char *)data, size);
-    struct conn whole, other;
+    struct world whole, other;
     bool narrow = size % 2 == 1;
     without_short_way = false;
     run(&whole, in, 0, narrow);
@@ -439,8 +377,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         without_short_way = ways[i].without_short_way;
         run(&other, in, ways[i].step, narrow);
         same(&other, &whole);
-        said_free(&other);
+        world_free(&other);
     }
-    said_free(&whole);
+    world_free(&whole);
     return 0;
 }

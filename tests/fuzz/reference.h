@@ -87,8 +87,11 @@ static void sign_goes(const struct sign *s, struct slice key, bool *at)
 
 static bool reference_match(struct slice pattern, struct slice key)
 {
-    bool at[KEY_MAX + 1] = {true};
+    static bool at[KEY_MAX + 1];
     struct sign s;
+    MUST(key.n <= KEY_MAX);
+    memset(at, 0, key.n + 1);
+    at[0] = true;
     while (pattern.n > 0) {
         pattern = sign_read(pattern, &s);
         sign_goes(&s, key, at);

@@ -10,11 +10,10 @@ import pytest
 
 from harness.books import read_mysql
 from harness.mariadb import NO_PAD, MariaDB
-from harness.moment import Hold, Moment
+from harness.moment import COMMIT, Hold, Moment
 from harness.shop import FAMILIES, VIEWS, Shop
 from harness.wait import wait_until
 
-COMMIT = b"\x03COMMIT"  # as a statement of MySQL's protocol; READ COMMITTED is none
 TRANSACTION = (b"START TRANSACTION", b"INSERT INTO tally_ledger", b"INSERT INTO `product_views`", b"INSERT INTO tally_counters",
                COMMIT)
 

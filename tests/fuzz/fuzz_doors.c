@@ -435,7 +435,7 @@ static bool round_goes(void)
         moved = true;
     }
     fake_answers(&fake, fake.n);
-    if (fake.parked_n > 0) fake_room(&fake, fake.room);
+    if (fake.parked_n > 0) fake_room(&fake, ANSWERS_MAX);
     if (pacing) {
         clock_ms += 20;
         paced_rounds++;

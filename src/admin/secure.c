@@ -165,6 +165,13 @@ static bool is_here(const char *host)
     return inet_pton(AF_INET, host, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
 }
 
+static bool has_port(const struct conf_addresses *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->all[i].path == NULL) return true;
+    return false;
+}
+
 void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg)
 {
     if (s->redis.path == NULL && !s->redis.secure && !is_here(s->redis.host))
@@ -179,4 +186,8 @@ void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *
     if (s->mysql.tls == DB_TLS_ANYBODY)
         warn(arg, "mysql.tls.verify is off: whoever is between may pass for MySQL. Name its authority in "
                   "mysql.tls.ca");
+    if (s->conf->users_n > 0 && has_port(&s->conf->listen_http))
+        warn(arg,
+             "there are users, and yet whoever is on this machine reads all stores at listen.http, without a "
+             "token. Use a unix socket there, whose mode says who may open it");
 }

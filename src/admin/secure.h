@@ -1,4 +1,5 @@
-/* admin/secure.h - what is to be said of TLS in a configuration that is good; for `check`, and for the log of `run`. */
+/* admin/secure.h - what is to be said of TLS, and of doors, in a configuration that is good; for `check`, and for the log of
+ * `run`. */
 #ifndef ADMIN_SECURE_H
 #define ADMIN_SECURE_H
 

@@ -49,7 +49,7 @@ static void on_settled(struct coalesce_settle *settle)
     heap_free(task);
 }
 
-/* What of it is still in a journal. */
+/* What of it is still in a journal; visitors never are. */
 static struct coalesce_settle settle_of(const struct read_query *q)
 {
     static const enum op_kind kinds[] = {
@@ -71,7 +71,7 @@ void wire_read(void *arg, struct read_request *q)
     task->service = s;
     task->redis =
         (struct redis_read){.query = &q->query, .limits = s->settings->setup.counters.ops, .done = on_read};
-    task->settle = settle_of(&q->query);
     bool in_keys = q->query.kind == READ_VISITORS;
+    if (!in_keys) task->settle = settle_of(&q->query);
     if (in_keys || !coalesce_settle(s->coalesce, &task->settle)) redis_read(&s->sync_link, &task->redis);
 }

@@ -31,10 +31,11 @@ void wire_users_init(struct service *s)
 static enum err control_listen(struct service *s, const char *address, struct error *e)
 {
     struct listen_handler handler = wire_inside_handler(s);
+    const char *options = strchr(address, '?');
     struct buf url = {0};
     buf_put_slice(&url, slice_str(address));
-    if (strstr(address, "mode=") == NULL)
-        buf_printf(&url, "%cmode=0600", strchr(address, '?') == NULL ? '?' : '&');
+    if (options == NULL || strstr(options, "mode=") == NULL)
+        buf_printf(&url, "%cmode=0600", options == NULL ? '?' : '&');
     enum err code = listen_add(s->listen, buf_slice(&url), &handler, e);
     buf_free(&url);
     return code;

@@ -8,6 +8,8 @@ static const struct {
     enum code_class class;
 } table[] = {
     {0, 0, CODE_OK},
+    {3, 3, CODE_WAIT},            /* error writing a file of its own: its disk is full (MySQL) */
+    {20, 20, CODE_WAIT},          /* disk full, likewise */
     {1020, 1020, CODE_AGAIN},     /* record has changed since last read (MariaDB, snapshot isolation) */
     {1021, 1021, CODE_WAIT},      /* disk full (MariaDB) */
     {1030, 1030, CODE_WAIT},      /* error from the storage engine */

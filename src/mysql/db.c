@@ -121,6 +121,8 @@ static const char *advice(unsigned code)
     case 1290:
     case 1836:
         return "; the server is read-only: is this the primary?";
+    case 3:
+    case 20:
     case 1021:
     case 1114:
         return "; make room on MySQL's disk";

@@ -2,8 +2,8 @@
  * on a bucket that is known to stand in both is a plain ZINCRBY, 2.4 times cheaper; the script is for all others.
  * What stands in the end does not depend on the order of the hits: the newest `keep` buckets, each with all of its
  * hits, since a bucket among the newest of all is among the newest at any time before.
- * A plain hit of a tallyd that died behind it, on a bucket that was deleted meanwhile or had made room, stands in `pv.` alone,
- * and nobody owes its place: the script that brings the name's next new bucket puts such hits right (mend). */
+ * A plain hit of a tallyd that died behind it, on a bucket that was deleted meanwhile or had made room, stands in `pv.`
+ * alone, and nobody owes its place: the script that brings the name's next new bucket puts such hits right. */
 #include "redis/op_in.h"
 
 /* KEYS: tb, pv of each op. ARGV: keep, then bucket, n of each; n empty: none, its place in tb alone, when it has hits.
@@ -11,8 +11,7 @@
  * left some there), or an error. Scores are doubles: beyond 2^53 a hit might not count, so that overflows. */
 static const char box_script[] = OP_SCRIPT_HEAD
     "local keep = tonumber(ARGV[1])\n"
-    "local function trim(tb, pv)\n"
-    "  local over = call('ZCARD', tb) - keep\n"
+    "local function trim(tb, pv, over)\n"
     "  while over > 0 do\n"
     "    local oldest = call('ZRANGE', tb, 0, math.min(over, 1000) - 1)\n"
     "    call('ZREM', tb, unpack(oldest))\n"
@@ -20,12 +19,16 @@ static const char box_script[] = OP_SCRIPT_HEAD
     "    over = over - #oldest\n"
     "  end\n"
     "end\n"
-    "local function mend(tb, pv)\n"
-    "  if call('ZCARD', pv) <= call('ZCARD', tb) then return end\n"
+    "local function mend(tb, pv)\n" /* answers how many buckets stand */
+    "  local standing = call('ZCARD', tb)\n"
+    "  if call('ZCARD', pv) <= standing then return standing end\n"
     "  for _, bucket in ipairs(call('ZDIFF', 2, pv, tb)) do\n"
-    "    if string.match(bucket, '^%d+$') then call('ZADD', tb, bucket, bucket) end\n"
+    "    if #bucket < 16 and string.match(bucket, '^%d+$') then\n"
+    "      standing = standing + call('ZADD', tb, bucket, bucket)\n"
+    "    end\n"
     "  end\n"
-    "  trim(tb, pv)\n"
+    "  trim(tb, pv, standing - keep)\n"
+    "  return math.min(standing, keep)\n"
     "end\n"
     "local function add(tb, pv, bucket, n)\n"
     "  local stands, hits = call('ZSCORE', tb, bucket), call('ZSCORE', pv, bucket)\n"
@@ -40,8 +43,8 @@ static const char box_script[] = OP_SCRIPT_HEAD
     "  if math.abs(sum) >= 9007199254740992 then\n"
     "    return redis.error_reply('ERR increment or decrement would overflow')\n"
     "  end\n"
-    "  if not stands then\n"
-    "    mend(tb, pv)\n"
+    "  local standing = stands or mend(tb, pv)\n"
+    "  if not stands and standing >= keep then\n"
     "    local oldest = call('ZRANGE', tb, -keep, -keep, 'WITHSCORES')[2]\n"
     "    if oldest and tonumber(bucket) < tonumber(oldest) then\n"
     "      if hits then call('ZREM', pv, bucket) end\n"
@@ -50,8 +53,7 @@ static const char box_script[] = OP_SCRIPT_HEAD
     "  end\n"
     "  hits = call('ZINCRBY', pv, n, bucket)\n"
     "  if not stands and not bad(hits) then\n"
-    "    call('ZADD', tb, bucket, bucket)\n"
-    "    trim(tb, pv)\n"
+    "    trim(tb, pv, standing + call('ZADD', tb, bucket, bucket) - keep)\n"
     "  end\n"
     "  return hits\n"
     "end\n"

@@ -12,8 +12,10 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -33,6 +35,7 @@ struct relay {
     uv_timer_t tick;
     uv_sem_t quiet_now;
     struct list open;        /* struct passage */
+    struct list in_clients;  /* of a client: other threads' */
     struct tls_context *own; /* of a client */
     unsigned n;
     bool waiting; /* libuv holds one that is one too many */
@@ -199,6 +202,7 @@ static bool near_make(struct passage *p)
 {
     struct sockaddr_storage peer;
     int n = sizeof peer, ends[2];
+    if (p->r->quiet) return false;
     if (uv_tcp_getpeername(&p->far.s.tcp, (struct sockaddr *)&peer, &n) != 0) return false;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
     if (!near_open(p, ends[0])) {
@@ -368,6 +372,7 @@ static struct relay *relay_create(void)
 {
     struct relay *r = heap_zalloc(sizeof *r);
     list_init(&r->open);
+    list_init(&r->in_clients);
     if (uv_loop_init(&r->loop) != 0) {
         heap_free(r);
         return NULL;
@@ -442,12 +447,45 @@ void relay_destroy(struct relay **r)
 
 /* --- as a client --- */
 
-static void *client_main(void *arg)
+/* Those whose threads are not joined yet. The end of the process waits for them, since it takes OpenSSL's state away. */
+static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list clients = {&clients, &clients};
+
+/* until: CLOCK_REALTIME; long ago: only those that are over. */
+static void clients_join(const struct timespec *until)
 {
-    struct relay *r = arg;
-    uv_run(&r->loop, UV_RUN_DEFAULT);
-    relay_free(r);
-    return NULL;
+    pthread_mutex_lock(&clients_lock);
+    for (struct list *at = clients.next, *next; at != &clients; at = next) {
+        struct relay *r = CONTAINER_OF(at, struct relay, in_clients);
+        next = at->next;
+        if (pthread_timedjoin_np(r->thread, NULL, until) != 0) continue;
+        list_remove(&r->in_clients);
+        relay_free(r);
+    }
+    pthread_mutex_unlock(&clients_lock);
+}
+
+static void on_exit_of_process(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    clients_join(&until);
+}
+
+static void exit_watch(void)
+{
+    atexit(on_exit_of_process);
+}
+
+static void client_keep(struct relay *r)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, exit_watch); /* behind OpenSSL's, so it comes before */
+    clients_join(&(struct timespec){0});
+    pthread_mutex_lock(&clients_lock);
+    list_push(&clients, &r->in_clients);
+    pthread_mutex_unlock(&clients_lock);
 }
 
 static bool all_send(int fd, struct buf *out)
@@ -494,12 +532,9 @@ static bool client_begin(struct relay *r, struct tls_session *tls, int fd, int n
     }
     if (!near_open(p, near)) return false;
     passage_go(p);
-    pthread_attr_t alone;
-    pthread_attr_init(&alone);
-    pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED);
-    int rc = pthread_create(&r->thread, &alone, client_main, r);
-    pthread_attr_destroy(&alone);
-    return rc == 0;
+    if (pthread_create(&r->thread, NULL, relay_main, r) != 0) return false;
+    client_keep(r);
+    return true;
 }
 
 int relay_connect(struct tls_context *c, int fd, const char *host, unsigned within_ms, struct error *e)

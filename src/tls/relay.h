@@ -22,13 +22,13 @@ struct relay;
 
 /* NULL: no thread or descriptors; fd is closed. */
 struct relay *relay_start(const struct relay_door *door);
-/* Accepts no more; the socket is closed when this returns. */
+/* Accepts and gives no more, also whose handshake is under way; the socket is closed when this returns. */
 void relay_quiet(struct relay *r);
 /* Ends what is left after a second in which it may still be said, then the thread. */
 void relay_destroy(struct relay **r);
 
-/* One connection that stands already, as a client; the thread ends by itself with either end. fd is taken, and c, which is
- * destroyed with it. Returns the plain end, when the handshake is through; -1: e says why it is not. */
+/* One connection that stands already, as a client; the thread ends by itself with either end, and the end of the process waits
+ * a second for it. fd is taken, and c, which is destroyed with it. Returns the plain end, when the handshake is through; -1: e says why it is not. */
 int relay_connect(struct tls_context *c, int fd, const char *host, unsigned within_ms, struct error *e);
 
 #endif

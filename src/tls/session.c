@@ -20,7 +20,7 @@ struct tls_session {
     bool again;      /* the client of a server begins another handshake, which TLS 1.3 has no more */
     struct slice in; /* taken and not yet read by OpenSSL; empty between calls */
     struct buf out;
-    char host[256];
+    char host[256]; /* for texts, cut */
     char why[TLS_WHY_BYTES];
 };
 
@@ -155,12 +155,12 @@ static void host_expect(struct tls_session *s, const char *host)
     unsigned char bytes[16];
     bool numeric = inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
     snprintf(s->host, sizeof s->host, "%s", host);
-    if (!numeric) SSL_set_tlsext_host_name(s->ssl, s->host);
+    if (!numeric) SSL_set_tlsext_host_name(s->ssl, host);
     if (s->trust != TLS_TRUST_CA) return;
     X509_VERIFY_PARAM *param = SSL_get0_param(s->ssl);
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    int set = numeric ? X509_VERIFY_PARAM_set1_ip_asc(param, s->host)
-                      : X509_VERIFY_PARAM_set1_host(param, s->host, 0);
+    int set =
+        numeric ? X509_VERIFY_PARAM_set1_ip_asc(param, host) : X509_VERIFY_PARAM_set1_host(param, host, 0);
     INVARIANT(set == 1);
 }
 

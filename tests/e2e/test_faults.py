@@ -24,6 +24,13 @@ def counts_again(daemon, deadline_s=30):
     wait_until(lambda: isinstance(hit(daemon), int), deadline_s, "hits are counted again")
 
 
+def all_merged(daemon, views):
+    """What is pending cannot be looked at for this: a new link may claim it."""
+    daemon.sync_all()
+    assert daemon.mysql.query("SELECT views FROM product_views") == ((views,),)
+    daemon.verify()
+
+
 def refused_with(daemon, *prefixes):
     """Waits until hits are refused with one of Redis' own prefixes, and sees that it is at once and counts nothing."""
     def refused():
@@ -55,9 +62,7 @@ def test_redis_killed(daemon, redis):
         assert client.call("PING") == "PONG"
         redis.start()
         wait_until(lambda: isinstance(client.call("HINCRBY", VIEWS, "7", 1), int), 30)
-    assert redis.client().hget(VIEWS, "7") == b"2"  # what was refused was not counted
-    daemon.sync_all()
-    daemon.verify()
+    all_merged(daemon, 3)  # what was refused was not counted
 
 
 def test_redis_away_before_tallyd_starts(make_daemon, redis):
@@ -210,7 +215,7 @@ def test_request_lost_is_sent_again(make_daemon, redis, make_proxy):
         proxy.cut()
         proxy.flow()
         assert client.reply() == 5
-    assert redis.client().hget(VIEWS, "7") == b"5"
+    all_merged(daemon, 6)
 
 
 def test_doubt_has_an_end(make_daemon, redis, make_proxy):
@@ -231,9 +236,7 @@ def test_doubt_has_an_end(make_daemon, redis, make_proxy):
         assert 3 < time.monotonic() - began < 10
         proxy.refuse(False)
     counts_again(daemon)
-    assert redis.client().hget(VIEWS, "7") == b"1"
-    daemon.sync_all()
-    daemon.verify()
+    all_merged(daemon, 2)
 
 
 def ends(daemon, status, *parts):

@@ -40,10 +40,11 @@ def shop(closed):
 
 
 @pytest.fixture
-def small_disk():
-    """A directory of 128 MiB: an empty MariaDB 11 takes 80."""
+def small_disk(template):
+    """A directory with room for an empty MySQL, and 96 MiB."""
+    empty = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(template) for name in names)
     made = tempfile.mkdtemp(prefix="tly-disk-")
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", made], capture_output=True,
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={empty + (96 << 20)}", "tmpfs", made], capture_output=True,
                       check=False).returncode != 0:
         os.rmdir(made)
         pytest.skip("no right to mount a small tmpfs")
@@ -52,9 +53,13 @@ def small_disk():
     os.rmdir(made)
 
 
+# Of a table, of a file of MySQL's own, of InnoDB.
+NO_SPACE = ("; make room on MySQL's disk", "MySQL error 1030: ")
+
+
 @pytest.mark.fault("enospc-mysql")
-@pytest.mark.parametrize("room_kib,codes", [(256, ("1114", "1030")), (0, ("1021",))], ids=["a little", "none"])
-def test_no_space_for_mysql(room_kib, codes, closed, make_proxy, small_disk, template):
+@pytest.mark.parametrize("room_kib", [256, 0], ids=["a little", "none"])
+def test_no_space_for_mysql(room_kib, closed, make_proxy, small_disk, template):
     """The disk under MariaDB is full: tables cannot grow. Hits go on, merges wait, and go on when there is room."""
     mysql = MariaDB(small_disk, template).start()
     try:
@@ -69,7 +74,7 @@ def test_no_space_for_mysql(room_kib, codes, closed, make_proxy, small_disk, tem
         os.truncate(filler, os.path.getsize(filler) - room_kib * 1024)
         shop.hits(key="s1:searches", fields=[b"%05d" % at + b"x" * 240 for at in range(6000)])
         link = shop.ask_for_merging()
-        wait_until(lambda: not mysql.alive() or any(code in shop.daemon.log() for code in codes), 30, "no space")
+        wait_until(lambda: not mysql.alive() or any(text in shop.daemon.log() for text in NO_SPACE), 30, "no space")
         shop.hits()
         os.unlink(filler)
         if not mysql.alive():  # InnoDB ends itself where a page that it has room for cannot be written

@@ -357,6 +357,17 @@ def test_verbs_and_the_operators_socket(shops):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_check_warns_of_the_door_beside_users(shops, workdir):
+    """The panel asks nobody on this machine for a token, also not a store's user: on TCP that is everybody."""
+    daemon = shops()
+    for http, warned in ((f"unix://{workdir}/h.sock", False), ("tcp://127.0.0.1:7371", True)):
+        daemon.config["listen"]["http"] = http
+        daemon.write_config()
+        done = daemon.verb("check")
+        assert done.returncode == 0, done.stderr
+        assert ("reads all stores at listen.http" in done.stdout) is warned
+
+
 def test_secrets_are_nowhere(shops, hashes):
     """Neither passwords nor hashes in logs, errors, command line or environment."""
     daemon = shops(more={"log": {"level": "debug"}})

@@ -37,7 +37,7 @@ class Authority:
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
                 "-keyout", self.key, "-out", self.cert, "-subj", f"/CN={name}", directory=self.directory)
 
-    def issue(self, name, names="DNS:localhost,IP:127.0.0.1,IP:::1", days=30, usage="serverAuth"):
+    def issue(self, name, names="DNS:localhost,IP:127.0.0.1,IP:127.0.0.2,IP:::1", days=30, usage="serverAuth"):
         """days -1: it has expired."""
         made = Pair(os.path.join(self.directory, f"{name}.pem"), os.path.join(self.directory, f"{name}.key"))
         request, more = os.path.join(self.directory, f"{name}.csr"), os.path.join(self.directory, f"{name}.ext")

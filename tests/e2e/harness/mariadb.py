@@ -11,12 +11,12 @@ from harness.programs import MARIADB_INSTALL_DB, MARIADBD, MYSQLD
 
 # What is said otherwise to MariaDB and to MySQL.
 if MYSQLD:
-    PRODUCT, SERVER = "MySQL", MYSQLD
+    PRODUCT, SERVER, NO_PAD = "MySQL", MYSQLD, "utf8mb4_0900_bin"
     SMALL = ["--innodb-redo-log-capacity=32M", "--innodb-buffer-pool-size=64M", "--mysqlx=OFF",
              "--secure-file-priv=NULL"]
     INSTALL = [MYSQLD, "--no-defaults", "--initialize-insecure"]
 else:
-    PRODUCT, SERVER = "MariaDB", MARIADBD
+    PRODUCT, SERVER, NO_PAD = "MariaDB", MARIADBD, "utf8mb4_nopad_bin"
     SMALL = ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]
     INSTALL = [MARIADB_INSTALL_DB, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal",
                "--force"]  # where the host's own name cannot be looked up, too

@@ -273,6 +273,20 @@ static void certificates_are_verified(void **state)
     certificate_free(&old);
 }
 
+/* All of a name is compared, also of one that is longer than any can be. */
+static void a_long_name_is_not_cut(void **state)
+{
+    (void)state;
+    char alt[300] = "DNS:", host[300];
+    memset(alt + 4, 'a', 255);
+    struct certificate cut = certificate_make(dir, "wrong", &ca, 20, alt);
+    struct tls_context *server = context(TLS_SERVER, &cut, NULL, TLS_TRUST_CA);
+    snprintf(host, sizeof host, "%s.example", alt + 4);
+    client_refuses(client_context, server, host, "hostname mismatch");
+    tls_context_destroy(&server);
+    certificate_free(&cut);
+}
+
 /* Whoever has the service's own certificate and key is let in, though it is made for no client. */
 static void clients_show_theirs(void **state)
 {
@@ -505,6 +519,7 @@ int main(void)
         cmocka_unit_test(a_changed_byte_ends_it),
         cmocka_unit_test(who_speaks_no_tls),
         cmocka_unit_test(certificates_are_verified),
+        cmocka_unit_test(a_long_name_is_not_cut),
         cmocka_unit_test(clients_show_theirs),
         cmocka_unit_test(old_versions_are_refused),
         cmocka_unit_test(no_handshake_comes_twice),

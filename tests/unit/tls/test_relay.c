@@ -1,0 +1,230 @@
+/* The relay over real sockets: what is said far comes out near and the other way round, an end travels as it came, and once it
+ * is quiet it gives nobody a connection, however far its handshake is. */
+#include "lib/certificates.h"
+#include "lib/unit.h"
+
+#include "base/clock.h"
+#include "tls/relay.h"
+#include "tls/session.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/tly-relay-XXXXXX";
+static struct certificate ca, pair;
+static struct tls_context *door_context, *trust;
+static struct relay *relay;
+static struct sockaddr_in at;
+static atomic_int given_fd, given_n;
+
+static struct tls_context *context(enum tls_side side, const struct tls_files *files)
+{
+    struct tls_context *c;
+    struct error e;
+    if (tls_context_create(side, files, TLS_TRUST_CA, &c, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
+    return c;
+}
+
+static int files_make(void **state)
+{
+    (void)state;
+    signal(SIGPIPE, SIG_IGN);
+    if (mkdtemp(dir) == NULL) return -1;
+    ca = certificate_make(dir, "ca", NULL, 30, NULL);
+    pair = certificate_make(dir, "server", &ca, 30, "DNS:shop.example");
+    door_context = context(TLS_SERVER, &(struct tls_files){.cert = pair.cert_path, .key = pair.key_path});
+    trust = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    return 0;
+}
+
+static int files_remove(void **state)
+{
+    (void)state;
+    struct certificate *const all[] = {&ca, &pair};
+    tls_context_destroy(&door_context);
+    tls_context_destroy(&trust);
+    for (int i = 0; i < 2; i++) {
+        remove(all[i]->cert_path);
+        remove(all[i]->key_path);
+        certificate_free(all[i]);
+    }
+    return rmdir(dir);
+}
+
+static void on_given(void *arg, int fd, const struct sockaddr *peer, socklen_t peer_n)
+{
+    assert_ptr_equal(arg, &given_n);
+    assert_int_equal(peer->sa_family, AF_INET);
+    assert_int_equal(peer_n, sizeof(struct sockaddr_in));
+    atomic_store(&given_fd, fd);
+    atomic_fetch_add(&given_n, 1);
+}
+
+static int relay_open(void **state)
+{
+    (void)state;
+    socklen_t n = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &n), 0);
+    const struct relay_door door = {
+        .url = "tls://here", .c = door_context, .fd = fd, .most = 3, .given = on_given, .arg = &given_n};
+    given_fd = -1;
+    given_n = 0;
+    relay = relay_start(&door);
+    assert_non_null(relay);
+    return 0;
+}
+
+static int relay_close(void **state)
+{
+    (void)state;
+    relay_destroy(&relay);
+    if (given_fd >= 0) close(given_fd);
+    return 0;
+}
+
+/* --- a client --- */
+
+struct client {
+    int fd;
+    struct tls_session *tls;
+    struct buf text;
+    bool at_end;
+};
+
+static struct client client_open(void)
+{
+    struct client c = {.fd = socket(AF_INET, SOCK_STREAM, 0),
+                       .tls = tls_session_create(trust, "shop.example")};
+    assert_int_equal(connect(c.fd, (struct sockaddr *)&at, sizeof at), 0);
+    return c;
+}
+
+static void client_close(struct client *c)
+{
+    close(c->fd);
+    tls_session_destroy(&c->tls);
+    buf_free(&c->text);
+}
+
+static void client_send(struct client *c)
+{
+    struct buf *out = tls_session_out(c->tls);
+    assert_int_equal(send(c->fd, out->p, out->n, 0), (ssize_t)out->n);
+    buf_reset(out);
+}
+
+/* What comes within 20 s, once. */
+static void client_hear(struct client *c)
+{
+    char bytes[4096];
+    struct pollfd in = {.fd = c->fd, .events = POLLIN};
+    assert_int_equal(poll(&in, 1, 20000), 1);
+    ssize_t n = recv(c->fd, bytes, sizeof bytes, 0);
+    c->at_end = n <= 0;
+    if (n > 0)
+        c->text.n +=
+            tls_session_take(c->tls, bytes, (size_t)n, buf_reserve(&c->text, (size_t)n + TLS_HELD_MAX));
+}
+
+static void client_greet(struct client *c)
+{
+    while (tls_session_state(c->tls) == TLS_GREETING) {
+        client_send(c);
+        client_hear(c);
+    }
+    assert_int_equal(tls_session_state(c->tls), TLS_READY);
+}
+
+static void until_given(int n)
+{
+    for (uint64_t end_ms = mono_ms() + 20000; atomic_load(&given_n) < n;) {
+        assert_true(mono_ms() < end_ms);
+        usleep(1000);
+    }
+}
+
+/* --- tests --- */
+
+static void passes_on_both_ways(void **state)
+{
+    (void)state;
+    char bytes[20];
+    struct client c = client_open();
+    client_greet(&c);
+    tls_session_put(c.tls, SLICE("question"));
+    client_send(&c);
+    until_given(1);
+    assert_int_equal(recv(given_fd, bytes, 8, MSG_WAITALL), 8);
+    assert_memory_equal(bytes, "question", 8);
+    assert_int_equal(send(given_fd, "answer", 6, 0), 6);
+    close(given_fd);
+    given_fd = -1;
+    while (!c.at_end)
+        client_hear(&c);
+    assert_slice(buf_slice(&c.text), "answer");
+    assert_int_equal(tls_session_state(c.tls), TLS_ENDED); /* not cut */
+    client_close(&c);
+}
+
+/* A relay at either end; the client's thread is joined at the end of this program, which a sanitizer would say else. */
+static void passes_on_as_a_client(void **state)
+{
+    (void)state;
+    char bytes[20];
+    struct error e;
+    struct tls_context *c = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    int near = relay_connect(c, fd, "shop.example", 20000, &e);
+    if (near < 0) fail_msg("%s", e.text);
+    assert_int_equal(send(near, "question", 8, 0), 8);
+    until_given(1);
+    assert_int_equal(recv(given_fd, bytes, 8, MSG_WAITALL), 8);
+    assert_memory_equal(bytes, "question", 8);
+    assert_int_equal(send(given_fd, "answer", 6, 0), 6);
+    assert_int_equal(recv(near, bytes, 6, MSG_WAITALL), 6);
+    assert_memory_equal(bytes, "answer", 6);
+    close(given_fd);
+    given_fd = -1;
+    assert_int_equal(recv(near, bytes, 1, 0), 0);
+    close(near);
+    c = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(relay_connect(c, fd, "elsewhere.example", 20000, &e), -1);
+    assert_non_null(strstr(e.text, "hostname mismatch"));
+}
+
+/* Whom it gives connections to may be gone by then. */
+static void gives_nobody_once_it_is_quiet(void **state)
+{
+    (void)state;
+    struct client c = client_open();
+    client_send(&c);
+    client_hear(&c); /* so the relay has it, and waits for the last word of its handshake */
+    relay_quiet(relay);
+    while (!c.at_end) {
+        client_send(&c);
+        client_hear(&c);
+    }
+    assert_int_equal(given_n, 0);
+    client_close(&c);
+}
+
+int main(void)
+{
+#define test(f) cmocka_unit_test_setup_teardown(f, relay_open, relay_close)
+    const struct CMUnitTest tests[] = {
+        test(passes_on_both_ways),
+        test(passes_on_as_a_client),
+        test(gives_nobody_once_it_is_quiet),
+    };
+    return cmocka_run_group_tests(tests, files_make, files_remove);
+}

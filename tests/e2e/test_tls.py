@@ -65,7 +65,7 @@ class SecureMariaDB(MariaDB):
 
     def __init__(self, directory, template, pair, ca):
         self.pair, self.port = pair, port()
-        super().__init__(directory, template, [f"--port={self.port}", f"--bind-address={self.host}",
+        super().__init__(directory, template, [f"--port={self.port}", "--tls-version=TLSv1.2,TLSv1.3", f"--bind-address={self.host}",
                                                f"--ssl-cert={pair.cert}", f"--ssl-key={pair.key}", f"--ssl-ca={ca}"])
 
     def argv(self):

@@ -29,7 +29,7 @@ struct rule { /* a user as the input has it */
     const char *name;
     struct slice password;
     struct words keys, commands;
-    uint32_t rate, connections;
+    uint32_t rate, multi, connections;
     char hash[PASSWORD_HASH_BYTES];
 };
 
@@ -435,7 +435,7 @@ static bool round_goes(void)
         moved = true;
     }
     fake_answers(&fake, fake.n);
-    if (fake.parked_n > 0) fake_room(&fake, fake.room);
+    if (fake.parked_n > 0) fake_room(&fake, ANSWERS_MAX);
     if (pacing) {
         clock_ms += 20;
         paced_rounds++;
@@ -497,7 +497,9 @@ static struct rule rule_taken(const char *name, struct slice *in)
     struct slice words = take_line(in);
     if (words.n > 0) r.commands = words_of(words);
     r.connections = take_byte(in) % 4;
-    r.rate = take_byte(in) % 4 * 100;
+    uint8_t limits_of = take_byte(in);
+    r.rate = limits_of % 4 * 100;
+    r.multi = limits_of / 4 % 4 * 2;
     char *text = heap_strndup(r.password.p, r.password.n);
     hash_make(text, r.hash, sizeof r.hash);
     heap_free(text);
@@ -513,6 +515,7 @@ static bool add_rule(struct users *u, const struct rule *r)
                                    .commands = r->commands.all,
                                    .commands_n = r->commands.n,
                                    .rate = r->rate,
+                                   .multi = r->multi,
                                    .connections = r->connections};
     enum user_field which;
     struct error e;

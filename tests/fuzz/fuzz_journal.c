@@ -2,6 +2,7 @@
  * torn. Any bytes are read or refused; what was read is written and read again to the same; and coalesce, which brings
  * home what a dead daemon left, takes them all without a fault of its own. */
 #include "fuzz.h"
+#include "wire.h"
 
 #include "base/log.h"
 #include "coalesce/coalesce.h"
@@ -102,79 +103,10 @@ static const struct op_limits limits = {.precisions = {1, 60},
                                         .events_keep_s = INT64_C(1) << 40,
                                         .ahead_s = 60};
 static const struct counters counters = {.all = &views, .n = 1, .ops = &limits};
-static const struct life life = {.instance = {"fuzz", 4}, .id = "0123456789abcdef"};
-static struct frame *frame;
-static uint64_t now_ms;
-
-static void port_frame(void *arg, struct frame *f)
-{
-    (void)arg;
-    MUST(frame == NULL);
-    frame = f;
-}
-static void port_claim(void *arg, struct claim *c)
-{
-    (void)arg, (void)c;
-}
-static void port_kill(void *arg, int64_t id)
-{
-    (void)arg, (void)id;
-}
-static void port_look(void *arg, const struct link_look *l)
-{
-    (void)arg, (void)l;
-}
-static void port_nothing(void *arg)
-{
-    (void)arg;
-}
-static void port_values(void *arg, struct frame *f)
-{
-    (void)arg, (void)f;
-}
-static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
-{
-    (void)arg, (void)c, (void)key, (void)why;
-}
-static void port_outlet(void *arg, struct outlet *o)
-{
-    (void)arg, (void)o;
-}
-static void port_fatal(void *arg, const char *text)
-{
-    (void)arg, (void)text;
-    UNREACHABLE();
-}
-static uint64_t port_mono(void *arg)
-{
-    (void)arg;
-    return now_ms;
-}
-static int64_t port_redis_ms(void *arg)
-{
-    (void)arg;
-    return NOW_S * 1000;
-}
-
-static const struct coalesce_ports ports = {.life = &life,
-                                            .send_frame = port_frame,
-                                            .send_claim = port_claim,
-                                            .kill = port_kill,
-                                            .look = port_look,
-                                            .journals_lost = port_nothing,
-                                            .read_values = port_values,
-                                            .due = port_due,
-                                            .answered = port_outlet,
-                                            .room = port_outlet,
-                                            .fatal = port_fatal,
-                                            .mono_ms = port_mono,
-                                            .mono_us = port_mono,
-                                            .redis_ms = port_redis_ms};
-
 static void frame_answer(struct coalesce *c)
 {
-    struct frame *f = frame;
-    frame = NULL;
+    struct frame *f = wire.frame;
+    wire.frame = NULL;
     buf_reset(&f->errors);
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
@@ -193,18 +125,17 @@ static void adopted(struct slice bytes)
     struct coalesce_config config = coalesce_config_default;
     config.gather_turns = 0;
     config.series_max = 64;
-    now_ms = 1000000;
-    frame = NULL;
-    struct coalesce *c = coalesce_create(&ports, &counters, &config);
+    wire = (struct wire){.mono_ms = 1000000, .redis_ms = NOW_S * 1000};
+    struct coalesce *c = coalesce_create(&wire_ports, &counters, &config);
     coalesce_up(c, RUN_ID, 7);
     coalesce_on_look(c, -1, none, none);
     coalesce_adopt(c, SLICE("dead:0123456789abcdef:1"), bytes);
     coalesce_flush(c);
     for (int i = 0; i < TURNS; i++) {
-        now_ms += 1000;
+        wire.mono_ms += 1000;
         coalesce_tick(c);
         coalesce_turn(c);
-        if (frame != NULL) frame_answer(c);
+        if (wire.frame != NULL) frame_answer(c);
     }
     MUST(!coalesce_has_journal(c, SLICE("dead:0123456789abcdef:1")));
     coalesce_destroy(&c);

@@ -6,6 +6,7 @@
 #include "fuzz.h"
 #include "kept_command.h"
 #include "lib/fake_client.h"
+#include "wire.h"
 
 #include "base/clock.h"
 #include "base/stats.h"
@@ -63,15 +64,13 @@ static const struct op_limits limits = {.precisions = {1, 60},
                                         .events_keep_s = INT64_C(1) << 40,
                                         .ahead_s = 60};
 static const struct counters counters = {.all = counters_all, .n = 2, .ops = &limits};
-static const struct life life = {.instance = {"fuzz", 4}, .id = "0123456789abcdef"};
 
 /* One run: a client, what went to Redis as text, and what Redis has. */
 struct world {
     struct conn conn;
     struct buf frames;
     struct coalesce *coalesce;
-    struct frame *frame; /* out, not answered */
-    int64_t sum;         /* of all deltas */
+    int64_t sum; /* of all deltas */
 };
 
 static struct world *world;
@@ -111,41 +110,8 @@ static void port_read(void *arg, struct read_request *r)
     r->outcome = ASK_HELD;
     r->done(r);
 }
-static int64_t port_redis_ms(void *arg)
-{
-    (void)arg;
-    return NOW_S * 1000;
-}
-
 /* ---- the link of coalesce ---- */
 
-static void port_frame(void *arg, struct frame *f)
-{
-    (void)arg;
-    MUST(world->frame == NULL);
-    world->frame = f;
-}
-static void port_claim(void *arg, struct claim *c)
-{
-    (void)arg, (void)c;
-    UNREACHABLE();
-}
-static void port_kill(void *arg, int64_t id)
-{
-    (void)arg, (void)id;
-}
-static void port_look(void *arg, const struct link_look *l)
-{
-    (void)arg, (void)l;
-}
-static void port_nothing(void *arg)
-{
-    (void)arg;
-}
-static void port_values(void *arg, struct frame *f)
-{
-    (void)arg, (void)f;
-}
 static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
     (void)arg;
@@ -162,32 +128,6 @@ static void port_room(void *arg, struct outlet *o)
     (void)arg;
     session_room(&CONTAINER_OF(o, struct conn, outlet)->session);
 }
-static void port_fatal(void *arg, const char *text)
-{
-    (void)arg, (void)text;
-    UNREACHABLE();
-}
-static uint64_t port_mono(void *arg)
-{
-    (void)arg;
-    return 1000000;
-}
-
-static const struct coalesce_ports coalesce_ports = {.life = &life,
-                                                     .send_frame = port_frame,
-                                                     .send_claim = port_claim,
-                                                     .kill = port_kill,
-                                                     .look = port_look,
-                                                     .journals_lost = port_nothing,
-                                                     .read_values = port_values,
-                                                     .due = port_due,
-                                                     .answered = port_answered,
-                                                     .room = port_room,
-                                                     .fatal = port_fatal,
-                                                     .mono_ms = port_mono,
-                                                     .mono_us = port_mono,
-                                                     .redis_ms = port_redis_ms};
-
 /* ---- Redis ---- */
 
 static void put_text(struct buf *out, struct slice s)
@@ -244,8 +184,8 @@ static void op_answer(struct world *w, struct frame *f, struct frame_op *op)
 
 static void frame_answer(struct world *w)
 {
-    struct frame *f = w->frame;
-    w->frame = NULL;
+    struct frame *f = wire.frame;
+    wire.frame = NULL;
     frame_said(&w->frames, f);
     buf_reset(&f->errors);
     for (uint32_t i = 0; i < f->cells_n; i++) {
@@ -279,7 +219,11 @@ static struct coalesce *coalesce_make(bool narrow)
         config.bytes_max = 8192;
         config.journal_least = 2;
     }
-    return coalesce_create(&coalesce_ports, &counters, &config);
+    struct coalesce_ports ports = wire_ports;
+    ports.due = port_due;
+    ports.answered = port_answered;
+    ports.room = port_room;
+    return coalesce_create(&ports, &counters, &config);
 }
 
 static struct command *command_make(struct coalesce *c)
@@ -293,7 +237,7 @@ static struct command *command_make(struct coalesce *c)
                   .recover = port_recover,
                   .total = port_total,
                   .read = port_read,
-                  .redis_ms = port_redis_ms},
+                  .redis_ms = wire_redis_ms},
         .limits = request_limits_default,
         .clients_max = 100,
         .multi_max = 10,
@@ -311,7 +255,7 @@ static void settle(struct world *w)
         conn_flush(c);
         conn_take(c);
         coalesce_turn(w->coalesce);
-        if (w->frame != NULL)
+        if (wire.frame != NULL)
             frame_answer(w);
         else if (c->kept.n == kept && out == 0 && c->outlet.out.n == 0)
             return;
@@ -333,6 +277,7 @@ static void conn_sends(struct conn *c, struct slice in, size_t step)
 static void run(struct world *w, struct slice in, size_t step, bool narrow)
 {
     static const bool none[1];
+    wire = (struct wire){.mono_ms = 1000000, .redis_ms = NOW_S * 1000};
     *w = (struct world){.coalesce = coalesce_make(narrow)};
     world = w;
     stats = (struct stats){0};

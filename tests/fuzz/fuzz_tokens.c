@@ -10,6 +10,7 @@
 #include "kept_command.h"
 #include "lib/fake_client.h"
 #include "lua_redis.h"
+#include "wire.h"
 
 #include "base/log.h"
 #include "base/stats.h"
@@ -68,7 +69,6 @@ static struct counter counters_all[] = {
 static struct op_limits limits = {
     .precisions = {1}, .precisions_n = 1, .samples = 100, .box_width_s = 60, .box_keep = 4, .ahead_s = 60};
 static const struct counters counters = {.all = counters_all, .n = 5, .ops = &limits};
-static const struct life life = {.instance = {"fuzz", 4}, .id = "0123456789abcdef"};
 
 static const struct known_key {
     const char *name, *store;
@@ -325,10 +325,8 @@ static struct conn conns[CLIENTS];
 static struct coalesce *coalesce;
 static struct command *command;
 static struct increments collected, sent;
-static struct frame *frame, *values;  /* out, not answered */
-static bool is_up, kills, looks, ran; /* ran: the frame that is out was applied */
+static bool is_up, ran; /* ran: the frame that is out was applied */
 static int64_t seq, client_id;
-static uint64_t clock_ms;
 
 int __wrap_clock_gettime(clockid_t which, struct timespec *out);
 int __wrap_clock_gettime(clockid_t which, struct timespec *out)
@@ -338,45 +336,20 @@ int __wrap_clock_gettime(clockid_t which, struct timespec *out)
     return 0;
 }
 
+/* The one that was in doubt, sent again, or what was collected. */
 static void port_frame(void *arg, struct frame *f)
 {
-    (void)arg;
-    MUST(frame == NULL && is_up);
-    if (sent.n == 0) { /* else it is sent again */
+    MUST(is_up);
+    if (sent.n == 0) {
         sent = collected;
         collected.n = 0;
     }
-    frame = f;
-}
-static void port_claim(void *arg, struct claim *c)
-{
-    (void)arg, (void)c;
-    UNREACHABLE();
+    wire_frame(arg, f);
 }
 static void port_kill(void *arg, int64_t id)
 {
-    (void)arg;
     MUST(id == client_id - 1);
-    kills = true;
-}
-static void port_look(void *arg, const struct link_look *l)
-{
-    (void)arg;
-    MUST(l->claims_n == 0);
-    looks = true;
-}
-static void port_nothing(void *arg)
-{
-    (void)arg;
-}
-static void port_values(void *arg, struct frame *f)
-{
-    (void)arg;
-    values = f;
-}
-static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
-{
-    (void)arg, (void)c, (void)key, (void)why;
+    wire_kill(arg, id);
 }
 static void port_answered(void *arg, struct outlet *o)
 {
@@ -388,36 +361,11 @@ static void port_room(void *arg, struct outlet *o)
     (void)arg, (void)o;
     UNREACHABLE(); /* there always is */
 }
-static void port_fatal(void *arg, const char *text)
-{
-    (void)arg, (void)text;
-    UNREACHABLE();
-}
-static uint64_t port_mono(void *arg)
-{
-    (void)arg;
-    return clock_ms;
-}
 static int64_t port_redis_ms(void *arg)
 {
     (void)arg;
     return redis.now_ms;
 }
-
-static const struct coalesce_ports ports = {.life = &life,
-                                            .send_frame = port_frame,
-                                            .send_claim = port_claim,
-                                            .kill = port_kill,
-                                            .look = port_look,
-                                            .journals_lost = port_nothing,
-                                            .read_values = port_values,
-                                            .due = port_due,
-                                            .answered = port_answered,
-                                            .room = port_room,
-                                            .fatal = port_fatal,
-                                            .mono_ms = port_mono,
-                                            .mono_us = port_mono,
-                                            .redis_ms = port_redis_ms};
 
 /* ---- Redis runs a frame ---- */
 
@@ -441,11 +389,11 @@ static void tokens_run(struct frame *f)
 {
     struct buf out = {0};
     uint32_t requests_n = tokens_put(&out, f, &limits);
-    struct slice wire = buf_slice(&out);
+    struct slice rest = buf_slice(&out);
     tokens_clear(f);
     if (requests_n > 0) {
-        struct redis_reply r = redis_wire(&wire);
-        MUST(wire.n == 0 && tokens_file(f, &r) == &r + 1);
+        struct redis_reply r = redis_wire(&rest);
+        MUST(rest.n == 0 && tokens_file(f, &r) == &r + 1);
         reply_free(&r);
     }
     buf_free(&out);
@@ -499,13 +447,13 @@ static void values_read(struct frame *f)
     }
     tokens_clear(f);
     tokens_ask(&out, f);
-    struct slice wire = buf_slice(&out);
+    struct slice rest = buf_slice(&out);
     for (uint32_t i = 0; i < f->tokens_n; i++) {
-        struct redis_reply r = redis_wire(&wire);
+        struct redis_reply r = redis_wire(&rest);
         MUST(tokens_told(f, i, &r));
         reply_free(&r);
     }
-    MUST(wire.n == 0);
+    MUST(rest.n == 0);
     buf_free(&out);
 }
 
@@ -513,23 +461,23 @@ static void values_read(struct frame *f)
 
 static void frame_answered(void)
 {
-    if (frame == NULL) return;
-    struct frame *f = frame;
+    if (wire.frame == NULL) return;
+    struct frame *f = wire.frame;
     frame_runs(f);
-    frame = NULL;
+    wire.frame = NULL;
     frame_over();
     coalesce_on_frame(coalesce, f, FRAME_APPLIED);
 }
 
 static void frame_refused(void)
 {
-    if (frame == NULL) return;
-    struct frame *f = frame;
+    if (wire.frame == NULL) return;
+    struct frame *f = wire.frame;
     buf_reset(&f->errors);
     BUF_LIT(&f->errors, "OOM command not allowed when used memory > 'maxmemory'.");
     for (size_t i = 0; i < sent.n; i++)
         expect_error(&sent.all[i]);
-    frame = NULL;
+    wire.frame = NULL;
     frame_over();
     coalesce_on_frame(coalesce, f, FRAME_REFUSED);
 }
@@ -537,12 +485,12 @@ static void frame_refused(void)
 static void link_cut(bool behind_exec)
 {
     if (!is_up) return;
-    if (behind_exec && frame != NULL) frame_runs(frame);
+    if (behind_exec && wire.frame != NULL) frame_runs(wire.frame);
     for (size_t i = 0; i < collected.n; i++)
         expect_line(&collected.all[i], "-" WHY);
     collected.n = 0;
-    frame = values = NULL;
-    is_up = kills = looks = false;
+    wire.frame = wire.values = NULL;
+    is_up = wire.kills = wire.looks = false;
     coalesce_cut(coalesce, WHY);
 }
 
@@ -552,19 +500,19 @@ static void link_up(void)
     if (is_up) return;
     is_up = true;
     coalesce_up(coalesce, RUN_ID, ++client_id);
-    if (kills) coalesce_on_killed(coalesce);
-    MUST(looks);
-    kills = looks = false;
+    if (wire.kills) coalesce_on_killed(coalesce);
+    MUST(wire.looks);
+    wire.kills = wire.looks = false;
     coalesce_on_look(coalesce, seq, none, none);
-    if (ran && values == NULL) frame_over(); /* of corrections alone: there is nothing to read */
+    if (ran && wire.values == NULL) frame_over(); /* of corrections alone: there is nothing to read */
 }
 
 /* Of a frame that was found applied. */
 static void values_come(void)
 {
-    if (values == NULL) return;
-    struct frame *f = values;
-    values = NULL;
+    if (wire.values == NULL) return;
+    struct frame *f = wire.values;
+    wire.values = NULL;
     values_read(f);
     model_tells(&sent);
     frame_over();
@@ -838,12 +786,17 @@ static void world_open(void)
     config.cells_max = 1024;
     redis.now_ms = START_MS;
     seq = -1;
-    clock_ms = 1000000;
     client_id = 0;
-    is_up = kills = looks = ran = false;
-    frame = values = NULL;
+    is_up = ran = false;
+    wire = (struct wire){.mono_ms = 1000000};
     collected.n = sent.n = 0;
     stats = (struct stats){0};
+    struct coalesce_ports ports = wire_ports;
+    ports.send_frame = port_frame;
+    ports.kill = port_kill;
+    ports.answered = port_answered;
+    ports.room = port_room;
+    ports.redis_ms = port_redis_ms;
     coalesce = coalesce_create(&ports, &counters, &config);
     const struct command_config commands = {.coalesce = coalesce,
                                             .client = fake_client_ports,
@@ -878,10 +831,10 @@ static void finish(void)
     for (unsigned i = 0; i < 8; i++) {
         values_come();
         frame_answered();
-        clock_ms += 10000; /* corrections wait a while after a refusal */
+        wire.mono_ms += 10000; /* corrections wait a while after a refusal */
         turn();
     }
-    MUST(frame == NULL && values == NULL && collected.n == 0 && coalesce_idle(coalesce));
+    MUST(wire.frame == NULL && wire.values == NULL && collected.n == 0 && coalesce_idle(coalesce));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

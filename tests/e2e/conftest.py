@@ -3,7 +3,6 @@ tests that prove rows of the fault matrix (matrix.py) go to the directory FAULT_
 import json
 import os
 import shutil
-import socket
 import tempfile
 
 import matrix
@@ -12,6 +11,7 @@ import pytest
 from harness.clock import Clock
 from harness.daemon import TALLYD, Daemon
 from harness.mariadb import MariaDB, install_template
+from harness.ports import port as held_port
 from harness.proxy import Proxy
 from harness.redis_server import RedisServer
 from harness.still import Still
@@ -213,6 +213,4 @@ def make_proxy(workdir):
 
 @pytest.fixture
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return held_port()

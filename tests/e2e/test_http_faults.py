@@ -252,16 +252,15 @@ def test_without_listen_http_there_is_no_port(make_daemon, redis):
     assert daemon.terminate() == 0
 
 
-def test_an_address_that_is_taken_is_named(make_daemon, redis, free_port):
+def test_an_address_that_is_taken_is_named(make_daemon, redis):
     daemon = make_daemon(redis, start=False)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", free_port))
-        other.listen()
-        daemon.config["listen"]["http"] = f"tcp://127.0.0.1:{free_port}"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        daemon.config["listen"]["http"] = f"tcp://127.0.0.1:{taken}"
         daemon.write_config()
         daemon.migrate()
         done = daemon.verb("run")
-        assert done.returncode == 78 and f"tcp://127.0.0.1:{free_port}: bind: Address already in use" in done.stderr
+        assert done.returncode == 78 and f"tcp://127.0.0.1:{taken}: bind: Address already in use" in done.stderr
 
 
 # --- slow ones, and the end ---

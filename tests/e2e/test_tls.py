@@ -20,6 +20,7 @@ from harness.certificates import Authority, openssl
 from harness.daemon import counters
 from harness.load import Load
 from harness.mariadb import PRODUCT, MariaDB
+from harness.ports import port
 from harness.resp import Resp
 from harness.shadow import Shadow
 from harness.wait import wait_until
@@ -50,12 +51,6 @@ def pairs(authority, stranger):
     return {"good": authority.issue("good"), "old": authority.issue("old", days=-1),
             "wrong": authority.issue("wrong", names="DNS:elsewhere.example"), "unknown": stranger.issue("unknown"),
             "client": authority.issue("client", usage="clientAuth"), "soon": authority.issue("soon", days=5)}
-
-
-def port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class SecureMariaDB(MariaDB):

@@ -48,7 +48,9 @@ const char *db_tls_advice(const char *said)
     if (strstr(said, "support it") != NULL || strstr(said, "no TLS") != NULL)
         return "; give MySQL a certificate (ssl_cert, ssl_key), or leave mysql.tls out";
     if (strstr(said, "certificate verify failed") != NULL)
-        return "; either mysql.tls.ca is not the authority of MySQL's certificate, or this has expired";
+        return "; either mysql.tls.ca is not the authority of MySQL's certificate, or this has expired, or "
+               "it "
+               "does not name the host of mysql.url";
     if (strstr(said, "certificate") != NULL)
         return "; name the file of the authority that signed MySQL's certificate in mysql.tls.ca";
     return "; see which TLS MySQL speaks: tallyd needs 1.2 or 1.3";

@@ -499,14 +499,24 @@ static bool all_send(int fd, struct buf *out)
     return true;
 }
 
+/* False: the time is up. */
+static bool wait_until(int fd, uint64_t until_ms)
+{
+    uint64_t now_ms = mono_ms();
+    if (now_ms >= until_ms) return false;
+    struct timeval left = {.tv_sec = (time_t)((until_ms - now_ms) / 1000),
+                           .tv_usec = (int)((until_ms - now_ms) % 1000) * 1000};
+    return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &left, sizeof left) == 0 &&
+           setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &left, sizeof left) == 0;
+}
+
 /* The handshake, while the caller waits; the first of what comes behind it stays in text. */
 static bool greet(struct tls_session *tls, int fd, unsigned within_ms, struct buf *text, struct error *e)
 {
-    struct timeval limit = {.tv_sec = within_ms / 1000, .tv_usec = (int)(within_ms % 1000) * 1000};
+    uint64_t until_ms = mono_ms() + within_ms;
     char area[4096];
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    while (tls_session_state(tls) == TLS_GREETING && all_send(fd, tls_session_out(tls))) {
+    while (tls_session_state(tls) == TLS_GREETING && wait_until(fd, until_ms) &&
+           all_send(fd, tls_session_out(tls))) {
         ssize_t n = recv(fd, area, sizeof area, 0);
         if (n <= 0) break;
         char *to = buf_reserve(text, (size_t)n + TLS_HELD_MAX);

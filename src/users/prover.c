@@ -194,14 +194,24 @@ static struct job *job_new(struct prover *p, const char *hash, struct slice name
     return j;
 }
 
+/* What a name that is no user's is proved by: always the same, so that it costs what a user's may. */
+static const char *stand_in(const struct prover *p, const struct users *all, struct slice name)
+{
+    unsigned char proof[USER_PROOF_BYTES];
+    uint32_t which;
+    proof_make(p, name, slice_of("", 0), proof);
+    memcpy(&which, proof, sizeof(which));
+    return all->all[which % all->n].hash;
+}
+
 bool prover_ask(struct prover *p, const struct users *all, const struct user *u, struct slice name,
                 struct slice password, const char *address, struct proof_ask *a)
 {
     PRE(all->n > 0);
     unsigned char proof[USER_PROOF_BYTES];
-    const char *hash = u != NULL ? u->hash : all->all[0].hash;
     a->outcome = PROOF_WRONG;
     if (password.n > PASSWORD_BYTES_MAX || name.n > NAME_BYTES_MAX) return false;
+    const char *hash = u != NULL ? u->hash : stand_in(p, all, name);
     proof_make(p, name, password, proof);
     struct job *j = job_find(p, hash, proof);
     a->outcome = PROOF_BUSY;

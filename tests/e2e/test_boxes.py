@@ -2,15 +2,18 @@
 input."""
 import random
 import threading
+import time
 from collections import Counter, defaultdict
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.resp import RespError
+from harness.moment import Hold
+from harness.resp import RespError, encode
 from harness.still import pairs
 from harness.storm import settled, storm
+from harness.wait import wait_until
 
 WIDTH_S, KEEP, AHEAD_S = 10, 5, 60
 ROOMY = 14  # so many that most buckets cannot have gone by the clock: their hits go without a script
@@ -169,6 +172,28 @@ def test_somebody_deletes_a_box(make_still):
     still.step(1)
     assert look(still.direct, "b", ROOMY) == {at - at % WIDTH_S: 5 for at in (now, late)}
     assert still.call("BOX.INCRBY", "b", 1, "AT", now) == 6
+
+
+def test_deleted_under_the_hit_of_a_dead_tallyd(make_daemon, make_proxy, redis):
+    """The hit lay unread when tallyd died, and its answer, which would show that the box is gone, comes to nobody. The next
+    new bucket brings it into both sets."""
+    proxy, direct = make_proxy(redis.socket), redis.client()
+    daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0")
+    minute = int(time.time()) // 60 * 60
+    unread = Hold(proxy, "up", b"\r\n$7\r\nZINCRBY\r\n")
+    with daemon.client() as client:
+        assert client.call("BOX.INCRBY", "b", 1, "AT", minute) == 1
+        client.send(encode("BOX.INCRBY", "b", 3, "AT", minute))
+        unread.wait_held()
+        daemon.kill9()
+    direct.delete("tb.b", "pv.b")
+    unread.let_go()
+    wait_until(lambda: direct.exists("pv.b"), 10, "Redis reads the hit")
+    assert both_sets(direct, "b") == [{}, {minute: 3}]
+    with daemon.start().client() as client:
+        assert client.call("BOX.INCRBY", "b", 1, "AT", minute - 60) == 1
+        assert pairs(client.call("BOX.RECENT", "b", 0, 5)) == [(minute, 3), (minute - 60, 1)]
+    assert look(direct, "b", 60) == {minute - 60: 1, minute: 3}
 
 
 def test_the_clock_leaps_there_and_back(make_still):

@@ -11,13 +11,12 @@ import redis as redis_py
 from harness.books import counted
 from harness.daemon import counters
 from harness.load import Load
-from harness.moment import Hold, Moment
+from harness.moment import COMMIT, Hold, Moment
 from harness.resp import Closed
 from harness.shadow import Shadow
 from harness.wait import wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
-COMMIT = b"\x03COMMIT"  # as a statement of MySQL's protocol; READ COMMITTED is none
 
 
 def pick(rng):

@@ -65,7 +65,7 @@ class SecureMariaDB(MariaDB):
 
     def __init__(self, directory, template, pair, ca):
         self.pair, self.port = pair, port()
-        super().__init__(directory, template, [f"--port={self.port}", f"--bind-address={self.host}",
+        super().__init__(directory, template, [f"--port={self.port}", "--tls-version=TLSv1.2,TLSv1.3", f"--bind-address={self.host}",
                                                f"--ssl-cert={pair.cert}", f"--ssl-key={pair.key}", f"--ssl-ca={ca}"])
 
     def argv(self):
@@ -441,7 +441,7 @@ def behind(make_daemon, secure_redis, mysql, authority, redis_tls=None, mysql_tl
 
 @pytest.mark.parametrize("name, redis_says, mysql_says", [
     ("wrong", "localhost is refused (hostname mismatch): connect by a name that it has",
-     "its certificate does not name the host of mysql.url"),
+     "not name the host of mysql.url"),
     ("old", "(certificate has expired): have it renewed", "has expired"),
     ("unknown", "): name the file of the authority that signed it in tls.ca",
      "mysql.tls.ca"),
@@ -501,8 +501,9 @@ def test_redis_without_tls(make_daemon, make_redis, secure_redis, mysql, authori
 def test_mysql_without_tls(make_daemon, secure_redis, mysql, authority):
     """A MySQL that wants TLS of this user and is asked without; one that has none and is asked for it."""
     daemon = behind(make_daemon, secure_redis, mysql, authority, start=False, mysql_tls={"use": "off"})
-    done = daemon.verb("check")
-    assert done.returncode == CONFIG_REFUSED and "MySQL error 1045" in done.stderr
+    done = daemon.verb("check")  # Oracle's library has TLS unasked where MySQL has it, and verifies nothing
+    assert done.returncode == CONFIG_REFUSED
+    assert "MySQL error 1045" in done.stderr or PRODUCT == "MySQL" and "tally_ledger is missing" in done.stderr
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=greet_without_tls, args=(server,))
         thread.start()

@@ -4,8 +4,17 @@ import threading
 from harness.wait import wait_until
 
 
+def COMMIT(data):
+    """A pattern: the statement of MySQL's protocol. READ COMMITTED is none, and before the text Oracle's library sends more."""
+    return data.endswith(b"COMMIT")
+
+
+def has(pattern, data):
+    return pattern(data) if callable(pattern) else pattern in data
+
+
 class Moment:
-    """act(link, data) -> the bytes that go on instead, None: those that came; it may block, which holds them. nth: not the
+    """pattern: the bytes, or who knows them. act(link, data) -> the bytes that go on instead, None: those that came; it may block, which holds them. nth: not the
     first such bytes, but those. A filter that the proxy has goes on working, before this."""
 
     def __init__(self, proxy, way, pattern, act=None, nth=1):
@@ -17,7 +26,7 @@ class Moment:
     def look(self, link, way, data):
         data = self.behind(link, way, data) if self.behind else data
         with self.lock:
-            mine = way == self.way and self.pattern in data and not self.came.is_set()
+            mine = way == self.way and has(self.pattern, data) and not self.came.is_set()
             self.left -= mine
             mine = mine and self.left == 0
             if mine:
@@ -30,7 +39,7 @@ class Moment:
 
     def wait(self, deadline_s=30):
         """Until it has come and what happens then is done."""
-        wait_until(self.over.is_set, deadline_s, f"{self.pattern!r} has passed the proxy")
+        wait_until(self.over.is_set, deadline_s, f"{self.pattern} has passed the proxy")
 
 
 class Reply(Moment):
@@ -64,7 +73,7 @@ class Hold(Moment):
         self.gate.wait()
 
     def wait_held(self, deadline_s=30):
-        wait_until(self.held.is_set, deadline_s, f"{self.pattern!r} waits in the proxy")
+        wait_until(self.held.is_set, deadline_s, f"{self.pattern} waits in the proxy")
 
     def let_go(self):
         self.gate.set()

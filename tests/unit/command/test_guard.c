@@ -5,6 +5,8 @@
 #include "users/guesses.h"
 #include "users/password.h"
 
+#include <crypt.h>
+#include <time.h>
 #include <uv.h>
 
 #define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
@@ -224,12 +226,64 @@ static void guessing_from_many_addresses(void **state)
     guess_from("[::ffff:10.0.0.8]:4711", "-WRONGPASS");
 }
 
+/* MiB of memory as 2^(cost - 1). */
+static void user_add_of_cost(const char *name, unsigned long cost)
+{
+    char salt[CRYPT_GENSALT_OUTPUT_SIZE];
+    struct crypt_data *data = heap_zalloc(sizeof(*data));
+    enum user_field which;
+    struct error e;
+    assert_non_null(crypt_gensalt_rn("$y$", cost, NULL, 0, salt, sizeof(salt)));
+    const struct user_spec spec = {.name = slice_str(name),
+                                   .hash = crypt_rn("secret", salt, data, sizeof(*data))};
+    if (users_add(&users, &spec, &which, &e) != ERR_NONE) fail_msg("%s", e.text);
+    heap_free(data);
+}
+
+static int64_t proof_cpu_ns(const char *name)
+{
+    char line[60];
+    struct timespec from, to;
+    struct conn *c = conn_open();
+    snprintf(line, sizeof line, "AUTH %s wrong\r\n", name);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    say_slice(c, slice_str(line));
+    proofs_come(c);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    assert_memory_equal(c->said.p, "-WRONGPASS", 10);
+    conn_close(c);
+    return (to.tv_sec - from.tv_sec) * INT64_C(1000000000) + to.tv_nsec - from.tv_nsec;
+}
+
+/* Where users' hashes cost more and less, so does a name that is nobody's: what it costs says of nobody that it is there. */
+static void nobody_costs_what_users_cost(void **state)
+{
+    (void)state;
+    int64_t least_ns = INT64_MAX, most_ns = 0;
+    char name[16];
+    users_close(&users);
+    users_init(&users);
+    user_add_of_cost("cheap", 1);
+    user_add_of_cost("dear", 6);
+    users_sort(&users);
+    for (int i = 0; i < 30; i++) {
+        snprintf(name, sizeof name, "nobody%d", i);
+        int64_t ns = proof_cpu_ns(name);
+        least_ns = ns < least_ns ? ns : least_ns;
+        most_ns = ns > most_ns ? ns : most_ns;
+    }
+    assert_true(least_ns < proof_cpu_ns("dear") / 4);
+    assert_true(most_ns > 4 * proof_cpu_ns("cheap"));
+}
+
 int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
     const struct CMUnitTest tests[] = {
-        test(the_oldest_stranger_goes), test(one_too_many_while_all_ask), test(from_inside_while_all_ask),
-        test(hello_word_by_word),       test(transactions_of_a_user),     test(guessing_from_many_addresses),
+        test(the_oldest_stranger_goes),     test(one_too_many_while_all_ask),
+        test(from_inside_while_all_ask),    test(hello_word_by_word),
+        test(transactions_of_a_user),       test(guessing_from_many_addresses),
+        test(nobody_costs_what_users_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

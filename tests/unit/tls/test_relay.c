@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -202,6 +203,35 @@ static void passes_on_as_a_client(void **state)
     assert_non_null(strstr(e.text, "hostname mismatch"));
 }
 
+/* A record of 4 KiB that never ends, a byte in 20 ms; 6 s. */
+static void *dribble(void *arg)
+{
+    int fd = *(int *)arg;
+    bool heard = send(fd, "\x16\x03\x03\x10", 4, MSG_NOSIGNAL) == 4;
+    for (int i = 0; heard && i < 300; i++) {
+        usleep(20000);
+        heard = send(fd, "", 1, MSG_NOSIGNAL) == 1;
+    }
+    close(fd);
+    return NULL;
+}
+
+static void who_dribbles_has_no_more_time(void **state)
+{
+    (void)state;
+    int ends[2];
+    pthread_t thread;
+    struct error e;
+    struct tls_context *c = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(pthread_create(&thread, NULL, dribble, &ends[1]), 0);
+    uint64_t began_ms = mono_ms();
+    assert_int_equal(relay_connect(c, ends[0], "shop.example", 300, &e), -1);
+    assert_true(mono_ms() - began_ms < 4000);
+    assert_non_null(strstr(e.text, "ends or forgets the TLS handshake"));
+    pthread_join(thread, NULL);
+}
+
 /* Whom it gives connections to may be gone by then. */
 static void gives_nobody_once_it_is_quiet(void **state)
 {
@@ -224,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         test(passes_on_both_ways),
         test(passes_on_as_a_client),
+        test(who_dribbles_has_no_more_time),
         test(gives_nobody_once_it_is_quiet),
     };
     return cmocka_run_group_tests(tests, files_make, files_remove);

@@ -1,5 +1,6 @@
-/* users/glob.c - see glob.h. Meaning follows redis 7.0: src/util.c, stringmatchlen. Time is bounded by the product of the
- * lengths: of several stars only the last one is ever tried again. */
+/* users/glob.c - see glob.h. Meaning follows redis 7.0: src/util.c, stringmatchlen; but a range goes by the bytes' values, where
+ * Redis' are signed: [a-\xff] has a `b`, and there it has not. Time is bounded by the product of the lengths: of several stars
+ * only the last one is ever tried again. */
 #include "users/glob.h"
 
 static bool is_plain(char c)

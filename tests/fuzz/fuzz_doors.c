@@ -677,6 +677,7 @@ static void close_all(void)
     prover_stop(prover);
     MUST(prover_over(prover) && fake.n == 0 && fake.parked_n == 0);
     prover_destroy(&prover);
+    command_rest(command);
     users_close(users);
     heap_free(users);
 }

@@ -291,6 +291,7 @@ static void run(struct world *w, struct slice in, size_t step, bool narrow)
     settle(w);
     MUST(w->conn.outlet.waiting == 0 && list_empty(&w->conn.outlet.parked));
     on_drop(&w->conn);
+    command_rest(command);
     coalesce_destroy(&w->coalesce);
 }
 

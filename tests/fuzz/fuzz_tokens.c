@@ -820,6 +820,7 @@ static void world_close(void)
 {
     for (size_t i = 0; i < CLIENTS; i++)
         fake_client_close(&conns[i]);
+    command_rest(command);
     coalesce_destroy(&coalesce);
     redis_close();
     model_close();

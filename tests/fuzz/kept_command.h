@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "command/inside.h"
 
-/* As command_create(); of a service with the same limits each time. No session of the one before may be open. */
+/* As command_create(); of a service with the same limits each time. */
 static struct command *command_again(const struct command_config *config)
 {
     static struct command *kept, new;
@@ -17,15 +17,20 @@ static struct command *command_again(const struct command_config *config)
         kept = command_create(config);
         new = *kept;
     }
-    buf_free(&kept->request.unquoted);
-    buf_free(&kept->scratch);
-    buf_free(&kept->exec);
-    buf_free(&kept->name);
-    buf_free(&kept->why);
     *kept = new;
     kept->config = *config;
     kept->started_ms = mono_ms();
     return kept;
+}
+
+/* When no session is open any more. */
+static void command_rest(struct command *c)
+{
+    buf_free(&c->request.unquoted);
+    buf_free(&c->scratch);
+    buf_free(&c->exec);
+    buf_free(&c->name);
+    buf_free(&c->why);
 }
 
 #endif

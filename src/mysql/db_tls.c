@@ -38,7 +38,7 @@ const char *db_tls_advice(const char *said)
 {
     if (strstr(said, "Validation of SSL server certificate failed") != NULL ||
         strstr(said, "matching functions") != NULL || strstr(said, "hostname mismatch") != NULL ||
-        strstr(said, "IP address mismatch") != NULL)
+        strstr(said, "Hostname verification") != NULL || strstr(said, "IP address mismatch") != NULL)
         return ": its certificate does not name the host of mysql.url; connect by a name that it has, or "
                "have one made for this name";
     if (strstr(said, " alert ") != NULL)

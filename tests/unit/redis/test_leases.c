@@ -125,6 +125,27 @@ static void test_what_older_versions_left_is_looked_at(void **state)
     got_close(g);
 }
 
+/* Numbers are above 0, and so is what coalesce hands out of a lease: one below is Redis', or somebody else's, to answer for. */
+static void test_a_ticker_that_somebody_set_below_0(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET e:index -1000");
+    for (uint32_t lease_n = 0; lease_n <= 32; lease_n += 32) {
+        begin(g);
+        struct frame_op *op = event_op(g, "e", "x");
+        op->lease_n = lease_n;
+        item_new(g, op, NOW, "");
+        item_new(g, op, NOW, "mine");
+        send_applied(g);
+        assert_memory_equal(g->f.errors.p + g->f.ops[0].error_at, "ERR the ticker e:index is below 0", 33);
+        assert_redis(s, "-1000", "GET e:index");
+        assert_redis(s, "0", "EXISTS e:x tally:leased");
+    }
+    got_close(g);
+}
+
 static void test_a_log_that_became_somebody_elses_costs_no_number(void **state)
 {
     struct got *g = got_open();
@@ -341,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_no_number_of_a_lease_stands),
         cmocka_unit_test(test_a_lease_jumps_over_own_numbers_that_it_was_told_of),
         cmocka_unit_test(test_what_older_versions_left_is_looked_at),
+        cmocka_unit_test(test_a_ticker_that_somebody_set_below_0),
         cmocka_unit_test(test_a_log_that_became_somebody_elses_costs_no_number),
         cmocka_unit_test(test_an_own_number_that_may_be_leased_is_refused),
         cmocka_unit_test(test_leases_of_somebody_else),

@@ -75,6 +75,7 @@ static void ledger_add(struct mysql *m, const struct ledger_row *row, uint64_t n
 static void commit(struct world *w, struct job *job)
 {
     struct mysql *m = &w->mysql;
+    PRE(!world_rule(w, WORLD_LEDGER) || ledger_find(m, &job->row) == NULL); /* its key is unique */
     ledger_add(m, &job->row, w->now_ms);
     for (unsigned i = 0; i < job->rows_n; i++) {
         int hash = job->rows[i].hash, field = job->rows[i].field;
@@ -135,22 +136,24 @@ static void become_limbo(struct job *job)
     job->target = NULL;
 }
 
-/* Another transaction that has inserted the same ledger row: whoever comes second waits for its end. */
+/* An open transaction whose client is silent for too long loses its session: its COMMIT will find no link. */
+static bool session_lost(const struct world *w, const struct job *job)
+{
+    return w->now_ms - job->opened_ms > w->config.wait_timeout_ms;
+}
+
+/* Another transaction that has inserted the same ledger row: whoever comes second waits for its end. A lost session has
+ * rolled back, and holds nothing any more. */
 static struct job *rival(struct world *w, const struct job *job)
 {
     list_for_each (node, &w->mysql.jobs) {
         struct job *other = CONTAINER_OF(node, struct job, link);
         bool same = other->row.chunk == job->row.chunk &&
                     memcmp(&other->row.batch, &job->row.batch, sizeof job->row.batch) == 0;
-        if (other != job && other->state != JOB_QUEUED && same) return other;
+        bool holds = other->state == JOB_LIMBO || (other->state == JOB_OPEN && !session_lost(w, other));
+        if (other != job && holds && same) return other;
     }
     return NULL;
-}
-
-/* An open transaction whose client is silent for too long loses its session: its COMMIT will find no link. */
-static bool session_lost(const struct world *w, const struct job *job)
-{
-    return w->now_ms - job->opened_ms > w->config.wait_timeout_ms;
 }
 
 /* True: the lock is ours. */
@@ -158,11 +161,9 @@ static bool take_lock(struct world *w, struct job *job)
 {
     struct job *other = rival(w, job);
     if (other == NULL || !world_rule(w, WORLD_LEDGER)) return true;
-    if (other->state == JOB_LIMBO) {
-        mysql_resolve(w, other);
-        return true;
-    }
-    return session_lost(w, other);
+    if (other->state != JOB_LIMBO) return false;
+    mysql_resolve(w, other);
+    return true;
 }
 
 /* Somebody committed this chunk before: with the same digest its ledger row is made young again, so that it

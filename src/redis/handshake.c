@@ -84,7 +84,7 @@ static bool step_file(struct redis_link *l, enum step step, const struct redis_r
 {
     switch (step) {
     case STEP_ID:
-        return r->type == REDIS_INTEGER && reply_integer(r, &l->client_id);
+        return r->type == REDIS_INTEGER && reply_integer(r, &l->client_id) && l->client_id > 0;
     case STEP_INFO:
         return reply_is(r, REDIS_STRING) && info_facts(r->str, &l->facts);
     case STEP_FSYNC:

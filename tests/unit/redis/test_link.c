@@ -279,6 +279,7 @@ static void test_garbage(void **state)
     strange(NULL, "+PONG\r\n+MORE\r\n", 0, "it answered what nobody asked");
     strange("-ERR max number of clients reached\r\n", NULL, 0, "(ERR max number of clients reached)");
     strange("-LOADING Redis is loading the dataset in memory\r\n", NULL, 0, "LOADING Redis is loading");
+    strange("+OK\r\n:0\r\n", NULL, 0, "MASTERDOWN Redis refused tallyd's link"); /* no id of a client */
     strange(FAKE_NAME_ID "$3\r\nabc\r\n", NULL, 0, "MASTERDOWN Redis refused tallyd's link");
 }
 

@@ -500,7 +500,7 @@ static bool all_send(int fd, struct buf *out)
 }
 
 /* False: the time is up. */
-static bool wait_until(int fd, uint64_t until_ms)
+static bool limit_set(int fd, uint64_t until_ms)
 {
     uint64_t now_ms = mono_ms();
     if (now_ms >= until_ms) return false;
@@ -515,7 +515,7 @@ static bool greet(struct tls_session *tls, int fd, unsigned within_ms, struct bu
 {
     uint64_t until_ms = mono_ms() + within_ms;
     char area[4096];
-    while (tls_session_state(tls) == TLS_GREETING && wait_until(fd, until_ms) &&
+    while (tls_session_state(tls) == TLS_GREETING && limit_set(fd, until_ms) &&
            all_send(fd, tls_session_out(tls))) {
         ssize_t n = recv(fd, area, sizeof area, 0);
         if (n <= 0) break;

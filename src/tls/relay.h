@@ -28,7 +28,8 @@ void relay_quiet(struct relay *r);
 void relay_destroy(struct relay **r);
 
 /* One connection that stands already, as a client; the thread ends by itself with either end, and the end of the process waits
- * a second for it. fd is taken, and c, which is destroyed with it. Returns the plain end, when the handshake is through; -1: e says why it is not. */
+ * a second for it. fd is taken, and c, which is destroyed with it. Returns the plain end, when the handshake is through; -1:
+ * e says why it is not. */
 int relay_connect(struct tls_context *c, int fd, const char *host, unsigned within_ms, struct error *e);
 
 #endif

@@ -601,10 +601,19 @@ static void say(size_t client, struct buf *bytes)
     buf_reset(bytes);
 }
 
+/* So many fill no frame, and none of them waits: a transaction wants room for COALESCE_ROOM_WEIGHT beside what is there. */
+static bool has_room(size_t n)
+{
+    uint64_t weight = 0;
+    for (size_t i = 0; i < collected.n; i++)
+        weight += (uint64_t)llabs(collected.all[i].delta);
+    return collected.n + n <= REQUESTS_MAX && weight <= COALESCE_ROOM_WEIGHT;
+}
+
 static void one_comes(struct slice *in, size_t client, struct buf *bytes)
 {
     struct asked a = asked_take(in);
-    if (collected.n + 1 > REQUESTS_MAX) return;
+    if (!has_room(1)) return;
     asked_put(bytes, &a);
     model_takes(&a, client);
     say(client, bytes);
@@ -615,7 +624,7 @@ static void multi_comes(struct slice *in, size_t client, struct buf *bytes)
     struct asked all[MULTI_MAX];
     size_t n = take_byte(in) % (MULTI_MAX + 1);
     bool good = true;
-    if (collected.n + n > REQUESTS_MAX) return;
+    if (!has_room(n)) return;
     BUF_LIT(bytes, "MULTI\r\n");
     expect_now(client, "+OK");
     for (size_t i = 0; i < n; i++) {

@@ -601,13 +601,14 @@ static void say(size_t client, struct buf *bytes)
     buf_reset(bytes);
 }
 
-/* So many fill no frame, and none of them waits: a transaction wants room for COALESCE_ROOM_WEIGHT beside what is there. */
+/* So many fill no frame, and none of them waits: a transaction wants room for COALESCE_ROOM_WEIGHT beside what is there, and
+ * corrections of the frame before may weigh as much as hits. */
 static bool has_room(size_t n)
 {
     uint64_t weight = 0;
     for (size_t i = 0; i < collected.n; i++)
         weight += (uint64_t)llabs(collected.all[i].delta);
-    return collected.n + n <= REQUESTS_MAX && weight <= COALESCE_ROOM_WEIGHT;
+    return collected.n + n <= REQUESTS_MAX && weight <= COALESCE_ROOM_WEIGHT / 2;
 }
 
 static void one_comes(struct slice *in, size_t client, struct buf *bytes)

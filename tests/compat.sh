@@ -2,7 +2,7 @@
 # The end-to-end and fault suites against servers, libraries and clients that Debian 12 does not have. A world is a build
 # of tallyd, a Redis and a MySQL, each of this machine (host) or of a newer Debian that debootstrap makes in a directory.
 # Root only; packages come from the mirror that this machine's apt uses, npm's from npm.
-#   sh tests/compat.sh [WORLD...]        all worlds, or these: hours
+#   sh tests/compat.sh [WORLD...]        all worlds, or these: an hour or two
 #   sh tests/compat.sh --list            the worlds
 #   sh tests/compat.sh --table           what they came to, as it stands in the README
 # SUITES="e2e_faults e2e_sql": these suites only. JOBS=n at once, BUILD=dir, ROOTS=dir where the Debians are and stay.

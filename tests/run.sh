@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.." || exit 1
 . config/packages.sh
 # shellcheck disable=SC2086  # lists of names
 packages_need $PACKAGES_BUILD $PACKAGES_SERVERS $PACKAGES_TESTS || exit 1
+# Where no /etc/hosts names it, as in a directory that debootstrap made, selenium and certificates cannot do with it.
+getent hosts localhost >/dev/null || packages_need libnss-myhostname || exit 1
 # shellcheck disable=SC2086
 command -v npm >/dev/null || packages_need $PACKAGES_NODE || exit 1
 

@@ -135,10 +135,10 @@
     G(LIMITS_MULTI, "limits.multi", NUMBER, limits_multi, "10000", 1, 1000000, RESTART,                      \
       "an integer from 1 to 1000000",                                                                        \
       "commands in one MULTI")                                                                               \
-    G(LIMITS_BUSY, "limits.busy", MS, limits_busy_ms, "5s", 1000, 600000, RESTART,                            \
-      "a duration from 1s to 10m",                                                                        \
-      "a client for which there is no room for so long is answered -BUSY; one whose hits were under way when "        \
-      "the link to Redis broke waits so long for the truth")    \
+    G(LIMITS_BUSY, "limits.busy", MS, limits_busy_ms, "5s", 1000, 600000, RESTART,                           \
+      "a duration from 1s to 10m",                                                                           \
+      "a client for which there is no room for so long is answered -BUSY; one whose hits were under "        \
+      "way when the link to Redis broke waits so long for the truth")                                        \
     G(LIMITS_FRAME, "limits.frame", NUMBER, limits_frame, "1000", 100, 10000, RESTART,                       \
       "an integer from 100 to 10000",                                                                        \
       "different fields in one transaction of Redis, which takes about 1 ms for a thousand; also of a MULTI") \

@@ -3,14 +3,13 @@
  *   say <text>   answers the text      big <n>   answers n bytes of 'x'      wait   pauses the session
  *   finish       the last word         drop      closes at once */
 #include "lib/certificates.h"
-#include "lib/unit.h"
+#include "lib/tls.h"
 
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/num.h"
 #include "base/stats.h"
 #include "listen/listen.h"
-#include "tls/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,14 +90,6 @@ static void on_turn_end(uv_check_t *check)
     listen_flush_all(set);
 }
 
-static struct tls_context *context(enum tls_side side, const struct tls_files *files)
-{
-    struct tls_context *c;
-    struct error e;
-    if (tls_context_create(side, files, TLS_TRUST_CA, &c, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
-    return c;
-}
-
 static int files_make(void **state)
 {
     (void)state;
@@ -106,8 +97,8 @@ static int files_make(void **state)
     if (mkdtemp(dir) == NULL) return -1;
     ca = certificate_make(dir, "ca", NULL, 30, NULL);
     pair = certificate_make(dir, "server", &ca, 30, "DNS:shop.example");
-    door = context(TLS_SERVER, &(struct tls_files){.cert = pair.cert_path, .key = pair.key_path});
-    trust = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    door = context_of(TLS_SERVER, &(struct tls_files){.cert = pair.cert_path, .key = pair.key_path});
+    trust = context_of(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
     return 0;
 }
 

@@ -1,11 +1,10 @@
 /* The relay over real sockets: what is said far comes out near and the other way round, an end travels as it came, and once it
  * is quiet it gives nobody a connection, however far its handshake is. */
 #include "lib/certificates.h"
-#include "lib/unit.h"
+#include "lib/tls.h"
 
 #include "base/clock.h"
 #include "tls/relay.h"
-#include "tls/session.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -22,14 +21,6 @@ static struct relay *relay;
 static struct sockaddr_in at;
 static atomic_int given_fd, given_n;
 
-static struct tls_context *context(enum tls_side side, const struct tls_files *files)
-{
-    struct tls_context *c;
-    struct error e;
-    if (tls_context_create(side, files, TLS_TRUST_CA, &c, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
-    return c;
-}
-
 static int files_make(void **state)
 {
     (void)state;
@@ -37,8 +28,8 @@ static int files_make(void **state)
     if (mkdtemp(dir) == NULL) return -1;
     ca = certificate_make(dir, "ca", NULL, 30, NULL);
     pair = certificate_make(dir, "server", &ca, 30, "DNS:shop.example");
-    door_context = context(TLS_SERVER, &(struct tls_files){.cert = pair.cert_path, .key = pair.key_path});
-    trust = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    door_context = context_of(TLS_SERVER, &(struct tls_files){.cert = pair.cert_path, .key = pair.key_path});
+    trust = context_of(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
     return 0;
 }
 
@@ -180,7 +171,7 @@ static void passes_on_as_a_client(void **state)
     (void)state;
     char bytes[20];
     struct error e;
-    struct tls_context *c = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    struct tls_context *c = context_of(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     int near = relay_connect(c, fd, "shop.example", 20000, &e);
@@ -196,7 +187,7 @@ static void passes_on_as_a_client(void **state)
     given_fd = -1;
     assert_int_equal(recv(near, bytes, 1, 0), 0);
     close(near);
-    c = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    c = context_of(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
     fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(relay_connect(c, fd, "elsewhere.example", 20000, &e), -1);
@@ -222,7 +213,7 @@ static void who_dribbles_has_no_more_time(void **state)
     int ends[2];
     pthread_t thread;
     struct error e;
-    struct tls_context *c = context(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+    struct tls_context *c = context_of(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(pthread_create(&thread, NULL, dribble, &ends[1]), 0);
     uint64_t began_ms = mono_ms();

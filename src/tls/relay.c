@@ -40,7 +40,7 @@ struct relay {
     unsigned n;
     bool waiting; /* libuv holds one that is one too many */
     bool listens, closed;
-    uint64_t end_by_ms;
+    uint64_t end_by_ms; /* 0: not known yet that it ends */
     char area[AREA_BYTES], text[AREA_BYTES + TLS_HELD_MAX];
 };
 
@@ -73,9 +73,12 @@ static void passage_go(struct passage *p);
 
 /* --- its end --- */
 
+/* By what this thread knows, not by what another wants: news that is closed with the listener open is news that never comes,
+ * and the loop would go on for ever. */
 static void relay_maybe_over(struct relay *r)
 {
-    if (r->n > 0 || r->closed || (r->door.c != NULL && !r->ending)) return;
+    if (r->n > 0 || r->closed || (r->door.c != NULL && r->end_by_ms == 0)) return;
+    INVARIANT(!r->listens);
     r->closed = true;
     uv_close((uv_handle_t *)&r->news, NULL);
     uv_close((uv_handle_t *)&r->tick, NULL);
@@ -344,7 +347,7 @@ static void on_tick(uv_timer_t *tick)
     for (struct list *at = r->open.next, *next; at != &r->open; at = next) {
         struct passage *p = CONTAINER_OF(at, struct passage, place);
         next = at->next;
-        if (r->ending && now_ms >= r->end_by_ms)
+        if (r->end_by_ms != 0 && now_ms >= r->end_by_ms)
             passage_close(p);
         else
             passage_look(p, now_ms);
@@ -360,12 +363,14 @@ static void on_listener_closed(uv_handle_t *handle)
 static void on_news(uv_async_t *news)
 {
     struct relay *r = news->data;
+    bool ending = r->ending; /* before quiet, which is set first */
     if (r->quiet && r->listens) {
         r->listens = false;
         uv_close((uv_handle_t *)&r->listener, on_listener_closed);
     }
-    if (r->ending && r->end_by_ms == 0) r->end_by_ms = mono_ms() + LAST_WORDS_MS;
-    if (r->ending) relay_maybe_over(r);
+    if (!ending) return;
+    if (r->end_by_ms == 0) r->end_by_ms = mono_ms() + LAST_WORDS_MS;
+    relay_maybe_over(r);
 }
 
 static struct relay *relay_create(void)
@@ -391,10 +396,9 @@ static void relay_free(struct relay *r)
     while (!list_empty(&r->open))
         passage_close(CONTAINER_OF(r->open.next, struct passage, place));
     if (r->listens) uv_close((uv_handle_t *)&r->listener, NULL);
-    if (!r->closed) {
-        r->ending = true;
-        relay_maybe_over(r);
-    }
+    r->listens = false;
+    r->end_by_ms = 1;
+    relay_maybe_over(r);
     uv_run(&r->loop, UV_RUN_DEFAULT);
     int left = uv_loop_close(&r->loop);
     INVARIANT(left == 0);
@@ -438,7 +442,8 @@ void relay_quiet(struct relay *r)
 
 void relay_destroy(struct relay **r)
 {
-    (*r)->quiet = (*r)->ending = true;
+    (*r)->quiet = true;
+    (*r)->ending = true;
     uv_async_send(&(*r)->news);
     pthread_join((*r)->thread, NULL);
     relay_free(*r);

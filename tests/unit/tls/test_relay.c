@@ -239,6 +239,22 @@ static void gives_nobody_once_it_is_quiet(void **state)
     client_close(&c);
 }
 
+/* What ends of itself as the relay is told to end: each of the two closes a part, and neither may count on the other's. */
+static void ends_while_a_connection_ends(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        relay_open(NULL);
+        struct client c = client_open();
+        client_send(&c);
+        client_hear(&c);
+        client_close(&c);
+        for (uint64_t until_us = mono_us() + (uint64_t)(i % 100); mono_us() < until_us;)
+            continue;
+        relay_close(NULL);
+    }
+}
+
 int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, relay_open, relay_close)
@@ -247,6 +263,7 @@ int main(void)
         test(passes_on_as_a_client),
         test(who_dribbles_has_no_more_time),
         test(gives_nobody_once_it_is_quiet),
+        cmocka_unit_test(ends_while_a_connection_ends),
     };
     return cmocka_run_group_tests(tests, files_make, files_remove);
 }

@@ -4,6 +4,7 @@
 #define LIB_CHILD_H
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,15 @@ static inline struct child_end child_run(void (*run)(void *arg), void *arg)
     while (waitpid(pid, &end.status, 0) < 0 && errno == EINTR)
         continue;
     return end;
+}
+
+/* SIGSTOP, and until all its threads stand still, which kill(2) does not wait for. A child of this process. */
+static inline void child_pause(pid_t pid)
+{
+    siginfo_t how;
+    if (kill(pid, SIGSTOP) != 0) abort();
+    while (waitid(P_PID, (id_t)pid, &how, WSTOPPED) != 0)
+        if (errno != EINTR) abort();
 }
 
 static inline bool child_was_killed(const struct child_end *end, int signal)

@@ -44,10 +44,10 @@ static inline void world_closed(struct redis_link *l)
     ((struct world *)l->arg)->closed++;
 }
 
-/* Runs the loop until cond; a test that waits for longer than 20 s has failed. */
+/* Runs the loop until cond; a test that waits for longer than 60 s has failed. */
 #define WAIT_UNTIL(w, cond)                                                                                  \
     do {                                                                                                     \
-        uint64_t until_ms_ = mono_ms() + 20000;                                                              \
+        uint64_t until_ms_ = mono_ms() + 60000;                                                              \
         while (!(cond)) {                                                                                    \
             uv_run(&(w)->loop, UV_RUN_ONCE);                                                                 \
             if (mono_ms() > until_ms_) fail_msg("waited in vain for: %s", #cond);                            \
@@ -75,7 +75,7 @@ static inline void world_counters(struct world *w)
 
 static inline void world_link(struct world *w, struct redis_link *l, const char *role)
 {
-    struct redis_link_config config = {.url = &w->url, .life = &w->life, .role = role, .answer_ms = 2000};
+    struct redis_link_config config = {.url = &w->url, .life = &w->life, .role = role, .answer_ms = 20000};
     redis_link_init(l, &w->loop, &config);
     l->up = world_up;
     l->down = world_down;

@@ -1,8 +1,10 @@
 /* lib/sql_proxy.h - stands between a client and mariadbd's unix socket, one connection after the other, on a
  * thread of its own, and interferes once with a COMMIT: the reply is cut, the command is cut, or the server
- * is stopped behind it. Header only. */
+ * is stopped, and has it unread. Header only. */
 #ifndef LIB_SQL_PROXY_H
 #define LIB_SQL_PROXY_H
+
+#include "lib/child.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -18,7 +20,7 @@
 
 enum sql_proxy_trick { PROXY_PASS, PROXY_CUT_COMMIT, PROXY_CUT_REPLY, PROXY_STOP_SERVER };
 
-struct sql_proxy {
+struct sql_proxy { /* of a server that is a child of this process */
     char path[100];
     const char *server; /* its socket */
     pid_t server_pid;
@@ -56,9 +58,9 @@ static inline bool sql_proxy_forward(struct sql_proxy *x, int server, const char
     char reply[4096];
     int trick = memmem(p, n, "\3COMMIT", 7) != NULL ? atomic_exchange(&x->trick, PROXY_PASS) : PROXY_PASS;
     if (trick == PROXY_CUT_COMMIT) return false;
+    if (trick == PROXY_STOP_SERVER) child_pause(x->server_pid);
     if (!sql_proxy_send(server, p, n)) return false;
     if (trick == PROXY_CUT_REPLY) return (void)!recv(server, reply, sizeof reply, 0), false;
-    if (trick == PROXY_STOP_SERVER) kill(x->server_pid, SIGSTOP);
     return true;
 }
 

@@ -62,7 +62,17 @@ class Process:
             os.kill(self.process.pid, number)
 
     def pause(self):
+        """Until all its threads stand still: a signal that is sent is not yet one that was taken."""
         self.signal(signal.SIGSTOP)
+        if self.alive():
+            wait_until(self.is_paused, 30, f"{self.name} stands still")
+
+    def is_paused(self):
+        states = []
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            with open(f"/proc/{self.pid}/task/{task}/stat", encoding="utf-8", errors="replace") as stat:
+                states.append(stat.read().rpartition(")")[2].split()[0])
+        return set(states) <= {"T", "t"}
 
     def resume(self):
         self.signal(signal.SIGCONT)

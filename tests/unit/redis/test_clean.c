@@ -1,6 +1,7 @@
 /* The cleaner's and the preener's requests on a real server, with times around Redis' own now. */
 #include "base/heap.h"
 #include "base/num.h"
+#include "lib/child.h"
 #include "lib/dice.h"
 #include "lib/redis_world.h"
 #include "redis/clean_op.h"
@@ -345,7 +346,7 @@ static void test_link_lost(void **state)
     struct got *g = got_open();
     struct slice name = SLICE("1:a");
     (void)state;
-    kill(g->w->server.pid, SIGSTOP);
+    child_pause(g->w->server.pid);
     g->clean.names = &name;
     g->clean.names_n = 1;
     redis_clean(&g->w->link, &g->clean);

@@ -1,6 +1,7 @@
 /* Frames and claims on a real server: what the cells get, what a refusal says, what a claim leaves in
  * Redis. */
 #include "base/heap.h"
+#include "lib/child.h"
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
 #include "redis/resp.h"
@@ -349,7 +350,7 @@ static void test_cut_in_flight(void **state)
     batch_id_draw(&c.id);
     one_cell(g, KEY, "20140920", 5);
     g->f.seq = 7;
-    kill(g->w->server.pid, SIGSTOP);
+    child_pause(g->w->server.pid);
     redis_frames_send(&g->frames, &g->f);
     redis_frames_claim(&g->frames, &c);
     redis_link_cut(&g->w->link, "MASTERDOWN for the test");

@@ -1,5 +1,6 @@
 /* The link: up and down once each, pending requests answered once, whatever the server does. */
 #include "base/heap.h"
+#include "lib/child.h"
 #include "lib/redis_fake.h"
 #include "redis/resp.h"
 #include <netdb.h>
@@ -133,7 +134,7 @@ static void test_killed_and_back(void **state)
     char run_id[REDIS_RUN_ID_BYTES];
     (void)state;
     memcpy(run_id, w->link.facts.run_id, sizeof run_id);
-    kill(w->server.pid, SIGSTOP); /* so that nothing is answered before the kill */
+    child_pause(w->server.pid); /* so that nothing is answered before the kill */
     for (int i = 0; i < 50; i++)
         ask(&w->link, &a[i], "INCR n");
     redis_server_kill(&w->server);
@@ -154,7 +155,8 @@ static void test_stopped_server(void **state)
     struct asked a = {0};
     uint64_t from_ms = mono_ms();
     (void)state;
-    kill(w->server.pid, SIGSTOP);
+    w->link.config.answer_ms = 2000;
+    child_pause(w->server.pid);
     ask(&w->link, &a, "PING");
     WAIT_UNTIL(w, w->downs == 1);
     assert_int_equal(a.nulls, 1);
@@ -171,6 +173,7 @@ static void test_own_stall(void **state)
     struct world *w = world_open();
     struct asked a = {0};
     (void)state;
+    w->link.config.answer_ms = 2000;
     ask(&w->link, &a, "PING");
     usleep(2300 * 1000);
     WAIT_UNTIL(w, a.answers + a.nulls == 1);
@@ -184,6 +187,7 @@ static void test_idle_is_no_timeout(void **state)
     struct world *w = world_open();
     uint64_t until_ms = mono_ms() + 2500;
     (void)state;
+    w->link.config.answer_ms = 2000;
     WAIT_UNTIL(w, mono_ms() > until_ms);
     assert_int_equal(w->downs, 0);
     world_close(w);
@@ -350,7 +354,7 @@ static void test_bounds(void **state)
     struct world *w = world_open();
     struct asked a = {0};
     (void)state;
-    kill(w->server.pid, SIGSTOP);
+    child_pause(w->server.pid);
     w->link.config.pending_max = 100;
     for (int i = 0; i < 200; i++)
         ask(&w->link, &a, "PING");
@@ -361,7 +365,7 @@ static void test_bounds(void **state)
     kill(w->server.pid, SIGCONT);
     WAIT_UNTIL(w, w->ups == 2);
     w->link.config.write_max = 1 << 20;
-    kill(w->server.pid, SIGSTOP);
+    child_pause(w->server.pid);
     char *big = heap_zalloc(1 << 20);
     memset(big, 'x', (1 << 20) - 1);
     for (int i = 0; i < 20; i++) {

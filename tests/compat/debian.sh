@@ -32,9 +32,11 @@ debian_make() {
     mount -t tmpfs tmpfs "$root/dev/shm"
     cp /etc/resolv.conf "$root/etc/resolv.conf"
     apt-config dump | grep -i '^Acquire::https\{0,1\}::' >"$root/etc/apt/apt.conf.d/99host" || true # a proxy, if any
+    # Authorities that this machine has beside Debian's own, such as such a proxy's: npm asks over TLS.
+    [ ! -r /etc/ssl/certs/ca-certificates.crt ] || cp /etc/ssl/certs/ca-certificates.crt "$root/etc/authorities.crt"
 }
 
 debian_run() {
     chroot "$root" /usr/bin/env -i HOME=/root DEBIAN_FRONTEND=noninteractive \
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+        NODE_EXTRA_CA_CERTS=/etc/authorities.crt PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }

@@ -2,7 +2,6 @@
  * are really proved, beside the loop. */
 #include "world.h"
 
-#include "users/guesses.h"
 #include "users/password.h"
 
 #include <crypt.h>
@@ -37,12 +36,12 @@ static int doors_open(void **state)
 {
     (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
-    users_init(&users);
+    users_init(&users, &users_limits_default);
     user_add("ann", "secret");
     user_add("bob", "secret");
     users_sort(&users);
     world_users = &users;
-    world_prover = prover_create(&loop);
+    world_prover = prover_create(&loop, &prover_limits_default);
     world_open();
     return 0;
 }
@@ -178,7 +177,7 @@ static void transactions_of_a_user(void **state)
     queue(c, MULTI_MOST);
     buf_reset(&c->said);
     queue(c, 1);
-    heard(c, "-ERR transaction is too large\r\n");
+    heard(c, "-ERR transaction is too large: at most 800 commands (users.*.multi)\r\n");
     say(c, "DISCARD\r\nMULTI\r\n");
     queue(c, MULTI_MOST);
     assert_int_equal(c->session.state, SESSION_TAKING); /* what is queued is in nobody's way */
@@ -214,13 +213,13 @@ static void guessing_from_many_addresses(void **state)
 {
     (void)state;
     char peer[80];
-    for (int i = 0; i < GUESSES_AT_ONCE; i++) {
+    for (uint32_t i = 0; i < prover_limits_default.guesses.user.at_once; i++) {
         snprintf(peer, sizeof peer, "[2001:db8:0:7::%x:%d]:%d", i + 1, 100 * i, 4000 + i);
         guess_from(peer, "-WRONGPASS");
     }
     guess_from("[2001:db8:0:7:ffff::1]:4711", "-ERR too many wrong passwords");
     guess_from("[2001:db8:0:8::1]:4711", "-WRONGPASS");
-    for (int i = 0; i < GUESSES_AT_ONCE; i++)
+    for (uint32_t i = 0; i < prover_limits_default.guesses.user.at_once; i++)
         guess_from("[::ffff:10.0.0.7]:4711", "-WRONGPASS");
     guess_from("[::ffff:10.0.0.7]:4712", "-ERR too many wrong passwords");
     guess_from("[::ffff:10.0.0.8]:4711", "-WRONGPASS");
@@ -262,7 +261,7 @@ static void nobody_costs_what_users_cost(void **state)
     int64_t least_ns = INT64_MAX, most_ns = 0;
     char name[16];
     users_close(&users);
-    users_init(&users);
+    users_init(&users, &users_limits_default);
     user_add_of_cost("cheap", 1);
     user_add_of_cost("dear", 6);
     users_sort(&users);
@@ -276,6 +275,31 @@ static void nobody_costs_what_users_cost(void **state)
     assert_true(most_ns > 4 * proof_cpu_ns("cheap"));
 }
 
+static void on_proved_wrong(struct proof_ask *a)
+{
+    assert_int_equal(a->outcome, PROOF_WRONG);
+}
+
+/* One is under way and two wait; who asks the same as one of them waits with it. */
+static void too_many_passwords_wait(void **state)
+{
+    (void)state;
+    static const char *const passwords[] = {"a", "b", "c", "c", "d"};
+    struct prover_limits few = prover_limits_default;
+    struct proof_ask asks[5];
+    few.waiting_max = 2;
+    struct prover *p = prover_create(&loop, &few);
+    for (int i = 0; i < 5; i++) {
+        asks[i] = (struct proof_ask){.done = on_proved_wrong};
+        bool waits = prover_ask(p, &users, user_find(&users, SLICE("ann")), SLICE("ann"),
+                                slice_str(passwords[i]), "10.0.0.1", &asks[i]);
+        assert_int_equal(waits, i < 4);
+    }
+    assert_int_equal(asks[4].outcome, PROOF_BUSY);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    prover_destroy(&p);
+}
+
 int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
@@ -283,7 +307,7 @@ int main(void)
         test(the_oldest_stranger_goes),     test(one_too_many_while_all_ask),
         test(from_inside_while_all_ask),    test(hello_word_by_word),
         test(transactions_of_a_user),       test(guessing_from_many_addresses),
-        test(nobody_costs_what_users_cost),
+        test(nobody_costs_what_users_cost), test(too_many_passwords_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

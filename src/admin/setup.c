@@ -126,6 +126,9 @@ static void ops_init(struct op_limits *to, const struct conf *from)
     for (uint32_t i = 0; i < to->tiers_n; i++)
         to->tiers[i] = (struct op_tier){.window_s = (uint32_t)from->events_windows.all[i].window_s,
                                         .keep_s = from->events_windows.all[i].keep_s};
+    to->read = (struct read_limits){.most = (uint32_t)from->limits_read,
+                                    .days = (uint32_t)from->limits_days,
+                                    .texts_max = (uint32_t)from->limits_read_bytes};
 }
 
 /* The counter of uniques.feeds.counter. NULL: there is none of that name. */
@@ -247,7 +250,9 @@ static bool user_init(struct users *out, const struct conf *conf, size_t i, stru
 bool setup_users(struct users *out, const struct conf *conf, struct buf *problems)
 {
     bool good = true;
-    users_init(out);
+    const struct users_limits limits = {.frame_requests = (uint32_t)conf->limits_share,
+                                        .strangers_rate = (uint32_t)conf->limits_strangers_rate};
+    users_init(out, &limits);
     for (size_t i = 0; i < conf->users_n; i++)
         good = user_init(out, conf, i, problems) && good;
     users_sort(out);

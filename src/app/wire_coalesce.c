@@ -101,6 +101,7 @@ static struct coalesce_config config_of(const struct conf *conf)
     struct coalesce_config config = coalesce_config_default;
     config.cells_max = (uint32_t)conf->limits_frame;
     config.answers_max = (uint32_t)conf->limits_answers;
+    config.bytes_max = (uint32_t)conf->limits_frame_bytes;
     config.entries_max = (uint32_t)conf->limits_hashes;
     config.series_max = (uint32_t)conf->limits_names;
     config.doubt_ms = config.busy_ms = (uint32_t)conf->limits_busy_ms;

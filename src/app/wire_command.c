@@ -263,6 +263,7 @@ void wire_command(struct service *s)
         .limits = limits,
         .clients_max = (uint32_t)conf->limits_clients,
         .multi_max = (uint32_t)conf->limits_multi,
+        .multi_bytes_max = (uint32_t)conf->limits_multi_bytes,
         .busy_ms = (uint32_t)conf->limits_busy_ms,
         .users = s->users.now,
         .prover = s->users.prover,

@@ -20,7 +20,6 @@
 #define ROUND_TASKS_MAX 64
 #define ROUND_FIELDS_MAX 2000
 #define READS_FREE 5
-#define WITHIN_MS 5000 /* then the client is told to try again */
 
 _Static_assert(TOTAL_FIELDS_ASKED_MAX <= TOTAL_FIELDS_MAX && TOTAL_FIELDS_MAX <= ROUND_FIELDS_MAX,
                "what a client may ask for fits one script and one round");
@@ -182,12 +181,12 @@ static void round_answer(struct total_round *r)
 {
     struct list again;
     list_init(&again);
-    uint64_t now_ms = mono_ms();
+    uint64_t now_ms = mono_ms(), within_ms = (uint64_t)r->service->settings->conf->limits_busy_ms;
     for (size_t i = 0; i < r->books.n; i++) {
         struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
         if (!r->books.all[i].newer) {
             task_answer(r, t, &r->books.all[i]);
-        } else if (now_ms - t->since_ms >= WITHIN_MS || r->service->stage != STAGE_RUNNING) {
+        } else if (now_ms - t->since_ms >= within_ms || r->service->stage != STAGE_RUNNING) {
             task_end(r->service, t, ASK_FAILED,
                      "TRYAGAIN a later claim of this counter was merged during every read; ask again");
         } else {

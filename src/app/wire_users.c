@@ -19,10 +19,20 @@ void wire_users_pace(void *arg)
         uv_timer_start(&s->users.pace, on_pace, PACE_MS, PACE_MS);
 }
 
+static struct prover_limits limits_of(const struct conf *conf)
+{
+    return (struct prover_limits){
+        .guesses = {.user = {(uint32_t)conf->limits_guesses, (uint32_t)conf->limits_guesses_every_ms},
+                    .wide = {(uint32_t)conf->limits_address_guesses,
+                             (uint32_t)conf->limits_address_guesses_every_ms}},
+        .waiting_max = (uint32_t)conf->limits_proofs};
+}
+
 void wire_users_init(struct service *s)
 {
+    struct prover_limits limits = limits_of(s->settings->conf);
     s->users.now = &s->settings->setup.users;
-    s->users.prover = prover_create(&s->loop);
+    s->users.prover = prover_create(&s->loop, &limits);
     uv_timer_init(&s->loop, &s->users.pace);
     s->users.pace.data = s;
 }

@@ -18,10 +18,11 @@ static void auth_refuse(enum proof_outcome outcome, struct buf *out)
         reply_error(out, WRONGPASS);
         return;
     case PROOF_TOO_MANY:
-        reply_error(out, "ERR too many wrong passwords from this address; wait some seconds");
+        reply_error(out,
+                    "ERR too many wrong passwords from this address; wait some seconds (limits.guesses)");
         return;
     case PROOF_BUSY:
-        reply_error(out, "ERR too many clients authenticate at once; try again");
+        reply_error(out, "ERR too many clients authenticate at once; try again (limits.proofs)");
         return;
     case PROOF_RIGHT:
         break;

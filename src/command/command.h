@@ -117,10 +117,11 @@ struct command_config {
     struct client_ports client;
     struct command_ports ports;
     struct request_limits limits;
-    uint32_t clients_max; /* for CONFIG GET and INFO */
-    uint32_t multi_max;   /* commands in one MULTI, 10,000 */
-    uint32_t busy_ms;     /* a transaction without room for so long is refused: coalesce's own, 5,000 */
-    struct users *users;  /* borrowed; none in it: whoever connects may everything */
+    uint32_t clients_max;     /* for CONFIG GET and INFO */
+    uint32_t multi_max;       /* commands in one MULTI, 10,000 */
+    uint32_t multi_bytes_max; /* and their requests, 1 MiB */
+    uint32_t busy_ms;         /* a transaction without room for so long is refused: coalesce's own, 5,000 */
+    struct users *users;      /* borrowed; none in it: whoever connects may everything */
     struct prover *prover;
     uint32_t stranger_ms; /* who has not said by then who it is is disconnected */
 };

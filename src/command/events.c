@@ -2,7 +2,7 @@
 #include "command/inside.h"
 
 #define WINDOW_MAX_S                                                                                         \
-    INT64_C(315360000) /* ten years; so many times READ_WINDOWS_MAX are exact in Redis' Lua */
+    INT64_C(315360000) /* ten years; so many times limits.read, a million at most, are exact in Redis' Lua */
 
 /* An event older than that would be preened at once, and the windows it falls in would be counted without their own
  * events, which are gone already. */
@@ -28,15 +28,20 @@ bool event_add_read(struct session *s, const struct request *r, struct coalesce_
     return is_kept(s, op->at, out);
 }
 
-static bool part_read(const struct request *r, struct read_query *q, struct buf *out)
+static const struct read_limits *limits_of(const struct session *s)
+{
+    return &s->command->config.counters->ops->read;
+}
+
+static bool part_read(const struct session *s, const struct request *r, struct read_query *q, struct buf *out)
 {
     if (r->args_n == 5) return true;
     if (r->args_n != 8 || !word_is(r->args[5], "LIMIT")) return words_syntax(out);
     if (!word_not_negative(r->args[6], &q->offset, out) || !word_positive(r->args[7], &q->limit, out))
         return false;
-    if (q->limit <= READ_EVENTS_MAX) return true;
-    reply_errorf(out, "ERR at most %d events come at once; ask for more with a larger offset",
-                 READ_EVENTS_MAX);
+    if (q->limit <= limits_of(s)->most) return true;
+    reply_errorf(out, "ERR at most %u events come at once (limits.read); ask for more with a larger offset",
+                 limits_of(s)->most);
     return false;
 }
 
@@ -45,12 +50,13 @@ enum taken run_event_range(struct session *s, const struct request *r, struct bu
 {
     struct read_query q = {.kind = READ_EVENTS, .name = r->args[1], .type = r->args[2], .limit = -1};
     if (!word_second(r->args[3], &q.from, out) || !word_second(r->args[4], &q.to, out) ||
-        !part_read(r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out))
+        !part_read(s, r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out))
         return TAKEN;
     return read_ask(s, &q);
 }
 
-static bool windows_read(const struct request *r, struct read_query *q, struct buf *out)
+static bool windows_read(const struct session *s, const struct request *r, struct read_query *q,
+                         struct buf *out)
 {
     int64_t span_s;
     if (!word_positive(r->args[3], &span_s, out) || !word_positive(r->args[4], &q->window_s, out))
@@ -58,9 +64,9 @@ static bool windows_read(const struct request *r, struct read_query *q, struct b
     int64_t n = span_s / q->window_s;
     if (n == 0) {
         reply_error(out, "ERR the span is shorter than one window");
-    } else if (n > READ_WINDOWS_MAX) {
-        reply_errorf(out, "ERR span / window is %lld windows; at most %d are counted at once", (long long)n,
-                     READ_WINDOWS_MAX);
+    } else if (n > limits_of(s)->most) {
+        reply_errorf(out, "ERR span / window is %lld windows; at most %u are counted at once (limits.read)",
+                     (long long)n, limits_of(s)->most);
     } else if (q->window_s > WINDOW_MAX_S) {
         reply_errorf(out, "ERR a window is at most %lld s", (long long)WINDOW_MAX_S);
     } else {
@@ -75,6 +81,6 @@ static bool windows_read(const struct request *r, struct read_query *q, struct b
 enum taken run_event_count(struct session *s, const struct request *r, struct buf *out)
 {
     struct read_query q = {.kind = READ_WINDOWS, .name = r->args[1], .type = r->args[2]};
-    if (!windows_read(r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out)) return TAKEN;
+    if (!windows_read(s, r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out)) return TAKEN;
     return read_ask(s, &q);
 }

@@ -7,7 +7,6 @@
 #include "base/stats.h"
 #include "command/inside.h"
 
-#define QUEUE_BYTES_MAX (1 << 20)
 #define TOO_LARGE "ERR transaction is too large"
 #define REPLY_BYTES_MAX 640 /* of a queued command's reply, beside what it repeats of the request */
 
@@ -95,17 +94,27 @@ static bool op_takes(struct session *s, const struct request *r, struct buf *out
     return weight_fits(s, coalesce_op_cells(s->command->config.coalesce, op.kind), op.n, out);
 }
 
+static bool queue_holds(const struct session *s, const struct request *r, struct buf *out)
+{
+    const struct command_config *config = &s->command->config;
+    uint32_t most = guard_multi_max(s);
+    if (s->multi->n >= most)
+        reply_errorf(out, TOO_LARGE ": at most %u commands (%s)", most,
+                     most < config->multi_max ? "users.*.multi" : "limits.multi");
+    else if (s->multi->requests.n + r->raw.n > config->multi_bytes_max)
+        reply_errorf(out, TOO_LARGE ": at most %u bytes (limits.multi_bytes)", config->multi_bytes_max);
+    else
+        return true;
+    return false;
+}
+
 static bool queue_takes(struct session *s, const struct spec *spec, const struct request *r, struct buf *out)
 {
-    const struct multi *m = s->multi;
     if ((spec->flags & SPEC_QUEUES) == 0) {
         reply_error(out, "ERR Command not allowed inside a transaction");
         return false;
     }
-    if (m->n >= guard_multi_max(s) || m->requests.n + r->raw.n > QUEUE_BYTES_MAX) {
-        reply_error(out, TOO_LARGE);
-        return false;
-    }
+    if (!queue_holds(s, r, out)) return false;
     if ((spec->flags & SPEC_OP) != 0) return op_takes(s, r, out);
     return (spec->flags & SPEC_HIT) == 0 || hit_takes(s, r, out);
 }
@@ -149,9 +158,8 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
         return TAKEN;
     *refused = true;
     if (never) {
-        reply_error(
-            out,
-            "EXECABORT Transaction discarded because it does not fit into one frame; send fewer commands");
+        reply_error(out, "EXECABORT Transaction discarded because it does not fit into one frame "
+                         "(limits.frame, limits.frame_bytes); send fewer commands");
         return TAKEN;
     }
     if (parked_too_long(s)) {

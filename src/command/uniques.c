@@ -16,7 +16,7 @@ bool uniq_add_read(struct session *s, const struct request *r, struct coalesce_o
     return names_fit(s, OP_UNIQ, op->name, NO_TYPE, op->at, out);
 }
 
-static bool days_read(const struct request *r, struct read_query *q, struct buf *out)
+static bool days_read(const struct session *s, const struct request *r, struct read_query *q, struct buf *out)
 {
     if (r->args_n > 4) {
         reply_error(out, "ERR wrong number of arguments for 'uniq.count' command");
@@ -28,9 +28,11 @@ static bool days_read(const struct request *r, struct read_query *q, struct buf 
                      (long long)q->to);
         return false;
     }
+    uint32_t most = s->command->config.counters->ops->read.days;
     int64_t n = day_number(q->to) - day_number(q->from) + 1;
-    if (n <= READ_DAYS_MAX) return true;
-    reply_errorf(out, "ERR that is %lld days; at most %d are united at once", (long long)n, READ_DAYS_MAX);
+    if (n <= most) return true;
+    reply_errorf(out, "ERR that is %lld days; at most %u are united at once (limits.days)", (long long)n,
+                 most);
     return false;
 }
 
@@ -38,6 +40,6 @@ static bool days_read(const struct request *r, struct read_query *q, struct buf 
 enum taken run_uniq_count(struct session *s, const struct request *r, struct buf *out)
 {
     struct read_query q = {.kind = READ_VISITORS, .name = r->args[1], .type = NO_TYPE};
-    if (!days_read(r, &q, out) || !names_fit(s, OP_UNIQ, q.name, NO_TYPE, q.from, out)) return TAKEN;
+    if (!days_read(s, r, &q, out) || !names_fit(s, OP_UNIQ, q.name, NO_TYPE, q.from, out)) return TAKEN;
     return read_ask(s, &q);
 }

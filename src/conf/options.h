@@ -123,6 +123,28 @@
     G(LIMITS_STRANGERS, "limits.strangers", MS, limits_strangers_ms, "10s", 1000, CONF_DAY_MS, RESTART,      \
       "a duration from 1s to 1d",                                                                            \
       "with users, a client that has not said by then who it is is disconnected")                            \
+    G(LIMITS_STRANGERS_RATE, "limits.strangers_rate", NUMBER, limits_strangers_rate, "20000", 100, 100000000, \
+      RELOAD,                                                                                                \
+      "an integer from 100 to 100000000",                                                                    \
+      "with users, requests a second of all who have not said yet who they are, together; what is over "     \
+      "that waits")                                                                                          \
+    G(LIMITS_PROOFS, "limits.proofs", NUMBER, limits_proofs, "1024", 1, 65536, RESTART,                      \
+      "an integer from 1 to 65536",                                                                          \
+      "different passwords that wait to be proved, some 1.2 KiB each; one more is refused")                  \
+    G(LIMITS_GUESSES, "limits.guesses", NUMBER, limits_guesses, "10", 1, 1000000, RESTART,                   \
+      "an integer from 1 to 1000000",                                                                        \
+      "wrong passwords of one user that an address may say at once, before it has to wait")                  \
+    G(LIMITS_GUESSES_EVERY, "limits.guesses_every", MS, limits_guesses_every_ms, "2s", 1, 3600000, RESTART,  \
+      "a duration from 1ms to 1h",                                                                           \
+      "after those, one in so long")                                                                         \
+    G(LIMITS_ADDRESS_GUESSES, "limits.address_guesses", NUMBER, limits_address_guesses, "50", 1, 1000000,    \
+      RESTART,                                                                                               \
+      "an integer from 1 to 1000000",                                                                        \
+      "wrong passwords of all users together that an address may say at once, likewise")                     \
+    G(LIMITS_ADDRESS_GUESSES_EVERY, "limits.address_guesses_every", MS, limits_address_guesses_every_ms,     \
+      "200ms", 1, 3600000, RESTART,                                                                          \
+      "a duration from 1ms to 1h",                                                                           \
+      "after those, one in so long")                                                                         \
     G(LIMITS_BACKLOG, "limits.backlog", NUMBER, limits_backlog, "511", 1, 65535, RESTART,                    \
       "an integer from 1 to 65535",                                                                          \
       "connections that the kernel keeps until tallyd accepts them; at most net.core.somaxconn")             \
@@ -135,13 +157,24 @@
     G(LIMITS_MULTI, "limits.multi", NUMBER, limits_multi, "10000", 1, 1000000, RESTART,                      \
       "an integer from 1 to 1000000",                                                                        \
       "commands in one MULTI")                                                                               \
+    G(LIMITS_MULTI_BYTES, "limits.multi_bytes", SIZE, limits_multi_bytes, "1MiB", 65536, 1073741824, RESTART, \
+      "a size from 64KiB to 1GiB",                                                                           \
+      "the requests in one MULTI together")                                                                  \
     G(LIMITS_BUSY, "limits.busy", MS, limits_busy_ms, "5s", 1000, 600000, RESTART,                           \
       "a duration from 1s to 10m",                                                                           \
       "a client for which there is no room for so long is answered -BUSY; one whose hits were under "        \
-      "way when the link to Redis broke waits so long for the truth")                                        \
+      "way when the link to Redis broke waits so long for the truth, and a CTR.TOTAL for a moment "          \
+      "between merges")                                                                                      \
     G(LIMITS_FRAME, "limits.frame", NUMBER, limits_frame, "1000", 100, 10000, RESTART,                       \
       "an integer from 100 to 10000",                                                                        \
       "different fields in one transaction of Redis, which takes about 1 ms for a thousand; also of a MULTI") \
+    G(LIMITS_FRAME_BYTES, "limits.frame_bytes", SIZE, limits_frame_bytes, "4MiB", 65536, 16777216, RESTART,  \
+      "a size from 64KiB to 16MiB",                                                                          \
+      "keys, fields and texts in one such transaction, with the answers that stand between those of hits")   \
+    G(LIMITS_SHARE, "limits.share", NUMBER, limits_share, "500", 32, 1000000, RELOAD,                        \
+      "an integer from 32 to 1000000",                                                                       \
+      "with users, requests in one such transaction that they have together while several are active, "      \
+      "an equal share each, but at least 32")                                                                \
     G(LIMITS_ANSWERS, "limits.answers", NUMBER, limits_answers, "65536", 1000, 1000000, RESTART,             \
       "an integer from 1000 to 1000000",                                                                     \
       "answers that wait for one such transaction; what comes beyond them is read after it")                 \
@@ -152,12 +185,34 @@
       "an integer from 1024 to 16777216",                                                                    \
       "time series, timeboxes' buckets and event logs, of each kind, whose state is kept in memory, "        \
       "24 to 40 bytes each; one that is not costs Redis more")                                               \
+    G(LIMITS_READ, "limits.read", NUMBER, limits_read, "100000", 10000, 1000000, RESTART,                    \
+      "an integer from 10000 to 1000000",                                                                    \
+      "events in one answer of EVENT.RANGE, windows in one of EVENT.COUNT")                                  \
+    G(LIMITS_READ_BYTES, "limits.read_bytes", SIZE, limits_read_bytes, "16MiB", 1048576, 1073741824, RESTART, \
+      "a size from 1MiB to 1GiB",                                                                            \
+      "names or ids in one answer of EVENT.RANGE or SERIES.LIST; limits.unread is for the whole answer")     \
+    G(LIMITS_DAYS, "limits.days", NUMBER, limits_days, "366", 366, 3660, RESTART,                            \
+      "an integer from 366 to 3660",                                                                         \
+      "days that one UNIQ.COUNT unites")                                                                     \
     G(LIMITS_HTTP, "limits.http", NUMBER, limits_http, "1024", 16, 100000, RESTART,                          \
       "an integer from 16 to 100000",                                                                        \
       "connections at once at each address of listen.http")                                                  \
+    G(LIMITS_HTTP_SILENT, "limits.http_silent", SECONDS, limits_http_silent_s, "10s", 1, 3600, RESTART,      \
+      "a duration in whole seconds from 1s to 1h",                                                           \
+      "a connection there on which nothing moves for so long is closed")                                     \
+    G(LIMITS_HTTP_HEAD, "limits.http_head", SIZE, limits_http_head_bytes, "16KiB", 8192, 1048576, RESTART,   \
+      "a size from 8KiB to 1MiB",                                                                            \
+      "memory of each such connection: request line and headers, which must fit, and pieces of the answer")  \
+    G(LIMITS_HTTP_BODY, "limits.http_body", SIZE, limits_http_body_bytes, "64KiB", 0, 1073741824, RESTART,   \
+      "a size from 0B to 1GiB",                                                                              \
+      "body of a request, which is read and not used; a connection that sends more is closed")               \
     G(LIMITS_STREAMS, "limits.streams", NUMBER, limits_streams, "256", 1, 100000, RESTART,                   \
       "an integer from 1 to 100000",                                                                         \
       "panels that follow what moves at once; one more is refused")                                          \
+    G(LIMITS_STREAMS_UNREAD, "limits.streams_unread", SIZE, limits_streams_unread_bytes, "32KiB", 4096,      \
+      16777216, RESTART,                                                                                     \
+      "a size from 4KiB to 16MiB",                                                                           \
+      "what one of them may leave unread; it is told nothing more until it reads")                           \
     G(RUN_AS, "run_as", INSTANCE, run_as, "", 0, 0, RESTART,                                                 \
       "the name of a user of this machine",                                                                  \
       "whom tallyd becomes, for good, when root starts it, once it has its sockets and secrets; a "          \

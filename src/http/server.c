@@ -18,9 +18,6 @@
 
 #define CONNECTIONS_LEAST 64 /* where descriptors lack */
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
-#define SILENT_S 10          /* a connection on which nothing moves is closed */
-#define HEAD_BYTES 16384     /* of a request, and what is sent of its answer at a time */
-#define BODY_BYTES 65536     /* of a request that has one, though nobody wants it */
 
 /* --- what is asked --- */
 
@@ -237,7 +234,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     if (*body_n > 0) {
         x->taken_bytes += *body_n;
         *body_n = 0;
-        return x->taken_bytes <= BODY_BYTES ? MHD_YES : MHD_NO;
+        return x->taken_bytes <= (size_t)x->http->where->conf->limits_http_body_bytes ? MHD_YES : MHD_NO;
     }
     return x->answered ? exchange_answer(x) : exchange_run(x);
 }
@@ -262,7 +259,7 @@ void run_stream(struct exchange *x, struct worker *w)
     x->stream = stream_open(&x->http->hub, bound.p == NULL, store);
     if (x->stream == NULL) {
         exchange_refuse(x, 503, "ask again in some seconds",
-                        "there are %lld streams already, or tallyd is stopping",
+                        "there are %lld streams already (limits.streams), or tallyd is stopping",
                         (long long)x->http->where->conf->limits_streams);
         return;
     }
@@ -308,6 +305,7 @@ static unsigned connections_most(const struct conf *conf)
 /* fd -1: it listens nowhere, and is given its connections. */
 static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
 {
+    const struct conf *conf = h->where->conf;
     unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;
     struct MHD_OptionItem listens[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem *listening = fd < 0 ? &listens[1] : listens;
@@ -315,8 +313,8 @@ static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
                                 MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
                             0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                             MHD_OPTION_ARRAY, listening, MHD_OPTION_CONNECTION_LIMIT, most,
-                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)conf->limits_http_silent_s,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)conf->limits_http_head_bytes,
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
                             as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
@@ -372,7 +370,8 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     h->ports = *ports;
     pool_init(&h->pool, &h->ports, where);
     pulse_init(&h->pulse, h);
-    hub_init(&h->hub, where->counters, (size_t)where->conf->limits_streams);
+    hub_init(&h->hub, where->counters, (size_t)where->conf->limits_streams,
+             (size_t)where->conf->limits_streams_unread_bytes);
     look_init(&h->look, where);
     memo_init(&h->memo);
     token_sets_init(&h->tokens, &where->conf->tokens);

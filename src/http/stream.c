@@ -8,7 +8,6 @@
 #include <microhttpd.h>
 #include <xxhash.h>
 
-#define UNREAD_BYTES 32768 /* of a stream; more is not said */
 #define BLOCK_BYTES 4096
 #define MANY_FIELDS 500    /* a hash with so many pending is taken as moving without a look ... */
 #define MANY_REST_MS 10000 /* ... for so long */
@@ -35,9 +34,10 @@ struct stream {
     struct buf out;
 };
 
-void hub_init(struct hub *h, const struct counters *counters, size_t streams_most)
+void hub_init(struct hub *h, const struct counters *counters, size_t streams_most, size_t unread_most)
 {
-    *h = (struct hub){.counters = counters, .streams_most = streams_most, .mysql_up = true};
+    *h = (struct hub){
+        .counters = counters, .streams_most = streams_most, .unread_most = unread_most, .mysql_up = true};
     pthread_mutex_init(&h->lock, NULL);
     list_init(&h->streams);
     list_init(&h->watches);
@@ -162,7 +162,7 @@ struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *co
 
 static void say(struct stream *s, const char *event, struct slice data) /* under the lock */
 {
-    if (s->out.n > UNREAD_BYTES) return;
+    if (s->out.n > s->hub->unread_most) return;
     if (event == NULL) {
         BUF_LIT(&s->out, ":\n\n");
     } else {

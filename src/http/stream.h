@@ -15,12 +15,13 @@ struct hub {
     const struct counters *counters;
     struct list streams, watches;
     size_t streams_n, streams_most;
+    size_t unread_most; /* bytes of a stream; more is not said */
     bool stopping;
     bool mysql_up;   /* at the last look of hub_watch; its alone */
     int64_t batches; /* claimed and merged so far, likewise */
 };
 
-void hub_init(struct hub *h, const struct counters *counters, size_t streams_most);
+void hub_init(struct hub *h, const struct counters *counters, size_t streams_most, size_t unread_most);
 void hub_close(struct hub *h); /* no stream is left */
 bool hub_empty(struct hub *h);
 void hub_stop(struct hub *h); /* every stream ends; none begins */

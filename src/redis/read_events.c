@@ -25,7 +25,7 @@ static const char piece_script[] = "#!lua flags=no-writes\n"
 static uint32_t piece_size(const struct redis_read *r)
 {
     const struct read_query *q = r->query;
-    int64_t left = q->limit < 0 ? READ_EVENTS_MAX : q->limit - (int64_t)(r->answer.n / 2);
+    int64_t left = q->limit < 0 ? r->limits->read.most : q->limit - (int64_t)(r->answer.n / 2);
     return left < EVENTS_A_PIECE ? (uint32_t)left : EVENTS_A_PIECE;
 }
 
@@ -57,15 +57,16 @@ static void on_piece(struct redis_link *l, void *arg, const struct redis_reply *
         return;
     }
     n = (int64_t)reply->elements[1].n / 2;
-    if (r->query->limit < 0 && (int64_t)r->answer.n / 2 - n + left > READ_EVENTS_MAX) {
-        read_refuse(
-            r,
-            "ERR more than %d events in that time; ask for a shorter one, or for a part: LIMIT offset count",
-            READ_EVENTS_MAX);
-    } else if (r->answer.texts.n > READ_TEXTS_MAX) {
+    if (r->query->limit < 0 && (int64_t)r->answer.n / 2 - n + left > r->limits->read.most) {
         read_refuse(r,
-                    "ERR more than %d MiB of ids; ask for a shorter time, or for a part: LIMIT offset count",
-                    READ_TEXTS_MAX >> 20);
+                    "ERR more than %u events in that time (limits.read); ask for a shorter one, or for a "
+                    "part: LIMIT offset count",
+                    r->limits->read.most);
+    } else if (r->answer.texts.n > r->limits->read.texts_max) {
+        read_refuse(r,
+                    "ERR more than %u bytes of ids (limits.read_bytes); ask for a shorter time, or for a "
+                    "part: LIMIT offset count",
+                    r->limits->read.texts_max);
     } else if (left <= n || piece_size(r) == 0) {
         read_finish(r);
     } else {

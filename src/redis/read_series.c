@@ -99,11 +99,12 @@ static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r
         read_refuse(r, "ERR a name in '" KEY_KNOWN "' has a score other than 0; ZADD it again with 0");
     else if (reply->n < NAMES_A_PAGE)
         read_finish(r);
-    else if (r->answer.texts.n > READ_TEXTS_MAX)
-        read_refuse(r,
-                    "ERR there are more than %zu series, too many for one answer; read them in Redis with "
-                    "ZSCAN " KEY_KNOWN,
-                    r->answer.n);
+    else if (r->answer.texts.n > r->limits->read.texts_max)
+        read_refuse(
+            r,
+            "ERR there are more than %zu series, too many for one answer (limits.read_bytes); read them "
+            "in Redis with ZSCAN " KEY_KNOWN,
+            r->answer.n);
     else
         read_names(r);
 }

@@ -6,13 +6,14 @@
 #include "series/day.h"
 #include "series/names.h"
 
+#define STEP_DAYS 366            /* whose keys one step names */
 #define STEP_BYTES (4 << 20)     /* of bitmaps that one step reads */
 #define SKETCH_BYTES (128 << 10) /* merging a sketch takes as long as so many bytes of bitmaps */
 #define TEMPORARY_S 60
 
-/* KEYS: the temporary bitmap and sketch, then both of each day that is left. ARGV: whether each of the two was begun, 1
- * or 0; STEP_BYTES; SKETCH_BYTES; TEMPORARY_S. Answers how many days it took, whether each of the two is begun, and the
- * count, which is one when all days were taken. */
+/* KEYS: the temporary bitmap and sketch, then both of each day that is left, of STEP_DAYS at most. ARGV: whether each of
+ * the two was begun, 1 or 0; STEP_BYTES; SKETCH_BYTES; TEMPORARY_S; whether the last day is among them. Answers how many
+ * days it took, whether each of the two is begun, and the count, which is one when all days were taken. */
 static const char step_script[] =
     "local at, cost, unions = 3, 0, {{}, {}}\n"
     "for k = 1, 2 do\n"
@@ -33,7 +34,7 @@ static const char step_script[] =
     "    at = at + 1\n"
     "  end\n"
     "end\n"
-    "local bits, sketches, done = unions[1], unions[2], at > #KEYS\n"
+    "local bits, sketches, done = unions[1], unions[2], at > #KEYS and ARGV[6] == '1'\n"
     "if #bits > 1 or (#bits == 1 and not done) then\n"
     "  redis.call('BITOP', 'OR', KEYS[1], unpack(bits))\n"
     "  redis.call('EXPIRE', KEYS[1], ARGV[5])\n"
@@ -55,6 +56,12 @@ static int64_t days_left(const struct redis_read *r)
     return day_number(r->query->to) - r->at + 1;
 }
 
+static int64_t step_days(const struct redis_read *r)
+{
+    int64_t left = days_left(r);
+    return left < STEP_DAYS ? left : STEP_DAYS;
+}
+
 static void step_ask(struct redis_read *r);
 
 static bool step_file(struct redis_read *r, const struct redis_reply *reply, int64_t *count)
@@ -62,7 +69,7 @@ static bool step_file(struct redis_read *r, const struct redis_reply *reply, int
     int64_t v[4];
     for (size_t i = 0; i < 4; i++)
         if (!reply_is_array(reply, 4) || !reply_integer(&reply->elements[i], &v[i])) return false;
-    if (v[0] < 1 || v[0] > days_left(r)) return false;
+    if (v[0] < 1 || v[0] > step_days(r)) return false;
     r->at += v[0];
     r->has_bits = v[1] != 0;
     r->has_sketch = v[2] != 0;
@@ -93,7 +100,7 @@ static void keys_put(struct redis_read *r, struct buf *out)
     resp_slice(out, buf_slice(&r->key));
     name_temporary(read_key(r), id, SLICE("hll"));
     resp_slice(out, buf_slice(&r->key));
-    for (int64_t n = days_left(r), i = 0; i < n; i++) {
+    for (int64_t n = step_days(r), i = 0; i < n; i++) {
         int64_t day = day_of_number(r->at + i);
         name_visitors(read_key(r), r->query->name, day);
         resp_slice(out, buf_slice(&r->key));
@@ -105,13 +112,14 @@ static void keys_put(struct redis_read *r, struct buf *out)
 static void step_ask(struct redis_read *r)
 {
     struct buf *out = redis_link_begin(r->link);
-    resp_eval(out, SLICE(step_script), 2 + 2 * (size_t)days_left(r), 5);
+    resp_eval(out, SLICE(step_script), 2 + 2 * (size_t)step_days(r), 6);
     keys_put(r, out);
     resp_int(out, r->has_bits);
     resp_int(out, r->has_sketch);
     resp_int(out, STEP_BYTES);
     resp_int(out, SKETCH_BYTES);
     resp_int(out, TEMPORARY_S);
+    resp_int(out, step_days(r) == days_left(r));
     redis_link_expect(r->link, 1, on_step, r);
     redis_link_flush(r->link);
 }
@@ -122,6 +130,6 @@ void read_visitors(struct redis_read *r)
     rand_bytes(id, sizeof id);
     hex_write(id, sizeof id, r->temporary);
     r->at = day_number(r->query->from);
-    PRE(days_left(r) > 0 && days_left(r) <= READ_DAYS_MAX);
+    PRE(days_left(r) > 0 && days_left(r) <= r->limits->read.days);
     step_ask(r);
 }

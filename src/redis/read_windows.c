@@ -126,7 +126,7 @@ static void piece_ask(struct redis_read *r)
 
 void read_windows(struct redis_read *r)
 {
-    PRE(r->query->windows_n > 0 && r->query->windows_n <= READ_WINDOWS_MAX && r->query->window_s > 0);
+    PRE(r->query->windows_n > 0 && r->query->windows_n <= r->limits->read.most && r->query->window_s > 0);
     r->left = r->query->windows_n;
     piece_ask(r);
 }

@@ -5,6 +5,7 @@
 #define SERIES_OP_H
 
 #include "series/counter.h"
+#include "series/read.h"
 
 #define OP_PRECISIONS_MAX 16
 #define OP_TIERS_MAX 16
@@ -95,6 +96,7 @@ struct op_limits {
     int64_t events_keep_s;
     struct op_tier tiers[OP_TIERS_MAX]; /* ascending by window_s; a window larger than all: as the last */
     uint32_t tiers_n;
+    struct read_limits read;
 };
 
 /* Start of the slot or bucket that holds `at`; at >= 0. */

@@ -5,10 +5,11 @@
 
 #include "base/buf.h"
 
-#define READ_EVENTS_MAX 100000    /* of one EVENT.RANGE */
-#define READ_WINDOWS_MAX 100000   /* of one EVENT.COUNT */
-#define READ_DAYS_MAX 366         /* of one UNIQ.COUNT */
-#define READ_TEXTS_MAX (16 << 20) /* bytes of names or ids in one answer */
+struct read_limits {    /* from the configuration */
+    uint32_t most;      /* events of one EVENT.RANGE, windows of one EVENT.COUNT: limits.read */
+    uint32_t days;      /* of one UNIQ.COUNT: limits.days */
+    uint32_t texts_max; /* bytes of names or ids in one answer: limits.read_bytes */
+};
 
 enum read_kind {
     READ_SERIES,     /* slot, n: the samples of a precision that begin in from..to, ascending */
@@ -28,7 +29,7 @@ struct read_query {
     int64_t offset, limit;   /* boxes, events; so many are left out, at most so many come. limit < 0: all */
     uint32_t precision_s;    /* series */
     int64_t window_s;
-    uint32_t windows_n; /* 1..READ_WINDOWS_MAX */
+    uint32_t windows_n; /* 1..read_limits.most */
 };
 
 struct read_value {

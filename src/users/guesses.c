@@ -8,9 +8,10 @@
 
 #define WAYS 4 /* slots that one may stand in */
 
-void guesses_init(struct guesses *g)
+void guesses_init(struct guesses *g, const struct guess_limits *limits)
 {
     memset(g, 0, sizeof(*g));
+    g->limits = *limits;
     rand_bytes(&g->seed, sizeof(g->seed));
 }
 
@@ -52,16 +53,16 @@ static struct guess *slot_take(struct guesses *g, uint64_t who)
     return mildest;
 }
 
-static bool may(struct guesses *g, uint64_t who, uint64_t now_ms, uint64_t at_once, uint64_t gap_ms)
+static bool may(struct guesses *g, uint64_t who, uint64_t now_ms, struct guess_limit limit)
 {
     const struct guess *at = slot_find(g, who);
-    return at == NULL || at->until_ms <= now_ms + (at_once - 1) * gap_ms;
+    return at == NULL || at->until_ms <= now_ms + (limit.at_once - UINT64_C(1)) * limit.gap_ms;
 }
 
 bool guess_may(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms)
 {
-    return may(g, all_of(g, address), now_ms, GUESSES_WIDE_AT_ONCE, GUESSES_WIDE_GAP_MS) &&
-           may(g, who_is(g, address, user), now_ms, GUESSES_AT_ONCE, GUESSES_GAP_MS);
+    return may(g, all_of(g, address), now_ms, g->limits.wide) &&
+           may(g, who_is(g, address, user), now_ms, g->limits.user);
 }
 
 static void count(struct guess *at, uint64_t now_ms, uint64_t gap_ms)
@@ -71,6 +72,6 @@ static void count(struct guess *at, uint64_t now_ms, uint64_t gap_ms)
 
 void guess_wrong(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms)
 {
-    count(slot_take(g, all_of(g, address)), now_ms, GUESSES_WIDE_GAP_MS);
-    count(slot_take(g, who_is(g, address, user)), now_ms, GUESSES_GAP_MS);
+    count(slot_take(g, all_of(g, address)), now_ms, g->limits.wide.gap_ms);
+    count(slot_take(g, who_is(g, address, user)), now_ms, g->limits.user.gap_ms);
 }

@@ -6,13 +6,18 @@
 
 #include "base/slice.h"
 
-#define GUESSES_AT_ONCE 10      /* of a user from one address, */
-#define GUESSES_GAP_MS 2000     /* then one in so long */
-#define GUESSES_WIDE_AT_ONCE 50 /* of all users from one address, */
-#define GUESSES_WIDE_GAP_MS 200 /* then one in so long */
 #define GUESSES_SLOTS 4096
 
+struct guess_limit {
+    uint32_t at_once, gap_ms; /* so many, then one in so long; neither is 0 */
+};
+struct guess_limits {
+    struct guess_limit user; /* of a user from one address: 10, 2,000 */
+    struct guess_limit wide; /* of all users from one address: 50, 200 */
+};
+
 struct guesses {
+    struct guess_limits limits;
     uint64_t seed;
     struct guess {
         uint64_t who;      /* a hash, 0: free */
@@ -20,7 +25,7 @@ struct guesses {
     } slots[GUESSES_SLOTS];
 };
 
-void guesses_init(struct guesses *g);
+void guesses_init(struct guesses *g, const struct guess_limits *limits);
 
 /* May a password be tried? */
 bool guess_may(struct guesses *g, struct slice address, struct slice user, uint64_t now_ms);

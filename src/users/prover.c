@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/rand.h"
-#include "users/guesses.h"
 #include "users/password.h"
 
 #include <openssl/crypto.h>
@@ -15,7 +14,9 @@
 #include <uv.h>
 
 #define NAME_BYTES_MAX 64 /* of a user */
-#define JOBS_MAX 1024     /* different passwords that wait */
+
+const struct prover_limits prover_limits_default = {.guesses = {.user = {10, 2000}, .wide = {50, 200}},
+                                                    .waiting_max = 1024};
 
 struct job { /* its own copies: between queue and done it is the thread's */
     uv_work_t work;
@@ -32,18 +33,20 @@ struct prover {
     uv_loop_t *loop;
     unsigned char key[32];
     struct guesses guesses;
+    uint32_t waiting_max;
     struct list waiting; /* of jobs, first come first served */
     size_t waiting_n;
     struct job *running; /* NULL: none */
     bool stopping;
 };
 
-struct prover *prover_create(uv_loop_t *loop)
+struct prover *prover_create(uv_loop_t *loop, const struct prover_limits *limits)
 {
     struct prover *p = heap_zalloc(sizeof(*p));
     p->loop = loop;
     rand_bytes(p->key, sizeof(p->key));
-    guesses_init(&p->guesses);
+    guesses_init(&p->guesses, &limits->guesses);
+    p->waiting_max = limits->waiting_max;
     list_init(&p->waiting);
     return p;
 }
@@ -215,7 +218,7 @@ bool prover_ask(struct prover *p, const struct users *all, const struct user *u,
     proof_make(p, name, password, proof);
     struct job *j = job_find(p, hash, proof);
     a->outcome = PROOF_BUSY;
-    if (p->stopping || (j == NULL && p->waiting_n >= JOBS_MAX)) return false;
+    if (p->stopping || (j == NULL && p->waiting_n >= p->waiting_max)) return false;
     a->outcome = PROOF_TOO_MANY;
     if (j == NULL && !guess_may(&p->guesses, slice_str(address), name, mono_ms())) return false;
     if (j == NULL) {

@@ -8,6 +8,7 @@
 #define USERS_PROVER_H
 
 #include "base/list.h"
+#include "users/guesses.h"
 #include "users/users.h"
 
 struct uv_loop_s;
@@ -27,7 +28,13 @@ struct proof_ask {
     struct list link;
 };
 
-struct prover *prover_create(struct uv_loop_s *loop);
+struct prover_limits {
+    struct guess_limits guesses;
+    uint32_t waiting_max; /* different passwords that wait, 1,024 */
+};
+extern const struct prover_limits prover_limits_default;
+
+struct prover *prover_create(struct uv_loop_s *loop, const struct prover_limits *limits);
 void prover_stop(struct prover *p); /* whoever waits is answered PROOF_BUSY; the job under way still ends */
 bool prover_over(const struct prover *p); /* no job is under way */
 void prover_destroy(struct prover **p);   /* after that */

@@ -8,8 +8,8 @@
 
 #define ACTIVE_MS 1000
 #define SHARE_LEAST 32
-#define FRAME_REQUESTS 500
-#define STRANGERS_RATE 20000 /* requests a second of all who have not said yet who they are */
+
+const struct users_limits users_limits_default = {.frame_requests = 500, .strangers_rate = 20000};
 
 static void limits_set(struct user *u, const struct user_spec *spec)
 {
@@ -27,10 +27,10 @@ static void lists_init(struct user *u)
     list_init(&u->paced);
 }
 
-void users_init(struct users *u)
+void users_init(struct users *u, const struct users_limits *limits)
 {
-    *u = (struct users){.frame_requests = FRAME_REQUESTS};
-    limits_set(&u->stranger, &(struct user_spec){.rate = STRANGERS_RATE});
+    *u = (struct users){.frame_requests = limits->frame_requests};
+    limits_set(&u->stranger, &(struct user_spec){.rate = limits->strangers_rate});
     lists_init(&u->stranger);
 }
 

@@ -66,7 +66,13 @@ struct users {
 
 enum user_field { USER_PASSWORD, USER_COMMANDS };
 
-void users_init(struct users *u);
+struct users_limits {
+    uint32_t frame_requests; /* struct users', 500 */
+    uint32_t strangers_rate; /* requests a second of all who have not said yet who they are, 20,000 */
+};
+extern const struct users_limits users_limits_default;
+
+void users_init(struct users *u, const struct users_limits *limits);
 /* ERR_CONFIG: *which of the fields it is about. */
 enum err users_add(struct users *u, const struct user_spec *spec, enum user_field *which,
                    struct error *e) MUST_CHECK;

@@ -125,7 +125,7 @@ static void users_make(struct users *u)
                              .burst = 1000000000};
     enum user_field which;
     struct error e;
-    users_init(u);
+    users_init(u, &users_limits_default);
     PRE(users_add(u, &spec, &which, &e) == ERR_NONE);
     users_sort(u);
 }
@@ -148,6 +148,7 @@ static void world_init(struct world *w, const struct options *o)
                                     .limits = request_limits_default,
                                     .clients_max = 10000,
                                     .multi_max = 10000,
+                                    .multi_bytes_max = 1 << 20,
                                     .busy_ms = coalesce_config_default.busy_ms};
     if (o->users) {
         users_make(&w->users);

@@ -256,7 +256,7 @@ def test_guessing_is_slow_and_right_ones_are_not(shops):
     with daemon.client() as guesser:
         said = [guesser.call("AUTH", "shop1", f"guess {at}") for at in range(30)]
         assert said[:5] == [WRONGPASS] * 5
-        assert said[-1] == "ERR too many wrong passwords from this address; wait some seconds"
+        assert said[-1] == "ERR too many wrong passwords from this address; wait some seconds (limits.guesses)"
         assert said.count(WRONGPASS) <= 12
     known(daemon, "shop1").close()  # known from before
     known(daemon, "shop2").close()  # another user's guesses are not this one's

@@ -527,7 +527,7 @@ static struct users *users_made(const struct rules *of)
 {
     struct users *u = heap_alloc(sizeof *u);
     bool good = true;
-    users_init(u);
+    users_init(u, &users_limits_default);
     for (size_t i = 0; i < of->n; i++)
         good = add_rule(u, &of->all[i]) && good;
     users_sort(u);
@@ -640,7 +640,7 @@ static void open_all(void)
     now = &sets[0];
     fake.room = ANSWERS_MAX;
     fake.took = on_took;
-    prover = prover_create(NULL);
+    prover = prover_create(NULL, &prover_limits_default);
     const struct command_config config = {.coalesce = &fake,
                                           .client = fake_client_ports,
                                           .counters = &counters,
@@ -655,6 +655,7 @@ static void open_all(void)
                                           .limits = request_limits_default,
                                           .clients_max = 100,
                                           .multi_max = 10,
+                                          .multi_bytes_max = 1 << 20,
                                           .busy_ms = 5000,
                                           .users = users,
                                           .prover = prover,

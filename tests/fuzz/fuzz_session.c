@@ -62,7 +62,8 @@ static const struct op_limits limits = {.precisions = {1, 60},
                                         .uniq_name = {{"v", 1}, {"", 0}, true},
                                         .uniq_counter = &counters_all[0],
                                         .events_keep_s = INT64_C(1) << 40,
-                                        .ahead_s = 60};
+                                        .ahead_s = 60,
+                                        .read = {.most = 100000, .days = 366, .texts_max = 16 << 20}};
 static const struct counters counters = {.all = counters_all, .n = 2, .ops = &limits};
 
 /* One run: a client, what went to Redis as text, and what Redis has. */
@@ -242,6 +243,7 @@ static struct command *command_make(struct coalesce *c)
         .limits = request_limits_default,
         .clients_max = 100,
         .multi_max = 10,
+        .multi_bytes_max = 1 << 20,
         .busy_ms = 5000,
     };
     return command_again(&config);

@@ -821,6 +821,7 @@ static void world_open(void)
                                             .limits = request_limits_default,
                                             .clients_max = 100,
                                             .multi_max = MULTI_MAX,
+                                            .multi_bytes_max = 1 << 20,
                                             .busy_ms = 5000};
     command = command_again(&commands);
     for (size_t i = 0; i < CLIENTS; i++) {

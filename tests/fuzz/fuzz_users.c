@@ -123,7 +123,7 @@ static void user_try(struct slice hash, const struct words *patterns, const stru
     struct users users;
     enum user_field which;
     struct error e;
-    users_init(&users);
+    users_init(&users, &users_limits_default);
     bool fits = password_hash_fits(text), known = commands_are_known(commands);
     if (fits) hash_costs(text);
     bool taken = users_add(&users, &spec, &which, &e) == ERR_NONE;
@@ -166,23 +166,24 @@ static void guesses_agree(struct slice in)
     static const char *const names[NAMES] = {"", "shop", "jobs", "default"};
     static const uint16_t pauses_ms[16] = {
         [9] = 1, [10] = 199, [11] = 200, [12] = 1999, [13] = 2000, [14] = 2001, [15] = 60000};
+    static const struct guess_limits limits = {.user = {10, 2000}, .wide = {50, 200}};
     static struct guesses g;
     struct debts d = {0};
     uint64_t now_ms = 1000000;
-    guesses_init(&g);
+    guesses_init(&g, &limits);
     g.seed = 1; /* so that none of these meets another in the slots */
     while (in.n > 0) {
         uint8_t byte = take_byte(&in), p = byte & 3, n = byte >> 2 & 3;
         struct slice place = slice_str(places[p]), name = slice_str(names[n]);
         now_ms += pauses_ms[byte >> 4];
         debts_shrink(&d, pauses_ms[byte >> 4]);
-        bool may = d.wide[p] <= (GUESSES_WIDE_AT_ONCE - 1) * GUESSES_WIDE_GAP_MS &&
-                   d.of[p][n] <= (GUESSES_AT_ONCE - 1) * GUESSES_GAP_MS;
+        bool may = d.wide[p] <= (limits.wide.at_once - 1) * limits.wide.gap_ms &&
+                   d.of[p][n] <= (limits.user.at_once - 1) * limits.user.gap_ms;
         MUST(guess_may(&g, place, name, now_ms) == may);
         if (!may) continue;
         guess_wrong(&g, place, name, now_ms);
-        d.wide[p] += GUESSES_WIDE_GAP_MS;
-        d.of[p][n] += GUESSES_GAP_MS;
+        d.wide[p] += limits.wide.gap_ms;
+        d.of[p][n] += limits.user.gap_ms;
     }
 }
 

@@ -55,7 +55,8 @@ static const struct op_limits limits = {.precisions = {1, 5, 60},
                                         .box_width_s = 60,
                                         .box_keep = 60,
                                         .events_keep_s = INT64_C(1) << 40,
-                                        .ahead_s = 60};
+                                        .ahead_s = 60,
+                                        .read = {.most = 20000, .days = 400}};
 static const struct counters counters = {.all = &views, .n = 1, .ops = &limits};
 
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key)

@@ -207,12 +207,34 @@ static void test_doors(void **state)
                   "t.yaml:1:49: listen.tls.cert: the certificate: No such file", "PEM");
 }
 
+/* Those of users, which a reload takes over with them, and of reads. */
+static void test_limits(void **state)
+{
+    (void)state;
+    struct conf conf;
+    struct setup setup;
+    struct buf problems = {0};
+    assert_true(build("mysql: \"mysql://u@h/d\"\n"
+                      "limits: { share: 77, strangers_rate: 300, read: 10007, read_bytes: 2MiB, days: 401 }\n"
+                      "counters:\n" COUNTER("a", "s<store>:a"),
+                      &conf, &setup, &problems));
+    assert_int_equal(setup.users.frame_requests, 77);
+    assert_int_equal(setup.users.stranger.rate, 300);
+    assert_int_equal(setup.ops.read.most, 10007);
+    assert_int_equal(setup.ops.read.texts_max, 2 << 20);
+    assert_int_equal(setup.ops.read.days, 401);
+    setup_close(&setup);
+    conf_free(&conf);
+    buf_free(&problems);
+}
+
 int main(void)
 {
     unsetenv("TALLYD_REDIS_PASSWORD");
     unsetenv("TALLYD_MYSQL_PASSWORD");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_places),
                                        cmocka_unit_test(test_ops),  cmocka_unit_test(test_feeds),
-                                       cmocka_unit_test(test_tls),  cmocka_unit_test(test_doors)};
+                                       cmocka_unit_test(test_tls),  cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_doors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

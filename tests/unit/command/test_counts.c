@@ -75,13 +75,13 @@ static const struct refusal refusals[] = {
     {"EVENT.RANGE blob submit 0 1 LIMIT 5", SYNTAX},
     {"EVENT.RANGE blob submit 0 1 PAGE 5 5", SYNTAX},
     {"EVENT.RANGE blob submit 0 1 LIMIT 0 0", NOT_POSITIVE},
-    {"EVENT.RANGE blob submit 0 1 LIMIT 0 100001",
-     "-ERR at most 100000 events come at once; ask for more with a larger offset\r\n"},
+    {"EVENT.RANGE blob submit 0 1 LIMIT 0 20001",
+     "-ERR at most 20000 events come at once (limits.read); ask for more with a larger offset\r\n"},
     {"EVENT.COUNT blob submit 100 0", NOT_POSITIVE},
     {"EVENT.COUNT blob submit -100 5", NOT_POSITIVE},
     {"EVENT.COUNT blob submit 4 5", "-ERR the span is shorter than one window\r\n"},
-    {"EVENT.COUNT blob submit 100001 1",
-     "-ERR span / window is 100001 windows; at most 100000 are counted at once\r\n"},
+    {"EVENT.COUNT blob submit 20001 1",
+     "-ERR span / window is 20001 windows; at most 20000 are counted at once (limits.read)\r\n"},
     {"EVENT.COUNT blob submit 9223372036854775807 9223372036854775807",
      "-ERR a window is at most 315360000 s\r\n"},
     {"UNIQ.ADD u 20140931 1", NOT_DAY("20140931")},
@@ -93,7 +93,8 @@ static const struct refusal refusals[] = {
                                     "with 'tally:' are tallyd's own\r\n"},
     {"UNIQ.COUNT u 20140920 20140919",
      "-ERR day 20140920 is after day 20140919; the first day comes first\r\n"},
-    {"UNIQ.COUNT u 20130919 20140920", "-ERR that is 367 days; at most 366 are united at once\r\n"},
+    {"UNIQ.COUNT u 20130815 20140920",
+     "-ERR that is 402 days; at most 400 are united at once (limits.days)\r\n"},
     {"UNIQ.COUNT u 20140920 x", NOT_DAY("x")},
     {"UNIQ.COUNT u 20140920 20140920 20140920",
      "-ERR wrong number of arguments for 'uniq.count' command\r\n"},
@@ -224,8 +225,8 @@ static void a_transaction_that_never_fits_says_so(void **state)
         say(client, "SERIES.INCRBY v 1\r\n");
     buf_reset(&client->said);
     say(client, "EXEC\r\n");
-    heard(client,
-          "-EXECABORT Transaction discarded because it does not fit into one frame; send fewer commands\r\n");
+    heard(client, "-EXECABORT Transaction discarded because it does not fit into one frame (limits.frame, "
+                  "limits.frame_bytes); send fewer commands\r\n");
     assert_int_equal(fake.adds, 0);
 }
 

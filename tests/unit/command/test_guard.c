@@ -2,7 +2,6 @@
  * are really proved, beside the loop. */
 #include "world.h"
 
-#include "users/guesses.h"
 #include "users/password.h"
 
 #include <crypt.h>
@@ -37,12 +36,12 @@ static int doors_open(void **state)
 {
     (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
-    users_init(&users);
+    users_init(&users, &users_limits_default);
     user_add("ann", "secret");
     user_add("bob", "secret");
     users_sort(&users);
     world_users = &users;
-    world_prover = prover_create(&loop);
+    world_prover = prover_create(&loop, &prover_limits_default);
     world_open();
     return 0;
 }
@@ -178,7 +177,7 @@ static void transactions_of_a_user(void **state)
     queue(c, MULTI_MOST);
     buf_reset(&c->said);
     queue(c, 1);
-    heard(c, "-ERR transaction is too large\r\n");
+    heard(c, "-ERR transaction is too large: at most 800 commands (users.*.multi)\r\n");
     say(c, "DISCARD\r\nMULTI\r\n");
     queue(c, MULTI_MOST);
     assert_int_equal(c->session.state, SESSION_TAKING); /* what is queued is in nobody's way */
@@ -220,8 +219,10 @@ static void guesses_run_out(const char *format)
     for (int n = 0;; n++) {
         snprintf(peer, sizeof peer, format, n + 1, 100 + n);
         if (guess_from(peer)) continue;
-        assert_true(n >= GUESSES_AT_ONCE);
-        assert_true((uint64_t)(n - GUESSES_AT_ONCE) <= (mono_ms() - since_ms) / GUESSES_GAP_MS);
+        int at_once = (int)prover_limits_default.guesses.user.at_once;
+        assert_true(n >= at_once);
+        assert_true((uint64_t)(n - at_once) <=
+                    (mono_ms() - since_ms) / prover_limits_default.guesses.user.gap_ms);
         return;
     }
 }
@@ -272,7 +273,7 @@ static void nobody_costs_what_users_cost(void **state)
     int64_t least_ns = INT64_MAX, most_ns = 0;
     char name[16];
     users_close(&users);
-    users_init(&users);
+    users_init(&users, &users_limits_default);
     user_add_of_cost("cheap", 1);
     user_add_of_cost("dear", 6);
     users_sort(&users);
@@ -286,6 +287,31 @@ static void nobody_costs_what_users_cost(void **state)
     assert_true(most_ns > 4 * proof_cpu_ns("cheap"));
 }
 
+static void on_proved_wrong(struct proof_ask *a)
+{
+    assert_int_equal(a->outcome, PROOF_WRONG);
+}
+
+/* One is under way and two wait; who asks the same as one of them waits with it. */
+static void too_many_passwords_wait(void **state)
+{
+    (void)state;
+    static const char *const passwords[] = {"a", "b", "c", "c", "d"};
+    struct prover_limits few = prover_limits_default;
+    struct proof_ask asks[5];
+    few.waiting_max = 2;
+    struct prover *p = prover_create(&loop, &few);
+    for (int i = 0; i < 5; i++) {
+        asks[i] = (struct proof_ask){.done = on_proved_wrong};
+        bool waits = prover_ask(p, &users, user_find(&users, SLICE("ann")), SLICE("ann"),
+                                slice_str(passwords[i]), "10.0.0.1", &asks[i]);
+        assert_int_equal(waits, i < 4);
+    }
+    assert_int_equal(asks[4].outcome, PROOF_BUSY);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    prover_destroy(&p);
+}
+
 int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
@@ -293,7 +319,7 @@ int main(void)
         test(the_oldest_stranger_goes),     test(one_too_many_while_all_ask),
         test(from_inside_while_all_ask),    test(hello_word_by_word),
         test(transactions_of_a_user),       test(guessing_from_many_addresses),
-        test(nobody_costs_what_users_cost),
+        test(nobody_costs_what_users_cost), test(too_many_passwords_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,17 +189,31 @@ static void exec_that_never_fits_is_refused(void **state)
         say(client, HIT(1));
     buf_reset(&client->said);
     say(client, "EXEC\r\nPING\r\n");
-    heard(client, "-EXECABORT Transaction discarded because it does not fit into one frame; send fewer "
-                  "commands\r\n+PONG\r\n");
+    heard(client, "-EXECABORT Transaction discarded because it does not fit into one frame (limits.frame, "
+                  "limits.frame_bytes); send fewer commands\r\n+PONG\r\n");
     say(client, "MULTI\r\n");
     for (int i = 0; i < 2000; i++)
         say(client, "PING\r\n");
     buf_reset(&client->said);
     say(client, "PING\r\nEXEC\r\n");
-    heard(
-        client,
-        "-ERR transaction is too large\r\n-EXECABORT Transaction discarded because of previous errors.\r\n");
+    heard(client, "-ERR transaction is too large: at most 2000 commands (limits.multi)\r\n"
+                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_int_equal(fake.adds, 0);
+}
+
+/* 200,000 bytes of this world. */
+static void exec_of_too_many_bytes_is_refused(void **state)
+{
+    (void)state;
+    static char request[50001];
+    snprintf(request, sizeof request, "PING %0*d\r\n", (int)sizeof request - 8, 0);
+    say(client, "MULTI\r\n");
+    for (int i = 0; i < 4; i++)
+        say(client, request);
+    buf_reset(&client->said);
+    say(client, "PING\r\nEXEC\r\n");
+    heard(client, "-ERR transaction is too large: at most 200000 bytes (limits.multi_bytes)\r\n"
+                  "-EXECABORT Transaction discarded because of previous errors.\r\n");
 }
 
 static void exec_of_sums_beyond_a_frame_is_refused(void **state)
@@ -601,6 +615,7 @@ int main(void)
         test(exec_waits_for_room),
         test(exec_gives_up_when_it_waited_too_long),
         test(exec_that_never_fits_is_refused),
+        test(exec_of_too_many_bytes_is_refused),
         test(exec_of_sums_beyond_a_frame_is_refused),
         test(exec_is_refused_after_an_error),
         test(exec_refused_midway_is_still_answered_in_order),

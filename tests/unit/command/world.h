@@ -96,6 +96,7 @@ static void world_open(void)
         .limits = request_limits_default,
         .clients_max = 100,
         .multi_max = 2000,
+        .multi_bytes_max = 200000,
         .busy_ms = 5000,
     };
     command = command_create(&config);

@@ -41,6 +41,7 @@ static int open_world(void **state)
     struct got *g = calloc(1, sizeof *g);
     g->w = world_open();
     g->limits.events_keep_s = 30 * DAY_S;
+    g->limits.read = (struct read_limits){.most = 100000, .days = 366, .texts_max = 16 << 20};
     *state = g;
     return 0;
 }
@@ -73,6 +74,19 @@ static const char *answer(struct got *g, struct read_query query)
 static void script(struct got *g, const char *text, const char *key, long long n)
 {
     redis_ask(&g->w->server, "EVAL %s 1 %s %lld", text, key, n);
+}
+
+static void too_many_names_are_refused(void **state)
+{
+    struct got *g = *state;
+    g->limits.read.texts_max = 3000;
+    script(g, "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 0, '60:' .. i) end", "known:", 999);
+    answer(g, (struct read_query){.kind = READ_NAMES}); /* one page: it is here already */
+    assert_int_equal(g->values, 999);
+    redis_ask(&g->w->server, "ZADD known: 0 60:1000");
+    assert_string_equal(answer(g, (struct read_query){.kind = READ_NAMES}),
+                        "ERR there are more than 1000 series, too many for one answer (limits.read_bytes); "
+                        "read them in Redis with ZSCAN known:");
 }
 
 static int64_t redis_now(struct got *g)
@@ -285,17 +299,19 @@ static void a_last_one_that_was_preened_is_no_loss(void **state)
 static void too_many_events_are_refused_and_can_be_had_in_parts(void **state)
 {
     struct got *g = *state;
-    script(g, fill_events, "blob:submit", READ_EVENTS_MAX);
+    int most = 20000;
+    g->limits.read.most = (uint32_t)most;
+    script(g, fill_events, "blob:submit", most);
     answer(g, events(0, INT64_MAX, 0, -1));
-    assert_all(g, READ_EVENTS_MAX);
+    assert_all(g, most);
     redis_ask(&g->w->server, "ZADD blob:submit 1 one-more");
     assert_string_equal(
         answer(g, events(0, INT64_MAX, 0, -1)),
-        "ERR more than 100000 events in that time; ask for a shorter one, or for a part: LIMIT "
+        "ERR more than 20000 events in that time (limits.read); ask for a shorter one, or for a part: LIMIT "
         "offset count");
     assert_string_equal(answer(g, events(0, INT64_MAX, 0, 1)), "one-more 1");
-    answer(g, events(0, INT64_MAX, 1, READ_EVENTS_MAX));
-    assert_all(g, READ_EVENTS_MAX);
+    answer(g, events(0, INT64_MAX, 1, most));
+    assert_all(g, most);
 }
 
 static void too_long_ids_are_refused_and_can_be_had_in_parts(void **state)
@@ -303,12 +319,13 @@ static void too_long_ids_are_refused_and_can_be_had_in_parts(void **state)
     struct got *g = *state;
     static const char fill[] =
         "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.rep('x', 500) .. i) end";
-    script(g, fill, "blob:submit", 34000);
-    assert_string_equal(
-        answer(g, events(0, INT64_MAX, 0, -1)),
-        "ERR more than 16 MiB of ids; ask for a shorter time, or for a part: LIMIT offset count");
-    answer(g, events(0, INT64_MAX, 1000, 33000));
-    assert_int_equal(g->values, 2 * 33000);
+    g->limits.read.texts_max = 3000000;
+    script(g, fill, "blob:submit", 6500);
+    assert_string_equal(answer(g, events(0, INT64_MAX, 0, -1)),
+                        "ERR more than 3000000 bytes of ids (limits.read_bytes); ask for a shorter time, or "
+                        "for a part: LIMIT offset count");
+    answer(g, events(0, INT64_MAX, 1000, 5500));
+    assert_int_equal(g->values, 2 * 5500);
 }
 
 /* ---- windows ---- */
@@ -432,8 +449,8 @@ static void windows_of_many_years_end(void **state)
 {
     struct got *g = *state;
     add_event(g, redis_now(g), "a");
-    answer(g, windows(315360000, READ_WINDOWS_MAX));
-    assert_int_equal(g->values, READ_WINDOWS_MAX);
+    answer(g, windows(315360000, g->limits.read.most));
+    assert_int_equal(g->values, g->limits.read.most);
     assert_string_equal(g->said.p + g->said.n - 1 - 4, " 0 1");
 }
 
@@ -521,6 +538,23 @@ static void a_union_over_a_year_goes_in_steps(void **state)
     assert_redis(s, "53", "DBSIZE");
 }
 
+/* More days than one step names. */
+static void a_union_over_years_goes_in_steps(void **state)
+{
+    struct got *g = *state;
+    struct redis_server *s = &g->w->server;
+    g->limits.read.days = 1096;
+    redis_ask(s, "SETBIT unique_users_2005_01_01 5 1");
+    redis_ask(s, "SETBIT unique_users_2006_01_01 6 1"); /* the last day of the first step */
+    redis_ask(s, "SETBIT unique_users_2006_01_02 7 1");
+    redis_ask(s, "SETBIT unique_users_2008_01_01 5 1");
+    assert_string_equal(answer(g, visitors(20050101, 20080101)), "3 exact");
+    assert_string_equal(answer(g, visitors(20050101, 20060101)), "2 exact");
+    redis_ask(s, "PFADD unique_users_2007_12_06:hll bob cid");
+    assert_string_equal(answer(g, visitors(20050101, 20080101)), "5 estimated");
+    assert_redis(s, "5", "DBSIZE");
+}
+
 /* What a step has built is gone when the next one comes: an error, never a smaller number. */
 static void a_lost_union_is_an_error(void **state)
 {
@@ -574,6 +608,7 @@ int main(void)
         TEST(samples_come_by_time),
         TEST(a_key_of_somebody_else_is_named),
         TEST(names_come_in_pages_and_sorted),
+        TEST(too_many_names_are_refused),
         TEST(a_box_is_read_from_any_side),
         TEST(a_box_with_one_foreign_set_is_refused),
         TEST(a_long_box_comes_whole),
@@ -594,6 +629,7 @@ int main(void)
         TEST(bits_are_exact),
         TEST(sketches_are_estimated_beside_bits),
         TEST(a_union_over_a_year_goes_in_steps),
+        TEST(a_union_over_years_goes_in_steps),
         TEST(a_lost_union_is_an_error),
         TEST(a_day_of_another_type_is_refused),
         TEST(a_cut_ends_every_read),

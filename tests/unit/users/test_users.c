@@ -90,7 +90,7 @@ static void test_commands(void **state)
     struct users u;
     struct slice words[] = {SLICE("READ"), SLICE("hincrby")}, wrong[] = {SLICE("hincrbyy")};
     struct user_spec spec = spec_of("b", NULL, 0), other = spec_of("a", NULL, 0);
-    users_init(&u);
+    users_init(&u, &users_limits_default);
     add(&u, &other);
     spec.commands = words;
     spec.commands_n = 2;
@@ -120,7 +120,7 @@ static void test_commands(void **state)
 static struct user *one_user(struct users *u, uint32_t rate, uint32_t burst)
 {
     struct user_spec spec = spec_of("a", NULL, 0), other = spec_of("b", NULL, 0);
-    users_init(u);
+    users_init(u, &users_limits_default);
     spec.rate = rate;
     spec.burst = burst;
     add(u, &spec);
@@ -212,24 +212,25 @@ static void test_guesses(void **state)
                  other = SLICE("other");
     uint64_t now = 1000000;
     int tries = 0;
-    guesses_init(&g);
+    const struct guess_limits limits = {.user = {7, 3000}, .wide = {30, 150}};
+    guesses_init(&g, &limits);
     for (; tries < 100 && guess_may(&g, here, shop, now); tries++)
         guess_wrong(&g, here, shop, now);
-    assert_int_equal(tries, GUESSES_AT_ONCE);
+    assert_int_equal(tries, limits.user.at_once);
     assert_true(guess_may(&g, here, other, now));
     assert_true(guess_may(&g, there, shop, now));
-    assert_false(guess_may(&g, here, shop, now + GUESSES_GAP_MS - 1));
-    assert_true(guess_may(&g, here, shop, now + GUESSES_GAP_MS));
+    assert_false(guess_may(&g, here, shop, now + limits.user.gap_ms - 1));
+    assert_true(guess_may(&g, here, shop, now + limits.user.gap_ms));
     char name[16];
     for (tries = 0; tries < 1000; tries++) { /* a new name each time */
         snprintf(name, sizeof(name), "u%d", tries);
         if (!guess_may(&g, here, slice_str(name), now)) break;
         guess_wrong(&g, here, slice_str(name), now);
     }
-    assert_int_equal(tries + GUESSES_AT_ONCE, GUESSES_WIDE_AT_ONCE);
+    assert_int_equal(tries + limits.user.at_once, limits.wide.at_once);
     for (tries = 0; tries < 100 && guess_may(&g, there, SLICE(""), now); tries++)
         guess_wrong(&g, there, SLICE(""), now);
-    assert_int_equal(tries, GUESSES_AT_ONCE);
+    assert_int_equal(tries, limits.user.at_once);
     assert_true(guess_may(&g, there, shop, now));
 }
 

@@ -14,6 +14,8 @@
 #include <poll.h>
 
 #define STEPS_US 1000
+#define STEP_MOST_US                                                                                         \
+    20000 /* one that seems to take longer met a stop of the process, which is nobody's fault */
 #define SAVED_US 100000
 
 enum { GREETING_NEW, GREETING_BEGUN };
@@ -56,6 +58,7 @@ void greeting_end(struct listen *l)
 {
     struct greeting *g = &l->greeting;
     uint64_t took_us = mono_us() - g->begun_us + 1;
+    if (took_us > STEP_MOST_US) took_us = STEP_MOST_US;
     g->left -= (int64_t)took_us * 100;
     g->turn_us += took_us;
 }

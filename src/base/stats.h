@@ -10,6 +10,7 @@
     X(connections_accepted, "connections accepted")                                                          \
     X(connections_refused, "connections refused over the limit")                                             \
     X(tls_refused, "TLS handshakes that failed")                                                             \
+    X(tls_put_off, "times that a TLS handshake was put off, for others")                                     \
     X(connections_open, "connections open now")                                                              \
     X(hits, "increments taken at the socket")                                                                \
     X(hits_refused, "increments refused with an error")                                                      \

@@ -145,6 +145,10 @@
       "200ms", 1, 3600000, RESTART,                                                                          \
       "a duration from 1ms to 1h",                                                                           \
       "after those, one in so long")                                                                         \
+    G(LIMITS_HANDSHAKES, "limits.handshakes", NUMBER, limits_handshakes, "25", 1, 100, RESTART,              \
+      "an integer from 1 to 100",                                                                            \
+      "percent of the time of the thread that counts that TLS handshakes of listen.resp may take; more "     \
+      "of them wait for their turn, and connections that stand do not wait for them")                        \
     G(LIMITS_BACKLOG, "limits.backlog", NUMBER, limits_backlog, "511", 1, 65535, RESTART,                    \
       "an integer from 1 to 65535",                                                                          \
       "connections that the kernel keeps until tallyd accepts them; at most net.core.somaxconn")             \

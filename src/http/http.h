@@ -27,7 +27,8 @@ struct http;
 struct http *http_create(const struct source *where, const struct http_ports *ports);
 /* Listens at the addresses of listen.http, of which there is one at least, and begins. On an error nothing runs. */
 enum err http_start(struct http *h, struct error *e) MUST_CHECK;
-/* From now on these hold; takes them over, and leaves none in tokens. A stream that is open goes on until it is closed. */
+/* From now on these hold; takes them over, and leaves none in tokens. Streams of those that do
+ * not hold any more end. */
 void http_tokens(struct http *h, struct conf_tokens *tokens);
 /* Takes no more, lets who is being answered have its answer, ends the streams. Returns at once. */
 void http_stop(struct http *h);

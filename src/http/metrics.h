@@ -34,6 +34,7 @@
     M(tallyd_books_balanced, gauge, v->seen->balanced, "1: the books balanced when they were looked at last")                       \
     M(tallyd_connections, gauge, known(STAT_GET(connections_open)), "Connections to the RESP socket")                               \
     M(tallyd_tls_refused_total, counter, known(STAT_GET(tls_refused)), "TLS handshakes that failed, RESP and HTTP")                 \
+    M(tallyd_tls_put_off_total, counter, known(STAT_GET(tls_put_off)), "Times that a TLS handshake of the RESP door was put off")   \
     M(tallyd_certificate_expires_seconds, gauge, v->expires_s, "When the certificate of tls:// addresses ends, since 1970")         \
     M(tallyd_memory_bytes, gauge, memory_bytes(), "Resident memory of the process")                                                 \
     M(tallyd_start_time_seconds, gauge, known(v->started_s), "When the service began, in seconds since 1970")

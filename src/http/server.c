@@ -256,7 +256,7 @@ void run_stream(struct exchange *x, struct worker *w)
                         "store is empty, or longer than a store can be");
         return;
     }
-    x->stream = stream_open(&x->http->hub, bound.p == NULL, store);
+    x->stream = stream_open(&x->http->hub, bound.p == NULL, store, x->who.token);
     if (x->stream == NULL) {
         exchange_refuse(x, 503, "ask again in some seconds",
                         "there are %lld streams already (limits.streams), or tallyd is stopping",
@@ -370,7 +370,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     h->ports = *ports;
     pool_init(&h->pool, &h->ports, where);
     pulse_init(&h->pulse, h);
-    hub_init(&h->hub, where->counters, (size_t)where->conf->limits_streams,
+    hub_init(&h->hub, where->counters, &h->tokens, (size_t)where->conf->limits_streams,
              (size_t)where->conf->limits_streams_unread_bytes);
     look_init(&h->look, where);
     memo_init(&h->memo);
@@ -417,6 +417,7 @@ static void *end(void *arg)
 void http_tokens(struct http *h, struct conf_tokens *tokens)
 {
     token_sets_take(&h->tokens, tokens);
+    hub_tokens(&h->hub);
 }
 
 void http_stop(struct http *h)

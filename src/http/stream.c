@@ -29,15 +29,20 @@ struct stream {
     struct list link;
     struct hub *hub;
     struct MHD_Connection *connection;
-    struct watch *watch; /* NULL: of no store */
-    bool all, suspended;
+    struct watch *watch;            /* NULL: of no store */
+    const struct conf_token *token; /* borrowed; NULL: it needs none */
+    bool all, suspended, over;
     struct buf out;
 };
 
-void hub_init(struct hub *h, const struct counters *counters, size_t streams_most, size_t unread_most)
+void hub_init(struct hub *h, const struct counters *counters, const struct token_sets *tokens,
+              size_t streams_most, size_t unread_most)
 {
-    *h = (struct hub){
-        .counters = counters, .streams_most = streams_most, .unread_most = unread_most, .mysql_up = true};
+    *h = (struct hub){.counters = counters,
+                      .tokens = tokens,
+                      .streams_most = streams_most,
+                      .unread_most = unread_most,
+                      .mysql_up = true};
     pthread_mutex_init(&h->lock, NULL);
     list_init(&h->streams);
     list_init(&h->watches);
@@ -102,7 +107,25 @@ void hub_stop(struct hub *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-struct stream *stream_open(struct hub *h, bool all, struct slice store)
+/* What waits to be read is not for it any more, either. */
+static void token_look(struct stream *s) /* under the lock */
+{
+    if (s->over || s->token == NULL || token_sets_hold(s->hub->tokens, s->token)) return;
+    s->over = true;
+    buf_reset(&s->out);
+    wake(s);
+}
+
+void hub_tokens(struct hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    list_for_each (at, &h->streams)
+        token_look(CONTAINER_OF(at, struct stream, link));
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* Who was let in just before a reload is looked at again: here, or, when it comes to be on the list first, by hub_tokens. */
+struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_token *token)
 {
     struct stream *s = NULL;
     pthread_mutex_lock(&h->lock);
@@ -110,10 +133,12 @@ struct stream *stream_open(struct hub *h, bool all, struct slice store)
         s = heap_zalloc(sizeof *s);
         s->hub = h;
         s->all = all;
+        s->token = token;
         s->watch = store.p == NULL ? NULL : watch_get(h, store);
         BUF_LIT(&s->out, "retry: 1000\n\n");
         list_push(&h->streams, &s->link);
         h->streams_n++;
+        token_look(s);
     }
     pthread_mutex_unlock(&h->lock);
     return s;
@@ -126,7 +151,7 @@ static ssize_t stream_read(void *arg, uint64_t at, char *to, size_t most)
     (void)at;
     pthread_mutex_lock(&s->hub->lock);
     size_t n = s->out.n < most ? s->out.n : most;
-    bool over = s->hub->stopping;
+    bool over = s->hub->stopping || s->over;
     if (n > 0) {
         memcpy(to, s->out.p, n);
         buf_drop(&s->out, n);
@@ -162,7 +187,7 @@ struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *co
 
 static void say(struct stream *s, const char *event, struct slice data) /* under the lock */
 {
-    if (s->out.n > s->hub->unread_most) return;
+    if (s->over || s->out.n > s->hub->unread_most) return;
     if (event == NULL) {
         BUF_LIT(&s->out, ":\n\n");
     } else {

@@ -34,6 +34,15 @@ static bool same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
+bool token_sets_hold(const struct token_sets *s, const struct conf_token *token)
+{
+    const struct conf_tokens *now = token_sets_now(s);
+    for (size_t i = 0; i < now->n; i++)
+        if (same_text(now->all[i].secret, token->secret) && same_text(now->all[i].store, token->store))
+            return true;
+    return false;
+}
+
 static bool same_tokens(const struct conf_tokens *a, const struct conf_tokens *b)
 {
     bool same = a->n == b->n;

@@ -15,6 +15,8 @@ struct token_sets {
 void token_sets_init(struct token_sets *s, const struct conf_tokens *first); /* borrowed until close */
 void token_sets_close(struct token_sets *s);
 const struct conf_tokens *token_sets_now(const struct token_sets *s); /* any thread; until close */
+/* Is it, bound to the same store, one of those that hold now? Its name may be another. Any thread. */
+bool token_sets_hold(const struct token_sets *s, const struct conf_token *token);
 /* Takes them over, and leaves none in tokens. */
 void token_sets_take(struct token_sets *s, struct conf_tokens *tokens);
 

@@ -33,7 +33,7 @@ static bool is_closing(const struct conn *c)
 }
 static bool may_read(const struct conn *c)
 {
-    return !c->paused && !c->slow && !c->finishing && !is_closing(c);
+    return !c->paused && !c->put_off && !c->slow && !c->finishing && !is_closing(c);
 }
 
 static size_t unread_bytes(const struct conn *c)
@@ -92,7 +92,7 @@ void conn_drop(struct conn *c)
     list_remove(&c->answered);
     list_remove(&c->resumed);
     list_remove(&c->in_writing);
-    if (c->secure != NULL) list_remove(&c->secure->in_greeting);
+    if (c->secure != NULL) secure_gone(c);
     list_remove(&c->place);
     list_push(&c->listen->closing, &c->place);
     c->listen->clients--;
@@ -111,12 +111,29 @@ static void finish_if_said(struct conn *c)
 /* ---- bytes in ---- */
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
+static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 {
     (void)suggested;
     const struct conn *c = handle->data;
     *into = uv_buf_init(c->listen->area + JOIN_BYTES, READ_BYTES);
+}
+
+/* No room: libuv reads nothing, and says UV_ENOBUFS. */
+static void on_alloc_secure(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
+{
+    const struct conn *c = handle->data;
+    if (greeting_may_read(c->secure))
+        on_alloc(handle, suggested, into);
+    else
+        *into = uv_buf_init(NULL, 0);
+}
+
+static int read_start(struct conn *c)
+{
+    if (c->secure != NULL) return uv_read_start(&c->s.stream, on_alloc_secure, on_read_secure);
+    return uv_read_start(&c->s.stream, on_alloc, on_read);
 }
 
 static void reading_update(struct conn *c)
@@ -126,8 +143,14 @@ static void reading_update(struct conn *c)
     c->reading = want;
     if (!want)
         uv_read_stop(&c->s.stream);
-    else if (uv_read_start(&c->s.stream, on_alloc, on_read) != 0)
+    else if (read_start(c) != 0)
         conn_drop(c);
+}
+
+void conn_put_off(struct conn *c, bool put_off)
+{
+    c->put_off = put_off;
+    reading_update(c);
 }
 
 /* What was kept and what came now, in one piece. */
@@ -205,15 +228,27 @@ void conn_take_end(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
 {
     struct conn *c = stream->data;
-    if (n < 0 && c->secure != NULL) secure_left(c);
     if (n == UV_EOF)
         conn_take_end(c);
     else if (n < 0)
         conn_drop(c);
-    else if (n > 0 && c->secure != NULL)
-        secure_bytes(c, into->base, (size_t)n);
     else if (n > 0)
         conn_take(c, into->base, (size_t)n);
+}
+
+static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
+{
+    struct conn *c = stream->data;
+    if (n == UV_ENOBUFS) {
+        greeting_put_off(c->secure);
+        return;
+    }
+    greeting_heard(c->secure);
+    if (n < 0) secure_left(c);
+    if (n > 0)
+        secure_bytes(c, into->base, (size_t)n);
+    else
+        on_read(stream, n, into);
 }
 
 void conn_pause(struct conn *c)

@@ -1,7 +1,7 @@
 /* listen/inside.h - inside of listen/: the state that its files share.
  *   listen.c  the set of listeners: accept, start and end, what happens once a loop turn
  *   conn.c    one connection: bytes in, bytes out, its end          bind.c  addresses to listening sockets
- *   secure.c  TLS between a connection's socket and its session */
+ *   secure.c  TLS between a connection's socket and its session    greeting.c  whose TLS handshake goes on now */
 #ifndef LISTEN_INSIDE_H
 #define LISTEN_INSIDE_H
 
@@ -27,7 +27,19 @@ struct listener {
     struct listen *listen;
     struct listen_handler handler;
     bool is_unix, is_tls;
+    bool held;     /* libuv holds one connection of it until it is taken, and accepts no other */
     char url[300]; /* where it really is */
+};
+
+struct greeting {     /* greeting.c */
+    uint32_t percent; /* of the loop's time that handshakes may take */
+    int64_t left;     /* of it, in us * 100; below 0: a step is not cut short */
+    uint64_t seen_us, begun_us;
+    uint64_t turn_us;       /* taken in this turn of the loop */
+    struct list put_off[2]; /* `secure` of those that sent something and are not read: new ones, begun ones */
+    bool new_next;          /* whose turn it is where both wait */
+    struct secure *admitted; /* is read again, its bytes have not come yet */
+    uv_timer_t pause;        /* runs while some are put off and nothing is left */
 };
 
 struct listen {
@@ -41,11 +53,14 @@ struct listen {
     struct list answered;    /* open ones to be written or looked at by listen_flush_all */
     struct list resumed;     /* open ones whose kept bytes are to be offered */
     struct list writing;     /* open ones with bytes in a uv_write */
-    struct list greeting;    /* `secure` of open ones whose TLS handshake is under way */
-    uint32_t clients;        /* open */
-    uint32_t handles;        /* of libuv, not yet closed */
+    struct list handshakes;  /* `secure` of open ones whose TLS handshake is under way */
+    struct greeting greeting;
+    uint32_t clients;  /* open */
+    uint32_t handles;  /* of libuv, not yet closed */
     uv_idle_t again;   /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
-    uv_timer_t stalls; /* runs while `writing` or `greeting` is not empty */
+    uv_timer_t stalls; /* runs while `writing` or `handshakes` is not empty */
+    uint32_t accepted; /* in this turn of the loop */
+    uint32_t held;     /* listeners that are */
     bool stopping, ending;
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -58,9 +73,10 @@ struct listen {
 struct secure { /* what a connection with TLS has more */
     struct conn *conn;
     struct tls_session *tls;
-    struct list in_greeting;
-    uint64_t until_ms; /* the handshake's end, uv_now */
-    bool spoke;        /* one that never does looks whether the port is open */
+    struct list in_handshakes, in_put_off;
+    uint64_t until_ms;   /* the handshake's end, uv_now; without the time for which it was put off */
+    uint64_t put_off_ms; /* since when it is, uv_now */
+    bool spoke;          /* one that never does looks whether the port is open */
 };
 
 struct conn {
@@ -78,6 +94,7 @@ struct conn {
     struct secure *secure; /* NULL: no TLS */
     uint32_t holds;
     bool paused;    /* by the session */
+    bool put_off;   /* its handshake, for others */
     bool slow;      /* reads too little of what it is sent */
     bool yielded;   /* the session left bytes since the outlet was full */
     bool ended;     /* the client sends no more; what is kept is still offered */
@@ -100,6 +117,7 @@ static inline void out_empty(struct buf *b)
 
 /* conn.c */
 struct conn *conn_accept(struct listener *ls); /* NULL: it is gone already, or not wanted */
+void conn_put_off(struct conn *c, bool put_off);
 struct conn *conn_adopt(struct listener *ls,
                         int fd); /* NULL: not wanted, or fd is no socket; fd stays open */
 void conn_offer_kept(struct conn *c);
@@ -110,17 +128,32 @@ void conn_take_end(struct conn *c);                   /* the client sends no mor
 
 /* secure.c; all but the first and the last for connections with TLS alone */
 void secure_open(struct conn *c);
+void secure_gone(struct conn *c);                            /* it is being closed */
 void secure_close(struct conn *c);                           /* memory; a connection without TLS: nothing */
 void secure_bytes(struct conn *c, const char *in, size_t n); /* last line: c may be dropped */
 struct buf *secure_out(struct conn *c); /* what is to be written, all of the outlet in it */
 void secure_end(struct conn *c);        /* all is said and written */
 void secure_left(struct conn *c);       /* the client did */
-void secure_greeting_check(struct listen *l, uint64_t now_ms);
+static inline bool secure_greets(const struct secure *s)
+{
+    return list_linked(&s->in_handshakes);
+}
+void secure_handshakes_check(struct listen *l, uint64_t now_ms);
+
+/* greeting.c */
+void greeting_init(struct listen *l);
+bool greeting_may_read(struct secure *s); /* else: greeting_put_off() */
+void greeting_put_off(struct secure *s);  /* it is read when its turn comes */
+void greeting_heard(struct secure *s);    /* it was read, whatever came */
+void greeting_begin(struct listen *l);    /* of work for a handshake ... */
+void greeting_end(struct listen *l);      /* ... that comes out of the share */
+void greeting_gone(struct secure *s);     /* its handshake is over, or it is */
+void greeting_turn(struct listen *l);     /* once a turn: who is next */
 
 /* listen.c */
 void listen_handle_opened(struct listen *l);
 void listen_handle_closed(struct listen *l); /* last line: stopped() may fire */
 void listen_again(struct listen *l);         /* `resumed` or `answered` is not empty any more */
-void listen_watch(struct listen *l);         /* `writing` or `greeting` is not empty any more */
+void listen_watch(struct listen *l);         /* `writing` or `handshakes` is not empty any more */
 
 #endif

@@ -10,6 +10,8 @@
 #include <sys/resource.h>
 
 #define FILES_RESERVED 64 /* descriptors for everything but clients */
+#define ACCEPTS_A_TURN 16
+#define OWN_HANDLES 3
 
 const struct listen_limits listen_limits_default = {
     .clients_max = 10000,
@@ -19,6 +21,7 @@ const struct listen_limits listen_limits_default = {
     .stall_ms = 60000,
     .keepalive_s = 300,
     .greeting_ms = 10000,
+    .handshakes_percent = 25,
 };
 
 /* So that clients are told that there are too many, instead of accept(2) failing. */
@@ -53,8 +56,8 @@ static void on_stalls(uv_timer_t *timer)
         next = at->next;
         conn_stall_check(CONTAINER_OF(at, struct conn, in_writing), now_ms);
     }
-    secure_greeting_check(l, now_ms);
-    if (list_empty(&l->writing) && list_empty(&l->greeting)) uv_timer_stop(&l->stalls);
+    secure_handshakes_check(l, now_ms);
+    if (list_empty(&l->writing) && list_empty(&l->handshakes)) uv_timer_stop(&l->stalls);
 }
 
 struct listen *listen_create(uv_loop_t *loop, const struct listen_limits *limits)
@@ -68,12 +71,13 @@ struct listen *listen_create(uv_loop_t *loop, const struct listen_limits *limits
     list_init(&l->answered);
     list_init(&l->resumed);
     list_init(&l->writing);
-    list_init(&l->greeting);
+    list_init(&l->handshakes);
     l->area = heap_alloc(JOIN_BYTES + READ_BYTES);
     uv_idle_init(loop, &l->again);
     uv_timer_init(loop, &l->stalls);
+    greeting_init(l);
     l->again.data = l->stalls.data = l;
-    l->handles = 2;
+    l->handles = OWN_HANDLES;
     return l;
 }
 
@@ -136,16 +140,41 @@ static void accept_failed(struct listen *l, int status)
               LOGQ(uv_strerror(status)), l->clients);
 }
 
+static void take(struct listener *ls)
+{
+    ls->listen->accepted++;
+    if (ls->listen->clients >= ls->listen->limits.clients_max)
+        refuse(ls);
+    else
+        conn_accept(ls);
+}
+
+/* libuv accepts as long as there is somebody, and who connects fast enough would keep it there for ever: but not while one is
+ * not taken off it. */
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct listener *ls = stream->data;
     struct listen *l = ls->listen;
-    if (status != 0)
+    if (status != 0) {
         accept_failed(l, status);
-    else if (l->clients >= l->limits.clients_max)
-        refuse(ls);
-    else
-        conn_accept(ls);
+    } else if (l->accepted < ACCEPTS_A_TURN) {
+        take(ls);
+    } else {
+        ls->held = true;
+        l->held++;
+    }
+}
+
+static void accept_turn(struct listen *l)
+{
+    l->accepted = 0;
+    for (size_t i = 0; i < l->listeners_n && l->held > 0; i++) {
+        struct listener *ls = l->listeners[i];
+        if (!ls->held) continue;
+        ls->held = false;
+        l->held--;
+        take(ls);
+    }
 }
 
 static struct listener *listener_new(struct listen *l, const struct address *a,
@@ -230,6 +259,8 @@ void listen_watch(struct listen *l)
 void listen_turn(struct listen *l)
 {
     struct list now;
+    if (!l->stopping) accept_turn(l);
+    greeting_turn(l);
     list_init(&now);
     list_move_all(&now, &l->resumed); /* who is resumed meanwhile has its turn next time */
     for (struct list *at; (at = list_pop(&now)) != NULL;)
@@ -254,10 +285,10 @@ void listen_handle_opened(struct listen *l)
     l->handles++;
 }
 
-/* Every ending comes by: first all sockets, then our own two handles, then stopped(). */
+/* Every ending comes by: first all sockets, then our own handles, then stopped(). */
 static void stop_if_over(struct listen *l)
 {
-    if (!l->stopping || l->handles > (l->ending ? 0 : 2)) return;
+    if (!l->stopping || l->handles > (l->ending ? 0 : OWN_HANDLES)) return;
     if (l->ending) {
         l->stopped(l->stopped_arg);
         return;
@@ -265,6 +296,7 @@ static void stop_if_over(struct listen *l)
     l->ending = true;
     uv_close((uv_handle_t *)&l->again, on_own_closed);
     uv_close((uv_handle_t *)&l->stalls, on_own_closed);
+    uv_close((uv_handle_t *)&l->greeting.pause, on_own_closed);
 }
 
 void listen_handle_closed(struct listen *l)

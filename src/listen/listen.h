@@ -40,6 +40,7 @@ struct listen_limits {
     uint32_t stall_ms;    /* a client that takes no byte for so long while some wait is closed, 60,000 */
     uint32_t keepalive_s; /* TCP keepalive, 0: none, 300 */
     uint32_t greeting_ms; /* within which a TLS handshake must be through, 10,000 */
+    uint32_t handshakes_percent; /* of the loop's time that TLS handshakes may take, 25 */
 };
 extern const struct listen_limits listen_limits_default;
 

@@ -1,7 +1,7 @@
 /* listen/secure.c - a connection with TLS between the socket and the session. What the socket brings is opened into an
  * area that all connections share, and offered from there as what comes plain is; the outlet is sealed just before it is
  * written, all of it at once. Of a handshake under way the time is bounded here, the bytes by tls/, the number by
- * limits.clients. */
+ * limits.clients, and what all take of the loop by greeting.c. */
 #include "listen/inside.h"
 
 #include "base/heap.h"
@@ -14,19 +14,27 @@ void secure_open(struct conn *c)
     struct listen *l = c->listen;
     c->secure = heap_zalloc(sizeof *c->secure);
     c->secure->conn = c;
+    list_init(&c->secure->in_put_off);
+    greeting_begin(l);
     c->secure->tls = tls_session_create(l->tls, NULL);
+    greeting_end(l);
     c->secure->until_ms = uv_now(l->loop) + l->limits.greeting_ms;
-    list_push(&l->greeting, &c->secure->in_greeting);
+    list_push(&l->handshakes, &c->secure->in_handshakes);
     listen_watch(l);
 }
 
 void secure_close(struct conn *c)
 {
     if (c->secure == NULL) return;
-    list_remove(&c->secure->in_greeting);
     tls_session_destroy(&c->secure->tls);
     heap_free(c->secure);
     c->secure = NULL;
+}
+
+void secure_gone(struct conn *c)
+{
+    greeting_gone(c->secure);
+    list_remove(&c->secure->in_handshakes);
 }
 
 static void refused(struct conn *c, const char *why)
@@ -47,7 +55,7 @@ static void write_once(struct conn *c)
 /* The alert says why; a client that does not take it at once gets none. */
 static void failed(struct conn *c)
 {
-    if (list_linked(&c->secure->in_greeting)) refused(c, tls_session_why(c->secure->tls));
+    if (secure_greets(c->secure)) refused(c, tls_session_why(c->secure->tls));
     write_once(c);
     conn_drop(c);
 }
@@ -56,11 +64,14 @@ void secure_bytes(struct conn *c, const char *in, size_t n)
 {
     struct tls_session *tls = c->secure->tls;
     char *text = c->listen->opened + JOIN_BYTES;
+    bool greets = secure_greets(c->secure);
+    if (greets) greeting_begin(c->listen);
     size_t got = tls_session_take(tls, in, n, text);
+    if (greets) greeting_end(c->listen);
     c->secure->spoke = true;
     if (tls_session_out(tls)->n > 0) conn_answered(c);
     if (tls_session_state(tls) != TLS_GREETING && tls_session_state(tls) != TLS_FAILED)
-        list_remove(&c->secure->in_greeting);
+        list_remove(&c->secure->in_handshakes);
     if (got > 0) conn_take(c, text, got);
     if (c->outlet.gone) return;
     if (tls_session_state(tls) == TLS_FAILED)
@@ -87,15 +98,15 @@ void secure_end(struct conn *c)
 
 void secure_left(struct conn *c)
 {
-    if (c->secure->spoke && list_linked(&c->secure->in_greeting))
-        refused(c, "the client went away in the handshake");
+    if (c->secure->spoke && secure_greets(c->secure)) refused(c, "the client went away in the handshake");
 }
 
-void secure_greeting_check(struct listen *l, uint64_t now_ms)
+void secure_handshakes_check(struct listen *l, uint64_t now_ms)
 {
-    while (!list_empty(&l->greeting)) {
-        struct secure *s = CONTAINER_OF(l->greeting.next, struct secure, in_greeting);
-        if (now_ms < s->until_ms) return; /* they stand in the order of their coming */
+    for (struct list *at = l->handshakes.next, *next; at != &l->handshakes; at = next) {
+        struct secure *s = CONTAINER_OF(at, struct secure, in_handshakes);
+        next = at->next;
+        if (s->conn->put_off || now_ms < s->until_ms) continue;
         refused(s->conn, "the handshake took too long");
         conn_drop(s->conn);
     }

@@ -12,13 +12,19 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#define NEW_KEYS_MOST 32             /* that a client may ask for ... */
+#define NEW_KEYS_AFTER_BYTES 1048576 /* ... before so much text came */
+
 struct tls_session {
     SSL *ssl;
     enum tls_trust trust;
     enum tls_state state;
     bool server, refused, said_end;
-    bool again;      /* the client of a server begins another handshake, which TLS 1.3 has no more */
-    struct slice in; /* taken and not yet read by OpenSSL; empty between calls */
+    const char
+        *beyond; /* what the client of a server does that it may not, though OpenSSL lets it; NULL: nothing */
+    unsigned new_keys;     /* that it asked for ... */
+    size_t new_keys_bytes; /* ... while so much text came */
+    struct slice in;       /* taken and not yet read by OpenSSL; empty between calls */
     struct buf out;
     char host[256]; /* for texts, cut */
     char why[TLS_WHY_BYTES];
@@ -113,20 +119,40 @@ static void alert_why(struct tls_session *s, const char *reason)
                         : "");
 }
 
-/* OpenSSL answers each try with a refusal, so that a client that reads none would have us keep them all. */
+/* OpenSSL answers each try with a refusal, so that a client that reads none would have us keep them all. TLS 1.3 has no more
+ * second handshakes. */
 static void on_info(const SSL *ssl, int where, int rc)
 {
     struct tls_session *s = SSL_get_app_data(ssl);
     (void)rc;
     if ((where & SSL_CB_HANDSHAKE_START) != 0 && s->state == TLS_READY && SSL_version(ssl) < TLS1_3_VERSION)
-        s->again = true;
+        s->beyond = "the other side began a second handshake";
 }
 
-static void again_failed(struct tls_session *s)
+/* New keys are wanted once in many millions of records; each time costs both sides as much as ten requests, and an answer. */
+static void on_message(int written, int version, int type, const void *message, size_t n, SSL *ssl, void *arg)
+{
+    struct tls_session *s = arg;
+    (void)version, (void)ssl;
+    if (written || type != SSL3_RT_HANDSHAKE || n == 0) return;
+    if (*(const unsigned char *)message != SSL3_MT_KEY_UPDATE || ++s->new_keys <= NEW_KEYS_MOST) return;
+    s->beyond = "the other side asked for new keys too often";
+    s->in = slice_of(NULL, 0);
+}
+
+static void new_keys_forget(struct tls_session *s, size_t text_n)
+{
+    s->new_keys_bytes += text_n;
+    if (s->new_keys_bytes < NEW_KEYS_AFTER_BYTES) return;
+    s->new_keys = 0;
+    s->new_keys_bytes = 0;
+}
+
+static void beyond_failed(struct tls_session *s)
 {
     s->state = TLS_FAILED;
     s->in = slice_of(NULL, 0);
-    snprintf(s->why, sizeof s->why, "the other side began a second handshake");
+    snprintf(s->why, sizeof s->why, "%s", s->beyond);
 }
 
 static void failed(struct tls_session *s)
@@ -201,6 +227,8 @@ struct tls_session *tls_session_create(struct tls_context *c, const char *host)
         SSL_set_accept_state(s->ssl);
         SSL_set_app_data(s->ssl, s);
         SSL_set_info_callback(s->ssl, on_info);
+        SSL_set_msg_callback(s->ssl, on_message);
+        SSL_set_msg_callback_arg(s->ssl, s);
     } else {
         SSL_set_connect_state(s->ssl);
         host_expect(s, host);
@@ -231,7 +259,8 @@ size_t tls_session_take(struct tls_session *s, const char *wire, size_t n, char 
         if (!went_on(s, SSL_read_ex(s->ssl, text + got, room - got, &now))) break;
         got += now;
     }
-    if (s->again && s->state == TLS_READY) again_failed(s);
+    new_keys_forget(s, got);
+    if (s->beyond != NULL && s->state == TLS_READY) beyond_failed(s);
     POST(s->in.n == 0);
     return got;
 }

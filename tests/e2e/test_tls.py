@@ -1,6 +1,7 @@
 """TLS: at the doors, to Redis and to MySQL; who is refused and what is said then; renewal; cuts in the middle of it."""
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -213,14 +214,18 @@ def stat_of(client, name):
     return int(next(line.split(":")[1] for line in lines if line.startswith(f"{name}:")))
 
 
+def hello_of(authority):
+    """A client's first words; whoever sends them again and again pays nothing for what they cost the other side."""
+    outgoing = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        authority.context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
+
+
 def test_handshakes_that_dribble(make_daemon, redis, pairs, authority):
     """Forty handshakes that come byte by byte, and forty that stand, are in nobody's way."""
     daemon = make_door(make_daemon, redis, pairs["good"])
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    hello = authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-    with pytest.raises(ssl.SSLWantReadError):
-        hello.do_handshake()
-    words = outgoing.read()
+    words = hello_of(authority)
     links = [socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=20) for _ in range(80)]
     with redis_client(daemon, authority) as client:
         for at in range(len(words) - 1):
@@ -232,6 +237,40 @@ def test_handshakes_that_dribble(make_daemon, redis, pairs, authority):
         assert links[0].recv(1) == b"\x16"  # an answer to the whole of it
     for link in links:
         link.close()
+
+
+def answered(links):
+    """Those that have an answer to their hello by now."""
+    return select.select(links, [], [], 0)[0]
+
+
+FLOOD = 80
+
+
+def test_a_flood_of_handshakes(make_daemon, redis, pairs, authority):
+    """Of many at once each is put off until its turn comes, and has it; meanwhile hits are counted, of plain clients and of
+    those that are through."""
+    daemon = make_door(make_daemon, redis, pairs["good"], more={"limits": {"handshakes": 2}})
+    words = hello_of(authority)
+    with daemon.client() as plain, redis_client(daemon, authority) as secure:
+        assert secure.hincrby(VIEWS, 2, 1) > 0
+        links = [socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=20) for _ in range(FLOOD)]
+        for link in links:
+            link.sendall(words)
+        for _ in range(5):
+            assert plain.call("HINCRBY", VIEWS, "1", 1) > 0 and secure.hincrby(VIEWS, 2, 1) > 0
+        assert len(answered(links)) < FLOOD  # without a bound the loop has done them all before it takes a hit
+        for link in links:
+            assert link.recv(1) == b"\x16"
+        assert stat_of(plain, "tls_put_off") >= FLOOD / 2 and stat_of(plain, "tls_refused") == 0
+        for link in links[::2]:
+            link.close()
+        with redis_client(daemon, authority) as late:
+            assert late.hincrby(VIEWS, 3, 1) > 0
+    for link in links[1::2]:
+        link.close()
+    daemon.sync_all()
+    assert dict(daemon.mysql.query("SELECT product_id, views FROM product_views")) == {1: 5, 2: 6, 3: 1}
 
 
 def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority):

@@ -14,6 +14,7 @@ import pytest
 from harness.daemon import TALLYD, counters
 from harness.resp import Closed, Resp, RespError, encode
 from harness.wait import wait_until
+from harness.web import Web
 
 DAY = "20260214"
 NOAUTH = "NOAUTH Authentication required."
@@ -470,6 +471,44 @@ def test_http_tokens_are_read_again(make_daemon, redis, workdir):
     os.kill(daemon.pid, signal.SIGHUP)
     wait_until(lambda: asked_with(http, "b" * 24) != 401, 10, "the new token")
     assert asked_with(http, "a" * 24) == 401
+
+
+def ends(stream):
+    until = time.monotonic() + 10
+    for _ in stream:  # a sign of life comes every second
+        assert time.monotonic() < until, "the stream goes on"
+
+
+def test_streams_end_with_their_token(make_daemon, redis, workdir):
+    """A reload ends the streams of tokens that are gone or see another store now, and no others."""
+    path, http = os.path.join(workdir, "tokens"), os.path.join(workdir, "http.sock")
+    write_tokens(path, {"gone": "", "moved": "12", "bound": "", "freed": "12", "stays": "12", "old-name": ""})
+    daemon = make_daemon(redis, start=False)
+    daemon.config["listen"]["http"] = f"unix://{http}"
+    daemon.config["http"] = {"tokens": path}
+    daemon.write_config()
+    daemon.migrate().start()
+    streams = {name: Web(http, name and name[0] * 24).stream("?store=12" if name else "")
+               for name in ("gone", "moved", "bound", "freed", "stays", "old-name", None)}
+    assert all(stream.answer.status == 200 for stream in streams.values())
+    write_tokens(path, {"moved": "13", "bound": "12", "freed": "", "stays": "12", "other-name": ""})
+    os.kill(daemon.pid, signal.SIGHUP)
+    for name in ("gone", "moved", "bound", "freed"):
+        ends(streams[name])
+    assert Web(http, "g" * 24).stream().answer.status == 401
+    for name in ("stays", "old-name", None):
+        events = (event for event, _ in streams[name] if event in ("status", "comment"))
+        assert next(events) and next(events)  # one of them may have come before
+    for stream in streams.values():
+        stream.close()
+
+
+def write_tokens(path, stores):
+    """name -> store; the token is the name's first letter, many times."""
+    with open(path, "w", encoding="ascii") as file:
+        for name, store in stores.items():
+            file.write(f"{name} {name[0] * 24} {store}\n")
+    os.chmod(path, 0o600)
 
 
 def asked_with(path, token):

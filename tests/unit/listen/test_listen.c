@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/num.h"
+#include "base/stats.h"
 #include "listen/listen.h"
 
 #include <errno.h>
@@ -603,6 +604,50 @@ static void too_many_clients_are_told(void **state)
         close(fds[i]);
 }
 
+static int64_t came(void)
+{
+    return STAT_GET(connections_accepted) + STAT_GET(connections_refused);
+}
+
+/* However many come, a turn of the loop is not for them alone. */
+static void a_crowd_comes_in_over_turns(void **state)
+{
+    (void)state;
+    int fds[80];
+    int64_t before = came(), seen = before;
+    for (int i = 0; i < 80; i += 2) {
+        fds[i] = client_tcp();
+        fds[i + 1] = client_unix();
+    }
+    while (seen < before + 80) {
+        turn(UINT64_MAX);
+        int64_t now = came();
+        assert_in_range(now - seen, 0, 16 + 2); /* and one at each address that was held */
+        seen = now;
+    }
+    put(fds[0], "say in\n");
+    expect(fds[0], "in");
+    for (int i = 0; i < 80; i++)
+        close(fds[i]);
+}
+
+/* A connection that is held when all ends is none of anybody's. */
+static void stops_with_a_crowd_outside(void **state)
+{
+    (void)state;
+    int fds[40];
+    for (int i = 0; i < 40; i++)
+        fds[i] = client_tcp();
+    turn(UINT64_MAX);
+    assert_in_range(opened, 1, 20);
+    listen_stop(set, on_stopped, &stopped);
+    for (int i = 0; i < 40; i++)
+        expect_end(fds[i]);
+    until(stopped);
+    for (int i = 0; i < 40; i++)
+        close(fds[i]);
+}
+
 static bool enough;
 static void on_enough(uv_timer_t *timer)
 {
@@ -812,6 +857,8 @@ int main(void)
         test(too_much_unread_ends_it),
         test(one_that_reads_nothing_is_closed),
         test(too_many_clients_are_told),
+        test(a_crowd_comes_in_over_turns),
+        test(stops_with_a_crowd_outside),
         test(no_descriptors_left),
         test(clients_fit_the_files),
         test(adopts_over_the_limit_and_stops_with_the_rest),

@@ -116,7 +116,7 @@ static int files_remove(void **state)
     return rmdir(dir);
 }
 
-static int world_open_for(uint32_t greeting_ms)
+static int world_open_for(uint32_t greeting_ms, uint32_t handshakes_percent)
 {
     static const struct listen_handler handler = {sizeof(struct toy), toy_open, toy_bytes,
                                                   toy_close,          "full\n", NULL};
@@ -125,6 +125,7 @@ static int world_open_for(uint32_t greeting_ms)
     opened = closed_n = 0;
     stopped = false;
     limits.greeting_ms = greeting_ms;
+    limits.handshakes_percent = handshakes_percent;
     limits.stall_ms = greeting_ms < 1000 ? 200 : 30000;
     limits.clients_max = 20;
     assert_int_equal(uv_loop_init(&loop), 0);
@@ -139,13 +140,19 @@ static int world_open_for(uint32_t greeting_ms)
 static int world_open(void **state)
 {
     (void)state;
-    return world_open_for(10000);
+    return world_open_for(10000, 25);
 }
 
 static int world_open_hasty(void **state)
 {
     (void)state;
-    return world_open_for(300);
+    return world_open_for(300, 25);
+}
+
+static int world_open_tight(void **state)
+{
+    (void)state;
+    return world_open_for(300, 1);
 }
 
 #define until(condition)                                                                                     \
@@ -390,6 +397,64 @@ static void handshakes_have_an_end(void **state)
     client_close(&c);
 }
 
+/* --- too many at once --- */
+
+#define MANY 15
+
+static void flood_open(struct client *all)
+{
+    for (int i = 0; i < MANY; i++) {
+        all[i] = (struct client){.fd = socket_open(), .tls = tls_session_create(trust, "shop.example")};
+        client_send(&all[i], SIZE_MAX);
+    }
+}
+
+static int flood_step(struct client *all)
+{
+    int through = 0;
+    for (int i = 0; i < MANY; i++) {
+        client_step(&all[i]);
+        assert_false(all[i].at_end);
+        through += tls_session_state(all[i].tls) == TLS_READY;
+    }
+    return through;
+}
+
+/* Who is through does not wait for them; and all come through, though it may take longer than one handshake may. */
+static void handshakes_wait_for_their_turn(void **state)
+{
+    (void)state;
+    struct client c = client_open(), all[MANY];
+    int64_t before = STAT_GET(tls_put_off);
+    flood_open(all);
+    until(STAT_GET(tls_put_off) > before + MANY / 2);
+    say(&c, "say here\n");
+    expect(&c, "here");
+    until(flood_step(all) == MANY);
+    for (int i = 0; i < MANY; i++) {
+        say(&all[i], "say there\n");
+        expect(&all[i], "there");
+        client_close(&all[i]);
+    }
+    client_close(&c);
+}
+
+/* Whoever has no answer to its hello and is gone costs no handshake. */
+static void who_leaves_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct client all[MANY];
+    int64_t before = STAT_GET(tls_put_off), failed = STAT_GET(tls_refused);
+    flood_open(all);
+    until(STAT_GET(tls_put_off) > before + MANY / 2);
+    for (int i = 0; i < MANY; i++)
+        client_close(&all[i]);
+    struct client c = client_open();
+    until(closed_n == MANY);
+    assert_true(STAT_GET(tls_refused) - failed < MANY / 2);
+    client_close(&c);
+}
+
 static void stops_in_the_middle_of_handshakes(void **state)
 {
     (void)state;
@@ -435,6 +500,8 @@ int main(void)
         IN(half_a_record_is_nothing, world_open),
         IN(no_tls_no_service, world_open),
         IN(handshakes_have_an_end, world_open_hasty),
+        IN(handshakes_wait_for_their_turn, world_open_tight),
+        IN(who_leaves_is_not_waited_for, world_open_tight),
         IN(stops_in_the_middle_of_handshakes, world_open),
         IN(one_too_many_is_closed, world_open),
     };

@@ -408,6 +408,49 @@ static void no_handshake_comes_twice(void **state)
     raw_close(&r);
 }
 
+/* A record that the client sends, as it is taken; the answer stays in the way out, as where nobody reads. */
+static void raw_send(struct raw *r)
+{
+    char bytes[32768];
+    int n = BIO_read(SSL_get_wbio(r->ssl), bytes, sizeof bytes);
+    assert_true(n > 0);
+    r->text.n +=
+        tls_session_take(r->server, bytes, (size_t)n, buf_reserve(&r->text, (size_t)n + TLS_HELD_MAX));
+}
+
+static void new_keys_ask(struct raw *r, int times)
+{
+    for (int i = 0; i < times; i++) {
+        assert_int_equal(SSL_key_update(r->ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+        SSL_do_handshake(r->ssl);
+        raw_send(r);
+    }
+}
+
+/* Each is answered, read or not: some are well, and some more for each MiB. */
+static void new_keys_are_not_asked_for_for_ever(void **state)
+{
+    (void)state;
+    static const char text[16384];
+    struct raw r = raw_open(TLS1_3_VERSION);
+    assert_int_equal(raw_greet(&r), 1);
+    SSL_read(r.ssl, (char[1]){0}, 1);
+    for (int round = 0; round < 3; round++) {
+        new_keys_ask(&r, 30);
+        for (int i = 0; i < 64; i++) {
+            assert_int_equal(SSL_write(r.ssl, text, sizeof text), sizeof text);
+            raw_send(&r);
+        }
+        assert_int_equal(tls_session_state(r.server), TLS_READY);
+    }
+    assert_int_equal(r.text.n, 3 << 20);
+    new_keys_ask(&r, 1000);
+    assert_int_equal(tls_session_state(r.server), TLS_FAILED);
+    assert_non_null(strstr(tls_session_why(r.server), "new keys too often"));
+    assert_true(tls_session_out(r.server)->n < 5000);
+    raw_close(&r);
+}
+
 /* --- files --- */
 
 static void create_refuses(const char *cert, const char *key, const char *ca_path, enum tls_file file,
@@ -522,6 +565,7 @@ int main(void)
         cmocka_unit_test(a_long_name_is_not_cut),
         cmocka_unit_test(clients_show_theirs),
         cmocka_unit_test(old_versions_are_refused),
+        cmocka_unit_test(new_keys_are_not_asked_for_for_ever),
         cmocka_unit_test(no_handshake_comes_twice),
         cmocka_unit_test(key_of_another_kind),
         cmocka_unit_test(files_are_checked),

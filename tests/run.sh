@@ -1,8 +1,8 @@
 #!/bin/sh
 # Everything a change must pass: format, warnings as errors with gcc and clang, unit tests, simulation and a minute of
-# each fuzz target under ASan+UBSan, the writer threads under TSan, and all tests, end to end on real servers. Complete on
-# a fresh Debian 12 as root: what is missing is installed; nothing of the system's own services is touched. Ends with
-# ctest's closing lines.
+# each fuzz target under ASan+UBSan, those of what has threads under TSan, and all tests, end to end on real servers.
+# Complete on a fresh Debian 12 as root: what is missing is installed; nothing of the system's own services is touched. Ends
+# with ctest's closing lines.
 #   sh tests/run.sh            everything (BUILD=dir: where to build, JOBS=n: how many at once)
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -46,7 +46,7 @@ make_build() { # directory, options of cmake
 
 # Of this tree nothing but the tests of the threads is run, so nothing else is built.
 make_threads() {
-    make_tree "$build/tsan" -DSANITIZE=thread && ninja -C "$build/tsan" -j "$jobs" unit_mysql
+    make_tree "$build/tsan" -DSANITIZE=thread && ninja -C "$build/tsan" -j "$jobs" unit_threads
 }
 
 # sim_rule_*: proofs that the simulator finds faults; they say nothing about memory, and take long under a sanitizer.
@@ -57,7 +57,7 @@ sanitized_tests() {
 }
 
 threads_tests() {
-    ctest --test-dir "$build/tsan" --output-on-failure -j "$jobs" -R '^unit_mysql'
+    ctest --test-dir "$build/tsan" --output-on-failure -j "$jobs" -L threads
 }
 
 step "format" sh config/format.sh --check
@@ -65,7 +65,7 @@ step "clang, warnings as errors, ASan and UBSan" \
     make_build "$build/asan" -DCMAKE_C_COMPILER=clang -DSANITIZE=address,undefined
 step "unit tests, simulation and a minute of each fuzz target under ASan and UBSan" sanitized_tests
 step "TSan build" make_threads
-step "writer threads under TSan" threads_tests
+step "unit tests of what has threads, under TSan" threads_tests
 step "gcc, warnings as errors" make_build "$build/gcc" -DCMAKE_C_COMPILER=gcc
 
 # End to end, tests wait more than they work.

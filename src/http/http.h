@@ -30,7 +30,8 @@ enum err http_start(struct http *h, struct error *e) MUST_CHECK;
 /* From now on these hold; takes them over, and leaves none in tokens. Streams of those that do
  * not hold any more end. */
 void http_tokens(struct http *h, struct conf_tokens *tokens);
-/* Takes no more, lets who is being answered have its answer, ends the streams. Returns at once. */
+/* Takes no more, lets who is being answered have its answer, refuses who waits for a worker, ends the streams. Returns at
+ * once. */
 void http_stop(struct http *h);
 /* After stopped(), or when it was not started. */
 void http_destroy(struct http **h);

@@ -24,9 +24,13 @@ struct http {
     struct memo memo;
     struct token_sets tokens;
     struct MHD_Daemon **daemons; /* one an address */
+    int *sockets;                /* that they listened at, at the end; -1: none */
     size_t daemons_n;
     struct relay **relays; /* one an address with TLS */
     size_t relays_n;
+    pthread_mutex_t lock;    /* of the next two */
+    pthread_cond_t answered; /* no exchange is left */
+    size_t exchanges;
     pthread_t ender;
     bool running, ending;
 };

@@ -13,13 +13,15 @@ void pool_init(struct pool *p, const struct http_ports *ports, const struct sour
     }
 }
 
-/* NULL: it stops and nothing is left. */
-static struct job *next_job(struct pool *p)
+/* NULL: it stops and nothing is left. late: it stops, so what waits for servers is not begun any more: of a thousand that wait
+ * for one that stands, each would take its time. */
+static struct job *next_job(struct pool *p, bool *late)
 {
     pthread_mutex_lock(&p->lock);
     while (list_empty(&p->queue) && !p->stopping)
         pthread_cond_wait(&p->more, &p->lock);
     struct list *first = list_pop(&p->queue);
+    *late = p->stopping;
     pthread_mutex_unlock(&p->lock);
     return first == NULL ? NULL : CONTAINER_OF(first, struct job, link);
 }
@@ -27,9 +29,10 @@ static struct job *next_job(struct pool *p)
 static void *work(void *arg)
 {
     struct worker *w = arg;
+    bool late;
     db_thread_begin();
-    for (struct job *job; (job = next_job(w->pool)) != NULL;)
-        job->run(job, w);
+    for (struct job *job; (job = next_job(w->pool, &late)) != NULL;)
+        job->run(job, late ? NULL : w);
     db_close(w->panel.db);
     door_close(&w->door);
     db_thread_end();
@@ -40,9 +43,7 @@ bool pool_start(struct pool *p)
 {
     for (; p->started < POOL_WORKERS; p->started++) {
         struct worker *w = &p->workers[p->started];
-        if (pthread_create(&w->thread, NULL, work, w) == 0) continue;
-        pool_stop(p);
-        return false;
+        if (pthread_create(&w->thread, NULL, work, w) != 0) return false;
     }
     return true;
 }

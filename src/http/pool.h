@@ -21,7 +21,7 @@ struct worker {
 /* Embedded in what it is for; belongs to the pool from pool_submit until run() is called, which may free it. */
 struct job {
     struct list link;
-    void (*run)(struct job *job, struct worker *w);
+    void (*run)(struct job *job, struct worker *w); /* w NULL: the pool stops, and this was not begun */
 };
 
 struct pool {
@@ -34,10 +34,10 @@ struct pool {
 };
 
 void pool_init(struct pool *p, const struct http_ports *ports, const struct source *where);
-bool pool_start(struct pool *p) MUST_CHECK; /* false: no threads; those that began have ended */
+bool pool_start(struct pool *p) MUST_CHECK; /* false: no more threads; pool_stop ends those that began */
 /* False: it stops, the job is the caller's. */
 bool pool_submit(struct pool *p, struct job *job) MUST_CHECK;
-/* Waits until every job that was submitted has run and the threads have ended. */
+/* Waits for the jobs under way, tells those that wait, and until the threads have ended. */
 void pool_stop(struct pool *p);
 void pool_close(struct pool *p);
 

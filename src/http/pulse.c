@@ -26,13 +26,13 @@ void pulse_init(struct pulse *p, struct http *h)
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->ended, &monotonic);
+    pthread_cond_init(&p->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
 
 void pulse_close(struct pulse *p)
 {
-    pthread_cond_destroy(&p->ended);
+    pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
 }
 
@@ -45,6 +45,14 @@ struct beat pulse_beat(struct pulse *p)
     beat.redis_up = beat.redis_up && beat.turns;
     beat.mysql_up = beat.mysql_up && beat.turns;
     return beat;
+}
+
+void pulse_await(struct pulse *p)
+{
+    pthread_mutex_lock(&p->lock);
+    while (!p->asked && !p->stopping)
+        pthread_cond_wait(&p->changed, &p->lock);
+    pthread_mutex_unlock(&p->lock);
 }
 
 int64_t pulse_started_s(struct pulse *p)
@@ -60,20 +68,31 @@ static bool is_one(const struct buf *info, const char *name)
     return service_number(info, name, &v) && v == 1;
 }
 
+/* NULL: it did not answer. */
+static void beat_file(struct pulse *p, const struct beat *beat)
+{
+    pthread_mutex_lock(&p->lock);
+    if (beat != NULL) {
+        p->beat = *beat;
+        p->answered_ms = mono_ms();
+    }
+    if (!p->asked) pthread_cond_broadcast(&p->changed);
+    p->asked = true;
+    pthread_mutex_unlock(&p->lock);
+}
+
 static void beat_ask(struct pulse *p)
 {
     struct buf info = {0};
     struct beat beat = {.turns = true};
     redisContext *link = door_link(&p->door);
-    if (link != NULL && service_info(link, &info)) {
+    bool answered = link != NULL && service_info(link, &info);
+    if (answered) {
         beat.redis_up = is_one(&info, "redis_up");
         beat.mysql_up = is_one(&info, "mysql_up");
         service_text(&info, "merges_held", beat.held, sizeof beat.held);
-        pthread_mutex_lock(&p->lock);
-        p->beat = beat;
-        p->answered_ms = mono_ms();
-        pthread_mutex_unlock(&p->lock);
     }
+    beat_file(p, answered ? &beat : NULL);
     buf_free(&info);
 }
 
@@ -98,14 +117,14 @@ static void job_over(struct pulse *p, bool *is_out)
 static void on_look(struct job *job, struct worker *w)
 {
     struct pulse *p = CONTAINER_OF(job, struct pulse, look_job);
-    look_use(&p->http->look, door_link(&w->door), LOOK_AGE_MS, seen_take, p);
+    if (w != NULL) look_use(&p->http->look, door_link(&w->door), LOOK_AGE_MS, seen_take, p);
     job_over(p, &p->looking);
 }
 
 static void on_watch(struct job *job, struct worker *w)
 {
     struct pulse *p = CONTAINER_OF(job, struct pulse, watch_job);
-    hub_watch(&p->http->hub, w, pulse_beat(p).mysql_up);
+    if (w != NULL) hub_watch(&p->http->hub, w, pulse_beat(p).mysql_up);
     job_over(p, &p->watching);
 }
 
@@ -193,7 +212,7 @@ static bool pause_until(struct pulse *p, uint64_t when_ms)
     struct timespec until = {(time_t)(when_ms / 1000), (long)(when_ms % 1000) * 1000000};
     pthread_mutex_lock(&p->lock);
     while (!p->stopping && mono_ms() < when_ms)
-        pthread_cond_timedwait(&p->ended, &p->lock, &until);
+        pthread_cond_timedwait(&p->changed, &p->lock, &until);
     bool stop = p->stopping;
     pthread_mutex_unlock(&p->lock);
     return stop;
@@ -221,11 +240,10 @@ bool pulse_start(struct pulse *p)
 
 void pulse_stop(struct pulse *p)
 {
-    if (!p->running) return;
     pthread_mutex_lock(&p->lock);
     p->stopping = true;
-    pthread_cond_signal(&p->ended);
+    pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    pthread_join(p->thread, NULL);
+    if (p->running) pthread_join(p->thread, NULL);
     p->running = false;
 }

@@ -15,10 +15,11 @@ struct beat {   /* what the service said of itself last */
 struct pulse {
     struct http *http;
     pthread_t thread;
-    struct door door;     /* the thread's */
-    pthread_mutex_t lock; /* of all below */
-    pthread_cond_t ended;
+    struct door door;       /* the thread's */
+    pthread_mutex_t lock;   /* of all below */
+    pthread_cond_t changed; /* stopping, asked */
     bool running, stopping;
+    bool asked; /* for the first time: the service answered, or did not */
     struct beat beat;
     uint64_t answered_ms; /* mono; 0: never */
     int64_t started_s;    /* wall, of this room */
@@ -33,6 +34,8 @@ void pulse_stop(struct pulse *p); /* waits for the thread; a job may still be th
 void pulse_close(struct pulse *p);
 
 struct beat pulse_beat(struct pulse *p);
+/* A worker: until the service was asked once. Who is answered before would hear that Redis and MySQL are down. */
+void pulse_await(struct pulse *p);
 int64_t pulse_started_s(struct pulse *p);
 
 #endif

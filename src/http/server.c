@@ -3,6 +3,7 @@
  *   answered at once, or: suspended -> a worker runs the route -> resumed -> answered -> exchange_free
  * An exchange is touched by the thread of its address, but while it is suspended by the worker alone. Nothing of
  * libmicrohttpd's is looked at by a worker: what it needs was copied before. */
+#include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "http/inside.h"
@@ -14,10 +15,12 @@
 #include <microhttpd.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CONNECTIONS_LEAST 64 /* where descriptors lack */
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
+#define LAST_WORDS_MS 1000   /* for answers that are made and not yet sent, at the end */
 
 /* --- what is asked --- */
 
@@ -127,17 +130,51 @@ static bool is_meant(struct exchange *x)
 
 /* --- its life --- */
 
+static void stopping_refuse(struct exchange *x)
+{
+    exchange_refuse(x, 503, "ask again in some seconds", "tallyd is stopping");
+}
+
 static void on_job(struct job *job, struct worker *w)
 {
     struct exchange *x = CONTAINER_OF(job, struct exchange, job);
-    x->route->run(x, w);
+    pulse_await(&x->http->pulse);
+    if (w != NULL)
+        x->route->run(x, w);
+    else
+        stopping_refuse(x);
     MHD_resume_connection(x->connection); /* x is the other thread's again */
+}
+
+static void exchanges_add(struct http *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->exchanges++;
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void exchanges_drop(struct http *h)
+{
+    pthread_mutex_lock(&h->lock);
+    if (--h->exchanges == 0) pthread_cond_signal(&h->answered);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void exchanges_wait(struct http *h)
+{
+    uint64_t until_ms = mono_ms() + LAST_WORDS_MS;
+    struct timespec until = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
+    pthread_mutex_lock(&h->lock);
+    while (h->exchanges > 0 && pthread_cond_clockwait(&h->answered, &h->lock, CLOCK_MONOTONIC, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&h->lock);
 }
 
 static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *connection, const char *path,
                                        const char *method)
 {
     struct exchange *x = heap_zalloc(sizeof *x);
+    exchanges_add(h);
     x->http = h;
     x->connection = connection;
     x->job.run = on_job;
@@ -150,6 +187,7 @@ static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *co
 
 static void exchange_free(struct exchange *x)
 {
+    exchanges_drop(x->http);
     target_close(&x->target);
     heap_free(x->if_none_match);
     buf_free(&x->body);
@@ -211,7 +249,7 @@ static enum MHD_Result exchange_run(struct exchange *x)
     if (x->route->waits) {
         MHD_suspend_connection(x->connection);
         if (pool_submit(&x->http->pool, &x->job)) return MHD_YES;
-        exchange_refuse(x, 503, "ask again in some seconds", "tallyd is stopping");
+        stopping_refuse(x);
         MHD_resume_connection(x->connection);
         return MHD_YES;
     }
@@ -355,6 +393,7 @@ static enum err addresses_serve(struct http *h, struct error *e)
     const struct conf_addresses *all = &h->where->conf->listen_http;
     unsigned most = connections_most(h->where->conf);
     h->daemons = heap_zalloc(all->n * sizeof(struct MHD_Daemon *));
+    h->sockets = heap_zalloc(all->n * sizeof(int));
     h->relays = heap_zalloc(all->n * sizeof(struct relay *));
     for (size_t i = 0; i < all->n; i++)
         if (address_serve(h, &all->all[i], most, e) != ERR_NONE) return e->code;
@@ -375,22 +414,30 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     look_init(&h->look, where);
     memo_init(&h->memo);
     token_sets_init(&h->tokens, &where->conf->tokens);
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->answered, NULL);
     return h;
 }
 
-/* First nobody new, then nobody is asked any more, then nobody waits: only then may the daemons go. */
+/* First nobody new, then nobody is asked any more, then nobody waits, then all have heard: only then may the daemons go, which
+ * say nothing more to anybody. */
 static void all_end(struct http *h)
 {
     const struct conf_addresses *all = &h->where->conf->listen_http;
     for (size_t i = 0; i < h->relays_n; i++)
         relay_quiet(h->relays[i]);
-    for (size_t i = 0; i < h->daemons_n; i++)
-        socket_close(&all->all[i], MHD_quiesce_daemon(h->daemons[i]));
+    for (size_t i = 0; i < h->daemons_n; i++) {
+        h->sockets[i] = MHD_quiesce_daemon(h->daemons[i]);
+        socket_quiet(&all->all[i], h->sockets[i]);
+    }
     pulse_stop(&h->pulse);
     pool_stop(&h->pool);
     hub_stop(&h->hub);
-    for (size_t i = 0; i < h->daemons_n; i++)
-        MHD_stop_daemon(h->daemons[i]);
+    exchanges_wait(h);
+    for (size_t i = 0; i < h->daemons_n; i++) {
+        MHD_stop_daemon(h->daemons[i]); /* its thread may have looked at the socket until here */
+        if (h->sockets[i] >= 0) close(h->sockets[i]);
+    }
     for (size_t i = 0; i < h->relays_n; i++)
         relay_destroy(&h->relays[i]);
     h->daemons_n = h->relays_n = 0;
@@ -437,7 +484,10 @@ void http_destroy(struct http **h)
     look_close(&(*h)->look);
     memo_close(&(*h)->memo);
     token_sets_close(&(*h)->tokens);
+    pthread_cond_destroy(&(*h)->answered);
+    pthread_mutex_destroy(&(*h)->lock);
     heap_free((*h)->daemons);
+    heap_free((*h)->sockets);
     heap_free((*h)->relays);
     heap_free(*h);
     *h = NULL;

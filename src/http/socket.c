@@ -71,9 +71,15 @@ int socket_listen(const struct conf_address *a, struct error *e)
     return a->path != NULL ? unix_listen(a, e) : tcp_listen(a, e);
 }
 
-void socket_close(const struct conf_address *a, int fd)
+void socket_quiet(const struct conf_address *a, int fd)
 {
     if (fd < 0) return;
     if (a->path != NULL) unlink(a->path);
-    close(fd);
+    shutdown(fd, SHUT_RDWR);
+}
+
+void socket_close(const struct conf_address *a, int fd)
+{
+    socket_quiet(a, fd);
+    if (fd >= 0) close(fd);
 }

@@ -125,9 +125,10 @@ static void on_worked(uv_work_t *work, int status)
     struct job *j = work->data;
     struct prover *p = j->prover;
     (void)status; /* never cancelled */
-    p->running = NULL;
     if (!j->right) guess_wrong(&p->guesses, slice_str(j->address), slice_str(j->name), mono_ms());
     job_answer(j, j->right ? PROOF_RIGHT : PROOF_WRONG);
+    /* Not before: who asks again from his done() would begin others, and answer whom he should not. */
+    p->running = NULL;
     job_free(j);
     run_next(p);
 }

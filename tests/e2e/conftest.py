@@ -14,6 +14,7 @@ from harness.mariadb import MariaDB, install_template
 from harness.ports import port as held_port
 from harness.proxy import Proxy
 from harness.redis_server import RedisServer
+from harness.sanitizers import Reports
 from harness.still import Still
 
 
@@ -71,6 +72,21 @@ def template():
         pass  # another run of the same moment was faster; ours is as good
     yield data
     shutil.rmtree(made_in, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sanitizers_write():
+    directory = tempfile.mkdtemp(prefix="tly-reports-")
+    yield Reports(directory)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def sanitizers_are_silent(sanitizers_write):
+    """The first fixture of a test and so the last to end: by then its tallyds have ended, too."""
+    yield
+    said = sanitizers_write.take()
+    assert not said, said
 
 
 @pytest.fixture

@@ -1,0 +1,147 @@
+/* Passwords proved beside the loop: it ends beside its work, everybody is answered once, and nobody from inside his own call. */
+#include "lib/unit.h"
+
+#include "users/guesses.h"
+#include "users/password.h"
+#include "users/prover.h"
+
+#include <crypt.h>
+#include <stdio.h>
+#include <uv.h>
+
+#define HERE "10.0.0.7"
+
+static uv_loop_t loop;
+static struct prover *prover;
+static struct users users;
+
+/* The cheapest that yescrypt can: a test has many. */
+static void hash_make(const char *password, char out[PASSWORD_HASH_BYTES])
+{
+    static struct crypt_data data;
+    char salt[CRYPT_GENSALT_OUTPUT_SIZE];
+    assert_non_null(crypt_gensalt_rn("$y$", 1, NULL, 0, salt, (int)sizeof salt));
+    snprintf(out, PASSWORD_HASH_BYTES, "%s", crypt_rn(password, salt, &data, (int)sizeof data));
+}
+
+static int users_make(void **state)
+{
+    char hash[PASSWORD_HASH_BYTES];
+    struct error e;
+    enum user_field which;
+    const struct slice keys[] = {SLICE("*")};
+    (void)state;
+    hash_make("secret", hash);
+    users_init(&users);
+    const struct user_spec spec = {
+        .name = SLICE("ann"), .hash = hash, .keys = keys, .keys_n = 1, .multi = 1, .connections = 1};
+    if (users_add(&users, &spec, &which, &e) != ERR_NONE) fail_msg("%s", e.text);
+    users_sort(&users);
+    return 0;
+}
+
+static int users_end(void **state)
+{
+    (void)state;
+    users_close(&users);
+    return 0;
+}
+
+static void begin(void)
+{
+    assert_int_equal(uv_loop_init(&loop), 0);
+    prover = prover_create(&loop);
+}
+
+static void end(void)
+{
+    prover_stop(prover);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_true(prover_over(prover));
+    prover_destroy(&prover);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+struct ask {
+    struct proof_ask ask;
+    int answers;
+};
+
+static void on_answer(struct proof_ask *a)
+{
+    CONTAINER_OF(a, struct ask, ask)->answers++;
+}
+
+static bool ask(struct ask *a, const char *password, void (*done)(struct proof_ask *a))
+{
+    *a = (struct ask){.ask.done = done};
+    return prover_ask(prover, &users, user_find(&users, SLICE("ann")), SLICE("ann"), slice_str(password),
+                      HERE, &a->ask);
+}
+
+static void ends_beside_its_work(void **state)
+{
+    static const char *const passwords[] = {"secret", "wrong", "secret", "other"};
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        struct ask all[4];
+        begin();
+        for (int j = 0; j < 4; j++)
+            assert_true(ask(&all[j], passwords[j], on_answer));
+        for (int j = 0; j < i % 4; j++)
+            uv_run(&loop, i % 8 < 4 ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+        end();
+        for (int j = 0; j < 4; j++)
+            assert_int_equal(all[j].answers, 1);
+        assert_int_equal(all[0].ask.outcome, PROOF_RIGHT); /* it was under way */
+        assert_int_equal(all[2].ask.outcome, PROOF_RIGHT); /* who asks the same shares the answer */
+    }
+}
+
+static struct ask again;
+static bool inside;
+
+static void on_again(struct proof_ask *a)
+{
+    assert_false(inside);
+    on_answer(a);
+}
+
+static void on_last_guess(struct proof_ask *a)
+{
+    on_answer(a);
+    inside = true;
+    assert_true(ask(&again, "second", on_again));
+    inside = false;
+}
+
+/* Who asks from a done() for what waits already, and may not be tried any more. */
+static void never_from_inside_the_call(void **state)
+{
+    struct ask first, second;
+    char password[16];
+    (void)state;
+    begin();
+    for (int i = 0; i < GUESSES_AT_ONCE - 1; i++) {
+        snprintf(password, sizeof password, "wrong%d", i);
+        assert_true(ask(&first, password, on_answer));
+        uv_run(&loop, UV_RUN_DEFAULT);
+        assert_int_equal(first.ask.outcome, PROOF_WRONG);
+    }
+    assert_true(ask(&first, "first", on_last_guess));
+    assert_true(ask(&second, "second", on_answer));
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(first.answers + second.answers + again.answers, 3);
+    assert_int_equal(first.ask.outcome, PROOF_WRONG);
+    assert_int_equal(again.ask.outcome, PROOF_TOO_MANY);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_beside_its_work),
+        cmocka_unit_test(never_from_inside_the_call),
+    };
+    return cmocka_run_group_tests(tests, users_make, users_end);
+}

@@ -24,7 +24,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         *held = arg;
         return MHD_YES;
     }
-    struct MHD_Response *r = stream_response(stream_open(arg, true, slice_of(NULL, 0)), connection);
+    struct MHD_Response *r = stream_response(stream_open(arg, true, slice_of(NULL, 0), NULL), connection);
     enum MHD_Result queued = MHD_queue_response(connection, 200, r);
     MHD_destroy_response(r);
     return queued;
@@ -71,7 +71,7 @@ static int kept_of(size_t unread_most)
     int client;
     char text[1024];
     memset(text, 'x', sizeof text);
-    hub_init(&h, &none, 1, unread_most);
+    hub_init(&h, &none, NULL, 1, unread_most);
     struct MHD_Daemon *d = daemon_of(&h, &client);
     assert_int_equal(write(client, REQUEST, strlen(REQUEST)), strlen(REQUEST));
     for (uint64_t until_ms = mono_ms() + 20000; hub_empty(&h) && mono_ms() < until_ms;)

@@ -32,7 +32,7 @@ static int users_make(void **state)
     const struct slice keys[] = {SLICE("*")};
     (void)state;
     hash_make("secret", hash);
-    users_init(&users);
+    users_init(&users, &users_limits_default);
     const struct user_spec spec = {
         .name = SLICE("ann"), .hash = hash, .keys = keys, .keys_n = 1, .multi = 1, .connections = 1};
     if (users_add(&users, &spec, &which, &e) != ERR_NONE) fail_msg("%s", e.text);
@@ -47,10 +47,14 @@ static int users_end(void **state)
     return 0;
 }
 
+static struct prover_limits limits;
+
 static void begin(void)
 {
     assert_int_equal(uv_loop_init(&loop), 0);
-    prover = prover_create(&loop);
+    limits = prover_limits_default;
+    limits.guesses.user.gap_ms = 3600 * 1000; /* the clock gives no guess back */
+    prover = prover_create(&loop, &limits);
 }
 
 static void end(void)
@@ -122,7 +126,7 @@ static void never_from_inside_the_call(void **state)
     char password[16];
     (void)state;
     begin();
-    for (int i = 0; i < GUESSES_AT_ONCE - 1; i++) {
+    for (int i = 0; i < (int)limits.guesses.user.at_once - 1; i++) {
         snprintf(password, sizeof password, "wrong%d", i);
         assert_true(ask(&first, password, on_answer));
         uv_run(&loop, UV_RUN_DEFAULT);

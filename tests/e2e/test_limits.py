@@ -283,3 +283,35 @@ def test_busy_total(limited, mysql):
         began = time.monotonic()
         assert client.call("CTR.TOTAL", "s1:product_views", 7).startswith("TRYAGAIN")
         assert time.monotonic() - began < 4
+
+
+LEAST = {"strangers_rate": 100, "proofs": 1, "guesses": 1, "guesses_every": "1ms", "address_guesses": 1,
+         "address_guesses_every": "1ms", "multi_bytes": "64KiB", "frame_bytes": "64KiB", "share": 32, "read": 10000,
+         "read_bytes": "1MiB", "days": 366, "http_silent": "1s", "http_head": "8KiB", "http_body": "0B",
+         "streams_unread": "4KiB"}
+MOST = {"strangers_rate": 100000000, "proofs": 65536, "guesses": 1000000, "guesses_every": "1h", "address_guesses": 1000000,
+        "address_guesses_every": "1h", "multi_bytes": "1GiB", "frame_bytes": "16MiB", "share": 1000000, "read": 1000000,
+        "read_bytes": "1GiB", "days": 3660, "http_silent": "1h", "http_head": "1MiB", "http_body": "1GiB",
+        "streams_unread": "16MiB"}
+
+
+@pytest.mark.parametrize("limits", [LEAST, MOST], ids=["least", "most"])
+def test_at_both_ends(limited, limits):
+    """What stands at an end of an option's range is no fault of the configuration, and all goes on."""
+    daemon = limited(users=users_of("ann"), **limits)
+    with daemon.client() as client:
+        assert client.call("AUTH", "ann", "secret") == "OK"
+        hits = [("HINCRBY", "s1:product_views", n, 1) for n in range(50)]
+        assert client.pipeline([("MULTI",), *hits, ("EXEC",)])[-1] == [1] * 50
+        long = ["x" * 505 + str(n) for n in range(500)]  # four frames at least, where one has 64 KiB
+        assert not any(isinstance(one, RespError) for one in client.pipeline([("SERIES.INCRBY", name, 1) for name in long]))
+        client.call("EVENT.ADD", "blob", "submit")
+        assert len(client.call("EVENT.RANGE", "blob", "submit", 0, 2**40)) == 2
+        assert len(client.call("EVENT.COUNT", "blob", "submit", 10000, 1)) == 10000
+        first = 20130206 if limits is LEAST else 20040131  # of 366 and of 3,660 days
+        assert client.call("UNIQ.COUNT", "who", first, 20140206) == [0, b"exact"]
+    with daemon.web.stream() as stream:
+        stream.until("status")
+        assert len(daemon.web.ask("/").text) > 1000
+        assert daemon.web.metrics()["tallyd_hits_total"] == 50 + 500 + 1
+    daemon.verify()

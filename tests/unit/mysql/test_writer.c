@@ -346,6 +346,31 @@ static void close_with_a_stopped_server(void **state)
     load_free(&l);
 }
 
+/* Before the first probe has answered, beside the first chunks, with a deadline that is over at once: everything is answered
+ * once, and what is said to be in MySQL is. (More may be: a COMMIT whose answer was cut off.) */
+static void closes_at_any_moment(void **state)
+{
+    struct world w;
+    struct load l;
+    (void)state;
+    for (uint32_t i = 0; i < 60; i++) {
+        char sql[80];
+        shop_empty(&server);
+        world_open(&w, &server.config, 3);
+        load_make(&l, &w, 8);
+        load_submit(&l, &w);
+        for (uint32_t j = 0; j < i % 6; j++)
+            uv_run(&w.loop, UV_RUN_ONCE);
+        world_close(&w, i % 3 == 0 ? 10000 : i % 3 - 1);
+        int in = w.outcomes[MERGE_DONE] + w.outcomes[MERGE_ALREADY];
+        assert_int_equal(w.done, 8);
+        assert_int_equal(in + w.outcomes[MERGE_DOWN], 8);
+        snprintf(sql, sizeof sql, "SELECT COUNT(*) >= %d FROM tally_ledger", in);
+        assert_mariadb(&server, "1", sql);
+        load_free(&l);
+    }
+}
+
 static int empty(void **state)
 {
     (void)state;
@@ -382,6 +407,7 @@ int main(void)
         TEST(close_finishes_the_work),
         TEST(close_answers_late_comers),
         TEST(close_with_a_stopped_server),
+        TEST(closes_at_any_moment),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

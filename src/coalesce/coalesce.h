@@ -18,8 +18,8 @@ struct coalesce_config {
     uint32_t at_once_cells; /* a frame of so many is sent before the one before it is answered, 100 */
     uint32_t gather_turns;  /* a smaller one waits so many turns at most while more comes in each, 10 */
     uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
-    uint32_t
-        bytes_max; /* fields and literal replies of a frame, 4 MiB; of 16 what is sent fits the link's bound */
+    /* Fields and literal replies of a frame, 4 MiB; with 16 MiB, what is sent still fits the link's bound. */
+    uint32_t bytes_max;
     uint32_t entries_max; /* hashes remembered, 1,000,000 */
     /* time series whose last slots, and buckets of timeboxes that, are remembered, 262,144: 6 MiB each from the first on; as
      * many event logs, 10 MiB */

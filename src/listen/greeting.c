@@ -14,8 +14,7 @@
 #include <poll.h>
 
 #define STEPS_US 1000
-#define STEP_MOST_US                                                                                         \
-    20000 /* one that seems to take longer met a stop of the process, which is nobody's fault */
+#define STEP_MOST_US 20000 /* what seems to take longer met a stop of the process, which is nobody's fault */
 #define SAVED_US 100000
 
 enum { GREETING_NEW, GREETING_BEGUN };

@@ -20,9 +20,8 @@ struct tls_session {
     enum tls_trust trust;
     enum tls_state state;
     bool server, refused, said_end;
-    const char
-        *beyond; /* what the client of a server does that it may not, though OpenSSL lets it; NULL: nothing */
-    unsigned new_keys;     /* that it asked for ... */
+    const char *beyond; /* what the other side does that OpenSSL lets it do, and we do not; NULL: nothing */
+    unsigned new_keys;  /* that it asked for ... */
     size_t new_keys_bytes; /* ... while so much text came */
     struct slice in;       /* taken and not yet read by OpenSSL; empty between calls */
     struct buf out;

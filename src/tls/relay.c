@@ -9,6 +9,7 @@
 #include "tls/refused.h"
 #include "tls/session.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -497,6 +498,7 @@ static bool all_send(int fd, struct buf *out)
 {
     for (size_t at = 0; at < out->n;) {
         ssize_t n = send(fd, out->p + at, out->n - at, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return false;
         at += (size_t)n;
     }
@@ -523,6 +525,7 @@ static bool greet(struct tls_session *tls, int fd, unsigned within_ms, struct bu
     while (tls_session_state(tls) == TLS_GREETING && limit_set(fd, until_ms) &&
            all_send(fd, tls_session_out(tls))) {
         ssize_t n = recv(fd, area, sizeof area, 0);
+        if (n < 0 && errno == EINTR) continue;
         if (n <= 0) break;
         char *to = buf_reserve(text, (size_t)n + TLS_HELD_MAX);
         text->n += tls_session_take(tls, area, (size_t)n, to);

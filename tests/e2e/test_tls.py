@@ -632,3 +632,58 @@ def test_cuts_in_the_middle(make_daemon, make_proxy, secure_redis, mysql, author
 def one_hit(daemon):
     with Resp(daemon.socket, 10) as client:
         return client.call("HINCRBY", "s1:searches", "end", 1)
+
+
+# --- its end, at any moment ---
+
+def https_asks(daemon, context, ended):
+    """Also handshakes that are never ended, and answers that nobody reads."""
+    while not ended.is_set():
+        try:
+            with socket.create_connection(("127.0.0.1", daemon.http_port), timeout=20) as plain:
+                if random.random() < 0.2:
+                    plain.sendall(b"\x16\x03\x01\x02\x00\x01")
+                    continue
+                with context.wrap_socket(plain, server_hostname="localhost") as link:
+                    path = random.choice(["/metrics", "/api/stream", "/api/status", "/api/stores", "/healthz"])
+                    link.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                    link.recv(65536)
+        except OSError:
+            time.sleep(0.002)  # it is not there
+
+
+def hits(daemon, authority, ended):
+    while not ended.is_set():
+        try:
+            for n in range(50):
+                if n == 0:
+                    client = redis_client(daemon, authority)
+                client.hincrby(VIEWS, n, 1)
+        except redis_py.RedisError:
+            time.sleep(0.002)
+
+
+@pytest.mark.soak
+def test_stops_at_any_moment(make_daemon, secure_redis, mysql, authority, pairs):
+    """While it starts, while it reloads, beside handshakes, answers, streams and merges: threads of all kinds end."""
+    daemon = make_door(make_daemon, secure_redis, pairs["good"], http=True)
+    context = ssl.create_default_context(cafile=authority.cert)
+    ended, ends = threading.Event(), []
+    threads = [threading.Thread(target=https_asks, args=(daemon, context, ended)) for _ in range(3)]
+    threads += [threading.Thread(target=hits, args=(daemon, authority, ended)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for turn in range(60):
+            time.sleep(random.choice([0.05, 0.2, 0.5, 2]) * random.random())  # the moment itself is what is tried
+            if turn % 2 and "event=ready" in daemon.log():
+                daemon.signal(signal.SIGHUP)
+            ends.append(daemon.terminate(30))
+            os.remove(daemon.log_path)
+            daemon.spawn()
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert set(ends) <= {0, -signal.SIGTERM}, ends  # the latter: before it heard signals
+    assert ends.count(0) >= 20, ends

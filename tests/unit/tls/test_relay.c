@@ -223,6 +223,47 @@ static void who_dribbles_has_no_more_time(void **state)
     pthread_join(thread, NULL);
 }
 
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static atomic_bool signals_end;
+
+static void *signals_send(void *arg)
+{
+    while (!signals_end) {
+        pthread_kill(*(pthread_t *)arg, SIGUSR1);
+        usleep(200);
+    }
+    return NULL;
+}
+
+/* What waits on a socket with a time limit is not gone on with by SA_RESTART. */
+static void greets_beside_signals(void **state)
+{
+    (void)state;
+    struct sigaction heard = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct error e;
+    pthread_t thread, self = pthread_self();
+    assert_int_equal(sigaction(SIGUSR1, &heard, NULL), 0);
+    signals_end = false;
+    assert_int_equal(pthread_create(&thread, NULL, signals_send, &self), 0);
+    for (int i = 0; i < 20; i++) {
+        struct tls_context *c = context_of(TLS_CLIENT, &(struct tls_files){.ca = ca.cert_path});
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+        int near = relay_connect(c, fd, "shop.example", 20000, &e);
+        if (near < 0) fail_msg("%s", e.text);
+        until_given(i + 1);
+        close(given_fd);
+        given_fd = -1;
+        close(near);
+    }
+    signals_end = true;
+    pthread_join(thread, NULL);
+}
+
 /* Whom it gives connections to may be gone by then. */
 static void gives_nobody_once_it_is_quiet(void **state)
 {
@@ -259,11 +300,9 @@ int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, relay_open, relay_close)
     const struct CMUnitTest tests[] = {
-        test(passes_on_both_ways),
-        test(passes_on_as_a_client),
-        test(who_dribbles_has_no_more_time),
-        test(gives_nobody_once_it_is_quiet),
-        cmocka_unit_test(ends_while_a_connection_ends),
+        test(passes_on_both_ways),           test(passes_on_as_a_client),
+        test(who_dribbles_has_no_more_time), test(greets_beside_signals),
+        test(gives_nobody_once_it_is_quiet), cmocka_unit_test(ends_while_a_connection_ends),
     };
     return cmocka_run_group_tests(tests, files_make, files_remove);
 }

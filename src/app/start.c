@@ -300,6 +300,7 @@ static enum err listen_begin(struct service *s, struct error *e)
     limits.in_max = (uint32_t)conf->limits_request_bytes;
     limits.out_max = (uint32_t)conf->limits_unread_bytes;
     limits.stall_ms = (uint32_t)conf->limits_stalled_ms;
+    limits.greeting_ms = (uint32_t)conf->limits_handshake_within_ms;
     limits.handshakes_percent = (uint32_t)conf->limits_handshakes;
     limits.backlog = (uint32_t)conf->limits_backlog;
     limits.keepalive_s = (uint32_t)conf->limits_keepalive_s;

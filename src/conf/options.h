@@ -149,6 +149,10 @@
       "an integer from 1 to 100",                                                                            \
       "percent of the time of the thread that counts that TLS handshakes of listen.resp may take; more "     \
       "of them wait for their turn, and connections that stand do not wait for them")                        \
+    G(LIMITS_HANDSHAKE_WITHIN, "limits.handshake_within", MS, limits_handshake_within_ms, "10s", 1000, 3600000, \
+      RESTART,                                                                                               \
+      "a duration from 1s to 1h",                                                                            \
+      "a client at a tls:// address whose handshake takes longer is disconnected")                           \
     G(LIMITS_BACKLOG, "limits.backlog", NUMBER, limits_backlog, "511", 1, 65535, RESTART,                    \
       "an integer from 1 to 65535",                                                                          \
       "connections that the kernel keeps until tallyd accepts them; at most net.core.somaxconn")             \

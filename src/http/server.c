@@ -366,8 +366,13 @@ static void secure_given(void *arg, int fd, const struct sockaddr *peer, socklen
 static bool secure_serve(struct http *h, const struct conf_address *a, struct MHD_Daemon *d, int fd,
                          unsigned most)
 {
-    const struct relay_door door = {
-        .url = a->text, .c = h->ports.tls, .fd = fd, .most = most, .given = secure_given, .arg = d};
+    const struct relay_door door = {.url = a->text,
+                                    .c = h->ports.tls,
+                                    .fd = fd,
+                                    .most = most,
+                                    .greeting_ms = (unsigned)h->where->conf->limits_handshake_within_ms,
+                                    .given = secure_given,
+                                    .arg = d};
     struct relay *r = relay_start(&door);
     if (r != NULL) h->relays[h->relays_n++] = r;
     return r != NULL;

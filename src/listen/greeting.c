@@ -3,7 +3,7 @@
  * (limits.handshakes), and STEPS_US of a turn. Where that is used up, who sends more of a handshake is not read until its turn
  * comes: first come, first served, those whose handshake has begun and the others by turns, so that neither wait for ever for
  * the other. One is let in a turn, and only while there is something left, so all others are served in between.
- * Being put off costs a client none of its ten seconds. Of all this a connection that is through knows nothing.
+ * Being put off costs a client nothing of limits.handshake_within. Of all this a connection that is through knows nothing.
  *
  * What is left is saved up for SAVED_US; a step that takes more is paid for afterwards. */
 #include "listen/inside.h"

@@ -21,7 +21,6 @@
 #include <uv.h>
 
 #define AREA_BYTES (64 * 1024)
-#define GREETING_MS 10000
 #define STALL_MS 30000
 #define LAST_WORDS_MS 1000
 #define TICK_MS 500
@@ -301,7 +300,7 @@ static struct passage *passage_create(struct relay *r)
 {
     struct passage *p = heap_zalloc(sizeof *p);
     p->r = r;
-    p->until_ms = mono_ms() + GREETING_MS;
+    p->until_ms = mono_ms() + r->door.greeting_ms; /* of a client it is over */
     uv_tcp_init(&r->loop, &p->far.s.tcp);
     p->far.s.handle.data = p;
     p->far.open = true;

@@ -11,8 +11,9 @@
 struct relay_door {
     const char *url; /* as it is called in the log; borrowed, as c, until relay_destroy */
     struct tls_context *c;
-    int fd;        /* listens; the relay's from relay_start on */
-    unsigned most; /* connections; more wait to be accepted */
+    int fd;               /* listens; the relay's from relay_start on */
+    unsigned most;        /* connections; more wait to be accepted */
+    unsigned greeting_ms; /* a handshake may take */
     /* A handshake is through: fd is plain, and yours. From the relay's thread. */
     void (*given)(void *arg, int fd, const struct sockaddr *peer, socklen_t peer_n);
     void *arg;

@@ -239,6 +239,21 @@ def test_handshakes_that_dribble(make_daemon, redis, pairs, authority):
         link.close()
 
 
+def test_a_handshake_has_its_time(make_daemon, redis, pairs, authority):
+    """Whoever begins one and says no more is disconnected after limits.handshake_within, not after its default of 10 s."""
+    daemon = make_door(make_daemon, redis, pairs["good"], http=True, more={"limits": {"handshake_within": "1s"}})
+    begun = hello_of(authority)[:-1]
+    began = time.monotonic()
+    links = [socket.create_connection(("127.0.0.1", at), timeout=20) for at in (daemon.tls_port, daemon.http_port)]
+    for link in links:
+        link.sendall(begun)
+    for link in links:
+        assert link.recv(1) == b""
+        link.close()
+    assert time.monotonic() - began < 9
+    daemon.log_contains("the handshake took too long")
+
+
 def answered(links):
     """Those that have an answer to their hello by now."""
     return select.select(links, [], [], 0)[0]

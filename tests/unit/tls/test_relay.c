@@ -64,8 +64,13 @@ static int relay_open(void **state)
     at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &n), 0);
-    const struct relay_door door = {
-        .url = "tls://here", .c = door_context, .fd = fd, .most = 3, .given = on_given, .arg = &given_n};
+    const struct relay_door door = {.url = "tls://here",
+                                    .c = door_context,
+                                    .fd = fd,
+                                    .most = 3,
+                                    .greeting_ms = 20000,
+                                    .given = on_given,
+                                    .arg = &given_n};
     given_fd = -1;
     given_n = 0;
     relay = relay_start(&door);

@@ -91,6 +91,8 @@ void run_readyz(struct exchange *x, struct worker *w)
     (void)w;
     if (!beat.turns)
         say(x, 503, "the loop of tallyd has not turned for 2 s");
+    else if (!beat.asked)
+        say(x, 503, "tallyd has just begun");
     else if (!beat.redis_up)
         say(x, 503, "Redis is down: nothing can be counted");
     else if (beat.held[0] != '\0')

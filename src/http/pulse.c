@@ -18,7 +18,7 @@ static void on_watch(struct job *job, struct worker *w);
 
 void pulse_init(struct pulse *p, struct http *h)
 {
-    *p = (struct pulse){.http = h, .started_s = wall_ms() / 1000};
+    *p = (struct pulse){.http = h, .started_s = wall_ms() / 1000, .answered_ms = mono_ms()};
     p->look_job.run = on_look;
     p->watch_job.run = on_watch;
     door_init(&p->door, &h->ports, ANSWER_MS);
@@ -40,7 +40,8 @@ struct beat pulse_beat(struct pulse *p)
 {
     pthread_mutex_lock(&p->lock);
     struct beat beat = p->beat;
-    beat.turns = p->answered_ms != 0 && mono_ms() - p->answered_ms < SILENT_MS;
+    beat.asked = p->asked;
+    beat.turns = mono_ms() - p->answered_ms < SILENT_MS;
     pthread_mutex_unlock(&p->lock);
     beat.redis_up = beat.redis_up && beat.turns;
     beat.mysql_up = beat.mysql_up && beat.turns;

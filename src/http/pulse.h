@@ -7,7 +7,8 @@
 #include "http/pool.h"
 
 struct beat {   /* what the service said of itself last */
-    bool turns; /* it answered not long ago */
+    bool asked; /* else nothing of the rest is known but turns */
+    bool turns; /* it answered not long ago, or was not asked for long */
     bool redis_up, mysql_up;
     char held[STATUS_WHY_BYTES]; /* why it merges nothing; empty: it does */
 };
@@ -21,7 +22,7 @@ struct pulse {
     bool running, stopping;
     bool asked; /* for the first time: the service answered, or did not */
     struct beat beat;
-    uint64_t answered_ms; /* mono; 0: never */
+    uint64_t answered_ms; /* mono; when this was made, until there is an answer */
     int64_t started_s;    /* wall, of this room */
     struct looked seen;   /* without differences */
     struct job look_job, watch_job;

@@ -40,6 +40,7 @@ static sem_t stopped;
 /* --- the service --- */
 
 static atomic_int info_after_ms;
+static atomic_bool info_held;
 static atomic_bool answers; /* anything but INFO: that there is nothing */
 static pthread_t services[CONNECTIONS_MOST];
 static atomic_int services_n, infos, early; /* early: asked for more before the first INFO was answered */
@@ -57,6 +58,8 @@ static void *serve(void *arg)
     for (ssize_t n; (n = recv(fd, asked, sizeof asked, 0)) > 0;) {
         bool is_info = memmem(asked, (size_t)n, "INFO", 4) != NULL;
         if (is_info) pause_ms(info_after_ms);
+        while (is_info && info_held)
+            pause_ms(1);
         infos += is_info;
         early += infos == 0;
         while (!is_info && !answers)
@@ -184,6 +187,29 @@ static void nobody_hears_of_a_service_that_was_not_asked(void **state)
     end();
 }
 
+static void starts_with(const char *path, const char *line, const char *body)
+{
+    static char text[4096];
+    hear(ask(path), text, sizeof text);
+    assert_memory_equal(text, line, strlen(line));
+    if (strstr(text, body) == NULL) fail_msg("%s", text);
+}
+
+/* A supervisor that asks at once neither hears of a loop that hangs, nor sends traffic. */
+static void health_before_the_service_was_asked(void **state)
+{
+    (void)state;
+    info_held = true;
+    begin(0, true);
+    starts_with("/healthz", "HTTP/1.1 200", "ok\n");
+    starts_with("/readyz", "HTTP/1.1 503", "tallyd has just begun");
+    info_held = false;
+    hear(ask("/api/stores/1/counters/views"), (char[4096]){0}, 4096); /* waits for the first answer */
+    starts_with("/readyz", "HTTP/1.1 200", "ready\n");
+    http_stop(http);
+    end();
+}
+
 static size_t under_way(void)
 {
     pthread_mutex_lock(&http->lock);
@@ -264,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_hears_of_a_service_that_was_not_asked),
+        cmocka_unit_test(health_before_the_service_was_asked),
         cmocka_unit_test(who_waits_for_a_worker_is_refused_at_the_end),
         cmocka_unit_test(begins_and_ends_beside_requests),
     };

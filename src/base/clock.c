@@ -35,3 +35,9 @@ int64_t wall_ms(void)
     struct timespec t = now(CLOCK_REALTIME);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
+
+uint64_t ran_us(void)
+{
+    struct timespec t = now(CLOCK_THREAD_CPUTIME_ID);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}

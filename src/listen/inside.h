@@ -147,7 +147,7 @@ void greeting_put_off(struct secure *s);  /* it is read when its turn comes */
 void greeting_heard(struct secure *s);    /* it was read, whatever came */
 void greeting_begin(struct listen *l);    /* of work for a handshake ... */
 void greeting_end(struct listen *l);      /* ... that comes out of the share */
-void greeting_gone(struct secure *s);     /* its handshake is over, or it is */
+void greeting_gone(struct secure *s);     /* it is being closed */
 void greeting_turn(struct listen *l);     /* once a turn: who is next */
 
 /* listen.c */

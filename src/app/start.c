@@ -297,8 +297,8 @@ static enum err listen_begin(struct service *s, struct error *e)
     const struct conf *conf = s->settings->conf;
     struct listen_limits limits = listen_limits_default;
     limits.clients_max = (uint32_t)conf->limits_clients;
-    limits.in_max = (uint32_t)conf->limits_request_bytes;
-    limits.out_max = (uint32_t)conf->limits_unread_bytes;
+    limits.unread = (size_t)conf->limits_unread_bytes;
+    limits.unread_all = (size_t)conf->limits_unread_all_bytes;
     limits.stall_ms = (uint32_t)conf->limits_stalled_ms;
     limits.greeting_ms = (uint32_t)conf->limits_handshake_within_ms;
     limits.handshakes_percent = (uint32_t)conf->limits_handshakes;

@@ -51,3 +51,13 @@ void buf_drop(struct buf *b, size_t n)
     b->n -= n;
     memmove(b->p, b->p + n, b->n);
 }
+
+void buf_trim(struct buf *b)
+{
+    if (b->n == 0) {
+        buf_free(b);
+    } else if (b->n < b->cap) {
+        b->p = heap_realloc(b->p, b->n);
+        b->cap = b->n;
+    }
+}

@@ -165,28 +165,32 @@ void answer_error(struct buf *out, struct slice line)
     BUF_LIT(out, "\r\n");
 }
 
-/* What is not the value of a cell. */
-static void write_other(const struct box *b, const struct answer *a, struct buf *out)
+/* What is not the value of a cell. False: nothing was counted for it. */
+static bool write_other(const struct box *b, const struct answer *a, struct buf *out)
 {
-    if (a->cell == ANSWER_LITERAL)
+    size_t at = out->n;
+    if (a->cell == ANSWER_LITERAL) {
         buf_put(out, b->literals.p + a->at, a->literal_n);
-    else if ((a->cell & ANSWER_OP) != 0)
+        return false;
+    }
+    if ((a->cell & ANSWER_OP) != 0)
         ops_answer(b, a, out);
     else
         tokens_answer(b, a, out);
+    return out->p[at] != '-';
 }
 
-static void write_answer(const struct box *b, const struct answer *a, struct buf *out)
+/* False: nothing was counted for it. */
+static bool write_answer(const struct box *b, const struct answer *a, struct buf *out)
 {
-    if (a->cell >= ANSWER_TOKEN) {
-        write_other(b, a, out);
-        return;
-    }
+    if (a->cell >= ANSWER_TOKEN) return write_other(b, a, out);
     const struct frame_cell *c = &b->frame.cells[a->cell];
-    if (c->error_n > 0)
+    if (c->error_n > 0) {
         answer_error(out, FRAME_ERROR(&b->frame, c));
-    else
-        put_head(out, ':', answer_running(c->value, c->delta - a->at));
+        return false;
+    }
+    put_head(out, ':', answer_running(c->value, c->delta - a->at));
+    return true;
 }
 
 /* Answers of one outlet, one behind the other: a client that pipelines. */
@@ -195,8 +199,9 @@ static void deliver(const struct box *b, const struct answer *a, uint32_t n, str
     struct outlet *o = a->outlet;
     INVARIANT(o->waiting >= n);
     o->waiting -= n;
+    o->counted += n;
     for (uint32_t i = 0; i < n && !o->gone; i++)
-        write_answer(b, &a[i], &o->out);
+        if (!write_answer(b, &a[i], &o->out)) o->counted--;
     if (!list_linked(&o->touched)) list_push(touched, &o->touched);
 }
 

@@ -46,6 +46,7 @@ static void place_set(struct session *s, enum session_door door)
     struct command *c = s->command;
     place_take(s);
     s->door = door;
+    s->outlet->stranger = door == DOOR_CLOSED;
     list_push(door == DOOR_CLOSED ? &c->strangers : &c->sessions, &s->place);
     if (door != DOOR_CLOSED) return;
     s->stranger_ms = mono_ms();

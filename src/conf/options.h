@@ -114,12 +114,17 @@
     G(LIMITS_REQUEST, "limits.request", SIZE, limits_request_bytes, "1MiB", 65536, 1073741824, RESTART,      \
       "a size from 64KiB to 1GiB",                                                                           \
       "the longest request; a client that sends a longer one is disconnected")                               \
-    G(LIMITS_UNREAD, "limits.unread", SIZE, limits_unread_bytes, "32MiB", 65536, 1073741824, RESTART,        \
+    G(LIMITS_UNREAD, "limits.unread", SIZE, limits_unread_bytes, "128MiB", 65536, 1073741824, RESTART,       \
       "a size from 64KiB to 1GiB",                                                                           \
-      "answers that one client may leave unread; over that it is disconnected")                              \
+      "answers that one client may leave unread; with more it is not read from until it reads")              \
+    G(LIMITS_UNREAD_ALL, "limits.unread_all", SIZE, limits_unread_all_bytes, "256MiB", 1048576,           \
+      68719476736, RESTART,                                                                                  \
+      "a size from 1MiB to 64GiB",                                                                           \
+      "the same of all clients together; each may have as much as is left of it")                            \
     G(LIMITS_STALLED, "limits.stalled", MS, limits_stalled_ms, "60s", 1000, CONF_DAY_MS, RESTART,            \
       "a duration from 1s to 1d",                                                                            \
-      "a client that reads nothing for so long while answers wait for it is disconnected")                   \
+      "a client that leaves answers unread, reads none of them and sends nothing for so long is "            \
+      "disconnected")                                                                                        \
     G(LIMITS_STRANGERS, "limits.strangers", MS, limits_strangers_ms, "10s", 1000, CONF_DAY_MS, RESTART,      \
       "a duration from 1s to 1d",                                                                            \
       "with users, a client that has not said by then who it is is disconnected")                            \

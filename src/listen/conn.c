@@ -1,18 +1,23 @@
 /* listen/conn.c - one connection.
  * In: bytes land in the area that all connections share and are offered to the session from there; only what
- * it leaves is kept per connection. Nothing is read while the session is paused or the client does not read
- * its replies. Out: uv_try_write of the whole outlet; what the socket does not take goes down in one
- * uv_write, and what is answered meanwhile waits in the outlet. End: conn_drop takes the connection out of
- * all lists and closes the handle; libuv gives the handle's memory back in on_closed, holders and frames give
- * theirs back in conn_release and conn_answered; the last of them frees. */
+ * it leaves is kept per connection. Nothing is read while the session is paused, while it has kept bytes to look at, or
+ * while the client leaves too many answers unread. Out: uv_try_write of the whole outlet; what the socket does not take
+ * becomes a chunk, which libuv writes when the socket has room, and answers made meanwhile become further chunks, up to
+ * unread_most(). End: conn_drop takes the connection out of all lists and closes the handle; libuv gives the chunks and the
+ * handle's memory back before on_closed ends, holders and frames give theirs back in conn_release and conn_answered; the
+ * last of them frees. */
 #include "listen/inside.h"
 
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
 
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+
+#define CHUNK_LEAST (OUTLET_FULL / 2) /* so few bytes are no chunk while there is one */
 
 struct outlet *conn_outlet(struct conn *c)
 {
@@ -38,7 +43,7 @@ static bool may_read(const struct conn *c)
 
 static size_t unread_bytes(const struct conn *c)
 {
-    return c->outlet.out.n + (c->writing.n > 0 ? uv_stream_get_write_queue_size(&c->s.stream) : 0);
+    return c->outlet.out.n + uv_stream_get_write_queue_size(&c->s.stream);
 }
 
 void conn_peer(const struct conn *c, char *out, size_t size)
@@ -62,7 +67,6 @@ void conn_free(struct conn *c)
     list_remove(&c->place);
     buf_free(&c->outlet.out);
     buf_free(&c->kept);
-    buf_free(&c->writing);
     heap_free(c);
 }
 
@@ -79,16 +83,23 @@ static void on_closed(uv_handle_t *handle)
     c->closed = true;
     buf_free(&c->outlet.out); /* no frame writes to who is gone */
     buf_free(&c->kept);
-    buf_free(&c->writing);
     secure_close(c);
     free_if_over(c);
     listen_handle_closed(l);
+}
+
+/* The sum of all connections' is kept beside them. */
+static void unread_set(struct conn *c, size_t unread)
+{
+    c->listen->unread += unread - c->unread;
+    c->unread = unread;
 }
 
 void conn_drop(struct conn *c)
 {
     if (is_closing(c)) return;
     c->outlet.gone = true;
+    unread_set(c, 0);
     list_remove(&c->answered);
     list_remove(&c->resumed);
     list_remove(&c->in_writing);
@@ -138,7 +149,7 @@ static int read_start(struct conn *c)
 
 static void reading_update(struct conn *c)
 {
-    bool want = may_read(c) && !c->ended;
+    bool want = may_read(c) && !c->yielded && !c->ended;
     if (want == c->reading) return;
     c->reading = want;
     if (!want)
@@ -191,13 +202,8 @@ static void offer(struct conn *c, struct slice in)
     if (is_closing(c)) return;
     list_remove(&c->resumed);
     keep(c, in, used);
-    c->yielded = c->kept.n > 0 && c->outlet.out.n >= OUTLET_FULL;
+    c->yielded = c->outlet.out.n >= OUTLET_FULL;
     if (c->outlet.out.n > 0 || c->finishing) answered_push(c);
-    if (c->kept.n > c->listen->limits.in_max) {
-        log_event(LOG_WARN, "client_closed", "why=\"request too large\" kept_bytes=%zu", c->kept.n);
-        conn_drop(c);
-        return;
-    }
     if (c->ended && may_read(c) && !c->yielded)
         conn_finish(c); /* what is left has no end */
     else
@@ -211,6 +217,7 @@ void conn_offer_kept(struct conn *c)
 
 void conn_take(struct conn *c, char *text, size_t n)
 {
+    c->progress_ms = uv_now(c->listen->loop);
     offer(c, joined(c, text, n));
 }
 
@@ -294,10 +301,21 @@ void conn_finish(struct conn *c)
 
 /* ---- bytes out ---- */
 
-static void pace(struct conn *c, size_t unread)
+/* How many bytes of answers c may leave unread before it is not read from: its own limit, and no more than is left of the
+ * limit of all. So one that reads nothing may have half of that, ten a tenth each, and whoever reads finds room. */
+static size_t unread_most(const struct conn *c)
+{
+    const struct listen *l = c->listen;
+    size_t left = l->limits.unread_all > l->unread ? l->limits.unread_all - l->unread : 0;
+    size_t most = c->outlet.stranger ? OUTLET_FULL : l->limits.unread;
+    return left < most ? left : most;
+}
+
+static void pace(struct conn *c)
 {
     bool was_full = c->slow || c->yielded;
-    c->slow = c->slow ? unread > OUTLET_FULL / 2 : unread >= OUTLET_FULL;
+    size_t most = unread_most(c);
+    c->slow = c->unread > 0 && (c->slow ? c->unread > most / 2 : c->unread >= most);
     if (!c->slow) c->yielded = false;
     if (was_full && !c->slow)
         offer_later(c);
@@ -307,26 +325,35 @@ static void pace(struct conn *c, size_t unread)
 
 static void on_written(uv_write_t *req, int status)
 {
-    struct conn *c = req->data;
+    struct chunk *chunk = CONTAINER_OF(req, struct chunk, write);
+    struct conn *c = chunk->conn;
+    if (status == 0) c->told = chunk->counted;
+    buf_free(&chunk->bytes);
+    heap_free(chunk);
+    if (--c->chunks == 0) list_remove(&c->in_writing);
     if (is_closing(c)) return; /* on_closed follows and frees */
-    list_remove(&c->in_writing);
-    buf_free(&c->writing);
     if (status != 0)
         conn_drop(c);
     else
         conn_flush(c);
 }
 
-/* The rest of out, from its byte `from` on, becomes libuv's. */
-static int write_rest(struct conn *c, struct buf *out, size_t from)
+/* out, from its byte `from` on, becomes libuv's. 0, or what libuv said. */
+static int write_chunk(struct conn *c, struct buf *out, size_t from)
 {
-    c->writing = *out;
+    struct chunk *chunk = heap_zalloc(sizeof(*chunk));
+    *chunk = (struct chunk){.conn = c, .bytes = *out, .counted = c->outlet.counted};
     *out = (struct buf){0};
-    uv_buf_t rest = uv_buf_init(c->writing.p + from, (unsigned)(c->writing.n - from));
-    c->write.data = c;
-    int rc = uv_write(&c->write, &c->s.stream, &rest, 1, on_written);
-    if (rc != 0) return rc;
-    c->queued = uv_stream_get_write_queue_size(&c->s.stream);
+    buf_trim(&chunk->bytes);
+    uv_buf_t rest = uv_buf_init(chunk->bytes.p + from, (unsigned)(chunk->bytes.n - from));
+    int rc = uv_write(&chunk->write, &c->s.stream, &rest, 1, on_written);
+    if (rc != 0) {
+        buf_free(&chunk->bytes);
+        heap_free(chunk);
+        return rc;
+    }
+    c->handed += rest.len;
+    if (c->chunks++ > 0) return 0;
     c->progress_ms = uv_now(c->listen->loop);
     list_push(&c->listen->writing, &c->in_writing);
     listen_watch(c->listen);
@@ -334,19 +361,25 @@ static int write_rest(struct conn *c, struct buf *out, size_t from)
 }
 
 /* 0, or what libuv said. */
-static int write_out(struct conn *c)
+static int write_now(struct conn *c, struct buf *out)
 {
-    if (c->writing.n > 0) return 0;
-    struct buf *out = c->secure == NULL ? &c->outlet.out : secure_out(c);
-    if (out->n == 0) return 0;
     size_t most = out->n < INT32_MAX ? out->n : INT32_MAX;
     uv_buf_t all = uv_buf_init(out->p, (unsigned)most);
     int n = uv_try_write(&c->s.stream, &all, 1);
     if (n < 0 && n != UV_EAGAIN) return n;
     size_t done = n > 0 ? (size_t)n : 0;
-    if (done < out->n) return write_rest(c, out, done);
+    if (done < out->n) return write_chunk(c, out, done);
+    c->told = c->outlet.counted;
     out_empty(out);
     return 0;
+}
+
+static int write_out(struct conn *c)
+{
+    if (c->chunks > 0 && c->outlet.out.n < CHUNK_LEAST) return 0;
+    struct buf *out = c->secure == NULL ? &c->outlet.out : secure_out(c);
+    if (out->n == 0) return 0;
+    return c->chunks > 0 ? write_chunk(c, out, 0) : write_now(c, out);
 }
 
 void conn_flush(struct conn *c)
@@ -357,27 +390,55 @@ void conn_flush(struct conn *c)
         conn_drop(c);
         return;
     }
-    size_t unread = unread_bytes(c);
-    if (unread > c->listen->limits.out_max) {
-        log_event(LOG_WARN, "client_closed", "why=\"reads too little\" unread_bytes=%zu", unread);
-        conn_drop(c);
-        return;
-    }
-    pace(c, unread);
+    unread_set(c, unread_bytes(c));
+    pace(c);
     finish_if_said(c);
+}
+
+/* Bytes that the kernel has and a TCP client's has not: they are lost with the connection. Those of a unix socket are the
+ * client's already. */
+static size_t kernel_has(const struct conn *c)
+{
+    uv_os_fd_t fd;
+    int n = 0;
+    if (c->from->is_unix || uv_fileno(&c->s.handle, &fd) != 0 || ioctl(fd, SIOCOUTQ, &n) != 0 || n < 0)
+        return 0;
+    return (size_t)n;
+}
+
+/* How many answers that something was counted the client cannot have read. Those in the kernel are reckoned to be as long as
+ * those behind them. */
+static uint64_t counted_untold(const struct conn *c)
+{
+    uint64_t here = c->outlet.counted - c->told, bytes = unread_bytes(c);
+    return bytes == 0 ? here : here + here * kernel_has(c) / bytes;
+}
+
+static void stalled(struct conn *c)
+{
+    char peer[80];
+    conn_peer(c, peer, sizeof(peer));
+    log_event(
+        LOG_WARN, "client_closed",
+        "why=\"read nothing\" peer=%s stalled_ms=%u unread_bytes=%zu counted_untold=%llu "
+        "next=\"counted_untold hits were counted and their answers not sent; a client must read while it "
+        "writes\"",
+        peer, c->listen->limits.stall_ms, unread_bytes(c), (unsigned long long)counted_untold(c));
+    conn_drop(c);
 }
 
 void conn_stall_check(struct conn *c, uint64_t now_ms)
 {
-    size_t queued = uv_stream_get_write_queue_size(&c->s.stream);
-    if (queued != c->queued) {
-        c->queued = queued;
+    uint64_t taken = c->handed - uv_stream_get_write_queue_size(&c->s.stream);
+    if (taken != c->taken) {
+        c->taken = taken;
         c->progress_ms = now_ms;
     } else if (now_ms - c->progress_ms >= c->listen->limits.stall_ms) {
-        log_event(LOG_WARN, "client_closed", "why=\"read nothing\" stalled_ms=%u unread_bytes=%zu",
-                  c->listen->limits.stall_ms, unread_bytes(c));
-        conn_drop(c);
+        stalled(c);
+        return;
     }
+    unread_set(c, unread_bytes(c));
+    pace(c); /* others may have left room */
 }
 
 void conn_answered(struct conn *c)

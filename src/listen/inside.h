@@ -52,10 +52,11 @@ struct listen {
     struct list closing;     /* connections that are closed or being closed, until their memory goes */
     struct list answered;    /* open ones to be written or looked at by listen_flush_all */
     struct list resumed;     /* open ones whose kept bytes are to be offered */
-    struct list writing;     /* open ones with bytes in a uv_write */
+    struct list writing;     /* open ones with chunks */
     struct list handshakes;  /* `secure` of open ones whose TLS handshake is under way */
     struct greeting greeting;
     uint32_t clients;  /* open */
+    size_t unread;     /* bytes of answers that they have not read, as each was flushed last */
     uint32_t handles;  /* of libuv, not yet closed */
     uv_idle_t again;   /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
     uv_timer_t stalls; /* runs while `writing` or `handshakes` is not empty */
@@ -79,6 +80,13 @@ struct secure { /* what a connection with TLS has more */
     bool spoke;          /* one that never does looks whether the port is open */
 };
 
+struct chunk { /* of answers that the socket did not take at once: libuv's until on_written() */
+    uv_write_t write;
+    struct conn *conn;
+    struct buf bytes;
+    uint64_t counted; /* outlet.counted as it was made */
+};
+
 struct conn {
     struct outlet outlet;
     union stream s;
@@ -86,17 +94,19 @@ struct conn {
     const struct listener *from;
     struct list place; /* in listen->open or listen->closing */
     struct list answered, resumed, in_writing;
-    struct buf kept;    /* bytes that the session left; freed when empty */
-    struct buf writing; /* libuv's until `write` calls back */
-    uv_write_t write;
-    size_t queued;         /* bytes libuv had left when the stall timer looked last, */
-    uint64_t progress_ms;  /* and when that changed last (uv_now) */
+    struct buf kept;      /* bytes that the session left; freed when empty */
+    size_t unread;        /* its part of listen->unread */
+    uint64_t handed;      /* bytes in chunks so far, */
+    uint64_t taken;       /* of them the socket had taken so many when the stall timer looked last, */
+    uint64_t progress_ms; /* and when that changed, or something came from the client (uv_now) */
+    uint64_t told;        /* outlet.counted of what the socket has taken whole */
+    uint32_t chunks;
     struct secure *secure; /* NULL: no TLS */
     uint32_t holds;
     bool paused;    /* by the session */
     bool put_off;   /* its handshake, for others */
-    bool slow;      /* reads too little of what it is sent */
-    bool yielded;   /* the session left bytes since the outlet was full */
+    bool slow;      /* leaves too much unread */
+    bool yielded;   /* the outlet was full when the session looked last */
     bool ended;     /* the client sends no more; what is kept is still offered */
     bool finishing; /* to be closed when all is said */
     bool reading, closed;

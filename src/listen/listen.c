@@ -16,8 +16,8 @@
 const struct listen_limits listen_limits_default = {
     .clients_max = 10000,
     .backlog = 511,
-    .in_max = 1 << 20,
-    .out_max = 32 << 20,
+    .unread = 128 << 20,
+    .unread_all = 256 << 20,
     .stall_ms = 60000,
     .keepalive_s = 300,
     .greeting_ms = 10000,

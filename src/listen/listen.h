@@ -23,8 +23,9 @@ struct listen_handler {
     /* A client is here. Replies go into conn_outlet(conn)->out at any time, followed by conn_answered(). */
     void (*open)(void *session, struct conn *conn, void *arg);
     /* Bytes from the client; returns how many were used up. The rest is offered again with more behind it, or
-     * after conn_resume(). With OUTLET_FULL bytes in the outlet a session should use up nothing more: it is
-     * offered the rest when they are sent. Not called again after conn_finish() or conn_drop(). */
+     * after conn_resume(): what has no end must be refused by the session. With OUTLET_FULL bytes in the outlet it
+     * should use up nothing more: it is offered the rest when they are flushed. Not called again after conn_finish() or
+     * conn_drop(). */
     size_t (*bytes)(void *session, struct slice in);
     /* The client is gone: nothing more is read or written. Once; the memory stays as said above. */
     void (*close)(void *session);
@@ -35,11 +36,13 @@ struct listen_handler {
 struct listen_limits {
     uint32_t clients_max; /* over that: handler.full, and closed; 10,000, fewer where file descriptors lack */
     uint32_t backlog;     /* of listen(2), 511 */
-    uint32_t in_max;      /* bytes kept of an unfinished request; more and the client is closed, 1 MiB */
-    uint32_t out_max;     /* unsent bytes of a client; more and it is closed, 32 MiB */
-    uint32_t stall_ms;    /* a client that takes no byte for so long while some wait is closed, 60,000 */
-    uint32_t keepalive_s; /* TCP keepalive, 0: none, 300 */
-    uint32_t greeting_ms; /* within which a TLS handshake must be through, 10,000 */
+    size_t unread; /* bytes of answers that a client leaves unread; with more it is not read from, 128 MiB */
+    size_t unread_all; /* the same of all clients together, shared out as they need it, 256 MiB */
+    uint32_t
+        stall_ms; /* a client that reads nothing for so long while answers wait, and sends nothing that may be read
+                           * either, is closed, 60,000 */
+    uint32_t keepalive_s;        /* TCP keepalive, 0: none, 300 */
+    uint32_t greeting_ms;        /* within which a TLS handshake must be through, 10,000 */
     uint32_t handshakes_percent; /* of the loop's time that TLS handshakes may take, 25 */
 };
 extern const struct listen_limits listen_limits_default;

@@ -439,6 +439,25 @@ static void an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back(v
     assert_true(coalesce_idle(world->c));
 }
 
+/* What a connection that is cut did not hear of: answers of hits that were counted, and no others. */
+static void counted_are_hits_that_were(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    HIT('a', "p1", "6", 2);
+    HIT('a', "p1", "6", 2);
+    assert_int_equal(literal('a', "+PONG\r\n"), ADD_OK);
+    turn();
+    frame_applied_but("5", "WRONGTYPE no hash");
+    assert_int_equal(client('a')->o.counted, 2);
+    turn();
+    frame_applied();
+    HIT('a', "p1", "6", 3);
+    turn();
+    frame_refused("OOM full");
+    assert_int_equal(client('a')->o.counted, 2);
+}
+
 static void a_refused_correction_is_carried_over(void **state)
 {
     (void)state;
@@ -548,6 +567,7 @@ int main(void)
         TEST(a_refused_frame_fails_each_client_with_its_exact_line),
         TEST(a_refused_frame_takes_its_zadds_back_and_no_others),
         TEST(an_error_on_a_cell_fails_its_clients_alone_and_its_share_goes_back),
+        TEST(counted_are_hits_that_were),
         TEST(a_refused_correction_is_carried_over),
         TEST(a_warm_hit_allocates_nothing),
         TEST(the_count_of_frames_may_pass_32_bits),

@@ -113,6 +113,8 @@ static void from_inside_while_all_ask(void **state)
     strangers_ask(all);
     inside = conn_open_inside();
     assert_false(inside->dropped);
+    assert_false(inside->outlet.stranger);
+    assert_true(all[0]->outlet.stranger);
     say(inside, "PING\r\n");
     heard(inside, "+PONG\r\n");
     conn_close(inside);
@@ -151,6 +153,7 @@ static void hello_word_by_word(void **state)
                 fail_msg("%s: %.*s", all[i].said, (int)c->said.n, c->said.p);
             assert_int_equal(c->session.door == DOOR_USER, all[i].is_user);
             assert_slice(buf_slice(&c->session.name), all[i].name);
+            assert_int_equal(c->outlet.stranger, c->session.door == DOOR_CLOSED);
             assert_int_equal(c->session.resp, all[i].heard[0] == '%' ? 3 : 2);
             conn_close(c);
         }

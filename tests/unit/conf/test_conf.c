@@ -70,7 +70,8 @@ static void test_defaults(void **state)
     assert_int_equal(c.log_level, CONF_LOG_INFO);
     assert_int_equal(c.limits_clients, 10000);
     assert_int_equal(c.limits_request_bytes, 1 << 20);
-    assert_int_equal(c.limits_unread_bytes, 32 << 20);
+    assert_int_equal(c.limits_unread_bytes, 128 << 20);
+    assert_int_equal(c.limits_unread_all_bytes, 256 << 20);
     assert_int_equal(c.limits_stalled_ms, 60000);
     assert_int_equal(c.stop_within_ms, 10000);
     assert_true(strlen(c.instance) > 0);

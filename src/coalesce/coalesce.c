@@ -13,6 +13,7 @@ const struct coalesce_config coalesce_config_default = {
     .cells_max = 1000,
     .at_once_cells = 100,
     .gather_turns = 10,
+    .gather_answers = 1000,
     .answers_max = 65536,
     .bytes_max = 4 << 20,
     .entries_max = 1000000,
@@ -303,7 +304,8 @@ static bool gathers(struct coalesce *c)
     const struct box *b = c->now;
     bool grew = b->answers_n > c->gathered_n;
     c->gathered_n = b->answers_n;
-    bool is_small = box_works(b) && box_size(b) < c->config.at_once_cells;
+    bool is_small =
+        box_works(b) && box_size(b) < c->config.at_once_cells && b->answers_n < c->config.gather_answers;
     bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
     if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
         c->gathered_turns++;

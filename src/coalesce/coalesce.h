@@ -16,8 +16,10 @@ struct coalesce_config {
     /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several, of feeds only events */
     uint32_t cells_max;
     uint32_t at_once_cells; /* a frame of so many is sent before the one before it is answered, 100 */
-    uint32_t gather_turns;  /* a smaller one waits so many turns at most while more comes in each, 10 */
-    uint32_t answers_max;   /* clients' answers of a frame, 65,536 */
+    uint32_t gather_turns;  /* a smaller one waits so many turns at most while more comes in each, 10, */
+    uint32_t
+        gather_answers; /* and while it has fewer answers than that, 1,000: turns that bring many are long */
+    uint32_t answers_max; /* clients' answers of a frame, 65,536 */
     /* Fields and literal replies of a frame, 4 MiB; with 16 MiB, what is sent still fits the link's bound. */
     uint32_t bytes_max;
     uint32_t entries_max; /* hashes remembered, 1,000,000 */

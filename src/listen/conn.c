@@ -124,14 +124,17 @@ static void finish_if_said(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 
+/* One read a turn: libuv would go on reading whoever sends much, and all others would wait. No room: libuv reads nothing,
+ * and says UV_ENOBUFS. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 {
     (void)suggested;
-    const struct conn *c = handle->data;
-    *into = uv_buf_init(c->listen->area + JOIN_BYTES, READ_BYTES);
+    struct conn *c = handle->data;
+    bool had_its_read = c->read_turn == c->listen->turn;
+    c->read_turn = c->listen->turn;
+    *into = uv_buf_init(c->listen->area + JOIN_BYTES, had_its_read ? 0 : READ_BYTES);
 }
 
-/* No room: libuv reads nothing, and says UV_ENOBUFS. */
 static void on_alloc_secure(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 {
     const struct conn *c = handle->data;
@@ -237,7 +240,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
     struct conn *c = stream->data;
     if (n == UV_EOF)
         conn_take_end(c);
-    else if (n < 0)
+    else if (n < 0 && n != UV_ENOBUFS)
         conn_drop(c);
     else if (n > 0)
         conn_take(c, into->base, (size_t)n);
@@ -247,7 +250,7 @@ static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
 {
     struct conn *c = stream->data;
     if (n == UV_ENOBUFS) {
-        greeting_put_off(c->secure);
+        if (!greeting_may_read(c->secure)) greeting_put_off(c->secure);
         return;
     }
     greeting_heard(c->secure);

@@ -60,6 +60,7 @@ struct listen {
     uint32_t handles;  /* of libuv, not yet closed */
     uv_idle_t again;   /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
     uv_timer_t stalls; /* runs while `writing` or `handshakes` is not empty */
+    uint32_t turn;     /* of the loop, from 1 */
     uint32_t accepted; /* in this turn of the loop */
     uint32_t held;     /* listeners that are */
     bool stopping, ending;
@@ -101,6 +102,7 @@ struct conn {
     uint64_t progress_ms; /* and when that changed, or something came from the client (uv_now) */
     uint64_t told;        /* outlet.counted of what the socket has taken whole */
     uint32_t chunks;
+    uint32_t read_turn;    /* it was read last in */
     struct secure *secure; /* NULL: no TLS */
     uint32_t holds;
     bool paused;    /* by the session */

@@ -65,6 +65,7 @@ struct listen *listen_create(uv_loop_t *loop, const struct listen_limits *limits
     struct listen *l = heap_zalloc(sizeof(*l));
     l->loop = loop;
     l->limits = *limits;
+    l->turn = 1;
     clients_fit_files(&l->limits);
     list_init(&l->open);
     list_init(&l->closing);
@@ -259,6 +260,7 @@ void listen_watch(struct listen *l)
 void listen_turn(struct listen *l)
 {
     struct list now;
+    l->turn++;
     if (!l->stopping) accept_turn(l);
     greeting_turn(l);
     list_init(&now);

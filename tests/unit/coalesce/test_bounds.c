@@ -151,6 +151,7 @@ static void a_small_frame_waits_while_each_turn_brings_more(void **state)
     struct coalesce_config c = small();
     c.at_once_cells = 3;
     c.gather_turns = 2;
+    c.gather_answers = 4;
     world_reopen(&c);
     HIT('a', "p1", "1", 1);
     assert_true(coalesce_turn(world->c));
@@ -171,6 +172,12 @@ static void a_small_frame_waits_while_each_turn_brings_more(void **state)
     HIT('b', "p1", "2", 1);
     HIT('b', "p1", "3", 1);
     assert_false(coalesce_turn(world->c));
+    assert_did("F");
+    frame_applied();
+    forget_did();
+    for (int i = 0; i < 4; i++)
+        HIT('a', "p1", "1", 1);
+    assert_false(coalesce_turn(world->c)); /* one cell, but many answers */
     assert_did("F");
 }
 

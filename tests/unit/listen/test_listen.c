@@ -333,6 +333,25 @@ static void keeps_much(void **state)
     close(fd);
 }
 
+/* However much one sends, in a turn it is read from once. */
+static void one_read_a_turn(void **state)
+{
+    (void)state;
+    static char much[5 * 40000];
+    int fd = client_unix(), size = sizeof(much) * 2;
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    put(fd, "say a\n");
+    expect(fd, "a");
+    struct toy *t = conn_session(last);
+    for (size_t i = 0; i < sizeof(much); i += 5)
+        memcpy(much + i, "say \n", 5);
+    assert_true(write(fd, much, sizeof(much)) > 2 * 65536);
+    size_t before = t->lines;
+    turn(UINT64_MAX);
+    assert_in_range(t->lines - before, 1, 65536 / 5 + 1);
+    close(fd);
+}
+
 static void paused_is_not_read_from(void **state)
 {
     (void)state;
@@ -896,6 +915,7 @@ int main(void)
         test(serves_both_at_once),
         test(keeps_what_is_left),
         test(keeps_much),
+        test(one_read_a_turn),
         test(paused_is_not_read_from),
         test(half_a_close_still_gets_its_answer),
         test(half_a_close_behind_much),

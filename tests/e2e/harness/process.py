@@ -107,9 +107,10 @@ class Process:
     def log_contains(self, text, deadline_s=30):
         wait_until(lambda: text in self.log(), deadline_s, f"{self.name}'s log has {text!r}")
 
-    def rss_kib(self):
+    def rss_kib(self, figure="VmRSS"):
+        """figure: VmHWM is the most that it ever was."""
         with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
             for line in status:
-                if line.startswith("VmRSS:"):
+                if line.startswith(f"{figure}:"):
                     return int(line.split()[1])
-        raise AssertionError("no VmRSS")
+        raise AssertionError(f"no {figure}")

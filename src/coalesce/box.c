@@ -158,6 +158,17 @@ void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes)
     buf_put_slice(&b->literals, bytes);
 }
 
+void box_hush(struct box *b, const struct outlet *o, uint32_t n)
+{
+    INVARIANT(n <= b->answers_n);
+    for (struct answer *a = &b->answers[b->answers_n - n]; n > 0; n--, a++) {
+        INVARIANT(a->outlet == o);
+        a->cell = ANSWER_LITERAL;
+        a->literal_n = 0;
+        a->at = 0;
+    }
+}
+
 void answer_error(struct buf *out, struct slice line)
 {
     buf_put_char(out, '-');
@@ -170,7 +181,7 @@ static bool write_other(const struct box *b, const struct answer *a, struct buf 
 {
     size_t at = out->n;
     if (a->cell == ANSWER_LITERAL) {
-        buf_put(out, b->literals.p + a->at, a->literal_n);
+        if (a->literal_n > 0) buf_put(out, b->literals.p + a->at, a->literal_n); /* 0: hushed */
         return false;
     }
     if ((a->cell & ANSWER_OP) != 0)

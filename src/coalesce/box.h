@@ -44,7 +44,7 @@ struct box {
     uint32_t answers_n, answers_cap;
     struct arrival *arrivals; /* one a turn of the loop */
     uint32_t arrivals_n, arrivals_cap;
-    uint32_t literals_count; /* of the answers, how many are literals */
+    uint32_t literals_count; /* of the answers, how many are of no write; a write's may be a literal, too */
     uint64_t epoch;  /* of the use; entries and cell slots with another epoch are not of it. Its low half
                       * is never 0, which marks a free slot */
     uint64_t weight; /* sum of |delta|: bounded, so that no sum of the frame overflows */
@@ -74,6 +74,7 @@ void box_add_cell(struct box *b, struct entry *e, struct slice raw, struct slice
                   int64_t delta);
 void box_expect(struct box *b, struct outlet *o, uint32_t cell, int64_t upto);
 void box_expect_literal(struct box *b, struct outlet *o, struct slice bytes);
+void box_hush(struct box *b, const struct outlet *o, uint32_t n); /* the last n, all of o, say nothing */
 void box_unpin(struct box *b);
 void box_arrived(struct box *b, uint64_t us); /* what came since the last call came then */
 

@@ -243,6 +243,12 @@ enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct sl
     return ADD_OK;
 }
 
+void coalesce_hush(struct coalesce *c, struct outlet *o, uint32_t n)
+{
+    PRE(n <= o->waiting);
+    if (n > 0) box_hush(c->now, o, n);
+}
+
 void coalesce_park(struct coalesce *c, struct outlet *o)
 {
     if (o->parked_ms == 0) o->parked_ms = c->ports.mono_ms(c->ports.arg);

@@ -125,6 +125,9 @@ uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind);
 /* A reply of another kind, in its place behind the answers that o waits for. With o->waiting = 0 write to
  * o->out. */
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes);
+/* The last n answers that o waits for, all of what was added to this frame without a turn between, say nothing: what was
+ * counted is, and o->waiting stays as it is until the frame is answered. */
+void coalesce_hush(struct coalesce *c, struct outlet *o, uint32_t n);
 void coalesce_park(struct coalesce *c, struct outlet *o); /* until room(); the caller stops reading it */
 void coalesce_unpark(struct coalesce *c, struct outlet *o);
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key);

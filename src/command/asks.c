@@ -39,7 +39,7 @@ bool ask_wanted(struct session *s)
 {
     PRE(s->state == SESSION_ASKING);
     buf_free(&s->key);
-    return !s->gone;
+    return !s->gone && !session_is_quiet(s);
 }
 
 void ask_end(struct session *s)
@@ -47,6 +47,7 @@ void ask_end(struct session *s)
     const struct client_ports *client = &s->command->config.client;
     if (!s->gone) {
         s->state = s->last ? SESSION_ENDING : SESSION_TAKING;
+        session_replies_next(s);
         client->answered(s->conn);
         if (s->last)
             client->finish(s->conn);

@@ -103,13 +103,15 @@ static void auth_end(struct session *s, enum proof_outcome outcome)
     struct auth_words w = words_kept(s);
     struct users *users = s->command->config.users;
     struct user *u = user_find(users, w.name);
+    struct buf *out =
+        session_is_quiet(s) ? &s->command->scratch : &s->outlet->out; /* never sent; or owed nothing */
     if (outcome == PROOF_RIGHT && u != NULL) prover_remember(s->command->config.prover, u, w.password);
     if (!s->gone && s->door == DOOR_OPEN) /* a reload took all users away */
-        say_yes(s, &w, &s->outlet->out);
+        say_yes(s, &w, out);
     else if (!s->gone && outcome == PROOF_RIGHT && u != NULL)
-        auth_right(s, u, &w, &s->outlet->out);
+        auth_right(s, u, &w, out);
     else if (!s->gone)
-        auth_refuse(outcome == PROOF_RIGHT ? PROOF_WRONG : outcome, &s->outlet->out);
+        auth_refuse(outcome == PROOF_RIGHT ? PROOF_WRONG : outcome, out);
     words_wipe(s);
     ask_wanted(s);
     ask_end(s);

@@ -1,10 +1,8 @@
 /* command/client.c - what concerns one connection. */
-#include "base/clock.h"
 #include "base/num.h"
 #include "command/inside.h"
 
 #include <limits.h>
-#include <stdio.h>
 
 #define CLIENT_NAME_MAX 256 /* so that an idle client stays small */
 #define HELLO_NOAUTH                                                                                         \
@@ -60,6 +58,8 @@ enum taken run_reset(struct session *s, const struct request *r, struct buf *out
     multi_free(s);
     buf_free(&s->name);
     s->resp = 2;
+    tracking_off(s);
+    if (s->replies == REPLIES_OFF) s->replies = REPLIES_ON;
     guard_reset(s);
     reply_simple(out, "RESET");
     return TAKEN;
@@ -72,6 +72,15 @@ enum taken run_watch(struct session *s, const struct request *r, struct buf *out
     (void)s;
     (void)r;
     reply_error(out, "ERR WATCH is not supported: increments need no optimistic lock, send MULTI without it");
+    return TAKEN;
+}
+
+/* Nothing is watched, so nothing is left to forget: what a library sends before it gives a connection back. */
+enum taken run_unwatch(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)s;
+    (void)r;
+    reply_simple(out, "OK");
     return TAKEN;
 }
 
@@ -151,33 +160,33 @@ static enum taken run_id(struct session *s, const struct request *r, struct buf 
     return TAKEN;
 }
 
-static enum taken run_client_info(struct session *s, const struct request *r, struct buf *out)
+/* false: it is neither of the two, said in out. */
+static bool on_or_off(struct slice word, bool *on, struct buf *out)
 {
-    (void)r;
-    char addr[160];
-    struct buf line = {0};
-    s->command->config.client.peer(s->conn, addr, sizeof(addr));
-    buf_printf(&line,
-               "id=%llu addr=%s name=" SLICE_FMT " age=%llu idle=0 flags=N db=0 sub=0 psub=0 multi=-1 ",
-               (unsigned long long)s->id, addr, SLICE_ARG(s->name),
-               (unsigned long long)((mono_ms() - s->opened_ms) / 1000));
-    buf_printf(&line,
-               "obl=%zu cmd=client|info user=%s resp=%d lib-name=" SLICE_FMT " lib-ver=" SLICE_FMT "\n",
-               s->outlet->out.n, s->user != NULL ? s->user->name : "default", s->resp, SLICE_ARG(s->lib_name),
-               SLICE_ARG(s->lib_ver));
-    reply_verbatim(out, s->resp, buf_slice(&line));
-    buf_free(&line);
-    return TAKEN;
+    *on = slice_ieq(word, SLICE("on"));
+    return *on || slice_ieq(word, SLICE("off")) || words_syntax(out);
 }
 
 /* tallyd never evicts a client, so ON and OFF are both true. */
 static enum taken run_no_evict(struct session *s, const struct request *r, struct buf *out)
 {
-    (void)s;
-    if (slice_ieq(r->args[2], SLICE("on")) || slice_ieq(r->args[2], SLICE("off")))
-        reply_simple(out, "OK");
-    else
-        reply_error(out, "ERR syntax error");
+    bool on;
+    if (!on_or_off(r->args[2], &on, out)) return TAKEN;
+    s->no_evict = on;
+    reply_simple(out, "OK");
+    return TAKEN;
+}
+
+static enum taken run_reply(struct session *s, const struct request *r, struct buf *out)
+{
+    bool on;
+    if (slice_ieq(r->args[2], SLICE("skip"))) {
+        if (s->replies != REPLIES_OFF) s->replies = REPLIES_SKIP_NEXT;
+        return TAKEN;
+    }
+    if (!on_or_off(r->args[2], &on, out)) return TAKEN;
+    s->replies = on ? REPLIES_ON : REPLIES_OFF;
+    if (on) reply_simple(out, "OK");
     return TAKEN;
 }
 
@@ -187,6 +196,19 @@ const struct spec client_specs[] = {
     {"setinfo", 4, 0, run_setinfo, "connection", "Says which library this client is", NULL},
     {"id", 2, 0, run_id, "connection", "The number of this connection", NULL},
     {"info", 2, 0, run_client_info, "connection", "One line about this connection", NULL},
+    {"list", -2, SPEC_ADMIN, run_client_list, "connection",
+     "A line about each connection [TYPE type | ID id [id ...]]", NULL},
+    {"kill", -3, SPEC_ADMIN, run_client_kill, "connection",
+     "Closes connections [addr:port | ID id, ADDR a, LADDR a, USER u, TYPE t, SKIPME yes|no]", NULL},
+    {"reply", 3, 0, run_reply, "connection", "Whether requests are answered: ON, OFF, or SKIP the next",
+     NULL},
+    {"tracking", -3, 0, run_tracking, "connection",
+     "Accepted: nothing that tallyd answers may be cached (ON|OFF [REDIRECT id] [OPTIN] [OPTOUT] [NOLOOP])",
+     NULL},
+    {"caching", 3, 0, run_caching, "connection",
+     "Accepted with tracking: YES in OPTIN mode, NO in OPTOUT mode", NULL},
+    {"getredir", 2, 0, run_getredir, "connection", "The client that CLIENT TRACKING named", NULL},
+    {"trackinginfo", 2, 0, run_trackinginfo, "connection", "What CLIENT TRACKING said last", NULL},
     {"no-evict", 3, 0, run_no_evict, "connection", "Accepted: no client is ever evicted", NULL},
     {"help", 2, 0, run_help, "connection", "This text", NULL},
     {0},

@@ -10,6 +10,7 @@
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
+#include "base/conn_info.h"
 #include "base/outlet.h"
 #include "coalesce/coalesce.h"
 #include "protocol/request.h"
@@ -31,6 +32,7 @@ struct client_ports {
         struct conn *c); /* a request is out: keep the session's memory, also when the client goes ... */
     void (*release)(struct conn *c); /* ... until here; the session may be gone after it */
     void (*peer)(const struct conn *c, char *out, size_t size);
+    void (*info)(const struct conn *c, struct conn_info *info);
 };
 
 /* How an asynchronous request ended. */
@@ -154,6 +156,24 @@ enum session_door {
     DOOR_USER,   /* it is a user */
 };
 
+/* CLIENT REPLY */
+enum session_replies {
+    REPLIES_ON,
+    REPLIES_OFF,
+    REPLIES_SKIP,      /* the request that comes next, or is under way, is not answered */
+    REPLIES_SKIP_NEXT, /* the same, said by the one that is under way */
+};
+
+/* CLIENT TRACKING: bits */
+enum session_tracking {
+    TRACKING_ON = 1,
+    TRACKING_OPTIN = 2,
+    TRACKING_OPTOUT = 4,
+    TRACKING_NOLOOP = 8,
+};
+
+struct spec;
+
 /* One client. Its memory is the connection's; zeroed before session_open(). */
 struct session {
     struct command *command;
@@ -172,6 +192,12 @@ struct session {
     bool last;                    /* the reply just made is the last one */
     uint64_t id;                  /* CLIENT ID, from 1 */
     uint64_t opened_ms;           /* mono */
+    uint64_t active_ms;           /* mono: when it sent something last, */
+    const struct spec *ran;       /* and what; NULL: nothing yet, or no command */
+    enum session_replies replies; /* CLIENT REPLY */
+    unsigned tracking;            /* of enum session_tracking */
+    uint64_t redirect;            /* with TRACKING_ON: the client named, 0: none */
+    bool no_evict;                /* CLIENT NO-EVICT */
     struct multi *multi;          /* between MULTI and EXEC, else NULL; owned */
     struct buf name;              /* CLIENT SETNAME */
     struct buf lib_name, lib_ver; /* CLIENT SETINFO */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "command/inside.h"
 
+#define NOPERM "NOPERM this user has no permissions to run the "
 #define NOAUTH "NOAUTH Authentication required."
 #define STRANGERS_LEAST 64
 
@@ -160,7 +161,9 @@ bool guard_lets(struct session *s, const struct spec *whole, const struct spec *
         return false;
     }
     if (!user_may(s->user, g))
-        reply_errorf(out, "NOPERM this user has no permissions to run the '%s' command", whole->name);
+        reply_errorf(out, NOPERM "'%s' command", whole->name);
+    else if ((spec->flags & SPEC_ADMIN) != 0 && !guard_is_admin(s))
+        reply_errorf(out, NOPERM "'%s|%s' command", whole->name, spec->name);
     else if (!names_allowed(s, g, r))
         reply_error(out, "NOPERM this user has no permissions to access one of the keys used as arguments");
     else
@@ -265,6 +268,7 @@ static void all_go_on(struct command *c, enum go_on why)
 void command_join(struct command *c)
 {
     uint64_t frame = coalesce_frame(c->config.coalesce);
+    c->turn_ms = 0;
     if (list_empty(&c->paced) || c->rode == frame || !coalesce_collects(c->config.coalesce)) return;
     c->rode = frame;
     all_go_on(c, GO_RIDE);

@@ -11,6 +11,7 @@
  *   guard.c    who may what, and how much of it
  *   auth.c     AUTH, HELLO's AUTH
  *   client.c   PING, HELLO, CLIENT ... what concerns one connection
+ *   clients.c  CLIENT INFO, LIST and KILL   tracking.c  CLIENT TRACKING and what goes with it
  *   server.c   INFO, CONFIG, COMMAND ... */
 #ifndef COMMAND_INSIDE_H
 #define COMMAND_INSIDE_H
@@ -36,6 +37,7 @@ enum spec_flag {
     SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
     SPEC_HIT = 4,     /* an increment: hit_read() reads it */
     SPEC_OP = 8,      /* another write that goes into the frame: op_read() reads it */
+    SPEC_ADMIN = 16,  /* for guard_is_admin() alone, though its command is for all */
 };
 
 struct spec {
@@ -52,12 +54,14 @@ struct spec {
 
 struct command {
     struct command_config config;
-    struct request request;          /* the one being run */
-    struct buf scratch;              /* a reply that must go behind answers still owed */
-    struct buf exec;                 /* the same inside EXEC */
-    struct buf name, why;            /* of names_fit() */
-    uint64_t ids;                    /* sessions so far */
-    uint64_t started_ms;             /* mono */
+    struct request request; /* the one being run */
+    struct buf scratch;     /* a reply that must go behind answers still owed */
+    struct buf exec;        /* the same inside EXEC */
+    struct buf name, why;   /* of names_fit() */
+    uint64_t ids;           /* sessions so far */
+    uint64_t started_ms;    /* mono */
+    uint64_t turn_ms;       /* mono, of this turn of the loop; 0: not asked yet */
+    const struct spec *hincrby;
     struct list sessions, strangers; /* strangers: the oldest first */
     uint32_t strangers_n;
     struct list paced;      /* users for whom sessions wait */
@@ -73,11 +77,14 @@ const struct spec *spec_find(const struct spec *table, struct slice name);
 /* The spec that runs r: its subcommand's, if it has any. NULL: an error line in out says why not. *whole is
  * the command that was found, if any, also when r does not fit it. */
 const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
-bool spec_is_attack(const struct request *r); /* a browser talks to us: `POST`, `Host:` */
+void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
+bool spec_is_attack(const struct request *r);                 /* a browser talks to us: `POST`, `Host:` */
 
 /* session.c */
 void session_wait(struct session *s, enum session_state state); /* pauses the client */
-enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: the session waits until so */
+enum taken session_barrier(struct session *s);  /* TAKEN: nothing is owed; LEFT: the session waits until so */
+bool session_is_quiet(const struct session *s); /* the request under way is not answered, whatever it says */
+void session_replies_next(struct session *s);   /* a request is through */
 
 /* guard.c */
 void guard_init(struct command *c);
@@ -127,7 +134,8 @@ void hit_refuse_field(struct session *s, struct slice key, struct slice field, s
 /* A request while s->multi stands. */
 enum taken multi_take(struct session *s, const struct request *r, struct buf *out);
 void multi_free(struct session *s);
-void multi_break(struct session *s); /* EXEC refuses all, if there is one */
+int64_t multi_queued(const struct session *s, size_t *bytes); /* requests, -1: no transaction */
+void multi_break(struct session *s);                          /* EXEC refuses all, if there is one */
 enum taken run_multi(struct session *s, const struct request *r, struct buf *out);
 enum taken run_exec(struct session *s, const struct request *r, struct buf *out);
 enum taken run_discard(struct session *s, const struct request *r, struct buf *out);
@@ -203,6 +211,21 @@ enum taken run_select(struct session *s, const struct request *r, struct buf *ou
 enum taken run_quit(struct session *s, const struct request *r, struct buf *out);
 enum taken run_reset(struct session *s, const struct request *r, struct buf *out);
 enum taken run_watch(struct session *s, const struct request *r, struct buf *out);
+enum taken run_unwatch(struct session *s, const struct request *r, struct buf *out);
+
+/* clients.c */
+struct session *client_find(struct command *c, int64_t id); /* NULL: there is none of this number */
+enum taken run_client_info(struct session *s, const struct request *r, struct buf *out);
+enum taken run_client_list(struct session *s, const struct request *r, struct buf *out);
+enum taken run_client_kill(struct session *s, const struct request *r, struct buf *out);
+
+/* tracking.c */
+void tracking_off(struct session *s);
+int64_t tracking_redirect(const struct session *s); /* 0: nobody, -1: tracking is off */
+enum taken run_tracking(struct session *s, const struct request *r, struct buf *out);
+enum taken run_caching(struct session *s, const struct request *r, struct buf *out);
+enum taken run_getredir(struct session *s, const struct request *r, struct buf *out);
+enum taken run_trackinginfo(struct session *s, const struct request *r, struct buf *out);
 
 /* server.c */
 extern const struct spec config_specs[];

@@ -27,6 +27,12 @@ void multi_free(struct session *s)
     s->multi = NULL;
 }
 
+int64_t multi_queued(const struct session *s, size_t *bytes)
+{
+    *bytes = s->multi == NULL ? 0 : s->multi->requests.cap;
+    return s->multi == NULL ? -1 : (int64_t)s->multi->n;
+}
+
 void multi_break(struct session *s)
 {
     if (s->multi != NULL) s->multi->broken = true;
@@ -124,6 +130,7 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
     struct multi *m = s->multi;
     const struct spec *whole;
     const struct spec *spec = spec_resolve(r, &whole, out);
+    s->ran = spec != NULL ? spec : whole;
     if (spec != NULL && s->door != DOOR_OPEN && !guard_lets(s, whole, spec, r, out)) spec = NULL;
     if (spec != NULL && (spec->flags & SPEC_AT_ONCE) != 0) return spec->run(s, r, out);
     if (spec == NULL || !queue_takes(s, spec, r, out)) {
@@ -177,7 +184,9 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 static void local_out(struct session *s)
 {
     struct buf *local = &s->command->exec;
-    if (s->held.n > 0)
+    if (session_is_quiet(s))
+        buf_reset(local);
+    else if (s->held.n > 0)
         buf_put_slice(&s->held, buf_slice(local));
     else if (s->outlet->waiting == 0)
         buf_put_slice(&s->outlet->out, buf_slice(local));

@@ -19,6 +19,7 @@ struct command *command_create(const struct command_config *config)
     c->config = *config;
     c->started_ms = mono_ms();
     request_init(&c->request, &config->limits);
+    c->hincrby = spec_find(specs, SLICE("hincrby"));
     guard_init(c);
     return c;
 }
@@ -43,7 +44,7 @@ static void begin(struct session *s, struct command *command, struct conn *conn,
     s->outlet = outlet;
     s->resp = 2;
     s->id = ++command->ids;
-    s->opened_ms = mono_ms();
+    s->opened_ms = s->active_ms = mono_ms();
     guard_open(s, inside);
 }
 
@@ -96,24 +97,52 @@ static void end_if_last(struct session *s)
     s->command->config.client.finish(s->conn);
 }
 
+/* ---- replies ---- */
+
+bool session_is_quiet(const struct session *s)
+{
+    return s->replies == REPLIES_OFF || s->replies == REPLIES_SKIP;
+}
+
+void session_replies_next(struct session *s)
+{
+    if (s->replies == REPLIES_SKIP)
+        s->replies = REPLIES_ON;
+    else if (s->replies == REPLIES_SKIP_NEXT)
+        s->replies = REPLIES_SKIP;
+}
+
+/* What frames owe to a quiet client beyond `owed`, they owe as nothing: it keeps the order, and barriers wait for it. */
+static void hush(struct session *s, uint32_t owed)
+{
+    if (session_is_quiet(s)) coalesce_hush(s->command->config.coalesce, s->outlet, s->outlet->waiting - owed);
+}
+
 static struct buf *reply_open(struct session *s)
 {
-    if (s->outlet->waiting == 0) return &s->outlet->out;
+    if (s->outlet->waiting == 0 && !session_is_quiet(s)) return &s->outlet->out;
     buf_reset(&s->command->scratch);
     return &s->command->scratch;
 }
 
-/* A reply that finds no room in the frame is held back here, and the client with it, until nothing is owed.
- */
-static void reply_close(struct session *s, struct buf *out)
+/* A reply that finds no room in the frame is held back here, and the client with it, until nothing is owed. */
+static void reply_put(struct session *s, struct slice reply)
 {
-    if (out == &s->command->scratch && out->n > 0 &&
-        coalesce_literal(s->command->config.coalesce, s->outlet, buf_slice(out)) != ADD_OK) {
-        buf_put_slice(&s->held, buf_slice(out));
+    if (s->outlet->waiting == 0) {
+        buf_put_slice(&s->outlet->out, reply); /* CLIENT REPLY ON, to one that was quiet */
+    } else if (coalesce_literal(s->command->config.coalesce, s->outlet, reply) != ADD_OK) {
+        buf_put_slice(&s->held, reply);
         session_wait(s, SESSION_BARRIER);
     }
+}
+
+static void reply_close(struct session *s, struct buf *out)
+{
+    if (out == &s->command->scratch && out->n > 0 && !session_is_quiet(s)) reply_put(s, buf_slice(out));
     end_if_last(s);
 }
+
+/* ---- requests ---- */
 
 static enum taken run_slow(struct session *s, const struct request *r)
 {
@@ -123,16 +152,20 @@ static enum taken run_slow(struct session *s, const struct request *r)
         return TAKEN;
     }
     struct buf *out = reply_open(s);
+    uint32_t owed = s->outlet->waiting;
     const struct spec *whole;
     enum taken taken = TAKEN;
     if (s->multi != NULL) {
         taken = multi_take(s, r, out);
     } else {
         const struct spec *spec = spec_resolve(r, &whole, out);
+        s->ran = spec != NULL ? spec : whole;
         if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
             taken = spec->run(s, r, out);
     }
+    hush(s, owed);
     reply_close(s, out);
+    if (taken == TAKEN && s->state != SESSION_ASKING) session_replies_next(s);
     return taken;
 }
 
@@ -149,10 +182,12 @@ static inline bool is_hincrby(struct slice name)
 static enum taken run(struct session *s, const struct request *r)
 {
     if (r->args_n == 0) return TAKEN;
-    if (r->args_n != 4 || s->multi != NULL || s->door != DOOR_OPEN || !is_hincrby(r->args[0]))
+    if (r->args_n != 4 || s->multi != NULL || s->door != DOOR_OPEN || !is_hincrby(r->args[0]) ||
+        s->replies != REPLIES_ON)
         return run_slow(s, r);
     int64_t n;
     if (!num_parse(r->args[3], &n)) return run_slow(s, r);
+    s->ran = s->command->hincrby;
     enum add_result got = coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
     return got == ADD_OK ? TAKEN : run_slow(s, r);
 }
@@ -218,6 +253,22 @@ static size_t hits_take_of(struct session *s, struct slice in, uint32_t room)
     return used;
 }
 
+/* One skipped reply is one request's. */
+static bool takes_hits(const struct session *s)
+{
+    return s->parser.at == 0 && s->multi == NULL && s->replies <= REPLIES_OFF;
+}
+
+/* All that stand next; room: of a user's. */
+static size_t hits(struct session *s, struct slice in, uint32_t room)
+{
+    uint32_t owed = s->outlet->waiting;
+    size_t used = s->door == DOOR_OPEN ? hits_take(s, in) : hits_take_of(s, in, room);
+    if (used > 0) s->ran = s->command->hincrby;
+    hush(s, owed);
+    return used;
+}
+
 /* Of a session that is not just let through. False: it has to wait. */
 static bool guard_takes(struct session *s, struct slice in, size_t *used)
 {
@@ -225,8 +276,8 @@ static bool guard_takes(struct session *s, struct slice in, size_t *used)
     if (hincrby == NULL) hincrby = grant_find(SLICE("hincrby"));
     uint32_t room = guard_room(s);
     if (room == 0) return false;
-    if (s->door == DOOR_USER && s->parser.at == 0 && s->multi == NULL && user_may(s->user, hincrby))
-        *used += hits_take_of(s, slice_of(in.p + *used, in.n - *used), room);
+    if (s->door == DOOR_USER && takes_hits(s) && user_may(s->user, hincrby))
+        *used += hits(s, slice_of(in.p + *used, in.n - *used), room);
     return true;
 }
 
@@ -266,11 +317,13 @@ size_t session_bytes(struct session *s, struct slice in)
 {
     struct request *r = &s->command->request;
     size_t used = 0;
+    if (s->command->turn_ms == 0) s->command->turn_ms = mono_ms();
+    s->active_ms = s->command->turn_ms;
     while (s->state == SESSION_TAKING && used < in.n && s->outlet->out.n < OUTLET_FULL) {
         if (s->door != DOOR_OPEN) {
             if (!guard_takes(s, in, &used)) break;
-        } else if (s->parser.at == 0 && s->multi == NULL) {
-            used += hits_take(s, slice_of(in.p + used, in.n - used));
+        } else if (takes_hits(s)) {
+            used += hits(s, slice_of(in.p + used, in.n - used), 0);
         }
         if (used == in.n) break;
         enum parsed got = parse(s, slice_of(in.p + used, in.n - used));

@@ -45,7 +45,7 @@ const struct spec specs[] = {
     {"exec", 1, SPEC_AT_ONCE, run_exec, "transactions", "Runs the transaction, whole or not at all", NULL},
     {"discard", 1, SPEC_AT_ONCE, run_discard, "transactions", "Forgets the transaction", NULL},
     {"watch", -2, SPEC_AT_ONCE, run_watch, "transactions", "Refused: there is nothing to watch", NULL},
-    {"unwatch", 1, SPEC_AT_ONCE, run_watch, "transactions", "Refused: there is nothing to watch", NULL},
+    {"unwatch", 1, SPEC_QUEUES, run_unwatch, "transactions", "Accepted: nothing is ever watched", NULL},
     {"command", -1, 0, run_command, "server", "About the commands", command_specs},
     {"config", -2, 0, NULL, "server", "What clients ask of a Redis", config_specs},
     {"info", -1, 0, run_info, "server", "State and statistics [section]", NULL},
@@ -60,6 +60,15 @@ const struct spec *spec_find(const struct spec *table, struct slice name)
     for (const struct spec *at = table; at->name != NULL; at++)
         if (at->name[0] == first && slice_ieq(name, slice_str(at->name))) return at;
     return NULL;
+}
+
+void spec_put_name(const struct spec *spec, struct buf *out)
+{
+    for (const struct spec *at = specs; at->name != NULL; at++) {
+        if (at == spec) buf_printf(out, "%s", at->name);
+        for (const struct spec *sub = at->subs; sub != NULL && sub->name != NULL; sub++)
+            if (sub == spec) buf_printf(out, "%s|%s", at->name, sub->name);
+    }
 }
 
 /* As Redis' printf("%.*s") of a C string: ends at a NUL byte. */

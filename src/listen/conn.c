@@ -46,7 +46,8 @@ static size_t unread_bytes(const struct conn *c)
     return c->outlet.out.n + uv_stream_get_write_queue_size(&c->s.stream);
 }
 
-void conn_peer(const struct conn *c, char *out, size_t size)
+static void address_text(const struct conn *c, int (*of)(const uv_tcp_t *, struct sockaddr *, int *),
+                         char *out, size_t size)
 {
     struct sockaddr_storage ss;
     int n = sizeof(ss);
@@ -54,10 +55,29 @@ void conn_peer(const struct conn *c, char *out, size_t size)
     snprintf(out, size, "?:0");
     if (c->from->is_unix)
         snprintf(out, size, "%s:0", c->from->url + strlen("unix://"));
-    else if (uv_tcp_getpeername(&c->s.tcp, (struct sockaddr *)&ss, &n) == 0 &&
+    else if (of(&c->s.tcp, (struct sockaddr *)&ss, &n) == 0 &&
              getnameinfo((struct sockaddr *)&ss, (socklen_t)n, host, sizeof(host), port, sizeof(port),
                          NI_NUMERICHOST | NI_NUMERICSERV) == 0)
         snprintf(out, size, ss.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+void conn_peer(const struct conn *c, char *out, size_t size)
+{
+    address_text(c, uv_tcp_getpeername, out, size);
+}
+
+void conn_info(const struct conn *c, struct conn_info *info)
+{
+    uv_os_fd_t fd;
+    conn_peer(c, info->peer, sizeof(info->peer));
+    address_text(c, uv_tcp_getsockname, info->local, sizeof(info->local));
+    info->fd = uv_fileno(&c->s.handle, &fd) == 0 ? fd : -1;
+    info->is_unix = c->from->is_unix;
+    info->reads = c->reading;
+    info->kept_bytes = c->kept.n;
+    info->unsent_bytes = uv_stream_get_write_queue_size(&c->s.stream);
+    info->memory =
+        sizeof(*c) + c->from->handler.session_size + c->outlet.out.cap + c->kept.cap + info->unsent_bytes;
 }
 
 /* ---- the end ---- */

@@ -10,6 +10,7 @@
 #ifndef LISTEN_LISTEN_H
 #define LISTEN_LISTEN_H
 
+#include "base/conn_info.h"
 #include "base/error.h"
 #include "base/outlet.h"
 
@@ -85,6 +86,7 @@ struct conn *conn_of(struct outlet *o);
 void *conn_session(struct conn *c);
 /* "127.0.0.1:4711", "[::1]:4711", or the unix socket's path and ":0". */
 void conn_peer(const struct conn *c, char *out, size_t size);
+void conn_info(const struct conn *c, struct conn_info *info);
 
 /* Not read from, no bytes(). */
 void conn_pause(struct conn *c);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 
+/* CLIENT's LIST and KILL are an admin's besides: command/guard.c. */
 const struct grant grants[] = {
     {"hincrby", GRANT_WRITE, NAMES_KEY},
     {"ctr.incrby", GRANT_WRITE, NAMES_KEY},

@@ -80,8 +80,15 @@ static inline void on_peer(const struct conn *c, char *out, size_t size)
     snprintf(out, size, "%s", conn_peer_text);
 }
 
+/* The same whatever it was sent so far. */
+static inline void on_info(const struct conn *c, struct conn_info *info)
+{
+    *info = (struct conn_info){.local = "127.0.0.1:6380", .fd = 8, .reads = true, .memory = 1000};
+    on_peer(c, info->peer, sizeof(info->peer));
+}
+
 static const struct client_ports fake_client_ports = {on_pause, on_resume, conn_take,  on_answered, on_finish,
-                                                      on_drop,  on_hold,   on_release, on_peer};
+                                                      on_drop,  on_hold,   on_release, on_peer,     on_info};
 
 /* When nothing of it is out any more. */
 static inline void fake_client_close(struct conn *c)

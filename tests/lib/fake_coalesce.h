@@ -205,6 +205,15 @@ enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct sl
     return ADD_OK;
 }
 
+void coalesce_hush(struct coalesce *c, struct outlet *o, uint32_t n)
+{
+    PRE(n <= o->waiting && n <= c->n);
+    for (uint32_t i = c->n - n; i < c->n; i++) {
+        INVARIANT(c->answers[i].outlet == o);
+        buf_reset(&c->answers[i].bytes);
+    }
+}
+
 bool coalesce_collects(const struct coalesce *c)
 {
     (void)c;

@@ -124,6 +124,38 @@ static void applied_its_values_are_read_and_what_left_out_a_zadd_owes_it(void **
     assert_true(coalesce_idle(world->c));
 }
 
+/* Nobody hears of them, and they are as surely counted. */
+static void what_is_hushed_is_in_doubt_as_all_else(void **state)
+{
+    (void)state;
+    int64_t unknown = STAT_GET(hits_unknown), refused = STAT_GET(hits_refused);
+    HIT('a', "p1", "5", 1);
+    coalesce_hush(world->c, &client('a')->o, 1);
+    HIT('b', "p1", "5", 1);
+    turn();
+    HIT('a', "p1", "6", 1); /* not sent: lost, as those of others */
+    coalesce_hush(world->c, &client('a')->o, 1);
+    cut();
+    assert_int_equal(STAT_GET(hits_refused) - refused, 1);
+    back_up(8);
+    assert_int_equal(world->frame->cells[0].delta, 2);
+    redis_runs(world->frame);
+    cut();
+    back_up(9);
+    values_read();
+    turn();
+    assert_told('a', "");
+    assert_told('b', ":2\r\n");
+    HIT('a', "p1", "5", 1);
+    coalesce_hush(world->c, &client('a')->o, 1);
+    turn();
+    cut();
+    tick_after(5000);
+    assert_told('a', "");
+    assert_int_equal(STAT_GET(hits_unknown) - unknown, 1);
+    assert_int_equal(client('a')->o.waiting, 0);
+}
+
 static void every_cut_forgets_what_was_dirty_and_locked(void **state)
 {
     (void)state;
@@ -447,6 +479,7 @@ int main(void)
         TEST(who_waits_for_the_frame_in_doubt_hears_of_it_first),
         TEST(not_applied_it_is_sent_again_with_all_its_zadds),
         TEST(applied_its_values_are_read_and_what_left_out_a_zadd_owes_it),
+        TEST(what_is_hushed_is_in_doubt_as_all_else),
         TEST(every_cut_forgets_what_was_dirty_and_locked),
         TEST(given_up_after_doubt_ms_and_never_sent_again),
         TEST(given_up_but_applied_still_owes_and_is_due),

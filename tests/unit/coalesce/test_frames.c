@@ -124,6 +124,50 @@ static void who_has_gone_is_told_nothing_and_owes_nothing(void **state)
     assert_did("Fab"); /* its connection hears of it, so that it can free itself */
 }
 
+/* --- who does not want to hear --- */
+
+static void hush(char letter, uint32_t n)
+{
+    coalesce_hush(world->c, &client(letter)->o, n);
+}
+
+static void hushed_hits_count_and_keep_their_place(void **state)
+{
+    (void)state;
+    int64_t hits = STAT_GET(hits);
+    HIT('a', "p1", "5", 1);
+    HIT('b', "p1", "5", 2);
+    HIT('a', "p1", "5", 3);
+    HIT('a', "p1", "6", 4);
+    hush('a', 2);
+    hush('a', 0);
+    HIT('a', "p1", "5", 5);
+    literal('a', "+PONG\r\n");
+    assert_int_equal(client('a')->o.waiting, 5);
+    turn();
+    frame_applied();
+    assert_told('a', ":1\r\n:11\r\n+PONG\r\n");
+    assert_told('b', ":3\r\n");
+    assert_int_equal(row("p1", "5"), 11);
+    assert_int_equal(row("p1", "6"), 4);
+    assert_int_equal(client('a')->o.waiting, 0);
+    assert_int_equal(STAT_GET(hits) - hits, 5);
+}
+
+static void hushed_hits_hear_no_error(void **state)
+{
+    (void)state;
+    int64_t refused = STAT_GET(hits_refused);
+    HIT('a', "p1", "5", 1);
+    hush('a', 1);
+    HIT('b', "p1", "5", 1);
+    turn();
+    frame_refused("OOM no");
+    assert_told('a', "");
+    assert_told('b', "-OOM no\r\n");
+    assert_int_equal(STAT_GET(hits_refused) - refused, 2);
+}
+
 /* --- what the door refuses --- */
 
 static void the_door_refuses(void **state)
@@ -549,6 +593,8 @@ int main(void)
         TEST(a_literal_behind_a_sent_frame_waits_for_it_and_then_goes_at_once),
         TEST(one_frame_is_out_and_the_next_collects),
         TEST(who_has_gone_is_told_nothing_and_owes_nothing),
+        TEST(hushed_hits_count_and_keep_their_place),
+        TEST(hushed_hits_hear_no_error),
         TEST(the_door_refuses),
         TEST(while_the_link_is_down_hits_are_refused_at_once),
         TEST(the_greatest_deltas_add_up_without_overflow),

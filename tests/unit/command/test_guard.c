@@ -315,14 +315,66 @@ static void too_many_passwords_wait(void **state)
     prover_destroy(&p);
 }
 
+/* The name that CLIENT KILL USER goes by is the one that CLIENT LIST shows. */
+static void others_connections_are_an_admins(void **state)
+{
+    (void)state;
+    char hash[PASSWORD_HASH_BYTES];
+    struct error e;
+    enum user_field which;
+    const struct slice all[] = {SLICE("all")};
+    assert_int_equal(password_hash(SLICE("secret"), hash, &e), ERR_NONE);
+    const struct user_spec spec = {.name = SLICE("root"), .hash = hash, .commands = all, .commands_n = 1};
+    assert_int_equal(users_add(&users, &spec, &which, &e), ERR_NONE);
+    users_sort(&users);
+    struct conn *stranger = conn_open(), *ann = conn_open(), *root = conn_open();
+    say(stranger, "CLIENT INFO\r\nCLIENT REPLY OFF\r\n");
+    heard(stranger, "-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n");
+    say(ann, "AUTH ann secret\r\nCLIENT KILL ID 1\r\nCLIENT LIST\r\nCLIENT GETREDIR\r\n");
+    proofs_come(ann);
+    heard(ann, "+OK\r\n-NOPERM this user has no permissions to run the 'client|kill' command\r\n"
+               "-NOPERM this user has no permissions to run the 'client|list' command\r\n:-1\r\n");
+    say(root, "AUTH root secret\r\nCLIENT LIST\r\n");
+    proofs_come(root);
+    buf_put_char(&root->said, '\0');
+    assert_non_null(strstr(root->said.p, " cmd=client|getredir user=ann "));
+    assert_non_null(strstr(root->said.p, " cmd=client|reply user=default "));
+    assert_non_null(strstr(root->said.p, " cmd=client|list user=root "));
+    buf_reset(&root->said);
+    say(root,
+        "CLIENT KILL USER bob\r\nCLIENT KILL USER ann\r\nCLIENT KILL USER carl\r\nCLIENT KILL ID 1\r\n");
+    heard(root, ":0\r\n:1\r\n-ERR No such user 'carl'\r\n:1\r\n");
+    assert_true(ann->dropped && stranger->dropped);
+    conn_close(stranger);
+    conn_close(ann);
+    conn_close(root);
+}
+
+/* Whose replies are off is a user all the same. */
+static void a_quiet_client_becomes_a_user(void **state)
+{
+    (void)state;
+    struct conn *c = conn_open();
+    say(c, "AUTH ann secret\r\nCLIENT REPLY SKIP\r\nAUTH bob secret\r\nCLIENT REPLY OFF\r\nAUTH ann wrong\r\n"
+           "HINCRBY s1:views 7 1\r\nHINCRBY s2:views 7 1\r\nCLIENT REPLY ON\r\n");
+    for (int i = 0; i < 3; i++)
+        proofs_come(c);
+    assert_slice(slice_str(c->session.user->name), "bob");
+    assert_int_equal(fake.adds, 1);
+    frame_answered();
+    heard(c, "+OK\r\n+OK\r\n");
+    conn_close(c);
+}
+
 int main(void)
 {
 #define test(f) cmocka_unit_test_setup_teardown(f, doors_open, doors_close)
     const struct CMUnitTest tests[] = {
-        test(the_oldest_stranger_goes),     test(one_too_many_while_all_ask),
-        test(from_inside_while_all_ask),    test(hello_word_by_word),
-        test(transactions_of_a_user),       test(guessing_from_many_addresses),
-        test(nobody_costs_what_users_cost), test(too_many_passwords_wait),
+        test(the_oldest_stranger_goes),         test(one_too_many_while_all_ask),
+        test(from_inside_while_all_ask),        test(hello_word_by_word),
+        test(transactions_of_a_user),           test(guessing_from_many_addresses),
+        test(nobody_costs_what_users_cost),     test(too_many_passwords_wait),
+        test(others_connections_are_an_admins), test(a_quiet_client_becomes_a_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,12 @@ struct vector {
     "2\r\nid\r\n:1\r\n"                                                                                      \
     "$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
 
+#define NO_TRACKING                                                                                          \
+    "-ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode "  \
+    "enabled\r\n"
+#define TRACKINGINFO(flags, redirect)                                                                        \
+    "*6\r\n$5\r\nflags\r\n" flags "$8\r\nredirect\r\n:" redirect "\r\n$8\r\nprefixes\r\n*0\r\n"
+
 static const struct vector vectors[] = {
     SAME("PING", "+PONG\r\n"),
     SAME("PING hi", "$2\r\nhi\r\n"),
@@ -85,6 +91,77 @@ static const struct vector vectors[] = {
     OWN("CLIENT ID", ":1\r\n"),
     SAME("CLIENT NO-EVICT on", "+OK\r\n"),
     SAME("CLIENT NO-EVICT x", "-ERR syntax error\r\n"),
+    SAME("CLIENT LIST x", "-ERR syntax error\r\n"),
+    SAME("CLIENT LIST TYPE", "-ERR syntax error\r\n"),
+    SAME("CLIENT LIST TYPE wrong", "-ERR Unknown client type 'wrong'\r\n"),
+    SAME("CLIENT LIST TYPE PubSub", "$0\r\n\r\n"),
+    SAME("CLIENT LIST ID", "-ERR syntax error\r\n"),
+    SAME("CLIENT LIST ID 1 x", "-ERR Invalid client ID\r\n"),
+    SAME("CLIENT LIST ID 0 -1 99999", "$0\r\n\r\n"),
+    SAME("CLIENT KILL", ARITY("client|kill")),
+    SAME("CLIENT KILL 1.2.3.4:5", "-ERR No such client\r\n"),
+    SAME("CLIENT KILL ID 10 wrong", "-ERR syntax error\r\n"),
+    SAME("CLIENT KILL id", "-ERR No such client\r\n"),
+    SAME("CLIENT KILL ID str", "-ERR client-id should be greater than 0\r\n"),
+    SAME("CLIENT KILL ID 0 SKIPME yes", "-ERR client-id should be greater than 0\r\n"),
+    SAME("CLIENT KILL ID 99999", ":0\r\n"),
+    SAME("CLIENT KILL TYPE wrong", "-ERR Unknown client type 'wrong'\r\n"),
+    SAME("CLIENT KILL TYPE master SKIPME no", ":0\r\n"),
+    SAME("CLIENT KILL USER wrong", "-ERR No such user 'wrong'\r\n"),
+    SAME("CLIENT KILL USER default", ":0\r\n"),
+    SAME("CLIENT KILL SKIPME maybe", "-ERR syntax error\r\n"),
+    SAME("CLIENT KILL LADDR 1.2.3.4:5 ADDR 1.2.3.4:5", ":0\r\n"),
+    SAME("CLIENT REPLY", ARITY("client|reply")),
+    SAME("CLIENT REPLY x", "-ERR syntax error\r\n"),
+    SAME("CLIENT REPLY ON", "+OK\r\n"),
+    SAME("CLIENT REPLY OFF\r\nPING\r\nnonsense\r\nCLIENT REPLY SKIP\r\nPING\r\nCLIENT REPLY ON\r\nECHO x",
+         "+OK\r\n$1\r\nx\r\n"),
+    SAME("CLIENT REPLY SKIP\r\nPING\r\nECHO x", "$1\r\nx\r\n"),
+    SAME("CLIENT REPLY SKIP\r\nnonsense\r\nECHO x", "$1\r\nx\r\n"),
+    SAME("CLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nPING\r\nECHO x", "$1\r\nx\r\n"),
+    SAME("CLIENT REPLY SKIP\r\nCLIENT REPLY ON\r\nECHO x", "+OK\r\n$1\r\nx\r\n"),
+    SAME("CLIENT REPLY SKIP\r\nCLIENT REPLY OFF\r\nPING\r\nCLIENT REPLY ON", "+OK\r\n"),
+    SAME("CLIENT REPLY OFF\r\nRESET\r\nPING", "+RESET\r\n+PONG\r\n"),
+    SAME("CLIENT REPLY SKIP\r\nRESET\r\nPING", "+PONG\r\n"),
+    SAME("CLIENT REPLY OFF\r\nQUIT\r\nPING", ""),
+    SAME("CLIENT REPLY SKIP\r\nMULTI\r\nPING\r\nEXEC", "+QUEUED\r\n*1\r\n+PONG\r\n"),
+    SAME("CLIENT REPLY OFF\r\nMULTI\r\nPING\r\nEXEC\r\nCLIENT REPLY ON", "+OK\r\n"),
+    SAME("CLIENT TRACKING", ARITY("client|tracking")),
+    SAME("CLIENT TRACKING maybe", "-ERR syntax error\r\n"),
+    SAME("CLIENT TRACKING on\r\nCLIENT TRACKING OFF", "+OK\r\n+OK\r\n"),
+    SAME("CLIENT TRACKING on x", "-ERR syntax error\r\n"),
+    SAME("CLIENT TRACKING on REDIRECT", "-ERR syntax error\r\n"),
+    SAME("CLIENT TRACKING on REDIRECT x", "-ERR value is not an integer or out of range\r\n"),
+    SAME("CLIENT TRACKING on REDIRECT 99999", "-ERR The client ID you want redirect to does not exist\r\n"),
+    OWN("CLIENT TRACKING on REDIRECT 1 REDIRECT 1",
+        "-ERR A client can only redirect to a single other client\r\n"),
+    SAME("CLIENT TRACKING on PREFIX a", "-ERR PREFIX option requires BCAST mode to be enabled\r\n"),
+    SAME("CLIENT TRACKING on BCAST OPTIN", "-ERR OPTIN and OPTOUT are not compatible with BCAST\r\n"),
+    OWN("CLIENT TRACKING on BCAST PREFIX a",
+        "-ERR BCAST mode is not supported: tallyd tells no client of writes\r\n"),
+    SAME("CLIENT TRACKING off BCAST", "+OK\r\n"),
+    SAME("CLIENT TRACKING on OPTIN OPTOUT", "-ERR You can't specify both OPTIN mode and OPTOUT mode\r\n"),
+    SAME("CLIENT TRACKING on OPTIN\r\nCLIENT TRACKING on OPTOUT",
+         "+OK\r\n-ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then "
+         "re-enabling it with a different mode.\r\n"),
+    SAME("CLIENT CACHING yes", NO_TRACKING),
+    SAME("CLIENT TRACKING on\r\nCLIENT CACHING yes\r\nCLIENT CACHING no\r\nCLIENT CACHING x",
+         "+OK\r\n-ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.\r\n"
+         "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.\r\n"
+         "-ERR syntax error\r\n"),
+    SAME("CLIENT TRACKING on OPTIN\r\nCLIENT CACHING yes", "+OK\r\n+OK\r\n"),
+    SAME("CLIENT TRACKING on OPTOUT\r\nCLIENT CACHING no", "+OK\r\n+OK\r\n"),
+    SAME("CLIENT GETREDIR\r\nCLIENT TRACKING on\r\nCLIENT GETREDIR\r\nRESET\r\nCLIENT GETREDIR",
+         ":-1\r\n+OK\r\n:0\r\n+RESET\r\n:-1\r\n"),
+    OWN("CLIENT TRACKING on REDIRECT 1\r\nCLIENT GETREDIR", "+OK\r\n:1\r\n"),
+    SAME("CLIENT TRACKINGINFO", TRACKINGINFO("*1\r\n$3\r\noff\r\n", "-1")),
+    SAME("CLIENT TRACKING on OPTIN NOLOOP\r\nCLIENT TRACKINGINFO",
+         "+OK\r\n" TRACKINGINFO("*3\r\n$2\r\non\r\n$5\r\noptin\r\n$6\r\nnoloop\r\n", "0")),
+    OWN("HELLO 3\r\nCLIENT TRACKING on OPTOUT\r\nCLIENT TRACKINGINFO",
+        HELLO3 "+OK\r\n%3\r\n$5\r\nflags\r\n~2\r\n$2\r\non\r\n$6\r\noptout\r\n$8\r\nredirect\r\n:0\r\n"
+               "$8\r\nprefixes\r\n*0\r\n"),
+    SAME("UNWATCH", "+OK\r\n"),
+    SAME("MULTI\r\nUNWATCH\r\nPING\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+PONG\r\n"),
     SAME("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n"),
     OWN("COMMAND COUNT", ":35\r\n"),
     OWN("COMMAND INFO PING nope",
@@ -160,9 +237,6 @@ static void long_and_varying_ones(void **state)
     buf_reset(&c->said);
     say(c, "INFO stats\r\n");
     assert_true(has(c, "\r\nhits:") && !has(c, "loading:0") && !has(c, "# World"));
-    buf_reset(&c->said);
-    say(c, "CLIENT SETNAME me\r\nCLIENT SETINFO lib-name lib\r\nCLIENT INFO\r\n");
-    assert_true(has(c, "id=1 addr=127.0.0.1:4711 name=me ") && has(c, " resp=2 lib-name=lib lib-ver=\n"));
     buf_reset(&c->said);
     say(c, "TIME\r\n");
     assert_true(has(c, "*2\r\n$10\r\n"));

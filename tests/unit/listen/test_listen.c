@@ -290,6 +290,12 @@ static void serves_both_at_once(void **state)
     expect(b, "unix");
     conn_peer(last, peer, sizeof(peer));
     assert_true(strlen(peer) > 4);
+    struct conn_info info;
+    conn_info(last, &info);
+    assert_string_equal(info.peer, peer);
+    assert_string_equal(info.local, peer); /* a unix socket has one name */
+    assert_true(info.is_unix && info.reads && info.fd > 2 && info.memory > 0);
+    assert_int_equal(info.kept_bytes + info.unsent_bytes, 0);
     assert_string_equal(listen_url(set, 1), socket_url);
     close(a);
     close(b);

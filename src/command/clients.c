@@ -1,0 +1,253 @@
+/* command/clients.c - CLIENT INFO, LIST and KILL: a line about a connection as Redis 7.0 writes it, with the names of the
+ * library behind it as 7.2 does. 0 stands for what a connection of tallyd's does not have: subscriptions, copies of its
+ * arguments, a list of replies. In the order of opening, a user's after his last AUTH; who has not said yet who it is
+ * comes last. */
+#include "base/clock.h"
+#include "base/num.h"
+#include "command/inside.h"
+
+/* at: of one of the two lists, or c->sessions for the first. */
+static struct session *session_after(struct command *c, const struct list *at)
+{
+    struct list *next = at->next;
+    if (next == &c->sessions) next = c->strangers.next;
+    return next == &c->strangers ? NULL : CONTAINER_OF(next, struct session, place);
+}
+
+struct session *client_find(struct command *c, int64_t id)
+{
+    struct session *s = session_after(c, &c->sessions);
+    while (s != NULL && (int64_t)s->id != id)
+        s = session_after(c, &s->place);
+    return s;
+}
+
+static struct slice user_name(const struct session *s)
+{
+    return s->user != NULL ? slice_str(s->user->name) : SLICE("default");
+}
+
+/* ---- the line ---- */
+
+static void put_flags(const struct session *s, const struct conn_info *info, struct buf *out)
+{
+    const struct {
+        bool is;
+        char flag;
+    } flags[] = {{s->multi != NULL, 'x'},
+                 {s->state == SESSION_ASKING, 'b'},
+                 {(s->tracking & TRACKING_ON) != 0, 't'},
+                 {s->last, 'c'},
+                 {info->is_unix, 'U'},
+                 {s->no_evict, 'e'}};
+    size_t before = out->n;
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if (flags[i].is) buf_put_char(out, flags[i].flag);
+    if (out->n == before) buf_put_char(out, 'N');
+}
+
+static void put_who(const struct session *s, const struct conn_info *info, struct buf *out)
+{
+    uint64_t now_ms = mono_ms();
+    buf_printf(out, "id=%llu addr=%s laddr=%s fd=%d name=" SLICE_FMT " age=%llu idle=%llu flags=",
+               (unsigned long long)s->id, info->peer, info->local, info->fd, SLICE_ARG(s->name),
+               (unsigned long long)(now_ms - s->opened_ms) / 1000,
+               (unsigned long long)(now_ms - s->active_ms) / 1000);
+    put_flags(s, info, out);
+}
+
+static void put_memory(const struct session *s, const struct conn_info *info, struct buf *out)
+{
+    size_t multi_bytes;
+    int64_t queued = multi_queued(s, &multi_bytes);
+    buf_printf(out, " db=0 sub=0 psub=0 ssub=0 multi=%lld qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu",
+               (long long)queued, info->kept_bytes, multi_bytes);
+    buf_printf(out, " rbs=%zu rbp=0 obl=%zu oll=0 omem=%zu tot-mem=%zu events=%s%s", s->outlet->out.cap,
+               s->outlet->out.n, info->unsent_bytes, info->memory + multi_bytes, info->reads ? "r" : "",
+               info->unsent_bytes > 0 ? "w" : "");
+}
+
+static void put_line(const struct session *s, struct buf *out)
+{
+    struct conn_info info;
+    s->command->config.client.info(s->conn, &info);
+    put_who(s, &info, out);
+    put_memory(s, &info, out);
+    BUF_LIT(out, " cmd=");
+    if (s->ran != NULL)
+        spec_put_name(s->ran, out);
+    else
+        BUF_LIT(out, "NULL");
+    buf_printf(out, " user=" SLICE_FMT " redir=%lld resp=%d lib-name=" SLICE_FMT " lib-ver=" SLICE_FMT "\n",
+               SLICE_ARG(user_name(s)), (long long)tracking_redirect(s), s->resp, SLICE_ARG(s->lib_name),
+               SLICE_ARG(s->lib_ver));
+}
+
+static enum taken lines_reply(const struct session *s, struct buf *lines, struct buf *out)
+{
+    reply_verbatim(out, s->resp, buf_slice(lines));
+    buf_free(lines);
+    return TAKEN;
+}
+
+enum taken run_client_info(struct session *s, const struct request *r, struct buf *out)
+{
+    struct buf line = {0};
+    (void)r;
+    put_line(s, &line);
+    return lines_reply(s, &line, out);
+}
+
+/* ---- CLIENT LIST ---- */
+
+/* All clients of tallyd are normal ones. */
+static bool type_read(struct slice word, bool *normal, struct buf *out)
+{
+    static const char *const others[] = {"MASTER", "REPLICA", "SLAVE", "PUBSUB"};
+    char shown[4 * SHOWN_BYTES];
+    bool is_type = *normal = word_is(word, "NORMAL");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        is_type |= word_is(word, others[i]);
+    if (!is_type)
+        reply_errorf(out, "ERR Unknown client type '%s'",
+                     slice_show(word, SHOWN_BYTES, shown, sizeof(shown)));
+    return is_type;
+}
+
+/* In the order of the request; numbers of nobody are passed over. */
+static enum taken list_named(struct session *s, const struct request *r, struct buf *out)
+{
+    struct buf lines = {0};
+    for (uint32_t i = 3; i < r->args_n; i++) {
+        int64_t id;
+        if (!num_parse(r->args[i], &id)) {
+            reply_error(out, "ERR Invalid client ID");
+            buf_free(&lines);
+            return TAKEN;
+        }
+        const struct session *found = client_find(s->command, id);
+        if (found != NULL) put_line(found, &lines);
+    }
+    return lines_reply(s, &lines, out);
+}
+
+enum taken run_client_list(struct session *s, const struct request *r, struct buf *out)
+{
+    struct command *c = s->command;
+    struct buf lines = {0};
+    bool normal = true;
+    if (r->args_n > 3 && word_is(r->args[2], "ID")) return list_named(s, r, out);
+    bool typed = r->args_n == 4 && word_is(r->args[2], "TYPE");
+    if (r->args_n > 2 && !typed) {
+        words_syntax(out);
+        return TAKEN;
+    }
+    if (typed && !type_read(r->args[3], &normal, out)) return TAKEN;
+    for (struct session *at = session_after(c, &c->sessions); normal && at != NULL;
+         at = session_after(c, &at->place))
+        put_line(at, &lines);
+    return lines_reply(s, &lines, out);
+}
+
+/* ---- CLIENT KILL ---- */
+
+struct filter { /* p NULL, 0: of all */
+    struct slice addr, laddr, user;
+    int64_t id;
+    bool normal, skip_me;
+};
+
+static bool id_read(struct slice word, int64_t *id, struct buf *out)
+{
+    if (num_parse(word, id) && *id > 0) return true;
+    reply_error(out, "ERR client-id should be greater than 0");
+    return false;
+}
+
+static bool user_read(const struct session *s, struct slice word, struct slice *user, struct buf *out)
+{
+    char shown[4 * SHOWN_BYTES];
+    const struct users *users = s->command->config.users;
+    bool is_user = slice_eq(word, SLICE("default")) || (users != NULL && user_find(users, word) != NULL);
+    *user = word;
+    if (!is_user)
+        reply_errorf(out, "ERR No such user '%s'", slice_show(word, SHOWN_BYTES, shown, sizeof(shown)));
+    return is_user;
+}
+
+static bool skipme_read(struct slice word, bool *skip, struct buf *out)
+{
+    *skip = word_is(word, "YES");
+    return *skip || word_is(word, "NO") || words_syntax(out);
+}
+
+static bool filter_option(const struct session *s, struct slice name, struct slice value, struct filter *f,
+                          struct buf *out)
+{
+    if (word_is(name, "ID")) return id_read(value, &f->id, out);
+    if (word_is(name, "TYPE")) return type_read(value, &f->normal, out);
+    if (word_is(name, "USER")) return user_read(s, value, &f->user, out);
+    if (word_is(name, "SKIPME")) return skipme_read(value, &f->skip_me, out);
+    if (word_is(name, "ADDR"))
+        f->addr = value;
+    else if (word_is(name, "LADDR"))
+        f->laddr = value;
+    else
+        return words_syntax(out);
+    return true;
+}
+
+static bool filter_read(const struct session *s, const struct request *r, struct filter *f, struct buf *out)
+{
+    *f = (struct filter){.normal = true, .skip_me = r->args_n > 3};
+    if (r->args_n == 3) {
+        f->addr = r->args[2];
+        return true;
+    }
+    for (uint32_t i = 2; i < r->args_n; i += 2)
+        if (i + 1 == r->args_n ? !words_syntax(out) : !filter_option(s, r->args[i], r->args[i + 1], f, out))
+            return false;
+    return true;
+}
+
+static bool filter_fits(const struct filter *f, const struct session *s)
+{
+    struct conn_info info;
+    if (!f->normal || (f->id != 0 && (int64_t)s->id != f->id)) return false;
+    if (f->user.p != NULL && !slice_eq(f->user, user_name(s))) return false;
+    if (f->addr.p == NULL && f->laddr.p == NULL) return true;
+    s->command->config.client.info(s->conn, &info);
+    return (f->addr.p == NULL || slice_eq(f->addr, slice_str(info.peer))) &&
+           (f->laddr.p == NULL || slice_eq(f->laddr, slice_str(info.local)));
+}
+
+/* What a client had asked for goes on as if it had left. Whoever kills itself is answered first. */
+static uint32_t kill_all(struct session *s, const struct filter *f)
+{
+    struct command *c = s->command;
+    uint32_t killed = 0;
+    for (struct session *at = session_after(c, &c->sessions), *next; at != NULL; at = next) {
+        next = session_after(c, &at->place);
+        if ((at == s && f->skip_me) || !filter_fits(f, at)) continue;
+        killed++;
+        if (at == s)
+            s->last = true;
+        else
+            c->config.client.drop(at->conn);
+    }
+    return killed;
+}
+
+enum taken run_client_kill(struct session *s, const struct request *r, struct buf *out)
+{
+    struct filter f;
+    if (!filter_read(s, r, &f, out)) return TAKEN;
+    uint32_t killed = kill_all(s, &f);
+    if (r->args_n > 3)
+        reply_int(out, killed);
+    else if (killed > 0)
+        reply_simple(out, "OK");
+    else
+        reply_error(out, "ERR No such client");
+    return TAKEN;
+}

@@ -1,0 +1,149 @@
+/* command/tracking.c - CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO.
+ *
+ * With tracking on, Redis remembers the keys that a client reads with commands of Redis that only read, and tells it when one
+ * changes, so that it may cache their values. tallyd has none of those commands: it answers increments, and reads of its
+ * own (CTR.TOTAL, SERIES.GET ...), which Redis' protocol knows nothing of and no library caches. So no key is ever tracked,
+ * there is never anything to tell, and +OK is true. Not so in BCAST mode: there a client hears of every write to a prefix,
+ * read or not, and tallyd tells of none; it is refused. */
+#include "command/inside.h"
+
+struct options {
+    unsigned tracking; /* of enum session_tracking */
+    bool bcast, prefix;
+    int64_t redirect;
+};
+
+static bool redirect_read(struct session *s, struct slice word, struct options *o, struct buf *out)
+{
+    if (o->redirect != 0)
+        reply_error(out, "ERR A client can only redirect to a single other client");
+    else if (!word_int(word, &o->redirect, out))
+        return false;
+    else if (client_find(s->command, o->redirect) == NULL)
+        reply_error(out, "ERR The client ID you want redirect to does not exist");
+    else
+        return true;
+    return false;
+}
+
+static bool option_read(struct session *s, const struct request *r, uint32_t *i, struct options *o,
+                        struct buf *out)
+{
+    struct slice word = r->args[*i];
+    bool more = *i + 1 < r->args_n;
+    if (word_is(word, "REDIRECT") && more) return redirect_read(s, r->args[++*i], o, out);
+    if (word_is(word, "PREFIX") && more) {
+        o->prefix = true;
+        ++*i;
+    } else if (word_is(word, "BCAST")) {
+        o->bcast = true;
+    } else if (word_is(word, "OPTIN")) {
+        o->tracking |= TRACKING_OPTIN;
+    } else if (word_is(word, "OPTOUT")) {
+        o->tracking |= TRACKING_OPTOUT;
+    } else if (word_is(word, "NOLOOP")) {
+        o->tracking |= TRACKING_NOLOOP;
+    } else {
+        return words_syntax(out);
+    }
+    return true;
+}
+
+/* NULL: they fit together, and to what the session has. */
+static const char *conflict(const struct session *s, const struct options *o)
+{
+    const unsigned modes = TRACKING_OPTIN | TRACKING_OPTOUT;
+    unsigned had = s->tracking & modes, wanted = o->tracking & modes;
+    if (o->prefix && !o->bcast) return "ERR PREFIX option requires BCAST mode to be enabled";
+    if (o->bcast && wanted != 0) return "ERR OPTIN and OPTOUT are not compatible with BCAST";
+    if (o->bcast) return "ERR BCAST mode is not supported: tallyd tells no client of writes";
+    if (wanted == modes) return "ERR You can't specify both OPTIN mode and OPTOUT mode";
+    if (had != 0 && wanted != 0 && had != wanted)
+        return "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then "
+               "re-enabling it with a different mode.";
+    return NULL;
+}
+
+void tracking_off(struct session *s)
+{
+    s->tracking = 0;
+    s->redirect = 0;
+}
+
+static bool tracking_on(struct session *s, const struct options *o, struct buf *out)
+{
+    const char *why = conflict(s, o);
+    if (why != NULL) {
+        reply_error(out, why);
+        return false;
+    }
+    s->tracking = TRACKING_ON | o->tracking;
+    s->redirect = (uint64_t)o->redirect;
+    return true;
+}
+
+enum taken run_tracking(struct session *s, const struct request *r, struct buf *out)
+{
+    struct options o = {0};
+    for (uint32_t i = 3; i < r->args_n; i++)
+        if (!option_read(s, r, &i, &o, out)) return TAKEN;
+    if (word_is(r->args[2], "OFF"))
+        tracking_off(s);
+    else if (!word_is(r->args[2], "ON")) {
+        words_syntax(out);
+        return TAKEN;
+    } else if (!tracking_on(s, &o, out))
+        return TAKEN;
+    reply_simple(out, "OK");
+    return TAKEN;
+}
+
+/* Of the command that comes next, of which nothing is cached either. */
+enum taken run_caching(struct session *s, const struct request *r, struct buf *out)
+{
+    bool yes = word_is(r->args[2], "YES");
+    if ((s->tracking & TRACKING_ON) == 0)
+        reply_error(out, "ERR CLIENT CACHING can be called only when the client is in tracking mode with "
+                         "OPTIN or OPTOUT mode enabled");
+    else if (!yes && !word_is(r->args[2], "NO"))
+        words_syntax(out);
+    else if (yes && (s->tracking & TRACKING_OPTIN) == 0)
+        reply_error(out, "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+    else if (!yes && (s->tracking & TRACKING_OPTOUT) == 0)
+        reply_error(out, "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+    else
+        reply_simple(out, "OK");
+    return TAKEN;
+}
+
+int64_t tracking_redirect(const struct session *s)
+{
+    return (s->tracking & TRACKING_ON) != 0 ? (int64_t)s->redirect : -1;
+}
+
+enum taken run_getredir(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    reply_int(out, tracking_redirect(s));
+    return TAKEN;
+}
+
+enum taken run_trackinginfo(struct session *s, const struct request *r, struct buf *out)
+{
+    static const struct {
+        unsigned bit;
+        const char *name;
+    } flags[] = {{TRACKING_OPTIN, "optin"}, {TRACKING_OPTOUT, "optout"}, {TRACKING_NOLOOP, "noloop"}};
+    (void)r;
+    reply_map(out, s->resp, 3);
+    reply_bulk_str(out, "flags");
+    reply_set(out, s->resp, 1 + (size_t)__builtin_popcount(s->tracking & ~(unsigned)TRACKING_ON));
+    reply_bulk_str(out, (s->tracking & TRACKING_ON) != 0 ? "on" : "off");
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if ((s->tracking & flags[i].bit) != 0) reply_bulk_str(out, flags[i].name);
+    reply_bulk_str(out, "redirect");
+    reply_int(out, tracking_redirect(s));
+    reply_bulk_str(out, "prefixes");
+    reply_array(out, 0);
+    return TAKEN;
+}

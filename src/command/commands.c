@@ -303,7 +303,7 @@ const struct spec command_specs[] = {
     {"list", -2, 0, run_command_list, "server", "Their names [FILTERBY MODULE|ACLCAT|PATTERN what]", NULL},
     {"info", -2, 0, run_command_info, "server", "Arity, flags and keys of commands", NULL},
     {"docs", -2, 0, run_command_docs, "server", "What commands do", NULL},
-    {"getkeys", -3, 0, run_command_getkeys, "server", "The keys of a request", NULL},
+    {"getkeys", -4, 0, run_command_getkeys, "server", "The keys of a request", NULL},
     {"help", 2, 0, run_help, "server", "This text", NULL},
     {0},
 };

@@ -15,6 +15,14 @@ uint64_t calls_all(const struct command *c)
     return n;
 }
 
+void calls_timed(struct calls *k, uint64_t begun_us, uint32_t n)
+{
+    k->next = k->n + CALLS_TIMED;
+    if (n == 0) return; /* there was none after all */
+    k->timed += n;
+    k->timed_us += mono_us() - begun_us;
+}
+
 uint64_t calls_us(const struct calls *k)
 {
     return k->timed == 0 ? 0 : (uint64_t)((double)k->timed_us * (double)k->n / (double)k->timed);

@@ -108,20 +108,18 @@ uint64_t calls_per_s(const struct command *c);
 enum taken calls_run(struct session *s, const struct spec *whole, const struct spec *spec,
                      const struct request *r, struct buf *out);
 
+void calls_timed(struct calls *k, uint64_t begun_us, uint32_t n); /* of calls_end() */
+
 /* When a run of calls began, for calls_end(); 0: it is not timed. */
 static inline uint64_t calls_begin(const struct calls *k)
 {
-    return k->n < k->next ? 0 : mono_us();
+    return __builtin_expect(k->n < k->next, 1) ? 0 : mono_us();
 }
 
 static inline void calls_end(struct calls *k, uint64_t begun_us, uint32_t n)
 {
     k->n += n;
-    if (begun_us == 0) return;
-    k->next = k->n + CALLS_TIMED;
-    if (n == 0) return;
-    k->timed += n;
-    k->timed_us += mono_us() - begun_us;
+    if (__builtin_expect(begun_us != 0, 0)) calls_timed(k, begun_us, n);
 }
 
 /* table.c */

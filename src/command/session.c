@@ -209,12 +209,13 @@ static size_t hits_take(struct session *s, struct slice in)
         ahead_read(c, slice_of(in.p + used, in.n - used), AHEAD, NULL, &a);
         for (uint32_t i = 0; i < a.n && a.n > 1; i++)
             coalesce_look_again(c, &a.hits[i]);
-        uint32_t i = 0;
-        while (i < a.n && coalesce_take(c, s->outlet, &a.hits[i]) == ADD_OK)
-            i++;
-        used += i > 0 ? a.ends[i - 1] : 0;
-        taken += i;
-        if (i < a.n) break;
+        for (uint32_t i = 0; i < a.n; i++)
+            if (coalesce_take(c, s->outlet, &a.hits[i]) != ADD_OK) {
+                calls_end(calls, begun_us, taken + i);
+                return used + (i > 0 ? a.ends[i - 1] : 0);
+            }
+        used += a.n > 0 ? a.ends[a.n - 1] : 0;
+        taken += a.n;
     } while (a.n == AHEAD && s->outlet->out.n < OUTLET_FULL);
     calls_end(calls, begun_us, taken);
     return used;

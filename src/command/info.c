@@ -1,9 +1,9 @@
 /* command/info.c - INFO: Redis' sections and fields as far as they are true of tallyd, and its own. A section is separated
  * from the next by an empty line, and nothing follows the last. */
+#include "base/memory.h"
 #include "base/stats.h"
 #include "command/inside.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -74,28 +74,12 @@ static void put_human(struct buf *out, const char *name, uint64_t bytes)
     buf_printf(out, "%s:%.*f%c\r\n", name, unit == 0 ? 0 : 2, n, units[unit]);
 }
 
-/* Of this process, in bytes: what is in memory, and what of it is no page of a file. False: /proc does not say. */
-static bool memory_read(uint64_t *resident, uint64_t *own)
-{
-    char text[128] = {0};
-    unsigned long long in_memory, of_files;
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (n <= 0 || sscanf(text, "%*u %llu %llu", &in_memory, &of_files) != 2) return false;
-    *resident = in_memory * page;
-    *own = (in_memory - of_files) * page;
-    return true;
-}
-
 /* used_memory is what tallyd holds, also what is free in its heap: mallinfo2() tells the two apart, but goes through all that
  * is free, 0.2 s of a million pieces. maxmemory: there is no such limit, only those of the configuration. */
 static void info_memory(struct buf *out)
 {
     uint64_t resident, own;
-    if (memory_read(&resident, &own)) {
+    if (memory_held(&resident, &own)) {
         put(out, "used_memory", own);
         put_human(out, "used_memory_human", own);
         put(out, "used_memory_rss", resident);

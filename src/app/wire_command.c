@@ -182,11 +182,11 @@ static void held_put(void *arg, const struct batch_id *id, const char *why)
     if (list->n++ < HELD_TOLD) buf_printf(list->out, "held_%s:%s\r\n", hex, why);
 }
 
-static void port_info(void *arg, struct slice section, struct buf *out)
+static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
     const struct service *s = arg;
-    if (!info_wants(section, "tallyd")) return;
-    buf_printf(out, "# Tallyd\r\ninstance:%s\r\nlife:%s\r\n", s->settings->instance, s->settings->life.id);
+    if (!info_begins(asked, "Tallyd", out)) return;
+    buf_printf(out, "instance:%s\r\nlife:%s\r\n", s->settings->instance, s->settings->life.id);
     buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", service_links_up(s), s->mysql_up);
     buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, s->recovery != NULL);
     if (s->gate.rolled_back) buf_printf(out, "merges_held:%s\r\n", s->gate.text);

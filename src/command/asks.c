@@ -46,7 +46,7 @@ void ask_end(struct session *s)
 {
     const struct client_ports *client = &s->command->config.client;
     if (!s->gone) {
-        s->state = s->last ? SESSION_ENDING : SESSION_TAKING;
+        session_state(s, s->last ? SESSION_ENDING : SESSION_TAKING);
         session_replies_next(s);
         client->answered(s->conn);
         if (s->last)

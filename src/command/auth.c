@@ -1,4 +1,4 @@
-/* command/auth.c - AUTH, and the AUTH of a HELLO. Who was right lately is known at once; else the password is proved beside
+/* command/auth.c - AUTH, and the AUTH of a HELLO; ACL WHOAMI. Who was right lately is known at once; else the password is proved beside
  * the loop (users/prover.h), and nothing more of this client is taken meanwhile. Without users in the configuration both
  * answer as a Redis 7.0 without a password: the user is `default`, and any password of his will do. */
 #include "command/inside.h"
@@ -191,3 +191,18 @@ enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
                                  .password = r->args[named ? 2 : 1]};
     return auth_begin(s, &w, out);
 }
+
+/* ---- ACL ---- */
+
+static enum taken run_whoami(struct session *s, const struct request *r, struct buf *out)
+{
+    (void)r;
+    reply_bulk_str(out, s->user != NULL ? s->user->name : "default");
+    return TAKEN;
+}
+
+const struct spec acl_specs[] = {
+    {"whoami", 2, SPEC_QUEUES, run_whoami, "server", "The user of this connection", NULL},
+    {"help", 2, 0, run_help, "server", "This text", NULL},
+    {0},
+};

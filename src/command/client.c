@@ -38,7 +38,9 @@ enum taken run_select(struct session *s, const struct request *r, struct buf *ou
     else if (db < INT_MIN || db > INT_MAX)
         reply_error(out, "ERR value is out of range, value must between -2147483648 and 2147483647");
     else if (db != 0)
-        reply_error(out, "ERR DB index is out of range");
+        reply_error(
+            out,
+            "ERR DB index is out of range: tallyd has database 0 alone; README, \"What differs from Redis\"");
     else
         reply_simple(out, "OK");
     return TAKEN;

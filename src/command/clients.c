@@ -221,6 +221,12 @@ static bool filter_fits(const struct filter *f, const struct session *s)
            (f->laddr.p == NULL || slice_eq(f->laddr, slice_str(info.local)));
 }
 
+/* The panel's and the operator's connections are nobody's clients: by their id alone. */
+static bool is_spared(const struct session *s, const struct session *killer, const struct filter *f)
+{
+    return s == killer ? f->skip_me : s->inside && f->id == 0;
+}
+
 /* What a client had asked for goes on as if it had left. Whoever kills itself is answered first. */
 static uint32_t kill_all(struct session *s, const struct filter *f)
 {
@@ -228,7 +234,7 @@ static uint32_t kill_all(struct session *s, const struct filter *f)
     uint32_t killed = 0;
     for (struct session *at = session_after(c, &c->sessions), *next; at != NULL; at = next) {
         next = session_after(c, &at->place);
-        if ((at == s && f->skip_me) || !filter_fits(f, at)) continue;
+        if (is_spared(at, s, f) || !filter_fits(f, at)) continue;
         killed++;
         if (at == s)
             s->last = true;

@@ -96,22 +96,28 @@ struct recover_request {
     void (*done)(struct recover_request *r);
 };
 
+/* What INFO was asked for. */
+struct info_asked {
+    const struct slice *sections;
+    uint32_t n; /* 0: those that are told by default */
+};
+
+/* True: this section was asked for, and its head is in out; lines `key:value\r\n` follow. Sections are separated by an
+ * empty line. */
+bool info_begins(const struct info_asked *asked, const char *title, struct buf *out);
+
 struct command_ports {
     void *arg;
     void (*pending)(void *arg, struct pending_request *r);
     void (*sync)(void *arg, struct sync_request *r);
     void (*recover)(void *arg, struct recover_request *r);
-    /* Appends sections of INFO ("# Name\r\nkey:value\r\n...\r\n") for which info_wants() says yes. NULL:
-     * none. */
-    void (*info)(void *arg, struct slice section, struct buf *out);
+    /* Appends sections of INFO: those for which info_begins() says yes. NULL: none. */
+    void (*info)(void *arg, const struct info_asked *asked, struct buf *out);
     void (*total)(void *arg, struct total_request *r);
     void (*read)(void *arg, struct read_request *r);
     int64_t (*redis_ms)(void *arg); /* the clock of frames */
     void (*pace)(void *arg); /* requests of a user wait: command_pace() every ms or two until it says false */
 };
-
-/* Does INFO <section> (n = 0: no argument) include the section of this lower-case name? */
-bool info_wants(struct slice section, const char *name);
 
 struct command_config {
     struct coalesce *coalesce;
@@ -138,7 +144,7 @@ void command_users(struct command *c, struct users *users);
 void command_join(struct command *c); /* once a turn of the loop, before coalesce_turn() ... */
 void command_turn(struct command *c); /* ... and after it */
 bool command_pace(struct command *c); /* false: nobody waits any more */
-void command_tick(struct command *c, uint64_t now_ms); /* every 20 ms or so: strangers */
+void command_tick(struct command *c, uint64_t now_ms); /* every 20 ms or so: strangers, figures of INFO */
 
 enum session_state {
     SESSION_TAKING,  /* takes requests */

@@ -19,6 +19,8 @@ void guard_init(struct command *c)
         INVARIANT(i < SPECS_MAX);
         c->grants[i] = grant_find(slice_str(specs[i].name));
         INVARIANT(c->grants[i] != NULL); /* a command is missing in users/grants.c */
+        bool names = c->grants[i]->names != NAMES_NONE && c->grants[i]->names != NAMES_ALL;
+        INVARIANT(names == ((specs[i].flags & SPEC_KEY) != 0));
     }
 }
 
@@ -143,17 +145,12 @@ static bool names_allowed(const struct session *s, const struct grant *g, const 
     UNREACHABLE();
 }
 
-static bool is_for_strangers(const struct spec *spec)
-{
-    return spec->run == run_auth || spec->run == run_hello || spec->run == run_quit || spec->run == run_reset;
-}
-
 bool guard_lets(struct session *s, const struct spec *whole, const struct spec *spec, const struct request *r,
                 struct buf *out)
 {
     const struct grant *g = s->command->grants[whole - specs];
     if (s->door == DOOR_CLOSED) {
-        if (is_for_strangers(spec)) return true;
+        if ((spec->flags & SPEC_STRANGER) != 0) return true;
         if (spec->run == run_exec)
             reply_error(out, "EXECABORT Transaction discarded because of: " NOAUTH);
         else
@@ -162,7 +159,7 @@ bool guard_lets(struct session *s, const struct spec *whole, const struct spec *
     }
     if (!user_may(s->user, g))
         reply_errorf(out, NOPERM "'%s' command", whole->name);
-    else if ((spec->flags & SPEC_ADMIN) != 0 && !guard_is_admin(s))
+    else if (spec != whole && (spec->flags & SPEC_ADMIN) != 0 && !guard_is_admin(s))
         reply_errorf(out, NOPERM "'%s|%s' command", whole->name, spec->name);
     else if (!names_allowed(s, g, r))
         reply_error(out, "NOPERM this user has no permissions to access one of the keys used as arguments");
@@ -225,7 +222,7 @@ uint32_t guard_multi_max(const struct session *s)
 
 static void resume(struct session *s)
 {
-    s->state = SESSION_TAKING;
+    session_state(s, SESSION_TAKING);
     s->command->config.client.resume(s->conn);
     s->command->config.client.offer(s->conn);
 }
@@ -292,6 +289,7 @@ bool command_pace(struct command *c)
 
 void command_tick(struct command *c, uint64_t now_ms)
 {
+    calls_tick(c, now_ms);
     for (struct list *at = c->strangers.next, *next; at != &c->strangers; at = next) {
         struct session *s = CONTAINER_OF(at, struct session, place);
         next = at->next;
@@ -328,7 +326,7 @@ static void all_resume(struct command *c)
         struct user *u = CONTAINER_OF(at, struct user, paced);
         for (struct list *node; (node = list_pop(&u->waiting)) != NULL;) {
             struct session *s = CONTAINER_OF(node, struct session, paced);
-            s->state = SESSION_TAKING;
+            session_state(s, SESSION_TAKING);
             c->config.client.resume(s->conn);
         }
     }

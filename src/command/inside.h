@@ -12,10 +12,14 @@
  *   auth.c     AUTH, HELLO's AUTH
  *   client.c   PING, HELLO, CLIENT ... what concerns one connection
  *   clients.c  CLIENT INFO, LIST and KILL   tracking.c  CLIENT TRACKING and what goes with it
- *   server.c   INFO, CONFIG, COMMAND ... */
+ *   server.c   TIME, ROLE, CONFIG, <command> HELP
+ *   info.c     INFO
+ *   commands.c COMMAND: the command table as clients read it
+ *   calls.c    how often each command was called, and how long that took */
 #ifndef COMMAND_INSIDE_H
 #define COMMAND_INSIDE_H
 
+#include "base/clock.h"
 #include "command/command.h"
 #include "protocol/reply.h"
 #include "series/op.h"
@@ -37,7 +41,12 @@ enum spec_flag {
     SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
     SPEC_HIT = 4,     /* an increment: hit_read() reads it */
     SPEC_OP = 8,      /* another write that goes into the frame: op_read() reads it */
-    SPEC_ADMIN = 16,  /* for guard_is_admin() alone, though its command is for all */
+    SPEC_READ = 16,   /* reads counts */
+    SPEC_ADMIN = 32,  /* a subcommand: for guard_is_admin() alone, though its command is for all */
+    SPEC_FAST = 64,
+    SPEC_ASKS = 128,     /* asynchronous: its client waits */
+    SPEC_STRANGER = 256, /* also before the client has authenticated */
+    SPEC_KEY = 512,      /* its first argument is a key, or the name of a series, timebox, log or day */
 };
 
 struct spec {
@@ -51,6 +60,23 @@ struct spec {
 };
 
 #define SPECS_MAX 64
+
+/* Of one command, on the loop's thread. One call in CALLS_TIMED or so is timed, since a look at the clock costs a tenth of a
+ * hit: with what the timed ones took, and how many all were, INFO estimates what all took. */
+struct calls {
+    uint64_t n;
+    uint64_t timed, timed_us; /* of n */
+    uint64_t next;            /* the n at which the next is timed */
+};
+
+#define CALLS_TIMED 64
+#define OPS_SAMPLES 16 /* as Redis: the mean of the last 1.6 s */
+#define OPS_SAMPLE_MS 100
+
+struct ops_rate {
+    uint64_t at_ms[OPS_SAMPLES], n[OPS_SAMPLES]; /* mono; all calls until then */
+    uint32_t taken; /* samples so far; the newest is [(taken - 1) % OPS_SAMPLES] */
+};
 
 struct command {
     struct command_config config;
@@ -69,7 +95,35 @@ struct command {
     uint64_t frame, window; /* coalesce's frame; a window is it, or the time between two command_pace() */
     uint64_t rode;          /* the frame that held-back requests were put into beside others' */
     const struct grant *grants[SPECS_MAX]; /* one a spec */
+    struct calls calls[SPECS_MAX];         /* one a spec */
+    struct calls *hits;                    /* of HINCRBY, in `calls` */
+    struct ops_rate ops;
+    uint32_t blocked_n; /* sessions of which nothing is taken: PARKED, BARRIER, ASKING or PACED */
 };
+
+/* calls.c */
+void calls_init(struct command *c);
+uint64_t calls_all(const struct command *c);
+uint64_t calls_us(const struct calls *k); /* what all of them took, estimated; 0: none was timed yet */
+void calls_tick(struct command *c, uint64_t now_ms);
+uint64_t calls_per_s(const struct command *c);
+/* Runs spec, which is `whole` or a subcommand of it, and counts it if it is TAKEN. */
+enum taken calls_run(struct session *s, const struct spec *whole, const struct spec *spec,
+                     const struct request *r, struct buf *out);
+
+void calls_timed(struct calls *k, uint64_t begun_us, uint32_t n); /* of calls_end() */
+
+/* When a run of calls began, for calls_end(); 0: it is not timed. */
+static inline uint64_t calls_begin(const struct calls *k)
+{
+    return __builtin_expect(k->n < k->next, 1) ? 0 : mono_us();
+}
+
+static inline void calls_end(struct calls *k, uint64_t begun_us, uint32_t n)
+{
+    k->n += n;
+    if (__builtin_expect(begun_us != 0, 0)) calls_timed(k, begun_us, n);
+}
 
 /* table.c */
 extern const struct spec specs[]; /* ends with a name of NULL */
@@ -77,10 +131,12 @@ const struct spec *spec_find(const struct spec *table, struct slice name);
 /* The spec that runs r: its subcommand's, if it has any. NULL: an error line in out says why not. *whole is
  * the command that was found, if any, also when r does not fit it. */
 const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
+bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
 bool spec_is_attack(const struct request *r);                 /* a browser talks to us: `POST`, `Host:` */
 
 /* session.c */
+void session_state(struct session *s, enum session_state state);
 void session_wait(struct session *s, enum session_state state); /* pauses the client */
 enum taken session_barrier(struct session *s);  /* TAKEN: nothing is owed; LEFT: the session waits until so */
 bool session_is_quiet(const struct session *s); /* the request under way is not answered, whatever it says */
@@ -116,6 +172,7 @@ struct auth_words {
 };
 enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf *out);
 enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
+extern const struct spec acl_specs[];
 
 /* hits.c */
 /* Key, field and n of r, and its token (id.n = 0: none), all checked but for what coalesce knows. */
@@ -229,10 +286,15 @@ enum taken run_trackinginfo(struct session *s, const struct request *r, struct b
 
 /* server.c */
 extern const struct spec config_specs[];
+enum taken run_help(struct session *s, const struct request *r, struct buf *out);
+enum taken run_time(struct session *s, const struct request *r, struct buf *out);
+enum taken run_role(struct session *s, const struct request *r, struct buf *out);
+
+/* info.c */
+enum taken run_info(struct session *s, const struct request *r, struct buf *out);
+
+/* commands.c */
 extern const struct spec command_specs[];
 enum taken run_command(struct session *s, const struct request *r, struct buf *out);
-enum taken run_help(struct session *s, const struct request *r, struct buf *out);
-enum taken run_info(struct session *s, const struct request *r, struct buf *out);
-enum taken run_time(struct session *s, const struct request *r, struct buf *out);
 
 #endif

@@ -132,7 +132,7 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
     const struct spec *spec = spec_resolve(r, &whole, out);
     s->ran = spec != NULL ? spec : whole;
     if (spec != NULL && s->door != DOOR_OPEN && !guard_lets(s, whole, spec, r, out)) spec = NULL;
-    if (spec != NULL && (spec->flags & SPEC_AT_ONCE) != 0) return spec->run(s, r, out);
+    if (spec != NULL && (spec->flags & SPEC_AT_ONCE) != 0) return calls_run(s, whole, spec, r, out);
     if (spec == NULL || !queue_takes(s, spec, r, out)) {
         m->broken = true;
         if (whole != NULL && whole->run == run_exec) multi_free(s);
@@ -219,6 +219,7 @@ static void exec_write(struct session *s, const struct spec *spec, const struct 
     enum add_result got = ADD_BUSY;
     if (s->held.n == 0) got = (spec->flags & SPEC_OP) != 0 ? exec_op(s, r) : exec_hit(s, r);
     if (got != ADD_OK) hit_refuse(s, r, got, &s->command->exec);
+    s->command->calls[spec - specs].n++;
 }
 
 static void exec_one(struct session *s, const struct request *r)
@@ -229,7 +230,7 @@ static void exec_one(struct session *s, const struct request *r)
     if ((spec->flags & (SPEC_HIT | SPEC_OP)) != 0)
         exec_write(s, spec, r);
     else
-        spec->run(s, r, &s->command->exec);
+        calls_run(s, whole, spec, r, &s->command->exec);
 }
 
 static void exec_all(struct session *s)

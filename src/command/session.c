@@ -19,8 +19,8 @@ struct command *command_create(const struct command_config *config)
     c->config = *config;
     c->started_ms = mono_ms();
     request_init(&c->request, &config->limits);
-    c->hincrby = spec_find(specs, SLICE("hincrby"));
     guard_init(c);
+    calls_init(c);
     return c;
 }
 
@@ -58,10 +58,23 @@ void session_open_inside(struct session *s, struct command *command, struct conn
     begin(s, command, conn, outlet, true);
 }
 
+static bool is_blocked(enum session_state state)
+{
+    return state != SESSION_TAKING && state != SESSION_ENDING;
+}
+
+void session_state(struct session *s, enum session_state state)
+{
+    s->command->blocked_n += is_blocked(state);
+    s->command->blocked_n -= is_blocked(s->state);
+    s->state = state;
+}
+
 void session_close(struct session *s)
 {
     PRE(!s->gone);
     s->gone = true;
+    s->command->blocked_n -= is_blocked(s->state);
     coalesce_unpark(s->command->config.coalesce, s->outlet);
     guard_close(s);
     multi_free(s);
@@ -73,13 +86,13 @@ void session_close(struct session *s)
 
 void session_wait(struct session *s, enum session_state state)
 {
-    s->state = state;
+    session_state(s, state);
     s->command->config.client.pause(s->conn);
 }
 
 static void go_on(struct session *s)
 {
-    s->state = SESSION_TAKING;
+    session_state(s, SESSION_TAKING);
     s->command->config.client.resume(s->conn);
 }
 
@@ -93,7 +106,7 @@ enum taken session_barrier(struct session *s)
 static void end_if_last(struct session *s)
 {
     if (!s->last || s->state == SESSION_BARRIER) return;
-    s->state = SESSION_ENDING;
+    session_state(s, SESSION_ENDING);
     s->command->config.client.finish(s->conn);
 }
 
@@ -147,7 +160,7 @@ static void reply_close(struct session *s, struct buf *out)
 static enum taken run_slow(struct session *s, const struct request *r)
 {
     if (spec_is_attack(r)) {
-        s->state = SESSION_ENDING;
+        session_state(s, SESSION_ENDING);
         s->command->config.client.drop(s->conn);
         return TAKEN;
     }
@@ -161,7 +174,7 @@ static enum taken run_slow(struct session *s, const struct request *r)
         const struct spec *spec = spec_resolve(r, &whole, out);
         s->ran = spec != NULL ? spec : whole;
         if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
-            taken = spec->run(s, r, out);
+            taken = calls_run(s, whole, spec, r, out);
     }
     hush(s, owed);
     reply_close(s, out);
@@ -189,7 +202,9 @@ static enum taken run(struct session *s, const struct request *r)
     if (!num_parse(r->args[3], &n)) return run_slow(s, r);
     s->ran = s->command->hincrby;
     enum add_result got = coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
-    return got == ADD_OK ? TAKEN : run_slow(s, r);
+    if (got != ADD_OK) return run_slow(s, r);
+    calls_end(s->command->hits, 0, 1);
+    return TAKEN;
 }
 
 #define AHEAD 16 /* hits that are looked up together: their reads of memory overlap */
@@ -219,16 +234,24 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
 static size_t hits_take(struct session *s, struct slice in)
 {
     struct coalesce *c = s->command->config.coalesce;
+    struct calls *calls = s->command->hits;
     struct ahead a;
     size_t used = 0;
+    uint32_t taken = 0;
+    uint64_t begun_us = calls_begin(calls);
     do {
         ahead_read(c, slice_of(in.p + used, in.n - used), AHEAD, NULL, &a);
         for (uint32_t i = 0; i < a.n && a.n > 1; i++)
             coalesce_look_again(c, &a.hits[i]);
         for (uint32_t i = 0; i < a.n; i++)
-            if (coalesce_take(c, s->outlet, &a.hits[i]) != ADD_OK) return used + (i > 0 ? a.ends[i - 1] : 0);
+            if (coalesce_take(c, s->outlet, &a.hits[i]) != ADD_OK) {
+                calls_end(calls, begun_us, taken + i);
+                return used + (i > 0 ? a.ends[i - 1] : 0);
+            }
         used += a.n > 0 ? a.ends[a.n - 1] : 0;
+        taken += a.n;
     } while (a.n == AHEAD && s->outlet->out.n < OUTLET_FULL);
+    calls_end(calls, begun_us, taken);
     return used;
 }
 
@@ -237,8 +260,10 @@ static size_t hits_take_of(struct session *s, struct slice in, uint32_t room)
 {
     struct coalesce *c = s->command->config.coalesce;
     struct ahead a;
+    struct calls *calls = s->command->hits;
     size_t used = 0;
     uint32_t taken = 0, most, i;
+    uint64_t begun_us = calls_begin(calls);
     do {
         most = room - taken < AHEAD ? room - taken : AHEAD;
         ahead_read(c, slice_of(in.p + used, in.n - used), most, s->user, &a);
@@ -249,6 +274,7 @@ static size_t hits_take_of(struct session *s, struct slice in, uint32_t room)
         used += i > 0 ? a.ends[i - 1] : 0;
         taken += i;
     } while (i == AHEAD && taken < room && s->outlet->out.n < OUTLET_FULL);
+    calls_end(calls, begun_us, taken);
     guard_took(s, taken);
     return used;
 }
@@ -347,7 +373,7 @@ void session_answered(struct session *s)
     if (s->gone || s->state != SESSION_BARRIER || s->outlet->waiting > 0) return;
     buf_put_slice(&s->outlet->out, buf_slice(&s->held));
     buf_free(&s->held);
-    s->state = SESSION_TAKING;
+    session_state(s, SESSION_TAKING);
     end_if_last(s);
     if (s->state == SESSION_TAKING) go_on(s);
 }

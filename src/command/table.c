@@ -4,52 +4,60 @@
 
 #include <stdio.h>
 
+#define WRITE (SPEC_QUEUES | SPEC_FAST | SPEC_KEY)
+#define READ (SPEC_READ | SPEC_ASKS | SPEC_KEY)
+
 const struct spec specs[] = {
-    {"hincrby", 4, SPEC_QUEUES | SPEC_HIT, hit_run, "hash", "Adds to a counter; answers the pending value",
-     NULL},
-    {"ctr.incrby", -4, SPEC_QUEUES | SPEC_HIT, hit_run, "counter",
+    {"hincrby", 4, SPEC_HIT | WRITE, hit_run, "hash", "Adds to a counter; answers the pending value", NULL},
+    {"ctr.incrby", -4, SPEC_HIT | WRITE, hit_run, "counter",
      "As HINCRBY; with a token it counts once, however often it is sent [TOKEN id]", NULL},
-    {"ctr.pending", 2, 0, run_pending, "counter", "The counts of a key that are not claimed yet", NULL},
-    {"ctr.total", -3, 0, run_total, "counter", "Live totals: in MySQL, claimed and pending", NULL},
-    {"ctr.sync", 2, 0, run_sync, "counter", "Waits until what counted before is in MySQL (a key, or ALL)",
-     NULL},
-    {"ctr.recover", -1, 0, run_recover, "counter", "Adopts and merges what dead instances left [DRYRUN]",
-     NULL},
-    {"series.incrby", -3, SPEC_QUEUES | SPEC_OP, op_run, "series",
+    {"ctr.pending", 2, READ, run_pending, "counter", "The counts of a key that are not claimed yet", NULL},
+    {"ctr.total", -3, READ, run_total, "counter", "Live totals: in MySQL, claimed and pending", NULL},
+    {"ctr.sync", 2, SPEC_ADMIN | SPEC_ASKS | SPEC_KEY, run_sync, "counter",
+     "Waits until what counted before is in MySQL (a key, or ALL)", NULL},
+    {"ctr.recover", -1, SPEC_ADMIN | SPEC_ASKS, run_recover, "counter",
+     "Adopts and merges what dead instances left [DRYRUN]", NULL},
+    {"series.incrby", -3, SPEC_OP | WRITE, op_run, "series",
      "Adds to a time series; answers how many precisions keep that time [AT s]", NULL},
-    {"series.get", -3, 0, run_series_get, "series", "The samples of a precision [FROM s] [TO s]", NULL},
-    {"series.list", 1, 0, run_series_list, "series", "The names of all series, with precision", NULL},
-    {"box.incrby", -3, SPEC_QUEUES | SPEC_OP, op_run, "box",
+    {"series.get", -3, READ, run_series_get, "series", "The samples of a precision [FROM s] [TO s]", NULL},
+    {"series.list", 1, SPEC_READ | SPEC_ADMIN | SPEC_ASKS, run_series_list, "series",
+     "The names of all series, with precision", NULL},
+    {"box.incrby", -3, SPEC_OP | WRITE, op_run, "box",
      "Adds to a bucket of a timebox; answers its hits [AT s]", NULL},
-    {"box.recent", 4, 0, run_box_recent, "box", "The newest buckets and their hits", NULL},
-    {"box.top", 3, 0, run_box_top, "box", "The buckets with the most hits", NULL},
-    {"box.bottom", 3, 0, run_box_bottom, "box", "The buckets with the fewest hits", NULL},
-    {"event.add", -3, SPEC_QUEUES | SPEC_OP, op_run, "event",
-     "Records an event; answers its id [AT s] [ID id]", NULL},
-    {"event.range", -5, 0, run_event_range, "event", "The events of a time [LIMIT offset count]", NULL},
-    {"event.count", 5, 0, run_event_count, "event",
+    {"box.recent", 4, READ, run_box_recent, "box", "The newest buckets and their hits", NULL},
+    {"box.top", 3, READ, run_box_top, "box", "The buckets with the most hits", NULL},
+    {"box.bottom", 3, READ, run_box_bottom, "box", "The buckets with the fewest hits", NULL},
+    {"event.add", -3, SPEC_OP | WRITE, op_run, "event", "Records an event; answers its id [AT s] [ID id]",
+     NULL},
+    {"event.range", -5, READ, run_event_range, "event", "The events of a time [LIMIT offset count]", NULL},
+    {"event.count", 5, READ, run_event_count, "event",
      "How many events in each of the last span / window windows", NULL},
-    {"uniq.add", 4, SPEC_QUEUES | SPEC_OP, op_run, "uniq", "A visitor of a day; answers 1 when new that day",
-     NULL},
-    {"uniq.count", -3, 0, run_uniq_count, "uniq", "Different visitors of a day, or of a first to a last one",
-     NULL},
-    {"ping", -1, SPEC_QUEUES, run_ping, "connection", "Answers PONG, or the message", NULL},
-    {"echo", 2, SPEC_QUEUES, run_echo, "connection", "Answers the message", NULL},
-    {"hello", -1, 0, run_hello, "connection", "Chooses RESP2 or RESP3", NULL},
-    {"auth", -2, 0, run_auth, "connection", "Authenticates the connection", NULL},
-    {"select", 2, SPEC_QUEUES, run_select, "connection", "Database 0 is the only one", NULL},
+    {"uniq.add", 4, SPEC_OP | WRITE, op_run, "uniq", "A visitor of a day; answers 1 when new that day", NULL},
+    {"uniq.count", -3, READ, run_uniq_count, "uniq",
+     "Different visitors of a day, or of a first to a last one", NULL},
+    {"ping", -1, SPEC_QUEUES | SPEC_FAST, run_ping, "connection", "Answers PONG, or the message", NULL},
+    {"echo", 2, SPEC_QUEUES | SPEC_FAST, run_echo, "connection", "Answers the message", NULL},
+    {"hello", -1, SPEC_FAST | SPEC_STRANGER, run_hello, "connection", "Chooses RESP2 or RESP3", NULL},
+    {"auth", -2, SPEC_FAST | SPEC_STRANGER, run_auth, "connection", "Authenticates the connection", NULL},
+    {"acl", -2, 0, NULL, "server", "Who one is", acl_specs},
+    {"select", 2, SPEC_QUEUES | SPEC_FAST, run_select, "connection", "Database 0 is the only one", NULL},
     {"client", -2, 0, NULL, "connection", "About this connection", client_specs},
-    {"quit", -1, SPEC_AT_ONCE, run_quit, "connection", "Closes the connection", NULL},
-    {"reset", 1, SPEC_AT_ONCE, run_reset, "connection", "Makes the connection as new", NULL},
-    {"multi", 1, SPEC_AT_ONCE, run_multi, "transactions", "Starts a transaction", NULL},
+    {"quit", -1, SPEC_AT_ONCE | SPEC_FAST | SPEC_STRANGER, run_quit, "connection", "Closes the connection",
+     NULL},
+    {"reset", 1, SPEC_AT_ONCE | SPEC_FAST | SPEC_STRANGER, run_reset, "connection",
+     "Makes the connection as new", NULL},
+    {"multi", 1, SPEC_AT_ONCE | SPEC_FAST, run_multi, "transactions", "Starts a transaction", NULL},
     {"exec", 1, SPEC_AT_ONCE, run_exec, "transactions", "Runs the transaction, whole or not at all", NULL},
-    {"discard", 1, SPEC_AT_ONCE, run_discard, "transactions", "Forgets the transaction", NULL},
-    {"watch", -2, SPEC_AT_ONCE, run_watch, "transactions", "Refused: there is nothing to watch", NULL},
-    {"unwatch", 1, SPEC_QUEUES, run_unwatch, "transactions", "Accepted: nothing is ever watched", NULL},
+    {"discard", 1, SPEC_AT_ONCE | SPEC_FAST, run_discard, "transactions", "Forgets the transaction", NULL},
+    {"watch", -2, SPEC_AT_ONCE | SPEC_FAST, run_watch, "transactions", "Refused: there is nothing to watch",
+     NULL},
+    {"unwatch", 1, SPEC_QUEUES | SPEC_FAST, run_unwatch, "transactions", "Accepted: nothing is ever watched",
+     NULL},
     {"command", -1, 0, run_command, "server", "About the commands", command_specs},
     {"config", -2, 0, NULL, "server", "What clients ask of a Redis", config_specs},
     {"info", -1, 0, run_info, "server", "State and statistics [section]", NULL},
-    {"time", 1, SPEC_QUEUES, run_time, "server", "Seconds and microseconds since 1970", NULL},
+    {"role", 1, SPEC_QUEUES | SPEC_FAST, run_role, "server", "master: tallyd has no replicas", NULL},
+    {"time", 1, SPEC_QUEUES | SPEC_FAST, run_time, "server", "Seconds and microseconds since 1970", NULL},
     {0},
 };
 
@@ -110,7 +118,7 @@ static void reply_unknown_sub(const struct spec *whole, struct slice sub, struct
     buf_free(&line);
 }
 
-static bool arity_fits(const struct spec *spec, uint32_t args_n)
+bool spec_arity_fits(const struct spec *spec, uint32_t args_n)
 {
     return spec->arity >= 0 ? args_n == (uint32_t)spec->arity : args_n >= (uint32_t)-spec->arity;
 }
@@ -138,7 +146,7 @@ const struct spec *spec_resolve(const struct request *r, const struct spec **who
             return NULL;
         }
     }
-    if (arity_fits(spec, r->args_n)) return spec;
+    if (spec_arity_fits(spec, r->args_n)) return spec;
     reply_arity(*whole, spec, out);
     return NULL;
 }

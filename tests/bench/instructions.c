@@ -140,7 +140,7 @@ static void world_init(struct world *w, const struct options *o)
                                    .mono_ms = port_mono_ms,
                                    .mono_us = port_mono_us,
                                    .redis_ms = port_redis_ms};
-    struct client_ports client = {never, never, never, never, never, never, never, never, never_peer};
+    struct client_ports client = {.peer = never_peer};
     w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);
     struct command_config config = {.counters = &counters,
                                     .coalesce = w->coalesce,

@@ -88,7 +88,7 @@ def test_a_stranger_is_told_as_by_redis(shops, make_redis):
     real = redis_with_users(make_redis, ["shop1", "on", ">secret of shop1", "~s1:*", "+hincrby"])
     asked = [["PING"], ["AUTH", "shop1", "wrong"], ["AUTH", "nobody", "x"], ["AUTH", "wrong"], ["HELLO", "3"],
              ["HELLO", "3", "AUTH", "shop1", "wrong"], ["MULTI"], ["EXEC"], ["COMMAND"], ["SELECT", "0"], ["AUTH"],
-             ["AUTH", "a", "b", "c"], ["NOSUCH"], ["HINCRBY", "s1:product_views", "7", "1"], ["HINCRBY"]]
+             ["AUTH", "a", "b", "c"], ["NOSUCH"], ["HINCRBY", "s1:product_views", "7", "1"], ["HINCRBY"], ["ROLE"], ["ACL", "WHOAMI"]]
     unfit = (["NOSUCH"], ["HINCRBY"])  # Valkey 9 first asks who it is
     with daemon.client() as ours, Resp(real.socket) as theirs:
         for words in asked:
@@ -199,8 +199,30 @@ def test_info_tells_a_store_no_figures(shops):
     with known(daemon, "shop1") as shop, known(daemon, "ops") as ops:
         told = shop.call("INFO")
         assert b"redis_version:7" in told and b"loading:0" in told
-        assert b"hits:" not in told and b"connected_clients" not in told
+        assert b"role:master" in told and b"cluster_enabled:0" in told  # GLIDE looks for them as the shop
+        assert shop.call("INFO", "replication") == b"# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
+        for section in ("default", "everything"):
+            told = shop.call("INFO", section)
+            assert not any(name in told for name in (b"hits:", b"connected_clients", b"used_memory", b"cmdstat", b"total_"))
+        assert shop.call("INFO", "memory") == b""
         assert b"hits:" in ops.call("INFO")
+
+        def hincrbys():
+            return int(ops.call("INFO", "commandstats").split(b"cmdstat_hincrby:calls=")[1].split(b",")[0])
+
+        before = hincrbys()
+        shop.pipeline([("HINCRBY", "s1:product_views", "7", 1)] * 100)
+        assert hincrbys() == before + 100
+
+
+def test_acl_whoami(shops):
+    daemon = shops()
+    with known(daemon, "shop1") as shop, daemon.operator() as inside:
+        assert shop.call("ACL", "WHOAMI") == b"shop1"
+        assert shop.call("AUTH", "secret of default") == "OK" and shop.call("ACL", "WHOAMI") == b"default"
+        assert inside.call("ACL", "WHOAMI") == b"default"  # nobody in particular
+        assert shop.call("ACL", "LIST") == "ERR unknown subcommand 'LIST'. Try ACL HELP."
+        assert shop.call("ACL", "HELP")[1].startswith("whoami - ")
 
 
 def test_patterns(make_daemon, redis, hashes):

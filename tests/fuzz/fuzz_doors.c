@@ -389,9 +389,9 @@ static void port_pace(void *arg)
     pacing = true;
 }
 /* Figures of all stores together: whoever is being run. */
-static void port_info(void *arg, struct slice section, struct buf *out)
+static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
-    (void)arg, (void)section, (void)out;
+    (void)arg, (void)asked, (void)out;
     for (size_t i = 0; i < CLIENTS; i++) {
         if (!conns[i].taking) continue;
         const struct rule *r = rule_of(&conns[i].session);

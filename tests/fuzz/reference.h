@@ -103,7 +103,7 @@ static bool reference_match(struct slice pattern, struct slice key)
 
 static const char *const of_group[] = {
     [GRANT_FREE] = (" ping echo hello auth select client quit reset multi exec discard watch unwatch command "
-                    "config info time "),
+                    "config info time acl role "),
     [GRANT_READ] = (" ctr.pending ctr.total series.get box.recent box.top box.bottom event.range event.count "
                     "uniq.count "),
     [GRANT_WRITE] = " hincrby ctr.incrby series.incrby box.incrby event.add uniq.add ",

@@ -20,7 +20,10 @@ struct vector {
     "-ERR AUTH <password> called without any password configured for the default user. Are you sure your "   \
     "configuration is correct?\r\n"
 #define WRONGPASS "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+#define NO_KEYS "-ERR The command has no key arguments\r\n"
 #define ARITY(name) "-ERR wrong number of arguments for '" name "' command\r\n"
+#define NO_DATABASE                                                                                          \
+    "-ERR DB index is out of range: tallyd has database 0 alone; README, \"What differs from Redis\"\r\n"
 #define HELLO2                                                                                               \
     "*14\r\n$6\r\nserver\r\n$6\r\ntallyd\r\n$7\r\nversion\r\n$5\r\n" TALLYD_VERSION                          \
     "\r\n$5\r\nproto\r\n:2\r\n$"                                                                             \
@@ -71,9 +74,8 @@ static const struct vector vectors[] = {
         HELLO3 "$3\r\nfoo\r\n+RESET\r\n$-1\r\n"),
     OWN("HELLO 3\r\nCLIENT GETNAME", HELLO3 "_\r\n"),
     SAME("SELECT 0", "+OK\r\n"),
-    SAME("SELECT 16", "-ERR DB index is out of range\r\n"),
-    OWN("SELECT 1", "-ERR DB index is out of range\r\n"),
-    SAME("SELECT -1", "-ERR DB index is out of range\r\n"),
+    OWN("SELECT 1", NO_DATABASE),
+    OWN("SELECT -1", NO_DATABASE),
     SAME("SELECT x", "-ERR value is not an integer or out of range\r\n"),
     SAME("SELECT 99999999999",
          "-ERR value is out of range, value must between -2147483648 and 2147483647\r\n"),
@@ -163,9 +165,46 @@ static const struct vector vectors[] = {
     SAME("UNWATCH", "+OK\r\n"),
     SAME("MULTI\r\nUNWATCH\r\nPING\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+PONG\r\n"),
     SAME("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n"),
-    OWN("COMMAND COUNT", ":35\r\n"),
-    OWN("COMMAND INFO PING nope",
-        "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0\r\n$-1\r\n"),
+    OWN("COMMAND COUNT", ":37\r\n"),
+    OWN("COMMAND INFO PING nope", "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*2\r\n+"
+                                  "@fast\r\n+@connection\r\n*0\r\n*0\r\n"
+                                  "*0\r\n$-1\r\n"),
+    OWN("COMMAND INFO ctr.sync client|id hincrby|x client|nope |",
+        "*5\r\n*10\r\n$8\r\nctr.sync\r\n:2\r\n*4\r\n+admin\r\n+blocking\r\n+no_mandatory_keys\r\n+no_"
+        "multi\r\n:1\r\n:1\r\n:1"
+        "\r\n*4\r\n+@admin\r\n+@slow\r\n+@blocking\r\n+@dangerous\r\n*0\r\n*0\r\n*0\r\n"
+        "*10\r\n$9\r\nclient|id\r\n:2\r\n*1\r\n+no_multi\r\n:0\r\n:0\r\n:0\r\n*2\r\n+@slow\r\n+@"
+        "connection\r\n*0\r\n"
+        "*0\r\n*0\r\n$-1\r\n$-1\r\n$-1\r\n"),
+    SAME("COMMAND GETKEYS", ARITY("command|getkeys")),
+    SAME("COMMAND GETKEYS nope a", "-ERR Invalid command specified\r\n"),
+    SAME("COMMAND GETKEYS client nope", "-ERR Invalid command specified\r\n"),
+    SAME("COMMAND GETKEYS client id", NO_KEYS),
+    SAME("COMMAND GETKEYS ping", ARITY("command|getkeys")),
+    SAME("COMMAND GETKEYS ping x", NO_KEYS),
+    SAME("COMMAND GETKEYS hincrby k f", "-ERR Invalid number of arguments specified for command\r\n"),
+    SAME("COMMAND GETKEYS HINCRBY k f 1", "*1\r\n$1\r\nk\r\n"),
+    OWN("COMMAND GETKEYS EVENT.ADD n t", "*1\r\n$1\r\nn\r\n"),
+    OWN("COMMAND GETKEYS CTR.SYNC k", "*1\r\n$1\r\nk\r\n"),
+    OWN("COMMAND GETKEYS CTR.SYNC all", "*0\r\n"),
+    SAME("COMMAND LIST FILTERBY MODULE x", "*0\r\n"),
+    SAME("COMMAND LIST FILTERBY ACLCAT nope", "*0\r\n"),
+    SAME("COMMAND LIST FILTERBY PATTERN \"\"", "*0\r\n"),
+    SAME("COMMAND LIST filterby pattern HIncr?y", "*1\r\n$7\r\nhincrby\r\n"),
+    SAME("COMMAND LIST FILTERBY PATTERN client|g*name", "*1\r\n$14\r\nclient|getname\r\n"),
+    OWN("COMMAND LIST FILTERBY ACLCAT hash", "*1\r\n$7\r\nhincrby\r\n"),
+    SAME("COMMAND LIST FILTERBY", "-ERR syntax error\r\n"),
+    SAME("COMMAND LIST FILTERBY nope x", "-ERR syntax error\r\n"),
+    SAME("COMMAND LIST nope PATTERN x", "-ERR syntax error\r\n"),
+    SAME("COMMAND LIST FILTERBY PATTERN x y", "-ERR syntax error\r\n"),
+    SAME("ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"),
+    SAME("ROLE x", ARITY("role")),
+    SAME("MULTI\r\nROLE\r\nACL WHOAMI\r\nEXEC",
+         "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n$7\r\ndefault\r\n"),
+    SAME("ACL", ARITY("acl")),
+    SAME("ACL WHOAMI", "$7\r\ndefault\r\n"),
+    SAME("ACL WHOAMI x", ARITY("acl|whoami")),
+    SAME("ACL NOPE", "-ERR unknown subcommand 'NOPE'. Try ACL HELP.\r\n"),
     OWN("COMMAND DOCS PING nope",
         "*2\r\n$4\r\nping\r\n*4\r\n$7\r\nsummary\r\n$28\r\nAnswers PONG, or the message\r\n$5\r\n"
         "group\r\n$10\r\nconnection\r\n"),
@@ -177,6 +216,11 @@ static const struct vector vectors[] = {
         HELLO3 "%2\r\n$4\r\nsave\r\n$0\r\n\r\n$10\r\nmaxclients\r\n$3\r\n100\r\n"),
     SAME("INFO nonsense", "$0\r\n\r\n"),
     OWN("HELLO 3\r\nINFO world", HELLO3 "=22\r\ntxt:# World\r\nround:1\r\n\r\n"),
+    OWN("INFO world", "$18\r\n# World\r\nround:1\r\n\r\n"),
+    OWN("INFO replication", "$48\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n"),
+    SAME("INFO cluster", "$30\r\n# Cluster\r\ncluster_enabled:0\r\n\r\n"),
+    OWN("INFO world Cluster WORLD nonsense",
+        "$50\r\n# Cluster\r\ncluster_enabled:0\r\n\r\n# World\r\nround:1\r\n\r\n"),
     SAME("MULTI\r\nMULTI\r\nEXEC", "+OK\r\n-ERR MULTI calls can not be nested\r\n*0\r\n"),
     SAME("EXEC", "-ERR EXEC without MULTI\r\n"),
     SAME("DISCARD", "-ERR DISCARD without MULTI\r\n"),
@@ -234,6 +278,13 @@ static void long_and_varying_ones(void **state)
     say(c, "INFO\r\n");
     assert_true(has(c, "tallyd_version:") && has(c, "loading:0") && has(c, "maxclients:100") &&
                 has(c, "\r\nhits:") && has(c, "# World"));
+    assert_false(has(c, "# Commandstats"));
+    buf_reset(&c->said);
+    say(c, "INFO DEFAULT\r\n");
+    assert_true(has(c, "\r\n\r\n# Memory\r\nused_memory:") && !has(c, "# Commandstats"));
+    buf_reset(&c->said);
+    say(c, "INFO everything\r\n");
+    assert_true(has(c, "\r\n\r\n# Commandstats\r\ncmdstat_info:calls=2,usec=") && has(c, "# World"));
     buf_reset(&c->said);
     say(c, "INFO stats\r\n");
     assert_true(has(c, "\r\nhits:") && !has(c, "loading:0") && !has(c, "# World"));
@@ -243,7 +294,7 @@ static void long_and_varying_ones(void **state)
     buf_reset(&c->said);
     say(c, "COMMAND\r\n");
     assert_true(has(
-        c, "*35\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
+        c, "*37\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
     buf_reset(&c->said);
     say(c, "CLIENT HELP\r\n");
     assert_true(has(c, "+setname - "));

@@ -67,10 +67,10 @@ static int64_t port_redis_ms(void *arg)
     return NOW_S * 1000 + 999;
 }
 
-static void port_info(void *arg, struct slice section, struct buf *out)
+static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
     (void)arg;
-    if (info_wants(section, "world")) BUF_LIT(out, "# World\r\nround:1\r\n");
+    if (info_begins(asked, "World", out)) BUF_LIT(out, "round:1\r\n");
 }
 
 static void world_open(void)

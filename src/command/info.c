@@ -1,0 +1,144 @@
+/* command/info.c - INFO: Redis' sections and fields as far as they are true of tallyd, and its own. A section is separated
+ * from the next by an empty line, and nothing follows the last. */
+#include "base/memory.h"
+#include "base/stats.h"
+#include "command/inside.h"
+
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* Of Redis 7.0 the one section that is ours, too, and has to be named. */
+static bool is_default(const char *title)
+{
+    return strcmp(title, "Commandstats") != 0;
+}
+
+static bool is_asked(const struct info_asked *asked, const char *title)
+{
+    for (uint32_t i = 0; i < asked->n; i++) {
+        struct slice section = asked->sections[i];
+        if (slice_ieq(section, slice_str(title)) || slice_ieq(section, SLICE("all")) ||
+            slice_ieq(section, SLICE("everything")))
+            return true;
+        if (slice_ieq(section, SLICE("default")) && is_default(title)) return true;
+    }
+    return asked->n == 0 && is_default(title);
+}
+
+bool info_begins(const struct info_asked *asked, const char *title, struct buf *out)
+{
+    if (!is_asked(asked, title)) return false;
+    if (out->n > 0) BUF_LIT(out, "\r\n");
+    buf_printf(out, "# %s\r\n", title);
+    return true;
+}
+
+static void put(struct buf *out, const char *name, uint64_t value)
+{
+    buf_printf(out, "%s:%llu\r\n", name, (unsigned long long)value);
+}
+
+/* redis_version: the Redis whose protocol and wording this is; some clients look at it before they send
+ * anything. */
+static void info_server(const struct command *c, struct buf *out)
+{
+    struct utsname os = {0};
+    uint64_t uptime_s = (mono_ms() - c->started_ms) / 1000;
+    uname(&os);
+    buf_printf(out, "tallyd_version:%s\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n", TALLYD_VERSION);
+    buf_printf(out, "os:%s %s %s\r\n", os.sysname, os.release, os.machine);
+    put(out, "arch_bits", 8 * sizeof(void *));
+    put(out, "process_id", (uint64_t)getpid());
+    put(out, "uptime_in_seconds", uptime_s);
+    put(out, "uptime_in_days", uptime_s / 86400);
+}
+
+/* blocked_clients: those of which nothing is taken until there is an answer to a command that takes time (CTR.TOTAL,
+ * CTR.SYNC ...), room, or their user's rate lets them go on. A hit that waits for its frame blocks nobody. */
+static void info_clients(const struct command *c, struct buf *out)
+{
+    put(out, "connected_clients", (uint64_t)STAT_GET(connections_open));
+    put(out, "maxclients", c->config.clients_max);
+    put(out, "blocked_clients", c->blocked_n);
+}
+
+/* As Redis writes bytes for people: "1.50M". */
+static void put_human(struct buf *out, const char *name, uint64_t bytes)
+{
+    static const char units[] = "BKMGTPE";
+    double n = (double)bytes;
+    size_t unit = 0;
+    while (n >= 1024 && units[unit + 1] != '\0')
+        n /= 1024, unit++;
+    buf_printf(out, "%s:%.*f%c\r\n", name, unit == 0 ? 0 : 2, n, units[unit]);
+}
+
+/* used_memory is what tallyd holds, also what is free in its heap: mallinfo2() tells the two apart, but goes through all that
+ * is free, 0.2 s of a million pieces. maxmemory: there is no such limit, only those of the configuration. */
+static void info_memory(struct buf *out)
+{
+    uint64_t resident, own;
+    if (memory_held(&resident, &own)) {
+        put(out, "used_memory", own);
+        put_human(out, "used_memory_human", own);
+        put(out, "used_memory_rss", resident);
+        put_human(out, "used_memory_rss_human", resident);
+    }
+    put(out, "maxmemory", 0);
+}
+
+/* tallyd stores nothing by itself. */
+static void info_persistence(struct buf *out)
+{
+    BUF_LIT(out, "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\naof_rewrite_in_progress:0\r\n");
+}
+
+static void info_stats(const struct command *c, struct buf *out)
+{
+    put(out, "total_connections_received", (uint64_t)STAT_GET(connections_accepted));
+    put(out, "total_commands_processed", calls_all(c));
+    put(out, "instantaneous_ops_per_sec", calls_per_s(c));
+    put(out, "rejected_connections", (uint64_t)STAT_GET(connections_refused));
+#define X(name, meaning) buf_printf(out, #name ":%lld\r\n", (long long)STAT_GET(name));
+    STATS(X)
+#undef X
+}
+
+/* A subcommand counts as its command. */
+static void info_commandstats(const struct command *c, struct buf *out)
+{
+    for (size_t i = 0; specs[i].name != NULL; i++) {
+        const struct calls *k = &c->calls[i];
+        if (k->n == 0) continue;
+        uint64_t us = calls_us(k);
+        buf_printf(out, "cmdstat_%s:calls=%llu,usec=%llu,usec_per_call=%.2f\r\n", specs[i].name,
+                   (unsigned long long)k->n, (unsigned long long)us, (double)us / (double)k->n);
+    }
+}
+
+/* Without GRANT_ADMIN what client libraries look at before they begin; the rest is figures of all stores together. */
+static void info_put(const struct session *s, const struct info_asked *asked, struct buf *out)
+{
+    const struct command *c = s->command;
+    bool admin = guard_is_admin(s);
+    if (info_begins(asked, "Server", out)) info_server(c, out);
+    if (admin && info_begins(asked, "Clients", out)) info_clients(c, out);
+    if (admin && info_begins(asked, "Memory", out)) info_memory(out);
+    if (info_begins(asked, "Persistence", out)) info_persistence(out);
+    if (admin && info_begins(asked, "Stats", out)) info_stats(c, out);
+    if (info_begins(asked, "Replication", out)) BUF_LIT(out, "role:master\r\nconnected_slaves:0\r\n");
+    if (admin && info_begins(asked, "Commandstats", out)) info_commandstats(c, out);
+    if (info_begins(asked, "Cluster", out)) BUF_LIT(out, "cluster_enabled:0\r\n");
+    if (admin && c->config.ports.info != NULL) c->config.ports.info(c->config.ports.arg, asked, out);
+}
+
+enum taken run_info(struct session *s, const struct request *r, struct buf *out)
+{
+    const struct info_asked asked = {.sections = r->args + 1, .n = r->args_n - 1};
+    struct buf text = {0};
+    info_put(s, &asked, &text);
+    reply_verbatim(out, s->resp, buf_slice(&text));
+    buf_free(&text);
+    return TAKEN;
+}

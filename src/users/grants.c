@@ -15,7 +15,7 @@ const struct grant grants[] = {
     {"event.count", GRANT_READ, NAMES_EVENT},  {"uniq.add", GRANT_WRITE, NAMES_KEY},
     {"uniq.count", GRANT_READ, NAMES_KEY},     {"ping", GRANT_FREE, NAMES_NONE},
     {"echo", GRANT_FREE, NAMES_NONE},          {"hello", GRANT_FREE, NAMES_NONE},
-    {"auth", GRANT_FREE, NAMES_NONE},          {"acl", GRANT_FREE, NAMES_NONE}, /* WHOAMI alone */
+    {"auth", GRANT_FREE, NAMES_NONE},          {"acl", GRANT_FREE, NAMES_NONE},
     {"select", GRANT_FREE, NAMES_NONE},        {"client", GRANT_FREE, NAMES_NONE},
     {"quit", GRANT_FREE, NAMES_NONE},          {"reset", GRANT_FREE, NAMES_NONE},
     {"multi", GRANT_FREE, NAMES_NONE},         {"exec", GRANT_FREE, NAMES_NONE},

@@ -5,26 +5,45 @@
 
 /* CLIENT's LIST and KILL are an admin's besides: command/guard.c. */
 const struct grant grants[] = {
-    {"hincrby", GRANT_WRITE, NAMES_KEY},       {"ctr.incrby", GRANT_WRITE, NAMES_KEY},
-    {"ctr.pending", GRANT_READ, NAMES_KEY},    {"ctr.total", GRANT_READ, NAMES_KEY},
-    {"ctr.sync", GRANT_ADMIN, NAMES_SYNC},     {"ctr.recover", GRANT_ADMIN, NAMES_ALL},
-    {"series.incrby", GRANT_WRITE, NAMES_KEY}, {"series.get", GRANT_READ, NAMES_KEY},
-    {"series.list", GRANT_ADMIN, NAMES_NONE}, /* goes through all names; its answer is cut down to its user's */
-    {"box.incrby", GRANT_WRITE, NAMES_KEY},    {"box.recent", GRANT_READ, NAMES_KEY},
-    {"box.top", GRANT_READ, NAMES_KEY},        {"box.bottom", GRANT_READ, NAMES_KEY},
-    {"event.add", GRANT_WRITE, NAMES_EVENT},   {"event.range", GRANT_READ, NAMES_EVENT},
-    {"event.count", GRANT_READ, NAMES_EVENT},  {"uniq.add", GRANT_WRITE, NAMES_KEY},
-    {"uniq.count", GRANT_READ, NAMES_KEY},     {"ping", GRANT_FREE, NAMES_NONE},
-    {"echo", GRANT_FREE, NAMES_NONE},          {"hello", GRANT_FREE, NAMES_NONE},
-    {"auth", GRANT_FREE, NAMES_NONE},          {"acl", GRANT_FREE, NAMES_NONE}, /* WHOAMI alone */
-    {"select", GRANT_FREE, NAMES_NONE},        {"client", GRANT_FREE, NAMES_NONE},
-    {"quit", GRANT_FREE, NAMES_NONE},          {"reset", GRANT_FREE, NAMES_NONE},
-    {"multi", GRANT_FREE, NAMES_NONE},         {"exec", GRANT_FREE, NAMES_NONE},
-    {"discard", GRANT_FREE, NAMES_NONE},       {"watch", GRANT_FREE, NAMES_NONE},
-    {"unwatch", GRANT_FREE, NAMES_NONE},       {"command", GRANT_FREE, NAMES_NONE},
+    {"hincrby", GRANT_WRITE, NAMES_KEY},
+    {"ctr.incrby", GRANT_WRITE, NAMES_KEY},
+    {"ctr.pending", GRANT_READ, NAMES_KEY},
+    {"ctr.total", GRANT_READ, NAMES_KEY},
+    {"ctr.sync", GRANT_ADMIN, NAMES_SYNC},
+    {"ctr.recover", GRANT_ADMIN, NAMES_ALL},
+    {"series.incrby", GRANT_WRITE, NAMES_KEY},
+    {"series.get", GRANT_READ, NAMES_KEY},
+    {"series.list", GRANT_ADMIN,
+     NAMES_NONE}, /* goes through all names; its answer is cut down to its user's */
+    {"box.incrby", GRANT_WRITE, NAMES_KEY},
+    {"box.recent", GRANT_READ, NAMES_KEY},
+    {"box.top", GRANT_READ, NAMES_KEY},
+    {"box.bottom", GRANT_READ, NAMES_KEY},
+    {"event.add", GRANT_WRITE, NAMES_EVENT},
+    {"event.range", GRANT_READ, NAMES_EVENT},
+    {"event.count", GRANT_READ, NAMES_EVENT},
+    {"uniq.add", GRANT_WRITE, NAMES_KEY},
+    {"uniq.count", GRANT_READ, NAMES_KEY},
+    {"ping", GRANT_FREE, NAMES_NONE},
+    {"echo", GRANT_FREE, NAMES_NONE},
+    {"hello", GRANT_FREE, NAMES_NONE},
+    {"auth", GRANT_FREE, NAMES_NONE},
+    {"select", GRANT_FREE, NAMES_NONE},
+    {"client", GRANT_FREE, NAMES_NONE},
+    {"quit", GRANT_FREE, NAMES_NONE},
+    {"reset", GRANT_FREE, NAMES_NONE},
+    {"multi", GRANT_FREE, NAMES_NONE},
+    {"exec", GRANT_FREE, NAMES_NONE},
+    {"discard", GRANT_FREE, NAMES_NONE},
+    {"watch", GRANT_FREE, NAMES_NONE},
+    {"unwatch", GRANT_FREE, NAMES_NONE},
+    {"command", GRANT_FREE, NAMES_NONE},
     {"config", GRANT_FREE, NAMES_NONE}, /* GET of five fixed settings */
-    {"info", GRANT_FREE, NAMES_NONE}, /* without GRANT_ADMIN it tells what client libraries look at, no figures */
-    {"role", GRANT_FREE, NAMES_NONE},          {"time", GRANT_FREE, NAMES_NONE},
+    {"acl", GRANT_FREE, NAMES_NONE},    /* WHOAMI alone */
+    {"role", GRANT_FREE, NAMES_NONE},
+    {"info", GRANT_FREE,
+     NAMES_NONE}, /* without GRANT_ADMIN it tells what client libraries look at, no figures */
+    {"time", GRANT_FREE, NAMES_NONE},
 };
 const size_t grants_n = sizeof(grants) / sizeof(grants[0]);
 _Static_assert(sizeof(grants) / sizeof(grants[0]) <= 64, "bits of a word");

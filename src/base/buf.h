@@ -33,7 +33,7 @@ static inline char *buf_reserve(struct buf *b, size_t more)
     return b->p + b->n;
 }
 
-static inline void buf_put(struct buf *b, const char *p, size_t n)
+__attribute__((always_inline)) static inline void buf_put(struct buf *b, const char *p, size_t n)
 {
     if (n == 0) return;
     memcpy(buf_reserve(b, n), p, n);

@@ -129,12 +129,15 @@ void box_add_cell(struct box *b, struct entry *e, struct slice raw, struct slice
     b->slots[i] = (struct cell_slot){(uint32_t)b->epoch, b->frame.cells_n - 1};
 }
 
-static struct answer *answer_add(struct box *b, struct outlet *o)
+__attribute__((noinline, cold)) static void answers_grow(struct box *b)
 {
-    if (b->answers_n == b->answers_cap) {
-        b->answers_cap = b->answers_cap == 0 ? 1024 : 2 * b->answers_cap;
-        b->answers = heap_realloc(b->answers, b->answers_cap * sizeof *b->answers);
-    }
+    b->answers_cap = b->answers_cap == 0 ? 1024 : 2 * b->answers_cap;
+    b->answers = heap_realloc(b->answers, b->answers_cap * sizeof *b->answers);
+}
+
+static inline struct answer *answer_add(struct box *b, struct outlet *o)
+{
+    if (b->answers_n == b->answers_cap) answers_grow(b);
     o->waiting++;
     struct answer *a = &b->answers[b->answers_n++];
     a->outlet = o;

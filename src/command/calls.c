@@ -2,12 +2,6 @@
  * are taken many at once (session.c) are counted as often, with one sum. */
 #include "command/inside.h"
 
-void calls_init(struct command *c)
-{
-    c->hincrby = spec_find(specs, SLICE("hincrby"));
-    c->hits = &c->calls[c->hincrby - specs];
-}
-
 uint64_t calls_all(const struct command *c)
 {
     uint64_t n = 0;

@@ -265,7 +265,6 @@ static void all_go_on(struct command *c, enum go_on why)
 void command_join(struct command *c)
 {
     uint64_t frame = coalesce_frame(c->config.coalesce);
-    c->turn_ms = 0;
     if (list_empty(&c->paced) || c->rode == frame || !coalesce_collects(c->config.coalesce)) return;
     c->rode = frame;
     all_go_on(c, GO_RIDE);
@@ -289,6 +288,7 @@ bool command_pace(struct command *c)
 
 void command_tick(struct command *c, uint64_t now_ms)
 {
+    c->now_ms = now_ms;
     calls_tick(c, now_ms);
     for (struct list *at = c->strangers.next, *next; at != &c->strangers; at = next) {
         struct session *s = CONTAINER_OF(at, struct session, place);

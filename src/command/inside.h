@@ -80,14 +80,13 @@ struct ops_rate {
 
 struct command {
     struct command_config config;
-    struct request request; /* the one being run */
-    struct buf scratch;     /* a reply that must go behind answers still owed */
-    struct buf exec;        /* the same inside EXEC */
-    struct buf name, why;   /* of names_fit() */
-    uint64_t ids;           /* sessions so far */
-    uint64_t started_ms;    /* mono */
-    uint64_t turn_ms;       /* mono, of this turn of the loop; 0: not asked yet */
-    const struct spec *hincrby;
+    struct request request;          /* the one being run */
+    struct buf scratch;              /* a reply that must go behind answers still owed */
+    struct buf exec;                 /* the same inside EXEC */
+    struct buf name, why;            /* of names_fit() */
+    uint64_t ids;                    /* sessions so far */
+    uint64_t started_ms;             /* mono */
+    uint64_t now_ms;                 /* mono, of the last command_tick() */
     struct list sessions, strangers; /* strangers: the oldest first */
     uint32_t strangers_n;
     struct list paced;      /* users for whom sessions wait */
@@ -96,13 +95,11 @@ struct command {
     uint64_t rode;          /* the frame that held-back requests were put into beside others' */
     const struct grant *grants[SPECS_MAX]; /* one a spec */
     struct calls calls[SPECS_MAX];         /* one a spec */
-    struct calls *hits;                    /* of HINCRBY, in `calls` */
     struct ops_rate ops;
     uint32_t blocked_n; /* sessions of which nothing is taken: PARKED, BARRIER, ASKING or PACED */
 };
 
 /* calls.c */
-void calls_init(struct command *c);
 uint64_t calls_all(const struct command *c);
 uint64_t calls_us(const struct calls *k); /* what all of them took, estimated; 0: none was timed yet */
 void calls_tick(struct command *c, uint64_t now_ms);
@@ -127,6 +124,7 @@ static inline void calls_end(struct calls *k, uint64_t begun_us, uint32_t n)
 
 /* table.c */
 extern const struct spec specs[]; /* ends with a name of NULL */
+#define SPEC_HINCRBY 0            /* its row */
 const struct spec *spec_find(const struct spec *table, struct slice name);
 /* The spec that runs r: its subcommand's, if it has any. NULL: an error line in out says why not. *whole is
  * the command that was found, if any, also when r does not fit it. */

@@ -17,10 +17,9 @@ struct command *command_create(const struct command_config *config)
     PRE(config->counters != NULL && config->counters->ops != NULL);
     struct command *c = heap_zalloc(sizeof(*c));
     c->config = *config;
-    c->started_ms = mono_ms();
+    c->started_ms = c->now_ms = mono_ms();
     request_init(&c->request, &config->limits);
     guard_init(c);
-    calls_init(c);
     return c;
 }
 
@@ -44,7 +43,7 @@ static void begin(struct session *s, struct command *command, struct conn *conn,
     s->outlet = outlet;
     s->resp = 2;
     s->id = ++command->ids;
-    s->opened_ms = s->active_ms = mono_ms();
+    s->opened_ms = s->active_ms = command->now_ms;
     guard_open(s, inside);
 }
 
@@ -200,10 +199,10 @@ static enum taken run(struct session *s, const struct request *r)
         return run_slow(s, r);
     int64_t n;
     if (!num_parse(r->args[3], &n)) return run_slow(s, r);
-    s->ran = s->command->hincrby;
+    s->ran = &specs[SPEC_HINCRBY];
     enum add_result got = coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
     if (got != ADD_OK) return run_slow(s, r);
-    calls_end(s->command->hits, 0, 1);
+    calls_end(&s->command->calls[SPEC_HINCRBY], 0, 1);
     return TAKEN;
 }
 
@@ -234,24 +233,16 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
 static size_t hits_take(struct session *s, struct slice in)
 {
     struct coalesce *c = s->command->config.coalesce;
-    struct calls *calls = s->command->hits;
     struct ahead a;
     size_t used = 0;
-    uint32_t taken = 0;
-    uint64_t begun_us = calls_begin(calls);
     do {
         ahead_read(c, slice_of(in.p + used, in.n - used), AHEAD, NULL, &a);
         for (uint32_t i = 0; i < a.n && a.n > 1; i++)
             coalesce_look_again(c, &a.hits[i]);
         for (uint32_t i = 0; i < a.n; i++)
-            if (coalesce_take(c, s->outlet, &a.hits[i]) != ADD_OK) {
-                calls_end(calls, begun_us, taken + i);
-                return used + (i > 0 ? a.ends[i - 1] : 0);
-            }
+            if (coalesce_take(c, s->outlet, &a.hits[i]) != ADD_OK) return used + (i > 0 ? a.ends[i - 1] : 0);
         used += a.n > 0 ? a.ends[a.n - 1] : 0;
-        taken += a.n;
     } while (a.n == AHEAD && s->outlet->out.n < OUTLET_FULL);
-    calls_end(calls, begun_us, taken);
     return used;
 }
 
@@ -260,10 +251,8 @@ static size_t hits_take_of(struct session *s, struct slice in, uint32_t room)
 {
     struct coalesce *c = s->command->config.coalesce;
     struct ahead a;
-    struct calls *calls = s->command->hits;
     size_t used = 0;
     uint32_t taken = 0, most, i;
-    uint64_t begun_us = calls_begin(calls);
     do {
         most = room - taken < AHEAD ? room - taken : AHEAD;
         ahead_read(c, slice_of(in.p + used, in.n - used), most, s->user, &a);
@@ -274,24 +263,21 @@ static size_t hits_take_of(struct session *s, struct slice in, uint32_t room)
         used += i > 0 ? a.ends[i - 1] : 0;
         taken += i;
     } while (i == AHEAD && taken < room && s->outlet->out.n < OUTLET_FULL);
-    calls_end(calls, begun_us, taken);
     guard_took(s, taken);
     return used;
 }
 
-/* One skipped reply is one request's. */
-static bool takes_hits(const struct session *s)
+/* Hits that stand next, as many as may be taken; room: of a user's. A quiet client's go one by one. Each is one answer more that
+ * is owed. */
+static inline size_t hits(struct session *s, struct slice in, uint32_t room)
 {
-    return s->parser.at == 0 && s->multi == NULL && s->replies <= REPLIES_OFF;
-}
-
-/* All that stand next; room: of a user's. */
-static size_t hits(struct session *s, struct slice in, uint32_t room)
-{
+    struct calls *calls = &s->command->calls[SPEC_HINCRBY];
+    if (s->parser.at != 0 || s->multi != NULL || s->replies != REPLIES_ON) return 0;
     uint32_t owed = s->outlet->waiting;
+    uint64_t begun_us = calls_begin(calls);
     size_t used = s->door == DOOR_OPEN ? hits_take(s, in) : hits_take_of(s, in, room);
-    if (used > 0) s->ran = s->command->hincrby;
-    hush(s, owed);
+    calls_end(calls, begun_us, s->outlet->waiting - owed);
+    if (used > 0) s->ran = &specs[SPEC_HINCRBY];
     return used;
 }
 
@@ -302,7 +288,7 @@ static bool guard_takes(struct session *s, struct slice in, size_t *used)
     if (hincrby == NULL) hincrby = grant_find(SLICE("hincrby"));
     uint32_t room = guard_room(s);
     if (room == 0) return false;
-    if (s->door == DOOR_USER && takes_hits(s) && user_may(s->user, hincrby))
+    if (s->door == DOOR_USER && user_may(s->user, hincrby))
         *used += hits(s, slice_of(in.p + *used, in.n - *used), room);
     return true;
 }
@@ -343,12 +329,11 @@ size_t session_bytes(struct session *s, struct slice in)
 {
     struct request *r = &s->command->request;
     size_t used = 0;
-    if (s->command->turn_ms == 0) s->command->turn_ms = mono_ms();
-    s->active_ms = s->command->turn_ms;
+    s->active_ms = s->command->now_ms;
     while (s->state == SESSION_TAKING && used < in.n && s->outlet->out.n < OUTLET_FULL) {
         if (s->door != DOOR_OPEN) {
             if (!guard_takes(s, in, &used)) break;
-        } else if (takes_hits(s)) {
+        } else {
             used += hits(s, slice_of(in.p + used, in.n - used), 0);
         }
         if (used == in.n) break;
@@ -368,14 +353,18 @@ size_t session_bytes(struct session *s, struct slice in)
     return s->state == SESSION_ENDING || s->last ? in.n : used;
 }
 
-void session_answered(struct session *s)
+static void barrier_over(struct session *s)
 {
-    if (s->gone || s->state != SESSION_BARRIER || s->outlet->waiting > 0) return;
     buf_put_slice(&s->outlet->out, buf_slice(&s->held));
     buf_free(&s->held);
     session_state(s, SESSION_TAKING);
     end_if_last(s);
     if (s->state == SESSION_TAKING) go_on(s);
+}
+
+void session_answered(struct session *s)
+{
+    if (s->state == SESSION_BARRIER && s->outlet->waiting == 0 && !s->gone) barrier_over(s);
 }
 
 void session_room(struct session *s)

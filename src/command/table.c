@@ -8,7 +8,8 @@
 #define READ (SPEC_READ | SPEC_ASKS | SPEC_KEY)
 
 const struct spec specs[] = {
-    {"hincrby", 4, SPEC_HIT | WRITE, hit_run, "hash", "Adds to a counter; answers the pending value", NULL},
+    [SPEC_HINCRBY] = {"hincrby", 4, SPEC_HIT | WRITE, hit_run, "hash",
+                      "Adds to a counter; answers the pending value", NULL},
     {"ctr.incrby", -4, SPEC_HIT | WRITE, hit_run, "counter",
      "As HINCRBY; with a token it counts once, however often it is sent [TOKEN id]", NULL},
     {"ctr.pending", 2, READ, run_pending, "counter", "The counts of a key that are not claimed yet", NULL},

@@ -107,11 +107,6 @@ static void never(struct conn *c)
     (void)c;
     UNREACHABLE();
 }
-static void never_peer(const struct conn *c, char *out, size_t size)
-{
-    (void)c, (void)out, (void)size;
-    UNREACHABLE();
-}
 
 static void users_make(struct users *u)
 {
@@ -140,7 +135,14 @@ static void world_init(struct world *w, const struct options *o)
                                    .mono_ms = port_mono_ms,
                                    .mono_us = port_mono_us,
                                    .redis_ms = port_redis_ms};
-    struct client_ports client = {.peer = never_peer};
+    struct client_ports client = {.pause = never,
+                                  .resume = never,
+                                  .offer = never,
+                                  .answered = never,
+                                  .finish = never,
+                                  .drop = never,
+                                  .hold = never,
+                                  .release = never};
     w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);
     struct command_config config = {.counters = &counters,
                                     .coalesce = w->coalesce,

@@ -203,10 +203,10 @@ static void list_tells_what_a_client_does(void **state)
     seen(" flags=b ");
     sync_out->done(sync_out);
     other->session.opened_ms -= 7000;
-    command->turn_ms -= 4000;
+    command->now_ms -= 4000;
     say(other, "PING\r\n");
     seen(" age=7 idle=4 ");
-    command_join(command); /* the next turn of the loop */
+    command_tick(command, mono_ms());
     say(other, "PING\r\n");
     seen(" idle=0 ");
     conn_close(other);

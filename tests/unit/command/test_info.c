@@ -129,11 +129,11 @@ static void the_rate_is_of_the_last_samples(void **state)
     uint64_t now_ms = 1000;
     assert_int_equal(told("stats", "instantaneous_ops_per_sec:"), 0);
     buf_reset(&looker->said);
-    command->hits->n = 0;
+    command->calls[SPEC_HINCRBY].n = 0;
     for (int i = 0; i < 200; i++) { /* 20 ms each, 5 calls: 250 a second, for 4 s */
         command_tick(command, now_ms);
         now_ms += 20;
-        command->hits->n += 5;
+        command->calls[SPEC_HINCRBY].n += 5;
     }
     assert_in_range(told("stats", "instantaneous_ops_per_sec:"), 249, 251);
     for (int i = 0; i < 60;

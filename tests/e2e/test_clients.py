@@ -7,16 +7,19 @@ import tempfile
 
 import pytest
 
-from harness.daemon import counters
-from harness.programs import NODE_MODULES, PYTHON_CLIENT
+from harness.programs import HIREDIS_ASYNC, NODE_MODULES, PYTHON_CLIENT
+from harness.resp import encode
+from harness.unmodified import CLIENTS, SCRIPT, run, same_as_redis
 
-CLIENTS = os.path.join(os.path.dirname(__file__), "clients")
-SCRIPT = os.path.join(CLIENTS, "script.json")
 DEBIAN = {
     "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"],
     "php-redis": ["php", f"{CLIENTS}/phpredis.php"],
     "predis": ["php", f"{CLIENTS}/predis.php"],
     "ruby-redis": ["ruby", f"{CLIENTS}/redis.rb"],
+    "aioredis": ["/usr/bin/python3", f"{CLIENTS}/aioredis_py.py"],
+    "Redis.pm": ["perl", f"{CLIENTS}/redis.pl"],
+    "lua-redis": ["lua5.1", f"{CLIENTS}/redis.lua"],
+    "hiredis, asynchronous": [HIREDIS_ASYNC],
 }
 NPM = {
     "node-redis": ["node", f"{CLIENTS}/node_redis.js"],
@@ -46,54 +49,14 @@ def node_modules():
         shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.fixture
-def calm(make_daemon, redis, free_port):
-    """A tallyd in which nothing falls due any more for store 77: its first hits are merged, its locks are held."""
-    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), tcp_port=free_port)
-    daemon.port = free_port
-    warm(daemon)
-    return daemon
-
-
-def warm(daemon):
-    with daemon.client() as client:
-        client.call("HINCRBY", "s77:unique_visitors:daily", "20000101", 1)
-        client.call("HINCRBY", "s77:product_views", "1", 1)
-    daemon.sync_all()
-
-
-def run(command, kind, where, environment=None):
-    done = subprocess.run([*command, SCRIPT, kind, str(where)], capture_output=True, text=True, timeout=60, check=False,
-                          env={**os.environ, **(environment or {})})
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)
-
-
-def same_as_redis(command, daemon, make_redis, mysql, environment=None):
-    plain = make_redis("plain")
-    expected = run(command, "unix", plain.socket, environment)
-    assert sum(len(replies) for replies in expected.values()) == 18
-    assert run(command, "unix", daemon.socket, environment) == expected
-    daemon.sync_all()
-    assert run(command, "tcp", daemon.port, environment) == expected
-    daemon.sync_all()
-    hits = [hit for way in json.load(open(SCRIPT, encoding="utf-8")).values() for hit in way]
-    for table, key in (("daily_visitors", "unique_visitors"), ("product_views", "product_views")):
-        column = {"daily_visitors": "visitors", "product_views": "views"}[table]
-        total = 1 + 2 * sum(n for name, _, n in hits if key in name)
-        assert mysql.query(f"SELECT SUM({column}) FROM {table} WHERE store_id = 77") == ((total,),)
-
-
 @pytest.mark.parametrize("name", DEBIAN)
 def test_client(name, calm, make_redis, mysql):
-    same_as_redis(DEBIAN[name], calm, make_redis, mysql)
-    calm.verify()
+    same_as_redis(DEBIAN[name], calm, make_redis("plain"), mysql)
 
 
 @pytest.mark.parametrize("name", NPM)
 def test_newer_client(name, calm, make_redis, mysql, node_modules):
-    same_as_redis(NPM[name], calm, make_redis, mysql, {"NODE_PATH": node_modules})
-    calm.verify()
+    same_as_redis(NPM[name], calm, make_redis("plain"), mysql, {"NODE_PATH": node_modules})
 
 
 RESEND = {
@@ -112,10 +75,7 @@ ORDERS = 60
 def resends(command, daemon, proxy, mysql, environment=None):
     """Every seventh answer or so is lost with its link; what the client then sends again was counted already."""
     proxy.answers_most = 7
-    done = subprocess.run([*command, proxy.path, str(ORDERS)], capture_output=True, text=True, timeout=60, check=False,
-                          env={**os.environ, **(environment or {})})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(json.loads(done.stdout)) == ORDERS
+    assert len(run(command, proxy.path, ORDERS, environment=environment)) == ORDERS
     with daemon.client() as client:
         stats = dict(line.split(":") for line in client.call("INFO", "stats").decode().split("\r\n") if ":" in line)
     assert int(stats["tokens"]) == ORDERS and int(stats["tokens_known"]) > 3, stats

@@ -1,14 +1,16 @@
 """Unmodified clients: one by one, in a pipeline, in MULTI; the replies equal those of a redis-server."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 
 import pytest
 
+from harness.daemon import TALLYD, counters
 from harness.programs import HIREDIS_ASYNC, NODE_MODULES, PYTHON_CLIENT
-from harness.resp import encode
+from harness.resp import Resp
 from harness.unmodified import CLIENTS, SCRIPT, run, same_as_redis
 
 DEBIAN = {
@@ -18,7 +20,7 @@ DEBIAN = {
     "ruby-redis": ["ruby", f"{CLIENTS}/redis.rb"],
     "aioredis": ["/usr/bin/python3", f"{CLIENTS}/aioredis_py.py"],
     "Redis.pm": ["perl", f"{CLIENTS}/redis.pl"],
-    "lua-redis": ["lua5.1", f"{CLIENTS}/redis.lua"],
+    "lua-redis": ["lua5.1", f"{CLIENTS}/lua_redis.lua"],
     "hiredis, asynchronous": [HIREDIS_ASYNC],
 }
 NPM = {
@@ -57,6 +59,96 @@ def test_client(name, calm, make_redis, mysql):
 @pytest.mark.parametrize("name", NPM)
 def test_newer_client(name, calm, make_redis, mysql, node_modules):
     same_as_redis(NPM[name], calm, make_redis("plain"), mysql, {"NODE_PATH": node_modules})
+
+
+HELPERS = {
+    "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/helpers_redis_py.py"],
+    "php-redis": ["php", f"{CLIENTS}/helpers_phpredis.php"],
+    "ruby-redis": ["ruby", f"{CLIENTS}/helpers_redis.rb"],
+    "aioredis": ["/usr/bin/python3", f"{CLIENTS}/helpers_aioredis.py"],
+    "Redis.pm": ["perl", f"{CLIENTS}/helpers_redis.pl"],
+    "lua-redis": ["lua5.1", f"{CLIENTS}/helpers_lua_redis.lua"],
+}
+# Of CLIENT INFO in Redis 7.0; newer ones have more.
+FIELDS = set("""id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll
+                omem tot-mem events cmd user redir resp""".split())
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_helpers(name, calm, make_redis):
+    """What libraries call beside hits: ROLE, INFO by section, CLIENT LIST and INFO."""
+    there, here = run(HELPERS[name], make_redis("plain").socket), run(HELPERS[name], calm.socket)
+    for fields in (there.pop("fields", FIELDS), here.pop("fields", FIELDS)):
+        assert FIELDS - set(fields) == set()
+    assert here == there and there["info_role"] == "master"
+
+
+# What clients that Debian and npm do not have send first, as one write each; then hits.
+SHOP = "secret of the shop"
+GLIDE = [[("HELLO", "3", "AUTH", "shop", SHOP)], [("CLIENT", "SETINFO", "LIB-NAME", "GlidePy")],
+         [("CLIENT", "SETINFO", "LIB-VER", "1.3.1")], [("INFO", "REPLICATION")]]
+RUEIDIS = [[("HELLO", "3"), ("CLIENT", "TRACKING", "ON", "OPTIN"), ("CLIENT", "SETINFO", "LIB-NAME", "rueidis"),
+            ("CLIENT", "SETINFO", "LIB-VER", "1.0.66")]]
+LETTUCE = [[("HELLO", "3"), ("CLIENT", "SETINFO", "lib-name", "Lettuce"), ("CLIENT", "SETINFO", "lib-ver", "6.3.2")],
+           [("INFO", "replication")], [("ROLE",)]]
+
+
+def greeted(client, writes):
+    """The replies to what is sent first, then those to hits: one, a pipeline, and MULTI ... EXEC in one write."""
+    first = []
+    for requests in writes:
+        first += client.pipeline(requests)
+    hit = ("HINCRBY", "s77:product_views", "5", "2")
+    return first, [client.call(*hit), *client.pipeline([hit] * 100), *client.pipeline([("MULTI",), hit, hit, ("EXEC",)])]
+
+
+def counted(daemon, mysql, hits):
+    assert hits == [*range(2, 204, 2), "OK", "QUEUED", "QUEUED", [204, 206]]
+    daemon.sync_all()
+    assert mysql.query("SELECT views FROM product_views WHERE store_id = 77 AND product_id = 5") == ((206,),)
+    daemon.verify()
+
+
+def primary(info):
+    """What clients look for in INFO replication: GLIDE for the words, lettuce for the line."""
+    return b"role:master" in info and re.search(rb"^role:([a-z]+)\r?$", info, re.M).group(1) == b"master"
+
+
+def test_valkey_glide_says_hello(make_daemon, redis, mysql):
+    """It logs in as the shop, who is no admin, and asks whether this is a primary."""
+    made = subprocess.run([TALLYD, "hash"], input=SHOP + "\n", stdout=subprocess.PIPE, check=True, text=True)
+    users = {"shop": {"password": made.stdout.strip(), "keys": ["s77:*"]}}
+    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"users": users})
+    with daemon.operator() as operator:
+        operator.call("HINCRBY", "s77:product_views", "1", 1)
+    daemon.sync_all()
+    with daemon.client() as client:
+        (hello, _, _, info), hits = greeted(client, GLIDE)
+    assert hello[b"proto"] == 3 and hello[b"role"] == b"master" and hello[b"mode"] == b"standalone"
+    assert primary(info), info
+    counted(daemon, mysql, hits)
+
+
+def test_rueidis_says_hello(calm, make_redis, mysql):
+    with Resp(make_redis("plain").socket) as client:
+        (_, tracking, _, _), expected = greeted(client, RUEIDIS)
+    assert tracking == "OK"
+    with calm.client() as client:
+        (hello, tracking, _, _), hits = greeted(client, RUEIDIS)
+    assert hello[b"proto"] == 3 and (tracking, hits) == ("OK", expected)
+    counted(calm, mysql, hits)
+
+
+def test_lettuce_says_hello(calm, make_redis, mysql):
+    """MasterReplica with one address asks INFO, with several ROLE."""
+    with Resp(make_redis("plain").socket) as client:
+        (_, _, _, info, role), expected = greeted(client, LETTUCE)
+    assert primary(info) and role == [b"master", 0, []]
+    with calm.client() as client:
+        (_, _, _, info, same), hits = greeted(client, LETTUCE)
+    assert primary(info), info
+    assert (same, hits) == (role, expected)
+    counted(calm, mysql, hits)
 
 
 RESEND = {

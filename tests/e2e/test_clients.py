@@ -9,9 +9,10 @@ import tempfile
 import pytest
 
 from harness.daemon import TALLYD, counters
+from harness.ports import port
 from harness.programs import HIREDIS_ASYNC, NODE_MODULES, PYTHON_CLIENT
 from harness.resp import Resp
-from harness.unmodified import CLIENTS, SCRIPT, run, same_as_redis
+from harness.unmodified import CLIENTS, SCRIPT, at, run, same_as_redis
 
 DEBIAN = {
     "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"],
@@ -19,7 +20,8 @@ DEBIAN = {
     "predis": ["php", f"{CLIENTS}/predis.php"],
     "ruby-redis": ["ruby", f"{CLIENTS}/redis.rb"],
     "aioredis": ["/usr/bin/python3", f"{CLIENTS}/aioredis_py.py"],
-    "Redis.pm": ["perl", f"{CLIENTS}/redis.pl"],
+    "Redis.pm": ["perl", f"{CLIENTS}/redis.pl", "Redis"],
+    "Redis::Fast": ["perl", f"{CLIENTS}/redis.pl", "Redis::Fast"],
     "lua-redis": ["lua5.1", f"{CLIENTS}/lua_redis.lua"],
     "hiredis, asynchronous": [HIREDIS_ASYNC],
 }
@@ -28,37 +30,70 @@ NPM = {
     "ioredis": ["node", f"{CLIENTS}/ioredis.js", "ioredis"],
     "iovalkey": ["node", f"{CLIENTS}/ioredis.js", "iovalkey"],
 }
+NPM_PACKAGES = ["redis", "ioredis", "iovalkey", "@valkey/valkey-glide"]
 
 
 @pytest.fixture(scope="module")
 def node_modules():
-    """The newest node-redis, ioredis and iovalkey, in a directory of their own; skips where npm cannot fetch them."""
+    """The newest clients of npm, in a directory of their own; skips where npm cannot fetch them."""
     if NODE_MODULES:
         yield NODE_MODULES
         return
     if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("node and npm are not installed: node-redis, ioredis and iovalkey are not tried")
+        pytest.skip("node and npm are not installed: clients of npm are not tried")
     made = tempfile.mkdtemp(prefix="tly-npm-")
     try:
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", made, "redis",
-                               "ioredis", "iovalkey"], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", made,
+                               *NPM_PACKAGES], capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
-            pytest.skip(f"npm cannot fetch node-redis, ioredis and iovalkey: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"npm cannot fetch clients: {done.stderr.strip()[-200:]}")
         yield os.path.join(made, "node_modules")
     except subprocess.TimeoutExpired:
-        pytest.skip("npm does not answer: node-redis, ioredis and iovalkey are not tried")
+        pytest.skip("npm does not answer: clients of npm are not tried")
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
 
 @pytest.mark.parametrize("name", DEBIAN)
 def test_client(name, calm, make_redis, mysql):
-    same_as_redis(DEBIAN[name], calm, make_redis("plain"), mysql)
+    same_as_redis(DEBIAN[name], calm, at(make_redis("plain")), mysql)
 
 
 @pytest.mark.parametrize("name", NPM)
 def test_newer_client(name, calm, make_redis, mysql, node_modules):
-    same_as_redis(NPM[name], calm, make_redis("plain"), mysql, {"NODE_PATH": node_modules})
+    same_as_redis(NPM[name], calm, at(make_redis("plain")), mysql, {"NODE_PATH": node_modules})
+
+
+def test_valkey_glide(calm, make_redis, mysql, node_modules):
+    """It knows TCP only, and asks whether this is a primary before all else."""
+    other = port()
+    make_redis("plain", extra=["--port", str(other), "--bind", "127.0.0.1"])
+    same_as_redis(["node", f"{CLIENTS}/glide.js"], calm, ("tcp", other), mysql, {"NODE_PATH": node_modules},
+                  ways=(("tcp", calm.port), ("tcp", calm.port)))
+
+
+LARGE = {
+    "redis-py": ([PYTHON_CLIENT, f"{CLIENTS}/large_redis_py.py"], 200000),
+    "php-redis": (["php", f"{CLIENTS}/large_phpredis.php"], 200000),
+    "predis": (["php", f"{CLIENTS}/large_predis.php"], 100000),
+}
+
+
+def large(command, hits, daemon, mysql, environment=None):
+    """One pipeline, which a client may write whole before it reads an answer."""
+    assert run(command, daemon.socket, hits, environment=environment) == [hits, hits]
+    daemon.sync_all()
+    assert mysql.query("SELECT views FROM product_views WHERE store_id = 77 AND product_id = 5") == ((hits,),)
+    daemon.verify()
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_pipeline(name, calm, mysql):
+    large(*LARGE[name], calm, mysql)
+
+
+def test_large_pipeline_of_ioredis(calm, mysql, node_modules):
+    large(["node", f"{CLIENTS}/large_ioredis.js"], 300000, calm, mysql, {"NODE_PATH": node_modules})
 
 
 HELPERS = {

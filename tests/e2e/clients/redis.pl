@@ -1,12 +1,14 @@
-# Redis.pm: argv = script, "unix" or "tcp", path or port. Prints the replies as JSON.
+# Redis.pm, or Redis::Fast, its twin: argv = which, script, "unix" or "tcp", path or port. Prints the replies as JSON.
 use strict;
 use warnings;
 use JSON::PP;
 use Redis;
+use Redis::Fast;
 
-open my $file, '<', $ARGV[0] or die $!;
+my ($which, $path, $kind, $where) = @ARGV;
+open my $file, '<', $path or die $!;
 my $script = decode_json(join '', <$file>);
-my $client = Redis->new($ARGV[1] eq 'unix' ? (sock => $ARGV[2]) : (server => "127.0.0.1:$ARGV[2]"));
+my $client = $which->new($kind eq 'unix' ? (sock => $where) : (server => "127.0.0.1:$where"));
 my %replies = (one_by_one => [map { 0 + $client->hincrby(@$_) } @{$script->{one_by_one}}], pipeline => []);
 for my $hit (@{$script->{pipeline}}) {
     $client->hincrby(@$hit, sub { push @{$replies{pipeline}}, 0 + $_[0] });

@@ -23,14 +23,19 @@ def run(command, *arguments, environment=None):
     return json.loads(done.stdout)
 
 
+def at(server):
+    return "unix", server.socket
+
+
 def merged(mysql, table, column):
     return int(mysql.query(f"SELECT SUM({column}) FROM {table} WHERE store_id = 77")[0][0])
 
 
 def same_as_redis(command, daemon, plain, mysql, environment=None, ways=None):
-    """The replies by each of `ways` equal those of `plain`, a redis-server; MySQL has the exact sums, those of warm() too."""
+    """The replies by each of `ways` equal those of a redis-server, which is at `plain`; MySQL has the exact sums, with what
+    warm() counted."""
     ways = ways or (("unix", daemon.socket), ("tcp", daemon.port))
-    expected = run(command, SCRIPT, "unix", plain.socket, environment=environment)
+    expected = run(command, SCRIPT, *plain, environment=environment)
     assert sum(len(replies) for replies in expected.values()) == 18
     for kind, where in ways:
         assert run(command, SCRIPT, kind, where, environment=environment) == expected

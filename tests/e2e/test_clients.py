@@ -240,15 +240,6 @@ def test_redis_cli(version, calm, make_redis):
     calm.verify()
 
 
-def test_redis_cli_pipe(calm, redis):
-    """redis-cli --pipe sends raw commands without waiting, then an ECHO, and counts the replies."""
-    one = "HINCRBY s77:product_views 5 2\r\n"
-    done = subprocess.run(["redis-cli", "-s", calm.socket, "--pipe"], input=one * 5000, capture_output=True, text=True,
-                          timeout=60, check=False)
-    assert "errors: 0, replies: 5000" in done.stdout, done.stdout + done.stderr
-    assert redis.client().hget("s77:product_views", "5") == b"10000"
-
-
 @pytest.mark.parametrize("version", [[], ["-3"]])
 @pytest.mark.parametrize("depth", [1, 16])
 def test_redis_benchmark(version, depth, calm, redis):

@@ -51,7 +51,8 @@ class HAProxy(Tool):
             lines = link.makefile(encoding="ascii").read().lstrip("# ").splitlines()
         columns = lines[0].split(",")
         rows = [dict(zip(columns, line.split(","))) for line in lines[1:] if line]
-        return {row["pxname"]: (row["status"], row["check_status"]) for row in rows if row["svname"] == "tallyd"}
+        # "* L7OK": while the next check is under way
+        return {row["pxname"]: (row["status"], row["check_status"].lstrip("* ")) for row in rows if row["svname"] == "tallyd"}
 
 
 class Nutcracker(Tool):

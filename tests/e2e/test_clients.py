@@ -118,7 +118,7 @@ def test_helpers(name, calm, make_redis):
     assert here == there and there["info_role"] == "master"
 
 
-# What clients that Debian and npm do not have send first, as one write each; then hits.
+# What these send first, each list in one write; then hits. GLIDE of npm is tried above, here it logs in as a user.
 SHOP = "secret of the shop"
 GLIDE = [[("HELLO", "3", "AUTH", "shop", SHOP)], [("CLIENT", "SETINFO", "LIB-NAME", "GlidePy")],
          [("CLIENT", "SETINFO", "LIB-VER", "1.3.1")], [("INFO", "REPLICATION")]]

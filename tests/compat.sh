@@ -133,7 +133,7 @@ debian_of_worlds() {
 }
 tallyd_of() {
     targets=tallyd
-    [ "$1" != host ] || targets="tallyd load clock_shim malloc_shim"
+    [ "$1" != host ] || targets="tallyd load hiredis_async clock_shim malloc_shim"
     within "$1" cmake -S "$source" -B "$work/build-$1" -G Ninja
     # shellcheck disable=SC2086  # words
     within "$1" ninja -C "$work/build-$1" -j "$jobs" $targets
@@ -206,10 +206,11 @@ for debian in trixie sid; do step "the packages of $debian" debian_of_worlds $de
 for debian in host trixie sid; do step "tallyd built in $debian" tallyd_of $debian; done
 NODE_MODULES=$work/npm/node_modules
 LOAD=$work/build-host/tests/bench/load
+HIREDIS_ASYNC=$work/build-host/tests/e2e/hiredis_async
 CLOCK_SHIM=$work/build-host/tests/e2e/clock_shim.so
 MALLOC_SHIM=$work/build-host/tests/e2e/malloc_shim.so
-export NODE_MODULES LOAD CLOCK_SHIM MALLOC_SHIM PYTHONDONTWRITEBYTECODE=1 TMPDIR=/tmp
-step "npm" npm install --no-audit --no-fund --silent --prefix "$work/npm" redis ioredis iovalkey
+export NODE_MODULES LOAD HIREDIS_ASYNC CLOCK_SHIM MALLOC_SHIM PYTHONDONTWRITEBYTECODE=1 TMPDIR=/tmp
+step "npm" npm install --no-audit --no-fund --silent --prefix "$work/npm" redis ioredis iovalkey @valkey/valkey-glide
 npm ls --prefix "$work/npm" --depth 0
 
 passed=0 failed=0

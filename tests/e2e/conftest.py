@@ -9,13 +9,14 @@ import matrix
 import pytest
 
 from harness.clock import Clock
-from harness.daemon import TALLYD, Daemon
+from harness.daemon import TALLYD, Daemon, counters
 from harness.mariadb import MariaDB, install_template
 from harness.ports import port as held_port
 from harness.proxy import Proxy
 from harness.redis_server import RedisServer
 from harness.sanitizers import Reports
 from harness.still import Still
+from harness.unmodified import warm
 
 
 def pytest_configure(config):
@@ -230,3 +231,12 @@ def make_proxy(workdir):
 @pytest.fixture
 def free_port():
     return held_port()
+
+
+@pytest.fixture
+def calm(make_daemon, redis, free_port):
+    """A tallyd in which nothing falls due any more for store 77: its first hits are merged, its locks are held."""
+    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), tcp_port=free_port)
+    daemon.port = free_port
+    warm(daemon)
+    return daemon

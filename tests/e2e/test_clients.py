@@ -1,99 +1,189 @@
 """Unmodified clients: one by one, in a pipeline, in MULTI; the replies equal those of a redis-server."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 
 import pytest
 
-from harness.daemon import counters
-from harness.programs import NODE_MODULES, PYTHON_CLIENT
+from harness.daemon import TALLYD, counters
+from harness.ports import port
+from harness.programs import HIREDIS_ASYNC, NODE_MODULES, PYTHON_CLIENT
+from harness.resp import Resp
+from harness.unmodified import CLIENTS, SCRIPT, at, run, same_as_redis
 
-CLIENTS = os.path.join(os.path.dirname(__file__), "clients")
-SCRIPT = os.path.join(CLIENTS, "script.json")
 DEBIAN = {
     "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"],
     "php-redis": ["php", f"{CLIENTS}/phpredis.php"],
     "predis": ["php", f"{CLIENTS}/predis.php"],
     "ruby-redis": ["ruby", f"{CLIENTS}/redis.rb"],
+    "aioredis": ["/usr/bin/python3", f"{CLIENTS}/aioredis_py.py"],
+    "Redis.pm": ["perl", f"{CLIENTS}/redis.pl", "Redis"],
+    "Redis::Fast": ["perl", f"{CLIENTS}/redis.pl", "Redis::Fast"],
+    "lua-redis": ["lua5.1", f"{CLIENTS}/lua_redis.lua"],
+    "hiredis, asynchronous": [HIREDIS_ASYNC],
 }
 NPM = {
     "node-redis": ["node", f"{CLIENTS}/node_redis.js"],
     "ioredis": ["node", f"{CLIENTS}/ioredis.js", "ioredis"],
     "iovalkey": ["node", f"{CLIENTS}/ioredis.js", "iovalkey"],
 }
+NPM_PACKAGES = ["redis", "ioredis", "iovalkey", "@valkey/valkey-glide"]
 
 
 @pytest.fixture(scope="module")
 def node_modules():
-    """The newest node-redis, ioredis and iovalkey, in a directory of their own; skips where npm cannot fetch them."""
+    """The newest clients of npm, in a directory of their own; skips where npm cannot fetch them."""
     if NODE_MODULES:
         yield NODE_MODULES
         return
     if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("node and npm are not installed: node-redis, ioredis and iovalkey are not tried")
+        pytest.skip("node and npm are not installed: clients of npm are not tried")
     made = tempfile.mkdtemp(prefix="tly-npm-")
     try:
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", made, "redis",
-                               "ioredis", "iovalkey"], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", made,
+                               *NPM_PACKAGES], capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
-            pytest.skip(f"npm cannot fetch node-redis, ioredis and iovalkey: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"npm cannot fetch clients: {done.stderr.strip()[-200:]}")
         yield os.path.join(made, "node_modules")
     except subprocess.TimeoutExpired:
-        pytest.skip("npm does not answer: node-redis, ioredis and iovalkey are not tried")
+        pytest.skip("npm does not answer: clients of npm are not tried")
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.fixture
-def calm(make_daemon, redis, free_port):
-    """A tallyd in which nothing falls due any more for store 77: its first hits are merged, its locks are held."""
-    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), tcp_port=free_port)
-    daemon.port = free_port
-    warm(daemon)
-    return daemon
-
-
-def warm(daemon):
-    with daemon.client() as client:
-        client.call("HINCRBY", "s77:unique_visitors:daily", "20000101", 1)
-        client.call("HINCRBY", "s77:product_views", "1", 1)
-    daemon.sync_all()
-
-
-def run(command, kind, where, environment=None):
-    done = subprocess.run([*command, SCRIPT, kind, str(where)], capture_output=True, text=True, timeout=60, check=False,
-                          env={**os.environ, **(environment or {})})
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)
-
-
-def same_as_redis(command, daemon, make_redis, mysql, environment=None):
-    plain = make_redis("plain")
-    expected = run(command, "unix", plain.socket, environment)
-    assert sum(len(replies) for replies in expected.values()) == 18
-    assert run(command, "unix", daemon.socket, environment) == expected
-    daemon.sync_all()
-    assert run(command, "tcp", daemon.port, environment) == expected
-    daemon.sync_all()
-    hits = [hit for way in json.load(open(SCRIPT, encoding="utf-8")).values() for hit in way]
-    for table, key in (("daily_visitors", "unique_visitors"), ("product_views", "product_views")):
-        column = {"daily_visitors": "visitors", "product_views": "views"}[table]
-        total = 1 + 2 * sum(n for name, _, n in hits if key in name)
-        assert mysql.query(f"SELECT SUM({column}) FROM {table} WHERE store_id = 77") == ((total,),)
-
-
 @pytest.mark.parametrize("name", DEBIAN)
 def test_client(name, calm, make_redis, mysql):
-    same_as_redis(DEBIAN[name], calm, make_redis, mysql)
-    calm.verify()
+    same_as_redis(DEBIAN[name], calm, at(make_redis("plain")), mysql)
 
 
 @pytest.mark.parametrize("name", NPM)
 def test_newer_client(name, calm, make_redis, mysql, node_modules):
-    same_as_redis(NPM[name], calm, make_redis, mysql, {"NODE_PATH": node_modules})
-    calm.verify()
+    same_as_redis(NPM[name], calm, at(make_redis("plain")), mysql, {"NODE_PATH": node_modules})
+
+
+def test_valkey_glide(calm, make_redis, mysql, node_modules):
+    """It knows TCP only, and asks whether this is a primary before all else."""
+    other = port()
+    make_redis("plain", extra=["--port", str(other), "--bind", "127.0.0.1"])
+    same_as_redis(["node", f"{CLIENTS}/glide.js"], calm, ("tcp", other), mysql, {"NODE_PATH": node_modules},
+                  ways=(("tcp", calm.port), ("tcp", calm.port)))
+
+
+LARGE = {
+    "redis-py": ([PYTHON_CLIENT, f"{CLIENTS}/large_redis_py.py"], 200000),
+    "php-redis": (["php", f"{CLIENTS}/large_phpredis.php"], 200000),
+    "predis": (["php", f"{CLIENTS}/large_predis.php"], 100000),
+}
+
+
+def large(command, hits, daemon, mysql, environment=None):
+    """One pipeline, which a client may write whole before it reads an answer."""
+    assert run(command, daemon.socket, hits, environment=environment) == [hits, hits]
+    daemon.sync_all()
+    assert mysql.query("SELECT views FROM product_views WHERE store_id = 77 AND product_id = 5") == ((hits,),)
+    daemon.verify()
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_pipeline(name, calm, mysql):
+    large(*LARGE[name], calm, mysql)
+
+
+def test_large_pipeline_of_ioredis(calm, mysql, node_modules):
+    large(["node", f"{CLIENTS}/large_ioredis.js"], 300000, calm, mysql, {"NODE_PATH": node_modules})
+
+
+HELPERS = {
+    "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/helpers_redis_py.py"],
+    "php-redis": ["php", f"{CLIENTS}/helpers_phpredis.php"],
+    "ruby-redis": ["ruby", f"{CLIENTS}/helpers_redis.rb"],
+    "aioredis": ["/usr/bin/python3", f"{CLIENTS}/helpers_aioredis.py"],
+    "Redis.pm": ["perl", f"{CLIENTS}/helpers_redis.pl"],
+    "lua-redis": ["lua5.1", f"{CLIENTS}/helpers_lua_redis.lua"],
+}
+# Of CLIENT INFO in Redis 7.0; newer ones have more.
+FIELDS = set("""id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll
+                omem tot-mem events cmd user redir resp""".split())
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_helpers(name, calm, make_redis):
+    """What libraries call beside hits: ROLE, INFO by section, CLIENT LIST and INFO."""
+    there, here = run(HELPERS[name], make_redis("plain").socket), run(HELPERS[name], calm.socket)
+    for fields in (there.pop("fields", FIELDS), here.pop("fields", FIELDS)):
+        assert FIELDS - set(fields) == set()
+    assert here == there and there["info_role"] == "master"
+
+
+# What these send first, each list in one write; then hits. GLIDE of npm is tried above, here it logs in as a user.
+SHOP = "secret of the shop"
+GLIDE = [[("HELLO", "3", "AUTH", "shop", SHOP)], [("CLIENT", "SETINFO", "LIB-NAME", "GlidePy")],
+         [("CLIENT", "SETINFO", "LIB-VER", "1.3.1")], [("INFO", "REPLICATION")]]
+RUEIDIS = [[("HELLO", "3"), ("CLIENT", "TRACKING", "ON", "OPTIN"), ("CLIENT", "SETINFO", "LIB-NAME", "rueidis"),
+            ("CLIENT", "SETINFO", "LIB-VER", "1.0.66")]]
+LETTUCE = [[("HELLO", "3"), ("CLIENT", "SETINFO", "lib-name", "Lettuce"), ("CLIENT", "SETINFO", "lib-ver", "6.3.2")],
+           [("INFO", "replication")], [("ROLE",)]]
+
+
+def greeted(client, writes):
+    """The replies to what is sent first, then those to hits: one, a pipeline, and MULTI ... EXEC in one write."""
+    first = []
+    for requests in writes:
+        first += client.pipeline(requests)
+    hit = ("HINCRBY", "s77:product_views", "5", "2")
+    return first, [client.call(*hit), *client.pipeline([hit] * 100), *client.pipeline([("MULTI",), hit, hit, ("EXEC",)])]
+
+
+def counted(daemon, mysql, hits):
+    assert hits == [*range(2, 204, 2), "OK", "QUEUED", "QUEUED", [204, 206]]
+    daemon.sync_all()
+    assert mysql.query("SELECT views FROM product_views WHERE store_id = 77 AND product_id = 5") == ((206,),)
+    daemon.verify()
+
+
+def primary(info):
+    """What clients look for in INFO replication: GLIDE for the words, lettuce for the line."""
+    return b"role:master" in info and re.search(rb"^role:([a-z]+)\r?$", info, re.M).group(1) == b"master"
+
+
+def test_valkey_glide_says_hello(make_daemon, redis, mysql):
+    """It logs in as the shop, who is no admin, and asks whether this is a primary."""
+    made = subprocess.run([TALLYD, "hash"], input=SHOP + "\n", stdout=subprocess.PIPE, check=True, text=True)
+    users = {"shop": {"password": made.stdout.strip(), "keys": ["s77:*"]}}
+    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"users": users})
+    with daemon.operator() as operator:
+        operator.call("HINCRBY", "s77:product_views", "1", 1)
+    daemon.sync_all()
+    with daemon.client() as client:
+        (hello, _, _, info), hits = greeted(client, GLIDE)
+    assert hello[b"proto"] == 3 and hello[b"role"] == b"master" and hello[b"mode"] == b"standalone"
+    assert primary(info), info
+    counted(daemon, mysql, hits)
+
+
+def test_rueidis_says_hello(calm, make_redis, mysql):
+    with Resp(make_redis("plain").socket) as client:
+        (_, tracking, _, _), expected = greeted(client, RUEIDIS)
+    assert tracking == "OK"
+    with calm.client() as client:
+        (hello, tracking, _, _), hits = greeted(client, RUEIDIS)
+    assert hello[b"proto"] == 3 and (tracking, hits) == ("OK", expected)
+    counted(calm, mysql, hits)
+
+
+def test_lettuce_says_hello(calm, make_redis, mysql):
+    """MasterReplica with one address asks INFO, with several ROLE."""
+    with Resp(make_redis("plain").socket) as client:
+        (_, _, _, info, role), expected = greeted(client, LETTUCE)
+    assert primary(info) and role == [b"master", 0, []]
+    with calm.client() as client:
+        (_, _, _, info, same), hits = greeted(client, LETTUCE)
+    assert primary(info), info
+    assert (same, hits) == (role, expected)
+    counted(calm, mysql, hits)
 
 
 RESEND = {
@@ -112,10 +202,7 @@ ORDERS = 60
 def resends(command, daemon, proxy, mysql, environment=None):
     """Every seventh answer or so is lost with its link; what the client then sends again was counted already."""
     proxy.answers_most = 7
-    done = subprocess.run([*command, proxy.path, str(ORDERS)], capture_output=True, text=True, timeout=60, check=False,
-                          env={**os.environ, **(environment or {})})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(json.loads(done.stdout)) == ORDERS
+    assert len(run(command, proxy.path, ORDERS, environment=environment)) == ORDERS
     with daemon.client() as client:
         stats = dict(line.split(":") for line in client.call("INFO", "stats").decode().split("\r\n") if ":" in line)
     assert int(stats["tokens"]) == ORDERS and int(stats["tokens_known"]) > 3, stats
@@ -151,15 +238,6 @@ def test_redis_cli(version, calm, make_redis):
     assert redis_cli(calm.socket, version, lines) == expected
     calm.sync_all()
     calm.verify()
-
-
-def test_redis_cli_pipe(calm, redis):
-    """redis-cli --pipe sends raw commands without waiting, then an ECHO, and counts the replies."""
-    one = "HINCRBY s77:product_views 5 2\r\n"
-    done = subprocess.run(["redis-cli", "-s", calm.socket, "--pipe"], input=one * 5000, capture_output=True, text=True,
-                          timeout=60, check=False)
-    assert "errors: 0, replies: 5000" in done.stdout, done.stdout + done.stderr
-    assert redis.client().hget("s77:product_views", "5") == b"10000"
 
 
 @pytest.mark.parametrize("version", [[], ["-3"]])

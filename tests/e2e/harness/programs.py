@@ -5,8 +5,10 @@ REDIS_SERVER = os.environ.get("REDIS_SERVER", "redis-server")  # or a valkey-ser
 MARIADBD = os.environ.get("MARIADBD", "mariadbd")
 MARIADB_INSTALL_DB = os.environ.get("MARIADB_INSTALL_DB", "mariadb-install-db")
 MYSQLD = os.environ.get("MYSQLD")  # Oracle's; goes before MARIADBD
-NODE_MODULES = os.environ.get("NODE_MODULES")  # with node-redis, ioredis and iovalkey; else npm fetches them each time
+NODE_MODULES = os.environ.get("NODE_MODULES")  # with the clients of npm; else npm fetches them each time
 PYTHON_CLIENT = os.environ.get("PYTHON_CLIENT", "/usr/bin/python3")  # of the redis-py that is tried as a client
+HIREDIS_ASYNC = os.environ.get("HIREDIS_ASYNC",
+                               os.path.join(os.path.dirname(__file__), "../../../build/tests/e2e/hiredis_async"))
 # Between malloc and tallyd. A sanitizer has an allocator of its own, and keeps for a while what is given back.
 MALLOC_SHIM = os.environ.get("MALLOC_SHIM", os.path.join(os.path.dirname(__file__), "../../../build/tests/e2e/malloc_shim.so"))
 SANITIZED = not os.path.exists(MALLOC_SHIM)

@@ -72,6 +72,8 @@ class Resp:
             return int(rest)
         if kind == b"$":
             return self.bulk(int(rest))
+        if kind == b"=":
+            return self.bulk(int(rest))[4:]  # behind "txt:"
         if kind == b"_":
             return None
         if kind in (b"*", b">", b"~"):

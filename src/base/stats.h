@@ -12,6 +12,10 @@
     X(tls_refused, "TLS handshakes that failed")                                                             \
     X(tls_put_off, "times that a TLS handshake was put off, for others")                                     \
     X(connections_open, "connections open now")                                                              \
+    X(connections_stalled, "connections closed since their clients read nothing")                            \
+    X(net_input_bytes, "bytes read from clients")                                                            \
+    X(net_output_bytes, "bytes written to clients")                                                          \
+    X(unread_bytes, "bytes of answers that clients have not read, now")                                      \
     X(hits, "increments taken at the socket")                                                                \
     X(hits_refused, "increments refused with an error")                                                      \
     X(hits_unknown, "increments answered with outcome unknown")                                              \

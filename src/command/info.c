@@ -50,6 +50,7 @@ static void info_server(const struct command *c, struct buf *out)
     buf_printf(out, "os:%s %s %s\r\n", os.sysname, os.release, os.machine);
     put(out, "arch_bits", 8 * sizeof(void *));
     put(out, "process_id", (uint64_t)getpid());
+    buf_printf(out, "run_id:%s\r\n", c->run_id);
     put(out, "uptime_in_seconds", uptime_s);
     put(out, "uptime_in_days", uptime_s / 86400);
 }
@@ -100,6 +101,8 @@ static void info_stats(const struct command *c, struct buf *out)
     put(out, "total_commands_processed", calls_all(c));
     put(out, "instantaneous_ops_per_sec", calls_per_s(c));
     put(out, "rejected_connections", (uint64_t)STAT_GET(connections_refused));
+    put(out, "total_net_input_bytes", (uint64_t)STAT_GET(net_input_bytes));
+    put(out, "total_net_output_bytes", (uint64_t)STAT_GET(net_output_bytes));
 #define X(name, meaning) buf_printf(out, #name ":%lld\r\n", (long long)STAT_GET(name));
     STATS(X)
 #undef X

@@ -86,6 +86,7 @@ struct command {
     struct buf name, why;            /* of names_fit() */
     uint64_t ids;                    /* sessions so far */
     uint64_t started_ms;             /* mono */
+    char run_id[41];                 /* as Redis', by which Sentinel tells processes apart */
     uint64_t now_ms;                 /* mono, of the last command_tick() */
     struct list sessions, strangers; /* strangers: the oldest first */
     uint32_t strangers_n;

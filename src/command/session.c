@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/num.h"
+#include "base/rand.h"
 #include "command/inside.h"
 #include "protocol/hit.h"
 
@@ -19,6 +20,9 @@ struct command *command_create(const struct command_config *config)
     c->config = *config;
     c->started_ms = c->now_ms = mono_ms();
     request_init(&c->request, &config->limits);
+    uint8_t run_id[sizeof(c->run_id) / 2];
+    rand_bytes(run_id, sizeof(run_id));
+    hex_write(run_id, sizeof(run_id), c->run_id);
     guard_init(c);
     return c;
 }

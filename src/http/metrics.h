@@ -33,6 +33,9 @@
     M(tallyd_merging_held, gauge, known(v->beat.held[0] != 0), "1: nothing is merged until an operator has looked")                 \
     M(tallyd_books_balanced, gauge, v->seen->balanced, "1: the books balanced when they were looked at last")                       \
     M(tallyd_connections, gauge, known(STAT_GET(connections_open)), "Connections to the RESP socket")                               \
+    M(tallyd_connections_stalled_total, counter, known(STAT_GET(connections_stalled)),                                              \
+      "Connections closed since their clients read nothing (limits.stalled)")                                                      \
+    M(tallyd_unread_bytes, gauge, known(STAT_GET(unread_bytes)), "Answers that clients have not read (limits.unread_all)")          \
     M(tallyd_tls_refused_total, counter, known(STAT_GET(tls_refused)), "TLS handshakes that failed, RESP and HTTP")                 \
     M(tallyd_tls_put_off_total, counter, known(STAT_GET(tls_put_off)), "Times that a TLS handshake of the RESP door was put off")   \
     M(tallyd_certificate_expires_seconds, gauge, v->expires_s, "When the certificate of tls:// addresses ends, since 1970")         \

@@ -111,8 +111,10 @@ static void on_closed(uv_handle_t *handle)
 /* The sum of all connections' is kept beside them. */
 static void unread_set(struct conn *c, size_t unread)
 {
+    if (unread == c->unread) return;
     c->listen->unread += unread - c->unread;
     c->unread = unread;
+    STAT_SET(unread_bytes, c->listen->unread);
 }
 
 void conn_drop(struct conn *c)
@@ -258,6 +260,7 @@ void conn_take_end(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
 {
     struct conn *c = stream->data;
+    if (n > 0) STAT_ADD(net_input_bytes, n);
     if (n == UV_EOF)
         conn_take_end(c);
     else if (n < 0 && n != UV_ENOBUFS)
@@ -275,10 +278,12 @@ static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
     }
     greeting_heard(c->secure);
     if (n < 0) secure_left(c);
-    if (n > 0)
-        secure_bytes(c, into->base, (size_t)n);
-    else
+    if (n <= 0) {
         on_read(stream, n, into);
+        return;
+    }
+    STAT_ADD(net_input_bytes, n);
+    secure_bytes(c, into->base, (size_t)n);
 }
 
 void conn_pause(struct conn *c)
@@ -350,7 +355,10 @@ static void on_written(uv_write_t *req, int status)
 {
     struct chunk *chunk = CONTAINER_OF(req, struct chunk, write);
     struct conn *c = chunk->conn;
-    if (status == 0) c->told = chunk->counted;
+    if (status == 0) {
+        c->told = chunk->counted;
+        STAT_ADD(net_output_bytes, chunk->handed);
+    }
     buf_free(&chunk->bytes);
     heap_free(chunk);
     if (--c->chunks == 0) list_remove(&c->in_writing);
@@ -365,17 +373,17 @@ static void on_written(uv_write_t *req, int status)
 static int write_chunk(struct conn *c, struct buf *out, size_t from)
 {
     struct chunk *chunk = heap_zalloc(sizeof(*chunk));
-    *chunk = (struct chunk){.conn = c, .bytes = *out, .counted = c->outlet.counted};
+    *chunk = (struct chunk){.conn = c, .bytes = *out, .handed = out->n - from, .counted = c->outlet.counted};
     *out = (struct buf){0};
     buf_trim(&chunk->bytes);
-    uv_buf_t rest = uv_buf_init(chunk->bytes.p + from, (unsigned)(chunk->bytes.n - from));
+    uv_buf_t rest = uv_buf_init(chunk->bytes.p + from, (unsigned)chunk->handed);
     int rc = uv_write(&chunk->write, &c->s.stream, &rest, 1, on_written);
     if (rc != 0) {
         buf_free(&chunk->bytes);
         heap_free(chunk);
         return rc;
     }
-    c->handed += rest.len;
+    c->handed += chunk->handed;
     if (c->chunks++ > 0) return 0;
     c->progress_ms = uv_now(c->listen->loop);
     list_push(&c->listen->writing, &c->in_writing);
@@ -391,6 +399,7 @@ static int write_now(struct conn *c, struct buf *out)
     int n = uv_try_write(&c->s.stream, &all, 1);
     if (n < 0 && n != UV_EAGAIN) return n;
     size_t done = n > 0 ? (size_t)n : 0;
+    STAT_ADD(net_output_bytes, done);
     if (done < out->n) return write_chunk(c, out, done);
     c->told = c->outlet.counted;
     out_empty(out);
@@ -447,6 +456,7 @@ static void stalled(struct conn *c)
         "next=\"counted_untold hits were counted and their answers not sent; a client must read while it "
         "writes\"",
         peer, c->listen->limits.stall_ms, unread_bytes(c), (unsigned long long)counted_untold(c));
+    STAT_ADD(connections_stalled, 1);
     conn_drop(c);
 }
 

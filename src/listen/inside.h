@@ -85,6 +85,7 @@ struct chunk { /* of answers that the socket did not take at once: libuv's until
     uv_write_t write;
     struct conn *conn;
     struct buf bytes;
+    size_t handed;    /* of them, the last */
     uint64_t counted; /* outlet.counted as it was made */
 };
 

@@ -232,6 +232,10 @@ def test_never_read(doors, authority, mysql, transport):
     untold = int(re.search(r"counted_untold=(\d+)", line).group(1))
     counted = merged(daemon, mysql)[2]
     assert 'why="read nothing"' in line and "stalled_ms=1000" in line
+    with daemon.client() as client:
+        said = dict(line.split(":", 1) for line in client.call("INFO", "stats").decode().splitlines() if ":" in line)
+    assert int(said["connections_stalled"]) == 1 and int(said["unread_bytes"]) == 0
+    assert int(said["total_net_input_bytes"]) >= counted * len(hits(2, 1)) > 10 * int(said["total_net_output_bytes"])
     # Exact but for the chunk that was partly written, and for what the kernel had, which is reckoned from its bytes.
     assert counted * 0.97 <= told + untold <= counted * 1.05, (told, untold, counted)
     assert untold > 500_000

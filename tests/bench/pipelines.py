@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 from servers import HOST, MariaDB, RedisServer, Server, resp
 
@@ -78,7 +79,7 @@ def write_only(port):
 
 
 def flood(port, clients, never):
-    """The process of the clients; says how many pipelines were answered when it is told to end."""
+    """The process of the clients; says how many hits a second were answered when it is told to end."""
     done = [0] * clients
     threads = [threading.Thread(target=write_and_read, args=(port, n, done), daemon=True) for n in range(clients)]
     if never:
@@ -86,8 +87,9 @@ def flood(port, clients, never):
     for thread in threads:
         thread.start()
     print("begun", flush=True)
+    began = time.monotonic()
     sys.stdin.readline()
-    print(sum(done), flush=True)
+    print(sum(done) * SIZE / (time.monotonic() - began), flush=True)
     os._exit(0)
 
 
@@ -102,8 +104,7 @@ def beside_flood(program, port, seconds, never):
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     child.stdout.readline()
     took = p99(program, port, seconds)
-    pipelines = int(child.communicate("\n", timeout=60)[0])
-    return took, pipelines * SIZE / seconds
+    return took, float(child.communicate("\n", timeout=60)[0])
 
 
 def beside_short(program, port, seconds):

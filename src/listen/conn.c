@@ -146,15 +146,17 @@ static void finish_if_said(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 
-/* One read a turn: libuv would go on reading whoever sends much, and all others would wait. No room: libuv reads nothing,
- * and says UV_ENOBUFS. */
+/* One read a turn: libuv would go on reading whoever sends much, and all others would wait. Those who sent more than that in
+ * the last turn share TURN_BYTES. No room: libuv reads nothing, and says UV_ENOBUFS. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 {
     (void)suggested;
     struct conn *c = handle->data;
-    bool had_its_read = c->read_turn == c->listen->turn;
-    c->read_turn = c->listen->turn;
-    *into = uv_buf_init(c->listen->area + JOIN_BYTES, had_its_read ? 0 : READ_BYTES);
+    struct listen *l = c->listen;
+    bool had_its_read = c->read_turn == l->turn;
+    l->busy += had_its_read; /* libuv asks again, since it filled what it was given */
+    c->read_turn = l->turn;
+    *into = uv_buf_init(l->area + JOIN_BYTES, had_its_read ? 0 : l->read_bytes);
 }
 
 static void on_alloc_secure(uv_handle_t *handle, size_t suggested, uv_buf_t *into)

@@ -12,8 +12,10 @@
 #include <stdalign.h>
 #include <uv.h>
 
-#define READ_BYTES (64 * 1024)
-#define JOIN_BYTES 4096 /* so few kept bytes are put before the new ones; more are appended to */
+#define READ_BYTES (64 * 1024)  /* in one read, at most */
+#define READ_LEAST (8 * 1024)   /* and at least */
+#define TURN_BYTES (128 * 1024) /* in one turn, of those who send more than a read has */
+#define JOIN_BYTES 4096         /* so few kept bytes are put before the new ones; more are appended to */
 
 union stream {
     uv_handle_t handle;
@@ -61,8 +63,10 @@ struct listen {
     uv_idle_t again;   /* runs while `resumed` or `answered` is not empty: the loop must not sleep on them */
     uv_timer_t stalls; /* runs while `writing` or `handshakes` is not empty */
     uint32_t turn;     /* of the loop, from 1 */
-    uint32_t accepted; /* in this turn of the loop */
-    uint32_t held;     /* listeners that are */
+    uint32_t busy;     /* connections that had more to read than was read, in this turn */
+    uint32_t read_bytes; /* in a read of this turn */
+    uint32_t accepted;   /* in this turn of the loop */
+    uint32_t held;       /* listeners that are */
     bool stopping, ending;
     void (*stopped)(void *arg);
     void *stopped_arg;

@@ -60,12 +60,20 @@ static void on_stalls(uv_timer_t *timer)
     if (list_empty(&l->writing) && list_empty(&l->handshakes)) uv_timer_stop(&l->stalls);
 }
 
+static void turn_begin(struct listen *l)
+{
+    uint32_t share = l->busy == 0 ? READ_BYTES : TURN_BYTES / l->busy;
+    l->read_bytes = share > READ_BYTES ? READ_BYTES : share < READ_LEAST ? READ_LEAST : share;
+    l->busy = 0;
+    l->turn++;
+}
+
 struct listen *listen_create(uv_loop_t *loop, const struct listen_limits *limits)
 {
     struct listen *l = heap_zalloc(sizeof(*l));
     l->loop = loop;
     l->limits = *limits;
-    l->turn = 1;
+    turn_begin(l);
     clients_fit_files(&l->limits);
     list_init(&l->open);
     list_init(&l->closing);
@@ -260,7 +268,7 @@ void listen_watch(struct listen *l)
 void listen_turn(struct listen *l)
 {
     struct list now;
-    l->turn++;
+    turn_begin(l);
     if (!l->stopping) accept_turn(l);
     greeting_turn(l);
     list_init(&now);

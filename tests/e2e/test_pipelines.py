@@ -246,14 +246,12 @@ def test_all_together(doors, authority):
     """The limit of all holds however many read nothing, and whoever reads finds room beside them."""
     daemon = doors(unread="64MiB", unread_all="32MiB")
     before = daemon.rss_kib()
-    ending, links, counts, senders = threading.Event(), [], [], []
-    for _ in range(10):
-        links.append(connect(daemon, "unix", authority))
-        counts.append([0])
-        senders.append(threading.Thread(target=pour, args=(links[-1], hits(2, 1000), counts[-1], ending), daemon=True))
-        senders[-1].start()
-    for sent in counts:
-        wait_until(stuck(sent), 60, "it is not read from any more")
+    ending, sent = threading.Event(), [0]
+    links = [connect(daemon, "unix", authority) for _ in range(10)]
+    senders = [threading.Thread(target=pour, args=(link, hits(2, 1000), sent, ending), daemon=True) for link in links]
+    for sender in senders:
+        sender.start()
+    wait_until(stuck(sent), 60, "they are not read from any more")
     assert SANITIZED or daemon.rss_kib() - before < 64 * 1024, daemon.rss_kib() - before
     with connect(daemon, "unix", authority) as link:
         link.sendall(hits(3, 100_000))
@@ -272,8 +270,8 @@ def test_who_goes_on_writing_is_not_cut(doors, authority, mysql):
     """Slow to write and late to read: for longer than limits.stalled it reads nothing, but it does not stand still."""
     daemon = doors(stalled="1s")
     with connect(daemon, "unix", authority) as link:
-        for _ in range(30):
-            link.sendall(hits(2, 10_000))
+        for _ in range(20):
+            link.sendall(hits(2, 15_000))
             time.sleep(0.1)
         expected = running(1, 300_000)
         assert read_all(link, len(expected)) == expected

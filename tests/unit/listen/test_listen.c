@@ -339,23 +339,37 @@ static void keeps_much(void **state)
     close(fd);
 }
 
-/* However much one sends, in a turn it is read from once. */
+#define GREEDY 4
+#define GREEDY_LINES 40000
+
+/* However much one sends, in a turn it is read from once, and several share what is read in a turn. */
 static void one_read_a_turn(void **state)
 {
     (void)state;
-    static char much[5 * 40000];
-    int fd = client_unix(), size = sizeof(much) * 2;
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-    put(fd, "say a\n");
-    expect(fd, "a");
-    struct toy *t = conn_session(last);
+    static char much[5 * GREEDY_LINES];
+    int fds[GREEDY], size = sizeof(much) * 2;
+    struct toy *toys[GREEDY];
     for (size_t i = 0; i < sizeof(much); i += 5)
         memcpy(much + i, "say \n", 5);
-    assert_true(write(fd, much, sizeof(much)) > 2 * 65536);
-    size_t before = t->lines;
-    turn(UINT64_MAX);
-    assert_in_range(t->lines - before, 1, 65536 / 5 + 1);
-    close(fd);
+    for (int i = 0; i < GREEDY; i++) {
+        fds[i] = client_unix();
+        setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+        put(fds[i], "say a\n");
+        expect(fds[i], "a");
+        toys[i] = conn_session(last);
+        assert_true(write(fds[i], much, sizeof(much)) > 2 * 65536);
+    }
+    for (int t = 0; t < 2; t++) {
+        size_t before = 0, after = 0;
+        for (int i = 0; i < GREEDY; i++)
+            before += toys[i]->lines;
+        turn(UINT64_MAX);
+        for (int i = 0; i < GREEDY; i++)
+            after += toys[i]->lines;
+        assert_in_range(after - before, 1, GREEDY * (t == 0 ? 65536 : 32768) / 5 + GREEDY);
+    }
+    for (int i = 0; i < GREEDY; i++)
+        close(fds[i]);
 }
 
 static void paused_is_not_read_from(void **state)

@@ -69,7 +69,7 @@ step "unit tests of what has threads, under TSan" threads_tests
 step "gcc, warnings as errors" make_build "$build/gcc" -DCMAKE_C_COMPILER=gcc
 
 # End to end, tests wait more than they work.
-ctest --test-dir "$build/gcc" --output-on-failure -j "$((jobs + 1))" -LE 'soak|compat|bench' || failed="$failed tests;"
+ctest --test-dir "$build/gcc" --output-on-failure -j "$((jobs + 2))" -LE 'soak|compat|bench' || failed="$failed tests;"
 [ -z "$failed" ] || {
     echo "failed:$failed"
     exit 1

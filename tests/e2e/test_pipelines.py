@@ -160,6 +160,13 @@ def test_read_late_and_slowly(doors, authority, mysql, transport):
     assert merged(daemon, mysql) == {2: 200_000, 3: 200_000, 4: 200_000}
 
 
+def write_around(link, killed):
+    """Half of the hits while Redis may be killed, half when it was."""
+    link.sendall(hits(2, 100_000))
+    killed.wait()
+    link.sendall(hits(2, 100_000))
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_redis_goes_away(make_redis, doors, authority, mysql, transport):
     """Redis dies somewhere in a pipeline and comes back: each hit is answered; an integer was counted, an error was not, and
@@ -167,10 +174,12 @@ def test_redis_goes_away(make_redis, doors, authority, mysql, transport):
     server = make_redis("mortal", appendfsync="always")
     daemon = doors(server, busy="1s")
     with connect(daemon, transport, authority) as link, daemon.client() as other:
-        sender = threading.Thread(target=link.sendall, args=(hits(2, 500_000),), daemon=True)
+        killed = threading.Event()
+        sender = threading.Thread(target=write_around, args=(link, killed), daemon=True)
         sender.start()
         wait_until(lambda: int((server.client().hget(VIEWS, 2) or b"0")) > 1000, 30, "hits")
         server.kill9()
+        killed.set()
         sender.join(60)
         assert not sender.is_alive(), "all of it is taken while nothing is read"
         server.start()
@@ -182,7 +191,7 @@ def test_redis_goes_away(make_redis, doors, authority, mysql, transport):
     answers = said.split(b"\r\n")[:-3]
     counted = sum(1 for line in answers if line.startswith(b":"))
     unknown = sum(1 for line in answers if b"outcome unknown" in line)
-    assert len(answers) == 500_000 and 0 < counted < 500_000
+    assert len(answers) == 200_000 and 0 < counted < 200_000
     assert counted <= merged(daemon, mysql).get(2, 0) <= counted + unknown
     daemon.verify()
 

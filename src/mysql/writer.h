@@ -23,8 +23,9 @@ struct writer_config {
 /* Control queries (ledger.h, books.h, rejects.h, schema.h) off the loop. Embedded in the asker's own struct.
  */
 struct db_job {
-    void (*work)(struct db *db,
-                 struct db_job *job); /* on a writer thread; db is open. Touches nothing of the loop's. */
+    /* On a writer thread; db is open. Touches the asker's struct alone, and what nobody changes while the pool is
+     * there: the counters. */
+    void (*work)(struct db *db, struct db_job *job);
     void (*done)(struct db_job *job); /* on the loop, once */
     bool ran;                         /* false: MySQL is down or the pool closes; work was not called */
     char text[300];                   /* why not */

@@ -127,19 +127,3 @@ enum err db_config_parse(struct slice url, struct db_config *c, struct error *e)
                      "mysql://user@localhost/database?socket=/path",
                      wrong);
 }
-
-void db_config_show(const struct db_config *c, char *out, size_t size)
-{
-    char host[260];
-    snprintf(host, sizeof host, c->host != NULL && strchr(c->host, ':') ? "[%s]" : "%s",
-             c->host == NULL ? "localhost" : c->host);
-    int n = snprintf(out, size, "mysql://%s%s%s", c->user == NULL ? "" : c->user, c->user == NULL ? "" : "@",
-                     host);
-    if (n < 0 || (size_t)n >= size) return;
-    if (c->socket != NULL)
-        snprintf(out + n, size - (size_t)n, "/%s?socket=%s", c->database, c->socket);
-    else if (c->port != 0)
-        snprintf(out + n, size - (size_t)n, ":%u/%s", (unsigned)c->port, c->database);
-    else
-        snprintf(out + n, size - (size_t)n, "/%s", c->database);
-}

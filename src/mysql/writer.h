@@ -40,8 +40,6 @@ int writer_pool_start(struct writer_pool **pool, struct uv_loop_s *loop, const s
  * MERGE_DOWN, ran = false. */
 void writer_pool_merge(struct writer_pool *p, struct chunk *c);
 void writer_pool_job(struct writer_pool *p, struct db_job *job);
-bool writer_pool_up(const struct writer_pool *p);       /* as last told by up() */
-uint32_t writer_pool_busy(const struct writer_pool *p); /* chunks and jobs submitted and not done */
 
 /* Takes no more work (a submit answers as if down). What was submitted is finished; what is not after
  * deadline_ms is answered MERGE_DOWN, connections that block are cut. All done() are called before closed(),

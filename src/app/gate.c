@@ -17,6 +17,8 @@ struct gate_look { /* one check */
     struct db_job job;
     struct redis_gen gen;
     struct service *service;
+    const struct counters *counters;
+    struct schema_rules rules;
     struct schema_report report;
     struct error error;
     bool seen;
@@ -109,9 +111,7 @@ static void on_gen(struct redis_gen *g)
 static void look_work(struct db *db, struct db_job *job)
 {
     struct gate_look *look = CONTAINER_OF(job, struct gate_look, job);
-    struct settings *set = look->service->settings;
-    struct schema_rules rules = {.accept_flush = set->conf->mysql_volatile == CONF_ACCEPT};
-    look->seen = schema_check(db, &set->setup.counters, &rules, &look->report, &look->error) == ERR_NONE;
+    look->seen = schema_check(db, look->counters, &look->rules, &look->report, &look->error) == ERR_NONE;
     if (look->seen && !schema_refused(&look->report, NULL))
         look->seen = ledger_gen_highest(db, &look->highest, &look->error) == ERR_NONE;
 }
@@ -159,6 +159,8 @@ static void gate_ask(struct service *s)
     if (s->gate.asking) return;
     struct gate_look *look = heap_zalloc(sizeof *look);
     look->service = s;
+    look->counters = &s->settings->setup.counters;
+    look->rules.accept_flush = s->settings->conf->mysql_volatile == CONF_ACCEPT;
     look->merged = s->gate.merged;
     look->job.work = look_work;
     look->job.done = on_looked;

@@ -117,7 +117,6 @@ struct service {
     uint64_t stop_by_ms; /* while draining */
     uint64_t certificates_at_ms;
     bool mysql_seen, mysql_up, stop_asked, draining, dropped, listen_closed;
-    uint32_t closing;     /* handles not yet closed */
     struct error failure; /* why it stops, when not because it was told to */
 };
 

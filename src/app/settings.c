@@ -22,21 +22,6 @@ static enum err setup_first(const struct conf *conf, struct setup *out, struct e
     return ERR_CONFIG;
 }
 
-static void instance_name(const struct conf *conf, char out[NAME_BYTES_MAX + 1])
-{
-    if (conf->instance != NULL && conf->instance[0] != '\0') {
-        snprintf(out, NAME_BYTES_MAX + 1, "%s", conf->instance);
-        return;
-    }
-    char host[256] = "tallyd";
-    gethostname(host, sizeof host - 1);
-    snprintf(out, NAME_BYTES_MAX + 1, "%.64s", host);
-    for (char *p = out; *p != '\0'; p++) {
-        bool plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
-        if (!plain && *p != '.' && *p != '-' && *p != '_') *p = '-';
-    }
-}
-
 static void host_id(char *out, size_t size)
 {
     char boot[40] = "unknown", space[64] = "unknown";
@@ -54,7 +39,7 @@ enum err settings_build(const struct conf *conf, struct settings *out, struct er
 {
     *out = (struct settings){.conf = conf};
     if (setup_first(conf, &out->setup, e) != ERR_NONE) return e->code;
-    instance_name(conf, out->instance);
+    snprintf(out->instance, sizeof out->instance, "%s", conf->instance);
     host_id(out->host, sizeof out->host);
     life_init(&out->life, slice_str(out->instance));
     out->stop_within_ms = (uint64_t)conf->stop_within_ms;

@@ -5,30 +5,18 @@
 #include "app/service.h"
 #include "base/log.h"
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    struct service *s = handle->data;
-    s->closing--;
-}
-
-static void close_handle(struct service *s, uv_handle_t *handle)
-{
-    s->closing++;
-    uv_close(handle, on_handle_closed);
-}
-
 static void handles_close(struct redis_fences *fences)
 {
     struct service *s = CONTAINER_OF(fences, struct service, fences);
     sync_tick(s->sync); /* abandoned, it asks for nothing: who still waits is told */
-    close_handle(s, (uv_handle_t *)&s->turn);
-    close_handle(s, (uv_handle_t *)&s->again);
-    close_handle(s, (uv_handle_t *)&s->tick);
-    close_handle(s, (uv_handle_t *)&s->cleaner.timer);
-    close_handle(s, (uv_handle_t *)&s->web.news);
-    close_handle(s, (uv_handle_t *)&s->users.pace);
+    uv_close((uv_handle_t *)&s->turn, NULL);
+    uv_close((uv_handle_t *)&s->again, NULL);
+    uv_close((uv_handle_t *)&s->tick, NULL);
+    uv_close((uv_handle_t *)&s->cleaner.timer, NULL);
+    uv_close((uv_handle_t *)&s->web.news, NULL);
+    uv_close((uv_handle_t *)&s->users.pace, NULL);
     for (int i = 0; i < 3; i++)
-        close_handle(s, (uv_handle_t *)&s->signals[i]);
+        uv_close((uv_handle_t *)&s->signals[i], NULL);
 }
 
 static void on_fence_link(struct redis_link *l)

@@ -97,6 +97,7 @@ struct prune_task {
     struct redis_standing standing;
     struct db_job job;
     struct ledger_prune prune;
+    uint64_t keep_s;
     struct error error;
     bool failed;
     struct service *service;
@@ -143,8 +144,7 @@ static void on_prune_standing(struct redis_standing *r)
 static void cutoff_work(struct db *db, struct db_job *job)
 {
     struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
-    uint64_t keep_s = (uint64_t)t->service->settings->conf->ledger_keep_ms / 1000;
-    t->failed = ledger_cutoff(db, keep_s, t->prune.cutoff, &t->error) != ERR_NONE;
+    t->failed = ledger_cutoff(db, t->keep_s, t->prune.cutoff, &t->error) != ERR_NONE;
 }
 
 static void on_cutoff(struct db_job *job)
@@ -162,6 +162,7 @@ static void prune_begin(struct service *s)
 {
     struct prune_task *t = heap_zalloc(sizeof *t);
     t->service = s;
+    t->keep_s = (uint64_t)s->settings->conf->ledger_keep_ms / 1000;
     t->prune.step = 1000;
     t->prune.steps_max = 100;
     t->standing.done = on_prune_standing;

@@ -39,12 +39,13 @@ struct total_task {
     struct claimed *claimed;
     size_t claimed_n, claimed_cap;
     bool garbled; /* a value in Redis is no integer */
+    bool over;    /* a sum does not fit */
     uint64_t since_ms;
     uint32_t reads;
     bool holds;
 };
 
-struct total_round { /* all of one counter */
+struct total_round { /* all of one counter; while its job runs, it and its tasks are the writer thread's */
     struct service *service;
     struct list tasks;
     uint32_t reading; /* answers of Redis not here yet */
@@ -80,7 +81,7 @@ static void task_read(struct total_round *round, struct total_task *t)
     t->round = round;
     memset(t->pending, 0, t->request->fields_n * sizeof *t->pending);
     t->claimed_n = 0;
-    t->garbled = false;
+    t->garbled = t->over = false;
     if (t->reads++ == READS_FREE) {
         STAT_ADD(totals_held, 1);
         t->holds = true;
@@ -120,29 +121,27 @@ static void on_claimed(void *arg, const struct batch_id *id, uint32_t field, str
     if (!num_parse(value, &c->value)) t->garbled = true;
 }
 
-/* Adds what Redis and MySQL said into t->pending. False: it does not fit. */
-static bool task_sum(const struct total_round *r, struct total_task *t, const struct books_total *stored)
+/* Adds what Redis and MySQL said into t->pending. On a writer thread. */
+static void task_sum(const struct total_round *r, struct total_task *t, const struct books_total *stored)
 {
     const struct total_request *q = t->request;
-    bool over = false;
     for (uint32_t i = 0; i < q->fields_n; i++)
-        over |= __builtin_add_overflow(t->pending[i], stored->stored[i], &t->pending[i]);
+        t->over |= __builtin_add_overflow(t->pending[i], stored->stored[i], &t->pending[i]);
     for (size_t i = 0; i < t->claimed_n; i++) {
         const struct claimed *c = &t->claimed[i];
         if (books_has(&r->books.books, &r->ids[c->id], q->key, q->fields[c->field])) continue;
-        over |= __builtin_add_overflow(t->pending[c->field], c->value, &t->pending[c->field]);
+        t->over |= __builtin_add_overflow(t->pending[c->field], c->value, &t->pending[c->field]);
     }
-    return !over;
 }
 
-static void task_answer(const struct total_round *r, struct total_task *t, const struct books_total *stored)
+static void task_answer(struct service *s, struct total_task *t)
 {
     if (t->garbled)
-        task_end(r->service, t, ASK_FAILED, "ERR hash value is not an integer");
-    else if (!task_sum(r, t, stored))
-        task_end(r->service, t, ASK_FAILED, "ERR a total is out of range");
+        task_end(s, t, ASK_FAILED, "ERR hash value is not an integer");
+    else if (t->over)
+        task_end(s, t, ASK_FAILED, "ERR a total is out of range");
     else
-        task_end(r->service, t, ASK_DONE, NULL);
+        task_end(s, t, ASK_DONE, NULL);
 }
 
 /* --- MySQL --- */
@@ -185,7 +184,7 @@ static void round_answer(struct total_round *r)
     for (size_t i = 0; i < r->books.n; i++) {
         struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
         if (!r->books.all[i].newer) {
-            task_answer(r, t, &r->books.all[i]);
+            task_answer(r->service, t);
         } else if (now_ms - t->since_ms >= within_ms || r->service->stage != STAGE_RUNNING) {
             task_end(r->service, t, ASK_FAILED,
                      "TRYAGAIN a later claim of this counter was merged during every read; ask again");
@@ -198,10 +197,15 @@ static void round_answer(struct total_round *r)
     round_end(r);
 }
 
+/* The sums belong here, not to the loop: each claimed field is looked for in the ledger's chunks. */
 static void round_work(struct db *db, struct db_job *job)
 {
     struct total_round *r = CONTAINER_OF(job, struct total_round, job);
+    size_t i = 0;
     r->code = books_totals_read(db, &r->books, &r->error);
+    if (r->code != ERR_NONE) return;
+    list_for_each (node, &r->tasks)
+        task_sum(r, CONTAINER_OF(node, struct total_task, link), &r->books.all[i++]);
 }
 
 static void on_worked(struct db_job *job)

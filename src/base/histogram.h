@@ -1,6 +1,5 @@
-/* base/histogram.h - how long something took, so often: a log-linear histogram of whole microseconds, after Gil Tene's
- * HdrHistogram. Each power of two is cut into 16 equal parts, so a value is known within 1/16 of itself, from 1 us to an
- * hour; what took longer is in the last part. Fixed size, nothing is ever lost or scaled.
+/* base/histogram.h - how long something took, so often, in whole microseconds: a bucket a power of two, from 16 us to an
+ * hour; what took longer is in the last. Fixed size, nothing is ever lost or scaled.
  *
  * Written and read by any thread, with relaxed atomics: a reader sees each number as it was at some moment, so count and
  * sum may be apart by what is being added just then; both only grow. */
@@ -9,9 +8,9 @@
 
 #include <stdint.h>
 
-#define HISTOGRAM_PARTS 16
-#define HISTOGRAM_POWERS 28 /* of two, after the first 16 us: up to 2^32 us */
-#define HISTOGRAM_BUCKETS (HISTOGRAM_PARTS * (HISTOGRAM_POWERS + 1))
+#define HISTOGRAM_LEAST_POWER 4 /* of two: up to 16 us is one bucket */
+#define HISTOGRAM_POWERS 28     /* up to 2^31 us, each known exactly */
+#define HISTOGRAM_BUCKETS (HISTOGRAM_POWERS + 1)
 
 struct histogram { /* all zero: empty */
     uint64_t buckets[HISTOGRAM_BUCKETS];
@@ -27,9 +26,7 @@ static inline void histogram_add(struct histogram *h, uint64_t us)
 /* A copy that stands still; what else is asked is asked of such a one. */
 void histogram_read(const struct histogram *h, struct histogram *out);
 uint64_t histogram_count(const struct histogram *h);
-/* How many took at most 2^power us; exact for powers from 4 on. */
+/* How many took at most 2^power us, for powers from HISTOGRAM_LEAST_POWER on. */
 uint64_t histogram_within(const struct histogram *h, unsigned power);
-/* So long took the fastest q of them (0.99: all but the slowest hundredth), at most 1/16 too much; 0: there are none. */
-uint64_t histogram_quantile_us(const struct histogram *h, double q);
 
 #endif

@@ -48,13 +48,6 @@ const char *log_priority(enum log_level level)
     return is_journal ? priorities[level] : "";
 }
 
-int log_level_parse(const char *word)
-{
-    for (int i = LOG_DEBUG; i <= LOG_ERROR; i++)
-        if (strcmp(word, level_names[i]) == 0) return i;
-    return -1;
-}
-
 /* Writes the priority, ts= level= event=; returns how many bytes. */
 static size_t line_head(char *line, size_t size, enum log_level level, const char *event)
 {

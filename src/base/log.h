@@ -10,7 +10,6 @@ void log_set_level(enum log_level least);
  * it, which journalctl -p goes by. Called once, before there are threads. */
 void log_journal_detect(void);
 const char *log_priority(enum log_level level); /* "<3>"; "" where stderr is no journal */
-int log_level_parse(const char *word);          /* -1: no such level */
 
 /* fmt makes the pairs after event=; use LOGQ() around a text that may hold spaces, quotes or control bytes. */
 void log_event(enum log_level level, const char *event, const char *fmt, ...)

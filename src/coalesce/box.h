@@ -34,7 +34,6 @@ enum box_state {
     BOX_COLLECTS,
     BOX_SENT,    /* on the link, no answer yet */
     BOX_DOUBT,   /* the link was cut before the answer */
-    BOX_RESEND,  /* known not to be applied: to be sent again */
     BOX_APPLIED, /* known to be applied, its values lost: they are being read */
 };
 

@@ -77,10 +77,10 @@ void coalesce_cut(struct coalesce *c, const char *why)
 
 static void look(struct coalesce *c)
 {
-    struct claim *claims[64];
+    struct claim *claims[CLAIMS_OUT_MAX];
     uint32_t n = 0;
     list_for_each (node, &c->claims) {
-        INVARIANT(n < 64);
+        INVARIANT(n < CLAIMS_OUT_MAX);
         claims[n++] = CONTAINER_OF(node, struct claim, link);
     }
     uint32_t journals_n = checkpoint_look(c);

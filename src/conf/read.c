@@ -17,7 +17,6 @@
 
 #define PATH_BYTES 256
 #define SHOWN_BYTES 40
-#define NAMES_MAX 32
 #define COUNTERS_PATH "counters"
 #define COUNTER_PATH "counters.*"
 #define USERS_PATH "users"
@@ -134,9 +133,9 @@ static bool path_join(const char *group, struct slice name, char out[PATH_BYTES]
 static void problem_unknown(struct reader *r, struct conf_place at, const struct spot *in, struct slice name)
 {
     char shown[64];
-    const char *names[NAMES_MAX];
+    const char *names[CONF_OPTION_COUNT];
     struct buf pool = {0}, text = {0};
-    size_t n = conf_group_names(in->path, names, NAMES_MAX, &pool);
+    size_t n = conf_group_names(in->path, names, &pool);
     buf_printf(&text, "unknown option %s", show_name(name, shown, sizeof(shown)));
     if (in->shown[0] != '\0') buf_printf(&text, " under %s", in->shown);
     const char *nearest = near_name(name, names, n);

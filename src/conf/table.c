@@ -53,12 +53,12 @@ static struct slice first_segment(struct slice path)
     return dot == NULL ? path : slice_of(path.p, (size_t)(dot - path.p));
 }
 
-size_t conf_group_names(const char *group, const char **names, size_t most, struct buf *pool)
+size_t conf_group_names(const char *group, const char *names[CONF_OPTION_COUNT], struct buf *pool)
 {
     size_t n = 0;
     struct slice before = slice_of(NULL, 0);
     buf_reserve(pool, 4096); /* all names of the table fit, so none of them moves */
-    for (size_t i = 0; i < CONF_OPTION_COUNT && n < most; i++) {
+    for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
         struct slice rest = below(slice_str(conf_rows[i].path), slice_str(group));
         if (rest.p == NULL) continue;
         struct slice name = first_segment(rest);

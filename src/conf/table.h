@@ -40,7 +40,7 @@ extern const struct conf_row conf_rows[CONF_OPTION_COUNT];
 const struct conf_row *conf_row_find(struct slice path); /* NULL: no such option */
 /* The names directly under a group ("" is the top, "counters.*" a counter), each once; texts point into pool.
  * Returns how many. */
-size_t conf_group_names(const char *group, const char **names, size_t most, struct buf *pool);
+size_t conf_group_names(const char *group, const char *names[CONF_OPTION_COUNT], struct buf *pool);
 bool conf_group_exists(struct slice path);
 /* Appends what an error says was expected: expect, or "one of a, b, c" of a word. */
 void conf_expected(const struct conf_row *row, struct buf *out);

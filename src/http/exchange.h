@@ -24,7 +24,6 @@ struct exchange {
     const struct route *route; /* NULL: refused before one was found */
     struct target target;
     struct who who;
-    bool same;           /* X-Tallyd: 1 */
     char *if_none_match; /* NULL: none */
     /* the answer */
     unsigned status;

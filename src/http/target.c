@@ -1,39 +1,18 @@
 #include "http/target.h"
 
 #include "base/check.h"
-
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
-static const char *decode(struct slice text, struct buf *out)
-{
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.p[i];
-        if (c == '%') {
-            int high = i + 2 < text.n ? digit_of(text.p[i + 1]) : -1;
-            int low = high >= 0 ? digit_of(text.p[i + 2]) : -1;
-            if (low < 0) return "has a % without two hexadecimal digits behind it";
-            c = (char)(high << 4 | low);
-            i += 2;
-        }
-        if (c == '\0') return "has a NUL byte (%00)";
-        buf_put_char(out, c);
-    }
-    return NULL;
-}
+#include "base/percent.h"
 
 static const char *piece_add(struct target *t, struct slice text, struct target_piece *out)
 {
+    static const char *const faults[] = {
+        [PERCENT_ESCAPE] = "has a % without two hexadecimal digits behind it",
+        [PERCENT_NUL] = "has a NUL byte (%00)",
+    };
     out->at = t->bytes.n;
-    buf_reserve(&t->bytes,
-                text.n + 1); /* so that there are bytes to point into, also of a piece without any */
-    const char *fault = decode(text, &t->bytes);
-    out->n = t->bytes.n - out->at;
+    char *to = buf_reserve(&t->bytes, text.n + 1); /* so a piece without bytes has a place, too */
+    const char *fault = faults[percent_decode(text, to, &out->n)];
+    t->bytes.n += out->n;
     return fault;
 }
 

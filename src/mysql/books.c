@@ -29,33 +29,29 @@ static int64_t cell_int(struct slice cell)
     return cell.p != NULL && num_parse(cell, &v) ? v : 0;
 }
 
-static void counter_put(struct books *b, const struct slice cell[6])
+static void counter_put(struct books *b, const struct slice cell[5])
 {
     b->counters = heap_realloc(b->counters, (b->counters_n + 1) * sizeof *b->counters);
     struct books_counter *c = &b->counters[b->counters_n++];
     *c = (struct books_counter){.merged = cell_int(cell[1]),
                                 .rejected = cell_int(cell[2]),
                                 .newer = cell_int(cell[3]),
-                                .complete_until_ms = cell_int(cell[4]),
-                                .pruned_until_ms = cell_int(cell[5])};
+                                .complete_until_ms = cell_int(cell[4])};
     memcpy(c->name, cell[0].p, cell[0].n < sizeof c->name ? cell[0].n : sizeof c->name - 1);
 }
-
-#define MS_OF(column) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " column ") DIV 1000"
 
 static enum code_class counters_read(struct db *db, uint64_t gen, struct books *out)
 {
     struct buf sql = {0};
-    struct slice cell[6];
-    buf_printf(
-        &sql,
-        "SELECT c.counter, c.merged, c.rejected, COALESCE(l.total, 0), " MS_OF("c.complete_until") ", " MS_OF(
-            "c.pruned_until") " FROM tally_counters c LEFT JOIN (SELECT counter, SUM(total) AS total FROM"
-                              " tally_ledger WHERE gen > %llu GROUP BY counter) l ON l.counter = c.counter"
-                              " ORDER BY c.counter",
-        (unsigned long long)gen);
+    struct slice cell[5];
+    buf_printf(&sql,
+               "SELECT c.counter, c.merged, c.rejected, COALESCE(l.total, 0), "
+               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', c.complete_until) DIV 1000"
+               " FROM tally_counters c LEFT JOIN (SELECT counter, SUM(total) AS total FROM tally_ledger"
+               " WHERE gen > %llu GROUP BY counter) l ON l.counter = c.counter ORDER BY c.counter",
+               (unsigned long long)gen);
     enum code_class class = db_query(db, buf_slice(&sql));
-    while (class == CODE_OK && db_row(db, cell, 6))
+    while (class == CODE_OK && db_row(db, cell, 5))
         counter_put(out, cell);
     buf_free(&sql);
     return class;

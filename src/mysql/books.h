@@ -8,9 +8,9 @@
 
 struct books_counter {
     char name[NAME_BYTES_MAX + 1];
-    int64_t merged, rejected;                   /* tally_counters as it stands */
-    int64_t newer;                              /* of them, ledger totals of gen > the gen asked for */
-    int64_t complete_until_ms, pruned_until_ms; /* 0: not set */
+    int64_t merged, rejected;  /* tally_counters as it stands */
+    int64_t newer;             /* of them, ledger totals of gen > the gen asked for */
+    int64_t complete_until_ms; /* 0: not set */
 };
 
 struct books_chunk { /* a ledger row of one of the batches asked for */

@@ -64,13 +64,3 @@ enum code_class code_class(unsigned code)
         if (code >= table[i].first && code <= table[i].last) return table[i].class;
     return CODE_OPERATOR;
 }
-
-const char *code_class_name(enum code_class c)
-{
-    static const char *const names[] = {
-        [CODE_OK] = "ok",     [CODE_AGAIN] = "again",         [CODE_LINK] = "link",
-        [CODE_WAIT] = "wait", [CODE_DUPLICATE] = "duplicate", [CODE_POISON] = "poison",
-        [CODE_SIZE] = "size", [CODE_OPERATOR] = "operator",
-    };
-    return names[c];
-}

@@ -17,6 +17,5 @@ enum code_class {
 };
 
 enum code_class code_class(unsigned code);
-const char *code_class_name(enum code_class c);
 
 #endif

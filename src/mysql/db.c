@@ -24,7 +24,7 @@ struct db {
     uint64_t opened, affected;
     unsigned code;
     char text[600];
-    uint64_t packet_bytes, connection;
+    uint64_t packet_bytes;
     bool read_only, mariadb;
     char version[80];
     enum db_dialect dialect;
@@ -204,17 +204,16 @@ static uint64_t cell_u64(struct slice cell)
 
 static enum code_class server_read(struct db *db)
 {
-    struct slice cells[5];
-    enum code_class class = DB_QUERY(
-        db, "SELECT @@max_allowed_packet, @@global.read_only, CONNECTION_ID(), @@version, @@version_comment");
+    struct slice cells[4];
+    enum code_class class =
+        DB_QUERY(db, "SELECT @@max_allowed_packet, @@global.read_only, @@version, @@version_comment");
     if (class != CODE_OK) return class;
-    if (!db_row(db, cells, 5)) return fail(db, 2000, "it does not tell its settings");
+    if (!db_row(db, cells, 4)) return fail(db, 2000, "it does not tell its settings");
     db->packet_bytes = cell_u64(cells[0]);
     db->read_only = cell_u64(cells[1]) != 0;
-    db->connection = cell_u64(cells[2]);
-    snprintf(db->version, sizeof db->version, SLICE_FMT, SLICE_ARG(cells[3]));
-    db->mariadb = memmem(cells[3].p, cells[3].n, "MariaDB", 7) != NULL ||
-                  (cells[4].p != NULL && memmem(cells[4].p, cells[4].n, "MariaDB", 7) != NULL);
+    snprintf(db->version, sizeof db->version, SLICE_FMT, SLICE_ARG(cells[2]));
+    db->mariadb = memmem(cells[2].p, cells[2].n, "MariaDB", 7) != NULL ||
+                  (cells[3].p != NULL && memmem(cells[3].p, cells[3].n, "MariaDB", 7) != NULL);
     return CODE_OK;
 }
 
@@ -371,10 +370,6 @@ const char *db_version(const struct db *db)
 enum db_dialect db_dialect(const struct db *db)
 {
     return db->dialect;
-}
-uint64_t db_connection(const struct db *db)
-{
-    return db->connection;
 }
 const struct db_config *db_config(const struct db *db)
 {

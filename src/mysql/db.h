@@ -38,10 +38,8 @@ void db_config_init(struct db_config *c); /* nothing given, default times */
  */
 enum err db_config_parse(struct slice url, struct db_config *c, struct error *e) MUST_CHECK;
 void db_config_set_password(struct db_config *c, struct slice password); /* from a file or the environment */
-void db_config_show(const struct db_config *c, char *out,
-                    size_t size);                    /* the URL without the password, for logs */
-bool db_config_is_socket(const struct db_config *c); /* it is reached without TCP */
-void db_config_close(struct db_config *c);           /* wipes the password */
+bool db_config_is_socket(const struct db_config *c);                     /* it is reached without TCP */
+void db_config_close(struct db_config *c);                               /* wipes the password */
 
 /* How the upsert names the new row: MySQL from 8.0.20 warns about VALUES(), MariaDB does not know the row
  * alias. */
@@ -84,7 +82,6 @@ bool db_read_only(const struct db *db);
 bool db_is_mariadb(const struct db *db);
 const char *db_version(const struct db *db);
 enum db_dialect db_dialect(const struct db *db);
-uint64_t db_connection(const struct db *db); /* CONNECTION_ID() */
 const struct db_config *db_config(const struct db *db);
 
 enum db_dialect db_dialect_of(const char *version, bool mariadb); /* by version alone */

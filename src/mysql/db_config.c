@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "base/num.h"
+#include "base/percent.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,34 +48,10 @@ void db_config_set_password(struct db_config *c, struct slice password)
     c->password = heap_strndup(password.p, password.n);
 }
 
-static int hex_digit(char c)
+/* False: it cannot be decoded. */
+static bool text_read(struct slice s, char **out)
 {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
-/* Percent-decodes into fresh heap memory; false: a bad escape, or a NUL that would cut a C string short. */
-static bool decode(struct slice s, char **out)
-{
-    char *to = heap_alloc(s.n + 1);
-    size_t n = 0;
-    *out = to;
-    for (size_t i = 0; i < s.n; i++) {
-        int c = (unsigned char)s.p[i];
-        if (c == '%') {
-            if (s.n - i < 3 || hex_digit(s.p[i + 1]) < 0 || hex_digit(s.p[i + 2]) < 0)
-                c = 0;
-            else
-                c = hex_digit(s.p[i + 1]) * 16 + hex_digit(s.p[i + 2]);
-            i += 2;
-        }
-        to[n++] = (char)c;
-        if (c == 0) return false; /* terminated, too, so that it can be wiped */
-    }
-    to[n] = 0;
-    return true;
+    return (*out = percent_string(s)) != NULL;
 }
 
 /* Cuts s at the first (or last) c: *head is what stands before it, s what stands behind. False: no c. */
@@ -90,8 +67,8 @@ static bool cut(struct slice *s, char c, bool last, struct slice *head)
 static bool parse_user(struct slice s, struct db_config *c)
 {
     struct slice user = s;
-    if (cut(&s, ':', false, &user) && !decode(s, &c->password)) return false;
-    return decode(user, &c->user);
+    if (cut(&s, ':', false, &user) && !text_read(s, &c->password)) return false;
+    return text_read(user, &c->user);
 }
 
 static bool parse_port(struct slice s, struct db_config *c)
@@ -112,14 +89,14 @@ static bool parse_host(struct slice s, struct db_config *c)
     } else if (cut(&s, ':', true, &host) && !parse_port(s, c)) {
         return false;
     }
-    return host.n == 0 || decode(host, &c->host);
+    return host.n == 0 || text_read(host, &c->host);
 }
 
 static bool parse_options(struct slice s, struct db_config *c)
 {
     const struct slice socket = SLICE("socket=");
     return slice_starts(s, socket) && s.n > socket.n &&
-           decode(slice_of(s.p + socket.n, s.n - socket.n), &c->socket);
+           text_read(slice_of(s.p + socket.n, s.n - socket.n), &c->socket);
 }
 
 static const char *parse(struct slice s, struct db_config *c)
@@ -134,7 +111,7 @@ static const char *parse(struct slice s, struct db_config *c)
     }
     if (!cut(&s, '/', false, &head) || s.n == 0 || memchr(s.p, '/', s.n) != NULL)
         return "the name of the database is expected after one slash";
-    if (!decode(s, &c->database)) return "the name of the database has a bad percent escape";
+    if (!text_read(s, &c->database)) return "the name of the database has a bad percent escape";
     s = head;
     if (cut(&s, '@', true, &head) && !parse_user(head, c)) return "user or password has a bad percent escape";
     return parse_host(s, c) ? NULL : "host or port is wrong";
@@ -149,20 +126,4 @@ enum err db_config_parse(struct slice url, struct db_config *c, struct error *e)
                      "the MySQL URL is wrong: %s; write mysql://user@host:port/database or "
                      "mysql://user@localhost/database?socket=/path",
                      wrong);
-}
-
-void db_config_show(const struct db_config *c, char *out, size_t size)
-{
-    char host[260];
-    snprintf(host, sizeof host, c->host != NULL && strchr(c->host, ':') ? "[%s]" : "%s",
-             c->host == NULL ? "localhost" : c->host);
-    int n = snprintf(out, size, "mysql://%s%s%s", c->user == NULL ? "" : c->user, c->user == NULL ? "" : "@",
-                     host);
-    if (n < 0 || (size_t)n >= size) return;
-    if (c->socket != NULL)
-        snprintf(out + n, size - (size_t)n, "/%s?socket=%s", c->database, c->socket);
-    else if (c->port != 0)
-        snprintf(out + n, size - (size_t)n, ":%u/%s", (unsigned)c->port, c->database);
-    else
-        snprintf(out + n, size - (size_t)n, "/%s", c->database);
 }

@@ -18,35 +18,6 @@ enum err ledger_gen_highest(struct db *db, uint64_t *gen, struct error *e)
     return ERR_NONE;
 }
 
-static bool row_read(const struct slice cell[5], struct ledger_row *out)
-{
-    uint64_t chunks, rows;
-    if (!num_parse_u64(cell[0], &chunks) || !num_parse_u64(cell[1], &rows)) return false;
-    if (!num_parse_u64(cell[2], &out->gen) || !num_parse(cell[4], &out->total)) return false;
-    if (cell[3].n != sizeof out->digest) return false;
-    memcpy(out->digest, cell[3].p, sizeof out->digest);
-    out->chunks = (uint32_t)chunks;
-    out->rows_merged = (uint32_t)rows;
-    return true;
-}
-
-enum err ledger_find(struct db *db, const struct batch_id *id, uint32_t chunk, struct ledger_row *out,
-                     bool *found, struct error *e)
-{
-    struct buf sql = {0};
-    struct slice cell[5];
-    *found = false;
-    BUF_LIT(&sql, "SELECT chunks, rows_merged, gen, digest, total FROM tally_ledger WHERE batch = ");
-    sql_id(&sql, id);
-    buf_printf(&sql, " AND chunk = %u", chunk);
-    enum code_class class = db_query(db, buf_slice(&sql));
-    buf_free(&sql);
-    if (class != CODE_OK) return db_error(db, e);
-    if (!db_row(db, cell, 5)) return ERR_NONE;
-    *found = row_read(cell, out);
-    return *found ? ERR_NONE : error_set(e, ERR_FAILED, "a row of tally_ledger is not as tallyd writes it");
-}
-
 static void known_mark(struct slice id, const struct batch_id *ids, size_t n, bool *known)
 {
     for (size_t i = 0; i < n; i++)

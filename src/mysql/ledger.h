@@ -9,15 +9,6 @@
 /* Highest gen of any merged chunk in this database, 0 when there is none. Pruning keeps it. */
 enum err ledger_gen_highest(struct db *db, uint64_t *gen, struct error *e) MUST_CHECK;
 
-struct ledger_row {
-    uint32_t chunks, rows_merged;
-    uint64_t gen;
-    uint8_t digest[16];
-    int64_t total;
-};
-enum err ledger_find(struct db *db, const struct batch_id *id, uint32_t chunk, struct ledger_row *out,
-                     bool *found, struct error *e) MUST_CHECK;
-
 /* known[i]: some chunk of ids[i] was merged. */
 enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool *known,
                       struct error *e) MUST_CHECK;

@@ -387,15 +387,6 @@ void writer_pool_job(struct writer_pool *p, struct db_job *job)
 {
     submit(p, &p->jobs, &job->link, answer_job_down);
 }
-bool writer_pool_up(const struct writer_pool *p)
-{
-    return p->told == HEALTH_UP;
-}
-uint32_t writer_pool_busy(const struct writer_pool *p)
-{
-    return p->busy;
-}
-
 void writer_pool_close(struct writer_pool *p, uint32_t deadline_ms, void (*closed)(void *arg), void *arg)
 {
     PRE(p->closed == NULL && closed != NULL);

@@ -23,8 +23,9 @@ struct writer_config {
 /* Control queries (ledger.h, books.h, rejects.h, schema.h) off the loop. Embedded in the asker's own struct.
  */
 struct db_job {
-    void (*work)(struct db *db,
-                 struct db_job *job); /* on a writer thread; db is open. Touches nothing of the loop's. */
+    /* On a writer thread; db is open. Touches the asker's struct alone, and what nobody changes while the pool is
+     * there: the counters. */
+    void (*work)(struct db *db, struct db_job *job);
     void (*done)(struct db_job *job); /* on the loop, once */
     bool ran;                         /* false: MySQL is down or the pool closes; work was not called */
     char text[300];                   /* why not */
@@ -39,8 +40,6 @@ int writer_pool_start(struct writer_pool **pool, struct uv_loop_s *loop, const s
  * MERGE_DOWN, ran = false. */
 void writer_pool_merge(struct writer_pool *p, struct chunk *c);
 void writer_pool_job(struct writer_pool *p, struct db_job *job);
-bool writer_pool_up(const struct writer_pool *p);       /* as last told by up() */
-uint32_t writer_pool_busy(const struct writer_pool *p); /* chunks and jobs submitted and not done */
 
 /* Takes no more work (a submit answers as if down). What was submitted is finished; what is not after
  * deadline_ms is answered MERGE_DOWN, connections that block are cut. All done() are called before closed(),

@@ -81,14 +81,6 @@ void reply_null(struct buf *out, int resp)
         BUF_LIT(out, "_\r\n");
 }
 
-void reply_null_array(struct buf *out, int resp)
-{
-    if (resp == 2)
-        BUF_LIT(out, "*-1\r\n");
-    else
-        BUF_LIT(out, "_\r\n");
-}
-
 void reply_array(struct buf *out, size_t n)
 {
     put_head(out, '*', (int64_t)n);

@@ -18,9 +18,8 @@ void reply_bulk_str(struct buf *out, const char *text);
 void reply_bulk_int(struct buf *out, int64_t v);
 void reply_verbatim(struct buf *out, int resp, struct slice text); /* RESP2: a bulk */
 void reply_null(struct buf *out, int resp);                        /* RESP2: a null bulk */
-void reply_null_array(struct buf *out, int resp);
-void reply_array(struct buf *out, size_t n);             /* n replies follow */
-void reply_set(struct buf *out, int resp, size_t n);     /* RESP2: an array */
+void reply_array(struct buf *out, size_t n);                       /* n replies follow */
+void reply_set(struct buf *out, int resp, size_t n);               /* RESP2: an array */
 void reply_map(struct buf *out, int resp, size_t pairs); /* pairs x 2 replies follow; RESP2: a flat array */
 
 #endif

@@ -64,7 +64,6 @@ void redis_link_start(struct redis_link *l)
 {
     PRE(sm_now(&l->sm) == LINK_IDLE && !l->closing && l->up != NULL && l->down != NULL);
     sigpipe_ignore();
-    l->stopped = false;
     sm_move(&l->sm, LINK_WAITING);
     l->wait_until_ms = l->tick_ms = mono_ms();
     uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
@@ -239,7 +238,7 @@ static void retry_wait(struct redis_link *l)
 static void link_maybe_gone(struct redis_link *l) /* called by every ending of socket and look-up */
 {
     if (sm_now(&l->sm) != LINK_CLOSING || l->io_open || l->resolve_busy) return;
-    if (!l->stopped && !l->closing) {
+    if (!l->closing) {
         retry_wait(l);
         return;
     }
@@ -259,7 +258,7 @@ static void down_tell(struct redis_link *l)
 {
     bool first = l->was_up || l->attempt == 1 || strcmp(l->why, l->doom) != 0;
     snprintf(l->why, sizeof l->why, "%s", l->doom);
-    if (first && !l->stopped && !l->closing && !l->config.quiet)
+    if (first && !l->closing && !l->config.quiet)
         log_event(LOG_WARN, "redis_down", "role=%s why=%s", l->config.role, LOGQ(l->why));
     if (!l->closing) l->down(l, l->why);
 }
@@ -284,7 +283,7 @@ static void on_soon(uv_timer_t *timer)
     struct redis_link *l = timer->data;
     if (l->doomed) link_end(l);
     wire_answer_refused(l);
-    if (sm_now(&l->sm) == LINK_WAITING && (l->stopped || l->closing)) sm_move(&l->sm, LINK_IDLE);
+    if (sm_now(&l->sm) == LINK_WAITING && l->closing) sm_move(&l->sm, LINK_IDLE);
     if (sm_now(&l->sm) == LINK_IDLE && l->closing) {
         handles_close(l);
     } else if (sm_now(&l->sm) == LINK_WAITING && mono_ms() >= l->wait_until_ms) {
@@ -292,20 +291,12 @@ static void on_soon(uv_timer_t *timer)
     }
 }
 
-static void stop_when_answered(struct redis_link *l)
-{
-    if (l->ring_n == 0 && !l->write_busy) link_doom(l, "MASTERDOWN tallyd is stopping; " NOTHING_COUNTED);
-}
-
 static void up_look(struct redis_link *l, uint64_t now_ms, bool late)
 {
     char what[64];
     snprintf(what, sizeof what, "no answer for %u ms", l->config.answer_ms);
     if (!late && wire_is_late(l, now_ms)) link_doom_io(l, what);
-    if (l->stopped)
-        stop_when_answered(l);
-    else if (now_ms - l->time_asked_ms >= TIME_EVERY_MS)
-        handshake_time(l);
+    if (now_ms - l->time_asked_ms >= TIME_EVERY_MS) handshake_time(l);
 }
 
 /* A tick that comes late says that our own loop stood still: what Redis answered meanwhile is not read yet,
@@ -324,14 +315,6 @@ static void on_tick(uv_timer_t *timer)
                                                          : "no answer to the handshake");
     if (l->doomed) link_end(l);
     if (sm_now(&l->sm) == LINK_WAITING && now_ms >= l->wait_until_ms) link_soon(l);
-}
-
-void redis_link_stop(struct redis_link *l)
-{
-    l->stopped = true;
-    if (link_is_trying(l) && sm_now(&l->sm) != LINK_UP)
-        link_doom(l, "MASTERDOWN tallyd is stopping; " NOTHING_COUNTED);
-    link_soon(l);
 }
 
 void redis_link_close(struct redis_link *l, void (*closed)(struct redis_link *l))

@@ -55,7 +55,7 @@ struct redis_expect;
 typedef void redis_reply_cb(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at);
 
 enum redis_link_state {
-    LINK_IDLE,      /* not started, or stopped */
+    LINK_IDLE,      /* not started, or closed */
     LINK_RESOLVING, /* uv_getaddrinfo */
     LINK_CONNECTING,
     LINK_HANDSHAKE,
@@ -91,7 +91,7 @@ struct redis_link {
     uv_getaddrinfo_t resolve;
     uv_connect_t connect;
     uv_write_t write;
-    bool io_open, resolve_busy, write_busy, reading, stopped, closing, doomed;
+    bool io_open, resolve_busy, write_busy, reading, closing, doomed;
     uint8_t handles; /* of tick and soon, not yet closed */
     unsigned attempt;
     uint64_t began_ms, up_ms, wait_until_ms, read_ms, tick_ms, time_asked_ms;
@@ -114,7 +114,6 @@ struct redis_link {
 
 void redis_link_init(struct redis_link *l, uv_loop_t *loop, const struct redis_link_config *config);
 void redis_link_start(struct redis_link *l);
-void redis_link_stop(struct redis_link *l); /* answers what is pending, then ends; no new try */
 /* Cuts, answers what is pending with NULL, gives the handles back, then calls closed (may be NULL), once; the
  * struct is the caller's again in it. No up or down from here on. Fit for any state after init. */
 void redis_link_close(struct redis_link *l, void (*closed)(struct redis_link *l));

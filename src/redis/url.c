@@ -2,40 +2,8 @@
 #include "redis/url.h"
 #include "base/heap.h"
 #include "base/num.h"
+#include "base/percent.h"
 #include "tls/context.h"
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
-/* Percent-decodes s into a new string. NULL: bad escape, or a NUL byte that no string could hold. */
-static char *decode(struct slice s)
-{
-    char *out = heap_alloc(s.n + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        if (c == '%') {
-            int hi = i + 2 < s.n ? hex_digit(s.p[i + 1]) : -1;
-            int lo = hi >= 0 ? hex_digit(s.p[i + 2]) : -1;
-            if (lo < 0) goto bad;
-            c = (char)(hi * 16 + lo);
-            i += 2;
-        }
-        if (c == '\0') goto bad;
-        out[n++] = c;
-    }
-    out[n] = '\0';
-    return out;
-bad:
-    explicit_bzero(out, n);
-    heap_free(out);
-    return NULL;
-}
 
 /* Cuts s at the first (or last) c; false: no c in it, *before is all of s. */
 static bool cut_at(struct slice s, char c, bool last, struct slice *before, struct slice *after)
@@ -61,8 +29,8 @@ static const char *credentials_read(struct slice s, struct redis_url *out)
 {
     struct slice user, password;
     if (!cut_at(s, ':', false, &user, &password)) return "user:password before the '@'";
-    out->password = decode(password);
-    out->user = user.n > 0 ? decode(user) : NULL;
+    out->password = percent_string(password);
+    out->user = user.n > 0 ? percent_string(user) : NULL;
     if (out->password == NULL || (user.n > 0 && out->user == NULL)) return "%XX escapes in user and password";
     return NULL;
 }
@@ -81,7 +49,7 @@ static const char *address_read(struct slice s, struct redis_url *out)
     bool has_port = host.p + host.n < s.p + s.n && s.p[s.n - 1] != ']';
     if (has_port && (!small_number(port, 65535, &out->port) || out->port == 0))
         return "a port from 1 to 65535";
-    out->host = decode(host);
+    out->host = percent_string(host);
     return out->host == NULL ? "%XX escapes in the host" : NULL;
 }
 
@@ -110,7 +78,7 @@ static const char *unix_read(struct slice s, struct redis_url *out)
         if (!small_number(slice_of(query.p + 3, query.n - 3), 1 << 20, &out->db)) return "a database number";
     }
     if (path.n == 0 || path.p[0] != '/') return "an absolute path: unix:///run/redis/redis.sock";
-    out->path = decode(path);
+    out->path = percent_string(path);
     if (out->path == NULL) return "%XX escapes in the path";
     return strlen(out->path) > REDIS_UNIX_PATH_MAX ? "a socket path of at most 107 bytes" : NULL;
 }

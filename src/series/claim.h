@@ -8,6 +8,7 @@
 
 #define CLAIM_HASHES_MAX 1000
 #define CLAIM_FIELDS_MAX 100000 /* a bigger hash goes alone */
+#define CLAIMS_OUT_MAX 2        /* on the frame link at once: hits go between them */
 
 enum due_why {
     DUE_TIME, /* its lock was granted, or it is older than `every`, or somebody asks for it: to be claimed now */

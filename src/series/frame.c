@@ -51,24 +51,21 @@ struct frame_hash *frame_add_hash(struct frame *f, void *entry, struct slice key
     return h;
 }
 
-static struct frame_cell *cell_new(struct frame *f, uint32_t hash, int64_t delta)
-{
-    PRE(hash < f->hashes_n);
-    f->cells = grown(f->cells, f->cells_n, &f->cells_cap, sizeof *f->cells);
-    struct frame_cell *c = &f->cells[f->cells_n++];
-    *c = (struct frame_cell){.hash = hash, .raw_at = (uint32_t)f->bytes.n, .hits = 1, .delta = delta};
-    f->hashes[hash].cells++;
-    return c;
-}
-
 struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice raw, struct slice field,
                                  int64_t delta)
 {
-    PRE(f->bytes.n + raw.n <= UINT32_MAX);
-    struct frame_cell *c = cell_new(f, hash, delta);
-    c->raw_n = (uint32_t)raw.n;
-    c->field_at = c->raw_at + (uint32_t)(field.p - raw.p);
-    c->field_n = (uint32_t)field.n;
+    PRE(hash < f->hashes_n && f->bytes.n + raw.n <= UINT32_MAX);
+    f->cells = grown(f->cells, f->cells_n, &f->cells_cap, sizeof *f->cells);
+    struct frame_cell *c = &f->cells[f->cells_n++];
+    uint32_t at = (uint32_t)f->bytes.n;
+    *c = (struct frame_cell){.hash = hash,
+                             .raw_at = at,
+                             .raw_n = (uint32_t)raw.n,
+                             .field_at = at + (uint32_t)(field.p - raw.p),
+                             .field_n = (uint32_t)field.n,
+                             .hits = 1,
+                             .delta = delta};
+    f->hashes[hash].cells++;
     buf_put_slice(&f->bytes, raw);
     return c;
 }
@@ -78,17 +75,6 @@ size_t frame_raw_put(struct buf *out, struct slice key, struct slice field)
     put_bulk(out, key);
     put_bulk(out, field);
     return out->n - field.n - 2;
-}
-
-struct frame_cell *frame_add_cell(struct frame *f, uint32_t hash, struct slice field, int64_t delta)
-{
-    PRE(hash < f->hashes_n);
-    PRE(f->bytes.n + field.n + f->hashes[hash].key.n <= UINT32_MAX / 2);
-    struct frame_cell *c = cell_new(f, hash, delta);
-    c->field_at = (uint32_t)frame_raw_put(&f->bytes, f->hashes[hash].key, field);
-    c->field_n = (uint32_t)field.n;
-    c->raw_n = (uint32_t)f->bytes.n - c->raw_at;
-    return c;
 }
 
 static struct frame_share *share_of(struct frame *f, const struct counter *c)

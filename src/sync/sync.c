@@ -10,7 +10,7 @@ uint32_t sync_rules_off;
 
 const struct sync_config sync_config_default = {
     .runs_max = 128,
-    .claims_max = 2,
+    .claims_max = CLAIMS_OUT_MAX,
     .chunks_max = 8,
     .fields_max = 500000,
     .claim_gap_ms = 100,
@@ -35,6 +35,7 @@ const struct sync_config sync_config_default = {
 struct sync *sync_create(const struct sync_ports *ports, const struct counters *counters,
                          const struct sync_config *config)
 {
+    PRE(config->claims_max <= CLAIMS_OUT_MAX);
     struct sync *s = heap_zalloc(sizeof *s);
     s->ports = *ports;
     s->config = *config;

@@ -10,7 +10,7 @@
 
 struct sync_config {
     uint32_t runs_max;     /* batches under way at once, 128 */
-    uint32_t claims_max;   /* claims on the frame link at once, 2: hits go between them */
+    uint32_t claims_max;   /* at most CLAIMS_OUT_MAX, which is the default */
     uint32_t chunks_max;   /* chunks of one run handed to the writers at once, 8 */
     uint64_t fields_max;   /* claimed and not discarded, over which nothing is claimed, 500,000 */
     uint32_t claim_gap_ms; /* least pause between two claims of one counter, unless a claim is full, 100 */

@@ -42,12 +42,6 @@ void log_set_level(enum log_level least)
     (void)least;
 }
 
-int log_level_parse(const char *word)
-{
-    (void)word;
-    return -1;
-}
-
 void log_event(enum log_level level, const char *event, const char *fmt, ...)
 {
     (void)level;

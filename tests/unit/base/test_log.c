@@ -233,15 +233,6 @@ static void tells_the_journal_priorities(void **state)
     assert_null(strchr(end.stderr_, '<'));
 }
 
-static void parses_levels(void **state)
-{
-    (void)state;
-    assert_int_equal(log_level_parse("debug"), LOG_DEBUG);
-    assert_int_equal(log_level_parse("error"), LOG_ERROR);
-    assert_int_equal(log_level_parse("Error"), -1);
-    assert_int_equal(log_level_parse(""), -1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,7 +244,6 @@ int main(void)
         cmocka_unit_test(keeps_eight_quotes),
         cmocka_unit_test(does_not_mix_threads),
         cmocka_unit_test(survives_a_lost_stderr),
-        cmocka_unit_test(parses_levels),
         cmocka_unit_test(tells_the_journal_priorities),
         cmocka_unit_test(survives_a_reader_that_stands),
     };

@@ -205,6 +205,11 @@ static void test_unknown(void **state)
             "t.yaml:3:3: unknown option \"replcas\" under redis, expected \"replicas\"?\n");
     refused(MYSQL "ledger: { frobnicate: 1 }\n" COUNTER,
             "t.yaml:2:11: unknown option \"frobnicate\" under ledger, expected one of keep\n");
+    /* the last names of the longest group */
+    refused(MYSQL "limits: { stream: 1 }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"stream\" under limits, expected \"streams\"?\n");
+    refused(MYSQL "limits: { stream_unread: 1mb }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"stream_unread\" under limits, expected \"streams_unread\"?\n");
     refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
                                              "listen, http, redis, mysql, instance, ledger, log, "
                                              "limits, run_as, core_dumps, stop_within, series, boxes, "

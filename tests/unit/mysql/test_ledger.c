@@ -50,33 +50,6 @@ static void gen_highest(void **state)
     assert_true(gen == UINT64_MAX);
 }
 
-static void find(void **state)
-{
-    struct batch_id one = shop_id(1), two = shop_id(2);
-    struct ledger_row row;
-    struct batch b;
-    struct chunk c;
-    uint8_t digest[16];
-    bool found;
-    (void)state;
-    shop_batch(&b, 1, VISITORS, 3);
-    HASH(&b, "s7:visitors", "20140920", "4", "20140921", "5");
-    shop_chunk(&b, 0, &c);
-    chunk_digest(&c, digest);
-    merge_now(&b);
-    assert_fine(ledger_find(db, &one, 0, &row, &found, &e));
-    assert_true(found);
-    assert_int_equal(row.chunks, 1);
-    assert_int_equal(row.rows_merged, 2);
-    assert_int_equal(row.gen, 3);
-    assert_int_equal(row.total, 9);
-    assert_memory_equal(row.digest, digest, 16);
-    assert_fine(ledger_find(db, &one, 1, &row, &found, &e));
-    assert_false(found);
-    assert_fine(ledger_find(db, &two, 0, &row, &found, &e));
-    assert_false(found);
-}
-
 static void known(void **state)
 {
     struct batch_id ids[3] = {shop_id(3), shop_id(1), shop_id(2)};
@@ -244,10 +217,8 @@ static void books_times(void **state)
     (void)state;
     merge_visits(1, 1, "1");
     assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200123, &e));
-    mariadb_do(&server, "UPDATE tally_counters SET pruned_until = '2014-09-19'");
     assert_fine(books_read(db, 0, NULL, 0, &b, &e));
     assert_true(b.counters[0].complete_until_ms == 1411171200123);
-    assert_true(b.counters[0].pruned_until_ms == 1411084800000);
     assert_int_equal(b.counters[0].newer, 1);
     books_close(&b);
     assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200124, &e)); /* the snapshot was ended */
@@ -529,7 +500,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(gen_highest),
-        TEST(find),
         TEST(known),
         TEST(prune),
         TEST(prune_keeps_the_highest_gen),

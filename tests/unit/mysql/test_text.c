@@ -77,20 +77,15 @@ static void url_bad(void **state)
     }
 }
 
-static void url_shown_without_password(void **state)
+static void password_of_its_own(void **state)
 {
     struct db_config c;
     struct error e;
-    char text[200];
     (void)state;
     db_config_init(&c);
     assert_int_equal(db_config_parse(SLICE("mysql://tally:hush@[::1]:3306/shop"), &c, &e), ERR_NONE);
     db_config_set_password(&c, SLICE("hush2"));
     assert_string_equal(c.password, "hush2");
-    db_config_show(&c, text, sizeof text);
-    assert_string_equal(text, "mysql://tally@[::1]:3306/shop");
-    db_config_show(&c, text, 12);
-    assert_string_equal(text, "mysql://tal");
     db_config_close(&c);
 }
 
@@ -115,7 +110,7 @@ static void codes(void **state)
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
         for (size_t j = 0; facts[i].codes[j] != 0; j++)
             if (code_class(facts[i].codes[j]) != facts[i].class)
-                fail_msg("%u is %s", facts[i].codes[j], code_class_name(code_class(facts[i].codes[j])));
+                fail_msg("%u is of class %d", facts[i].codes[j], (int)code_class(facts[i].codes[j]));
 }
 
 const char *db_tls_advice(const char *said); /* its header wants mysql.h, which no test sees */
@@ -263,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(url_good),
         cmocka_unit_test(url_bad),
-        cmocka_unit_test(url_shown_without_password),
+        cmocka_unit_test(password_of_its_own),
         cmocka_unit_test(codes),
         cmocka_unit_test(advice_of_tls),
         cmocka_unit_test(dialects),

@@ -134,19 +134,15 @@ static void many(void **state)
     struct load l;
     (void)state;
     world_open(&w, &server.config, 4);
-    assert_false(writer_pool_up(w.pool));
     load_make(&l, &w, 200);
     for (int i = 0; i < l.n; i++)
         l.chunks[i].done = on_contended;
-    load_submit(&l, &w); /* before the first probe has answered */
-    assert_int_equal(writer_pool_busy(w.pool), 200);
+    load_submit(&l, &w);         /* before the first probe has answered */
     assert_int_equal(w.done, 0); /* never from inside the call */
     run_until(&w, w.done == 200);
     assert_int_equal(w.outcomes[MERGE_DONE], 200);
     assert_int_equal(w.ups, 1);
     assert_int_equal(w.downs, 0);
-    assert_true(writer_pool_up(w.pool));
-    assert_int_equal(writer_pool_busy(w.pool), 0);
     assert_mariadb(&server, "4000", "SELECT SUM(n) FROM words");
     assert_mariadb(&server, "20", "SELECT COUNT(*) FROM words");
     load_submit(&l, &w);
@@ -205,7 +201,6 @@ static void down_and_up_again(void **state)
     mariadb_kill(&server);
     run_until(&w, w.downs == 1); /* an idle pool sees it, too */
     assert_non_null(strstr(w.why, "MySQL error"));
-    assert_false(writer_pool_up(w.pool));
     load_make(&l, &w, 3);
     load_submit(&l, &w);
     writer_pool_job(w.pool, &q.job);

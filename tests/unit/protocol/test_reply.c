@@ -28,17 +28,15 @@ static void differs(void **state)
 {
     (void)state;
     reply_null(&out, 2);
-    reply_null_array(&out, 2);
     reply_map(&out, 2, 2);
     reply_set(&out, 2, 2);
     reply_verbatim(&out, 2, SLICE("abc"));
-    expect("$-1\r\n*-1\r\n*4\r\n*2\r\n$3\r\nabc\r\n");
+    expect("$-1\r\n*4\r\n*2\r\n$3\r\nabc\r\n");
     reply_null(&out, 3);
-    reply_null_array(&out, 3);
     reply_map(&out, 3, 2);
     reply_set(&out, 3, 2);
     reply_verbatim(&out, 3, SLICE("abc"));
-    expect("_\r\n_\r\n%2\r\n~2\r\n=7\r\ntxt:abc\r\n");
+    expect("_\r\n%2\r\n~2\r\n=7\r\ntxt:abc\r\n");
 }
 
 static void errors_are_one_short_line(void **state)

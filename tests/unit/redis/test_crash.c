@@ -1,6 +1,7 @@
 /* Each crash point of this room ends the process, and Redis holds by then what the name of the point says. */
 #include "base/crash.h"
 #include "lib/child.h"
+#include "lib/frame_cell.h"
 #include "lib/redis_world.h"
 #include "redis/discard_op.h"
 #include "redis/fence_op.h"

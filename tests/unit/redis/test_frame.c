@@ -2,6 +2,7 @@
  * Redis. */
 #include "base/heap.h"
 #include "lib/child.h"
+#include "lib/frame_cell.h"
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
 #include "redis/resp.h"

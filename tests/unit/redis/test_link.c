@@ -489,19 +489,6 @@ static void test_cut_in_callback(void **state)
     world_close(w);
 }
 
-static void test_stop_drains(void **state)
-{
-    struct world *w = world_open();
-    struct asked a = {0};
-    (void)state;
-    ask(&w->link, &a, "PING");
-    redis_link_stop(&w->link);
-    WAIT_UNTIL(w, w->downs == 1);
-    assert_int_equal(a.answers, 1);
-    assert_int_equal(w->ups, 1);
-    world_close(w);
-}
-
 static void test_connect_for_verbs(void **state)
 {
     struct world *w = world_empty();
@@ -545,7 +532,6 @@ int main(void)
         cmocka_unit_test(test_close_at_each_turn),
         cmocka_unit_test(test_close_unstarted_and_waiting),
         cmocka_unit_test(test_cut_in_callback),
-        cmocka_unit_test(test_stop_drains),
         cmocka_unit_test(test_connect_for_verbs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

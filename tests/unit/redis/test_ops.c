@@ -1,6 +1,7 @@
 /* The ops of a frame on a real server: what stands in Redis, what is answered, and that what fails does nothing. */
 #include "base/heap.h"
 #include "lib/child.h"
+#include "lib/frame_cell.h"
 #include "unit/redis/ops_world.h"
 
 /* --- series --- */

@@ -1,6 +1,7 @@
 /* The tokened increments of a frame on a real server: what moves when a token is new, what when it is not, what an error
  * leaves, what is bounded. */
 #include "base/stats.h"
+#include "lib/frame_cell.h"
 #include "unit/redis/ops_world.h"
 
 #define KEY "s1:unique_visitors:daily"

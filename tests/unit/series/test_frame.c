@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "lib/child.h"
+#include "lib/frame_cell.h"
 #include "series/frame.h"
 
 #include <signal.h>
@@ -144,7 +145,7 @@ static void overflow(void *arg)
 
 static void unknown_hash(void *arg)
 {
-    (void)frame_add_cell(arg, 0, SLICE("f"), 1);
+    (void)frame_add_raw(arg, 0, SLICE("f"), SLICE("f"), 1);
 }
 
 static void our_own_mistakes_end_it(void **state)

@@ -32,8 +32,8 @@ const struct coalesce_config coalesce_config_default = {
 
 static const struct sm_state link_states[] = {
     [LINK_DOWN] = {"down", TO(LINK_KILL) | TO(LINK_LOOK)},
-    [LINK_KILL] = {"kill", TO(LINK_DOWN) | TO(LINK_LOOK) | TO(LINK_READY)},
-    [LINK_LOOK] = {"look", TO(LINK_DOWN) | TO(LINK_READY) | TO(LINK_KILL)},
+    [LINK_KILL] = {"kill", TO(LINK_DOWN) | TO(LINK_LOOK) | TO_UNRULED(LINK_READY)},
+    [LINK_LOOK] = {"look", TO(LINK_DOWN) | TO(LINK_READY) | TO_UNRULED(LINK_KILL)},
     [LINK_READY] = {"ready", TO(LINK_DOWN)},
 };
 

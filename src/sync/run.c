@@ -22,11 +22,11 @@
 
 static const struct sm_state run_states[] = {
     [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_WAIT) | TO(RUN_DONE)},
-    [RUN_SCAN] = {"scan", TO(RUN_FENCE) | TO(RUN_MERGE) | TO(RUN_WAIT) | TO(RUN_DONE)},
+    [RUN_SCAN] = {"scan", TO(RUN_FENCE) | TO(RUN_WAIT) | TO(RUN_DONE) | TO_UNRULED(RUN_MERGE)},
     [RUN_FENCE] = {"fence", TO(RUN_MERGE) | TO(RUN_WAIT)},
     [RUN_MERGE] = {"merge", TO(RUN_DISCARD) | TO(RUN_WAIT) | TO(RUN_DONE)},
     [RUN_DISCARD] = {"discard", TO(RUN_WAIT) | TO(RUN_DONE)},
-    [RUN_WAIT] = {"wait", TO(RUN_SCAN) | TO(RUN_FENCE) | TO(RUN_DISCARD) | TO(RUN_DONE)},
+    [RUN_WAIT] = {"wait", TO(RUN_SCAN) | TO(RUN_DISCARD) | TO(RUN_DONE) | TO_UNRULED(RUN_FENCE)},
     [RUN_DONE] = {"done", 0},
 };
 

@@ -472,6 +472,14 @@ static void abandoned_everybody_hears_the_end(void **state)
     assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
 }
 
+static void the_table_has_no_move_that_takes_a_rule_out(void **state)
+{
+    (void)state;
+    const struct sm_state *table = world->c->link.table;
+    assert_int_equal(table[LINK_KILL].to & TO(LINK_READY), 0); /* without a look */
+    assert_int_equal(table[LINK_LOOK].to & TO(LINK_KILL), 0);  /* seq is read after the kill */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,6 +505,7 @@ int main(void)
         TEST(a_cut_lets_go_of_the_weight_of_what_it_drops),
         TEST(what_dropped_clients_leave_is_forgotten),
         TEST(abandoned_everybody_hears_the_end),
+        TEST(the_table_has_no_move_that_takes_a_rule_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

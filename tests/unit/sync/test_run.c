@@ -240,6 +240,23 @@ static const struct run *only_run(void)
     return CONTAINER_OF(world->s->runs.next, struct run, link);
 }
 
+/* As many as are in flight at most, for hours. */
+static void rows_cost_no_memory_while_mysql_is_away(void **state)
+{
+    (void)state;
+    run_to_merge(3000);
+    const struct batch *b = &only_run()->batch;
+    struct batch_id id = b->id;
+    assert_non_null(b->rows);
+    sync_mysql(world->s, false);
+    while (world->merges.n > 0)
+        merge_answered(MERGE_DOWN);
+    assert_null(b->rows);
+    assert_null(b->hashes);
+    assert_int_equal(b->bytes.cap, 0);
+    assert_memory_equal(&b->id, &id, sizeof id);
+}
+
 static void the_table_has_no_move_that_takes_a_rule_out(void **state)
 {
     (void)state;
@@ -539,6 +556,7 @@ int main(void)
         TEST(a_lost_fence_goes_back_to_scan),
         TEST(a_fence_of_another_process_than_was_scanned_does_not_count),
         TEST(mysql_down_waits_and_scans_again),
+        TEST(rows_cost_no_memory_while_mysql_is_away),
         TEST(the_table_has_no_move_that_takes_a_rule_out),
         TEST(the_worst_chunk_decides),
         TEST(after_a_bad_chunk_no_further_one_goes_out),

@@ -16,8 +16,7 @@
 #define CLOCK_BACK_MS 2000
 #define PRUNE_MS UINT64_C(600000)
 #define UNTIL_MS UINT64_C(10000)
-/* A frame in doubt that is sent again carries the score of its first sending. */
-#define UNTIL_SLACK_MS 10000
+#define UNTIL_SLACK_MS 1000 /* over coalesce_lag_ms(): ticks, and clocks as they were told */
 
 /* --- walk --- */
 
@@ -245,7 +244,8 @@ static void until_begin(struct service *s)
 {
     struct until_task *t = heap_zalloc(sizeof *t);
     t->service = s;
-    t->begun_ms = redis_time_ms(&s->frame_link) - UNTIL_SLACK_MS;
+    t->begun_ms = redis_time_ms(&s->frame_link) - UNTIL_SLACK_MS -
+                  coalesce_lag_ms(s->coalesce, (uint32_t)s->settings->conf->redis_timeout_ms);
     t->until = heap_alloc((s->settings->setup.counters.n + 1) * sizeof *t->until);
     for (size_t i = 0; i < s->settings->setup.counters.n; i++)
         t->until[i] = INT64_MAX;

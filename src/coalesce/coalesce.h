@@ -182,6 +182,10 @@ void coalesce_flush(struct coalesce *c); /* what is in journals is brought home 
 void coalesce_adopt(struct coalesce *c, struct slice name, struct slice bytes);
 bool coalesce_has_journal(const struct coalesce *c, struct slice name);
 
+/* How much older than the moment in which Redis takes it a hit's score may be, on a link that is cut when nothing was
+ * answered for answer_ms: a frame in doubt is sent again with the score of its first sending. */
+int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms);
+
 bool coalesce_idle(const struct coalesce *c); /* nothing collected, in flight, in doubt or owed */
 
 #ifdef TALLYD_RULES

@@ -284,6 +284,12 @@ void coalesce_abandon(struct coalesce *c, const char *why)
     claims_refuse_all(c);
 }
 
+/* Sent, cut for no answer, in doubt until it is given up, sent again at the end of that, taken late. */
+int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms)
+{
+    return (int64_t)answer_ms + c->config.doubt_ms + answer_ms;
+}
+
 static void tick_parked(struct coalesce *c, uint64_t now_ms)
 {
     struct list late;

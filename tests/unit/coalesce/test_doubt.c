@@ -480,6 +480,29 @@ static void the_table_has_no_move_that_takes_a_rule_out(void **state)
     assert_int_equal(table[LINK_LOOK].to & TO(LINK_KILL), 0);  /* seq is read after the kill */
 }
 
+/* Who says until when all is merged must not pass it. */
+static void a_hit_reaches_redis_no_older_than_lag_says(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.doubt_ms = 20000;
+    world_reopen(&config);
+    const uint32_t answer_ms = 5000;
+    HIT('a', "p1", "5", 1);
+    turn();
+    int64_t score_ms = world->frame->dirty_ms, sent_ms = (int64_t)world->mono_ms;
+    tick_after(answer_ms); /* as long as a link waits */
+    cut();
+    tick_after(config.doubt_ms - 1);
+    back_up(8);
+    assert_int_equal(world->frame->dirty_ms, score_ms);
+    tick_after(answer_ms - 1); /* Redis may take it as late */
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_true((int64_t)world->mono_ms - sent_ms < coalesce_lag_ms(world->c, answer_ms));
+    assert_int_equal(coalesce_lag_ms(world->c, answer_ms), 30000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +529,7 @@ int main(void)
         TEST(what_dropped_clients_leave_is_forgotten),
         TEST(abandoned_everybody_hears_the_end),
         TEST(the_table_has_no_move_that_takes_a_rule_out),
+        TEST(a_hit_reaches_redis_no_older_than_lag_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

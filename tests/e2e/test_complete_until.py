@@ -1,4 +1,4 @@
-"""complete_until, before which every hit is in MySQL: it waits for hits in doubt."""
+"""complete_until, before which every hit is in MySQL: it waits for hits in doubt, and says when it cannot be written."""
 import threading
 import time
 
@@ -60,3 +60,23 @@ def test_waits_for_the_hits_in_doubt_of_another_tallyd(make_clock, make_redis, m
         held.let_go.set()
         assert client.reply() == 1
         assert complete_until(mysql) < redis.client().zscore("tally:dirty", VIEWS) / 1000
+
+
+def test_what_mysql_refuses_is_told_once(make_clock, make_redis, make_daemon, mysql):
+    clock = make_clock().flow()
+    daemon = make_daemon(make_redis(appendfsync="always", clock=clock), families=FAMILIES, clock=clock)
+    wait_until(lambda: complete_until(mysql), 30, "complete_until is written")
+    mysql.query("CREATE TRIGGER refuses BEFORE INSERT ON tally_counters FOR EACH ROW IF NEW.complete_until IS NOT NULL"
+                " THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not today'; END IF")
+    steps(clock, EVERY_S)
+    daemon.log_contains("event=complete_until error=")
+    stood = complete_until(mysql)
+    with daemon.client() as client:
+        client.call("HINCRBY", VIEWS, "7", 1)
+    daemon.sync_all()
+    steps(clock, 2 * EVERY_S)
+    mysql.query("DROP TRIGGER refuses")
+    steps(clock, EVERY_S)
+    wait_until(lambda: complete_until(mysql) > stood, 30, "it goes on")
+    assert daemon.log().count("event=complete_until ") == 1
+    assert "not today" in daemon.log() and "stands still" in daemon.log()

@@ -53,7 +53,7 @@ static void fail_collected(struct coalesce *c)
 
 void coalesce_cut(struct coalesce *c, const char *why)
 {
-    snprintf(c->down_text, sizeof c->down_text, "%s", why);
+    engine_down(c, why);
     int was = sm_now(&c->link);
     if (was == LINK_DOWN) return;
     sm_move(&c->link, LINK_DOWN);

@@ -40,7 +40,7 @@ enum ask_outcome {
     ASK_DONE,
     ASK_TRY_AGAIN,  /* -TRYAGAIN */
     ASK_MYSQL_DOWN, /* not without MySQL */
-    ASK_REDIS_DOWN, /* coalesce_down_text() */
+    ASK_REDIS_DOWN, /* coalesce_down_why() */
     ASK_HELD,       /* held back: an operator must look */
     ASK_FAILED,     /* `text` is the error line without '-' */
 };

@@ -87,7 +87,7 @@ void link_doom(struct redis_link *l, const char *why)
 void link_doom_io(struct redis_link *l, const char *what)
 {
     char why[REDIS_WHY_BYTES];
-    snprintf(why, sizeof why, "MASTERDOWN Redis cannot be reached (%s); " NOTHING_COUNTED, what);
+    snprintf(why, sizeof why, "MASTERDOWN Redis cannot be reached (%s)", what);
     link_doom(l, why);
 }
 
@@ -294,7 +294,7 @@ static void on_soon(uv_timer_t *timer)
 
 static void stop_when_answered(struct redis_link *l)
 {
-    if (l->ring_n == 0 && !l->write_busy) link_doom(l, "MASTERDOWN tallyd is stopping; " NOTHING_COUNTED);
+    if (l->ring_n == 0 && !l->write_busy) link_doom(l, "MASTERDOWN tallyd is stopping");
 }
 
 static void up_look(struct redis_link *l, uint64_t now_ms, bool late)
@@ -329,8 +329,7 @@ static void on_tick(uv_timer_t *timer)
 void redis_link_stop(struct redis_link *l)
 {
     l->stopped = true;
-    if (link_is_trying(l) && sm_now(&l->sm) != LINK_UP)
-        link_doom(l, "MASTERDOWN tallyd is stopping; " NOTHING_COUNTED);
+    if (link_is_trying(l) && sm_now(&l->sm) != LINK_UP) link_doom(l, "MASTERDOWN tallyd is stopping");
     link_soon(l);
 }
 
@@ -339,7 +338,7 @@ void redis_link_close(struct redis_link *l, void (*closed)(struct redis_link *l)
     PRE(!l->closing && l->handles == 2);
     l->closing = true;
     l->closed = closed;
-    link_doom(l, "MASTERDOWN tallyd is stopping; " NOTHING_COUNTED);
+    link_doom(l, "MASTERDOWN tallyd is stopping");
     link_soon(l);
 }
 

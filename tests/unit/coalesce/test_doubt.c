@@ -21,8 +21,8 @@ static void what_was_not_sent_fails_at_once_and_definitely(void **state)
     literal('a', "+PONG\r\n");
     HIT('b', "p1", "5", 1);
     cut();
-    assert_told('a', "-" WHY "\r\n+PONG\r\n");
-    assert_told('b', "-" WHY "\r\n");
+    assert_told('a', REFUSED "\r\n+PONG\r\n");
+    assert_told('b', REFUSED "\r\n");
     assert_did("ab");
     assert_true(coalesce_idle(world->c));
     link_up(RUN_A, 8);
@@ -42,7 +42,7 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
     forget_did();
     cut();
     assert_told('a', "");
-    assert_told('b', "-" WHY "\r\n");
+    assert_told('b', REFUSED "\r\n");
     assert_did("b");
     turn();
     assert_int_equal(hit('a', "p1", "7", 1), ADD_DOWN);
@@ -51,11 +51,11 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
     frame_applied();
     assert_told('a', ":1\r\n");
     turn();
-    assert_told('a', "-" WHY "\r\n-down\r\n");
+    assert_told('a', REFUSED "\r\n-down\r\n");
     assert_int_equal(row("p1", "6"), 0);
     HIT('a', "p1", "8", 1); /* now it waits for nothing in doubt */
     cut();
-    assert_told('a', "-" WHY "\r\n");
+    assert_told('a', REFUSED "\r\n");
 }
 
 static void not_applied_it_is_sent_again_with_all_its_zadds(void **state)
@@ -463,7 +463,7 @@ static void abandoned_everybody_hears_the_end(void **state)
     forget_did();
     coalesce_abandon(world->c, WHY);
     assert_told('a', UNKNOWN);
-    assert_told('b', "-" WHY "\r\n");
+    assert_told('b', REFUSED "\r\n");
     assert_int_equal(sent.done, 1);
     assert_int_equal(sent.claim.outcome, CLAIM_GONE);
     claim_keys(&refused, 1, "p1", NULL);

@@ -1,9 +1,11 @@
 /* admin/dev.c - `tallyd dev`: starts redis-server, mariadbd and tallyd under one directory, watches them, and
  * stops them in the order in which hits flow, so that nothing is lost: tallyd, mariadbd, redis-server.
- *   DIR/redis/  DIR/mysql/   data          DIR/tallyd.yaml   what tallyd runs with, also for `tallyd verify
- * -c` DIR/NAME.sock            unix sockets  DIR/NAME.log      what the three say DIR/NAME.pid, dev.lock who
- * runs, so that the next dev finds what a killed one left One thread. Signals are blocked and waited for, so
- * a wait ends at a child's end, at Ctrl-C or at its time. */
+ *   DIR/redis/, DIR/mysql/      data
+ *   DIR/tallyd.yaml             what tallyd runs with, also for `tallyd verify -c`
+ *   DIR/NAME.sock               unix sockets
+ *   DIR/NAME.log                what the three say
+ *   DIR/NAME.pid, DIR/dev.lock  who runs, so that the next dev finds what a killed one left
+ * One thread. Signals are blocked and waited for, so a wait ends at a child's end, at Ctrl-C or at its time. */
 #include "admin/dev.h"
 
 #include "admin/child.h"

@@ -8,64 +8,51 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLET
 #define OF_CONFIGURED (OF_ALL - OF(HASH) - OF(COMPLETION) - OF(MANUAL))
 
 #define RUN_HELP                                                                                             \
-    "Runs the service in the foreground until SIGTERM or SIGINT; it then takes no more, answers what is "    \
-    "in\n"                                                                                                   \
-    "flight and exits with 0. SIGHUP reads the configuration again and takes over what can be reloaded.\n"   \
-    "Logs are logfmt on stderr.\n"
+    "Runs the service in the foreground until SIGTERM or SIGINT; it then takes no more, answers what is\n"   \
+    "in flight and exits with 0. SIGHUP reads the configuration again and takes over what can be\n"          \
+    "reloaded. Logs are logfmt on stderr.\n"
 #define CHECK_HELP                                                                                           \
-    "Looks at the configuration, at Redis and at MySQL, changes nothing, and lists every problem with "      \
-    "what\n"                                                                                                 \
-    "mends it. Exits with 0 when tallyd may run, 69 when Redis or MySQL cannot be reached, 78 when the\n"    \
-    "configuration, a setting of theirs or the schema has to be changed.\n"
+    "Looks at the configuration, at Redis and at MySQL, changes nothing, and lists every problem with\n"     \
+    "what mends it. Exits with 0 when tallyd may run, 69 when Redis or MySQL cannot be reached, 78 when\n"   \
+    "the configuration, a setting of theirs or the schema has to be changed.\n"
 #define MIGRATE_HELP                                                                                         \
     "Brings tallyd's own tables (tally_...) to the version of this program. Safe to repeat.\n"
 #define STATUS_HELP                                                                                          \
-    "How it all stands, on one screen: the service, Redis, MySQL, what waits to be merged, the batches, "    \
-    "and\n"                                                                                                  \
-    "what is wrong with the next step. What cannot be told is shown as ? with the reason. Exits with 0 "     \
-    "when all\n"                                                                                             \
-    "is well, 1 when something is not, 69 when Redis or MySQL cannot be reached.\n"
+    "How it all stands, on one screen: the service, Redis, MySQL, what waits to be merged, the batches,\n"   \
+    "and what is wrong with the next step. What cannot be told is shown as ? with the reason. Exits\n"       \
+    "with 0 when all is well, 1 when something is not, 69 when Redis or MySQL cannot be reached.\n"
 #define VERIFY_HELP                                                                                          \
     "Proves the books of every counter, or of one, also under traffic:\n"                                    \
     "    accepted = merged + rejected + pending + claimed and not yet in the ledger\n"                       \
-    "With --store what can be proved of one store: that each of its counts stands in exactly one place (a "  \
-    "row\n"                                                                                                  \
-    "in MySQL, the pending hash, or a claimed hash whose chunk the ledger does not have), that what is "     \
-    "pending\n"                                                                                              \
-    "is in the index of what is to be merged, that no field was lost since a claim, and that all are "       \
-    "integers\n"                                                                                             \
-    "and of the counter's kind. Not that no hit is missing: accepted hits are summed by counter, not by "    \
-    "store.\n"                                                                                               \
-    "Exits with 0 when all balance, 1 when one does not, and says which, by how much, and the next step.\n"
+    "With --store what can be proved of one store: that each of its counts stands in exactly one place\n"    \
+    "(a row in MySQL, the pending hash, or a claimed hash whose chunk the ledger does not have), that\n"     \
+    "what is pending is in the index of what is to be merged, that no field was lost since a claim, and\n"   \
+    "that all are integers and of the counter's kind. Not that no hit is missing: accepted hits are\n"       \
+    "summed by counter, not by store. Exits with 0 when all balance, 1 when one does not, and says\n"        \
+    "which, by how much, and the next step.\n"
 #define REJECTS_HELP                                                                                         \
     "Rows that MySQL refused wait in tally_rejects, raw, with the reason. When the cause is mended:\n"       \
     "    list     those that wait, oldest first\n"                                                           \
     "    replay   puts them into the merchant's table, each exactly once; what is refused again stays\n"     \
     "    drop     gives them up for good; only says what it would drop, unless --yes\n"                      \
-    "replay and drop want IDs, as list shows them, or --counter, --store or --all. The books balance all\n"  \
-    "the while: a replayed row goes from rejected to merged, the sum of dropped ones stays in rejected.\n"   \
-    "Exits with 1 when a row was refused again or an ID does not wait.\n"
+    "replay and drop want IDs, as list shows them, or --counter, --store or --all. The books balance\n"      \
+    "all the while: a replayed row goes from rejected to merged, the sum of dropped ones stays in\n"         \
+    "rejected. Exits with 1 when a row was refused again or an ID does not wait.\n"
 #define RECOVER_HELP                                                                                         \
-    "Takes over what dead tallyds left: batches of theirs, and claimed hashes that no batch knows. Through " \
-    "the\n"                                                                                                  \
-    "running service when there is one, else by itself. Safe to repeat and to interrupt: what is merged is " \
-    "in\n"                                                                                                   \
-    "the ledger, so nothing counts twice.\n"
+    "Takes over what dead tallyds left: batches of theirs, and claimed hashes that no batch knows.\n"        \
+    "Through the running service when there is one, else by itself. Safe to repeat and to interrupt:\n"      \
+    "what is merged is in the ledger, so nothing counts twice.\n"
 #define HASH_HELP                                                                                            \
-    "Reads a password, and prints the yescrypt hash that stands in the configuration under "                 \
-    "users.*.password.\n"                                                                                    \
-    "On a terminal it asks twice and shows nothing; else it reads one line of stdin. No password is ever "   \
-    "an\n"                                                                                                   \
-    "argument, where all users of a machine could see it:\n"                                                 \
+    "Reads a password, and prints the yescrypt hash that stands in the configuration under\n"                \
+    "users.*.password. On a terminal it asks twice and shows nothing; else it reads one line of stdin.\n"    \
+    "No password is ever an argument, where all users of a machine could see it:\n"                          \
     "    openssl rand -hex 24 | tee shop12345.password | tallyd hash\n"
 #define DEV_HELP                                                                                             \
-    "Everything for a first try, on this machine alone: a private redis-server and mariadbd on unix "        \
-    "sockets\n"                                                                                              \
-    "under --dir, migrated, and tallyd with the configuration's counters (by default two: unique_visitors "  \
-    "and\n"                                                                                                  \
-    "product_views). Prints how to connect. Ctrl-C stops all three, nothing is lost; the next `tallyd dev` " \
-    "with\n"                                                                                                 \
-    "the same --dir goes on where it stopped. Their logs are files under --dir.\n"
+    "Everything for a first try, on this machine alone: a private redis-server and mariadbd on unix\n"       \
+    "sockets under --dir, migrated, and tallyd with the configuration's counters (by default two:\n"         \
+    "unique_visitors and product_views). Prints how to connect. Ctrl-C stops all three, nothing is\n"        \
+    "lost; the next `tallyd dev` with the same --dir goes on where it stopped. Their logs are files\n"       \
+    "under --dir.\n"
 
 #define COMPLETION_HELP                                                                                      \
     "Prints what that shell completes tallyd's command line by. Installed with tallyd; by hand, say:\n"      \

@@ -53,6 +53,7 @@ struct upkeep { /* slow timers: walk, prune, complete_until */
     int64_t clock_ahead_ms; /* Redis' clock less ours, as last seen */
     struct prune_task *prune;
     struct until_task *until;
+    bool until_told; /* that MySQL refuses complete_until */
 };
 
 struct journals { /* of dead services, to be brought home: journals.c */

@@ -102,11 +102,7 @@ static enum err link_begin(struct service *s, struct redis_link *l, struct error
 {
     enum err code = redis_link_connect(l, CONNECT_MS, e);
     if (code != ERR_UNAVAILABLE) return code;
-    char why[REDIS_WHY_BYTES];
-    snprintf(why, sizeof why, "%s", l->why);
-    char *tail = strstr(why, "; nothing was counted");
-    if (tail != NULL) *tail = '\0';
-    const char *text = strncmp(why, "MASTERDOWN ", 11) == 0 ? why + 11 : why;
+    const char *text = strncmp(l->why, "MASTERDOWN ", 11) == 0 ? l->why + 11 : l->why;
     char where[200];
     if (s->settings->setup.redis.path != NULL)
         snprintf(where, sizeof where, "unix://%s", s->settings->setup.redis.path);

@@ -16,8 +16,7 @@
 #define CLOCK_BACK_MS 2000
 #define PRUNE_MS UINT64_C(600000)
 #define UNTIL_MS UINT64_C(10000)
-/* A frame in doubt that is sent again carries the score of its first sending. */
-#define UNTIL_SLACK_MS 10000
+#define UNTIL_SLACK_MS 1000 /* over coalesce_lag_ms(): ticks, and clocks as they were told */
 
 /* --- walk --- */
 
@@ -179,6 +178,8 @@ struct until_task {
     struct redis_batch_list batches;
     struct db_job job;
     struct service *service;
+    struct error error;
+    bool failed;
     int64_t begun_ms;
     int64_t *until; /* one a counter */
 };
@@ -203,14 +204,20 @@ static void until_work(struct db *db, struct db_job *job)
 {
     struct until_task *t = CONTAINER_OF(job, struct until_task, job);
     const struct counters *cs = &t->service->settings->setup.counters;
-    struct error e;
-    for (size_t i = 0; i < cs->n; i++)
-        if (ledger_complete_until(db, cs->all[i].name, t->until[i], &e) != ERR_NONE) return;
+    for (size_t i = 0; i < cs->n && !t->failed; i++)
+        t->failed = ledger_complete_until(db, cs->all[i].name, t->until[i], &t->error) != ERR_NONE;
 }
 
+/* Said once, until it is well again. */
 static void on_until(struct db_job *job)
 {
-    until_end(CONTAINER_OF(job, struct until_task, job));
+    struct until_task *t = CONTAINER_OF(job, struct until_task, job);
+    struct upkeep *u = &t->service->upkeep;
+    if (t->failed && !u->until_told)
+        log_event(LOG_WARN, "complete_until", "error=%s next=%s", LOGQ(t->error.text),
+                  LOGQ("mend what MySQL refuses; merging goes on, but complete_until stands still"));
+    if (job->ran) u->until_told = t->failed;
+    until_end(t);
 }
 
 static void until_batch(void *arg, const struct redis_batch_seen *b)
@@ -246,7 +253,8 @@ static void until_begin(struct service *s)
 {
     struct until_task *t = heap_zalloc(sizeof *t);
     t->service = s;
-    t->begun_ms = redis_time_ms(&s->frame_link) - UNTIL_SLACK_MS;
+    t->begun_ms = redis_time_ms(&s->frame_link) - UNTIL_SLACK_MS -
+                  coalesce_lag_ms(s->coalesce, (uint32_t)s->settings->conf->redis_timeout_ms);
     t->until = heap_alloc((s->settings->setup.counters.n + 1) * sizeof *t->until);
     for (size_t i = 0; i < s->settings->setup.counters.n; i++)
         t->until[i] = INT64_MAX;

@@ -21,7 +21,7 @@ enum rule {
     RULE_OWED = 1 << 11,                /* coalesce: off: no ZADD is ever owed */
     RULE_ADOPT = 1 << 12,               /* sync: stale batches are adopted by timer */
     RULE_ANSWERED_NEVER_SENT = 1 << 13, /* coalesce: off: a frame answered "outcome unknown" is sent again */
-    RULE_GIVE_UP = 1 << 14,             /* sync: a run older than half of ledger.keep gives up */
+    RULE_GIVE_UP = 1 << 14,             /* sync: a run older than a third of ledger.keep gives up */
     RULE_OWED_AFTER_REFUSAL = 1 << 15,  /* coalesce: off: a refused frame's owed ZADDs are forgotten */
     RULE_SERIES_OWED = 1 << 16,         /* coalesce: off: no ZADD in known: is ever owed */
     RULE_SERIES_FORGET = 1 << 17,       /* coalesce: off: a cut or a refusal leaves series known */
@@ -41,6 +41,13 @@ enum rule {
 #define RULE(off, rule) (((off) & (uint32_t)(rule)) == 0)
 #else
 #define RULE(off, rule) 1
+#endif
+
+/* A move of a state machine that only a rule taken out makes. */
+#ifdef TALLYD_RULES
+#define TO_UNRULED(state) TO(state)
+#else
+#define TO_UNRULED(state) 0
 #endif
 
 #endif

@@ -418,13 +418,13 @@ void checkpoint_refused(struct coalesce *c, const struct box *b)
 
 void checkpoint_cut(struct coalesce *c)
 {
-    settles_fail(c, false, c->down_text);
+    settles_fail(c, false, c->down_why);
 }
 
 void checkpoint_tick(struct coalesce *c)
 {
     const struct journal *j = c->journal;
-    if (sm_now(&c->link) == LINK_DOWN) settles_fail(c, false, c->down_text);
+    if (sm_now(&c->link) == LINK_DOWN) settles_fail(c, false, c->down_why);
     if (j == NULL || closed_waits(c)) return;
     if (is_full(c, j) || c->ports.mono_ms(c->ports.arg) - j->begun_ms >= c->config.journal_ms) close_now(c);
 }

@@ -70,7 +70,7 @@ void claims_refuse_all(struct coalesce *c)
     for (struct list *node; (node = list_pop(&refused)) != NULL;) {
         struct claim *claim = CONTAINER_OF(node, struct claim, link);
         claim->outcome = CLAIM_REFUSED;
-        snprintf(claim->text, sizeof claim->text, "%.*s", (int)sizeof claim->text - 1, c->down_text);
+        snprintf(claim->text, sizeof claim->text, "%.*s", (int)sizeof claim->text - 1, c->down_why);
         claim->done(claim);
     }
 }

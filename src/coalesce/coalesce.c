@@ -32,8 +32,8 @@ const struct coalesce_config coalesce_config_default = {
 
 static const struct sm_state link_states[] = {
     [LINK_DOWN] = {"down", TO(LINK_KILL) | TO(LINK_LOOK)},
-    [LINK_KILL] = {"kill", TO(LINK_DOWN) | TO(LINK_LOOK) | TO(LINK_READY)},
-    [LINK_LOOK] = {"look", TO(LINK_DOWN) | TO(LINK_READY) | TO(LINK_KILL)},
+    [LINK_KILL] = {"kill", TO(LINK_DOWN) | TO(LINK_LOOK) | TO_UNRULED(LINK_READY)},
+    [LINK_LOOK] = {"look", TO(LINK_DOWN) | TO(LINK_READY) | TO_UNRULED(LINK_KILL)},
     [LINK_READY] = {"ready", TO(LINK_DOWN)},
 };
 
@@ -69,7 +69,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     list_init(&c->journals);
     list_init(&c->settles);
     sm_init(&c->link, link_states, LINK_DOWN);
-    snprintf(c->down_text, sizeof c->down_text, "MASTERDOWN Redis is not connected yet; nothing was counted");
+    engine_down(c, "MASTERDOWN Redis is not connected yet");
     return c;
 }
 
@@ -91,6 +91,17 @@ void coalesce_destroy(struct coalesce **c)
     heap_free((*c)->owed);
     heap_free(*c);
     *c = NULL;
+}
+
+void engine_down(struct coalesce *c, const char *why)
+{
+    snprintf(c->down_why, sizeof c->down_why, "%s", why);
+    snprintf(c->down_text, sizeof c->down_text, "%s; nothing was counted", c->down_why);
+}
+
+const char *coalesce_down_why(const struct coalesce *c)
+{
+    return c->down_why;
 }
 
 const char *coalesce_down_text(const struct coalesce *c)

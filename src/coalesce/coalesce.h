@@ -131,8 +131,9 @@ void coalesce_hush(struct coalesce *c, struct outlet *o, uint32_t n);
 void coalesce_park(struct coalesce *c, struct outlet *o); /* until room(); the caller stops reading it */
 void coalesce_unpark(struct coalesce *c, struct outlet *o);
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key);
-const char *
-coalesce_down_text(const struct coalesce *c); /* "MASTERDOWN Redis ...", an error line without '-' */
+/* Why Redis is not there: "MASTERDOWN Redis ...", an error line without '-'. */
+const char *coalesce_down_why(const struct coalesce *c);
+const char *coalesce_down_text(const struct coalesce *c); /* for a hit: and nothing was counted */
 
 uint64_t coalesce_frame(const struct coalesce *c); /* a number of its own for each frame that collects */
 bool coalesce_collects(const struct coalesce *c);  /* there is something in it that will be sent */
@@ -150,7 +151,7 @@ void coalesce_claim(struct coalesce *c, struct claim *claim);
 /* From the link. up: connected, checked, named; run_id and client_id are the new link's. */
 void coalesce_up(struct coalesce *c, const char *run_id, int64_t client_id);
 void coalesce_cut(struct coalesce *c,
-                  const char *why); /* why: an error line, prefix first; kept for coalesce_down_text */
+                  const char *why); /* why: an error line, prefix first; kept for coalesce_down_why */
 /* The link is gone for good, at stop: claims without an answer end as CLAIM_GONE, whatever stands; clients of
  * a frame in doubt hear "outcome unknown". After the link's last callback. */
 void coalesce_abandon(struct coalesce *c, const char *why);
@@ -181,6 +182,10 @@ void coalesce_flush(struct coalesce *c); /* what is in journals is brought home 
  * tally:journals. */
 void coalesce_adopt(struct coalesce *c, struct slice name, struct slice bytes);
 bool coalesce_has_journal(const struct coalesce *c, struct slice name);
+
+/* How much older than the moment in which Redis takes it a hit's score may be, on a link that is cut when nothing was
+ * answered for answer_ms: a frame in doubt is sent again with the score of its first sending. */
+int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms);
 
 bool coalesce_idle(const struct coalesce *c); /* nothing collected, in flight, in doubt or owed */
 

@@ -53,7 +53,7 @@ static void fail_collected(struct coalesce *c)
 
 void coalesce_cut(struct coalesce *c, const char *why)
 {
-    snprintf(c->down_text, sizeof c->down_text, "%s", why);
+    engine_down(c, why);
     int was = sm_now(&c->link);
     if (was == LINK_DOWN) return;
     sm_move(&c->link, LINK_DOWN);
@@ -282,6 +282,12 @@ void coalesce_abandon(struct coalesce *c, const char *why)
         claim->done(claim);
     }
     claims_refuse_all(c);
+}
+
+/* Sent, cut for no answer, in doubt until it is given up, sent again at the end of that, taken late. */
+int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms)
+{
+    return (int64_t)answer_ms + c->config.doubt_ms + answer_ms;
 }
 
 static void tick_parked(struct coalesce *c, uint64_t now_ms)

@@ -85,15 +85,16 @@ struct coalesce {
     struct sm link;
     char run_id[41];
     int64_t client_id;
-    char suspect_run_id[41]; /* of the server that may still run what an old link sent */
-    int64_t suspect_id;      /* that link, 0: none */
-    char down_text[256];
+    char suspect_run_id[41];            /* of the server that may still run what an old link sent */
+    int64_t suspect_id;                 /* that link, 0: none */
+    char down_why[256], down_text[280]; /* down_text: what a hit is told */
     uint64_t
         refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line a second says so */
     uint64_t side_at_ms;   /* no frame without hits before; set by a refusal */
 };
 
 uint64_t engine_epoch(struct coalesce *c); /* a new one */
+void engine_down(struct coalesce *c, const char *why);
 
 #define WEIGHT_MAX (UINT64_C(1) << 60)
 

@@ -15,7 +15,7 @@ void ask_refuse(struct session *s, enum ask_outcome outcome, const char *text)
         reply_error(out, "ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back");
         return;
     case ASK_REDIS_DOWN:
-        reply_error(out, coalesce_down_text(s->command->config.coalesce));
+        reply_error(out, coalesce_down_why(s->command->config.coalesce));
         return;
     case ASK_HELD:
         reply_error(out, "ERR merging is held back and an operator must look: the log of tallyd says why");

@@ -40,7 +40,7 @@ enum ask_outcome {
     ASK_DONE,
     ASK_TRY_AGAIN,  /* -TRYAGAIN */
     ASK_MYSQL_DOWN, /* not without MySQL */
-    ASK_REDIS_DOWN, /* coalesce_down_text() */
+    ASK_REDIS_DOWN, /* coalesce_down_why() */
     ASK_HELD,       /* held back: an operator must look */
     ASK_FAILED,     /* `text` is the error line without '-' */
 };
@@ -115,7 +115,7 @@ struct command_ports {
     void (*info)(void *arg, const struct info_asked *asked, struct buf *out);
     void (*total)(void *arg, struct total_request *r);
     void (*read)(void *arg, struct read_request *r);
-    int64_t (*redis_ms)(void *arg); /* the clock of frames */
+    int64_t (*redis_ms)(void *arg); /* the clock of frames; before the first link this host's */
     void (*pace)(void *arg); /* requests of a user wait: command_pace() every ms or two until it says false */
 };
 

@@ -1,10 +1,11 @@
 /* command/session.c - one client: parses what it sent, runs it, and keeps its replies in order.
  *
- *   TAKING -> PARKED    an increment found no room        -> TAKING   session_room(): the same request again
- *   TAKING -> BARRIER   a reply or a request must wait    -> TAKING   session_answered(), nothing is owed any
- * more TAKING -> ASKING    a request is out                  -> TAKING   its done() any    -> ENDING    QUIT,
- * or bytes that are no RESP In all states but TAKING the client is paused (or, at the end, not read any
- * more). */
+ *   TAKING -> PARKED   an increment or an EXEC found no room  -> TAKING  session_room(): the same request again
+ *   TAKING -> BARRIER  a reply or a request must wait         -> TAKING  session_answered(): nothing is owed
+ *   TAKING -> ASKING   a request is out                       -> TAKING  its done()
+ *   TAKING -> PACED    its user has no room                   -> TAKING  command_pace() or command_turn()
+ *   any    -> ENDING   QUIT, or bytes that are no RESP
+ * In all states but TAKING the client is paused; in ENDING it is not read any more. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/num.h"

@@ -72,11 +72,9 @@ struct conf_tiers {
     size_t n;              /* 1..CONF_TIERS_MAX */
 };
 
-/* The type of a kind's member. */
+/* The type of a kind's member. A URL may hold a password: never print it; the room that connects takes it apart. */
 #define CONF_TYPE_ADDRESSES struct conf_addresses
-#define CONF_TYPE_URL                                                                                        \
-    char *                    /* may hold a password: never print it. Taken apart by the room that connects  \
-                               */
+#define CONF_TYPE_URL char *
 #define CONF_TYPE_PATH char * /* NULL: not given */
 #define CONF_TYPE_HASH char * /* of a password: never print it */
 #define CONF_TYPE_TEXTS struct conf_texts

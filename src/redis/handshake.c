@@ -116,7 +116,7 @@ static void refused(struct redis_link *l, const struct redis_reply *r)
             return;
         }
     }
-    snprintf(why, sizeof why, "MASTERDOWN Redis refused tallyd's link (%s); " NOTHING_COUNTED, line);
+    snprintf(why, sizeof why, "MASTERDOWN Redis refused tallyd's link (%s)", line);
     link_doom(l, why);
 }
 
@@ -128,11 +128,11 @@ static void done(struct redis_link *l)
         return;
     }
     if (!l->facts.master) {
-        link_doom(l, "READONLY Redis is a replica here, tallyd needs the master; " NOTHING_COUNTED);
+        link_doom(l, "READONLY Redis is a replica here, tallyd needs the master");
         return;
     }
     if (l->config.check && redis_check_facts(&l->facts, l->config.volatile_accept, &l->refusal) != ERR_NONE) {
-        snprintf(why, sizeof why, "MASTERDOWN Redis is not fit: %.200s; " NOTHING_COUNTED, l->refusal.text);
+        snprintf(why, sizeof why, "MASTERDOWN Redis is not fit: %.200s", l->refusal.text);
         link_doom(l, why);
         return;
     }

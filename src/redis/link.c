@@ -86,7 +86,7 @@ void link_doom(struct redis_link *l, const char *why)
 void link_doom_io(struct redis_link *l, const char *what)
 {
     char why[REDIS_WHY_BYTES];
-    snprintf(why, sizeof why, "MASTERDOWN Redis cannot be reached (%s); " NOTHING_COUNTED, what);
+    snprintf(why, sizeof why, "MASTERDOWN Redis cannot be reached (%s)", what);
     link_doom(l, why);
 }
 
@@ -322,7 +322,7 @@ void redis_link_close(struct redis_link *l, void (*closed)(struct redis_link *l)
     PRE(!l->closing && l->handles == 2);
     l->closing = true;
     l->closed = closed;
-    link_doom(l, "MASTERDOWN tallyd is stopping; " NOTHING_COUNTED);
+    link_doom(l, "MASTERDOWN tallyd is stopping");
     link_soon(l);
 }
 

@@ -36,7 +36,7 @@ struct redis_facts {
 struct redis_link_config {
     const struct redis_url *url; /* borrowed for the link's life */
     const struct life *life;     /* likewise; for CLIENT SETNAME */
-    const char *role;            /* "frame", "sync", "fence", "cli" */
+    const char *role;            /* "frame", "sync", "fence", "clean", "cli" */
     bool check; /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
     bool volatile_accept;             /* for that check */
     bool quiet;                       /* logs no ups and downs: its owner tells them in words of its own */

@@ -13,7 +13,6 @@ struct redis_expect { /* one request and its replies */
     uint64_t sent_ms;
 };
 
-#define NOTHING_COUNTED "nothing was counted"
 #define INBOX_BYTES (64 << 10)
 
 /* link.c */

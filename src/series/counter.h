@@ -7,10 +7,9 @@
 #include "base/error.h"
 #include "base/slice.h"
 
-#define KEY_BYTES_MAX 512   /* of a pending hash's name; so ledger keys fit their column */
-#define FIELD_BYTES_MAX 512 /* of a field at the door; text fields at most 255 (InnoDB keys) */
-#define TEXT_BYTES_MAX 255
-#define NAME_BYTES_MAX 64 /* of a counter's name */
+#define KEY_BYTES_MAX 512  /* of a pending hash's name; so ledger keys fit their column */
+#define TEXT_BYTES_MAX 255 /* of a field or a store that is a text; so InnoDB's keys have room for them */
+#define NAME_BYTES_MAX 64  /* of a counter's name */
 #define DELTA_MAX (INT64_C(1) << 53)
 
 enum field_kind {

@@ -59,8 +59,8 @@ void name_instance(struct buf *out, struct slice instance); /* tally:instance:<i
 void name_owner(struct buf *out, const struct life *l); /* <instance>:<life>, the owner field of a batch */
 void name_journal(struct buf *out, const struct life *l, uint64_t number); /* <instance>:<life>:<number> */
 void name_journal_key(struct buf *out, struct slice journal);              /* tally:journal:<name> */
-void name_link(struct buf *out, const struct life *l,
-               const char *role); /* tallyd:<instance>:<life>:frame|sync|fence */
+/* tallyd:<instance>:<life>:frame|sync|fence|clean|cli */
+void name_link(struct buf *out, const struct life *l, const char *role);
 
 void name_token(struct buf *out, struct slice store, struct slice id); /* tally:token:<store>:<id> */
 

@@ -22,11 +22,11 @@
 
 static const struct sm_state run_states[] = {
     [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_WAIT) | TO(RUN_DONE)},
-    [RUN_SCAN] = {"scan", TO(RUN_FENCE) | TO(RUN_MERGE) | TO(RUN_WAIT) | TO(RUN_DONE)},
+    [RUN_SCAN] = {"scan", TO(RUN_FENCE) | TO(RUN_WAIT) | TO(RUN_DONE) | TO_UNRULED(RUN_MERGE)},
     [RUN_FENCE] = {"fence", TO(RUN_MERGE) | TO(RUN_WAIT)},
     [RUN_MERGE] = {"merge", TO(RUN_DISCARD) | TO(RUN_WAIT) | TO(RUN_DONE)},
     [RUN_DISCARD] = {"discard", TO(RUN_WAIT) | TO(RUN_DONE)},
-    [RUN_WAIT] = {"wait", TO(RUN_SCAN) | TO(RUN_FENCE) | TO(RUN_DISCARD) | TO(RUN_DONE)},
+    [RUN_WAIT] = {"wait", TO(RUN_SCAN) | TO(RUN_DISCARD) | TO(RUN_DONE) | TO_UNRULED(RUN_FENCE)},
     [RUN_DONE] = {"done", 0},
 };
 
@@ -83,7 +83,7 @@ static void run_wait(struct run *r, int resume, uint64_t ms)
     r->resume = resume;
     r->resume_ms = sync_now(r->sync) + ms;
     if (resume == RUN_SCAN) {
-        batch_clear(&r->batch);
+        batch_close(&r->batch);
         heap_free(r->chunks);
         r->chunks = NULL;
     }
@@ -95,7 +95,7 @@ static void run_back_off(struct run *r, int resume)
     run_wait(r, resume, rand_backoff_ms(r->attempts++, c->retry_ms, c->retry_most_ms));
 }
 
-/* Alarm, and look again after a while: an operator may have mended it. Its rows are let go and do not count
+/* Alarm, and look again after a while: an operator may have mended it. Its rows do not count
  * meanwhile: what is held must not stop the claims of other counters. */
 static void run_hold(struct run *r, const char *why, const char *text)
 {
@@ -107,7 +107,6 @@ static void run_hold(struct run *r, const char *why, const char *text)
     r->held_why = why;
     recover_run_settled(r->sync, r, true);
     run_wait(r, RUN_SCAN, r->sync->config.held_ms);
-    batch_close(&r->batch);
     count_fields(r, 0);
 }
 

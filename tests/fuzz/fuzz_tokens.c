@@ -22,7 +22,8 @@
 #define CLIENTS 3
 #define START_MS INT64_C(1700000000000)
 #define RUN_ID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define WHY "MASTERDOWN gone; nothing was counted"
+#define WHY "MASTERDOWN gone"
+#define REFUSED "-" WHY "; nothing was counted"
 #define OTHER                                                                                                \
     "-ERR this token came with another increment before: key, field or n differ; nothing was counted"
 #define GONE                                                                                                 \
@@ -493,7 +494,7 @@ static void link_cut(bool behind_exec)
     if (!is_up) return;
     if (behind_exec && wire.frame != NULL) frame_runs(wire.frame);
     for (size_t i = 0; i < collected.n; i++)
-        expect_line(&collected.all[i], "-" WHY);
+        expect_line(&collected.all[i], REFUSED);
     collected.n = 0;
     wire.frame = wire.values = NULL;
     is_up = wire.kills = wire.looks = false;
@@ -587,7 +588,7 @@ static void model_takes(const struct asked *a, size_t client)
     if (!a->is_good)
         expect_error(&q);
     else if (!is_up)
-        expect_line(&q, "-" WHY);
+        expect_line(&q, REFUSED);
     else
         collected.all[collected.n++] = q;
 }

@@ -65,6 +65,12 @@ const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
     return slice_starts(key, SLICE("s")) && slice_ends(key, SLICE(":views")) ? &views : NULL;
 }
 
+const char *coalesce_down_why(const struct coalesce *c)
+{
+    (void)c;
+    return "MASTERDOWN Redis is away";
+}
+
 const char *coalesce_down_text(const struct coalesce *c)
 {
     (void)c;

@@ -218,7 +218,7 @@ void daemon_link_lost(struct process *life, enum role role)
     link_lose(l, draw_unread(w, l));
     struct arena *before = daemon_enter(life);
     if (role == ROLE_FRAME && life->journals_taking) journals_lost(life);
-    if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost; nothing was counted");
+    if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost");
     if (life->redis_up) {
         life->redis_up = false;
         sync_redis(life->sync, false);

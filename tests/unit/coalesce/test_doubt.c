@@ -21,8 +21,8 @@ static void what_was_not_sent_fails_at_once_and_definitely(void **state)
     literal('a', "+PONG\r\n");
     HIT('b', "p1", "5", 1);
     cut();
-    assert_told('a', "-" WHY "\r\n+PONG\r\n");
-    assert_told('b', "-" WHY "\r\n");
+    assert_told('a', REFUSED "\r\n+PONG\r\n");
+    assert_told('b', REFUSED "\r\n");
     assert_did("ab");
     assert_true(coalesce_idle(world->c));
     link_up(RUN_A, 8);
@@ -42,7 +42,7 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
     forget_did();
     cut();
     assert_told('a', "");
-    assert_told('b', "-" WHY "\r\n");
+    assert_told('b', REFUSED "\r\n");
     assert_did("b");
     turn();
     assert_int_equal(hit('a', "p1", "7", 1), ADD_DOWN);
@@ -51,11 +51,11 @@ static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
     frame_applied();
     assert_told('a', ":1\r\n");
     turn();
-    assert_told('a', "-" WHY "\r\n-down\r\n");
+    assert_told('a', REFUSED "\r\n-down\r\n");
     assert_int_equal(row("p1", "6"), 0);
     HIT('a', "p1", "8", 1); /* now it waits for nothing in doubt */
     cut();
-    assert_told('a', "-" WHY "\r\n");
+    assert_told('a', REFUSED "\r\n");
 }
 
 static void not_applied_it_is_sent_again_with_all_its_zadds(void **state)
@@ -463,13 +463,44 @@ static void abandoned_everybody_hears_the_end(void **state)
     forget_did();
     coalesce_abandon(world->c, WHY);
     assert_told('a', UNKNOWN);
-    assert_told('b', "-" WHY "\r\n");
+    assert_told('b', REFUSED "\r\n");
     assert_int_equal(sent.done, 1);
     assert_int_equal(sent.claim.outcome, CLAIM_GONE);
     claim_keys(&refused, 1, "p1", NULL);
     turn();
     assert_int_equal(refused.claim.outcome, CLAIM_REFUSED);
     assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
+}
+
+static void the_table_has_no_move_that_takes_a_rule_out(void **state)
+{
+    (void)state;
+    const struct sm_state *table = world->c->link.table;
+    assert_int_equal(table[LINK_KILL].to & TO(LINK_READY), 0); /* without a look */
+    assert_int_equal(table[LINK_LOOK].to & TO(LINK_KILL), 0);  /* seq is read after the kill */
+}
+
+/* Who says until when all is merged must not pass it. */
+static void a_hit_reaches_redis_no_older_than_lag_says(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.doubt_ms = 20000;
+    world_reopen(&config);
+    const uint32_t answer_ms = 5000;
+    HIT('a', "p1", "5", 1);
+    turn();
+    int64_t score_ms = world->frame->dirty_ms, sent_ms = (int64_t)world->mono_ms;
+    tick_after(answer_ms); /* as long as a link waits */
+    cut();
+    tick_after(config.doubt_ms - 1);
+    back_up(8);
+    assert_int_equal(world->frame->dirty_ms, score_ms);
+    tick_after(answer_ms - 1); /* Redis may take it as late */
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_true((int64_t)world->mono_ms - sent_ms < coalesce_lag_ms(world->c, answer_ms));
+    assert_int_equal(coalesce_lag_ms(world->c, answer_ms), 30000);
 }
 
 int main(void)
@@ -497,6 +528,8 @@ int main(void)
         TEST(a_cut_lets_go_of_the_weight_of_what_it_drops),
         TEST(what_dropped_clients_leave_is_forgotten),
         TEST(abandoned_everybody_hears_the_end),
+        TEST(the_table_has_no_move_that_takes_a_rule_out),
+        TEST(a_hit_reaches_redis_no_older_than_lag_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -194,7 +194,7 @@ static void while_the_link_is_down_hits_are_refused_at_once(void **state)
     (void)state;
     cut();
     assert_int_equal(hit('a', "p1", "5", 1), ADD_DOWN);
-    assert_string_equal(coalesce_down_text(world->c), WHY);
+    assert_string_equal(coalesce_down_why(world->c), WHY);
     assert_int_equal(client('a')->o.waiting, 0);
 }
 

@@ -853,8 +853,8 @@ static void ops_not_sent_yet_fail_at_once(void **state)
     series('a', "s", 1, NOW);
     event('b', "e", "t", "", NOW);
     cut();
-    assert_told('a', "-" WHY "\r\n");
-    assert_told('b', "-" WHY "\r\n");
+    assert_told('a', REFUSED "\r\n");
+    assert_told('b', REFUSED "\r\n");
     up_again();
     turn();
     assert_null(world->frame);

@@ -252,7 +252,7 @@ static void what_was_not_sent_fails_at_once(void **state)
     (void)state;
     TOKEN('a', "p1", "5", 3, "x");
     cut();
-    assert_told('a', "-" WHY "\r\n");
+    assert_told('a', REFUSED "\r\n");
     link_up(RUN_A, 8);
     look_answered(NULL);
     turn();

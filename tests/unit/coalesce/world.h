@@ -18,7 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WHY "MASTERDOWN gone; nothing was counted"
+#define WHY "MASTERDOWN gone"
+#define REFUSED "-" WHY "; nothing was counted"
 #define UNKNOWN                                                                                              \
     "-ERR outcome unknown: the link to Redis was lost before its answer; the increment may or may not have " \
     "been counted\r\n"

@@ -329,7 +329,7 @@ static void sync_answers_rows_or_why_not(void **state)
     sync_end(ASK_TRY_AGAIN, "-TRYAGAIN not all is merged yet; ask again to go on waiting\r\n");
     sync_end(ASK_MYSQL_DOWN,
              "-ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back\r\n");
-    sync_end(ASK_REDIS_DOWN, "-MASTERDOWN Redis is away; nothing was counted\r\n");
+    sync_end(ASK_REDIS_DOWN, "-MASTERDOWN Redis is away\r\n");
     sync_end(ASK_HELD, "-ERR merging is held back and an operator must look: the log of tallyd says why\r\n");
     sync_end(ASK_FAILED, "-ERR this and  that\r\n");
     say(client, "CTR.SYNC s1:views\r\n");

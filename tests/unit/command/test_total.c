@@ -60,7 +60,7 @@ static void total_says_why_not(void **state)
     const char *told[] = {
         [ASK_MYSQL_DOWN] =
             "-ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back\r\n",
-        [ASK_REDIS_DOWN] = "-MASTERDOWN Redis is away; nothing was counted\r\n",
+        [ASK_REDIS_DOWN] = "-MASTERDOWN Redis is away\r\n",
         [ASK_HELD] = "-ERR merging is held back and an operator must look: the log of tallyd says why\r\n",
         [ASK_FAILED] = "-ERR why\r\n",
     };

@@ -234,6 +234,39 @@ static void mysql_down_waits_and_scans_again(void **state)
     assert_int_equal(world->s->runs_n, 0);
 }
 
+static const struct run *only_run(void)
+{
+    assert_int_equal(world->s->runs_n, 1);
+    return CONTAINER_OF(world->s->runs.next, struct run, link);
+}
+
+/* As many as are in flight at most, for hours. */
+static void rows_cost_no_memory_while_mysql_is_away(void **state)
+{
+    (void)state;
+    run_to_merge(3000);
+    const struct batch *b = &only_run()->batch;
+    struct batch_id id = b->id;
+    assert_non_null(b->rows);
+    sync_mysql(world->s, false);
+    while (world->merges.n > 0)
+        merge_answered(MERGE_DOWN);
+    assert_null(b->rows);
+    assert_null(b->hashes);
+    assert_int_equal(b->bytes.cap, 0);
+    assert_memory_equal(&b->id, &id, sizeof id);
+}
+
+static void the_table_has_no_move_that_takes_a_rule_out(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    const struct sm_state *table = only_run()->sm.table;
+    assert_int_equal(table[RUN_SCAN].to & TO(RUN_MERGE), 0); /* past the fence */
+    assert_int_equal(table[RUN_WAIT].to & TO(RUN_FENCE), 0); /* with rows that may be rolled back */
+}
+
 static void the_worst_chunk_decides(void **state)
 {
     (void)state;
@@ -523,6 +556,8 @@ int main(void)
         TEST(a_lost_fence_goes_back_to_scan),
         TEST(a_fence_of_another_process_than_was_scanned_does_not_count),
         TEST(mysql_down_waits_and_scans_again),
+        TEST(rows_cost_no_memory_while_mysql_is_away),
+        TEST(the_table_has_no_move_that_takes_a_rule_out),
         TEST(the_worst_chunk_decides),
         TEST(after_a_bad_chunk_no_further_one_goes_out),
         TEST(a_refusing_table_stops_the_claims_of_its_counter_alone),

@@ -306,7 +306,7 @@ static enum err migrate(struct dev *d, struct error *e)
     uint32_t from, to, made;
     struct db *db = db_create(&d->setup.mysql);
     enum err code = db_open(db) == CODE_OK ? ERR_NONE : db_error(db, e);
-    if (code == ERR_NONE) code = schema_migrate(db, &from, &to, e);
+    if (code == ERR_NONE) code = schema_migrate(db, false, &from, &to, e);
     if (code == ERR_NONE) code = schema_migrate_tables(db, &d->setup.counters, &made, e);
     db_destroy(&db);
     return code;

@@ -18,7 +18,14 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLET
     "mends it. Exits with 0 when tallyd may run, 69 when Redis or MySQL cannot be reached, 78 when the\n"    \
     "configuration, a setting of theirs or the schema has to be changed.\n"
 #define MIGRATE_HELP                                                                                         \
-    "Brings tallyd's own tables (tally_...) to the version of this program. Safe to repeat.\n"
+    "Brings tallyd's own tables (tally_...) to the version of this program, and makes those again that "     \
+    "were\n"                                                                                                 \
+    "dropped, and says what is lost with them. Safe to repeat. Only the operator can say that tally_ledger " \
+    "is\n"                                                                                                   \
+    "lost: an empty one knows of no batch in Redis that it was merged, and counts again what was. So:\n"     \
+    "    tallyd migrate                 refuses, and names those batches\n"                                  \
+    "    tallyd migrate --ledger-lost   with every tallyd of this Redis stopped\n"                           \
+    "    tallyd verify                  how much will be counted twice: the hits that are too many\n"
 #define STATUS_HELP                                                                                          \
     "How it all stands, on one screen: the service, Redis, MySQL, what waits to be merged, the batches, "    \
     "and\n"                                                                                                  \
@@ -102,6 +109,9 @@ const struct option options[] = {
     {"views", 0, OPTION_SWITCH, NULL, AT(views), OF(MIGRATE),
      "also views with complete_until beside each figure, and the role tally_reader that reads them"},
     {"print", 0, OPTION_SWITCH, NULL, AT(print), OF(MIGRATE), "only print the SQL; nothing is connected to"},
+    {"ledger-lost", 0, OPTION_SWITCH, NULL, AT(ledger_lost), OF(MIGRATE),
+     "make a tally_ledger that was dropped again, empty (what of the batches in Redis is merged counts "
+     "twice)"},
     {"json", 0, OPTION_SWITCH, NULL, AT(json), OF(STATUS) | OF(VERIFY) | OF(REJECTS),
      "as JSON, for programs"},
     {"watch", 0, OPTION_SECONDS, "SECONDS", AT(watch_s), OF(STATUS),

@@ -83,20 +83,51 @@ static enum err dir_failed(const char *path, struct error *e)
     const char *next = why == EACCES || why == EPERM || why == EROFS
                            ? "choose one that you may write with --dir"
                        : why == ENOSPC || why == EDQUOT ? "free some space, or choose another with --dir"
-                       : why == ENOENT                  ? "make the directory above it first"
                                                         : "choose another with --dir";
     return error_set(e, ERR_FAILED, "cannot use %s: %s; %s", path, strerror(why), next);
+}
+
+/* With those above it. *stood: how many bytes of the path were there already. */
+static enum err dirs_make(const char *wanted, size_t *stood, struct error *e)
+{
+    char path[PATH_MAX];
+    size_t n = strlen(wanted);
+    bool made = false;
+    *stood = n;
+    errno = ENAMETOOLONG;
+    if (n >= sizeof(path)) return dir_failed(wanted, e);
+    *stood = 0;
+    for (size_t i = 1; i <= n; i++) {
+        if (wanted[i] != '/' && i < n) continue;
+        snprintf(path, sizeof(path), "%.*s", (int)i, wanted);
+        if (mkdir(path, 0700) == 0)
+            made = true;
+        else if (errno != EEXIST)
+            return dir_failed(path, e);
+        if (!made) *stood = i;
+    }
+    return ERR_NONE;
+}
+
+static void dirs_remove(const char *wanted, size_t stood)
+{
+    char path[PATH_MAX];
+    for (size_t i = strlen(wanted); i > stood; i--) {
+        if (wanted[i] != '/' && wanted[i] != '\0') continue;
+        snprintf(path, sizeof(path), "%.*s", (int)i, wanted);
+        rmdir(path);
+    }
 }
 
 static enum err dir_open(struct dev *d, struct error *e)
 {
     struct statvfs space;
     const char *wanted = d->call->dir;
-    bool made = mkdir(wanted, 0700) == 0;
-    if (!made && errno != EEXIST) return dir_failed(wanted, e);
-    if (realpath(wanted, d->dir) == NULL) return dir_failed(wanted, e);
-    enum err code = dev_dir_check(d->dir, e);
-    if (code != ERR_NONE && made) rmdir(d->dir);
+    size_t stood;
+    enum err code = dirs_make(wanted, &stood, e);
+    if (code == ERR_NONE && realpath(wanted, d->dir) == NULL) code = dir_failed(wanted, e);
+    if (code == ERR_NONE) code = dev_dir_check(d->dir, e);
+    if (code != ERR_NONE) dirs_remove(wanted, stood);
     if (code != ERR_NONE) return code;
     if (access(d->dir, W_OK | X_OK) != 0) return dir_failed(d->dir, e);
     if (statvfs(d->dir, &space) != 0) return dir_failed(d->dir, e);

@@ -50,7 +50,7 @@ class Dev(Process):
 
 @pytest.fixture
 def dev(workdir):
-    made = Dev(workdir, f"{workdir}/home").start()
+    made = Dev(workdir, f"{workdir}/new/home").start()  # its parent is not there, either
     yield made
     made.signal(signal.SIGTERM)
     made.process.wait(60)
@@ -116,8 +116,11 @@ def test_ends_when_one_of_its_servers_dies(dev):
     assert dev.pids() == set()
 
 
-@pytest.mark.parametrize("home,part", [("x" * 120, "--dir"), ("no/such/parent", "--dir")])
+@pytest.mark.parametrize("home,part", [("x" * 120, "--dir"), ("new/" + "x" * 120, "--dir"), ("file/below", "--dir")])
 def test_directory_that_cannot_be(home, part, workdir):
+    with open(f"{workdir}/file", "w", encoding="utf-8"):
+        pass
     done = subprocess.run([TALLYD, "dev", "--dir", f"{workdir}/{home}"], capture_output=True, text=True, timeout=60,
                           check=False)
     assert done.returncode in (1, 64) and (part in done.stderr or "directory" in done.stderr), done.stderr
+    assert os.listdir(workdir) == ["file"]

@@ -68,11 +68,11 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLET
 #define DEV_HELP                                                                                             \
     "Everything for a first try, on this machine alone: a private redis-server and mariadbd on unix "        \
     "sockets\n"                                                                                              \
-    "under --dir, migrated, and tallyd with the configuration's counters (by default two: unique_visitors "  \
-    "and\n"                                                                                                  \
-    "product_views). Prints how to connect. Ctrl-C stops all three, nothing is lost; the next `tallyd dev` " \
-    "with\n"                                                                                                 \
-    "the same --dir goes on where it stopped. Their logs are files under --dir.\n"
+    "under --dir, migrated, and tallyd as FILE says (by default with two counters: unique_visitors and\n"    \
+    "product_views), but for listen, http, redis, mysql and instance, which dev sets itself. Prints how\n"   \
+    "to connect. Ctrl-C stops all three, nothing is lost; the next `tallyd dev` with the same --dir goes "   \
+    "on\n"                                                                                                   \
+    "where it stopped. Their logs are files under --dir.\n"
 
 #define COMPLETION_HELP                                                                                      \
     "Prints what that shell completes tallyd's command line by. Installed with tallyd; by hand, say:\n"      \

@@ -36,11 +36,13 @@
 #define START_MS 120000
 #define STOP_MS 120000
 #define POLL_MS 50
+#define EXAMPLES_MOST 5 /* counters */
+#define STORE_EXAMPLE SLICE("12345")
 
 struct dev {
     const struct call *call;
     char dir[PATH_MAX]; /* absolute */
-    char conf_path[PATH_MAX], socket[PATH_MAX];
+    char conf_path[PATH_MAX], control[PATH_MAX];
     int lock, port, http_port;
     struct conf conf;
     struct setup setup;
@@ -63,7 +65,7 @@ static void say(const char *fmt, ...)
 
 enum err dev_dir_check(const char *dir, struct error *e)
 {
-    const size_t name = sizeof("/tallyd.sock") - 1, n = strlen(dir);
+    const size_t name = sizeof("/control.sock") - 1, n = strlen(dir);
     size_t plain = strspn(dir, DIR_BYTES);
     if (plain < n)
         return error_set(
@@ -85,20 +87,51 @@ static enum err dir_failed(const char *path, struct error *e)
     const char *next = why == EACCES || why == EPERM || why == EROFS
                            ? "choose one that you may write with --dir"
                        : why == ENOSPC || why == EDQUOT ? "free some space, or choose another with --dir"
-                       : why == ENOENT                  ? "make the directory above it first"
                                                         : "choose another with --dir";
     return error_set(e, ERR_FAILED, "cannot use %s: %s; %s", path, strerror(why), next);
+}
+
+/* With those above it. *stood: how many bytes of the path were there already. */
+static enum err dirs_make(const char *wanted, size_t *stood, struct error *e)
+{
+    char path[PATH_MAX];
+    size_t n = strlen(wanted);
+    bool made = false;
+    *stood = n;
+    errno = ENAMETOOLONG;
+    if (n >= sizeof(path)) return dir_failed(wanted, e);
+    *stood = 0;
+    for (size_t i = 1; i <= n; i++) {
+        if (wanted[i] != '/' && i < n) continue;
+        snprintf(path, sizeof(path), "%.*s", (int)i, wanted);
+        if (mkdir(path, 0700) == 0)
+            made = true;
+        else if (errno != EEXIST)
+            return dir_failed(path, e);
+        if (!made) *stood = i;
+    }
+    return ERR_NONE;
+}
+
+static void dirs_remove(const char *wanted, size_t stood)
+{
+    char path[PATH_MAX];
+    for (size_t i = strlen(wanted); i > stood; i--) {
+        if (wanted[i] != '/' && wanted[i] != '\0') continue;
+        snprintf(path, sizeof(path), "%.*s", (int)i, wanted);
+        rmdir(path);
+    }
 }
 
 static enum err dir_open(struct dev *d, struct error *e)
 {
     struct statvfs space;
     const char *wanted = d->call->dir;
-    bool made = mkdir(wanted, 0700) == 0;
-    if (!made && errno != EEXIST) return dir_failed(wanted, e);
-    if (realpath(wanted, d->dir) == NULL) return dir_failed(wanted, e);
-    enum err code = dev_dir_check(d->dir, e);
-    if (code != ERR_NONE && made) rmdir(d->dir);
+    size_t stood;
+    enum err code = dirs_make(wanted, &stood, e);
+    if (code == ERR_NONE && realpath(wanted, d->dir) == NULL) code = dir_failed(wanted, e);
+    if (code == ERR_NONE) code = dev_dir_check(d->dir, e);
+    if (code != ERR_NONE) dirs_remove(wanted, stood);
     if (code != ERR_NONE) return code;
     if (access(d->dir, W_OK | X_OK) != 0) return dir_failed(d->dir, e);
     if (statvfs(d->dir, &space) != 0) return dir_failed(d->dir, e);
@@ -308,7 +341,7 @@ static enum err migrate(struct dev *d, struct error *e)
     uint32_t from, to, made;
     struct db *db = db_create(&d->setup.mysql);
     enum err code = db_open(db) == CODE_OK ? ERR_NONE : db_error(db, e);
-    if (code == ERR_NONE) code = schema_migrate(db, &from, &to, e);
+    if (code == ERR_NONE) code = schema_migrate(db, false, &from, &to, e);
     if (code == ERR_NONE) code = schema_migrate_tables(db, &d->setup.counters, &made, e);
     db_destroy(&db);
     return code;
@@ -331,39 +364,41 @@ static int port_free(int wanted)
     return got ? ntohs(at.sin_port) : 0;
 }
 
-/* What dev owns takes the place of what the file says. */
+/* Of a file of one's own these are passed over: dev sets them, with the instance. */
+static const char *const groups_of_dev[] = {"listen", "http", "redis", "mysql", NULL};
+
 static enum err conf_adapt(struct dev *d, struct error *e)
 {
-    struct buf redis = {0}, mysql = {0}, tcp = {0}, local = {0}, http = {0}; /* each terminated */
-    static const char *const name = "dev", *const none = "0", *const refuse = "refuse";
+    struct buf redis = {0}, mysql = {0}, tcp = {0}, local = {0}, control = {0},
+               http = {0}; /* each terminated */
+    static const char *const name = "dev";
     d->port = port_free(PORT_WANTED);
     if (d->port == 0) d->port = port_free(0);
     d->http_port = port_free(HTTP_PORT_WANTED);
     if (d->http_port == 0) d->http_port = port_free(0);
     if (d->port == 0 || d->http_port == 0)
         return error_set(e, ERR_FAILED, "no TCP port is free on 127.0.0.1: close some connections");
-    path_in(d, "tallyd.sock", d->socket);
+    path_in(d, "control.sock", d->control);
     buf_printf(&redis, "unix://%s/redis.sock%c", d->dir, '\0');
     buf_printf(&mysql, "mysql://root@localhost/tally?socket=%s/mysql.sock%c", d->dir, '\0');
     buf_printf(&tcp, "tcp://127.0.0.1:%d%c", d->port, '\0');
-    buf_printf(&local, "unix://%s%c", d->socket, '\0');
+    buf_printf(&local, "unix://%s/tallyd.sock%c", d->dir, '\0');
+    buf_printf(&control, "unix://%s%c", d->control, '\0');
     buf_printf(&http, "tcp://127.0.0.1:%d%c", d->http_port, '\0');
     const char *const addresses[] = {tcp.p, local.p}, *const redis_url = redis.p, *const mysql_url = mysql.p,
-                      *const panel = http.p;
+                      *const operator= control.p, *const panel = http.p;
     bool set = conf_set(&d->conf, CONF_LISTEN_RESP, addresses, 2) &&
+               conf_set(&d->conf, CONF_LISTEN_CONTROL, &operator, 1) &&
                conf_set(&d->conf, CONF_LISTEN_HTTP, &panel, 1) &&
                conf_set(&d->conf, CONF_INSTANCE, &name, 1) &&
                conf_set(&d->conf, CONF_REDIS_URL, &redis_url, 1) &&
-               conf_set(&d->conf, CONF_MYSQL_URL, &mysql_url, 1) &&
-               conf_set(&d->conf, CONF_REDIS_PASSWORD_FILE, NULL, 0) &&
-               conf_set(&d->conf, CONF_MYSQL_PASSWORD_FILE, NULL, 0) &&
-               conf_set(&d->conf, CONF_REDIS_REPLICAS, &none, 1) &&
-               conf_set(&d->conf, CONF_REDIS_VOLATILE, &refuse, 1);
+               conf_set(&d->conf, CONF_MYSQL_URL, &mysql_url, 1);
     INVARIANT(set);
     buf_free(&redis);
     buf_free(&mysql);
     buf_free(&tcp);
     buf_free(&local);
+    buf_free(&control);
     buf_free(&http);
     return ERR_NONE;
 }
@@ -392,7 +427,10 @@ static enum err conf_make(struct dev *d, struct error *e)
     if (d->call->conf_path == NULL)
         conf_default(&d->conf);
     else
-        code = conf_load(d->call->conf_path, &d->conf, e);
+        code = conf_load_without(d->call->conf_path, groups_of_dev, &d->conf, e);
+    if (code == ERR_NONE && d->call->conf_path != NULL)
+        say("taking %s, but for listen, http, redis, mysql and instance: dev sets these itself",
+            d->call->conf_path);
     if (code == ERR_NONE) code = conf_adapt(d, e);
     if (code == ERR_NONE && !setup_init(&d->setup, &d->conf, &problems))
         code = error_set(e, ERR_CONFIG, "%.*s", (int)strcspn(problems.p, "\n"), problems.p);
@@ -402,9 +440,10 @@ static enum err conf_make(struct dev *d, struct error *e)
 
 /* --- tallyd --- */
 
+/* On the operator's socket: on the others nobody answers to a stranger where there are users. */
 static bool tallyd_ready(struct dev *d)
 {
-    return service_answers(d->socket);
+    return service_answers(d->control);
 }
 
 static enum err tallyd_start(struct dev *d, struct error *e)
@@ -460,22 +499,92 @@ static enum err start(struct dev *d, struct error *e)
     return ERR_NONE;
 }
 
+/* A word of a command line: in '' where a shell may take it for something else. */
+static void word_put(struct slice word, struct buf *out)
+{
+    bool plain = true;
+    for (size_t i = 0; i < word.n; i++)
+        plain = plain && strchr(DIR_BYTES, word.p[i]) != NULL;
+    if (!plain) buf_put_char(out, '\'');
+    for (size_t i = 0; i < word.n; i++)
+        word.p[i] == '\'' ? BUF_LIT(out, "'\\''") : buf_put_char(out, word.p[i]);
+    if (!plain) buf_put_char(out, '\'');
+}
+
+static const char *field_example(const struct counter *c)
+{
+    static const char *const of[] = {[FIELD_DATE] = "20140920",
+                                     [FIELD_HOUR] = "2014092013",
+                                     [FIELD_INTEGER] = "42",
+                                     [FIELD_TEXT] = "shoes"};
+    return of[c->field];
+}
+
+/* The start of each example: with users somebody must say who he is. */
+static void client_put(const struct dev *d, struct buf *out)
+{
+    buf_printf(out, "\n    redis-cli -p %d", d->port);
+    if (d->conf.users_n > 0) buf_printf(out, " --user %s --askpass", d->conf.users[0].name);
+}
+
+static void hit_put(const struct dev *d, const struct counter *c, struct buf *out)
+{
+    struct buf key = {0};
+    pattern_put(&c->key, STORE_EXAMPLE, &key);
+    client_put(d, out);
+    BUF_LIT(out, " HINCRBY ");
+    word_put(buf_slice(&key), out);
+    buf_printf(out, " %s 1", field_example(c));
+    buf_free(&key);
+}
+
+/* What the first counter feeds that has a series, in steps of a minute where there are any. */
+static void series_put(const struct dev *d, struct buf *out)
+{
+    const struct op_limits *ops = &d->setup.ops;
+    const struct counter *c = d->setup.counters.all, *end = c + d->setup.counters.n;
+    uint32_t step = ops->precisions[0];
+    struct buf name = {0};
+    while (c < end && !counter_feeds(c, FEED_SERIES))
+        c++;
+    if (c == end) return;
+    for (uint32_t i = 0; i < ops->precisions_n; i++)
+        if (ops->precisions[i] == 60) step = 60;
+    pattern_put(&c->feeds[FEED_SERIES], STORE_EXAMPLE, &name);
+    buf_printf(out, "\nA hit on " SLICE_FMT " also moves a time series; its hits in steps of %u s:",
+               SLICE_ARG(c->name), step);
+    client_put(d, out);
+    BUF_LIT(out, " SERIES.GET ");
+    word_put(buf_slice(&name), out);
+    buf_printf(out, " %u", step);
+    buf_free(&name);
+}
+
+static void examples_print(const struct dev *d)
+{
+    struct buf text = {0};
+    for (size_t i = 0; i < d->setup.counters.n && i < EXAMPLES_MOST; i++)
+        hit_put(d, &d->setup.counters.all[i], &text);
+    series_put(d, &text);
+    say("\ntallyd runs. Send it hits, with any Redis client (or with -s %s/tallyd.sock):%.*s", d->dir,
+        (int)text.n, text.p);
+    buf_free(&text);
+}
+
 static void print_how(const struct dev *d)
 {
     const char *at = d->dir;
-    say("\ntallyd runs. Send it hits, with any Redis client:\n"
-        "    redis-cli -p %d HINCRBY s12345:unique_visitors:daily 20140920 1\n"
-        "    redis-cli -s %s/tallyd.sock HINCRBY s12345:product_views 42 1",
-        d->port, at);
-    say("A view also moves the store's time series; hits of its last two hours, by the minute:\n"
-        "    redis-cli -p %d SERIES.GET s12345:views 60",
-        d->port);
+    uint32_t every_s = 0;
+    for (size_t i = 0; i < d->setup.counters.n; i++)
+        if (d->setup.counters.all[i].every_s > every_s) every_s = d->setup.counters.all[i].every_s;
+    examples_print(d);
     say("The panel, for a browser on this machine:\n    http://127.0.0.1:%d/", d->http_port);
-    say("See what MariaDB has of them (after 60 s, or at once after CTR.SYNC ALL), and what Redis keeps till "
+    say("See what MariaDB has of them (after %u s, or at once after CTR.SYNC ALL), and what Redis keeps till "
         "then:\n"
+        "    redis-cli -s %s/control.sock CTR.SYNC ALL\n"
         "    mariadb -u root -S %s/mysql.sock tally\n"
         "    redis-cli -s %s/redis.sock",
-        at, at);
+        every_s, at, at, at);
     say("Prove that the books balance:\n"
         "    tallyd verify -c %s/tallyd.yaml\n"
         "Logs: %s/tallyd.log, redis.log, mysql.log. Ctrl-C stops all three, nothing is lost.",

@@ -4,6 +4,8 @@
 #include "admin/verbs.h"
 #include "mysql/schema.h"
 #include "mysql/views.h"
+#include "redis/batches_op.h"
+#include "status/ask.h"
 
 #include <stdio.h>
 
@@ -38,11 +40,68 @@ static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t 
     return code;
 }
 
-static enum err apply_own(struct db *db, struct error *e)
+/* --- a ledger that was dropped: which batches it would have known --- */
+
+struct standing {
+    struct redis_batch_list list;
+    size_t n;
+    bool done;
+};
+
+static void on_batch(void *arg, const struct redis_batch_seen *b)
+{
+    struct standing *s = arg;
+    if (s->n++ == 0) printf("batches that stand in Redis, merged to a part, as a whole or not at all:\n");
+    printf("  " SLICE_FMT " of " SLICE_FMT ", hashes: %u\n", SLICE_ARG(b->id), SLICE_ARG(b->counter),
+           b->hashes);
+}
+
+static void on_batches(struct redis_batch_list *list)
+{
+    CONTAINER_OF(list, struct standing, list)->done = true;
+}
+
+static void batches_print(const struct setup *setup)
+{
+    const struct source where = setup_source(setup);
+    struct ask ask;
+    struct error e;
+    if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) {
+        printf("which batches stand in Redis cannot be told: %s\n", e.text);
+        return;
+    }
+    struct standing s = {.list = {.batch = on_batch, .arg = &s, .done = on_batches}};
+    redis_batch_list(&ask.link, &s.list);
+    redis_run_until(&ask.link, &s.done);
+    if (s.list.lost)
+        printf("which batches stand in Redis cannot be told: it gave no answer\n");
+    else if (s.n == 0)
+        printf("no batch stands in Redis\n");
+    ask_close(&ask);
+}
+
+static void dropped_print(unsigned dropped)
+{
+    for (unsigned i = 0; i < SCHEMA_OWN_TABLES; i++)
+        if ((dropped >> i & 1) != 0)
+            printf("%s was dropped, and is made again, empty. Lost with it: %s\n", schema_own[i].name,
+                   schema_own[i].lost);
+}
+
+static enum err apply_own(struct db *db, const struct call *call, const struct setup *setup, struct error *e)
 {
     uint32_t from, to;
-    enum err code = schema_migrate(db, &from, &to, e);
+    unsigned dropped;
+    enum err code = schema_dropped(db, &dropped, e);
     if (code != ERR_NONE) return code;
+    if ((dropped >> SCHEMA_LEDGER & 1) != 0)
+        batches_print(setup);
+    else if (call->ledger_lost)
+        printf("tally_ledger is not lost: --ledger-lost changes nothing\n");
+    fflush(stdout);
+    code = schema_migrate(db, call->ledger_lost, &from, &to, e);
+    if (code != ERR_NONE) return code;
+    dropped_print(dropped);
     if (from == to)
         printf("tallyd's tables are at version %u already\n", to);
     else
@@ -79,7 +138,7 @@ static enum err apply_views(struct db *db, const struct setup *setup, struct err
 
 static enum err apply(struct db *db, const struct call *call, const struct setup *setup, struct error *e)
 {
-    enum err code = apply_own(db, e);
+    enum err code = apply_own(db, call, setup, e);
     if (code == ERR_NONE && call->tables) code = apply_tables(db, setup, e);
     if (code == ERR_NONE && call->views) code = apply_views(db, setup, e);
     return code;

@@ -16,7 +16,13 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLET
     "what mends it. Exits with 0 when tallyd may run, 69 when Redis or MySQL cannot be reached, 78 when\n"   \
     "the configuration, a setting of theirs or the schema has to be changed.\n"
 #define MIGRATE_HELP                                                                                         \
-    "Brings tallyd's own tables (tally_...) to the version of this program. Safe to repeat.\n"
+    "Brings tallyd's own tables (tally_...) to the version of this program, makes those again that were\n"   \
+    "dropped, and says what is lost with them. Safe to repeat. Only the operator can say that\n"             \
+    "tally_ledger is lost: an empty one knows of no batch in Redis that it was merged, and counts again\n"   \
+    "what was. So:\n"                                                                                        \
+    "    tallyd migrate                 refuses, and names those batches\n"                                  \
+    "    tallyd migrate --ledger-lost   with every tallyd of this Redis stopped\n"                           \
+    "    tallyd verify                  how much will be counted twice: the hits that are too many\n"
 #define STATUS_HELP                                                                                          \
     "How it all stands, on one screen: the service, Redis, MySQL, what waits to be merged, the batches,\n"   \
     "and what is wrong with the next step. What cannot be told is shown as ? with the reason. Exits\n"       \
@@ -49,10 +55,10 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLET
     "    openssl rand -hex 24 | tee shop12345.password | tallyd hash\n"
 #define DEV_HELP                                                                                             \
     "Everything for a first try, on this machine alone: a private redis-server and mariadbd on unix\n"       \
-    "sockets under --dir, migrated, and tallyd with the configuration's counters (by default two:\n"         \
-    "unique_visitors and product_views). Prints how to connect. Ctrl-C stops all three, nothing is\n"        \
-    "lost; the next `tallyd dev` with the same --dir goes on where it stopped. Their logs are files\n"       \
-    "under --dir.\n"
+    "sockets under --dir, migrated, and tallyd as FILE says (by default with two counters:\n"                \
+    "unique_visitors and product_views), but for listen, http, redis, mysql and instance, which dev sets\n"  \
+    "itself. Prints how to connect. Ctrl-C stops all three, nothing is lost; the next `tallyd dev` with\n"   \
+    "the same --dir goes on where it stopped. Their logs are files under --dir.\n"
 
 #define COMPLETION_HELP                                                                                      \
     "Prints what that shell completes tallyd's command line by. Installed with tallyd; by hand, say:\n"      \
@@ -89,6 +95,9 @@ const struct option options[] = {
     {"views", 0, OPTION_SWITCH, NULL, AT(views), OF(MIGRATE),
      "also views with complete_until beside each figure, and the role tally_reader that reads them"},
     {"print", 0, OPTION_SWITCH, NULL, AT(print), OF(MIGRATE), "only print the SQL; nothing is connected to"},
+    {"ledger-lost", 0, OPTION_SWITCH, NULL, AT(ledger_lost), OF(MIGRATE),
+     "make a tally_ledger that was dropped again, empty (what of the batches in Redis is merged counts "
+     "twice)"},
     {"json", 0, OPTION_SWITCH, NULL, AT(json), OF(STATUS) | OF(VERIFY) | OF(REJECTS),
      "as JSON, for programs"},
     {"watch", 0, OPTION_SECONDS, "SECONDS", AT(watch_s), OF(STATUS),

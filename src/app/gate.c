@@ -72,10 +72,10 @@ void gate_merged(struct service *s, uint64_t gen)
 static void ledger_compare(struct gate *g, uint64_t highest, uint64_t merged)
 {
     if (highest >= merged) return;
-    log_event(
-        LOG_ERROR, "mysql_behind", "gen=%llu merged=%llu next=%s", (unsigned long long)highest,
-        (unsigned long long)merged,
-        LOGQ("this MySQL lost batches that were merged (a backup, a failover): tallyd verify says how much"));
+    log_event(LOG_ERROR, "mysql_behind", "gen=%llu merged=%llu next=%s", (unsigned long long)highest,
+              (unsigned long long)merged,
+              LOGQ("this MySQL lost batches that were merged (a backup, a failover, a dropped tally_ledger): "
+                   "tallyd verify says how much"));
     g->merged = highest; /* said once */
 }
 

@@ -49,7 +49,7 @@ static bool file_read(const char *path, struct buf *text, const char **why)
     return *why == NULL;
 }
 
-bool conf_load_all(const char *path, struct conf *out, struct buf *problems)
+static bool load(const char *path, const char *const *without, struct conf *out, struct buf *problems)
 {
     struct buf text = {0};
     const char *why;
@@ -60,16 +60,26 @@ bool conf_load_all(const char *path, struct conf *out, struct buf *problems)
                    "%s: cannot be read (%s), expected the configuration: give its path with -c FILE\n", path,
                    why);
     else
-        loaded = conf_parse(path, buf_slice(&text), out, problems);
+        loaded = conf_parse_without(path, buf_slice(&text), without, out, problems);
     if (text.n > 0) explicit_bzero(text.p, text.n); /* URLs may hold passwords */
     buf_free(&text);
     return loaded;
 }
 
+bool conf_load_all(const char *path, struct conf *out, struct buf *problems)
+{
+    return load(path, NULL, out, problems);
+}
+
 enum err conf_load(const char *path, struct conf *out, struct error *e)
 {
+    return conf_load_without(path, NULL, out, e);
+}
+
+enum err conf_load_without(const char *path, const char *const *groups, struct conf *out, struct error *e)
+{
     struct buf problems = {0};
-    bool loaded = conf_load_all(path, out, &problems);
+    bool loaded = load(path, groups, out, &problems);
     if (!loaded) {
         const char *end = memchr(problems.p, '\n', problems.n);
         error_set(e, ERR_CONFIG, "%.*s", (int)(end - problems.p), problems.p);

@@ -130,11 +130,18 @@ struct conf {
  * in it; the first of the problems in e. */
 enum err conf_load(const char *path, struct conf *out, struct error *e) MUST_CHECK;
 
-/* Same, with all problems: a line each in problems, in the order of the file. False: there was one. */
+/* Same, but what stands in these groups ("listen"; NULL ends them) is passed over, and nothing of them must be given: for
+ * whoever sets them with conf_set. groups NULL: none. */
+enum err conf_load_without(const char *path, const char *const *groups, struct conf *out,
+                           struct error *e) MUST_CHECK;
+
+/* Same as conf_load, with all problems: a line each in problems, in the order of the file. False: there was one. */
 bool conf_load_all(const char *path, struct conf *out, struct buf *problems) MUST_CHECK;
 
 /* From a text; file is what messages call it. */
 bool conf_parse(const char *file, struct slice text, struct conf *out, struct buf *problems) MUST_CHECK;
+bool conf_parse_without(const char *file, struct slice text, const char *const *groups, struct conf *out,
+                        struct buf *problems) MUST_CHECK;
 
 /* The default two counters (DESIGN 10) and every default; for `tallyd dev`. Never fails. */
 void conf_default(struct conf *out);

@@ -25,6 +25,7 @@
 struct reader {
     yaml_document_t *doc;
     const char *file;
+    const char *const *without; /* groups that are passed over, NULL behind the last; NULL: none */
     struct conf *conf;
     struct buf *problems;
     size_t problems_n;
@@ -307,6 +308,15 @@ static void users_read(struct reader *r, yaml_node_t *node)
         user_read(r, node, pair);
 }
 
+static bool passed_over(const struct reader *r, const char *path)
+{
+    for (const char *const *group = r->without; group != NULL && *group != NULL; group++) {
+        size_t n = strlen(*group);
+        if (strncmp(path, *group, n) == 0 && (path[n] == '\0' || path[n] == '.')) return true;
+    }
+    return false;
+}
+
 static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map, yaml_node_pair_t *pair)
 {
     struct slice name;
@@ -318,6 +328,7 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
                  memchr(name.p, '\0', name.n) == NULL && path_join(in->path, name, at.path) &&
                  path_join(in->shown, name, at.shown);
     const struct conf_row *row = plain ? conf_row_find(slice_str(at.path)) : NULL;
+    if (plain && passed_over(r, at.path)) return;
     if (row != NULL)
         option_read(r, row, &at, value);
     else if (plain && strcmp(at.path, COUNTERS_PATH) == 0)
@@ -378,7 +389,7 @@ static void default_set(const struct conf_row *row, void *of, const struct conf_
 static void missing_group(struct reader *r, const struct conf_row *row, const struct conf_counter *counter)
 {
     const struct conf_place *places = counter == NULL ? r->conf->places : counter->places;
-    if (row->standard != NULL || places[row - conf_rows].line > 0) return;
+    if (row->standard != NULL || places[row - conf_rows].line > 0 || passed_over(r, row->path)) return;
     struct buf shown = {0};
     if (counter == NULL)
         buf_printf(&shown, "%s", row->path);
@@ -526,8 +537,14 @@ static void parser_read(struct reader *r, yaml_parser_t *parser)
 
 bool conf_parse(const char *file, struct slice text, struct conf *out, struct buf *problems)
 {
+    return conf_parse_without(file, text, NULL, out, problems);
+}
+
+bool conf_parse_without(const char *file, struct slice text, const char *const *groups, struct conf *out,
+                        struct buf *problems)
+{
     *out = (struct conf){.file = heap_strdup(file)};
-    struct reader r = {.file = out->file, .conf = out, .problems = problems};
+    struct reader r = {.file = out->file, .without = groups, .conf = out, .problems = problems};
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) heap_exhausted(0);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);

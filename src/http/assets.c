@@ -46,6 +46,12 @@ void run_page(struct exchange *x, struct worker *w)
     answer(x, SLICE("index.html"));
 }
 
+void run_icon(struct exchange *x, struct worker *w)
+{
+    (void)w;
+    answer(x, SLICE("favicon.ico"));
+}
+
 void run_asset(struct exchange *x, struct worker *w)
 {
     (void)w;

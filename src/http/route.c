@@ -3,6 +3,7 @@
 /* clang-format off */
 const struct route routes[] = {
     {"GET", "/", "", ACCESS_ANYBODY, false, run_page},
+    {"GET", "/favicon.ico", "", ACCESS_ANYBODY, false, run_icon},
     {"GET", "/assets/{file}", "", ACCESS_ANYBODY, false, run_asset},
     {"GET", "/healthz", "", ACCESS_ANYBODY, false, run_healthz},
     {"GET", "/readyz", "", ACCESS_ANYBODY, false, run_readyz},

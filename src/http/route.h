@@ -31,6 +31,7 @@ bool route_knows(const struct route *r, struct slice arg);
 
 /* api_*.c and others */
 void run_page(struct exchange *x, struct worker *w);
+void run_icon(struct exchange *x, struct worker *w);
 void run_asset(struct exchange *x, struct worker *w);
 void run_contract(struct exchange *x, struct worker *w);
 void run_healthz(struct exchange *x, struct worker *w);

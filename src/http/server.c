@@ -44,11 +44,12 @@ static enum MHD_Result on_arg(void *arg, enum MHD_ValueKind kind, const char *na
     return r->fault == NULL ? MHD_YES : MHD_NO;
 }
 
+/* The page takes no parameters, and any: people and mail programs put theirs behind the address of it. */
 static bool target_read(struct exchange *x, const char *path)
 {
     struct reading r = {&x->target, target_read_path(&x->target, slice_str(path))};
     const char *what = "the path";
-    if (r.fault == NULL) {
+    if (r.fault == NULL && x->target.segments_n > 0) {
         what = "the query";
         MHD_get_connection_values_n(x->connection, MHD_GET_ARGUMENT_KIND, on_arg, &r);
     }

@@ -20,5 +20,7 @@ void table_key_columns(const struct counter *c, struct buf *out); /* (`store`,`f
 /* Does information_schema know this table in the current database? Its engine, "" for a view. */
 enum code_class table_engine(struct db *db, struct slice table, bool *exists, char engine[65]) MUST_CHECK;
 enum code_class schema_version_standing(struct db *db, uint32_t *version) MUST_CHECK; /* 0: no tally_schema */
+/* As schema_dropped, and that version. */
+enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version) MUST_CHECK;
 
 #endif

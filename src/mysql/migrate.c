@@ -1,5 +1,6 @@
 /* mysql/migrate.c - applies sql/. DDL commits by itself in MySQL, so a file that was cut half way is run
- * again whole: its statements are safe to repeat, and its version is noted behind the last one. */
+ * again whole: its statements are safe to repeat, and its version is noted behind the last one. So a table that was
+ * dropped is made again by applying all of them. */
 #include "mysql/finding.h"
 #include "mysql/sql.h"
 
@@ -59,17 +60,25 @@ static enum err file_apply(struct db *db, const struct sql_file *f, struct error
     return version_note(db, f->version, e);
 }
 
-static enum err files_apply(struct db *db, uint32_t *from, uint32_t *to, struct error *e)
+static enum err files_apply(struct db *db, bool ledger_lost, uint32_t *from, uint32_t *to, struct error *e)
 {
-    if (schema_version_standing(db, from) != CODE_OK) return db_error(db, e);
+    unsigned dropped;
+    if (own_dropped(db, &dropped, from) != CODE_OK) return db_error(db, e);
     *to = *from;
     if (*from > schema_version_wanted())
         return error_set(e, ERR_CONFIG,
                          "tallyd's tables are of version %u, made by a newer tallyd; this one knows %u: run"
                          " the newer one",
                          *from, schema_version_wanted());
+    if ((dropped >> SCHEMA_LEDGER & 1) != 0 && !ledger_lost)
+        return error_set(
+            e, ERR_CONFIG,
+            "%s was dropped, and with it %s. Nothing was made. Put it back, if a copy has all that was "
+            "merged; else stop every tallyd of this Redis, run `tallyd migrate --ledger-lost`, and "
+            "`tallyd verify` says how much will be counted twice when they run again",
+            schema_own[SCHEMA_LEDGER].name, schema_own[SCHEMA_LEDGER].lost);
     for (size_t i = 0; i < sql_files_n; i++) {
-        if (sql_files[i].version <= *from) continue;
+        if (sql_files[i].version <= *from && dropped == 0) continue;
         enum err err = file_apply(db, &sql_files[i], e);
         if (err != ERR_NONE) return err;
         *to = sql_files[i].version;
@@ -77,12 +86,12 @@ static enum err files_apply(struct db *db, uint32_t *from, uint32_t *to, struct 
     return ERR_NONE;
 }
 
-enum err schema_migrate(struct db *db, uint32_t *from, uint32_t *to, struct error *e)
+enum err schema_migrate(struct db *db, bool ledger_lost, uint32_t *from, uint32_t *to, struct error *e)
 {
     uint32_t unasked_from, unasked_to;
     enum err err = lock_take(db, e);
     if (err != ERR_NONE) return err;
-    err = files_apply(db, from != NULL ? from : &unasked_from, to != NULL ? to : &unasked_to, e);
+    err = files_apply(db, ledger_lost, from != NULL ? from : &unasked_from, to != NULL ? to : &unasked_to, e);
     lock_release(db);
     return err;
 }

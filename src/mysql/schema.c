@@ -155,14 +155,63 @@ enum code_class schema_version_standing(struct db *db, uint32_t *version)
     return class;
 }
 
-static enum code_class own_table_check(struct db *db, const char *table, struct schema_report *r)
+const struct schema_own_table schema_own[SCHEMA_OWN_TABLES] = {
+    [SCHEMA_LEDGER] = {"tally_ledger",
+                       "the memory of what was merged: what is merged already of the batches that stand "
+                       "in Redis is merged once more by an empty one"},
+    [SCHEMA_COUNTERS] = {"tally_counters",
+                         "the sums of what was merged: `tallyd verify` shows them as a difference"},
+    [SCHEMA_REJECTS] = {"tally_rejects",
+                        "the rows that MySQL refused: what they counted stays in tally_counters.rejected"},
+    [SCHEMA_VERSIONS] = {"tally_schema", NULL},
+};
+
+static enum code_class own_standing(struct db *db, unsigned *standing)
+{
+    char engine[65];
+    bool exists;
+    enum code_class class = CODE_OK;
+    *standing = 0;
+    /* The ledger last: else a migrate that makes all of them meanwhile looks like one that was dropped. */
+    for (unsigned i = SCHEMA_OWN_TABLES; class == CODE_OK && i-- > 0;) {
+        class = table_engine(db, slice_str(schema_own[i].name), &exists, engine);
+        if (exists) *standing |= 1u << i;
+    }
+    return class;
+}
+
+enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version)
+{
+    unsigned standing;
+    *dropped = *version = 0;
+    enum code_class class = own_standing(db, &standing);
+    if (class == CODE_OK) class = schema_version_standing(db, version);
+    if (class != CODE_OK) return class;
+    unsigned missing = ((1u << SCHEMA_OWN_TABLES) - 1) & ~standing;
+    if (*version > 0) *dropped = missing;
+    if (standing != 0) *dropped |= missing & (1u << SCHEMA_LEDGER);
+    return CODE_OK;
+}
+
+enum err schema_dropped(struct db *db, unsigned *dropped, struct error *e)
+{
+    uint32_t version;
+    return own_dropped(db, dropped, &version) == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+static enum code_class own_table_check(struct db *db, enum schema_own which, unsigned dropped,
+                                       struct schema_report *r)
 {
     char engine[65];
     bool exists;
     struct buf mend = {0};
+    const char *table = schema_own[which].name, *lost = schema_own[which].lost;
     enum code_class class = table_engine(db, slice_str(table), &exists, engine);
     if (class != CODE_OK) return class;
-    if (!exists) {
+    if (!exists && (dropped >> which & 1) != 0) {
+        finding_add(r, SCHEMA_REFUSE, NULL, NULL,
+                    "table %s was dropped, and with it %s; tallyd migrate says how to go on", table, lost);
+    } else if (!exists) {
         finding_add(r, SCHEMA_REFUSE, NULL, NULL, "table %s is missing: run tallyd migrate", table);
     } else if (!slice_ieq(slice_str(engine), SLICE("InnoDB"))) {
         buf_printf(&mend, "ALTER TABLE %s ENGINE=InnoDB;", table);
@@ -174,12 +223,11 @@ static enum code_class own_table_check(struct db *db, const char *table, struct 
 
 static enum code_class own_check(struct db *db, struct schema_report *r)
 {
-    static const char *const tables[] = {"tally_ledger", "tally_counters", "tally_rejects", "tally_schema"};
-    uint32_t version = 0;
-    enum code_class class = CODE_OK;
-    for (size_t i = 0; class == CODE_OK && i < sizeof tables / sizeof tables[0]; i++)
-        class = own_table_check(db, tables[i], r);
-    if (class == CODE_OK) class = schema_version_standing(db, &version);
+    uint32_t version;
+    unsigned dropped;
+    enum code_class class = own_dropped(db, &dropped, &version);
+    for (unsigned i = 0; class == CODE_OK && i < SCHEMA_OWN_TABLES; i++)
+        class = own_table_check(db, i, dropped, r);
     if (class != CODE_OK) return class;
     if (version < schema_version_wanted())
         finding_add(r, SCHEMA_REFUSE, NULL, NULL,

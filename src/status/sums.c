@@ -262,7 +262,8 @@ static void advice_print(const struct sum *s, struct buf *out)
         buf_printf(out,
                    "%s does not balance: %s hits more are there than tallyd accepted. Next: see whether "
                    "another program writes its pending hashes in Redis or its row in tally_counters, then "
-                   "whether Redis was restored from an older copy (`tallyd recover --dry-run`).\n",
+                   "whether Redis was restored from an older copy (`tallyd recover --dry-run`), or "
+                   "tally_ledger was dropped (`tallyd migrate --help`).\n",
                    s->name, text);
     if (s->broken > 0)
         buf_printf(out,
@@ -287,8 +288,9 @@ size_t sums_print(const struct sums *s, struct buf *out)
     if (s->lost > 0)
         buf_printf(
             out,
-            "MySQL is behind: %llu batches that were merged are in no ledger. It was put back from a "
-            "backup, or failed over to a copy that lagged, and what it had merged since is in no table any "
+            "MySQL is behind: %llu batches that were merged are in no ledger. After `tallyd migrate "
+            "--ledger-lost` that is so until the next merge. Else it was put back from a backup, or failed "
+            "over to a copy that lagged, and what it had merged since is in no table any "
             "more. Next: bring tally_ledger, tally_counters and the counters' tables forward together (a "
             "later backup, the binary log) while every tallyd of this Redis is stopped; what stays lost is "
             "the difference above.\n",

@@ -158,6 +158,60 @@ def test_migrate(idle, mysql):
     assert idle.verb("check").returncode == 0
 
 
+@pytest.mark.parametrize("table", ["tally_counters", "tally_rejects"])
+def test_migrate_makes_a_dropped_table_again(table, idle, mysql):
+    idle.migrate()
+    mysql.query(f"DROP TABLE {table}")
+    done = idle.verb("check")
+    assert done.returncode == 78 and f"{table} was dropped" in done.stderr and "tallyd migrate" in done.stderr
+    done = idle.verb("migrate")
+    assert done.returncode == 0 and f"{table} was dropped" in done.stdout, done.stdout + done.stderr
+    assert idle.verb("check").returncode == 0
+
+
+def test_a_dropped_ledger(make_daemon, redis, mysql):
+    """A batch that is merged and stands: check and migrate say what the ledger was good for, migrate names the batch and makes
+    an empty one only when told to; verify then says before the merge what the merge counts twice."""
+    daemon = make_daemon(redis, start=False, families=counters(hits=10**9, every="3600s")).migrate()
+    daemon.crash = "merge_after_commit"
+    daemon.start()
+    with daemon.client() as client:
+        assert client.call("HINCRBY", "s1:product_views", "7", 5) == 5  # its lock is free, so it is merged at once
+    assert daemon.process.wait(60) == -signal.SIGKILL
+    daemon.crash = None
+    mysql.query("DROP TABLE tally_ledger")
+
+    done = daemon.verb("check")
+    assert done.returncode == 78 and "merged once more" in done.stderr and "tallyd migrate" in done.stderr
+    done = daemon.verb("migrate")
+    assert done.returncode == 78 and "--ledger-lost" in done.stderr, done.stdout + done.stderr
+    assert re.search(r"[0-9a-f]{32} of product_views, hashes: 1\n", done.stdout), done.stdout
+    assert not mysql.query("SHOW TABLES LIKE 'tally_ledger'")
+    done = daemon.verb("migrate", "--ledger-lost")
+    assert done.returncode == 0 and "tally_ledger was dropped" in done.stdout, done.stdout + done.stderr
+
+    def difference():
+        counted = json.loads(daemon.verb("verify", "--counter", "product_views", "--json").stdout)["counters"]
+        return counted[0]["difference"]
+
+    assert difference() == -5
+    daemon.start()
+    daemon.sync_all()
+    assert mysql.query("SELECT views FROM product_views") == ((10,),)
+    assert difference() == -5
+    assert "not lost" in daemon.verb("migrate", "--ledger-lost").stdout
+
+
+def test_a_dropped_ledger_with_redis_away(idle, mysql, redis):
+    idle.migrate()
+    mysql.query("DROP TABLE tally_ledger")
+    redis.kill9()
+    done = idle.verb("migrate")
+    assert done.returncode == 78 and "cannot be told" in done.stdout, done.stdout + done.stderr
+    assert idle.verb("migrate", "--ledger-lost").returncode == 0
+    assert mysql.query("SHOW TABLES LIKE 'tally_ledger'")
+
+
 def test_printed_migration_is_the_migration(idle, mysql):
     """What --print says, given to the mariadb client, is accepted by check."""
     printed = idle.verb("migrate", "--tables", "--print").stdout

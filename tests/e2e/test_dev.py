@@ -17,12 +17,12 @@ from harness.wait import wait_until
 class Dev(Process):
     name = "dev"
 
-    def __init__(self, directory, home):
+    def __init__(self, directory, home, *words):
         super().__init__(directory)
-        self.home = home
+        self.home, self.words = home, words
 
     def argv(self):
-        return [TALLYD, "dev", "--dir", self.home]
+        return [TALLYD, "dev", "--dir", self.home, *self.words]
 
     def spawn(self):
         self.log_from = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
@@ -50,7 +50,44 @@ class Dev(Process):
 
 @pytest.fixture
 def dev(workdir):
-    made = Dev(workdir, f"{workdir}/home").start()
+    made = Dev(workdir, f"{workdir}/new/home").start()  # its parent is not there, either
+    yield made
+    made.signal(signal.SIGTERM)
+    made.process.wait(60)
+
+
+PASSWORD = "example-password"
+OWN = """listen:
+  resp: "tls://0.0.0.0:7380"
+  tls: { cert: /no/such.pem, key: /no/such.key }
+redis: { password_file: /no/such/password }
+http: { tokens: /no/such/tokens }
+counters:
+  searches:
+    key: "s<store>:what's searched"
+    field: text
+    sync: { hits: 9, every: 7s }
+    table: searches
+    columns: { store: store_id, field: term, count: searches }
+  hours:
+    key: "all:hours"
+    field: hour
+    sync: { hits: 9, every: 5s }
+    table: hours
+    columns: { field: hour, count: hits }
+    feeds: { series: "all:hits" }
+series: { precisions: [5, 3600] }
+users:
+  shop: { keys: ["*"], password: "HASH" }
+"""
+
+
+@pytest.fixture
+def own(workdir):
+    made = subprocess.run([TALLYD, "hash"], input=PASSWORD, capture_output=True, text=True, timeout=60, check=True)
+    with open(f"{workdir}/own.yaml", "w", encoding="utf-8") as out:
+        out.write(OWN.replace("HASH", made.stdout.strip()))
+    made = Dev(workdir, f"{workdir}/home", "-c", f"{workdir}/own.yaml").start()
     yield made
     made.signal(signal.SIGTERM)
     made.process.wait(60)
@@ -116,8 +153,26 @@ def test_ends_when_one_of_its_servers_dies(dev):
     assert dev.pids() == set()
 
 
-@pytest.mark.parametrize("home,part", [("x" * 120, "--dir"), ("no/such/parent", "--dir")])
+def test_takes_a_configuration_of_ones_own(own):
+    """Its counters, as the examples that are printed show, each of which works; not where it listens, and its servers."""
+    said = own.log()
+    assert "own.yaml, but for listen, http, redis, mysql and instance" in said and "after 7 s" in said
+    assert "product_views" not in said and "unique_visitors" not in said
+    examples = re.findall(r"^    (redis-cli -p .*)", said, re.M)
+    assert len(examples) == 3 and all(" --user shop --askpass " in line for line in examples)
+    answers = [subprocess.run(line.replace(" --askpass", ""), shell=True, capture_output=True, text=True, timeout=60,
+                              check=False, env={**os.environ, "REDISCLI_AUTH": PASSWORD}).stdout.split()
+               for line in examples]
+    assert answers[:2] == [["1"], ["1"]] and answers[2][1::2] == ["1"], answers
+    with Resp(f"{own.home}/control.sock") as client:
+        assert client.call("CTR.TOTAL", "s12345:what's searched", "shoes") == [1]
+
+
+@pytest.mark.parametrize("home,part", [("x" * 120, "--dir"), ("new/" + "x" * 120, "--dir"), ("file/below", "--dir")])
 def test_directory_that_cannot_be(home, part, workdir):
+    with open(f"{workdir}/file", "w", encoding="utf-8"):
+        pass
     done = subprocess.run([TALLYD, "dev", "--dir", f"{workdir}/{home}"], capture_output=True, text=True, timeout=60,
                           check=False)
     assert done.returncode in (1, 64) and (part in done.stderr or "directory" in done.stderr), done.stderr
+    assert os.listdir(workdir) == ["file"]

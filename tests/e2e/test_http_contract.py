@@ -16,7 +16,7 @@ UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique
 AWAY = {"X-Forwarded-For": "192.0.2.1"}  # somebody who is not here, so needs a token
 ID = "0" * 32 + "-0-0"
 
-OPEN = ["/", "/assets/panel.js", "/assets/dygraph.min.js", "/healthz", "/readyz", "/api/openapi.yaml"]
+OPEN = ["/", "/favicon.ico", "/assets/panel.js", "/assets/dygraph.min.js", "/healthz", "/readyz", "/api/openapi.yaml"]
 SEEN_BY_ALL = ["/api/counters", "/api/stores", "/api/stores/7/counters/unique_visitors",
                "/api/stores/7/counters/product_views", "/api/stores/7/counters/searches", "/api/series",
                "/api/series/s7:views/60", "/api/boxes/s7:views", "/api/events/s7/view?span=60&window=5",
@@ -82,7 +82,7 @@ def test_every_path_and_status_of_the_contract(world, redis, mysql, workdir):
         assert web.post(path).status == 404
         assert web.ask(path, "POST", {"X-Tallyd": "1", **AWAY}).status == 401
         assert shop.post(path).status == 403
-    for path in ("/", "/assets/panel.js", "/api/openapi.yaml"):
+    for path in ("/", "/favicon.ico", "/assets/panel.js", "/api/openapi.yaml"):
         known = web.ask(path).headers["ETag"]
         assert web.ask(path, headers={"If-None-Match": known}).status == 304
     rejects_done(web, mysql, daemon)
@@ -165,6 +165,22 @@ def test_head_is_get_without_its_body(world):
         got, head = web.ask(path), web.ask(path, "HEAD")
         assert head.status == 200 and head.body == b""
         assert head.headers["Content-Length"] == str(len(got.body))
+
+
+def test_the_page_comes_whatever_its_query(world):
+    """Links to it carry what others put behind them; a parameter of the API that is none is still refused."""
+    _, web, _, _ = world
+    page = web.ask("/").body
+    for query in ("?", "?utm_source=mail", "?a=1&a=2", "?%zz", "?" + "&".join(f"p{n}" for n in range(99))):
+        answer = web.ask("/" + query)
+        assert answer.status == 200 and answer.body == page, (query, answer.text)
+    assert web.ask("/api/stores?utm_source=mail").status == 400
+
+
+def test_the_icon(world):
+    _, web, _, _ = world
+    icon = web.ask("/favicon.ico")
+    assert icon.headers["Content-Type"] == "image/x-icon" and icon.body.startswith(b"\0\0\1\0")
 
 
 def test_the_panel_is_served_safely(world):

@@ -119,13 +119,13 @@ static void test_directories(void **state)
     (void)state;
     struct error e;
     char path[200] = "/";
-    memset(path + 1, 'a', 94);
-    assert_int_equal(dev_dir_check(path, &e), ERR_NONE); /* 95 bytes and "/tallyd.sock" are 107 */
+    memset(path + 1, 'a', 93);
+    assert_int_equal(dev_dir_check(path, &e), ERR_NONE); /* 94 bytes and "/control.sock" are 107 */
     strcat(path, "a");
     assert_int_equal(dev_dir_check(path, &e), ERR_USAGE);
     assert_non_null(
-        strstr(e.text, "is 96 bytes long, but the unix sockets in it may have 107 with their name: choose a "
-                       "directory of at most 95 bytes with --dir"));
+        strstr(e.text, "is 95 bytes long, but the unix sockets in it may have 107 with their name: choose a "
+                       "directory of at most 94 bytes with --dir"));
     assert_int_equal(dev_dir_check("/home/a.b-c_d/v+1", &e), ERR_NONE);
     assert_int_equal(dev_dir_check("/home/my files", &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "a byte (the 9th)"));

@@ -282,6 +282,28 @@ static void test_missing(void **state)
             "key\n");
 }
 
+static bool parse_without(const char *text, struct conf *c, struct buf *problems)
+{
+    static const char *const groups[] = {"listen", "mysql", NULL};
+    return conf_parse_without("t.yaml", slice_str(text), groups, c, problems);
+}
+
+/* What stands there may be wrong and need not be given; what is only called alike is not passed over. */
+static void test_without_groups(void **state)
+{
+    (void)state;
+    struct conf c;
+    struct buf problems = {0};
+    assert_true(parse_without("listen: { nonsense: 1 }\nmysql: { writers: 99 }\n" COUNTER, &c, &problems));
+    assert_null(c.mysql_url);
+    assert_int_equal(c.mysql_writers, 2);
+    conf_free(&c);
+    assert_true(parse_without(COUNTER, &c, &problems));
+    conf_free(&c);
+    assert_false(parse_without("mysqls: 1\n" COUNTER, &c, &problems));
+    buf_free(&problems);
+}
+
 static void test_types(void **state)
 {
     (void)state;
@@ -945,6 +967,7 @@ int main(void)
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_without_groups),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_lists),

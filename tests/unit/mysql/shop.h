@@ -57,7 +57,7 @@ static inline void shop_create(struct mariadb *m)
 {
     struct error e;
     uint32_t created;
-    if (schema_migrate(m->db, NULL, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
+    if (schema_migrate(m->db, false, NULL, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
     if (schema_migrate_tables(m->db, &shop, &created, &e) != ERR_NONE) fail_msg("%s", e.text);
 }
 

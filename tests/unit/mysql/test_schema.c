@@ -312,10 +312,51 @@ static void own_missing(void **state)
     assert_false(schema_refused(&r, &shop_all[VISITORS]));
     assert_non_null(strstr(r.all[0].reason, "table tally_rejects is missing: run tallyd migrate"));
     schema_report_close(&r);
-    assert_int_equal(schema_migrate(server.db, &from, &to, &e), ERR_NONE);
+    assert_int_equal(schema_migrate(server.db, false, &from, &to, &e), ERR_NONE);
     assert_int_equal(from, 0);
     assert_int_equal(to, schema_version_wanted());
     assert_sound();
+}
+
+static void own_dropped_is_made_again(const char *table, const char *lost)
+{
+    struct schema_report r;
+    struct error e;
+    mariadb_do(&server, "DROP TABLE %s", table);
+    look(&r, &strict);
+    assert_int_equal(schema_refusals(&r), 1);
+    assert_non_null(strstr(r.all[0].reason, table));
+    assert_non_null(strstr(r.all[0].reason, lost));
+    assert_non_null(strstr(r.all[0].reason, "tallyd migrate"));
+    schema_report_close(&r);
+    if (schema_migrate(server.db, false, NULL, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
+    assert_sound();
+}
+
+static void own_dropped(void **state)
+{
+    (void)state;
+    own_dropped_is_made_again("tally_counters", "the sums of what was merged");
+    own_dropped_is_made_again("tally_rejects", "the rows that MySQL refused");
+}
+
+/* An empty ledger lets what it knew be merged again: nobody makes one unasked, not even where the versions are gone. */
+static void own_ledger_dropped(void **state)
+{
+    struct error e;
+    unsigned dropped;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        mariadb_do(&server, i == 0 ? "DROP TABLE tally_ledger" : "DROP TABLE tally_ledger, tally_schema");
+        assert_int_equal(schema_dropped(server.db, &dropped, &e), ERR_NONE);
+        assert_int_equal(dropped, 1u << SCHEMA_LEDGER);
+        assert_int_equal(schema_migrate(server.db, false, NULL, NULL, &e), ERR_CONFIG);
+        assert_non_null(strstr(e.text, "--ledger-lost"));
+        assert_int_equal(schema_dropped(server.db, &dropped, &e), ERR_NONE);
+        assert_int_equal(dropped, 1u << SCHEMA_LEDGER);
+        if (schema_migrate(server.db, true, NULL, NULL, &e) != ERR_NONE) fail_msg("%s", e.text);
+        assert_sound();
+    }
 }
 
 static void own_engine(void **state)
@@ -335,7 +376,7 @@ static void own_newer(void **state)
     assert_int_equal(r.n, 1);
     assert_non_null(strstr(r.all[0].reason, "version 999, made by a newer tallyd"));
     schema_report_close(&r);
-    assert_int_equal(schema_migrate(server.db, NULL, NULL, &e), ERR_CONFIG);
+    assert_int_equal(schema_migrate(server.db, false, NULL, NULL, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "999"));
     mariadb_do(&server, "DELETE FROM tally_schema WHERE version = 999");
 }
@@ -345,7 +386,7 @@ static void migrate_twice(void **state)
     struct error e;
     uint32_t from, to, created;
     (void)state;
-    assert_int_equal(schema_migrate(server.db, &from, &to, &e), ERR_NONE);
+    assert_int_equal(schema_migrate(server.db, false, &from, &to, &e), ERR_NONE);
     assert_int_equal(from, schema_version_wanted());
     assert_int_equal(to, schema_version_wanted());
     assert_int_equal(schema_migrate_tables(server.db, &shop, &created, &e), ERR_NONE);
@@ -358,7 +399,7 @@ static void *migrate_main(void *arg)
     struct db *db = db_create(&server.config);
     struct error e;
     uint32_t created;
-    *(bool *)arg = db_open(db) == CODE_OK && schema_migrate(db, NULL, NULL, &e) == ERR_NONE &&
+    *(bool *)arg = db_open(db) == CODE_OK && schema_migrate(db, false, NULL, NULL, &e) == ERR_NONE &&
                    schema_migrate_tables(db, &shop, &created, &e) == ERR_NONE;
     db_destroy(&db);
     return NULL;
@@ -474,6 +515,8 @@ int main(void)
         TEST(read_only),
         TEST(packet),
         TEST(own_missing),
+        TEST(own_dropped),
+        TEST(own_ledger_dropped),
         TEST(own_engine),
         TEST(own_newer),
         TEST(migrate_twice),

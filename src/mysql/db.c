@@ -115,7 +115,7 @@ static const char *advice(unsigned code)
         return "; create the database, then run tallyd migrate";
     case 1054:
     case 1146:
-        return "; run tallyd check, it prints the SQL that mends it";
+        return "; run tallyd check, it says what mends it";
     case 1153:
         return "; raise max_allowed_packet";
     case 1290:

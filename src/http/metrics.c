@@ -3,12 +3,10 @@
 #include "http/metrics.h"
 
 #include "base/latencies.h"
+#include "base/memory.h"
 #include "http/inside.h"
 #include "http/route.h"
 #include "tls/context.h"
-
-#include <stdio.h>
-#include <unistd.h>
 
 #define BUCKET_FIRST 5 /* 2^5 us = 32 us */
 #define BUCKET_LAST 26 /* 67 s */
@@ -29,11 +27,9 @@ static struct figure known(int64_t value)
 
 static struct figure memory_bytes(void)
 {
-    long long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    bool read = f != NULL && fscanf(f, "%*s %lld", &pages) == 1;
-    if (f != NULL) fclose(f);
-    return (struct figure){read, pages * sysconf(_SC_PAGESIZE)};
+    uint64_t resident = 0, own;
+    bool read = memory_held(&resident, &own);
+    return (struct figure){read, (int64_t)resident};
 }
 
 static struct figure certificate_end(struct tls_context *c)

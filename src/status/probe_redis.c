@@ -94,7 +94,7 @@ static bool backlog_probe(struct ask *a, struct status *s)
     return true;
 }
 
-static void page_file(const struct redis_due *page, const struct counters *counters, struct status *s)
+static void page_file(const struct due_poll *page, const struct counters *counters, struct status *s)
 {
     for (uint32_t i = 0; i < page->keys_n; i++) {
         const struct counter *c = counters_match(counters, page->keys[i]);
@@ -106,7 +106,7 @@ static void page_file(const struct redis_due *page, const struct counters *count
     }
 }
 
-static void on_page(struct redis_due *page)
+static void on_page(struct due_poll *page)
 {
     *(bool *)page->arg = true;
 }
@@ -115,7 +115,7 @@ static void on_page(struct redis_due *page)
 static int64_t page_probe(struct ask *a, const struct counters *counters, uint32_t skip, struct status *s)
 {
     bool done = false;
-    struct redis_due page = {
+    struct due_poll page = {
         .before_ms = DELTA_MAX, .skip = skip, .limit = PAGE, .done = on_page, .arg = &done};
     redis_due(&a->link, &page);
     redis_run_until(&a->link, &done);

@@ -25,7 +25,7 @@ struct recovery {
     struct recovered result;
     struct sync_recover sync;
     bool sync_begun, sync_done, steps_done;
-    struct redis_adopt adopt; /* of a dry run */
+    struct adopt adopt; /* of a dry run */
     struct redis_walk walk;
     bool walking;
     struct map seen; /* keys of leftovers: SCAN may show one twice */
@@ -322,7 +322,7 @@ static void step_walk(struct recovery *r)
 
 /* --- 1: batches --- */
 
-static void on_would_adopt(struct redis_adopt *a)
+static void on_would_adopt(struct adopt *a)
 {
     struct recovery *r = CONTAINER_OF(a, struct recovery, adopt);
     for (uint32_t i = 0; i < a->ids_n; i++)
@@ -345,13 +345,12 @@ static void step_batches(struct recovery *r)
         step_walk(r);
         return;
     }
-    r->adopt = (struct redis_adopt){.mode = REDIS_ADOPT_DEAD,
-                                    .stale_ms = sync_config_default.stale_ms,
-                                    .limit = UINT32_MAX,
-                                    .dry_run = true,
-                                    .counters = &r->service->settings->setup.counters,
-                                    .life = &r->service->settings->life,
-                                    .done = on_would_adopt};
+    r->adopt = (struct adopt){.mode = ADOPT_DEAD,
+                              .stale_ms = sync_config_default.stale_ms,
+                              .limit = UINT32_MAX,
+                              .dry_run = true,
+                              .counters = &r->service->settings->setup.counters,
+                              .done = on_would_adopt};
     redis_adopt(&r->service->sync_link, &r->adopt);
 }
 

@@ -93,7 +93,7 @@ static void clock_look(struct service *s, uint64_t now_ms)
 /* --- prune --- */
 
 struct prune_task {
-    struct redis_standing standing;
+    struct standing standing;
     struct db_job job;
     struct ledger_prune prune;
     uint64_t keep_s;
@@ -126,7 +126,7 @@ static void on_pruned(struct db_job *job)
     prune_end(t);
 }
 
-static void on_prune_standing(struct redis_standing *r)
+static void on_prune_standing(struct standing *r)
 {
     struct prune_task *t = CONTAINER_OF(r, struct prune_task, standing);
     if (r->lost || t->service->stage != STAGE_RUNNING) {

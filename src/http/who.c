@@ -50,7 +50,7 @@ static bool same_secret(const char *secret, struct slice given)
     return different == 0 && given.n <= CONF_TOKEN_MOST;
 }
 
-static const struct conf_token *token_of(const char *authorization, const struct conf_tokens *tokens)
+static const struct conf_token *bearer_of(const char *authorization, const struct conf_tokens *tokens)
 {
     struct slice bearer = SLICE("Bearer "), text = slice_str(authorization);
     const struct conf_token *found = NULL;
@@ -64,15 +64,15 @@ static const struct conf_token *token_of(const char *authorization, const struct
 struct who who_asks(const struct who_asks *q, const struct conf_tokens *tokens)
 {
     if (q->authorization != NULL) { /* a token is never more than it says, also here */
-        const struct conf_token *token = token_of(q->authorization, tokens);
-        return (struct who){token != NULL, token};
+        const struct conf_token *bearer = bearer_of(q->authorization, tokens);
+        return (struct who){bearer != NULL, bearer};
     }
     return (struct who){is_from_here(q), NULL};
 }
 
 struct slice who_store(const struct who *w)
 {
-    return w->token == NULL || w->token->store == NULL ? slice_of(NULL, 0) : slice_str(w->token->store);
+    return w->bearer == NULL || w->bearer->store == NULL ? slice_of(NULL, 0) : slice_str(w->bearer->store);
 }
 
 static bool is_of(const struct pattern *p, enum store_kind kind, struct slice name, struct slice store)

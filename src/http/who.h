@@ -13,7 +13,7 @@
 
 struct who {
     bool known;
-    const struct conf_token *token; /* NULL: from this machine */
+    const struct conf_token *bearer; /* NULL: from this machine */
 };
 
 struct who_asks {

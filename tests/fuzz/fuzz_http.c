@@ -130,8 +130,8 @@ static void who_agrees(struct slice host_line, struct slice authorization_line)
         struct who who = who_asks(&q, &tokens);
         MUST(authorization == NULL || who.known == has_token(given));
         MUST(authorization != NULL || who.known == (i == 0 && who.known && names_loopback(host)));
-        MUST((who.token != NULL) == (who.known && authorization != NULL));
-        if (who.token != NULL) MUST(slice_eq(who_store(&who), slice_str(token_store)));
+        MUST((who.bearer != NULL) == (who.known && authorization != NULL));
+        if (who.bearer != NULL) MUST(slice_eq(who_store(&who), slice_str(token_store)));
     }
     heap_free(host);
     heap_free(given);

@@ -69,7 +69,7 @@ static void a_token_is_taken_whole(void **state)
     (void)state;
     struct who w = with("Bearer operator-0123456789");
     assert_true(w.known);
-    assert_ptr_equal(w.token, &all[0]);
+    assert_ptr_equal(w.bearer, &all[0]);
     assert_null(who_store(&w).p);
     w = with("bearer shop-0123456789abc");
     assert_true(w.known);

@@ -1,30 +1,30 @@
-/* http/tokens.c - see tokens.h. */
-#include "http/tokens.h"
+/* http/bearers.c - see bearers.h. */
+#include "http/bearers.h"
 
 #include "base/heap.h"
 #include "conf/tokens.h"
 
-struct token_set {
+struct bearer_set {
     struct conf_tokens tokens;
-    struct token_set *before;
+    struct bearer_set *before;
 };
 
-void token_sets_init(struct token_sets *s, const struct conf_tokens *first)
+void bearers_init(struct bearers *s, const struct conf_tokens *first)
 {
-    *s = (struct token_sets){.now = first};
+    *s = (struct bearers){.now = first};
 }
 
-void token_sets_close(struct token_sets *s)
+void bearers_close(struct bearers *s)
 {
     while (s->last != NULL) {
-        struct token_set *set = s->last;
+        struct bearer_set *set = s->last;
         s->last = set->before;
         tokens_free(&set->tokens);
         heap_free(set);
     }
 }
 
-const struct conf_tokens *token_sets_now(const struct token_sets *s)
+const struct conf_tokens *bearers_now(const struct bearers *s)
 {
     return __atomic_load_n(&s->now, __ATOMIC_ACQUIRE);
 }
@@ -34,11 +34,11 @@ static bool same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-bool token_sets_hold(const struct token_sets *s, const struct conf_token *token)
+bool bearers_hold(const struct bearers *s, const struct conf_token *bearer)
 {
-    const struct conf_tokens *now = token_sets_now(s);
+    const struct conf_tokens *now = bearers_now(s);
     for (size_t i = 0; i < now->n; i++)
-        if (same_text(now->all[i].secret, token->secret) && same_text(now->all[i].store, token->store))
+        if (same_text(now->all[i].secret, bearer->secret) && same_text(now->all[i].store, bearer->store))
             return true;
     return false;
 }
@@ -52,14 +52,14 @@ static bool same_tokens(const struct conf_tokens *a, const struct conf_tokens *b
     return same;
 }
 
-void token_sets_take(struct token_sets *s, struct conf_tokens *tokens)
+void bearers_take(struct bearers *s, struct conf_tokens *tokens)
 {
     if (same_tokens(s->now, tokens)) {
         tokens_free(tokens);
         return;
     }
-    struct token_set *set = heap_alloc(sizeof *set);
-    *set = (struct token_set){.tokens = *tokens, .before = s->last};
+    struct bearer_set *set = heap_alloc(sizeof *set);
+    *set = (struct bearer_set){.tokens = *tokens, .before = s->last};
     *tokens = (struct conf_tokens){0};
     s->last = set;
     __atomic_store_n(&s->now, &set->tokens, __ATOMIC_RELEASE);

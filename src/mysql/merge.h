@@ -5,7 +5,7 @@
 #ifndef MYSQL_MERGE_H
 #define MYSQL_MERGE_H
 
-#include "base/set.h"
+#include "base/map.h"
 #include "mysql/db.h"
 #include "series/batch.h"
 
@@ -15,7 +15,7 @@
 
 struct merger { /* one per connection */
     struct db *db;
-    struct set shapes; /* counter -> struct columns, good for one db_opened() */
+    struct map shapes; /* counter -> struct columns, good for one db_opened() */
     uint64_t shapes_of;
     size_t
         statement_max; /* bytes; halved when the server does not take a statement, grows again with success */

@@ -112,7 +112,7 @@ struct status {
 };
 
 /* out needs no init and is closed by the caller; where stays borrowed until then. */
-void status_look(const struct source *where, const struct status_how *how, struct status *out);
+void status_probe(const struct source *where, const struct status_how *how, struct status *out);
 void status_close(struct status *s);
 
 /* Fills now's hits_per_s from an earlier look, for those who look again and again; not when the service was restarted

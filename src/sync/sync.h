@@ -4,7 +4,7 @@
 #define SYNC_SYNC_H
 
 #include "base/list.h"
-#include "base/set.h"
+#include "base/map.h"
 #include "series/counter.h"
 #include "sync/ports.h"
 
@@ -53,7 +53,7 @@ struct sync_wait {
     uint64_t since_ms, ask_at_ms;
     int64_t before_ms;
     uint32_t claim_mark;
-    struct set ids;
+    struct map ids;
     struct standing ask;
     struct due_poll poll;
     struct list link;

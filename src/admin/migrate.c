@@ -42,7 +42,7 @@ static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t 
 
 /* --- a ledger that was dropped: which batches it would have known --- */
 
-struct standing {
+struct ledgerless {
     struct redis_batch_list list;
     size_t n;
     bool done;
@@ -50,7 +50,7 @@ struct standing {
 
 static void on_batch(void *arg, const struct redis_batch_seen *b)
 {
-    struct standing *s = arg;
+    struct ledgerless *s = arg;
     if (s->n++ == 0) printf("batches that stand in Redis, merged to a part, as a whole or not at all:\n");
     printf("  " SLICE_FMT " of " SLICE_FMT ", hashes: %u\n", SLICE_ARG(b->id), SLICE_ARG(b->counter),
            b->hashes);
@@ -58,7 +58,7 @@ static void on_batch(void *arg, const struct redis_batch_seen *b)
 
 static void on_batches(struct redis_batch_list *list)
 {
-    CONTAINER_OF(list, struct standing, list)->done = true;
+    CONTAINER_OF(list, struct ledgerless, list)->done = true;
 }
 
 static void batches_print(const struct setup *setup)
@@ -70,7 +70,7 @@ static void batches_print(const struct setup *setup)
         printf("which batches stand in Redis cannot be told: %s\n", e.text);
         return;
     }
-    struct standing s = {.list = {.batch = on_batch, .arg = &s, .done = on_batches}};
+    struct ledgerless s = {.list = {.batch = on_batch, .arg = &s, .done = on_batches}};
     redis_batch_list(&ask.link, &s.list);
     redis_run_until(&ask.link, &s.done);
     if (s.list.lost)

@@ -53,7 +53,7 @@ static enum err look_once(const struct call *call, const struct source *where)
 {
     const struct status_how how = {.rate_ms = RATE_MS, .books = true};
     struct status s;
-    status_look(where, &how, &s);
+    status_probe(where, &how, &s);
     enum err code = look_print(call, &s);
     status_close(&s);
     return code;

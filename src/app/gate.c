@@ -23,7 +23,7 @@ struct gate_look { /* one check */
     struct error error;
     bool seen;
     uint64_t highest, merged; /* of the ledger; of this process, before it was asked */
-    char run_id[REDIS_RUN_ID_BYTES];
+    char run_id[RUN_ID_BYTES];
 };
 
 static void gate_ask(struct service *s);

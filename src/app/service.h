@@ -33,10 +33,10 @@ enum stage {
     STAGE_CLOSING,  /* time is up or all is done: writers, links and handles are closed */
 };
 
-struct gate {                        /* may sync merge? */
-    bool asking, again;              /* a check is under way; something changed meanwhile */
-    bool schema_fit;                 /* since MySQL came last */
-    char run_id[REDIS_RUN_ID_BYTES]; /* of the Redis whose gen was compared last */
+struct gate {                  /* may sync merge? */
+    bool asking, again;        /* a check is under way; something changed meanwhile */
+    bool schema_fit;           /* since MySQL came last */
+    char run_id[RUN_ID_BYTES]; /* of the Redis whose gen was compared last */
     uint64_t retry_at_ms;
     bool rolled_back; /* Redis' gen is behind the ledger's */
     uint64_t merged;  /* highest gen of a batch that this process saw merged as a whole */

@@ -17,9 +17,9 @@ struct unknown_task {
     struct batch_id *ids;
     size_t n, cap, at;
     struct batch batch;
-    struct redis_scan scan;
-    struct redis_fence fence;
-    struct redis_discard discard;
+    struct scan scan;
+    struct fence fence;
+    struct discard discard;
     struct db_job job;
     struct error error;
     uint64_t rows;
@@ -45,7 +45,7 @@ static void unknown_fail(struct unknown_task *t, const char *what, const char *t
     unknown_end(t);
 }
 
-static void on_discarded(struct redis_discard *d)
+static void on_discarded(struct discard *d)
 {
     struct unknown_task *t = CONTAINER_OF(d, struct unknown_task, discard);
     batch_close(&t->batch);
@@ -71,11 +71,11 @@ static void on_moved(struct db_job *job)
         return;
     }
     t->result.rows += (int64_t)t->rows;
-    t->discard = (struct redis_discard){.batch = &t->batch, .done = on_discarded};
+    t->discard = (struct discard){.batch = &t->batch, .done = on_discarded};
     redis_discard(&t->service->sync_link, &t->discard);
 }
 
-static void on_fenced(struct redis_fence *f)
+static void on_fenced(struct fence *f)
 {
     struct unknown_task *t = CONTAINER_OF(f, struct unknown_task, fence);
     if (!f->passed || strcmp(f->run_id, t->scan.run_id) != 0) {
@@ -88,20 +88,20 @@ static void on_fenced(struct redis_fence *f)
     service_job(t->service, &t->job);
 }
 
-static void on_scanned(struct redis_scan *s)
+static void on_scanned(struct scan *s)
 {
     struct unknown_task *t = CONTAINER_OF(s, struct unknown_task, scan);
-    if (s->outcome == SCANNED_GONE) {
+    if (s->outcome == SCAN_GONE) {
         batch_close(&t->batch);
         unknown_next(t);
         return;
     }
-    if (s->outcome != SCANNED_SEALED) {
+    if (s->outcome != SCAN_SEALED) {
         batch_close(&t->batch);
         unknown_fail(t, "scan", s->text);
         return;
     }
-    t->fence = (struct redis_fence){.done = on_fenced};
+    t->fence = (struct fence){.done = on_fenced};
     redis_fence(&t->service->fences, &t->fence);
 }
 
@@ -112,10 +112,10 @@ static void unknown_next(struct unknown_task *t)
         return;
     }
     batch_init(&t->batch, &t->ids[t->at++]);
-    t->scan = (struct redis_scan){.batch = &t->batch,
-                                  .counters = &t->service->settings->setup.counters,
-                                  .raw = true,
-                                  .done = on_scanned};
+    t->scan = (struct scan){.batch = &t->batch,
+                            .counters = &t->service->settings->setup.counters,
+                            .raw = true,
+                            .done = on_scanned};
     redis_scan(&t->service->sync_link, &t->scan);
 }
 

@@ -1,5 +1,5 @@
 /* app/upkeep.c - what is done slowly, off the hits' way:
- *   walk            the key space, for pending hashes that are missing in tally:dirty (DESIGN 6): at start, on every
+ *   walk            the key space, for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8): at start, on every
  *                   reconnect, when Redis' clock went back, and every WALK_MS, which heals what a daemon left that died
  *                   for good
  *   prune           the ledger, never of a batch that stands: MySQL says what is old, then Redis what stands, then rows go
@@ -93,7 +93,7 @@ static void clock_look(struct service *s, uint64_t now_ms)
 /* --- prune --- */
 
 struct prune_task {
-    struct redis_standing standing;
+    struct standing standing;
     struct db_job job;
     struct ledger_prune prune;
     uint64_t keep_s;
@@ -126,7 +126,7 @@ static void on_pruned(struct db_job *job)
     prune_end(t);
 }
 
-static void on_prune_standing(struct redis_standing *r)
+static void on_prune_standing(struct standing *r)
 {
     struct prune_task *t = CONTAINER_OF(r, struct prune_task, standing);
     if (r->lost || t->service->stage != STAGE_RUNNING) {

@@ -186,7 +186,7 @@ static bool stored_read(struct figures *f)
 static void memory_read(struct figures *f)
 {
     answer_free(&f->answer);
-    if (!memo_get(&f->x->http->memo, buf_slice(&f->question), &f->answer)) rows_zero(f);
+    if (!answer_cache_get(&f->x->http->answer_cache, buf_slice(&f->question), &f->answer)) rows_zero(f);
 }
 
 /* --- what is pending; for tops, whose fields MySQL may not know yet, and without MySQL --- */
@@ -397,7 +397,7 @@ static bool figures_read(struct figures *f)
         memory_read(f);
         live_from_pending(f);
     } else if (f->redis_up) {
-        memo_put(&f->x->http->memo, buf_slice(&f->question), &f->answer);
+        answer_cache_put(&f->x->http->answer_cache, buf_slice(&f->question), &f->answer);
     }
     top_cut(f);
     return true;

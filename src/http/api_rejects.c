@@ -152,7 +152,7 @@ static void done_put(struct exchange *x, const struct reject_id *id, const char 
         json_null(&j, "reason");
     json_close(&j, '}');
     log_event(LOG_INFO, "reject", "id=%s outcome=%s by=%s", text, outcome,
-              LOGQ(x->who.token != NULL ? x->who.token->name : "local"));
+              LOGQ(x->who.bearer != NULL ? x->who.bearer->name : "local"));
 }
 
 static void on_refused(void *arg, const struct reject_id *id, const char *reason)

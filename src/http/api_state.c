@@ -10,7 +10,7 @@ void run_status(struct exchange *x, struct worker *w)
 {
     struct status s;
     struct status_how how = {.service = door_link(&w->door), .books = true};
-    status_look(x->http->where, &how, &s);
+    status_probe(x->http->where, &how, &s);
     exchange_json(x);
     status_json(&x->body, &s);
     status_close(&s);

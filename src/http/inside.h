@@ -4,13 +4,13 @@
 #ifndef HTTP_INSIDE_H
 #define HTTP_INSIDE_H
 
+#include "http/answer_cache.h"
+#include "http/bearers.h"
 #include "http/exchange.h"
 #include "http/http.h"
-#include "http/look.h"
-#include "http/memo.h"
 #include "http/pulse.h"
+#include "http/status_cache.h"
 #include "http/stream.h"
-#include "http/tokens.h"
 
 struct MHD_Daemon;
 
@@ -20,9 +20,9 @@ struct http {
     struct pool pool;
     struct pulse pulse;
     struct hub hub;
-    struct look look;
-    struct memo memo;
-    struct token_sets tokens;
+    struct status_cache status_cache;
+    struct answer_cache answer_cache;
+    struct bearers bearers;
     struct MHD_Daemon **daemons; /* one an address */
     int *sockets;                /* that they listened at, at the end; -1: none */
     size_t daemons_n;

@@ -12,7 +12,7 @@
 #define BUCKET_LAST 26 /* 67 s */
 
 struct values {
-    const struct looked *seen;
+    const struct status_figures *seen;
     struct beat beat;
     int64_t started_s;
     struct figure expires_s;
@@ -122,7 +122,7 @@ static void latencies_put(struct buf *out)
 #undef X
 }
 
-static void metrics_put(void *arg, const struct looked *seen)
+static void metrics_put(void *arg, const struct status_figures *seen)
 {
     struct values *v = arg;
     v->seen = seen;
@@ -144,7 +144,7 @@ void run_metrics(struct exchange *x, struct worker *w)
     x->answered = true;
     x->status = 200;
     x->type = "text/plain; version=0.0.4; charset=utf-8";
-    look_use(&x->http->look, door_link(&w->door), SEEN_AGE_MS, metrics_put, &v);
+    status_cache_use(&x->http->status_cache, door_link(&w->door), SEEN_AGE_MS, metrics_put, &v);
     latencies_put(v.out);
     head_put(v.out, "tallyd_build_info", "gauge", "1; which version runs");
     BUF_LIT(v.out, "tallyd_build_info{version=\"" TALLYD_VERSION "\"} 1\n");

@@ -11,7 +11,7 @@
 #define TICK_MS 500
 #define ANSWER_MS 1500 /* of the service, to INFO */
 #define SILENT_MS 2000 /* then its loop does not turn */
-#define LOOK_AGE_MS 900
+#define FIGURES_AGE_MS 900
 
 static void on_look(struct job *job, struct worker *w);
 static void on_watch(struct job *job, struct worker *w);
@@ -99,7 +99,7 @@ static void beat_ask(struct pulse *p)
 
 /* --- what workers find out --- */
 
-static void seen_take(void *arg, const struct looked *seen)
+static void seen_take(void *arg, const struct status_figures *seen)
 {
     struct pulse *p = arg;
     pthread_mutex_lock(&p->lock);
@@ -118,7 +118,8 @@ static void job_over(struct pulse *p, bool *is_out)
 static void on_look(struct job *job, struct worker *w)
 {
     struct pulse *p = CONTAINER_OF(job, struct pulse, look_job);
-    if (w != NULL) look_use(&p->http->look, door_link(&w->door), LOOK_AGE_MS, seen_take, p);
+    if (w != NULL)
+        status_cache_use(&p->http->status_cache, door_link(&w->door), FIGURES_AGE_MS, seen_take, p);
     job_over(p, &p->looking);
 }
 
@@ -160,7 +161,7 @@ static void put_age(struct json *j, const char *key, struct figure f)
         json_null(j, key);
 }
 
-static void put_seen(struct json *j, const struct looked *seen)
+static void put_seen(struct json *j, const struct status_figures *seen)
 {
     put_figure(j, "pending_hashes", seen->dirty);
     put_age(j, "oldest_unmerged_s", seen->oldest_ms);
@@ -174,7 +175,7 @@ static void status_put(struct pulse *p, struct buf *out)
     struct json j = {.out = out};
     struct beat beat = pulse_beat(p);
     pthread_mutex_lock(&p->lock);
-    struct looked seen = p->seen;
+    struct status_figures seen = p->seen;
     pthread_mutex_unlock(&p->lock);
     json_open(&j, NULL, '{');
     json_int(&j, "time", wall_ms() / 1000);

@@ -3,8 +3,8 @@
 #ifndef HTTP_PULSE_H
 #define HTTP_PULSE_H
 
-#include "http/look.h"
 #include "http/pool.h"
+#include "http/status_cache.h"
 
 struct beat {   /* what the service said of itself last */
     bool asked; /* else nothing of the rest is known but turns */
@@ -22,9 +22,9 @@ struct pulse {
     bool running, stopping;
     bool asked; /* for the first time: the service answered, or did not */
     struct beat beat;
-    uint64_t answered_ms; /* mono; when this was made, until there is an answer */
-    int64_t started_s;    /* wall, of this room */
-    struct looked seen;   /* without differences */
+    uint64_t answered_ms;       /* mono; when this was made, until there is an answer */
+    int64_t started_s;          /* wall, of this room */
+    struct status_figures seen; /* without differences */
     struct job look_job, watch_job;
     bool looking, watching; /* the jobs are the pool's */
 };

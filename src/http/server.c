@@ -107,7 +107,7 @@ static bool is_allowed(struct exchange *x)
                          .authorization = header(x, "Authorization"),
                          .forwarded = header(x, "Forwarded") != NULL || header(x, "X-Forwarded-For") != NULL};
     if (x->route->access == ACCESS_ANYBODY) return true;
-    x->who = who_asks(&q, token_sets_now(&x->http->tokens));
+    x->who = who_asks(&q, bearers_now(&x->http->bearers));
     if (!x->who.known) {
         exchange_refuse(x, 401,
                         "send Authorization: Bearer <token>; the option http.tokens names the file of tokens",
@@ -295,7 +295,7 @@ void run_stream(struct exchange *x, struct worker *w)
                         "store is empty, or longer than a store can be");
         return;
     }
-    x->stream = stream_open(&x->http->hub, bound.p == NULL, store, x->who.token);
+    x->stream = stream_open(&x->http->hub, bound.p == NULL, store, x->who.bearer);
     if (x->stream == NULL) {
         exchange_refuse(x, 503, "ask again in some seconds",
                         "there are %lld streams already (limits.streams), or tallyd is stopping",
@@ -415,11 +415,11 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     h->ports = *ports;
     pool_init(&h->pool, &h->ports, where);
     pulse_init(&h->pulse, h);
-    hub_init(&h->hub, where->counters, &h->tokens, (size_t)where->conf->limits_streams,
+    hub_init(&h->hub, where->counters, &h->bearers, (size_t)where->conf->limits_streams,
              (size_t)where->conf->limits_streams_unread_bytes);
-    look_init(&h->look, where);
-    memo_init(&h->memo);
-    token_sets_init(&h->tokens, &where->conf->tokens);
+    status_cache_init(&h->status_cache, where);
+    answer_cache_init(&h->answer_cache);
+    bearers_init(&h->bearers, &where->conf->bearers);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->answered, NULL);
     return h;
@@ -467,10 +467,10 @@ static void *end(void *arg)
     return NULL;
 }
 
-void http_tokens(struct http *h, struct conf_tokens *tokens)
+void http_bearers(struct http *h, struct conf_bearers *tokens)
 {
-    token_sets_take(&h->tokens, tokens);
-    hub_tokens(&h->hub);
+    bearers_take(&h->bearers, tokens);
+    hub_bearers(&h->hub);
 }
 
 void http_stop(struct http *h)
@@ -487,9 +487,9 @@ void http_destroy(struct http **h)
     hub_close(&(*h)->hub);
     pulse_close(&(*h)->pulse);
     pool_close(&(*h)->pool);
-    look_close(&(*h)->look);
-    memo_close(&(*h)->memo);
-    token_sets_close(&(*h)->tokens);
+    status_cache_close(&(*h)->status_cache);
+    answer_cache_close(&(*h)->answer_cache);
+    bearers_close(&(*h)->bearers);
     pthread_cond_destroy(&(*h)->answered);
     pthread_mutex_destroy(&(*h)->lock);
     heap_free((*h)->daemons);

@@ -29,17 +29,17 @@ struct stream {
     struct list link;
     struct hub *hub;
     struct MHD_Connection *connection;
-    struct watch *watch;            /* NULL: of no store */
-    const struct conf_token *token; /* borrowed; NULL: it needs none */
+    struct watch *watch;              /* NULL: of no store */
+    const struct conf_bearer *bearer; /* borrowed; NULL: it needs none */
     bool all, suspended, over;
     struct buf out;
 };
 
-void hub_init(struct hub *h, const struct counters *counters, const struct token_sets *tokens,
+void hub_init(struct hub *h, const struct counters *counters, const struct bearers *bearers,
               size_t streams_most, size_t unread_most)
 {
     *h = (struct hub){.counters = counters,
-                      .tokens = tokens,
+                      .bearers = bearers,
                       .streams_most = streams_most,
                       .unread_most = unread_most,
                       .mysql_up = true};
@@ -108,24 +108,24 @@ void hub_stop(struct hub *h)
 }
 
 /* What waits to be read is not for it any more, either. */
-static void token_look(struct stream *s) /* under the lock */
+static void bearer_check(struct stream *s) /* under the lock */
 {
-    if (s->over || s->token == NULL || token_sets_hold(s->hub->tokens, s->token)) return;
+    if (s->over || s->bearer == NULL || bearers_hold(s->hub->bearers, s->bearer)) return;
     s->over = true;
     buf_reset(&s->out);
     wake(s);
 }
 
-void hub_tokens(struct hub *h)
+void hub_bearers(struct hub *h)
 {
     pthread_mutex_lock(&h->lock);
     list_for_each (at, &h->streams)
-        token_look(CONTAINER_OF(at, struct stream, link));
+        bearer_check(CONTAINER_OF(at, struct stream, link));
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Who was let in just before a reload is looked at again: here, or, when it comes to be on the list first, by hub_tokens. */
-struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_token *token)
+/* Who was let in just before a reload is looked at again: here, or, when it comes to be on the list first, by hub_bearers. */
+struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_bearer *bearer)
 {
     struct stream *s = NULL;
     pthread_mutex_lock(&h->lock);
@@ -133,12 +133,12 @@ struct stream *stream_open(struct hub *h, bool all, struct slice store, const st
         s = heap_zalloc(sizeof *s);
         s->hub = h;
         s->all = all;
-        s->token = token;
+        s->bearer = bearer;
         s->watch = store.p == NULL ? NULL : watch_get(h, store);
         BUF_LIT(&s->out, "retry: 1000\n\n");
         list_push(&h->streams, &s->link);
         h->streams_n++;
-        token_look(s);
+        bearer_check(s);
     }
     pthread_mutex_unlock(&h->lock);
     return s;

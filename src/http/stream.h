@@ -4,8 +4,8 @@
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
 
+#include "http/bearers.h"
 #include "http/pool.h"
-#include "http/tokens.h"
 
 struct MHD_Connection;
 struct MHD_Response;
@@ -14,7 +14,7 @@ struct watch;
 struct hub {
     pthread_mutex_t lock; /* of all below and of every stream; not held while the service is asked */
     const struct counters *counters;
-    const struct token_sets *tokens;
+    const struct bearers *bearers;
     struct list streams, watches;
     size_t streams_n, streams_most;
     size_t unread_most; /* bytes of a stream; more is not said */
@@ -23,17 +23,17 @@ struct hub {
     int64_t batches; /* claimed and merged so far, likewise */
 };
 
-void hub_init(struct hub *h, const struct counters *counters, const struct token_sets *tokens,
+void hub_init(struct hub *h, const struct counters *counters, const struct bearers *bearers,
               size_t streams_most, size_t unread_most);
 void hub_close(struct hub *h); /* no stream is left */
 bool hub_empty(struct hub *h);
-void hub_stop(struct hub *h);   /* every stream ends; none begins */
-void hub_tokens(struct hub *h); /* were taken over: streams of those that hold no more end */
+void hub_stop(struct hub *h);    /* every stream ends; none begins */
+void hub_bearers(struct hub *h); /* were taken over: streams of those that hold no more end */
 
 struct stream;
-/* all: it hears of the whole service. store: watched, p NULL: none. token: borrowed from hub.tokens; NULL: it needs none.
+/* all: it hears of the whole service. store: watched, p NULL: none. bearer: borrowed from hub.bearers; NULL: it needs none.
  * NULL: there are too many, or it stops. */
-struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_token *token);
+struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_bearer *bearer);
 /* Its answer, which owns it from here on. */
 struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *connection);
 

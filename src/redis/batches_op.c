@@ -4,7 +4,6 @@
 #include "redis/lua.h"
 #include "redis/registry.h"
 #include "redis/resp.h"
-#include "series/batch.h"
 #include <stdio.h>
 
 _Static_assert(SEQ_TTL_S == 2592000, "beat.lua keeps the seq key as long as a frame does");
@@ -30,7 +29,7 @@ bad:
 
 static void on_adopted(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_adopt *a = arg;
+    struct adopt *a = arg;
     int64_t unknown = 0;
     (void)l, (void)at;
     a->lost = !reply_is(r, REDIS_ARRAY) || r->n < 1 || !reply_integer(&r->elements[0], &unknown) ||
@@ -50,19 +49,21 @@ static void counters_put(struct buf *out, const struct counters *cs)
 }
 
 /* live: RESP of live_n owners */
-static void adopt_ask(struct redis_link *l, struct redis_adopt *a, struct slice live, size_t live_n)
+static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, size_t live_n)
 {
-    static const char *const modes[] = {"instance", "stale", "dead"};
+    static const char *const modes[] = {
+        [ADOPT_INSTANCE] = "instance", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
+    const struct life *life = l->config.life;
     struct buf *out = redis_link_begin(l);
     struct buf owner = {0};
-    name_owner(&owner, a->life);
+    name_owner(&owner, life);
     resp_eval(out, lua_adopt, 1, 9 + a->counters->n + live_n);
     RESP_LIT(out, KEY_BATCHES);
     resp_text(out, modes[a->mode]);
     resp_int(out, a->stale_ms);
     resp_int(out, a->limit);
     resp_slice(out, buf_slice(&owner));
-    resp_slice(out, a->life->instance);
+    resp_slice(out, life->instance);
     resp_int(out, BATCH_FORMAT);
     resp_int(out, a->dry_run);
     RESP_LIT(out, KEY_BATCH_PREFIX);
@@ -90,7 +91,7 @@ static bool owner_of_line(struct slice line, struct slice *owner)
 
 static void on_clients(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_adopt *a = arg;
+    struct adopt *a = arg;
     struct buf live = {0};
     struct slice owner;
     size_t n = 0;
@@ -112,13 +113,13 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_reply
     buf_free(&live);
 }
 
-void redis_adopt(struct redis_link *l, struct redis_adopt *a)
+void redis_adopt(struct redis_link *l, struct adopt *a)
 {
     a->ids = NULL;
     a->ids_n = a->unknown = 0;
     a->lost = false;
     a->text[0] = '\0';
-    if (a->mode != REDIS_ADOPT_DEAD) {
+    if (a->mode != ADOPT_DEAD) {
         adopt_ask(l, a, slice_of(NULL, 0), 0);
         return;
     }
@@ -131,13 +132,13 @@ void redis_adopt(struct redis_link *l, struct redis_adopt *a)
 
 static void on_standing(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_standing *s = arg;
+    struct standing *s = arg;
     (void)l, (void)at;
     s->lost = !reply_is(r, REDIS_ARRAY) || !ids_file(r, 0, &s->ids, &s->ids_n);
     s->done(s);
 }
 
-void redis_standing(struct redis_link *l, struct redis_standing *s)
+void redis_standing(struct redis_link *l, struct standing *s)
 {
     struct buf *out = redis_link_begin(l);
     s->ids = NULL;

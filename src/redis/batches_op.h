@@ -3,41 +3,10 @@
 #define REDIS_BATCHES_OP_H
 
 #include "redis/link.h"
-#include "series/counter.h"
+#include "series/batches.h"
 
-/* in the order of sync/ports.h: enum adopt_mode */
-enum redis_adopt_mode {
-    REDIS_ADOPT_INSTANCE, /* all of this instance's other lives */
-    REDIS_ADOPT_STALE,    /* no sign of life for stale_ms */
-    REDIS_ADOPT_DEAD,     /* whose owner has no link named tallyd:<owner>:..., and all stale ones */
-};
-
-struct redis_adopt {
-    enum redis_adopt_mode mode;
-    int64_t stale_ms;
-    uint32_t limit;                  /* at most so many are adopted */
-    bool dry_run;                    /* names them without touching anything */
-    const struct counters *counters; /* batches of others are counted in unknown, and left */
-    const struct life *life;         /* the new owner */
-    struct batch_id *ids;            /* out: heap, the asker frees */
-    uint32_t ids_n;
-    uint32_t unknown;
-    bool lost; /* link lost or an error; text */
-    char text[200];
-    void (*done)(struct redis_adopt *a); /* once */
-    void *arg;
-};
-void redis_adopt(struct redis_link *l, struct redis_adopt *a);
-
-struct redis_standing {   /* the ids in tally:batches */
-    struct slice key;     /* n > 0: only those whose registry holds this pending hash */
-    struct batch_id *ids; /* out: heap, the asker frees */
-    uint32_t ids_n;
-    bool lost;
-    void (*done)(struct redis_standing *s); /* once */
-    void *arg;
-};
-void redis_standing(struct redis_link *l, struct redis_standing *s);
+void redis_adopt(struct redis_link *l, struct adopt *a); /* the new owner is the life of the link */
+void redis_standing(struct redis_link *l, struct standing *s);
 
 /* Fire and forget: refreshes the scores of these batches, and tally:instance:<instance> -> '<life>|<host>',
  * EX 30. Works when Redis is full. ids_n may be 0. */

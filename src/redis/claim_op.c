@@ -1,4 +1,4 @@
-/* redis/claim_op.c - the claim (DESIGN 7.1), one script. It looks first and writes then, and writes the
+/* redis/claim_op.c - the claim (sync/README.md, rules S2 and S3), one script. It looks first and writes then, and writes the
  * registry before it renames: RENAMENX of a hash that is there to a name that is not cannot fail, so an error
  * leaves no hash renamed and unregistered. Sent whole with EVAL: a NOSCRIPT, and with it the question whether
  * to send it again behind later frames, cannot happen; an id goes out once. */

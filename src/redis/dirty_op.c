@@ -11,7 +11,7 @@
 /* --- what is due --- */
 
 /* Name, score, name, score ... A score that is no integer is somebody else's writing: due at once. */
-static void due_file(struct redis_due *d, const struct redis_reply *r)
+static void due_file(struct due_poll *d, const struct redis_reply *r)
 {
     size_t bytes = 1; /* never none, so that there is memory to point into */
     for (size_t i = 0; i < r->n; i += 2)
@@ -29,14 +29,14 @@ static void due_file(struct redis_due *d, const struct redis_reply *r)
 
 static void on_due(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_due *d = arg;
+    struct due_poll *d = arg;
     (void)l, (void)at;
     d->lost = !reply_is(r, REDIS_ARRAY);
     if (!d->lost) due_file(d, r);
     d->done(d);
 }
 
-void redis_due(struct redis_link *l, struct redis_due *d)
+void redis_due(struct redis_link *l, struct due_poll *d)
 {
     struct buf *out = redis_link_begin(l);
     d->names = (struct buf){0};

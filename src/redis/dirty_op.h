@@ -3,21 +3,9 @@
 #define REDIS_DIRTY_OP_H
 
 #include "redis/link.h"
-#include "series/counter.h"
+#include "series/claim.h"
 
-struct redis_due { /* names in tally:dirty with a score <= before_ms (Redis' time), lowest first */
-    bool highest;  /* highest first, and whatever its score: before_ms is not looked at */
-    int64_t before_ms;
-    uint32_t skip, limit; /* as ZRANGEBYSCORE's LIMIT */
-    struct buf names;     /* out: bytes of them */
-    struct slice *keys;   /* out: into names; all three heap, the asker frees */
-    int64_t *scores;      /* out: ms, one a key */
-    uint32_t keys_n;
-    bool lost;
-    void (*done)(struct redis_due *d); /* once */
-    void *arg;
-};
-void redis_due(struct redis_link *l, struct redis_due *d);
+void redis_due(struct redis_link *l, struct due_poll *d);
 
 /* Fire and forget: from tally:dirty to tally:held, with their scores. */
 void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t n);

@@ -25,7 +25,7 @@ static void discard_put(struct buf *out, const struct batch *b)
 
 static void on_discarded(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_discard *d = arg;
+    struct discard *d = arg;
     (void)l, (void)at;
     d->done_ok = reply_is(r, REDIS_INTEGER);
     if (d->done_ok)
@@ -35,7 +35,7 @@ static void on_discarded(struct redis_link *l, void *arg, const struct redis_rep
     d->done(d); /* last line: d may be gone after it */
 }
 
-void redis_discard(struct redis_link *l, struct redis_discard *d)
+void redis_discard(struct redis_link *l, struct discard *d)
 {
     d->done_ok = false;
     d->text[0] = '\0';

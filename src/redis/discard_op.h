@@ -4,16 +4,8 @@
 #define REDIS_DISCARD_OP_H
 
 #include "redis/link.h"
-#include "series/batch.h"
+#include "series/batches.h"
 
-struct redis_discard {
-    const struct batch *batch; /* its id and the names of its hashes */
-    bool done_ok;              /* false: link lost or an error: outcome unknown, send again later */
-    char text[200];
-    void (*done)(struct redis_discard *d); /* once */
-    void *arg;
-};
-
-void redis_discard(struct redis_link *l, struct redis_discard *d);
+void redis_discard(struct redis_link *l, struct discard *d);
 
 #endif

@@ -1,12 +1,13 @@
 # lua/*.lua as C strings (redis/lua.h), without comments and indentation, written when the build is configured; a changed
-# file configures it again. A line `--include FILE` is replaced by that file.
+# file configures it again. The line `--include parts/FILE` is replaced by that file.
 file(GLOB LUA_FILES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/redis/lua/*.lua)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${LUA_FILES})
+file(GLOB LUA_PARTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/redis/lua/parts/*.lua)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${LUA_FILES} ${LUA_PARTS})
 set(LUA_TEXTS "")
 foreach(LUA_FILE ${LUA_FILES})
     get_filename_component(LUA_NAME ${LUA_FILE} NAME_WE)
     file(READ ${LUA_FILE} LUA_TEXT)
-    string(REGEX MATCHALL "--include [a-z_.]+" LUA_INCLUDES "${LUA_TEXT}")
+    string(REGEX MATCHALL "--include [a-z_./]+" LUA_INCLUDES "${LUA_TEXT}")
     foreach(LUA_INCLUDE ${LUA_INCLUDES})
         string(REPLACE "--include " "" LUA_PART ${LUA_INCLUDE})
         file(READ ${CMAKE_SOURCE_DIR}/src/redis/lua/${LUA_PART} LUA_PART)

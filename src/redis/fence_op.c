@@ -3,6 +3,7 @@
  * says that it has left Redis for the kernel; an fsync begins within a second after; 2.1 s later 0 again says
  * that this fsync has ended. Its fences overlap, so a slow barrier costs delay, not throughput. */
 #include "redis/fence_op.h"
+#include "base/latencies.h"
 #include "base/stats.h"
 #include "redis/info.h"
 #include "redis/lua.h"
@@ -22,13 +23,14 @@ static bool by_waitaof(const struct redis_fences *fs)
     return !fs->volatile_accept && f->aof_on && f->version >= VERSION_WAITAOF;
 }
 
-static void fence_end(struct redis_fence *f, bool passed, const char *text)
+static void fence_end(struct fence *f, bool passed, const char *text)
 {
     list_remove(&f->link);
     f->passed = passed;
     snprintf(f->text, sizeof f->text, "%s", text);
     if (passed) {
         STAT_ADD(fences, 1);
+        histogram_add(&latencies.barrier, mono_us() - f->asked_us);
         CRASH(fence_done);
     }
     f->done(f); /* last line: f may be gone after it */
@@ -41,7 +43,7 @@ static void list_end(struct list *l, bool passed, const char *text)
     list_init(&now);
     list_move_all(&now, l);
     while (!list_empty(&now))
-        fence_end(CONTAINER_OF(now.next, struct redis_fence, link), passed, text);
+        fence_end(CONTAINER_OF(now.next, struct fence, link), passed, text);
 }
 
 static void group_end(struct redis_fences *fs, bool passed, const struct redis_reply *r, const char *text)
@@ -55,7 +57,7 @@ static void group_end(struct redis_fences *fs, bool passed, const struct redis_r
 
 /* --- the timed form --- */
 
-static void timed_look(struct redis_fence *f, bool quiet, uint64_t asked_ms, uint64_t now_ms)
+static void timed_look(struct fence *f, bool quiet, uint64_t asked_ms, uint64_t now_ms)
 {
     if (now_ms > f->until_ms)
         fence_end(f, false, "Redis did not finish its fsync in time; look at its disk");
@@ -72,7 +74,7 @@ static void timed_look_all(struct redis_fences *fs, bool quiet)
     list_init(&now);
     list_move_all(&now, &fs->timed);
     while (!list_empty(&now)) {
-        struct redis_fence *f = CONTAINER_OF(list_pop(&now), struct redis_fence, link);
+        struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
         list_push(&fs->timed, &f->link);
         timed_look(f, quiet, asked_ms, now_ms);
     }
@@ -96,7 +98,7 @@ static void lost_end(struct redis_fences *fs)
     list_init(&now);
     list_move_all(&now, &fs->timed);
     while (!list_empty(&now)) {
-        struct redis_fence *f = CONTAINER_OF(list_pop(&now), struct redis_fence, link);
+        struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
         list_push(&fs->timed, &f->link);
         if (!up || f->client_id != fs->link->client_id) fence_end(f, false, "the Redis link was lost");
     }
@@ -157,7 +159,7 @@ static bool wait_enough(const struct redis_fences *fs, const struct redis_reply 
 static void on_waited(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
     struct redis_fences *fs = arg;
-    struct redis_fence *first = CONTAINER_OF(fs->group.next, struct redis_fence, link);
+    struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
     bool shape;
     (void)l, (void)at;
     if (wait_enough(fs, r, &shape))
@@ -228,18 +230,19 @@ static void group_begin(struct redis_fences *fs)
     fs->flying = true;
     list_move_all(&fs->group, &fs->waiting);
     list_for_each (node, &fs->group) {
-        struct redis_fence *f = CONTAINER_OF(node, struct redis_fence, link);
+        struct fence *f = CONTAINER_OF(node, struct fence, link);
         memcpy(f->run_id, fs->link->facts.run_id, sizeof f->run_id);
         f->client_id = fs->link->client_id;
     }
     write_put(fs);
 }
 
-void redis_fence(struct redis_fences *fs, struct redis_fence *f)
+void redis_fence(struct redis_fences *fs, struct fence *f)
 {
     f->passed = false;
     f->text[0] = '\0';
     f->seen_ms = 0;
+    f->asked_us = mono_us();
     f->until_ms = mono_ms() + fs->wait_ms;
     list_push(&fs->waiting, &f->link);
     group_begin(fs);

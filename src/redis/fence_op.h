@@ -1,22 +1,10 @@
-/* redis/fence_op.h - the barrier of DESIGN 7.3 on its own link: a write of our own, then by server WAITAOF 1
+/* redis/fence_op.h - the fence (sync/README.md, rules S7 to S10) on its own link: a write of our own, then by server WAITAOF 1
  * n, or WAIT n and, with everysec, aof_pending_bio_fsync:0 seen, 2.1 s, seen again. */
 #ifndef REDIS_FENCE_OP_H
 #define REDIS_FENCE_OP_H
 
-#include "base/list.h"
 #include "redis/link.h"
-
-struct redis_fence { /* the asker's until done */
-    bool passed;     /* false: link lost, or Redis did not confirm in time; text says which */
-    char run_id[REDIS_RUN_ID_BYTES];
-    char text[200];
-    void (*done)(struct redis_fence *f); /* once */
-    void *arg;
-    /* private */
-    struct list link;
-    uint64_t until_ms, seen_ms; /* gives up; first sight of aof_pending_bio_fsync:0, 0: not yet */
-    int64_t client_id;          /* the connection that wrote for it */
-};
+#include "series/batches.h"
 
 struct redis_fences {
     struct redis_link *link;
@@ -36,7 +24,7 @@ struct redis_fences {
 
 void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const struct life *life);
 /* Several at once are grouped: what waits goes together with the next one. */
-void redis_fence(struct redis_fences *fs, struct redis_fence *f);
+void redis_fence(struct redis_fences *fs, struct fence *f);
 /* After the link was closed (so nothing is pending). Ends in closed, once. */
 void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs));
 

@@ -20,14 +20,13 @@
 #include "tls/session.h"
 #include <uv.h>
 
-#define REDIS_RUN_ID_BYTES 41 /* 40 hex digits and a NUL */
 #define REDIS_WHY_BYTES 300
 
 /* What the server said of itself in the handshake of this connection. */
 struct redis_facts {
     int version; /* 7.0.15 -> 70015; Valkey says the Redis version it is compatible with */
     char version_text[48];
-    char run_id[REDIS_RUN_ID_BYTES]; /* names the server process */
+    char run_id[RUN_ID_BYTES]; /* names the server process */
     bool master, loading, aof_on, cluster;
     char policy[32];      /* maxmemory-policy */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */

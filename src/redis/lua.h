@@ -1,5 +1,5 @@
 /* redis/lua.h - the scripts that Redis runs, one each lua/NAME.lua, which says its KEYS, ARGV and answer. Embedded by the
- * build (embed.cmake) without comments and indentation; `--include FILE` stands for that file's lines. */
+ * build (embed.cmake) without comments and indentation; `--include parts/FILE` stands for that file. */
 #ifndef REDIS_LUA_H
 #define REDIS_LUA_H
 

@@ -3,105 +3,117 @@
  * its owner (GONE: fine) or has lost some (SHORT: hold it). One link, so the order of the answers is the
  * order of the reads. */
 #include "redis/scan_op.h"
+#include "base/heap.h"
+#include "base/latencies.h"
 #include "base/log.h"
-#include "base/set.h"
+#include "base/map.h"
 #include "redis/registry.h"
 #include "redis/resp.h"
 #include <stdio.h>
 
 #define HSCAN_COUNT "1000"
 
-static void finish(struct redis_scan *s, enum redis_scanned outcome)
+struct sealing { /* on a thread of the pool */
+    uv_work_t work;
+    struct scan *scan;
+    bool sealed;
+    size_t short_hash;
+};
+
+static void finish(struct scan *s, enum scan_outcome outcome)
 {
     s->outcome = outcome;
-    buf_free(&s->name);
+    buf_free(&s->reading.name);
     s->done(s); /* last line: s may be gone after it */
 }
 
-static void fail(struct redis_scan *s, const struct redis_reply *r)
+static void fail(struct scan *s, const struct redis_reply *r)
 {
-    if (!s->failed) reply_why(r, s->text, sizeof s->text);
-    s->failed = true;
+    if (!s->reading.failed) reply_why(r, s->text, sizeof s->text);
+    s->reading.failed = true;
 }
-
-/* --- sealing, on a thread of the pool --- */
 
 static void seal_work(uv_work_t *work)
 {
-    struct redis_scan *s = work->data;
-    s->sealed = batch_seal(s->batch, &s->short_hash);
+    struct sealing *g = CONTAINER_OF(work, struct sealing, work);
+    g->sealed = batch_seal(g->scan->batch, &g->short_hash);
 }
 
 static void seal_done(uv_work_t *work, int status)
 {
-    struct redis_scan *s = work->data;
+    struct sealing *g = CONTAINER_OF(work, struct sealing, work);
+    struct scan *s = g->scan;
+    bool sealed = g->sealed;
+    size_t short_hash = g->short_hash;
     char key[120];
     INVARIANT(status == 0); /* nobody cancels it */
+    heap_free(g);
     CRASH(scan_done);
-    if (s->sealed) {
-        finish(s, SCANNED_SEALED);
+    if (sealed) {
+        histogram_add(&latencies.scan, mono_us() - s->reading.asked_us);
+        finish(s, SCAN_SEALED);
         return;
     }
-    const struct batch_hash *h = &s->batch->hashes[s->short_hash];
-    slice_show(batch_hash_name(s->batch, s->short_hash), 100, key, sizeof key);
+    const struct batch_hash *h = &s->batch->hashes[short_hash];
+    slice_show(batch_hash_name(s->batch, short_hash), 100, key, sizeof key);
     snprintf(s->text, sizeof s->text, "%s has %llu of %llu registered fields", key,
              (unsigned long long)h->seen, (unsigned long long)h->hlen);
-    finish(s, SCANNED_SHORT);
+    finish(s, SCAN_SHORT);
 }
 
 static void on_still_there(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_scan *s = arg;
+    struct scan *s = arg;
     int64_t exists = 0;
     (void)at;
     if (!reply_is(r, REDIS_INTEGER) || !reply_integer(r, &exists)) {
         fail(s, r);
-        finish(s, SCANNED_LOST);
+        finish(s, SCAN_LOST);
         return;
     }
     if (exists == 0) {
-        finish(s, SCANNED_GONE);
+        finish(s, SCAN_GONE);
         return;
     }
-    s->work.data = s;
-    int status = uv_queue_work(l->loop, &s->work, seal_work, seal_done);
+    struct sealing *g = heap_zalloc(sizeof *g);
+    g->scan = s;
+    int status = uv_queue_work(l->loop, &g->work, seal_work, seal_done);
     INVARIANT(status == 0);
 }
 
-static void still_there_ask(struct redis_scan *s)
+static void still_there_ask(struct redis_link *l, struct scan *s)
 {
-    struct buf *out = redis_link_begin(s->link);
-    buf_reset(&s->name);
-    name_batch(&s->name, &s->batch->id);
+    struct buf *out = redis_link_begin(l), *name = &s->reading.name;
+    buf_reset(name);
+    name_batch(name, &s->batch->id);
     resp_array(out, 2);
     RESP_LIT(out, "EXISTS");
-    resp_slice(out, buf_slice(&s->name));
-    redis_link_expect(s->link, 1, on_still_there, s);
-    redis_link_flush(s->link);
+    resp_slice(out, buf_slice(name));
+    redis_link_expect(l, 1, on_still_there, s);
+    redis_link_flush(l);
 }
 
 /* --- rows --- */
 
-static void slot_next(struct redis_scan *s, struct redis_scan_slot *slot);
 static void on_rows(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at);
 
-static void rows_ask(struct redis_scan *s, struct redis_scan_slot *slot, struct slice cursor)
+static void rows_ask(struct redis_link *l, struct scan *s, uint32_t hash, struct slice cursor)
 {
-    struct buf *out = redis_link_begin(s->link);
-    buf_reset(&s->name);
-    name_claimed(&s->name, batch_hash_name(s->batch, slot->hash), &s->batch->id);
+    struct buf *out = redis_link_begin(l), *name = &s->reading.name;
+    buf_reset(name);
+    name_claimed(name, batch_hash_name(s->batch, hash), &s->batch->id);
     resp_array(out, 5);
     RESP_LIT(out, "HSCAN");
-    resp_slice(out, buf_slice(&s->name));
+    resp_slice(out, buf_slice(name));
     resp_slice(out, cursor);
     RESP_LIT(out, "COUNT");
     RESP_LIT(out, HSCAN_COUNT);
-    s->out++;
-    redis_link_expect(s->link, 1, on_rows, slot);
-    redis_link_flush(s->link);
+    s->reading.asked[(s->reading.asked_oldest + s->reading.out++) % SCAN_HASHES_AT_ONCE] = hash;
+    redis_link_expect(l, 1, on_rows, s);
+    redis_link_flush(l);
 }
 
-static bool rows_file(struct redis_scan *s, uint32_t hash, const struct redis_reply *r, struct slice *cursor)
+static bool rows_file(struct scan *s, uint32_t hash, const struct redis_reply *r, struct slice *cursor)
 {
     if (!reply_is_array(r, 2) || r->elements[0].type != REDIS_STRING || r->elements[1].type != REDIS_ARRAY)
         return false;
@@ -116,47 +128,41 @@ static bool rows_file(struct redis_scan *s, uint32_t hash, const struct redis_re
     return true;
 }
 
+/* The next hash that nobody reads yet; or, of the last answer, the end. */
+static void hash_next(struct redis_link *l, struct scan *s)
+{
+    if (!s->reading.failed && s->reading.next < s->batch->hashes_n)
+        rows_ask(l, s, s->reading.next++, SLICE("0"));
+    else if (s->reading.out > 0)
+        return; /* another answer ends it */
+    else if (s->reading.failed)
+        finish(s, SCAN_LOST);
+    else
+        still_there_ask(l, s);
+}
+
 static void on_rows(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_scan_slot *slot = arg;
-    struct redis_scan *s = slot->scan;
+    struct scan *s = arg;
     struct slice cursor = SLICE("0");
-    (void)l, (void)at;
-    s->out--;
+    uint32_t hash = s->reading.asked[s->reading.asked_oldest++ % SCAN_HASHES_AT_ONCE];
+    (void)at;
+    s->reading.out--;
     CRASH(scan_mid);
     /* Somebody put another type there: no field of it is left, which batch_seal will call short. */
     bool no_hash = reply_error_is(r, "WRONGTYPE");
-    if (!s->failed && !no_hash && !rows_file(s, slot->hash, r, &cursor)) fail(s, r);
-    if (!s->failed && !slice_eq(cursor, SLICE("0")))
-        rows_ask(s, slot, cursor);
+    if (!s->reading.failed && !no_hash && !rows_file(s, hash, r, &cursor)) fail(s, r);
+    if (!s->reading.failed && !slice_eq(cursor, SLICE("0")))
+        rows_ask(l, s, hash, cursor);
     else
-        slot_next(s, slot);
+        hash_next(l, s);
 }
 
-static void slot_next(struct redis_scan *s, struct redis_scan_slot *slot)
+static void rows_begin(struct redis_link *l, struct scan *s)
 {
-    if (!s->failed && s->next < s->batch->hashes_n) {
-        slot->hash = s->next++;
-        rows_ask(s, slot, SLICE("0"));
-        return;
-    }
-    if (s->out > 0) return; /* another slot ends it */
-    if (s->failed)
-        finish(s, SCANNED_LOST);
-    else
-        still_there_ask(s);
-}
-
-static void rows_begin(struct redis_scan *s)
-{
-    if (s->batch->hashes_n == 0) {
-        still_there_ask(s);
-        return;
-    }
-    for (uint32_t i = 0; i < SCAN_HASHES_AT_ONCE && s->next < s->batch->hashes_n; i++) {
-        s->slots[i] = (struct redis_scan_slot){.scan = s, .hash = s->next++};
-        rows_ask(s, &s->slots[i], SLICE("0"));
-    }
+    if (s->batch->hashes_n == 0) still_there_ask(l, s);
+    while (s->reading.out < SCAN_HASHES_AT_ONCE && s->reading.next < s->batch->hashes_n)
+        hash_next(l, s);
 }
 
 /* --- registry --- */
@@ -181,30 +187,30 @@ static bool field_file(struct batch *b, struct slice field, struct slice value)
 }
 
 /* Each field once, whatever the server says: a hash that is scanned twice would count twice. */
-static bool fields_file(struct batch *b, const struct redis_reply *r, struct set *seen)
+static bool fields_file(struct batch *b, const struct redis_reply *r, struct map *seen)
 {
     for (size_t i = 0; i + 1 < r->n; i += 2) {
         const struct redis_reply *e = &r->elements[i];
         if (e[0].type != REDIS_STRING || e[1].type != REDIS_STRING) return false;
-        if (!set_put(seen, e[0].str, NULL) || !field_file(b, e[0].str, e[1].str)) return false;
+        if (!map_put(seen, e[0].str, NULL) || !field_file(b, e[0].str, e[1].str)) return false;
     }
     return true;
 }
 
-static bool registry_file(struct redis_scan *s, const struct redis_reply *r)
+static bool registry_file(struct scan *s, const struct redis_reply *r)
 {
     struct batch *b = s->batch;
-    struct set seen;
+    struct map seen;
     b->format = 0;
     buf_reset(&b->counter_name);
     buf_reset(&b->owner);
-    set_init(&seen);
+    map_init(&seen);
     bool filed = fields_file(b, r, &seen);
-    set_close(&seen);
+    map_close(&seen);
     return filed;
 }
 
-static bool registry_known(struct redis_scan *s)
+static bool registry_known(struct scan *s)
 {
     char name[NAME_BYTES_MAX + 1];
     struct batch *b = s->batch;
@@ -218,37 +224,35 @@ static bool registry_known(struct redis_scan *s)
 
 static void on_registry(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_scan *s = arg;
-    (void)l, (void)at;
+    struct scan *s = arg;
+    (void)at;
     if (!reply_is(r, REDIS_ARRAY)) {
         fail(s, r);
-        finish(s, SCANNED_LOST);
+        finish(s, SCAN_LOST);
     } else if (r->n == 0) {
-        finish(s, SCANNED_GONE);
+        finish(s, SCAN_GONE);
     } else if (!registry_file(s, r)) {
         snprintf(s->text, sizeof s->text, "its registry holds a value that tallyd would not write");
-        finish(s, SCANNED_UNKNOWN);
+        finish(s, SCAN_UNKNOWN);
     } else if (!registry_known(s) && !s->raw) {
-        finish(s, SCANNED_UNKNOWN);
+        finish(s, SCAN_UNKNOWN);
     } else {
-        rows_begin(s);
+        rows_begin(l, s);
     }
 }
 
-void redis_scan(struct redis_link *l, struct redis_scan *s)
+void redis_scan(struct redis_link *l, struct scan *s)
 {
-    struct buf *out = redis_link_begin(l);
-    s->link = l;
-    s->next = s->out = 0;
-    s->failed = s->sealed = false;
+    struct buf *out = redis_link_begin(l), *name = &s->reading.name;
+    memset(&s->reading, 0, sizeof s->reading);
+    s->reading.asked_us = mono_us();
     s->text[0] = '\0';
-    s->name = (struct buf){0};
     memcpy(s->run_id, l->facts.run_id, sizeof s->run_id);
     batch_clear(s->batch);
-    name_batch(&s->name, &s->batch->id);
+    name_batch(name, &s->batch->id);
     resp_array(out, 2);
     RESP_LIT(out, "HGETALL");
-    resp_slice(out, buf_slice(&s->name));
+    resp_slice(out, buf_slice(name));
     redis_link_expect(l, 1, on_registry, s);
     redis_link_flush(l);
 }

@@ -38,6 +38,19 @@ struct claim {
     void *arg;
 };
 
+struct due_poll { /* names in tally:dirty with a score at or below before_ms (Redis' time), lowest first */
+    bool highest; /* highest first, and whatever its score: before_ms is not looked at */
+    int64_t before_ms;
+    uint32_t skip, limit; /* as ZRANGEBYSCORE's LIMIT */
+    struct buf names;     /* out: bytes of them */
+    struct slice *keys;   /* out: into names; all three heap, the asker frees */
+    int64_t *scores;      /* out: ms, one a key */
+    uint32_t keys_n;
+    bool lost;
+    void (*done)(struct due_poll *p);
+    void *arg;
+};
+
 /* What is looked for on a new link, besides tally:seq. */
 struct link_look {
     struct claim *const *claims; /* does the registry of each stand? */

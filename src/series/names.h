@@ -34,6 +34,8 @@
 #define NAME_LEADS_N 6
 extern const struct slice name_leads[NAME_LEADS_N];
 #define SEQ_TTL_S (30 * 24 * 3600)
+#define RUN_ID_BYTES                                                                                         \
+    41 /* Redis' run_id, 40 hex digits and a NUL: which server process a connection talks to */
 
 struct batch_id {
     uint8_t bytes[16];

@@ -4,14 +4,14 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "status/look.h"
+#include "status/probe.h"
 #include "status/proof.h"
 #include "status/service.h"
 
 #include <stdio.h>
 #include <time.h>
 
-static const struct proof_limits proof_limits_look = {.dirty_max = 2000, .fields_max = 20000};
+static const struct proof_limits probe_limits = {.dirty_max = 2000, .fields_max = 20000};
 
 static void status_init(const struct source *where, struct status *s)
 {
@@ -28,12 +28,12 @@ static void books_unknown(struct status *s, const char *why)
     snprintf(s->books.why, sizeof s->books.why, "%.*s", STATUS_WHY_BYTES - 1, why);
 }
 
-static void books_look(struct ask *a, struct db *db, struct status *s)
+static void books_probe(struct ask *a, struct db *db, struct status *s)
 {
     struct error e;
     if (!s->mysql.read) {
         books_unknown(s, "MySQL could not be read");
-    } else if (proof_read(a, db, &proof_limits_look, &s->books.sums, &e) != ERR_NONE) {
+    } else if (proof_read(a, db, &probe_limits, &s->books.sums, &e) != ERR_NONE) {
         books_unknown(s, e.code == ERR_FAILED
                              ? "too much waits to be added up in passing: `tallyd verify` does it"
                              : e.text);
@@ -43,22 +43,22 @@ static void books_look(struct ask *a, struct db *db, struct status *s)
     }
 }
 
-static void servers_look(const struct source *where, const struct status_how *how, struct db *db,
-                         struct status *s)
+static void servers_probe(const struct source *where, const struct status_how *how, struct db *db,
+                          struct status *s)
 {
     struct ask ask;
     struct error e;
-    look_mysql_first(db, s);
-    bool connected = ask_open(&ask, where, LOOK_WAIT_MS, LOOK_WAIT_MS, &e) == ERR_NONE;
+    probe_mysql_first(db, s);
+    bool connected = ask_open(&ask, where, PROBE_WAIT_MS, PROBE_WAIT_MS, &e) == ERR_NONE;
     if (connected)
-        look_redis(&ask, where->counters, how->brief, s);
+        probe_redis(&ask, where->counters, how->brief, s);
     else
         snprintf(s->redis.why, sizeof s->redis.why, "%.*s", (int)strcspn(e.text, ";"), e.text);
-    look_mysql(db, where, how->brief, s);
+    probe_mysql(db, where, how->brief, s);
     if (!how->books)
         books_unknown(s, "not asked for");
     else if (s->redis.up)
-        books_look(&ask, db, s);
+        books_probe(&ask, db, s);
     else
         books_unknown(s, "Redis could not be read");
     if (connected) ask_close(&ask);
@@ -73,21 +73,21 @@ static void pause_until(uint64_t when_ms)
     nanosleep(&pause, NULL);
 }
 
-void status_look(const struct source *where, const struct status_how *how, struct status *out)
+void status_probe(const struct source *where, const struct status_how *how, struct status *out)
 {
     struct buf info = {0};
     struct db_config hasty = *where->mysql; /* borrows its texts */
     redisContext *own = how->service == NULL ? service_connect(where->conf) : NULL;
     redisContext *link = how->service == NULL ? own : how->service;
     status_init(where, out);
-    hasty.connect_timeout_s = hasty.read_timeout_s = hasty.write_timeout_s = LOOK_MYSQL_S;
+    hasty.connect_timeout_s = hasty.read_timeout_s = hasty.write_timeout_s = PROBE_MYSQL_S;
     struct db *db = db_create(&hasty);
-    look_service(link, &info, out);
-    servers_look(where, how, db, out);
-    look_batches_held(&info, out);
+    probe_service(link, &info, out);
+    servers_probe(where, how, db, out);
+    probe_batches_held(&info, out);
     if (how->rate_ms > 0) {
         pause_until(out->mono_ms + how->rate_ms);
-        look_service_again(link, out);
+        probe_service_again(link, out);
     }
     db_destroy(&db);
     if (own != NULL) redisFree(own);

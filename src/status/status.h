@@ -112,14 +112,14 @@ struct status {
 };
 
 /* out needs no init and is closed by the caller; where stays borrowed until then. */
-void status_look(const struct source *where, const struct status_how *how, struct status *out);
+void status_probe(const struct source *where, const struct status_how *how, struct status *out);
 void status_close(struct status *s);
 
 /* Fills now's hits_per_s from an earlier look, for those who look again and again; not when the service was restarted
  * between the two. */
 void status_rate(const struct status *before, struct status *now);
 
-/* Merging stands still since Redis lost merged batches (DESIGN 7, "Rolled back"); false also when nobody can tell. */
+/* Merging waits since Redis lost merged batches (sync/README.md, rule S22); false also when nobody can tell. */
 bool status_rolled_back(const struct status *s);
 
 /* Everything that is not well, the worst first; next is the step that mends it; slices for the call only. Returns

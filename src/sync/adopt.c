@@ -66,8 +66,12 @@ static void on_adopted(struct adopt *a)
 
 static void adopt_ask(struct sync *s, enum adopt_mode mode)
 {
-    s->adopt = (struct adopt){
-        .mode = mode, .stale_ms = s->config.stale_ms, .limit = ADOPT_QUEUE_MAX, .done = on_adopted, .arg = s};
+    s->adopt = (struct adopt){.mode = mode,
+                              .stale_ms = s->config.stale_ms,
+                              .limit = ADOPT_QUEUE_MAX,
+                              .counters = s->counters,
+                              .done = on_adopted,
+                              .arg = s};
     s->adopting = true;
     s->requests_out++;
     s->ports.adopt(s->ports.arg, &s->adopt);

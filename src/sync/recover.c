@@ -31,6 +31,7 @@ static void find_more(struct sync *s, struct sync_recover *rec)
     rec->adopt = (struct adopt){.mode = ADOPT_DEAD,
                                 .stale_ms = s->config.stale_ms,
                                 .limit = ADOPT_PAGE,
+                                .counters = s->counters,
                                 .done = on_found,
                                 .arg = rec};
     rec->asking = true;

@@ -332,7 +332,7 @@ static void on_scanned(struct scan *s)
 static void run_scan(struct run *r)
 {
     if (sm_now(&r->sm) != RUN_SCAN) sm_move(&r->sm, RUN_SCAN);
-    r->scan = (struct scan){.batch = &r->batch, .done = on_scanned, .arg = r};
+    r->scan = (struct scan){.batch = &r->batch, .counters = r->sync->counters, .done = on_scanned, .arg = r};
     r->sync->requests_out++;
     r->sync->ports.scan(r->sync->ports.arg, &r->scan);
 }

@@ -103,8 +103,8 @@ static void route_agrees(const struct target *t, struct slice method)
 }
 
 static char token_secret[] = "0123456789abcdef", token_store[] = "17", token_name[] = "shop";
-static struct conf_token token = {token_name, token_secret, token_store};
-static const struct conf_tokens tokens = {&token, 1};
+static struct conf_bearer token = {token_name, token_secret, token_store};
+static const struct conf_bearers tokens = {&token, 1};
 
 static bool names_loopback(const char *host)
 {
@@ -130,8 +130,8 @@ static void who_agrees(struct slice host_line, struct slice authorization_line)
         struct who who = who_asks(&q, &tokens);
         MUST(authorization == NULL || who.known == has_token(given));
         MUST(authorization != NULL || who.known == (i == 0 && who.known && names_loopback(host)));
-        MUST((who.token != NULL) == (who.known && authorization != NULL));
-        if (who.token != NULL) MUST(slice_eq(who_store(&who), slice_str(token_store)));
+        MUST((who.bearer != NULL) == (who.known && authorization != NULL));
+        if (who.bearer != NULL) MUST(slice_eq(who_store(&who), slice_str(token_store)));
     }
     heap_free(host);
     heap_free(given);

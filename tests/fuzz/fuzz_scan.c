@@ -277,24 +277,24 @@ static struct counter views = {.name = {"views", 5}, .key = {{"p", 1}, {"", 0}, 
 static const struct counters counters = {.all = &views, .n = 1};
 static unsigned done;
 
-static void on_done(struct redis_scan *s)
+static void on_done(struct scan *s)
 {
     (void)s;
     done++;
 }
 
-static void reply_hand(struct redis_scan *s, const struct redis_reply *r)
+static void reply_hand(struct scan *s, const struct redis_reply *r)
 {
     struct asked a = asked[0];
     memmove(asked, asked + 1, --asked_n * sizeof asked[0]);
-    const struct redis_scan_slot *slot = a.arg;
-    if (slot >= s->slots && slot < s->slots + SCAN_HASHES_AT_ONCE)
-        rows_note(r, batch_hash_name(s->batch, slot->hash));
+    if (s->reading.out > 0)
+        rows_note(r,
+                  batch_hash_name(s->batch, s->reading.asked[s->reading.asked_oldest % SCAN_HASHES_AT_ONCE]));
     a.cb(&link_now, a.arg, r, 0);
 }
 
 /* False: bytes that are no replies. */
-static bool replies_read(struct redis_scan *s, struct redis_reader *reader, size_t at, size_t n)
+static bool replies_read(struct scan *s, struct redis_reader *reader, size_t at, size_t n)
 {
     const struct redis_reply *r;
     char *exact = fuzz_copy((const uint8_t *)replies.p + at, n);
@@ -309,7 +309,7 @@ static bool replies_read(struct redis_scan *s, struct redis_reader *reader, size
     return fed;
 }
 
-static void scan_run(struct redis_scan *s, struct redis_reader *reader, size_t step)
+static void scan_run(struct scan *s, struct redis_reader *reader, size_t step)
 {
     redis_scan(&link_now, s);
     for (bool good = true; good && asked_n > 0 && replies_at < replies.n;) {
@@ -330,7 +330,7 @@ static void scan_run(struct redis_scan *s, struct redis_reader *reader, size_t s
 
 static void scan_try(struct batch *b, struct slice in, size_t step)
 {
-    struct redis_scan s = {.batch = b, .counters = &counters, .done = on_done};
+    struct scan s = {.batch = b, .counters = &counters, .done = on_done};
     struct redis_reader *reader = redis_reader_create();
     rows_n = done = 0;
     replies_at = 0;
@@ -343,8 +343,8 @@ static void scan_try(struct batch *b, struct slice in, size_t step)
     else
         buf_put_slice(&replies, in);
     scan_run(&s, reader, step);
-    if (s.outcome == SCANNED_SEALED) batch_stands(b);
-    MUST(!is_shop || s.outcome == (has_lies ? SCANNED_SHORT : SCANNED_SEALED));
+    if (s.outcome == SCAN_SEALED) batch_stands(b);
+    MUST(!is_shop || s.outcome == (has_lies ? SCAN_SHORT : SCAN_SEALED));
     redis_reader_destroy(&reader);
 }
 

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- KEYS: registry, how often a log has left it, then log and cache of each. ARGV: keep, then the name of each. Who
 -- writes logs without naming them goes by that count, so it moves first.
---include clean_head.lua
+--include parts/clean_head.lua
 for i = 3, #KEYS, 2 do
   if left <= 0 then break end
   local log, n = KEYS[i], call('ZCARD', KEYS[i])

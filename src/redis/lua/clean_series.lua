@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- KEYS: known:, then the samples of each. ARGV: samples. That the hash is empty and that its name goes is one moment,
 -- so nobody's first sample comes between. Slots are compared as text: that costs half of making numbers of them.
---include clean_head.lua
---include clean_fields.lua
+--include parts/clean_head.lua
+--include parts/clean_fields.lua
 local function old_slots(list, last)
   local old, text = {}, string.format('%.0f', last)
   if last < 0 then return old end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- KEYS: the caches. ARGV: window, keep of each tier. A field is <name>:<start>:<window> or <name>:windows.
---include clean_head.lua
---include clean_fields.lua
+--include parts/clean_head.lua
+--include parts/clean_fields.lua
 local last = {}
 local function last_of(window)
   local i = 4

@@ -9,8 +9,8 @@
 -- KEY_LEASED says of a log, "leased own": no own id of it is a number above `own`, so a run above needs no look at
 -- each of its numbers, which would cost more than the events. It is known from when the log was empty on; without it
 -- ("leased", of older versions, or no field) each is looked at.
---include frame_head.lua
---include event_windows.lua
+--include parts/frame_head.lua
+--include parts/event_windows.lua
 local a, logs = 1, {}
 local function stands(log, ids, own)
   local found = false

@@ -2,7 +2,7 @@
 -- KEYS: tb, pv of each op. ARGV: keep, then bucket, n of each; n empty: none, its place in tb alone, when it has
 -- hits. Answers for each: the bucket's hits, nil when it is older than all that are kept (then it has none, also when
 -- somebody left some there), or an error. Scores are doubles: beyond 2^53 a hit might not count, so that overflows.
---include frame_head.lua
+--include parts/frame_head.lua
 local keep = tonumber(ARGV[1])
 local function trim(tb, pv, over)
   while over > 0 do

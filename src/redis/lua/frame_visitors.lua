@@ -4,7 +4,7 @@
 -- visitor, those in bits first, or an error. What the counter moves is looked at first, then the bits' type when
 -- there is a sketch besides; the sketch is written before the bits, since only doing shows whether it is one. share:
 -- whose share of accepted was found good.
---include frame_head.lua
+--include parts/frame_head.lua
 local a, share = 2, nil
 local function whole(n)
   return #n <= 20 and (n == '0' or string.match(n, '^%-?[1-9]%d*$'))

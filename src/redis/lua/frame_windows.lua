@@ -2,8 +2,8 @@
 -- KEYS: caches, one for each run of ops of one type. ARGV for each: their logs, packed: the length of the name, ':',
 -- the name, its seconds with a space behind each, ';'. It is one string, and read only when that cache holds
 -- something. A cache that is somebody else's holds nothing of ours.
---include frame_head.lua
---include event_windows.lua
+--include parts/frame_head.lua
+--include parts/event_windows.lua
 local function drop(cache, packed, at)
   local _, head, n = string.find(packed, '^(%d+):', at)
   local name = string.sub(packed, head + 1, head + n)

@@ -132,8 +132,8 @@ static void begin(int after_ms, bool all)
     infos = early = 0;
     answers = all;
     http = http_create(&where, &ports);
-    http->look.at_ms = mono_ms(); /* one at servers that are not there takes a second and more */
-    http->look.took_ms = 3600000;
+    http->status_cache.at_ms = mono_ms(); /* one at servers that are not there takes a second and more */
+    http->status_cache.took_ms = 3600000;
     if (http_start(http, &e) != ERR_NONE) fail_msg("%s", e.text);
 }
 

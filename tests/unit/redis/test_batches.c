@@ -19,24 +19,23 @@ static void batch_make(struct world *w, const char *id, const char *owner, const
     redis_ask(&w->server, "ZADD tally:batches %lld %s", (long long)(wall_ms() - age_ms), id);
 }
 
-static void on_adopt(struct redis_adopt *a)
+static void on_adopt(struct adopt *a)
 {
     (void)a;
     answers++;
 }
 
 /* Adopts, and says which, as a word of the last digits of the ids. */
-static const char *adopt(struct world *w, enum redis_adopt_mode mode, bool dry, struct redis_adopt *a)
+static const char *adopt(struct world *w, enum adopt_mode mode, bool dry, struct adopt *a)
 {
     static char digits[16];
     int before = answers;
-    *a = (struct redis_adopt){.mode = mode,
-                              .stale_ms = 60000,
-                              .limit = a->limit > 0 ? a->limit : 100,
-                              .dry_run = dry,
-                              .counters = &w->counters,
-                              .life = &w->life,
-                              .done = on_adopt};
+    *a = (struct adopt){.mode = mode,
+                        .stale_ms = 60000,
+                        .limit = a->limit > 0 ? a->limit : 100,
+                        .dry_run = dry,
+                        .counters = &w->counters,
+                        .done = on_adopt};
     redis_adopt(&w->link, a);
     WAIT_UNTIL(w, answers == before + 1);
     for (uint32_t i = 0; i < a->ids_n; i++)
@@ -60,18 +59,18 @@ static void five_batches(struct world *w)
 static void test_adopt_instance(void **state)
 {
     struct world *w = world_open();
-    struct redis_adopt a = {0};
+    struct adopt a = {0};
     char owner[100];
     (void)state;
     five_batches(w);
     redis_ask(&w->server, "CONFIG SET maxmemory 1");
-    assert_string_equal(adopt(w, REDIS_ADOPT_INSTANCE, true, &a), "1");
+    assert_string_equal(adopt(w, ADOPT_INSTANCE, true, &a), "1");
     assert_redis(&w->server, "shop:0123456789abcdef", "HGET tally:batch:" ID(1) " owner");
-    assert_string_equal(adopt(w, REDIS_ADOPT_INSTANCE, false, &a), "1");
+    assert_string_equal(adopt(w, ADOPT_INSTANCE, false, &a), "1");
     snprintf(owner, sizeof owner, "shop:%s", w->life.id);
     assert_redis(&w->server, owner, "HGET tally:batch:" ID(1) " owner");
     assert_true(wall_ms() - atoll(redis_ask(&w->server, "ZSCORE tally:batches " ID(1))) < 5000);
-    assert_string_equal(adopt(w, REDIS_ADOPT_INSTANCE, false, &a), "");
+    assert_string_equal(adopt(w, ADOPT_INSTANCE, false, &a), "");
     assert_int_equal(a.unknown, 0);
     world_close(w);
 }
@@ -79,18 +78,18 @@ static void test_adopt_instance(void **state)
 static void test_adopt_stale(void **state)
 {
     struct world *w = world_open();
-    struct redis_adopt a = {0};
+    struct adopt a = {0};
     (void)state;
     five_batches(w);
     redis_ask(&w->server, "ZADD tally:batches 1 " ID(9)); /* no registry: no batch */
-    assert_string_equal(adopt(w, REDIS_ADOPT_STALE, false, &a), "3");
+    assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "3");
     assert_int_equal(a.unknown, 1);
     assert_redis(&w->server, "nil", "ZSCORE tally:batches " ID(9));
     assert_redis(&w->server, "shop2:0123456789abcdef", "HGET tally:batch:" ID(5) " owner");
-    assert_string_equal(adopt(w, REDIS_ADOPT_STALE, false, &a), "");
+    assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "");
     redis_ask(&w->server, "HSET tally:batch:" ID(3) " format 2");
     redis_ask(&w->server, "ZADD tally:batches 1 " ID(3));
-    assert_string_equal(adopt(w, REDIS_ADOPT_STALE, false, &a), "");
+    assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "");
     assert_int_equal(a.unknown, 2);
     world_close(w);
 }
@@ -98,27 +97,27 @@ static void test_adopt_stale(void **state)
 static void test_adopt_dead(void **state)
 {
     struct world *w = world_open();
-    struct redis_adopt a = {.limit = 2};
+    struct adopt a = {.limit = 2};
     (void)state;
     five_batches(w);
     redis_ask(&w->server, "CLIENT SETNAME tallyd:other:0123456789abcdef:frame"); /* that one lives */
-    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, true, &a), "31");
+    assert_string_equal(adopt(w, ADOPT_DEAD, true, &a), "31");
     a.limit = 1;
-    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "3");
-    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "1");
+    assert_string_equal(adopt(w, ADOPT_DEAD, false, &a), "3");
+    assert_string_equal(adopt(w, ADOPT_DEAD, false, &a), "1");
     redis_ask(&w->server, "ZADD tally:batches 1 " ID(2)); /* alive, and gives no sign of life for it */
-    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, true, &a), "2");
+    assert_string_equal(adopt(w, ADOPT_DEAD, true, &a), "2");
     redis_ask(&w->server, "ZADD tally:batches %lld " ID(2), (long long)wall_ms());
-    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, true, &a), "");
+    assert_string_equal(adopt(w, ADOPT_DEAD, true, &a), "");
     redis_ask(&w->server, "CLIENT SETNAME x");
-    assert_string_equal(adopt(w, REDIS_ADOPT_DEAD, false, &a), "2");
+    assert_string_equal(adopt(w, ADOPT_DEAD, false, &a), "2");
     redis_server_kill(&w->server);
-    adopt(w, REDIS_ADOPT_DEAD, false, &a);
+    adopt(w, ADOPT_DEAD, false, &a);
     assert_true(a.lost);
     world_close(w);
 }
 
-static void on_standing(struct redis_standing *s)
+static void on_standing(struct standing *s)
 {
     (void)s;
     answers++;
@@ -127,7 +126,7 @@ static void on_standing(struct redis_standing *s)
 static void test_standing(void **state)
 {
     struct world *w = world_open();
-    struct redis_standing s = {.done = on_standing};
+    struct standing s = {.done = on_standing};
     (void)state;
     five_batches(w);
     redis_ask(&w->server, "HSET tally:batch:" ID(2) " =s77:product_views 1");
@@ -221,7 +220,7 @@ static void test_list(void **state)
 
 /* --- the indexes --- */
 
-static void on_due(struct redis_due *d)
+static void on_due(struct due_poll *d)
 {
     (void)d;
     answers++;
@@ -239,7 +238,7 @@ static void on_state(struct redis_dirty_state *d)
     answers++;
 }
 
-static void due(struct world *w, struct redis_due *d)
+static void due(struct world *w, struct due_poll *d)
 {
     int before = answers;
     d->done = on_due;
@@ -247,7 +246,7 @@ static void due(struct world *w, struct redis_due *d)
     WAIT_UNTIL(w, answers == before + 1);
 }
 
-static void due_free(struct redis_due *d)
+static void due_free(struct due_poll *d)
 {
     buf_free(&d->names);
     heap_free(d->keys);
@@ -257,7 +256,7 @@ static void due_free(struct redis_due *d)
 static void test_due(void **state)
 {
     struct world *w = world_open();
-    struct redis_due d = {.before_ms = 1700000000300, .limit = 2};
+    struct due_poll d = {.before_ms = 1700000000300, .limit = 2};
     (void)state;
     due(w, &d);
     assert_int_equal(d.keys_n, 0);

@@ -27,17 +27,17 @@ static void on_claim(void *arg, struct claim *c)
     (void)arg, (void)c;
     answers++;
 }
-static void on_scan(struct redis_scan *s)
+static void on_scan(struct scan *s)
 {
     (void)s;
     answers++;
 }
-static void on_fence(struct redis_fence *f)
+static void on_fence(struct fence *f)
 {
     (void)f;
     answers++;
 }
-static void on_discard(struct redis_discard *d)
+static void on_discard(struct discard *d)
 {
     (void)d;
     answers++;
@@ -54,9 +54,9 @@ static void whole_way(void *arg)
     struct slice key = SLICE(KEY);
     struct claim claim = {.id = plan->id, .counter = &w->all[0], .keys = &key, .keys_n = 1};
     struct batch batch;
-    struct redis_scan scan = {.batch = &batch, .counters = &w->counters, .done = on_scan};
-    struct redis_fence fence = {.done = on_fence};
-    struct redis_discard discard = {.batch = &batch, .done = on_discard};
+    struct scan scan = {.batch = &batch, .counters = &w->counters, .done = on_scan};
+    struct fence fence = {.done = on_fence};
+    struct discard discard = {.batch = &batch, .done = on_discard};
 
     setenv("TALLYD_CRASH", plan->point, 1);
     if (!crash_init()) abort();

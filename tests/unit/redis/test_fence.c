@@ -6,14 +6,14 @@
 struct got {
     struct world *w;
     struct redis_fences fs;
-    struct redis_fence f[4];
+    struct fence f[4];
     int answers, closed;
     uint64_t from_ms;
 };
 
 static struct got *closing;
 
-static void on_fence(struct redis_fence *f)
+static void on_fence(struct fence *f)
 {
     ((struct got *)f->arg)->answers++;
 }
@@ -29,7 +29,7 @@ static void got_init(struct got *g, struct world *w)
     g->w = w;
     redis_fences_init(&g->fs, &w->link, &w->life);
     for (int i = 0; i < 4; i++)
-        g->f[i] = (struct redis_fence){.done = on_fence, .arg = g};
+        g->f[i] = (struct fence){.done = on_fence, .arg = g};
     g->from_ms = mono_ms();
 }
 

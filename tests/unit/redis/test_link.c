@@ -129,7 +129,7 @@ static void test_killed_and_back(void **state)
 {
     struct world *w = world_open();
     struct asked a[50] = {{0}};
-    char run_id[REDIS_RUN_ID_BYTES];
+    char run_id[RUN_ID_BYTES];
     (void)state;
     memcpy(run_id, w->link.facts.run_id, sizeof run_id);
     child_pause(w->server.pid); /* so that nothing is answered before the kill */

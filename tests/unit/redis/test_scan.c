@@ -11,17 +11,17 @@
 struct got {
     struct world *w;
     struct batch b;
-    struct redis_scan s;
-    struct redis_discard d;
+    struct scan s;
+    struct discard d;
     char hex[33];
     int scans, discards;
 };
 
-static void on_scan(struct redis_scan *s)
+static void on_scan(struct scan *s)
 {
     ((struct got *)s->arg)->scans++;
 }
-static void on_discard(struct redis_discard *d)
+static void on_discard(struct discard *d)
 {
     ((struct got *)d->arg)->discards++;
 }
@@ -34,8 +34,8 @@ static struct got *got_open(void)
     batch_id_draw(&id);
     batch_id_hex(&id, g->hex);
     batch_init(&g->b, &id);
-    g->s = (struct redis_scan){.batch = &g->b, .counters = &g->w->counters, .done = on_scan, .arg = g};
-    g->d = (struct redis_discard){.batch = &g->b, .done = on_discard, .arg = g};
+    g->s = (struct scan){.batch = &g->b, .counters = &g->w->counters, .done = on_scan, .arg = g};
+    g->d = (struct discard){.batch = &g->b, .done = on_discard, .arg = g};
     return g;
 }
 
@@ -76,7 +76,7 @@ static void test_sealed(void **state)
     make(g, 30000, 7);
     for (int round = 0; round < 2; round++) { /* a second scan begins from nothing */
         scan(g);
-        assert_int_equal(g->s.outcome, SCANNED_SEALED);
+        assert_int_equal(g->s.outcome, SCAN_SEALED);
         assert_string_equal(g->s.run_id, g->w->link.facts.run_id);
         assert_int_equal(g->b.rows_n, 30007);
         assert_int_equal(g->b.hashes_n, 2);
@@ -105,7 +105,7 @@ static void test_many_hashes(void **state)
         redis_ask(s, "HSET tally:batch:%s =s%d:product_views 2", g->hex, i);
     }
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_SEALED);
+    assert_int_equal(g->s.outcome, SCAN_SEALED);
     assert_int_equal(g->b.rows_n, 600);
     assert_int_equal(g->b.hashes_n, 300);
     redis_discard(&g->w->link, &g->d);
@@ -121,18 +121,18 @@ static void test_gone_and_short(void **state)
     struct redis_server *s = &g->w->server;
     (void)state;
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_GONE);
+    assert_int_equal(g->s.outcome, SCAN_GONE);
     make(g, 100, 5);
     redis_ask(s, "HDEL " KEY1 "_%s 17", g->hex);
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_SHORT);
+    assert_int_equal(g->s.outcome, SCAN_SHORT);
     assert_string_equal(g->s.text, KEY1 " has 99 of 100 registered fields");
     redis_ask(s, "SET " KEY1 "_%s x", g->hex);
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_SHORT);
+    assert_int_equal(g->s.outcome, SCAN_SHORT);
     redis_ask(s, "DEL " KEY1 "_%s", g->hex);
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_SHORT);
+    assert_int_equal(g->s.outcome, SCAN_SHORT);
     got_close(g);
 }
 
@@ -144,11 +144,11 @@ static void test_gone_while_scanning(void **state)
     make(g, 20000, 5);
     scan(g); /* so that the discard knows the names */
     redis_scan(&g->w->link, &g->s);
-    while (g->s.out == 0) /* the registry was read, the rows are asked for */
+    while (g->s.reading.out == 0) /* the registry was read, the rows are asked for */
         uv_run(&g->w->loop, UV_RUN_ONCE);
     redis_ask(&g->w->server, "DEL tally:batch:%s " KEY1 "_%s " KEY2 "_%s", g->hex, g->hex, g->hex);
     WAIT_UNTIL(g->w, g->scans == 2);
-    assert_int_equal(g->s.outcome, SCANNED_GONE);
+    assert_int_equal(g->s.outcome, SCAN_GONE);
     got_close(g);
 }
 
@@ -160,21 +160,21 @@ static void test_unknown(void **state)
     make(g, 3, 2);
     redis_ask(s, "HSET tally:batch:%s counter old_counter", g->hex);
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_UNKNOWN);
+    assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
     assert_non_null(strstr(g->s.text, "\"old_counter\": no such counter is configured"));
     g->s.raw = true;
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_SEALED);
+    assert_int_equal(g->s.outcome, SCAN_SEALED);
     assert_null(g->b.counter);
     assert_int_equal(g->b.rows_n, 5);
     g->s.raw = false;
     redis_ask(s, "HSET tally:batch:%s counter product_views format 2", g->hex);
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_UNKNOWN);
+    assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
     assert_non_null(strstr(g->s.text, "another version of tallyd"));
     redis_ask(s, "HSET tally:batch:%s format 1 =" KEY1 " many", g->hex);
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_UNKNOWN);
+    assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
     got_close(g);
 }
 
@@ -182,7 +182,7 @@ static void test_unknown(void **state)
 static void test_killed_mid_scan(void **state)
 {
     struct got *g = got_open();
-    char run_id[REDIS_RUN_ID_BYTES];
+    char run_id[RUN_ID_BYTES];
     (void)state;
     /* With everysec a reply may leave while the write of AOF waits for an fsync; the kill would lose it. */
     redis_ask(&g->w->server, "CONFIG SET appendfsync always");
@@ -192,16 +192,16 @@ static void test_killed_mid_scan(void **state)
     WAIT_UNTIL(g->w, g->b.rows_n > 5000);
     redis_server_kill(&g->w->server);
     WAIT_UNTIL(g->w, g->scans == 1);
-    assert_int_equal(g->s.outcome, SCANNED_LOST);
+    assert_int_equal(g->s.outcome, SCAN_LOST);
     assert_non_null(strstr(g->s.text, "link"));
     redis_scan(&g->w->link, &g->s); /* not up: refused at the next turn */
     assert_int_equal(g->scans, 1);
     WAIT_UNTIL(g->w, g->scans == 2);
-    assert_int_equal(g->s.outcome, SCANNED_LOST);
+    assert_int_equal(g->s.outcome, SCAN_LOST);
     redis_server_run(&g->w->server);
     WAIT_UNTIL(g->w, g->w->ups == 2);
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_SEALED);
+    assert_int_equal(g->s.outcome, SCAN_SEALED);
     assert_int_equal(g->b.rows_n, 50005);
     assert_string_not_equal(g->s.run_id, run_id);
     got_close(g);
@@ -215,7 +215,7 @@ static void test_when_full(void **state)
     make(g, 2000, 5);
     redis_ask(s, "CONFIG SET maxmemory 1");
     scan(g);
-    assert_int_equal(g->s.outcome, SCANNED_SEALED);
+    assert_int_equal(g->s.outcome, SCAN_SEALED);
     for (int i = 1; i <= 2; i++) { /* the second finds nothing, and says that it is done */
         redis_discard(&g->w->link, &g->d);
         WAIT_UNTIL(g->w, g->discards == i);

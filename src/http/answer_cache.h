@@ -1,14 +1,14 @@
-/* http/memo.h - rows of figures, and the last answer to each question about them, for when MySQL is away: bounded, the
+/* http/answer_cache.h - rows of figures, and the last answer to each question about them, for when MySQL is away: bounded, the
  * question that was asked least lately is forgotten first. Any thread. Private to the room. */
-#ifndef HTTP_MEMO_H
-#define HTTP_MEMO_H
+#ifndef HTTP_ANSWER_CACHE_H
+#define HTTP_ANSWER_CACHE_H
 
 #include "base/buf.h"
 #include "status/status.h"
 
 #include <pthread.h>
 
-#define MEMO_QUESTIONS 256
+#define CACHED_ANSWERS_MAX 256
 
 struct row {
     size_t at, n; /* the field, in rows.bytes */
@@ -36,23 +36,24 @@ struct answer { /* to a question */
     struct figure until_s;    /* complete_until */
 };
 
-struct memo_entry {
+struct cached_answer {
     char *question; /* NULL: free */
     size_t question_n;
     struct answer answer;
     uint64_t used; /* ticks of memo.clock */
 };
 
-struct memo {
+struct answer_cache {
     pthread_mutex_t lock;
-    struct memo_entry entries[MEMO_QUESTIONS];
+    struct cached_answer entries[CACHED_ANSWERS_MAX];
     uint64_t clock;
 };
 
-void memo_init(struct memo *m);
-void memo_close(struct memo *m);
-void memo_put(struct memo *m, struct slice question, const struct answer *a); /* copies */
-bool memo_get(struct memo *m, struct slice question, struct answer *out);     /* a copy, the caller's */
+void answer_cache_init(struct answer_cache *c);
+void answer_cache_close(struct answer_cache *c);
+void answer_cache_put(struct answer_cache *c, struct slice question, const struct answer *a); /* copies */
+bool answer_cache_get(struct answer_cache *c, struct slice question,
+                      struct answer *out); /* a copy, the caller's */
 void answer_free(struct answer *a);
 
 #endif

@@ -1,13 +1,13 @@
-/* http/look.h - how it stands in Redis and MySQL, as status/ sees it, kept for a moment: however many ask, one looks at a
+/* http/status_cache.h - how it stands in Redis and MySQL, as status/ sees it, kept for a moment: however many ask, one looks at a
  * time, and not more often than a look is worth. Workers only: a look waits for servers. Private to the room. */
-#ifndef HTTP_LOOK_H
-#define HTTP_LOOK_H
+#ifndef HTTP_STATUS_CACHE_H
+#define HTTP_STATUS_CACHE_H
 
 #include "status/status.h"
 
 #include <pthread.h>
 
-struct looked {
+struct status_figures {
     struct figure dirty;        /* hashes in the dirty index */
     struct figure oldest_ms;    /* age of the oldest hit that is not in MySQL; 0: there is none */
     struct figure batches;      /* standing */
@@ -16,18 +16,18 @@ struct looked {
     struct figure *differences; /* likewise; one a counter, in the order of the configuration */
 };
 
-struct look {
+struct status_cache {
     pthread_mutex_t lock; /* of all below; held while looking */
     const struct source *where;
-    struct looked last;
+    struct status_figures last;
     uint64_t at_ms, took_ms, books_at_ms; /* 0: never */
 };
 
-void look_init(struct look *l, const struct source *where);
-void look_close(struct look *l);
+void status_cache_init(struct status_cache *c, const struct source *where);
+void status_cache_close(struct status_cache *c);
 
 /* What was seen at most age_ms ago, or a little more when looking takes long; use is called with it before this returns. */
-void look_use(struct look *l, struct redisContext *service, uint32_t age_ms,
-              void (*use)(void *arg, const struct looked *seen), void *arg);
+void status_cache_use(struct status_cache *c, struct redisContext *service, uint32_t age_ms,
+                      void (*use)(void *arg, const struct status_figures *seen), void *arg);
 
 #endif

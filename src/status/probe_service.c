@@ -1,5 +1,5 @@
-/* status/look_service.c - what the running service says of itself, by INFO. */
-#include "status/look.h"
+/* status/probe_service.c - what the running service says of itself, by INFO. */
+#include "status/probe.h"
 
 #include "status/service.h"
 
@@ -36,7 +36,7 @@ static void info_file(const struct buf *info, struct status_service *s)
     stats_read(info, &s->stats);
 }
 
-void look_service(redisContext *link, struct buf *info, struct status *s)
+void probe_service(redisContext *link, struct buf *info, struct status *s)
 {
     if (link == NULL)
         snprintf(s->service.why, sizeof s->service.why, "nobody answers at any address of listen.resp");
@@ -47,7 +47,7 @@ void look_service(redisContext *link, struct buf *info, struct status *s)
         info_file(info, &s->service);
 }
 
-void look_service_again(redisContext *link, struct status *s)
+void probe_service_again(redisContext *link, struct status *s)
 {
     struct buf info = {0};
     struct status later = *s;
@@ -60,7 +60,7 @@ void look_service_again(redisContext *link, struct status *s)
     buf_free(&info);
 }
 
-void look_batches_held(const struct buf *info, struct status *s)
+void probe_batches_held(const struct buf *info, struct status *s)
 {
     for (size_t i = 0; s->service.up && i < s->batches_n; i++) {
         char name[5 + 33] = "held_";

@@ -1,4 +1,4 @@
-#include "http/memo.h"
+#include "http/answer_cache.h"
 
 #include "base/heap.h"
 
@@ -45,64 +45,64 @@ static void answer_copy(const struct answer *from, struct answer *to)
     }
 }
 
-void memo_init(struct memo *m)
+void answer_cache_init(struct answer_cache *c)
 {
-    *m = (struct memo){.clock = 0};
-    pthread_mutex_init(&m->lock, NULL);
+    *c = (struct answer_cache){.clock = 0};
+    pthread_mutex_init(&c->lock, NULL);
 }
 
-static void entry_free(struct memo_entry *e)
+static void entry_free(struct cached_answer *e)
 {
     heap_free(e->question);
     answer_free(&e->answer);
-    *e = (struct memo_entry){0};
+    *e = (struct cached_answer){0};
 }
 
-void memo_close(struct memo *m)
+void answer_cache_close(struct answer_cache *c)
 {
-    for (size_t i = 0; i < MEMO_QUESTIONS; i++)
-        entry_free(&m->entries[i]);
-    pthread_mutex_destroy(&m->lock);
+    for (size_t i = 0; i < CACHED_ANSWERS_MAX; i++)
+        entry_free(&c->entries[i]);
+    pthread_mutex_destroy(&c->lock);
 }
 
-static struct memo_entry *entry_of(struct memo *m, struct slice question)
+static struct cached_answer *entry_of(struct answer_cache *c, struct slice question)
 {
-    for (size_t i = 0; i < MEMO_QUESTIONS; i++) {
-        struct memo_entry *e = &m->entries[i];
+    for (size_t i = 0; i < CACHED_ANSWERS_MAX; i++) {
+        struct cached_answer *e = &c->entries[i];
         if (e->question != NULL && slice_eq(slice_of(e->question, e->question_n), question)) return e;
     }
     return NULL;
 }
 
-static struct memo_entry *entry_oldest(struct memo *m)
+static struct cached_answer *entry_oldest(struct answer_cache *c)
 {
-    struct memo_entry *oldest = &m->entries[0];
-    for (size_t i = 1; i < MEMO_QUESTIONS; i++)
-        if (m->entries[i].used < oldest->used) oldest = &m->entries[i];
+    struct cached_answer *oldest = &c->entries[0];
+    for (size_t i = 1; i < CACHED_ANSWERS_MAX; i++)
+        if (c->entries[i].used < oldest->used) oldest = &c->entries[i];
     return oldest;
 }
 
-void memo_put(struct memo *m, struct slice question, const struct answer *a)
+void answer_cache_put(struct answer_cache *c, struct slice question, const struct answer *a)
 {
-    pthread_mutex_lock(&m->lock);
-    struct memo_entry *e = entry_of(m, question);
-    if (e == NULL) e = entry_oldest(m);
+    pthread_mutex_lock(&c->lock);
+    struct cached_answer *e = entry_of(c, question);
+    if (e == NULL) e = entry_oldest(c);
     entry_free(e);
     e->question = heap_strndup(question.p, question.n);
     e->question_n = question.n;
-    e->used = ++m->clock;
+    e->used = ++c->clock;
     answer_copy(a, &e->answer);
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&c->lock);
 }
 
-bool memo_get(struct memo *m, struct slice question, struct answer *out)
+bool answer_cache_get(struct answer_cache *c, struct slice question, struct answer *out)
 {
-    pthread_mutex_lock(&m->lock);
-    struct memo_entry *e = entry_of(m, question);
+    pthread_mutex_lock(&c->lock);
+    struct cached_answer *e = entry_of(c, question);
     if (e != NULL) {
-        e->used = ++m->clock;
+        e->used = ++c->clock;
         answer_copy(&e->answer, out);
     }
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&c->lock);
     return e != NULL;
 }

@@ -1,6 +1,6 @@
-/* status/look_mysql.c - MySQL's side: the books as they stand, how far batches are merged, rejects, and what of its
+/* status/probe_mysql.c - MySQL's side: the books as they stand, how far batches are merged, rejects, and what of its
  * schema it cannot be merged into. */
-#include "status/look.h"
+#include "status/probe.h"
 
 #include "base/heap.h"
 #include "mysql/books.h"
@@ -16,7 +16,7 @@ static void unread(struct status *s, const struct error *e)
         snprintf(s->mysql.why, sizeof s->mysql.why, "%.*s", STATUS_WHY_BYTES - 1, e->text);
 }
 
-void look_mysql_first(struct db *db, struct status *s)
+void probe_mysql_first(struct db *db, struct status *s)
 {
     struct error e;
     s->mysql.up = db_open(db) == CODE_OK;
@@ -66,7 +66,7 @@ static void chunks_file(const struct books *books, struct status *s)
     }
 }
 
-static void books_look(struct db *db, struct status *s)
+static void books_probe(struct db *db, struct status *s)
 {
     size_t n = s->batches_n < STATUS_BATCHES_SIZED ? s->batches_n : STATUS_BATCHES_SIZED;
     struct batch_id ids[STATUS_BATCHES_SIZED];
@@ -89,7 +89,7 @@ static void on_rejects(void *arg, struct slice counter, uint64_t rows)
     if (c != NULL) c->rejects.value = (int64_t)rows;
 }
 
-static void rejects_look(struct db *db, struct status *s)
+static void rejects_probe(struct db *db, struct status *s)
 {
     struct error e;
     enum err code = rejects_standing(db, on_rejects, s, &e);
@@ -98,12 +98,12 @@ static void rejects_look(struct db *db, struct status *s)
     if (code != ERR_NONE) unread(s, &e);
 }
 
-void look_mysql(struct db *db, const struct source *where, bool brief, struct status *s)
+void probe_mysql(struct db *db, const struct source *where, bool brief, struct status *s)
 {
     const struct schema_rules rules = {.accept_flush = where->conf->mysql_volatile == CONF_ACCEPT};
     struct error e;
     if (!s->mysql.up) return;
     if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);
-    if (s->mysql.read && !brief) books_look(db, s);
-    if (s->mysql.read) rejects_look(db, s);
+    if (s->mysql.read && !brief) books_probe(db, s);
+    if (s->mysql.read) rejects_probe(db, s);
 }

@@ -1,29 +1,29 @@
 /* The memory of answers: the last one to each question, and the least asked of too many is forgotten. */
 #include "lib/unit.h"
 
-#include "http/memo.h"
+#include "http/answer_cache.h"
 
 #include <stdio.h>
 
-static void put(struct memo *m, const char *question, int64_t stored)
+static void put(struct answer_cache *c, const char *question, int64_t stored)
 {
     struct answer a = {.stored_s = stored, .until_s = {true, 5}};
     rows_add(&a.rows, SLICE("20140920"))->stored = (struct figure){true, stored};
     rows_add(&a.rows, slice_of("a\0b", 3));
-    memo_put(m, slice_str(question), &a);
+    answer_cache_put(c, slice_str(question), &a);
     answer_free(&a);
 }
 
 static void the_last_answer_comes_back(void **state)
 {
     (void)state;
-    static struct memo m;
+    static struct answer_cache c;
     struct answer a = {0};
-    memo_init(&m);
-    assert_false(memo_get(&m, SLICE("q"), &a));
-    put(&m, "q", 1);
-    put(&m, "q", 2);
-    assert_true(memo_get(&m, SLICE("q"), &a));
+    answer_cache_init(&c);
+    assert_false(answer_cache_get(&c, SLICE("q"), &a));
+    put(&c, "q", 1);
+    put(&c, "q", 2);
+    assert_true(answer_cache_get(&c, SLICE("q"), &a));
     assert_int_equal(a.rows.n, 2);
     assert_int_equal(a.rows.all[0].stored.value, 2);
     assert_false(a.rows.all[1].stored.known);
@@ -32,29 +32,29 @@ static void the_last_answer_comes_back(void **state)
     assert_null(rows_find(&a.rows, SLICE("2014092")));
     assert_true(a.until_s.known && a.stored_s == 2);
     answer_free(&a);
-    memo_close(&m);
+    answer_cache_close(&c);
 }
 
 static void what_nobody_asks_is_forgotten_first(void **state)
 {
     (void)state;
-    static struct memo m;
+    static struct answer_cache c;
     struct answer a = {0};
     char question[16];
-    memo_init(&m);
-    for (int i = 0; i < MEMO_QUESTIONS; i++) {
+    answer_cache_init(&c);
+    for (int i = 0; i < CACHED_ANSWERS_MAX; i++) {
         snprintf(question, sizeof question, "q%d", i);
-        put(&m, question, i);
+        put(&c, question, i);
     }
-    assert_true(memo_get(&m, SLICE("q0"), &a));
+    assert_true(answer_cache_get(&c, SLICE("q0"), &a));
     answer_free(&a);
-    put(&m, "one more", 1);
-    assert_true(memo_get(&m, SLICE("q0"), &a));
+    put(&c, "one more", 1);
+    assert_true(answer_cache_get(&c, SLICE("q0"), &a));
     answer_free(&a);
-    assert_false(memo_get(&m, SLICE("q1"), &a));
-    assert_true(memo_get(&m, SLICE("q2"), &a));
+    assert_false(answer_cache_get(&c, SLICE("q1"), &a));
+    assert_true(answer_cache_get(&c, SLICE("q2"), &a));
     answer_free(&a);
-    memo_close(&m);
+    answer_cache_close(&c);
 }
 
 int main(void)

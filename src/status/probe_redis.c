@@ -1,6 +1,6 @@
-/* status/look_redis.c - Redis' side: how it does, what waits in it, which batches stand. Each question is a small one:
+/* status/probe_redis.c - Redis' side: how it does, what waits in it, which batches stand. Each question is a small one:
  * the dirty index is read in pages of 1,000, of batches only the oldest are counted out. */
-#include "status/look.h"
+#include "status/probe.h"
 
 #include "base/heap.h"
 #include "base/num.h"
@@ -62,7 +62,7 @@ static void on_self(struct redis_self *ask)
     ((struct self *)ask->arg)->done = true;
 }
 
-static bool self_look(struct ask *a, struct status *s)
+static bool self_probe(struct ask *a, struct status *s)
 {
     struct self self = {.to = &s->redis};
     self.ask = (struct redis_self){
@@ -79,7 +79,7 @@ static void on_state(struct redis_dirty_state *d)
     *(bool *)d->arg = true;
 }
 
-static bool backlog_look(struct ask *a, struct status *s)
+static bool backlog_probe(struct ask *a, struct status *s)
 {
     bool done = false;
     struct redis_dirty_state d = {.done = on_state, .arg = &done};
@@ -94,7 +94,7 @@ static bool backlog_look(struct ask *a, struct status *s)
     return true;
 }
 
-static void page_file(const struct redis_due *page, const struct counters *counters, struct status *s)
+static void page_file(const struct due_poll *page, const struct counters *counters, struct status *s)
 {
     for (uint32_t i = 0; i < page->keys_n; i++) {
         const struct counter *c = counters_match(counters, page->keys[i]);
@@ -106,16 +106,16 @@ static void page_file(const struct redis_due *page, const struct counters *count
     }
 }
 
-static void on_page(struct redis_due *page)
+static void on_page(struct due_poll *page)
 {
     *(bool *)page->arg = true;
 }
 
 /* Returns how many names the page has; -1: Redis went away. */
-static int64_t page_look(struct ask *a, const struct counters *counters, uint32_t skip, struct status *s)
+static int64_t page_probe(struct ask *a, const struct counters *counters, uint32_t skip, struct status *s)
 {
     bool done = false;
-    struct redis_due page = {
+    struct due_poll page = {
         .before_ms = DELTA_MAX, .skip = skip, .limit = PAGE, .done = on_page, .arg = &done};
     redis_due(&a->link, &page);
     redis_run_until(&a->link, &done);
@@ -131,7 +131,7 @@ static bool dirty_sort(struct ask *a, const struct counters *counters, struct st
 {
     int64_t got = PAGE;
     for (uint32_t skip = 0; got == PAGE && skip < STATUS_DIRTY_LOOKED; skip += PAGE)
-        got = page_look(a, counters, skip, s);
+        got = page_probe(a, counters, skip, s);
     if (failed(s, got < 0, "no answer about tally:dirty")) return false;
     s->redis.sorted = got < PAGE;
     for (size_t i = 0; i < s->counters_n; i++)
@@ -188,7 +188,7 @@ static void batch_size(struct ask *a, struct status_batch *b)
     b->fields = (struct figure){.known = !size.lost, .value = size.fields};
 }
 
-static bool batches_look(struct ask *a, const struct counters *counters, bool brief, struct status *s)
+static bool batches_probe(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     struct listing l = {.s = s, .counters = counters};
     struct redis_batch_list list = {.batch = on_batch, .done = on_listed, .arg = &l};
@@ -208,7 +208,7 @@ static void on_gen(struct redis_gen *g)
     *(bool *)g->arg = true;
 }
 
-static bool gen_look(struct ask *a, struct status *s)
+static bool gen_probe(struct ask *a, struct status *s)
 {
     bool done = false;
     struct redis_gen gen = {.done = on_gen, .arg = &done};
@@ -218,13 +218,13 @@ static bool gen_look(struct ask *a, struct status *s)
     return !failed(s, gen.lost, gen.text);
 }
 
-void look_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s)
+void probe_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     const struct redis_facts *facts = &a->link.facts;
     s->redis.up = true;
     memcpy(s->redis.version, facts->version_text, sizeof s->redis.version);
     memcpy(s->redis.policy, facts->policy, sizeof s->redis.policy);
     memcpy(s->redis.fsync, facts->appendfsync, sizeof s->redis.fsync);
-    (void)(gen_look(a, s) && self_look(a, s) && backlog_look(a, s) && (brief || dirty_sort(a, counters, s)) &&
-           batches_look(a, counters, brief, s));
+    (void)(gen_probe(a, s) && self_probe(a, s) && backlog_probe(a, s) &&
+           (brief || dirty_sort(a, counters, s)) && batches_probe(a, counters, brief, s));
 }

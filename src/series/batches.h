@@ -1,0 +1,87 @@
+/* series/batches.h - what is asked of Redis about batches. The asker owns a request and its memory; it is answered exactly
+ * once through done(), on the loop, never from inside the call that asked. Nothing is cancelled: a lost link is an answer,
+ * too. */
+#ifndef SERIES_BATCHES_H
+#define SERIES_BATCHES_H
+
+#include "series/batch.h"
+
+#define SCAN_HASHES_AT_ONCE 32
+
+enum scan_outcome {
+    SCAN_SEALED,  /* registry and rows are in the batch, batch_seal() said yes */
+    SCAN_GONE,    /* no registry stands (any more): somebody finished it */
+    SCAN_LOST,    /* link lost or Redis answered an error: start again later from cursor 0 */
+    SCAN_SHORT,   /* fewer (or more) fields than registered while the batch still stands: hold, alarm */
+    SCAN_UNKNOWN, /* a format version or a counter that this tallyd does not know: leave it standing */
+};
+
+struct scan {
+    struct batch *batch; /* in: its id; out: all else. Cleared first; the scan's until done */
+    const struct counters *counters;
+    bool raw; /* also read what would be SCAN_UNKNOWN (recover --reject-unknown); counter is NULL */
+    enum scan_outcome outcome;
+    char run_id[RUN_ID_BYTES]; /* of the server that gave the rows */
+    char text[200];
+    void (*done)(struct scan *s);
+    void *arg;
+    struct { /* redis/scan_op.c's */
+        struct buf name;
+        uint32_t next, out;                                /* next hash to begin; requests under way */
+        uint32_t asked[SCAN_HASHES_AT_ONCE], asked_oldest; /* their hashes; answers come in this order */
+        uint64_t asked_us;
+        bool failed;
+    } reading;
+};
+
+struct fence {   /* the barrier: what Redis knew before this request cannot be rolled back once it passed */
+    bool passed; /* false: link lost, refused, or not confirmed in time: back to SCAN */
+    char run_id[RUN_ID_BYTES]; /* of the server that passed it */
+    char text[200];
+    void (*done)(struct fence *f);
+    void *arg;
+    struct list link; /* this and the following: redis/fence_op.c's */
+    uint64_t asked_us;
+    uint64_t until_ms, seen_ms; /* gives up; first sight of aof_pending_bio_fsync:0, 0: not yet */
+    int64_t client_id;          /* the connection that wrote for it */
+};
+
+struct discard {
+    const struct batch *batch; /* its id and the names of its hashes; rows are not needed */
+    bool done_ok; /* false: link lost or error: outcome unknown, send again later (it is idempotent) */
+    char text[200];
+    void (*done)(struct discard *d);
+    void *arg;
+};
+
+enum adopt_mode {
+    ADOPT_INSTANCE, /* at start: all of this instance's other lives */
+    ADOPT_STALE,    /* by timer: no sign of life for stale_ms */
+    ADOPT_DEAD,     /* on demand: all whose owner has no link to Redis any more, and all stale ones */
+};
+
+struct adopt { /* atomically makes this life the owner of batches, refreshes their scores, and names them */
+    enum adopt_mode mode;
+    int64_t stale_ms;
+    uint32_t limit;                  /* at most so many are adopted */
+    bool dry_run;                    /* names them without touching anything */
+    const struct counters *counters; /* batches of others are counted in unknown, and left */
+    struct batch_id *ids;            /* out: heap, the asker frees */
+    uint32_t ids_n;
+    uint32_t unknown; /* out: batches left standing since their counter or format is not known here */
+    bool lost;
+    char text[200]; /* out: why */
+    void (*done)(struct adopt *a);
+    void *arg;
+};
+
+struct standing {         /* which batches still stand? */
+    struct slice key;     /* n > 0: only those whose registry holds this pending hash; n = 0: all */
+    struct batch_id *ids; /* out: heap, the asker frees */
+    uint32_t ids_n;
+    bool lost;
+    void (*done)(struct standing *s);
+    void *arg;
+};
+
+#endif

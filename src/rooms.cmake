@@ -17,5 +17,6 @@ room(status   ROOMS base conf series tls redis mysql OUTSIDE PkgConfig::UV PkgCo
 room(http     ROOMS base conf series tls redis mysql status
      OUTSIDE PkgConfig::MHD PkgConfig::HIREDIS PkgConfig::UV PkgConfig::XXHASH Threads::Threads)
 include(src/http/embed.cmake)
-room(admin    ROOMS base conf users series tls redis mysql status OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
-room(app      ROOMS base conf users series protocol coalesce sync tls listen command redis mysql status http admin OUTSIDE PkgConfig::UV)
+room(setup    ROOMS base conf users series tls redis mysql status)
+room(admin    ROOMS base conf users series tls redis mysql status setup OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
+room(app      ROOMS base conf users series protocol coalesce sync tls listen command redis mysql status setup http admin OUTSIDE PkgConfig::UV)

@@ -6,6 +6,7 @@ import collections
 import fnmatch
 import os
 import re
+import subprocess
 import sys
 
 import drawing
@@ -60,6 +61,20 @@ def citations(root):
             for name in page.findall(line) if not path.endswith(".py") else ():
                 if not name.startswith("commands/") and not resolves(known, name):  # but for Redis' own pages
                     yield f"{path}:{number}: there is no {name}"
+
+
+def lua(root):
+    """Each script that Redis runs compiles, with its parts in it as the build puts them, and sets no global."""
+    folder = os.path.join(root, "src/redis/lua")
+    scripts = sorted(name for name in os.listdir(folder) if name.endswith(".lua"))
+    assert scripts
+    for name in scripts:
+        text = re.sub(r"^--include (.*)\n", lambda m: source.read(f"src/redis/lua/{m[1]}", root),
+                      source.read(f"src/redis/lua/{name}", root), flags=re.M)
+        luac = subprocess.run(["luac5.1", "-p", "-l", "-"], input=text, capture_output=True, text=True)
+        for line in (luac.stdout + luac.stderr).split("\n"):
+            if "SETGLOBAL" in line or luac.returncode and line:
+                yield f"src/redis/lua/{name}: {line.strip()}"
 
 
 def engine(root):
@@ -168,7 +183,7 @@ def rules(root):
                     yield f"{path}: {room}/README.md has no rule {number}"
 
 
-CHECKS = [names, structs, citations, engine, rooms_drawn, map_size, mentions, steps, rules]
+CHECKS = [names, structs, citations, lua, engine, rooms_drawn, map_size, mentions, steps, rules]
 
 
 def main():

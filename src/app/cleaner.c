@@ -70,8 +70,8 @@ static void pass_end(struct service *s)
               (unsigned long long)c->odd, (unsigned long long)took_ms);
     if (windows_due(s)) c->windows_s = c->pass_s;
     c->last_s = c->pass_s;
-    set_close(&c->types);
-    set_init(&c->types);
+    map_close(&c->types);
+    map_init(&c->types);
     c->stage = CLEANER_RESTS;
     next_in(c, took_ms + REST_LEAST_MS < PASS_MS ? PASS_MS - took_ms : REST_LEAST_MS);
 }
@@ -126,7 +126,7 @@ static void events_pick(struct service *s)
     c->windows = (struct cleaner_list){.kind = REDIS_CLEAN_WINDOWS};
     c->windows.all = heap_alloc((c->page.n + 1) * sizeof *c->windows.all);
     for (uint32_t i = 0; i < c->page.n && windows; i++)
-        if (event_split(c->page.all[i], &name, &type) && set_put(&c->types, type, NULL))
+        if (event_split(c->page.all[i], &name, &type) && map_put(&c->types, type, NULL))
             c->windows.all[c->windows.n++] = type;
 }
 
@@ -240,7 +240,7 @@ void cleaner_init(struct service *s)
 {
     struct cleaner *c = &s->cleaner;
     *c = (struct cleaner){.last_s = -1, .windows_s = -1};
-    set_init(&c->types);
+    map_init(&c->types);
     uv_timer_init(&s->loop, &c->timer);
     c->timer.data = s;
 }
@@ -260,5 +260,5 @@ void cleaner_close(struct service *s)
 {
     lists_clear(&s->cleaner);
     buf_free(&s->cleaner.after);
-    set_close(&s->cleaner.types);
+    map_close(&s->cleaner.types);
 }

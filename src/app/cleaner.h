@@ -5,7 +5,7 @@
 #ifndef APP_CLEANER_H
 #define APP_CLEANER_H
 
-#include "base/set.h"
+#include "base/map.h"
 #include "base/steady.h"
 #include "redis/clean_op.h"
 
@@ -28,7 +28,7 @@ struct cleaner {
     int64_t now_s, pass_s, last_s, windows_s;
     bool at_end;                        /* of the stage: no page is left */
     struct buf after;                   /* where the next page begins */
-    struct set types;                   /* whose windows this pass has gone through */
+    struct map types;                   /* whose windows this pass has gone through */
     struct cleaner_list names, windows; /* of this page, names before windows */
     struct redis_page page;
     struct redis_clean clean;

@@ -4,7 +4,7 @@
 #include "app/unknown.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/set.h"
+#include "base/map.h"
 #include "base/stats.h"
 #include "mysql/ledger.h"
 #include "redis/leftover_op.h"
@@ -28,7 +28,7 @@ struct recovery {
     struct adopt adopt; /* of a dry run */
     struct redis_walk walk;
     bool walking;
-    struct set seen; /* keys of leftovers: SCAN may show one twice */
+    struct map seen; /* keys of leftovers: SCAN may show one twice */
     struct leftover *all;
     size_t n, cap;
     struct db_job known_job;
@@ -61,7 +61,7 @@ static void recovery_free(struct recovery *r)
     heap_free(r->all);
     heap_free(r->known_ids);
     heap_free(r->known);
-    set_close(&r->seen);
+    map_close(&r->seen);
     heap_free(r);
 }
 
@@ -178,20 +178,20 @@ static struct slice leftover_pending(const struct leftover *l)
 
 static uint32_t gather(struct recovery *r)
 {
-    struct set pendings;
-    set_init(&pendings);
+    struct map pendings;
+    map_init(&pendings);
     const struct counter *counter = NULL;
     uint32_t n = 0;
     for (size_t i = 0; i < r->n && n < CLAIM_HASHES_MAX; i++) {
         struct leftover *l = &r->all[i];
         if (l->settled || (counter != NULL && l->counter != counter)) continue;
-        if (!set_put(&pendings, leftover_pending(l), NULL)) continue;
+        if (!map_put(&pendings, leftover_pending(l), NULL)) continue;
         counter = l->counter;
         r->names[n] = slice_of(l->key, l->key_n);
         r->pendings[n] = leftover_pending(l);
         r->claimed[n++] = l;
     }
-    set_close(&pendings);
+    map_close(&pendings);
     return n;
 }
 
@@ -287,7 +287,7 @@ static void on_leftover(struct redis_walk *w, const struct counter *c, struct sl
                         const struct batch_id *id)
 {
     struct recovery *r = CONTAINER_OF(w, struct recovery, walk);
-    if (!set_put(&r->seen, key, NULL)) return;
+    if (!map_put(&r->seen, key, NULL)) return;
     if (r->n == r->cap) {
         r->cap = r->cap == 0 ? 256 : 2 * r->cap;
         r->all = heap_realloc(r->all, r->cap * sizeof *r->all);
@@ -365,7 +365,7 @@ bool recovery_start(struct service *s, const struct recovery_how *how)
     struct recovery *r = heap_zalloc(sizeof *r);
     r->service = s;
     r->how = *how;
-    set_init(&r->seen);
+    map_init(&r->seen);
     s->recovery = r;
     STAT_SET(recover_total, 0);
     STAT_SET(recover_done, 0);

@@ -76,7 +76,7 @@ enum err wire_http_begin(struct service *s, struct error *e)
 
 void wire_http_reload(struct service *s, struct conf *wanted)
 {
-    if (s->web.http != NULL) http_bearers(s->web.http, &wanted->tokens);
+    if (s->web.http != NULL) http_bearers(s->web.http, &wanted->bearers);
 }
 
 void wire_http_stop(struct service *s)

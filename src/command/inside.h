@@ -5,7 +5,7 @@
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
  *   total.c    CTR.TOTAL
- *   ops.c      what SERIES.INCRBY (series.c), BOX.INCRBY (boxes.c), EVENT.ADD (events.c), UNIQ.ADD (uniques.c) share
+ *   ops.c      what SERIES.INCRBY (series.c), BOX.INCRBY (timeboxes.c), EVENT.ADD (events.c), UNIQ.ADD (uniques.c) share
  *   reads.c    what the reads in these four share
  *   words.c    arguments, checked
  *   guard.c    who may what, and how much of it
@@ -235,7 +235,7 @@ bool op_read_options(const struct request *r, uint32_t from, struct coalesce_op 
                      struct buf *out);
 enum add_result op_add(struct session *s, const struct coalesce_op *op); /* ADD_OK, _FULL, _BUSY or _DOWN */
 
-/* series.c, boxes.c, events.c, uniques.c */
+/* series.c, timeboxes.c, events.c, uniques.c */
 bool series_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
 bool box_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
 bool event_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);

@@ -2,8 +2,8 @@
 #include "conf/conf.h"
 
 #include "base/heap.h"
+#include "conf/bearers.h"
 #include "conf/secret.h"
-#include "conf/tokens.h"
 #include "conf/value.h"
 
 #include <errno.h>
@@ -117,7 +117,7 @@ void conf_free(struct conf *c)
     members_free(c, OWNER_ALL);
     secret_free(c->redis_password);
     secret_free(c->mysql_password);
-    tokens_free(&c->tokens);
+    bearers_free(&c->bearers);
     heap_free(c->file);
     *c = (struct conf){0};
 }

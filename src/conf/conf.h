@@ -37,16 +37,16 @@ struct conf_addresses {
     size_t n; /* >= 1; 0: not given */
 };
 
-#define CONF_TOKEN_LEAST 16
-#define CONF_TOKEN_MOST 255
-struct conf_token {
+#define CONF_BEARER_LEAST 16
+#define CONF_BEARER_MOST 255
+struct conf_bearer {
     char *name;   /* as the log calls who has it */
-    char *secret; /* CONF_TOKEN_LEAST to CONF_TOKEN_MOST bytes; never print it */
+    char *secret; /* CONF_BEARER_LEAST to CONF_BEARER_MOST bytes; never print it */
     char *store;  /* it sees only this one; NULL: all */
 };
 
-struct conf_tokens {
-    struct conf_token *all;
+struct conf_bearers {
+    struct conf_bearer *all;
     size_t n;
 };
 
@@ -118,7 +118,7 @@ struct conf {
     CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER, CONF_NO_MEMBER)
     /* From the environment, else the password file; NULL: what the URL says. Never print them. */
     char *redis_password, *mysql_password;
-    struct conf_tokens tokens;     /* of http.tokens */
+    struct conf_bearers bearers;   /* of http.tokens */
     struct conf_counter *counters; /* in the order of the file, at least one */
     size_t counters_n;
     struct conf_user *users; /* in the order of the file; none: whoever connects may everything */
@@ -143,7 +143,7 @@ bool conf_parse(const char *file, struct slice text, struct conf *out, struct bu
 bool conf_parse_without(const char *file, struct slice text, const char *const *groups, struct conf *out,
                         struct buf *problems) MUST_CHECK;
 
-/* The default two counters (DESIGN 10) and every default; for `tallyd dev`. Never fails. */
+/* The default two counters and every default; for `tallyd dev`. Never fails. */
 void conf_default(struct conf *out);
 void conf_free(struct conf *c);
 

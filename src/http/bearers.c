@@ -2,14 +2,14 @@
 #include "http/bearers.h"
 
 #include "base/heap.h"
-#include "conf/tokens.h"
+#include "conf/bearers.h"
 
 struct bearer_set {
-    struct conf_tokens tokens;
+    struct conf_bearers bearers;
     struct bearer_set *before;
 };
 
-void bearers_init(struct bearers *s, const struct conf_tokens *first)
+void bearers_init(struct bearers *s, const struct conf_bearers *first)
 {
     *s = (struct bearers){.now = first};
 }
@@ -19,12 +19,12 @@ void bearers_close(struct bearers *s)
     while (s->last != NULL) {
         struct bearer_set *set = s->last;
         s->last = set->before;
-        tokens_free(&set->tokens);
+        bearers_free(&set->bearers);
         heap_free(set);
     }
 }
 
-const struct conf_tokens *bearers_now(const struct bearers *s)
+const struct conf_bearers *bearers_now(const struct bearers *s)
 {
     return __atomic_load_n(&s->now, __ATOMIC_ACQUIRE);
 }
@@ -34,16 +34,16 @@ static bool same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-bool bearers_hold(const struct bearers *s, const struct conf_token *bearer)
+bool bearers_hold(const struct bearers *s, const struct conf_bearer *bearer)
 {
-    const struct conf_tokens *now = bearers_now(s);
+    const struct conf_bearers *now = bearers_now(s);
     for (size_t i = 0; i < now->n; i++)
         if (same_text(now->all[i].secret, bearer->secret) && same_text(now->all[i].store, bearer->store))
             return true;
     return false;
 }
 
-static bool same_tokens(const struct conf_tokens *a, const struct conf_tokens *b)
+static bool same_bearers(const struct conf_bearers *a, const struct conf_bearers *b)
 {
     bool same = a->n == b->n;
     for (size_t i = 0; same && i < a->n; i++)
@@ -52,15 +52,15 @@ static bool same_tokens(const struct conf_tokens *a, const struct conf_tokens *b
     return same;
 }
 
-void bearers_take(struct bearers *s, struct conf_tokens *tokens)
+void bearers_take(struct bearers *s, struct conf_bearers *bearers)
 {
-    if (same_tokens(s->now, tokens)) {
-        tokens_free(tokens);
+    if (same_bearers(s->now, bearers)) {
+        bearers_free(bearers);
         return;
     }
     struct bearer_set *set = heap_alloc(sizeof *set);
-    *set = (struct bearer_set){.tokens = *tokens, .before = s->last};
-    *tokens = (struct conf_tokens){0};
+    *set = (struct bearer_set){.bearers = *bearers, .before = s->last};
+    *bearers = (struct conf_bearers){0};
     s->last = set;
-    __atomic_store_n(&s->now, &set->tokens, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->now, &set->bearers, __ATOMIC_RELEASE);
 }

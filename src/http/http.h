@@ -29,7 +29,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
 enum err http_start(struct http *h, struct error *e) MUST_CHECK;
 /* From now on these hold; takes them over, and leaves none in tokens. Streams of those that do
  * not hold any more end. */
-void http_bearers(struct http *h, struct conf_tokens *tokens);
+void http_bearers(struct http *h, struct conf_bearers *tokens);
 /* Takes no more, lets who is being answered have its answer, refuses who waits for a worker, ends the streams. Returns at
  * once. */
 void http_stop(struct http *h);

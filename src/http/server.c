@@ -419,7 +419,7 @@ struct http *http_create(const struct source *where, const struct http_ports *po
              (size_t)where->conf->limits_streams_unread_bytes);
     status_cache_init(&h->status_cache, where);
     answer_cache_init(&h->answer_cache);
-    bearers_init(&h->bearers, &where->conf->tokens);
+    bearers_init(&h->bearers, &where->conf->bearers);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->answered, NULL);
     return h;
@@ -467,7 +467,7 @@ static void *end(void *arg)
     return NULL;
 }
 
-void http_bearers(struct http *h, struct conf_tokens *tokens)
+void http_bearers(struct http *h, struct conf_bearers *tokens)
 {
     bearers_take(&h->bearers, tokens);
     hub_bearers(&h->hub);

@@ -29,8 +29,8 @@ struct stream {
     struct list link;
     struct hub *hub;
     struct MHD_Connection *connection;
-    struct watch *watch;             /* NULL: of no store */
-    const struct conf_token *bearer; /* borrowed; NULL: it needs none */
+    struct watch *watch;              /* NULL: of no store */
+    const struct conf_bearer *bearer; /* borrowed; NULL: it needs none */
     bool all, suspended, over;
     struct buf out;
 };
@@ -125,7 +125,7 @@ void hub_bearers(struct hub *h)
 }
 
 /* Who was let in just before a reload is looked at again: here, or, when it comes to be on the list first, by hub_bearers. */
-struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_token *bearer)
+struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_bearer *bearer)
 {
     struct stream *s = NULL;
     pthread_mutex_lock(&h->lock);

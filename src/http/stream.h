@@ -33,7 +33,7 @@ void hub_bearers(struct hub *h); /* were taken over: streams of those that hold 
 struct stream;
 /* all: it hears of the whole service. store: watched, p NULL: none. bearer: borrowed from hub.bearers; NULL: it needs none.
  * NULL: there are too many, or it stops. */
-struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_token *bearer);
+struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_bearer *bearer);
 /* Its answer, which owns it from here on. */
 struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *connection);
 

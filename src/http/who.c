@@ -41,30 +41,30 @@ static bool is_from_here(const struct who_asks *q)
 /* Always looks at all of both: how long it takes tells nothing of how much was right. */
 static bool same_secret(const char *secret, struct slice given)
 {
-    char a[CONF_TOKEN_MOST + 1] = {0}, b[CONF_TOKEN_MOST + 1] = {0};
+    char a[CONF_BEARER_MOST + 1] = {0}, b[CONF_BEARER_MOST + 1] = {0};
     unsigned different = 0;
-    strncpy(a, secret, CONF_TOKEN_MOST);
-    memcpy(b, given.p, given.n < CONF_TOKEN_MOST ? given.n : CONF_TOKEN_MOST);
+    strncpy(a, secret, CONF_BEARER_MOST);
+    memcpy(b, given.p, given.n < CONF_BEARER_MOST ? given.n : CONF_BEARER_MOST);
     for (size_t i = 0; i < sizeof a; i++)
         different |= (unsigned)(a[i] ^ b[i]);
-    return different == 0 && given.n <= CONF_TOKEN_MOST;
+    return different == 0 && given.n <= CONF_BEARER_MOST;
 }
 
-static const struct conf_token *bearer_of(const char *authorization, const struct conf_tokens *tokens)
+static const struct conf_bearer *bearer_of(const char *authorization, const struct conf_bearers *bearers)
 {
     struct slice bearer = SLICE("Bearer "), text = slice_str(authorization);
-    const struct conf_token *found = NULL;
+    const struct conf_bearer *found = NULL;
     if (text.n <= bearer.n || !slice_ieq(slice_of(text.p, bearer.n), bearer)) return NULL;
     struct slice given = slice_of(text.p + bearer.n, text.n - bearer.n);
-    for (size_t i = 0; i < tokens->n; i++)
-        if (same_secret(tokens->all[i].secret, given)) found = &tokens->all[i];
+    for (size_t i = 0; i < bearers->n; i++)
+        if (same_secret(bearers->all[i].secret, given)) found = &bearers->all[i];
     return found;
 }
 
-struct who who_asks(const struct who_asks *q, const struct conf_tokens *tokens)
+struct who who_asks(const struct who_asks *q, const struct conf_bearers *bearers)
 {
     if (q->authorization != NULL) { /* a token is never more than it says, also here */
-        const struct conf_token *bearer = bearer_of(q->authorization, tokens);
+        const struct conf_bearer *bearer = bearer_of(q->authorization, bearers);
         return (struct who){bearer != NULL, bearer};
     }
     return (struct who){is_from_here(q), NULL};

@@ -13,7 +13,7 @@
 
 struct who {
     bool known;
-    const struct conf_token *bearer; /* NULL: from this machine */
+    const struct conf_bearer *bearer; /* NULL: from this machine */
 };
 
 struct who_asks {
@@ -23,7 +23,7 @@ struct who_asks {
     bool forwarded;            /* Forwarded or X-Forwarded-For is there */
 };
 
-struct who who_asks(const struct who_asks *q, const struct conf_tokens *tokens);
+struct who who_asks(const struct who_asks *q, const struct conf_bearers *bearers);
 
 /* Does this name of a series, box, event or visitors belong to that store, by the patterns of the configuration (feeds,
  * uniques.name)? type: of events. */

@@ -43,23 +43,23 @@ struct work {
 void merger_init(struct merger *m, struct db *db)
 {
     *m = (struct merger){.db = db, .statement_max = MERGE_STATEMENT_MAX};
-    set_init(&m->shapes);
+    map_init(&m->shapes);
 }
 
 static void shapes_forget(struct merger *m)
 {
     struct slice key;
     void *shape;
-    for (size_t at = 0; set_next(&m->shapes, &at, &key, &shape);)
+    for (size_t at = 0; map_next(&m->shapes, &at, &key, &shape);)
         heap_free(shape);
-    set_close(&m->shapes);
-    set_init(&m->shapes);
+    map_close(&m->shapes);
+    map_init(&m->shapes);
 }
 
 void merger_close(struct merger *m)
 {
     shapes_forget(m);
-    set_close(&m->shapes);
+    map_close(&m->shapes);
 }
 
 uint32_t merge_refused_most(size_t rows)
@@ -393,7 +393,7 @@ static enum verdict forms_read(struct work *w, struct columns *out)
     struct merger *m = w->merger;
     if (m->shapes_of != db_opened(m->db)) shapes_forget(m);
     m->shapes_of = db_opened(m->db);
-    struct columns *known = set_get(&m->shapes, w->counter->name);
+    struct columns *known = map_get(&m->shapes, w->counter->name);
     if (known == NULL) {
         enum verdict v = judge(w, columns_read(m->db, w->counter, out));
         if (v != GO_ON) return v;
@@ -404,7 +404,7 @@ static enum verdict forms_read(struct work *w, struct columns *out)
         }
         known = heap_alloc(sizeof *known);
         *known = *out;
-        set_put(&m->shapes, w->counter->name, known);
+        map_put(&m->shapes, w->counter->name, known);
     }
     *out = *known;
     return GO_ON;

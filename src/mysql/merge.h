@@ -1,11 +1,11 @@
-/* mysql/merge.h - one chunk into MySQL, exactly once, in one transaction (DESIGN 7.4). Blocking; a writer
+/* mysql/merge.h - one chunk into MySQL, exactly once, in one transaction (sync/README.md, rule S11). Blocking; a writer
  * thread's work. The ledger row goes in first and is the mutex and the memory at once: a second merger of the
  * chunk waits for the first to end, then gets 1062 (it was committed) or goes on (it was not). A lost COMMIT
  * is resolved by the same INSERT. */
 #ifndef MYSQL_MERGE_H
 #define MYSQL_MERGE_H
 
-#include "base/set.h"
+#include "base/map.h"
 #include "mysql/db.h"
 #include "series/batch.h"
 
@@ -15,7 +15,7 @@
 
 struct merger { /* one per connection */
     struct db *db;
-    struct set shapes; /* counter -> struct columns, good for one db_opened() */
+    struct map shapes; /* counter -> struct columns, good for one db_opened() */
     uint64_t shapes_of;
     size_t
         statement_max; /* bytes; halved when the server does not take a statement, grows again with success */

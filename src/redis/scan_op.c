@@ -6,7 +6,7 @@
 #include "base/heap.h"
 #include "base/latencies.h"
 #include "base/log.h"
-#include "base/set.h"
+#include "base/map.h"
 #include "redis/registry.h"
 #include "redis/resp.h"
 #include <stdio.h>
@@ -187,12 +187,12 @@ static bool field_file(struct batch *b, struct slice field, struct slice value)
 }
 
 /* Each field once, whatever the server says: a hash that is scanned twice would count twice. */
-static bool fields_file(struct batch *b, const struct redis_reply *r, struct set *seen)
+static bool fields_file(struct batch *b, const struct redis_reply *r, struct map *seen)
 {
     for (size_t i = 0; i + 1 < r->n; i += 2) {
         const struct redis_reply *e = &r->elements[i];
         if (e[0].type != REDIS_STRING || e[1].type != REDIS_STRING) return false;
-        if (!set_put(seen, e[0].str, NULL) || !field_file(b, e[0].str, e[1].str)) return false;
+        if (!map_put(seen, e[0].str, NULL) || !field_file(b, e[0].str, e[1].str)) return false;
     }
     return true;
 }
@@ -200,13 +200,13 @@ static bool fields_file(struct batch *b, const struct redis_reply *r, struct set
 static bool registry_file(struct scan *s, const struct redis_reply *r)
 {
     struct batch *b = s->batch;
-    struct set seen;
+    struct map seen;
     b->format = 0;
     buf_reset(&b->counter_name);
     buf_reset(&b->owner);
-    set_init(&seen);
+    map_init(&seen);
     bool filed = fields_file(b, r, &seen);
-    set_close(&seen);
+    map_close(&seen);
     return filed;
 }
 

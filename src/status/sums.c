@@ -26,7 +26,7 @@ void sums_close(struct sums *s)
         heap_free(s->all[i].name);
     for (size_t i = 0; i < s->batches_n; i++) {
         batch_close(&s->batches[i]);
-        set_close(&s->hashes[i]);
+        map_close(&s->hashes[i]);
     }
     heap_free(s->all);
     heap_free(s->batches);
@@ -72,7 +72,7 @@ void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter,
     s->batches = heap_realloc(s->batches, (n + 1) * sizeof(*s->batches));
     s->hashes = heap_realloc(s->hashes, (n + 1) * sizeof(*s->hashes));
     batch_init(&s->batches[n], id);
-    set_init(&s->hashes[n]);
+    map_init(&s->hashes[n]);
     s->batches[n].gen = gen;
     buf_put_slice(&s->batches[n].counter_name, counter);
 }
@@ -91,9 +91,9 @@ void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pendin
 {
     size_t i = batch_find(s, id);
     struct batch *b = &s->batches[i];
-    uintptr_t known = (uintptr_t)set_get(&s->hashes[i], pending);
+    uintptr_t known = (uintptr_t)map_get(&s->hashes[i], pending);
     uint32_t hash = known > 0 ? (uint32_t)(known - 1) : batch_add_hash(b, pending, 0);
-    if (known == 0) set_put(&s->hashes[i], pending, (void *)((uintptr_t)hash + 1));
+    if (known == 0) map_put(&s->hashes[i], pending, (void *)((uintptr_t)hash + 1));
     batch_add_row(b, hash, field, value);
     b->hashes[hash].hlen++; /* one script read the whole hash, each field once */
 }

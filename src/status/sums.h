@@ -1,11 +1,11 @@
-/* status/sums.h - the books of every counter (DESIGN 8), added up from what Redis and MySQL said: pure, no
+/* status/sums.h - the books of every counter (sync/README.md, rule S30), added up from what Redis and MySQL said: pure, no
  * I/O. accepted = merged + rejected + pending + claimed and not in the ledger Sums are 128 bits wide: no
  * number of int64 values that fits in memory overflows them. */
 #ifndef STATUS_SUMS_H
 #define STATUS_SUMS_H
 
 #include "base/json.h"
-#include "base/set.h"
+#include "base/map.h"
 #include "mysql/books.h"
 #include "series/batch.h"
 #include "series/counter.h"
@@ -28,7 +28,7 @@ struct sums {
     struct sum *all; /* configured ones first, in their order, then others as they were found */
     size_t n;
     struct batch *batches; /* standing, as scanned */
-    struct set *hashes;    /* of each batch: pending hash -> its index + 1 */
+    struct map *hashes;    /* of each batch: pending hash -> its index + 1 */
     size_t batches_n;
     uint64_t stray; /* pending hashes' fields that no counter claims */
     uint64_t gen;   /* Redis': how many claims it has seen */

@@ -36,7 +36,7 @@ static void name_out(struct sync *s, struct family *f, struct due_name *d)
 bool family_add(struct sync *s, struct family *f, struct slice key, enum due_why why)
 {
     if (family_held(f)) return false;
-    struct due_name *d = set_get(&f->names, key);
+    struct due_name *d = map_get(&f->names, key);
     if (d != NULL && (why == DUE_HITS || !d->paced)) return true;
     if (d != NULL) {
         name_out(s, f, d);
@@ -48,14 +48,14 @@ bool family_add(struct sync *s, struct family *f, struct slice key, enum due_why
     d->n = key.n;
     memcpy(d->name, key.p, key.n);
     name_into(s, f, d, why == DUE_HITS);
-    set_put(&f->names, key, d);
+    map_put(&f->names, key, d);
     s->due_n++;
     return true;
 }
 
 static void name_drop(struct sync *s, struct family *f, struct due_name *d)
 {
-    set_remove(&f->names, slice_of(d->name, d->n));
+    map_remove(&f->names, slice_of(d->name, d->n));
     name_out(s, f, d);
     heap_free(d);
     s->due_n--;
@@ -101,7 +101,7 @@ void due_close(struct sync *s)
 {
     for (size_t i = 0; i < s->counters->n; i++) {
         family_forget(s, &s->families[i]);
-        set_close(&s->families[i].names);
+        map_close(&s->families[i].names);
     }
 }
 

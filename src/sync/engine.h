@@ -53,7 +53,7 @@ struct due_name { /* one name in a family's queue or in its paced, value in its 
 
 struct family { /* a counter and its due hashes */
     const struct counter *counter;
-    struct set names;
+    struct map names;
     struct list queue; /* due by time: claimed as soon as may be */
     struct list paced; /* due by hits alone: claimed when there are rows for them */
     uint32_t paced_n;

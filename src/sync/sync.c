@@ -43,7 +43,7 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
     s->families = heap_zalloc((counters->n + 1) * sizeof *s->families);
     for (size_t i = 0; i < counters->n; i++) {
         s->families[i].counter = &counters->all[i];
-        set_init(&s->families[i].names);
+        map_init(&s->families[i].names);
         list_init(&s->families[i].queue);
         list_init(&s->families[i].paced);
     }

@@ -105,7 +105,7 @@ static void step_key(struct sync_wait *w, struct family *f)
 {
     if (!w->queued)
         w->queued = family_add(w->sync, f, w->key, DUE_TIME);
-    else if (!set_has(&f->names, w->key))
+    else if (!map_has(&f->names, w->key))
         dirty_done(w);
 }
 
@@ -137,13 +137,13 @@ static void step_claims(struct sync_wait *w)
 
 static void ids_keep(struct sync_wait *w, const struct standing *a)
 {
-    struct set now;
-    set_init(&now);
+    struct map now;
+    map_init(&now);
     for (uint32_t i = 0; i < a->ids_n; i++) {
         struct slice id = slice_of((const char *)a->ids[i].bytes, sizeof a->ids[i].bytes);
-        if (w->phase == WAIT_ASK || set_has(&w->ids, id)) set_put(&now, id, NULL);
+        if (w->phase == WAIT_ASK || map_has(&w->ids, id)) map_put(&now, id, NULL);
     }
-    set_close(&w->ids);
+    map_close(&w->ids);
     w->ids = now;
 }
 
@@ -175,7 +175,7 @@ static bool runs_here(const struct sync_wait *w)
 {
     list_for_each (node, &w->sync->runs) {
         const struct run *r = CONTAINER_OF(node, struct run, link);
-        if (set_has(&w->ids, slice_of((const char *)r->batch.id.bytes, sizeof r->batch.id.bytes)))
+        if (map_has(&w->ids, slice_of((const char *)r->batch.id.bytes, sizeof r->batch.id.bytes)))
             return true;
     }
     return false;
@@ -230,7 +230,7 @@ void wait_run_done(struct sync *s, const struct run *r)
     struct slice id = slice_of((const char *)r->batch.id.bytes, sizeof r->batch.id.bytes);
     list_for_each (node, &s->waits) {
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
-        if (w->phase != WAIT_WATCH || set_has(&w->ids, id)) w->rows += r->rows_merged;
+        if (w->phase != WAIT_WATCH || map_has(&w->ids, id)) w->rows += r->rows_merged;
     }
 }
 
@@ -266,7 +266,7 @@ void wait_tick(struct sync *s, uint64_t now_ms)
     }
     for (struct list *node; (node = list_pop(&ended)) != NULL;) {
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
-        set_close(&w->ids);
+        map_close(&w->ids);
         w->done(w);
     }
 }
@@ -281,6 +281,6 @@ void sync_wait_for(struct sync *s, struct sync_wait *w)
     w->since_ms = sync_now(s);
     w->ask_at_ms = 0;
     w->before_ms = s->ports.redis_ms(s->ports.arg);
-    set_init(&w->ids);
+    map_init(&w->ids);
     list_push(&s->waits, &w->link);
 }

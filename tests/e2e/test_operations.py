@@ -60,7 +60,7 @@ def test_unit_and_service_agree():
     statuses = run(TALLYD, "--help").stdout
     assert re.search(r"^ +64 ", statuses, re.M) and re.search(r"^ +78 ", statuses, re.M)
     names = re.findall(r"^LoadCredential=([\w.]+):/etc/tallyd/\1$", read("config/systemd/tallyd.service"), re.M)
-    assert set(names) == set(re.findall(r'"(\w+\.password)", c->', read("src/conf/read.c")))
+    assert set(names) == set(re.findall(r'"(\w+\.password)", c->', read("src/conf/parse.c")))
     assert re.search(rf'CONF_PATH_DEFAULT "{re.escape(unit["ConditionPathExists"])}"', read("src/admin/verbs.h"))
 
 

@@ -1,13 +1,13 @@
-/* fuzz_conf.c - the configuration (conf/, and admin/setup.c, which makes the rooms' own structs of it) and the file of
+/* fuzz_conf.c - the configuration (conf/, and setup/setup.c, which makes the rooms' own structs of it) and the file of
  * tokens. Any bytes are read or refused; a refusal has a place in the file and one printable line a problem; what was
  * taken is written out as a file that reads back to the same; and what then names tables and columns in SQL is an
  * identifier. No file is opened: passwords and tokens come from below. */
 #include "fuzz.h"
 
-#include "admin/setup.h"
+#include "conf/bearers.h"
 #include "conf/conf.h"
 #include "conf/secret.h"
-#include "conf/tokens.h"
+#include "setup/setup.h"
 
 #define NAME "fuzz"
 
@@ -131,18 +131,18 @@ static void conf_try(struct slice text)
 
 static void tokens_try(struct slice text)
 {
-    struct conf_tokens tokens = {0};
+    struct conf_bearers tokens = {0};
     struct error e;
-    if (!tokens_read(text, &tokens, &e)) {
+    if (!bearers_read(text, &tokens, &e)) {
         MUST(tokens.n == 0 && tokens.all == NULL);
         for (const char *p = e.text; *p != '\0'; p++)
             MUST(*p >= ' ' && *p <= '~');
     }
     for (size_t i = 0; i < tokens.n; i++) {
         size_t n = strlen(tokens.all[i].secret);
-        MUST(n >= CONF_TOKEN_LEAST && n <= CONF_TOKEN_MOST && tokens.all[i].name[0] != '\0');
+        MUST(n >= CONF_BEARER_LEAST && n <= CONF_BEARER_MOST && tokens.all[i].name[0] != '\0');
     }
-    tokens_free(&tokens);
+    bearers_free(&tokens);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -103,8 +103,8 @@ static void route_agrees(const struct target *t, struct slice method)
 }
 
 static char token_secret[] = "0123456789abcdef", token_store[] = "17", token_name[] = "shop";
-static struct conf_token token = {token_name, token_secret, token_store};
-static const struct conf_tokens tokens = {&token, 1};
+static struct conf_bearer token = {token_name, token_secret, token_store};
+static const struct conf_bearers tokens = {&token, 1};
 
 static bool names_loopback(const char *host)
 {

@@ -708,14 +708,14 @@ static void test_tokens(void **state)
              0600);
     struct error e;
     if (conf_load(f->conf, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
-    assert_int_equal(c.tokens.n, 3);
-    assert_string_equal(c.tokens.all[0].name, "prometheus");
-    assert_string_equal(c.tokens.all[0].secret, "0123456789abcdef");
-    assert_null(c.tokens.all[0].store);
-    assert_string_equal(c.tokens.all[1].name, "shop");
-    assert_string_equal(c.tokens.all[1].secret, SECRET SECRET SECRET);
-    assert_string_equal(c.tokens.all[1].store, "12345");
-    assert_string_equal(c.tokens.all[2].secret, "fedcba9876543210");
+    assert_int_equal(c.bearers.n, 3);
+    assert_string_equal(c.bearers.all[0].name, "prometheus");
+    assert_string_equal(c.bearers.all[0].secret, "0123456789abcdef");
+    assert_null(c.bearers.all[0].store);
+    assert_string_equal(c.bearers.all[1].name, "shop");
+    assert_string_equal(c.bearers.all[1].secret, SECRET SECRET SECRET);
+    assert_string_equal(c.bearers.all[1].store, "12345");
+    assert_string_equal(c.bearers.all[2].secret, "fedcba9876543210");
     conf_free(&c);
 }
 

@@ -7,9 +7,9 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-static struct conf_token all[] = {{"operator", "operator-0123456789", NULL},
-                                  {"shop", "shop-0123456789abc", "7"}};
-static const struct conf_tokens tokens = {all, 2};
+static struct conf_bearer all[] = {{"operator", "operator-0123456789", NULL},
+                                   {"shop", "shop-0123456789abc", "7"}};
+static const struct conf_bearers tokens = {all, 2};
 
 static bool is_here(const char *address, const char *host, bool forwarded)
 {
@@ -91,15 +91,15 @@ static void a_token_too_long_to_be_one_is_refused(void **state)
 {
     (void)state;
     char text[400] = "Bearer ";
-    static char secret[CONF_TOKEN_MOST + 1];
-    struct conf_token one = {"long", secret, NULL};
-    struct conf_tokens only = {&one, 1};
-    memset(secret, 'x', CONF_TOKEN_MOST);
+    static char secret[CONF_BEARER_MOST + 1];
+    struct conf_bearer one = {"long", secret, NULL};
+    struct conf_bearers only = {&one, 1};
+    memset(secret, 'x', CONF_BEARER_MOST);
     struct sockaddr_in far = {.sin_family = AF_INET};
     struct who_asks q = {.peer = (struct sockaddr *)&far, .authorization = text};
-    memset(text + 7, 'x', CONF_TOKEN_MOST);
+    memset(text + 7, 'x', CONF_BEARER_MOST);
     assert_true(who_asks(&q, &only).known);
-    text[7 + CONF_TOKEN_MOST] = 'x';
+    text[7 + CONF_BEARER_MOST] = 'x';
     assert_false(who_asks(&q, &only).known);
 }
 

@@ -1,5 +1,5 @@
-/* conf/tokens.c - see tokens.h. */
-#include "conf/tokens.h"
+/* conf/bearers.c - see bearers.h. */
+#include "conf/bearers.h"
 
 #include "base/heap.h"
 #include "conf/secret.h"
@@ -37,12 +37,12 @@ static const char *fault_of(struct slice name, struct slice secret, struct slice
 {
     if (rest.n > 0) return "has more than a name, a token and a store";
     if (name.n > NAME_MOST || !printable(name)) return "begins with no name of at most 64 letters";
-    if (secret.n < CONF_TOKEN_LEAST || secret.n > CONF_TOKEN_MOST || !printable(secret))
+    if (secret.n < CONF_BEARER_LEAST || secret.n > CONF_BEARER_MOST || !printable(secret))
         return "has no token of 16 to 255 letters, digits or signs behind its name";
     return store.n > STORE_MOST ? "has a store of more than 255 bytes" : NULL;
 }
 
-static bool is_there(const struct conf_tokens *t, struct slice name, struct slice secret)
+static bool is_there(const struct conf_bearers *t, struct slice name, struct slice secret)
 {
     for (size_t i = 0; i < t->n; i++)
         if (slice_eq(slice_str(t->all[i].name), name) || slice_eq(slice_str(t->all[i].secret), secret))
@@ -50,7 +50,7 @@ static bool is_there(const struct conf_tokens *t, struct slice name, struct slic
     return false;
 }
 
-static const char *line_read(struct slice line, struct conf_tokens *out)
+static const char *line_read(struct slice line, struct conf_bearers *out)
 {
     struct slice name = word_cut(&line), secret = word_cut(&line), store = word_cut(&line);
     if (name.n == 0 || name.p[0] == '#') return NULL;
@@ -59,13 +59,13 @@ static const char *line_read(struct slice line, struct conf_tokens *out)
         fault = "has a name or a token that stands there already";
     if (fault != NULL) return fault;
     out->all = heap_realloc(out->all, (out->n + 1) * sizeof(*out->all));
-    out->all[out->n++] = (struct conf_token){.name = heap_strndup(name.p, name.n),
-                                             .secret = heap_strndup(secret.p, secret.n),
-                                             .store = store.n > 0 ? heap_strndup(store.p, store.n) : NULL};
+    out->all[out->n++] = (struct conf_bearer){.name = heap_strndup(name.p, name.n),
+                                              .secret = heap_strndup(secret.p, secret.n),
+                                              .store = store.n > 0 ? heap_strndup(store.p, store.n) : NULL};
     return NULL;
 }
 
-bool tokens_read(struct slice lines, struct conf_tokens *out, struct error *e)
+bool bearers_read(struct slice lines, struct conf_bearers *out, struct error *e)
 {
     const char *fault = NULL;
     unsigned number = 0;
@@ -79,11 +79,11 @@ bool tokens_read(struct slice lines, struct conf_tokens *out, struct error *e)
     if (fault == NULL) return true;
     error_set(e, ERR_CONFIG, "is a file whose line %u %s, expected `name token` or `name token store`",
               number, fault);
-    tokens_free(out);
+    bearers_free(out);
     return false;
 }
 
-void tokens_free(struct conf_tokens *t)
+void bearers_free(struct conf_bearers *t)
 {
     for (size_t i = 0; i < t->n; i++) {
         heap_free(t->all[i].name);
@@ -91,5 +91,5 @@ void tokens_free(struct conf_tokens *t)
         secret_free(t->all[i].secret);
     }
     heap_free(t->all);
-    *t = (struct conf_tokens){0};
+    *t = (struct conf_bearers){0};
 }

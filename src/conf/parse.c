@@ -1,10 +1,10 @@
-/* conf/read.c - from YAML to struct conf. libyaml makes a tree with the place of every node; the table of
+/* conf/parse.c - from YAML to struct conf. libyaml makes a tree with the place of every node; the table of
  * options says what may stand where. All problems are collected, so one run of `tallyd check` names them all;
  * only a text that is no YAML ends the reading at once. Depth is bounded by the table, so anchors that loop
  * cannot make this loop. */
+#include "conf/bearers.h"
 #include "conf/near.h"
 #include "conf/secret.h"
-#include "conf/tokens.h"
 #include "conf/value.h"
 
 #include "base/heap.h"
@@ -449,12 +449,12 @@ static char *password_read(struct reader *r, const char *variable, const char *c
     return secret;
 }
 
-static void tokens_load(struct reader *r)
+static void bearers_load(struct reader *r)
 {
     struct error e;
     if (r->conf->http_tokens_file == NULL) return;
     char *lines = secret_read_lines(r->file, r->conf->http_tokens_file, &e);
-    if (lines == NULL || !tokens_read(slice_str(lines), &r->conf->tokens, &e))
+    if (lines == NULL || !bearers_read(slice_str(lines), &r->conf->bearers, &e))
         problem(r, r->conf->places[CONF_HTTP_TOKENS], "%s %s", conf_rows[CONF_HTTP_TOKENS].path, e.text);
     secret_free(lines);
 }
@@ -478,7 +478,7 @@ static void finish(struct reader *r)
                                       CONF_REDIS_PASSWORD_FILE);
     c->mysql_password = password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password", c->mysql_password_file,
                                       CONF_MYSQL_PASSWORD_FILE);
-    tokens_load(r);
+    bearers_load(r);
 }
 
 static void document_read(struct reader *r)

@@ -1,4 +1,4 @@
-/* command/boxes.c - BOX.INCRBY, BOX.RECENT, BOX.TOP, BOX.BOTTOM: bounded timeboxes. */
+/* command/timeboxes.c - BOX.INCRBY, BOX.RECENT, BOX.TOP, BOX.BOTTOM: bounded timeboxes. */
 #include "command/inside.h"
 
 #define NO_TYPE slice_of("", 0)

@@ -26,14 +26,14 @@ static void refuse_error(struct exchange *x, const struct error *e)
 
 /* --- the list --- */
 
-struct listing {
+struct rejects_listing {
     struct json j;
     const struct counters *counters;
 };
 
 static void reject_put(void *arg, const struct reject *r)
 {
-    struct listing *l = arg;
+    struct rejects_listing *l = arg;
     char id[REJECT_ID_BYTES];
     struct slice store = {0};
     const struct counter *c = counters_find(l->counters, r->counter);
@@ -83,7 +83,7 @@ static enum err list_put(struct exchange *x, struct db *db, const struct rejects
 {
     uint64_t waiting = 0;
     struct rejects_which all = {0};
-    struct listing l = {.j = exchange_json(x), .counters = x->http->where->counters};
+    struct rejects_listing l = {.j = exchange_json(x), .counters = x->http->where->counters};
     json_open(&l.j, NULL, '{');
     json_open(&l.j, "rejects", '[');
     if (rejects_list(db, which, limit, reject_put, &l, e) != ERR_NONE) return e->code;

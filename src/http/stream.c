@@ -223,7 +223,7 @@ static uint64_t digest_of(const redisReply *reply)
 }
 
 /* What is pending, as one number. False: it could not be told. */
-static bool pending_read(struct worker *w, struct slice key, uint64_t *digest, size_t *fields)
+static bool digest_read(struct worker *w, struct slice key, uint64_t *digest, size_t *fields)
 {
     struct slice words[] = {SLICE("CTR.PENDING"), key};
     redisReply *reply = door_ask(&w->door, words, 2);
@@ -246,7 +246,7 @@ static bool counter_moved(struct worker *w, const struct counter *c, struct slic
     if (now_ms < s->moving_ms) return true;
     pattern_put(&c->key, store, &key);
     bool told = counters_match(w->panel.counters, buf_slice(&key)) == c &&
-                pending_read(w, buf_slice(&key), &digest, &fields);
+                digest_read(w, buf_slice(&key), &digest, &fields);
     buf_free(&key);
     bool moved = told && (!s->seen || digest != s->digest);
     if (told && fields > MANY_FIELDS) s->moving_ms = now_ms + MANY_REST_MS;

@@ -1,7 +1,8 @@
 /* users/users.h - who may connect, and what each may do: made once from the configuration, then only looked at, but for what
  * moves with a user's own requests (its budget, its connections). Owns all its texts. One loop, no locks.
  *
- * Budget: a bucket of `burst` requests that fills with `rate` a second. Share: while several users are active, each may
+ * Budget: a bucket of `burst` requests that fills with `rate` a second. A rate delays and does not refuse: an app that hears
+ * an error loses the hit, or sends it again at once. Share: while several users are active, each may
  * have so many requests in one frame that no one of them makes the others wait for a long one. A transaction cannot be cut:
  * it is bounded (`multi`), and what it has over the share is missing in the frames behind it. */
 #ifndef USERS_USERS_H

@@ -452,7 +452,7 @@ static void test_address_parts(void **state)
     assert_true(conf_parse("t.yaml",
                            SLICE(MYSQL "listen: { resp: [ \"tls://[::1]:7380\", \"unix:///a\", "
                                        "\"unix:///b?mode=0600&group=www-data\" ] }\n" COUNTER),
-                           &c, &problems));
+                           NULL, &c, &problems));
     const struct address *a = c.listen_resp.all;
     assert_true(a[0].tls);
     assert_string_equal(a[0].host, "::1");

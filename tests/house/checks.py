@@ -12,7 +12,7 @@ import sys
 import drawing
 import source
 
-NAMES_TWICE = {"admin", "app", "coalesce", "command", "conf", "redis", "series", "tls"}  # rooms that still have functions of one name
+NAMES_TWICE = {"admin", "app", "coalesce", "conf", "redis", "series"}  # rooms that still have functions of one name
 PAGES = ["src/coalesce/README.md", "src/sync/README.md"]
 MAP = "src/README.md"
 MAP_LINES = 150

@@ -3,18 +3,10 @@
 
 #include "base/heap.h"
 #include "base/num.h"
-#include "conf/address.h"
 #include "conf/list.h"
 #include "conf/unit.h"
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
+#include <ctype.h>
 
 struct slice value_word(const char *words, int n)
 {
@@ -41,18 +33,10 @@ static bool word_read(const struct conf_row *row, struct slice text, int *out)
 static bool name_valid(struct slice text, const char *others)
 {
     if (text.n == 0 || text.n > 64) return false;
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.p[i];
-        if (!is_letter(c) && !is_digit(c) && (c == '\0' || strchr(others, c) == NULL)) return false;
-    }
-    return true;
-}
-
-static bool printable(struct slice text)
-{
     for (size_t i = 0; i < text.n; i++)
-        if ((unsigned char)text.p[i] < ' ' || text.p[i] == 0x7f) return false;
-    return text.n > 0;
+        if (!isalnum((unsigned char)text.p[i]) && (text.p[i] == '\0' || strchr(others, text.p[i]) == NULL))
+            return false;
+    return true;
 }
 
 static bool text_valid(const struct conf_row *row, struct slice text)
@@ -63,11 +47,11 @@ static bool text_valid(const struct conf_row *row, struct slice text)
     case KIND_IDENTIFIER:
         return name_valid(text, "_$");
     case KIND_HASH:
-        return text.n > 0 && text.p[0] == '$' && printable(text);
+        return text.n > 0 && text.p[0] == '$' && text_printable(text);
     case KIND_PATTERN:
-        return printable(text) && (int64_t)text.n <= row->most;
+        return text_printable(text) && (int64_t)text.n <= row->most;
     default:
-        return printable(text);
+        return text_printable(text);
     }
 }
 
@@ -104,12 +88,22 @@ bool value_secret(const struct conf_row *row)
     return row->kind == KIND_URL || row->kind == KIND_PATH || row->kind == KIND_HASH;
 }
 
+static bool address_add(struct conf_addresses *list, struct slice text, const char **why)
+{
+    struct address a;
+    *why = address_parse(text, &a);
+    if (*why != NULL) return false;
+    list->all = heap_realloc(list->all, (list->n + 1) * sizeof *list->all);
+    list->all[list->n++] = a;
+    return true;
+}
+
 bool value_read(const struct conf_row *row, struct slice text, bool quoted, void *base, const char **why)
 {
     void *to = conf_member(row, base);
     switch (row->kind) {
     case KIND_ADDRESSES:
-        return address_read(text, to, why);
+        return address_add(to, text, why);
     case KIND_URL:
     case KIND_HASH:
     case KIND_PATH:
@@ -211,6 +205,14 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         return true;
     }
     UNREACHABLE();
+}
+
+static void addresses_free(struct conf_addresses *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        address_free(&list->all[i]);
+    heap_free(list->all);
+    *list = (struct conf_addresses){0};
 }
 
 void value_free(const struct conf_row *row, void *base)

@@ -12,10 +12,12 @@ room(command  ROOMS base protocol series coalesce users)
 room(redis    ROOMS base series tls OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
 room(mysql    ROOMS base series OUTSIDE PkgConfig::UV PkgConfig::MYSQL)
 include(src/mysql/embed.cmake)
+room(engine   ROOMS base series tls coalesce sync redis mysql OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
 room(status   ROOMS base conf series tls redis mysql OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
 room(http     ROOMS base conf series tls redis mysql status
      OUTSIDE PkgConfig::MHD PkgConfig::HIREDIS PkgConfig::UV PkgConfig::XXHASH Threads::Threads)
 include(src/http/embed.cmake)
 room(setup    ROOMS base conf users series tls redis mysql status)
 room(admin    ROOMS base conf users series tls redis mysql status setup OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
-room(app      ROOMS base conf users series protocol coalesce sync tls listen command redis mysql status setup http admin OUTSIDE PkgConfig::UV)
+room(app      ROOMS base conf users series protocol coalesce sync tls listen command redis mysql engine status setup http admin
+     OUTSIDE PkgConfig::UV)

@@ -226,7 +226,7 @@ static void applied_file(struct redis_frames *fr, struct frame *f, const struct 
     for (uint32_t i = 0; i < f->shares_n; i++, r++)
         if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_ACCEPTED, r);
     r = locks_file(f, r);
-    r = tokens_file(f, r);
+    r = tokens_file(f, r, &fr->tokens_standing);
     r = ops_file(f, fr->limits, r, &trouble);
     if (trouble.answer != NULL) side_trouble(fr, trouble.key, trouble.answer);
     for (uint32_t i = 0; i < fr->appends_sent; i++, r++)

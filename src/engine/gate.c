@@ -1,9 +1,9 @@
-/* app/gate.c - when sync may merge. One check answers for both sides, MySQL first: a job reads schema and the
+/* engine/gate.c - when sync may merge. One check answers for both sides, MySQL first: a job reads schema and the
  * ledger's highest gen; then Redis' gen is read. Redis' gen lower than the ledger's means that this Redis
  * lost claims which MySQL has merged: counting goes on, merging waits for an operator. In that order a merge
  * between the two reads cannot look like a loss. A ledger that does not know what this process merged is told,
  * and merging goes on. */
-#include "app/service.h"
+#include "engine/gate.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "mysql/ledger.h"
@@ -16,7 +16,7 @@
 struct gate_look { /* one check */
     struct db_job job;
     struct redis_gen gen;
-    struct service *service;
+    struct core *core;
     const struct counters *counters;
     struct schema_rules rules;
     struct schema_report report;
@@ -26,46 +26,46 @@ struct gate_look { /* one check */
     char run_id[RUN_ID_BYTES];
 };
 
-static void gate_ask(struct service *s);
+static void gate_ask(struct core *c);
 
-static bool compared(const struct service *s)
+static bool compared(const struct core *c)
 {
-    return strcmp(s->gate.run_id, s->sync_link.facts.run_id) == 0;
+    return strcmp(c->gate.run_id, c->sync_link.facts.run_id) == 0;
 }
 
-static bool checked(const struct service *s)
+static bool checked(const struct core *c)
 {
-    return s->mysql_up && s->gate.schema_fit && compared(s);
+    return c->gate.mysql_up && c->gate.schema_fit && compared(c);
 }
 
-bool gate_open(const struct service *s)
+bool gate_open(const struct core *c)
 {
-    return checked(s) && !s->gate.rolled_back;
+    return checked(c) && !c->gate.rolled_back;
 }
 
-static void gate_apply(struct service *s)
+static void gate_apply(struct core *c)
 {
-    sync_mysql(s->sync, checked(s));
+    sync_mysql(c->sync, checked(c));
 }
 
-static void gate_later(struct service *s)
+static void gate_later(struct core *c)
 {
-    s->gate.retry_at_ms = mono_ms() + GATE_RETRY_MS;
+    c->gate.retry_at_ms = mono_ms() + GATE_RETRY_MS;
 }
 
 static void look_end(struct gate_look *look)
 {
-    struct service *s = look->service;
+    struct core *c = look->core;
     schema_report_close(&look->report);
     heap_free(look);
-    s->gate.asking = false;
-    gate_apply(s);
-    if (s->gate.again && s->stage == STAGE_RUNNING) gate_ask(s);
+    c->gate.asking = false;
+    gate_apply(c);
+    if (c->gate.again && c->stage == STAGE_RUNNING) gate_ask(c);
 }
 
-void gate_merged(struct service *s, uint64_t gen)
+void gate_merged(struct core *c, uint64_t gen)
 {
-    if (gen > s->gate.merged) s->gate.merged = gen;
+    if (gen > c->gate.merged) c->gate.merged = gen;
 }
 
 /* A ledger keeps its highest gen. Nothing is held: what this MySQL lost does not come back by waiting. */
@@ -79,32 +79,32 @@ static void ledger_compare(struct gate *g, uint64_t highest, uint64_t merged)
     g->merged = highest; /* said once */
 }
 
-static void gate_compare(struct service *s, uint64_t gen, uint64_t highest)
+static void gate_compare(struct core *c, uint64_t gen, uint64_t highest)
 {
-    struct gate *g = &s->gate;
+    struct gate *g = &c->gate;
     g->rolled_back = gen < highest;
     snprintf(g->text, sizeof g->text,
              "Redis was rolled back: its gen is %llu, the ledger has %llu. Counting goes on. Find out what "
              "it lost, then run `tallyd recover --accept-rollback`",
              (unsigned long long)gen, (unsigned long long)highest);
-    sync_hold(s->sync, g->rolled_back, g->rolled_back ? g->text : "gen is not behind the ledger");
-    if (g->rolled_back) gate_later(s);
+    sync_hold(c->sync, g->rolled_back, g->rolled_back ? g->text : "gen is not behind the ledger");
+    if (g->rolled_back) gate_later(c);
 }
 
 static void on_gen(struct redis_gen *g)
 {
     struct gate_look *look = CONTAINER_OF(g, struct gate_look, gen);
-    struct service *s = look->service;
-    bool same = strcmp(look->run_id, s->sync_link.facts.run_id) == 0;
+    struct core *c = look->core;
+    bool same = strcmp(look->run_id, c->sync_link.facts.run_id) == 0;
     if (g->lost || !same) {
-        s->gate.again = s->gate.again || !same;
-        gate_later(s);
+        c->gate.again = c->gate.again || !same;
+        gate_later(c);
         look_end(look);
         return;
     }
-    ledger_compare(&s->gate, look->highest, look->merged);
-    gate_compare(s, g->gen, look->highest);
-    memcpy(s->gate.run_id, look->run_id, sizeof look->run_id);
+    ledger_compare(&c->gate, look->highest, look->merged);
+    gate_compare(c, g->gen, look->highest);
+    memcpy(c->gate.run_id, look->run_id, sizeof look->run_id);
     look_end(look);
 }
 
@@ -126,64 +126,64 @@ static void log_findings(const struct schema_report *r)
     }
 }
 
-static void file_fitness(struct service *s, const struct schema_report *r)
+static void file_fitness(struct core *c, const struct schema_report *r)
 {
-    s->gate.schema_fit = !schema_refused(r, NULL);
-    for (size_t i = 0; i < s->settings->setup.counters.n; i++) {
-        const struct counter *c = &s->settings->setup.counters.all[i];
-        sync_counter_fit(s->sync, c, !schema_refused(r, c));
+    c->gate.schema_fit = !schema_refused(r, NULL);
+    for (size_t i = 0; i < c->config.counters->n; i++) {
+        const struct counter *of = &c->config.counters->all[i];
+        sync_counter_fit(c->sync, of, !schema_refused(r, of));
     }
-    if (schema_refusals(r) > 0) gate_later(s);
+    if (schema_refusals(r) > 0) gate_later(c);
 }
 
 static void on_looked(struct db_job *job)
 {
     struct gate_look *look = CONTAINER_OF(job, struct gate_look, job);
-    struct service *s = look->service;
+    struct core *c = look->core;
     if (!job->ran || !look->seen) {
         if (job->ran) log_event(LOG_WARN, "mysql_check", "error=%s", LOGQ(look->error.text));
-        gate_later(s);
+        gate_later(c);
         look_end(look);
         return;
     }
     log_findings(&look->report);
-    file_fitness(s, &look->report);
-    memcpy(look->run_id, s->sync_link.facts.run_id, sizeof look->run_id);
+    file_fitness(c, &look->report);
+    memcpy(look->run_id, c->sync_link.facts.run_id, sizeof look->run_id);
     look->gen = (struct redis_gen){.done = on_gen};
-    redis_gen(&s->sync_link, &look->gen);
+    redis_gen(&c->sync_link, &look->gen);
 }
 
-static void gate_ask(struct service *s)
+static void gate_ask(struct core *c)
 {
-    s->gate.again = s->gate.asking;
-    if (s->gate.asking) return;
+    c->gate.again = c->gate.asking;
+    if (c->gate.asking) return;
     struct gate_look *look = heap_zalloc(sizeof *look);
-    look->service = s;
-    look->counters = &s->settings->setup.counters;
-    look->rules.accept_flush = s->settings->conf->mysql_volatile == CONF_ACCEPT;
-    look->merged = s->gate.merged;
+    look->core = c;
+    look->counters = c->config.counters;
+    look->rules.accept_flush = c->config.mysql_volatile;
+    look->merged = c->gate.merged;
     look->job.work = look_work;
     look->job.done = on_looked;
-    s->gate.asking = true;
-    s->gate.retry_at_ms = UINT64_MAX;
-    service_job(s, &look->job);
+    c->gate.asking = true;
+    c->gate.retry_at_ms = UINT64_MAX;
+    core_job(c, &look->job);
 }
 
-void gate_redis(struct service *s)
+void gate_redis(struct core *c)
 {
-    gate_apply(s);
-    if (s->mysql_up && !compared(s) && s->stage <= STAGE_RUNNING) gate_ask(s);
+    gate_apply(c);
+    if (c->gate.mysql_up && !compared(c) && c->stage <= STAGE_RUNNING) gate_ask(c);
 }
 
-void gate_mysql(struct service *s, bool up)
+void gate_mysql(struct core *c, bool up)
 {
-    s->mysql_up = up;
-    if (!up) s->gate.schema_fit = false;
-    gate_apply(s);
-    if (up && s->stage <= STAGE_RUNNING) gate_ask(s);
+    c->gate.mysql_up = up;
+    if (!up) c->gate.schema_fit = false;
+    gate_apply(c);
+    if (up && c->stage <= STAGE_RUNNING) gate_ask(c);
 }
 
-void gate_tick(struct service *s, uint64_t now_ms)
+void gate_tick(struct core *c, uint64_t now_ms)
 {
-    if (s->mysql_up && s->stage == STAGE_RUNNING && now_ms >= s->gate.retry_at_ms) gate_ask(s);
+    if (c->gate.mysql_up && c->stage == STAGE_RUNNING && now_ms >= c->gate.retry_at_ms) gate_ask(c);
 }

@@ -1,14 +1,15 @@
-/* app/upkeep.c - what is done slowly, off the hits' way:
+/* engine/upkeep.c - what is done slowly, off the hits' way:
  *   walk            the key space, for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8): at start, on every
  *                   reconnect, when Redis' clock went back, and every WALK_MS, which heals what a daemon left that died
  *                   for good
  *   prune           the ledger, never of a batch that stands: MySQL says what is old, then Redis what stands, then rows go
  *   complete_until  of each counter: nothing older is unmerged. Read in this order: Redis' time, dirty index, batches;
  *                   a hash that is claimed between the last two is seen in the first of them. */
-#include "app/service.h"
+#include "engine/upkeep.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "mysql/ledger.h"
+#include "redis/batches_op.h"
 #include <stdio.h>
 
 #define WALK_MS UINT64_C(600000)
@@ -22,8 +23,7 @@
 
 static void on_walked(struct redis_walk *w)
 {
-    struct service *s = CONTAINER_OF(w, struct service, upkeep.walk);
-    struct upkeep *u = &s->upkeep;
+    struct upkeep *u = CONTAINER_OF(w, struct upkeep, walk);
     u->walking = false;
     if (w->restored > 0)
         log_event(LOG_WARN, "walk", "keys=%llu restored=%llu", (unsigned long long)w->keys,
@@ -41,14 +41,13 @@ static void on_leftover(struct redis_walk *w, const struct counter *c, struct sl
                         const struct batch_id *id)
 {
     (void)c, (void)key, (void)pending, (void)id;
-    CONTAINER_OF(w, struct service, upkeep.walk)->upkeep.leftovers_seen++;
+    CONTAINER_OF(w, struct upkeep, walk)->leftovers_seen++;
 }
 
 static void on_restored(struct redis_restore *r)
 {
-    struct service *s = CONTAINER_OF(r, struct service, upkeep.restore);
-    struct upkeep *u = &s->upkeep;
-    if (r->lost || s->stage != STAGE_RUNNING) {
+    struct upkeep *u = CONTAINER_OF(r, struct upkeep, restore);
+    if (r->lost || u->core->stage != STAGE_RUNNING) {
         u->walking = false;
         u->walk_at_ms = mono_ms() + 1000;
         return;
@@ -56,38 +55,36 @@ static void on_restored(struct redis_restore *r)
     if (r->restored > 0) log_event(LOG_INFO, "restored_held", "n=%u", r->restored);
     u->restoring = false;
     u->leftovers_seen = 0;
-    u->walk = (struct redis_walk){.counters = &s->settings->setup.counters,
+    u->walk = (struct redis_walk){.counters = u->core->config.counters,
                                   .pause_ms = WALK_PAUSE_MS,
                                   .leftover = on_leftover,
                                   .done = on_walked};
-    redis_walk(&s->sync_link, &u->walk);
+    redis_walk(&u->core->sync_link, &u->walk);
 }
 
 /* Held names that a counter of ours claims first: another service may have put them there. */
-static void walk_begin(struct service *s)
+static void walk_begin(struct upkeep *u)
 {
-    struct upkeep *u = &s->upkeep;
     u->walking = u->restoring = true;
-    u->restore = (struct redis_restore){.counters = &s->settings->setup.counters, .done = on_restored};
-    redis_restore(&s->sync_link, &u->restore);
+    u->restore = (struct redis_restore){.counters = u->core->config.counters, .done = on_restored};
+    redis_restore(&u->core->sync_link, &u->restore);
 }
 
-void upkeep_walk(struct service *s)
+void upkeep_walk(struct upkeep *u)
 {
-    s->upkeep.walk_at_ms = 0;
-    s->upkeep.walk_again = s->upkeep.walking;
+    u->walk_at_ms = 0;
+    u->walk_again = u->walking;
 }
 
 /* When Redis' clock went back, scores are in the future, and the walk mends them. */
-static void clock_look(struct service *s, uint64_t now_ms)
+static void clock_look(struct upkeep *u, uint64_t now_ms)
 {
-    int64_t ahead_ms = redis_time_ms(&s->frame_link) - (int64_t)now_ms;
-    if (ahead_ms < s->upkeep.clock_ahead_ms - CLOCK_BACK_MS) {
-        log_event(LOG_WARN, "redis_clock_back", "by_ms=%lld",
-                  (long long)(s->upkeep.clock_ahead_ms - ahead_ms));
-        upkeep_walk(s);
+    int64_t ahead_ms = redis_time_ms(&u->core->frame_link) - (int64_t)now_ms;
+    if (ahead_ms < u->clock_ahead_ms - CLOCK_BACK_MS) {
+        log_event(LOG_WARN, "redis_clock_back", "by_ms=%lld", (long long)(u->clock_ahead_ms - ahead_ms));
+        upkeep_walk(u);
     }
-    s->upkeep.clock_ahead_ms = ahead_ms;
+    u->clock_ahead_ms = ahead_ms;
 }
 
 /* --- prune --- */
@@ -99,12 +96,12 @@ struct prune_task {
     uint64_t keep_s;
     struct error error;
     bool failed;
-    struct service *service;
+    struct upkeep *upkeep;
 };
 
 static void prune_end(struct prune_task *t)
 {
-    t->service->upkeep.prune = NULL;
+    t->upkeep->prune = NULL;
     heap_free(t->standing.ids);
     heap_free(t);
 }
@@ -122,14 +119,14 @@ static void on_pruned(struct db_job *job)
         log_event(LOG_WARN, "prune", "error=%s", LOGQ(t->error.text));
     else if (t->prune.pruned > 0)
         log_event(LOG_INFO, "pruned", "ledger_rows=%llu", (unsigned long long)t->prune.pruned);
-    if (t->prune.more) t->service->upkeep.prune_at_ms = 0;
+    if (t->prune.more) t->upkeep->prune_at_ms = 0;
     prune_end(t);
 }
 
 static void on_prune_standing(struct standing *r)
 {
     struct prune_task *t = CONTAINER_OF(r, struct prune_task, standing);
-    if (r->lost || t->service->stage != STAGE_RUNNING) {
+    if (r->lost || t->upkeep->core->stage != STAGE_RUNNING) {
         prune_end(t);
         return;
     }
@@ -137,7 +134,7 @@ static void on_prune_standing(struct standing *r)
     t->prune.standing_n = r->ids_n;
     t->job.work = prune_work;
     t->job.done = on_pruned;
-    service_job(t->service, &t->job);
+    core_job(t->upkeep->core, &t->job);
 }
 
 static void cutoff_work(struct db *db, struct db_job *job)
@@ -149,26 +146,26 @@ static void cutoff_work(struct db *db, struct db_job *job)
 static void on_cutoff(struct db_job *job)
 {
     struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
-    if (job->ran && !t->failed && t->service->stage == STAGE_RUNNING) {
-        redis_standing(&t->service->sync_link, &t->standing);
+    if (job->ran && !t->failed && t->upkeep->core->stage == STAGE_RUNNING) {
+        redis_standing(&t->upkeep->core->sync_link, &t->standing);
         return;
     }
     if (job->ran && t->failed) log_event(LOG_WARN, "prune", "error=%s", LOGQ(t->error.text));
     prune_end(t);
 }
 
-static void prune_begin(struct service *s)
+static void prune_begin(struct upkeep *u)
 {
     struct prune_task *t = heap_zalloc(sizeof *t);
-    t->service = s;
-    t->keep_s = (uint64_t)s->settings->conf->ledger_keep_ms / 1000;
+    t->upkeep = u;
+    t->keep_s = u->core->config.ledger_keep_ms / 1000;
     t->prune.step = 1000;
     t->prune.steps_max = 100;
     t->standing.done = on_prune_standing;
     t->job.work = cutoff_work;
     t->job.done = on_cutoff;
-    s->upkeep.prune = t;
-    service_job(s, &t->job);
+    u->prune = t;
+    core_job(u->core, &t->job);
 }
 
 /* --- complete_until --- */
@@ -177,7 +174,7 @@ struct until_task {
     struct redis_dirty_state dirty;
     struct redis_batch_list batches;
     struct db_job job;
-    struct service *service;
+    struct upkeep *upkeep;
     struct error error;
     bool failed;
     int64_t begun_ms;
@@ -186,14 +183,14 @@ struct until_task {
 
 static void until_end(struct until_task *t)
 {
-    t->service->upkeep.until = NULL;
+    t->upkeep->until = NULL;
     heap_free(t->until);
     heap_free(t);
 }
 
 static void until_least(struct until_task *t, struct slice counter, int64_t ms)
 {
-    const struct counters *cs = &t->service->settings->setup.counters;
+    const struct counters *cs = t->upkeep->core->config.counters;
     for (size_t i = 0; i < cs->n; i++) {
         bool its = counter.n == 0 || slice_eq(counter, cs->all[i].name);
         if (its && ms < t->until[i]) t->until[i] = ms;
@@ -203,7 +200,7 @@ static void until_least(struct until_task *t, struct slice counter, int64_t ms)
 static void until_work(struct db *db, struct db_job *job)
 {
     struct until_task *t = CONTAINER_OF(job, struct until_task, job);
-    const struct counters *cs = &t->service->settings->setup.counters;
+    const struct counters *cs = t->upkeep->core->config.counters;
     for (size_t i = 0; i < cs->n && !t->failed; i++)
         t->failed = ledger_complete_until(db, cs->all[i].name, t->until[i], &t->error) != ERR_NONE;
 }
@@ -212,7 +209,7 @@ static void until_work(struct db *db, struct db_job *job)
 static void on_until(struct db_job *job)
 {
     struct until_task *t = CONTAINER_OF(job, struct until_task, job);
-    struct upkeep *u = &t->service->upkeep;
+    struct upkeep *u = t->upkeep;
     if (t->failed && !u->until_told)
         log_event(LOG_WARN, "complete_until", "error=%s next=%s", LOGQ(t->error.text),
                   LOGQ("mend what MySQL refuses; merging goes on, but complete_until stands still"));
@@ -228,64 +225,63 @@ static void until_batch(void *arg, const struct redis_batch_seen *b)
 static void on_until_batches(struct redis_batch_list *b)
 {
     struct until_task *t = CONTAINER_OF(b, struct until_task, batches);
-    if (b->lost || t->service->stage != STAGE_RUNNING) {
+    if (b->lost || t->upkeep->core->stage != STAGE_RUNNING) {
         until_end(t);
         return;
     }
     t->job.work = until_work;
     t->job.done = on_until;
-    service_job(t->service, &t->job);
+    core_job(t->upkeep->core, &t->job);
 }
 
 static void on_until_dirty(struct redis_dirty_state *d)
 {
     struct until_task *t = CONTAINER_OF(d, struct until_task, dirty);
-    if (d->lost || t->service->stage != STAGE_RUNNING) {
+    if (d->lost || t->upkeep->core->stage != STAGE_RUNNING) {
         until_end(t);
         return;
     }
     until_least(t, SLICE(""), d->lowest_ms < t->begun_ms ? d->lowest_ms : t->begun_ms);
     t->batches = (struct redis_batch_list){.batch = until_batch, .done = on_until_batches, .arg = t};
-    redis_batch_list(&t->service->sync_link, &t->batches);
+    redis_batch_list(&t->upkeep->core->sync_link, &t->batches);
 }
 
-static void until_begin(struct service *s)
+static void until_begin(struct upkeep *u)
 {
     struct until_task *t = heap_zalloc(sizeof *t);
-    t->service = s;
-    t->begun_ms = redis_time_ms(&s->frame_link) - UNTIL_SLACK_MS -
-                  coalesce_lag_ms(s->coalesce, (uint32_t)s->settings->conf->redis_timeout_ms);
-    t->until = heap_alloc((s->settings->setup.counters.n + 1) * sizeof *t->until);
-    for (size_t i = 0; i < s->settings->setup.counters.n; i++)
+    t->upkeep = u;
+    t->begun_ms = redis_time_ms(&u->core->frame_link) - UNTIL_SLACK_MS -
+                  coalesce_lag_ms(u->core->coalesce, u->core->config.timeout_ms);
+    t->until = heap_alloc((u->core->config.counters->n + 1) * sizeof *t->until);
+    for (size_t i = 0; i < u->core->config.counters->n; i++)
         t->until[i] = INT64_MAX;
     t->dirty.done = on_until_dirty;
-    s->upkeep.until = t;
-    redis_dirty_state(&s->sync_link, &t->dirty);
+    u->until = t;
+    redis_dirty_state(&u->core->sync_link, &t->dirty);
 }
 
-void upkeep_tick(struct service *s, uint64_t now_ms)
+void upkeep_tick(struct upkeep *u, uint64_t now_ms)
 {
-    struct upkeep *u = &s->upkeep;
-    if (s->stage != STAGE_RUNNING || !service_links_up(s)) return;
-    clock_look(s, now_ms);
-    if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(s);
-    if (!s->mysql_up || !s->gate.schema_fit) return;
+    if (u->core->stage != STAGE_RUNNING || !core_up(u->core)) return;
+    clock_look(u, now_ms);
+    if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(u);
+    if (!u->core->gate.mysql_up || !u->core->gate.schema_fit) return;
     if (u->prune == NULL && now_ms >= u->prune_at_ms) {
         u->prune_at_ms = now_ms + PRUNE_MS;
-        prune_begin(s);
+        prune_begin(u);
     }
     if (u->until == NULL && now_ms >= u->until_at_ms) {
         u->until_at_ms = now_ms + UNTIL_MS;
-        until_begin(s);
+        until_begin(u);
     }
 }
 
-void upkeep_stop(struct service *s)
+void upkeep_stop(struct upkeep *u)
 {
-    if (s->upkeep.walking && !s->upkeep.restoring) redis_walk_stop(&s->upkeep.walk);
+    if (u->walking && !u->restoring) redis_walk_stop(&u->walk);
 }
 
-bool upkeep_quiet(const struct service *s)
+bool upkeep_quiet(const struct upkeep *u)
 {
-    return !s->upkeep.walking && s->upkeep.prune == NULL && s->upkeep.until == NULL;
+    return !u->walking && u->prune == NULL && u->until == NULL;
 }

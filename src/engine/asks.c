@@ -223,7 +223,8 @@ void ask_read(struct core *c, struct read_request *q)
     struct read_task *task = heap_zalloc(sizeof *task);
     task->request = q;
     task->core = c;
-    task->redis = (struct redis_read){.query = &q->query, .limits = c->config.counters->ops, .done = read_done};
+    task->redis =
+        (struct redis_read){.query = &q->query, .limits = c->config.counters->ops, .done = read_done};
     bool in_keys = q->query.kind == READ_VISITORS;
     if (!in_keys) task->settle = settle_of(&q->query);
     if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) redis_read(&c->sync_link, &task->redis);

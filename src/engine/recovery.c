@@ -284,8 +284,8 @@ static void step_known(struct recovery *r)
 
 /* --- 2a: the walk --- */
 
-static void walk_leftover(struct redis_walk *w, const struct counter *c, struct slice key, struct slice pending,
-                        const struct batch_id *id)
+static void walk_leftover(struct redis_walk *w, const struct counter *c, struct slice key,
+                          struct slice pending, const struct batch_id *id)
 {
     struct recovery *r = CONTAINER_OF(w, struct recovery, walk);
     if (!map_put(&r->seen, key, NULL)) return;

@@ -269,7 +269,7 @@ void upkeep_tick(struct service *s, uint64_t now_ms)
     if (s->stage != STAGE_RUNNING || !service_links_up(s)) return;
     clock_look(s, now_ms);
     if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(s);
-    if (!s->mysql_up || !s->gate.schema_fit) return;
+    if (!gate_fit(&s->gate)) return;
     if (u->prune == NULL && now_ms >= u->prune_at_ms) {
         u->prune_at_ms = now_ms + PRUNE_MS;
         prune_begin(s);

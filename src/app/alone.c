@@ -4,7 +4,6 @@
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/stats.h"
-#include "engine/gate.h"
 #include "engine/recovery.h"
 #include "mysql/ledger.h"
 #include "redis/gen_op.h"
@@ -19,7 +18,7 @@ struct alone {
     struct admin_recovered *out;
     struct service *service;
     struct db_job gen_job;
-    struct redis_gen gen;
+    struct gen_read gen;
     uint64_t highest;
     bool looked;
     struct error error; /* of the job, then of the whole */
@@ -78,7 +77,7 @@ static void begin(struct alone *a)
 
 /* --- --accept-rollback --- */
 
-static void on_raised(struct redis_gen *g)
+static void on_raised(struct gen_read *g)
 {
     struct alone *a = CONTAINER_OF(g, struct alone, gen);
     if (g->lost)
@@ -100,7 +99,7 @@ static void on_gen_looked(struct db_job *job)
         alone_end(a, ERR_UNAVAILABLE, job->ran ? a->error.text : job->text);
         return;
     }
-    a->gen = (struct redis_gen){.least = a->highest, .done = on_raised};
+    a->gen = (struct gen_read){.least = a->highest, .done = on_raised};
     redis_gen(&a->service->lane.core.sync_link, &a->gen);
 }
 
@@ -120,7 +119,7 @@ static void wait_for_gate(struct alone *a)
     bool may_wait = mono_ms() < a->until_ms;
     if (!a->accepted && !a->accepting && c->gate.mysql_up)
         accept_rollback(a);
-    else if (gate_open(c) && a->accepted)
+    else if (gate_open(&c->gate) && a->accepted)
         begin(a);
     else if (c->gate.rolled_back && !a->how->accept_rollback)
         alone_end(a, ERR_FAILED, c->gate.text);

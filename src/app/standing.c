@@ -1,7 +1,6 @@
 /* app/standing.c - how it stands, in one line: the worst first, then what moves. */
 #include "app/service.h"
 #include "base/stats.h"
-#include "engine/gate.h"
 #include <stdio.h>
 
 static const char *state_of(const struct service *s)
@@ -12,7 +11,7 @@ static const char *state_of(const struct service *s)
     if (!lane_up(&s->lane)) return "Redis is away: hits are refused";
     if (gate->rolled_back) return gate->text;
     if (!gate->mysql_up) return "counts; MySQL is away, what is counted waits in Redis";
-    if (!gate_open(&s->lane.core)) return "counts; merging waits until MySQL and its tables are fit";
+    if (!gate_open(gate)) return "counts; merging waits until MySQL and its tables are fit";
     if (STAT_GET(batches_held) > 0) return "counts; batches are held, the log says why";
     return "counts and merges";
 }

@@ -8,7 +8,7 @@
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
 #include "redis/link.h"
-#include "sync/sync.h"
+#include "sync/gate.h"
 #include <uv.h>
 
 enum stage {
@@ -30,17 +30,6 @@ struct lane_config { /* what it points to is borrowed until lane_destroy() */
     struct coalesce_config coalesce;
 };
 
-struct gate {
-    bool mysql_up;             /* may sync merge? */
-    bool asking, again;        /* a check is under way; something changed meanwhile */
-    bool schema_fit;           /* since MySQL came last */
-    char run_id[RUN_ID_BYTES]; /* of the Redis whose gen was compared last */
-    uint64_t retry_at_ms;
-    bool rolled_back; /* Redis' gen is behind the ledger's */
-    uint64_t merged;  /* highest gen of a batch that this process saw merged as a whole */
-    char text[400];   /* and what to do */
-};
-
 struct recovery;
 
 struct core {
@@ -60,6 +49,7 @@ struct core {
 void core_link_init(struct core *c, struct redis_link *l, const char *role);
 bool core_up(const struct core *c); /* all three links are */
 void wire_sync(struct core *c);     /* makes c->sync */
+void wire_gate(struct core *c);     /* makes c->gate, behind it */
 /* As writer_pool_job; without a pool answered at once: it did not run. */
 void core_job(struct core *c, struct db_job *job);
 void core_pause(uv_loop_t *loop, uint64_t ms); /* runs the loop */

@@ -1,6 +1,5 @@
 /* engine/lane.c - see lane.h. */
 #include "engine/lane.h"
-#include "engine/gate.h"
 #include "engine/name.h"
 #include "engine/recovery.h"
 #include <stdio.h>
@@ -20,6 +19,7 @@ static void frame_up(struct redis_link *link)
     struct lane *l = link->arg;
     coalesce_up(l->core.coalesce, link->facts.run_id, link->client_id);
     if (l->core.stage == STAGE_RUNNING) upkeep_walk(&l->upkeep);
+    gate_redis(&l->core.gate);
     links_changed(l);
 }
 
@@ -33,7 +33,7 @@ static void frame_down(struct redis_link *link, const char *why)
 static void sync_up(struct redis_link *link)
 {
     struct lane *l = link->arg;
-    if (l->core.pool != NULL) gate_redis(&l->core);
+    gate_redis(&l->core.gate);
     links_changed(l);
 }
 
@@ -76,10 +76,10 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
 {
     *l = (struct lane){.core = {.config = *config, .loop = loop}, .ports = *ports, .arg = arg};
     struct core *c = &l->core;
-    c->gate.retry_at_ms = UINT64_MAX;
     links_init(l);
     wire_coalesce(l);
     wire_sync(c);
+    wire_gate(c);
     totals_init(&l->totals, c);
     cleaner_init(&l->cleaner, c);
     l->upkeep.core = l->journals.core = c;
@@ -119,12 +119,12 @@ void lane_pool(struct lane *l, struct writer_pool *pool)
 
 void lane_mysql(struct lane *l, bool up)
 {
-    gate_mysql(&l->core, up);
+    gate_mysql(&l->core.gate, up);
 }
 
 void lane_look_first(struct lane *l, uint64_t until_ms, const bool *stop)
 {
-    while (!gate_open(&l->core) && !l->core.gate.rolled_back && mono_ms() < until_ms && !*stop)
+    while (!gate_open(&l->core.gate) && !l->core.gate.rolled_back && mono_ms() < until_ms && !*stop)
         core_pause(l->core.loop, 5);
 }
 
@@ -150,7 +150,7 @@ void lane_tick(struct lane *l, uint64_t now_ms)
 {
     coalesce_tick(l->core.coalesce);
     sync_tick(l->core.sync);
-    gate_tick(&l->core, now_ms);
+    if (l->core.stage == STAGE_RUNNING) gate_tick(&l->core.gate);
     upkeep_tick(&l->upkeep, now_ms);
     journals_tick(&l->journals, now_ms);
     if (l->core.stage == STAGE_DRAINING) coalesce_flush(l->core.coalesce);
@@ -167,6 +167,7 @@ void lane_stop(struct lane *l)
 {
     l->core.stage = STAGE_DRAINING;
     sync_stop(l->core.sync);
+    gate_stop(&l->core.gate);
     upkeep_stop(&l->upkeep);
     recovery_stop(&l->core);
 }

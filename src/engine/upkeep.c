@@ -265,7 +265,7 @@ void upkeep_tick(struct upkeep *u, uint64_t now_ms)
     if (u->core->stage != STAGE_RUNNING || !core_up(u->core)) return;
     clock_look(u, now_ms);
     if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(u);
-    if (!u->core->gate.mysql_up || !u->core->gate.schema_fit) return;
+    if (!gate_fit(&u->core->gate)) return;
     if (u->prune == NULL && now_ms >= u->prune_at_ms) {
         u->prune_at_ms = now_ms + PRUNE_MS;
         prune_begin(u);

@@ -1,6 +1,5 @@
 /* engine/wire_sync.c - sync's ports given by the Redis links and the writer threads. */
 #include "engine/core.h"
-#include "engine/gate.h"
 #include "redis/batches_op.h"
 #include "redis/dirty_op.h"
 #include "redis/discard_op.h"
@@ -29,7 +28,7 @@ static void port_merge(void *arg, struct chunk *c)
 static void port_discard(void *arg, struct discard *discard)
 {
     struct core *c = arg;
-    gate_merged(c, discard->batch->gen);
+    gate_merged(&c->gate, discard->batch->gen);
     redis_discard(&c->sync_link, discard);
 }
 

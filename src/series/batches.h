@@ -84,4 +84,13 @@ struct standing {         /* which batches still stand? */
     void *arg;
 };
 
+struct gen_read {   /* tally:gen, which counts the claims of this Redis */
+    uint64_t least; /* 0: only reads. Else raises it to that when it is lower (recover --accept-rollback) */
+    uint64_t gen;   /* out: as it stands then; 0: there is none */
+    bool lost;      /* link lost or an error; text */
+    char text[200];
+    void (*done)(struct gen_read *g);
+    void *arg;
+};
+
 #endif

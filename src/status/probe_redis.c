@@ -203,7 +203,7 @@ static bool batches_probe(struct ask *a, const struct counters *counters, bool b
 
 /* --- */
 
-static void on_gen(struct redis_gen *g)
+static void on_gen(struct gen_read *g)
 {
     *(bool *)g->arg = true;
 }
@@ -211,7 +211,7 @@ static void on_gen(struct redis_gen *g)
 static bool gen_probe(struct ask *a, struct status *s)
 {
     bool done = false;
-    struct redis_gen gen = {.done = on_gen, .arg = &done};
+    struct gen_read gen = {.done = on_gen, .arg = &done};
     redis_gen(&a->link, &gen);
     redis_run_until(&a->link, &done);
     s->redis.gen = gen.gen;

@@ -6,6 +6,7 @@
 #include "sim/arena.h"
 #include "sim/client.h"
 #include "sim/link.h"
+#include "sync/gate.h"
 
 #define SIM_WAITS 2
 
@@ -34,10 +35,14 @@ struct process {
     struct arena arena;
     struct coalesce *coalesce;
     struct sync *sync;
+    struct gate gate;
+    char run_id[ROLES][RUN_ID_BYTES]; /* of the Redis that each link was opened to last */
+    struct list questions;
     struct link *links[ROLES]; /* NULL: not connected */
     bool started;              /* sync_start was called */
-    bool redis_up, mysql_up;   /* as sync was told */
-    bool paused, stopping, abandoned, held, unfit;
+    bool redis_up, mysql_up;   /* as it was told */
+    unsigned mysql_starts;
+    bool paused, stopping, abandoned;
     bool let_go; /* of the frame link, at stop, whatever is in doubt */
     uint64_t paused_ms, resume_ms, walk_ms;
     uint64_t slept_ms; /* by which its clock is behind; 0 unless WORLD_CLOCK is off */
@@ -89,7 +94,5 @@ void daemon_wait(struct process *life);
 void daemon_recover(struct process *life);
 void daemon_stop(struct process *life);
 void daemon_abandon(struct process *life);
-void daemon_fit(struct process *life, bool fit); /* does the first counter's table fit? */
-void daemon_hold(struct process *life, bool hold);
 
 #endif

@@ -249,6 +249,10 @@ void ports_deliver(struct process *life, struct request *q)
     case REQ_STANDING:
         deliver_standing(q);
         return;
+    case REQ_GEN:
+        ((struct gen_read *)q->target)->gen = q->gen;
+        ((struct gen_read *)q->target)->done(q->target);
+        return;
     case REQ_JOURNALS:
         journals_listed(life, q);
         return;
@@ -328,6 +332,10 @@ void ports_lost(struct process *life, const struct lost *lost)
         d->done(d);
         return;
     }
+    case REQ_GEN:
+        ((struct gen_read *)lost->target)->lost = true;
+        ((struct gen_read *)lost->target)->done(lost->target);
+        return;
     case REQ_JOURNALS:
         journals_lost(life);
         return;

@@ -27,6 +27,7 @@ enum request_kind {
     REQ_WALK,
     REQ_JOURNALS,
     REQ_JOURNAL_TAKE,
+    REQ_GEN,
 };
 const char *request_name(enum request_kind kind);
 
@@ -123,6 +124,7 @@ struct request {
     bool refused;              /* reply to a fence: not confirmed in time */
     uint64_t fence_at;         /* passes once so much is durable */
     int64_t client_id;         /* of the link to kill */
+    uint64_t gen;              /* reply */
     union {
         struct wire_frame frame;
         struct wire_claim claim;

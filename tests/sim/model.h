@@ -66,9 +66,10 @@ enum world_rule {
     WORLD_TOKEN_WITH = 1 << 12,  /* off: a token is written by a command behind the frame */
     WORLD_CUTOFF =
         1 << 13, /* off: what is old is decided when rows are pruned, not when what stands is read */
-    WORLD_CLOCK = 1 << 14,   /* off: a life's clock stands while it does */
-    WORLD_REJECTS = 1 << 15, /* off: a row that MySQL refuses is dropped */
-    WORLD_MENDED = 1 << 16,  /* off: nothing mends what was made behind a deletion and nobody heard of */
+    WORLD_CLOCK = 1 << 14,     /* off: a life's clock stands while it does */
+    WORLD_REJECTS = 1 << 15,   /* off: a row that MySQL refuses is dropped */
+    WORLD_MENDED = 1 << 16,    /* off: nothing mends what was made behind a deletion and nobody heard of */
+    WORLD_ALL_LINKS = 1 << 17, /* off: the gate goes by the Redis of the sync link alone */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */
@@ -110,7 +111,9 @@ enum world_rule {
     X(client_gone, 1)                                                                                        \
     X(abandon, 2)                                                                                            \
     X(unfit, 1)                                                                                              \
-    X(hold, 1)
+    X(question, 15)                                                                                          \
+    X(dump, 2)                                                                                               \
+    X(restore, 6)
 
 enum sim_event {
 #define X(name, weight) EVENT_##name,
@@ -149,6 +152,7 @@ struct sim_config {
     unsigned tokens_percent, again_percent; /* of their hits; of those, the ones that were sent before */
     unsigned clean_percent;                 /* of steps of the clock: somebody deletes samples */
     bool own_numbers;                       /* some events have ids of their own that are numbers */
+    bool restores;                          /* an old copy of Redis may be put back */
     bool feeds;                             /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;

@@ -232,6 +232,12 @@ void mysql_step(struct world *w, struct job *job)
         end(w, job);
 }
 
+void mysql_start(struct world *w)
+{
+    w->mysql.up = true;
+    w->mysql.starts++;
+}
+
 /* Sessions end with the server; an open transaction's opening time then lies too far back for its COMMIT. */
 void mysql_stop(struct world *w)
 {
@@ -270,22 +276,25 @@ void mysql_prune_begin(struct world *w)
     TRACE(w, "pruning begins: %u batches stand", p->standing_n);
 }
 
-static bool prunable(struct world *w, const struct ledger_row *row)
+/* As ledger_prune() of mysql/ledger.c: the highest gen stays. */
+static bool prunable(struct world *w, const struct ledger_row *row, uint64_t highest)
 {
     const struct pruning *p = &w->pruning;
     uint64_t at_ms = world_rule(w, WORLD_CUTOFF) ? p->cutoff_ms : w->now_ms;
     bool stood = false;
     for (unsigned i = 0; i < p->standing_n; i++)
         stood |= memcmp(&p->standing[i], &row->batch, sizeof row->batch) == 0;
-    return row->merged_ms + w->config.keep_ms <= at_ms && !(stood && world_rule(w, WORLD_PRUNE));
+    return row->gen < highest && row->merged_ms + w->config.keep_ms <= at_ms &&
+           !(stood && world_rule(w, WORLD_PRUNE));
 }
 
 void mysql_prune(struct world *w)
 {
     struct mysql *m = &w->mysql;
     size_t kept = 0;
+    uint64_t highest = mysql_highest_gen(m);
     for (size_t i = 0; i < m->ledger_n; i++)
-        if (!prunable(w, &m->ledger[i])) m->ledger[kept++] = m->ledger[i];
+        if (!prunable(w, &m->ledger[i], highest)) m->ledger[kept++] = m->ledger[i];
     if (kept < m->ledger_n) TRACE(w, "mysql: %zu ledger rows pruned", m->ledger_n - kept);
     m->ledger_n = kept;
     w->pruning.begun = false;

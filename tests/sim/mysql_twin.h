@@ -32,6 +32,8 @@ struct job {
 
 struct mysql {
     bool up;
+    unsigned starts;
+    bool schema_unfit, table_unfit; /* table: of the first counter */
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
     uint8_t poison[SIM_HASHES]; /* set of fields whose rows MySQL refuses */
     struct ledger_row *ledger;
@@ -60,7 +62,8 @@ void mysql_close(struct mysql *m);
 void mysql_submit(struct process *life, struct chunk *c);
 void mysql_step(struct world *w, struct job *job);    /* begin, or commit; may answer the daemon */
 void mysql_resolve(struct world *w, struct job *job); /* limbo: committed or rolled back */
-void mysql_stop(struct world *w);                     /* all open transactions roll back */
+void mysql_start(struct world *w);
+void mysql_stop(struct world *w);                  /* all open transactions roll back */
 void mysql_forget_life(struct world *w, int life); /* its writers are gone, what was sent may stay in limbo */
 void mysql_prune_begin(struct world *w);
 void mysql_prune(struct world *w);

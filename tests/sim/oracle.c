@@ -101,6 +101,11 @@ static void hit_taken_back(struct hit *hit)
     hit->applied--;
 }
 
+static void hit_given_back(struct hit *hit)
+{
+    hit->applied++;
+}
+
 static void token_taken_back(struct hit *hit)
 {
     hit->applied--;
@@ -121,21 +126,53 @@ void oracle_known(struct world *w, struct execution *e)
     if (e->lost) execution_lost(w, e);
 }
 
-void oracle_lost_tail(struct world *w, uint64_t offset)
+static void take_back(struct world *w, struct execution *e)
 {
-    struct redis *r = &w->redis;
+    e->lost = true;
+    each_hit(w, e, hit_taken_back);
+    tokens_each(w, e, true, token_taken_back);
+    if (e->known) execution_lost(w, e);
+}
+
+static void history_lost(struct world *w)
+{
     w->oracle.tail_lost = true;
     w->oracle.books_blurred |= w->oracle.cell_errors;
     ops_forgot(w);
-    for (size_t i = 0; i < r->executions_n; i++) {
+}
+
+void oracle_lost_tail(struct world *w, uint64_t offset)
+{
+    struct redis *r = &w->redis;
+    history_lost(w);
+    for (size_t i = r->restored ? r->newest_executions : 0; i < r->executions_n; i++) {
         struct execution *e = &r->executions[i];
-        if (e->lost || e->offset <= offset) continue;
-        e->lost = true;
-        each_hit(w, e, hit_taken_back);
-        tokens_each(w, e, true, token_taken_back);
-        if (e->known) execution_lost(w, e);
+        if (!e->lost && e->offset > offset) take_back(w, e);
     }
-    if (mysql_highest_gen(&w->mysql) > r->now.gen) w->oracle.gen_below = true;
+    if (mysql_highest_gen(&w->mysql) > r->now.gen && !r->restored) w->oracle.gen_below = true;
+}
+
+void oracle_restored(struct world *w)
+{
+    history_lost(w);
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        struct execution *e = &w->redis.executions[i];
+        if (e->lost || e->offset <= w->redis.dump.offset) continue;
+        e->put_aside = true;
+        take_back(w, e);
+    }
+}
+
+void oracle_mended(struct world *w)
+{
+    history_lost(w);
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        struct execution *e = &w->redis.executions[i];
+        if (i >= w->redis.newest_executions && !e->lost) take_back(w, e);
+        if (!e->put_aside) continue;
+        e->lost = false;
+        each_hit(w, e, hit_given_back);
+    }
 }
 
 /* What clients are told. */

@@ -43,6 +43,8 @@ void oracle_executed(struct world *w, struct link *l,
                      struct wire_frame *f);              /* notes the execution, fills f->execution */
 void oracle_known(struct world *w, struct execution *e); /* the daemon learned that it is applied */
 void oracle_lost_tail(struct world *w, uint64_t offset); /* what came after it is gone */
+void oracle_restored(struct world *w);                   /* what came after the copy is put aside */
+void oracle_mended(struct world *w);                     /* and is back, instead of what came then */
 void oracle_told(struct world *w, int hash, int field, unsigned k, enum told told, const int64_t *value);
 /* The same of a hit with a token: it may come again, whatever was heard. */
 void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum told told,

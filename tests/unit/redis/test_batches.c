@@ -321,7 +321,7 @@ static void test_held(void **state)
     world_close(w);
 }
 
-static void on_gen(struct redis_gen *g)
+static void on_gen(struct gen_read *g)
 {
     (void)g;
     answers++;
@@ -336,7 +336,7 @@ static void test_gen(void **state)
     (void)state;
     answers = 0;
     for (int i = 0; i < 4; i++) {
-        struct redis_gen g = {.least = steps[i].least, .done = on_gen};
+        struct gen_read g = {.least = steps[i].least, .done = on_gen};
         redis_gen(&w->link, &g);
         WAIT_UNTIL(w, answers == i + 1);
         assert_false(g.lost);

@@ -77,6 +77,7 @@ void service_drain_tick(struct service *s, uint64_t now_ms);
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
 struct listen_handler wire_inside_handler(struct service *s); /* for clients that may everything */
+
 /* wire_http.c */
 void wire_http_init(struct service *s);
 enum err wire_http_begin(struct service *s, struct error *e);  /* when listen.http is given */

@@ -170,6 +170,7 @@ void lane_stop(struct lane *l)
     gate_stop(&l->core.gate);
     upkeep_stop(&l->upkeep);
     recovery_stop(&l->core);
+    coalesce_flush(l->core.coalesce);
 }
 
 bool lane_quiet(const struct lane *l)

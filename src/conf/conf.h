@@ -143,7 +143,7 @@ bool conf_parse(const char *file, struct slice text, struct conf *out, struct bu
 bool conf_parse_without(const char *file, struct slice text, const char *const *groups, struct conf *out,
                         struct buf *problems) MUST_CHECK;
 
-/* The default two counters (DESIGN 10) and every default; for `tallyd dev`. Never fails. */
+/* The default two counters and every default; for `tallyd dev`. Never fails. */
 void conf_default(struct conf *out);
 void conf_free(struct conf *c);
 

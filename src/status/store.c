@@ -1,4 +1,4 @@
-/* status/store.c - see store.h. As for a live total (DESIGN 8): Redis first, in one script with its gen, then MySQL in
+/* status/store.c - see store.h. As for a live total (sync/README.md, rules S26 and S28): Redis first, in one script with its gen, then MySQL in
  * one snapshot; when the counter has merges of a later gen by then, both are read again. */
 #include "status/store.h"
 

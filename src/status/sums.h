@@ -1,4 +1,4 @@
-/* status/sums.h - the books of every counter (DESIGN 8), added up from what Redis and MySQL said: pure, no
+/* status/sums.h - the books of every counter (sync/README.md, rule S30), added up from what Redis and MySQL said: pure, no
  * I/O. accepted = merged + rejected + pending + claimed and not in the ledger Sums are 128 bits wide: no
  * number of int64 values that fits in memory overflows them. */
 #ifndef STATUS_SUMS_H

@@ -24,6 +24,8 @@
 #include "redis/link.h"
 #include "redis/walk_op.h"
 #include "sync/gate.h"
+#include "sync/prune.h"
+#include "sync/until.h"
 #include <uv.h>
 
 enum stage {
@@ -33,17 +35,14 @@ enum stage {
     STAGE_CLOSING,  /* time is up or all is done: writers, links and handles are closed */
 };
 
-struct upkeep { /* slow timers: walk, prune, complete_until */
+struct upkeep { /* the walk: upkeep.c */
     struct redis_restore restore;
     struct redis_walk walk;
     bool walking, restoring, walk_again, walked;
     uint64_t leftovers,
         leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
-    uint64_t walk_at_ms, prune_at_ms, until_at_ms;
+    uint64_t walk_at_ms;
     int64_t clock_ahead_ms; /* Redis' clock less ours, as last seen */
-    struct prune_task *prune;
-    struct until_task *until;
-    bool until_told; /* that MySQL refuses complete_until */
 };
 
 struct journals { /* of dead services, to be brought home: journals.c */
@@ -96,6 +95,8 @@ struct service {
     uv_timer_t tick;
     uv_signal_t signals[3];
     struct gate gate;
+    struct prune prune;
+    struct until until;
     struct upkeep upkeep;
     struct cleaner cleaner;
     struct journals journals;
@@ -138,6 +139,7 @@ void service_drain_tick(struct service *s, uint64_t now_ms);
 void wire_coalesce(struct service *s);
 void wire_sync(struct service *s);
 void wire_gate(struct service *s); /* behind wire_sync */
+void wire_ledger(struct service *s);
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
 struct listen_handler wire_inside_handler(struct service *s); /* for clients that may everything */

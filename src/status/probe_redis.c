@@ -74,7 +74,7 @@ static bool self_probe(struct ask *a, struct status *s)
 
 /* --- what waits --- */
 
-static void on_state(struct redis_dirty_state *d)
+static void on_state(struct dirty_state *d)
 {
     *(bool *)d->arg = true;
 }
@@ -82,7 +82,7 @@ static void on_state(struct redis_dirty_state *d)
 static bool backlog_probe(struct ask *a, struct status *s)
 {
     bool done = false;
-    struct redis_dirty_state d = {.done = on_state, .arg = &done};
+    struct dirty_state d = {.done = on_state, .arg = &done};
     redis_dirty_state(&a->link, &d);
     redis_run_until(&a->link, &done);
     if (failed(s, d.lost, "no answer about tally:dirty")) return false;
@@ -147,7 +147,7 @@ struct listing {
     bool done;
 };
 
-static void on_batch(void *arg, const struct redis_batch_seen *seen)
+static void on_batch(void *arg, const struct batch_seen *seen)
 {
     struct listing *l = arg;
     struct status *s = l->s;
@@ -163,7 +163,7 @@ static void on_batch(void *arg, const struct redis_batch_seen *seen)
     s->batches[s->batches_n++] = b;
 }
 
-static void on_listed(struct redis_batch_list *list)
+static void on_listed(struct batch_list *list)
 {
     ((struct listing *)list->arg)->done = true;
 }
@@ -191,7 +191,7 @@ static void batch_size(struct ask *a, struct status_batch *b)
 static bool batches_probe(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     struct listing l = {.s = s, .counters = counters};
-    struct redis_batch_list list = {.batch = on_batch, .done = on_listed, .arg = &l};
+    struct batch_list list = {.batch = on_batch, .done = on_listed, .arg = &l};
     redis_batch_list(&a->link, &list);
     redis_run_until(&a->link, &l.done);
     if (failed(s, list.lost, "no answer about tally:batches")) return false;

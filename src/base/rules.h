@@ -32,12 +32,16 @@ enum coalesce_rule {
     RULE_EVENTS_OWED = 1 << 22,         /* off: no log is ever owed to tally:events */
 };
 enum sync_rule {
-    RULE_BARRIER = 1 << 0,      /* fence before merge */
-    RULE_RESCAN = 1 << 1,       /* rows scanned again when the server changed before the fence passed */
-    RULE_ADOPT = 1 << 2,        /* stale batches are adopted by timer */
-    RULE_GIVE_UP = 1 << 3,      /* a run older than a third of ledger.keep gives up */
-    RULE_SYNC_HIGHEST = 1 << 4, /* off: CTR.SYNC ALL asks for what is dirty by the time of the call */
-    RULE_GATE = 1 << 5,         /* off: Redis' gen is not compared with the ledger's */
+    RULE_BARRIER = 1 << 0,        /* fence before merge */
+    RULE_RESCAN = 1 << 1,         /* rows scanned again when the server changed before the fence passed */
+    RULE_ADOPT = 1 << 2,          /* stale batches are adopted by timer */
+    RULE_GIVE_UP = 1 << 3,        /* a run older than a third of ledger.keep gives up */
+    RULE_SYNC_HIGHEST = 1 << 4,   /* off: CTR.SYNC ALL asks for what is dirty by the time of the call */
+    RULE_GATE = 1 << 5,           /* off: Redis' gen is not compared with the ledger's */
+    RULE_PRUNE_STANDING = 1 << 6, /* off: the ledger is pruned by age alone */
+    RULE_PRUNE_CUTOFF = 1 << 7,   /* off: what is old is decided after it was asked what stands */
+    RULE_UNTIL_SLACK = 1 << 8,    /* off: complete_until has no slack for hits on their way */
+    RULE_UNTIL_ORDER = 1 << 9,    /* off: batches are asked before the dirty index */
 };
 
 #ifdef TALLYD_RULES

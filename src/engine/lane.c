@@ -83,6 +83,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
     totals_init(&l->totals, c);
     cleaner_init(&l->cleaner, c);
     l->upkeep.core = l->journals.core = c;
+    wire_ledger(&l->upkeep);
 }
 
 /* --- start --- */

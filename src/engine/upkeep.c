@@ -1,23 +1,12 @@
-/* engine/upkeep.c - what is done slowly, off the hits' way:
- *   walk            the key space, for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8): at start, on every
- *                   reconnect, when Redis' clock went back, and every WALK_MS, which heals what a daemon left that died
- *                   for good
- *   prune           the ledger, never of a batch that stands: MySQL says what is old, then Redis what stands, then rows go
- *   complete_until  of each counter: nothing older is unmerged. Read in this order: Redis' time, dirty index, batches;
- *                   a hash that is claimed between the last two is seen in the first of them. */
+/* engine/upkeep.c - what is done slowly, off the hits' way: pruning of the ledger, complete_until (wire_ledger.c), and the walk
+ * over the key space for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8): at start, on every reconnect, when Redis' clock
+ * went back, and every WALK_MS, which heals what a daemon left that died for good. */
 #include "engine/upkeep.h"
-#include "base/heap.h"
 #include "base/log.h"
-#include "mysql/ledger.h"
-#include "redis/batches_op.h"
-#include <stdio.h>
 
 #define WALK_MS UINT64_C(600000)
 #define WALK_PAUSE_MS 5
 #define CLOCK_BACK_MS 2000
-#define PRUNE_MS UINT64_C(600000)
-#define UNTIL_MS UINT64_C(10000)
-#define UNTIL_SLACK_MS 1000 /* over coalesce_lag_ms(): ticks, and clocks as they were told */
 
 /* --- walk --- */
 
@@ -87,201 +76,23 @@ static void clock_look(struct upkeep *u, uint64_t now_ms)
     u->clock_ahead_ms = ahead_ms;
 }
 
-/* --- prune --- */
-
-struct prune_task {
-    struct standing standing;
-    struct db_job job;
-    struct ledger_prune prune;
-    uint64_t keep_s;
-    struct error error;
-    bool failed;
-    struct upkeep *upkeep;
-};
-
-static void prune_end(struct prune_task *t)
-{
-    t->upkeep->prune = NULL;
-    heap_free(t->standing.ids);
-    heap_free(t);
-}
-
-static void prune_work(struct db *db, struct db_job *job)
-{
-    struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
-    t->failed = ledger_prune(db, &t->prune, &t->error) != ERR_NONE;
-}
-
-static void on_pruned(struct db_job *job)
-{
-    struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
-    if (job->ran && t->failed)
-        log_event(LOG_WARN, "prune", "error=%s", LOGQ(t->error.text));
-    else if (t->prune.pruned > 0)
-        log_event(LOG_INFO, "pruned", "ledger_rows=%llu", (unsigned long long)t->prune.pruned);
-    if (t->prune.more) t->upkeep->prune_at_ms = 0;
-    prune_end(t);
-}
-
-static void on_prune_standing(struct standing *r)
-{
-    struct prune_task *t = CONTAINER_OF(r, struct prune_task, standing);
-    if (r->lost || t->upkeep->core->stage != STAGE_RUNNING) {
-        prune_end(t);
-        return;
-    }
-    t->prune.standing = r->ids;
-    t->prune.standing_n = r->ids_n;
-    t->job.work = prune_work;
-    t->job.done = on_pruned;
-    core_job(t->upkeep->core, &t->job);
-}
-
-static void cutoff_work(struct db *db, struct db_job *job)
-{
-    struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
-    t->failed = ledger_cutoff(db, t->keep_s, t->prune.cutoff, &t->error) != ERR_NONE;
-}
-
-static void on_cutoff(struct db_job *job)
-{
-    struct prune_task *t = CONTAINER_OF(job, struct prune_task, job);
-    if (job->ran && !t->failed && t->upkeep->core->stage == STAGE_RUNNING) {
-        redis_standing(&t->upkeep->core->sync_link, &t->standing);
-        return;
-    }
-    if (job->ran && t->failed) log_event(LOG_WARN, "prune", "error=%s", LOGQ(t->error.text));
-    prune_end(t);
-}
-
-static void prune_begin(struct upkeep *u)
-{
-    struct prune_task *t = heap_zalloc(sizeof *t);
-    t->upkeep = u;
-    t->keep_s = u->core->config.ledger_keep_ms / 1000;
-    t->prune.step = 1000;
-    t->prune.steps_max = 100;
-    t->standing.done = on_prune_standing;
-    t->job.work = cutoff_work;
-    t->job.done = on_cutoff;
-    u->prune = t;
-    core_job(u->core, &t->job);
-}
-
-/* --- complete_until --- */
-
-struct until_task {
-    struct redis_dirty_state dirty;
-    struct redis_batch_list batches;
-    struct db_job job;
-    struct upkeep *upkeep;
-    struct error error;
-    bool failed;
-    int64_t begun_ms;
-    int64_t *until; /* one a counter */
-};
-
-static void until_end(struct until_task *t)
-{
-    t->upkeep->until = NULL;
-    heap_free(t->until);
-    heap_free(t);
-}
-
-static void until_least(struct until_task *t, struct slice counter, int64_t ms)
-{
-    const struct counters *cs = t->upkeep->core->config.counters;
-    for (size_t i = 0; i < cs->n; i++) {
-        bool its = counter.n == 0 || slice_eq(counter, cs->all[i].name);
-        if (its && ms < t->until[i]) t->until[i] = ms;
-    }
-}
-
-static void until_work(struct db *db, struct db_job *job)
-{
-    struct until_task *t = CONTAINER_OF(job, struct until_task, job);
-    const struct counters *cs = t->upkeep->core->config.counters;
-    for (size_t i = 0; i < cs->n && !t->failed; i++)
-        t->failed = ledger_complete_until(db, cs->all[i].name, t->until[i], &t->error) != ERR_NONE;
-}
-
-/* Said once, until it is well again. */
-static void on_until(struct db_job *job)
-{
-    struct until_task *t = CONTAINER_OF(job, struct until_task, job);
-    struct upkeep *u = t->upkeep;
-    if (t->failed && !u->until_told)
-        log_event(LOG_WARN, "complete_until", "error=%s next=%s", LOGQ(t->error.text),
-                  LOGQ("mend what MySQL refuses; merging goes on, but complete_until stands still"));
-    if (job->ran) u->until_told = t->failed;
-    until_end(t);
-}
-
-static void until_batch(void *arg, const struct redis_batch_seen *b)
-{
-    if (b->lowest_ms >= 0) until_least(arg, b->counter, b->lowest_ms);
-}
-
-static void on_until_batches(struct redis_batch_list *b)
-{
-    struct until_task *t = CONTAINER_OF(b, struct until_task, batches);
-    if (b->lost || t->upkeep->core->stage != STAGE_RUNNING) {
-        until_end(t);
-        return;
-    }
-    t->job.work = until_work;
-    t->job.done = on_until;
-    core_job(t->upkeep->core, &t->job);
-}
-
-static void on_until_dirty(struct redis_dirty_state *d)
-{
-    struct until_task *t = CONTAINER_OF(d, struct until_task, dirty);
-    if (d->lost || t->upkeep->core->stage != STAGE_RUNNING) {
-        until_end(t);
-        return;
-    }
-    until_least(t, SLICE(""), d->lowest_ms < t->begun_ms ? d->lowest_ms : t->begun_ms);
-    t->batches = (struct redis_batch_list){.batch = until_batch, .done = on_until_batches, .arg = t};
-    redis_batch_list(&t->upkeep->core->sync_link, &t->batches);
-}
-
-static void until_begin(struct upkeep *u)
-{
-    struct until_task *t = heap_zalloc(sizeof *t);
-    t->upkeep = u;
-    t->begun_ms = redis_time_ms(&u->core->frame_link) - UNTIL_SLACK_MS -
-                  coalesce_lag_ms(u->core->coalesce, u->core->config.timeout_ms);
-    t->until = heap_alloc((u->core->config.counters->n + 1) * sizeof *t->until);
-    for (size_t i = 0; i < u->core->config.counters->n; i++)
-        t->until[i] = INT64_MAX;
-    t->dirty.done = on_until_dirty;
-    u->until = t;
-    redis_dirty_state(&u->core->sync_link, &t->dirty);
-}
-
 void upkeep_tick(struct upkeep *u, uint64_t now_ms)
 {
     if (u->core->stage != STAGE_RUNNING || !core_up(u->core)) return;
     clock_look(u, now_ms);
     if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(u);
-    if (!gate_fit(&u->core->gate)) return;
-    if (u->prune == NULL && now_ms >= u->prune_at_ms) {
-        u->prune_at_ms = now_ms + PRUNE_MS;
-        prune_begin(u);
-    }
-    if (u->until == NULL && now_ms >= u->until_at_ms) {
-        u->until_at_ms = now_ms + UNTIL_MS;
-        until_begin(u);
-    }
+    prune_tick(&u->prune);
+    until_tick(&u->until);
 }
 
 void upkeep_stop(struct upkeep *u)
 {
+    prune_stop(&u->prune);
+    until_stop(&u->until);
     if (u->walking && !u->restoring) redis_walk_stop(&u->walk);
 }
 
 bool upkeep_quiet(const struct upkeep *u)
 {
-    return !u->walking && u->prune == NULL && u->until == NULL;
+    return !u->walking && !u->prune.busy && !u->until.busy;
 }

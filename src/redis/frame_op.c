@@ -4,6 +4,7 @@
  * and the number in tally:seq tells what ran. */
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include "redis/frame_in.h"
 #include "redis/op_put.h"
 #include "redis/resp.h"
@@ -451,6 +452,7 @@ void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const s
 
 void redis_frames_close(struct redis_frames *fr)
 {
+    STAT_ADD(tokens_standing, -fr->tokens_standing);
     buf_free(&fr->seq_key);
     buf_free(&fr->owner);
     buf_free(&fr->scratch);

@@ -19,14 +19,9 @@ static bool compared(const struct gate *g)
     return is_at(g, g->compared);
 }
 
-bool gate_fit(const struct gate *g)
-{
-    return g->mysql_up && g->schema_fit;
-}
-
 static bool checked(const struct gate *g)
 {
-    return gate_fit(g) && compared(g);
+    return g->mysql_up && g->schema_fit && compared(g);
 }
 
 bool gate_open(const struct gate *g)

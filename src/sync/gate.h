@@ -49,8 +49,8 @@ void gate_redis(struct gate *g); /* a link of claims or gen() came up; before sy
 void gate_mysql(struct gate *g, bool up);
 void gate_merged(struct gate *g, uint64_t gen); /* a batch of that gen is merged as a whole */
 void gate_tick(struct gate *g);
-void gate_stop(struct gate *g);       /* asks nothing more */
-bool gate_fit(const struct gate *g);  /* MySQL is up, and its schema as it should be */
+void gate_stop(struct gate *g); /* asks nothing more */
+
 bool gate_open(const struct gate *g); /* sync merges */
 
 #endif

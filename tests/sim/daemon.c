@@ -114,7 +114,8 @@ void daemon_crash(struct world *w, struct daemon *d)
 
 static bool waits_busy(const struct process *life)
 {
-    bool busy = life->gate.asking || life->recovering || life->journals_busy || life->read.busy;
+    bool busy = life->gate.asking || life->prune.busy || life->until.busy || life->recovering ||
+                life->journals_busy || life->read.busy;
     for (int i = 0; i < SIM_WAITS; i++)
         busy |= life->waits[i].busy;
     return busy;
@@ -274,6 +275,8 @@ void daemon_tick(struct process *life)
     coalesce_tick(life->coalesce);
     sync_tick(life->sync);
     gate_tick(&life->gate);
+    if (life->redis_up) prune_tick(&life->prune);
+    if (life->redis_up) until_tick(&life->until);
     daemon_leave(life, before);
 }
 
@@ -295,6 +298,8 @@ void daemon_stop(struct process *life)
     struct arena *before = daemon_enter(life);
     sync_stop(life->sync);
     gate_stop(&life->gate);
+    prune_stop(&life->prune);
+    until_stop(&life->until);
     coalesce_flush(life->coalesce);
     daemon_leave(life, before);
 }
@@ -332,6 +337,11 @@ void daemon_walk(struct process *life)
 uint64_t life_mono_ms(const struct process *life)
 {
     return life->w->now_ms - life->slept_ms;
+}
+
+int64_t life_redis_ms(const struct process *life)
+{
+    return SIM_EPOCH_MS + (int64_t)life->w->now_ms + life->leap_ms;
 }
 
 bool life_knows(const struct process *life, int hash)

@@ -7,6 +7,8 @@
 #include "sim/client.h"
 #include "sim/link.h"
 #include "sync/gate.h"
+#include "sync/prune.h"
+#include "sync/until.h"
 
 #define SIM_WAITS 2
 
@@ -36,6 +38,8 @@ struct process {
     struct coalesce *coalesce;
     struct sync *sync;
     struct gate gate;
+    struct prune prune;
+    struct until until;
     char run_id[ROLES][RUN_ID_BYTES]; /* of the Redis that each link was opened to last */
     struct list questions;
     struct link *links[ROLES]; /* NULL: not connected */
@@ -71,6 +75,7 @@ void daemon_crash(struct world *w, struct daemon *d);
 void daemon_end(struct world *w,
                 struct daemon *d); /* at rest: everything is given back, and checked for leaks */
 uint64_t life_mono_ms(const struct process *life);
+int64_t life_redis_ms(const struct process *life);       /* as it believes Redis' clock to be */
 bool life_knows(const struct process *life, int hash);   /* is the hash's counter in its configuration? */
 bool daemon_may_end(const struct process *life);         /* nothing asked that was not answered */
 struct process *daemon_life(struct world *w, int index); /* the life with this number runs: its struct */

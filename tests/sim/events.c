@@ -369,21 +369,6 @@ static void run_tell_mysql(struct world *w, struct daemon *d)
     daemon_tell_mysql(d->life);
 }
 
-static bool can_prune(struct world *w, struct daemon *d)
-{
-    return always(w, d) && (w->pruning.begun || !w->redis.restored);
-}
-
-/* Two steps of somebody's, who may stand still in between. */
-static void run_prune(struct world *w, struct daemon *d)
-{
-    (void)d;
-    if (w->pruning.begun)
-        mysql_prune(w);
-    else
-        mysql_prune_begin(w);
-}
-
 /* One row, which goes to the rejects, or all of a hash, which are too many for a chunk. */
 static void run_poison(struct world *w, struct daemon *d)
 {
@@ -580,7 +565,6 @@ const struct event events[EVENT_COUNT] = {
     OF_DAEMON(tell_mysql, can_tell_mysql),
     OF_WORLD(clock, always),
     OF_WORLD(fsync, can_fsync),
-    OF_WORLD(prune, can_prune),
     [EVENT_start] = {"start", false, false, can_start, daemon_start},
     OF_DAEMON(resume, can_resume),
     FAULT_OF_DAEMON(cut, can_cut),

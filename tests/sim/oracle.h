@@ -17,6 +17,7 @@ struct hit {
     int ran_by;            /* of ops: the life whose frame it was in */
     unsigned sent;         /* with a token, so often; 0: without one */
     bool was_lost;         /* with a token: Redis lost it once, so it may have stood with another value */
+    int64_t at_ms;         /* score of its frame, by which complete_until goes; 0: none of its hits */
     int64_t value, least;  /* least: of a hit on a timebox; value: the most */
 };
 
@@ -52,6 +53,7 @@ void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum to
 void oracle_sent(struct world *w, int hash, int field, int64_t delta);       /* a cell leaves the daemon */
 void oracle_merged(struct world *w, int hash, int field);                    /* MySQL's row grew */
 void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS]); /* of the hits answered so far */
+void oracle_until(struct world *w, int counter);                             /* it was moved */
 void oracle_synced(struct world *w, int hash, int field, int64_t answered);  /* CTR.SYNC: these are merged */
 void oracle_at_end(struct world *w);
 /* Whatever keeps the world from being at rest, for a report; NULL: all is merged and discarded. */

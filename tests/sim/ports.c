@@ -153,8 +153,7 @@ static uint64_t port_mono_us(void *arg)
 
 static int64_t port_redis_ms(void *arg)
 {
-    const struct process *life = arg;
-    return SIM_EPOCH_MS + (int64_t)life->w->now_ms + life->leap_ms;
+    return life_redis_ms(arg);
 }
 
 struct coalesce_ports ports_coalesce(struct process *life)

@@ -442,6 +442,28 @@ static void run_standing(struct redis *r, struct wire_ids *q)
     }
 }
 
+static void least(int64_t *to, int64_t ms)
+{
+    if (ms < *to) *to = ms;
+}
+
+static void run_dirty(struct world *w, struct request *q)
+{
+    q->lowest_ms[0] = INT64_MAX;
+    for (int h = 0; h < SIM_HASHES; h++)
+        if (w->redis.now.dirty[h] != 0) least(&q->lowest_ms[0], w->redis.now.dirty[h]);
+}
+
+static void run_batches(const struct redis *r, struct request *q)
+{
+    for (int c = 0; c < SIM_COUNTERS; c++)
+        q->lowest_ms[c] = INT64_MAX;
+    for (int i = 0; i < SIM_BATCHES; i++) {
+        const struct twin_batch *b = &r->now.batch[i];
+        if (b->used && b->stands) least(&q->lowest_ms[b->counter], b->lowest_ms);
+    }
+}
+
 static void run_beat(struct world *w, struct link *l, const struct wire_ids *q)
 {
     for (unsigned i = 0; i < q->n; i++) {
@@ -558,6 +580,12 @@ static bool run(struct world *w, struct link *l, struct request *q)
         return false;
     case REQ_WALK:
         return run_walk(w, l, &q->names, q->step);
+    case REQ_DIRTY:
+        run_dirty(w, q);
+        return false;
+    case REQ_BATCHES:
+        run_batches(r, q);
+        return false;
     case REQ_GEN:
         q->gen = r->now.gen;
         return false;

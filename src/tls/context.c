@@ -66,7 +66,7 @@ static enum err file_check(const char *path, const struct fault *f)
     return ERR_NONE;
 }
 
-/* Nobody is asked for a passphrase: a service is started when nobody is there. */
+/* A service starts when nobody is there to type a passphrase. */
 static int passphrase_refuse(char *out, int size, int writing, void *asked)
 {
     (void)out, (void)size, (void)writing;
@@ -131,8 +131,8 @@ static bool is_own(X509_STORE_CTX *store)
     return own != NULL && shown != NULL && X509_cmp(own, shown) == 0;
 }
 
-/* Who shows the certificate of this side itself has its key, so it is tallyd: a verb that looks for its service. That
- * has to work whatever authority, names and purposes the certificate has. */
+/* A peer that shows this side's own certificate has its key, so it is tallyd (a verb and its service), whatever authority,
+ * names and purposes the certificate has. */
 static int chain_verify(X509_STORE_CTX *store, void *arg)
 {
     const struct tls_context *c = arg;

@@ -1,8 +1,8 @@
 /* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with what mends it. */
-#include "admin/secure.h"
 #include "admin/verbs.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
+#include "setup/secure.h"
 #include "status/ask.h"
 
 #include <stdio.h>

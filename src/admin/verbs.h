@@ -4,7 +4,7 @@
 #define ADMIN_VERBS_H
 
 #include "admin/admin.h"
-#include "admin/setup.h"
+#include "setup/setup.h"
 
 struct call { /* one command line, read */
     const struct admin_ports *ports;

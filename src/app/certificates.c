@@ -1,8 +1,8 @@
 /* app/certificates.c - see certificates.h. */
 #include "app/certificates.h"
 
-#include "admin/secure.h"
 #include "base/log.h"
+#include "setup/secure.h"
 #include "tls/context.h"
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #ifndef APP_SETTINGS_H
 #define APP_SETTINGS_H
 
-#include "admin/setup.h"
 #include "series/names.h"
+#include "setup/setup.h"
 
 struct settings {
     const struct conf *conf;

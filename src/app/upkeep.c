@@ -1,5 +1,5 @@
 /* app/upkeep.c - what is done slowly, off the hits' way:
- *   walk            the key space, for pending hashes that are missing in tally:dirty (DESIGN 6): at start, on every
+ *   walk            the key space, for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8): at start, on every
  *                   reconnect, when Redis' clock went back, and every WALK_MS, which heals what a daemon left that died
  *                   for good
  *   prune           the ledger, never of a batch that stands: MySQL says what is old, then Redis what stands, then rows go

@@ -1,4 +1,4 @@
-/* app/wire_total.c - CTR.TOTAL (DESIGN 8): MySQL's row, and what is pending, and what is claimed but not in the ledger,
+/* app/wire_total.c - CTR.TOTAL (sync/README.md, rules S26 to S28): MySQL's row, and what is pending, and what is claimed but not in the ledger,
  * exact as of one moment between the request and its answer.
  *
  * That moment is the script which reads Redis. MySQL is read after it, so of what the script saw as claimed some may

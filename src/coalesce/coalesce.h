@@ -1,4 +1,4 @@
-/* coalesce/coalesce.h - adds hits up in frames and keeps the frame protocol (DESIGN 6): one frame in flight,
+/* coalesce/coalesce.h - adds hits up in frames and keeps the frame protocol (coalesce/README.md): one frame in flight,
  * doubt after a cut resolved by seq, known dirty in the order of sending. No I/O: the link is a struct of
  * ports, so that the simulator can cut it anywhere. One loop, no locks. Nothing is allocated per hit once the
  * tables have grown. */

@@ -33,7 +33,7 @@ enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, siz
                     struct error *e) MUST_CHECK;
 void books_close(struct books *b);
 
-/* The stored half of live totals (DESIGN 8) of one counter, all in one snapshot. */
+/* The stored half of live totals (sync/README.md, rule S26) of one counter, all in one snapshot. */
 struct books_total { /* of one pending hash */
     struct slice key;
     const struct slice *fields;

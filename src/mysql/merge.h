@@ -1,4 +1,4 @@
-/* mysql/merge.h - one chunk into MySQL, exactly once, in one transaction (DESIGN 7.4). Blocking; a writer
+/* mysql/merge.h - one chunk into MySQL, exactly once, in one transaction (sync/README.md, rule S11). Blocking; a writer
  * thread's work. The ledger row goes in first and is the mutex and the memory at once: a second merger of the
  * chunk waits for the first to end, then gets 1062 (it was committed) or goes on (it was not). A lost COMMIT
  * is resolved by the same INSERT. */

@@ -1,13 +1,12 @@
 /* redis/batches_op.c - tally:batches and the registries behind it. */
 #include "redis/batches_op.h"
 #include "base/heap.h"
+#include "redis/lua.h"
 #include "redis/registry.h"
 #include "redis/resp.h"
 #include <stdio.h>
 
-#define INSTANCE_TTL "30"
-#define SEQ_TTL "2592000"
-_Static_assert(SEQ_TTL_S == 2592000, "the beat keeps the seq key as long as a frame does");
+_Static_assert(SEQ_TTL_S == 2592000, "beat.lua keeps the seq key as long as a frame does");
 
 /* ids from elements[from] on. False: not all of them are ids. */
 static bool ids_file(const struct redis_reply *r, size_t from, struct batch_id **ids, uint32_t *n)
@@ -27,45 +26,6 @@ bad:
 }
 
 /* --- adoption --- */
-
-/* KEYS: batches. ARGV: mode, stale_ms, limit, new owner, instance, format, dry run (0 1), registry prefix,
- * how many counters, their names, the owners that live. An id without registry is no batch and goes. Answers
- * unknown, ids. */
-static const char adopt_script[] =
-    "#!lua flags=allow-oom\n"
-    "local mode, stale_ms, limit, me, instance = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], "
-    "ARGV[5]\n"
-    "local format, dry, prefix, counters = ARGV[6], ARGV[7] == '1', ARGV[8], tonumber(ARGV[9])\n"
-    "local known, live, ids, unknown = {}, {}, {}, 0\n"
-    "for i = 10, 9 + counters do known[ARGV[i]] = true end\n"
-    "for i = 10 + counters, #ARGV do live[ARGV[i]] = true end\n"
-    "local t = redis.call('TIME')\n"
-    "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
-    "local all = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')\n"
-    "for i = 1, #all, 2 do\n"
-    "  local id, registry = all[i], prefix .. all[i]\n"
-    "  local is = redis.call('HMGET', registry, 'format', 'counter', 'owner')\n"
-    "  local owner = is[3] or ''\n"
-    "  local wanted = now - tonumber(all[i + 1]) >= stale_ms\n"
-    "  if mode == 'instance' then\n"
-    "    wanted = owner ~= me and string.sub(owner, 1, #instance + 1) == instance .. ':'\n"
-    "  elseif mode == 'dead' then\n"
-    "    wanted = wanted or not live[owner]\n"
-    "  end\n"
-    "  if wanted and not is[1] and not is[2] and not is[3] then\n"
-    "    if not dry then redis.call('ZREM', KEYS[1], id) end\n"
-    "  elseif wanted and (is[1] ~= format or not known[is[2]]) then\n"
-    "    unknown = unknown + 1\n"
-    "  elseif wanted and #ids < limit then\n"
-    "    ids[#ids + 1] = id\n"
-    "    if not dry then\n"
-    "      redis.call('HSET', registry, 'owner', me)\n"
-    "      redis.call('ZADD', KEYS[1], 'XX', now, id)\n"
-    "    end\n"
-    "  end\n"
-    "end\n"
-    "table.insert(ids, 1, unknown)\n"
-    "return ids\n";
 
 static void on_adopted(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
@@ -97,7 +57,7 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     struct buf *out = redis_link_begin(l);
     struct buf owner = {0};
     name_owner(&owner, life);
-    resp_eval(out, SLICE(adopt_script), 1, 9 + a->counters->n + live_n);
+    resp_eval(out, lua_adopt, 1, 9 + a->counters->n + live_n);
     RESP_LIT(out, KEY_BATCHES);
     resp_text(out, modes[a->mode]);
     resp_int(out, a->stale_ms);
@@ -170,16 +130,6 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
 
 /* --- which stand --- */
 
-static const char standing_script[] =
-    "#!lua flags=no-writes\n"
-    "local ids = redis.call('ZRANGE', KEYS[1], 0, -1)\n"
-    "if ARGV[2] == '' then return ids end\n"
-    "local out = {}\n"
-    "for _, id in ipairs(ids) do\n"
-    "  if redis.call('HEXISTS', ARGV[1] .. id, '=' .. ARGV[2]) == 1 then out[#out + 1] = id end\n"
-    "end\n"
-    "return out\n";
-
 static void on_standing(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
     struct standing *s = arg;
@@ -193,26 +143,13 @@ void redis_standing(struct redis_link *l, struct standing *s)
     struct buf *out = redis_link_begin(l);
     s->ids = NULL;
     s->ids_n = 0;
-    resp_eval(out, SLICE(standing_script), 1, 2);
+    resp_eval(out, lua_standing, 1, 2);
     RESP_LIT(out, KEY_BATCHES);
     RESP_LIT(out, KEY_BATCH_PREFIX);
     resp_slice(out, s->key);
     redis_link_expect(l, 1, on_standing, s);
     redis_link_flush(l);
 }
-
-static const char list_script[] =
-    "#!lua flags=no-writes\n"
-    "local all, out = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), {}\n"
-    "for i = 1, #all, 2 do\n"
-    "  local registry = ARGV[1] .. all[i]\n"
-    "  local is = redis.call('HMGET', registry, 'format', 'counter', 'gen', 'owner', 'lowest_ms')\n"
-    "  local fixed = 0\n"
-    "  for j = 1, 5 do if is[j] then fixed = fixed + 1 end end\n"
-    "  out[#out + 1] = {all[i], all[i + 1], is[2] or '', is[4] or '', is[3] or '', is[5] or '',\n"
-    "                   redis.call('HLEN', registry) - fixed, is[1] or ''}\n"
-    "end\n"
-    "return out\n";
 
 static int64_t int_or(const struct redis_reply *r, int64_t otherwise)
 {
@@ -244,7 +181,7 @@ static void on_list(struct redis_link *l, void *arg, const struct redis_reply *r
 void redis_batch_list(struct redis_link *l, struct redis_batch_list *b)
 {
     struct buf *out = redis_link_begin(l);
-    resp_eval(out, SLICE(list_script), 1, 1);
+    resp_eval(out, lua_batch_list, 1, 1);
     RESP_LIT(out, KEY_BATCHES);
     RESP_LIT(out, KEY_BATCH_PREFIX);
     redis_link_expect(l, 1, on_list, b);
@@ -252,14 +189,6 @@ void redis_batch_list(struct redis_link *l, struct redis_batch_list *b)
 }
 
 /* --- signs of life --- */
-
-static const char beat_script[] = "#!lua flags=allow-oom\n"
-                                  "local t = redis.call('TIME')\n"
-                                  "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
-                                  "redis.call('SET', KEYS[2], ARGV[1], 'EX', " INSTANCE_TTL ")\n"
-                                  "redis.call('EXPIRE', KEYS[3], " SEQ_TTL ")\n"
-                                  "for i = 2, #ARGV do redis.call('ZADD', KEYS[1], 'XX', now, ARGV[i]) end\n"
-                                  "return #ARGV - 1\n";
 
 static void on_beat(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
@@ -271,7 +200,7 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
 {
     struct buf *out = redis_link_begin(l);
     struct buf name = {0};
-    resp_eval(out, SLICE(beat_script), 3, 1 + (size_t)ids_n);
+    resp_eval(out, lua_beat, 3, 1 + (size_t)ids_n);
     RESP_LIT(out, KEY_BATCHES);
     name_instance(&name, life->instance);
     resp_slice(out, buf_slice(&name));

@@ -2,47 +2,10 @@
  * is. */
 #include "redis/books_op.h"
 #include "base/num.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
 #include "series/counter.h"
 #include <stdio.h>
-
-/* KEYS: gen, accepted, dirty, held, batches. ARGV: registry prefix, dirty_max, fields_max. Answers gen, how many
- * dirty, and unless these or their fields are too many: accepted, {{name, {field, value, ...}}, ...}, {{id, counter, gen, {{pending,
- * {...}}, ...}}, ...}. */
-static const char books_script[] =
-    "#!lua flags=no-writes\n"
-    "local prefix, dirty_max, fields_max, fields = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 0\n"
-    "local gen = redis.call('GET', KEYS[1]) or '0'\n"
-    "local n = redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4])\n"
-    "if n > dirty_max then return {gen, n} end\n"
-    "local function hash(name)\n"
-    "  if redis.call('TYPE', name).ok ~= 'hash' then return {} end\n"
-    "  fields = fields + redis.call('HLEN', name)\n"
-    "  if fields > fields_max then return {} end\n"
-    "  return redis.call('HGETALL', name)\n"
-    "end\n"
-    "local pending, seen = {}, {}\n"
-    "for k = 3, 4 do\n"
-    "  for _, name in ipairs(redis.call('ZRANGE', KEYS[k], 0, -1)) do\n"
-    "    if not seen[name] then pending[#pending + 1] = {name, hash(name)} end\n"
-    "    seen[name] = true\n"
-    "  end\n"
-    "end\n"
-    "local batches = {}\n"
-    "for _, id in ipairs(redis.call('ZRANGE', KEYS[5], 0, -1)) do\n"
-    "  local is, counter, of, claimed = redis.call('HGETALL', prefix .. id), '', '0', {}\n"
-    "  for i = 1, #is, 2 do\n"
-    "    if is[i] == 'counter' then counter = is[i + 1] end\n"
-    "    if is[i] == 'gen' then of = is[i + 1] end\n"
-    "    if string.sub(is[i], 1, 1) == '=' then\n"
-    "      local name = string.sub(is[i], 2)\n"
-    "      claimed[#claimed + 1] = {name, hash(name .. '_' .. id)}\n"
-    "    end\n"
-    "  end\n"
-    "  batches[#batches + 1] = {id, counter, of, claimed}\n"
-    "end\n"
-    "if fields > fields_max then return {gen, n} end\n"
-    "return {gen, n, redis.call('HGETALL', KEYS[2]), pending, batches}\n";
 
 /* A reply of ours is a tree of known shape; what has another shape is looked at no further. */
 static bool is_pair(const struct redis_reply *r)
@@ -120,7 +83,7 @@ void redis_books(struct redis_link *l, struct redis_books *b)
     b->gen = 0;
     b->dirty = 0;
     b->text[0] = '\0';
-    resp_eval(out, SLICE(books_script), 5, 3);
+    resp_eval(out, lua_books, 5, 3);
     RESP_LIT(out, KEY_GEN);
     RESP_LIT(out, KEY_ACCEPTED);
     RESP_LIT(out, KEY_DIRTY);
@@ -134,24 +97,6 @@ void redis_books(struct redis_link *l, struct redis_books *b)
 }
 
 /* --- a live total --- */
-
-/* KEYS: gen, batches, the pending hash. ARGV: registry prefix, fields. Answers gen, values, {{id, {values}},
- * ...}; or Redis' own WRONGTYPE, as HMGET says it. */
-static const char total_script[] = "#!lua flags=no-writes\n"
-                                   "local prefix, batches, key = ARGV[1], {}, KEYS[3]\n"
-                                   "local function values(name)\n"
-                                   "  return redis.pcall('HMGET', name, unpack(ARGV, 2))\n"
-                                   "end\n"
-                                   "local pending = values(key)\n"
-                                   "if pending.err then return pending end\n"
-                                   "for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do\n"
-                                   "  if redis.call('HEXISTS', prefix .. id, '=' .. key) == 1 then\n"
-                                   "    local claimed = values(key .. '_' .. id)\n"
-                                   "    if claimed.err then return claimed end\n"
-                                   "    batches[#batches + 1] = {id, claimed}\n"
-                                   "  end\n"
-                                   "end\n"
-                                   "return {redis.call('GET', KEYS[1]) or '0', pending, batches}\n";
 
 static bool total_file(struct redis_total *t, const struct redis_reply *r)
 {
@@ -185,7 +130,7 @@ void redis_total(struct redis_link *l, struct redis_total *t)
     PRE(t->fields_n > 0 && t->fields_n <= TOTAL_FIELDS_MAX);
     struct buf *out = redis_link_begin(l);
     t->text[0] = '\0';
-    resp_eval(out, SLICE(total_script), 3, 1 + (size_t)t->fields_n);
+    resp_eval(out, lua_total, 3, 1 + (size_t)t->fields_n);
     RESP_LIT(out, KEY_GEN);
     RESP_LIT(out, KEY_BATCHES);
     resp_slice(out, t->key);

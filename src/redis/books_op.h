@@ -1,4 +1,4 @@
-/* redis/books_op.h - the Redis side of the books (DESIGN 8), read by one script: nothing moves between two
+/* redis/books_op.h - the Redis side of the books (sync/README.md, rule S30), read by one script: nothing moves between two
  * of its reads. Values are handed on as the strings they are, never added up in Lua, whose numbers are
  * doubles. */
 #ifndef REDIS_BOOKS_OP_H

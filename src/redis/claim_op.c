@@ -1,72 +1,17 @@
-/* redis/claim_op.c - the claim (DESIGN 7.1), one script. It looks first and writes then, and writes the
+/* redis/claim_op.c - the claim (sync/README.md, rules S2 and S3), one script. It looks first and writes then, and writes the
  * registry before it renames: RENAMENX of a hash that is there to a name that is not cannot fail, so an error
  * leaves no hash renamed and unregistered. Sent whole with EVAL: a NOSCRIPT, and with it the question whether
  * to send it again behind later frames, cannot happen; an id goes out once. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "redis/frame_in.h"
+#include "redis/lua.h"
 #include "redis/registry.h"
 #include "redis/resp.h"
 #include "series/batch.h"
 
 #define KEYS_FIXED 4
 #define ARGS_FIXED 7
-
-/* KEYS: dirty, gen, batches, registry, then pending, claimed, lock of each hash. ARGV: counter, format,
- * owner, instance, every_s, fields_max, id. Answers renamed, left, fields, gen, then up to ten keys that are
- * no hashes. The calls with many arguments go in pieces of 500: unpack() has a bound near 8,000. */
-static const char claim_script[] =
-    "#!lua flags=allow-oom\n"
-    "local counter, format, owner, instance = ARGV[1], ARGV[2], ARGV[3], ARGV[4]\n"
-    "local every_s, fields_max, id = ARGV[5], tonumber(ARGV[6]), ARGV[7]\n"
-    "local dirty, gen_key, batches, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]\n"
-    "local t = redis.call('TIME')\n"
-    "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
-    "if redis.call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' stands') "
-    "end\n"
-    "local take, seen, gone, odd, fields, left, lowest = {}, {}, {}, {}, 0, 0, now\n"
-    "for i = 5, #KEYS, 3 do\n"
-    "  local kind = redis.call('TYPE', KEYS[i]).ok\n"
-    "  if kind ~= 'hash' then\n"
-    "    gone[#gone + 1] = KEYS[i]\n"
-    "    if kind ~= 'none' and #odd < 10 then odd[#odd + 1] = KEYS[i] end\n"
-    "  elseif not seen[KEYS[i]] and redis.call('EXISTS', KEYS[i + 1]) == 0 then\n"
-    "    local n = redis.call('HLEN', KEYS[i])\n"
-    "    if #take > 0 and fields + n > fields_max then left = (#KEYS - i + 1) / 3 break end\n"
-    "    seen[KEYS[i]] = true\n"
-    "    fields = fields + n\n"
-    "    take[#take + 1] = {i, n}\n"
-    "    local score = tonumber(redis.call('ZSCORE', dirty, KEYS[i]) or now)\n"
-    "    if score < lowest then lowest = score end\n"
-    "  end\n"
-    "end\n"
-    "local function in_pieces(list, ...)\n"
-    "  for at = 1, #list, 500 do\n"
-    "    local call = {...}\n"
-    "    for i = at, math.min(at + 499, #list) do call[#call + 1] = list[i] end\n"
-    "    redis.call(unpack(call))\n"
-    "  end\n"
-    "end\n"
-    "local gen = 0\n"
-    "if #take > 0 then\n"
-    "  gen = redis.call('INCR', gen_key)\n"
-    "  redis.call('ZADD', batches, now, id)\n"
-    "  redis.call('HSET', registry, 'format', format, 'counter', counter, 'gen', gen, 'owner', owner,\n"
-    "             'lowest_ms', string.format('%.0f', lowest))\n"
-    "  local lengths = {}\n"
-    "  for _, h in ipairs(take) do\n"
-    "    lengths[#lengths + 1] = '=' .. KEYS[h[1]]\n"
-    "    lengths[#lengths + 1] = h[2]\n"
-    "  end\n"
-    "  in_pieces(lengths, 'HSET', registry)\n"
-    "  for _, h in ipairs(take) do\n"
-    "    redis.call('RENAMENX', KEYS[h[1]], KEYS[h[1] + 1])\n"
-    "    gone[#gone + 1] = KEYS[h[1]]\n"
-    "    redis.call('SET', KEYS[h[1] + 2], instance, 'EX', every_s)\n"
-    "  end\n"
-    "end\n"
-    "in_pieces(gone, 'ZREM', dirty)\n"
-    "return {#take, left, fields, gen, unpack(odd)}\n";
 
 static void names_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
 {
@@ -85,7 +30,7 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
 {
     char hex[33];
     batch_id_hex(&c->id, hex);
-    resp_eval(out, SLICE(claim_script), KEYS_FIXED + 3 * (size_t)c->keys_n, ARGS_FIXED);
+    resp_eval(out, lua_claim, KEYS_FIXED + 3 * (size_t)c->keys_n, ARGS_FIXED);
     RESP_LIT(out, KEY_DIRTY);
     RESP_LIT(out, KEY_GEN);
     RESP_LIT(out, KEY_BATCHES);

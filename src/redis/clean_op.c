@@ -3,6 +3,7 @@
  * fields: the next pass finds them. */
 #include "redis/clean_op.h"
 #include "base/heap.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
 
 #define ARGS_FIXED 3
@@ -59,132 +60,6 @@ void redis_page(struct redis_link *l, struct redis_page *p)
     redis_link_flush(l);
 }
 
-/* --- scripts --- */
-
-/* ARGV: now_most_s, cursor, piece. fields(key): all of a hash and true, or a page of it and false, or nil when it is no
- * hash. */
-#define HEAD                                                                                                 \
-    "#!lua flags=allow-oom\n"                                                                                \
-    "local call, most, cursor, piece = redis.pcall, tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])\n"         \
-    "local now = math.min(tonumber(redis.call('TIME')[1]), most)\n"                                          \
-    "local finished, removed, gone, odd, left = 0, 0, 0, 0, piece\n"                                         \
-    "local function bad(r) return type(r) == 'table' and r.err end\n"                                        \
-    "local function drop(command, key, list)\n"                                                              \
-    "  for i = 1, #list, 1000 do\n"                                                                          \
-    "    removed = removed + redis.call(command, key, unpack(list, i, math.min(i + 999, #list)))\n"          \
-    "  end\n"                                                                                                \
-    "end\n"
-
-#define FIELDS                                                                                               \
-    "local function fields(key)\n"                                                                           \
-    "  local n, list = call('HLEN', key), {}\n"                                                              \
-    "  if bad(n) then return end\n"                                                                          \
-    "  local all = n <= piece and cursor == '0'\n"                                                           \
-    "  if all then\n"                                                                                        \
-    "    list = redis.call('HKEYS', key)\n"                                                                  \
-    "  else\n"                                                                                               \
-    "    local page = redis.call('HSCAN', key, cursor, 'COUNT', piece)\n"                                    \
-    "    cursor = page[1]\n"                                                                                 \
-    "    for i = 1, #page[2], 2 do list[#list + 1] = page[2][i] end\n"                                       \
-    "  end\n"                                                                                                \
-    "  left = left - #list - 1\n"                                                                            \
-    "  return list, all\n"                                                                                   \
-    "end\n"
-
-#define TAIL "return {finished, removed, gone, odd, now, cursor}\n"
-
-/* KEYS: known:, then the samples of each. ARGV: samples. That the hash is empty and that its name goes is one moment, so
- * nobody's first sample comes between. Slots are compared as text: that costs half of making numbers of them. */
-static const char series_script[] = HEAD FIELDS
-    "local function old_slots(list, last)\n"
-    "  local old, text = {}, string.format('%.0f', last)\n"
-    "  if last < 0 then return old end\n"
-    "  for j = 1, #list do\n"
-    "    local slot = list[j]\n"
-    "    if (#slot < #text or (#slot == #text and slot <= text)) and string.find(slot, '^%d+$') then\n"
-    "      old[#old + 1] = slot\n"
-    "    end\n"
-    "  end\n"
-    "  return old\n"
-    "end\n"
-    "for i = 2, #KEYS do\n"
-    "  if left <= 0 then break end\n"
-    "  local known = string.sub(KEYS[i], #'count:' + 1)\n"
-    "  local precision = tonumber(string.match(known, '^(%d+):') or '')\n"
-    "  local list = precision and fields(KEYS[i])\n"
-    "  if list then\n"
-    "    drop('HDEL', KEYS[i], old_slots(list, now - ARGV[4] * precision))\n"
-    "    if cursor ~= '0' then break end\n"
-    "    if call('EXISTS', KEYS[i]) == 0 then gone = gone + redis.call('ZREM', KEYS[1], known) end\n"
-    "  else\n"
-    "    odd = odd + 1\n"
-    "  end\n"
-    "  finished = finished + 1\n"
-    "end\n" TAIL;
-
-/* KEYS: registry, how often a log has left it, then log and cache of each. ARGV: keep, then the name of each. Who writes
- * logs without naming them goes by that count, so it moves first. */
-static const char events_script[] =
-    HEAD "for i = 3, #KEYS, 2 do\n"
-         "  if left <= 0 then break end\n"
-         "  local log, n = KEYS[i], call('ZCARD', KEYS[i])\n"
-         "  if bad(n) then\n"
-         "    odd, n = odd + 1, -1\n"
-         "  elseif n > 0 then\n"
-         "    local before = string.format('(%.0f', now - ARGV[4])\n"
-         "    local old = redis.call('ZRANGEBYSCORE', log, '-inf', before, 'LIMIT', 0, left)\n"
-         "    drop('ZREM', log, old)\n"
-         "    n, left = n - #old, left - #old\n"
-         "    if left <= 0 then break end\n"
-         "  end\n"
-         "  left = left - 1\n"
-         "  if n == 0 and call('HEXISTS', KEYS[i + 1], ARGV[4 + (i - 1) / 2] .. ':windows') == 0 then\n"
-         "    redis.call('INCR', KEYS[2])\n"
-         "    gone = gone + redis.call('ZREM', KEYS[1], log)\n"
-         "  end\n"
-         "  finished = finished + 1\n"
-         "end\n" TAIL;
-
-/* KEYS: the caches. ARGV: window, keep of each tier. A field is <name>:<start>:<window> or <name>:windows. */
-static const char windows_script[] =
-    HEAD FIELDS "local last = {}\n"
-                "local function last_of(window)\n"
-                "  local i = 4\n"
-                "  while i < #ARGV - 1 and tonumber(window) > tonumber(ARGV[i]) do i = i + 2 end\n"
-                "  last[window] = now - ARGV[i + 1]\n"
-                "  return last[window]\n"
-                "end\n"
-                "local function sizes_drop(cache, sizes, live)\n"
-                "  for name, field in pairs(sizes) do\n"
-                "    if not live[name] then call('HDEL', cache, field) end\n"
-                "  end\n"
-                "end\n"
-                "for i = 1, #KEYS do\n"
-                "  if left <= 0 then break end\n"
-                "  local list, all = fields(KEYS[i])\n"
-                "  if list then\n"
-                "    local old, live, sizes = {}, {}, {}\n"
-                "    for j = 1, #list do\n"
-                "      local field = list[j]\n"
-                "      local at, _, start, window = string.find(field, ':(%d+):(%d+)$')\n"
-                "      if not at then\n"
-                "        sizes[string.match(field, '^(.*):windows$') or ''] = field\n"
-                "      elseif tonumber(start) <= (last[window] or last_of(window)) then\n"
-                "        old[#old + 1] = field\n"
-                "      elseif all then\n"
-                "        live[string.sub(field, 1, at - 1)] = true\n"
-                "      end\n"
-                "    end\n"
-                "    sizes[''] = nil\n"
-                "    drop('HDEL', KEYS[i], old)\n"
-                "    if cursor ~= '0' then break end\n"
-                "    if all then sizes_drop(KEYS[i], sizes, live) end\n"
-                "  else\n"
-                "    odd = odd + 1\n"
-                "  end\n"
-                "  finished = finished + 1\n"
-                "end\n" TAIL;
-
 /* --- requests --- */
 
 static void name_put(struct buf *out, struct buf *name)
@@ -206,7 +81,7 @@ static void args_put(struct buf *out, const struct redis_clean *c)
 
 static void series_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
-    resp_eval(out, SLICE(series_script), 1 + (size_t)c->names_n, ARGS_FIXED + 1);
+    resp_eval(out, lua_clean_series, 1 + (size_t)c->names_n, ARGS_FIXED + 1);
     RESP_LIT(out, KEY_KNOWN);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_samples_of(name, c->names[i]);
@@ -220,7 +95,7 @@ static void series_put(struct buf *out, struct buf *name, const struct redis_cle
 static void events_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
     struct slice event, type;
-    resp_eval(out, SLICE(events_script), 2 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
+    resp_eval(out, lua_clean_events, 2 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
     RESP_LIT(out, KEY_EVENTS);
     RESP_LIT(out, KEY_EVENTS_GONE);
     for (uint32_t i = 0; i < c->names_n; i++) {
@@ -241,7 +116,7 @@ static void windows_put(struct buf *out, struct buf *name, const struct redis_cl
 {
     const struct op_limits *l = c->limits;
     PRE(l->tiers_n > 0);
-    resp_eval(out, SLICE(windows_script), c->names_n, ARGS_FIXED + 2 * (size_t)l->tiers_n);
+    resp_eval(out, lua_clean_windows, c->names_n, ARGS_FIXED + 2 * (size_t)l->tiers_n);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_windows(name, c->names[i]);
         name_put(out, name);

@@ -3,6 +3,7 @@
 #include "redis/dirty_op.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
 
 #define NAMES_A_SCRIPT 500
@@ -60,23 +61,9 @@ void redis_due(struct redis_link *l, struct due_poll *d)
 
 /* --- held and restored --- */
 
-/* KEYS: from, to. ARGV: names. Each that is in `from` goes to `to` with its score; one that `to` has keeps
- * that score. */
-static const char move_script[] = "#!lua flags=allow-oom\n"
-                                  "local n = 0\n"
-                                  "for _, name in ipairs(ARGV) do\n"
-                                  "  local score = redis.call('ZSCORE', KEYS[1], name)\n"
-                                  "  if score then\n"
-                                  "    redis.call('ZADD', KEYS[2], 'NX', score, name)\n"
-                                  "    redis.call('ZREM', KEYS[1], name)\n"
-                                  "    n = n + 1\n"
-                                  "  end\n"
-                                  "end\n"
-                                  "return n\n";
-
 static void move_put(struct buf *out, struct slice from, struct slice to, const struct slice *names, size_t n)
 {
-    resp_eval(out, SLICE(move_script), 2, n);
+    resp_eval(out, lua_dirty_move, 2, n);
     resp_slice(out, from);
     resp_slice(out, to);
     for (size_t i = 0; i < n; i++)

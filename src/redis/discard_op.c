@@ -2,22 +2,15 @@
  * would be queued while it is full (processCommand: queueing takes memory), UNLINK too, and the discard is
  * what frees it. */
 #include "redis/discard_op.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
-
-/* KEYS: registry, batches, then the claimed hashes. ARGV: id. unpack() has a bound near 8,000. */
-static const char discard_script[] = "#!lua flags=allow-oom\n"
-                                     "for i = 3, #KEYS, 500 do\n"
-                                     "  redis.call('UNLINK', unpack(KEYS, i, math.min(i + 499, #KEYS)))\n"
-                                     "end\n"
-                                     "redis.call('DEL', KEYS[1])\n"
-                                     "return redis.call('ZREM', KEYS[2], ARGV[1])\n";
 
 static void discard_put(struct buf *out, const struct batch *b)
 {
     char hex[33];
     struct buf name = {0};
     batch_id_hex(&b->id, hex);
-    resp_eval(out, SLICE(discard_script), 2 + b->hashes_n, 1);
+    resp_eval(out, lua_discard, 2 + b->hashes_n, 1);
     name_batch(&name, &b->id);
     resp_slice(out, buf_slice(&name));
     RESP_LIT(out, KEY_BATCHES);

@@ -6,6 +6,7 @@
 #include "base/latencies.h"
 #include "base/stats.h"
 #include "redis/info.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
 #include <stdio.h>
 
@@ -13,9 +14,6 @@
 #define SETTLE_MS 2100
 #define WAIT_SLICE_MS 1000 /* one WAIT; asked again until the fence gives up, since it blocks the link */
 #define VERSION_WAITAOF 70200
-
-static const char write_script[] = "#!lua flags=allow-oom\n"
-                                   "return redis.call('SET', KEYS[1], ARGV[1], 'EX', 86400)\n";
 
 static void group_begin(struct redis_fences *fs);
 
@@ -218,7 +216,7 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_reply *
 static void write_put(struct redis_fences *fs)
 {
     struct buf *out = redis_link_begin(fs->link);
-    resp_eval(out, SLICE(write_script), 1, 1);
+    resp_eval(out, lua_fence, 1, 1);
     resp_slice(out, buf_slice(&fs->key));
     resp_int(out, (int64_t)++fs->n);
     redis_link_expect(fs->link, 1, on_write, fs);

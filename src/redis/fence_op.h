@@ -1,4 +1,4 @@
-/* redis/fence_op.h - the barrier of DESIGN 7.3 on its own link: a write of our own, then by server WAITAOF 1
+/* redis/fence_op.h - the fence (sync/README.md, rules S7 to S10) on its own link: a write of our own, then by server WAITAOF 1
  * n, or WAIT n and, with everysec, aof_pending_bio_fsync:0 seen, 2.1 s, seen again. */
 #ifndef REDIS_FENCE_OP_H
 #define REDIS_FENCE_OP_H

@@ -2,6 +2,7 @@
 #include "redis/journal_op.h"
 #include "base/heap.h"
 #include "redis/client_list.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
 
 #define PIECE_BYTES (256 << 10)
@@ -68,11 +69,6 @@ void redis_journals_free(struct redis_journals *list)
 }
 
 /* --- one of them --- */
-
-static const char take_script[] = "#!lua flags=allow-oom\n"
-                                  "if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end\n"
-                                  "redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])\n"
-                                  "return 1\n";
 
 static void take_fail(struct redis_journal_take *t, const struct redis_reply *r)
 {
@@ -185,7 +181,7 @@ void redis_journal_take(struct redis_link *l, struct redis_journal_take *t)
     t->killing = 0;
     buf_reset(&t->bytes);
     name_owner(&mine, t->life);
-    resp_eval(out, SLICE(take_script), 1, 3);
+    resp_eval(out, lua_journal_take, 1, 3);
     RESP_LIT(out, KEY_JOURNALS);
     resp_slice(out, t->name);
     resp_slice(out, t->owner);

@@ -1,4 +1,4 @@
-/* redis/leftover_op.h - claims what other programs left (DESIGN 7, recover): RENAMENX <leftover> ->
+/* redis/leftover_op.h - claims what other programs left (sync/README.md, rule S16): RENAMENX <leftover> ->
  * <pending>_<id>, registered as a claim is. One counter an id, each pending hash once an id. */
 #ifndef REDIS_LEFTOVER_OP_H
 #define REDIS_LEFTOVER_OP_H

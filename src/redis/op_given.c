@@ -6,25 +6,6 @@
 
 #define EVENTS_A_ZADD 1000
 
-/* KEYS: caches, one for each run of ops of one type. ARGV for each: their logs, packed: the length of the name, ':', the
- * name, its seconds with a space behind each, ';'. It is one string, and read only when that cache holds something. A
- * cache that is somebody else's holds nothing of ours. */
-static const char drop_script[] = OP_SCRIPT_HEAD EVENT_WINDOWS
-    "local function drop(cache, packed, at)\n"
-    "  local _, head, n = string.find(packed, '^(%d+):', at)\n"
-    "  local name = string.sub(packed, head + 1, head + n)\n"
-    "  local _, last, list = string.find(packed, '^([%d ]+);', head + n + 1)\n"
-    "  local sizes, seconds = sizes_of(cache, name), {}\n"
-    "  for second in string.gmatch(list, '%d+') do seconds[#seconds + 1] = second end\n"
-    "  if sizes and not bad(sizes) then windows_drop(cache, name, sizes, seconds) end\n"
-    "  return last + 1\n"
-    "end\n"
-    "for k = 1, #KEYS do\n"
-    "  local n, at = call('HLEN', KEYS[k]), 1\n"
-    "  while not bad(n) and n > 0 and at <= #ARGV[k] do at = drop(KEYS[k], ARGV[k], at) end\n"
-    "end\n"
-    "return 0\n";
-
 static struct frame_op *given_next(const struct frame *f, const struct frame_op *op)
 {
     struct frame_op *next = op_next(f, OP_EVENT, op);
@@ -179,7 +160,7 @@ static uint32_t drop_put(struct buf *out, struct buf *name, const struct frame *
     for (op = holding_next(f, NULL); op != NULL; before = op, op = holding_next(f, op))
         runs += begins_run(f, op, before);
     if (runs == 0) return 0;
-    resp_eval(out, SLICE(drop_script), runs, runs);
+    resp_eval(out, lua_frame_windows, runs, runs);
     for (op = holding_next(f, before = NULL); op != NULL; before = op, op = holding_next(f, op))
         if (begins_run(f, op, before)) OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
     runs_put(out, name, f);

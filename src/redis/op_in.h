@@ -2,6 +2,7 @@
 #ifndef REDIS_OP_IN_H
 #define REDIS_OP_IN_H
 
+#include "redis/lua.h"
 #include "redis/op_put.h"
 #include "redis/resp.h"
 #include "series/names.h"
@@ -44,46 +45,5 @@ const struct redis_reply *given_names_file(struct frame *f, const struct redis_r
 uint32_t given_put(struct buf *out, struct buf *name, const struct frame *f);
 const struct redis_reply *given_file(struct frame *f, const struct redis_reply *r,
                                      struct op_trouble *trouble);
-
-/* What every op script begins with: redis.pcall answers an error as a table, and says `err` in it. In a MULTI the first
- * EVAL is refused, and with it the frame, when Redis is full; past that nothing in a frame can be. */
-#define OP_SCRIPT_HEAD                                                                                       \
-    "#!lua\n"                                                                                                \
-    "local call, out = redis.pcall, {}\n"                                                                    \
-    "local function bad(r) return type(r) == 'table' and r.err end\n"
-
-/* For the scripts that add events: sizes_of(cache, name) answers the sizes of the windows cached of that name, false:
- * none, or an error; one look a script at each cache that is empty. windows_drop: those that hold one of the seconds. A
- * window is dropped whether or not the clock calls the event late: clocks jump. */
-#define EVENT_WINDOWS                                                                                        \
-    "local empty = {}\n"                                                                                     \
-    "local function text(n) return string.format('%.0f', n) end\n"                                           \
-    "local function pieces(list, f)\n"                                                                       \
-    "  for i = 1, #list, 2000 do\n"                                                                          \
-    "    local r = f(i, math.min(i + 1999, #list))\n"                                                        \
-    "    if bad(r) then return r end\n"                                                                      \
-    "  end\n"                                                                                                \
-    "end\n"                                                                                                  \
-    "local function sizes_of(cache, name)\n"                                                                 \
-    "  if empty[cache] == nil then\n"                                                                        \
-    "    local n = call('HLEN', cache)\n"                                                                    \
-    "    if bad(n) then return n end\n"                                                                      \
-    "    empty[cache] = n == 0\n"                                                                            \
-    "  end\n"                                                                                                \
-    "  return not empty[cache] and call('HGET', cache, name .. ':windows')\n"                                \
-    "end\n"                                                                                                  \
-    "local function windows_drop(cache, name, sizes, seconds)\n"                                             \
-    "  local fields, seen = {}, {}\n"                                                                        \
-    "  for i = 1, #seconds do\n"                                                                             \
-    "    local second = tonumber(seconds[i])\n"                                                              \
-    "    for size in string.gmatch(seen[second] and '' or sizes, '%d+') do\n"                                \
-    "      if tonumber(size) > 0 then\n"                                                                     \
-    "        fields[#fields + 1] = name .. ':' .. text(second - second % size) .. ':' .. size\n"             \
-    "      end\n"                                                                                            \
-    "    end\n"                                                                                              \
-    "    seen[second] = true\n"                                                                              \
-    "  end\n"                                                                                                \
-    "  pieces(fields, function(i, j) return call('HDEL', cache, unpack(fields, i, j)) end)\n"                \
-    "end\n"
 
 #endif

@@ -8,25 +8,6 @@
 
 #define BUCKETS_A_PIECE 1000
 
-/* KEYS: buckets, hits. ARGV: first and last rank, the newest being 0, or with a third: the first so many older than that
- * bucket. Answers bucket, hits, bucket, hits ... An error also when only the hits are somebody else's. */
-static const char recent_script[] =
-    "#!lua flags=no-writes\n"
-    "local buckets, out = nil, {}\n"
-    "if ARGV[3] then\n"
-    "  local n = ARGV[2] - ARGV[1] + 1\n"
-    "  buckets = redis.call('ZREVRANGEBYSCORE', KEYS[1], '(' .. ARGV[3], '-inf', 'LIMIT', 0, n)\n"
-    "else\n"
-    "  buckets = redis.call('ZREVRANGE', KEYS[1], ARGV[1], ARGV[2])\n"
-    "end\n"
-    "redis.call('ZCARD', KEYS[2])\n"
-    "if #buckets == 0 then return out end\n"
-    "for i, hits in ipairs(redis.call('ZMSCORE', KEYS[2], unpack(buckets))) do\n"
-    "  out[2 * i - 1] = buckets[i]\n"
-    "  out[2 * i] = hits or '0'\n"
-    "end\n"
-    "return out\n";
-
 static void recent_ask(struct redis_read *r);
 
 /* False: what stands there is no box of ours; r is refused. */
@@ -77,7 +58,7 @@ static void recent_ask(struct redis_read *r)
 {
     struct buf *out = redis_link_begin(r->link);
     int64_t left = buckets_left(r), first = r->begun ? 0 : r->query->offset;
-    resp_eval(out, SLICE(recent_script), 2, r->begun ? 3 : 2);
+    resp_eval(out, lua_query_timebox, 2, r->begun ? 3 : 2);
     name_buckets(read_key(r), r->query->name);
     resp_slice(out, buf_slice(&r->key));
     buf_reset(&r->last);

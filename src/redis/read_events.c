@@ -5,23 +5,6 @@
 
 #define EVENTS_A_PIECE 1000
 
-/* KEYS: the log. ARGV: from, to, how many to leave out, how many at most; and behind the first piece the score and the
- * id of the last event. One that is gone was preened, and with it all before it. Answers how many there are from here
- * on, and id, second, id, second ... */
-static const char piece_script[] = "#!lua flags=no-writes\n"
-                                   "local key, score, id, at = KEYS[1], ARGV[5], ARGV[6], nil\n"
-                                   "if not id then\n"
-                                   "  at = redis.call('ZCOUNT', key, '-inf', '(' .. ARGV[1]) + ARGV[3]\n"
-                                   "elseif redis.call('ZSCORE', key, id) == score then\n"
-                                   "  at = redis.call('ZRANK', key, id) + 1\n"
-                                   "else\n"
-                                   "  at = redis.call('ZCOUNT', key, '-inf', score)\n"
-                                   "end\n"
-                                   "local left = redis.call('ZCOUNT', key, '-inf', ARGV[2]) - at\n"
-                                   "if left <= 0 then return {0, {}} end\n"
-                                   "local n = math.min(left, tonumber(ARGV[4]))\n"
-                                   "return {left, redis.call('ZRANGE', key, at, at + n - 1, 'WITHSCORES')}\n";
-
 static uint32_t piece_size(const struct redis_read *r)
 {
     const struct read_query *q = r->query;
@@ -80,7 +63,7 @@ void read_events(struct redis_read *r)
     const struct read_query *q = r->query;
     struct buf *out = redis_link_begin(r->link);
     name_events(read_key(r), q->name, q->type);
-    resp_eval(out, SLICE(piece_script), 1, r->begun ? 6 : 4);
+    resp_eval(out, lua_query_events, 1, r->begun ? 6 : 4);
     resp_slice(out, buf_slice(&r->key));
     resp_int(out, q->from);
     resp_int(out, q->to);

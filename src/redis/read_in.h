@@ -2,6 +2,7 @@
 #ifndef REDIS_READ_IN_H
 #define REDIS_READ_IN_H
 
+#include "redis/lua.h"
 #include "redis/read_op.h"
 #include "redis/resp.h"
 

@@ -11,46 +11,6 @@
 #define SKETCH_BYTES (128 << 10) /* merging a sketch takes as long as so many bytes of bitmaps */
 #define TEMPORARY_S 60
 
-/* KEYS: the temporary bitmap and sketch, then both of each day that is left, of STEP_DAYS at most. ARGV: whether each of
- * the two was begun, 1 or 0; STEP_BYTES; SKETCH_BYTES; TEMPORARY_S; whether the last day is among them. Answers how many
- * days it took, whether each of the two is begun, and the count, which is one when all days were taken. */
-static const char step_script[] =
-    "local at, cost, unions = 3, 0, {{}, {}}\n"
-    "for k = 1, 2 do\n"
-    "  if ARGV[k] == '1' then\n"
-    "    if redis.call('EXISTS', KEYS[k]) == 0 then\n"
-    "      return redis.error_reply('ERR the union of the days was lost on the way; ask again')\n"
-    "    end\n"
-    "    unions[k][1] = KEYS[k]\n"
-    "  end\n"
-    "end\n"
-    "while at < #KEYS and cost < tonumber(ARGV[3]) do\n"
-    "  for k = 1, 2 do\n"
-    "    local bytes = redis.call('STRLEN', KEYS[at])\n"
-    "    if bytes > 0 then\n"
-    "      unions[k][#unions[k] + 1] = KEYS[at]\n"
-    "      cost = cost + (k == 1 and bytes or ARGV[4])\n"
-    "    end\n"
-    "    at = at + 1\n"
-    "  end\n"
-    "end\n"
-    "local bits, sketches, done = unions[1], unions[2], at > #KEYS and ARGV[6] == '1'\n"
-    "if #bits > 1 or (#bits == 1 and not done) then\n"
-    "  redis.call('BITOP', 'OR', KEYS[1], unpack(bits))\n"
-    "  redis.call('EXPIRE', KEYS[1], ARGV[5])\n"
-    "  bits = {KEYS[1]}\n"
-    "end\n"
-    "if #sketches > 0 and not done then\n"
-    "  redis.call('PFMERGE', KEYS[2], unpack(sketches))\n"
-    "  redis.call('EXPIRE', KEYS[2], ARGV[5])\n"
-    "end\n"
-    "local answer = {(at - 3) / 2, #bits > 0 and 1 or 0, #sketches > 0 and 1 or 0, 0}\n"
-    "if not done then return answer end\n"
-    "if #bits > 0 then answer[4] = redis.call('BITCOUNT', bits[1]) end\n"
-    "if #sketches > 0 then answer[4] = answer[4] + redis.call('PFCOUNT', unpack(sketches)) end\n"
-    "if bits[1] == KEYS[1] or sketches[1] == KEYS[2] then redis.call('UNLINK', KEYS[1], KEYS[2]) end\n"
-    "return answer\n";
-
 static int64_t days_left(const struct redis_read *r)
 {
     return day_number(r->query->to) - r->at + 1;
@@ -112,7 +72,7 @@ static void keys_put(struct redis_read *r, struct buf *out)
 static void step_ask(struct redis_read *r)
 {
     struct buf *out = redis_link_begin(r->link);
-    resp_eval(out, SLICE(step_script), 2 + 2 * (size_t)step_days(r), 6);
+    resp_eval(out, lua_query_visitors, 2 + 2 * (size_t)step_days(r), 6);
     keys_put(r, out);
     resp_int(out, r->has_bits);
     resp_int(out, r->has_sketch);

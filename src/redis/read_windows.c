@@ -11,61 +11,6 @@
 #define COUNTED_A_PIECE 100 /* of them, those that are not in the cache */
 #define SIZES_MAX 32
 
-/* KEYS: the log, its cache. ARGV: name, window, how many of them, how many in all, start of the first ("": of the very
- * first, to be found), how long events are kept, SIZES_MAX, COUNTED_A_PIECE. Answers that start, then as many counts as
- * it came to. What the cache has not is taken from the log, by the events themselves when these are few, else by a
- * ZCOUNT each: bounded, however many events there are. A cache that cannot be written (Redis is full) is none. */
-static const char piece_script[] =
-    "local log, cache, name = KEYS[1], KEYS[2], ARGV[1]\n"
-    "local window, n = tonumber(ARGV[2]), tonumber(ARGV[3])\n"
-    "local now = tonumber(redis.call('TIME')[1])\n"
-    "local from = tonumber(ARGV[5]) or now - now % window - (ARGV[4] - 1) * window\n"
-    "local closed = math.max(0, math.min(n, math.floor((now - from) / window)))\n"
-    "local function edge(i) return from + i * window end\n"
-    "local fields, missing, out = {name .. ':windows'}, {}, {from}\n"
-    "for i = 1, closed do fields[i + 1] = name .. ':' .. edge(i - 1) .. ':' .. window end\n"
-    "local cached = redis.call('HMGET', cache, unpack(fields))\n"
-    "for i = 1, n do\n"
-    "  local count = i <= closed and tonumber(cached[i + 1] or '')\n"
-    "  if not count then missing[#missing + 1] = i end\n"
-    "  out[i + 1] = count or 0\n"
-    "  if #missing == tonumber(ARGV[8]) then break end\n"
-    "end\n"
-    "if #missing == 0 then return out end\n"
-    "local low, high = edge(missing[1] - 1), '(' .. edge(missing[#missing])\n"
-    "local events = redis.call('ZCOUNT', log, low, high)\n"
-    "if events > 2 * #missing then\n"
-    "  for _, i in ipairs(missing) do\n"
-    "    out[i + 1] = redis.call('ZCOUNT', log, edge(i - 1), '(' .. edge(i))\n"
-    "  end\n"
-    "elseif events > 0 then\n"
-    "  local wanted, list = {}, redis.call('ZRANGEBYSCORE', log, low, high, 'WITHSCORES')\n"
-    "  for _, i in ipairs(missing) do wanted[i] = true end\n"
-    "  for k = 2, #list, 2 do\n"
-    "    local i = math.floor((list[k] - from) / window) + 1\n"
-    "    if wanted[i] then out[i + 1] = out[i + 1] + 1 end\n"
-    "  end\n"
-    "end\n"
-    "if redis.call('EXISTS', log) == 0 then return out end\n"
-    "local sizes, known, sizes_n, set = cached[1] or '', false, 0, {}\n"
-    "for size in string.gmatch(sizes, '%d+') do\n"
-    "  known, sizes_n = known or size == ARGV[2], sizes_n + 1\n"
-    "end\n"
-    "if not known and sizes_n >= tonumber(ARGV[7]) then return out end\n"
-    "for _, i in ipairs(missing) do\n"
-    "  if i <= closed and edge(i - 1) >= now - ARGV[6] then\n"
-    "    set[#set + 1] = fields[i + 1]\n"
-    "    set[#set + 1] = out[i + 1]\n"
-    "  end\n"
-    "end\n"
-    "if #set == 0 then return out end\n"
-    "if not known then\n"
-    "  set[#set + 1] = fields[1]\n"
-    "  set[#set + 1] = sizes == '' and ARGV[2] or sizes .. ',' .. ARGV[2]\n"
-    "end\n"
-    "redis.pcall('HSET', cache, unpack(set))\n"
-    "return out\n";
-
 static uint32_t piece_size(const struct redis_read *r)
 {
     return r->left < WINDOWS_A_PIECE ? r->left : WINDOWS_A_PIECE;
@@ -104,7 +49,7 @@ static void piece_ask(struct redis_read *r)
 {
     const struct read_query *q = r->query;
     struct buf *out = redis_link_begin(r->link);
-    resp_eval(out, SLICE(piece_script), 2, 8);
+    resp_eval(out, lua_query_windows, 2, 8);
     name_events(read_key(r), q->name, q->type);
     resp_slice(out, buf_slice(&r->key));
     name_windows(read_key(r), q->type);

@@ -1,5 +1,6 @@
 /* redis/status_op.c - see status_op.h. */
 #include "redis/status_op.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
 
 static void on_self(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
@@ -33,14 +34,6 @@ void redis_self(struct redis_link *l, struct redis_self *s)
     redis_link_flush(l);
 }
 
-/* KEYS: registry. The fields of hashes stand behind their names, which begin with '='. */
-static const char size_script[] = "#!lua flags=no-writes\n"
-                                  "local is, n = redis.call('HGETALL', KEYS[1]), 0\n"
-                                  "for i = 1, #is, 2 do\n"
-                                  "  if string.sub(is[i], 1, 1) == '=' then n = n + tonumber(is[i + 1]) end\n"
-                                  "end\n"
-                                  "return n\n";
-
 static void on_size(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
     struct redis_batch_size *b = arg;
@@ -53,7 +46,7 @@ void redis_batch_size(struct redis_link *l, struct redis_batch_size *b)
 {
     struct buf *out = redis_link_begin(l), name = {0};
     b->fields = 0;
-    resp_eval(out, SLICE(size_script), 1, 0);
+    resp_eval(out, lua_status_size, 1, 0);
     name_batch(&name, &b->id);
     resp_slice(out, buf_slice(&name));
     buf_free(&name);

@@ -1,28 +1,7 @@
 /* redis/store_op.c - see store_op.h. */
 #include "redis/store_op.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
-
-/* KEYS: gen, dirty, held, batches, the pending hash, its lock. ARGV: registry prefix, fields_max. Answers gen, dirty
- * (0 1), held (0 1), the lock's PTTL, the key's type, {field, value, ...}, {{id, registered, {field, value, ...}}, ...};
- * an empty array: too many fields. */
-static const char store_script[] =
-    "#!lua flags=no-writes\n"
-    "local key, prefix, most, fields = KEYS[5], ARGV[1], tonumber(ARGV[2]), 0\n"
-    "local function hash(name)\n"
-    "  if redis.call('TYPE', name).ok ~= 'hash' then return {} end\n"
-    "  fields = fields + redis.call('HLEN', name)\n"
-    "  if fields > most then return {} end\n"
-    "  return redis.call('HGETALL', name)\n"
-    "end\n"
-    "local pending, batches = hash(key), {}\n"
-    "for _, id in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do\n"
-    "  local registered = redis.call('HGET', prefix .. id, '=' .. key)\n"
-    "  if registered then batches[#batches + 1] = {id, registered, hash(key .. '_' .. id)} end\n"
-    "end\n"
-    "if fields > most then return {} end\n"
-    "return {redis.call('GET', KEYS[1]) or '0', redis.call('ZSCORE', KEYS[2], key) and 1 or 0,\n"
-    "        redis.call('ZSCORE', KEYS[3], key) and 1 or 0, redis.call('PTTL', KEYS[6]),\n"
-    "        redis.call('TYPE', key).ok, pending, batches}\n";
 
 static bool batch_tell(struct redis_store *s, const struct redis_reply *r)
 {
@@ -75,7 +54,7 @@ void redis_store(struct redis_link *l, struct redis_store *s)
 {
     struct buf *out = redis_link_begin(l);
     s->text[0] = '\0';
-    resp_eval(out, SLICE(store_script), 6, 2);
+    resp_eval(out, lua_store, 6, 2);
     RESP_LIT(out, KEY_GEN);
     RESP_LIT(out, KEY_DIRTY);
     RESP_LIT(out, KEY_HELD);

@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "base/stats.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
 #include "series/names.h"
 
@@ -14,73 +15,10 @@
 #define TOKEN_GONE                                                                                           \
     "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to hear why"
 
-/* KEYS: accepted, dirty, the counts of tokens, then token and pending hash of each. ARGV: now in ms, how long a token is
- * kept (s), how many may stand, then for each: field, n, counter, payload. Answers for each 'n' (new) or 'o' (it stood) and
- * the value, or an error; behind them how many stand. accepted goes first, since it can be taken back without a trace.
- * Numbers beyond 2^53 are not exact in Lua: those are read again. */
-static const char tokens_script[] =
-    "#!lua\n"
-    "local call, out = redis.pcall, {}\n"
-    "local function bad(r) return type(r) == 'table' and r.err end\n"
-    "local function text(n) return string.format('%.0f', n) end\n"
-    "local keep, most, now = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(call('TIME')[1])\n"
-    "local width = math.ceil(keep / 12)\n"
-    "local gone_by = text((math.floor((now + keep) / width) + 1) * width)\n"
-    "local stand, new, named = 0, 0, {}\n"
-    "local r = call('ZCARD', KEYS[2])\n"
-    "if bad(r) then return r end\n"
-    "r = call('HGETALL', KEYS[3])\n"
-    "if bad(r) then return r end\n"
-    "for i = 1, #r, 2 do\n"
-    "  local gone, n = tonumber(r[i]), tonumber(r[i + 1])\n"
-    "  if not gone or not n then\n"
-    "    return redis.error_reply('ERR " KEY_TOKENS " has a field that is no count of tokens: delete it')\n"
-    "  end\n"
-    "  if gone <= now then call('HDEL', KEYS[3], r[i]) else stand = stand + n end\n"
-    "end\n"
-    "local function count(pending, field, n, counter)\n"
-    "  local r = call('HINCRBY', KEYS[1], counter, n)\n"
-    "  if bad(r) then return r end\n"
-    "  local value = call('HINCRBY', pending, field, n)\n"
-    "  if bad(value) then\n"
-    "    call('HINCRBY', KEYS[1], counter, text(0 - n))\n"
-    "    return value\n"
-    "  end\n"
-    "  if not named[pending] then call('ZADD', KEYS[2], 'NX', ARGV[1], pending) end\n"
-    "  named[pending] = true\n"
-    "  return math.abs(value) < 9007199254740992 and text(value) or call('HGET', pending, field)\n"
-    "end\n"
-    "local function add(token, pending, field, n, counter, payload)\n"
-    "  local have = call('GET', token)\n"
-    "  if bad(have) then return have end\n"
-    "  if have then\n"
-    "    if string.sub(have, 1, #payload + 1) == payload .. ':' then return 'o' .. string.sub(have, #payload "
-    "+ 2) end\n"
-    "    return redis.error_reply('" TOKEN_OTHER "')\n"
-    "  end\n"
-    "  if stand >= most then\n"
-    "    return redis.error_reply('OOM ' .. ARGV[3] .. ' tokens stand in Redis (tokens.most); nothing was "
-    "counted')\n"
-    "  end\n"
-    "  local value = count(pending, field, n, counter)\n"
-    "  if bad(value) then return value end\n"
-    "  call('SET', token, payload .. ':' .. value, 'EX', ARGV[2])\n"
-    "  stand, new = stand + 1, new + 1\n"
-    "  return 'n' .. value\n"
-    "end\n"
-    "local a = 4\n"
-    "for k = 4, #KEYS, 2 do\n"
-    "  out[#out + 1] = add(KEYS[k], KEYS[k + 1], ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3])\n"
-    "  a = a + 4\n"
-    "end\n"
-    "if new > 0 then call('HINCRBY', KEYS[3], gone_by, new) end\n"
-    "out[#out + 1] = stand\n"
-    "return out\n";
-
 uint32_t tokens_put(struct buf *out, const struct frame *f, const struct op_limits *l)
 {
     if (f->tokens_n == 0) return 0;
-    resp_eval(out, SLICE(tokens_script), 3 + 2 * (size_t)f->tokens_n, 3 + 4 * (size_t)f->tokens_n);
+    resp_eval(out, lua_frame_tokens, 3 + 2 * (size_t)f->tokens_n, 3 + 4 * (size_t)f->tokens_n);
     RESP_LIT(out, KEY_ACCEPTED);
     RESP_LIT(out, KEY_DIRTY);
     RESP_LIT(out, KEY_TOKENS);

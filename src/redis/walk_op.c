@@ -4,6 +4,7 @@
  * of a clock that went back since: it becomes now (LT), or its hash would not be due by time before that. */
 #include "redis/walk_op.h"
 #include "base/heap.h"
+#include "redis/lua.h"
 #include "redis/resp.h"
 
 #define STEP_DEFAULT 500
@@ -14,24 +15,6 @@ struct redis_suspect { /* a hash that looks claimed */
     struct batch_id id;
     bool has_id;
 };
-
-/* KEYS: dirty. ARGV: registry prefix, how many names, the names, then key and id (or "") of each suspect.
- * Answers how many names were put back, then 1 for each suspect that stands without registry, else 0. */
-static const char page_script[] =
-    "#!lua flags=allow-oom\n"
-    "local prefix, names, out = ARGV[1], tonumber(ARGV[2]), {0}\n"
-    "local t = redis.call('TIME')\n"
-    "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
-    "for i = 3, 2 + names do\n"
-    "  if redis.call('EXISTS', ARGV[i]) == 1 then\n"
-    "    out[1] = out[1] + redis.call('ZADD', KEYS[1], 'LT', now, ARGV[i])\n"
-    "  end\n"
-    "end\n"
-    "for i = 3 + names, #ARGV, 2 do\n"
-    "  local registered = ARGV[i + 1] ~= '' and redis.call('EXISTS', prefix .. ARGV[i + 1]) == 1\n"
-    "  out[#out + 1] = (not registered and redis.call('EXISTS', ARGV[i]) == 1) and 1 or 0\n"
-    "end\n"
-    "return out\n";
 
 static void step_ask(struct redis_walk *w);
 
@@ -160,7 +143,7 @@ static void on_page_done(struct redis_link *l, void *arg, const struct redis_rep
 static void page_ask(struct redis_walk *w, struct slice found, uint32_t found_n)
 {
     struct buf *out = redis_link_begin(w->link);
-    resp_eval(out, SLICE(page_script), 1, 2 + (size_t)found_n + 2 * (size_t)w->suspects_n);
+    resp_eval(out, lua_walk, 1, 2 + (size_t)found_n + 2 * (size_t)w->suspects_n);
     RESP_LIT(out, KEY_DIRTY);
     RESP_LIT(out, KEY_BATCH_PREFIX);
     resp_int(out, found_n);

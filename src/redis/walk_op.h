@@ -1,4 +1,4 @@
-/* redis/walk_op.h - the walk of the key space (DESIGN 6), in SCAN steps with a pause between: pending hashes
+/* redis/walk_op.h - the walk of the key space (coalesce/README.md, rule C8), in SCAN steps with a pause between: pending hashes
  * that are missing in tally:dirty are put back, with Redis' time as their score; hashes that look claimed and
  * have no registry are reported. */
 #ifndef REDIS_WALK_OP_H

@@ -1,4 +1,4 @@
-/* status/proof.h - the books of every counter, read under traffic without trying again (DESIGN 8): Redis first, in one
+/* status/proof.h - the books of every counter, read under traffic without trying again (sync/README.md, rule S30): Redis first, in one
  * script with its gen; then MySQL in one snapshot, which knows every batch that Redis had lost sight of by then, and
  * of which what was merged from a later gen is taken off. Blocking, with time limits; no state of its own. */
 #ifndef STATUS_PROOF_H

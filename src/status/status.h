@@ -33,6 +33,10 @@ struct figure {
     int64_t value;
 };
 
+/* null: not known. */
+void figure_json(struct json *j, const char *key, struct figure f);
+void seconds_json(struct json *j, const char *key, struct figure ms); /* with three decimals */
+
 struct status_service {
     bool up; /* answers as a tallyd does */
     char why[STATUS_WHY_BYTES];
@@ -119,7 +123,7 @@ void status_close(struct status *s);
  * between the two. */
 void status_rate(const struct status *before, struct status *now);
 
-/* Merging stands still since Redis lost merged batches (DESIGN 7, "Rolled back"); false also when nobody can tell. */
+/* Merging waits since Redis lost merged batches (sync/README.md, rule S22); false also when nobody can tell. */
 bool status_rolled_back(const struct status *s);
 
 /* Everything that is not well, the worst first; next is the step that mends it; slices for the call only. Returns

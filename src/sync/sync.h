@@ -100,7 +100,7 @@ void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_
 /* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are
  * held. */
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);
-/* Claims no hash of this counter until as many releases: for a live total (DESIGN 8), which cannot tell what was
+/* Claims no hash of this counter until as many releases: for a live total (sync/README.md, rule S28), which cannot tell what was
  * claimed after it read Redis and merged before it read MySQL. Claims that are out end, what was claimed goes on, and
  * what is due stays so. */
 void sync_counter_hold(struct sync *s, const struct counter *c);

@@ -1,13 +1,13 @@
-/* fuzz_conf.c - the configuration (conf/, and admin/setup.c, which makes the rooms' own structs of it) and the file of
+/* fuzz_conf.c - the configuration (conf/, and setup/setup.c, which makes the rooms' own structs of it) and the file of
  * tokens. Any bytes are read or refused; a refusal has a place in the file and one printable line a problem; what was
  * taken is written out as a file that reads back to the same; and what then names tables and columns in SQL is an
  * identifier. No file is opened: passwords and tokens come from below. */
 #include "fuzz.h"
 
-#include "admin/setup.h"
 #include "conf/bearers.h"
 #include "conf/conf.h"
 #include "conf/secret.h"
+#include "setup/setup.h"
 
 #define NAME "fuzz"
 

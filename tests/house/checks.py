@@ -6,6 +6,7 @@ import collections
 import fnmatch
 import os
 import re
+import subprocess
 import sys
 
 import drawing
@@ -62,6 +63,20 @@ def citations(root):
                     yield f"{path}:{number}: there is no {name}"
 
 
+def lua(root):
+    """Each script that Redis runs compiles, with its parts in it as the build puts them, and sets no global."""
+    folder = os.path.join(root, "src/redis/lua")
+    scripts = sorted(name for name in os.listdir(folder) if name.endswith(".lua"))
+    assert scripts
+    for name in scripts:
+        text = re.sub(r"^--include (.*)\n", lambda m: source.read(f"src/redis/lua/{m[1]}", root),
+                      source.read(f"src/redis/lua/{name}", root), flags=re.M)
+        luac = subprocess.run(["luac5.1", "-p", "-l", "-"], input=text, capture_output=True, text=True)
+        for line in (luac.stdout + luac.stderr).split("\n"):
+            if "SETGLOBAL" in line or luac.returncode and line:
+                yield f"src/redis/lua/{name}: {line.strip()}"
+
+
 def engine(root):
     """What belongs to one Redis knows no service."""
     paths = source.files(root, under="src/engine")
@@ -77,7 +92,7 @@ def rooms_drawn(root):
     """The picture in the map is the one that is drawn from rooms.cmake."""
     drawn = drawing.draw(source.rooms(root))
     if f"```\n{drawn}```\n" not in source.read(MAP, root):
-        yield f"{MAP}: the picture of the rooms is another than tests/house/drawing.py prints:\n{drawn}"
+        yield f"{MAP}: not the picture that is drawn from rooms.cmake: python3 tests/house/drawing.py --write"
 
 
 def map_size(root):
@@ -168,7 +183,7 @@ def rules(root):
                     yield f"{path}: {room}/README.md has no rule {number}"
 
 
-CHECKS = [names, structs, citations, engine, rooms_drawn, map_size, mentions, steps, rules]
+CHECKS = [names, structs, citations, lua, engine, rooms_drawn, map_size, mentions, steps, rules]
 
 
 def main():

@@ -1,6 +1,13 @@
 #!/usr/bin/env python3
 """Draws the rooms of src/rooms.cmake: a storey is as high above base as the longest way down to it. Behind each room stand those it
-sees, but for what these see themselves. Prints the text that stands in src/README.md."""
+sees, but for what these see themselves.
+
+  drawing.py            prints the text that stands in src/README.md
+  drawing.py --write    puts it there"""
+import os
+import re
+import sys
+
 import source
 
 
@@ -36,5 +43,15 @@ def draw(rooms):
     return "\n".join(text for line in lines for text in (bar, line.ljust(width) + " |")) + "\n" + bar + "\n"
 
 
+def main():
+    drawn = draw(source.rooms())
+    if "--write" not in sys.argv:
+        print(drawn, end="")
+        return
+    text = source.read("src/README.md")
+    with open(os.path.join(source.ROOT, "src/README.md"), "w", encoding="utf-8") as file:
+        file.write(re.sub(r"```\n\+-.*?```\n", lambda _: f"```\n{drawn}```\n", text, flags=re.S))
+
+
 if __name__ == "__main__":
-    print(draw(source.rooms()), end="")
+    main()

@@ -3,7 +3,7 @@
  *
  * - scheduler.c draws by weight what happens next, of events.c: a hit, a loop turn, a reply, a step of Redis
  *   or of a MySQL transaction, time, a cut, a crash, a rollback, a pause ... then all comes to rest, calmly
- * - redis_twin.c is Redis as DESIGN 4 to 7 uses it, with a log whose tail can be lost, down to the last fence
+ * - redis_twin.c is Redis as tallyd uses it, with a log whose tail can be lost, down to the last fence
  * - link.c has connections, whose ends break one at a time: what a server has not read may still run
  * - mysql_twin.c has rows, ledger, transactions whose COMMIT is lost on the way there or back, or read late
  * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back), on a heap (arena.c)
@@ -12,7 +12,7 @@
  *   in MySQL if Redis' history has it; in the history if its client was told so, unless an unfenced tail was
  *   lost later; never twice; never after a refusal. Running values are exact, tally:accepted balances,
  *   CTR.SYNC tells the truth, nothing is left over, nothing leaks
- * - rules.c names the rules of the design that can be taken out, each with a profile that brings its fault
+ * - rules.c names the rules (coalesce/README.md, sync/README.md) that can be taken out, each with a profile that brings its fault
  *
  * - sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]
  * - sim_run --prove NAME: the rule out, its fault is found within the bound of rules.c; in, these seeds pass

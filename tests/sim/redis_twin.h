@@ -1,4 +1,4 @@
-/* tests/sim/redis_twin.h - Redis in memory: the keys that DESIGN 4 names, as plain data, so that the state
+/* tests/sim/redis_twin.h - Redis in memory: the keys that tallyd uses, as plain data, so that the state
  * after every write can be kept. `durable` is how far the log is safe; losing the tail puts back any state
  * from there on. A fence passes once what came before its own write is safe. */
 #ifndef SIM_REDIS_TWIN_H

@@ -1,4 +1,4 @@
-/* tests/sim/rules.h - the rules that can be taken out, one at a time (SCHEDULES of the design), each with a
+/* tests/sim/rules.h - the rules that can be taken out, one at a time (coalesce/README.md, sync/README.md), each with a
  * profile: how the drawn configuration is bent so that its fault comes about soon, in the same world, before
  * the same oracle. */
 #ifndef SIM_RULES_H

@@ -1,4 +1,4 @@
-/* Names of tallyd's own keys, as DESIGN 4 and the operator's eyes know them. */
+/* Names of tallyd's own keys, as operators read them. */
 #include "lib/unit.h"
 
 #include "lib/dice.h"

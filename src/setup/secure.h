@@ -1,9 +1,9 @@
-/* admin/secure.h - what is to be said of TLS, and of doors, in a configuration that is good; for `check`, and for the log of
+/* setup/secure.h - what is to be said of TLS, and of doors, in a configuration that is good; for `check`, and for the log of
  * `run`. */
-#ifndef ADMIN_SECURE_H
-#define ADMIN_SECURE_H
+#ifndef SETUP_SECURE_H
+#define SETUP_SECURE_H
 
-#include "admin/setup.h"
+#include "setup/setup.h"
 #include "tls/context.h"
 
 #define SECURE_SOON_S (14 * 24 * 3600) /* so long before the end it is warned of */

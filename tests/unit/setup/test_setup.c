@@ -1,6 +1,6 @@
 /* From a configuration to what the rooms take: places of problems that only those rooms find, and passwords.
  */
-#include "admin/setup.h"
+#include "setup/setup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
-/* admin/secure.c - TLS as it is configured: what belongs together, which files, and what is said of certificates. Options
+/* setup/secure.c - TLS as it is configured: what belongs together, which files, and what is said of certificates. Options
  * that would have no effect are refused: nobody shall believe that a connection has TLS when it has none. */
-#include "admin/secure.h"
+#include "setup/secure.h"
 
-#include "admin/setup_in.h"
 #include "base/clock.h"
 #include "base/heap.h"
+#include "setup/setup_in.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* admin/setup.h - a configuration as the rooms want it: where Redis and MySQL are, the counters, and what series,
+/* setup/setup.h - a configuration as the rooms want it: where Redis and MySQL are, the counters, and what series,
  * timeboxes, events and uniques go by. What only these rooms know to be wrong (a URL, a pattern) gets its place in the
  * file here. */
-#ifndef ADMIN_SETUP_H
-#define ADMIN_SETUP_H
+#ifndef SETUP_SETUP_H
+#define SETUP_SETUP_H
 
 #include "conf/conf.h"
 #include "mysql/db.h"

@@ -1,8 +1,8 @@
-/* admin/setup_in.h - between setup.c and secure.c. */
-#ifndef ADMIN_SETUP_IN_H
-#define ADMIN_SETUP_IN_H
+/* setup/setup_in.h - between setup.c and secure.c. */
+#ifndef SETUP_SETUP_IN_H
+#define SETUP_SETUP_IN_H
 
-#include "admin/setup.h"
+#include "setup/setup.h"
 
 /* A line in problems for an option that is no counter's. */
 void setup_problem(const struct conf *conf, enum conf_option option, const struct error *e,

@@ -1,10 +1,10 @@
-/* admin/setup.c - see setup.h. */
-#include "admin/setup.h"
+/* setup/setup.c - see setup.h. */
+#include "setup/setup.h"
 
-#include "admin/setup_in.h"
 #include "base/heap.h"
 #include "conf/near.h"
 #include "series/feeds.h"
+#include "setup/setup_in.h"
 #include "tls/context.h"
 
 #include <stdio.h>

@@ -1,0 +1,8 @@
+#!lua flags=allow-oom
+-- KEYS: batches, the instance's key, the seq key. ARGV: what the instance's key says, then the ids of batches.
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('SET', KEYS[2], ARGV[1], 'EX', 30)
+redis.call('EXPIRE', KEYS[3], 2592000)
+for i = 2, #ARGV do redis.call('ZADD', KEYS[1], 'XX', now, ARGV[i]) end
+return #ARGV - 1

@@ -1,0 +1,148 @@
+#!lua
+-- KEYS: the registry of logs, the leases, then log, ticker, cache of each op. ARGV for each: name, r, g, lease,
+-- looks, then r times second, how many events without id, then g times second, id. Answers for each: the last of the
+-- numbers given (they are one run, the lease at its end; 0 when none was asked for), or an error; or a list of it and
+-- of which of the g are refused (from 1): numbers that do not stand and that a lease may hold. looks: 1 when there
+-- are numbers among the g. take: numbers are unique, not dense. When one of a run stands as somebody's id, the next
+-- run begins further on, each time twice as far, so that a log of a million ids that are numbers costs twenty looks,
+-- once. A log of another type shows by what is done to it: then the ticker gets back what was drawn. notes: what
+-- KEY_LEASED says of a log, "leased own": no own id of it is a number above `own`, so a run above needs no look at
+-- each of its numbers, which would cost more than the events. It is known from when the log was empty on; without it
+-- ("leased", of older versions, or no field) each is looked at.
+--include parts/frame_head.lua
+--include parts/event_windows.lua
+local a, logs = 1, {}
+local function stands(log, ids, own)
+  local found = false
+  for i = 1, #ids do found = found or own[ids[i]] end
+  return pieces(ids, function(i, j)
+    local scores = call('ZMSCORE', log, unpack(ids, i, j))
+    for k = 1, #scores do found = found or scores[k] end
+    return scores
+  end) or found
+end
+local function give_back(ticker, n, last)
+  if last == n then call('DEL', ticker) else call('DECRBY', ticker, n) end
+end
+local function take(ticker, n, is_taken)
+  local drawn, skip = 0, 0
+  while true do
+    local last = call('INCRBY', ticker, n + skip)
+    if bad(last) then return last end
+    if last >= 9007199254740992 then
+      return redis.error_reply('ERR increment or decrement would overflow')
+    end
+    drawn = drawn + n + skip
+    if last < n then
+      give_back(ticker, drawn, last)
+      return redis.error_reply('ERR the ticker ' .. ticker .. ' is below 0, set by somebody: set it to the highest number that its log had')
+    end
+    local taken = is_taken(last)
+    if bad(taken) then
+      give_back(ticker, drawn, last)
+      return taken
+    end
+    if not taken then return last end
+    skip = 2 * skip + 1
+  end
+end
+local function notes(log)
+  local n = call('ZCARD', log)
+  if bad(n) then return n end
+  local leased, own = string.match(call('HGET', KEYS[2], log) or '', '^(%d+) ?(%d*)$')
+  return nil, tonumber(leased) or 0, tonumber(own) or (n == 0 and 0)
+end
+local function note(log, leased, own)
+  call('HSET', KEYS[2], log, text(leased) .. (own and ' ' .. text(own) or ''))
+end
+local function add_one(log, ticker, second)
+  return take(ticker, 1, function(id)
+    local r = call('ZADD', log, 'NX', second, text(id))
+    return bad(r) and r or r == 0
+  end)
+end
+local function add_many(log, ticker, n, lease, first, given, last, skip, own)
+  local list, with, ids, number = {}, {}, {}, 0
+  for i = given, last, 2 do
+    if not skip[i] then
+      list[#list + 1] = ARGV[i]
+      list[#list + 1] = ARGV[i + 1]
+      with[ARGV[i + 1]] = true
+    end
+  end
+  if n > 0 then
+    local all = n + lease
+    number = take(ticker, all, function(top)
+      local is_above = own and own <= top - all
+      for i = 1, is_above and n or all do ids[i] = text(top - all + i) end
+      return not is_above and stands(log, ids, with)
+    end)
+    if bad(number) then return number end
+    if lease > 0 then note(log, number, own) end
+  end
+  n = 0
+  for i = first, given - 1, 2 do
+    for _ = 1, tonumber(ARGV[i + 1]) do
+      n = n + 1
+      list[#list + 1] = ARGV[i]
+      list[#list + 1] = ids[n]
+    end
+  end
+  return pieces(list, function(i, j) return call('ZADD', log, 'NX', unpack(list, i, j)) end) or number
+end
+local function refused(log, given, last, leased)
+  local skip, list, most = {}, {}, 0
+  for i = given, last, 2 do
+    local id = ARGV[i + 1]
+    local number = string.find(id, '^[1-9]%d*$') and tonumber(id) or 0
+    if number > 0 and number <= leased and not call('ZSCORE', log, id) then
+      list[#list + 1] = (i - given) / 2 + 1
+      skip[i] = true
+    else
+      most = math.max(most, math.min(number, 9007199254740992))
+    end
+  end
+  return skip, list, most
+end
+local function add(log, ticker, cache, name, first, given, last, lease, looks)
+  local sizes, n, r, skip, list, most = sizes_of(cache, name), 0, 0, {}, {}, 0
+  local failed, leased, own
+  if bad(sizes) then return sizes end
+  for i = first, given - 1, 2 do n = n + ARGV[i + 1] end
+  if looks or lease > 0 then failed, leased, own = notes(log) end
+  if failed then return failed end
+  if looks then skip, list, most = refused(log, given, last, leased) end
+  if n == 1 and given > last and lease == 0 then
+    r = add_one(log, ticker, ARGV[first])
+  else
+    r = add_many(log, ticker, n, lease, first, given, last, skip, not looks and own)
+  end
+  if bad(r) then return r end
+  if own and most > own then note(log, leased, most) end
+  logs[#logs + 1] = 0
+  logs[#logs + 1] = log
+  if sizes then
+    local seconds = {}
+    for i = first, last, 2 do seconds[#seconds + 1] = ARGV[i] end
+    windows_drop(cache, name, sizes, seconds)
+  end
+  if #list > 0 then
+    table.insert(list, 1, r)
+    return list
+  end
+  return r
+end
+local r = call('ZCARD', KEYS[1])
+if bad(r) then return r end
+r = call('HLEN', KEYS[2])
+if bad(r) then return r end
+for k = 3, #KEYS, 3 do
+  local first = a + 5
+  local given = first + 2 * ARGV[a + 1]
+  local behind = given + 2 * ARGV[a + 2]
+  out[#out + 1] = add(KEYS[k], KEYS[k + 1], KEYS[k + 2], ARGV[a], first, given, behind - 1,
+                      tonumber(ARGV[a + 3]), ARGV[a + 4] == '1')
+  a = behind
+end
+pieces(logs, function(i, j) return call('ZADD', KEYS[1], unpack(logs, i, j)) end)
+return out

@@ -1,0 +1,68 @@
+#!lua
+-- KEYS: accepted, dirty, then bits, sketch, pending hash of each op (the bits again when it moves none). ARGV: now in
+-- ms, then for each: day, counter ("": moves none), b, t, then b offsets, t texts. Answers for each a '0' or '1' a
+-- visitor, those in bits first, or an error. What the counter moves is looked at first, then the bits' type when
+-- there is a sketch besides; the sketch is written before the bits, since only doing shows whether it is one. share:
+-- whose share of accepted was found good.
+--include parts/frame_head.lua
+local a, share = 2, nil
+local function whole(n)
+  return #n <= 20 and (n == '0' or string.match(n, '^%-?[1-9]%d*$'))
+end
+local function holds_not(key, field)
+  local r = call('HGET', key, field)
+  if bad(r) then return r end
+  if r and not whole(r) then return redis.error_reply('ERR hash value is not an integer') end
+  if r and tonumber(r) > 9.2e18 then
+    return redis.error_reply('ERR increment or decrement would overflow')
+  end
+end
+local function moves_not(pending, day, counter)
+  if share ~= counter then
+    local r = call('ZCARD', KEYS[2])
+    r = bad(r) and r or holds_not(KEYS[1], counter)
+    if r then return r end
+    share = counter
+  end
+  return holds_not(pending, day)
+end
+local function move(pending, day, counter, n)
+  call('HINCRBY', pending, day, n)
+  call('HINCRBY', KEYS[1], counter, n)
+  call('ZADD', KEYS[2], 'NX', ARGV[1], pending)
+end
+local function add(bits, sketch, pending, day, counter, first, texts, last)
+  local answer, new = {}, 0
+  local r = texts > first and texts <= last and call('GETBIT', bits, 0)
+  if bad(r) then return r end
+  r = counter ~= '' and moves_not(pending, day, counter)
+  if r then return r end
+  for i = texts, last do
+    r = call('PFADD', sketch, ARGV[i])
+    if bad(r) then return r end
+    answer[i - first + 1] = r
+    new = new + r
+  end
+  for i = first, texts - 1, 500 do
+    local command = {'BITFIELD', bits}
+    for j = i, math.min(i + 499, texts - 1) do
+      for _, word in ipairs({'SET', 'u1', ARGV[j], 1}) do command[#command + 1] = word end
+    end
+    r = call(unpack(command))
+    if bad(r) then return r end
+    for j, before in ipairs(r) do
+      answer[i - first + j] = 1 - before
+      new = new + 1 - before
+    end
+  end
+  if new > 0 and counter ~= '' then move(pending, day, counter, new) end
+  return table.concat(answer)
+end
+for k = 3, #KEYS, 3 do
+  local first = a + 4
+  local texts = first + ARGV[a + 2]
+  local behind = texts + ARGV[a + 3]
+  out[#out + 1] = add(KEYS[k], KEYS[k + 1], KEYS[k + 2], ARGV[a], ARGV[a + 1], first, texts, behind - 1)
+  a = behind
+end
+return out

@@ -1,0 +1,20 @@
+#!lua flags=no-writes
+-- KEYS: gen, dirty, held, batches, the pending hash, its lock. ARGV: registry prefix, fields_max. Answers gen, dirty
+-- (0 1), held (0 1), the lock's PTTL, the key's type, {field, value, ...}, {{id, registered, {field, value, ...}},
+-- ...}; an empty array: too many fields.
+local key, prefix, most, fields = KEYS[5], ARGV[1], tonumber(ARGV[2]), 0
+local function hash(name)
+  if redis.call('TYPE', name).ok ~= 'hash' then return {} end
+  fields = fields + redis.call('HLEN', name)
+  if fields > most then return {} end
+  return redis.call('HGETALL', name)
+end
+local pending, batches = hash(key), {}
+for _, id in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do
+  local registered = redis.call('HGET', prefix .. id, '=' .. key)
+  if registered then batches[#batches + 1] = {id, registered, hash(key .. '_' .. id)} end
+end
+if fields > most then return {} end
+return {redis.call('GET', KEYS[1]) or '0', redis.call('ZSCORE', KEYS[2], key) and 1 or 0,
+        redis.call('ZSCORE', KEYS[3], key) and 1 or 0, redis.call('PTTL', KEYS[6]),
+        redis.call('TYPE', key).ok, pending, batches}

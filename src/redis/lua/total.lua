@@ -1,0 +1,17 @@
+#!lua flags=no-writes
+-- KEYS: gen, batches, the pending hash. ARGV: registry prefix, fields. Answers gen, values, {{id, {values}}, ...}; or
+-- Redis' own WRONGTYPE, as HMGET says it.
+local prefix, batches, key = ARGV[1], {}, KEYS[3]
+local function values(name)
+  return redis.pcall('HMGET', name, unpack(ARGV, 2))
+end
+local pending = values(key)
+if pending.err then return pending end
+for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+  if redis.call('HEXISTS', prefix .. id, '=' .. key) == 1 then
+    local claimed = values(key .. '_' .. id)
+    if claimed.err then return claimed end
+    batches[#batches + 1] = {id, claimed}
+  end
+end
+return {redis.call('GET', KEYS[1]) or '0', pending, batches}

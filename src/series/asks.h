@@ -1,0 +1,67 @@
+/* series/asks.h - what a client asks beyond increments. A request is the session's memory from the call until done(), which is
+ * called exactly once, on the loop, also when the client has gone meanwhile; from inside the call is allowed. */
+#ifndef SERIES_ASKS_H
+#define SERIES_ASKS_H
+
+#include "series/read.h"
+
+/* How an asynchronous request ended. */
+enum ask_outcome {
+    ASK_DONE,
+    ASK_TRY_AGAIN,  /* -TRYAGAIN */
+    ASK_MYSQL_DOWN, /* not without MySQL */
+    ASK_REDIS_DOWN, /* coalesce_down_why() */
+    ASK_HELD,       /* held back: an operator must look */
+    ASK_FAILED,     /* `text` is the error line without '-' */
+};
+
+struct pending_request {
+    struct slice key; /* of a configured counter; the session's memory, too */
+    enum ask_outcome outcome;
+    const char *text;          /* with ASK_FAILED; read inside done() only */
+    const struct slice *items; /* field, value, field, value ...; read inside done() only */
+    size_t items_n;
+    void (*done)(struct pending_request *r);
+};
+
+#define TOTAL_FIELDS_ASKED_MAX 1000
+
+struct total_request {
+    struct slice key; /* of the counter; both are the session's memory, too */
+    const struct counter *counter;
+    const struct slice *fields; /* of the counter's kind, likewise; 1..TOTAL_FIELDS_ASKED_MAX */
+    uint32_t fields_n;
+    enum ask_outcome outcome;
+    const char *text;
+    const int64_t *totals; /* one a field; read inside done() only */
+    void (*done)(struct total_request *r);
+};
+
+struct sync_request {
+    struct slice key; /* n = 0: ALL */
+    enum ask_outcome outcome;
+    const char *text;
+    int64_t rows; /* merged */
+    void (*done)(struct sync_request *r);
+};
+
+struct read_request {
+    struct read_query query; /* checked; its name and type are the session's memory, too */
+    enum ask_outcome outcome;
+    const char *text;
+    const struct read_answer *answer; /* read inside done() only */
+    void (*done)(struct read_request *r);
+};
+
+struct recover_request {
+    bool dry_run;
+    enum ask_outcome outcome;
+    const char *text;
+    int64_t adopted, rows_merged, rows_already;
+    /* Of a dry run: "kind name" each, the reply is their array; read inside done() only. */
+    const struct slice *lines;
+    size_t lines_n;
+    void (*done)(struct recover_request *r);
+};
+
+#endif

@@ -49,6 +49,7 @@ class Tenants(OneTallyd):
     def first(self, name):
         return os.path.join(self.directory, f"{name}.auth")
 
+
 def load(program, tallyd, name, options, seconds):
     return subprocess.Popen([program, "-t", str(tallyd.port), "-A", tallyd.first(name), *options, "-R", "65536", "-w", "0.5",
                              "-d", str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,5 +1,5 @@
 """Fixtures: one mariadbd a test file, a fresh database and a fresh redis-server a test, and tallyd on them. Outcomes of
-tests that prove rows of the fault matrix (matrix.py) go to the directory FAULT_RESULTS."""
+tests that prove rows of the fault matrix (matrix.py), and tests that were skipped, go to the directory FAULT_RESULTS."""
 import json
 import os
 import shutil
@@ -12,8 +12,9 @@ from harness.clock import Clock
 from harness.daemon import TALLYD, Daemon, counters
 from harness.mariadb import MariaDB, install_template
 from harness.ports import port as held_port
+from harness.programs import NODE_MODULES
 from harness.proxy import Proxy
-from harness.redis_server import RedisServer
+from harness.redis_server import RedisServer, memory_directory
 from harness.sanitizers import Reports
 from harness.still import Still
 from harness.unmodified import warm
@@ -75,6 +76,13 @@ def template():
     shutil.rmtree(made_in, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def node_modules():
+    if not shutil.which("node") or not os.path.isdir(NODE_MODULES):
+        pytest.skip("config/package.json is not fetched from npm, or there is no node")
+    return NODE_MODULES
+
+
 @pytest.fixture(scope="session", autouse=True)
 def sanitizers_write():
     directory = tempfile.mkdtemp(prefix="tly-reports-")
@@ -109,24 +117,30 @@ def pytest_runtest_makereport(item, call):
         item.failed = True
     if report.skipped:
         item.skipped = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
-    if call.when == "teardown" and rows_of(item):
-        record_outcome(item)
+    if call.when == "teardown":
+        record_outcome(item, getattr(item, "skipped", None))
 
 
-def record_outcome(item):
+def record_outcome(item, skipped):
+    outcome = "failed" if getattr(item, "failed", False) else f"skipped: {skipped}" if skipped else "passed"
+    if rows_of(item):
+        record(item, "outcomes", outcome)
+    if skipped:
+        record(item, "skipped", skipped.removeprefix("Skipped: "))
+
+
+def record(item, kind, said):
     directory = os.environ.get("FAULT_RESULTS")
     if directory is None:
         return
-    skipped = getattr(item, "skipped", None)
-    outcome = "failed" if getattr(item, "failed", False) else f"skipped: {skipped}" if skipped else "passed"
     os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(directory, f"{item.path.stem}.outcomes"), "a", encoding="utf-8") as out:
-        out.write(json.dumps([proof_of(item), outcome]) + "\n")
+    with open(os.path.join(directory, f"{item.path.stem}.{kind}"), "a", encoding="utf-8") as out:
+        out.write(json.dumps([proof_of(item), said]) + "\n")
 
 
 @pytest.fixture(scope="module")
 def mariadbd(template):
-    made = tempfile.mkdtemp(prefix="tly-sql-")
+    made = memory_directory() or tempfile.mkdtemp(prefix="tly-sql-")
     server = MariaDB(made, template).start()
     yield server
     server.close()
@@ -161,7 +175,7 @@ def make_redis(workdir):
 @pytest.fixture
 def redis(make_redis):
     """With `always`, whose barrier waits for nothing; tests in which the barrier's delay matters make their own."""
-    return make_redis(appendfsync="always")
+    return make_redis(appendfsync="always", in_memory=True)
 
 
 @pytest.fixture
@@ -201,7 +215,7 @@ def make_still(make_clock, make_redis, make_daemon):
 
     def make(more=None, **options):
         clock = make_clock().flow()
-        server = make_redis(appendfsync="always", clock=clock)
+        server = make_redis(appendfsync="always", clock=clock, in_memory=True)
         daemon = make_daemon(server, clock=clock, more=more, **options)
         clock.stand()
         made.append(Still(clock, server, daemon))

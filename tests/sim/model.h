@@ -66,6 +66,7 @@ enum world_rule {
     WORLD_CLOCK = 1 << 14,       /* off: a life's clock stands while it does */
     WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
     WORLD_MENDED = 1 << 16,      /* off: nothing mends what was made behind a deletion and nobody heard of */
+    WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
 };
 
@@ -107,6 +108,7 @@ enum world_rule {
     X(client_gone, 1)                                                                                        \
     X(abandon, 2)                                                                                            \
     X(unfit, 1)                                                                                              \
+    X(total, 2)                                                                                              \
     X(question, 15)                                                                                          \
     X(dump, 2)                                                                                               \
     X(restore, 6)

@@ -259,6 +259,20 @@ void oracle_synced(struct world *w, int h, int f, int64_t answered)
     }
 }
 
+void oracle_total(struct world *w, int h, int f, int64_t answered, int64_t total)
+{
+    for (unsigned k = 0; k < SIM_HITS; k++) {
+        const struct hit *hit = &w->oracle.hits[h][f][k];
+        unsigned times = hit_times(total, k);
+        bool rejected = hit_times(w->mysql.rejects[h][f], k) > 0; /* in no row */
+        if (times > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in a live total");
+        if (times == 0 && hit_times(answered, k) != 0 && !hit->lost && !rejected)
+            fault_at(w, FAULT_LOSS, h, f, k, "answered, and not in a live total");
+        if (times > 0 && (k >= w->oracle.hits_n[h][f] || (hit->told == TOLD_REFUSED && hit->sent == 0)))
+            fault_at(w, FAULT_ANSWER, h, f, k, "in a live total, and never counted");
+    }
+}
+
 /* At the end, when the world is at rest. */
 
 static void hit_at_end(struct world *w, int h, int f, unsigned k)

@@ -281,6 +281,14 @@ static void profile_poison(struct sim_config *c)
     often(c, EVENT_poison, 10);
 }
 
+static void profile_totals(struct sim_config *c)
+{
+    only(c, 0);
+    eager(c);
+    c->chunk_rows[0] = 1;
+    often(c, EVENT_total, 60);
+}
+
 static void profile_leap(struct sim_config *c)
 {
     only(c, 8);
@@ -534,6 +542,10 @@ const struct sim_rule sim_rules[] = {
          "a hash is claimed after the batches were asked and before the dirty index is"),
     WORLD("clock_runs", WORLD_CLOCK, SHOWS(DOUBLE), 1000, profile_sleep,
           "a run that slept takes itself for young"),
+    SYNC("total_by_gen", RULE_TOTAL_BY_GEN, SHOWS(DOUBLE), 2000, profile_totals,
+         "a live total has what was claimed and merged after Redis was read twice"),
+    WORLD("total_by_chunk", WORLD_BY_CHUNK, SHOWS(LOSS), 2000, profile_totals,
+          "a live total lacks rows of a batch of which one chunk is merged"),
     SYNC("sync_highest", RULE_SYNC_HIGHEST, SHOWS(LOSS), 2000, profile_leap,
          "after Redis' clock was put back, CTR.SYNC ALL does not see what is pending"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,

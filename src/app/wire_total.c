@@ -42,11 +42,12 @@ static void port_mysql(void *arg, struct total_stored *stored)
 static uint64_t port_mono_ms(void *arg)
 {
     (void)arg;
-    return mono_ms();
+    return age_ms();
 }
 
 void wire_totals(struct service *s)
 {
     struct total_ports ports = {.arg = s, .redis = port_redis, .mysql = port_mysql, .mono_ms = port_mono_ms};
-    totals_init(&s->totals, s->sync, &s->gate, &ports, (uint64_t)s->settings->conf->limits_busy_ms);
+    totals_init(&s->totals, s->sync, &s->gate, &ports, (uint64_t)s->settings->conf->limits_busy_ms,
+                (uint64_t)s->settings->conf->ledger_keep_ms / 3);
 }

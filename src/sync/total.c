@@ -44,6 +44,7 @@ struct total_task {
 struct total_round { /* all of one counter; while MySQL is asked, it and its tasks are the port's */
     struct totals *totals;
     struct list tasks;
+    uint64_t began_ms;
     uint32_t reading; /* answers of Redis not here yet */
     struct batch_id *ids;
     size_t ids_n, ids_cap;
@@ -175,9 +176,10 @@ static void round_answer(struct total_round *r)
     list_init(&again);
     struct totals *s = r->totals;
     uint64_t now_ms = s->ports.mono_ms(s->ports.arg);
+    bool stale = now_ms - r->began_ms >= s->give_up_ms; /* what was claimed then may be pruned by now */
     for (size_t i = 0; i < r->stored.books.n; i++) {
         struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
-        if (!r->stored.books.all[i].newer || !HOLDS(RULE_TOTAL_BY_GEN)) {
+        if (!stale && (!r->stored.books.all[i].newer || !HOLDS(RULE_TOTAL_BY_GEN))) {
             task_answer(s, t);
         } else if (now_ms - t->since_ms >= s->within_ms || s->stopped) {
             task_end(s, t, ASK_FAILED,
@@ -267,21 +269,24 @@ static uint32_t round_take(struct total_round *r, struct list *waiting)
     return tasks;
 }
 
-static void waiting_fail(struct totals *s, enum ask_outcome outcome)
+static void waiting_fail(struct totals *s, enum ask_outcome outcome, const char *text)
 {
     for (struct list *node; (node = list_pop(&s->waiting)) != NULL;)
-        task_end(s, CONTAINER_OF(node, struct total_task, link), outcome, NULL);
+        task_end(s, CONTAINER_OF(node, struct total_task, link), outcome, text);
 }
 
 /* Of a Redis that was rolled back nobody knows what it lost; without MySQL half of the total is missing. */
 static void round_next(struct totals *s)
 {
     if (s->round != NULL) return;
-    if (s->gate->rolled_back) waiting_fail(s, ASK_HELD);
-    if (!s->gate->mysql_up) waiting_fail(s, ASK_MYSQL_DOWN);
+    if (s->gate->rolled_back) waiting_fail(s, ASK_HELD, NULL);
+    if (!s->gate->mysql_up) waiting_fail(s, ASK_MYSQL_DOWN, NULL);
+    if (!gate_compared(s->gate))
+        waiting_fail(s, ASK_FAILED, "TRYAGAIN Redis was restarted and is looked at; ask again");
     if (list_empty(&s->waiting)) return;
     struct total_round *r = s->round = heap_zalloc(sizeof *r);
     r->totals = s;
+    r->began_ms = s->ports.mono_ms(s->ports.arg);
     list_init(&r->tasks);
     uint32_t tasks = round_take(r, &s->waiting);
     r->stored.books.all = heap_zalloc(tasks * sizeof *r->stored.books.all);
@@ -290,9 +295,10 @@ static void round_next(struct totals *s)
 }
 
 void totals_init(struct totals *s, struct sync *sync, const struct gate *gate,
-                 const struct total_ports *ports, uint64_t within_ms)
+                 const struct total_ports *ports, uint64_t within_ms, uint64_t give_up_ms)
 {
-    *s = (struct totals){.ports = *ports, .sync = sync, .gate = gate, .within_ms = within_ms};
+    *s = (struct totals){
+        .ports = *ports, .sync = sync, .gate = gate, .within_ms = within_ms, .give_up_ms = give_up_ms};
     list_init(&s->waiting);
 }
 

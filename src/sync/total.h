@@ -24,7 +24,7 @@ struct total_ports { /* requests as in sync/ports.h */
     void *arg;
     void (*redis)(void *arg, struct total_read *r);
     void (*mysql)(void *arg, struct total_stored *s);
-    uint64_t (*mono_ms)(void *arg);
+    uint64_t (*mono_ms)(void *arg); /* runs while the host sleeps */
 };
 
 struct totals {
@@ -32,13 +32,14 @@ struct totals {
     struct sync *sync;
     const struct gate *gate;
     uint64_t within_ms;        /* limits.busy */
+    uint64_t give_up_ms;       /* a third of ledger.keep, as of sync_config */
     struct list waiting;       /* of struct total_task, for the next round */
     struct total_round *round; /* under way, NULL: none */
     bool stopped;
 };
 
 void totals_init(struct totals *t, struct sync *s, const struct gate *gate, const struct total_ports *ports,
-                 uint64_t within_ms);
+                 uint64_t within_ms, uint64_t give_up_ms);
 void totals_ask(struct totals *t, struct total_request *q);
 void totals_stop(struct totals *t); /* what was asked is answered, and nothing is read twice any more */
 

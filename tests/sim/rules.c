@@ -478,7 +478,7 @@ const struct sim_rule sim_rules[] = {
              "an unread frame runs between the look and the kill"),
     UNHEALED("kill_for_claim", RULE_KILL_FOR_CLAIM, SHOWS(STUCK), 20000, profile_alone_claim,
              "an unread claim runs behind a frame that was sent later"),
-    COALESCE("one_in_flight", RULE_ONE_IN_FLIGHT, SHOWS(LOSS), 4000, profile_two_frames,
+    COALESCE("one_in_flight", RULE_ONE_IN_FLIGHT, SHOWS(LOSS) | SHOWS(ANSWER), 4000, profile_two_frames,
              "a refused frame is taken for applied when the next one was"),
     UNHEALED("dirty_at_send", RULE_DIRTY_AT_SEND, SHOWS(STUCK), 3000, profile_alone,
              "a late reply makes a claimed hash known dirty"),

@@ -111,7 +111,8 @@ void totals_wire(struct process *life)
 {
     struct total_ports ports = {
         .arg = life, .redis = port_redis, .mysql = port_mysql, .mono_ms = port_mono_ms};
-    totals_init(&life->totals, life->sync, &life->gate, &ports, life->w->config.coalesce.busy_ms);
+    totals_init(&life->totals, life->sync, &life->gate, &ports, life->w->config.coalesce.busy_ms,
+                life->w->config.sync.give_up_ms);
 }
 
 static void total_done(struct total_request *q)

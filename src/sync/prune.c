@@ -27,7 +27,7 @@ static void ask_rows(struct prune *p)
     p->ports.rows(p->ports.arg, &p->rows);
 }
 
-static void ask_standing(struct prune *p);
+static void prune_ask_standing(struct prune *p);
 
 static void cutoff_done(struct prune_rows *r)
 {
@@ -35,7 +35,7 @@ static void cutoff_done(struct prune_rows *r)
     if (!r->ok || p->stopped)
         prune_end(p);
     else if (HOLDS(RULE_PRUNE_CUTOFF))
-        ask_standing(p);
+        prune_ask_standing(p);
     else
         ask_rows(p);
 }
@@ -46,7 +46,7 @@ static void ask_cutoff(struct prune *p)
     p->ports.cutoff(p->ports.arg, &p->rows);
 }
 
-static void standing_done(struct standing *s)
+static void prune_standing_done(struct standing *s)
 {
     struct prune *p = s->arg;
     if (s->lost || p->stopped)
@@ -57,9 +57,9 @@ static void standing_done(struct standing *s)
         ask_cutoff(p);
 }
 
-static void ask_standing(struct prune *p)
+static void prune_ask_standing(struct prune *p)
 {
-    p->standing = (struct standing){.done = standing_done, .arg = p};
+    p->standing = (struct standing){.done = prune_standing_done, .arg = p};
     p->ports.standing(p->ports.arg, &p->standing);
 }
 
@@ -77,7 +77,7 @@ void prune_tick(struct prune *p)
     if (HOLDS(RULE_PRUNE_CUTOFF))
         ask_cutoff(p);
     else
-        ask_standing(p);
+        prune_ask_standing(p);
 }
 
 void prune_stop(struct prune *p)

@@ -47,7 +47,7 @@ static void batch_seen(void *arg, const struct batch_seen *b)
     if (b->lowest_ms >= 0) until_least(arg, b->counter, b->lowest_ms);
 }
 
-static void ask_dirty(struct until *u);
+static void until_ask_dirty(struct until *u);
 
 static void batches_done(struct batch_list *b)
 {
@@ -57,7 +57,7 @@ static void batches_done(struct batch_list *b)
     else if (HOLDS(RULE_UNTIL_ORDER))
         ask_write(u);
     else
-        ask_dirty(u);
+        until_ask_dirty(u);
 }
 
 static void ask_batches(struct until *u)
@@ -66,7 +66,7 @@ static void ask_batches(struct until *u)
     u->ports.batches(u->ports.arg, &u->batches);
 }
 
-static void dirty_done(struct dirty_state *d)
+static void until_dirty_done(struct dirty_state *d)
 {
     struct until *u = d->arg;
     if (!d->lost) until_least(u, SLICE(""), d->lowest_ms);
@@ -78,9 +78,9 @@ static void dirty_done(struct dirty_state *d)
         ask_write(u);
 }
 
-static void ask_dirty(struct until *u)
+static void until_ask_dirty(struct until *u)
 {
-    u->dirty = (struct dirty_state){.done = dirty_done, .arg = u};
+    u->dirty = (struct dirty_state){.done = until_dirty_done, .arg = u};
     u->ports.dirty(u->ports.arg, &u->dirty);
 }
 
@@ -97,7 +97,7 @@ static void until_begin(struct until *u)
         u->until[i] = u->ports.redis_ms(u->ports.arg);
     u->busy = true;
     if (HOLDS(RULE_UNTIL_ORDER))
-        ask_dirty(u);
+        until_ask_dirty(u);
     else
         ask_batches(u);
 }

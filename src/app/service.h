@@ -25,6 +25,7 @@
 #include "redis/walk_op.h"
 #include "sync/gate.h"
 #include "sync/prune.h"
+#include "sync/total.h"
 #include "sync/until.h"
 #include <uv.h>
 
@@ -51,11 +52,6 @@ struct journals { /* of dead services, to be brought home: journals.c */
     bool listing, taking, again;
     size_t at; /* in the list */
     uint64_t at_ms;
-};
-
-struct totals {                /* live totals asked for and not answered: wire_total.c */
-    struct list waiting;       /* of struct total_task, for the next round */
-    struct total_round *round; /* under way, NULL: none */
 };
 
 struct http;
@@ -140,12 +136,11 @@ void wire_coalesce(struct service *s);
 void wire_sync(struct service *s);
 void wire_gate(struct service *s); /* behind wire_sync */
 void wire_ledger(struct service *s);
+void wire_totals(struct service *s);
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
 struct listen_handler wire_inside_handler(struct service *s); /* for clients that may everything */
-void wire_total_init(struct service *s);
-void wire_read(void *arg, struct read_request *q);   /* command_ports.read; arg: the service */
-void wire_total(void *arg, struct total_request *q); /* command_ports.total; arg: the service */
+void wire_read(void *arg, struct read_request *q);            /* command_ports.read; arg: the service */
 
 /* wire_http.c */
 void wire_http_init(struct service *s);

@@ -94,6 +94,7 @@ void service_init(struct service *s)
     wire_sync(s);
     wire_gate(s);
     wire_ledger(s);
+    wire_totals(s);
     wire_users_init(s);
     wire_command(s);
     wire_http_init(s);

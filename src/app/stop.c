@@ -71,6 +71,7 @@ static void drain_begin(struct service *s)
 {
     sync_stop(s->sync);
     gate_stop(&s->gate);
+    totals_stop(&s->totals);
     upkeep_stop(s);
     recovery_stop(s);
     wire_http_stop(s);

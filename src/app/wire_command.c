@@ -182,6 +182,11 @@ static void held_put(void *arg, const struct batch_id *id, const char *why)
     if (list->n++ < HELD_TOLD) buf_printf(list->out, "held_%s:%s\r\n", hex, why);
 }
 
+static void port_total(void *arg, struct total_request *q)
+{
+    totals_ask(&((struct service *)arg)->totals, q);
+}
+
 static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
     const struct service *s = arg;
@@ -235,7 +240,6 @@ struct listen_handler wire_inside_handler(struct service *s)
 void wire_command(struct service *s)
 {
     const struct conf *conf = s->settings->conf;
-    wire_total_init(s);
     struct request_limits limits = request_limits_default;
     limits.bytes_max = (uint32_t)conf->limits_request_bytes;
     limits.args_max = (uint32_t)conf->limits_arguments;
@@ -257,7 +261,7 @@ void wire_command(struct service *s)
                   .sync = port_sync,
                   .recover = port_recover,
                   .info = port_info,
-                  .total = wire_total,
+                  .total = port_total,
                   .read = wire_read,
                   .redis_ms = port_redis_ms,
                   .pace = wire_users_pace},

@@ -1,323 +1,53 @@
-/* app/wire_total.c - CTR.TOTAL (sync/README.md, rules S26 to S28): MySQL's row, and what is pending, and what is claimed but not in the ledger,
- * exact as of one moment between the request and its answer.
- *
- * That moment is the script which reads Redis. MySQL is read after it, so of what the script saw as claimed some may
- * be merged by then: the ledger says which. What was claimed after the script and is merged already would count twice:
- * its gen is higher, so Redis is read again; after READS_FREE times claims of that counter are held for the reader
- * (sync_counter_hold), so that only those of another daemon can still come between.
- *
- * Requests that come while others are read wait for the next round, which reads all of one counter together: one job
- * on a writer thread at a time, however many ask, so that merges go on; and the more ask, the less each costs.
- *   waiting -> a round: Redis (one script a request) -> MySQL (one snapshot for all) -> answered, or waiting again */
+/* app/wire_total.c - the ports of live totals: Redis by the sync link, MySQL by a writer thread. */
 #include "app/service.h"
 #include "base/heap.h"
-#include "base/num.h"
-#include "base/stats.h"
 #include "mysql/books.h"
 #include "redis/books_op.h"
-#include <stdio.h>
 
-#define ROUND_TASKS_MAX 64
-#define ROUND_FIELDS_MAX 2000
-#define READS_FREE 5
+static void port_redis(void *arg, struct total_read *r)
+{
+    redis_total(&((struct service *)arg)->sync_link, r);
+}
 
-_Static_assert(TOTAL_FIELDS_ASKED_MAX <= TOTAL_FIELDS_MAX && TOTAL_FIELDS_MAX <= ROUND_FIELDS_MAX,
-               "what a client may ask for fits one script and one round");
-
-struct claimed { /* a field of a standing batch; its id is round->ids[id] */
-    size_t id;
-    uint32_t field;
-    int64_t value;
-};
-
-struct total_task {
-    struct list link; /* totals.waiting or round->tasks */
-    struct total_request *request;
-    struct total_round *round;
-    struct redis_total redis;
-    int64_t *pending; /* one a field */
-    struct claimed *claimed;
-    size_t claimed_n, claimed_cap;
-    bool garbled; /* a value in Redis is no integer */
-    bool over;    /* a sum does not fit */
-    uint64_t since_ms;
-    uint32_t reads;
-    bool holds;
-};
-
-struct total_round { /* all of one counter; while its job runs, it and its tasks are the writer thread's */
-    struct service *service;
-    struct list tasks;
-    uint32_t reading; /* answers of Redis not here yet */
-    struct batch_id *ids;
-    size_t ids_n, ids_cap;
-    struct books_totals books; /* .all in the order of tasks */
+struct stored_task {
     struct db_job job;
-    enum err code;
-    struct error error;
+    struct total_stored *stored;
 };
 
-static void round_next(struct service *s);
-
-/* --- one request --- */
-
-static void task_end(struct service *s, struct total_task *t, enum ask_outcome outcome, const char *text)
+static void stored_work(struct db *db, struct db_job *job)
 {
-    struct total_request *q = t->request;
-    if (t->holds) sync_counter_release(s->sync, q->counter);
-    q->outcome = outcome;
-    q->text = text;
-    q->totals = t->pending;
-    q->done(q); /* q is gone after it */
-    heap_free(t->pending);
-    heap_free(t->claimed);
+    struct total_stored *s = CONTAINER_OF(job, struct stored_task, job)->stored;
+    s->code = books_totals_read(db, &s->books, &s->error);
+    if (s->code == ERR_NONE) total_sum(s);
+}
+
+static void stored_worked(struct db_job *job)
+{
+    struct stored_task *t = CONTAINER_OF(job, struct stored_task, job);
+    struct total_stored *s = t->stored;
+    s->ran = job->ran;
     heap_free(t);
+    s->done(s);
 }
 
-/* What Redis said the last time is forgotten. */
-static void task_read(struct total_round *round, struct total_task *t)
+static void port_mysql(void *arg, struct total_stored *stored)
 {
-    struct sync *sync = round->service->sync;
-    t->round = round;
-    memset(t->pending, 0, t->request->fields_n * sizeof *t->pending);
-    t->claimed_n = 0;
-    t->garbled = t->over = false;
-    if (t->reads++ == READS_FREE) {
-        STAT_ADD(totals_held, 1);
-        t->holds = true;
-        sync_counter_hold(sync, t->request->counter);
-    }
-    round->reading++;
-    redis_total(&round->service->sync_link, &t->redis);
+    struct stored_task *t = heap_zalloc(sizeof *t);
+    t->stored = stored;
+    t->job.work = stored_work;
+    t->job.done = stored_worked;
+    service_job(arg, &t->job);
 }
 
-static void on_pending(void *arg, uint32_t field, struct slice value)
+static uint64_t port_mono_ms(void *arg)
 {
-    struct total_task *t = arg;
-    if (value.n > 0 && !num_parse(value, &t->pending[field])) t->garbled = true;
+    (void)arg;
+    return age_ms();
 }
 
-static size_t round_id(struct total_round *r, const struct batch_id *id)
+void wire_totals(struct service *s)
 {
-    if (r->ids_n > 0 && memcmp(&r->ids[r->ids_n - 1], id, sizeof *id) == 0) return r->ids_n - 1;
-    if (r->ids_n == r->ids_cap) {
-        r->ids_cap = 2 * r->ids_cap + 16;
-        r->ids = heap_realloc(r->ids, r->ids_cap * sizeof *r->ids);
-    }
-    r->ids[r->ids_n] = *id;
-    return r->ids_n++;
-}
-
-static void on_claimed(void *arg, const struct batch_id *id, uint32_t field, struct slice value)
-{
-    struct total_task *t = arg;
-    if (value.n == 0) return;
-    if (t->claimed_n == t->claimed_cap) {
-        t->claimed_cap = 2 * t->claimed_cap + 16;
-        t->claimed = heap_realloc(t->claimed, t->claimed_cap * sizeof *t->claimed);
-    }
-    struct claimed *c = &t->claimed[t->claimed_n++];
-    *c = (struct claimed){.id = round_id(t->round, id), .field = field};
-    if (!num_parse(value, &c->value)) t->garbled = true;
-}
-
-/* Adds what Redis and MySQL said into t->pending. On a writer thread. */
-static void task_sum(const struct total_round *r, struct total_task *t, const struct books_total *stored)
-{
-    const struct total_request *q = t->request;
-    for (uint32_t i = 0; i < q->fields_n; i++)
-        t->over |= __builtin_add_overflow(t->pending[i], stored->stored[i], &t->pending[i]);
-    for (size_t i = 0; i < t->claimed_n; i++) {
-        const struct claimed *c = &t->claimed[i];
-        if (books_has(&r->books.books, &r->ids[c->id], q->key, q->fields[c->field])) continue;
-        t->over |= __builtin_add_overflow(t->pending[c->field], c->value, &t->pending[c->field]);
-    }
-}
-
-static void task_answer(struct service *s, struct total_task *t)
-{
-    if (t->garbled)
-        task_end(s, t, ASK_FAILED, "ERR hash value is not an integer");
-    else if (t->over)
-        task_end(s, t, ASK_FAILED, "ERR a total is out of range");
-    else
-        task_end(s, t, ASK_DONE, NULL);
-}
-
-/* --- MySQL --- */
-
-static void round_end(struct total_round *r)
-{
-    struct service *s = r->service;
-    PRE(list_empty(&r->tasks) && r->reading == 0);
-    for (size_t i = 0; i < r->books.n; i++)
-        heap_free(r->books.all[i].stored);
-    heap_free(r->books.all);
-    books_close(&r->books.books);
-    heap_free(r->ids);
-    heap_free(r);
-    s->totals.round = NULL;
-    round_next(s);
-}
-
-static void round_fail(struct total_round *r, enum ask_outcome outcome, const char *text)
-{
-    for (struct list *node; (node = list_pop(&r->tasks)) != NULL;)
-        task_end(r->service, CONTAINER_OF(node, struct total_task, link), outcome, text);
-    round_end(r);
-}
-
-/* Those that must be read again go before those that came meanwhile. */
-static void round_again(struct total_round *r, struct list *again)
-{
-    struct list *waiting = &r->service->totals.waiting;
-    for (struct list *node; (node = list_pop(waiting)) != NULL;)
-        list_push(again, node);
-    list_move_all(waiting, again);
-}
-
-static void round_answer(struct total_round *r)
-{
-    struct list again;
-    list_init(&again);
-    uint64_t now_ms = mono_ms(), within_ms = (uint64_t)r->service->settings->conf->limits_busy_ms;
-    for (size_t i = 0; i < r->books.n; i++) {
-        struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
-        if (!r->books.all[i].newer) {
-            task_answer(r->service, t);
-        } else if (now_ms - t->since_ms >= within_ms || r->service->stage != STAGE_RUNNING) {
-            task_end(r->service, t, ASK_FAILED,
-                     "TRYAGAIN a later claim of this counter was merged during every read; ask again");
-        } else {
-            STAT_ADD(totals_again, 1);
-            list_push(&again, &t->link);
-        }
-    }
-    round_again(r, &again);
-    round_end(r);
-}
-
-/* The sums belong here, not to the loop: each claimed field is looked for in the ledger's chunks. */
-static void round_work(struct db *db, struct db_job *job)
-{
-    struct total_round *r = CONTAINER_OF(job, struct total_round, job);
-    size_t i = 0;
-    r->code = books_totals_read(db, &r->books, &r->error);
-    if (r->code != ERR_NONE) return;
-    list_for_each (node, &r->tasks)
-        task_sum(r, CONTAINER_OF(node, struct total_task, link), &r->books.all[i++]);
-}
-
-static void on_worked(struct db_job *job)
-{
-    struct total_round *r = CONTAINER_OF(job, struct total_round, job);
-    char text[sizeof r->error.text + 4];
-    snprintf(text, sizeof text, "ERR %s", r->error.text);
-    if (!job->ran || r->code == ERR_UNAVAILABLE)
-        round_fail(r, ASK_MYSQL_DOWN, NULL);
-    else if (r->code != ERR_NONE)
-        round_fail(r, ASK_FAILED, text);
-    else
-        round_answer(r);
-}
-
-static void round_mysql(struct total_round *r)
-{
-    struct books_totals *b = &r->books;
-    list_for_each (node, &r->tasks) {
-        const struct total_task *t = CONTAINER_OF(node, struct total_task, link);
-        b->counter = t->request->counter;
-        b->all[b->n++] = (struct books_total){.key = t->request->key,
-                                              .fields = t->request->fields,
-                                              .fields_n = t->request->fields_n,
-                                              .gen = t->redis.gen};
-    }
-    b->ids = r->ids;
-    b->ids_n = r->ids_n;
-    r->job.work = round_work;
-    r->job.done = on_worked;
-    service_job(r->service, &r->job); /* r may be gone after it */
-}
-
-/* --- Redis --- */
-
-static void on_read(struct redis_total *redis)
-{
-    struct total_task *t = CONTAINER_OF(redis, struct total_task, redis);
-    struct total_round *r = t->round;
-    r->reading--;
-    if (redis->lost) {
-        list_remove(&t->link);
-        char text[sizeof redis->text];
-        memcpy(text, redis->text, sizeof text);
-        task_end(r->service, t, redis->cut ? ASK_REDIS_DOWN : ASK_FAILED, text);
-    }
-    if (r->reading > 0) return;
-    if (list_empty(&r->tasks))
-        round_end(r);
-    else
-        round_mysql(r);
-}
-
-/* Takes from those who wait who asked for the same counter as the first. */
-static uint32_t round_take(struct total_round *r, struct list *waiting)
-{
-    const struct counter *c = CONTAINER_OF(waiting->next, struct total_task, link)->request->counter;
-    uint32_t tasks = 0, fields = 0;
-    for (struct list *node = waiting->next, *next; node != waiting && tasks < ROUND_TASKS_MAX; node = next) {
-        next = node->next;
-        const struct total_request *q = CONTAINER_OF(node, struct total_task, link)->request;
-        if (q->counter != c || fields + q->fields_n > ROUND_FIELDS_MAX) continue;
-        list_remove(node);
-        list_push(&r->tasks, node);
-        fields += q->fields_n;
-        tasks++;
-    }
-    return tasks;
-}
-
-static void waiting_fail(struct service *s, enum ask_outcome outcome)
-{
-    for (struct list *node; (node = list_pop(&s->totals.waiting)) != NULL;)
-        task_end(s, CONTAINER_OF(node, struct total_task, link), outcome, NULL);
-}
-
-/* Of a Redis that was rolled back nobody knows what it lost; without MySQL half of the total is missing. */
-static void round_next(struct service *s)
-{
-    if (s->totals.round != NULL) return;
-    if (s->gate.rolled_back) waiting_fail(s, ASK_HELD);
-    if (!s->gate.mysql_up) waiting_fail(s, ASK_MYSQL_DOWN);
-    if (list_empty(&s->totals.waiting)) return;
-    struct total_round *r = s->totals.round = heap_zalloc(sizeof *r);
-    r->service = s;
-    list_init(&r->tasks);
-    uint32_t tasks = round_take(r, &s->totals.waiting);
-    r->books.all = heap_zalloc(tasks * sizeof *r->books.all);
-    list_for_each (node, &r->tasks)
-        task_read(r, CONTAINER_OF(node, struct total_task, link));
-}
-
-void wire_total_init(struct service *s)
-{
-    list_init(&s->totals.waiting);
-}
-
-void wire_total(void *arg, struct total_request *q)
-{
-    struct service *s = arg;
-    struct total_task *t = heap_zalloc(sizeof *t);
-    STAT_ADD(totals, 1);
-    t->request = q;
-    t->since_ms = mono_ms();
-    t->pending = heap_alloc(q->fields_n * sizeof *t->pending);
-    t->redis = (struct redis_total){.key = q->key,
-                                    .fields = q->fields,
-                                    .fields_n = q->fields_n,
-                                    .pending = on_pending,
-                                    .claimed = on_claimed,
-                                    .done = on_read,
-                                    .arg = t};
-    list_push(&s->totals.waiting, &t->link);
-    round_next(s);
+    struct total_ports ports = {.arg = s, .redis = port_redis, .mysql = port_mysql, .mono_ms = port_mono_ms};
+    totals_init(&s->totals, s->sync, &s->gate, &ports, (uint64_t)s->settings->conf->limits_busy_ms,
+                (uint64_t)s->settings->conf->ledger_keep_ms / 3);
 }

@@ -62,7 +62,7 @@ static inline const struct counters *world_counters_of(const struct world *w, in
 /* What the k-th hit on a field adds. */
 static inline int64_t world_delta(const struct world *w, int field, unsigned k)
 {
-    return w->config.down && field == SIM_DOWN ? -hit_delta(k) : hit_delta(k);
+    return w->config.down && !w->config.feeds && field == SIM_DOWN ? -hit_delta(k) : hit_delta(k);
 }
 struct slice world_hash_name(const struct world *w, int hash);
 struct slice world_field_name(int field);

@@ -203,6 +203,7 @@ static void applied_book(struct coalesce *c, struct box *b)
         cell_applied(c, f, &f->cells[i]);
     tokens_applied(c, f);
     ops_applied(c, b);
+    c->hits += b->answers_n - b->literals_count;
     STAT_ADD(hits, b->answers_n - b->literals_count);
 }
 

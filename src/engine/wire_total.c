@@ -1,12 +1,12 @@
-/* app/wire_total.c - the ports of live totals: Redis by the sync link, MySQL by a writer thread. */
-#include "app/service.h"
+/* engine/wire_total.c - the ports of live totals: Redis by the sync link, MySQL by a writer thread. */
 #include "base/heap.h"
+#include "engine/core.h"
 #include "mysql/books.h"
 #include "redis/books_op.h"
 
-static void port_redis(void *arg, struct total_read *r)
+static void port_total_redis(void *arg, struct total_read *r)
 {
-    redis_total(&((struct service *)arg)->sync_link, r);
+    redis_total(&((struct core *)arg)->sync_link, r);
 }
 
 struct stored_task {
@@ -30,24 +30,24 @@ static void stored_worked(struct db_job *job)
     s->done(s);
 }
 
-static void port_mysql(void *arg, struct total_stored *stored)
+static void port_total_mysql(void *arg, struct total_stored *stored)
 {
     struct stored_task *t = heap_zalloc(sizeof *t);
     t->stored = stored;
     t->job.work = stored_work;
     t->job.done = stored_worked;
-    service_job(arg, &t->job);
+    core_job(arg, &t->job);
 }
 
-static uint64_t port_mono_ms(void *arg)
+static uint64_t port_total_ms(void *arg)
 {
     (void)arg;
     return age_ms();
 }
 
-void wire_totals(struct service *s)
+void wire_totals(struct core *c, struct totals *t)
 {
-    struct total_ports ports = {.arg = s, .redis = port_redis, .mysql = port_mysql, .mono_ms = port_mono_ms};
-    totals_init(&s->totals, s->sync, &s->gate, &ports, (uint64_t)s->settings->conf->limits_busy_ms,
-                (uint64_t)s->settings->conf->ledger_keep_ms / 3);
+    struct total_ports ports = {
+        .arg = c, .redis = port_total_redis, .mysql = port_total_mysql, .mono_ms = port_total_ms};
+    totals_init(t, c->sync, &c->gate, &ports, c->config.coalesce.busy_ms, c->config.ledger_keep_ms / 3);
 }

@@ -20,7 +20,7 @@
  *   as that took, at least 1000, pass
  * - sim_run --list
  *
- * Not here: increments below zero, overflow.
+ * Not here: overflow; hits of both signs on one field.
  * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 

@@ -98,7 +98,7 @@ void redis_books(struct redis_link *l, struct redis_books *b)
 
 /* --- a live total --- */
 
-static bool total_file(struct redis_total *t, const struct redis_reply *r)
+static bool total_file(struct total_read *t, const struct redis_reply *r)
 {
     if (!reply_is_array(r, 3) || !reply_integer(&r->elements[0], &t->gen)) return false;
     if (!reply_is_array(&r->elements[1], t->fields_n) || r->elements[2].type != REDIS_ARRAY) return false;
@@ -117,7 +117,7 @@ static bool total_file(struct redis_total *t, const struct redis_reply *r)
 
 static void on_total(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
 {
-    struct redis_total *t = arg;
+    struct total_read *t = arg;
     (void)l, (void)at;
     t->cut = r == NULL;
     t->lost = !total_file(t, r);
@@ -125,7 +125,7 @@ static void on_total(struct redis_link *l, void *arg, const struct redis_reply *
     t->done(t);
 }
 
-void redis_total(struct redis_link *l, struct redis_total *t)
+void redis_total(struct redis_link *l, struct total_read *t)
 {
     PRE(t->fields_n > 0 && t->fields_n <= TOTAL_FIELDS_MAX);
     struct buf *out = redis_link_begin(l);

@@ -1,20 +1,16 @@
-/* engine/totals.c - CTR.TOTAL (sync/README.md, rules S26 to S28): MySQL's row, and what is pending, and what is claimed but not in the ledger,
- * exact as of one moment between the request and its answer.
+/* sync/total.c - the moment of a total is the script which reads Redis. MySQL is read after it, so of what the script saw as
+ * claimed some may be merged by then: the ledger says which. What was claimed after the script and is merged already would
+ * count twice: its gen is higher, so Redis is read again; after READS_FREE times claims of that counter are held for the
+ * reader (sync_counter_hold), so that only those of another daemon can still come between.
  *
- * That moment is the script which reads Redis. MySQL is read after it, so of what the script saw as claimed some may
- * be merged by then: the ledger says which. What was claimed after the script and is merged already would count twice:
- * its gen is higher, so Redis is read again; after READS_FREE times claims of that counter are held for the reader
- * (sync_counter_hold), so that only those of another daemon can still come between.
- *
- * Requests that come while others are read wait for the next round, which reads all of one counter together: one job
- * on a writer thread at a time, however many ask, so that merges go on; and the more ask, the less each costs.
+ * Requests that come while others are read wait for the next round, which reads all of one counter together: one question to
+ * MySQL at a time, however many ask, so that merges go on; and the more ask, the less each costs.
  *   waiting -> a round: Redis (one script a request) -> MySQL (one snapshot for all) -> answered, or waiting again */
-#include "engine/totals.h"
+#include "sync/total.h"
 #include "base/heap.h"
 #include "base/num.h"
 #include "base/stats.h"
-#include "mysql/books.h"
-#include "redis/books_op.h"
+#include "sync/engine.h"
 #include <stdio.h>
 
 #define ROUND_TASKS_MAX 64
@@ -34,7 +30,7 @@ struct total_task {
     struct list link; /* totals.waiting or round->tasks */
     struct total_request *request;
     struct total_round *round;
-    struct redis_total redis;
+    struct total_read redis;
     int64_t *pending; /* one a field */
     struct claimed *claimed;
     size_t claimed_n, claimed_cap;
@@ -45,26 +41,24 @@ struct total_task {
     bool holds;
 };
 
-struct total_round { /* all of one counter; while its job runs, it and its tasks are the writer thread's */
+struct total_round { /* all of one counter; while MySQL is asked, it and its tasks are the port's */
     struct totals *totals;
     struct list tasks;
+    uint64_t began_ms;
     uint32_t reading; /* answers of Redis not here yet */
     struct batch_id *ids;
     size_t ids_n, ids_cap;
-    struct books_totals books; /* .all in the order of tasks */
-    struct db_job job;
-    enum err code;
-    struct error error;
+    struct total_stored stored; /* .books.all in the order of tasks */
 };
 
-static void round_next(struct totals *ts);
+static void round_next(struct totals *s);
 
 /* --- one request --- */
 
-static void task_end(struct totals *ts, struct total_task *t, enum ask_outcome outcome, const char *text)
+static void task_end(struct totals *s, struct total_task *t, enum ask_outcome outcome, const char *text)
 {
     struct total_request *q = t->request;
-    if (t->holds) sync_counter_release(ts->core->sync, q->counter);
+    if (t->holds) sync_counter_release(s->sync, q->counter);
     q->outcome = outcome;
     q->text = text;
     q->totals = t->pending;
@@ -77,7 +71,7 @@ static void task_end(struct totals *ts, struct total_task *t, enum ask_outcome o
 /* What Redis said the last time is forgotten. */
 static void task_read(struct total_round *round, struct total_task *t)
 {
-    struct sync *sync = round->totals->core->sync;
+    struct totals *s = round->totals;
     t->round = round;
     memset(t->pending, 0, t->request->fields_n * sizeof *t->pending);
     t->claimed_n = 0;
@@ -85,13 +79,13 @@ static void task_read(struct total_round *round, struct total_task *t)
     if (t->reads++ == READS_FREE) {
         STAT_ADD(totals_held, 1);
         t->holds = true;
-        sync_counter_hold(sync, t->request->counter);
+        sync_counter_hold(s->sync, t->request->counter);
     }
     round->reading++;
-    redis_total(&round->totals->core->sync_link, &t->redis);
+    s->ports.redis(s->ports.arg, &t->redis);
 }
 
-static void on_pending(void *arg, uint32_t field, struct slice value)
+static void pending_file(void *arg, uint32_t field, struct slice value)
 {
     struct total_task *t = arg;
     if (value.n > 0 && !num_parse(value, &t->pending[field])) t->garbled = true;
@@ -108,7 +102,7 @@ static size_t round_id(struct total_round *r, const struct batch_id *id)
     return r->ids_n++;
 }
 
-static void on_claimed(void *arg, const struct batch_id *id, uint32_t field, struct slice value)
+static void claimed_file(void *arg, const struct batch_id *id, uint32_t field, struct slice value)
 {
     struct total_task *t = arg;
     if (value.n == 0) return;
@@ -121,7 +115,7 @@ static void on_claimed(void *arg, const struct batch_id *id, uint32_t field, str
     if (!num_parse(value, &c->value)) t->garbled = true;
 }
 
-/* Adds what Redis and MySQL said into t->pending. On a writer thread. */
+/* Adds what Redis and MySQL said into t->pending. */
 static void task_sum(const struct total_round *r, struct total_task *t, const struct books_total *stored)
 {
     const struct total_request *q = t->request;
@@ -129,35 +123,35 @@ static void task_sum(const struct total_round *r, struct total_task *t, const st
         t->over |= __builtin_add_overflow(t->pending[i], stored->stored[i], &t->pending[i]);
     for (size_t i = 0; i < t->claimed_n; i++) {
         const struct claimed *c = &t->claimed[i];
-        if (books_has(&r->books.books, &r->ids[c->id], q->key, q->fields[c->field])) continue;
+        if (books_has(&r->stored.books.books, &r->ids[c->id], q->key, q->fields[c->field])) continue;
         t->over |= __builtin_add_overflow(t->pending[c->field], c->value, &t->pending[c->field]);
     }
 }
 
-static void task_answer(struct totals *ts, struct total_task *t)
+static void task_answer(struct totals *s, struct total_task *t)
 {
     if (t->garbled)
-        task_end(ts, t, ASK_FAILED, "ERR hash value is not an integer");
+        task_end(s, t, ASK_FAILED, "ERR hash value is not an integer");
     else if (t->over)
-        task_end(ts, t, ASK_FAILED, "ERR a total is out of range");
+        task_end(s, t, ASK_FAILED, "ERR a total is out of range");
     else
-        task_end(ts, t, ASK_DONE, NULL);
+        task_end(s, t, ASK_DONE, NULL);
 }
 
 /* --- MySQL --- */
 
 static void round_end(struct total_round *r)
 {
-    struct totals *ts = r->totals;
+    struct totals *s = r->totals;
     PRE(list_empty(&r->tasks) && r->reading == 0);
-    for (size_t i = 0; i < r->books.n; i++)
-        heap_free(r->books.all[i].stored);
-    heap_free(r->books.all);
-    books_close(&r->books.books);
+    for (size_t i = 0; i < r->stored.books.n; i++)
+        heap_free(r->stored.books.all[i].stored);
+    heap_free(r->stored.books.all);
+    books_close(&r->stored.books.books);
     heap_free(r->ids);
     heap_free(r);
-    ts->round = NULL;
-    round_next(ts);
+    s->round = NULL;
+    round_next(s);
 }
 
 static void round_fail(struct total_round *r, enum ask_outcome outcome, const char *text)
@@ -180,13 +174,15 @@ static void round_answer(struct total_round *r)
 {
     struct list again;
     list_init(&again);
-    uint64_t now_ms = mono_ms(), within_ms = r->totals->core->config.coalesce.busy_ms;
-    for (size_t i = 0; i < r->books.n; i++) {
+    struct totals *s = r->totals;
+    uint64_t now_ms = s->ports.mono_ms(s->ports.arg);
+    bool stale = now_ms - r->began_ms >= s->give_up_ms; /* what was claimed then may be pruned by now */
+    for (size_t i = 0; i < r->stored.books.n; i++) {
         struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
-        if (!r->books.all[i].newer) {
-            task_answer(r->totals, t);
-        } else if (now_ms - t->since_ms >= within_ms || r->totals->core->stage != STAGE_RUNNING) {
-            task_end(r->totals, t, ASK_FAILED,
+        if (!stale && (!r->stored.books.all[i].newer || !HOLDS(RULE_TOTAL_BY_GEN))) {
+            task_answer(s, t);
+        } else if (now_ms - t->since_ms >= s->within_ms || s->stopped) {
+            task_end(s, t, ASK_FAILED,
                      "TRYAGAIN a later claim of this counter was merged during every read; ask again");
         } else {
             STAT_ADD(totals_again, 1);
@@ -197,25 +193,22 @@ static void round_answer(struct total_round *r)
     round_end(r);
 }
 
-/* The sums belong here, not to the loop: each claimed field is looked for in the ledger's chunks. */
-static void round_work(struct db *db, struct db_job *job)
+void total_sum(struct total_stored *stored)
 {
-    struct total_round *r = CONTAINER_OF(job, struct total_round, job);
+    struct total_round *r = stored->arg;
     size_t i = 0;
-    r->code = books_totals_read(db, &r->books, &r->error);
-    if (r->code != ERR_NONE) return;
     list_for_each (node, &r->tasks)
-        task_sum(r, CONTAINER_OF(node, struct total_task, link), &r->books.all[i++]);
+        task_sum(r, CONTAINER_OF(node, struct total_task, link), &stored->books.all[i++]);
 }
 
-static void mysql_done(struct db_job *job)
+static void stored_done(struct total_stored *stored)
 {
-    struct total_round *r = CONTAINER_OF(job, struct total_round, job);
-    char text[sizeof r->error.text + 4];
-    snprintf(text, sizeof text, "ERR %s", r->error.text);
-    if (!job->ran || r->code == ERR_UNAVAILABLE)
+    struct total_round *r = stored->arg;
+    char text[sizeof stored->error.text + 4];
+    snprintf(text, sizeof text, "ERR %s", stored->error.text);
+    if (!stored->ran || stored->code == ERR_UNAVAILABLE)
         round_fail(r, ASK_MYSQL_DOWN, NULL);
-    else if (r->code != ERR_NONE)
+    else if (stored->code != ERR_NONE)
         round_fail(r, ASK_FAILED, text);
     else
         round_answer(r);
@@ -223,7 +216,7 @@ static void mysql_done(struct db_job *job)
 
 static void round_mysql(struct total_round *r)
 {
-    struct books_totals *b = &r->books;
+    struct books_totals *b = &r->stored.books;
     list_for_each (node, &r->tasks) {
         const struct total_task *t = CONTAINER_OF(node, struct total_task, link);
         b->counter = t->request->counter;
@@ -234,14 +227,14 @@ static void round_mysql(struct total_round *r)
     }
     b->ids = r->ids;
     b->ids_n = r->ids_n;
-    r->job.work = round_work;
-    r->job.done = mysql_done;
-    core_job(r->totals->core, &r->job); /* r may be gone after it */
+    r->stored.done = stored_done;
+    r->stored.arg = r;
+    r->totals->ports.mysql(r->totals->ports.arg, &r->stored); /* r may be gone after it */
 }
 
 /* --- Redis --- */
 
-static void redis_done(struct redis_total *redis)
+static void read_done(struct total_read *redis)
 {
     struct total_task *t = CONTAINER_OF(redis, struct total_task, redis);
     struct total_round *r = t->round;
@@ -276,48 +269,58 @@ static uint32_t round_take(struct total_round *r, struct list *waiting)
     return tasks;
 }
 
-static void waiting_fail(struct totals *ts, enum ask_outcome outcome)
+static void waiting_fail(struct totals *s, enum ask_outcome outcome, const char *text)
 {
-    for (struct list *node; (node = list_pop(&ts->waiting)) != NULL;)
-        task_end(ts, CONTAINER_OF(node, struct total_task, link), outcome, NULL);
+    for (struct list *node; (node = list_pop(&s->waiting)) != NULL;)
+        task_end(s, CONTAINER_OF(node, struct total_task, link), outcome, text);
 }
 
 /* Of a Redis that was rolled back nobody knows what it lost; without MySQL half of the total is missing. */
-static void round_next(struct totals *ts)
+static void round_next(struct totals *s)
 {
-    if (ts->round != NULL) return;
-    if (ts->core->gate.rolled_back) waiting_fail(ts, ASK_HELD);
-    if (!ts->core->gate.mysql_up) waiting_fail(ts, ASK_MYSQL_DOWN);
-    if (list_empty(&ts->waiting)) return;
-    struct total_round *r = ts->round = heap_zalloc(sizeof *r);
-    r->totals = ts;
+    if (s->round != NULL) return;
+    if (s->gate->rolled_back) waiting_fail(s, ASK_HELD, NULL);
+    if (!s->gate->mysql_up) waiting_fail(s, ASK_MYSQL_DOWN, NULL);
+    if (!gate_compared(s->gate))
+        waiting_fail(s, ASK_FAILED, "TRYAGAIN Redis was restarted and is looked at; ask again");
+    if (list_empty(&s->waiting)) return;
+    struct total_round *r = s->round = heap_zalloc(sizeof *r);
+    r->totals = s;
+    r->began_ms = s->ports.mono_ms(s->ports.arg);
     list_init(&r->tasks);
-    uint32_t tasks = round_take(r, &ts->waiting);
-    r->books.all = heap_zalloc(tasks * sizeof *r->books.all);
+    uint32_t tasks = round_take(r, &s->waiting);
+    r->stored.books.all = heap_zalloc(tasks * sizeof *r->stored.books.all);
     list_for_each (node, &r->tasks)
         task_read(r, CONTAINER_OF(node, struct total_task, link));
 }
 
-void totals_init(struct totals *ts, struct core *core)
+void totals_init(struct totals *s, struct sync *sync, const struct gate *gate,
+                 const struct total_ports *ports, uint64_t within_ms, uint64_t give_up_ms)
 {
-    ts->core = core;
-    list_init(&ts->waiting);
+    *s = (struct totals){
+        .ports = *ports, .sync = sync, .gate = gate, .within_ms = within_ms, .give_up_ms = give_up_ms};
+    list_init(&s->waiting);
 }
 
-void totals_ask(struct totals *ts, struct total_request *q)
+void totals_stop(struct totals *s)
+{
+    s->stopped = true;
+}
+
+void totals_ask(struct totals *s, struct total_request *q)
 {
     struct total_task *t = heap_zalloc(sizeof *t);
     STAT_ADD(totals, 1);
     t->request = q;
-    t->since_ms = mono_ms();
+    t->since_ms = s->ports.mono_ms(s->ports.arg);
     t->pending = heap_alloc(q->fields_n * sizeof *t->pending);
-    t->redis = (struct redis_total){.key = q->key,
-                                    .fields = q->fields,
-                                    .fields_n = q->fields_n,
-                                    .pending = on_pending,
-                                    .claimed = on_claimed,
-                                    .done = redis_done,
-                                    .arg = t};
-    list_push(&ts->waiting, &t->link);
-    round_next(ts);
+    t->redis = (struct total_read){.key = q->key,
+                                   .fields = q->fields,
+                                   .fields_n = q->fields_n,
+                                   .pending = pending_file,
+                                   .claimed = claimed_file,
+                                   .done = read_done,
+                                   .arg = t};
+    list_push(&s->waiting, &t->link);
+    round_next(s);
 }

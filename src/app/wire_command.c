@@ -13,7 +13,7 @@ struct pending_task {
     struct pending_request *request;
 };
 
-static void pending_file(struct pending_request *q, const struct redis_reply *r, struct slice *items)
+static void pending_file(struct pending_request *q, const struct redis_answer *r, struct slice *items)
 {
     for (size_t i = 0; i < r->n; i++)
         items[i] = r->elements[i].str;
@@ -23,7 +23,7 @@ static void pending_file(struct pending_request *q, const struct redis_reply *r,
     q->done(q);
 }
 
-static void on_hash(struct redis_hash *h, const struct redis_reply *r)
+static void on_hash(struct redis_hash *h, const struct redis_answer *r)
 {
     struct pending_task *task = CONTAINER_OF(h, struct pending_task, redis);
     struct pending_request *q = task->request;
@@ -33,7 +33,7 @@ static void on_hash(struct redis_hash *h, const struct redis_reply *r)
         q->outcome = ASK_REDIS_DOWN;
         q->done(q);
     } else if (r->type != REDIS_ARRAY) {
-        reply_why(r, text, sizeof text);
+        answer_why(r, text, sizeof text);
         q->outcome = ASK_FAILED;
         q->text = text;
         q->done(q);

@@ -2,29 +2,29 @@
  * clients wait for to be counted. */
 #include "app/service.h"
 #include "base/heap.h"
-#include "redis/read_op.h"
+#include "redis/query_op.h"
 
 struct read_task {
-    struct redis_read redis;
+    struct redis_query redis;
     struct coalesce_settle settle;
     struct read_request *request;
     struct service *service;
 };
 
-static enum ask_outcome read_outcome(enum redis_read_outcome o)
+static enum ask_outcome read_outcome(enum redis_query_outcome o)
 {
     switch (o) {
-    case REDIS_READ_DONE:
+    case REDIS_QUERY_DONE:
         return ASK_DONE;
-    case REDIS_READ_LOST:
+    case REDIS_QUERY_LOST:
         return ASK_REDIS_DOWN;
-    case REDIS_READ_FAILED:
+    case REDIS_QUERY_FAILED:
         return ASK_FAILED;
     }
     UNREACHABLE();
 }
 
-static void on_read(struct redis_read *r)
+static void on_read(struct redis_query *r)
 {
     struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
     struct read_request *q = task->request;
@@ -39,7 +39,7 @@ static void on_settled(struct coalesce_settle *settle)
 {
     struct read_task *task = CONTAINER_OF(settle, struct read_task, settle);
     if (!settle->failed) {
-        redis_read(&task->service->sync_link, &task->redis);
+        redis_query(&task->service->sync_link, &task->redis);
         return;
     }
     struct read_request *q = task->request;
@@ -50,16 +50,17 @@ static void on_settled(struct coalesce_settle *settle)
 }
 
 /* What of it is still in a journal; visitors never are. */
-static struct coalesce_settle settle_of(const struct read_query *q)
+static struct coalesce_settle settle_of(const struct query *q)
 {
     static const enum op_kind kinds[] = {
-        [READ_SERIES] = OP_SERIES, [READ_NAMES] = OP_SERIES,   [READ_BOX_RECENT] = OP_BOX,
-        [READ_BOX_TOP] = OP_BOX,   [READ_BOX_BOTTOM] = OP_BOX, [READ_EVENTS] = OP_EVENT,
-        [READ_WINDOWS] = OP_EVENT};
+        [QUERY_SERIES] = OP_SERIES,          [QUERY_NAMES] = OP_SERIES,
+        [QUERY_TIMEBOX_RECENT] = OP_TIMEBOX, [QUERY_TIMEBOX_TOP] = OP_TIMEBOX,
+        [QUERY_TIMEBOX_BOTTOM] = OP_TIMEBOX, [QUERY_EVENTS] = OP_EVENT,
+        [QUERY_WINDOWS] = OP_EVENT};
     return (struct coalesce_settle){.kind = kinds[q->kind],
                                     .name = q->name,
                                     .type = q->type,
-                                    .all = q->kind == READ_NAMES,
+                                    .all = q->kind == QUERY_NAMES,
                                     .done = on_settled};
 }
 
@@ -70,8 +71,8 @@ void wire_read(void *arg, struct read_request *q)
     task->request = q;
     task->service = s;
     task->redis =
-        (struct redis_read){.query = &q->query, .limits = s->settings->setup.counters.ops, .done = on_read};
-    bool in_keys = q->query.kind == READ_VISITORS;
+        (struct redis_query){.query = &q->query, .limits = s->settings->setup.counters.ops, .done = on_read};
+    bool in_keys = q->query.kind == QUERY_VISITORS;
     if (!in_keys) task->settle = settle_of(&q->query);
-    if (in_keys || !coalesce_settle(s->coalesce, &task->settle)) redis_read(&s->sync_link, &task->redis);
+    if (in_keys || !coalesce_settle(s->coalesce, &task->settle)) redis_query(&s->sync_link, &task->redis);
 }

@@ -1,6 +1,6 @@
 /* redis/client_list.c - see client_list.h. */
 #include "redis/client_list.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 static const struct slice name_mark = {" name=tallyd:", 13};
 
@@ -34,9 +34,9 @@ bool client_is_of(const struct redis_client *c, struct slice owner)
 
 void client_kill_put(struct buf *out, const struct redis_client *c)
 {
-    resp_array(out, 4);
-    RESP_LIT(out, "CLIENT");
-    RESP_LIT(out, "KILL");
-    RESP_LIT(out, "ID");
-    resp_slice(out, c->id);
+    request_array(out, 4);
+    REQUEST_LIT(out, "CLIENT");
+    REQUEST_LIT(out, "KILL");
+    REQUEST_LIT(out, "ID");
+    request_slice(out, c->id);
 }

@@ -121,7 +121,7 @@ bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice nam
     switch (kind) {
     case OP_SERIES:
         return series_fits(cs, name, scratch, why);
-    case OP_BOX:
+    case OP_TIMEBOX:
         return box_fits(cs, name, scratch, why);
     case OP_EVENT:
         return event_fits(cs, name, type, scratch, why);

@@ -98,7 +98,7 @@ static void on_done(struct redis_store *r)
     ((struct seen *)r->arg)->done = true;
 }
 
-static enum err redis_read(struct seen *s, struct ask *a, struct error *e)
+static enum err redis_query(struct seen *s, struct ask *a, struct error *e)
 {
     struct buf lock = {0};
     counter_lock_name(s->proof->counter, s->proof->key, &lock);
@@ -212,7 +212,7 @@ static void seen_close(struct seen *s)
 static enum err read_once(struct seen *s, struct ask *a, struct db *db, struct error *e)
 {
     s->proof->pending = s->proof->claimed = 0;
-    enum err code = redis_read(s, a, e);
+    enum err code = redis_query(s, a, e);
     return code == ERR_NONE ? mysql_read(s, db, e) : code;
 }
 

@@ -24,7 +24,7 @@ static enum err sockets_give(const struct conf_addresses *of, const struct passw
 {
     for (size_t i = 0; i < of->n; i++) {
         const char *path = of->all[i].path;
-        bool has_group = of->all[i].options.group[0] != '\0';
+        bool has_group = of->all[i].group[0] != '\0';
         if (path != NULL && lchown(path, to->pw_uid, has_group ? (gid_t)-1 : to->pw_gid) != 0)
             return error_set(e, ERR_CONFIG, "run_as: %s cannot be given to %s: %s", path, to->pw_name,
                              strerror(errno));

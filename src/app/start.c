@@ -304,8 +304,7 @@ static enum err listen_begin(struct service *s, struct error *e)
     if (s->settings->setup.doors != NULL) listen_secure(s->listen, s->settings->setup.doors);
     struct listen_handler handler = wire_listen_handler(s);
     for (size_t i = 0; i < conf->listen_resp.n; i++)
-        if (listen_add(s->listen, slice_str(conf->listen_resp.all[i].text), &handler, e) != ERR_NONE)
-            return e->code;
+        if (listen_add(s->listen, &conf->listen_resp.all[i], &handler, e) != ERR_NONE) return e->code;
     return wire_users_listen(s, e);
 }
 

@@ -38,24 +38,15 @@ void wire_users_init(struct service *s)
 }
 
 /* Unless the address says otherwise nobody but tallyd's own user and root may open it. */
-static enum err control_listen(struct service *s, const char *address, struct error *e)
-{
-    struct listen_handler handler = wire_inside_handler(s);
-    const char *options = strchr(address, '?');
-    struct buf url = {0};
-    buf_put_slice(&url, slice_str(address));
-    if (options == NULL || strstr(options, "mode=") == NULL)
-        buf_printf(&url, "%cmode=0600", options == NULL ? '?' : '&');
-    enum err code = listen_add(s->listen, buf_slice(&url), &handler, e);
-    buf_free(&url);
-    return code;
-}
-
 enum err wire_users_listen(struct service *s, struct error *e)
 {
     const struct conf_addresses *control = &s->settings->conf->listen_control;
-    for (size_t i = 0; i < control->n; i++)
-        if (control_listen(s, control->all[i].text, e) != ERR_NONE) return e->code;
+    struct listen_handler handler = wire_inside_handler(s);
+    for (size_t i = 0; i < control->n; i++) {
+        struct address a = control->all[i];
+        if (a.mode == 0) a.mode = 0600;
+        if (listen_add(s->listen, &a, &handler, e) != ERR_NONE) return e->code;
+    }
     if (s->users.now->n > 0 && control->n == 0)
         log_event(LOG_WARN, "no_control", "next=%s",
                   LOGQ("there are users, and `tallyd status` and `recover` are none: give listen.control"));

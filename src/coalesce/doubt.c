@@ -202,7 +202,7 @@ static void settle_frames(struct coalesce *c, uint64_t seq)
 {
     struct group *groups[FLIGHT_MAX];
     uint32_t n = c->flight_n;
-    memcpy(boxes, c->flight, sizeof groups);
+    memcpy(groups, c->flight, sizeof groups);
     for (uint32_t i = 0; i < n; i++) {
         struct group *g = groups[i];
         if (did_run(g, seq))

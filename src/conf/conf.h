@@ -6,9 +6,9 @@
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 
+#include "base/address.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/unix_options.h"
 #include "conf/options.h"
 
 enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */
@@ -23,17 +23,8 @@ enum conf_field {
 };                                                       /* as enum field_kind */
 enum conf_store { CONF_STORE_INTEGER, CONF_STORE_TEXT }; /* as enum store_kind */
 
-struct conf_address {
-    char *text;                  /* as given */
-    char *host;                  /* "127.0.0.1", "::1" without brackets; NULL: a unix socket */
-    char *path;                  /* of the unix socket; NULL: TCP */
-    int port;                    /* 1..65535 */
-    bool tls;                    /* TCP with TLS */
-    struct unix_options options; /* of the unix socket */
-};
-
 struct conf_addresses {
-    struct conf_address *all;
+    struct address *all;
     size_t n; /* >= 1; 0: not given */
 };
 

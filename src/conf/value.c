@@ -3,7 +3,6 @@
 
 #include "base/heap.h"
 #include "base/num.h"
-#include "conf/address.h"
 #include "conf/list.h"
 #include "conf/unit.h"
 
@@ -104,12 +103,22 @@ bool value_secret(const struct conf_row *row)
     return row->kind == KIND_URL || row->kind == KIND_PATH || row->kind == KIND_HASH;
 }
 
+static bool address_add(struct conf_addresses *list, struct slice text, const char **why)
+{
+    struct address a;
+    *why = address_parse(text, &a);
+    if (*why != NULL) return false;
+    list->all = heap_realloc(list->all, (list->n + 1) * sizeof *list->all);
+    list->all[list->n++] = a;
+    return true;
+}
+
 bool value_read(const struct conf_row *row, struct slice text, bool quoted, void *base, const char **why)
 {
     void *to = conf_member(row, base);
     switch (row->kind) {
     case KIND_ADDRESSES:
-        return address_read(text, to, why);
+        return address_add(to, text, why);
     case KIND_URL:
     case KIND_HASH:
     case KIND_PATH:
@@ -211,6 +220,14 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         return true;
     }
     UNREACHABLE();
+}
+
+static void addresses_free(struct conf_addresses *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        address_free(&list->all[i]);
+    heap_free(list->all);
+    *list = (struct conf_addresses){0};
 }
 
 void value_free(const struct conf_row *row, void *base)

@@ -133,7 +133,7 @@ static void rows_zero(struct figures *f)
     if (f->field.p != NULL) rows_add(rows, f->field);
 }
 
-static void on_stored(void *arg, struct slice field, int64_t count)
+static void stored_take(void *arg, struct slice field, int64_t count)
 {
     struct figures *f = arg;
     size_t i;
@@ -151,11 +151,12 @@ static enum err stored_select(struct figures *f, struct error *e)
 {
     struct panel *p = &f->w->panel;
     char first[RANGE_FIELD_BYTES], last[RANGE_FIELD_BYTES];
-    if (f->field.p != NULL) return panel_named(p, f->counter, f->store, &f->field, 1, on_stored, f, e);
-    if (!f->by_time) return panel_top(p, f->counter, f->store, (uint32_t)f->top, on_stored, f, e);
+    const struct panel_rows rows = {f->counter, f->store, stored_take, f};
+    if (f->field.p != NULL) return panel_one(p, &rows, f->field, e);
+    if (!f->by_time) return panel_top(p, &rows, (uint32_t)f->top, e);
     struct slice from = slice_of(first, range_field(&f->range, 0, first));
     struct slice to = slice_of(last, range_field(&f->range, f->range.n - 1, last));
-    return panel_between(p, f->counter, f->store, from, to, on_stored, f, e);
+    return panel_between(p, &rows, from, to, e);
 }
 
 /* What is not in the table is 0. */

@@ -8,16 +8,17 @@
 #include "base/log.h"
 #include "http/inside.h"
 #include "http/route.h"
-#include "http/socket.h"
 #include "tls/relay.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#define BACKLOG 1024
 #define CONNECTIONS_LEAST 64 /* where descriptors lack */
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
 #define LAST_WORDS_MS 1000   /* for answers that are made and not yet sent, at the end */
@@ -364,8 +365,7 @@ static void secure_given(void *arg, int fd, const struct sockaddr *peer, socklen
     (void)MHD_add_connection(arg, fd, peer, peer_n);
 }
 
-static bool secure_serve(struct http *h, const struct conf_address *a, struct MHD_Daemon *d, int fd,
-                         unsigned most)
+static bool secure_serve(struct http *h, const struct address *a, struct MHD_Daemon *d, int fd, unsigned most)
 {
     const struct relay_door door = {.url = a->text,
                                     .c = h->ports.tls,
@@ -379,14 +379,17 @@ static bool secure_serve(struct http *h, const struct conf_address *a, struct MH
     return r != NULL;
 }
 
-static enum err address_serve(struct http *h, const struct conf_address *a, unsigned most, struct error *e)
+static enum err address_serve(struct http *h, const struct address *a, unsigned most, struct error *e)
 {
-    int fd = socket_listen(a, e);
+    int fd = address_listen(a, BACKLOG, e);
     if (fd < 0) return e->code;
     struct MHD_Daemon *d = daemon_start(h, a->tls ? -1 : fd, most);
     if (d != NULL) h->daemons[h->daemons_n++] = d;
     if (d == NULL || (a->tls && !secure_serve(h, a, d, fd, most))) {
-        if (d == NULL) socket_close(a, fd);
+        if (d == NULL) {
+            address_unlink(a);
+            close(fd);
+        }
         return error_set(e, ERR_FAILED, "%s: HTTP cannot begin here: out of memory, threads or descriptors?",
                          a->text);
     }
@@ -434,7 +437,9 @@ static void all_end(struct http *h)
         relay_quiet(h->relays[i]);
     for (size_t i = 0; i < h->daemons_n; i++) {
         h->sockets[i] = MHD_quiesce_daemon(h->daemons[i]);
-        socket_quiet(&all->all[i], h->sockets[i]);
+        if (h->sockets[i] < 0) continue;
+        address_unlink(&all->all[i]);
+        shutdown(h->sockets[i], SHUT_RDWR);
     }
     pulse_stop(&h->pulse);
     pool_stop(&h->pool);

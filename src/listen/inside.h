@@ -1,11 +1,10 @@
 /* listen/inside.h - inside of listen/: the state that its files share.
  *   listen.c  the set of listeners: accept, start and end, what happens once a loop turn
- *   conn.c    one connection: bytes in, bytes out, its end          bind.c  addresses to listening sockets
+ *   conn.c    one connection: bytes in, bytes out, its end
  *   secure.c  TLS between a connection's socket and its session    greeting.c  whose TLS handshake goes on now */
 #ifndef LISTEN_INSIDE_H
 #define LISTEN_INSIDE_H
 
-#include "listen/address.h"
 #include "listen/listen.h"
 #include "tls/session.h"
 
@@ -30,6 +29,7 @@ struct listener {
     struct listen_handler handler;
     bool is_unix, is_tls;
     bool held;     /* libuv holds one connection of it until it is taken, and accepts no other */
+    bool bound;    /* its unix socket is a file of ours */
     char url[300]; /* where it really is */
 };
 
@@ -119,9 +119,6 @@ struct conn {
     bool reading, closed;
     alignas(max_align_t) char session[];
 };
-
-/* bind.c: both leave nothing behind on error, but a handle that must be closed. */
-enum err listener_bind(struct listener *ls, const struct address *a, struct error *e);
 
 #define OUT_KEEP 512 /* a buffer of what goes out stays up to this size when it is empty */
 static inline void out_empty(struct buf *b)

@@ -6,8 +6,10 @@
 #include "base/stats.h"
 #include "listen/inside.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define FILES_RESERVED 64 /* descriptors for everything but clients */
 #define ACCEPTS_A_TURN 16
@@ -186,69 +188,78 @@ static void accept_turn(struct listen *l)
     }
 }
 
-static struct listener *listener_new(struct listen *l, const struct address *a,
-                                     const struct listen_handler *handler)
+static struct listener *listener_new(struct listen *l, bool is_unix, const struct listen_handler *handler)
 {
     struct listener *ls = heap_zalloc(sizeof(*ls));
     ls->listen = l;
     ls->handler = *handler;
-    ls->is_unix = a->is_unix;
-    ls->is_tls = a->is_tls;
-    if (a->is_unix)
+    ls->is_unix = is_unix;
+    if (is_unix)
         uv_pipe_init(l->loop, &ls->s.pipe, 0);
     else
         uv_tcp_init(l->loop, &ls->s.tcp);
     ls->s.handle.data = ls;
     listen_handle_opened(l);
+    l->listeners = heap_realloc(l->listeners, (l->listeners_n + 1) * sizeof(struct listener *));
+    l->listeners[l->listeners_n++] = ls;
     return ls;
 }
 
-static enum err listener_start(struct listener *ls, const struct address *a, struct error *e)
+/* A unix socket's file is not libuv's, which did not bind it. */
+static void listener_close(struct listener *ls)
 {
-    enum err err = listener_bind(ls, a, e);
-    if (err != ERR_NONE) return err;
-    int rc = uv_listen(&ls->s.stream, (int)ls->listen->limits.backlog, on_connection);
-    if (rc == 0) return ERR_NONE;
-    return error_set(e, ERR_CONFIG, "%s: listen: %s: is another process there?", ls->url, uv_strerror(rc));
+    if (ls->bound && ls->is_unix) unlink(ls->url + strlen("unix://"));
+    ls->bound = false;
+    uv_close(&ls->s.handle, on_listener_closed);
+}
+
+static void url_write(struct listener *ls, const struct address *a, int fd)
+{
+    struct sockaddr_in sin; /* the port has the same place in that of IPv6 */
+    socklen_t n = sizeof sin;
+    snprintf(ls->url, sizeof ls->url, "%.*s", (int)strcspn(a->text, "?"), a->text);
+    if (ls->is_unix || a->port != 0 || getsockname(fd, (struct sockaddr *)&sin, &n) != 0) return;
+    snprintf(strrchr(ls->url, ':'), 7, ":%u", (unsigned)ntohs(sin.sin_port));
 }
 
 /* A listener that failed stays in the set, closed, so that its memory has one place to go. */
-enum err listen_add(struct listen *l, struct slice url, const struct listen_handler *handler, struct error *e)
+enum err listen_add(struct listen *l, const struct address *a, const struct listen_handler *handler,
+                    struct error *e)
 {
     PRE(handler->full != NULL);
-    struct address a;
-    enum err err = address_parse(url, &a, e);
-    if (err != ERR_NONE) return err;
-    PRE(!a.is_tls || l->tls != NULL);
-    struct listener *ls = listener_new(l, &a, handler);
-    l->listeners = heap_realloc(l->listeners, (l->listeners_n + 1) * sizeof(struct listener *));
-    l->listeners[l->listeners_n++] = ls;
-    err = listener_start(ls, &a, e);
-    if (err != ERR_NONE) uv_close(&ls->s.handle, on_listener_closed);
-    return err;
+    PRE(!a->tls || l->tls != NULL);
+    int fd = address_listen(a, (int)l->limits.backlog, e);
+    if (fd < 0) return ERR_CONFIG;
+    struct listener *ls = listener_new(l, a->path != NULL, handler);
+    ls->is_tls = a->tls;
+    ls->bound = true;
+    url_write(ls, a, fd);
+    int rc = ls->is_unix ? uv_pipe_open(&ls->s.pipe, fd) : uv_tcp_open(&ls->s.tcp, fd);
+    if (rc != 0) close(fd);
+    if (rc == 0) rc = uv_listen(&ls->s.stream, (int)l->limits.backlog, on_connection);
+    if (rc == 0) return ERR_NONE;
+    listener_close(ls);
+    return error_set(e, ERR_CONFIG, "%s: listen: %s", ls->url, uv_strerror(rc));
 }
 
 /* A listener that listens nowhere: whom adopted connections are from. */
 static struct listener *inside_listener(struct listen *l, const struct listen_handler *handler)
 {
-    static const struct address nowhere = {.is_unix = true};
     if (l->inside != NULL) return l->inside;
-    l->inside = listener_new(l, &nowhere, handler);
+    l->inside = listener_new(l, true, handler);
     snprintf(l->inside->url, sizeof l->inside->url, "unix://tallyd");
-    l->listeners = heap_realloc(l->listeners, (l->listeners_n + 1) * sizeof(struct listener *));
-    l->listeners[l->listeners_n++] = l->inside;
     return l->inside;
-}
-
-bool listen_adopt(struct listen *l, int fd, const struct listen_handler *handler)
-{
-    return !l->stopping && conn_adopt(inside_listener(l, handler), fd) != NULL;
 }
 
 const char *listen_url(const struct listen *l, size_t index)
 {
     PRE(index < l->listeners_n);
     return l->listeners[index]->url;
+}
+
+bool listen_adopt(struct listen *l, int fd, const struct listen_handler *handler)
+{
+    return !l->stopping && conn_adopt(inside_listener(l, handler), fd) != NULL;
 }
 
 /* ---- once a turn ---- */
@@ -322,8 +333,7 @@ void listen_stop(struct listen *l, void (*cb)(void *arg), void *arg)
     l->stopped_arg = arg;
     l->stopping = true;
     for (size_t i = 0; i < l->listeners_n; i++)
-        if (!uv_is_closing(&l->listeners[i]->s.handle))
-            uv_close(&l->listeners[i]->s.handle, on_listener_closed);
+        if (!uv_is_closing(&l->listeners[i]->s.handle)) listener_close(l->listeners[i]);
     list_for_each (at, &l->open)
         conn_finish(CONTAINER_OF(at, struct conn, place));
     stop_if_over(l);

@@ -10,6 +10,7 @@
 #ifndef LISTEN_LISTEN_H
 #define LISTEN_LISTEN_H
 
+#include "base/address.h"
 #include "base/conn_info.h"
 #include "base/error.h"
 #include "base/outlet.h"
@@ -52,11 +53,8 @@ struct listen *listen_create(struct uv_loop_s *loop, const struct listen_limits 
 /* By what the addresses with TLS speak it, all of them; once, before the first is added. Borrowed until listen_destroy. */
 void listen_secure(struct listen *l, struct tls_context *tls);
 
-/* Binds and listens on `tcp://host:port` (port 0: any; host in [] for IPv6), the same with TLS on `tls://host:port`, or
- * on `unix:///path`, with `?mode=0660&group=name` behind it (base/unix_options.h). A unix socket
- * that another process serves is refused, a dead one is replaced. handler is copied. Accepting begins when
- * the loop runs. */
-enum err listen_add(struct listen *l, struct slice url, const struct listen_handler *handler,
+/* handler is copied. Accepting begins when the loop runs. */
+enum err listen_add(struct listen *l, const struct address *a, const struct listen_handler *handler,
                     struct error *e);
 
 /* Makes a client of one end of a socketpair(AF_UNIX, SOCK_STREAM) of this process, whatever limits.clients_max says; the

@@ -7,8 +7,7 @@
 #define IDS_A_STATEMENT 1000
 #define FIELDS_A_STATEMENT 200
 
-/* Server settings allow no cheaper way: the session is READ COMMITTED, so this transaction asks for its own
- * level. */
+/* The session is READ COMMITTED, so this transaction asks for a level of its own. */
 static enum code_class snapshot_begin(struct db *db)
 {
     enum code_class class = DB_EXEC(db, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
@@ -50,14 +49,13 @@ static enum code_class counters_read(struct db *db, uint64_t gen, struct books *
                " FROM tally_counters c LEFT JOIN (SELECT counter, SUM(total) AS total FROM tally_ledger"
                " WHERE gen > %llu GROUP BY counter) l ON l.counter = c.counter ORDER BY c.counter",
                (unsigned long long)gen);
-    enum code_class class = db_query(db, buf_slice(&sql));
+    enum code_class class = db_query_free(db, &sql);
     while (class == CODE_OK && db_row(db, cell, 5))
         counter_put(out, cell);
-    buf_free(&sql);
     return class;
 }
 
-static struct slice copy(struct slice s)
+static struct slice slice_dup(struct slice s)
 {
     return slice_of(heap_strndup(s.p, s.n), s.n);
 }
@@ -69,8 +67,8 @@ static void chunk_put(struct books *b, const struct slice cell[6])
     *c = (struct books_chunk){.chunk = (uint32_t)cell_int(cell[1]),
                               .chunks = (uint32_t)cell_int(cell[2]),
                               .total = cell_int(cell[3]),
-                              .first_key = copy(cell[4]),
-                              .last_key = copy(cell[5])};
+                              .first_key = slice_dup(cell[4]),
+                              .last_key = slice_dup(cell[5])};
     memcpy(c->batch.bytes, cell[0].p, cell[0].n < sizeof c->batch.bytes ? cell[0].n : sizeof c->batch.bytes);
 }
 
@@ -83,10 +81,9 @@ static enum code_class chunks_read_some(struct db *db, const struct batch_id *id
             "SELECT batch, chunk, chunks, total, first_key, last_key FROM tally_ledger WHERE batch IN ");
     sql_ids(&sql, ids, n);
     BUF_LIT(&sql, " ORDER BY batch, chunk");
-    enum code_class class = db_query(db, buf_slice(&sql));
+    enum code_class class = db_query_free(db, &sql);
     while (class == CODE_OK && db_row(db, cell, 6))
         chunk_put(out, cell);
-    buf_free(&sql);
     return class;
 }
 
@@ -98,21 +95,15 @@ static enum code_class chunks_read(struct db *db, const struct batch_id *ids, si
     return class;
 }
 
-static enum code_class gen_highest_read(struct db *db, uint64_t *gen)
-{
-    struct slice cell;
-    enum code_class class = DB_QUERY(db, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger");
-    if (class == CODE_OK && db_row(db, &cell, 1)) *gen = (uint64_t)cell_int(cell);
-    return class;
-}
-
 enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, size_t n, struct books *out,
                     struct error *e)
 {
+    struct slice cell;
     enum code_class class = snapshot_begin(db);
     if (class == CODE_OK) class = counters_read(db, gen, out);
     if (class == CODE_OK) class = chunks_read(db, ids, n, out);
-    if (class == CODE_OK) class = gen_highest_read(db, &out->gen_highest);
+    if (class == CODE_OK) class = DB_QUERY(db, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger");
+    if (class == CODE_OK && db_row(db, &cell, 1)) out->gen_highest = (uint64_t)cell_int(cell);
     return snapshot_end(db, class, e);
 }
 
@@ -139,8 +130,7 @@ static void stored_select(const struct books_totals *t, const struct columns *fo
     BUF_LIT(sql, " FROM ");
     sql_name(sql, c->table);
     BUF_LIT(sql, " WHERE (");
-    if (c->key.has_store) sql_name(sql, c->column_store), BUF_LIT(sql, ",");
-    sql_name(sql, c->column_field);
+    sql_key_names(sql, c, ",");
     BUF_LIT(sql, ") = (");
     sql_key(sql, c, forms, store, t->all[a].fields[f]);
     BUF_LIT(sql, ")");
@@ -173,14 +163,6 @@ static enum code_class stored_read(struct db *db, struct books_totals *t, const 
     return class;
 }
 
-static int64_t gen_least(const struct books_totals *t)
-{
-    int64_t least = INT64_MAX;
-    for (size_t i = 0; i < t->n; i++)
-        if (t->all[i].gen < least) least = t->all[i].gen;
-    return least;
-}
-
 /* The highest gen after `gen` that was merged of this counter; 0: none. */
 static enum code_class newest_read(struct db *db, const struct counter *c, int64_t gen, int64_t *highest)
 {
@@ -188,16 +170,17 @@ static enum code_class newest_read(struct db *db, const struct counter *c, int64
     struct slice cell;
     buf_printf(&sql, "SELECT MAX(gen) FROM tally_ledger WHERE gen > %lld AND counter = ", (long long)gen);
     sql_hex(&sql, c->name);
-    enum code_class class = db_query(db, buf_slice(&sql));
+    enum code_class class = db_query_free(db, &sql);
     *highest = class == CODE_OK && db_row(db, &cell, 1) ? cell_int(cell) : 0;
-    buf_free(&sql);
     return class;
 }
 
 static enum code_class newer_read(struct db *db, struct books_totals *t)
 {
-    int64_t highest;
-    enum code_class class = newest_read(db, t->counter, gen_least(t), &highest);
+    int64_t highest, least = INT64_MAX;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->all[i].gen < least) least = t->all[i].gen;
+    enum code_class class = newest_read(db, t->counter, least, &highest);
     for (size_t i = 0; i < t->n; i++)
         t->all[i].newer = highest > t->all[i].gen;
     return class;
@@ -211,8 +194,7 @@ static bool totals_ask_right(const struct books_totals *t, const struct columns 
         for (size_t k = 0; k < t->all[i].fields_n; k++)
             if (!field_valid(c->field, t->all[i].fields[k])) return false;
     }
-    return column_fits_field(forms->field, c->field) &&
-           (!c->key.has_store || column_fits_store(forms->store, c->store));
+    return columns_fit(forms, c);
 }
 
 enum err books_totals_read(struct db *db, struct books_totals *t, struct error *e)
@@ -243,8 +225,7 @@ static bool chunk_holds(const struct books_chunk *c, struct slice row)
     return after > 0 && before < 0;
 }
 
-/* The row's key is made by chunk_row_key, from a batch of this one row: there it is written, and nowhere
- * else. */
+/* Only chunk_row_key knows how a row's key is written, so it is given a batch of this one row. */
 bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field)
 {
     struct batch one;
@@ -264,16 +245,6 @@ bool books_has(const struct books *b, const struct batch_id *id, struct slice ke
 
 /* --- one store --- */
 
-static void store_where(struct buf *sql, const struct counter *c, const struct columns *forms,
-                        struct slice store)
-{
-    if (!c->key.has_store) return;
-    BUF_LIT(sql, " WHERE ");
-    sql_name(sql, c->column_store);
-    BUF_LIT(sql, " = ");
-    sql_value(sql, forms->store, store);
-}
-
 static enum code_class sum_query(struct db *db, struct books_store *s, const struct columns *forms,
                                  struct slice store)
 {
@@ -283,13 +254,15 @@ static enum code_class sum_query(struct db *db, struct books_store *s, const str
     sql_name(&sql, s->counter->column_count);
     BUF_LIT(&sql, "), 0) AS CHAR) FROM ");
     sql_name(&sql, s->counter->table);
-    store_where(&sql, s->counter, forms, store);
-    enum code_class class = db_query(db, buf_slice(&sql));
+    if (s->counter->key.has_store) {
+        BUF_LIT(&sql, " WHERE ");
+        sql_store_is(&sql, s->counter, forms, store);
+    }
+    enum code_class class = db_query_free(db, &sql);
     if (class == CODE_OK && db_row(db, cell, 2)) {
         s->rows = cell_int(cell[0]);
         slice_show(cell[1], sizeof s->stored - 1, s->stored, sizeof s->stored);
     }
-    buf_free(&sql);
     return class;
 }
 
@@ -299,9 +272,8 @@ static enum code_class rejects_query(struct db *db, struct books_store *s)
     struct slice cell;
     BUF_LIT(&sql, "SELECT COUNT(*) FROM tally_rejects WHERE replayed_at IS NULL AND pending_hash = ");
     sql_hex(&sql, s->key);
-    enum code_class class = db_query(db, buf_slice(&sql));
+    enum code_class class = db_query_free(db, &sql);
     if (class == CODE_OK && db_row(db, &cell, 1)) s->rejects = cell_int(cell);
-    buf_free(&sql);
     return class;
 }
 

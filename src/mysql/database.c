@@ -1,20 +1,15 @@
 /* mysql/database.c - see database.h. */
 #include "mysql/database.h"
 
-/* A name from a URL may hold any byte: only plain ones are put between backticks. */
-static bool name_is_plain(const char *name)
-{
-    size_t n = strlen(name);
-    return n >= 1 && n <= 64 &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$") == n;
-}
+#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$"
 
 enum err database_create(const struct db_config *c, struct error *e)
 {
     char always_there[] = "information_schema";
     struct db_config server = *c; /* borrows its texts */
     struct buf sql = {0};
-    if (!name_is_plain(c->database))
+    size_t n = strlen(c->database); /* of a URL, so it may hold any byte */
+    if (n < 1 || n > 64 || strspn(c->database, PLAIN) != n)
         return error_set(e, ERR_CONFIG,
                          "a database is not made under a name with other bytes than A-Z a-z 0-9 _ $");
     server.database = always_there;

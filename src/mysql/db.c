@@ -190,8 +190,7 @@ static enum code_class session_set(struct db *db)
                " wait_timeout = %u",
                (unsigned)db->config->lock_wait_s, (unsigned)db->config->lock_wait_s,
                (unsigned)db->config->idle_s);
-    enum code_class class = db_exec(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_exec_free(db, &sql);
     if (class != CODE_OK) return class;
     return DB_EXEC(db, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
 }

@@ -66,6 +66,19 @@ enum code_class db_query(struct db *db, struct slice sql) MUST_CHECK;
 bool db_row(struct db *db, struct slice *cells,
             unsigned cells_n); /* cells_n: exactly the columns asked for */
 
+/* The same with a text that they free. */
+static inline enum code_class db_exec_free(struct db *db, struct buf *sql)
+{
+    enum code_class class = db_exec(db, buf_slice(sql));
+    buf_free(sql);
+    return class;
+}
+static inline enum code_class db_query_free(struct db *db, struct buf *sql)
+{
+    enum code_class class = db_query(db, buf_slice(sql));
+    buf_free(sql);
+    return class;
+}
 #define DB_EXEC(db, literal) db_exec((db), SLICE(literal))
 #define DB_QUERY(db, literal) db_query((db), SLICE(literal))
 

@@ -18,22 +18,17 @@ enum err ledger_gen_highest(struct db *db, uint64_t *gen, struct error *e)
     return ERR_NONE;
 }
 
-static void known_mark(struct slice id, const struct batch_id *ids, size_t n, bool *known)
-{
-    for (size_t i = 0; i < n; i++)
-        if (slice_eq(id, slice_of((const char *)ids[i].bytes, sizeof ids[i].bytes))) known[i] = true;
-}
-
 static enum code_class known_some(struct db *db, const struct batch_id *ids, size_t n, bool *known)
 {
     struct buf sql = {0};
     struct slice cell;
     BUF_LIT(&sql, "SELECT DISTINCT batch FROM tally_ledger WHERE batch IN ");
     sql_ids(&sql, ids, n);
-    enum code_class class = db_query(db, buf_slice(&sql));
-    while (class == CODE_OK && db_row(db, &cell, 1))
-        known_mark(cell, ids, n, known);
-    buf_free(&sql);
+    enum code_class class = db_query_free(db, &sql);
+    while (class == CODE_OK && db_row(db, &cell, 1)) {
+        for (size_t i = 0; i < n; i++)
+            if (slice_eq(cell, slice_of((const char *)ids[i].bytes, sizeof ids[i].bytes))) known[i] = true;
+    }
     return class;
 }
 
@@ -53,8 +48,7 @@ enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BY
     struct buf sql = {0};
     struct slice cell;
     buf_printf(&sql, "SELECT UTC_TIMESTAMP(3) - INTERVAL %llu SECOND", (unsigned long long)keep_s);
-    enum code_class class = db_query(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_query_free(db, &sql);
     if (class != CODE_OK) return db_error(db, e);
     if (!db_row(db, &cell, 1) || cell.p == NULL || cell.n + 3 > LEDGER_CUTOFF_BYTES)
         return error_set(e, ERR_USAGE, "the ledger cannot be kept for %llu seconds",
@@ -63,7 +57,7 @@ enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BY
     return ERR_NONE;
 }
 
-/* Said before the first row goes: who reads the ledger for an old batch must see that it may be gone. */
+/* Written before the first row goes: whoever looks for an old batch in the ledger must see that it may be gone. */
 static enum code_class pruned_until_set(struct db *db, const char *cutoff)
 {
     struct buf sql = {0};
@@ -71,9 +65,7 @@ static enum code_class pruned_until_set(struct db *db, const char *cutoff)
                "UPDATE tally_counters SET pruned_until = %s WHERE counter IN (SELECT counter FROM"
                " tally_ledger WHERE merged_at < %s) AND COALESCE(pruned_until < %s, 1)",
                cutoff, cutoff, cutoff);
-    enum code_class class = db_exec(db, buf_slice(&sql));
-    buf_free(&sql);
-    return class;
+    return db_exec_free(db, &sql);
 }
 
 enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
@@ -112,17 +104,8 @@ enum err ledger_complete_until(struct db *db, struct slice counter, int64_t wall
     BUF_LIT(&sql, "), ");
     sql_ms(&sql, wall_ms);
     BUF_LIT(&sql, ")");
-    enum code_class class = db_exec(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_exec_free(db, &sql);
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
-}
-
-static enum err reject_error(const struct chunk *c, struct error *e)
-{
-    char id[33];
-    batch_id_hex(&c->batch->id, id);
-    return error_set(e, c->outcome == MERGE_DOWN ? ERR_UNAVAILABLE : ERR_FAILED, "batch %s, chunk %u: %s", id,
-                     c->index, c->text);
 }
 
 enum err ledger_reject_batch(struct db *db, const struct batch *b, const char *reason, uint64_t *rows,
@@ -130,6 +113,7 @@ enum err ledger_reject_batch(struct db *db, const struct batch *b, const char *r
 {
     struct merger m;
     struct chunk c = {.not_after_ms = UINT64_MAX};
+    char id[33];
     PRE(b->sealed);
     *rows = 0;
     merger_init(&m, db);
@@ -140,5 +124,8 @@ enum err ledger_reject_batch(struct db *db, const struct batch *b, const char *r
         if (c.outcome != MERGE_DONE && c.outcome != MERGE_ALREADY) break;
     }
     merger_close(&m);
-    return c.outcome == MERGE_DONE || c.outcome == MERGE_ALREADY ? ERR_NONE : reject_error(&c, e);
+    if (c.outcome == MERGE_DONE || c.outcome == MERGE_ALREADY) return ERR_NONE;
+    batch_id_hex(&b->id, id);
+    return error_set(e, c.outcome == MERGE_DOWN ? ERR_UNAVAILABLE : ERR_FAILED, "batch %s, chunk %u: %s", id,
+                     c.index, c.text);
 }

@@ -1,11 +1,10 @@
 /* mysql/merge.c - the transaction of one chunk:
  *   START TRANSACTION; INSERT ledger row; upserts; INSERT rejects; UPDATE the counter's books; COMMIT
- * Every statement's answer is judged into: go on, the whole transaction again, or ended with an outcome.
- * A row that MySQL refuses is bisected to inside the transaction, without savepoints: InnoDB undoes a failed
- * statement by itself and leaves the transaction open, so the halves can be sent at once. (check refuses
- * tables of other engines.) The halves go in order, so rows are still locked in the order of their keys. The
- * counter's books come last: their row is the one that all chunks of a counter want, locked only over the
- * COMMIT. */
+ * What MySQL says to a statement is judged into: go on, the whole transaction again, or ended with an outcome.
+ * A row that MySQL refuses is found by bisection inside the transaction, without savepoints: InnoDB undoes a failed
+ * statement by itself and leaves the transaction open, so the halves can be sent at once. (check refuses tables of other
+ * engines.) The halves go in order, so rows are still locked in the order of their keys. The counter's books come last:
+ * all chunks of a counter want that row, so it is locked only during the COMMIT. */
 #include "mysql/merge.h"
 
 #include "base/clock.h"
@@ -16,7 +15,6 @@
 #include "base/stats.h"
 #include "mysql/plan.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -192,24 +190,18 @@ static enum verdict ledger_select(struct work *w)
     return judge(w, db_query(w->db, buf_slice(&w->sql)));
 }
 
-static bool ledger_row_same(const struct work *w, const struct slice cell[3])
-{
-    uint8_t digest[16];
-    int64_t chunks;
-    chunk_digest(w->chunk, digest);
-    return slice_eq(cell[0], slice_of((char *)digest, sizeof digest)) && num_parse(cell[1], &chunks) &&
-           chunks == w->chunk->chunks;
-}
-
 /* 1062: is it the same chunk? */
 static enum verdict ledger_compare(struct work *w)
 {
     struct slice cell[3];
-    int64_t rows = 0;
+    uint8_t digest[16];
+    int64_t chunks, rows = 0;
     enum verdict v = ledger_select(w);
     if (v != GO_ON) return v;
     if (!db_row(w->db, cell, 3)) return TRY_AGAIN; /* pruned since: not_after_ms looks to that */
-    bool same = ledger_row_same(w, cell) && num_parse(cell[2], &rows);
+    chunk_digest(w->chunk, digest);
+    bool same = slice_eq(cell[0], slice_of((char *)digest, sizeof digest)) && num_parse(cell[1], &chunks) &&
+                chunks == w->chunk->chunks && num_parse(cell[2], &rows);
     if (same) v = ledger_refresh(w);
     if (v == GO_ON) v = run_literal(w, "COMMIT");
     if (v != GO_ON) return v;
@@ -233,7 +225,7 @@ static enum verdict ledger_insert(struct work *w)
                  "the ledger did not take its row; is tally_ledger a table of tallyd's? Run tallyd check");
 }
 
-static enum verdict refuse(struct work *w, const struct plan_item *i, const char *reason)
+static enum verdict row_refuse(struct work *w, const struct plan_item *i, const char *reason)
 {
     struct plan *p = &w->plan;
     plan_refuse(p, i, reason);
@@ -250,7 +242,7 @@ static enum verdict upsert_too_big(struct work *w, struct plan_item *i)
     i->too_big = true;
     snprintf(text, sizeof text, "the row does not fit max_allowed_packet = %llu",
              (unsigned long long)db_packet_bytes(w->db));
-    return refuse(w, i, text);
+    return row_refuse(w, i, text);
 }
 
 static void upsert_statement(struct work *w, size_t first, size_t n)
@@ -271,7 +263,7 @@ static enum verdict upsert(struct work *w, size_t first, size_t n)
     bool fits = w->sql.n <= packet_most(w);
     if (n == 1 && (one->too_big || !fits)) return upsert_too_big(w, one);
     enum code_class class = fits ? db_exec(w->db, buf_slice(&w->sql)) : CODE_POISON;
-    if (n == 1 && class == CODE_POISON) return refuse(w, one, db_text(w->db));
+    if (n == 1 && class == CODE_POISON) return row_refuse(w, one, db_text(w->db));
     if (n == 1 && class == CODE_SIZE) { /* refused in the next try, on a new connection */
         one->too_big = true;
         db_close(w->db);
@@ -361,7 +353,7 @@ static enum verdict ledger_correct(struct work *w)
     return run(w);
 }
 
-static enum verdict books_move(struct work *w)
+static enum verdict books_add(struct work *w)
 {
     buf_reset(&w->sql);
     sql_counter_add(&w->sql, buf_slice(&w->chunk->batch->counter_name), w->plan.total - w->plan.rejected,
@@ -389,17 +381,10 @@ static enum verdict transaction(struct work *w)
     if (v == GO_ON && w->counter != NULL) v = upsert_all(w);
     if (v == GO_ON) v = rejects_insert(w);
     if (v == GO_ON) v = ledger_correct(w);
-    if (v == GO_ON) v = books_move(w);
+    if (v == GO_ON) v = books_add(w);
     if (v == GO_ON) v = commit(w);
     POST(v != GO_ON);
     return v;
-}
-
-/* Leaves no transaction open, whatever happened: after 1205 or 1264 it still is, and would be committed by
- * the next. */
-static void transaction_undo(struct db *db)
-{
-    if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
 }
 
 /* The forms of the counter's key columns, asked once a connection. */
@@ -412,9 +397,7 @@ static enum verdict forms_read(struct work *w, struct columns *out)
     if (known == NULL) {
         enum verdict v = judge(w, columns_read(m->db, w->counter, out));
         if (v != GO_ON) return v;
-        bool fit = column_fits_field(out->field, w->counter->field) &&
-                   (!w->counter->key.has_store || column_fits_store(out->store, w->counter->store));
-        if (!fit) {
+        if (!columns_fit(out, w->counter)) {
             m->shapes_of = 0; /* asked anew next time: it may be mended by then */
             return ended(w, MERGE_HELD,
                          "the table or its key columns do not fit the counter; run tallyd check");
@@ -462,33 +445,25 @@ static enum verdict try_once(struct work *w)
     if (v == TRY_AGAIN) retry_count(w->db);
     char why[300]; /* ROLLBACK has an answer of its own */
     snprintf(why, sizeof why, "%s", db_text(w->db));
-    transaction_undo(w->db);
+    /* After 1205 or 1264 the transaction is still open, and would be committed by the next one. */
+    if (db_is_open(w->db) && DB_EXEC(w->db, "ROLLBACK") != CODE_OK) db_close(w->db);
     if (v == TRY_AGAIN) snprintf(w->chunk->text, sizeof w->chunk->text, "%s", why);
     return v;
-}
-
-static void pause_ms(uint64_t ms)
-{
-    nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}, NULL);
-}
-
-static void chunk_log_retry(const struct chunk *c)
-{
-    char id[33];
-    batch_id_hex(&c->batch->id, id);
-    log_event(LOG_INFO, "chunk_retry", "batch=%s chunk=%u why=%s", id, c->index, LOGQ(c->text));
 }
 
 static void work_run(struct work *w)
 {
     struct chunk *c = w->chunk;
+    char id[33];
+    batch_id_hex(&c->batch->id, id);
     c->rows_merged = c->rows_rejected = 0;
     c->text[0] = 0;
     for (unsigned tries = 0; try_once(w) == TRY_AGAIN; tries++) {
-        chunk_log_retry(c);
+        log_event(LOG_INFO, "chunk_retry", "batch=%s chunk=%u why=%s", id, c->index, LOGQ(c->text));
         c->outcome = MERGE_DOWN;
         if (tries + 1 == MERGE_TRIES_MAX) break;
-        pause_ms(rand_backoff_ms(tries, 10, 500));
+        uint64_t ms = rand_backoff_ms(tries, 10, 500);
+        nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}, NULL);
     }
     if (c->outcome == MERGE_DONE && w->merger->statement_max < MERGE_STATEMENT_MAX)
         w->merger->statement_max *= 2;
@@ -499,8 +474,7 @@ static void work_run(struct work *w)
 void merge_chunk(struct merger *m, struct chunk *c)
 {
     struct work w = {.merger = m, .db = m->db, .chunk = c, .counter = c->batch->counter};
-    static atomic_bool began; /* any chunk, by any thread of this process */
-    if (atomic_exchange(&began, true)) CRASH(merge_between_chunks);
+    if (c->index > 0) CRASH(merge_between_chunks);
     if (w.counter == NULL)
         (void)ended(&w, MERGE_HELD, "no such counter is configured; see tallyd recover --reject-unknown");
     else

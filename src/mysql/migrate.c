@@ -43,8 +43,7 @@ static enum err version_note(struct db *db, uint32_t version, struct error *e)
 {
     struct buf sql = {0};
     version_statement(&sql, version);
-    enum code_class class = db_exec(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_exec_free(db, &sql);
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 

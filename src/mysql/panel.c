@@ -1,3 +1,4 @@
+/* mysql/panel.c - see panel.h. */
 #include "mysql/panel.h"
 
 #include "base/heap.h"
@@ -25,7 +26,7 @@ void panel_close(struct panel *p)
 }
 
 /* A statement that takes too long ends in the server, too. */
-static enum code_class open_fresh(struct panel *p)
+static enum code_class session_open(struct panel *p)
 {
     enum code_class class = db_open(p->db);
     if (class != CODE_OK) return class;
@@ -38,7 +39,7 @@ static enum code_class ask(struct panel *p, const struct buf *sql)
     enum code_class class = CODE_LINK;
     if (db_is_open(p->db)) class = db_query(p->db, buf_slice(sql));
     if (class != CODE_LINK) return class;
-    class = open_fresh(p);
+    class = session_open(p);
     return class == CODE_OK ? db_query(p->db, buf_slice(sql)) : class;
 }
 
@@ -54,26 +55,28 @@ static enum err forms_of(struct panel *p, const struct counter *c, const struct 
 {
     size_t i = (size_t)(c - p->counters->all);
     PRE(i < p->counters->n);
-    enum code_class class = db_is_open(p->db) ? CODE_OK : open_fresh(p);
+    enum code_class class = db_is_open(p->db) ? CODE_OK : session_open(p);
     if (class == CODE_OK && p->opened != db_opened(p->db)) {
         memset(p->formed, 0, p->counters->n * sizeof *p->formed);
         p->opened = db_opened(p->db);
     }
     if (class == CODE_OK && !p->formed[i]) class = columns_read(p->db, c, &p->forms[i]);
-    if (class == CODE_LINK && open_fresh(p) == CODE_OK) class = columns_read(p->db, c, &p->forms[i]);
+    if (class == CODE_LINK && session_open(p) == CODE_OK) class = columns_read(p->db, c, &p->forms[i]);
     if (class != CODE_OK) return db_error(p->db, e);
-    p->formed[i] = column_fits_field(p->forms[i].field, c->field) &&
-                   (!c->key.has_store || column_fits_store(p->forms[i].store, c->store));
+    p->formed[i] = columns_fit(&p->forms[i], c);
     *out = &p->forms[i];
     if (p->formed[i]) return ERR_NONE;
     return error_set(e, ERR_CONFIG, "the table " SLICE_FMT " does not fit its counter: run tallyd check",
                      SLICE_ARG(c->table));
 }
 
-/* SELECT <the field as Redis has it>, <count> FROM <table> WHERE <store> */
-static void select_put(struct buf *sql, const struct counter *c, const struct columns *forms,
-                       struct slice store)
+/* SELECT <the field as Redis has it>, <count> FROM <table> WHERE <store>. On an error sql stays empty. */
+static enum err select_begin(struct panel *p, const struct panel_rows *r, struct buf *sql,
+                             const struct columns **out, struct error *e)
 {
+    const struct counter *c = r->counter;
+    if (forms_of(p, c, out, e) != ERR_NONE) return e->code;
+    const struct columns *forms = *out;
     bool time = forms->field == FORM_DATE || forms->field == FORM_DATETIME;
     BUF_LIT(sql, "SELECT ");
     if (time) BUF_LIT(sql, "DATE_FORMAT(");
@@ -86,72 +89,62 @@ static void select_put(struct buf *sql, const struct counter *c, const struct co
     BUF_LIT(sql, " FROM ");
     sql_name(sql, c->table);
     BUF_LIT(sql, " WHERE ");
-    if (!c->key.has_store) {
+    if (c->key.has_store)
+        sql_store_is(sql, c, forms, r->store);
+    else
         BUF_LIT(sql, "TRUE");
-        return;
-    }
-    sql_name(sql, c->column_store);
-    BUF_LIT(sql, " = ");
-    sql_value(sql, forms->store, store);
+    return ERR_NONE;
 }
 
-static enum err rows_read(struct panel *p, struct buf *sql, panel_row *row, void *arg, struct error *e)
+static enum err rows_read(struct panel *p, const struct panel_rows *r, struct buf *sql, struct error *e)
 {
     struct slice cell[2];
     int64_t count;
     enum code_class class = ask(p, sql);
     while (class == CODE_OK && db_row(p->db, cell, 2))
-        if (cell[0].p != NULL && cell[1].p != NULL && num_parse(cell[1], &count)) row(arg, cell[0], count);
+        if (cell[0].p != NULL && cell[1].p != NULL && num_parse(cell[1], &count))
+            r->row(r->arg, cell[0], count);
     return answer(p, sql, class, e);
 }
 
-enum err panel_between(struct panel *p, const struct counter *c, struct slice store, struct slice from,
-                       struct slice to, panel_row *row, void *arg, struct error *e)
+enum err panel_between(struct panel *p, const struct panel_rows *r, struct slice from, struct slice to,
+                       struct error *e)
 {
     const struct columns *forms;
     struct buf sql = {0};
-    if (forms_of(p, c, &forms, e) != ERR_NONE) return e->code;
-    select_put(&sql, c, forms, store);
+    if (select_begin(p, r, &sql, &forms, e) != ERR_NONE) return e->code;
     BUF_LIT(&sql, " AND ");
-    sql_name(&sql, c->column_field);
+    sql_name(&sql, r->counter->column_field);
     BUF_LIT(&sql, " BETWEEN ");
     sql_value(&sql, forms->field, from);
     BUF_LIT(&sql, " AND ");
     sql_value(&sql, forms->field, to);
-    return rows_read(p, &sql, row, arg, e);
+    return rows_read(p, r, &sql, e);
 }
 
-enum err panel_named(struct panel *p, const struct counter *c, struct slice store, const struct slice *fields,
-                     size_t n, panel_row *row, void *arg, struct error *e)
+enum err panel_one(struct panel *p, const struct panel_rows *r, struct slice field, struct error *e)
 {
     const struct columns *forms;
     struct buf sql = {0};
-    if (n == 0) return ERR_NONE;
-    if (forms_of(p, c, &forms, e) != ERR_NONE) return e->code;
-    select_put(&sql, c, forms, store);
+    if (select_begin(p, r, &sql, &forms, e) != ERR_NONE) return e->code;
     BUF_LIT(&sql, " AND ");
-    sql_name(&sql, c->column_field);
-    for (size_t i = 0; i < n; i++) {
-        buf_put_slice(&sql, i == 0 ? SLICE(" IN (") : SLICE(", "));
-        sql_value(&sql, forms->field, fields[i]);
-    }
-    BUF_LIT(&sql, ")");
-    return rows_read(p, &sql, row, arg, e);
+    sql_name(&sql, r->counter->column_field);
+    BUF_LIT(&sql, " = ");
+    sql_value(&sql, forms->field, field);
+    return rows_read(p, r, &sql, e);
 }
 
-enum err panel_top(struct panel *p, const struct counter *c, struct slice store, uint32_t n, panel_row *row,
-                   void *arg, struct error *e)
+enum err panel_top(struct panel *p, const struct panel_rows *r, uint32_t n, struct error *e)
 {
     const struct columns *forms;
     struct buf sql = {0};
-    if (forms_of(p, c, &forms, e) != ERR_NONE) return e->code;
-    select_put(&sql, c, forms, store);
+    if (select_begin(p, r, &sql, &forms, e) != ERR_NONE) return e->code;
     BUF_LIT(&sql, " ORDER BY ");
-    sql_name(&sql, c->column_count);
+    sql_name(&sql, r->counter->column_count);
     BUF_LIT(&sql, " DESC, ");
-    sql_name(&sql, c->column_field);
+    sql_name(&sql, r->counter->column_field);
     buf_printf(&sql, " LIMIT %u", n);
-    return rows_read(p, &sql, row, arg, e);
+    return rows_read(p, r, &sql, e);
 }
 
 enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms, struct error *e)
@@ -192,9 +185,7 @@ static enum err store_there(struct panel *p, const struct counter *c, struct sli
     BUF_LIT(&sql, "SELECT 1 FROM ");
     sql_name(&sql, c->table);
     BUF_LIT(&sql, " WHERE ");
-    sql_name(&sql, c->column_store);
-    BUF_LIT(&sql, " = ");
-    sql_value(&sql, forms->store, store);
+    sql_store_is(&sql, c, forms, store);
     BUF_LIT(&sql, " LIMIT 1");
     enum code_class class = ask(p, &sql);
     while (class == CODE_OK && db_row(p->db, &cell, 1))

@@ -23,16 +23,19 @@ struct panel {
 void panel_init(struct panel *p, const struct db_config *config, const struct counters *counters);
 void panel_close(struct panel *p);
 
-typedef void panel_row(void *arg, struct slice field, int64_t count);
+struct panel_rows { /* which rows are asked for, and who gets them */
+    const struct counter *counter;
+    struct slice store; /* of the counter's kind; ignored when it has none */
+    void (*row)(void *arg, struct slice field, int64_t count); /* fields as in Redis: 20140920 */
+    void *arg;
+};
 
-/* Fields are written as in Redis: 20140920. The store is of the counter's kind; ignored when it has none. */
-enum err panel_between(struct panel *p, const struct counter *c, struct slice store, struct slice from,
-                       struct slice to, panel_row *row, void *arg, struct error *e) MUST_CHECK;
-enum err panel_named(struct panel *p, const struct counter *c, struct slice store, const struct slice *fields,
-                     size_t n, panel_row *row, void *arg, struct error *e) MUST_CHECK;
+enum err panel_between(struct panel *p, const struct panel_rows *r, struct slice from, struct slice to,
+                       struct error *e) MUST_CHECK;
+enum err panel_one(struct panel *p, const struct panel_rows *r, struct slice field,
+                   struct error *e) MUST_CHECK;
 /* The n highest counts, the highest first. */
-enum err panel_top(struct panel *p, const struct counter *c, struct slice store, uint32_t n, panel_row *row,
-                   void *arg, struct error *e) MUST_CHECK;
+enum err panel_top(struct panel *p, const struct panel_rows *r, uint32_t n, struct error *e) MUST_CHECK;
 
 /* tally_counters.complete_until, ms since 1970; 0: not yet said. */
 enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms, struct error *e) MUST_CHECK;

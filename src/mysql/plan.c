@@ -30,15 +30,6 @@ static bool sum_takes(int64_t *sum, int64_t delta)
     return true;
 }
 
-static void plan_item(struct plan *p, uint32_t seq, struct slice store, struct slice field, int64_t delta,
-                      const struct counter *counter, const struct columns *forms)
-{
-    struct plan_item *i = &p->items[p->items_n++];
-    *i = (struct plan_item){.key_at = (uint32_t)p->keys.n, .seq = seq, .delta = delta};
-    sql_key(&p->keys, counter, forms, store, field);
-    i->key_n = (uint32_t)(p->keys.n - i->key_at);
-}
-
 static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct counter *counter,
                      const struct columns *forms, const char *reason)
 {
@@ -54,7 +45,10 @@ static void plan_row(struct plan *p, uint32_t seq, int64_t *sum, const struct co
         return refuse(p, seq, &delta, "the hash's name does not match the counter's key");
     if (!field_valid(counter->field, field))
         return refuse(p, seq, &delta, "the field is not of the counter's kind");
-    plan_item(p, seq, store, field, delta, counter, forms);
+    struct plan_item *i = &p->items[p->items_n++];
+    *i = (struct plan_item){.key_at = (uint32_t)p->keys.n, .seq = seq, .delta = delta};
+    sql_key(&p->keys, counter, forms, store, field);
+    i->key_n = (uint32_t)(p->keys.n - i->key_at);
 }
 
 void plan_make(struct plan *p, const struct chunk *c, const struct counter *counter,

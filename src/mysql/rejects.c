@@ -58,26 +58,20 @@ static void reject_take(struct reject *r, const struct slice cell[COLUMNS_N])
     memcpy(batch->bytes, cell[0].p, cell[0].n < sizeof batch->bytes ? cell[0].n : sizeof batch->bytes);
 }
 
-static void id_put(struct buf *sql, const struct reject_id *id)
-{
-    BUF_LIT(sql, " AND batch = ");
-    sql_id(sql, &id->batch);
-    buf_printf(sql, " AND chunk = %u AND seq = %u", id->chunk, id->seq);
-}
-
 static void which_put(struct buf *sql, const struct rejects_which *w)
 {
     BUF_LIT(sql, " WHERE replayed_at IS NULL");
-    if (w->id != NULL) id_put(sql, w->id);
+    if (w->id != NULL) {
+        BUF_LIT(sql, " AND batch = ");
+        sql_id(sql, &w->id->batch);
+        buf_printf(sql, " AND chunk = %u AND seq = %u", w->id->chunk, w->id->seq);
+    }
     if (w->counter.n > 0) {
         BUF_LIT(sql, " AND counter = ");
         sql_hex(sql, w->counter);
     }
     for (size_t i = 0; i < w->keys_n; i++) {
-        if (i == 0)
-            BUF_LIT(sql, " AND pending_hash IN (");
-        else
-            BUF_LIT(sql, ",");
+        buf_put_slice(sql, i == 0 ? SLICE(" AND pending_hash IN (") : SLICE(","));
         sql_hex(sql, w->keys[i]);
     }
     if (w->keys_n > 0) BUF_LIT(sql, ")");
@@ -92,8 +86,7 @@ enum err rejects_list(struct db *db, const struct rejects_which *which, uint32_t
     BUF_LIT(&sql, "SELECT " COLUMNS " FROM tally_rejects");
     which_put(&sql, which);
     buf_printf(&sql, " ORDER BY rejected_at, batch, chunk, seq LIMIT %u", limit);
-    enum code_class class = db_query(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_query_free(db, &sql);
     while (class == CODE_OK && db_row(db, cell, COLUMNS_N)) {
         reject_take(&r, cell);
         row(arg, &r);
@@ -108,8 +101,7 @@ enum err rejects_count(struct db *db, const struct rejects_which *which, uint64_
     *waiting = 0;
     BUF_LIT(&sql, "SELECT COUNT(*) FROM tally_rejects");
     which_put(&sql, which);
-    enum code_class class = db_query(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_query_free(db, &sql);
     if (class != CODE_OK) return db_error(db, e);
     if (db_row(db, &cell, 1)) (void)num_parse_u64(cell, waiting);
     return ERR_NONE;
@@ -139,9 +131,7 @@ static const char *replay_key(struct db *db, const struct counter *c, const stru
         return "the hash's name does not match the counter's key";
     if (!field_valid(c->field, r->field)) return "the field is not of the counter's kind";
     if (columns_read(db, c, &forms) != CODE_OK) return db_text(db);
-    if (!column_fits_field(forms.field, c->field) ||
-        (c->key.has_store && !column_fits_store(forms.store, c->store)))
-        return "the table does not fit the counter; run tallyd check";
+    if (!columns_fit(&forms, c)) return "the table does not fit the counter; run tallyd check";
     sql_key(key, c, &forms, store, r->field);
     return NULL;
 }
@@ -152,21 +142,10 @@ static enum code_class upsert_one(struct db *db, const struct counter *c, struct
     sql_upsert_head(&sql, c);
     sql_upsert_row(&sql, key, delta, true);
     sql_upsert_tail(&sql, c, db_dialect(db));
-    enum code_class class = db_exec(db, buf_slice(&sql));
-    buf_free(&sql);
-    return class;
+    return db_exec_free(db, &sql);
 }
 
-static enum code_class books_move(struct db *db, struct slice counter, int64_t delta, bool counted)
-{
-    struct buf sql = {0};
-    sql_counter_add(&sql, counter, delta, counted ? -delta : 0);
-    enum code_class class = db_exec(db, buf_slice(&sql));
-    buf_free(&sql);
-    return class;
-}
-
-/* The mark comes first, as the ledger row does in a merge: who does not get it has nothing to add. */
+/* The mark comes first, as the ledger row does in a merge: without it there is nothing to add. */
 static enum code_class mark(struct db *db, const struct reject *r, bool *ours)
 {
     struct buf sql = {0};
@@ -181,11 +160,14 @@ static enum code_class mark(struct db *db, const struct reject *r, bool *ours)
 static enum code_class replay_transaction(struct db *db, const struct counter *c, const struct reject *r,
                                           struct slice key, int64_t delta, bool *ours)
 {
+    struct buf books = {0};
     enum code_class class = DB_EXEC(db, "START TRANSACTION");
     if (class == CODE_OK) class = mark(db, r, ours);
     if (class == CODE_OK && !*ours) return DB_EXEC(db, "ROLLBACK");
     if (class == CODE_OK) class = upsert_one(db, c, key, delta);
-    if (class == CODE_OK) class = books_move(db, c->name, delta, r->counted);
+    if (class != CODE_OK) return class;
+    sql_counter_add(&books, c->name, delta, r->counted ? -delta : 0);
+    class = db_exec_free(db, &books);
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }
 
@@ -211,9 +193,7 @@ static enum code_class reason_set(struct db *db, const struct reject *r, const c
     BUF_LIT(&sql, "UPDATE tally_rejects SET reason = ");
     sql_hex(&sql, slice_str(shown));
     which_put(&sql, &(struct rejects_which){.id = &r->id});
-    enum code_class class = db_exec(db, buf_slice(&sql));
-    buf_free(&sql);
-    return class;
+    return db_exec_free(db, &sql);
 }
 
 /* A value that its own row refuses stays, with the reason of today; any other error ends the run. */
@@ -239,17 +219,10 @@ static enum err replay_one(struct db *db, const struct reject *r, struct rejects
     return reason_set(db, r, text) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-static void keep(struct buf *bytes, const struct slice *cell, unsigned n)
-{
-    buf_reset(bytes);
-    for (unsigned i = 0; i < n; i++)
-        buf_put_slice(bytes, cell[i]);
-}
-
 /* The waiting reject behind r, in the order of the primary key; its bytes go to keeper, since replaying it
  * needs the connection. */
-static enum code_class next(struct db *db, const struct rejects_which *which, struct reject *r,
-                            struct buf *keeper, bool *found)
+static enum code_class next_read(struct db *db, const struct rejects_which *which, struct reject *r,
+                                 struct buf *keeper, bool *found)
 {
     struct buf sql = {0};
     struct slice cell[COLUMNS_N];
@@ -262,11 +235,12 @@ static enum code_class next(struct db *db, const struct rejects_which *which, st
     sql_id(&sql, &last->batch);
     buf_printf(&sql, " AND (chunk > %u OR (chunk = %u AND seq > %u)))) ORDER BY batch, chunk, seq LIMIT 1",
                last->chunk, last->chunk, last->seq);
-    enum code_class class = db_query(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_query_free(db, &sql);
     *found = class == CODE_OK && db_row(db, cell, COLUMNS_N);
     if (!*found) return class;
-    keep(keeper, cell, COLUMNS_N);
+    buf_reset(keeper);
+    for (size_t i = 0; i < COLUMNS_N; i++)
+        buf_put_slice(keeper, cell[i]);
     for (size_t i = 0, at = 0; i < COLUMNS_N; at += cell[i++].n)
         cell[i].p = keeper->p + at;
     reject_take(r, cell);
@@ -281,7 +255,7 @@ enum err rejects_replay(struct db *db, const struct rejects_which *which, struct
     enum err err = ERR_NONE;
     run->replayed = run->refused = 0;
     for (bool found = true; err == ERR_NONE;) {
-        if (next(db, which, &r, &keeper, &found) != CODE_OK) err = db_error(db, e);
+        if (next_read(db, which, &r, &keeper, &found) != CODE_OK) err = db_error(db, e);
         if (err != ERR_NONE || !found) break;
         err = replay_one(db, &r, run, e);
         if (run->progress != NULL) run->progress(run->arg, run->replayed + run->refused);

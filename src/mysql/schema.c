@@ -59,11 +59,6 @@ struct server {
     bool log_bin, read_only, statement_format;
 };
 
-static bool is_on(struct slice value)
-{
-    return slice_ieq(value, SLICE("ON")) || slice_eq(value, SLICE("1"));
-}
-
 static uint64_t value_u64(struct slice value)
 {
     uint64_t v = 0;
@@ -75,7 +70,8 @@ static void server_take(struct server *s, struct slice name, struct slice value)
     if (slice_ieq(name, SLICE("innodb_flush_log_at_trx_commit"))) s->flush = value_u64(value);
     if (slice_ieq(name, SLICE("sync_binlog"))) s->sync_binlog = value_u64(value);
     if (slice_ieq(name, SLICE("max_allowed_packet"))) s->packet = value_u64(value);
-    if (slice_ieq(name, SLICE("log_bin"))) s->log_bin = is_on(value);
+    if (slice_ieq(name, SLICE("log_bin")))
+        s->log_bin = slice_ieq(value, SLICE("ON")) || slice_eq(value, SLICE("1"));
     if (slice_ieq(name, SLICE("read_only")))
         s->read_only = !slice_ieq(value, SLICE("OFF")) && !slice_eq(value, SLICE("0"));
     if (slice_ieq(name, SLICE("binlog_format"))) s->statement_format = slice_ieq(value, SLICE("STATEMENT"));
@@ -135,14 +131,13 @@ enum code_class table_engine(struct db *db, struct slice table, bool *exists, ch
         "SELECT COALESCE(ENGINE, '') FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND"
         " TABLE_NAME = '" SLICE_FMT "'",
         SLICE_ARG(table));
-    enum code_class class = db_query(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_query_free(db, &sql);
     *exists = class == CODE_OK && db_row(db, &cell, 1);
     snprintf(engine, 65, SLICE_FMT, *exists ? (int)cell.n : 0, *exists ? cell.p : "");
     return class;
 }
 
-enum code_class schema_version_standing(struct db *db, uint32_t *version)
+static enum code_class version_read(struct db *db, uint32_t *version)
 {
     char engine[65];
     bool exists;
@@ -185,7 +180,7 @@ enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version)
     unsigned standing;
     *dropped = *version = 0;
     enum code_class class = own_standing(db, &standing);
-    if (class == CODE_OK) class = schema_version_standing(db, version);
+    if (class == CODE_OK) class = version_read(db, version);
     if (class != CODE_OK) return class;
     unsigned missing = ((1u << SCHEMA_OWN_TABLES) - 1) & ~standing;
     if (*version > 0) *dropped = missing;

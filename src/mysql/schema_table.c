@@ -26,12 +26,12 @@ struct table {
     const struct column *serial; /* the AUTO_INCREMENT column, NULL: none */
 };
 
-const char *column_type_of_store(const struct counter *c)
+static const char *column_type_of_store(const struct counter *c)
 {
     return c->store == STORE_INTEGER ? "BIGINT NOT NULL" : "VARBINARY(255) NOT NULL";
 }
 
-const char *column_type_of_field(const struct counter *c)
+static const char *column_type_of_field(const struct counter *c)
 {
     switch (c->field) {
     case FIELD_DATE:
@@ -46,14 +46,10 @@ const char *column_type_of_field(const struct counter *c)
     UNREACHABLE();
 }
 
-void table_key_columns(const struct counter *c, struct buf *out)
+static void key_columns_put(const struct counter *c, struct buf *out)
 {
     BUF_LIT(out, "(");
-    if (c->key.has_store) {
-        sql_name(out, c->column_store);
-        BUF_LIT(out, ", ");
-    }
-    sql_name(out, c->column_field);
+    sql_key_names(out, c, ", ");
     BUF_LIT(out, ")");
 }
 
@@ -70,7 +66,7 @@ void schema_table_ddl(const struct counter *c, struct buf *out)
     buf_printf(out, " %s,\n    ", column_type_of_field(c));
     sql_name(out, c->column_count);
     BUF_LIT(out, " BIGINT NOT NULL DEFAULT 0,\n    PRIMARY KEY ");
-    table_key_columns(c, out);
+    key_columns_put(c, out);
     BUF_LIT(out, "\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4");
 }
 
@@ -88,16 +84,12 @@ static void alter_end_key(struct buf *mend)
     BUF_LIT(mend, ", LOCK=SHARED;");
 }
 
-static struct slice named(const char *name)
-{
-    return slice_str(name);
-}
 static bool is_named(const char *name, struct slice wanted)
 {
-    return slice_ieq(named(name), wanted);
+    return slice_ieq(slice_str(name), wanted);
 }
 
-static void copy(char *to, size_t size, struct slice from)
+static void text_set(char *to, size_t size, struct slice from)
 {
     snprintf(to, size, SLICE_FMT, SLICE_ARG(from));
 }
@@ -118,10 +110,10 @@ static void column_take(struct table *t, const struct slice cell[7])
 {
     t->columns = heap_realloc(t->columns, (t->columns_n + 1) * sizeof *t->columns);
     struct column *col = &t->columns[t->columns_n++];
-    copy(col->name, sizeof col->name, cell[0]);
-    copy(col->data_type, sizeof col->data_type, cell[1]);
-    copy(col->type, sizeof col->type, cell[2]);
-    copy(col->collation, sizeof col->collation, cell[3]);
+    text_set(col->name, sizeof col->name, cell[0]);
+    text_set(col->data_type, sizeof col->data_type, cell[1]);
+    text_set(col->type, sizeof col->type, cell[2]);
+    text_set(col->collation, sizeof col->collation, cell[3]);
     col->nullable = slice_ieq(cell[4], SLICE("YES"));
     col->has_default = slice_eq(cell[5], SLICE("1"));
     col->auto_increment = memmem(cell[6].p, cell[6].n, "auto_increment", 14) != NULL;
@@ -138,12 +130,11 @@ static enum code_class columns_load(struct db *db, struct table *t)
         " COLUMN_DEFAULT IS NOT NULL, EXTRA FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()"
         " AND TABLE_NAME = '" SLICE_FMT "' ORDER BY ORDINAL_POSITION",
         SLICE_ARG(t->c->table));
-    enum code_class class = db_query(db, buf_slice(&sql));
+    enum code_class class = db_query_free(db, &sql);
     while (class == CODE_OK && db_row(db, cell, 7))
         column_take(t, cell);
     for (size_t i = 0; i < t->columns_n; i++)
         if (t->columns[i].auto_increment) t->serial = &t->columns[i];
-    buf_free(&sql);
     return class;
 }
 
@@ -157,15 +148,14 @@ static enum code_class parts_load(struct db *db, struct table *t)
                " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" SLICE_FMT "' AND NON_UNIQUE = 0"
                " ORDER BY INDEX_NAME, SEQ_IN_INDEX",
                SLICE_ARG(t->c->table));
-    enum code_class class = db_query(db, buf_slice(&sql));
+    enum code_class class = db_query_free(db, &sql);
     while (class == CODE_OK && db_row(db, cell, 3)) {
         t->parts = heap_realloc(t->parts, (t->parts_n + 1) * sizeof *t->parts);
         struct key_part *part = &t->parts[t->parts_n++];
-        copy(part->key, sizeof part->key, cell[0]);
-        copy(part->column, sizeof part->column, cell[1]);
+        text_set(part->key, sizeof part->key, cell[0]);
+        text_set(part->column, sizeof part->column, cell[1]);
         part->prefix = slice_eq(cell[2], SLICE("1"));
     }
-    buf_free(&sql);
     return class;
 }
 
@@ -216,14 +206,7 @@ static void count_check(struct table *t)
                 col != NULL && col->nullable ? " NULL" : "");
 }
 
-static void key_column_mend(struct table *t, struct slice name, const char *type, bool exists,
-                            struct buf *mend)
-{
-    alter(mend, t->c, exists ? "MODIFY COLUMN" : "ADD COLUMN");
-    sql_name(mend, name);
-    buf_printf(mend, " %s;", type);
-}
-
+/* Takes different bytes for the same. */
 static bool folds(const struct column *col)
 {
     return is_named(col->data_type, SLICE("varchar")) || is_named(col->data_type, SLICE("char")) ||
@@ -235,8 +218,10 @@ static void key_column_check(struct table *t, struct slice name, const char *typ
 {
     const struct column *col = column_find(t, name);
     struct buf mend = {0};
-    if (col != NULL && fits(t, column_form_of(named(col->data_type), named(col->collation)))) return;
-    key_column_mend(t, name, type, col != NULL, &mend);
+    if (col != NULL && fits(t, column_form_of(slice_str(col->data_type), slice_str(col->collation)))) return;
+    alter(&mend, t->c, col != NULL ? "MODIFY COLUMN" : "ADD COLUMN");
+    sql_name(&mend, name);
+    buf_printf(&mend, " %s;", type);
     if (col == NULL)
         finding_add(t->r, SCHEMA_REFUSE, t->c, &mend, "column " SLICE_FMT "." SLICE_FMT " is missing",
                     SLICE_ARG(t->c->table), SLICE_ARG(name));
@@ -269,15 +254,15 @@ static void serial_check(struct table *t)
     alter(&mend, t->c, "");
     if (is_key_column(t->c, t->serial->name)) {
         BUF_LIT(&mend, "MODIFY COLUMN ");
-        sql_name(&mend, named(t->serial->name));
+        sql_name(&mend, slice_str(t->serial->name));
         buf_printf(&mend, " %s NOT NULL;", t->serial->type);
     } else {
         if (in_key(t, "PRIMARY", t->serial->name)) BUF_LIT(&mend, "DROP PRIMARY KEY, ");
         BUF_LIT(&mend, "DROP COLUMN ");
-        sql_name(&mend, named(t->serial->name));
+        sql_name(&mend, slice_str(t->serial->name));
         if (in_key(t, "PRIMARY", t->serial->name)) {
             BUF_LIT(&mend, ", ADD PRIMARY KEY ");
-            table_key_columns(t->c, &mend);
+            key_columns_put(t->c, &mend);
         }
         alter_end_key(&mend);
     }
@@ -287,19 +272,16 @@ static void serial_check(struct table *t)
                 SLICE_ARG(t->c->table), t->serial->name);
 }
 
-static bool serial_mends_primary(const struct table *t)
-{
-    return t->serial != NULL && !is_key_column(t->c, t->serial->name) &&
-           in_key(t, "PRIMARY", t->serial->name);
-}
-
+/* serial_check already mends one that is, or has, an AUTO_INCREMENT column of no counter's. */
 static void primary_check(struct table *t)
 {
     bool plain;
     struct buf mend = {0}, wanted = {0};
     size_t n = key_size(t, "PRIMARY", &plain);
-    if (serial_mends_primary(t) || (plain && n == (t->c->key.has_store ? 2 : 1))) return;
-    table_key_columns(t->c, &wanted);
+    bool mended =
+        t->serial != NULL && !is_key_column(t->c, t->serial->name) && in_key(t, "PRIMARY", t->serial->name);
+    if (mended || (plain && n == (t->c->key.has_store ? 2 : 1))) return;
+    key_columns_put(t->c, &wanted);
     alter(&mend, t->c, n > 0 ? "DROP PRIMARY KEY, ADD PRIMARY KEY" : "ADD PRIMARY KEY");
     buf_put_slice(&mend, buf_slice(&wanted));
     alter_end_key(&mend);
@@ -309,9 +291,8 @@ static void primary_check(struct table *t)
     buf_free(&wanted);
 }
 
-/* A second unique key may pick another row for the update than the primary key would, and brings deadlocks.
- */
-static void unique_check_one(struct table *t, const char *key)
+/* A second unique key may pick another row for the update than the primary key would, and brings deadlocks. */
+static void unique_check(struct table *t, const char *key)
 {
     bool plain, gone;
     struct buf mend = {0};
@@ -320,17 +301,11 @@ static void unique_check_one(struct table *t, const char *key)
            !is_key_column(t->c, t->serial->name);
     if (strcmp(key, "PRIMARY") == 0 || gone) return; /* gone with its AUTO_INCREMENT column */
     alter(&mend, t->c, "DROP INDEX");
-    sql_name(&mend, named(key));
+    sql_name(&mend, slice_str(key));
     BUF_LIT(&mend, ";");
     finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
                 "table " SLICE_FMT " has a second unique key, %s; only the primary key may be unique",
                 SLICE_ARG(t->c->table), key);
-}
-
-static void uniques_check(struct table *t)
-{
-    for (size_t i = 0; i < t->parts_n; i++)
-        if (i == 0 || strcmp(t->parts[i].key, t->parts[i - 1].key) != 0) unique_check_one(t, t->parts[i].key);
 }
 
 /* A column that the merge does not name must be able to fill itself. */
@@ -342,7 +317,7 @@ static void others_check(struct table *t)
         if (is_key_column(t->c, col->name) || is_named(col->name, t->c->column_count)) continue;
         if (col->nullable || col->has_default || col->auto_increment || col->generated) continue;
         alter(&mend, t->c, "MODIFY COLUMN");
-        sql_name(&mend, named(col->name));
+        sql_name(&mend, slice_str(col->name));
         buf_printf(&mend, " %s%s%s NULL;", col->type, col->collation[0] != 0 ? " COLLATE " : "",
                    col->collation);
         finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
@@ -356,7 +331,7 @@ static void table_judge(struct table *t, const char *engine)
 {
     const struct counter *c = t->c;
     struct buf mend = {0};
-    if (!slice_ieq(named(engine), SLICE("InnoDB"))) {
+    if (!slice_ieq(slice_str(engine), SLICE("InnoDB"))) {
         alter(&mend, c, "ENGINE=InnoDB;");
         finding_add(t->r, SCHEMA_REFUSE, c, &mend,
                     "table " SLICE_FMT " has engine %s, which knows no transactions", SLICE_ARG(c->table),
@@ -369,7 +344,8 @@ static void table_judge(struct table *t, const char *engine)
     key_column_check(t, c->column_field, column_type_of_field(c), field_fits, field_kind_expected(c->field));
     serial_check(t);
     primary_check(t);
-    uniques_check(t);
+    for (size_t i = 0; i < t->parts_n; i++)
+        if (i == 0 || strcmp(t->parts[i].key, t->parts[i - 1].key) != 0) unique_check(t, t->parts[i].key);
     others_check(t);
 }
 

@@ -82,23 +82,37 @@ bool column_fits_field(enum column_form form, enum field_kind kind)
     UNREACHABLE();
 }
 
-/* YYYYMMDD or YYYYMMDDHH as a literal. */
-static void put_time(struct buf *b, enum column_form form, struct slice digits)
+bool columns_fit(const struct columns *forms, const struct counter *c)
 {
-    const char *d = digits.p;
+    return column_fits_field(forms->field, c->field) &&
+           (!c->key.has_store || column_fits_store(forms->store, c->store));
+}
+
+/* A time, YYYYMMDD or YYYYMMDDHH, becomes 'YYYY-MM-DD' or 'YYYY-MM-DD HH:00:00'. */
+void sql_value(struct buf *b, enum column_form form, struct slice value)
+{
+    const char *d = value.p;
+    if (form == FORM_INTEGER) return buf_put_slice(b, value);
+    if (form == FORM_BYTES) return sql_hex(b, value);
     buf_printf(b, "'%.4s-%.2s-%.2s", d, d + 4, d + 6);
-    if (form == FORM_DATETIME) buf_printf(b, " %.2s:00:00", digits.n == 10 ? d + 8 : "00");
+    if (form == FORM_DATETIME) buf_printf(b, " %.2s:00:00", value.n == 10 ? d + 8 : "00");
     BUF_LIT(b, "'");
 }
 
-void sql_value(struct buf *b, enum column_form form, struct slice value)
+void sql_store_is(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store)
 {
-    if (form == FORM_INTEGER)
-        buf_put_slice(b, value);
-    else if (form == FORM_BYTES)
-        sql_hex(b, value);
-    else
-        put_time(b, form, value);
+    sql_name(b, c->column_store);
+    BUF_LIT(b, " = ");
+    sql_value(b, forms->store, store);
+}
+
+void sql_key_names(struct buf *b, const struct counter *c, const char *comma)
+{
+    if (c->key.has_store) {
+        sql_name(b, c->column_store);
+        buf_put_slice(b, slice_str(comma));
+    }
+    sql_name(b, c->column_field);
 }
 
 void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store,
@@ -117,11 +131,7 @@ void sql_upsert_head(struct buf *b, const struct counter *c)
     BUF_LIT(b, "INSERT INTO ");
     sql_name(b, c->table);
     BUF_LIT(b, " (");
-    if (c->key.has_store) {
-        sql_name(b, c->column_store);
-        BUF_LIT(b, ",");
-    }
-    sql_name(b, c->column_field);
+    sql_key_names(b, c, ",");
     BUF_LIT(b, ",");
     sql_name(b, c->column_count);
     BUF_LIT(b, ") VALUES ");
@@ -172,8 +182,7 @@ enum code_class columns_read(struct db *db, const struct counter *c, struct colu
                "SELECT COLUMN_NAME, DATA_TYPE, COALESCE(COLLATION_NAME, '') FROM information_schema.COLUMNS"
                " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" SLICE_FMT "'",
                SLICE_ARG(c->table));
-    enum code_class class = db_query(db, buf_slice(&sql));
-    buf_free(&sql);
+    enum code_class class = db_query_free(db, &sql);
     for (struct slice cell[3]; class == CODE_OK && db_row(db, cell, 3);) {
         enum column_form form = column_form_of(cell[1], cell[2]);
         if (c->key.has_store && slice_ieq(cell[0], c->column_store)) out->store = form;

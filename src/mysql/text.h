@@ -1,5 +1,5 @@
-/* mysql/text.h - pieces of SQL text. Bytes of others only as x'..', good under every sql_mode and character
- * set; names only from validated configuration. Pure. */
+/* mysql/text.h - pieces of SQL text. Data goes in as x'..' only, good under every sql_mode and character set; names come
+ * from validated configuration. Pure. */
 #ifndef MYSQL_TEXT_H
 #define MYSQL_TEXT_H
 
@@ -18,20 +18,24 @@ void sql_hex(struct buf *b, struct slice bytes); /* x'6162' */
 void sql_name(struct buf *b, struct slice name); /* `name` */
 void sql_id(struct buf *b, const struct batch_id *id);
 void sql_ids(struct buf *b, const struct batch_id *ids,
-             size_t n);                      /* (x'..',x'..'); (NULL) for none: equals nothing */
+             size_t n);                      /* (x'..',x'..'); none: (NULL), equal to nothing */
 void sql_ms(struct buf *b, int64_t wall_ms); /* a DATETIME(3) in UTC */
 
 /* Which form has a column of this type (information_schema's DATA_TYPE and COLLATION_NAME)? */
 enum column_form column_form_of(struct slice data_type, struct slice collation);
 bool column_fits_store(enum column_form form, enum store_kind kind);
 bool column_fits_field(enum column_form form, enum field_kind kind);
-/* The key of a row, `store,field` or `field`: the same bytes for the same primary key and no other. field is
- * valid. */
+bool columns_fit(const struct columns *forms, const struct counter *c); /* all that it has */
+/* The key of a row, `store,field` or `field`: the same bytes for the same primary key and no other. field is valid. */
 void sql_key(struct buf *b, const struct counter *c, const struct columns *forms, struct slice store,
              struct slice field);
 
 /* One of them as a literal of that form; value is of the counter's kind. */
 void sql_value(struct buf *b, enum column_form form, struct slice value);
+void sql_store_is(struct buf *b, const struct counter *c, const struct columns *forms,
+                  struct slice store); /* `store` = value */
+void sql_key_names(struct buf *b, const struct counter *c,
+                   const char *comma); /* `store`,`field`, or `field` */
 
 /* INSERT ... VALUES | (key,delta),(key,delta) | ON DUPLICATE KEY UPDATE ... */
 void sql_upsert_head(struct buf *b, const struct counter *c);
@@ -41,8 +45,7 @@ void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dia
 /* Adds to the books of a counter, making its row if it is the first. */
 void sql_counter_add(struct buf *b, struct slice counter, int64_t merged, int64_t rejected);
 
-/* Reads the forms of the counter's key columns. CODE_OK with forms that do not fit is for the caller to see.
- */
+/* Reads the forms of the counter's key columns. CODE_OK does not say that they fit: ask columns_fit. */
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out) MUST_CHECK;
 
 #endif

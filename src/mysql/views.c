@@ -19,11 +19,7 @@ static bool has_view(const struct counter *c)
 static void stored_view(const struct counter *c, struct buf *out)
 {
     buf_printf(out, VIEW_HEAD "`" STORED SLICE_FMT "` AS\nSELECT ", SLICE_ARG(c->name));
-    if (c->key.has_store) {
-        sql_name(out, c->column_store);
-        BUF_LIT(out, ", ");
-    }
-    sql_name(out, c->column_field);
+    sql_key_names(out, c, ", ");
     BUF_LIT(out, ", ");
     sql_name(out, c->column_count);
     BUF_LIT(out, ",\n       (SELECT complete_until FROM tally_counters WHERE counter = ");
@@ -57,13 +53,6 @@ void views_print(const struct counters *cs, struct buf *out)
     each_counter(cs, stored_grant, out);
 }
 
-static enum err view_failed(struct db *db, struct error *e)
-{
-    db_error(db, e);
-    return error_prefix(e, "views need the merchants' tables and the rights CREATE VIEW and DROP; or an "
-                           "administrator pastes what `tallyd migrate --print --views` prints");
-}
-
 /* Views stand before the role, whose statements end with the first that is refused. */
 static enum err apply_all(struct db *db, struct slice rest, struct views_made *made, struct error *e)
 {
@@ -72,7 +61,12 @@ static enum err apply_all(struct db *db, struct slice rest, struct views_made *m
         bool good = db_exec(db, statement) == CODE_OK, is_view = slice_starts(statement, SLICE(VIEW_HEAD));
         made->views += good && is_view;
         if (good) continue;
-        if (is_view || !db_is_open(db)) return view_failed(db, e);
+        if (is_view || !db_is_open(db)) {
+            db_error(db, e);
+            return error_prefix(e,
+                                "views need the merchants' tables and the rights CREATE VIEW and DROP; or an "
+                                "administrator pastes what `tallyd migrate --print --views` prints");
+        }
         made->role = false;
         snprintf(made->role_text, sizeof made->role_text, "%s", db_text(db));
     }

@@ -1,7 +1,6 @@
-/* mysql/writer.c - see writer.h. `lock` guards everything that the threads and the loop share: the four
- * lists, health and its text, the flags. What is up or down is decided by probes alone, which any idle thread
- * runs: after work that failed for the link's or the server's sake at once, while down with backoff, while up
- * and idle now and then. */
+/* mysql/writer.c - see writer.h. `lock` guards everything that the threads and the loop share: the lists, health
+ * and its text, the flags. Only probes decide what is up or down. Any idle thread runs one: at once after work that
+ * failed because of the link or the server, with backoff while down, now and then while up and idle. */
 #include "mysql/writer.h"
 
 #include "base/clock.h"
@@ -20,6 +19,10 @@
 
 enum health { HEALTH_UNKNOWN, HEALTH_UP, HEALTH_DOWN };
 
+/* What a thread does next. The first two have queues; they are struct chunk and struct db_job. */
+enum task { TASK_CHUNK, TASK_JOB, TASK_PROBE, TASK_PROBE_WRITE, TASK_END };
+#define QUEUES 2
+
 struct writer {
     struct writer_pool *pool;
     uv_thread_t thread;
@@ -35,7 +38,7 @@ struct writer_pool {
     uv_timer_t deadline;
     uv_mutex_t lock;
     uv_cond_t wake;
-    struct list chunks, jobs, chunks_done, jobs_done; /* of struct chunk, struct db_job */
+    struct list queued[QUEUES], done[QUEUES];
     enum health health;
     char why[300];
     bool stopping; /* no more work comes: a thread that finds none ends */
@@ -93,8 +96,9 @@ static bool ready(struct writer *w)
     return db_is_open(w->db) || db_open(w->db) == CODE_OK;
 }
 
-static void chunk_down(struct chunk *c, const char *why)
+static void chunk_down(struct list *link, const char *why)
 {
+    struct chunk *c = CONTAINER_OF(link, struct chunk, link);
     c->outcome = MERGE_DOWN;
     c->rows_merged = c->rows_rejected = 0;
     snprintf(c->text, sizeof c->text, "%s", why);
@@ -109,76 +113,82 @@ static void after_failure(struct writer *w)
         probe(w, true);
 }
 
-static void chunk_run(struct writer *w, struct chunk *c)
+static void chunk_run(struct writer *w, struct list *link)
 {
+    struct chunk *c = CONTAINER_OF(link, struct chunk, link);
     uint64_t since_us = mono_us();
     if (ready(w))
         merge_chunk(&w->merger, c);
     else
-        chunk_down(c, db_text(w->db));
+        chunk_down(link, db_text(w->db));
     if (c->outcome == MERGE_DONE) histogram_add(&latencies.merge, mono_us() - since_us);
     w->used_ms = mono_ms();
     if (c->outcome == MERGE_DOWN) after_failure(w);
 }
 
-static void job_run(struct writer *w, struct db_job *job)
+static void chunk_done(struct list *link)
 {
+    struct chunk *c = CONTAINER_OF(link, struct chunk, link);
+    c->done(c);
+}
+
+static void job_down(struct list *link, const char *why)
+{
+    struct db_job *job = CONTAINER_OF(link, struct db_job, link);
+    job->ran = false;
+    snprintf(job->text, sizeof job->text, "%s", why);
+}
+
+static void job_run(struct writer *w, struct list *link)
+{
+    struct db_job *job = CONTAINER_OF(link, struct db_job, link);
     job->ran = ready(w);
     job->text[0] = 0;
     if (job->ran)
         job->work(w->db, job);
     else
-        snprintf(job->text, sizeof job->text, "%s", db_text(w->db));
+        job_down(link, db_text(w->db));
     w->used_ms = mono_ms();
     if (!db_is_open(w->db)) after_failure(w);
 }
 
-static void give_back(struct writer_pool *p, struct list *done, struct list *link)
-{
-    uv_mutex_lock(&p->lock);
-    list_push(done, link);
-    uv_mutex_unlock(&p->lock);
-    uv_async_send(&p->results);
-}
-
-/* With the lock held: answered without being tried. */
-static void answer_chunk_down(struct writer_pool *p, struct list *link)
-{
-    chunk_down(CONTAINER_OF(link, struct chunk, link), p->why);
-    list_push(&p->chunks_done, link);
-}
-
-static void answer_job_down(struct writer_pool *p, struct list *link)
+static void job_done(struct list *link)
 {
     struct db_job *job = CONTAINER_OF(link, struct db_job, link);
-    job->ran = false;
-    snprintf(job->text, sizeof job->text, "%s", p->why);
-    list_push(&p->jobs_done, link);
+    job->done(job);
 }
 
-static void queue_answer_down(struct writer_pool *p)
+static const struct {
+    void (*run)(struct writer *w, struct list *link);
+    void (*down)(struct list *link, const char *why); /* answers it without a try */
+    void (*done)(struct list *link);                  /* on the loop */
+} kinds[QUEUES] = {
+    [TASK_CHUNK] = {chunk_run, chunk_down, chunk_done},
+    [TASK_JOB] = {job_run, job_down, job_done},
+};
+
+/* With the lock held. */
+static void queues_answer_down(struct writer_pool *p)
 {
-    for (struct list *l; (l = list_pop(&p->chunks)) != NULL;)
-        answer_chunk_down(p, l);
-    for (struct list *l; (l = list_pop(&p->jobs)) != NULL;)
-        answer_job_down(p, l);
+    for (int k = 0; k < QUEUES; k++) {
+        for (struct list *l; (l = list_pop(&p->queued[k])) != NULL; list_push(&p->done[k], l))
+            kinds[k].down(l, p->why);
+    }
     uv_async_send(&p->results);
 }
 
-enum task { TASK_END, TASK_PROBE, TASK_PROBE_WRITE, TASK_CHUNK, TASK_JOB };
-
-/* With the lock held: what is there to do? Control queries go before chunks: they are short and somebody
- * waits. */
+/* With the lock held: what is there to do? Jobs go before chunks: they are short, and somebody waits for each. */
 static bool task_find(struct writer_pool *p, enum task *task, struct list **link)
 {
-    bool queued = !list_empty(&p->jobs) || !list_empty(&p->chunks);
+    enum task first = list_empty(&p->queued[TASK_JOB]) ? TASK_CHUNK : TASK_JOB;
+    bool queued = !list_empty(&p->queued[first]);
     if (queued && (p->give_up || p->health == HEALTH_DOWN)) {
-        queue_answer_down(p);
+        queues_answer_down(p);
         queued = false;
     }
     if (queued && p->health == HEALTH_UP) {
-        *task = list_empty(&p->jobs) ? TASK_CHUNK : TASK_JOB;
-        *link = list_pop(*task == TASK_JOB ? &p->jobs : &p->chunks);
+        *task = first;
+        *link = list_pop(&p->queued[first]);
         return true;
     }
     *task = p->stopping && !queued ? TASK_END : p->health == HEALTH_UP ? TASK_PROBE : TASK_PROBE_WRITE;
@@ -201,14 +211,6 @@ static enum task task_wait(struct writer_pool *p, struct list **link)
     return task;
 }
 
-static void writer_end(struct writer_pool *p)
-{
-    uv_mutex_lock(&p->lock);
-    p->running--;
-    uv_mutex_unlock(&p->lock);
-    uv_async_send(&p->results);
-}
-
 static void writer_main(void *arg)
 {
     struct writer *w = arg;
@@ -217,20 +219,27 @@ static void writer_main(void *arg)
     for (struct list *link = NULL;;) {
         enum task task = task_wait(p, &link);
         if (task == TASK_END) break;
-        if (task == TASK_PROBE || task == TASK_PROBE_WRITE) probe(w, task == TASK_PROBE_WRITE);
-        if (task == TASK_CHUNK) chunk_run(w, CONTAINER_OF(link, struct chunk, link));
-        if (task == TASK_JOB) job_run(w, CONTAINER_OF(link, struct db_job, link));
-        if (task == TASK_CHUNK) give_back(p, &p->chunks_done, link);
-        if (task == TASK_JOB) give_back(p, &p->jobs_done, link);
+        if (task >= QUEUES) {
+            probe(w, task == TASK_PROBE_WRITE);
+            continue;
+        }
+        kinds[task].run(w, link);
+        uv_mutex_lock(&p->lock);
+        list_push(&p->done[task], link);
+        uv_mutex_unlock(&p->lock);
+        uv_async_send(&p->results);
     }
     db_close(w->db);
     db_thread_end();
-    writer_end(p); /* last line: the loop may join and free from here on */
+    uv_mutex_lock(&p->lock);
+    p->running--;
+    uv_mutex_unlock(&p->lock);
+    uv_async_send(&p->results); /* last line: the loop may join and free from here on */
 }
 
 /* ---- on the loop ---- */
 
-static void on_handle_closed(uv_handle_t *handle)
+static void handle_closed(uv_handle_t *handle)
 {
     struct writer_pool *p = handle->data;
     if (--p->handles > 0) return;
@@ -252,51 +261,36 @@ static void pool_dispose(struct writer_pool *p, uint32_t threads)
     uv_mutex_destroy(&p->lock);
     uv_cond_destroy(&p->wake);
     p->handles = 2;
-    uv_close((uv_handle_t *)&p->results, on_handle_closed);
-    uv_close((uv_handle_t *)&p->deadline, on_handle_closed);
+    uv_close((uv_handle_t *)&p->results, handle_closed);
+    uv_close((uv_handle_t *)&p->deadline, handle_closed);
 }
 
-static void tell_health(struct writer_pool *p, enum health health, const char *why)
-{
-    if (health == p->told) return;
-    p->told = health;
-    p->config.up(p->config.arg, health == HEALTH_UP, why);
-}
-
-static void call_done(struct writer_pool *p, struct list *chunks, struct list *jobs)
-{
-    for (struct list *l; (l = list_pop(chunks)) != NULL;) {
-        struct chunk *c = CONTAINER_OF(l, struct chunk, link);
-        p->busy--;
-        c->done(c);
-    }
-    for (struct list *l; (l = list_pop(jobs)) != NULL;) {
-        struct db_job *job = CONTAINER_OF(l, struct db_job, link);
-        p->busy--;
-        job->done(job);
-    }
-}
-
-static void on_results(uv_async_t *async) /* sends coalesce: takes all, calls back unlocked */
+static void results_take(uv_async_t *async) /* sends coalesce: takes all, calls back unlocked */
 {
     struct writer_pool *p = async->data;
-    struct list chunks, jobs;
+    struct list done[QUEUES];
     char why[sizeof p->why];
-    list_init(&chunks);
-    list_init(&jobs);
     uv_mutex_lock(&p->lock);
-    list_move_all(&chunks, &p->chunks_done);
-    list_move_all(&jobs, &p->jobs_done);
+    for (int k = 0; k < QUEUES; k++) {
+        list_init(&done[k]);
+        list_move_all(&done[k], &p->done[k]);
+    }
     enum health health = p->health;
     uint32_t running = p->running;
     memcpy(why, p->why, sizeof why);
     uv_mutex_unlock(&p->lock);
-    tell_health(p, health, why);
-    call_done(p, &chunks, &jobs);
+    if (health != p->told) {
+        p->told = health;
+        p->config.up(p->config.arg, health == HEALTH_UP, why);
+    }
+    for (int k = 0; k < QUEUES; k++) {
+        for (struct list *l; (l = list_pop(&done[k])) != NULL; kinds[k].done(l))
+            p->busy--;
+    }
     if (p->closed != NULL && running == 0 && p->busy == 0) pool_dispose(p, p->config.threads);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void deadline_passed(uv_timer_t *timer)
 {
     struct writer_pool *p = timer->data;
     log_event(LOG_WARN, "writers_cut", "busy=%u", p->busy);
@@ -321,14 +315,14 @@ static int pool_init(struct writer_pool *p, struct uv_loop_s *loop)
 {
     int rc = uv_mutex_init(&p->lock);
     if (rc == 0) rc = uv_cond_init(&p->wake);
-    if (rc == 0) rc = uv_async_init(loop, &p->results, on_results);
+    if (rc == 0) rc = uv_async_init(loop, &p->results, results_take);
     if (rc != 0) return rc;
     uv_timer_init(loop, &p->deadline);
     p->results.data = p->deadline.data = p;
-    list_init(&p->chunks);
-    list_init(&p->jobs);
-    list_init(&p->chunks_done);
-    list_init(&p->jobs_done);
+    for (int k = 0; k < QUEUES; k++) {
+        list_init(&p->queued[k]);
+        list_init(&p->done[k]);
+    }
     for (uint32_t i = 0; i < p->config.threads; i++) {
         struct writer *w = &p->writers[i];
         w->pool = p;
@@ -359,20 +353,19 @@ int writer_pool_start(struct writer_pool **pool, struct uv_loop_s *loop, const s
     return *pool = NULL, rc;
 }
 
-/* What the pool does not take is answered from the next turn. After the stop no thread may be left to do so.
- */
-static void submit(struct writer_pool *p, struct list *queue, struct list *link,
-                   void (*answer_down)(struct writer_pool *p, struct list *link))
+/* What the pool does not take is answered in the next turn: after the stop no thread may be left to do so. */
+static void submit(struct writer_pool *p, enum task task, struct list *link)
 {
     p->busy++;
     list_init(link);
     uv_mutex_lock(&p->lock);
     if (p->stopping) snprintf(p->why, sizeof p->why, "tallyd is stopping");
     if (p->stopping || p->health == HEALTH_DOWN) {
-        answer_down(p, link);
+        kinds[task].down(link, p->why);
+        list_push(&p->done[task], link);
         uv_async_send(&p->results);
     } else {
-        list_push(queue, link);
+        list_push(&p->queued[task], link);
         uv_cond_signal(&p->wake);
     }
     uv_mutex_unlock(&p->lock);
@@ -380,19 +373,20 @@ static void submit(struct writer_pool *p, struct list *queue, struct list *link,
 
 void writer_pool_merge(struct writer_pool *p, struct chunk *c)
 {
-    submit(p, &p->chunks, &c->link, answer_chunk_down);
+    submit(p, TASK_CHUNK, &c->link);
 }
 
 void writer_pool_job(struct writer_pool *p, struct db_job *job)
 {
-    submit(p, &p->jobs, &job->link, answer_job_down);
+    submit(p, TASK_JOB, &job->link);
 }
+
 void writer_pool_close(struct writer_pool *p, uint32_t deadline_ms, void (*closed)(void *arg), void *arg)
 {
     PRE(p->closed == NULL && closed != NULL);
     p->closed = closed;
     p->closed_arg = arg;
     pool_stop(p);
-    uv_timer_start(&p->deadline, on_deadline, deadline_ms, 0);
+    uv_timer_start(&p->deadline, deadline_passed, deadline_ms, 0);
     uv_async_send(&p->results);
 }

@@ -7,8 +7,6 @@
 #include "base/slice.h"
 
 #define REDIS_PORT_DEFAULT 6379
-#define REDIS_UNIX_PATH_MAX                                                                                  \
-    107 /* sun_path less its NUL; libuv 1.44 would cut a longer one without an error */
 
 /* Owns its strings (heap, NUL-terminated); redis_url_close frees them. */
 struct tls_context;

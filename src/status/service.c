@@ -22,7 +22,7 @@ static const char *host_to_reach(const char *host)
     return strcmp(host, "::") == 0 ? "::1" : host;
 }
 
-static redisContext *address_connect(const struct conf *conf, const struct conf_address *a)
+static redisContext *address_connect(const struct conf *conf, const struct address *a)
 {
     const struct timeval patience = {.tv_sec = CONNECT_S};
     redisContext *link = a->path != NULL ? redisConnectUnixWithTimeout(a->path, patience)
@@ -52,7 +52,7 @@ redisContext *service_connect(const struct conf *conf)
 
 bool service_answers(const char *unix_path)
 {
-    const struct conf_address address = {.path = (char *)unix_path};
+    const struct address address = {.path = (char *)unix_path};
     redisContext *link = address_connect(NULL, &address);
     if (link == NULL) return false;
     redisFree(link);

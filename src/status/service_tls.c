@@ -23,7 +23,7 @@ static enum err context_make(const struct conf *conf, struct tls_context **out, 
     return code;
 }
 
-redisContext *service_secure(const struct conf *conf, const struct conf_address *a, redisContext *plain)
+redisContext *service_secure(const struct conf *conf, const struct address *a, redisContext *plain)
 {
     struct tls_context *c;
     struct error e;

@@ -7,6 +7,6 @@
 #include <hiredis/hiredis.h>
 
 /* plain is connected to a, and taken; the same with TLS comes back. NULL: the log says why. */
-redisContext *service_secure(const struct conf *conf, const struct conf_address *a, redisContext *plain);
+redisContext *service_secure(const struct conf *conf, const struct address *a, redisContext *plain);
 
 #endif

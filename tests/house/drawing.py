@@ -4,6 +4,7 @@ sees, but for what these see themselves.
 
   drawing.py            prints the text that stands in src/README.md
   drawing.py --write    puts it there"""
+import os
 import re
 import sys
 

@@ -453,16 +453,16 @@ static void test_address_parts(void **state)
                            SLICE(MYSQL "listen: { resp: [ \"tls://[::1]:7380\", \"unix:///a\", "
                                        "\"unix:///b?mode=0600&group=www-data\" ] }\n" COUNTER),
                            &c, &problems));
-    const struct conf_address *a = c.listen_resp.all;
+    const struct address *a = c.listen_resp.all;
     assert_true(a[0].tls);
     assert_string_equal(a[0].host, "::1");
     assert_int_equal(a[0].port, 7380);
     assert_false(a[1].tls);
-    assert_int_equal(a[1].options.mode, 0660);
-    assert_string_equal(a[1].options.group, "");
+    assert_int_equal(a[1].mode, 0);
+    assert_string_equal(a[1].group, "");
     assert_string_equal(a[2].path, "/b");
-    assert_int_equal(a[2].options.mode, 0600);
-    assert_string_equal(a[2].options.group, "www-data");
+    assert_int_equal(a[2].mode, 0600);
+    assert_string_equal(a[2].group, "www-data");
     conf_free(&c);
 }
 

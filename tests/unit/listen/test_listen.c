@@ -128,6 +128,15 @@ static void on_turn_end(uv_check_t *check)
 static const struct listen_handler handler = {sizeof(struct toy), toy_open,     toy_bytes,
                                               toy_close,          "too many\n", &loop};
 
+static enum err listen_at(const char *url, struct error *e)
+{
+    struct address a;
+    assert_null(address_parse(slice_str(url), &a));
+    enum err code = listen_add(set, &a, &handler, e);
+    address_free(&a);
+    return code;
+}
+
 static int world_open(void **state)
 {
     (void)state;
@@ -146,8 +155,9 @@ static int world_open(void **state)
     limits.unread = 1 << 18;
     limits.stall_ms = 30000;
     set = listen_create(&loop, &limits);
-    assert_int_equal(listen_add(set, SLICE("tcp://127.0.0.1:0"), &handler, &e), ERR_NONE);
-    assert_int_equal(listen_add(set, slice_str(socket_url), &handler, &e), ERR_NONE);
+    char text[] = "tcp://127.0.0.1:0", host[] = "127.0.0.1";
+    assert_int_equal(listen_add(set, &(struct address){.text = text, .host = host}, &handler, &e), ERR_NONE);
+    assert_int_equal(listen_at(socket_url, &e), ERR_NONE);
     snprintf(tcp_url, sizeof(tcp_url), "%s", listen_url(set, 0));
     return 0;
 }
@@ -625,7 +635,7 @@ static void those_who_read_nothing_share_the_limit(void **state)
     few.unread = few.unread_all = 4 << 20;
     set = listen_create(&loop, &few);
     snprintf(url, sizeof(url), "%s2", socket_url);
-    assert_int_equal(listen_add(set, slice_str(url), &handler, &e), ERR_NONE);
+    assert_int_equal(listen_at(url, &e), ERR_NONE);
     int fds[3], taken[3];
     for (int i = 0; i < 3; i++) {
         struct sockaddr_un sun = address_of("s2");
@@ -658,7 +668,7 @@ static void one_that_reads_nothing_is_closed(void **state)
     few.stall_ms = 50;
     set = listen_create(&loop, &few);
     snprintf(url, sizeof(url), "%s2", socket_url);
-    assert_int_equal(listen_add(set, slice_str(url), &handler, &e), ERR_NONE);
+    assert_int_equal(listen_at(url, &e), ERR_NONE);
     struct sockaddr_un sun = address_of("s2");
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
@@ -807,7 +817,7 @@ static enum err add(const char *name, struct error *e)
 {
     char url[160];
     snprintf(url, sizeof(url), "unix://%s/%s", dir, name);
-    return listen_add(set, slice_str(url), &handler, e);
+    return listen_at(url, e);
 }
 
 static void unix_sockets_of_others(void **state)
@@ -833,7 +843,7 @@ static void unix_sockets_of_others(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(add("no/such/place", &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "directory"));
-    assert_int_equal(listen_add(set, slice_str(tcp_url), &handler, &e), ERR_CONFIG);
+    assert_int_equal(listen_at(tcp_url, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "another process"));
 }
 

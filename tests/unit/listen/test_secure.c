@@ -135,7 +135,9 @@ static int world_open_for(uint32_t greeting_ms, uint32_t handshakes_percent)
     uv_check_start(&turn_end, on_turn_end);
     set = listen_create(&loop, &limits);
     listen_secure(set, door);
-    if (listen_add(set, SLICE("tls://127.0.0.1:0"), &handler, &e) != ERR_NONE) fail_msg("%s", e.text);
+    char text[] = "tls://127.0.0.1:0", host[] = "127.0.0.1";
+    const struct address any = {.text = text, .host = host, .tls = true};
+    if (listen_add(set, &any, &handler, &e) != ERR_NONE) fail_msg("%s", e.text);
     return 0;
 }
 

@@ -252,6 +252,7 @@ static void merge_and_die(void *arg)
     bench_open(&t, &server.config);
     for (uint8_t id = 1; id <= 2; id++) {
         visitors_chunk(&t, id);
+        t.chunk.index = id - 1u; /* as if the second were a later chunk of a batch */
         merge(&t);
     }
 }

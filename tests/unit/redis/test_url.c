@@ -1,5 +1,6 @@
 /* What a Redis URL may be, and that no error repeats a password. */
 #include "base/heap.h"
+#include "base/url.h"
 #include "lib/unit.h"
 #include "redis/url.h"
 
@@ -85,10 +86,10 @@ static void test_long_path(void **state)
     struct redis_url url;
     struct error e = {0};
     (void)state;
-    snprintf(text, sizeof text, "unix:///%0*d", REDIS_UNIX_PATH_MAX - 1, 0);
+    snprintf(text, sizeof text, "unix:///%0*d", UNIX_PATH_MAX - 1, 0);
     assert_int_equal(redis_url_parse(slice_str(text), &url, &e), ERR_NONE);
     redis_url_close(&url);
-    snprintf(text, sizeof text, "unix:///%0*d", REDIS_UNIX_PATH_MAX, 0);
+    snprintf(text, sizeof text, "unix:///%0*d", UNIX_PATH_MAX, 0);
     assert_int_equal(redis_url_parse(slice_str(text), &url, &e), ERR_CONFIG);
 }
 

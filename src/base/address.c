@@ -1,0 +1,103 @@
+/* base/address.c - see address.h. */
+#include "base/address.h"
+
+#include "base/heap.h"
+#include "base/url.h"
+
+#include <arpa/inet.h>
+
+static bool mode_read(struct slice text, mode_t *out)
+{
+    unsigned mode = 0;
+    if (text.n < 3 || text.n > 4) return false;
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] < '0' || text.p[i] > '7') return false;
+        mode = mode * 8 + (unsigned)(text.p[i] - '0');
+    }
+    *out = mode;
+    return mode <= 0777 && (mode & 0600) == 0600 && (mode & 0111) == 0;
+}
+
+static bool group_read(struct slice text, char *out, size_t size)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (text.n == 0 || text.n >= size || text.p[0] == '-') return false;
+    memcpy(out, text.p, text.n);
+    out[text.n] = '\0';
+    return strspn(out, letters) == text.n;
+}
+
+static const char *one_read(struct slice one, struct address *out)
+{
+    const struct slice mode = SLICE("mode="), group = SLICE("group=");
+    if (slice_starts(one, mode))
+        return mode_read(slice_of(one.p + mode.n, one.n - mode.n), &out->mode)
+                   ? NULL
+                   : "an address whose mode is none of a socket (0600, 0660, 0666: an octal number)";
+    if (slice_starts(one, group))
+        return group_read(slice_of(one.p + group.n, one.n - group.n), out->group, sizeof out->group)
+                   ? NULL
+                   : "an address whose group is no name of a group";
+    return "an address with something else than mode= and group= behind its '?'";
+}
+
+static const char *options_read(struct slice query, struct address *out)
+{
+    const char *wrong = NULL;
+    for (struct slice rest = query; wrong == NULL && rest.p != NULL;) {
+        const char *next = rest.n == 0 ? NULL : memchr(rest.p, '&', rest.n);
+        size_t n = next == NULL ? rest.n : (size_t)(next - rest.p);
+        wrong = one_read(slice_of(rest.p, n), out);
+        rest = next == NULL ? slice_of(NULL, 0) : slice_of(next + 1, rest.n - n - 1);
+    }
+    return wrong;
+}
+
+static const char *unix_read(const struct url *u, struct address *out)
+{
+    const char *wrong = options_read(u->query, out);
+    if (wrong != NULL) return wrong;
+    if (u->path.n < 2 || u->path.p[0] != '/') return "a unix socket without an absolute path";
+    if (u->path.n > UNIX_PATH_MAX) return "a unix socket's path of more than 107 bytes";
+    for (size_t i = 0; i < u->path.n; i++)
+        if ((unsigned char)u->path.p[i] < ' ' || u->path.p[i] == 0x7f)
+            return "a unix socket's path with control bytes";
+    out->path = heap_strndup(u->path.p, u->path.n);
+    return NULL;
+}
+
+static const char *tcp_read(const struct url *u, const char *wrong, struct address *out)
+{
+    unsigned char bytes[16];
+    if (wrong == NULL && u->port.p == NULL) return "an address without a port";
+    if (wrong == NULL && (!url_port(u->port, &out->port) || u->path.p != NULL || u->query.p != NULL))
+        return "an address whose port is no number from 1 to 65535";
+    out->host = heap_strndup(u->host.p, u->host.n);
+    if (wrong == NULL && u->user.p == NULL &&
+        inet_pton(u->bracketed ? AF_INET6 : AF_INET, out->host, bytes) == 1)
+        return NULL;
+    return "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])";
+}
+
+const char *address_parse(struct slice text, struct address *out)
+{
+    struct url u;
+    const char *wrong = url_split(text, &u);
+    *out = (struct address){.text = heap_strndup(text.p, text.n), .tls = slice_eq(u.scheme, SLICE("tls"))};
+    if (slice_eq(u.scheme, SLICE("unix")) && wrong == NULL)
+        wrong = unix_read(&u, out);
+    else if (out->tls || slice_eq(u.scheme, SLICE("tcp")))
+        wrong = tcp_read(&u, wrong, out);
+    else
+        wrong = "an address that is neither tcp:// nor tls:// nor unix://";
+    if (wrong != NULL) address_free(out);
+    return wrong;
+}
+
+void address_free(struct address *a)
+{
+    heap_free(a->text);
+    heap_free(a->host);
+    heap_free(a->path);
+    *a = (struct address){0};
+}

@@ -1,0 +1,31 @@
+/* base/address.h - where tallyd listens: tcp://IP:port, tls://[IPv6]:port, unix:///path?mode=0660&group=www-data. Numbers only,
+ * no host names: what a daemon listens on should not depend on DNS. */
+#ifndef BASE_ADDRESS_H
+#define BASE_ADDRESS_H
+
+#include "base/error.h"
+#include "base/slice.h"
+
+#include <sys/types.h>
+
+/* Owns its strings. */
+struct address {
+    char *text;     /* as given */
+    char *host;     /* "127.0.0.1", "::1" without brackets; NULL: a unix socket */
+    char *path;     /* of the unix socket; NULL: TCP */
+    int port;       /* 1..65535; 0: any, which no text says */
+    bool tls;       /* TCP with TLS */
+    mode_t mode;    /* of the unix socket; 0: none was given, 0660 */
+    char group[33]; /* a name or a number; empty: the group of the process */
+};
+
+/* NULL, or what the text is, as "an address without a port"; then *out owns nothing. */
+const char *address_parse(struct slice text, struct address *out) MUST_CHECK;
+void address_free(struct address *a);
+
+/* A listening socket, -1: e says why. Blocks for a moment, at start only. A unix socket's file has mode and group before anybody
+ * can connect; a dead one is replaced, one that another process serves is refused. */
+int address_listen(const struct address *a, int backlog, struct error *e) MUST_CHECK;
+void address_unlink(const struct address *a); /* of a unix socket that listens */
+
+#endif

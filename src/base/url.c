@@ -1,0 +1,67 @@
+#include "base/url.h"
+
+#include "base/num.h"
+
+/* Cuts s at its first c: *behind is what follows. False: no c. */
+static bool cut(struct slice *s, char c, struct slice *behind)
+{
+    const char *at = s->n == 0 ? NULL : memchr(s->p, c, s->n);
+    if (at == NULL) return false;
+    *behind = slice_of(at + 1, (size_t)(s->p + s->n - (at + 1)));
+    s->n = (size_t)(at - s->p);
+    return true;
+}
+
+/* The last '@' ends user and password, in which it should be escaped. Redis' may hold '/' and '?', too. */
+static void user_cut(struct slice *s, struct url *out)
+{
+    struct slice head = *s, unused;
+    if (!slice_starts(out->scheme, SLICE("redis"))) cut(&head, '?', &unused), cut(&head, '/', &unused);
+    const char *at = head.n == 0 ? NULL : memrchr(head.p, '@', head.n);
+    if (at == NULL) return;
+    out->user = slice_of(s->p, (size_t)(at - s->p));
+    *s = slice_of(at + 1, s->n - out->user.n - 1);
+    cut(&out->user, ':', &out->password);
+}
+
+static const char *host_split(struct slice s, struct url *out)
+{
+    struct slice rest = s;
+    out->bracketed = s.n > 0 && s.p[0] == '[';
+    if (out->bracketed) {
+        out->host = slice_of(s.p + 1, s.n - 1);
+        if (!cut(&out->host, ']', &rest)) return "']' after an IPv6 address";
+        return rest.n == 0 || (rest.p[0] == ':' && cut(&rest, ':', &out->port))
+                   ? NULL
+                   : "':port' after the IPv6 address";
+    }
+    const char *colon = s.n == 0 ? NULL : memrchr(s.p, ':', s.n);
+    out->host = slice_of(s.p, colon == NULL ? s.n : (size_t)(colon - s.p));
+    if (colon != NULL) out->port = slice_of(colon + 1, s.n - out->host.n - 1);
+    return NULL;
+}
+
+const char *url_split(struct slice text, struct url *out)
+{
+    struct slice rest;
+    *out = (struct url){.scheme = text};
+    if (!cut(&out->scheme, ':', &rest) || !slice_starts(rest, SLICE("//"))) {
+        out->scheme = slice_of(NULL, 0);
+        return "scheme://";
+    }
+    rest = slice_of(rest.p + 2, rest.n - 2);
+    bool is_unix = slice_eq(out->scheme, SLICE("unix"));
+    if (!is_unix) user_cut(&rest, out);
+    cut(&rest, '?', &out->query);
+    const char *slash = is_unix ? rest.p : rest.n == 0 ? NULL : memchr(rest.p, '/', rest.n);
+    if (slash != NULL) out->path = slice_of(slash, (size_t)(rest.p + rest.n - slash));
+    return is_unix ? NULL : host_split(slice_of(rest.p, rest.n - out->path.n), out);
+}
+
+bool url_port(struct slice port, int *out)
+{
+    int64_t number;
+    if (!num_parse(port, &number) || number < 1 || number > 65535) return false;
+    *out = (int)number;
+    return true;
+}

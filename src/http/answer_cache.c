@@ -1,3 +1,4 @@
+/* http/answer_cache.c - see answer_cache.h. */
 #include "http/answer_cache.h"
 
 #include "base/heap.h"

@@ -40,7 +40,7 @@ struct cached_answer {
     char *question; /* NULL: free */
     size_t question_n;
     struct answer answer;
-    uint64_t used; /* ticks of memo.clock */
+    uint64_t used; /* ticks of clock */
 };
 
 struct answer_cache {

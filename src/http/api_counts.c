@@ -171,7 +171,7 @@ static size_t order_read(struct exchange *x, int64_t *n, int64_t *offset)
     return 3;
 }
 
-void run_box(struct exchange *x, struct worker *w)
+void run_timebox(struct exchange *x, struct worker *w)
 {
     struct digits a, b;
     int64_t n, offset;

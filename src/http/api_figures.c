@@ -183,13 +183,6 @@ static bool stored_read(struct figures *f)
     return false;
 }
 
-/* MySQL is away: what it said to this question the last time, and the rows that there are without it. */
-static void memory_read(struct figures *f)
-{
-    answer_free(&f->answer);
-    if (!answer_cache_get(&f->x->http->answer_cache, buf_slice(&f->question), &f->answer)) rows_zero(f);
-}
-
 /* --- what is pending; for tops, whose fields MySQL may not know yet, and without MySQL --- */
 
 static int by_pending(const void *a, const void *b)
@@ -239,13 +232,6 @@ static void pending_read(struct figures *f)
 
 /* --- what is live --- */
 
-static void live_file(struct figures *f, const redisReply *reply)
-{
-    for (size_t i = 0; i < reply->elements && i < f->answer.rows.n; i++)
-        f->answer.rows.all[i].live = (struct figure){true, reply->element[i]->integer};
-    f->answer.live_s = wall_ms() / 1000;
-}
-
 /* Exact, in one moment for all rows. MySQL may have gone away meanwhile. */
 static void totals_read(struct figures *f)
 {
@@ -257,12 +243,15 @@ static void totals_read(struct figures *f)
     for (size_t i = 0; i < n; i++)
         words[i + 2] = rows_field(&f->answer.rows, i);
     redisReply *reply = door_ask(&f->w->door, words, n + 2);
-    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY)
-        live_file(f, reply);
-    else if (reply != NULL && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "MySQL") != NULL)
+    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY) {
+        for (size_t i = 0; i < reply->elements && i < n; i++)
+            f->answer.rows.all[i].live = (struct figure){true, reply->element[i]->integer};
+        f->answer.live_s = wall_ms() / 1000;
+    } else if (reply != NULL && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "MySQL") != NULL) {
         f->mysql_up = false;
-    else
+    } else {
         f->redis_up = pulse_beat(&f->x->http->pulse).redis_up;
+    }
     freeReplyObject(reply);
     heap_free(words);
 }
@@ -346,17 +335,9 @@ static bool store_is_known(struct figures *f)
 
 /* --- the answer --- */
 
-static void figure_put(struct json *j, const char *key, struct figure v)
-{
-    if (v.known)
-        json_int(j, key, v.value);
-    else
-        json_null(j, key);
-}
-
 static void time_put(struct json *j, const char *key, int64_t at_s)
 {
-    figure_put(j, key, (struct figure){at_s > 0, at_s});
+    figure_json(j, key, (struct figure){at_s > 0, at_s});
 }
 
 static void rows_put(struct json *j, const struct rows *rows)
@@ -365,8 +346,8 @@ static void rows_put(struct json *j, const struct rows *rows)
     for (size_t i = 0; i < rows->n; i++) {
         json_open(j, NULL, '{');
         json_slice(j, "field", rows_field(rows, i));
-        figure_put(j, "stored", rows->all[i].stored);
-        figure_put(j, "live", rows->all[i].live);
+        figure_json(j, "stored", rows->all[i].stored);
+        figure_json(j, "live", rows->all[i].live);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -381,24 +362,27 @@ static void figures_put(struct figures *f)
     json_text(&j, "field", field_kind_name(f->counter->field));
     json_text(&j, "mysql", f->mysql_up ? "up" : "down");
     json_text(&j, "redis", f->redis_up ? "up" : "down");
-    figure_put(&j, "complete_until", f->answer.until_s);
+    figure_json(&j, "complete_until", f->answer.until_s);
     time_put(&j, "stored_as_of", f->answer.stored_s);
     time_put(&j, "live_as_of", f->answer.live_s);
     rows_put(&j, &f->answer.rows);
     json_close(&j, '}');
 }
 
+/* Without MySQL: what it said to this question the last time, or the rows that there are without it. */
 static bool figures_read(struct figures *f)
 {
+    struct answer_cache *cache = &f->x->http->answer_cache;
     rows_zero(f);
     if (!stored_read(f)) return false;
     if (f->mysql_up && !f->by_time && f->field.p == NULL) pending_read(f);
     if (f->mysql_up && f->redis_up) totals_read(f);
     if (!f->mysql_up) {
-        memory_read(f);
+        answer_free(&f->answer);
+        if (!answer_cache_get(cache, buf_slice(&f->question), &f->answer)) rows_zero(f);
         live_from_pending(f);
     } else if (f->redis_up) {
-        answer_cache_put(&f->x->http->answer_cache, buf_slice(&f->question), &f->answer);
+        answer_cache_put(cache, buf_slice(&f->question), &f->answer);
     }
     top_cut(f);
     return true;

@@ -3,9 +3,14 @@
 #include "base/log.h"
 #include "http/inside.h"
 #include "http/route.h"
-#include "mysql/rejects.h"
+#include "status/rejects.h"
 
 #include <stdio.h>
+
+static void refuse_error(struct exchange *x, const struct error *e)
+{
+    exchange_refuse(x, 503, "see that MySQL answers, then ask again", "%s", e->text);
+}
 
 /* A connection with the writers' session, for this request. NULL: refused. */
 static struct db *db_for(struct exchange *x, struct worker *w)
@@ -14,14 +19,9 @@ static struct db *db_for(struct exchange *x, struct worker *w)
     struct db *db = db_create(&w->panel.config);
     if (db_open(db) == CODE_OK) return db;
     db_error(db, &e);
-    exchange_refuse(x, 503, "see that MySQL answers, then ask again", "%s", e.text);
+    refuse_error(x, &e);
     db_destroy(&db);
     return NULL;
-}
-
-static void refuse_error(struct exchange *x, const struct error *e)
-{
-    exchange_refuse(x, 503, "see that MySQL answers, then ask again", "%s", e->text);
 }
 
 /* --- the list --- */
@@ -34,25 +34,7 @@ struct listing {
 static void reject_put(void *arg, const struct reject *r)
 {
     struct listing *l = arg;
-    char id[REJECT_ID_BYTES];
-    struct slice store = {0};
-    const struct counter *c = counters_find(l->counters, r->counter);
-    bool of_store =
-        c != NULL && c->key.has_store && pattern_match(&c->key, c->store, r->pending_hash, &store);
-    reject_id_write(&r->id, id);
-    json_open(&l->j, NULL, '{');
-    json_text(&l->j, "id", id);
-    json_slice(&l->j, "counter", r->counter);
-    if (of_store)
-        json_slice(&l->j, "store", store);
-    else
-        json_null(&l->j, "store");
-    json_slice(&l->j, "key", r->pending_hash);
-    json_slice(&l->j, "field", r->field);
-    json_slice(&l->j, "delta", r->delta);
-    json_slice(&l->j, "reason", r->reason);
-    json_int(&l->j, "rejected_at", r->rejected_ms / 1000);
-    json_close(&l->j, '}');
+    reject_json(&l->j, r, l->counters);
 }
 
 struct keys { /* pending hashes that a store may have; heap */
@@ -155,7 +137,7 @@ static void done_put(struct exchange *x, const struct reject_id *id, const char 
               LOGQ(x->who.bearer != NULL ? x->who.bearer->name : "local"));
 }
 
-static void on_refused(void *arg, const struct reject_id *id, const char *reason)
+static void reason_keep(void *arg, const struct reject_id *id, const char *reason)
 {
     (void)id;
     snprintf(arg, 300, "%.299s", reason);
@@ -170,7 +152,7 @@ void run_replay(struct exchange *x, struct worker *w)
     if (db == NULL) return;
     struct rejects_which which = {.id = &id};
     struct rejects_replay replay = {
-        .counters = x->http->where->counters, .refuse = on_refused, .arg = reason};
+        .counters = x->http->where->counters, .refuse = reason_keep, .arg = reason};
     if (rejects_replay(db, &which, &replay, &e) != ERR_NONE)
         refuse_error(x, &e);
     else if (replay.replayed + replay.refused == 0)

@@ -18,12 +18,6 @@ void run_status(struct exchange *x, struct worker *w)
 
 /* --- the books --- */
 
-static void sum_put(struct json *j, const char *key, sum_t v)
-{
-    char digits[48];
-    json_digits(j, key, slice_of(digits, sum_write(v, digits)));
-}
-
 static void books_put(struct exchange *x, const struct sums *s)
 {
     struct json j = exchange_json(x);
@@ -35,12 +29,7 @@ static void books_put(struct exchange *x, const struct sums *s)
         const struct sum *c = &s->all[i];
         json_open(&j, NULL, '{');
         json_text(&j, "counter", c->name);
-        sum_put(&j, "accepted", c->accepted);
-        sum_put(&j, "merged", c->merged);
-        sum_put(&j, "rejected", c->rejected);
-        sum_put(&j, "pending", c->pending);
-        sum_put(&j, "claimed", c->claimed);
-        sum_put(&j, "difference", sum_difference(c));
+        sum_columns_json(&j, c);
         json_close(&j, '}');
     }
     json_close(&j, ']');
@@ -70,7 +59,7 @@ void run_books(struct exchange *x, struct worker *w)
 
 /* --- for supervisors and load balancers --- */
 
-static void say(struct exchange *x, unsigned status, const char *text)
+static void text_answer(struct exchange *x, unsigned status, const char *text)
 {
     x->answered = true;
     x->status = status;
@@ -82,7 +71,7 @@ void run_healthz(struct exchange *x, struct worker *w)
 {
     (void)w;
     bool turns = pulse_beat(&x->http->pulse).turns;
-    say(x, turns ? 200 : 503, turns ? "ok" : "the loop of tallyd has not turned for 2 s");
+    text_answer(x, turns ? 200 : 503, turns ? "ok" : "the loop of tallyd has not turned for 2 s");
 }
 
 void run_readyz(struct exchange *x, struct worker *w)
@@ -90,13 +79,13 @@ void run_readyz(struct exchange *x, struct worker *w)
     struct beat beat = pulse_beat(&x->http->pulse);
     (void)w;
     if (!beat.turns)
-        say(x, 503, "the loop of tallyd has not turned for 2 s");
+        text_answer(x, 503, "the loop of tallyd has not turned for 2 s");
     else if (!beat.asked)
-        say(x, 503, "tallyd has just begun");
+        text_answer(x, 503, "tallyd has just begun");
     else if (!beat.redis_up)
-        say(x, 503, "Redis is down: nothing can be counted");
+        text_answer(x, 503, "Redis is down: nothing can be counted");
     else if (beat.held[0] != '\0')
-        say(x, 503, beat.held);
+        text_answer(x, 503, beat.held);
     else
-        say(x, 200, "ready");
+        text_answer(x, 200, "ready");
 }

@@ -10,7 +10,7 @@ const struct asset *asset_find(struct slice name)
     return NULL;
 }
 
-const char *asset_type(const char *name)
+static const char *asset_type(const char *name)
 {
     static const struct {
         const char *end, *type;
@@ -31,35 +31,14 @@ const char *asset_type(const char *name)
     return "application/octet-stream";
 }
 
-static void answer(struct exchange *x, struct slice name)
+/* The last segment of the path is the file's name; the page has none. */
+void run_asset(struct exchange *x, struct worker *w)
 {
-    const struct asset *a = asset_find(name);
+    size_t n = x->target.segments_n;
+    const struct asset *a = asset_find(n == 0 ? SLICE("index.html") : target_segment(&x->target, n - 1));
+    (void)w;
     if (a != NULL)
         exchange_fixed(x, a->text, asset_type(a->name), a->etag);
     else
         exchange_refuse(x, 404, "begin at /", "the panel has no such file");
-}
-
-void run_page(struct exchange *x, struct worker *w)
-{
-    (void)w;
-    answer(x, SLICE("index.html"));
-}
-
-void run_icon(struct exchange *x, struct worker *w)
-{
-    (void)w;
-    answer(x, SLICE("favicon.ico"));
-}
-
-void run_asset(struct exchange *x, struct worker *w)
-{
-    (void)w;
-    answer(x, exchange_part(x, 0));
-}
-
-void run_contract(struct exchange *x, struct worker *w)
-{
-    (void)w;
-    answer(x, SLICE("openapi.yaml"));
 }

@@ -13,6 +13,5 @@ extern const struct asset assets[];
 extern const size_t assets_n;
 
 const struct asset *asset_find(struct slice name); /* NULL: there is none */
-const char *asset_type(const char *name);          /* Content-Type, by the end of its name */
 
 #endif

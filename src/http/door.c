@@ -1,3 +1,4 @@
+/* http/door.c - see door.h. */
 #include "http/door.h"
 
 #include "base/heap.h"

@@ -1,3 +1,4 @@
+/* http/exchange.c - see exchange.h. */
 #include "http/exchange.h"
 
 #include "base/num.h"
@@ -31,18 +32,14 @@ void exchange_refuse(struct exchange *x, unsigned status, const char *next, cons
     x->status = status;
 }
 
-static bool has_it(const struct exchange *x, const char *etag)
-{
-    return x->if_none_match != NULL &&
-           (strcmp(x->if_none_match, "*") == 0 || strstr(x->if_none_match, etag) != NULL);
-}
-
 void exchange_fixed(struct exchange *x, struct slice bytes, const char *type, const char *etag)
 {
+    const char *has = x->if_none_match;
+    bool same = has != NULL && (strcmp(has, "*") == 0 || strstr(has, etag) != NULL);
     x->answered = true;
     x->type = type;
     x->etag = etag;
-    x->status = has_it(x, etag) ? 304 : 200;
+    x->status = same ? 304 : 200;
     x->fixed = x->status == 200 ? bytes : slice_of("", 0);
 }
 

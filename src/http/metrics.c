@@ -32,11 +32,6 @@ static struct figure memory_bytes(void)
     return (struct figure){read, (int64_t)resident};
 }
 
-static struct figure certificate_end(struct tls_context *c)
-{
-    return c == NULL ? (struct figure){0} : known(tls_context_expires_s(c));
-}
-
 static void head_put(struct buf *out, const char *name, const char *type, const char *help)
 {
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
@@ -48,13 +43,6 @@ static void number_put(struct buf *out, const char *name, const char *type, stru
     if (!value.known) return;
     head_put(out, name, type, help);
     buf_printf(out, "%s %lld\n", name, (long long)value.value);
-}
-
-static void plain_put(const struct values *v)
-{
-#define M(name, type, value, help) number_put(v->out, #name, #type, value, help);
-    METRICS(M)
-#undef M
 }
 
 static void oldest_put(const struct values *v)
@@ -115,18 +103,13 @@ static void histogram_put(struct buf *out, const char *name, const struct histog
     buf_printf(out, "\ntallyd_%s_seconds_count %llu\n", name, (unsigned long long)count);
 }
 
-static void latencies_put(struct buf *out)
-{
-#define X(name, meaning) histogram_put(out, #name, &latencies.name, meaning);
-    LATENCIES(X)
-#undef X
-}
-
 static void metrics_put(void *arg, const struct status_figures *seen)
 {
     struct values *v = arg;
     v->seen = seen;
-    plain_put(v);
+#define M(name, type, value, help) number_put(v->out, #name, #type, value, help);
+    METRICS(M)
+#undef M
     oldest_put(v);
     retries_put(v);
     differences_put(v);
@@ -136,16 +119,19 @@ static void metrics_put(void *arg, const struct status_figures *seen)
 
 void run_metrics(struct exchange *x, struct worker *w)
 {
+    struct tls_context *tls = x->http->ports.tls;
     struct values v = {.beat = pulse_beat(&x->http->pulse),
-                       .started_s = pulse_started_s(&x->http->pulse),
-                       .expires_s = certificate_end(x->http->ports.tls),
+                       .started_s = x->http->pulse.started_s,
+                       .expires_s = tls == NULL ? (struct figure){0} : known(tls_context_expires_s(tls)),
                        .counters = x->http->where->counters,
                        .out = &x->body};
     x->answered = true;
     x->status = 200;
     x->type = "text/plain; version=0.0.4; charset=utf-8";
     status_cache_use(&x->http->status_cache, door_link(&w->door), SEEN_AGE_MS, metrics_put, &v);
-    latencies_put(v.out);
+#define X(name, meaning) histogram_put(v.out, #name, &latencies.name, meaning);
+    LATENCIES(X)
+#undef X
     head_put(v.out, "tallyd_build_info", "gauge", "1; which version runs");
     BUF_LIT(v.out, "tallyd_build_info{version=\"" TALLYD_VERSION "\"} 1\n");
 }

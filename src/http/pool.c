@@ -1,3 +1,4 @@
+/* http/pool.c - see pool.h. */
 #include "http/pool.h"
 
 void pool_init(struct pool *p, const struct http_ports *ports, const struct source *where)

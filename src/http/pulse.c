@@ -1,3 +1,4 @@
+/* http/pulse.c - see pulse.h. */
 #include "http/pulse.h"
 
 #include "base/clock.h"
@@ -13,14 +14,14 @@
 #define SILENT_MS 2000 /* then its loop does not turn */
 #define FIGURES_AGE_MS 900
 
-static void on_look(struct job *job, struct worker *w);
-static void on_watch(struct job *job, struct worker *w);
+static void figures_run(struct job *job, struct worker *w);
+static void watch_run(struct job *job, struct worker *w);
 
 void pulse_init(struct pulse *p, struct http *h)
 {
     *p = (struct pulse){.http = h, .started_s = wall_ms() / 1000, .answered_ms = mono_ms()};
-    p->look_job.run = on_look;
-    p->watch_job.run = on_watch;
+    p->figures_job.run = figures_run;
+    p->watch_job.run = watch_run;
     door_init(&p->door, &h->ports, ANSWER_MS);
     pthread_mutex_init(&p->lock, NULL);
     pthread_condattr_t monotonic;
@@ -54,11 +55,6 @@ void pulse_await(struct pulse *p)
     while (!p->asked && !p->stopping)
         pthread_cond_wait(&p->changed, &p->lock);
     pthread_mutex_unlock(&p->lock);
-}
-
-int64_t pulse_started_s(struct pulse *p)
-{
-    return p->started_s;
 }
 
 /* --- what the service says --- */
@@ -115,19 +111,19 @@ static void job_over(struct pulse *p, bool *is_out)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void on_look(struct job *job, struct worker *w)
+static void figures_run(struct job *job, struct worker *w)
 {
-    struct pulse *p = CONTAINER_OF(job, struct pulse, look_job);
+    struct pulse *p = CONTAINER_OF(job, struct pulse, figures_job);
     if (w != NULL)
         status_cache_use(&p->http->status_cache, door_link(&w->door), FIGURES_AGE_MS, seen_take, p);
-    job_over(p, &p->looking);
+    job_over(p, &p->figures_out);
 }
 
-static void on_watch(struct job *job, struct worker *w)
+static void watch_run(struct job *job, struct worker *w)
 {
     struct pulse *p = CONTAINER_OF(job, struct pulse, watch_job);
     if (w != NULL) hub_watch(&p->http->hub, w, pulse_beat(p).mysql_up);
-    job_over(p, &p->watching);
+    job_over(p, &p->watch_out);
 }
 
 /* A job that is still under way is not begun again. */
@@ -141,33 +137,6 @@ static void job_begin(struct pulse *p, struct job *job, bool *is_out)
 }
 
 /* --- what the streams hear --- */
-
-static void put_figure(struct json *j, const char *key, struct figure f)
-{
-    if (f.known)
-        json_int(j, key, f.value);
-    else
-        json_null(j, key);
-}
-
-static void put_age(struct json *j, const char *key, struct figure f)
-{
-    char text[32];
-    int n =
-        snprintf(text, sizeof text, "%lld.%03lld", (long long)(f.value / 1000), (long long)(f.value % 1000));
-    if (f.known)
-        json_digits(j, key, slice_of(text, (size_t)n));
-    else
-        json_null(j, key);
-}
-
-static void put_seen(struct json *j, const struct status_figures *seen)
-{
-    put_figure(j, "pending_hashes", seen->dirty);
-    put_age(j, "oldest_unmerged_s", seen->oldest_ms);
-    put_figure(j, "batches_in_flight", seen->batches);
-    put_figure(j, "rejects", seen->rejects);
-}
 
 /* A Pulse of openapi.yaml. */
 static void status_put(struct pulse *p, struct buf *out)
@@ -191,7 +160,10 @@ static void status_put(struct pulse *p, struct buf *out)
     json_int(&j, "rows_in_flight", STAT_GET(fields_in_flight));
     json_int(&j, "batches_held", STAT_GET(batches_held));
     json_int(&j, "connections", STAT_GET(connections_open));
-    put_seen(&j, &seen);
+    figure_json(&j, "pending_hashes", seen.dirty);
+    seconds_json(&j, "oldest_unmerged_s", seen.oldest_ms);
+    figure_json(&j, "batches_in_flight", seen.batches);
+    figure_json(&j, "rejects", seen.rejects);
     json_close(&j, '}');
 }
 
@@ -202,8 +174,8 @@ static void streams_tell(struct pulse *p)
     status_put(p, &status);
     hub_tell(&p->http->hub, buf_slice(&status));
     buf_free(&status);
-    job_begin(p, &p->look_job, &p->looking);
-    job_begin(p, &p->watch_job, &p->watching);
+    job_begin(p, &p->figures_job, &p->figures_out);
+    job_begin(p, &p->watch_job, &p->watch_out);
 }
 
 /* --- the thread --- */
@@ -220,7 +192,7 @@ static bool pause_until(struct pulse *p, uint64_t when_ms)
     return stop;
 }
 
-static void *beats(void *arg)
+static void *pulse_main(void *arg)
 {
     struct pulse *p = arg;
     uint64_t next_ms = mono_ms();
@@ -236,7 +208,7 @@ static void *beats(void *arg)
 
 bool pulse_start(struct pulse *p)
 {
-    p->running = pthread_create(&p->thread, NULL, beats, p) == 0;
+    p->running = pthread_create(&p->thread, NULL, pulse_main, p) == 0;
     return p->running;
 }
 

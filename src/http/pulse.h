@@ -23,10 +23,10 @@ struct pulse {
     bool asked; /* for the first time: the service answered, or did not */
     struct beat beat;
     uint64_t answered_ms;       /* mono; when this was made, until there is an answer */
-    int64_t started_s;          /* wall, of this room */
+    int64_t started_s;          /* wall, of this room; any thread */
     struct status_figures seen; /* without differences */
-    struct job look_job, watch_job;
-    bool looking, watching; /* the jobs are the pool's */
+    struct job figures_job, watch_job;
+    bool figures_out, watch_out; /* the jobs are the pool's */
 };
 
 void pulse_init(struct pulse *p, struct http *h);
@@ -37,6 +37,5 @@ void pulse_close(struct pulse *p);
 struct beat pulse_beat(struct pulse *p);
 /* A worker: until the service was asked once. Who is answered before would hear that Redis and MySQL are down. */
 void pulse_await(struct pulse *p);
-int64_t pulse_started_s(struct pulse *p);
 
 #endif

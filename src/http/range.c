@@ -1,3 +1,4 @@
+/* http/range.c - see range.h. */
 #include "http/range.h"
 
 #include "base/num.h"

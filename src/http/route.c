@@ -1,20 +1,21 @@
+/* http/route.c - see route.h. */
 #include "http/route.h"
 
 /* clang-format off */
 const struct route routes[] = {
-    {"GET", "/", "", ACCESS_ANYBODY, false, run_page},
-    {"GET", "/favicon.ico", "", ACCESS_ANYBODY, false, run_icon},
+    {"GET", "/", "", ACCESS_ANYBODY, false, run_asset},
+    {"GET", "/favicon.ico", "", ACCESS_ANYBODY, false, run_asset},
     {"GET", "/assets/{file}", "", ACCESS_ANYBODY, false, run_asset},
     {"GET", "/healthz", "", ACCESS_ANYBODY, false, run_healthz},
     {"GET", "/readyz", "", ACCESS_ANYBODY, false, run_readyz},
     {"GET", "/metrics", "", ACCESS_OPERATOR, true, run_metrics},
-    {"GET", "/api/openapi.yaml", "", ACCESS_ANYBODY, false, run_contract},
+    {"GET", "/api/openapi.yaml", "", ACCESS_ANYBODY, false, run_asset},
     {"GET", "/api/counters", "", ACCESS_KNOWN, false, run_counters},
     {"GET", "/api/stores", "prefix limit", ACCESS_KNOWN, true, run_stores},
     {"GET", "/api/stores/{store}/counters/{counter}", "from to top field", ACCESS_KNOWN, true, run_figures},
     {"GET", "/api/series", "prefix limit", ACCESS_KNOWN, true, run_series_names},
     {"GET", "/api/series/{name}/{precision}", "from to", ACCESS_KNOWN, true, run_series},
-    {"GET", "/api/boxes/{name}", "recent top bottom offset", ACCESS_KNOWN, true, run_box},
+    {"GET", "/api/boxes/{name}", "recent top bottom offset", ACCESS_KNOWN, true, run_timebox},
     {"GET", "/api/events/{name}/{type}", "span window from to limit offset", ACCESS_KNOWN, true, run_events},
     {"GET", "/api/uniques/{name}", "from to", ACCESS_KNOWN, true, run_uniques},
     {"GET", "/api/rejects", "counter store limit", ACCESS_OPERATOR, true, run_rejects},

@@ -30,10 +30,7 @@ size_t route_variable(const struct route *r, size_t i);
 bool route_knows(const struct route *r, struct slice arg);
 
 /* api_*.c and others */
-void run_page(struct exchange *x, struct worker *w);
-void run_icon(struct exchange *x, struct worker *w);
 void run_asset(struct exchange *x, struct worker *w);
-void run_contract(struct exchange *x, struct worker *w);
 void run_healthz(struct exchange *x, struct worker *w);
 void run_readyz(struct exchange *x, struct worker *w);
 void run_metrics(struct exchange *x, struct worker *w);
@@ -42,7 +39,7 @@ void run_stores(struct exchange *x, struct worker *w);
 void run_figures(struct exchange *x, struct worker *w);
 void run_series_names(struct exchange *x, struct worker *w);
 void run_series(struct exchange *x, struct worker *w);
-void run_box(struct exchange *x, struct worker *w);
+void run_timebox(struct exchange *x, struct worker *w);
 void run_events(struct exchange *x, struct worker *w);
 void run_uniques(struct exchange *x, struct worker *w);
 void run_rejects(struct exchange *x, struct worker *w);

@@ -35,8 +35,8 @@ struct reading { /* the query */
     const char *fault;
 };
 
-static enum MHD_Result on_arg(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_n,
-                              const char *value, size_t value_n)
+static enum MHD_Result arg_take(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_n,
+                                const char *value, size_t value_n)
 {
     struct reading *r = arg;
     (void)kind;
@@ -52,7 +52,7 @@ static bool target_read(struct exchange *x, const char *path)
     const char *what = "the path";
     if (r.fault == NULL && x->target.segments_n > 0) {
         what = "the query";
-        MHD_get_connection_values_n(x->connection, MHD_GET_ARGUMENT_KIND, on_arg, &r);
+        MHD_get_connection_values_n(x->connection, MHD_GET_ARGUMENT_KIND, arg_take, &r);
     }
     if (r.fault != NULL) exchange_refuse(x, 400, "correct the address", "%s %s", what, r.fault);
     return r.fault == NULL;
@@ -137,7 +137,7 @@ static void stopping_refuse(struct exchange *x)
     exchange_refuse(x, 503, "ask again in some seconds", "tallyd is stopping");
 }
 
-static void on_job(struct job *job, struct worker *w)
+static void exchange_work(struct job *job, struct worker *w)
 {
     struct exchange *x = CONTAINER_OF(job, struct exchange, job);
     pulse_await(&x->http->pulse);
@@ -146,20 +146,6 @@ static void on_job(struct job *job, struct worker *w)
     else
         stopping_refuse(x);
     MHD_resume_connection(x->connection); /* x is the other thread's again */
-}
-
-static void exchanges_add(struct http *h)
-{
-    pthread_mutex_lock(&h->lock);
-    h->exchanges++;
-    pthread_mutex_unlock(&h->lock);
-}
-
-static void exchanges_drop(struct http *h)
-{
-    pthread_mutex_lock(&h->lock);
-    if (--h->exchanges == 0) pthread_cond_signal(&h->answered);
-    pthread_mutex_unlock(&h->lock);
 }
 
 static void exchanges_wait(struct http *h)
@@ -176,10 +162,12 @@ static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *co
                                        const char *method)
 {
     struct exchange *x = heap_zalloc(sizeof *x);
-    exchanges_add(h);
+    pthread_mutex_lock(&h->lock);
+    h->exchanges++;
+    pthread_mutex_unlock(&h->lock);
     x->http = h;
     x->connection = connection;
-    x->job.run = on_job;
+    x->job.run = exchange_work;
     list_init(&x->job.link);
     const char *match = header(x, "If-None-Match");
     if (match != NULL) x->if_none_match = heap_strdup(match);
@@ -189,15 +177,18 @@ static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *co
 
 static void exchange_free(struct exchange *x)
 {
-    exchanges_drop(x->http);
+    struct http *h = x->http;
+    pthread_mutex_lock(&h->lock);
+    if (--h->exchanges == 0) pthread_cond_signal(&h->answered);
+    pthread_mutex_unlock(&h->lock);
     target_close(&x->target);
     heap_free(x->if_none_match);
     buf_free(&x->body);
     heap_free(x);
 }
 
-static void on_completed(void *arg, struct MHD_Connection *connection, void **held,
-                         enum MHD_RequestTerminationCode why)
+static void request_completed(void *arg, struct MHD_Connection *connection, void **held,
+                              enum MHD_RequestTerminationCode why)
 {
     (void)arg, (void)connection, (void)why;
     if (*held != NULL) exchange_free(*held);
@@ -261,9 +252,9 @@ static enum MHD_Result exchange_run(struct exchange *x)
 }
 
 /* Called when the headers are here, for each piece of a body, at its end, and after each resume. */
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
-                                  const char *method, const char *version, const char *body, size_t *body_n,
-                                  void **held)
+static enum MHD_Result request_take(void *arg, struct MHD_Connection *connection, const char *path,
+                                    const char *method, const char *version, const char *body, size_t *body_n,
+                                    void **held)
 {
     struct exchange *x = *held;
     (void)version, (void)body;
@@ -310,7 +301,7 @@ void run_stream(struct exchange *x, struct worker *w)
 
 /* --- addresses --- */
 
-static void on_log(void *arg, const char *fmt, va_list args)
+static void daemon_log(void *arg, const char *fmt, va_list args)
 {
     char text[300];
     (void)arg;
@@ -319,21 +310,14 @@ static void on_log(void *arg, const char *fmt, va_list args)
     log_event(LOG_DEBUG, "http", "text=%s", LOGQ(text));
 }
 
-/* Of one connection at each address: with TLS a relay has one more, and a socketpair. */
-static rlim_t files_a_connection(const struct conf_addresses *all)
-{
-    rlim_t n = 0;
-    for (size_t i = 0; i < all->n; i++)
-        n += all->all[i].tls ? 3 : 1;
-    return n;
-}
-
-/* Descriptors beyond those that the RESP door may need; the limit is raised when that is possible. */
+/* Of one address. Descriptors beyond those that the RESP door may need; raises the limit when that is possible. */
 static unsigned connections_most(const struct conf *conf)
 {
     struct rlimit files;
-    rlim_t n = files_a_connection(&conf->listen_http), door = (rlim_t)conf->limits_clients + FILES_BESIDE,
-           most = (rlim_t)conf->limits_http, want = door + n * most;
+    rlim_t n = 0, door = (rlim_t)conf->limits_clients + FILES_BESIDE, most = (rlim_t)conf->limits_http;
+    for (size_t i = 0; i < conf->listen_http.n; i++)
+        n += conf->listen_http.all[i].tls ? 3 : 1; /* with TLS a relay has one more, and a socketpair */
+    rlim_t want = door + n * most;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0) return CONNECTIONS_LEAST;
     struct rlimit more = {files.rlim_max < want ? files.rlim_max : want, files.rlim_max};
     if (files.rlim_cur < more.rlim_cur && setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
@@ -349,14 +333,14 @@ static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
     unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;
     struct MHD_OptionItem listens[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem *listening = fd < 0 ? &listens[1] : listens;
-    return MHD_start_daemon(where | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC |
-                                MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-                            0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                            MHD_OPTION_ARRAY, listening, MHD_OPTION_CONNECTION_LIMIT, most,
-                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)conf->limits_http_silent_s,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)conf->limits_http_head_bytes,
-                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
-                            as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+    return MHD_start_daemon(
+        where | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, request_take, h, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL, MHD_OPTION_ARRAY,
+        listening, MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)conf->limits_http_silent_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)conf->limits_http_head_bytes, MHD_OPTION_NOTIFY_COMPLETED, request_completed, NULL,
+        MHD_OPTION_UNESCAPE_CALLBACK, as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 /* A TLS handshake that is through: its text comes and goes by fd, which is the daemon's whatever comes of it. */
@@ -464,7 +448,7 @@ enum err http_start(struct http *h, struct error *e)
     return code;
 }
 
-static void *end(void *arg)
+static void *ender_main(void *arg)
 {
     struct http *h = arg;
     all_end(h);
@@ -482,7 +466,7 @@ void http_stop(struct http *h)
 {
     PRE(h->running && !h->ending);
     h->ending = true;
-    int rc = pthread_create(&h->ender, NULL, end, h);
+    int rc = pthread_create(&h->ender, NULL, ender_main, h);
     INVARIANT(rc == 0);
 }
 

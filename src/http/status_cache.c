@@ -1,10 +1,11 @@
+/* http/status_cache.c - see status_cache.h. */
 #include "http/status_cache.h"
 
 #include "base/clock.h"
 #include "base/heap.h"
 
 #define BOOKS_EVERY_MS 30000
-#define REST 10 /* times as long as the look took */
+#define REST 10 /* times as long as the probe took */
 
 void status_cache_init(struct status_cache *c, const struct source *where)
 {
@@ -19,7 +20,7 @@ void status_cache_close(struct status_cache *c)
     pthread_mutex_destroy(&c->lock);
 }
 
-static struct figure known(bool is, int64_t value)
+static struct figure figure_of(bool is, int64_t value)
 {
     return (struct figure){is, is ? value : 0};
 }
@@ -39,20 +40,18 @@ static struct figure rejects_of(const struct status *s)
         sum.known = sum.known && s->counters[i].rejects.known;
         sum.value += s->counters[i].rejects.value;
     }
-    return known(sum.known, sum.value);
-}
-
-static int64_t bounded(sum_t v)
-{
-    return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
+    return figure_of(sum.known, sum.value);
 }
 
 /* sums.all begins with the configured counters, in their order. */
 static void books_file(const struct status *s, struct status_figures *out)
 {
-    out->balanced = known(s->books.known, s->books.unbalanced == 0);
-    for (size_t i = 0; i < s->counters_n; i++)
-        out->differences[i] = known(s->books.known, bounded(sum_difference(&s->books.sums.all[i])));
+    out->balanced = figure_of(s->books.known, s->books.unbalanced == 0);
+    for (size_t i = 0; i < s->counters_n; i++) {
+        sum_t v = sum_difference(&s->books.sums.all[i]);
+        int64_t bounded = v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
+        out->differences[i] = figure_of(s->books.known, bounded);
+    }
 }
 
 static void probe_now(struct status_cache *c, struct redisContext *service)
@@ -62,9 +61,9 @@ static void probe_now(struct status_cache *c, struct redisContext *service)
     bool books = c->books_at_ms == 0 || began_ms - c->books_at_ms >= BOOKS_EVERY_MS;
     struct status_how how = {.service = service, .books = books, .brief = true};
     status_probe(c->where, &how, &s);
-    c->last.dirty = known(s.redis.up, s.redis.dirty);
-    c->last.oldest_ms = known(s.redis.up, oldest_ms(&s));
-    c->last.batches = known(s.redis.up, (int64_t)s.batches_n);
+    c->last.dirty = figure_of(s.redis.up, s.redis.dirty);
+    c->last.oldest_ms = figure_of(s.redis.up, oldest_ms(&s));
+    c->last.batches = figure_of(s.redis.up, (int64_t)s.batches_n);
     c->last.rejects = rejects_of(&s);
     if (books) books_file(&s, &c->last);
     if (books) c->books_at_ms = began_ms;

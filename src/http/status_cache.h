@@ -1,5 +1,5 @@
-/* http/status_cache.h - how it stands in Redis and MySQL, as status/ sees it, kept for a moment: however many ask, one looks at a
- * time, and not more often than a look is worth. Workers only: a look waits for servers. Private to the room. */
+/* http/status_cache.h - the state of Redis and MySQL as status/ sees it, kept for a moment: however many ask, one probe
+ * runs at a time, and none sooner than its cost allows. Workers only: a probe waits for servers. Private to the room. */
 #ifndef HTTP_STATUS_CACHE_H
 #define HTTP_STATUS_CACHE_H
 
@@ -12,12 +12,12 @@ struct status_figures {
     struct figure oldest_ms;    /* age of the oldest hit that is not in MySQL; 0: there is none */
     struct figure batches;      /* standing */
     struct figure rejects;      /* rows that wait */
-    struct figure balanced;     /* 1 or 0, when the books were looked at last */
+    struct figure balanced;     /* 1 or 0, when the books were last added up */
     struct figure *differences; /* likewise; one a counter, in the order of the configuration */
 };
 
 struct status_cache {
-    pthread_mutex_t lock; /* of all below; held while looking */
+    pthread_mutex_t lock; /* of all below; held while probing */
     const struct source *where;
     struct status_figures last;
     uint64_t at_ms, took_ms, books_at_ms; /* 0: never */
@@ -26,7 +26,7 @@ struct status_cache {
 void status_cache_init(struct status_cache *c, const struct source *where);
 void status_cache_close(struct status_cache *c);
 
-/* What was seen at most age_ms ago, or a little more when looking takes long; use is called with it before this returns. */
+/* What was seen at most age_ms ago, or a little more when a probe takes long; calls use with it before it returns. */
 void status_cache_use(struct status_cache *c, struct redisContext *service, uint32_t age_ms,
                       void (*use)(void *arg, const struct status_figures *seen), void *arg);
 

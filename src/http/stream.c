@@ -1,3 +1,4 @@
+/* http/stream.c - see stream.h. */
 #include "http/stream.h"
 
 #include "base/clock.h"
@@ -9,19 +10,19 @@
 #include <xxhash.h>
 
 #define BLOCK_BYTES 4096
-#define MANY_FIELDS 500    /* a hash with so many pending is taken as moving without a look ... */
+#define MANY_FIELDS 500    /* a hash with so many pending is taken as moving without a question ... */
 #define MANY_REST_MS 10000 /* ... for so long */
 
 struct watch_state {    /* of one counter; hub_watch's alone */
     uint64_t digest;    /* of what is pending */
     uint64_t moving_ms; /* mono; until then */
-    bool looked;
+    bool seen;
 };
 
 struct watch { /* a store */
     struct list link;
     char *store;
-    uint32_t users;             /* streams, and hub_watch while it looks */
+    uint32_t users;             /* streams, and hub_watch while it asks */
     struct watch_state *states; /* one a counter */
 };
 
@@ -185,7 +186,7 @@ struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *co
     return r;
 }
 
-static void say(struct stream *s, const char *event, struct slice data) /* under the lock */
+static void event_put(struct stream *s, const char *event, struct slice data) /* under the lock */
 {
     if (s->over || s->out.n > s->hub->unread_most) return;
     if (event == NULL) {
@@ -203,7 +204,7 @@ void hub_tell(struct hub *h, struct slice status)
     pthread_mutex_lock(&h->lock);
     list_for_each (at, &h->streams) {
         struct stream *s = CONTAINER_OF(at, struct stream, link);
-        say(s, s->all ? "status" : NULL, status);
+        event_put(s, s->all ? "status" : NULL, status);
     }
     pthread_mutex_unlock(&h->lock);
 }
@@ -222,7 +223,7 @@ static uint64_t digest_of(const redisReply *reply)
 }
 
 /* What is pending, as one number. False: it could not be told. */
-static bool pending_look(struct worker *w, struct slice key, uint64_t *digest, size_t *fields)
+static bool digest_read(struct worker *w, struct slice key, uint64_t *digest, size_t *fields)
 {
     struct slice words[] = {SLICE("CTR.PENDING"), key};
     redisReply *reply = door_ask(&w->door, words, 2);
@@ -235,7 +236,7 @@ static bool pending_look(struct worker *w, struct slice key, uint64_t *digest, s
     return told;
 }
 
-/* The first look tells all: hits since its page asked for the figures are in it. */
+/* The first time tells all: hits since its page asked for the figures are in it. */
 static bool counter_moved(struct worker *w, const struct counter *c, struct slice store,
                           struct watch_state *s)
 {
@@ -245,17 +246,17 @@ static bool counter_moved(struct worker *w, const struct counter *c, struct slic
     if (now_ms < s->moving_ms) return true;
     pattern_put(&c->key, store, &key);
     bool told = counters_match(w->panel.counters, buf_slice(&key)) == c &&
-                pending_look(w, buf_slice(&key), &digest, &fields);
+                digest_read(w, buf_slice(&key), &digest, &fields);
     buf_free(&key);
-    bool moved = told && (!s->looked || digest != s->digest);
+    bool moved = told && (!s->seen || digest != s->digest);
     if (told && fields > MANY_FIELDS) s->moving_ms = now_ms + MANY_REST_MS;
-    s->looked = s->looked || told;
+    s->seen = s->seen || told;
     s->digest = digest;
     return moved;
 }
 
 /* {"store":...,"time":...,"counters":[...]} of those that moved. False: none did. */
-static bool store_look(struct hub *h, struct worker *w, struct watch *watch, bool all, struct buf *out)
+static bool store_read(struct hub *h, struct worker *w, struct watch *watch, bool all, struct buf *out)
 {
     struct json j = {.out = out};
     bool any = false;
@@ -280,7 +281,7 @@ static void store_tell(struct hub *h, struct watch *watch, struct slice moved)
     pthread_mutex_lock(&h->lock);
     list_for_each (at, &h->streams) {
         struct stream *s = CONTAINER_OF(at, struct stream, link);
-        if (s->watch == watch) say(s, "store", moved);
+        if (s->watch == watch) event_put(s, "store", moved);
     }
     pthread_mutex_unlock(&h->lock);
 }
@@ -300,7 +301,7 @@ static struct watch **watches_take(struct hub *h, size_t *n)
 }
 
 /* A hit may be claimed before it is ever seen as pending, and which stores a batch is of is not known here: so when there
- * was a claim or a merge since the last look, whatever is watched may have moved. */
+ * was a claim or a merge since the last time, whatever is watched may have moved. */
 void hub_watch(struct hub *h, struct worker *w, bool mysql_up)
 {
     size_t n;
@@ -309,7 +310,7 @@ void hub_watch(struct hub *h, struct worker *w, bool mysql_up)
     struct watch **all = watches_take(h, &n);
     for (size_t i = 0; i < n; i++) {
         struct buf moved = {0};
-        if (store_look(h, w, all[i], all_moved, &moved)) store_tell(h, all[i], buf_slice(&moved));
+        if (store_read(h, w, all[i], all_moved, &moved)) store_tell(h, all[i], buf_slice(&moved));
         buf_free(&moved);
     }
     pthread_mutex_lock(&h->lock);

@@ -19,7 +19,7 @@ struct hub {
     size_t streams_n, streams_most;
     size_t unread_most; /* bytes of a stream; more is not said */
     bool stopping;
-    bool mysql_up;   /* at the last look of hub_watch; its alone */
+    bool mysql_up;   /* at the last hub_watch; its alone */
     int64_t batches; /* claimed and merged so far, likewise */
 };
 
@@ -39,7 +39,7 @@ struct MHD_Response *stream_response(struct stream *s, struct MHD_Connection *co
 
 /* The pulse: an event `status` with this JSON to those who hear of all, a sign of life to the others. */
 void hub_tell(struct hub *h, struct slice status);
-/* A worker: looks whether figures of watched stores moved, and tells those who asked. One at a time. */
+/* A worker: asks whether figures of watched stores moved, and tells those who asked. One at a time. */
 void hub_watch(struct hub *h, struct worker *w, bool mysql_up);
 
 #endif

@@ -1,3 +1,4 @@
+/* http/target.c - see target.h. */
 #include "http/target.h"
 
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* http/who.c - see who.h. */
 #include "http/who.h"
 
 #include <arpa/inet.h>

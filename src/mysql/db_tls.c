@@ -12,25 +12,21 @@ static void files_set(const struct db_config *c, MYSQL *mysql)
     mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
 }
 
-#ifdef MARIADB_PACKAGE_VERSION_ID
 void db_tls_set(const struct db_config *c, MYSQL *mysql)
 {
+#ifdef MARIADB_PACKAGE_VERSION_ID
     my_bool on = 1, verify = c->tls == DB_TLS_VERIFIED;
-    mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT,
-                  &verify); /* said in any case: 3.4 would begin with on */
+    mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify); /* always: 3.4 would begin with on */
     if (c->tls == DB_TLS_NONE) return;
     files_set(c, mysql);
     mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
-}
 #else
-void db_tls_set(const struct db_config *c, MYSQL *mysql)
-{
     if (c->tls == DB_TLS_NONE) return;
     unsigned mode = c->tls == DB_TLS_VERIFIED ? SSL_MODE_VERIFY_IDENTITY : SSL_MODE_REQUIRED;
     files_set(c, mysql);
     mysql_options(mysql, MYSQL_OPT_SSL_MODE, &mode);
-}
 #endif
+}
 
 /* The first is Connector/C's whole word about a wrong name, the second Oracle's. What the OpenSSL below says comes as it
  * is. */

@@ -75,14 +75,9 @@ static bool take_single_quoted(struct reader *in)
     return in->p++ < in->end;
 }
 
-static bool ends_word(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 static bool take_word(struct reader *in)
 {
-    while (in->p < in->end && !ends_word(*in->p)) {
+    while (in->p < in->end && memchr(" \n\r\t", *in->p, 4) == NULL) {
         if (*in->p != '"' && *in->p != '\'') {
             put(in, *in->p++);
             continue;
@@ -91,12 +86,6 @@ static bool take_word(struct reader *in)
         return in->p == in->end || is_blank(*in->p);
     }
     return true;
-}
-
-static enum parsed fail(struct request *r, enum parsed how, const char *text)
-{
-    r->error = text;
-    return how;
 }
 
 enum parsed inline_split(struct request *r, struct slice line)
@@ -109,10 +98,10 @@ enum parsed inline_split(struct request *r, struct slice line)
             in.p++;
         if (in.p == in.end) return PARSED_OK;
         if (r->args_n == r->limits.args_max)
-            return fail(r, PARSED_OVERSIZE, "ERR Protocol error: too many arguments");
+            return request_fail(r, PARSED_OVERSIZE, "ERR Protocol error: too many arguments");
         size_t at = in.out->n;
         if (!take_word(&in))
-            return fail(r, PARSED_INVALID, "ERR Protocol error: unbalanced quotes in request");
+            return request_fail(r, PARSED_INVALID, "ERR Protocol error: unbalanced quotes in request");
         r->args[r->args_n] = slice_of(in.out->p + at, in.out->n - at);
     }
 }

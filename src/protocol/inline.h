@@ -8,4 +8,6 @@
  * \r \t \b \a \xHH, '...' with \', a closing quote only before a blank or the end. */
 enum parsed inline_split(struct request *r, struct slice line);
 
+enum parsed request_fail(struct request *r, enum parsed how, const char *text);
+
 #endif

@@ -39,7 +39,7 @@ void request_close(struct request *r)
     *r = (struct request){0};
 }
 
-static enum parsed fail(struct request *r, enum parsed how, const char *text)
+enum parsed request_fail(struct request *r, enum parsed how, const char *text)
 {
     r->error = text;
     return how;
@@ -69,7 +69,7 @@ static enum parsed header_line(struct request *r, const char *p, const char *end
 {
     size_t here = (size_t)(end - p), most = (size_t)r->limits.line_max + 1;
     const char *cr = memchr(p, '\r', here < most ? here : most);
-    if (cr == NULL) return here < most ? PARSED_UNFIN : fail(r, PARSED_OVERSIZE, too_big);
+    if (cr == NULL) return here < most ? PARSED_UNFIN : request_fail(r, PARSED_OVERSIZE, too_big);
     if (cr + 1 == end) return PARSED_UNFIN;
     *line = slice_of(p, (size_t)(cr - p));
     *after = cr + 2;
@@ -87,9 +87,9 @@ static enum parsed size_read(struct request *r, const char *p, const char *end, 
     int64_t n;
     bool is_number = num_parse(slice_of(line.p + 1, line.n - 1), &n);
     if (is_number && n > r->limits.args_max && r->limits.stranger)
-        return fail(r, PARSED_INVALID, "ERR Protocol error: unauthenticated multibulk length");
+        return request_fail(r, PARSED_INVALID, "ERR Protocol error: unauthenticated multibulk length");
     if (!is_number || n > r->limits.args_max)
-        return fail(r, PARSED_INVALID, "ERR Protocol error: invalid multibulk length");
+        return request_fail(r, PARSED_INVALID, "ERR Protocol error: invalid multibulk length");
     *size = n > 0 ? (uint32_t)n : 0;
     return PARSED_OK;
 }
@@ -103,14 +103,14 @@ static enum parsed bulk_read(struct request *r, const char *p, const char *end, 
     if (got != PARSED_OK) return got;
     if (*p != '$') {
         snprintf(r->error_text, sizeof(r->error_text), "ERR Protocol error: expected '$', got '%c'", *p);
-        return fail(r, PARSED_INVALID, r->error_text);
+        return request_fail(r, PARSED_INVALID, r->error_text);
     }
     int64_t n;
     bool is_number = num_parse(slice_of(line.p + 1, line.n - 1), &n);
     if (is_number && n > r->limits.bulk_max && r->limits.stranger)
-        return fail(r, PARSED_INVALID, "ERR Protocol error: unauthenticated bulk length");
+        return request_fail(r, PARSED_INVALID, "ERR Protocol error: unauthenticated bulk length");
     if (!is_number || n < 0 || n > r->limits.bulk_max)
-        return fail(r, PARSED_INVALID, "ERR Protocol error: invalid bulk length");
+        return request_fail(r, PARSED_INVALID, "ERR Protocol error: invalid bulk length");
     *bytes = (uint32_t)n;
     return PARSED_OK;
 }
@@ -128,7 +128,7 @@ static enum parsed args_read(struct request *r, struct parser *p, struct slice i
             if (got != PARSED_OK) return got;
         }
         if ((size_t)(body - in.p) + n + 2 > r->limits.bytes_max)
-            return fail(r, PARSED_OVERSIZE, "ERR Protocol error: too big request");
+            return request_fail(r, PARSED_OVERSIZE, "ERR Protocol error: too big request");
         if ((size_t)(end - body) < (size_t)n + 2) return PARSED_UNFIN;
         *arg++ = slice_of(body, n);
         at = body + n + 2;
@@ -150,22 +150,13 @@ static enum parsed multibulk_start(struct request *r, struct parser *p, struct s
     return args_read(r, p, in);
 }
 
-/* The arguments that were whole before are not remembered (r serves many connections), so once the last one
- * is here all are read again, in one go. */
-static enum parsed multibulk_resume(struct request *r, struct parser *p, struct slice in)
-{
-    PRE(in.n >= p->at);
-    enum parsed got = args_read(r, p, in);
-    return got == PARSED_OK ? multibulk_start(r, p, in) : got;
-}
-
 static enum parsed inline_read(struct request *r, struct slice in)
 {
     size_t most = (size_t)r->limits.line_max + 1;
     const char *lf = memchr(in.p, '\n', in.n < most ? in.n : most);
     if (lf == NULL)
         return in.n < most ? PARSED_UNFIN
-                           : fail(r, PARSED_OVERSIZE, "ERR Protocol error: too big inline request");
+                           : request_fail(r, PARSED_OVERSIZE, "ERR Protocol error: too big inline request");
     size_t n = (size_t)(lf - in.p);
     r->raw = slice_of(in.p, n + 1);
     if (n > 0 && lf[-1] == '\r') n--;
@@ -176,6 +167,10 @@ enum parsed request_parse(struct request *r, struct parser *p, struct slice in)
 {
     r->error = NULL;
     if (in.n == 0) return PARSED_UNFIN;
-    if (p->left > 0) return multibulk_resume(r, p, in);
+    if (p->left > 0) { /* r serves many connections and has forgotten the first arguments: */
+        PRE(in.n >= p->at);
+        enum parsed got = args_read(r, p, in);
+        if (got != PARSED_OK) return got; /* once the last one is here, all are read again */
+    }
     return in.p[0] == '*' ? multibulk_start(r, p, in) : inline_read(r, in);
 }

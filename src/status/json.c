@@ -1,11 +1,11 @@
-/* status/json.c - a look as one JSON object. Numbers in seconds and bytes; null is "cannot be told", and the part's
+/* status/json.c - the status as one JSON object. Numbers in seconds and bytes; null is "cannot be told", and the part's
  * "error" says why. */
 #include "base/json.h"
 #include "status/status.h"
 
 #include <stdio.h>
 
-static void figure_put(struct json *j, const char *key, struct figure f)
+void figure_json(struct json *j, const char *key, struct figure f)
 {
     if (f.known)
         json_int(j, key, f.value);
@@ -13,13 +13,12 @@ static void figure_put(struct json *j, const char *key, struct figure f)
         json_null(j, key);
 }
 
-/* Milliseconds as seconds with three decimals. */
-static void seconds_put(struct json *j, const char *key, bool known, int64_t ms)
+void seconds_json(struct json *j, const char *key, struct figure ms)
 {
     char text[32];
-    int n = snprintf(text, sizeof text, "%lld.%03lld", (long long)(ms / 1000),
-                     (long long)(ms < 0 ? -ms : ms) % 1000);
-    if (known)
+    int n = snprintf(text, sizeof text, "%lld.%03lld", (long long)(ms.value / 1000),
+                     (long long)(ms.value < 0 ? -ms.value : ms.value) % 1000);
+    if (ms.known)
         json_digits(j, key, slice_of(text, (size_t)n));
     else
         json_null(j, key);
@@ -60,7 +59,7 @@ static void service_put(struct json *j, const struct status_service *v)
         json_bool(j, "stopping", v->stopping);
         json_bool(j, "recovering", v->recovering);
         json_int(j, "hits", v->stats.hits);
-        figure_put(j, "hits_per_s", v->hits_per_s);
+        figure_json(j, "hits_per_s", v->hits_per_s);
         stats_put(j, &v->stats);
     }
     json_close(j, '}');
@@ -106,14 +105,14 @@ static void backlog_put(struct json *j, const struct status *s)
 {
     const struct status_redis *r = &s->redis;
     json_open(j, "backlog", '{');
-    figure_put(j, "dirty", (struct figure){r->up, r->dirty});
-    seconds_put(j, "oldest_s", r->up && r->oldest_ms.known, r->oldest_ms.value);
-    figure_put(j, "of_no_counter", (struct figure){r->up, r->held});
+    figure_json(j, "dirty", (struct figure){r->up, r->dirty});
+    seconds_json(j, "oldest_s", (struct figure){r->up && r->oldest_ms.known, r->oldest_ms.value});
+    figure_json(j, "of_no_counter", (struct figure){r->up, r->held});
     json_open(j, "names_of_no_counter", '[');
     for (size_t i = 0; i < r->held_names_n; i++)
         json_text(j, NULL, r->held_names[i]);
     json_close(j, ']');
-    figure_put(j, "leftovers", s->service.leftovers);
+    figure_json(j, "leftovers", s->service.leftovers);
     if (r->up && !r->sorted) json_text(j, "error", "too many hashes wait to tell them apart by counter");
     json_close(j, '}');
 }
@@ -145,12 +144,12 @@ static void counters_put(struct json *j, const struct status *s)
         json_open(j, NULL, '{');
         json_slice(j, "name", c->counter->name);
         json_slice(j, "table", c->counter->table);
-        figure_put(j, "dirty", c->dirty);
-        seconds_put(j, "oldest_s", c->oldest_ms.known, c->oldest_ms.value);
-        seconds_put(j, "complete_until", until.known && until.value > 0, until.value);
-        figure_put(j, "merged", c->merged);
-        figure_put(j, "rejected", c->rejected);
-        figure_put(j, "rejects", c->rejects);
+        figure_json(j, "dirty", c->dirty);
+        seconds_json(j, "oldest_s", c->oldest_ms);
+        seconds_json(j, "complete_until", (struct figure){until.known && until.value > 0, until.value});
+        figure_json(j, "merged", c->merged);
+        figure_json(j, "rejected", c->rejected);
+        figure_json(j, "rejects", c->rejects);
         counter_held_put(j, s, c->counter);
         json_close(j, '}');
     }
@@ -166,12 +165,12 @@ static void batch_put(struct json *j, const struct status_batch *b)
     json_text(j, "counter", b->counter);
     json_bool(j, "configured", b->configured);
     json_text(j, "owner", b->owner);
-    seconds_put(j, "age_s", true, b->age_ms);
-    seconds_put(j, "silent_s", true, b->silent_ms);
+    seconds_json(j, "age_s", (struct figure){true, b->age_ms});
+    seconds_json(j, "silent_s", (struct figure){true, b->silent_ms});
     json_int(j, "hashes", b->hashes);
-    figure_put(j, "fields", b->fields);
-    figure_put(j, "chunks", b->chunks);
-    figure_put(j, "chunks_merged", b->chunks_merged);
+    figure_json(j, "fields", b->fields);
+    figure_json(j, "chunks", b->chunks);
+    figure_json(j, "chunks_merged", b->chunks_merged);
     text_or_null(j, "held", b->held);
     json_close(j, '}');
 }
@@ -179,7 +178,7 @@ static void batch_put(struct json *j, const struct status_batch *b)
 static void batches_put(struct json *j, const struct status *s)
 {
     json_open(j, "batches", '{');
-    figure_put(j, "standing", (struct figure){s->redis.up, (int64_t)s->batches_n});
+    figure_json(j, "standing", (struct figure){s->redis.up, (int64_t)s->batches_n});
     json_open(j, "oldest", '[');
     for (size_t i = 0; i < s->batches_n && i < STATUS_BATCHES_SIZED; i++)
         batch_put(j, &s->batches[i]);
@@ -224,7 +223,7 @@ void status_json(struct buf *out, const struct status *s)
 {
     struct json j = {.out = out};
     json_open(&j, NULL, '{');
-    seconds_put(&j, "at", true, s->at_ms);
+    seconds_json(&j, "at", (struct figure){true, s->at_ms});
     json_open(&j, "problems", '[');
     enum err verdict = status_judge(s, problem_put, &j);
     json_close(&j, ']');

@@ -66,7 +66,7 @@ static void chunks_file(const struct books *books, struct status *s)
     }
 }
 
-static void books_probe(struct db *db, struct status *s)
+static void counters_probe(struct db *db, struct status *s)
 {
     size_t n = s->batches_n < STATUS_BATCHES_SIZED ? s->batches_n : STATUS_BATCHES_SIZED;
     struct batch_id ids[STATUS_BATCHES_SIZED];
@@ -83,7 +83,7 @@ static void books_probe(struct db *db, struct status *s)
     books_close(&books);
 }
 
-static void on_rejects(void *arg, struct slice counter, uint64_t rows)
+static void rejects_take(void *arg, struct slice counter, uint64_t rows)
 {
     struct status_counter *c = counter_find(arg, counter);
     if (c != NULL) c->rejects.value = (int64_t)rows;
@@ -92,7 +92,7 @@ static void on_rejects(void *arg, struct slice counter, uint64_t rows)
 static void rejects_probe(struct db *db, struct status *s)
 {
     struct error e;
-    enum err code = rejects_standing(db, on_rejects, s, &e);
+    enum err code = rejects_standing(db, rejects_take, s, &e);
     for (size_t i = 0; i < s->counters_n; i++)
         s->counters[i].rejects.known = code == ERR_NONE;
     if (code != ERR_NONE) unread(s, &e);
@@ -104,6 +104,6 @@ void probe_mysql(struct db *db, const struct source *where, bool brief, struct s
     struct error e;
     if (!s->mysql.up) return;
     if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);
-    if (s->mysql.read && !brief) books_probe(db, s);
+    if (s->mysql.read && !brief) counters_probe(db, s);
     if (s->mysql.read) rejects_probe(db, s);
 }

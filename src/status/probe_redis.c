@@ -38,7 +38,7 @@ static int64_t number(struct slice info, const char *name)
     return info_get(info, name, &text) && num_parse(text, &v) ? v : 0;
 }
 
-static void on_info(void *arg, struct slice info)
+static void info_take(void *arg, struct slice info)
 {
     struct status_redis *r = ((struct self *)arg)->to;
     struct slice role;
@@ -51,13 +51,13 @@ static void on_info(void *arg, struct slice info)
     r->aof_writes = info_is(info, "aof_last_write_status", "ok");
 }
 
-static void on_held(void *arg, struct slice name)
+static void held_take(void *arg, struct slice name)
 {
     struct status_redis *r = ((struct self *)arg)->to;
     if (r->held_names_n < STATUS_NAMES_MAX) r->held_names[r->held_names_n++] = heap_strndup(name.p, name.n);
 }
 
-static void on_self(struct redis_self *ask)
+static void self_done(struct redis_self *ask)
 {
     ((struct self *)ask->arg)->done = true;
 }
@@ -65,8 +65,11 @@ static void on_self(struct redis_self *ask)
 static bool self_probe(struct ask *a, struct status *s)
 {
     struct self self = {.to = &s->redis};
-    self.ask = (struct redis_self){
-        .names_most = STATUS_NAMES_MAX, .info = on_info, .held = on_held, .done = on_self, .arg = &self};
+    self.ask = (struct redis_self){.names_most = STATUS_NAMES_MAX,
+                                   .info = info_take,
+                                   .held = held_take,
+                                   .done = self_done,
+                                   .arg = &self};
     redis_self(&a->link, &self.ask);
     redis_run_until(&a->link, &self.done);
     return !failed(s, self.ask.lost, self.ask.text);
@@ -74,7 +77,7 @@ static bool self_probe(struct ask *a, struct status *s)
 
 /* --- what waits --- */
 
-static void on_state(struct redis_dirty_state *d)
+static void backlog_done(struct redis_dirty_state *d)
 {
     *(bool *)d->arg = true;
 }
@@ -82,7 +85,7 @@ static void on_state(struct redis_dirty_state *d)
 static bool backlog_probe(struct ask *a, struct status *s)
 {
     bool done = false;
-    struct redis_dirty_state d = {.done = on_state, .arg = &done};
+    struct redis_dirty_state d = {.done = backlog_done, .arg = &done};
     redis_dirty_state(&a->link, &d);
     redis_run_until(&a->link, &done);
     if (failed(s, d.lost, "no answer about tally:dirty")) return false;
@@ -106,7 +109,7 @@ static void page_file(const struct due_poll *page, const struct counters *counte
     }
 }
 
-static void on_page(struct due_poll *page)
+static void page_done(struct due_poll *page)
 {
     *(bool *)page->arg = true;
 }
@@ -116,7 +119,7 @@ static int64_t page_probe(struct ask *a, const struct counters *counters, uint32
 {
     bool done = false;
     struct due_poll page = {
-        .before_ms = DELTA_MAX, .skip = skip, .limit = PAGE, .done = on_page, .arg = &done};
+        .before_ms = DELTA_MAX, .skip = skip, .limit = PAGE, .done = page_done, .arg = &done};
     redis_due(&a->link, &page);
     redis_run_until(&a->link, &done);
     if (!page.lost) page_file(&page, counters, s);
@@ -147,7 +150,7 @@ struct listing {
     bool done;
 };
 
-static void on_batch(void *arg, const struct redis_batch_seen *seen)
+static void batch_take(void *arg, const struct redis_batch_seen *seen)
 {
     struct listing *l = arg;
     struct status *s = l->s;
@@ -163,7 +166,7 @@ static void on_batch(void *arg, const struct redis_batch_seen *seen)
     s->batches[s->batches_n++] = b;
 }
 
-static void on_listed(struct redis_batch_list *list)
+static void batches_done(struct redis_batch_list *list)
 {
     ((struct listing *)list->arg)->done = true;
 }
@@ -174,7 +177,7 @@ static int older_first(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-static void on_size(struct redis_batch_size *size)
+static void size_done(struct redis_batch_size *size)
 {
     *(bool *)size->arg = true;
 }
@@ -182,7 +185,7 @@ static void on_size(struct redis_batch_size *size)
 static void batch_size(struct ask *a, struct status_batch *b)
 {
     bool done = false;
-    struct redis_batch_size size = {.id = b->id, .done = on_size, .arg = &done};
+    struct redis_batch_size size = {.id = b->id, .done = size_done, .arg = &done};
     redis_batch_size(&a->link, &size);
     redis_run_until(&a->link, &done);
     b->fields = (struct figure){.known = !size.lost, .value = size.fields};
@@ -191,7 +194,7 @@ static void batch_size(struct ask *a, struct status_batch *b)
 static bool batches_probe(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     struct listing l = {.s = s, .counters = counters};
-    struct redis_batch_list list = {.batch = on_batch, .done = on_listed, .arg = &l};
+    struct redis_batch_list list = {.batch = batch_take, .done = batches_done, .arg = &l};
     redis_batch_list(&a->link, &list);
     redis_run_until(&a->link, &l.done);
     if (failed(s, list.lost, "no answer about tally:batches")) return false;
@@ -203,7 +206,7 @@ static bool batches_probe(struct ask *a, const struct counters *counters, bool b
 
 /* --- */
 
-static void on_gen(struct redis_gen *g)
+static void gen_done(struct redis_gen *g)
 {
     *(bool *)g->arg = true;
 }
@@ -211,7 +214,7 @@ static void on_gen(struct redis_gen *g)
 static bool gen_probe(struct ask *a, struct status *s)
 {
     bool done = false;
-    struct redis_gen gen = {.done = on_gen, .arg = &done};
+    struct redis_gen gen = {.done = gen_done, .arg = &done};
     redis_gen(&a->link, &gen);
     redis_run_until(&a->link, &done);
     s->redis.gen = gen.gen;

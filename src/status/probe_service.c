@@ -5,13 +5,6 @@
 
 #include <stdio.h>
 
-static void stats_read(const struct buf *info, struct stats *out)
-{
-#define X(name, meaning) service_number(info, #name, &out->name);
-    STATS(X)
-#undef X
-}
-
 static bool flag(const struct buf *info, const char *name)
 {
     int64_t v = 0;
@@ -33,7 +26,9 @@ static void info_file(const struct buf *info, struct status_service *s)
     s->mysql_up = flag(info, "mysql_up");
     s->stopping = flag(info, "stopping");
     s->recovering = flag(info, "recovering");
-    stats_read(info, &s->stats);
+#define X(name, meaning) service_number(info, #name, &s->stats.name);
+    STATS(X)
+#undef X
 }
 
 void probe_service(redisContext *link, struct buf *info, struct status *s)

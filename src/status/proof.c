@@ -12,29 +12,29 @@ struct proof {
     bool done;
 };
 
-static void on_accepted(void *arg, struct slice counter, struct slice value)
+static void proof_accepted(void *arg, struct slice counter, struct slice value)
 {
     sums_accepted(((struct proof *)arg)->sums, counter, value);
 }
 
-static void on_pending(void *arg, struct slice key, struct slice field, struct slice value)
+static void proof_pending(void *arg, struct slice key, struct slice field, struct slice value)
 {
     (void)field;
     sums_pending(((struct proof *)arg)->sums, key, value);
 }
 
-static void on_batch(void *arg, const struct batch_id *id, struct slice counter, int64_t gen)
+static void proof_batch(void *arg, const struct batch_id *id, struct slice counter, int64_t gen)
 {
     sums_batch(((struct proof *)arg)->sums, id, counter, (uint64_t)gen);
 }
 
-static void on_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
-                       struct slice value)
+static void proof_claimed(void *arg, const struct batch_id *id, struct slice pending, struct slice field,
+                          struct slice value)
 {
     sums_claimed(((struct proof *)arg)->sums, id, pending, field, value);
 }
 
-static void on_done(struct redis_books *b)
+static void proof_done(struct redis_books *b)
 {
     ((struct proof *)b->arg)->done = true;
 }
@@ -43,11 +43,11 @@ static enum err read_redis(struct proof *p, struct ask *a, const struct proof_li
 {
     p->redis = (struct redis_books){.dirty_max = limits->dirty_max,
                                     .fields_max = limits->fields_max,
-                                    .accepted = on_accepted,
-                                    .pending = on_pending,
-                                    .batch = on_batch,
-                                    .claimed = on_claimed,
-                                    .done = on_done,
+                                    .accepted = proof_accepted,
+                                    .pending = proof_pending,
+                                    .batch = proof_batch,
+                                    .claimed = proof_claimed,
+                                    .done = proof_done,
                                     .arg = p};
     redis_books(&a->link, &p->redis);
     redis_run_until(&a->link, &p->done);
@@ -61,7 +61,7 @@ static enum err read_redis(struct proof *p, struct ask *a, const struct proof_li
         return error_set(e, ERR_UNAVAILABLE,
                          "Redis could not be read: %s; see that it answers, then run verify again",
                          p->redis.text);
-    sums_gen(p->sums, (uint64_t)p->redis.gen);
+    p->sums->gen = (uint64_t)p->redis.gen;
     return ERR_NONE;
 }
 

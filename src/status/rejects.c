@@ -1,21 +1,16 @@
 /* status/rejects.c - see rejects.h. */
 #include "status/rejects.h"
 
-static bool store_of(const struct reject *r, const struct counters *counters, struct slice *store)
-{
-    const struct counter *c = counters_find(counters, r->counter);
-    return c != NULL && c->key.has_store && pattern_match(&c->key, c->store, r->pending_hash, store);
-}
-
 void reject_json(struct json *j, const struct reject *r, const struct counters *counters)
 {
     char id[REJECT_ID_BYTES];
     struct slice store;
+    const struct counter *c = counters_find(counters, r->counter);
     reject_id_write(&r->id, id);
     json_open(j, NULL, '{');
     json_text(j, "id", id);
     json_slice(j, "counter", r->counter);
-    if (store_of(r, counters, &store))
+    if (c != NULL && c->key.has_store && pattern_match(&c->key, c->store, r->pending_hash, &store))
         json_slice(j, "store", store);
     else
         json_null(j, "store");

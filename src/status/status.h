@@ -33,6 +33,10 @@ struct figure {
     int64_t value;
 };
 
+/* null: not known. */
+void figure_json(struct json *j, const char *key, struct figure f);
+void seconds_json(struct json *j, const char *key, struct figure ms); /* with three decimals */
+
 struct status_service {
     bool up; /* answers as a tallyd does */
     char why[STATUS_WHY_BYTES];

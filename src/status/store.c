@@ -38,9 +38,9 @@ struct seen { /* what Redis said, and the answer of MySQL */
     void *arg;
 };
 
-static void found(struct seen *s, const char *next, const char *what, ...)
+static void problem_tell(struct seen *s, const char *next, const char *what, ...)
     __attribute__((format(printf, 3, 4)));
-static void found(struct seen *s, const char *next, const char *what, ...)
+static void problem_tell(struct seen *s, const char *next, const char *what, ...)
 {
     char text[800], key[204];
     size_t n = (size_t)snprintf(text, sizeof text, "%s: ", slice_show(s->proof->key, 200, key, sizeof key));
@@ -61,14 +61,14 @@ static bool value_read(struct seen *s, struct slice field, struct slice value, i
     return good;
 }
 
-static void on_pending(void *arg, struct slice field, struct slice value)
+static void store_pending(void *arg, struct slice field, struct slice value)
 {
     struct seen *s = arg;
     int64_t v;
     if (value_read(s, field, value, &v)) s->proof->pending += v;
 }
 
-static void on_batch(void *arg, const struct batch_id *id, int64_t registered)
+static void store_batch(void *arg, const struct batch_id *id, int64_t registered)
 {
     struct seen *s = arg;
     size_t n = s->batches_n++;
@@ -78,7 +78,7 @@ static void on_batch(void *arg, const struct batch_id *id, int64_t registered)
     s->batches[n] = (struct seen_batch){.registered = registered};
 }
 
-static void on_claimed(void *arg, const struct batch_id *id, struct slice field, struct slice value)
+static void store_claimed(void *arg, const struct batch_id *id, struct slice field, struct slice value)
 {
     struct seen *s = arg;
     struct seen_row row = {.batch = s->batches_n - 1, .at = s->bytes.n, .n = field.n};
@@ -93,22 +93,22 @@ static void on_claimed(void *arg, const struct batch_id *id, struct slice field,
     buf_put_slice(&s->bytes, field);
 }
 
-static void on_done(struct redis_store *r)
+static void store_done(struct redis_store *r)
 {
     ((struct seen *)r->arg)->done = true;
 }
 
-static enum err redis_query(struct seen *s, struct ask *a, struct error *e)
+static enum err redis_read(struct seen *s, struct ask *a, struct error *e)
 {
     struct buf lock = {0};
     counter_lock_name(s->proof->counter, s->proof->key, &lock);
     s->redis = (struct redis_store){.key = s->proof->key,
                                     .lock = buf_slice(&lock),
                                     .fields_max = FIELDS_MOST,
-                                    .pending = on_pending,
-                                    .batch = on_batch,
-                                    .claimed = on_claimed,
-                                    .done = on_done,
+                                    .pending = store_pending,
+                                    .batch = store_batch,
+                                    .claimed = store_claimed,
+                                    .done = store_done,
                                     .arg = s};
     redis_store(&a->link, &s->redis);
     redis_run_until(&a->link, &s->done);
@@ -157,47 +157,51 @@ static void index_judge(struct seen *s)
 {
     const struct redis_store *r = &s->redis;
     if (r->other)
-        found(s, "rename or delete it: hits on it are refused, and nothing of it is merged",
-              "the key is no hash");
+        problem_tell(s, "rename or delete it: hits on it are refused, and nothing of it is merged",
+                     "the key is no hash");
     else if (r->exists && !r->dirty && !r->held)
-        found(s,
-              "wait for tallyd's walk, which puts it back every 10 minutes, or restart tallyd, which walks "
-              "at once",
-              "its counts are in no index, so nothing would merge them");
+        problem_tell(
+            s,
+            "wait for tallyd's walk, which puts it back every 10 minutes, or restart tallyd, which walks "
+            "at once",
+            "its counts are in no index, so nothing would merge them");
     if (r->held)
-        found(s, "see that the tallyd that runs has this configuration: it takes them back",
-              "it stands among the hashes of no counter (tally:held)");
+        problem_tell(s, "see that the tallyd that runs has this configuration: it takes them back",
+                     "it stands among the hashes of no counter (tally:held)");
     if (r->lock_ms == -1)
-        found(s, "delete that key: tallyd's own locks expire after sync.every", "its lock never expires");
+        problem_tell(s, "delete that key: tallyd's own locks expire after sync.every",
+                     "its lock never expires");
 }
 
-static void batches_judge(struct seen *s)
+static void claims_judge(struct seen *s)
 {
     for (size_t i = 0; i < s->batches_n; i++) {
         char id[33];
         const struct seen_batch *b = &s->batches[i];
         batch_id_hex(&s->ids[i], id);
         if (b->seen != b->registered)
-            found(s,
-                  "the batch is held and its rest is not merged: restore the claimed hash, or report it with "
-                  "tallyd's log",
-                  "of batch %s %" PRId64 " fields are there, and %" PRId64 " were claimed", id, b->seen,
-                  b->registered);
+            problem_tell(
+                s,
+                "the batch is held and its rest is not merged: restore the claimed hash, or report it with "
+                "tallyd's log",
+                "of batch %s %" PRId64 " fields are there, and %" PRId64 " were claimed", id, b->seen,
+                b->registered);
     }
 }
 
-static void judge(struct seen *s)
+static void store_judge(struct seen *s)
 {
     index_judge(s);
-    batches_judge(s);
+    claims_judge(s);
     if (s->odd > 0)
-        found(s, "a merge puts them into tally_rejects; find who writes this hash besides tallyd",
-              "%" PRIu64 " values are no integers, or their fields not of its kind; they are in no sum",
-              s->odd);
+        problem_tell(s, "a merge puts them into tally_rejects; find who writes this hash besides tallyd",
+                     "%" PRIu64
+                     " values are no integers, or their fields not of its kind; they are in no sum",
+                     s->odd);
     if (s->proof->rejects > 0)
-        found(s, "`tallyd rejects list --store STORE` says why; mend it, then `tallyd rejects replay`",
-              "MySQL refused %" PRId64 " row%s, in no sum here", s->proof->rejects,
-              s->proof->rejects == 1 ? "" : "s");
+        problem_tell(s, "`tallyd rejects list --store STORE` says why; mend it, then `tallyd rejects replay`",
+                     "MySQL refused %" PRId64 " row%s, in no sum here", s->proof->rejects,
+                     s->proof->rejects == 1 ? "" : "s");
 }
 
 static void seen_close(struct seen *s)
@@ -209,13 +213,6 @@ static void seen_close(struct seen *s)
     books_close(&s->books.books);
 }
 
-static enum err read_once(struct seen *s, struct ask *a, struct db *db, struct error *e)
-{
-    s->proof->pending = s->proof->claimed = 0;
-    enum err code = redis_query(s, a, e);
-    return code == ERR_NONE ? mysql_read(s, db, e) : code;
-}
-
 enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status_problem *problem, void *arg,
                      struct error *e)
 {
@@ -223,11 +220,13 @@ enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status
     bool newer = true;
     for (int reads = 0; code == ERR_NONE && newer && reads < READS_MOST; reads++) {
         struct seen s = {.proof = p, .problem = problem, .arg = arg};
-        code = read_once(&s, a, db, e);
+        p->pending = p->claimed = 0;
+        code = redis_read(&s, a, e);
+        if (code == ERR_NONE) code = mysql_read(&s, db, e);
         newer = s.books.newer;
         if (code == ERR_NONE && !newer) {
             add_up(&s);
-            judge(&s);
+            store_judge(&s);
         }
         seen_close(&s);
     }

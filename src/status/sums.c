@@ -61,11 +61,6 @@ void sums_pending(struct sums *s, struct slice key, struct slice value)
     value_add(sum, value, &sum->pending);
 }
 
-void sums_gen(struct sums *s, uint64_t gen)
-{
-    s->gen = gen;
-}
-
 void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter, uint64_t gen)
 {
     size_t n = s->batches_n++;
@@ -108,12 +103,6 @@ static const struct books_chunk *ledger_find_chunk(const struct books *books, co
     return NULL;
 }
 
-static void chunk_add(struct sum *sum, const struct batch *b, const struct chunk *c)
-{
-    for (size_t i = c->first; i < c->first + c->rows_n; i++)
-        value_add(sum, batch_value(b, &b->rows[i]), &sum->claimed);
-}
-
 static void batch_add(struct sums *s, struct batch *b, const struct books *books)
 {
     struct sum *sum = sum_of(s, buf_slice(&b->counter_name));
@@ -124,10 +113,9 @@ static void batch_add(struct sums *s, struct batch *b, const struct books *books
         struct chunk chunk;
         batch_chunk(b, i, &chunk);
         const struct books_chunk *row = ledger_find_chunk(books, &b->id, i);
-        if (row == NULL)
-            chunk_add(sum, b, &chunk);
-        else if (row->chunks != n)
-            sum->broken++;
+        sum->broken += row != NULL && row->chunks != n;
+        for (size_t k = 0; row == NULL && k < chunk.rows_n; k++)
+            value_add(sum, batch_value(b, &b->rows[chunk.first + k]), &sum->claimed);
     }
 }
 
@@ -214,6 +202,16 @@ void sum_json(struct json *j, const char *key, sum_t v)
     json_digits(j, key, slice_of(text, n));
 }
 
+void sum_columns_json(struct json *j, const struct sum *s)
+{
+    sum_json(j, "accepted", s->accepted);
+    sum_json(j, "merged", s->merged);
+    sum_json(j, "rejected", s->rejected);
+    sum_json(j, "pending", s->pending);
+    sum_json(j, "claimed", s->claimed);
+    sum_json(j, "difference", sum_difference(s));
+}
+
 void sums_json(const struct sums *s, struct json *j, const char *key)
 {
     json_open(j, key, '[');
@@ -222,12 +220,7 @@ void sums_json(const struct sums *s, struct json *j, const char *key)
         json_open(j, NULL, '{');
         json_text(j, "name", of->name);
         json_bool(j, "balanced", sum_balanced(of));
-        sum_json(j, "accepted", of->accepted);
-        sum_json(j, "merged", of->merged);
-        sum_json(j, "rejected", of->rejected);
-        sum_json(j, "pending", of->pending);
-        sum_json(j, "claimed", of->claimed);
-        sum_json(j, "difference", sum_difference(of));
+        sum_columns_json(j, of);
         json_close(j, '}');
     }
     json_close(j, ']');

@@ -31,7 +31,7 @@ struct sums {
     struct map *hashes;    /* of each batch: pending hash -> its index + 1 */
     size_t batches_n;
     uint64_t stray; /* pending hashes' fields that no counter claims */
-    uint64_t gen;   /* Redis': how many claims it has seen */
+    uint64_t gen;   /* Redis': how many claims it has seen; set before sums_stored */
     uint64_t lost;  /* batches that were merged by then and are in no ledger; see sums_stored */
 };
 
@@ -41,7 +41,6 @@ void sums_close(struct sums *s);
 /* What Redis said; slices for the call only. A claimed row needs its batch first. */
 void sums_accepted(struct sums *s, struct slice counter, struct slice value);
 void sums_pending(struct sums *s, struct slice key, struct slice value);
-void sums_gen(struct sums *s, uint64_t gen);
 void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter, uint64_t gen);
 void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pending, struct slice field,
                   struct slice value);
@@ -64,6 +63,7 @@ size_t sum_write(sum_t v, char out[48]);   /* decimal, terminated; returns the l
 bool sum_balanced(const struct sum *s); /* no difference, and every batch is cut as the ledger says */
 size_t sums_unbalanced(const struct sums *s);
 void sum_json(struct json *j, const char *key, sum_t v);
+void sum_columns_json(struct json *j, const struct sum *s);            /* accepted ... difference */
 void sums_json(const struct sums *s, struct json *j, const char *key); /* an array of a counter each */
 
 /* The table, a line a counter; then a sentence with the next step for each that does not balance. Returns how

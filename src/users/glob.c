@@ -3,15 +3,10 @@
  * only the last one is ever tried again. */
 #include "users/glob.h"
 
-static bool is_plain(char c)
-{
-    return c != '*' && c != '?' && c != '[' && c != '\\';
-}
-
 void glob_init(struct glob *g, struct slice text)
 {
     size_t n = 0;
-    while (n < text.n && is_plain(text.p[n]))
+    while (n < text.n && memchr("*?[\\", text.p[n], 4) == NULL)
         n++;
     g->prefix = slice_of(text.p, n);
     g->rest = slice_of(text.p + n, text.n - n);

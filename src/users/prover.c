@@ -112,7 +112,7 @@ static void job_answer(struct job *j, enum proof_outcome outcome)
 }
 
 /* The thread's. */
-static void on_work(uv_work_t *work)
+static void proof_work(uv_work_t *work)
 {
     struct job *j = work->data;
     j->right = password_is(j->hash, slice_of(j->password, j->password_n)) && j->known;
@@ -120,7 +120,7 @@ static void on_work(uv_work_t *work)
 
 static void run_next(struct prover *p);
 
-static void on_worked(uv_work_t *work, int status)
+static void proof_worked(uv_work_t *work, int status)
 {
     struct job *j = work->data;
     struct prover *p = j->prover;
@@ -138,7 +138,7 @@ static void run(struct job *j)
     struct prover *p = j->prover;
     p->running = j;
     j->work.data = j;
-    int rc = uv_queue_work(p->loop, &j->work, on_work, on_worked);
+    int rc = uv_queue_work(p->loop, &j->work, proof_work, proof_worked);
     INVARIANT(rc == 0);
 }
 

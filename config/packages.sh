@@ -55,3 +55,12 @@ packages_need() {
     fi
     rm -f /tmp/tallyd-packages.$$
 }
+
+# packages_npm DIRECTORY: has config/package.json there, in its node_modules; asks npm only when it is not.
+packages_npm() {
+    cmp -s config/package.json "$1/package.json" && return 0
+    rm -rf "$1" "$1.part"
+    mkdir -p "$1.part" && cp config/package.json "$1.part" &&
+        timeout 300 npm install --prefix "$1.part" --ignore-scripts --no-audit --no-fund --fetch-retries=1 \
+            --fetch-retry-mintimeout=1000 && mv "$1.part" "$1"
+}

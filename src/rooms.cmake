@@ -13,7 +13,7 @@ room(redis    ROOMS base series tls OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
 include(src/redis/embed.cmake)
 room(mysql    ROOMS base series OUTSIDE PkgConfig::UV PkgConfig::MYSQL)
 include(src/mysql/embed.cmake)
-room(status   ROOMS base conf series tls redis mysql OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
+room(status   ROOMS base conf series redis mysql OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
 room(http     ROOMS base conf series tls redis mysql status
      OUTSIDE PkgConfig::MHD PkgConfig::HIREDIS PkgConfig::UV PkgConfig::XXHASH Threads::Threads)
 include(src/http/embed.cmake)

@@ -210,7 +210,7 @@ HIREDIS_ASYNC=$work/build-host/tests/e2e/hiredis_async
 CLOCK_SHIM=$work/build-host/tests/e2e/clock_shim.so
 MALLOC_SHIM=$work/build-host/tests/e2e/malloc_shim.so
 export NODE_MODULES LOAD HIREDIS_ASYNC CLOCK_SHIM MALLOC_SHIM PYTHONDONTWRITEBYTECODE=1 TMPDIR=/tmp
-step "npm" npm install --no-audit --no-fund --silent --prefix "$work/npm" redis ioredis iovalkey @valkey/valkey-glide
+step "npm" packages_npm "$work/npm"
 npm ls --prefix "$work/npm" --depth 0
 
 passed=0 failed=0

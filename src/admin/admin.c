@@ -26,7 +26,7 @@ static void lines_print(const struct buf *lines)
 bool call_load(const struct call *call, struct conf *conf, struct setup *setup)
 {
     struct buf problems = {0};
-    bool loaded = conf_load_all(call->conf_path, conf, &problems);
+    bool loaded = conf_load_all(call->conf_path, NULL, conf, &problems);
     if (loaded && !setup_init(setup, conf, &problems)) {
         conf_free(conf);
         loaded = false;

@@ -427,7 +427,7 @@ static enum err conf_make(struct dev *d, struct error *e)
     if (d->call->conf_path == NULL)
         conf_default(&d->conf);
     else
-        code = conf_load_without(d->call->conf_path, groups_of_dev, &d->conf, e);
+        code = conf_load(d->call->conf_path, groups_of_dev, &d->conf, e);
     if (code == ERR_NONE && d->call->conf_path != NULL)
         say("taking %s, but for listen, http, redis, mysql and instance: dev sets these itself",
             d->call->conf_path);

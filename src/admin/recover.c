@@ -149,7 +149,8 @@ static enum err recover_through(redisContext *link, const struct call *call, con
     int sent = 0;
     const struct timeval patient = {.tv_sec = 24 * 3600}; /* it takes as long as the merge takes */
     bar_init(&bar, stdout, "recovering");
-    redisContext *beside = service_connect(conf);
+    bool secure;
+    redisContext *beside = service_connect(conf, &secure);
     redisSetTimeout(link, patient);
     redisAppendCommand(link, call->dry_run ? "CTR.RECOVER DRYRUN" : "CTR.RECOVER");
     while (link->err == 0 && !sent)
@@ -168,6 +169,14 @@ static enum err recover_through(redisContext *link, const struct call *call, con
     return code;
 }
 
+static enum err secure_refuse(void)
+{
+    struct error e;
+    error_set(&e, ERR_CONFIG, "tallyd runs, but listens at tls:// addresses alone, where verbs do not go: %s",
+              SERVICE_SECURE_NEXT);
+    return call_failed(&e);
+}
+
 enum err verb_recover(const struct call *call)
 {
     struct conf conf;
@@ -175,8 +184,11 @@ enum err verb_recover(const struct call *call)
     if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
     setup_close(&setup);
     bool alone = call->reject_unknown || call->accept_rollback;
-    redisContext *link = alone ? NULL : service_connect(&conf);
-    enum err code = link == NULL ? recover_alone(call, &conf) : recover_through(link, call, &conf);
+    bool secure = false;
+    redisContext *link = alone ? NULL : service_connect(&conf, &secure);
+    enum err code = link != NULL ? recover_through(link, call, &conf)
+                    : secure     ? secure_refuse()
+                                 : recover_alone(call, &conf);
     if (link != NULL) redisFree(link);
     conf_free(&conf);
     return code;

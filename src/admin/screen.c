@@ -36,7 +36,7 @@ static void service_put(struct screen *c)
     const struct status_service *v = &c->s->service;
     char up[HUMAN_BYTES], hits[HUMAN_BYTES], rate[HUMAN_BYTES], refused[HUMAN_BYTES], open[HUMAN_BYTES];
     if (!v->up) {
-        buf_printf(c->out, "%-10s down: %s\n", "tallyd", v->why);
+        buf_printf(c->out, "%-10s %s: %s\n", "tallyd", v->secure ? "?" : "down", v->why);
         return;
     }
     buf_printf(c->out, "%-10s up %s, version %s, pid %" PRId64 ", instance %s%s%s\n", "tallyd",

@@ -95,7 +95,7 @@ static void reload(struct service *s)
     if (s->stage == STAGE_RUNNING) notify_reloading(&s->notify);
     if (s->path == NULL) {
         log_event(LOG_WARN, "reload", "why=%s", LOGQ("this service was started without a file"));
-    } else if (conf_load(s->path, &wanted, &e) != ERR_NONE) {
+    } else if (conf_load(s->path, NULL, &wanted, &e) != ERR_NONE) {
         reload_refused(&e);
     } else {
         if (wire_users_reload(s, &wanted, &e)) {

@@ -198,12 +198,12 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
 
 static void on_open(void *session, struct conn *conn, void *arg)
 {
-    session_open(session, ((struct service *)arg)->command, conn, conn_outlet(conn));
+    session_open(session, ((struct service *)arg)->command, conn, conn_outlet(conn), false);
 }
 
 static void on_open_inside(void *session, struct conn *conn, void *arg)
 {
-    session_open_inside(session, ((struct service *)arg)->command, conn, conn_outlet(conn));
+    session_open(session, ((struct service *)arg)->command, conn, conn_outlet(conn), true);
 }
 
 static size_t on_bytes(void *session, struct slice in)

@@ -40,7 +40,7 @@ __attribute__((always_inline)) static inline void buf_put(struct buf *b, const c
     b->n += n;
 }
 
-static inline void buf_put_slice(struct buf *b, struct slice s)
+__attribute__((always_inline)) static inline void buf_put_slice(struct buf *b, struct slice s)
 {
     buf_put(b, s.p, s.n);
 }

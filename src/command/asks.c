@@ -1,10 +1,9 @@
-/* command/asks.c - commands that take time: CTR.PENDING, CTR.SYNC, CTR.RECOVER, and what CTR.TOTAL (total.c) shares
- * with them. Each waits until nothing is owed to its client, then its request is out, one a session, and nothing more
- * is taken until done(). The session (and with it the request) is held in memory meanwhile; a client that goes away
- * does not take back what it asked for. */
+/* command/asks.c - commands that take time: CTR.PENDING, CTR.SYNC, CTR.RECOVER, and what others of the kind share with them.
+ * Each waits until nothing is owed to its client, then sends its request, one a session; nothing more is taken until done().
+ * The session stays in memory until then. A client that goes away does not take its request back. */
 #include "command/inside.h"
 
-void ask_refuse(struct session *s, enum ask_outcome outcome, const char *text)
+static void ask_refuse(struct session *s, enum ask_outcome outcome, const char *text)
 {
     struct buf *out = &s->outlet->out;
     switch (outcome) {
@@ -35,11 +34,13 @@ void ask_begin(struct session *s)
     s->command->config.client.hold(s->conn);
 }
 
-bool ask_wanted(struct session *s)
+bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text)
 {
     PRE(s->state == SESSION_ASKING);
     buf_free(&s->key);
-    return !s->gone && !session_is_quiet(s);
+    if (s->gone || session_is_quiet(s)) return false;
+    if (outcome != ASK_DONE) ask_refuse(s, outcome, text);
+    return outcome == ASK_DONE;
 }
 
 void ask_end(struct session *s)
@@ -57,7 +58,7 @@ void ask_end(struct session *s)
     client->release(s->conn); /* the session may be gone after it */
 }
 
-struct slice ask_keep_key(struct session *s, struct slice key)
+static struct slice key_keep(struct session *s, struct slice key)
 {
     buf_reset(&s->key);
     buf_put_slice(&s->key, key);
@@ -66,21 +67,13 @@ struct slice ask_keep_key(struct session *s, struct slice key)
 
 /* ---- CTR.PENDING key ---- */
 
-static void pending_reply(struct session *s, const struct pending_request *p)
-{
-    reply_map(&s->outlet->out, s->resp, p->items_n / 2);
-    for (size_t i = 0; i < p->items_n; i++)
-        reply_bulk(&s->outlet->out, p->items[i]);
-}
-
-static void on_pending(struct pending_request *p)
+static void pending_done(struct pending_request *p)
 {
     struct session *s = CONTAINER_OF(p, struct session, ask.pending);
-    if (ask_wanted(s)) {
-        if (p->outcome == ASK_DONE)
-            pending_reply(s, p);
-        else
-            ask_refuse(s, p->outcome, p->text);
+    if (ask_answers(s, p->outcome, p->text)) {
+        reply_map(&s->outlet->out, s->resp, p->items_n / 2);
+        for (size_t i = 0; i < p->items_n; i++)
+            reply_bulk(&s->outlet->out, p->items[i]);
     }
     ask_end(s);
 }
@@ -88,12 +81,9 @@ static void on_pending(struct pending_request *p)
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out)
 {
     const struct command_ports *ports = &s->command->config.ports;
-    if (coalesce_counter(s->command->config.coalesce, r->args[1]) == NULL) {
-        hit_refuse_key(r->args[1], out);
-        return TAKEN;
-    }
+    if (hit_counter(s, r->args[1], out) == NULL) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.pending = (struct pending_request){.key = ask_keep_key(s, r->args[1]), .done = on_pending};
+    s->ask.pending = (struct pending_request){.key = key_keep(s, r->args[1]), .done = pending_done};
     ask_begin(s);
     ports->pending(ports->arg, &s->ask.pending);
     return TAKEN;
@@ -101,15 +91,10 @@ enum taken run_pending(struct session *s, const struct request *r, struct buf *o
 
 /* ---- CTR.SYNC key | ALL ---- */
 
-static void on_sync(struct sync_request *y)
+static void sync_done(struct sync_request *y)
 {
     struct session *s = CONTAINER_OF(y, struct session, ask.sync);
-    if (ask_wanted(s)) {
-        if (y->outcome == ASK_DONE)
-            reply_int(&s->outlet->out, y->rows);
-        else
-            ask_refuse(s, y->outcome, y->text);
-    }
+    if (ask_answers(s, y->outcome, y->text)) reply_int(&s->outlet->out, y->rows);
     ask_end(s);
 }
 
@@ -117,13 +102,10 @@ enum taken run_sync(struct session *s, const struct request *r, struct buf *out)
 {
     const struct command_ports *ports = &s->command->config.ports;
     bool all = slice_ieq(r->args[1], SLICE("all"));
-    if (!all && coalesce_counter(s->command->config.coalesce, r->args[1]) == NULL) {
-        hit_refuse_key(r->args[1], out);
-        return TAKEN;
-    }
+    if (!all && hit_counter(s, r->args[1], out) == NULL) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
-    struct slice key = all ? slice_of("", 0) : ask_keep_key(s, r->args[1]);
-    s->ask.sync = (struct sync_request){.key = key, .done = on_sync};
+    struct slice key = all ? slice_of("", 0) : key_keep(s, r->args[1]);
+    s->ask.sync = (struct sync_request){.key = key, .done = sync_done};
     ask_begin(s);
     ports->sync(ports->arg, &s->ask.sync);
     return TAKEN;
@@ -146,15 +128,10 @@ static void recovered_reply(const struct recover_request *v, struct buf *out)
     reply_int(out, v->rows_already);
 }
 
-static void on_recover(struct recover_request *v)
+static void recover_done(struct recover_request *v)
 {
     struct session *s = CONTAINER_OF(v, struct session, ask.recover);
-    if (ask_wanted(s)) {
-        if (v->outcome == ASK_DONE)
-            recovered_reply(v, &s->outlet->out);
-        else
-            ask_refuse(s, v->outcome, v->text);
-    }
+    if (ask_answers(s, v->outcome, v->text)) recovered_reply(v, &s->outlet->out);
     ask_end(s);
 }
 
@@ -163,11 +140,11 @@ enum taken run_recover(struct session *s, const struct request *r, struct buf *o
     const struct command_ports *ports = &s->command->config.ports;
     bool dry_run = r->args_n == 2 && slice_ieq(r->args[1], SLICE("dryrun"));
     if (r->args_n > 1 && !dry_run) {
-        reply_error(out, "ERR syntax error");
+        words_syntax(out);
         return TAKEN;
     }
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.recover = (struct recover_request){.dry_run = dry_run, .done = on_recover};
+    s->ask.recover = (struct recover_request){.dry_run = dry_run, .done = recover_done};
     ask_begin(s);
     ports->recover(ports->arg, &s->ask.recover);
     return TAKEN;

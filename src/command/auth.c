@@ -1,6 +1,6 @@
-/* command/auth.c - AUTH, and the AUTH of a HELLO; ACL WHOAMI. Who was right lately is known at once; else the password is proved beside
- * the loop (users/prover.h), and nothing more of this client is taken meanwhile. Without users in the configuration both
- * answer as a Redis 7.0 without a password: the user is `default`, and any password of his will do. */
+/* command/auth.c - AUTH, and the AUTH of a HELLO; ACL WHOAMI. A password that was right lately is known at once; others are
+ * proved beside the loop (users/prover.h), and nothing more of this client is taken meanwhile. Without users in the
+ * configuration both answer as a Redis 7.0 without a password: the user is `default`, with any password. */
 #include "command/inside.h"
 
 #include <arpa/inet.h>
@@ -9,6 +9,7 @@
 static void words_wipe(struct session *s)
 {
     if (s->key.n > 0) explicit_bzero(s->key.p, s->key.n);
+    buf_free(&s->key);
 }
 
 static void auth_refuse(enum proof_outcome outcome, struct buf *out)
@@ -32,7 +33,7 @@ static void auth_refuse(enum proof_outcome outcome, struct buf *out)
 
 static void say_yes(struct session *s, const struct auth_words *w, struct buf *out)
 {
-    if (w->has_client) client_name_set(s, w->client);
+    if (w->has_client) client_text_set(&s->name, w->client);
     if (w->why.n > 0)
         buf_put_slice(out, w->why);
     else if (w->resp == 0)
@@ -51,7 +52,7 @@ static void auth_right(struct session *s, struct user *u, const struct auth_word
     s->last = true;
 }
 
-/* "[2001:db8::7]" -> "2001:db8::": whoever has one address of IPv6 has all of a /64. */
+/* "[2001:db8::7]" -> "2001:db8::": who has one address of IPv6 has its whole /64. */
 static void network_of(char *address, size_t size)
 {
     struct in6_addr v6;
@@ -61,15 +62,6 @@ static void network_of(char *address, size_t size)
     if (inet_pton(AF_INET6, address + 1, &v6) != 1 || IN6_IS_ADDR_V4MAPPED(&v6)) return;
     memset(v6.s6_addr + 8, 0, 8);
     inet_ntop(AF_INET6, &v6, address, (socklen_t)size);
-}
-
-/* "10.0.0.7:4711" -> "10.0.0.7": whoever guesses has many ports. */
-static void address_of(const struct session *s, char *out, size_t size)
-{
-    s->command->config.client.peer(s->conn, out, size);
-    char *port = strrchr(out, ':');
-    if (port != NULL) *port = '\0';
-    network_of(out, size);
 }
 
 static struct auth_words words_kept(const struct session *s)
@@ -84,15 +76,18 @@ static struct auth_words words_kept(const struct session *s)
                                .resp = q->resp};
 }
 
-static void on_proved(struct proof_ask *a);
+static void proof_done(struct proof_ask *a);
 
 /* False: the outcome is there at once. */
 static bool prove(struct session *s, const struct auth_words *w)
 {
     const struct command_config *config = &s->command->config;
     char address[160];
-    address_of(s, address, sizeof(address));
-    s->ask.auth.proof = (struct proof_ask){.done = on_proved};
+    config->client.peer(s->conn, address, sizeof(address));
+    char *port = strrchr(address, ':');
+    if (port != NULL) *port = '\0'; /* one who guesses has many ports */
+    network_of(address, sizeof(address));
+    s->ask.auth.proof = (struct proof_ask){.done = proof_done};
     s->ask.auth.users_version = s->command->users_version;
     return prover_ask(config->prover, config->users, user_find(config->users, w->name), w->name, w->password,
                       address, &s->ask.auth.proof);
@@ -113,12 +108,11 @@ static void auth_end(struct session *s, enum proof_outcome outcome)
     else if (!s->gone)
         auth_refuse(outcome == PROOF_RIGHT ? PROOF_WRONG : outcome, out);
     words_wipe(s);
-    ask_wanted(s);
     ask_end(s);
 }
 
 /* Users may have been read again meanwhile: then what was proved may hold no more. */
-static void on_proved(struct proof_ask *a)
+static void proof_done(struct proof_ask *a)
 {
     struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);
     struct auth_words w = words_kept(s);
@@ -159,7 +153,6 @@ enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf 
     }
     auth_refuse(s->ask.auth.proof.outcome, out);
     words_wipe(s);
-    buf_free(&s->key);
     return TAKEN;
 }
 
@@ -179,7 +172,7 @@ static void auth_without_users(const struct request *r, struct buf *out)
 enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
 {
     if (r->args_n > 3) {
-        reply_error(out, "ERR syntax error");
+        words_syntax(out);
         return TAKEN;
     }
     if (s->door == DOOR_OPEN) {

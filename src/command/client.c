@@ -106,21 +106,16 @@ static bool name_takes(struct slice name, struct buf *out)
     return false;
 }
 
-static void text_set(struct buf *b, struct slice text)
+void client_text_set(struct buf *b, struct slice text)
 {
     buf_free(b);
     buf_put_slice(b, text);
 }
 
-void client_name_set(struct session *s, struct slice name)
-{
-    text_set(&s->name, name);
-}
-
 static enum taken run_setname(struct session *s, const struct request *r, struct buf *out)
 {
     if (!name_takes(r->args[2], out)) return TAKEN;
-    client_name_set(s, r->args[2]);
+    client_text_set(&s->name, r->args[2]);
     reply_simple(out, "OK");
     return TAKEN;
 }
@@ -149,7 +144,7 @@ static enum taken run_setinfo(struct session *s, const struct request *r, struct
     else if (r->args[3].n > CLIENT_NAME_MAX)
         reply_errorf(out, "ERR %s cannot be longer than 256 bytes.", what);
     else {
-        text_set(is_name ? &s->lib_name : &s->lib_ver, r->args[3]);
+        client_text_set(is_name ? &s->lib_name : &s->lib_ver, r->args[3]);
         reply_simple(out, "OK");
     }
     return TAKEN;
@@ -244,7 +239,7 @@ static uint32_t hello_option(struct session *s, const struct request *r, uint32_
         if (!name_takes(r->args[i + 1], why)) return 0;
         h->has_name = h->has_auth;
         h->name = r->args[i + 1];
-        if (!h->has_auth) client_name_set(s, h->name);
+        if (!h->has_auth) client_text_set(&s->name, h->name);
         return 2;
     }
     reply_errorf(why, "ERR Syntax error in HELLO option '%s'",

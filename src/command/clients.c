@@ -151,18 +151,11 @@ enum taken run_client_list(struct session *s, const struct request *r, struct bu
 
 /* ---- CLIENT KILL ---- */
 
-struct filter { /* p NULL, 0: of all */
+struct victims { /* p NULL, 0: all */
     struct slice addr, laddr, user;
     int64_t id;
     bool normal, skip_me;
 };
-
-static bool id_read(struct slice word, int64_t *id, struct buf *out)
-{
-    if (num_parse(word, id) && *id > 0) return true;
-    reply_error(out, "ERR client-id should be greater than 0");
-    return false;
-}
 
 static bool user_read(const struct session *s, struct slice word, struct slice *user, struct buf *out)
 {
@@ -175,42 +168,37 @@ static bool user_read(const struct session *s, struct slice word, struct slice *
     return is_user;
 }
 
-static bool skipme_read(struct slice word, bool *skip, struct buf *out)
+static bool victims_option(const struct session *s, struct slice name, struct slice value, struct victims *f,
+                           struct buf *out)
 {
-    *skip = word_is(word, "YES");
-    return *skip || word_is(word, "NO") || words_syntax(out);
-}
-
-static bool filter_option(const struct session *s, struct slice name, struct slice value, struct filter *f,
-                          struct buf *out)
-{
-    if (word_is(name, "ID")) return id_read(value, &f->id, out);
     if (word_is(name, "TYPE")) return type_read(value, &f->normal, out);
     if (word_is(name, "USER")) return user_read(s, value, &f->user, out);
-    if (word_is(name, "SKIPME")) return skipme_read(value, &f->skip_me, out);
-    if (word_is(name, "ADDR"))
-        f->addr = value;
-    else if (word_is(name, "LADDR"))
-        f->laddr = value;
-    else
-        return words_syntax(out);
-    return true;
+    if (word_is(name, "ADDR")) return f->addr = value, true;
+    if (word_is(name, "LADDR")) return f->laddr = value, true;
+    if (word_is(name, "SKIPME")) {
+        f->skip_me = word_is(value, "YES");
+        return f->skip_me || word_is(value, "NO") || words_syntax(out);
+    }
+    if (!word_is(name, "ID")) return words_syntax(out);
+    if (num_parse(value, &f->id) && f->id > 0) return true;
+    reply_error(out, "ERR client-id should be greater than 0");
+    return false;
 }
 
-static bool filter_read(const struct session *s, const struct request *r, struct filter *f, struct buf *out)
+static bool victims_read(const struct session *s, const struct request *r, struct victims *f, struct buf *out)
 {
-    *f = (struct filter){.normal = true, .skip_me = r->args_n > 3};
+    *f = (struct victims){.normal = true, .skip_me = r->args_n > 3};
     if (r->args_n == 3) {
         f->addr = r->args[2];
         return true;
     }
     for (uint32_t i = 2; i < r->args_n; i += 2)
-        if (i + 1 == r->args_n ? !words_syntax(out) : !filter_option(s, r->args[i], r->args[i + 1], f, out))
+        if (i + 1 == r->args_n ? !words_syntax(out) : !victims_option(s, r->args[i], r->args[i + 1], f, out))
             return false;
     return true;
 }
 
-static bool filter_fits(const struct filter *f, const struct session *s)
+static bool victims_have(const struct victims *f, const struct session *s)
 {
     struct conn_info info;
     if (!f->normal || (f->id != 0 && (int64_t)s->id != f->id)) return false;
@@ -221,20 +209,16 @@ static bool filter_fits(const struct filter *f, const struct session *s)
            (f->laddr.p == NULL || slice_eq(f->laddr, slice_str(info.local)));
 }
 
-/* The panel's and the operator's connections are nobody's clients: by their id alone. */
-static bool is_spared(const struct session *s, const struct session *killer, const struct filter *f)
-{
-    return s == killer ? f->skip_me : s->inside && f->id == 0;
-}
-
-/* What a client had asked for goes on as if it had left. Whoever kills itself is answered first. */
-static uint32_t kill_all(struct session *s, const struct filter *f)
+/* A killed client's requests go on as if it had left. One that kills itself is answered first. */
+static uint32_t kill_all(struct session *s, const struct victims *f)
 {
     struct command *c = s->command;
     uint32_t killed = 0;
     for (struct session *at = session_after(c, &c->sessions), *next; at != NULL; at = next) {
         next = session_after(c, &at->place);
-        if (is_spared(at, s, f) || !filter_fits(f, at)) continue;
+        bool spared =
+            at == s ? f->skip_me : at->inside && f->id == 0; /* the panel's and the operator's: by id alone */
+        if (spared || !victims_have(f, at)) continue;
         killed++;
         if (at == s)
             s->last = true;
@@ -246,8 +230,8 @@ static uint32_t kill_all(struct session *s, const struct filter *f)
 
 enum taken run_client_kill(struct session *s, const struct request *r, struct buf *out)
 {
-    struct filter f;
-    if (!filter_read(s, r, &f, out)) return TAKEN;
+    struct victims f;
+    if (!victims_read(s, r, &f, out)) return TAKEN;
     uint32_t killed = kill_all(s, &f);
     if (r->args_n > 3)
         reply_int(out, killed);

@@ -164,10 +164,9 @@ struct session {
     } ask;
 };
 
-void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet);
-/* It comes from this process or its operator: no stranger, and it may everything. */
-void session_open_inside(struct session *s, struct command *command, struct conn *conn,
-                         struct outlet *outlet);
+/* inside: it comes from this process or its operator, so it is no stranger and has full access. */
+void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet,
+                  bool inside);
 /* Parses and runs requests; returns how many bytes were used up. */
 size_t session_bytes(struct session *s, struct slice in);
 /* coalesce answered s->outlet. To be called before listen's conn_answered(). */

@@ -200,14 +200,6 @@ static bool filter_read(const struct request *r, struct filter *f)
     return f->kind != FILTER_NONE;
 }
 
-static bool is_of_category(const struct spec *spec, struct slice category)
-{
-    struct words w = categories_of(spec);
-    for (size_t i = 0; i < w.n; i++)
-        if (slice_ieq(slice_str(w.all[i] + 1), category)) return true;
-    return false;
-}
-
 /* Case does not matter. */
 static bool name_matches(struct slice name, struct slice pattern)
 {
@@ -221,17 +213,12 @@ static bool name_matches(struct slice name, struct slice pattern)
 
 static bool filter_lets(const struct filter *f, const struct spec *spec, struct slice name)
 {
-    switch (f->kind) {
-    case FILTER_NONE:
-        return true;
-    case FILTER_MODULE: /* there are none */
-        return false;
-    case FILTER_ACLCAT:
-        return is_of_category(spec, f->with);
-    case FILTER_PATTERN:
-        return name_matches(name, f->with);
-    }
-    UNREACHABLE();
+    struct words w = categories_of(spec);
+    if (f->kind == FILTER_NONE) return true;
+    if (f->kind == FILTER_PATTERN) return name_matches(name, f->with);
+    for (size_t i = 0; i < w.n && f->kind == FILTER_ACLCAT; i++)
+        if (slice_ieq(slice_str(w.all[i] + 1), f->with)) return true;
+    return false; /* there are no modules */
 }
 
 /* The names of spec and its subcommands; returns how many. */
@@ -272,18 +259,11 @@ static enum taken run_command_list(struct session *s, const struct request *r, s
 
 /* ---- COMMAND GETKEYS ---- */
 
-/* The command that r names from its third word on; NULL: there is none. */
-static const struct spec *named(const struct request *r)
-{
-    const struct spec *spec = spec_find(specs, r->args[2]);
-    if (spec == NULL || spec->subs == NULL || r->args_n == 3) return spec;
-    return spec_find(spec->subs, r->args[3]);
-}
-
 static enum taken run_command_getkeys(struct session *s, const struct request *r, struct buf *out)
 {
     (void)s;
-    const struct spec *spec = named(r);
+    const struct spec *spec = spec_find(specs, r->args[2]);
+    if (spec != NULL && spec->subs != NULL && r->args_n > 3) spec = spec_find(spec->subs, r->args[3]);
     if (spec == NULL)
         reply_error(out, "ERR Invalid command specified");
     else if (!has(spec, SPEC_KEY))

@@ -1,8 +1,8 @@
-/* command/guard.c - who may what, and how much of it. Sessions with DOOR_OPEN never come here on the way of a request.
+/* command/guard.c - what a client may do, and how much of it. Sessions with DOOR_OPEN never come here on the way of a request.
  *
  * A session whose user has no room waits with it (user.waiting), and the user on the command's list; command_pace() gives
- * room by the time, command_turn() by the frame. Names are checked as bytes that came: what a hit on an allowed counter feeds
- * is the operator's configuration, and no name that a client gave. */
+ * room by the time, command_turn() by the frame. Only names that a client gives are checked: what a hit on an allowed counter feeds
+ * is the operator's configuration. */
 #include "base/clock.h"
 #include "command/inside.h"
 
@@ -56,11 +56,6 @@ static void place_set(struct session *s, enum session_door door)
     c->strangers_n++;
 }
 
-static void stop_waiting(struct session *s)
-{
-    if (list_linked(&s->paced)) list_remove(&s->paced);
-}
-
 void guard_leave(struct session *s)
 {
     if (s->user == NULL) return;
@@ -94,7 +89,7 @@ void guard_open(struct session *s, bool inside)
 
 void guard_close(struct session *s)
 {
-    stop_waiting(s);
+    if (list_linked(&s->paced)) list_remove(&s->paced);
     guard_leave(s);
     place_take(s);
 }
@@ -220,21 +215,17 @@ uint32_t guard_multi_max(const struct session *s)
     return s->door == DOOR_USER && s->user->multi_max < most ? s->user->multi_max : most;
 }
 
-static void resume(struct session *s)
-{
-    session_state(s, SESSION_TAKING);
-    s->command->config.client.resume(s->conn);
-    s->command->config.client.offer(s->conn);
-}
-
 /* As many of those who wait as there is room; who finds none again is at the end of the line. */
 static void user_go_on(struct command *c, struct user *u, uint64_t now_ms)
 {
     struct list now;
     list_init(&now);
     list_move_all(&now, &u->waiting);
-    while (!list_empty(&now) && user_room(c->config.users, u, c->window, now_ms) > 0)
-        resume(CONTAINER_OF(list_pop(&now), struct session, paced));
+    while (!list_empty(&now) && user_room(c->config.users, u, c->window, now_ms) > 0) {
+        struct session *s = CONTAINER_OF(list_pop(&now), struct session, paced);
+        session_go_on(s);
+        c->config.client.offer(s->conn);
+    }
     while (!list_empty(&u->waiting))
         list_push(&now, list_pop(&u->waiting));
     list_move_all(&u->waiting, &now);
@@ -300,7 +291,7 @@ void command_tick(struct command *c, uint64_t now_ms)
 
 /* ---- reload ---- */
 
-static void session_again(struct session *s, struct users *users)
+static void session_new_users(struct session *s, struct users *users)
 {
     const struct user *old = s->user;
     struct user *u = old == NULL ? NULL : user_find(users, slice_str(old->name));
@@ -316,7 +307,7 @@ static void session_again(struct session *s, struct users *users)
     }
 }
 
-/* Nobody waits at an old user any more: who finds no room at the new one waits there. */
+/* Nobody waits at an old user any more: a session that finds no room at the new one waits there. */
 static void all_resume(struct command *c)
 {
     struct list users;
@@ -324,11 +315,8 @@ static void all_resume(struct command *c)
     list_move_all(&users, &c->paced);
     for (struct list *at; (at = list_pop(&users)) != NULL;) {
         struct user *u = CONTAINER_OF(at, struct user, paced);
-        for (struct list *node; (node = list_pop(&u->waiting)) != NULL;) {
-            struct session *s = CONTAINER_OF(node, struct session, paced);
-            session_state(s, SESSION_TAKING);
-            c->config.client.resume(s->conn);
-        }
+        for (struct list *node; (node = list_pop(&u->waiting)) != NULL;)
+            session_go_on(CONTAINER_OF(node, struct session, paced));
     }
 }
 
@@ -343,27 +331,25 @@ static void proofs_keep(const struct users *old, struct users *fresh)
     }
 }
 
+static void new_users(struct list *of, struct users *users)
+{
+    struct list all;
+    list_init(&all);
+    list_move_all(&all, of);
+    while (!list_empty(&all)) {
+        struct session *s = CONTAINER_OF(all.next, struct session, place);
+        list_remove(&s->place);
+        list_push(of, &s->place);
+        if (!s->inside && (s->door != DOOR_CLOSED || users->n == 0)) session_new_users(s, users);
+    }
+}
+
 void command_users(struct command *c, struct users *users)
 {
-    struct list all, strangers;
-    list_init(&all);
-    list_init(&strangers);
     all_resume(c);
     proofs_keep(c->config.users, users);
     c->config.users = users;
     c->users_version++;
-    list_move_all(&all, &c->sessions);
-    list_move_all(&strangers, &c->strangers);
-    while (!list_empty(&all)) {
-        struct session *s = CONTAINER_OF(all.next, struct session, place);
-        list_remove(&s->place);
-        list_push(&c->sessions, &s->place);
-        if (!s->inside) session_again(s, users);
-    }
-    while (!list_empty(&strangers)) {
-        struct session *s = CONTAINER_OF(strangers.next, struct session, place);
-        list_remove(&s->place);
-        list_push(&c->strangers, &s->place);
-        if (users->n == 0) place_set(s, DOOR_OPEN);
-    }
+    new_users(&c->strangers, users); /* first: more may become strangers */
+    new_users(&c->sessions, users);
 }

@@ -2,11 +2,18 @@
 #include "base/stats.h"
 #include "command/inside.h"
 
-void hit_refuse_key(struct slice key, struct buf *out)
+static void hit_refuse_key(struct slice key, struct buf *out)
 {
     char shown[4 * SHOWN_BYTES];
     reply_errorf(out, "ERR no counter is configured for key '%s'",
                  slice_show(key, SHOWN_BYTES, shown, sizeof(shown)));
+}
+
+const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out)
+{
+    const struct counter *c = coalesce_counter(s->command->config.coalesce, key);
+    if (c == NULL) hit_refuse_key(key, out);
+    return c;
 }
 
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out)
@@ -84,7 +91,11 @@ enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
         STAT_ADD(hits_refused, 1);
         return TAKEN;
     }
-    enum add_result got = hit_add(s, &hit);
+    return hit_end(s, r, hit_add(s, &hit), out);
+}
+
+enum taken hit_end(struct session *s, const struct request *r, enum add_result got, struct buf *out)
+{
     if (got == ADD_OK) return TAKEN;
     if (got != ADD_FULL) {
         hit_refuse(s, r, got, out);

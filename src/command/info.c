@@ -89,12 +89,6 @@ static void info_memory(struct buf *out)
     put(out, "maxmemory", 0);
 }
 
-/* tallyd stores nothing by itself. */
-static void info_persistence(struct buf *out)
-{
-    BUF_LIT(out, "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\naof_rewrite_in_progress:0\r\n");
-}
-
 static void info_stats(const struct command *c, struct buf *out)
 {
     put(out, "total_connections_received", (uint64_t)STAT_GET(connections_accepted));
@@ -128,7 +122,9 @@ static void info_put(const struct session *s, const struct info_asked *asked, st
     if (info_begins(asked, "Server", out)) info_server(c, out);
     if (admin && info_begins(asked, "Clients", out)) info_clients(c, out);
     if (admin && info_begins(asked, "Memory", out)) info_memory(out);
-    if (info_begins(asked, "Persistence", out)) info_persistence(out);
+    if (info_begins(asked, "Persistence", out)) /* tallyd stores nothing by itself */
+        BUF_LIT(out,
+                "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\naof_rewrite_in_progress:0\r\n");
     if (admin && info_begins(asked, "Stats", out)) info_stats(c, out);
     if (info_begins(asked, "Replication", out)) BUF_LIT(out, "role:master\r\nconnected_slaves:0\r\n");
     if (admin && info_begins(asked, "Commandstats", out)) info_commandstats(c, out);

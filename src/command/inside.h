@@ -27,6 +27,7 @@
 #define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
 
 #define SHOWN_BYTES 64 /* of a key, field or value in an error line */
+#define NO_TYPE slice_of("", 0)
 
 enum taken {
     TAKEN, /* the request is used up */
@@ -137,6 +138,7 @@ bool spec_is_attack(const struct request *r);                 /* a browser talks
 /* session.c */
 void session_state(struct session *s, enum session_state state);
 void session_wait(struct session *s, enum session_state state); /* pauses the client */
+void session_go_on(struct session *s);                          /* ends that: SESSION_TAKING */
 enum taken session_barrier(struct session *s);  /* TAKEN: nothing is owed; LEFT: the session waits until so */
 bool session_is_quiet(const struct session *s); /* the request under way is not answered, whatever it says */
 void session_replies_next(struct session *s);   /* a request is through */
@@ -178,11 +180,14 @@ extern const struct spec acl_specs[];
 bool hit_read(const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
+/* The end of a request that writes: taken, refused, or parked until there is room. */
+enum taken hit_end(struct session *s, const struct request *r, enum add_result got, struct buf *out);
 
 /* The error line for a hit that was not taken; result is neither ADD_OK nor ADD_FULL. */
 void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out);
 
-void hit_refuse_key(struct slice key, struct buf *out); /* no counter is configured for it */
+/* The counter of a key; NULL: none is configured, said in out. */
+const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
 /* Not of the kind of its counter, which there is. */
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 
@@ -197,11 +202,10 @@ enum taken run_exec(struct session *s, const struct request *r, struct buf *out)
 enum taken run_discard(struct session *s, const struct request *r, struct buf *out);
 
 /* asks.c */
-/* A request: barrier, keep what it needs, ask_begin, the port. In its done: ask_wanted, a reply if so, ask_end. */
-struct slice ask_keep_key(struct session *s, struct slice key); /* the session's until ask_wanted() */
+/* A request: barrier, keep what it needs in s->key, ask_begin, the port. In its done: ask_answers, a reply if so, ask_end. */
 void ask_begin(struct session *s);
-bool ask_wanted(struct session *s); /* true: somebody wants the reply */
-void ask_refuse(struct session *s, enum ask_outcome outcome, const char *text); /* not for ASK_DONE */
+/* True: it was done, and somebody wants the reply. A refusal is said here. s->key is free after it. */
+bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text);
 void ask_end(struct session *s); /* last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
 enum taken run_sync(struct session *s, const struct request *r, struct buf *out);
@@ -262,7 +266,7 @@ enum taken run_ping(struct session *s, const struct request *r, struct buf *out)
 enum taken run_echo(struct session *s, const struct request *r, struct buf *out);
 enum taken run_hello(struct session *s, const struct request *r, struct buf *out);
 void hello_reply(struct session *s, int resp, struct buf *out);
-void client_name_set(struct session *s, struct slice name);
+void client_text_set(struct buf *b, struct slice text); /* a name of the client or its library */
 enum taken run_select(struct session *s, const struct request *r, struct buf *out);
 enum taken run_quit(struct session *s, const struct request *r, struct buf *out);
 enum taken run_reset(struct session *s, const struct request *r, struct buf *out);

@@ -41,15 +41,7 @@ enum taken op_run(struct session *s, const struct request *r, struct buf *out)
         STAT_ADD(hits_refused, 1);
         return TAKEN;
     }
-    enum add_result got = op_add(s, &op);
-    if (got == ADD_OK) return TAKEN;
-    if (got != ADD_FULL) {
-        hit_refuse(s, r, got, out);
-        return TAKEN;
-    }
-    coalesce_park(s->command->config.coalesce, s->outlet);
-    session_wait(s, SESSION_PARKED);
-    return LEFT;
+    return hit_end(s, r, op_add(s, &op), out);
 }
 
 /* [AT s], [ID id] from the word at `from` on, each at most once. id NULL: no ID. */

@@ -33,16 +33,14 @@ static void values_reply(const struct query_answer *a, struct buf *out)
     }
 }
 
-static void on_read(struct read_request *q)
+static void read_done(struct read_request *q)
 {
     struct session *s = CONTAINER_OF(q, struct session, ask.read);
-    if (ask_wanted(s)) {
-        if (q->outcome == ASK_DONE && q->query.kind == QUERY_NAMES)
+    if (ask_answers(s, q->outcome, q->text)) {
+        if (q->query.kind == QUERY_NAMES)
             names_reply(s, q->answer, &s->outlet->out);
-        else if (q->outcome == ASK_DONE)
-            values_reply(q->answer, &s->outlet->out);
         else
-            ask_refuse(s, q->outcome, q->text);
+            values_reply(q->answer, &s->outlet->out);
     }
     ask_end(s);
 }
@@ -62,7 +60,7 @@ enum taken read_ask(struct session *s, const struct query *q)
 {
     const struct command_ports *ports = &s->command->config.ports;
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.read = (struct read_request){.query = *q, .done = on_read};
+    s->ask.read = (struct read_request){.query = *q, .done = read_done};
     names_keep(s, &s->ask.read.query);
     ask_begin(s);
     ports->read(ports->arg, &s->ask.read);

@@ -2,8 +2,6 @@
 #include "base/num.h"
 #include "command/inside.h"
 
-#define NO_TYPE slice_of("", 0)
-
 /* SERIES.INCRBY name n [AT s] */
 bool series_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
 {

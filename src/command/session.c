@@ -40,7 +40,7 @@ void command_destroy(struct command **c)
     *c = NULL;
 }
 
-static void begin(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet,
+void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet,
                   bool inside)
 {
     s->command = command;
@@ -50,16 +50,6 @@ static void begin(struct session *s, struct command *command, struct conn *conn,
     s->id = ++command->ids;
     s->opened_ms = s->active_ms = command->now_ms;
     guard_open(s, inside);
-}
-
-void session_open(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
-{
-    begin(s, command, conn, outlet, false);
-}
-
-void session_open_inside(struct session *s, struct command *command, struct conn *conn, struct outlet *outlet)
-{
-    begin(s, command, conn, outlet, true);
 }
 
 static bool is_blocked(enum session_state state)
@@ -94,7 +84,7 @@ void session_wait(struct session *s, enum session_state state)
     s->command->config.client.pause(s->conn);
 }
 
-static void go_on(struct session *s)
+void session_go_on(struct session *s)
 {
     session_state(s, SESSION_TAKING);
     s->command->config.client.resume(s->conn);
@@ -127,12 +117,6 @@ void session_replies_next(struct session *s)
         s->replies = REPLIES_ON;
     else if (s->replies == REPLIES_SKIP_NEXT)
         s->replies = REPLIES_SKIP;
-}
-
-/* What frames owe to a quiet client beyond `owed`, they owe as nothing: it keeps the order, and barriers wait for it. */
-static void hush(struct session *s, uint32_t owed)
-{
-    if (session_is_quiet(s)) coalesce_hush(s->command->config.coalesce, s->outlet, s->outlet->waiting - owed);
 }
 
 static struct buf *reply_open(struct session *s)
@@ -180,7 +164,8 @@ static enum taken run_slow(struct session *s, const struct request *r)
         if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
             taken = calls_run(s, whole, spec, r, out);
     }
-    hush(s, owed);
+    /* What frames owe to a quiet client they owe as nothing: order and barriers stay. */
+    if (session_is_quiet(s)) coalesce_hush(s->command->config.coalesce, s->outlet, s->outlet->waiting - owed);
     reply_close(s, out);
     if (taken == TAKEN && s->state != SESSION_ASKING) session_replies_next(s);
     return taken;
@@ -220,8 +205,8 @@ struct ahead {
 };
 
 /* At most `most`; user: only of keys that it may name. */
-static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user *user,
-                              struct ahead *a)
+__attribute__((always_inline)) static inline void
+ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user *user, struct ahead *a)
 {
     size_t used = 0;
     for (a->n = 0; a->n < most; a->n++) {
@@ -233,54 +218,37 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
     }
 }
 
-/* Takes whole hits, one behind the other; returns the bytes of those it took. What it does not take, for whatever
- * reason, is for request_parse(). Only between requests, and not inside MULTI. */
-static size_t hits_take(struct session *s, struct slice in)
-{
-    struct coalesce *c = s->command->config.coalesce;
-    struct ahead a;
-    size_t used = 0;
-    do {
-        ahead_read(c, slice_of(in.p + used, in.n - used), AHEAD, NULL, &a);
-        for (uint32_t i = 0; i < a.n && a.n > 1; i++)
-            coalesce_look_again(c, &a.hits[i]);
-        for (uint32_t i = 0; i < a.n; i++)
-            if (coalesce_take(c, s->outlet, &a.hits[i]) != ADD_OK) return used + (i > 0 ? a.ends[i - 1] : 0);
-        used += a.n > 0 ? a.ends[a.n - 1] : 0;
-    } while (a.n == AHEAD && s->outlet->out.n < OUTLET_FULL);
-    return used;
-}
-
-/* The same for a user, who may have `room` requests now. */
-static size_t hits_take_of(struct session *s, struct slice in, uint32_t room)
+/* Takes whole hits, one behind the other, of a user at most `room`; returns the bytes of those it took. What it does not take,
+ * for whatever reason, is for request_parse(). Only between requests, and not inside MULTI. user NULL: no limits. */
+__attribute__((always_inline)) static inline size_t hits_take(struct session *s, struct slice in,
+                                                              const struct user *user, uint32_t room)
 {
     struct coalesce *c = s->command->config.coalesce;
     struct ahead a;
     size_t used = 0;
     uint32_t taken = 0, most, i;
     do {
-        most = room - taken < AHEAD ? room - taken : AHEAD;
-        ahead_read(c, slice_of(in.p + used, in.n - used), most, s->user, &a);
+        most = user != NULL && room - taken < AHEAD ? room - taken : AHEAD;
+        ahead_read(c, slice_of(in.p + used, in.n - used), most, user, &a);
         for (i = 0; i < a.n && a.n > 1; i++)
             coalesce_look_again(c, &a.hits[i]);
         for (i = 0; i < a.n && coalesce_take(c, s->outlet, &a.hits[i]) == ADD_OK;)
             i++;
         used += i > 0 ? a.ends[i - 1] : 0;
         taken += i;
-    } while (i == AHEAD && taken < room && s->outlet->out.n < OUTLET_FULL);
-    guard_took(s, taken);
+    } while (i == AHEAD && (user == NULL || taken < room) && s->outlet->out.n < OUTLET_FULL);
+    if (user != NULL) guard_took(s, taken);
     return used;
 }
 
-/* Hits that stand next, as many as may be taken; room: of a user's. A quiet client's go one by one. Each is one answer more that
- * is owed. */
-static inline size_t hits(struct session *s, struct slice in, uint32_t room)
+/* The hits that come next, as many as may be taken; room: of a user's. A quiet client's go one by one. */
+__attribute__((always_inline)) static inline size_t hits(struct session *s, struct slice in, uint32_t room)
 {
     struct calls *calls = &s->command->calls[SPEC_HINCRBY];
     if (s->parser.at != 0 || s->multi != NULL || s->replies != REPLIES_ON) return 0;
     uint32_t owed = s->outlet->waiting;
     uint64_t begun_us = calls_begin(calls);
-    size_t used = s->door == DOOR_OPEN ? hits_take(s, in) : hits_take_of(s, in, room);
+    size_t used = s->door == DOOR_OPEN ? hits_take(s, in, NULL, 0) : hits_take(s, in, s->user, room);
     calls_end(calls, begun_us, s->outlet->waiting - owed);
     if (used > 0) s->ran = &specs[SPEC_HINCRBY];
     return used;
@@ -349,11 +317,7 @@ size_t session_bytes(struct session *s, struct slice in)
             return in.n;
         }
         size_t n = r->raw.n;
-        if (s->door == DOOR_OPEN) {
-            if (run(s, r) == TAKEN) used += n;
-        } else if (run_of_user(s, r) == TAKEN) {
-            used += n;
-        }
+        if ((s->door == DOOR_OPEN ? run(s, r) : run_of_user(s, r)) == TAKEN) used += n;
     }
     return s->state == SESSION_ENDING || s->last ? in.n : used;
 }
@@ -364,7 +328,7 @@ static void barrier_over(struct session *s)
     buf_free(&s->held);
     session_state(s, SESSION_TAKING);
     end_if_last(s);
-    if (s->state == SESSION_TAKING) go_on(s);
+    if (s->state == SESSION_TAKING) session_go_on(s);
 }
 
 void session_answered(struct session *s)
@@ -375,6 +339,6 @@ void session_answered(struct session *s)
 void session_room(struct session *s)
 {
     if (s->gone || s->state != SESSION_PARKED) return;
-    go_on(s);
+    session_go_on(s);
     s->command->config.client.offer(s->conn);
 }

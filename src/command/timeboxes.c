@@ -1,8 +1,6 @@
 /* command/timeboxes.c - BOX.INCRBY, BOX.RECENT, BOX.TOP, BOX.BOTTOM: bounded timeboxes. */
 #include "command/inside.h"
 
-#define NO_TYPE slice_of("", 0)
-
 /* BOX.INCRBY name n [AT s] */
 bool box_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
 {

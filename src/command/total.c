@@ -3,22 +3,15 @@
 #include "base/heap.h"
 #include "command/inside.h"
 
-static void totals_reply(const struct total_request *t, struct buf *out)
-{
-    reply_array(out, t->fields_n);
-    for (uint32_t i = 0; i < t->fields_n; i++)
-        reply_int(out, t->totals[i]);
-}
-
-static void on_total(struct total_request *t)
+static void total_done(struct total_request *t)
 {
     struct session *s = CONTAINER_OF(t, struct session, ask.total);
+    struct buf *out = &s->outlet->out;
     heap_free((void *)t->fields);
-    if (ask_wanted(s)) {
-        if (t->outcome == ASK_DONE)
-            totals_reply(t, &s->outlet->out);
-        else
-            ask_refuse(s, t->outcome, t->text);
+    if (ask_answers(s, t->outcome, t->text)) {
+        reply_array(out, t->fields_n);
+        for (uint32_t i = 0; i < t->fields_n; i++)
+            reply_int(out, t->totals[i]);
     }
     ask_end(s);
 }
@@ -38,7 +31,7 @@ static bool fields_fit(struct session *s, const struct request *r, const struct 
 }
 
 /* Key and fields one behind the other in s->key; the slices in memory of their own. */
-static void words_keep(struct session *s, const struct request *r, struct total_request *t)
+static void fields_keep(struct session *s, const struct request *r, struct total_request *t)
 {
     struct slice *fields = heap_alloc((r->args_n - 2) * sizeof *fields);
     buf_reset(&s->key);
@@ -58,15 +51,11 @@ static void words_keep(struct session *s, const struct request *r, struct total_
 enum taken run_total(struct session *s, const struct request *r, struct buf *out)
 {
     const struct command_ports *ports = &s->command->config.ports;
-    const struct counter *c = coalesce_counter(s->command->config.coalesce, r->args[1]);
-    if (c == NULL) {
-        hit_refuse_key(r->args[1], out);
-        return TAKEN;
-    }
-    if (!fields_fit(s, r, c, out)) return TAKEN;
+    const struct counter *c = hit_counter(s, r->args[1], out);
+    if (c == NULL || !fields_fit(s, r, c, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
-    s->ask.total = (struct total_request){.counter = c, .done = on_total};
-    words_keep(s, r, &s->ask.total);
+    s->ask.total = (struct total_request){.counter = c, .done = total_done};
+    fields_keep(s, r, &s->ask.total);
     ask_begin(s);
     ports->total(ports->arg, &s->ask.total);
     return TAKEN;

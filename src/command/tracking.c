@@ -70,30 +70,23 @@ void tracking_off(struct session *s)
     s->redirect = 0;
 }
 
-static bool tracking_on(struct session *s, const struct options *o, struct buf *out)
-{
-    const char *why = conflict(s, o);
-    if (why != NULL) {
-        reply_error(out, why);
-        return false;
-    }
-    s->tracking = TRACKING_ON | o->tracking;
-    s->redirect = (uint64_t)o->redirect;
-    return true;
-}
-
 enum taken run_tracking(struct session *s, const struct request *r, struct buf *out)
 {
     struct options o = {0};
     for (uint32_t i = 3; i < r->args_n; i++)
         if (!option_read(s, r, &i, &o, out)) return TAKEN;
-    if (word_is(r->args[2], "OFF"))
-        tracking_off(s);
-    else if (!word_is(r->args[2], "ON")) {
+    bool on = word_is(r->args[2], "ON");
+    const char *why = on ? conflict(s, &o) : NULL;
+    if (!on && !word_is(r->args[2], "OFF")) {
         words_syntax(out);
         return TAKEN;
-    } else if (!tracking_on(s, &o, out))
+    }
+    if (why != NULL) {
+        reply_error(out, why);
         return TAKEN;
+    }
+    tracking_off(s);
+    if (on) s->tracking = TRACKING_ON | o.tracking, s->redirect = (uint64_t)o.redirect;
     reply_simple(out, "OK");
     return TAKEN;
 }

@@ -3,8 +3,6 @@
 #include "command/inside.h"
 #include "series/day.h"
 
-#define NO_TYPE slice_of("", 0)
-
 /* UNIQ.ADD name day visitor. A visitor that is an integer from 0 on may have a bit; any other is a text. */
 bool uniq_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
 {

@@ -7,7 +7,7 @@
 #define NAME_MOST 64
 #define STORE_MOST 255
 
-static bool is_blank(char c)
+static bool blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
@@ -16,16 +16,16 @@ static bool is_blank(char c)
 static struct slice word_cut(struct slice *line)
 {
     size_t from = 0, to;
-    while (from < line->n && is_blank(line->p[from]))
+    while (from < line->n && blank(line->p[from]))
         from++;
-    for (to = from; to < line->n && !is_blank(line->p[to]);)
+    for (to = from; to < line->n && !blank(line->p[to]);)
         to++;
     struct slice word = slice_of(line->p + from, to - from);
     *line = slice_of(line->p + to, line->n - to);
     return word;
 }
 
-static bool printable(struct slice s)
+static bool all_visible(struct slice s)
 {
     for (size_t i = 0; i < s.n; i++)
         if (s.p[i] <= ' ' || s.p[i] > '~') return false;
@@ -36,8 +36,8 @@ static bool printable(struct slice s)
 static const char *fault_of(struct slice name, struct slice secret, struct slice store, struct slice rest)
 {
     if (rest.n > 0) return "has more than a name, a token and a store";
-    if (name.n > NAME_MOST || !printable(name)) return "begins with no name of at most 64 letters";
-    if (secret.n < CONF_BEARER_LEAST || secret.n > CONF_BEARER_MOST || !printable(secret))
+    if (name.n > NAME_MOST || !all_visible(name)) return "begins with no name of at most 64 letters";
+    if (secret.n < CONF_BEARER_LEAST || secret.n > CONF_BEARER_MOST || !all_visible(secret))
         return "has no token of 16 to 255 letters, digits or signs behind its name";
     return store.n > STORE_MOST ? "has a store of more than 255 bytes" : NULL;
 }
@@ -50,7 +50,7 @@ static bool is_there(const struct conf_bearers *t, struct slice name, struct sli
     return false;
 }
 
-static const char *line_read(struct slice line, struct conf_bearers *out)
+static const char *bearer_read(struct slice line, struct conf_bearers *out)
 {
     struct slice name = word_cut(&line), secret = word_cut(&line), store = word_cut(&line);
     if (name.n == 0 || name.p[0] == '#') return NULL;
@@ -73,7 +73,7 @@ bool bearers_read(struct slice lines, struct conf_bearers *out, struct error *e)
         const char *end = memchr(lines.p, '\n', lines.n);
         size_t n = end == NULL ? lines.n : (size_t)(end - lines.p);
         number++;
-        fault = line_read(slice_of(lines.p, n), out);
+        fault = bearer_read(slice_of(lines.p, n), out);
         lines = slice_of(lines.p + n + (end != NULL), lines.n - n - (end != NULL));
     }
     if (fault == NULL) return true;

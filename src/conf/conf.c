@@ -49,7 +49,7 @@ static bool file_read(const char *path, struct buf *text, const char **why)
     return *why == NULL;
 }
 
-static bool load(const char *path, const char *const *without, struct conf *out, struct buf *problems)
+bool conf_load_all(const char *path, const char *const *without, struct conf *out, struct buf *problems)
 {
     struct buf text = {0};
     const char *why;
@@ -60,26 +60,16 @@ static bool load(const char *path, const char *const *without, struct conf *out,
                    "%s: cannot be read (%s), expected the configuration: give its path with -c FILE\n", path,
                    why);
     else
-        loaded = conf_parse_without(path, buf_slice(&text), without, out, problems);
+        loaded = conf_parse(path, buf_slice(&text), without, out, problems);
     if (text.n > 0) explicit_bzero(text.p, text.n); /* URLs may hold passwords */
     buf_free(&text);
     return loaded;
 }
 
-bool conf_load_all(const char *path, struct conf *out, struct buf *problems)
-{
-    return load(path, NULL, out, problems);
-}
-
-enum err conf_load(const char *path, struct conf *out, struct error *e)
-{
-    return conf_load_without(path, NULL, out, e);
-}
-
-enum err conf_load_without(const char *path, const char *const *groups, struct conf *out, struct error *e)
+enum err conf_load(const char *path, const char *const *without, struct conf *out, struct error *e)
 {
     struct buf problems = {0};
-    bool loaded = load(path, groups, out, &problems);
+    bool loaded = conf_load_all(path, without, out, &problems);
     if (!loaded) {
         const char *end = memchr(problems.p, '\n', problems.n);
         error_set(e, ERR_CONFIG, "%.*s", (int)(end - problems.p), problems.p);
@@ -91,7 +81,7 @@ enum err conf_load_without(const char *path, const char *const *groups, struct c
 void conf_default(struct conf *out)
 {
     struct buf problems = {0};
-    bool read = conf_parse("default", slice_str(default_text), out, &problems);
+    bool read = conf_parse("default", slice_str(default_text), NULL, out, &problems);
     INVARIANT(read);
     buf_free(&problems);
 }
@@ -151,12 +141,7 @@ static const char *where_put(const struct conf *c, struct conf_place at, struct 
 
 char *conf_beside(const struct conf *c, const char *path)
 {
-    const char *slash = strrchr(c->file, '/');
-    if (path[0] == '/' || slash == NULL) return heap_strdup(path);
-    struct buf full = {0};
-    buf_put(&full, c->file, (size_t)(slash - c->file) + 1);
-    buf_put(&full, path, strlen(path) + 1);
-    return full.p;
+    return secret_path(c->file, path);
 }
 
 const char *conf_where(const struct conf *c, size_t counter, enum conf_option option, char *out, size_t size)
@@ -226,16 +211,8 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
     return n;
 }
 
-static size_t depth_of(const char *path)
-{
-    size_t depth = 0;
-    for (; (path = strchr(path, '.')) != NULL; path++)
-        depth++;
-    return depth;
-}
-
-/* The headings of path's groups that last, the option before, was not in; indented by two a level. */
-static void headings_write(const char *path, const char *last, size_t from, struct buf *out)
+/* The headings of path's groups, but for those of the option before (last); two spaces a level. Returns how deep path is. */
+static size_t headings_write(const char *path, const char *last, size_t from, struct buf *out)
 {
     size_t level = 0;
     for (const char *p = path, *dot; (dot = strchr(p, '.')) != NULL; p = dot + 1, level++) {
@@ -243,6 +220,7 @@ static void headings_write(const char *path, const char *last, size_t from, stru
         bool open = last != NULL && strncmp(last, path, n) == 0;
         if (level >= from && !open) buf_printf(out, "%*s%.*s:\n", (int)(2 * level), "", (int)(dot - p), p);
     }
+    return level;
 }
 
 static void options_write(const void *base, enum conf_owner owner, size_t from, struct buf *out)
@@ -253,9 +231,9 @@ static void options_write(const void *base, enum conf_owner owner, size_t from, 
         struct buf value = {0};
         if (row->owner == owner && value_write(row, base, &value)) {
             const char *dot = strrchr(row->path, '.');
-            headings_write(row->path, last, from, out);
-            buf_printf(out, "%*s%s: %.*s\n", (int)(2 * depth_of(row->path)), "",
-                       dot == NULL ? row->path : dot + 1, (int)value.n, value.p);
+            size_t depth = headings_write(row->path, last, from, out);
+            buf_printf(out, "%*s%s: %.*s\n", (int)(2 * depth), "", dot == NULL ? row->path : dot + 1,
+                       (int)value.n, value.p);
             last = row->path;
         }
         buf_free(&value);

@@ -1,8 +1,7 @@
-/* conf/conf.h - the configuration: a YAML file, read strictly, as one struct. Every option is a line of
- * conf/options.h. An error reads `file:line:column: what stands there, expected what`, and never shows a
- * password: of URLs, of the paths of password files and of names that could be misplaced URLs it shows
- * nothing. struct conf owns all its texts until conf_free; whoever borrows one must not outlive it. Not for
- * threads to share while it changes: it does not, a reload reads a new one. */
+/* conf/conf.h - the configuration: a YAML file, read strictly, as one struct. Every option is a line of conf/options.h.
+ * An error reads `file:line:column: what is there, expected what`, and never shows a password: nothing of URLs, of paths of
+ * password files, or of names that could be misplaced URLs. struct conf owns its texts until conf_free and never changes (a
+ * reload reads a new one), so threads may share it. */
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 
@@ -117,30 +116,26 @@ struct conf {
     struct conf_place places[CONF_OPTION_COUNT];
 };
 
-/* Reads a file. On an error out is empty (conf_free may be called or not). ERR_CONFIG for whatever is wrong
- * in it; the first of the problems in e. */
-enum err conf_load(const char *path, struct conf *out, struct error *e) MUST_CHECK;
+/* Reads a file. The groups of `without` ("listen"; NULL ends them, NULL itself: none) are skipped, and nothing of them is
+ * missing: the caller sets them with conf_set. On an error out is empty (conf_free is allowed), the code ERR_CONFIG, and e has
+ * the first problem. */
+enum err conf_load(const char *path, const char *const *without, struct conf *out,
+                   struct error *e) MUST_CHECK;
 
-/* Same, but what stands in these groups ("listen"; NULL ends them) is passed over, and nothing of them must be given: for
- * whoever sets them with conf_set. groups NULL: none. */
-enum err conf_load_without(const char *path, const char *const *groups, struct conf *out,
-                           struct error *e) MUST_CHECK;
+/* The same with all problems, a line each, in the order of the file. False: there was one. */
+bool conf_load_all(const char *path, const char *const *without, struct conf *out,
+                   struct buf *problems) MUST_CHECK;
 
-/* Same as conf_load, with all problems: a line each in problems, in the order of the file. False: there was one. */
-bool conf_load_all(const char *path, struct conf *out, struct buf *problems) MUST_CHECK;
+/* The same from a text; messages call it `file`. */
+bool conf_parse(const char *file, struct slice text, const char *const *without, struct conf *out,
+                struct buf *problems) MUST_CHECK;
 
-/* From a text; file is what messages call it. */
-bool conf_parse(const char *file, struct slice text, struct conf *out, struct buf *problems) MUST_CHECK;
-bool conf_parse_without(const char *file, struct slice text, const char *const *groups, struct conf *out,
-                        struct buf *problems) MUST_CHECK;
-
-/* The default two counters and every default; for `tallyd dev`. Never fails. */
+/* Two counters and every default; for `tallyd dev`. Never fails. */
 void conf_default(struct conf *out);
 void conf_free(struct conf *c);
 
-/* Sets an option that is no counter's as if these n texts had been given: one, some for a list, none to leave
- * it out (only where that is possible). False: one of them is not what the option takes, and c is as it was.
- */
+/* Sets an option of struct conf as if these n texts had been given: one, several for a list, none to leave it out (where it
+ * may be). False: one of them is not valid, and c is as it was. */
 bool conf_set(struct conf *c, enum conf_option option, const char *const *texts, size_t n) MUST_CHECK;
 
 /* The path of a file as it is opened: one that is not absolute begins at the directory of the configuration. Heap. */

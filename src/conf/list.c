@@ -5,7 +5,7 @@
 #include "base/num.h"
 #include "conf/unit.h"
 
-static struct slice trim(struct slice s)
+static struct slice spaces_trim(struct slice s)
 {
     while (s.n > 0 && s.p[0] == ' ')
         s = slice_of(s.p + 1, s.n - 1);
@@ -19,7 +19,7 @@ static bool cut(struct slice *rest, char sep, struct slice *head)
 {
     const char *at = rest->n == 0 ? NULL : memchr(rest->p, sep, rest->n);
     size_t n = at == NULL ? rest->n : (size_t)(at - rest->p);
-    *head = trim(slice_of(rest->p, n));
+    *head = spaces_trim(slice_of(rest->p, n));
     *rest = at == NULL ? slice_of(NULL, 0) : slice_of(at + 1, rest->n - n - 1);
     return at != NULL;
 }
@@ -58,7 +58,7 @@ static bool tier_read(const struct conf_row *row, struct slice text, struct conf
 {
     struct slice window;
     cut(&text, ' ', &window);
-    return unit_read_seconds(window, &out->window_s) && unit_read_seconds(trim(text), &out->keep_s) &&
+    return unit_read_seconds(window, &out->window_s) && unit_read_seconds(spaces_trim(text), &out->keep_s) &&
            out->window_s >= row->least && out->window_s <= out->keep_s && out->keep_s <= row->most;
 }
 
@@ -95,16 +95,16 @@ bool tiers_read(const struct conf_row *row, struct slice text, struct conf_tiers
     return good;
 }
 
-static bool text_fits(const struct conf_row *row, struct slice text)
+bool text_printable(struct slice text)
 {
     for (size_t i = 0; i < text.n; i++)
         if ((unsigned char)text.p[i] < ' ' || text.p[i] == 0x7f) return false;
-    return (int64_t)text.n >= row->least && (int64_t)text.n <= row->most;
+    return text.n > 0;
 }
 
 bool texts_read(const struct conf_row *row, struct slice text, struct conf_texts *out, const char **why)
 {
-    if (!text_fits(row, text)) return false;
+    if (!text_printable(text) || (int64_t)text.n < row->least || (int64_t)text.n > row->most) return false;
     for (size_t i = 0; i < out->n; i++)
         if (slice_eq(slice_str(out->all[i]), text)) {
             *why = "a list with a text that stands there twice";

@@ -16,6 +16,7 @@ bool tiers_read(const struct conf_row *row, struct slice text, struct conf_tiers
 /* Adds one text, within the row's lengths and not there yet; false as numbers_read. */
 bool texts_read(const struct conf_row *row, struct slice text, struct conf_texts *out,
                 const char **why) MUST_CHECK;
+bool text_printable(struct slice text); /* not empty, no control bytes */
 void texts_free(struct conf_texts *texts);
 
 void numbers_write(const struct conf_numbers *numbers, struct buf *out); /* [1, 5, 60] */

@@ -30,7 +30,7 @@
       "where browsers and Prometheus connect: panel, metrics, health and a JSON API; by default nowhere")    \
     G(LISTEN_CONTROL, "listen.control", ADDRESSES, listen_control, "", 0, 0, RESTART,                        \
       "the address of a unix socket such as \"unix:///run/tallyd/control.sock\"",                            \
-      "where `tallyd status` and `recover` connect when there are users: a unix socket that only "           \
+      "where `tallyd status` and `recover` connect when there are users, or only tls:// addresses: a unix socket that only " \
       "tallyd's own user and root may open, and who does may everything; by default nowhere")                \
     G(LISTEN_TLS_CERT, "listen.tls.cert", PATH, listen_tls_cert, "", 0, 0, RESTART,                          \
       "the path of a file",                                                                                  \

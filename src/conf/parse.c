@@ -1,7 +1,6 @@
-/* conf/parse.c - from YAML to struct conf. libyaml makes a tree with the place of every node; the table of
- * options says what may stand where. All problems are collected, so one run of `tallyd check` names them all;
- * only a text that is no YAML ends the reading at once. Depth is bounded by the table, so anchors that loop
- * cannot make this loop. */
+/* conf/parse.c - from YAML to struct conf. libyaml makes a tree in which every node has its place; the table of options says
+ * what is allowed where. All problems are collected, so one `tallyd check` names them all; only a text that is no YAML ends
+ * the parsing at once. The table bounds the depth, so anchors that loop do no harm. */
 #include "conf/bearers.h"
 #include "conf/near.h"
 #include "conf/secret.h"
@@ -12,6 +11,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 #include <yaml.h>
 
@@ -21,17 +21,21 @@
 #define COUNTER_PATH "counters.*"
 #define USERS_PATH "users"
 #define USER_PATH "users.*"
+#define NAME_BYTES_MAX 64
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
 
 struct reader {
     yaml_document_t *doc;
     const char *file;
-    const char *const *without; /* groups that are passed over, NULL behind the last; NULL: none */
+    const char *const *without; /* groups that are skipped, NULL after the last; NULL: none */
     struct conf *conf;
     struct buf *problems;
     size_t problems_n;
 };
 
-/* Where in the tree: as the table writes it, and as people do. */
+/* A place in the tree: as the table writes it, and as people do. */
 struct spot {
     char path[PATH_BYTES];     /* "counters.*.sync" */
     char shown[PATH_BYTES];    /* "counters.unique_visitors.sync" */
@@ -83,36 +87,36 @@ static bool is_null(const yaml_node_t *node)
     return text.n == 0 || slice_eq(text, SLICE("~")) || slice_eq(text, SLICE("null"));
 }
 
-static bool misplaced_url(struct slice text)
-{
-    return text.n > 0 && memmem(text.p, text.n, "://", 3) != NULL;
-}
-
 /* What stands there, for an error about it. */
 static void describe(const yaml_node_t *node, const struct conf_row *row, char *out, size_t size)
 {
     char text[SHOWN_BYTES + 4];
+    struct slice scalar = node->type == YAML_SCALAR_NODE ? scalar_of(node) : SLICE("");
     if (node->type == YAML_MAPPING_NODE)
         snprintf(out, size, "a map");
     else if (node->type == YAML_SEQUENCE_NODE)
         snprintf(out, size, "a list");
     else if (is_null(node))
         snprintf(out, size, "empty");
-    else if (row == NULL || value_secret(row) || misplaced_url(scalar_of(node)))
+    else if (row == NULL || value_secret(row) || memmem(scalar.p, scalar.n, "://", 3) != NULL)
         snprintf(out, size, "another text (not shown)");
     else
         snprintf(out, size, is_quoted(node) ? "the text \"%s\"" : "%s",
-                 slice_show(scalar_of(node), SHOWN_BYTES, text, sizeof(text)));
+                 slice_show(scalar, SHOWN_BYTES, text, sizeof(text)));
+}
+
+static bool made_of(struct slice name, size_t most, const char *letters)
+{
+    bool good = name.n >= 1 && name.n <= most;
+    for (size_t i = 0; good && i < name.n; i++)
+        good = name.p[i] != '\0' && strchr(letters, name.p[i]) != NULL;
+    return good;
 }
 
 /* A name may be a URL with a password that lost its option: only what looks like an option is shown. */
 static const char *show_name(struct slice name, char *out, size_t size)
 {
-    bool plain = name.n > 0 && name.n <= SHOWN_BYTES;
-    for (size_t i = 0; plain && i < name.n; i++)
-        plain =
-            strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", name.p[i]) != NULL;
-    if (plain)
+    if (made_of(name, SHOWN_BYTES, LETTERS DIGITS "_-."))
         snprintf(out, size, "\"%.*s\"", SLICE_ARG(name));
     else
         snprintf(out, size, "(not shown: it does not look like a name)");
@@ -162,26 +166,21 @@ static void scalar_read(struct reader *r, const struct conf_row *row, const stru
     problem_expected(r, place_of(&node->start_mark), at->shown, row, why != NULL ? why : what);
 }
 
-static void list_read(struct reader *r, const struct conf_row *row, const struct spot *at, yaml_node_t *node)
-{
-    yaml_node_item_t *item = node->data.sequence.items.start;
-    if (item == node->data.sequence.items.top)
-        problem_expected(r, place_of(&node->start_mark), at->shown, row, "an empty list");
-    for (; item < node->data.sequence.items.top; item++)
-        scalar_read(r, row, at, yaml_document_get_node(r->doc, *item));
-}
-
 static void option_read(struct reader *r, const struct conf_row *row, const struct spot *at,
                         yaml_node_t *node)
 {
     at->places[row - conf_rows] = place_of(&node->start_mark);
-    if (value_listed(row) && node->type == YAML_SEQUENCE_NODE)
-        list_read(r, row, at, node);
-    else
+    if (!value_listed(row) || node->type != YAML_SEQUENCE_NODE) {
         scalar_read(r, row, at, node);
+        return;
+    }
+    yaml_node_item_t *item = node->data.sequence.items.start, *end = node->data.sequence.items.top;
+    if (item == end) problem_expected(r, place_of(&node->start_mark), at->shown, row, "an empty list");
+    for (; item < end; item++)
+        scalar_read(r, row, at, yaml_document_get_node(r->doc, *item));
 }
 
-/* The node of pair's key as a name; a name that is no text, or stands there again, is a problem. */
+/* The pair's key as a name; one that is no text, or is there twice, is a problem. */
 static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair, struct slice *name)
 {
     yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
@@ -218,38 +217,48 @@ static void group_read(struct reader *r, struct spot *at, yaml_node_t *node)
     }
 }
 
-static bool counter_name_valid(struct slice name)
-{
-    bool valid = name.n >= 1 && name.n <= 64;
-    for (size_t i = 0; valid && i < name.n; i++)
-        valid = strchr("abcdefghijklmnopqrstuvwxyz0123456789_", name.p[i]) != NULL && name.p[i] != '\0';
-    return valid;
-}
+/* The two maps whose keys are names. */
+static const struct section {
+    const char *path, *entry, *whose, *letters, *expected;
+} counters_section = {COUNTERS_PATH, COUNTER_PATH, "a counter's", LOWER DIGITS "_",
+                      "1 to 64 lower-case letters, digits or '_'"},
+  users_section = {USERS_PATH, USER_PATH, "a user's", LETTERS DIGITS "._@-",
+                   "1 to 64 letters, digits, '.', '_', '@' or '-'"};
 
-static void counter_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair)
+static void entry_read(struct reader *r, const struct section *s, yaml_node_t *map, yaml_node_pair_t *pair)
 {
-    yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
-    struct conf_counter *c = &r->conf->counters[r->conf->counters_n];
-    struct spot at = {.path = COUNTER_PATH, .of = c, .places = c->places};
+    struct conf_place here = place_of(&yaml_document_get_node(r->doc, pair->key)->start_mark);
+    struct spot at = {.path = ""};
     struct slice name;
+    char shown[64];
     if (!name_read(r, map, pair, &name)) return;
-    if (!counter_name_valid(name)) {
-        char shown[64];
-        problem(r, place_of(&key->start_mark),
-                "a counter's name is %s, expected 1 to 64 lower-case letters, digits or '_'",
-                show_name(name, shown, sizeof(shown)));
+    if (!made_of(name, NAME_BYTES_MAX, s->letters)) {
+        problem(r, here, "%s name is %s, expected %s", s->whose, show_name(name, shown, sizeof(shown)),
+                s->expected);
         return;
     }
-    c->name = heap_strndup(name.p, name.n);
-    c->place = place_of(&key->start_mark);
-    r->conf->counters_n++;
-    path_join(COUNTERS_PATH, name, at.shown);
+    if (s == &counters_section) {
+        struct conf_counter *c = &r->conf->counters[r->conf->counters_n++];
+        c->name = heap_strndup(name.p, name.n), c->place = here, at.of = c, at.places = c->places;
+    } else {
+        struct conf_user *u = &r->conf->users[r->conf->users_n++];
+        u->name = heap_strndup(name.p, name.n), u->place = here, at.of = u, at.places = u->places;
+    }
+    strcpy(at.path, s->entry);
+    path_join(s->path, name, at.shown);
     map_read(r, &at, yaml_document_get_node(r->doc, pair->value));
+}
+
+static size_t pairs_of(const yaml_node_t *node) /* 0: an empty map, or none */
+{
+    if (node->type != YAML_MAPPING_NODE) return 0;
+    return (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
 }
 
 static void counters_read(struct reader *r, yaml_node_t *node)
 {
-    if (node->type != YAML_MAPPING_NODE || node->data.mapping.pairs.start == node->data.mapping.pairs.top) {
+    size_t n = pairs_of(node);
+    if (n == 0) {
         char what[128];
         describe(node, NULL, what, sizeof(what));
         problem(r, place_of(&node->start_mark),
@@ -257,58 +266,27 @@ static void counters_read(struct reader *r, yaml_node_t *node)
                 node->type == YAML_MAPPING_NODE ? "an empty map" : what);
         return;
     }
-    yaml_node_pair_t *first = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
-    r->conf->counters = heap_zalloc((size_t)(end - first) * sizeof(*r->conf->counters));
-    for (yaml_node_pair_t *pair = first; pair < end; pair++)
-        counter_read(r, node, pair);
-}
-
-static bool user_name_valid(struct slice name)
-{
-    bool valid = name.n >= 1 && name.n <= 64;
-    for (size_t i = 0; valid && i < name.n; i++)
-        valid =
-            name.p[i] != '\0' &&
-            strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-", name.p[i]) != NULL;
-    return valid;
-}
-
-static void user_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair)
-{
-    struct conf_place here = place_of(&yaml_document_get_node(r->doc, pair->key)->start_mark);
-    struct conf_user *u = &r->conf->users[r->conf->users_n];
-    struct spot at = {.path = USER_PATH, .of = u, .places = u->places};
-    struct slice name;
-    if (!name_read(r, map, pair, &name)) return;
-    if (!user_name_valid(name)) {
-        char shown[64];
-        problem(r, here, "a user's name is %s, expected 1 to 64 letters, digits, '.', '_', '@' or '-'",
-                show_name(name, shown, sizeof(shown)));
-        return;
-    }
-    u->name = heap_strndup(name.p, name.n);
-    u->place = here;
-    r->conf->users_n++;
-    path_join(USERS_PATH, name, at.shown);
-    map_read(r, &at, yaml_document_get_node(r->doc, pair->value));
+    r->conf->counters = heap_zalloc(n * sizeof(*r->conf->counters));
+    for (size_t i = 0; i < n; i++)
+        entry_read(r, &counters_section, node, &node->data.mapping.pairs.start[i]);
 }
 
 /* An empty map would leave the door open that it seems to close. */
 static void users_read(struct reader *r, yaml_node_t *node)
 {
-    if (node->type != YAML_MAPPING_NODE || node->data.mapping.pairs.start == node->data.mapping.pairs.top) {
+    size_t n = pairs_of(node);
+    if (n == 0) {
         problem(r, place_of(&node->start_mark),
                 "users is no map or an empty one, expected a map with a user's "
                 "name at each; leave it out, and whoever connects may everything");
         return;
     }
-    yaml_node_pair_t *first = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
-    r->conf->users = heap_zalloc((size_t)(end - first) * sizeof(*r->conf->users));
-    for (yaml_node_pair_t *pair = first; pair < end; pair++)
-        user_read(r, node, pair);
+    r->conf->users = heap_zalloc(n * sizeof(*r->conf->users));
+    for (size_t i = 0; i < n; i++)
+        entry_read(r, &users_section, node, &node->data.mapping.pairs.start[i]);
 }
 
-static bool passed_over(const struct reader *r, const char *path)
+static bool is_skipped(const struct reader *r, const char *path)
 {
     for (const char *const *group = r->without; group != NULL && *group != NULL; group++) {
         size_t n = strlen(*group);
@@ -328,7 +306,7 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
                  memchr(name.p, '\0', name.n) == NULL && path_join(in->path, name, at.path) &&
                  path_join(in->shown, name, at.shown);
     const struct conf_row *row = plain ? conf_row_find(slice_str(at.path)) : NULL;
-    if (plain && passed_over(r, at.path)) return;
+    if (plain && is_skipped(r, at.path)) return;
     if (row != NULL)
         option_read(r, row, &at, value);
     else if (plain && strcmp(at.path, COUNTERS_PATH) == 0)
@@ -350,10 +328,8 @@ static void missing_check(struct reader *r, const struct spot *in, struct conf_p
         const char *dot = strrchr(row->path, '.');
         bool here =
             dot != NULL && (size_t)(dot - row->path) == group && memcmp(row->path, in->path, group) == 0;
-        if (!here || row->standard != NULL) continue;
-        struct conf_place *place = &in->places[i];
-        if (place->line > 0) continue;
-        *place = at;
+        if (!here || row->standard != NULL || in->places[i].line > 0) continue;
+        in->places[i] = at;
         char shown[PATH_BYTES];
         path_join(in->shown, slice_str(dot + 1), shown);
         problem(r, at, "%s is missing, expected %s", shown, row->expect);
@@ -363,17 +339,15 @@ static void missing_check(struct reader *r, const struct spot *in, struct conf_p
 static void map_read(struct reader *r, const struct spot *in, yaml_node_t *node)
 {
     struct conf_place at = place_of(&node->start_mark);
-    if (node->type == YAML_MAPPING_NODE) {
-        for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top;
-             pair++)
-            pair_read(r, in, node, pair);
-    } else if (!is_null(node)) {
+    if (node->type != YAML_MAPPING_NODE && !is_null(node)) {
         char what[128];
         describe(node, NULL, what, sizeof(what));
         problem(r, at, "%s is %s, expected a map of options", in->shown[0] == '\0' ? "the file" : in->shown,
                 what);
         return;
     }
+    for (size_t i = 0; i < pairs_of(node); i++)
+        pair_read(r, in, node, &node->data.mapping.pairs.start[i]);
     missing_check(r, in, at);
 }
 
@@ -385,11 +359,11 @@ static void default_set(const struct conf_row *row, void *of, const struct conf_
     INVARIANT(read);
 }
 
-/* A group that stands nowhere cannot have said that something in it is missing. */
+/* Options that must be given, of groups that the file does not have. */
 static void missing_group(struct reader *r, const struct conf_row *row, const struct conf_counter *counter)
 {
     const struct conf_place *places = counter == NULL ? r->conf->places : counter->places;
-    if (row->standard != NULL || places[row - conf_rows].line > 0 || passed_over(r, row->path)) return;
+    if (row->standard != NULL || places[row - conf_rows].line > 0 || is_skipped(r, row->path)) return;
     struct buf shown = {0};
     if (counter == NULL)
         buf_printf(&shown, "%s", row->path);
@@ -410,7 +384,7 @@ static void counter_finish(struct reader *r, struct conf_counter *c)
     }
     if (c->key == NULL) return;
     bool store = strstr(c->key, "<store>") != NULL;
-    bool other = !store && strchr(c->key, '<') != NULL; /* a fault of the key's own, named by who parses it */
+    bool other = !store && strchr(c->key, '<') != NULL; /* a wrong key: the parser of patterns reports it */
     if (!store && !other && c->column_store != NULL)
         problem(r, c->places[CONF_COUNTER_COLUMN_STORE],
                 "counters.%s.columns.store is \"%s\" but the key has no <store>, expected no such column",
@@ -433,16 +407,18 @@ static char *instance_default(void)
     if (gethostname(host, sizeof(host)) != 0 || host[0] == '\0') return heap_strdup("tallyd");
     host[sizeof(host) - 1] = '\0';
     for (char *p = host; *p != '\0'; p++)
-        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *p) == NULL) *p = '-';
+        if (strchr(LETTERS DIGITS "._-", *p) == NULL) *p = '-';
     return heap_strdup(host);
 }
 
+/* From the environment, else systemd's credentials, else the option's file. NULL: nowhere. */
 static char *password_read(struct reader *r, const char *variable, const char *credential, const char *path,
                            enum conf_option option)
 {
     struct error e = {0};
-    char *secret = secret_read_env(variable);
-    if (secret == NULL) secret = secret_read_credential(credential, &e);
+    const char *value = getenv(variable);
+    if (value != NULL && value[0] != '\0') return heap_strdup(value);
+    char *secret = secret_read_credential(credential, &e);
     if (secret != NULL || (path == NULL && e.code == ERR_NONE)) return secret;
     if (e.code == ERR_NONE) secret = secret_read_file(r->file, path, &e);
     if (secret == NULL) problem(r, r->conf->places[option], "%s %s", conf_rows[option].path, e.text);
@@ -492,10 +468,9 @@ static void document_read(struct reader *r)
     map_read(r, &top, root);
     if (root->type != YAML_MAPPING_NODE) return;
     bool counters = false;
-    for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top; p++) {
-        yaml_node_t *key = yaml_document_get_node(r->doc, p->key);
-        counters =
-            counters || (key->type == YAML_SCALAR_NODE && slice_eq(scalar_of(key), SLICE(COUNTERS_PATH)));
+    for (size_t i = 0; i < pairs_of(root); i++) {
+        yaml_node_t *key = yaml_document_get_node(r->doc, root->data.mapping.pairs.start[i].key);
+        counters |= key->type == YAML_SCALAR_NODE && slice_eq(scalar_of(key), SLICE(COUNTERS_PATH));
     }
     if (!counters)
         problem(r, (struct conf_place){1, 1},
@@ -535,16 +510,11 @@ static void parser_read(struct reader *r, yaml_parser_t *parser)
     yaml_document_delete(&document);
 }
 
-bool conf_parse(const char *file, struct slice text, struct conf *out, struct buf *problems)
-{
-    return conf_parse_without(file, text, NULL, out, problems);
-}
-
-bool conf_parse_without(const char *file, struct slice text, const char *const *groups, struct conf *out,
-                        struct buf *problems)
+bool conf_parse(const char *file, struct slice text, const char *const *without, struct conf *out,
+                struct buf *problems)
 {
     *out = (struct conf){.file = heap_strdup(file)};
-    struct reader r = {.file = out->file, .without = groups, .conf = out, .problems = problems};
+    struct reader r = {.file = out->file, .without = without, .conf = out, .problems = problems};
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) heap_exhausted(0);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);

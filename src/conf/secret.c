@@ -12,18 +12,14 @@
 #define SECRET_BYTES_MAX 1024
 #define LINES_BYTES_MAX 65536
 
-static int open_beside(const char *conf_file, const char *path)
+char *secret_path(const char *conf_file, const char *path)
 {
     const char *slash = strrchr(conf_file, '/');
-    if (path[0] == '/' || slash == NULL) return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (path[0] == '/' || slash == NULL) return heap_strdup(path);
     struct buf full = {0};
     buf_put(&full, conf_file, (size_t)(slash - conf_file) + 1);
     buf_put(&full, path, strlen(path) + 1);
-    int fd = open(full.p, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    int why = errno;
-    buf_free(&full);
-    errno = why;
-    return fd;
+    return full.p;
 }
 
 static bool fit_to_read(int fd, struct error *e)
@@ -45,69 +41,59 @@ static bool fit_to_read(int fd, struct error *e)
     return true;
 }
 
-/* Takes the newline off; false: not one line of text. */
-static bool trim(char *text, size_t n)
+/* The text of fd, at most `most` bytes; line: one line, whose end is taken off. NULL: e->text is fault. */
+static char *text_read(int fd, size_t most, bool line, const char *fault, struct error *e)
 {
-    if (n > 0 && text[n - 1] == '\n') n--;
-    if (n > 0 && text[n - 1] == '\r') n--;
-    text[n] = '\0';
-    return n > 0 && strlen(text) == n && strpbrk(text, "\r\n") == NULL;
-}
-
-static char *read_line(int fd, struct error *e)
-{
-    char *text = heap_alloc(SECRET_BYTES_MAX + 1);
-    ssize_t n = read(fd, text, SECRET_BYTES_MAX);
-    if (n > 0 && n < SECRET_BYTES_MAX && trim(text, (size_t)n)) return text;
-    explicit_bzero(text, SECRET_BYTES_MAX);
-    heap_free(text);
-    error_set(e, ERR_CONFIG, "is a file without a password, expected one line of text of at most 1000 bytes");
-    return NULL;
-}
-
-static char *read_lines(int fd, struct error *e)
-{
-    char *text = heap_alloc(LINES_BYTES_MAX + 1);
-    ssize_t n = read(fd, text, LINES_BYTES_MAX);
+    char *text = heap_alloc(most + 1);
+    ssize_t n = read(fd, text, most);
+    bool good = n >= 0 && (size_t)n < most;
+    if (line && n > 0 && text[n - 1] == '\n') n--;
+    if (line && n > 0 && text[n - 1] == '\r') n--;
     text[n > 0 ? n : 0] = '\0';
-    if (n >= 0 && n < LINES_BYTES_MAX && strlen(text) == (size_t)n) return text;
-    explicit_bzero(text, LINES_BYTES_MAX);
+    good = good && strlen(text) == (size_t)n && (!line || (n > 0 && strpbrk(text, "\r\n") == NULL));
+    if (good) return text;
+    explicit_bzero(text, most);
     heap_free(text);
-    error_set(e, ERR_CONFIG, "is no file of text of at most 64 KiB");
+    error_set(e, ERR_CONFIG, "%s", fault);
     return NULL;
 }
 
-static char *read_with(const char *conf_file, const char *path, char *(*reader)(int fd, struct error *e),
+static char *line_read(int fd, struct error *e)
+{
+    return text_read(fd, SECRET_BYTES_MAX, true,
+                     "is a file without a password, expected one line of text of at most 1000 bytes", e);
+}
+
+static char *lines_read(int fd, struct error *e)
+{
+    return text_read(fd, LINES_BYTES_MAX, false, "is no file of text of at most 64 KiB", e);
+}
+
+static char *file_read(const char *conf_file, const char *path, char *(*read_fd)(int fd, struct error *e),
                        struct error *e)
 {
-    int fd = open_beside(conf_file, path);
+    char *full = secret_path(conf_file, path);
+    int fd = open(full, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), why = errno;
+    heap_free(full);
     if (fd < 0) {
         error_set(e, ERR_CONFIG,
                   "is a file that cannot be read (%s), expected one that tallyd's user may read",
-                  strerror(errno));
+                  strerror(why));
         return NULL;
     }
-    char *secret = fit_to_read(fd, e) ? reader(fd, e) : NULL;
+    char *secret = fit_to_read(fd, e) ? read_fd(fd, e) : NULL;
     close(fd);
     return secret;
 }
 
 char *secret_read_file(const char *conf_file, const char *path, struct error *e)
 {
-    return read_with(conf_file, path, read_line, e);
+    return file_read(conf_file, path, line_read, e);
 }
 
 char *secret_read_lines(const char *conf_file, const char *path, struct error *e)
 {
-    return read_with(conf_file, path, read_lines, e);
-}
-
-/* Nothing, or an empty line, which is what a unit says for a password that nobody gave. */
-static bool is_blank(int fd)
-{
-    char begin[2];
-    ssize_t n = pread(fd, begin, sizeof begin, 0);
-    return n == 0 || (n == 1 && begin[0] == '\n');
+    return file_read(conf_file, path, lines_read, e);
 }
 
 char *secret_read_credential(const char *name, struct error *e)
@@ -118,23 +104,18 @@ char *secret_read_credential(const char *name, struct error *e)
     struct buf path = {0};
     buf_printf(&path, "%s/%s", directory, name);
     buf_put_char(&path, '\0');
-    int fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    int why = errno;
+    int fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), why = errno;
     buf_free(&path);
     if (fd < 0 && why != ENOENT)
         error_set(e, ERR_CONFIG,
                   "cannot be read from systemd's credentials (%s): see LoadCredential= in the unit",
                   strerror(why));
     if (fd < 0) return NULL;
-    char *secret = is_blank(fd) ? NULL : read_line(fd, e);
+    char begin[2]; /* an empty line is what a unit says for a password that nobody gave */
+    ssize_t n = pread(fd, begin, sizeof begin, 0);
+    char *secret = n == 0 || (n == 1 && begin[0] == '\n') ? NULL : line_read(fd, e);
     close(fd);
     return secret;
-}
-
-char *secret_read_env(const char *variable)
-{
-    const char *value = getenv(variable);
-    return value == NULL || value[0] == '\0' ? NULL : heap_strdup(value);
 }
 
 void secret_free(char *secret)

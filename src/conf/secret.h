@@ -4,19 +4,18 @@
 
 #include "conf/conf.h"
 
-/* The text of a password file, without the newline at its end; heap, the caller wipes and frees it. A path
- * that is not absolute begins at the directory of the configuration file. NULL: e->text says "is a file that
- * ..." and "expected ..."; it shows neither the path (a password may stand there by mistake) nor anything of
- * the file. */
+/* path as it is opened, heap: one that is not absolute begins at the directory of the configuration file. */
+char *secret_path(const char *conf_file, const char *path);
+
+/* The one line of a password file, heap, for secret_free. NULL: e->text says "is a file that ...", "expected ...", and shows
+ * neither the path (it may be a misplaced password) nor anything of the file. */
 char *secret_read_file(const char *conf_file, const char *path, struct error *e);
 
 /* The same of a file with several lines, at most 64 KiB. */
 char *secret_read_lines(const char *conf_file, const char *path, struct error *e);
 
-/* The variable's value as heap memory, NULL: not set, or empty. */
-char *secret_read_env(const char *variable);
-/* Of systemd's LoadCredential=: the file `name` of $CREDENTIALS_DIRECTORY, whose rights systemd keeps. NULL: there is
- * none, or it is empty; e->code ERR_NONE then, else e as of secret_read_file. */
+/* The same of systemd's LoadCredential=: the file `name` of $CREDENTIALS_DIRECTORY, whose rights systemd keeps. NULL with
+ * e->code ERR_NONE: there is none, or it is empty. */
 char *secret_read_credential(const char *name, struct error *e);
 void secret_free(char *secret); /* wipes it */
 

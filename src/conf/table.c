@@ -47,12 +47,6 @@ bool conf_group_exists(struct slice path)
     return false;
 }
 
-static struct slice first_segment(struct slice path)
-{
-    const char *dot = memchr(path.p, '.', path.n);
-    return dot == NULL ? path : slice_of(path.p, (size_t)(dot - path.p));
-}
-
 size_t conf_group_names(const char *group, const char *names[CONF_OPTION_COUNT], struct buf *pool)
 {
     size_t n = 0;
@@ -61,7 +55,9 @@ size_t conf_group_names(const char *group, const char *names[CONF_OPTION_COUNT],
     for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
         struct slice rest = below(slice_str(conf_rows[i].path), slice_str(group));
         if (rest.p == NULL) continue;
-        struct slice name = first_segment(rest);
+        struct slice name = slice_of(rest.p, rest.n);
+        const char *dot = memchr(rest.p, '.', rest.n);
+        if (dot != NULL) name.n = (size_t)(dot - rest.p);
         if (before.p != NULL && slice_eq(name, before)) continue; /* a group's options stand together */
         before = name;
         names[n++] = pool->p + pool->n;

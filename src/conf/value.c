@@ -6,14 +6,7 @@
 #include "conf/list.h"
 #include "conf/unit.h"
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
+#include <ctype.h>
 
 struct slice value_word(const char *words, int n)
 {
@@ -40,18 +33,10 @@ static bool word_read(const struct conf_row *row, struct slice text, int *out)
 static bool name_valid(struct slice text, const char *others)
 {
     if (text.n == 0 || text.n > 64) return false;
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.p[i];
-        if (!is_letter(c) && !is_digit(c) && (c == '\0' || strchr(others, c) == NULL)) return false;
-    }
-    return true;
-}
-
-static bool printable(struct slice text)
-{
     for (size_t i = 0; i < text.n; i++)
-        if ((unsigned char)text.p[i] < ' ' || text.p[i] == 0x7f) return false;
-    return text.n > 0;
+        if (!isalnum((unsigned char)text.p[i]) && (text.p[i] == '\0' || strchr(others, text.p[i]) == NULL))
+            return false;
+    return true;
 }
 
 static bool text_valid(const struct conf_row *row, struct slice text)
@@ -62,11 +47,11 @@ static bool text_valid(const struct conf_row *row, struct slice text)
     case KIND_IDENTIFIER:
         return name_valid(text, "_$");
     case KIND_HASH:
-        return text.n > 0 && text.p[0] == '$' && printable(text);
+        return text.n > 0 && text.p[0] == '$' && text_printable(text);
     case KIND_PATTERN:
-        return printable(text) && (int64_t)text.n <= row->most;
+        return text_printable(text) && (int64_t)text.n <= row->most;
     default:
-        return printable(text);
+        return text_printable(text);
     }
 }
 

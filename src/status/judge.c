@@ -1,4 +1,5 @@
 /* status/judge.c - what of a look is not well, each with the next step. */
+#include "status/service.h"
 #include "status/status.h"
 
 #include <inttypes.h>
@@ -56,7 +57,9 @@ static void servers_judge(struct judging *j)
 static void service_judge(struct judging *j)
 {
     const struct status_service *v = &j->s->service;
-    if (!v->up)
+    if (!v->up && v->secure)
+        found(j, ERR_FAILED, SERVICE_SECURE_NEXT, "tallyd cannot be asked: %s", v->why);
+    else if (!v->up)
         found(j, ERR_FAILED, "start it with `tallyd run`; what it had counted stands in Redis and waits",
               "no tallyd runs: %s", v->why);
     else if (!v->redis_up && j->s->redis.up)

@@ -33,7 +33,10 @@ static void info_file(const struct buf *info, struct status_service *s)
 
 void probe_service(redisContext *link, struct buf *info, struct status *s)
 {
-    if (link == NULL)
+    if (link == NULL && s->service.secure)
+        snprintf(s->service.why, sizeof s->service.why,
+                 "it listens at tls:// addresses alone, where verbs do not go");
+    else if (link == NULL)
         snprintf(s->service.why, sizeof s->service.why, "nobody answers at any address of listen.resp");
     else if (!service_info(link, info))
         snprintf(s->service.why, sizeof s->service.why,

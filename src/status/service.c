@@ -3,7 +3,6 @@
 
 #include "base/num.h"
 #include "redis/info.h"
-#include "status/service_tls.h"
 
 #define CONNECT_S 2
 
@@ -22,41 +21,45 @@ static const char *host_to_reach(const char *host)
     return strcmp(host, "::") == 0 ? "::1" : host;
 }
 
-static redisContext *address_connect(const struct conf *conf, const struct address *a)
+static redisContext *address_connect(const struct address *a)
 {
     const struct timeval patience = {.tv_sec = CONNECT_S};
     redisContext *link = a->path != NULL ? redisConnectUnixWithTimeout(a->path, patience)
                                          : redisConnectWithTimeout(host_to_reach(a->host), a->port, patience);
-    if (a->tls && link != NULL && link->err == 0) link = service_secure(conf, a, link);
-    if (link != NULL && link->err == 0 && redisSetTimeout(link, patience) == REDIS_OK && is_pong(link))
-        return link;
+    if (link != NULL && link->err == 0) return link;
     if (link != NULL) redisFree(link);
     return NULL;
 }
 
-static redisContext *one_connect(const struct conf *conf, const struct conf_addresses *of)
+/* *secure: somebody is there, behind TLS, which hiredis 0.14 does not speak. */
+static redisContext *one_connect(const struct conf_addresses *of, bool *secure)
 {
+    const struct timeval patience = {.tv_sec = CONNECT_S};
     for (size_t i = 0; i < of->n; i++) {
-        redisContext *link = address_connect(conf, &of->all[i]);
-        if (link != NULL) return link;
+        redisContext *link = address_connect(&of->all[i]);
+        if (link == NULL) continue;
+        *secure |= of->all[i].tls;
+        if (!of->all[i].tls && redisSetTimeout(link, patience) == REDIS_OK && is_pong(link)) return link;
+        redisFree(link);
     }
     return NULL;
 }
 
 /* The operator's own socket goes before those of clients, where it would be a stranger when there are users. */
-redisContext *service_connect(const struct conf *conf)
+redisContext *service_connect(const struct conf *conf, bool *secure)
 {
-    redisContext *link = one_connect(conf, &conf->listen_control);
-    return link != NULL ? link : one_connect(conf, &conf->listen_resp);
+    *secure = false;
+    redisContext *link = one_connect(&conf->listen_control, secure);
+    return link != NULL ? link : one_connect(&conf->listen_resp, secure);
 }
 
 bool service_answers(const char *unix_path)
 {
-    const struct address address = {.path = (char *)unix_path};
-    redisContext *link = address_connect(NULL, &address);
-    if (link == NULL) return false;
-    redisFree(link);
-    return true;
+    struct address at = {.path = (char *)unix_path};
+    bool secure = false;
+    redisContext *link = one_connect(&(struct conf_addresses){&at, 1}, &secure);
+    if (link != NULL) redisFree(link);
+    return link != NULL;
 }
 
 bool service_info(redisContext *link, struct buf *out)

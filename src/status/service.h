@@ -8,9 +8,13 @@
 
 #include <hiredis/hiredis.h>
 
-/* Connects to the first of the configuration's addresses where a server answers PING. NULL: nobody listens at
- * any. */
-redisContext *service_connect(const struct conf *conf);
+/* What mends it when service_connect() came to nothing but TLS. */
+#define SERVICE_SECURE_NEXT                                                                                  \
+    "give listen.control, a unix socket such as unix:///run/tallyd/control.sock, and restart tallyd"
+
+/* Connects to the first of the configuration's addresses where a server answers PING. NULL: none does; *secure: somebody
+ * is there, but only at tls:// addresses, where verbs do not go. */
+redisContext *service_connect(const struct conf *conf, bool *secure);
 bool service_answers(const char *unix_path); /* PING is answered with PONG there, at once */
 
 /* The text of INFO, into out (reset first). False: it did not answer, or not as a tallyd does. */

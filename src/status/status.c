@@ -77,9 +77,9 @@ void status_probe(const struct source *where, const struct status_how *how, stru
 {
     struct buf info = {0};
     struct db_config hasty = *where->mysql; /* borrows its texts */
-    redisContext *own = how->service == NULL ? service_connect(where->conf) : NULL;
-    redisContext *link = how->service == NULL ? own : how->service;
     status_init(where, out);
+    redisContext *own = how->service == NULL ? service_connect(where->conf, &out->service.secure) : NULL;
+    redisContext *link = how->service == NULL ? own : how->service;
     hasty.connect_timeout_s = hasty.read_timeout_s = hasty.write_timeout_s = PROBE_MYSQL_S;
     struct db *db = db_create(&hasty);
     probe_service(link, &info, out);

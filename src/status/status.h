@@ -38,7 +38,8 @@ void figure_json(struct json *j, const char *key, struct figure f);
 void seconds_json(struct json *j, const char *key, struct figure ms); /* with three decimals */
 
 struct status_service {
-    bool up; /* answers as a tallyd does */
+    bool up;     /* answers as a tallyd does */
+    bool secure; /* not up: somebody is there, but only at tls:// addresses */
     char why[STATUS_WHY_BYTES];
     char version[32], instance[NAME_BYTES_MAX + 1];
     int64_t pid, uptime_s, connections, connections_most;

@@ -14,8 +14,7 @@ enum tls_side { TLS_SERVER, TLS_CLIENT };
 
 enum tls_trust {
     TLS_TRUST_CA, /* a chain to `ca`, and of a server a certificate of its name. A server without `ca`: of anybody */
-    TLS_TRUST_ANYBODY, /* what the other side shows is not looked at */
-    TLS_TRUST_SELF /* only who shows `cert` itself: a client that looks for a server of its own configuration */
+    TLS_TRUST_ANYBODY /* what the other side shows is not looked at */
 };
 
 struct tls_files {

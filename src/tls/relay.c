@@ -9,14 +9,9 @@
 #include "tls/refused.h"
 #include "tls/session.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -26,7 +21,7 @@
 #define TICK_MS 500
 
 struct relay {
-    struct relay_door door;     /* c NULL: of one connection as a client */
+    struct relay_door door;
     _Atomic bool quiet, ending; /* wanted, by other threads; all below is the relay's own thread's */
     pthread_t thread;
     uv_loop_t loop;
@@ -34,9 +29,7 @@ struct relay {
     uv_async_t news; /* quiet or ending was set */
     uv_timer_t tick;
     uv_sem_t quiet_now;
-    struct list open;        /* struct passage */
-    struct list in_clients;  /* of a client: other threads' */
-    struct tls_context *own; /* of a client */
+    struct list open; /* struct passage */
     unsigned n;
     bool waiting; /* libuv holds one that is one too many */
     bool listens, closed;
@@ -77,7 +70,7 @@ static void passage_go(struct passage *p);
  * and the loop would go on for ever. */
 static void relay_maybe_over(struct relay *r)
 {
-    if (r->n > 0 || r->closed || (r->door.c != NULL && r->end_by_ms == 0)) return;
+    if (r->n > 0 || r->closed || r->end_by_ms == 0) return;
     INVARIANT(!r->listens);
     r->closed = true;
     uv_close((uv_handle_t *)&r->news, NULL);
@@ -190,17 +183,6 @@ static void refused(const struct passage *p, const char *why)
     tls_refused(p->r->door.url, peer, why);
 }
 
-static bool near_open(struct passage *p, int fd)
-{
-    uv_pipe_init(&p->r->loop, &p->near.s.pipe, 0);
-    p->near.s.handle.data = p;
-    p->near.open = true;
-    p->handles++;
-    if (uv_pipe_open(&p->near.s.pipe, fd) == 0) return true;
-    close(fd);
-    return false;
-}
-
 static bool near_make(struct passage *p)
 {
     struct sockaddr_storage peer;
@@ -208,7 +190,12 @@ static bool near_make(struct passage *p)
     if (p->r->quiet) return false;
     if (uv_tcp_getpeername(&p->far.s.tcp, (struct sockaddr *)&peer, &n) != 0) return false;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
-    if (!near_open(p, ends[0])) {
+    uv_pipe_init(&p->r->loop, &p->near.s.pipe, 0);
+    p->near.s.handle.data = p;
+    p->near.open = true;
+    p->handles++;
+    if (uv_pipe_open(&p->near.s.pipe, ends[0]) != 0) {
+        close(ends[0]);
         close(ends[1]);
         return false;
     }
@@ -296,26 +283,20 @@ static void passage_go(struct passage *p)
 
 /* --- its beginning --- */
 
-static struct passage *passage_create(struct relay *r)
+static void next_accept(struct relay *r)
 {
+    r->waiting = r->n >= r->door.most;
+    if (r->waiting) return;
     struct passage *p = heap_zalloc(sizeof *p);
     p->r = r;
-    p->until_ms = mono_ms() + r->door.greeting_ms; /* of a client it is over */
+    p->tls = tls_session_create(r->door.c, NULL);
+    p->until_ms = mono_ms() + r->door.greeting_ms;
     uv_tcp_init(&r->loop, &p->far.s.tcp);
     p->far.s.handle.data = p;
     p->far.open = true;
     p->handles = 1;
     list_push(&r->open, &p->place);
     r->n++;
-    return p;
-}
-
-static void next_accept(struct relay *r)
-{
-    r->waiting = r->n >= r->door.most;
-    if (r->waiting) return;
-    struct passage *p = passage_create(r);
-    p->tls = tls_session_create(r->door.c, NULL);
     if (uv_accept((uv_stream_t *)&r->listener, &p->far.s.stream) != 0) {
         passage_close(p);
         return;
@@ -377,7 +358,6 @@ static struct relay *relay_create(void)
 {
     struct relay *r = heap_zalloc(sizeof *r);
     list_init(&r->open);
-    list_init(&r->in_clients);
     if (uv_loop_init(&r->loop) != 0) {
         heap_free(r);
         return NULL;
@@ -393,8 +373,6 @@ static struct relay *relay_create(void)
 /* All that is open is closed, and the loop with it. */
 static void relay_free(struct relay *r)
 {
-    while (!list_empty(&r->open))
-        passage_close(CONTAINER_OF(r->open.next, struct passage, place));
     if (r->listens) uv_close((uv_handle_t *)&r->listener, NULL);
     r->listens = false;
     r->end_by_ms = 1;
@@ -403,7 +381,6 @@ static void relay_free(struct relay *r)
     int left = uv_loop_close(&r->loop);
     INVARIANT(left == 0);
     uv_sem_destroy(&r->quiet_now);
-    tls_context_destroy(&r->own);
     heap_free(r);
 }
 
@@ -448,133 +425,4 @@ void relay_destroy(struct relay **r)
     pthread_join((*r)->thread, NULL);
     relay_free(*r);
     *r = NULL;
-}
-
-/* --- as a client --- */
-
-/* Those whose threads are not joined yet. The end of the process waits for them, since it takes OpenSSL's state away. */
-static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list clients = {&clients, &clients};
-
-/* until: CLOCK_REALTIME; long ago: only those that are over. */
-static void clients_join(const struct timespec *until)
-{
-    pthread_mutex_lock(&clients_lock);
-    for (struct list *at = clients.next, *next; at != &clients; at = next) {
-        struct relay *r = CONTAINER_OF(at, struct relay, in_clients);
-        next = at->next;
-        if (pthread_timedjoin_np(r->thread, NULL, until) != 0) continue;
-        list_remove(&r->in_clients);
-        relay_free(r);
-    }
-    pthread_mutex_unlock(&clients_lock);
-}
-
-static void on_exit_of_process(void)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1;
-    clients_join(&until);
-}
-
-static void exit_watch(void)
-{
-    atexit(on_exit_of_process);
-}
-
-static void client_keep(struct relay *r)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, exit_watch); /* behind OpenSSL's, so it comes before */
-    clients_join(&(struct timespec){0});
-    pthread_mutex_lock(&clients_lock);
-    list_push(&clients, &r->in_clients);
-    pthread_mutex_unlock(&clients_lock);
-}
-
-static bool all_send(int fd, struct buf *out)
-{
-    for (size_t at = 0; at < out->n;) {
-        ssize_t n = send(fd, out->p + at, out->n - at, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        at += (size_t)n;
-    }
-    buf_reset(out);
-    return true;
-}
-
-/* False: the time is up. */
-static bool limit_set(int fd, uint64_t until_ms)
-{
-    uint64_t now_ms = mono_ms();
-    if (now_ms >= until_ms) return false;
-    struct timeval left = {.tv_sec = (time_t)((until_ms - now_ms) / 1000),
-                           .tv_usec = (int)((until_ms - now_ms) % 1000) * 1000};
-    return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &left, sizeof left) == 0 &&
-           setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &left, sizeof left) == 0;
-}
-
-/* The handshake, while the caller waits; the first of what comes behind it stays in text. */
-static bool greet(struct tls_session *tls, int fd, unsigned within_ms, struct buf *text, struct error *e)
-{
-    uint64_t until_ms = mono_ms() + within_ms;
-    char area[4096];
-    while (tls_session_state(tls) == TLS_GREETING && limit_set(fd, until_ms) &&
-           all_send(fd, tls_session_out(tls))) {
-        ssize_t n = recv(fd, area, sizeof area, 0);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
-        char *to = buf_reserve(text, (size_t)n + TLS_HELD_MAX);
-        text->n += tls_session_take(tls, area, (size_t)n, to);
-    }
-    if (tls_session_state(tls) == TLS_READY) return true;
-    bool failed = tls_session_state(tls) == TLS_FAILED;
-    if (failed) (void)all_send(fd, tls_session_out(tls));
-    error_set(e, ERR_UNAVAILABLE, "%s",
-              failed ? tls_session_why(tls) : "the other side ends or forgets the TLS handshake");
-    return false;
-}
-
-static bool client_begin(struct relay *r, struct tls_session *tls, int fd, int near, const struct buf *text)
-{
-    struct passage *p = passage_create(r);
-    p->tls = tls;
-    p->text = *text;
-    if (uv_tcp_open(&p->far.s.tcp, fd) != 0) {
-        close(fd);
-        close(near);
-        return false;
-    }
-    if (!near_open(p, near)) return false;
-    passage_go(p);
-    if (pthread_create(&r->thread, NULL, relay_main, r) != 0) return false;
-    client_keep(r);
-    return true;
-}
-
-int relay_connect(struct tls_context *c, int fd, const char *host, unsigned within_ms, struct error *e)
-{
-    struct tls_session *tls = tls_session_create(c, host);
-    struct buf text = {0};
-    struct relay *r = NULL;
-    int ends[2];
-    bool good = greet(tls, fd, within_ms, &text, e);
-    if (good) r = relay_create();
-    if (r == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-        if (good) error_set(e, ERR_FAILED, "no descriptors for a connection with TLS");
-        tls_session_destroy(&tls);
-        buf_free(&text);
-        close(fd);
-        if (r != NULL) relay_free(r);
-        tls_context_destroy(&c);
-        return -1;
-    }
-    r->own = c;
-    if (client_begin(r, tls, fd, ends[0], &text)) return ends[1];
-    error_set(e, ERR_FAILED, "no thread or descriptors for a connection with TLS");
-    relay_free(r);
-    close(ends[1]);
-    return -1;
 }

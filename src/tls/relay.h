@@ -1,6 +1,8 @@
-/* tls/relay.h - for whoever has no TLS of its own (libmicrohttpd, hiredis): a thread that speaks TLS on one socket, and
- * passes what it says on to a plain one, in the same process. One write in flight each way, so a slow side is waited for,
- * and of a connection at most some 64 KiB are held each way. */
+/* tls/relay.h - TLS for HTTP: a thread that speaks TLS on one socket, and passes what it says on to a plain one, in the same
+ * process. libmicrohttpd has TLS of its own, by GnuTLS, but a certificate that is renewed, client certificates, the time
+ * that a handshake may take, and who was refused and why would all have to be done for GnuTLS a second time, and differ from
+ * what the RESP door does with the same options.
+ * One write in flight each way, so a slow side is waited for, and of a connection at most some 64 KiB are held each way. */
 #ifndef TLS_RELAY_H
 #define TLS_RELAY_H
 
@@ -27,10 +29,5 @@ struct relay *relay_start(const struct relay_door *door);
 void relay_quiet(struct relay *r);
 /* Ends what is left after a second in which it may still be said, then the thread. */
 void relay_destroy(struct relay **r);
-
-/* One connection that stands already, as a client; the thread ends by itself with either end, and the end of the process waits
- * a second for it. fd is taken, and c, which is destroyed with it. Returns the plain end, when the handshake is through; -1:
- * e says why it is not. */
-int relay_connect(struct tls_context *c, int fd, const char *host, unsigned within_ms, struct error *e);
 
 #endif

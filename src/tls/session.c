@@ -93,8 +93,6 @@ static const char *chain_mend(long code)
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
         return "connect by a name that it has, or have one made for this name";
-    case X509_V_ERR_CERT_REJECTED:
-        return "it is not the one in the file that is configured here";
     default:
         return "name the file of the authority that signed it in tls.ca";
     }

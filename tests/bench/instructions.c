@@ -161,7 +161,7 @@ static void world_init(struct world *w, const struct options *o)
     w->outlets = calloc(o->connections, sizeof *w->outlets);
     if (w->sessions == NULL || w->outlets == NULL) die("memory");
     for (uint32_t i = 0; i < o->connections; i++) {
-        session_open(&w->sessions[i], w->command, NULL, &w->outlets[i]);
+        session_open(&w->sessions[i], w->command, NULL, &w->outlets[i], false);
         if (o->users) PRE(guard_enter(&w->sessions[i], &w->users.all[0]));
     }
     coalesce_up(w->coalesce, "0123456789012345678901234567890123456789", 1);

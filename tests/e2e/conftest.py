@@ -1,5 +1,5 @@
 """Fixtures: one mariadbd a test file, a fresh database and a fresh redis-server a test, and tallyd on them. Outcomes of
-tests that prove rows of the fault matrix (matrix.py) go to the directory FAULT_RESULTS."""
+tests that prove rows of the fault matrix (matrix.py), and tests that were skipped, go to the directory FAULT_RESULTS."""
 import json
 import os
 import shutil
@@ -12,6 +12,7 @@ from harness.clock import Clock
 from harness.daemon import TALLYD, Daemon, counters
 from harness.mariadb import MariaDB, install_template
 from harness.ports import port as held_port
+from harness.programs import NODE_MODULES
 from harness.proxy import Proxy
 from harness.redis_server import RedisServer
 from harness.sanitizers import Reports
@@ -75,6 +76,13 @@ def template():
     shutil.rmtree(made_in, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def node_modules():
+    if not shutil.which("node") or not os.path.isdir(NODE_MODULES):
+        pytest.skip("config/package.json is not fetched from npm, or there is no node")
+    return NODE_MODULES
+
+
 @pytest.fixture(scope="session", autouse=True)
 def sanitizers_write():
     directory = tempfile.mkdtemp(prefix="tly-reports-")
@@ -109,19 +117,25 @@ def pytest_runtest_makereport(item, call):
         item.failed = True
     if report.skipped:
         item.skipped = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
-    if call.when == "teardown" and rows_of(item):
-        record_outcome(item)
+    if call.when == "teardown":
+        record_outcome(item, getattr(item, "skipped", None))
 
 
-def record_outcome(item):
+def record_outcome(item, skipped):
+    outcome = "failed" if getattr(item, "failed", False) else f"skipped: {skipped}" if skipped else "passed"
+    if rows_of(item):
+        record(item, "outcomes", outcome)
+    if skipped:
+        record(item, "skipped", skipped.removeprefix("Skipped: "))
+
+
+def record(item, kind, said):
     directory = os.environ.get("FAULT_RESULTS")
     if directory is None:
         return
-    skipped = getattr(item, "skipped", None)
-    outcome = "failed" if getattr(item, "failed", False) else f"skipped: {skipped}" if skipped else "passed"
     os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(directory, f"{item.path.stem}.outcomes"), "a", encoding="utf-8") as out:
-        out.write(json.dumps([proof_of(item), outcome]) + "\n")
+    with open(os.path.join(directory, f"{item.path.stem}.{kind}"), "a", encoding="utf-8") as out:
+        out.write(json.dumps([proof_of(item), said]) + "\n")
 
 
 @pytest.fixture(scope="module")

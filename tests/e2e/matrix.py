@@ -144,11 +144,11 @@ def write_collected(directory):
     return tests
 
 
-def results(directory):
-    """name of a test -> "passed", "failed", or "skipped: why"."""
+def results(directory, kind="outcomes"):
+    """name of a test -> "passed", "failed", or "skipped: why". kind "skipped": only those, with why."""
     made = {}
-    for name in os.listdir(directory):
-        if name.endswith(".outcomes"):
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
+        if name.endswith(f".{kind}"):
             with open(os.path.join(directory, name), encoding="utf-8") as lines:
                 made.update(json.loads(line) for line in lines)
     return made
@@ -163,8 +163,17 @@ def joined(tests, outcomes):
     return [(name + (f" ({count})" if count > 1 else ""), outcome) for (name, outcome), count in grouped.items()]
 
 
+def report_skipped(directory, out):
+    skipped = results(directory, "skipped")
+    for test, why in skipped.items():
+        print(f"skipped: {test}: {why}", file=out)
+    if skipped:
+        print(f"{len(skipped)} end-to-end tests were skipped", file=out)
+
+
 def report(directory, out=sys.stdout):
-    """Prints the table; the rows that are not proven."""
+    """Prints which tests were skipped, and the table; the rows that are not proven."""
+    report_skipped(directory, out)
     try:
         with open(os.path.join(directory, "collected"), encoding="utf-8") as listed:
             tests = json.load(listed)

@@ -1,16 +1,13 @@
 """Unmodified clients: one by one, in a pipeline, in MULTI; the replies equal those of a redis-server."""
 import json
-import os
 import re
-import shutil
 import subprocess
-import tempfile
 
 import pytest
 
 from harness.daemon import TALLYD, counters
 from harness.ports import port
-from harness.programs import HIREDIS_ASYNC, NODE_MODULES, PYTHON_CLIENT
+from harness.programs import HIREDIS_ASYNC, PYTHON_CLIENT
 from harness.resp import Resp
 from harness.unmodified import CLIENTS, SCRIPT, at, run, same_as_redis
 
@@ -30,28 +27,6 @@ NPM = {
     "ioredis": ["node", f"{CLIENTS}/ioredis.js", "ioredis"],
     "iovalkey": ["node", f"{CLIENTS}/ioredis.js", "iovalkey"],
 }
-NPM_PACKAGES = ["redis", "ioredis", "iovalkey", "@valkey/valkey-glide"]
-
-
-@pytest.fixture(scope="module")
-def node_modules():
-    """The newest clients of npm, in a directory of their own; skips where npm cannot fetch them."""
-    if NODE_MODULES:
-        yield NODE_MODULES
-        return
-    if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("node and npm are not installed: clients of npm are not tried")
-    made = tempfile.mkdtemp(prefix="tly-npm-")
-    try:
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", made,
-                               *NPM_PACKAGES], capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode != 0:
-            pytest.skip(f"npm cannot fetch clients: {done.stderr.strip()[-200:]}")
-        yield os.path.join(made, "node_modules")
-    except subprocess.TimeoutExpired:
-        pytest.skip("npm does not answer: clients of npm are not tried")
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
 @pytest.mark.parametrize("name", DEBIAN)

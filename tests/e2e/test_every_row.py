@@ -44,6 +44,14 @@ def test_report_of_what_cannot_be_done_here(tmp_path, monkeypatch):
     assert "2 rows: 0 proven, 2 not done here, 0 not proven" in printed.getvalue()
 
 
+def test_report_names_what_was_skipped(tmp_path):
+    """Of a part of the tests, too."""
+    (tmp_path / "test_b.skipped").write_text(json.dumps(["test_b.py::test_b", "no such browser"]) + "\n")
+    printed = io.StringIO()
+    assert matrix.report(str(tmp_path), printed) == []
+    assert printed.getvalue() == "skipped: test_b.py::test_b: no such browser\n1 end-to-end tests were skipped\n"
+
+
 @pytest.mark.parametrize("gathered", [False, True])
 def test_report_of_a_part(tmp_path, gathered):
     """Some tests alone, or this file: no table, and no complaint of the others."""

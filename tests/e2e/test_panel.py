@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from harness.browser import Browser, axe_source
+from harness.browser import Browser
 from harness.daemon import counters
 from harness.wait import wait_until
 
@@ -27,8 +27,9 @@ SINCE_MIDNIGHT = "[data-counter=product_views][data-figure='since midnight']"
 
 
 @pytest.fixture(scope="module")
-def axe():
-    return axe_source()
+def axe(node_modules):
+    with open(f"{node_modules}/axe-core/axe.min.js", encoding="utf-8") as text:
+        return text.read()
 
 
 @pytest.fixture(scope="module")

@@ -289,17 +289,13 @@ def test_a_flood_of_handshakes(make_daemon, redis, pairs, authority):
 
 
 def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority):
-    """With listen.tls.ca only who shows a certificate comes in, by RESP and HTTP; the verbs find a service that has no other
-    address, though its own certificate is made for no client."""
+    """With listen.tls.ca only who shows a certificate comes in, by RESP and HTTP; the verbs say what they need of a service that
+    has no other address, and do their work once it has it."""
     daemon = make_door(make_daemon, redis, pairs["good"], unix=False, http=True, ca=authority.cert)
     with redis_client(daemon, authority, pairs["client"]) as client:
         assert client.hincrby(VIEWS, 7, 1) == 1
     with pytest.raises((redis_py.ConnectionError, ssl.SSLError)):
         redis_client(daemon, authority).ping()
-    for verb in ("status", "verify", "recover"):
-        done = daemon.verb(verb)
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert "tallyd runs" not in daemon.verb("status").stdout
     address = f"https://localhost:{daemon.http_port}"
     shown = ["--cacert", authority.cert, "--cert", pairs["client"].cert, "--key", pairs["client"].key]
     assert curl(*shown, f"{address}/healthz").stdout == "ok\n"
@@ -307,6 +303,24 @@ def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority):
     metrics = curl(*shown, f"{address}/metrics").stdout
     assert "tallyd_tls_refused_total " in metrics and "tallyd_certificate_expires_seconds " in metrics
     assert '"well":true' in curl(*shown, f"{address}/api/status").stdout  # no token: it is known to come from here
+    next_step = "give listen.control, a unix socket such as unix:///run/tallyd/control.sock, and restart tallyd"
+    status, recover = daemon.verb("status"), daemon.verb("recover")
+    assert status.returncode == 1 and "tallyd     ?: it listens at tls:// addresses alone" in status.stdout, status.stdout
+    assert "tallyd cannot be asked" in status.stdout and next_step in status.stdout
+    assert recover.returncode == 78 and next_step in recover.stderr, recover.stderr
+    daemon.verify()
+    daemon.terminate()
+    assert "no tallyd runs" in daemon.verb("status").stdout
+    assert daemon.verb("recover").returncode == 0  # by itself
+    daemon.control = f"{daemon.directory}/control.sock"
+    daemon.config["listen"]["control"] = f"unix://{daemon.control}"
+    daemon.write_config()
+    del daemon.is_ready
+    daemon.start()
+    for verb in ("status", "recover"):
+        done = daemon.verb(verb)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "tallyd     up " in daemon.verb("status").stdout
 
 
 def test_https(make_daemon, redis, pairs, authority):

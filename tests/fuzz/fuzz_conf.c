@@ -102,7 +102,7 @@ static void reads_back(const struct conf *c)
     struct conf again;
     struct buf text = {0}, twice = {0}, problems = {0}, restart = {0};
     conf_write(c, &text);
-    bool read = conf_parse(NAME, buf_slice(&text), &again, &problems);
+    bool read = conf_parse(NAME, buf_slice(&text), NULL, &again, &problems);
     MUST(read);
     conf_write(&again, &twice);
     MUST(slice_eq(buf_slice(&text), buf_slice(&twice)));
@@ -118,7 +118,7 @@ static void conf_try(struct slice text)
 {
     struct conf c;
     struct buf problems = {0};
-    if (conf_parse(NAME, text, &c, &problems)) {
+    if (conf_parse(NAME, text, NULL, &c, &problems)) {
         MUST(problems.n == 0);
         reads_back(&c);
         setup_made(&c);

@@ -406,7 +406,7 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
 static void conn_open(size_t i)
 {
     conns[i] = (struct conn){.holds = 0};
-    session_open(&conns[i].session, command, &conns[i], &conns[i].outlet);
+    session_open(&conns[i].session, command, &conns[i], &conns[i].outlet, false);
 }
 
 static void conn_end(size_t i)

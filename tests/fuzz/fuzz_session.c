@@ -289,7 +289,7 @@ static void run(struct world *w, struct slice in, size_t step, bool narrow)
     coalesce_up(w->coalesce, RUN_ID, 7);
     coalesce_on_look(w->coalesce, -1, none, none);
     struct command *command = command_make(w->coalesce);
-    session_open(&w->conn.session, command, &w->conn, &w->conn.outlet);
+    session_open(&w->conn.session, command, &w->conn, &w->conn.outlet, false);
     conn_sends(&w->conn, in, step);
     settle(w);
     MUST(w->conn.outlet.waiting == 0 && list_empty(&w->conn.outlet.parked));

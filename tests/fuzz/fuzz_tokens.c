@@ -833,7 +833,7 @@ static void world_open(void)
         conns[i] = (struct conn){.holds = 0};
         list_init(&conns[i].outlet.touched);
         list_init(&conns[i].outlet.parked);
-        session_open(&conns[i].session, command, &conns[i], &conns[i].outlet);
+        session_open(&conns[i].session, command, &conns[i], &conns[i].outlet, false);
     }
     link_up();
 }

@@ -1,12 +1,8 @@
 """A real Chromium for the panel: headless, with a fresh profile, gone with the test; and axe-core, which looks for
 faults that keep people out."""
 import base64
-import json
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
@@ -108,22 +104,3 @@ class Browser:
             "captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}})
         with open(path, "wb") as out:
             out.write(base64.b64decode(shot["data"]))
-
-
-def axe_source():
-    """axe-core's text, from npm: kept in E2E_CACHE, in the build directory. An AssertionError says why not."""
-    cache = os.environ.get("E2E_CACHE") or tempfile.mkdtemp(prefix="tly-axe-")
-    home = os.path.join(cache, "axe")
-    path = os.path.join(home, "node_modules/axe-core/axe.min.js")
-    if not os.path.exists(path):
-        assert shutil.which("npm"), "npm is not there, so axe-core cannot be had: install Debian's nodejs and npm"
-        os.makedirs(home, exist_ok=True)
-        with open(os.path.join(home, "package.json"), "w", encoding="ascii") as package:
-            json.dump({"name": "axe-for-tests", "private": True}, package)
-        words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "axe-core"]
-        done = subprocess.run(words, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180,
-                              check=False)
-        assert done.returncode == 0 and os.path.exists(path), \
-            f"npm cannot fetch axe-core, so nobody looks for faults: {(done.stderr + done.stdout).strip()[:400]}"
-    with open(path, encoding="utf-8") as text:
-        return text.read()

@@ -5,7 +5,8 @@ REDIS_SERVER = os.environ.get("REDIS_SERVER", "redis-server")  # or a valkey-ser
 MARIADBD = os.environ.get("MARIADBD", "mariadbd")
 MARIADB_INSTALL_DB = os.environ.get("MARIADB_INSTALL_DB", "mariadb-install-db")
 MYSQLD = os.environ.get("MYSQLD")  # Oracle's; goes before MARIADBD
-NODE_MODULES = os.environ.get("NODE_MODULES")  # with the clients of npm; else npm fetches them each time
+# config/package.json, as tests/run.sh had npm fetch it
+NODE_MODULES = os.environ.get("NODE_MODULES", os.path.join(os.path.dirname(__file__), "../../../build/npm/node_modules"))
 PYTHON_CLIENT = os.environ.get("PYTHON_CLIENT", "/usr/bin/python3")  # of the redis-py that is tried as a client
 HIREDIS_ASYNC = os.environ.get("HIREDIS_ASYNC",
                                os.path.join(os.path.dirname(__file__), "../../../build/tests/e2e/hiredis_async"))

@@ -111,14 +111,14 @@ static void world_close(void)
 static struct conn *conn_open(void)
 {
     struct conn *c = heap_zalloc(sizeof(*c));
-    session_open(&c->session, command, c, &c->outlet);
+    session_open(&c->session, command, c, &c->outlet, false);
     return c;
 }
 
 static inline struct conn *conn_open_inside(void)
 {
     struct conn *c = heap_zalloc(sizeof(*c));
-    session_open_inside(&c->session, command, c, &c->outlet);
+    session_open(&c->session, command, c, &c->outlet, true);
     return c;
 }
 

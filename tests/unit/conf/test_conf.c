@@ -25,7 +25,7 @@
 
 static bool parse(const char *text, struct conf *c, struct buf *problems)
 {
-    return conf_parse("t.yaml", slice_str(text), c, problems);
+    return conf_parse("t.yaml", slice_str(text), NULL, c, problems);
 }
 
 static void accepted(const char *text, struct conf *c)
@@ -285,7 +285,7 @@ static void test_missing(void **state)
 static bool parse_without(const char *text, struct conf *c, struct buf *problems)
 {
     static const char *const groups[] = {"listen", "mysql", NULL};
-    return conf_parse_without("t.yaml", slice_str(text), groups, c, problems);
+    return conf_parse("t.yaml", slice_str(text), groups, c, problems);
 }
 
 /* What stands there may be wrong and need not be given; what is only called alike is not passed over. */
@@ -452,7 +452,7 @@ static void test_address_parts(void **state)
     assert_true(conf_parse("t.yaml",
                            SLICE(MYSQL "listen: { resp: [ \"tls://[::1]:7380\", \"unix:///a\", "
                                        "\"unix:///b?mode=0600&group=www-data\" ] }\n" COUNTER),
-                           &c, &problems));
+                           NULL, &c, &problems));
     const struct address *a = c.listen_resp.all;
     assert_true(a[0].tls);
     assert_string_equal(a[0].host, "::1");
@@ -631,7 +631,7 @@ static void test_password_file(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         put_file(f->secret, cases[i].text, cases[i].mode);
-        enum err got = conf_load(f->conf, &c, &e);
+        enum err got = conf_load(f->conf, NULL, &c, &e);
         if (cases[i].password != NULL) {
             assert_int_equal(got, ERR_NONE);
             assert_string_equal(c.mysql_password, cases[i].password);
@@ -663,18 +663,18 @@ static void test_password_credential(void **state)
         {"fromsystemd\n", "fromsystemd"}, {"", "fromfile"}, {"\n", "fromfile"}, {"two\nlines\n", NULL}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         put_file(credential, cases[i].text, 0440);
-        assert_int_equal(conf_load(f->conf, &c, &e), cases[i].password != NULL ? ERR_NONE : ERR_CONFIG);
+        assert_int_equal(conf_load(f->conf, NULL, &c, &e), cases[i].password != NULL ? ERR_NONE : ERR_CONFIG);
         if (cases[i].password != NULL) assert_string_equal(c.mysql_password, cases[i].password);
         conf_free(&c);
     }
     setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
     put_file(credential, "fromsystemd\n", 0440);
-    assert_int_equal(conf_load(f->conf, &c, &e), ERR_NONE);
+    assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_NONE);
     assert_string_equal(c.mysql_password, "fromenv");
     conf_free(&c);
     unsetenv("TALLYD_MYSQL_PASSWORD");
     unlink(credential);
-    assert_int_equal(conf_load(f->conf, &c, &e), ERR_NONE);
+    assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_NONE);
     assert_string_equal(c.mysql_password, "fromfile");
     conf_free(&c);
     unsetenv("CREDENTIALS_DIRECTORY");
@@ -688,7 +688,7 @@ static void test_password_environment(void **state)
     put_file(f->secret, "fromfile\n", 0600);
     setenv("TALLYD_MYSQL_PASSWORD", "fromenv", 1);
     setenv("TALLYD_REDIS_PASSWORD", "", 1); /* empty: as if not set */
-    enum err got = conf_load(f->conf, &c, &e);
+    enum err got = conf_load(f->conf, NULL, &c, &e);
     unsetenv("TALLYD_MYSQL_PASSWORD");
     unsetenv("TALLYD_REDIS_PASSWORD");
     assert_int_equal(got, ERR_NONE);
@@ -707,7 +707,7 @@ static void test_tokens(void **state)
              "  12345 \r\nlast fedcba9876543210",
              0600);
     struct error e;
-    if (conf_load(f->conf, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
+    if (conf_load(f->conf, NULL, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
     assert_int_equal(c.bearers.n, 3);
     assert_string_equal(c.bearers.all[0].name, "prometheus");
     assert_string_equal(c.bearers.all[0].secret, "0123456789abcdef");
@@ -740,7 +740,7 @@ static void test_tokens_refused(void **state)
         struct conf c;
         struct error e;
         put_file(f->secret, cases[i].text, 0600);
-        assert_int_equal(conf_load(f->conf, &c, &e), ERR_CONFIG);
+        assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_CONFIG);
         assert_non_null(strstr(e.text, "http.tokens is a file whose"));
         assert_non_null(strstr(e.text, cases[i].fault));
         assert_null(strstr(e.text, "0123456789abcde"));
@@ -748,7 +748,7 @@ static void test_tokens_refused(void **state)
     put_file(f->secret, "shop 0123456789abcdef\n", 0644);
     struct conf c;
     struct error e;
-    assert_int_equal(conf_load(f->conf, &c, &e), ERR_CONFIG);
+    assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "others than its owner may read"));
 }
 
@@ -757,10 +757,10 @@ static void test_no_file(void **state)
     (void)state;
     struct conf c;
     struct error e;
-    assert_int_equal(conf_load("/nowhere/t.yaml", &c, &e), ERR_CONFIG);
+    assert_int_equal(conf_load("/nowhere/t.yaml", NULL, &c, &e), ERR_CONFIG);
     assert_string_equal(e.text, "/nowhere/t.yaml: cannot be read (No such file or directory), expected the "
                                 "configuration: give its path with -c FILE");
-    assert_int_equal(conf_load("/", &c, &e), ERR_CONFIG);
+    assert_int_equal(conf_load("/", NULL, &c, &e), ERR_CONFIG);
     assert_string_equal(e.text,
                         "/: cannot be read (Is a directory), expected the configuration: give its path with "
                         "-c FILE");
@@ -910,7 +910,7 @@ static void test_shipped_file(void **state)
     const char *path = SOURCE_DIR "/config/tallyd.yaml";
     struct conf c, d;
     struct error e;
-    if (conf_load(path, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
+    if (conf_load(path, NULL, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
     conf_default(&d);
     assert_int_equal(c.counters_n, d.counters_n);
     for (size_t i = 0; i < c.counters_n; i++) {

@@ -103,7 +103,7 @@ static int files_make(void **state)
                http_path);
     BUF_LIT(&text, "counters:\n  views: { key: \"s<store>:views\", field: integer, table: views, "
                    "columns: { store: s, field: f, count: n } }\n");
-    if (!conf_parse("t.yaml", buf_slice(&text), &conf, &problems))
+    if (!conf_parse("t.yaml", buf_slice(&text), NULL, &conf, &problems))
         fail_msg("%.*s", SLICE_ARG(buf_slice(&problems)));
     buf_free(&text);
     buf_free(&problems);

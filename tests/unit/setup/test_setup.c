@@ -19,7 +19,7 @@
 
 static bool build(const char *text, struct conf *conf, struct setup *setup, struct buf *problems)
 {
-    if (!conf_parse("t.yaml", slice_str(text), conf, problems))
+    if (!conf_parse("t.yaml", slice_str(text), NULL, conf, problems))
         fail_msg("%.*s", (int)problems->n, problems->p);
     return setup_init(setup, conf, problems);
 }

@@ -287,15 +287,12 @@ static void a_long_name_is_not_cut(void **state)
     certificate_free(&cut);
 }
 
-/* Whoever has the service's own certificate and key is let in, though it is made for no client. */
 static void clients_show_theirs(void **state)
 {
     (void)state;
     struct tls_context *strict = context(TLS_SERVER, &server_pair, ca.cert_path, TLS_TRUST_CA);
     struct tls_context *elsewhere = context(TLS_SERVER, &server_pair, other_ca.cert_path, TLS_TRUST_CA);
     struct tls_context *known = context(TLS_CLIENT, &client_pair, ca.cert_path, TLS_TRUST_CA);
-    struct tls_context *self = context(TLS_CLIENT, &server_pair, NULL, TLS_TRUST_SELF);
-    struct tls_context *not_self = context(TLS_CLIENT, &client_pair, NULL, TLS_TRUST_SELF);
     struct pair p = pair_open(known, strict, "shop.example", SIZE_MAX);
     assert_int_equal(tls_session_state(p.server), TLS_READY);
     pair_close(&p);
@@ -310,17 +307,9 @@ static void clients_show_theirs(void **state)
     assert_int_equal(tls_session_state(p.server), TLS_FAILED);
     assert_non_null(strstr(tls_session_why(p.server), "the certificate of the client is refused"));
     pair_close(&p);
-    p = pair_open(self, elsewhere, "0.0.0.0", SIZE_MAX);
-    assert_int_equal(tls_session_state(p.server), TLS_READY);
-    assert_int_equal(tls_session_state(p.client), TLS_READY);
-    pair_close(&p);
-    client_refuses(not_self, server_context, "shop.example",
-                   "it is not the one in the file that is configured here");
     tls_context_destroy(&strict);
     tls_context_destroy(&elsewhere);
     tls_context_destroy(&known);
-    tls_context_destroy(&self);
-    tls_context_destroy(&not_self);
 }
 
 /* --- OpenSSL as a client, as old as it can be --- */

@@ -1,6 +1,7 @@
 /* redis/batches_op.c - tally:batches and the registries behind it. */
 #include "redis/batches_op.h"
 #include "base/heap.h"
+#include "redis/client_list.h"
 #include "redis/lua.h"
 #include "redis/registry.h"
 #include "redis/request.h"
@@ -27,7 +28,7 @@ bad:
 
 /* --- adoption --- */
 
-static void on_adopted(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void adopt_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct adopt *a = arg;
     int64_t unknown = 0;
@@ -70,30 +71,15 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     counters_put(out, a->counters);
     buf_put_slice(out, live);
     buf_free(&owner);
-    redis_link_expect(l, 1, on_adopted, a);
+    redis_link_expect(l, 1, adopt_done, a);
     redis_link_flush(l);
 }
 
-/* One line of CLIENT LIST: is it a link of some tallyd, and whose? `name=tallyd:<instance>:<life>:<role>` */
-static bool owner_of_line(struct slice line, struct slice *owner)
-{
-    static const struct slice mark = {" name=tallyd:", 13};
-    const char *p = line.n > 0 ? memmem(line.p, line.n, mark.p, mark.n) : NULL;
-    if (p == NULL) return false;
-    p += mark.n;
-    const char *end = memchr(p, ' ', (size_t)(line.p + line.n - p));
-    if (end == NULL) end = line.p + line.n;
-    const char *colon = memrchr(p, ':', (size_t)(end - p));
-    if (colon == NULL) return false;
-    *owner = slice_of(p, (size_t)(colon - p));
-    return true;
-}
-
-static void on_clients(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void adopt_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct adopt *a = arg;
     struct buf live = {0};
-    struct slice owner;
+    struct redis_client c;
     size_t n = 0;
     (void)at;
     if (!answer_is(r, REDIS_STRING)) {
@@ -102,13 +88,8 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_answe
         a->done(a);
         return;
     }
-    for (struct slice rest = r->str; rest.n > 0;) {
-        const char *eol = memchr(rest.p, '\n', rest.n);
-        struct slice line = slice_of(rest.p, eol != NULL ? (size_t)(eol - rest.p) : rest.n);
-        if (owner_of_line(line, &owner)) request_slice(&live, owner), n++;
-        rest = slice_of(line.p + line.n, rest.n - line.n);
-        if (rest.n > 0) rest.p++, rest.n--;
-    }
+    for (struct slice clients = r->str; client_next(&clients, &c); n++)
+        request_slice(&live, c.owner);
     adopt_ask(l, a, buf_slice(&live), n);
     buf_free(&live);
 }
@@ -124,13 +105,13 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
         return;
     }
     request_words(redis_link_begin(l), "CLIENT LIST");
-    redis_link_expect(l, 1, on_clients, a);
+    redis_link_expect(l, 1, adopt_list_done, a);
     redis_link_flush(l);
 }
 
 /* --- which stand --- */
 
-static void on_standing(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void standing_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct standing *s = arg;
     (void)l, (void)at;
@@ -147,7 +128,7 @@ void redis_standing(struct redis_link *l, struct standing *s)
     REQUEST_LIT(out, KEY_BATCHES);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     request_slice(out, s->key);
-    redis_link_expect(l, 1, on_standing, s);
+    redis_link_expect(l, 1, standing_done, s);
     redis_link_flush(l);
 }
 
@@ -157,7 +138,7 @@ static int64_t int_or(const struct redis_answer *r, int64_t otherwise)
     return answer_integer(r, &v) ? v : otherwise;
 }
 
-static void on_list(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void batch_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_batch_list *b = arg;
     (void)l, (void)at;
@@ -184,13 +165,13 @@ void redis_batch_list(struct redis_link *l, struct redis_batch_list *b)
     request_eval(out, lua_batch_list, 1, 1);
     REQUEST_LIT(out, KEY_BATCHES);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
-    redis_link_expect(l, 1, on_list, b);
+    redis_link_expect(l, 1, batch_list_done, b);
     redis_link_flush(l);
 }
 
 /* --- signs of life --- */
 
-static void on_beat(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void beat_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)l, (void)arg, (void)r, (void)at; /* the next beat is the answer to one that failed */
 }
@@ -216,7 +197,7 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
         request_text(out, hex);
     }
     buf_free(&name);
-    redis_link_expect(l, 1, on_beat, NULL);
+    redis_link_expect(l, 1, beat_done, NULL);
     redis_link_flush(l);
 }
 
@@ -230,16 +211,18 @@ static void holder_file(struct redis_instance *i, const struct redis_answer *r)
 
 static bool holder_linked(const struct redis_instance *i, struct slice clients)
 {
-    struct buf name = {0};
-    size_t life_n = strcspn(i->holder, "|");
-    buf_printf(&name, " name=tallyd:" SLICE_FMT ":%.*s:", SLICE_ARG(i->life->instance), (int)life_n,
+    struct buf owner = {0};
+    struct redis_client c;
+    bool found = false;
+    buf_printf(&owner, SLICE_FMT ":%.*s", SLICE_ARG(i->life->instance), (int)strcspn(i->holder, "|"),
                i->holder);
-    bool found = clients.n > 0 && memmem(clients.p, clients.n, name.p, name.n) != NULL;
-    buf_free(&name);
+    while (!found && client_next(&clients, &c))
+        found = client_is_of(&c, buf_slice(&owner));
+    buf_free(&owner);
     return found;
 }
 
-static void on_instance(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void instance_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_instance *i = arg;
     (void)l;
@@ -264,6 +247,6 @@ void redis_instance(struct redis_link *l, struct redis_instance *i)
     request_slice(out, buf_slice(&name));
     buf_free(&name);
     request_words(out, "CLIENT LIST");
-    redis_link_expect(l, 2, on_instance, i);
+    redis_link_expect(l, 2, instance_done, i);
     redis_link_flush(l);
 }

@@ -33,7 +33,7 @@ static void claimed_tell(struct redis_books *b, const struct batch_id *id, const
         b->claimed(b->arg, id, hash->elements[0].str, list->elements[i].str, list->elements[i + 1].str);
 }
 
-static bool batch_tell(struct redis_books *b, const struct redis_answer *r)
+static bool books_batch_tell(struct redis_books *b, const struct redis_answer *r)
 {
     struct batch_id id;
     int64_t gen = 0;
@@ -63,11 +63,11 @@ static bool books_file(struct redis_books *b, const struct redis_answer *r)
         pending_tell(b, &r->elements[3].elements[i]);
     }
     for (size_t i = 0; i < r->elements[4].n; i++)
-        if (!batch_tell(b, &r->elements[4].elements[i])) return false;
+        if (!books_batch_tell(b, &r->elements[4].elements[i])) return false;
     return true;
 }
 
-static void on_books(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void books_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_books *b = arg;
     (void)l, (void)at;
@@ -92,7 +92,7 @@ void redis_books(struct redis_link *l, struct redis_books *b)
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     request_int(out, b->dirty_max);
     request_int(out, b->fields_max > 0 ? b->fields_max : DELTA_MAX);
-    redis_link_expect(l, 1, on_books, b);
+    redis_link_expect(l, 1, books_done, b);
     redis_link_flush(l);
 }
 
@@ -115,7 +115,7 @@ static bool total_file(struct redis_total *t, const struct redis_answer *r)
     return true;
 }
 
-static void on_total(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void total_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_total *t = arg;
     (void)l, (void)at;
@@ -137,6 +137,6 @@ void redis_total(struct redis_link *l, struct redis_total *t)
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     for (uint32_t i = 0; i < t->fields_n; i++)
         request_slice(out, t->fields[i]);
-    redis_link_expect(l, 1, on_total, t);
+    redis_link_expect(l, 1, total_done, t);
     redis_link_flush(l);
 }

@@ -64,7 +64,7 @@ static void kill_fail(struct redis_kill *k, const struct redis_answer *r)
     k->lost = true;
 }
 
-static void on_killed(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void kill_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_kill *k = arg;
     (void)l;
@@ -75,7 +75,7 @@ static void on_killed(struct redis_link *l, void *arg, const struct redis_answer
     if (r == NULL || at + 1 == k->asked) k->done(k);
 }
 
-static void on_clients(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void kill_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_kill *k = arg;
     struct redis_client c;
@@ -99,7 +99,7 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_answe
         k->done(k);
         return;
     }
-    redis_link_expect(l, k->asked, on_killed, k);
+    redis_link_expect(l, k->asked, kill_done, k);
     redis_link_flush(l);
 }
 
@@ -109,6 +109,6 @@ void redis_kill_lives(struct redis_link *l, struct redis_kill *k)
     k->lost = false;
     k->text[0] = '\0';
     request_words(redis_link_begin(l), "CLIENT LIST");
-    redis_link_expect(l, 1, on_clients, k);
+    redis_link_expect(l, 1, kill_list_done, k);
     redis_link_flush(l);
 }

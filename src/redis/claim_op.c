@@ -85,7 +85,7 @@ static struct claim *claim_pop(struct redis_frames *fr)
     return c;
 }
 
-static void on_claim(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void claim_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
     struct claim *c = claim_pop(fr);
@@ -120,7 +120,7 @@ void redis_frames_claim(struct redis_frames *fr, struct claim *c)
     PRE(c->keys_n > 0 && c->keys_n <= CLAIM_HASHES_MAX);
     claim_push(fr, c);
     claim_put(fr, redis_link_begin(fr->link), c);
-    redis_link_expect(fr->link, 1, on_claim, fr);
+    redis_link_expect(fr->link, 1, claim_done, fr);
     CRASH(claim_before_send);
     redis_link_crash_after(fr->link, CRASH_claim_after_send);
     redis_link_flush(fr->link);

@@ -11,7 +11,7 @@
 
 /* --- pages --- */
 
-static void page_file(struct redis_page *p, const struct redis_answer *r)
+static void names_page_file(struct redis_page *p, const struct redis_answer *r)
 {
     size_t bytes = 1; /* never none, so that there is memory to point into */
     for (size_t i = 0; i < r->n; i++)
@@ -25,13 +25,13 @@ static void page_file(struct redis_page *p, const struct redis_answer *r)
     p->at_end = p->n < p->limit;
 }
 
-static void on_page(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void names_page_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_page *p = arg;
     (void)l, (void)at;
     p->lost = r == NULL;
     if (answer_is(r, REDIS_ARRAY))
-        page_file(p, r);
+        names_page_file(p, r);
     else
         answer_why(r, p->text, sizeof p->text);
     p->done(p);
@@ -56,7 +56,7 @@ void redis_page(struct redis_link *l, struct redis_page *p)
     REQUEST_LIT(out, "0");
     request_int(out, p->limit);
     buf_free(&from);
-    redis_link_expect(l, 1, on_page, p);
+    redis_link_expect(l, 1, names_page_done, p);
     redis_link_flush(l);
 }
 
@@ -72,14 +72,14 @@ static void name_put(struct buf *out, struct buf *name)
 static const int64_t pieces[] = {
     [REDIS_CLEAN_SERIES] = 2000, [REDIS_CLEAN_EVENTS] = 500, [REDIS_CLEAN_WINDOWS] = 500};
 
-static void args_put(struct buf *out, const struct redis_clean *c)
+static void clean_args_put(struct buf *out, const struct redis_clean *c)
 {
     request_int(out, c->now_most_s);
     request_slice(out, c->cursor[0] != '\0' ? slice_str(c->cursor) : SLICE("0"));
     request_int(out, pieces[c->kind]);
 }
 
-static void series_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_series_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
     request_eval(out, lua_clean_series, 1 + (size_t)c->names_n, ARGS_FIXED + 1);
     REQUEST_LIT(out, KEY_KNOWN);
@@ -87,12 +87,12 @@ static void series_put(struct buf *out, struct buf *name, const struct redis_cle
         name_samples_of(name, c->names[i]);
         name_put(out, name);
     }
-    args_put(out, c);
+    clean_args_put(out, c);
     request_int(out, c->limits->samples);
 }
 
 /* A member that is no <name>:<type> is somebody else's: its log is looked at as any, its cache is none. */
-static void events_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_events_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
     struct slice event, type;
     request_eval(out, lua_clean_events, 2 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
@@ -106,13 +106,13 @@ static void events_put(struct buf *out, struct buf *name, const struct redis_cle
             buf_put_slice(name, c->names[i]);
         name_put(out, name);
     }
-    args_put(out, c);
+    clean_args_put(out, c);
     request_int(out, c->limits->events_keep_s);
     for (uint32_t i = 0; i < c->names_n; i++)
         request_slice(out, event_split(c->names[i], &event, &type) ? event : c->names[i]);
 }
 
-static void windows_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_windows_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
     const struct op_limits *l = c->limits;
     PRE(l->tiers_n > 0);
@@ -121,7 +121,7 @@ static void windows_put(struct buf *out, struct buf *name, const struct redis_cl
         name_windows(name, c->names[i]);
         name_put(out, name);
     }
-    args_put(out, c);
+    clean_args_put(out, c);
     for (uint32_t i = 0; i < l->tiers_n; i++) {
         request_int(out, l->tiers[i].window_s);
         request_int(out, l->tiers[i].keep_s);
@@ -148,7 +148,7 @@ static bool clean_file(struct redis_clean *c, const struct redis_answer *r)
     return true;
 }
 
-static void on_cleaned(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void clean_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_clean *c = arg;
     (void)l, (void)at;
@@ -160,15 +160,15 @@ static void on_cleaned(struct redis_link *l, void *arg, const struct redis_answe
 void redis_clean(struct redis_link *l, struct redis_clean *c)
 {
     static void (*const put[])(struct buf *, struct buf *, const struct redis_clean *) = {
-        [REDIS_CLEAN_SERIES] = series_put,
-        [REDIS_CLEAN_EVENTS] = events_put,
-        [REDIS_CLEAN_WINDOWS] = windows_put,
+        [REDIS_CLEAN_SERIES] = clean_series_put,
+        [REDIS_CLEAN_EVENTS] = clean_events_put,
+        [REDIS_CLEAN_WINDOWS] = clean_windows_put,
     };
     struct buf name = {0};
     PRE(c->names_n > 0 && c->names_n <= REDIS_CLEAN_NAMES_MAX);
     c->text[0] = '\0';
     put[c->kind](redis_link_begin(l), &name, c);
     buf_free(&name);
-    redis_link_expect(l, 1, on_cleaned, c);
+    redis_link_expect(l, 1, clean_done, c);
     redis_link_flush(l);
 }

@@ -20,7 +20,7 @@ static void pair_put(struct buf *out, int64_t at, int64_t n)
 
 /* The events without an id of their own as (second, how many), in the order of arrival; returns how many pairs. out
  * NULL: only that. */
-static uint32_t runs_put(struct buf *out, const struct frame *f, const struct frame_op *op)
+static uint32_t drawing_runs_put(struct buf *out, const struct frame *f, const struct frame_op *op)
 {
     uint32_t runs = 0;
     int64_t at = op->at, n = op->fed ? op->delta : 0;
@@ -50,11 +50,11 @@ static uint32_t numbered_count(const struct frame *f, const struct frame_op *op)
 static void op_put(struct buf *out, const struct frame *f, const struct frame_op *op)
 {
     request_slice(out, FRAME_NAME(f, op));
-    request_int(out, runs_put(NULL, f, op));
+    request_int(out, drawing_runs_put(NULL, f, op));
     request_int(out, op->items_n - numbered_count(f, op));
     request_int(out, op->lease_n);
     request_int(out, op->has_numbers);
-    (void)runs_put(out, f, op);
+    (void)drawing_runs_put(out, f, op);
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
         const struct op_item *item = &f->items[i];
         if (is_numbered(item)) continue;
@@ -78,7 +78,7 @@ static uint32_t drawing_put(struct buf *out, struct buf *name, const struct fram
     const struct frame_op *op;
     for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op)) {
         keys += 3;
-        args += 5 + 2 * ((size_t)runs_put(NULL, f, op) + op->items_n - numbered_count(f, op));
+        args += 5 + 2 * ((size_t)drawing_runs_put(NULL, f, op) + op->items_n - numbered_count(f, op));
     }
     if (args == 0) return 0;
     request_eval(out, lua_frame_events, keys, args);
@@ -104,7 +104,7 @@ uint32_t events_put(struct buf *out, struct buf *name, const struct frame *f)
 }
 
 /* The script says which of the own ids it refused. */
-static bool refused_file(struct frame *f, const struct frame_op *op, const struct redis_answer *r)
+static bool refused_ids_file(struct frame *f, const struct frame_op *op, const struct redis_answer *r)
 {
     uint32_t own = 0;
     size_t at = 1;
@@ -129,7 +129,7 @@ static bool drawing_take(struct frame *f, struct frame_op *op, const struct redi
     int64_t next = op->value - drawn + 1;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         f->items[i].value = is_numbered(&f->items[i]) ? next++ : 0;
-    return !some_refused || refused_file(f, op, r);
+    return !some_refused || refused_ids_file(f, op, r);
 }
 
 const struct redis_answer *events_file(struct frame *f, const struct op_limits *l,

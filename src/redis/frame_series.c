@@ -136,7 +136,7 @@ uint32_t ops_put(struct buf *out, struct buf *name, const struct frame *f, const
     return lines;
 }
 
-static void answers_clear(struct frame *f)
+static void op_answers_clear(struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
@@ -155,7 +155,7 @@ const struct redis_answer *ops_file(struct frame *f, const struct op_limits *l, 
                                     struct op_trouble *trouble)
 {
     if (f->ops_n == 0) return r;
-    answers_clear(f);
+    op_answers_clear(f);
     r = series_file(f, l, r, trouble);
     r = timeboxes_file(f, r);
     if (ops_of(f, OP_EVENT) > 0) r = events_file(f, l, r, trouble);

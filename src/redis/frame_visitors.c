@@ -30,7 +30,8 @@ static void visitors_of(struct buf *out, const struct frame *f, const struct fra
     }
 }
 
-static void keys_put(struct buf *out, struct buf *name, const struct frame *f, const struct frame_op *op)
+static void visitors_keys_put(struct buf *out, struct buf *name, const struct frame *f,
+                              const struct frame_op *op)
 {
     OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->at));
     OP_KEY(out, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->at));
@@ -52,7 +53,7 @@ void visitors_put(struct buf *out, struct buf *name, const struct frame *f, cons
     REQUEST_LIT(out, KEY_ACCEPTED);
     REQUEST_LIT(out, KEY_DIRTY);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op))
-        keys_put(out, name, f, op);
+        visitors_keys_put(out, name, f, op);
     request_int(out, f->dirty_ms);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
         uint32_t bits = bits_count(f, op, l);

@@ -4,7 +4,7 @@
 #include "redis/lua.h"
 #include "redis/request.h"
 
-static void on_gen(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void gen_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_gen *g = arg;
     int64_t gen = 0;
@@ -26,6 +26,6 @@ void redis_gen(struct redis_link *l, struct redis_gen *g)
         REQUEST_LIT(out, KEY_GEN);
         request_int(out, (int64_t)g->least);
     }
-    redis_link_expect(l, 1, on_gen, g);
+    redis_link_expect(l, 1, gen_done, g);
     redis_link_flush(l);
 }

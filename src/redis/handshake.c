@@ -47,7 +47,7 @@ static void select_put(struct redis_link *l)
     step_add(l, STEP_SELECT);
 }
 
-static void name_put(struct redis_link *l)
+static void setname_put(struct redis_link *l)
 {
     struct buf name = {0};
     name_link(&name, l->config.life, l->config.role);
@@ -81,7 +81,7 @@ static void fsync_file(struct redis_link *l, const struct redis_answer *r)
 }
 
 /* False: not what a fit server answers to this step. */
-static bool step_file(struct redis_link *l, enum step step, const struct redis_answer *r)
+static bool handshake_step_file(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
     switch (step) {
     case STEP_ID:
@@ -106,7 +106,7 @@ static bool step_file(struct redis_link *l, enum step step, const struct redis_a
 
 /* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an
  * outage. */
-static void refused(struct redis_link *l, const struct redis_answer *r)
+static void handshake_refused(struct redis_link *l, const struct redis_answer *r)
 {
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
     char line[200], why[REDIS_WHY_BYTES];
@@ -121,7 +121,7 @@ static void refused(struct redis_link *l, const struct redis_answer *r)
     link_doom(l, why);
 }
 
-static void done(struct redis_link *l)
+static void handshake_over(struct redis_link *l)
 {
     char why[REDIS_WHY_BYTES];
     if (l->facts.loading) {
@@ -140,14 +140,14 @@ static void done(struct redis_link *l)
     link_came_up(l);
 }
 
-static void on_step(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void handshake_step_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)arg;
     if (r == NULL) return;
-    if (!step_file(l, l->steps[at], r))
-        refused(l, r);
+    if (!handshake_step_file(l, l->steps[at], r))
+        handshake_refused(l, r);
     else if (at + 1u == l->steps_n)
-        done(l);
+        handshake_over(l);
 }
 
 void handshake_send(struct redis_link *l)
@@ -158,7 +158,7 @@ void handshake_send(struct redis_link *l)
     memset(&l->facts, 0, sizeof l->facts);
     auth_put(l);
     select_put(l);
-    name_put(l);
+    setname_put(l);
     static const struct {
         enum step step;
         const char *words;
@@ -168,11 +168,11 @@ void handshake_send(struct redis_link *l)
         request_words(&l->out, plain[i].words);
         step_add(l, plain[i].step);
     }
-    wire_expect(l, l->steps_n, on_step, NULL);
+    wire_expect(l, l->steps_n, handshake_step_done, NULL);
     wire_write(l);
 }
 
-static void on_time(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void time_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)arg, (void)at;
     if (r != NULL && !time_file(l, r))
@@ -183,6 +183,6 @@ void handshake_time(struct redis_link *l)
 {
     l->time_asked_ms = mono_ms();
     request_words(redis_link_begin(l), "TIME");
-    redis_link_expect(l, 1, on_time, NULL);
+    redis_link_expect(l, 1, time_done, NULL);
     redis_link_flush(l);
 }

@@ -36,7 +36,7 @@ static bool names_file(struct redis_journals *list, const struct redis_answer *r
     return true;
 }
 
-static void on_list(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void journals_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journals *list = arg;
     (void)l;
@@ -56,7 +56,7 @@ void redis_journals(struct redis_link *l, struct redis_journals *list)
     list->lost = false;
     request_words(out, "HGETALL " KEY_JOURNALS);
     request_words(out, "CLIENT LIST");
-    redis_link_expect(l, 2, on_list, list);
+    redis_link_expect(l, 2, journals_done, list);
     redis_link_flush(l);
 }
 
@@ -77,9 +77,9 @@ static void take_fail(struct redis_journal_take *t, const struct redis_answer *r
     t->done(t);
 }
 
-static void piece_ask(struct redis_journal_take *t);
+static void take_piece_ask(struct redis_journal_take *t);
 
-static void on_piece(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void take_piece_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journal_take *t = arg;
     (void)l, (void)at;
@@ -89,14 +89,14 @@ static void on_piece(struct redis_link *l, void *arg, const struct redis_answer 
     }
     buf_put_slice(&t->bytes, r->str);
     if (r->str.n == PIECE_BYTES) {
-        piece_ask(t);
+        take_piece_ask(t);
         return;
     }
     t->taken = true;
     t->done(t);
 }
 
-static void piece_ask(struct redis_journal_take *t)
+static void take_piece_ask(struct redis_journal_take *t)
 {
     struct buf *out = redis_link_begin(t->link);
     struct buf key = {0};
@@ -107,11 +107,11 @@ static void piece_ask(struct redis_journal_take *t)
     request_int(out, (int64_t)t->bytes.n);
     request_int(out, (int64_t)t->bytes.n + PIECE_BYTES - 1);
     buf_free(&key);
-    redis_link_expect(t->link, 1, on_piece, t);
+    redis_link_expect(t->link, 1, take_piece_done, t);
     redis_link_flush(t->link);
 }
 
-static void on_killed(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void take_kill_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journal_take *t = arg;
     (void)l;
@@ -123,10 +123,10 @@ static void on_killed(struct redis_link *l, void *arg, const struct redis_answer
     if (t->lost)
         t->done(t);
     else
-        piece_ask(t);
+        take_piece_ask(t);
 }
 
-static void on_clients(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void take_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journal_take *t = arg;
     struct redis_client c;
@@ -143,15 +143,15 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_answe
         t->killing++;
     }
     if (t->killing == 0) {
-        piece_ask(t);
+        take_piece_ask(t);
         return;
     }
-    redis_link_expect(l, t->killing, on_killed, t);
+    redis_link_expect(l, t->killing, take_kill_done, t);
     redis_link_flush(l);
 }
 
 /* A journal that this very life took before, and lost the answer: it is taken again. Its own links stay. */
-static void on_taken(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void take_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journal_take *t = arg;
     struct buf mine = {0};
@@ -164,10 +164,10 @@ static void on_taken(struct redis_link *l, void *arg, const struct redis_answer 
     } else if (r->integer == 0) {
         t->done(t);
     } else if (is_mine) {
-        piece_ask(t);
+        take_piece_ask(t);
     } else {
         request_words(redis_link_begin(l), "CLIENT LIST");
-        redis_link_expect(l, 1, on_clients, t);
+        redis_link_expect(l, 1, take_list_done, t);
         redis_link_flush(l);
     }
 }
@@ -187,6 +187,6 @@ void redis_journal_take(struct redis_link *l, struct redis_journal_take *t)
     request_slice(out, t->owner);
     request_slice(out, buf_slice(&mine));
     buf_free(&mine);
-    redis_link_expect(l, 1, on_taken, t);
+    redis_link_expect(l, 1, take_done, t);
     redis_link_flush(l);
 }

@@ -9,7 +9,7 @@
 
 #define FIELDS_MAX 20000 /* HINCRBYs of one script, a few ms each thousand */
 
-static void keys_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
+static void leftover_keys_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
 {
     REQUEST_LIT(out, KEY_GEN);
     REQUEST_LIT(out, KEY_BATCHES);
@@ -24,7 +24,7 @@ static void keys_put(struct buf *out, const struct redis_leftover *o, struct buf
     }
 }
 
-static void args_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
+static void leftover_args_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
 {
     char hex[33];
     batch_id_hex(&o->id, hex);
@@ -54,7 +54,7 @@ static bool answer_file(struct redis_leftover *o, const struct redis_answer *r)
     return true;
 }
 
-static void on_claimed(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void leftover_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_leftover *o = arg;
     (void)l, (void)at;
@@ -74,9 +74,9 @@ void redis_leftover(struct redis_link *l, struct redis_leftover *o)
     o->fields = 0;
     o->text[0] = '\0';
     request_eval(out, lua_leftover, 4 + 2 * (size_t)o->n, 6 + (size_t)o->n);
-    keys_put(out, o, &name);
-    args_put(out, o, &name);
+    leftover_keys_put(out, o, &name);
+    leftover_args_put(out, o, &name);
     buf_free(&name);
-    redis_link_expect(l, 1, on_claimed, o);
+    redis_link_expect(l, 1, leftover_done, o);
     redis_link_flush(l);
 }

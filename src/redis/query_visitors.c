@@ -53,7 +53,7 @@ static void on_step(struct redis_link *l, void *arg, const struct redis_answer *
     }
 }
 
-static void keys_put(struct redis_query *r, struct buf *out)
+static void step_keys_put(struct redis_query *r, struct buf *out)
 {
     struct slice id = slice_of(r->temporary, sizeof r->temporary);
     name_temporary(query_key(r), id, SLICE("bits"));
@@ -73,7 +73,7 @@ static void step_ask(struct redis_query *r)
 {
     struct buf *out = redis_link_begin(r->link);
     request_eval(out, lua_query_visitors, 2 + 2 * (size_t)step_days(r), 6);
-    keys_put(r, out);
+    step_keys_put(r, out);
     request_int(out, r->has_bits);
     request_int(out, r->has_sketch);
     request_int(out, STEP_BYTES);

@@ -11,17 +11,17 @@
 #define COUNTED_A_PIECE 100 /* of them, those that are not in the cache */
 #define SIZES_MAX 32
 
-static uint32_t piece_size(const struct redis_query *r)
+static uint32_t windows_size(const struct redis_query *r)
 {
     return r->left < WINDOWS_A_PIECE ? r->left : WINDOWS_A_PIECE;
 }
 
-static void piece_ask(struct redis_query *r);
+static void windows_ask(struct redis_query *r);
 
-static bool piece_file(struct redis_query *r, const struct redis_answer *reply)
+static bool windows_file(struct redis_query *r, const struct redis_answer *reply)
 {
     int64_t count;
-    if (!answer_is(reply, REDIS_ARRAY) || reply->n < 2 || reply->n > 1 + piece_size(r)) return false;
+    if (!answer_is(reply, REDIS_ARRAY) || reply->n < 2 || reply->n > 1 + windows_size(r)) return false;
     if (!answer_integer(&reply->elements[0], &r->at)) return false;
     for (size_t i = 1; i < reply->n; i++) {
         if (!answer_integer(&reply->elements[i], &count)) return false;
@@ -33,19 +33,19 @@ static bool piece_file(struct redis_query *r, const struct redis_answer *reply)
     return true;
 }
 
-static void on_piece(struct redis_link *l, void *arg, const struct redis_answer *reply, uint32_t at)
+static void windows_done(struct redis_link *l, void *arg, const struct redis_answer *reply, uint32_t at)
 {
     struct redis_query *r = arg;
     (void)l, (void)at;
-    if (!piece_file(r, reply))
+    if (!windows_file(r, reply))
         query_fail(r, reply);
     else if (r->left == 0)
         query_finish(r);
     else
-        piece_ask(r);
+        windows_ask(r);
 }
 
-static void piece_ask(struct redis_query *r)
+static void windows_ask(struct redis_query *r)
 {
     const struct query *q = r->query;
     struct buf *out = redis_link_begin(r->link);
@@ -56,7 +56,7 @@ static void piece_ask(struct redis_query *r)
     request_slice(out, buf_slice(&r->key));
     request_slice(out, q->name);
     request_int(out, q->window_s);
-    request_int(out, piece_size(r));
+    request_int(out, windows_size(r));
     request_int(out, q->windows_n);
     if (r->begun)
         request_int(out, r->at);
@@ -65,7 +65,7 @@ static void piece_ask(struct redis_query *r)
     request_int(out, r->limits->events_keep_s);
     request_int(out, SIZES_MAX);
     request_int(out, COUNTED_A_PIECE);
-    redis_link_expect(r->link, 1, on_piece, r);
+    redis_link_expect(r->link, 1, windows_done, r);
     redis_link_flush(r->link);
 }
 
@@ -73,5 +73,5 @@ void query_windows(struct redis_query *r)
 {
     PRE(r->query->windows_n > 0 && r->query->windows_n <= r->limits->read.most && r->query->window_s > 0);
     r->left = r->query->windows_n;
-    piece_ask(r);
+    windows_ask(r);
 }

@@ -135,11 +135,17 @@ static void object_free(void *o)
 } /* the arena's */
 
 #if HIREDIS_MAJOR >= 1
-static void *create_array(const redisReadTask *task, size_t n)
+typedef size_t array_size;
+#else
+typedef int array_size;
+#endif
+
+static void *create_array(const redisReadTask *task, array_size n)
 {
-    return array_of(task, n);
+    return (int64_t)n < 0 ? NULL : array_of(task, (size_t)n);
 }
 
+#if HIREDIS_MAJOR >= 1
 static void *create_double(const redisReadTask *task, double v, char *p, size_t n)
 {
     (void)task, (void)v, (void)p, (void)n;
@@ -150,11 +156,6 @@ static void *create_bool(const redisReadTask *task, int v)
 {
     (void)task, (void)v;
     return NULL;
-}
-#else
-static void *create_array(const redisReadTask *task, int n)
-{
-    return n < 0 ? NULL : array_of(task, (size_t)n);
 }
 #endif
 

@@ -3,7 +3,7 @@
 #include "redis/lua.h"
 #include "redis/request.h"
 
-static bool batch_tell(struct redis_store *s, const struct redis_answer *r)
+static bool store_batch_tell(struct redis_store *s, const struct redis_answer *r)
 {
     struct batch_id id;
     int64_t registered;
@@ -38,11 +38,11 @@ static bool store_file(struct redis_store *s, const struct redis_answer *r)
     for (size_t i = 0; i + 1 < pending->n; i += 2)
         s->pending(s->arg, pending->elements[i].str, pending->elements[i + 1].str);
     for (size_t i = 0; i < batches->n; i++)
-        if (!batch_tell(s, &batches->elements[i])) return false;
+        if (!store_batch_tell(s, &batches->elements[i])) return false;
     return true;
 }
 
-static void on_store(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+static void store_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_store *s = arg;
     (void)l, (void)at;
@@ -64,6 +64,6 @@ void redis_store(struct redis_link *l, struct redis_store *s)
     request_slice(out, s->lock);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     request_int(out, s->fields_max);
-    redis_link_expect(l, 1, on_store, s);
+    redis_link_expect(l, 1, store_done, s);
     redis_link_flush(l);
 }

@@ -12,7 +12,7 @@ import sys
 import drawing
 import source
 
-NAMES_TWICE = {"admin", "app", "coalesce", "command", "conf", "http", "listen", "mysql", "protocol", "redis", "series",
+NAMES_TWICE = {"admin", "app", "coalesce", "command", "conf", "http", "listen", "mysql", "protocol", "series",
                "status", "tls"}  # rooms that still have functions of one name
 PAGES = ["src/coalesce/README.md", "src/sync/README.md"]
 MAP = "src/README.md"

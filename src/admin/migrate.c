@@ -43,12 +43,12 @@ static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t 
 /* --- a ledger that was dropped: which batches it would have known --- */
 
 struct ledgerless {
-    struct redis_batch_list list;
+    struct batch_list list;
     size_t n;
     bool done;
 };
 
-static void on_batch(void *arg, const struct redis_batch_seen *b)
+static void on_batch(void *arg, const struct batch_seen *b)
 {
     struct ledgerless *s = arg;
     if (s->n++ == 0) printf("batches that stand in Redis, merged to a part, as a whole or not at all:\n");
@@ -56,7 +56,7 @@ static void on_batch(void *arg, const struct redis_batch_seen *b)
            b->hashes);
 }
 
-static void on_batches(struct redis_batch_list *list)
+static void on_batches(struct batch_list *list)
 {
     CONTAINER_OF(list, struct ledgerless, list)->done = true;
 }

@@ -17,7 +17,7 @@ struct alone {
     struct admin_recovered *out;
     struct service *service;
     struct db_job gen_job;
-    struct redis_gen gen;
+    struct gen_read gen;
     uint64_t highest;
     bool looked;
     struct error error; /* of the job, then of the whole */
@@ -76,7 +76,7 @@ static void begin(struct alone *a)
 
 /* --- --accept-rollback --- */
 
-static void on_raised(struct redis_gen *g)
+static void on_raised(struct gen_read *g)
 {
     struct alone *a = CONTAINER_OF(g, struct alone, gen);
     if (g->lost)
@@ -98,7 +98,7 @@ static void on_gen_looked(struct db_job *job)
         alone_end(a, ERR_UNAVAILABLE, job->ran ? a->error.text : job->text);
         return;
     }
-    a->gen = (struct redis_gen){.least = a->highest, .done = on_raised};
+    a->gen = (struct gen_read){.least = a->highest, .done = on_raised};
     redis_gen(&a->service->sync_link, &a->gen);
 }
 
@@ -116,9 +116,9 @@ static void wait_for_gate(struct alone *a)
 {
     const struct service *s = a->service;
     bool may_wait = mono_ms() < a->until_ms;
-    if (!a->accepted && !a->accepting && s->mysql_up)
+    if (!a->accepted && !a->accepting && s->gate.mysql_up)
         accept_rollback(a);
-    else if (gate_open(s) && a->accepted)
+    else if (gate_open(&s->gate) && a->accepted)
         begin(a);
     else if (s->gate.rolled_back && !a->how->accept_rollback)
         alone_end(a, ERR_FAILED, s->gate.text);

@@ -75,7 +75,7 @@ static void on_tick(uv_timer_t *timer)
     coalesce_tick(s->coalesce);
     sync_tick(s->sync);
     command_tick(s->command, now_ms);
-    gate_tick(s, now_ms);
+    if (s->stage == STAGE_RUNNING) gate_tick(&s->gate);
     upkeep_tick(s, now_ms);
     journals_tick(s, now_ms);
     certificates_tick(s->settings, now_ms, &s->certificates_at_ms);
@@ -163,7 +163,6 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
                      void (*started)(struct service *s, void *arg), void *arg, struct error *e)
 {
     *s = (struct service){.settings = settings, .path = path, .serves = serves};
-    s->gate.retry_at_ms = UINT64_MAX;
     if (uv_loop_init(&s->loop) != 0)
         return error_set(e, ERR_FAILED, "cannot make an event loop: out of descriptors?");
     pool_start(s);

@@ -4,7 +4,7 @@
  *         links -> MySQL looked at -> writers -> the gate's first look -> listeners -> HTTP -> coalesce and sync run.
  * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> links -> loop empty.
  * Gate:   sync may merge only when the schema was checked since MySQL came (back), and Redis' gen was compared with the
- *         ledger's since Redis came back as another process (gate.c). */
+ *         ledger's since Redis came back as another process (sync/gate.h). */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
 
@@ -23,7 +23,9 @@
 #include "redis/journal_op.h"
 #include "redis/link.h"
 #include "redis/walk_op.h"
-#include "sync/sync.h"
+#include "sync/gate.h"
+#include "sync/prune.h"
+#include "sync/until.h"
 #include <uv.h>
 
 enum stage {
@@ -33,27 +35,14 @@ enum stage {
     STAGE_CLOSING,  /* time is up or all is done: writers, links and handles are closed */
 };
 
-struct gate {                  /* may sync merge? */
-    bool asking, again;        /* a check is under way; something changed meanwhile */
-    bool schema_fit;           /* since MySQL came last */
-    char run_id[RUN_ID_BYTES]; /* of the Redis whose gen was compared last */
-    uint64_t retry_at_ms;
-    bool rolled_back; /* Redis' gen is behind the ledger's */
-    uint64_t merged;  /* highest gen of a batch that this process saw merged as a whole */
-    char text[400];   /* and what to do */
-};
-
-struct upkeep { /* slow timers: walk, prune, complete_until */
+struct upkeep { /* the walk: upkeep.c */
     struct redis_restore restore;
     struct redis_walk walk;
     bool walking, restoring, walk_again, walked;
     uint64_t leftovers,
         leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
-    uint64_t walk_at_ms, prune_at_ms, until_at_ms;
+    uint64_t walk_at_ms;
     int64_t clock_ahead_ms; /* Redis' clock less ours, as last seen */
-    struct prune_task *prune;
-    struct until_task *until;
-    bool until_told; /* that MySQL refuses complete_until */
 };
 
 struct journals { /* of dead services, to be brought home: journals.c */
@@ -106,6 +95,8 @@ struct service {
     uv_timer_t tick;
     uv_signal_t signals[3];
     struct gate gate;
+    struct prune prune;
+    struct until until;
     struct upkeep upkeep;
     struct cleaner cleaner;
     struct journals journals;
@@ -117,7 +108,7 @@ struct service {
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
     uint64_t certificates_at_ms;
-    bool mysql_seen, mysql_up, stop_asked, draining, dropped, listen_closed;
+    bool mysql_seen, stop_asked, draining, dropped, listen_closed;
     struct error failure; /* why it stops, when not because it was told to */
 };
 
@@ -147,6 +138,8 @@ void service_drain_tick(struct service *s, uint64_t now_ms);
 /* wire_*.c: the ports of one room given by another */
 void wire_coalesce(struct service *s);
 void wire_sync(struct service *s);
+void wire_gate(struct service *s); /* behind wire_sync */
+void wire_ledger(struct service *s);
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
 struct listen_handler wire_inside_handler(struct service *s); /* for clients that may everything */
@@ -170,13 +163,6 @@ bool wire_users_reload(struct service *s, const struct conf *wanted,
                        struct error *e); /* false: nothing was changed */
 void wire_users_stop(struct service *s);
 void wire_users_close(struct service *s); /* when the loop is over */
-
-/* gate.c */
-void gate_redis(struct service *s); /* a link came up */
-void gate_mysql(struct service *s, bool up);
-void gate_tick(struct service *s, uint64_t now_ms);
-bool gate_open(const struct service *s);           /* sync merges */
-void gate_merged(struct service *s, uint64_t gen); /* a batch of that gen is merged as a whole */
 
 /* journals.c */
 void journals_soon(struct service *s); /* at the next tick */

@@ -30,6 +30,7 @@ static void frame_up(struct redis_link *l)
     struct service *s = l->arg;
     coalesce_up(s->coalesce, l->facts.run_id, l->client_id);
     if (s->stage == STAGE_RUNNING) upkeep_walk(s);
+    gate_redis(&s->gate);
     links_changed(s);
 }
 
@@ -43,7 +44,7 @@ static void frame_down(struct redis_link *l, const char *why)
 static void sync_up(struct redis_link *l)
 {
     struct service *s = l->arg;
-    if (s->pool != NULL) gate_redis(s);
+    gate_redis(&s->gate);
     links_changed(s);
 }
 
@@ -91,6 +92,8 @@ void service_init(struct service *s)
     s->fences.volatile_accept = s->settings->conf->redis_volatile == CONF_ACCEPT;
     wire_coalesce(s);
     wire_sync(s);
+    wire_gate(s);
+    wire_ledger(s);
     wire_users_init(s);
     wire_command(s);
     wire_http_init(s);
@@ -258,7 +261,7 @@ static void on_mysql(void *arg, bool up, const char *text)
 {
     struct service *s = arg;
     log_event(up ? LOG_INFO : LOG_WARN, up ? "mysql_up" : "mysql_down", "detail=%s", LOGQ(text));
-    gate_mysql(s, up);
+    gate_mysql(&s->gate, up);
 }
 
 static enum err writers_begin(struct service *s, struct error *e)
@@ -275,12 +278,13 @@ static enum err writers_begin(struct service *s, struct error *e)
     return rc == 0 ? ERR_NONE : error_set(e, ERR_FAILED, "cannot start writer threads: %s", uv_strerror(rc));
 }
 
-/* The gate's first look (gate.c), so that the first client is not told that MySQL is away when it is not. */
+/* The gate's first check (sync/gate.h), so that the first client is not told that MySQL is away when it is not. */
 static enum err look_first(struct service *s, struct error *e)
 {
     (void)e;
     uint64_t until_ms = mono_ms() + LOOK_FIRST_MS;
-    while (s->mysql_seen && !gate_open(s) && !s->gate.rolled_back && mono_ms() < until_ms && !s->stop_asked)
+    while (s->mysql_seen && !gate_open(&s->gate) && !s->gate.rolled_back && mono_ms() < until_ms &&
+           !s->stop_asked)
         pause_ms(s, 5);
     return ERR_NONE;
 }

@@ -70,6 +70,7 @@ static void on_listen_closed(void *arg)
 static void drain_begin(struct service *s)
 {
     sync_stop(s->sync);
+    gate_stop(&s->gate);
     upkeep_stop(s);
     recovery_stop(s);
     wire_http_stop(s);

@@ -13,7 +13,7 @@ struct unknown_task {
     struct service *service;
     struct unknown_how how;
     struct unknown_result result;
-    struct redis_batch_list list;
+    struct batch_list list;
     struct batch_id *ids;
     size_t n, cap, at;
     struct batch batch;
@@ -120,7 +120,7 @@ static void unknown_next(struct unknown_task *t)
 }
 
 /* Another version's format is nobody's to reject: rows might be read wrongly. */
-static void found(struct unknown_task *t, const struct redis_batch_seen *b, bool other_format)
+static void found(struct unknown_task *t, const struct batch_seen *b, bool other_format)
 {
     struct buf name = {0};
     buf_printf(&name, SLICE_FMT " of counter " SLICE_FMT, SLICE_ARG(b->id), SLICE_ARG(b->counter));
@@ -131,7 +131,7 @@ static void found(struct unknown_task *t, const struct redis_batch_seen *b, bool
     buf_free(&name);
 }
 
-static void on_batch(void *arg, const struct redis_batch_seen *b)
+static void on_batch(void *arg, const struct batch_seen *b)
 {
     struct unknown_task *t = arg;
     struct batch_id read;
@@ -147,7 +147,7 @@ static void on_batch(void *arg, const struct redis_batch_seen *b)
     t->ids[t->n++] = read;
 }
 
-static void on_listed(struct redis_batch_list *l)
+static void on_listed(struct batch_list *l)
 {
     struct unknown_task *t = CONTAINER_OF(l, struct unknown_task, list);
     if (l->lost)
@@ -163,6 +163,6 @@ void unknown_start(struct service *s, const struct unknown_how *how)
     struct unknown_task *t = heap_zalloc(sizeof *t);
     t->service = s;
     t->how = *how;
-    t->list = (struct redis_batch_list){.batch = on_batch, .done = on_listed, .arg = t};
+    t->list = (struct batch_list){.batch = on_batch, .done = on_listed, .arg = t};
     redis_batch_list(&s->sync_link, &t->list);
 }

@@ -187,7 +187,7 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
     const struct service *s = arg;
     if (!info_begins(asked, "Tallyd", out)) return;
     buf_printf(out, "instance:%s\r\nlife:%s\r\n", s->settings->instance, s->settings->life.id);
-    buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", service_links_up(s), s->mysql_up);
+    buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", service_links_up(s), s->gate.mysql_up);
     buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, s->recovery != NULL);
     if (s->gate.rolled_back) buf_printf(out, "merges_held:%s\r\n", s->gate.text);
     if (s->upkeep.walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)s->upkeep.leftovers);

@@ -27,7 +27,7 @@ static void port_merge(void *arg, struct chunk *c)
 static void port_discard(void *arg, struct discard *discard)
 {
     struct service *s = arg;
-    gate_merged(s, discard->batch->gen);
+    gate_merged(&s->gate, discard->batch->gen);
     redis_discard(&s->sync_link, discard);
 }
 

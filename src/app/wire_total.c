@@ -287,7 +287,7 @@ static void round_next(struct service *s)
 {
     if (s->totals.round != NULL) return;
     if (s->gate.rolled_back) waiting_fail(s, ASK_HELD);
-    if (!s->mysql_up) waiting_fail(s, ASK_MYSQL_DOWN);
+    if (!s->gate.mysql_up) waiting_fail(s, ASK_MYSQL_DOWN);
     if (list_empty(&s->totals.waiting)) return;
     struct total_round *r = s->totals.round = heap_zalloc(sizeof *r);
     r->service = s;

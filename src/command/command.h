@@ -1,6 +1,6 @@
 /* command/command.h - what clients may say, and what they are answered: the parse loop of a connection, the
  * command table, argument checks, replies. Increments go to coalesce/; whatever takes time goes through ports
- * to app/. No sockets here: a connection is an opaque `struct conn` with the functions of struct client_ports
+ * to engine/. No sockets here: a connection is an opaque `struct conn` with the functions of struct client_ports
  * (listen's conn_* fit as they are). One loop, no locks.
  *
  * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes

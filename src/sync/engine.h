@@ -113,6 +113,7 @@ struct sync {
     uint64_t poll_at_ms, adopt_at_ms, beat_at_ms;
     struct list waits;
     struct sync_recover *recover;
+    int64_t recover_total, recover_done; /* of it, or of the last one: its part of those in base/stats.h */
 };
 
 static inline uint64_t sync_now(const struct sync *s)

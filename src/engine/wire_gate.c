@@ -1,7 +1,7 @@
-/* app/wire_gate.c - the gate's ports: schema and ledger by a writer thread, tally:gen by the sync link. */
-#include "app/service.h"
+/* engine/wire_gate.c - the gate's ports: schema and ledger by a writer thread, tally:gen by the sync link. */
 #include "base/heap.h"
 #include "base/log.h"
+#include "engine/core.h"
 #include "mysql/ledger.h"
 #include "mysql/schema.h"
 #include "redis/gen_op.h"
@@ -9,7 +9,7 @@
 struct check_task {
     struct db_job job;
     struct gate_check *check;
-    struct service *service;
+    struct core *core;
     const struct counters *counters;
     struct schema_rules rules;
     struct schema_report report;
@@ -35,12 +35,12 @@ static void log_findings(const struct schema_report *r)
     }
 }
 
-static void report_file(struct service *s, const struct schema_report *r)
+static void report_file(struct core *c, const struct schema_report *r)
 {
-    const struct counters *counters = &s->settings->setup.counters;
+    const struct counters *counters = c->config.counters;
     log_findings(r);
     for (size_t i = 0; i < counters->n; i++)
-        sync_counter_fit(s->sync, &counters->all[i], !schema_refused(r, &counters->all[i]));
+        sync_counter_fit(c->sync, &counters->all[i], !schema_refused(r, &counters->all[i]));
 }
 
 static void check_worked(struct db_job *job)
@@ -48,7 +48,7 @@ static void check_worked(struct db_job *job)
     struct check_task *t = CONTAINER_OF(job, struct check_task, job);
     struct gate_check *c = t->check;
     if (c->seen)
-        report_file(t->service, &t->report);
+        report_file(t->core, &t->report);
     else if (job->ran)
         log_event(LOG_WARN, "mysql_check", "error=%s", LOGQ(t->error.text));
     c->refusals = schema_refusals(&t->report) > 0;
@@ -57,40 +57,40 @@ static void check_worked(struct db_job *job)
     c->done(c);
 }
 
-static void port_check(void *arg, struct gate_check *c)
+static void port_check(void *arg, struct gate_check *check)
 {
-    struct service *s = arg;
+    struct core *c = arg;
     struct check_task *t = heap_zalloc(sizeof *t);
-    t->check = c;
-    t->service = s;
-    t->counters = &s->settings->setup.counters;
-    t->rules.accept_flush = s->settings->conf->mysql_volatile == CONF_ACCEPT;
+    t->check = check;
+    t->core = c;
+    t->counters = c->config.counters;
+    t->rules.accept_flush = c->config.mysql_volatile;
     t->job.work = check_work;
     t->job.done = check_worked;
-    service_job(s, &t->job);
+    core_job(c, &t->job);
 }
 
 static void port_gen(void *arg, struct gen_read *g)
 {
-    redis_gen(&((struct service *)arg)->sync_link, g);
+    redis_gen(&((struct core *)arg)->sync_link, g);
 }
 
 static const char *port_run_id(void *arg)
 {
-    const struct service *s = arg;
-    const char *of_frames = s->frame_link.facts.run_id, *run_id = s->sync_link.facts.run_id;
+    const struct core *c = arg;
+    const char *of_frames = c->frame_link.facts.run_id, *run_id = c->sync_link.facts.run_id;
     return strcmp(of_frames, run_id) == 0 ? run_id : "";
 }
 
-static uint64_t port_mono_ms(void *arg)
+static uint64_t port_gate_ms(void *arg)
 {
     (void)arg;
     return mono_ms();
 }
 
-void wire_gate(struct service *s)
+void wire_gate(struct core *c)
 {
     struct gate_ports ports = {
-        .arg = s, .check = port_check, .gen = port_gen, .run_id = port_run_id, .mono_ms = port_mono_ms};
-    gate_init(&s->gate, s->sync, &ports);
+        .arg = c, .check = port_check, .gen = port_gen, .run_id = port_run_id, .mono_ms = port_gate_ms};
+    gate_init(&c->gate, c->sync, &ports);
 }

@@ -1,8 +1,9 @@
-/* app/wire_ledger.c - the ports of pruning and of complete_until: MySQL by a writer thread, Redis by the sync link. */
-#include "app/service.h"
+/* engine/wire_ledger.c - the ports of pruning and of complete_until: MySQL by a writer thread, Redis by the sync link. */
 #include "base/heap.h"
 #include "base/log.h"
+#include "engine/upkeep.h"
 #include "mysql/ledger.h"
+#include "redis/batches_op.h"
 
 #define PRUNE_MS 600000
 #define UNTIL_MS 10000
@@ -26,14 +27,14 @@ static void rows_end(struct db_job *job)
     r->done(r);
 }
 
-static void rows_ask(struct service *s, struct prune_rows *r, void (*work)(struct db *db, struct db_job *job))
+static void rows_ask(struct core *c, struct prune_rows *r, void (*work)(struct db *db, struct db_job *job))
 {
     struct rows_task *t = heap_zalloc(sizeof *t);
     t->rows = r;
-    t->keep_s = (uint64_t)s->settings->conf->ledger_keep_ms / 1000;
+    t->keep_s = c->config.ledger_keep_ms / 1000;
     t->job.work = work;
     t->job.done = rows_end;
-    service_job(s, &t->job);
+    core_job(c, &t->job);
 }
 
 _Static_assert((int)LEDGER_CUTOFF_BYTES == (int)PRUNE_CUTOFF_BYTES, "a cutoff is handed on as MySQL gave it");
@@ -61,18 +62,18 @@ static void prune_work(struct db *db, struct db_job *job)
     r->more = t->prune.more;
 }
 
-static void port_rows(void *arg, struct prune_rows *r)
+static void port_prune_rows(void *arg, struct prune_rows *r)
 {
     r->ok = false;
     rows_ask(arg, r, prune_work);
 }
 
-static void port_standing(void *arg, struct standing *standing)
+static void port_prune_standing(void *arg, struct standing *standing)
 {
-    redis_standing(&((struct service *)arg)->sync_link, standing);
+    redis_standing(&((struct core *)arg)->sync_link, standing);
 }
 
-static uint64_t port_mono_ms(void *arg)
+static uint64_t port_ledger_ms(void *arg)
 {
     (void)arg;
     return mono_ms();
@@ -105,50 +106,51 @@ static void until_worked(struct db_job *job)
 
 static void port_write(void *arg, struct until_write *w)
 {
-    struct service *s = arg;
+    struct core *c = arg;
     struct until_task *t = heap_zalloc(sizeof *t);
     t->write = w;
-    t->counters = &s->settings->setup.counters;
+    t->counters = c->config.counters;
     t->job.work = until_work;
     t->job.done = until_worked;
-    service_job(s, &t->job);
+    core_job(c, &t->job);
 }
 
 static void port_dirty(void *arg, struct dirty_state *d)
 {
-    redis_dirty_state(&((struct service *)arg)->sync_link, d);
+    redis_dirty_state(&((struct core *)arg)->sync_link, d);
 }
 
 static void port_batches(void *arg, struct batch_list *b)
 {
-    redis_batch_list(&((struct service *)arg)->sync_link, b);
+    redis_batch_list(&((struct core *)arg)->sync_link, b);
 }
 
-static int64_t port_redis_ms(void *arg)
+static int64_t port_until_redis_ms(void *arg)
 {
-    return redis_time_ms(&((struct service *)arg)->frame_link);
+    return redis_time_ms(&((struct core *)arg)->frame_link);
 }
 
 static int64_t port_lag_ms(void *arg)
 {
-    const struct service *s = arg;
-    return coalesce_lag_ms(s->coalesce, (uint32_t)s->settings->conf->redis_timeout_ms);
+    const struct core *c = arg;
+    return coalesce_lag_ms(c->coalesce, c->config.timeout_ms);
 }
 
-void wire_ledger(struct service *s)
+void wire_ledger(struct upkeep *u)
 {
-    struct prune_ports prune = {.arg = s,
+    struct core *c = u->core;
+    struct prune_ports prune = {.arg = c,
                                 .cutoff = port_cutoff,
-                                .standing = port_standing,
-                                .rows = port_rows,
-                                .mono_ms = port_mono_ms};
-    struct until_ports until = {.arg = s,
+                                .standing = port_prune_standing,
+                                .rows = port_prune_rows,
+                                .mono_ms = port_ledger_ms};
+    struct until_ports until = {.arg = c,
                                 .dirty = port_dirty,
                                 .batches = port_batches,
                                 .write = port_write,
-                                .redis_ms = port_redis_ms,
+                                .redis_ms = port_until_redis_ms,
                                 .lag_ms = port_lag_ms,
-                                .mono_ms = port_mono_ms};
-    prune_init(&s->prune, &s->gate, &prune, PRUNE_MS);
-    until_init(&s->until, &s->gate, &s->settings->setup.counters, &until, UNTIL_MS);
+                                .mono_ms = port_ledger_ms};
+    prune_init(&u->prune, &c->gate, &prune, PRUNE_MS);
+    until_init(&u->until, &c->gate, c->config.counters, &until, UNTIL_MS);
 }

@@ -202,9 +202,9 @@ static void applied_book(struct coalesce *c, struct group *g)
     for (uint32_t i = 0; i < f->cells_n; i++)
         cell_applied(c, f, &f->cells[i]);
     tokens_applied(c, f);
-    ops_applied(c, b);
-    c->hits += b->answers_n - b->literals_count;
-    STAT_ADD(hits, b->answers_n - b->literals_count);
+    ops_applied(c, g);
+    c->hits += g->answers_n - g->literals_count;
+    STAT_ADD(hits, g->answers_n - g->literals_count);
 }
 
 void engine_applied(struct coalesce *c, struct group *g)

@@ -194,7 +194,7 @@ static void settle_done(struct coalesce_settle *settle)
 {
     struct read_task *task = CONTAINER_OF(settle, struct read_task, settle);
     if (!settle->failed) {
-        redis_read(&task->core->sync_link, &task->redis);
+        redis_query(&task->core->sync_link, &task->redis);
         return;
     }
     struct read_request *q = task->request;
@@ -228,5 +228,5 @@ void ask_read(struct core *c, struct read_request *q)
         (struct redis_query){.query = &q->query, .limits = c->config.counters->ops, .done = read_done};
     bool in_keys = q->query.kind == QUERY_VISITORS;
     if (!in_keys) task->settle = settle_of(&q->query);
-    if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) redis_read(&c->sync_link, &task->redis);
+    if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) redis_query(&c->sync_link, &task->redis);
 }

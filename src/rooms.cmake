@@ -13,10 +13,12 @@ room(redis    ROOMS base series tls OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
 include(src/redis/embed.cmake)
 room(mysql    ROOMS base series OUTSIDE PkgConfig::UV PkgConfig::MYSQL)
 include(src/mysql/embed.cmake)
+room(engine   ROOMS base series coalesce sync redis mysql OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
 room(status   ROOMS base conf series redis mysql OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
 room(http     ROOMS base conf series tls redis mysql status
      OUTSIDE PkgConfig::MHD PkgConfig::HIREDIS PkgConfig::UV PkgConfig::XXHASH Threads::Threads)
 include(src/http/embed.cmake)
 room(setup    ROOMS base conf users series tls redis mysql status)
 room(admin    ROOMS base conf users series tls redis mysql status setup OUTSIDE PkgConfig::UV PkgConfig::HIREDIS)
-room(app      ROOMS base conf users series protocol coalesce sync tls listen command redis mysql status setup http admin OUTSIDE PkgConfig::UV)
+room(app      ROOMS base conf users series protocol coalesce sync tls listen command redis mysql engine status setup http admin
+     OUTSIDE PkgConfig::UV)

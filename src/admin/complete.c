@@ -106,11 +106,6 @@ static void zsh_text(const char *text, struct buf *out)
     }
 }
 
-static const char *zsh_action(enum option_kind kind)
-{
-    return kind == OPTION_FILE ? "_files" : kind == OPTION_DIR ? "_directories" : " ";
-}
-
 static void zsh_option(const struct option *o, struct buf *out)
 {
     BUF_LIT(out, " \\\n            ");
@@ -122,7 +117,10 @@ static void zsh_option(const struct option *o, struct buf *out)
     zsh_text(o->help, out);
     buf_put_char(out, ']');
     if (o->argument != NULL)
-        buf_printf(out, "%s:%s:%s", o->kind == OPTION_SECONDS ? ":" : "", o->argument, zsh_action(o->kind));
+        buf_printf(out, "%s:%s:%s", o->kind == OPTION_SECONDS ? ":" : "", o->argument,
+                   o->kind == OPTION_FILE  ? "_files"
+                   : o->kind == OPTION_DIR ? "_directories"
+                                           : " ");
     buf_put_char(out, '\'');
 }
 

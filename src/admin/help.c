@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static void option_put(const struct option *o, struct buf *out)
+static void option_help_put(const struct option *o, struct buf *out)
 {
     if (o->letter != 0)
         buf_printf(out, "[-%c", o->letter);
@@ -23,7 +23,7 @@ void usage_put(const struct verb *verb, struct buf *out)
     if (verb->further != NULL) buf_printf(out, "%s ", verb->further);
     for (size_t i = 0; i < options_n; i++) {
         if (!option_of(&options[i], (int)(verb - verbs)) || options[i].letter == 'h') continue;
-        option_put(&options[i], out);
+        option_help_put(&options[i], out);
         buf_put_char(out, ' ');
     }
     if (out->n > begin) out->n--;

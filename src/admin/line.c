@@ -70,16 +70,11 @@ static const struct option *option_find(const char *word, int verb, const char *
 
 static enum err number_read(const struct option *o, const char *text, int64_t *out, struct error *e)
 {
-    if (num_parse(slice_str(text), out) && *out >= 1 && *out <= NUMBER_MOST) return ERR_NONE;
-    return error_set(e, ERR_USAGE, "--%s takes a number from 1 to %d, not \"%.40s\"", o->name, NUMBER_MOST,
-                     text);
-}
-
-static enum err seconds_read(const struct option *o, const char *text, int64_t *out, struct error *e)
-{
-    if (num_parse(slice_str(text), out) && *out >= 1 && *out <= SECONDS_MOST) return ERR_NONE;
-    return error_set(e, ERR_USAGE, "--%s takes a number of seconds from 1 to %d, not \"%.40s\"", o->name,
-                     SECONDS_MOST, text);
+    bool seconds = o->kind == OPTION_SECONDS;
+    int most = seconds ? SECONDS_MOST : NUMBER_MOST;
+    if (num_parse(slice_str(text), out) && *out >= 1 && *out <= most) return ERR_NONE;
+    return error_set(e, ERR_USAGE, "--%s takes a number%s from 1 to %d, not \"%.40s\"", o->name,
+                     seconds ? " of seconds" : "", most, text);
 }
 
 /* What stands in the same word, or the next word, which *at moves on to then. NULL: nothing does. Of seconds, which may
@@ -106,7 +101,7 @@ static enum err option_read(int argc, char **argv, int *at, int verb, struct cal
     }
     value = argument_find(o, value, argc, argv, at);
     if (o->kind == OPTION_SECONDS && value == NULL) return *(int64_t *)to = WATCH_S_DEFAULT, ERR_NONE;
-    if (o->kind == OPTION_SECONDS) return seconds_read(o, value, to, e);
+    if (o->kind == OPTION_SECONDS) return number_read(o, value, to, e);
     if (value == NULL || value[0] == '\0')
         return error_set(e, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->argument);
     if (o->kind == OPTION_NUMBER) return number_read(o, value, to, e);

@@ -46,7 +46,7 @@ static void help_put(const char *help, struct buf *out)
     buf_put_char(out, '\n');
 }
 
-static void option_put(const struct option *o, struct buf *out)
+static void option_manual_put(const struct option *o, struct buf *out)
 {
     if (o->letter != 0) buf_printf(out, "*-%c*, ", o->letter);
     buf_printf(out, "*--%s*", o->name);
@@ -66,7 +66,7 @@ static void verb_put(int verb, struct buf *out)
     BUF_LIT(out, "\n\n");
     help_put(v->help, out);
     for (size_t i = 0; i < options_n; i++)
-        if (option_of(&options[i], verb) && options[i].letter == 0) option_put(&options[i], out);
+        if (option_of(&options[i], verb) && options[i].letter == 0) option_manual_put(&options[i], out);
     buf_free(&usage);
 }
 
@@ -96,7 +96,7 @@ static void common_put(struct buf *out)
 {
     BUF_LIT(out, "# COMMON OPTIONS\n\n");
     for (size_t i = 0; i < options_n; i++)
-        if (options[i].letter != 0) option_put(&options[i], out);
+        if (options[i].letter != 0) option_manual_put(&options[i], out);
     BUF_LIT(out, "# EXIT STATUS\n\n");
 #define X(code, status, text)                                                                                \
     buf_printf(out, "*%d*\n\t", status);                                                                     \

@@ -43,12 +43,12 @@ static enum err tables_apply(struct db *db, const struct counters *cs, uint32_t 
 /* --- a ledger that was dropped: which batches it would have known --- */
 
 struct ledgerless {
-    struct redis_batch_list list;
+    struct batch_list list;
     size_t n;
     bool done;
 };
 
-static void on_batch(void *arg, const struct redis_batch_seen *b)
+static void batch_listed(void *arg, const struct batch_seen *b)
 {
     struct ledgerless *s = arg;
     if (s->n++ == 0) printf("batches that stand in Redis, merged to a part, as a whole or not at all:\n");
@@ -56,7 +56,7 @@ static void on_batch(void *arg, const struct redis_batch_seen *b)
            b->hashes);
 }
 
-static void on_batches(struct redis_batch_list *list)
+static void batches_listed(struct batch_list *list)
 {
     CONTAINER_OF(list, struct ledgerless, list)->done = true;
 }
@@ -70,7 +70,7 @@ static void batches_print(const struct setup *setup)
         printf("which batches stand in Redis cannot be told: %s\n", e.text);
         return;
     }
-    struct ledgerless s = {.list = {.batch = on_batch, .arg = &s, .done = on_batches}};
+    struct ledgerless s = {.list = {.batch = batch_listed, .arg = &s, .done = batches_listed}};
     redis_batch_list(&ask.link, &s.list);
     redis_run_until(&ask.link, &s.done);
     if (s.list.lost)
@@ -78,14 +78,6 @@ static void batches_print(const struct setup *setup)
     else if (s.n == 0)
         printf("no batch stands in Redis\n");
     ask_close(&ask);
-}
-
-static void dropped_print(unsigned dropped)
-{
-    for (unsigned i = 0; i < SCHEMA_OWN_TABLES; i++)
-        if ((dropped >> i & 1) != 0)
-            printf("%s was dropped, and is made again, empty. Lost with it: %s\n", schema_own[i].name,
-                   schema_own[i].lost);
 }
 
 static enum err apply_own(struct db *db, const struct call *call, const struct setup *setup, struct error *e)
@@ -101,7 +93,10 @@ static enum err apply_own(struct db *db, const struct call *call, const struct s
     fflush(stdout);
     code = schema_migrate(db, call->ledger_lost, &from, &to, e);
     if (code != ERR_NONE) return code;
-    dropped_print(dropped);
+    for (unsigned i = 0; i < SCHEMA_OWN_TABLES; i++)
+        if ((dropped >> i & 1) != 0)
+            printf("%s was dropped, and is made again, empty. Lost with it: %s\n", schema_own[i].name,
+                   schema_own[i].lost);
     if (from == to)
         printf("tallyd's tables are at version %u already\n", to);
     else

@@ -38,12 +38,12 @@ static void recovered_print(const struct admin_recovered *r, bool dry_run)
                r->held);
 }
 
-static void on_progress(void *arg, uint64_t done, uint64_t total)
+static void recover_progress(void *arg, uint64_t done, uint64_t total)
 {
     if (total > 0) bar_show(arg, done, total);
 }
 
-static void on_found(void *arg, const char *kind, struct slice name)
+static void recover_found(void *arg, const char *kind, struct slice name)
 {
     bar_end(arg);
     found_print(kind, name);
@@ -58,8 +58,8 @@ static enum err recover_alone(const struct call *call, const struct conf *conf)
     const struct admin_recover how = {.dry_run = call->dry_run,
                                       .reject_unknown = call->reject_unknown,
                                       .accept_rollback = call->accept_rollback,
-                                      .progress = on_progress,
-                                      .found = on_found,
+                                      .progress = recover_progress,
+                                      .found = recover_found,
                                       .arg = &bar};
     enum err code = call->ports->recover_alone(call->ports->arg, conf, &how, &got, &e);
     bar_end(&bar);
@@ -86,7 +86,8 @@ static void progress_ask(redisContext *link, struct bar *bar)
 {
     redisReply *reply = redisCommand(link, "INFO");
     if (reply != NULL && reply->type == REDIS_REPLY_STRING)
-        on_progress(bar, info_number(reply->str, "recover_done"), info_number(reply->str, "recover_total"));
+        recover_progress(bar, info_number(reply->str, "recover_done"),
+                         info_number(reply->str, "recover_total"));
     freeReplyObject(reply);
 }
 

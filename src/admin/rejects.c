@@ -176,7 +176,7 @@ static enum err each(struct rejects *r,
 
 /* --- replay --- */
 
-static void on_progress(void *arg, uint64_t done)
+static void replay_progress(void *arg, uint64_t done)
 {
     struct rejects *r = arg;
     if (r->bar.terminal) bar_show(&r->bar, r->done + done, r->of);
@@ -201,7 +201,7 @@ static enum err replay_some(struct rejects *r, const struct rejects_which *which
                             struct error *e)
 {
     struct rejects_replay run = {
-        .counters = &r->setup->counters, .progress = on_progress, .refuse = on_refuse, .arg = r};
+        .counters = &r->setup->counters, .progress = replay_progress, .refuse = on_refuse, .arg = r};
     enum err code = rejects_replay(r->db, which, &run, e);
     r->replayed += run.replayed;
     r->refused += run.refused;

@@ -160,7 +160,7 @@ static void next_put(struct buf *out, const char *next)
     buf_put_char(out, '\n');
 }
 
-static void on_problem(void *arg, const char *what, const char *next)
+static void problem_put(void *arg, const char *what, const char *next)
 {
     struct screen *c = arg;
     if (++c->problems > c->problems_max) return;
@@ -182,7 +182,7 @@ static void problems_put(struct screen *c)
     size_t used = lines(c->out) + 2, most = c->style->lines_max;
     buf_put_char(c->out, '\n');
     c->problems_max = most == 0 ? SIZE_MAX : most > used + 2 ? (most - used) / 2 : 1;
-    enum err verdict = status_judge(c->s, on_problem, c);
+    enum err verdict = status_judge(c->s, problem_put, c);
     if (verdict == ERR_NONE) BUF_LIT(c->out, "All is well.\n");
     if (c->problems > c->problems_max)
         buf_printf(c->out, "... and %zu more\n", c->problems - c->problems_max);

@@ -12,7 +12,7 @@
 #define RATE_MS 300
 #define HOME "\033[H\033[J"
 
-static void ignore(void *arg, const char *what, const char *next)
+static void problem_ignore(void *arg, const char *what, const char *next)
 {
     (void)arg, (void)what, (void)next;
 }
@@ -46,7 +46,7 @@ static enum err look_print(const struct call *call, const struct status *s)
         screen_put(s, &style, &text);
     }
     enum err code = text_print(&text);
-    return code == ERR_NONE ? status_judge(s, ignore, NULL) : code;
+    return code == ERR_NONE ? status_judge(s, problem_ignore, NULL) : code;
 }
 
 static enum err look_once(const struct call *call, const struct source *where)
@@ -59,21 +59,16 @@ static enum err look_once(const struct call *call, const struct source *where)
     return code;
 }
 
-static void stop_signals_block(sigset_t *stop)
-{
-    sigemptyset(stop);
-    sigaddset(stop, SIGINT);
-    sigaddset(stop, SIGTERM);
-    sigprocmask(SIG_BLOCK, stop, NULL);
-}
-
 /* Until SIGINT, SIGTERM, or nobody reads any more; then the verdict of the last look. */
 static enum err look_again_and_again(const struct call *call, const struct source *where)
 {
     const struct timespec pause = {.tv_sec = call->watch_s};
     sigset_t stop;
     enum err code;
-    stop_signals_block(&stop);
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
     signal(SIGPIPE, SIG_IGN);
     do
         code = look_once(call, where);

@@ -14,7 +14,7 @@ struct store_report {
     size_t problems_n;
 };
 
-static void on_problem(void *arg, const char *what, const char *next)
+static void problem_found(void *arg, const char *what, const char *next)
 {
     struct store_report *r = arg;
     r->problems_n++;
@@ -92,7 +92,7 @@ static enum err keys_prove(const struct source *where, const struct choice_keys 
     if (code != ERR_NONE) return code;
     for (size_t i = 0; code == ERR_NONE && i < keys->n; i++) {
         struct store_proof p = {.counter = keys->counters[i], .key = keys->all[i]};
-        code = store_prove(&servers.ask, servers.db, &p, on_problem, r, e);
+        code = store_prove(&servers.ask, servers.db, &p, problem_found, r, e);
         if (code == ERR_NONE) (r->json ? store_json : store_text)(r, &p);
     }
     servers_close(&servers);

@@ -1,9 +1,10 @@
 /* app/alone.c - starts a service under a name of its own (so that it neither ends the links of a running one
  * nor is ended by its start), waits until sync may merge, recovers, stops. */
 #include "app/alone.h"
-#include "app/recovery.h"
+#include "app/service.h"
 #include "base/heap.h"
 #include "base/stats.h"
+#include "engine/recovery.h"
 #include "mysql/ledger.h"
 #include "redis/gen_op.h"
 #include <stdio.h>
@@ -17,7 +18,7 @@ struct alone {
     struct admin_recovered *out;
     struct service *service;
     struct db_job gen_job;
-    struct redis_gen gen;
+    struct gen_read gen;
     uint64_t highest;
     bool looked;
     struct error error; /* of the job, then of the whole */
@@ -70,13 +71,13 @@ static void begin(struct alone *a)
         .arg = a,
     };
     a->begun = true;
-    bool only_one = recovery_start(a->service, &how);
+    bool only_one = recovery_start(&a->service->lane.core, &how);
     INVARIANT(only_one);
 }
 
 /* --- --accept-rollback --- */
 
-static void on_raised(struct redis_gen *g)
+static void on_raised(struct gen_read *g)
 {
     struct alone *a = CONTAINER_OF(g, struct alone, gen);
     if (g->lost)
@@ -98,8 +99,8 @@ static void on_gen_looked(struct db_job *job)
         alone_end(a, ERR_UNAVAILABLE, job->ran ? a->error.text : job->text);
         return;
     }
-    a->gen = (struct redis_gen){.least = a->highest, .done = on_raised};
-    redis_gen(&a->service->sync_link, &a->gen);
+    a->gen = (struct gen_read){.least = a->highest, .done = on_raised};
+    redis_gen(&a->service->lane.core.sync_link, &a->gen);
 }
 
 static void accept_rollback(struct alone *a)
@@ -107,21 +108,21 @@ static void accept_rollback(struct alone *a)
     a->accepting = true;
     a->gen_job.work = gen_work;
     a->gen_job.done = on_gen_looked;
-    service_job(a->service, &a->gen_job);
+    core_job(&a->service->lane.core, &a->gen_job);
 }
 
 /* --- */
 
 static void wait_for_gate(struct alone *a)
 {
-    const struct service *s = a->service;
+    const struct core *c = &a->service->lane.core;
     bool may_wait = mono_ms() < a->until_ms;
-    if (!a->accepted && !a->accepting && s->mysql_up)
+    if (!a->accepted && !a->accepting && c->gate.mysql_up)
         accept_rollback(a);
-    else if (gate_open(s) && a->accepted)
+    else if (gate_open(&c->gate) && a->accepted)
         begin(a);
-    else if (s->gate.rolled_back && !a->how->accept_rollback)
-        alone_end(a, ERR_FAILED, s->gate.text);
+    else if (c->gate.rolled_back && !a->how->accept_rollback)
+        alone_end(a, ERR_FAILED, c->gate.text);
     else if (!may_wait)
         alone_end(a, ERR_UNAVAILABLE,
                   "MySQL or Redis did not become ready; `tallyd check` says what is wrong");

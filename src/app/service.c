@@ -1,7 +1,6 @@
 /* app/service.c - one loop for everything, its end-of-turn work, its timers and signals. */
 #include "app/service.h"
 #include "app/certificates.h"
-#include "app/recovery.h"
 #include "base/log.h"
 #include <signal.h>
 #include <stdio.h>
@@ -26,30 +25,18 @@ void service_fail(struct service *s, enum err code, const char *text)
     service_stop(s);
 }
 
-void service_job(struct service *s, struct db_job *job)
-{
-    if (s->pool != NULL) {
-        writer_pool_job(s->pool, job);
-        return;
-    }
-    job->ran = false;
-    snprintf(job->text, sizeof job->text, "tallyd is stopping");
-    job->done(job);
-}
-
 static void on_again(uv_idle_t *handle)
 {
     (void)handle; /* an active idle handle is what keeps the loop from waiting for events */
 }
 
-/* What answers of this turn made possible begins; then what was collected is sent and what was answered is written. */
+/* What was collected is sent and what was answered is written. */
 static void on_turn(uv_prepare_t *handle)
 {
     struct service *s = handle->data;
-    sync_turn(s->sync);
     if (s->listen != NULL) listen_turn(s->listen);
     command_join(s->command);
-    bool again = coalesce_turn(s->coalesce);
+    bool again = lane_turn(&s->lane);
     command_turn(s->command);
     if (s->listen != NULL) listen_flush_all(s->listen);
     if (again)
@@ -72,12 +59,8 @@ static void on_tick(uv_timer_t *timer)
     struct service *s = timer->data;
     uint64_t now_ms = mono_ms();
     supervisor_tick(s, now_ms);
-    coalesce_tick(s->coalesce);
-    sync_tick(s->sync);
+    lane_tick(&s->lane, now_ms);
     command_tick(s->command, now_ms);
-    gate_tick(s, now_ms);
-    upkeep_tick(s, now_ms);
-    journals_tick(s, now_ms);
     certificates_tick(s->settings, now_ms, &s->certificates_at_ms);
     if (s->stage == STAGE_DRAINING) service_drain_tick(s, now_ms);
 }
@@ -136,14 +119,11 @@ static void handles_open(struct service *s)
 
 static void rooms_close(struct service *s)
 {
-    cleaner_close(s);
     wire_http_close(s);
     if (s->listen != NULL) listen_destroy(&s->listen);
     command_destroy(&s->command);
     wire_users_close(s);
-    sync_destroy(&s->sync);
-    coalesce_destroy(&s->coalesce);
-    redis_frames_close(&s->frames);
+    lane_destroy(&s->lane);
 }
 
 static void work_nothing(uv_work_t *work)
@@ -163,7 +143,6 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
                      void (*started)(struct service *s, void *arg), void *arg, struct error *e)
 {
     *s = (struct service){.settings = settings, .path = path, .serves = serves};
-    s->gate.retry_at_ms = UINT64_MAX;
     if (uv_loop_init(&s->loop) != 0)
         return error_set(e, ERR_FAILED, "cannot make an event loop: out of descriptors?");
     pool_start(s);

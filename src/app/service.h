@@ -1,73 +1,17 @@
-/* app/service.h - the rooms wired together on one loop: the running tallyd, and the one-run service of `recover`.
+/* app/service.h - the doors and what is around the lane, on one loop: the running tallyd, and the one-run service of `recover`.
  *
- * Start:  Redis' sync link (checked) -> nobody else has the name -> links of earlier lives killed -> frame and fence
- *         links -> MySQL looked at -> writers -> the gate's first look -> listeners -> HTTP -> coalesce and sync run.
- * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> links -> loop empty.
- * Gate:   sync may merge only when the schema was checked since MySQL came (back), and Redis' gen was compared with the
- *         ledger's since Redis came back as another process (gate.c). */
+ * Start:  lane_start: Redis' sync link (checked) -> nobody else has the name -> links of earlier lives killed -> frame and
+ *         fence links -> MySQL looked at -> writers -> the gate's first look -> listeners -> HTTP -> the lane runs.
+ * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> lane -> loop empty. */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
 
-#include "app/cleaner.h"
 #include "app/notify.h"
 #include "app/settings.h"
-#include "coalesce/coalesce.h"
 #include "command/command.h"
+#include "engine/lane.h"
 #include "listen/listen.h"
-#include "mysql/writer.h"
-#include "redis/batches_op.h"
-#include "redis/check_op.h"
-#include "redis/dirty_op.h"
-#include "redis/fence_op.h"
-#include "redis/frame_op.h"
-#include "redis/journal_op.h"
-#include "redis/link.h"
-#include "redis/walk_op.h"
-#include "sync/sync.h"
 #include <uv.h>
-
-enum stage {
-    STAGE_STARTING,
-    STAGE_RUNNING,
-    STAGE_DRAINING, /* told to stop: no new clients or claims, what is under way goes on */
-    STAGE_CLOSING,  /* time is up or all is done: writers, links and handles are closed */
-};
-
-struct gate {                  /* may sync merge? */
-    bool asking, again;        /* a check is under way; something changed meanwhile */
-    bool schema_fit;           /* since MySQL came last */
-    char run_id[RUN_ID_BYTES]; /* of the Redis whose gen was compared last */
-    uint64_t retry_at_ms;
-    bool rolled_back; /* Redis' gen is behind the ledger's */
-    uint64_t merged;  /* highest gen of a batch that this process saw merged as a whole */
-    char text[400];   /* and what to do */
-};
-
-struct upkeep { /* slow timers: walk, prune, complete_until */
-    struct redis_restore restore;
-    struct redis_walk walk;
-    bool walking, restoring, walk_again, walked;
-    uint64_t leftovers,
-        leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
-    uint64_t walk_at_ms, prune_at_ms, until_at_ms;
-    int64_t clock_ahead_ms; /* Redis' clock less ours, as last seen */
-    struct prune_task *prune;
-    struct until_task *until;
-    bool until_told; /* that MySQL refuses complete_until */
-};
-
-struct journals { /* of dead services, to be brought home: journals.c */
-    struct redis_journals list;
-    struct redis_journal_take take;
-    bool listing, taking, again;
-    size_t at; /* in the list */
-    uint64_t at_ms;
-};
-
-struct totals {                /* live totals asked for and not answered: wire_total.c */
-    struct list waiting;       /* of struct total_task, for the next round */
-    struct total_round *round; /* under way, NULL: none */
-};
 
 struct http;
 struct http_side {       /* what wire_http.c and the threads of http/ share */
@@ -92,12 +36,8 @@ struct service {
     bool serves;      /* listens for clients (not in `recover`) */
     uv_loop_t loop;
     uv_work_t first_work; /* of libuv's pool */
-    struct redis_link frame_link, sync_link, fence_link, clean_link;
-    struct redis_frames frames;
-    struct redis_fences fences;
-    struct coalesce *coalesce;
-    struct sync *sync;
-    struct writer_pool *pool;
+    struct lane lane;
+    struct writer_pool *pool; /* NULL: not yet, or closed */
     struct listen *listen;
     struct command *command;
     struct users_side users;
@@ -105,19 +45,12 @@ struct service {
     uv_idle_t again;   /* active: the next turn comes without waiting for events */
     uv_timer_t tick;
     uv_signal_t signals[3];
-    struct gate gate;
-    struct upkeep upkeep;
-    struct cleaner cleaner;
-    struct journals journals;
-    struct totals totals;
     struct http_side web;
-    struct recovery *recovery; /* under way, NULL: none */
     struct notify notify;
-    uint64_t frame_sent_us; /* of the frame in flight */
     enum stage stage;
     uint64_t stop_by_ms; /* while draining */
     uint64_t certificates_at_ms;
-    bool mysql_seen, mysql_up, stop_asked, draining, dropped, listen_closed;
+    bool mysql_seen, stop_asked, draining, dropped, listen_closed;
     struct error failure; /* why it stops, when not because it was told to */
 };
 
@@ -128,15 +61,11 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
 void service_stop(struct service *s);                                  /* drains, then service_run returns */
 void service_fail(struct service *s, enum err code, const char *text); /* the same, with a reason */
 
-/* As writer_pool_job; without a pool (not yet, or closed) answered at once: it did not run. */
-void service_job(struct service *s, struct db_job *job);
-
 /* start.c */
 void service_init(struct service *s); /* rooms are made, nothing is begun */
 enum err service_start(struct service *s,
                        struct error *e); /* also ERR_NONE when a stop was asked for meanwhile */
 void service_begin(struct service *s);   /* all is there: the machines run */
-bool service_links_up(const struct service *s);
 
 /* standing.c: the one line of `systemctl status` */
 void service_status(const struct service *s, char *out, size_t size);
@@ -145,14 +74,9 @@ void service_status(const struct service *s, char *out, size_t size);
 void service_drain_tick(struct service *s, uint64_t now_ms);
 
 /* wire_*.c: the ports of one room given by another */
-void wire_coalesce(struct service *s);
-void wire_sync(struct service *s);
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
 struct listen_handler wire_inside_handler(struct service *s); /* for clients that may everything */
-void wire_total_init(struct service *s);
-void wire_read(void *arg, struct read_request *q);   /* command_ports.read; arg: the service */
-void wire_total(void *arg, struct total_request *q); /* command_ports.total; arg: the service */
 
 /* wire_http.c */
 void wire_http_init(struct service *s);
@@ -170,23 +94,5 @@ bool wire_users_reload(struct service *s, const struct conf *wanted,
                        struct error *e); /* false: nothing was changed */
 void wire_users_stop(struct service *s);
 void wire_users_close(struct service *s); /* when the loop is over */
-
-/* gate.c */
-void gate_redis(struct service *s); /* a link came up */
-void gate_mysql(struct service *s, bool up);
-void gate_tick(struct service *s, uint64_t now_ms);
-bool gate_open(const struct service *s);           /* sync merges */
-void gate_merged(struct service *s, uint64_t gen); /* a batch of that gen is merged as a whole */
-
-/* journals.c */
-void journals_soon(struct service *s); /* at the next tick */
-void journals_tick(struct service *s, uint64_t now_ms);
-bool journals_quiet(const struct service *s);
-
-/* upkeep.c */
-void upkeep_walk(struct service *s); /* now, or again after the one under way */
-void upkeep_tick(struct service *s, uint64_t now_ms);
-void upkeep_stop(struct service *s);
-bool upkeep_quiet(const struct service *s);
 
 #endif

@@ -66,6 +66,30 @@ void settings_reload(struct settings *s, const struct conf *wanted)
     certificates_reload(s);
 }
 
+struct lane_config settings_lane(const struct settings *s)
+{
+    const struct conf *conf = s->conf;
+    struct coalesce_config coalesce = coalesce_config_default;
+    coalesce.cells_max = (uint32_t)conf->limits_frame;
+    coalesce.answers_max = (uint32_t)conf->limits_answers;
+    coalesce.bytes_max = (uint32_t)conf->limits_frame_bytes;
+    coalesce.entries_max = (uint32_t)conf->limits_hashes;
+    coalesce.series_max = (uint32_t)conf->limits_names;
+    coalesce.doubt_ms = coalesce.busy_ms = (uint32_t)conf->limits_busy_ms;
+    return (struct lane_config){
+        .counters = &s->setup.counters,
+        .redis = &s->setup.redis,
+        .life = &s->life,
+        .host = s->host,
+        .timeout_ms = (uint32_t)conf->redis_timeout_ms,
+        .replicas = (uint32_t)conf->redis_replicas,
+        .redis_volatile = conf->redis_volatile == CONF_ACCEPT,
+        .mysql_volatile = conf->mysql_volatile == CONF_ACCEPT,
+        .ledger_keep_ms = (uint64_t)conf->ledger_keep_ms,
+        .coalesce = coalesce,
+    };
+}
+
 enum err settings_lock_name(const struct settings *s, int *fd, struct error *e)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};

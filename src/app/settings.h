@@ -3,6 +3,7 @@
 #ifndef APP_SETTINGS_H
 #define APP_SETTINGS_H
 
+#include "engine/core.h"
 #include "series/names.h"
 #include "setup/setup.h"
 
@@ -23,6 +24,8 @@ void settings_close(struct settings *s);
 /* Takes over the options that a reload may change (conf/options.h), logs which others would need a restart, and reads
  * certificates anew. */
 void settings_reload(struct settings *s, const struct conf *wanted);
+
+struct lane_config settings_lane(const struct settings *s); /* borrows from s */
 
 /* Holds the instance's name on this machine until the process ends: a second one gets ERR_CONFIG. *fd is the
  * holder. */

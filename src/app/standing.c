@@ -5,12 +5,13 @@
 
 static const char *state_of(const struct service *s)
 {
+    const struct gate *gate = &s->lane.core.gate;
     if (s->stage == STAGE_STARTING) return "starting";
     if (s->stage != STAGE_RUNNING) return "stopping: answers go out, merges end";
-    if (!service_links_up(s)) return "Redis is away: hits are refused";
-    if (s->gate.rolled_back) return s->gate.text;
-    if (!s->mysql_up) return "counts; MySQL is away, what is counted waits in Redis";
-    if (!gate_open(s)) return "counts; merging waits until MySQL and its tables are fit";
+    if (!lane_up(&s->lane)) return "Redis is away: hits are refused";
+    if (gate->rolled_back) return gate->text;
+    if (!gate->mysql_up) return "counts; MySQL is away, what is counted waits in Redis";
+    if (!gate_open(gate)) return "counts; merging waits until MySQL and its tables are fit";
     if (STAT_GET(batches_held) > 0) return "counts; batches are held, the log says why";
     return "counts and merges";
 }

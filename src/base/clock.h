@@ -1,6 +1,8 @@
-/* base/clock.h - mono_: CLOCK_MONOTONIC, for waiting and remembering; age_: CLOCK_BOOTTIME, the same, but it goes on while
- * the host sleeps: for what must not be taken for young then; wall_: CLOCK_REALTIME, for people only; ran_: CLOCK_THREAD_CPUTIME_ID,
- * what this thread itself took, at the price of a system call. */
+/* base/clock.h
+ *   mono_  CLOCK_MONOTONIC: waiting and remembering
+ *   age_   CLOCK_BOOTTIME: the same, but goes on while the host sleeps: for what must not look young afterwards
+ *   wall_  CLOCK_REALTIME: for people only
+ *   ran_   CLOCK_THREAD_CPUTIME_ID: CPU time of this thread; a system call */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

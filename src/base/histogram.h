@@ -1,8 +1,5 @@
-/* base/histogram.h - how long something took, so often, in whole microseconds: a bucket a power of two, from 16 us to an
- * hour; what took longer is in the last. Fixed size, nothing is ever lost or scaled.
- *
- * Written and read by any thread, with relaxed atomics: a reader sees each number as it was at some moment, so count and
- * sum may be apart by what is being added just then; both only grow. */
+/* base/histogram.h - durations in whole microseconds: a bucket a power of two, from 16 us to an hour; the last has all longer
+ * ones. Any thread writes and reads, with relaxed atomics: count and sum may differ by what is being added; both only grow. */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
 

@@ -31,7 +31,7 @@ void log_set_level(enum log_level least)
     __atomic_store_n(&least_level, (int)least, __ATOMIC_RELAXED);
 }
 
-/* The variable is inherited also by those whose stderr was turned elsewhere, so it must name what stderr is. */
+/* A process whose stderr was redirected inherits the variable too, so it must name what stderr is. */
 void log_journal_detect(void)
 {
     const char *named = getenv("JOURNAL_STREAM");
@@ -76,7 +76,7 @@ static size_t line_cut(char *line, size_t most)
     return border + sizeof mark - 1;
 }
 
-/* Whoever reads stderr may stand: he is waited for once, and not again before he took something. A pipe or a socket that
+/* The reader of stderr may be stuck: it is waited for once, and not again before it took something. A pipe or a socket that
  * polls as writable takes a line whole. */
 static bool stderr_takes(void)
 {

@@ -6,36 +6,42 @@
 
 #include <stdint.h>
 
-enum rule {
-    RULE_BARRIER = 1 << 0,    /* sync: fence before merge */
-    RULE_RESCAN = 1 << 1,     /* sync: rows scanned again when the server changed before the fence passed */
-    RULE_CLAIM_ONCE = 1 << 2, /* coalesce: a claim in doubt is looked for, never sent again */
-    RULE_ONE_IN_FLIGHT = 1 << 3,  /* coalesce: off: two frames in flight */
-    RULE_KILL = 1 << 4,           /* coalesce: the old link is killed before seq is read */
-    RULE_KILL_FIRST = 1 << 5,     /* coalesce: off: seq is read before the kill */
-    RULE_KILL_FOR_CLAIM = 1 << 6, /* coalesce: killed when only a claim is in doubt, too */
-    RULE_DIRTY_AT_SEND = 1 << 7,  /* coalesce: off: a frame's reply makes its hashes known dirty */
-    RULE_FORGET_AT_SEND = 1 << 8, /* coalesce: off: a claim's reply forgets its hashes */
-    RULE_REFUSED_AS_IS =
-        1 << 9, /* coalesce: off: a refusal puts back known dirty as it was before the frame */
-    RULE_RESEND_ALL_ZADD = 1 << 10,     /* coalesce: off: a frame is sent again as it was */
-    RULE_OWED = 1 << 11,                /* coalesce: off: no ZADD is ever owed */
-    RULE_ADOPT = 1 << 12,               /* sync: stale batches are adopted by timer */
-    RULE_ANSWERED_NEVER_SENT = 1 << 13, /* coalesce: off: a frame answered "outcome unknown" is sent again */
-    RULE_GIVE_UP = 1 << 14,             /* sync: a run older than a third of ledger.keep gives up */
-    RULE_OWED_AFTER_REFUSAL = 1 << 15,  /* coalesce: off: a refused frame's owed ZADDs are forgotten */
-    RULE_SERIES_OWED = 1 << 16,         /* coalesce: off: no ZADD in known: is ever owed */
-    RULE_SERIES_FORGET = 1 << 17,       /* coalesce: off: a cut or a refusal leaves series known */
-    RULE_SERIES_RESEND = 1 << 18,       /* coalesce: off: series are sent again as they were */
-    RULE_JOURNAL_UNDO = 1 << 19,  /* coalesce: off: what a refused frame did to journals stays as it is */
-    RULE_JOURNAL_LOOK = 1 << 20,  /* coalesce: off: a new link does not look whose the journals are */
-    RULE_BUCKET_OWED = 1 << 21,   /* coalesce: off: no bucket's place in tb. is ever owed */
-    RULE_BUCKET_FORGET = 1 << 22, /* coalesce: off: a cut leaves buckets known to stand */
-    RULE_BUCKET_RESEND = 1 << 23, /* coalesce: off: hits on buckets are sent again as they were */
-    RULE_LEASE_FORGET = 1 << 24,  /* coalesce: off: leases live on after a cut */
-    RULE_LEASE_RESEND = 1 << 25,  /* coalesce: off: numbers of a lease are sent again as they were */
-    RULE_EVENTS_OWED = 1 << 26,   /* coalesce: off: no log is ever owed to tally:events */
-    RULE_SYNC_HIGHEST = 1 << 27,  /* sync: off: CTR.SYNC ALL asks for what is dirty by the time of the call */
+enum coalesce_rule {
+    RULE_CLAIM_ONCE = 1 << 0,           /* a claim in doubt is looked for, never sent again */
+    RULE_ONE_IN_FLIGHT = 1 << 1,        /* off: two frames in flight */
+    RULE_KILL = 1 << 2,                 /* the old link is killed before seq is read */
+    RULE_KILL_FIRST = 1 << 3,           /* off: seq is read before the kill */
+    RULE_KILL_FOR_CLAIM = 1 << 4,       /* killed when only a claim is in doubt, too */
+    RULE_DIRTY_AT_SEND = 1 << 5,        /* off: a frame's reply makes its hashes known dirty */
+    RULE_FORGET_AT_SEND = 1 << 6,       /* off: a claim's reply forgets its hashes */
+    RULE_REFUSED_AS_IS = 1 << 7,        /* off: a refusal puts back known dirty as it was before the frame */
+    RULE_RESEND_ALL_ZADD = 1 << 8,      /* off: a frame is sent again as it was */
+    RULE_OWED = 1 << 9,                 /* off: no ZADD is ever owed */
+    RULE_ANSWERED_NEVER_SENT = 1 << 10, /* off: a frame answered "outcome unknown" is sent again */
+    RULE_OWED_AFTER_REFUSAL = 1 << 11,  /* off: a refused frame's owed ZADDs are forgotten */
+    RULE_SERIES_OWED = 1 << 12,         /* off: no ZADD in known: is ever owed */
+    RULE_SERIES_FORGET = 1 << 13,       /* off: a cut or a refusal leaves series known */
+    RULE_SERIES_RESEND = 1 << 14,       /* off: series are sent again as they were */
+    RULE_JOURNAL_UNDO = 1 << 15,        /* off: what a refused frame did to journals stays as it is */
+    RULE_JOURNAL_LOOK = 1 << 16,        /* off: a new link does not look whose the journals are */
+    RULE_BUCKET_OWED = 1 << 17,         /* off: no bucket's place in tb. is ever owed */
+    RULE_BUCKET_FORGET = 1 << 18,       /* off: a cut leaves buckets known to stand */
+    RULE_BUCKET_RESEND = 1 << 19,       /* off: hits on buckets are sent again as they were */
+    RULE_LEASE_FORGET = 1 << 20,        /* off: leases live on after a cut */
+    RULE_LEASE_RESEND = 1 << 21,        /* off: numbers of a lease are sent again as they were */
+    RULE_EVENTS_OWED = 1 << 22,         /* off: no log is ever owed to tally:events */
+};
+enum sync_rule {
+    RULE_BARRIER = 1 << 0,        /* fence before merge */
+    RULE_RESCAN = 1 << 1,         /* rows scanned again when the server changed before the fence passed */
+    RULE_ADOPT = 1 << 2,          /* stale batches are adopted by timer */
+    RULE_GIVE_UP = 1 << 3,        /* a run older than a third of ledger.keep gives up */
+    RULE_SYNC_HIGHEST = 1 << 4,   /* off: CTR.SYNC ALL asks for what is dirty by the time of the call */
+    RULE_GATE = 1 << 5,           /* off: Redis' gen is not compared with the ledger's */
+    RULE_PRUNE_STANDING = 1 << 6, /* off: the ledger is pruned by age alone */
+    RULE_PRUNE_CUTOFF = 1 << 7,   /* off: what is old is decided after it was asked what stands */
+    RULE_UNTIL_SLACK = 1 << 8,    /* off: complete_until has no slack for hits on their way */
+    RULE_UNTIL_ORDER = 1 << 9,    /* off: batches are asked before the dirty index */
 };
 
 #ifdef TALLYD_RULES

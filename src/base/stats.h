@@ -1,5 +1,4 @@
-/* base/stats.h - one table of counters and gauges; INFO and /metrics show them.
- * Written with relaxed atomics: writer threads count too. */
+/* base/stats.h - one table of counters and gauges, for INFO and /metrics. Relaxed atomics: writer threads count too. */
 #ifndef BASE_STATS_H
 #define BASE_STATS_H
 

@@ -355,6 +355,11 @@ bool coalesce_collects(const struct coalesce *c)
     return box_works(c->now);
 }
 
+uint64_t coalesce_hits(const struct coalesce *c)
+{
+    return c->hits;
+}
+
 bool coalesce_idle(const struct coalesce *c)
 {
     return group_empty(c->now) && c->flight_n == 0 && !engine_owes(c) && list_empty(&c->journals) &&

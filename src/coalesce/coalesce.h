@@ -187,7 +187,8 @@ bool coalesce_has_journal(const struct coalesce *c, struct slice name);
  * answered for answer_ms: a frame in doubt is sent again with the score of its first sending. */
 int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms);
 
-bool coalesce_idle(const struct coalesce *c); /* nothing collected, in flight, in doubt or owed */
+uint64_t coalesce_hits(const struct coalesce *c); /* applied so far, of all counters */
+bool coalesce_idle(const struct coalesce *c);     /* nothing collected, in flight, in doubt or owed */
 
 #ifdef TALLYD_RULES
 extern uint32_t coalesce_rules_off; /* simulator only */

@@ -54,7 +54,8 @@ struct coalesce {
     struct group *answering;  /* out of the flight, its answers being written while the next is under way */
     char date[8];             /* the last field that was seen to be a date */
     struct buf raw;           /* scratch of coalesce_add */
-    uint64_t epoch;           /* of the group used last */
+    uint64_t hits;            /* applied so far */
+    uint64_t epoch;           /* of the box used last */
     uint64_t seq;             /* of the frame sent last */
     uint64_t seq_known;       /* highest known to be applied */
     struct hash_entry **owed; /* ZADDs for frames to come, each entry once */

@@ -1,6 +1,6 @@
 /* command/command.h - what clients may say, and what they are answered: the parse loop of a connection, the
  * command table, argument checks, replies. Increments go to coalesce/; whatever takes time goes through ports
- * to app/. No sockets here: a connection is an opaque `struct conn` with the functions of struct client_ports
+ * to engine/. No sockets here: a connection is an opaque `struct conn` with the functions of struct client_ports
  * (listen's conn_* fit as they are). One loop, no locks.
  *
  * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes
@@ -68,17 +68,17 @@ struct command_config {
     uint32_t multi_max;       /* commands in one MULTI, 10,000 */
     uint32_t multi_bytes_max; /* and their requests, 1 MiB */
     uint32_t busy_ms;         /* a transaction without room for so long is refused: coalesce's own, 5,000 */
-    struct users *users;      /* borrowed; none in it: whoever connects may everything */
+    struct users *users;      /* borrowed; none in it: full access for all */
     struct prover *prover;
-    uint32_t stranger_ms; /* who has not said by then who it is is disconnected */
+    uint32_t stranger_ms; /* unauthenticated clients are disconnected then */
 };
 
 struct command;                                                      /* what all sessions of a loop share */
 struct command *command_create(const struct command_config *config); /* config is copied */
 void command_destroy(struct command **c);                            /* when no session is left */
 
-/* After a reload: whoever is the same as before (user_is_same) goes on under the new rules, all others have to say again who
- * they are. The old ones may go after it. */
+/* After a reload: a user that is the same as before (user_is_same) goes on under the new rules, all others have to
+ * authenticate again. The old ones may go after it. */
 void command_users(struct command *c, struct users *users);
 void command_join(struct command *c); /* once a turn of the loop, before coalesce_turn() ... */
 void command_turn(struct command *c); /* ... and after it */
@@ -86,9 +86,8 @@ bool command_pace(struct command *c); /* false: nobody waits any more */
 void command_tick(struct command *c, uint64_t now_ms); /* every 20 ms or so: strangers, figures of INFO */
 
 enum session_state {
-    SESSION_TAKING,  /* takes requests */
-    SESSION_PARKED,  /* an increment or an EXEC found no room: waits for session_room(), then parses it again
-                      */
+    SESSION_TAKING, /* takes requests */
+    SESSION_PARKED, /* an increment or an EXEC found no room: waits for session_room(), then parses it again */
     SESSION_BARRIER, /* waits until outlet.waiting is 0 */
     SESSION_ASKING,  /* an asynchronous request is out */
     SESSION_PACED,   /* its user has no room: goes on by command_pace() or command_turn() */
@@ -96,7 +95,7 @@ enum session_state {
 };
 
 enum session_door {
-    DOOR_OPEN,   /* no users are configured, or it comes from inside: it may everything */
+    DOOR_OPEN,   /* no users are configured, or it comes from inside: full access */
     DOOR_CLOSED, /* it has not said yet who it is */
     DOOR_USER,   /* it is a user */
 };

@@ -8,7 +8,7 @@
  *   ops.c      what SERIES.INCRBY (series.c), BOX.INCRBY (timeboxes.c), EVENT.ADD (events.c), UNIQ.ADD (uniques.c) share
  *   reads.c    what the reads in these four share
  *   words.c    arguments, checked
- *   guard.c    who may what, and how much of it
+ *   guard.c    what a client may do, and how much of it
  *   auth.c     AUTH, HELLO's AUTH
  *   client.c   PING, HELLO, CLIENT ... what concerns one connection
  *   clients.c  CLIENT INFO, LIST and KILL   tracking.c  CLIENT TRACKING and what goes with it
@@ -146,8 +146,7 @@ void session_replies_next(struct session *s);   /* a request is through */
 /* guard.c */
 void guard_init(struct command *c);
 void guard_open(struct session *s, bool inside); /* last line: it may be dropped */
-void guard_leave(
-    struct session *s); /* it is no user any more; session_close() does not need it beside guard_close() */
+void guard_leave(struct session *s);             /* it is no user any more; guard_close() does it, too */
 void guard_close(struct session *s);
 void guard_reset(struct session *s);
 bool guard_enter(struct session *s, struct user *u); /* false: the user has too many connections */

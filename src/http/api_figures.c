@@ -34,14 +34,9 @@ struct figures {
 
 static bool store_fits(const struct counter *c, struct slice store, struct buf *key)
 {
-    struct slice found;
-    if (!c->key.has_store) {
-        pattern_put(&c->key, slice_of("", 0), key);
-        return slice_eq(store, NO_STORE);
-    }
-    if (store.n == 0 || store.n > TEXT_BYTES_MAX) return false;
-    pattern_put(&c->key, store, key);
-    return pattern_match(&c->key, c->store, buf_slice(key), &found) && slice_eq(found, store);
+    if (c->key.has_store) return panel_store_key(c, store, key);
+    pattern_put(&c->key, slice_of("", 0), key);
+    return slice_eq(store, NO_STORE);
 }
 
 static bool counter_read(struct figures *f)
@@ -312,7 +307,7 @@ static bool anything_pending(struct figures *f)
     for (size_t i = 0; i < counters->n && !any; i++) {
         struct buf key = {0};
         struct slice words[2] = {SLICE("CTR.PENDING")};
-        if (counters->all[i].key.has_store && store_fits(&counters->all[i], f->store, &key)) {
+        if (panel_store_key(&counters->all[i], f->store, &key)) {
             words[1] = buf_slice(&key);
             redisReply *reply = door_ask(&f->w->door, words, 2);
             any = reply == NULL || reply->type == REDIS_REPLY_ERROR ||

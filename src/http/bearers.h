@@ -1,5 +1,5 @@
-/* http/bearers.h - the bearers known now, read by all threads, changed by a reload; private to the room. Who was let in by
- * one borrows it, a stream for hours, so sets that hold no more are kept until the end. */
+/* http/bearers.h - the tokens that are valid now: read by all threads, replaced by a reload. Requests and streams borrow
+ * the token that let them in, a stream for hours, so old sets are kept until the end. Private to the room. */
 #ifndef HTTP_BEARERS_H
 #define HTTP_BEARERS_H
 
@@ -15,7 +15,7 @@ struct bearers {
 void bearers_init(struct bearers *s, const struct conf_bearers *first); /* borrowed until close */
 void bearers_close(struct bearers *s);
 const struct conf_bearers *bearers_now(const struct bearers *s); /* any thread; until close */
-/* Is it, bound to the same store, one of those that hold now? Its name may be another. Any thread. */
+/* Is it still valid, for the same store? Its name may have changed. Any thread. */
 bool bearers_hold(const struct bearers *s, const struct conf_bearer *bearer);
 /* Takes them over, and leaves none in bearers. */
 void bearers_take(struct bearers *s, struct conf_bearers *bearers);

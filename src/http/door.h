@@ -1,4 +1,4 @@
-/* http/door.h - a blocking connection to the service's own RESP door, made when it is needed and again after a cut. One
+/* http/door.h - a blocking connection to the service's own RESP door, opened when it is needed and again after a cut. One
  * thread at a time; private to the room. */
 #ifndef HTTP_DOOR_H
 #define HTTP_DOOR_H

@@ -1,6 +1,5 @@
-/* http/exchange.h - one request and its answer, as those who answer see it; private to the room.
- *
- * Who answers fills in status, type and body, once, by exchange_json() or exchange_refuse(); the rest is the server's. */
+/* http/exchange.h - one request and its answer, as a route sees it; private to the room. A route fills in status, type and
+ * body, once, by exchange_json() or exchange_refuse(); the rest is the server's. */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 

@@ -1,10 +1,10 @@
-/* http/http.h - tallyd over HTTP, beside the loop and never in its way: metrics, health, a JSON API (openapi.yaml), events
- * of what moves, and the panel. Threads of its own throughout:
+/* http/http.h - tallyd over HTTP: metrics, health, a JSON API (openapi.yaml), server-sent events and the panel. It runs
+ * beside the loop, in threads of its own:
  *   one of libmicrohttpd's for each address: sockets and parsing; blocks for nothing
- *   a few workers: whatever waits, for the service's own RESP door, for Redis, for MySQL
- *   the pulse: asks the door twice a second how it goes, and tells the streams
- * No data of the loop is touched: what is asked of the service goes over connections that `connect` gives, as any client's
- * would; what is counted comes from base/stats.h and base/latencies.h, which are atomic. */
+ *   a few workers: all that waits, for the service's own RESP door, for Redis, for MySQL
+ *   the pulse: asks the door for its state twice a second, and tells the streams
+ * It touches no data of the loop. It asks the service over connections that `connect` gives, as any client does; figures
+ * come from base/stats.h and base/latencies.h, which are atomic. */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
 
@@ -27,10 +27,9 @@ struct http;
 struct http *http_create(const struct source *where, const struct http_ports *ports);
 /* Listens at the addresses of listen.http, of which there is one at least, and begins. On an error nothing runs. */
 enum err http_start(struct http *h, struct error *e) MUST_CHECK;
-/* From now on these hold; takes them over, and leaves none in tokens. Streams of those that do
- * not hold any more end. */
+/* Replaces the tokens by these: takes them over and leaves none in tokens. Streams of tokens that are gone end. */
 void http_bearers(struct http *h, struct conf_bearers *tokens);
-/* Takes no more, lets who is being answered have its answer, refuses who waits for a worker, ends the streams. Returns at
+/* Takes no more requests, finishes the answers under way, refuses what waits for a worker, ends the streams. Returns at
  * once. */
 void http_stop(struct http *h);
 /* After stopped(), or when it was not started. */

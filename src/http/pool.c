@@ -14,8 +14,8 @@ void pool_init(struct pool *p, const struct http_ports *ports, const struct sour
     }
 }
 
-/* NULL: it stops and nothing is left. late: it stops, so what waits for servers is not begun any more: of a thousand that wait
- * for one that stands, each would take its time. */
+/* NULL: the pool stops and no job is left. late: the pool stops, so the job is not to wait for servers: of a thousand
+ * jobs that wait for a hung one, each would take its time. */
 static struct job *next_job(struct pool *p, bool *late)
 {
     pthread_mutex_lock(&p->lock);

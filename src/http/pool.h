@@ -1,5 +1,5 @@
-/* http/pool.h - the workers: threads that may wait, each with a connection to the service's RESP door and one to MySQL, in
- * nobody else's hands while a job runs. Jobs are taken in the order of their coming; private to the room. */
+/* http/pool.h - the workers: threads that may wait. Each has a connection to the service's RESP door and one to MySQL, for
+ * its job alone. Jobs run in the order in which they came. Private to the room. */
 #ifndef HTTP_POOL_H
 #define HTTP_POOL_H
 
@@ -18,10 +18,10 @@ struct worker {
     struct panel panel;
 };
 
-/* Embedded in what it is for; belongs to the pool from pool_submit until run() is called, which may free it. */
+/* Embedded in the asker's struct; the pool's from pool_submit until run() is called, which may free it. */
 struct job {
     struct list link;
-    void (*run)(struct job *job, struct worker *w); /* w NULL: the pool stops, and this was not begun */
+    void (*run)(struct job *job, struct worker *w); /* w NULL: the pool stops, refuse */
 };
 
 struct pool {

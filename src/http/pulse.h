@@ -1,5 +1,5 @@
-/* http/pulse.h - a thread that asks the service twice a second how it goes, and once a second tells the streams. It waits for
- * nothing but the service; what has to wait for Redis or MySQL is done by the workers. Private to the room. */
+/* http/pulse.h - a thread that asks the service for its state twice a second, and tells the streams once a second. It waits
+ * for the service alone; what waits for Redis or MySQL is a worker's. Private to the room. */
 #ifndef HTTP_PULSE_H
 #define HTTP_PULSE_H
 
@@ -35,7 +35,7 @@ void pulse_stop(struct pulse *p); /* waits for the thread; a job may still be th
 void pulse_close(struct pulse *p);
 
 struct beat pulse_beat(struct pulse *p);
-/* A worker: until the service was asked once. Who is answered before would hear that Redis and MySQL are down. */
+/* A worker: waits until the service was asked once. An earlier answer would say that Redis and MySQL are down. */
 void pulse_await(struct pulse *p);
 
 #endif

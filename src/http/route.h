@@ -1,14 +1,13 @@
-/* http/route.h - the table of what can be asked for; private to the room. Its paths are those of openapi.yaml, and a test
- * holds the two together. */
+/* http/route.h - the table of all paths; private to the room. A test compares them with openapi.yaml. */
 #ifndef HTTP_ROUTE_H
 #define HTTP_ROUTE_H
 
 #include "http/exchange.h"
 
 enum access {
-    ACCESS_ANYBODY,  /* nothing of a shop is in it */
-    ACCESS_KNOWN,    /* this machine or a token; who is bound to a store gets what it may see of it */
-    ACCESS_OPERATOR, /* the same, but nobody who is bound to a store */
+    ACCESS_ANYBODY,  /* holds no data of a shop */
+    ACCESS_KNOWN,    /* this machine or a token; a token bound to a store sees that store only */
+    ACCESS_OPERATOR, /* the same, but no token that is bound to a store */
 };
 
 struct route {

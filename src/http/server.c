@@ -1,8 +1,8 @@
 /* http/server.c - addresses, libmicrohttpd, and the life of an exchange:
  *   headers are here -> exchange_begin: what is asked, who asks, may it? -> the body, if any, is thrown away ->
  *   answered at once, or: suspended -> a worker runs the route -> resumed -> answered -> exchange_free
- * An exchange is touched by the thread of its address, but while it is suspended by the worker alone. Nothing of
- * libmicrohttpd's is looked at by a worker: what it needs was copied before. */
+ * An exchange belongs to the thread of its address, and while it is suspended to the worker alone. A worker asks
+ * libmicrohttpd for nothing: what it needs was copied before. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -45,7 +45,7 @@ static enum MHD_Result arg_take(void *arg, enum MHD_ValueKind kind, const char *
     return r->fault == NULL ? MHD_YES : MHD_NO;
 }
 
-/* The page takes no parameters, and any: people and mail programs put theirs behind the address of it. */
+/* The page ignores its query: people and mail programs append parameters of their own. */
 static bool target_read(struct exchange *x, const char *path)
 {
     struct reading r = {&x->target, target_read_path(&x->target, slice_str(path))};
@@ -120,7 +120,7 @@ static bool is_allowed(struct exchange *x)
     return false;
 }
 
-/* Pages of other origins can send a POST, but not with a header of their own. */
+/* A page of another origin can send a POST, but cannot add a header to it. */
 static bool is_meant(struct exchange *x)
 {
     const char *same = header(x, "X-Tallyd");
@@ -412,8 +412,8 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     return h;
 }
 
-/* First nobody new, then nobody is asked any more, then nobody waits, then all have heard: only then may the daemons go, which
- * say nothing more to anybody. */
+/* In this order: no new connections, no pulse, no jobs that wait, no streams, all answers sent. Only then may the daemons
+ * go: they send nothing more. */
 static void all_end(struct http *h)
 {
     const struct conf_addresses *all = &h->where->conf->listen_http;

@@ -108,7 +108,7 @@ void hub_stop(struct hub *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* What waits to be read is not for it any more, either. */
+/* Also drops what waits to be read. */
 static void bearer_check(struct stream *s) /* under the lock */
 {
     if (s->over || s->bearer == NULL || bearers_hold(s->hub->bearers, s->bearer)) return;
@@ -125,7 +125,8 @@ void hub_bearers(struct hub *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Who was let in just before a reload is looked at again: here, or, when it comes to be on the list first, by hub_bearers. */
+/* A token may be replaced between its check and here, so it is checked again: here, or by hub_bearers when the stream is
+ * on the list by then. */
 struct stream *stream_open(struct hub *h, bool all, struct slice store, const struct conf_bearer *bearer)
 {
     struct stream *s = NULL;

@@ -39,7 +39,7 @@ static bool is_from_here(const struct who_asks *q)
     return q->peer->sa_family == AF_UNIX || (q->host != NULL && is_loopback_host(q->host));
 }
 
-/* Always looks at all of both: how long it takes tells nothing of how much was right. */
+/* In constant time: it tells nothing of how much was right. */
 static bool same_secret(const char *secret, struct slice given)
 {
     char a[CONF_BEARER_MOST + 1] = {0}, b[CONF_BEARER_MOST + 1] = {0};

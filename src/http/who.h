@@ -1,8 +1,8 @@
 /* http/who.h - who asks, and what it may see. Pure; texts are borrowed for the call.
  *
- * This machine needs no token: a peer at a loopback address or a unix socket, that names the loopback as the host it
- * wants (else it may be a browser that a page of somebody else's leads here: DNS rebinding), and that forwards nobody (else
- * it is a proxy, and who asks is somewhere else). Everybody else has a token. */
+ * A request from this machine needs no token: its peer is a loopback address or a unix socket, its Host is a loopback name
+ * (else a foreign page may have led a browser here: DNS rebinding), and it is not forwarded (else the peer is a proxy).
+ * All others need one. */
 #ifndef HTTP_WHO_H
 #define HTTP_WHO_H
 

@@ -101,7 +101,7 @@ static void on_closed(uv_handle_t *handle)
     struct conn *c = handle->data;
     struct listen *l = c->listen;
     c->closed = true;
-    buf_free(&c->outlet.out); /* no frame writes to who is gone */
+    buf_free(&c->outlet.out); /* no frame writes to a client that is gone */
     buf_free(&c->kept);
     secure_close(c);
     free_if_over(c);
@@ -146,8 +146,8 @@ static void finish_if_said(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 
-/* One read a turn: libuv would go on reading whoever sends much, and all others would wait. Those who sent more than that in
- * the last turn share TURN_BYTES. No room: libuv reads nothing, and says UV_ENOBUFS. */
+/* One read a turn: libuv would go on reading a client that sends much, and all others would wait. Clients that sent more than
+ * that in the last turn share TURN_BYTES. Without room libuv reads nothing, and says UV_ENOBUFS. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 {
     (void)suggested;
@@ -168,20 +168,16 @@ static void on_alloc_secure(uv_handle_t *handle, size_t suggested, uv_buf_t *int
         *into = uv_buf_init(NULL, 0);
 }
 
-static int read_start(struct conn *c)
-{
-    if (c->secure != NULL) return uv_read_start(&c->s.stream, on_alloc_secure, on_read_secure);
-    return uv_read_start(&c->s.stream, on_alloc, on_read);
-}
-
 static void reading_update(struct conn *c)
 {
     bool want = may_read(c) && !c->yielded && !c->ended;
+    bool tls = c->secure != NULL;
     if (want == c->reading) return;
     c->reading = want;
     if (!want)
         uv_read_stop(&c->s.stream);
-    else if (read_start(c) != 0)
+    else if (uv_read_start(&c->s.stream, tls ? on_alloc_secure : on_alloc, tls ? on_read_secure : on_read) !=
+             0)
         conn_drop(c);
 }
 
@@ -332,7 +328,7 @@ void conn_finish(struct conn *c)
 /* ---- bytes out ---- */
 
 /* How many bytes of answers c may leave unread before it is not read from: its own limit, and no more than is left of the
- * limit of all. So one that reads nothing may have half of that, ten a tenth each, and whoever reads finds room. */
+ * limit of all. So one that reads nothing may have half of that, ten a tenth each, and a client that reads finds room. */
 static size_t unread_most(const struct conn *c)
 {
     const struct listen *l = c->listen;
@@ -522,15 +518,6 @@ static void handle_init(struct conn *c)
     listen_handle_opened(c->listen);
 }
 
-/* Replies are written whole once a turn, so there is nothing that Nagle's algorithm could wait for. */
-static void tcp_tune(struct conn *c)
-{
-    if (c->from->is_unix) return;
-    uv_tcp_nodelay(&c->s.tcp, 1);
-    uint32_t s = c->listen->limits.keepalive_s;
-    uv_tcp_keepalive(&c->s.tcp, s > 0, s);
-}
-
 /* The session may drop it at once. */
 static void session_begin(struct conn *c)
 {
@@ -547,7 +534,12 @@ struct conn *conn_accept(struct listener *ls)
     session_begin(c);
     if (rc != 0) conn_drop(c);
     if (is_closing(c)) return NULL;
-    tcp_tune(c);
+    if (!ls->is_unix) {
+        uint32_t s = c->listen->limits.keepalive_s;
+        uv_tcp_nodelay(&c->s.tcp,
+                       1); /* replies are written whole once a turn: nothing for Nagle to wait for */
+        uv_tcp_keepalive(&c->s.tcp, s > 0, s);
+    }
     if (ls->is_tls) secure_open(c);
     STAT_ADD(connections_accepted, 1);
     reading_update(c);

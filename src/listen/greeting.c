@@ -1,12 +1,8 @@
-/* listen/greeting.c - whose TLS handshake goes on now. A step of one takes the loop up to a millisecond or more (a signature),
- * and strangers may ask for as many as they like: so handshakes have a percentage of the loop's time
- * (limits.handshakes), and STEPS_US of a turn. Where that is used up, who sends more of a handshake is not read until its turn
- * comes: first come, first served, those whose handshake has begun and the others by turns, so that neither wait for ever for
- * the other. One is let in a turn, and only while there is something left, so all others are served in between.
- * Being put off costs a client nothing of limits.handshake_within. Of all this a connection that is through knows nothing.
- *
- * What is left is saved up for SAVED_US; a step that takes more is paid for afterwards. Paid is what the thread itself took: that it
- * was not let run meanwhile is nobody's fault. */
+/* listen/greeting.c - whose TLS handshake goes on now. One step (a signature) can take the loop a millisecond, and anybody may
+ * ask for any number, so handshakes get a percentage of the loop's time (limits.handshakes), and STEPS_US a turn. When that is
+ * used up, clients in a handshake are put off: not read, at no cost to their limits.handshake_within. One is let in a turn,
+ * first come first served, those that have begun and new ones alternating.
+ * An unused share is saved for SAVED_US; a longer step is paid for afterwards. The budget is charged with CPU time. */
 #include "listen/inside.h"
 
 #include "base/clock.h"
@@ -104,7 +100,7 @@ void greeting_gone(struct secure *s)
     greeting_heard(s);
 }
 
-/* Who has had no answer to its hello and sends no more is gone, and need not have one. */
+/* A client that hung up before its hello was answered needs no answer. */
 static bool has_left(const struct secure *s)
 {
     uv_os_fd_t fd;
@@ -121,7 +117,7 @@ static struct secure *next_of(struct greeting *g)
     return at == NULL ? NULL : CONTAINER_OF(at, struct secure, in_put_off);
 }
 
-/* Of those that have left some go at once, and not more, since they are a flood, too. */
+/* Of those that have left at most 16 go at once: they may be a flood, too. */
 static void admit(struct listen *l)
 {
     struct greeting *g = &l->greeting;

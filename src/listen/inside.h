@@ -37,9 +37,9 @@ struct greeting {     /* greeting.c */
     uint32_t percent; /* of the loop's time that handshakes may take */
     int64_t left;     /* of it, in us * 100; below 0: a step is not cut short */
     uint64_t seen_us, begun_us;
-    uint64_t turn_us;       /* taken in this turn of the loop */
-    struct list put_off[2]; /* `secure` of those that sent something and are not read: new ones, begun ones */
-    bool new_next;          /* whose turn it is where both wait */
+    uint64_t turn_us;        /* taken in this turn of the loop */
+    struct list put_off[2];  /* `secure` of those that sent something and are not read: new, begun */
+    bool new_next;           /* whose turn it is where both wait */
     struct secure *admitted; /* is read again, its bytes have not come yet */
     uv_timer_t pause;        /* runs while some are put off and nothing is left */
 };
@@ -82,7 +82,7 @@ struct secure { /* what a connection with TLS has more */
     struct list in_handshakes, in_put_off;
     uint64_t until_ms;   /* the handshake's end, uv_now; without the time for which it was put off */
     uint64_t put_off_ms; /* since when it is, uv_now */
-    bool spoke;          /* one that never does looks whether the port is open */
+    bool spoke;          /* false at its end: it only looked whether the port is open */
 };
 
 struct chunk { /* of answers that the socket did not take at once: libuv's until on_written() */

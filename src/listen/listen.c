@@ -120,7 +120,7 @@ static void on_refusal_closed(uv_handle_t *handle)
     listen_handle_closed(l);
 }
 
-static void refuse(struct listener *ls)
+static void refuse_connection(struct listener *ls)
 {
     struct refusal *r = heap_zalloc(sizeof(*r));
     r->listen = ls->listen;
@@ -155,13 +155,12 @@ static void take(struct listener *ls)
 {
     ls->listen->accepted++;
     if (ls->listen->clients >= ls->listen->limits.clients_max)
-        refuse(ls);
+        refuse_connection(ls);
     else
         conn_accept(ls);
 }
 
-/* libuv accepts as long as there is somebody, and who connects fast enough would keep it there for ever: but not while one is
- * not taken off it. */
+/* libuv accepts as long as somebody waits, so a flood would keep it there for ever; it stops while one is not taken off it. */
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct listener *ls = stream->data;
@@ -242,7 +241,7 @@ enum err listen_add(struct listen *l, const struct address *a, const struct list
     return error_set(e, ERR_CONFIG, "%s: listen: %s", ls->url, uv_strerror(rc));
 }
 
-/* A listener that listens nowhere: whom adopted connections are from. */
+/* A listener that listens nowhere: adopted connections are of it. */
 static struct listener *inside_listener(struct listen *l, const struct listen_handler *handler)
 {
     if (l->inside != NULL) return l->inside;

@@ -1,3 +1,4 @@
+/* mysql/books.c - see books.h. */
 #include "mysql/books.h"
 
 #include "base/heap.h"

@@ -5,11 +5,10 @@
 #define MYSQL_CODE_H
 
 enum code_class {
-    CODE_OK,    /* 0 */
-    CODE_AGAIN, /* ROLLBACK, then the whole transaction again, ledger row first */
-    CODE_LINK,  /* this connection is no use any more; a COMMIT under way is in doubt: the ledger row decides
-                 */
-    CODE_WAIT,  /* the server cannot take writes now: keep everything, back off */
+    CODE_OK,        /* 0 */
+    CODE_AGAIN,     /* ROLLBACK, then the whole transaction again, ledger row first */
+    CODE_LINK,      /* the connection is lost; a COMMIT under way is in doubt: the ledger row decides */
+    CODE_WAIT,      /* the server cannot take writes now: keep everything, back off */
     CODE_DUPLICATE, /* 1062: on the ledger row somebody merged this chunk; anywhere else our bug */
     CODE_POISON,    /* this row's value will never fit: bisect to it */
     CODE_SIZE,      /* the statement is too big: halve it */

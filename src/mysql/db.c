@@ -29,8 +29,7 @@ struct db {
     char version[80];
     enum db_dialect dialect;
     pthread_mutex_t cut_lock; /* guards cut_fd */
-    int cut_fd; /* a duplicate of the connection's socket for db_interrupt; the library closes its own alone
-                 */
+    int cut_fd; /* a duplicate of the connection's socket for db_interrupt; the library closes only its own */
     atomic_bool interrupted; /* for good */
 };
 
@@ -47,6 +46,7 @@ void db_thread_begin(void)
 {
     mysql_thread_init();
 }
+
 void db_thread_end(void)
 {
     mysql_thread_end();
@@ -143,8 +143,7 @@ static enum code_class fail(struct db *db, unsigned code, const char *said)
     return code_class(code);
 }
 
-/* The library's own error. On CODE_LINK the session is gone or in an unknown state: only a new one is any
- * use. */
+/* The library's own error. On CODE_LINK the session is gone or in an unknown state, so it is closed. */
 static enum code_class failed(struct db *db)
 {
     unsigned code = mysql_errno(db->mysql);
@@ -265,14 +264,17 @@ bool db_is_open(const struct db *db)
 {
     return db->mysql != NULL;
 }
+
 bool db_open_failed(const struct db *db)
 {
     return db->open_failed;
 }
+
 uint64_t db_opened(const struct db *db)
 {
     return db->opened;
 }
+
 uint64_t db_affected(const struct db *db)
 {
     return db->affected;
@@ -326,6 +328,7 @@ unsigned db_code(const struct db *db)
 {
     return db->code;
 }
+
 const char *db_text(const struct db *db)
 {
     return db->text;
@@ -354,22 +357,27 @@ uint64_t db_packet_bytes(const struct db *db)
 {
     return db->packet_bytes;
 }
+
 bool db_read_only(const struct db *db)
 {
     return db->read_only;
 }
+
 bool db_is_mariadb(const struct db *db)
 {
     return db->mariadb;
 }
+
 const char *db_version(const struct db *db)
 {
     return db->version;
 }
+
 enum db_dialect db_dialect(const struct db *db)
 {
     return db->dialect;
 }
+
 const struct db_config *db_config(const struct db *db)
 {
     return db->config;

@@ -1,7 +1,6 @@
-/* mysql/db.h - one blocking connection, with the session that tallyd needs: strict, UTC, READ COMMITTED,
- * short lock waits. Used by one thread at a time. It never reconnects by itself, since a silent reconnect
- * would autocommit the second half of a transaction: after CODE_LINK the connection is closed, and the caller
- * decides whether db_open() comes next. */
+/* mysql/db.h - one blocking connection, with the session that tallyd needs: strict, UTC, READ COMMITTED, short lock waits.
+ * One thread at a time. It never reconnects by itself: that would autocommit the second half of a transaction. After
+ * CODE_LINK the connection is closed, and the caller decides whether db_open() comes next. */
 #ifndef MYSQL_DB_H
 #define MYSQL_DB_H
 
@@ -11,25 +10,23 @@
 
 enum db_tls {
     DB_TLS_NONE,
-    DB_TLS_VERIFIED,
-    DB_TLS_ANYBODY
-}; /* TLS, or no connection: chain and name must be right, or
-                                                                 nothing is looked at */
+    DB_TLS_VERIFIED, /* TLS or no connection; chain and name must be right */
+    DB_TLS_ANYBODY,  /* TLS or no connection; nothing is verified */
+};
 
-struct db_config { /* all strings are heap memory of the config, NULL when not given; db_config_close frees
-                      them */
+/* All strings are heap memory of the config, NULL when not given; db_config_close frees them. */
+struct db_config {
     char *host;    /* NULL: localhost */
     uint16_t port; /* 0: the client library's default */
     char *socket;  /* path; goes before host and port */
     char *user, *password, *database;
     enum db_tls tls;
-    char *tls_ca, *tls_cert,
-        *tls_key; /* PEM files, read at each connect; cert and key together or not at all */
-    uint32_t connect_timeout_s, read_timeout_s,
-        write_timeout_s;  /* 3, 10, 10; a stopped server costs that long */
-    uint32_t lock_wait_s; /* innodb_lock_wait_timeout, 3; below read_timeout_s, or lock waits look like lost
-                             links */
-    uint32_t idle_s;      /* wait_timeout: a half-open session keeps its row locks for so long, 60 */
+    /* PEM files, read at each connect; cert and key together or not at all */
+    char *tls_ca, *tls_cert, *tls_key;
+    uint32_t connect_timeout_s, read_timeout_s, write_timeout_s; /* 3, 10, 10: what a hung server costs */
+    /* innodb_lock_wait_timeout, 3; below read_timeout_s, or lock waits look like lost links */
+    uint32_t lock_wait_s;
+    uint32_t idle_s; /* wait_timeout, 60: a half-open session keeps its row locks that long */
 };
 
 void db_config_init(struct db_config *c); /* nothing given, default times */
@@ -53,8 +50,8 @@ enum code_class db_open(struct db *db) MUST_CHECK; /* connects, sets the session
 bool db_is_open(const struct db *db);
 bool db_open_failed(const struct db *db); /* the last thing tried was to connect, in vain */
 void db_close(struct db *db);
-uint64_t db_opened(
-    const struct db *db); /* how often db_open succeeded: caches of the server's state are good for one */
+/* How often db_open succeeded: caches of the server's state are good for one. */
+uint64_t db_opened(const struct db *db);
 
 /* One statement without a result. Any CODE_LINK closes the connection. */
 enum code_class db_exec(struct db *db, struct slice sql) MUST_CHECK;
@@ -63,8 +60,7 @@ uint64_t db_affected(const struct db *db); /* rows of the last db_exec */
 /* One statement with a result, which is read whole; rows are walked with db_row until it says false or until
  * the next call on db. A NULL cell is a slice with p = NULL. */
 enum code_class db_query(struct db *db, struct slice sql) MUST_CHECK;
-bool db_row(struct db *db, struct slice *cells,
-            unsigned cells_n); /* cells_n: exactly the columns asked for */
+bool db_row(struct db *db, struct slice *cells, unsigned cells_n); /* cells_n: the columns asked for */
 
 /* The same with a text that they free. */
 static inline enum code_class db_exec_free(struct db *db, struct buf *sql)

@@ -1,3 +1,4 @@
+/* mysql/ledger.c - see ledger.h. */
 #include "mysql/ledger.h"
 
 #include "base/num.h"

@@ -32,31 +32,25 @@ static void lock_release(struct db *db)
     if (db_is_open(db) && DB_QUERY(db, "SELECT RELEASE_LOCK(" LOCK_NAME ")") != CODE_OK) db_close(db);
 }
 
-/* Who applies the printed files by hand may do so twice. */
+/* A printed file may be applied by hand twice. */
 static void version_statement(struct buf *out, uint32_t version)
 {
     buf_printf(out, "INSERT INTO tally_schema (version, applied_at) VALUES (%u, UTC_TIMESTAMP(3))", version);
     BUF_LIT(out, " ON DUPLICATE KEY UPDATE version = version");
 }
 
-static enum err version_note(struct db *db, uint32_t version, struct error *e)
-{
-    struct buf sql = {0};
-    version_statement(&sql, version);
-    enum code_class class = db_exec_free(db, &sql);
-    return class == CODE_OK ? ERR_NONE : db_error(db, e);
-}
-
 static enum err file_apply(struct db *db, const struct sql_file *f, struct error *e)
 {
     struct slice rest = f->text, statement;
+    struct buf sql = {0};
     while (sql_next(&rest, &statement)) {
         if (db_exec(db, statement) == CODE_OK) continue;
         enum err err = db_error(db, e);
         if (e != NULL) error_prefix(e, "sql/%s", f->name);
         return err;
     }
-    return version_note(db, f->version, e);
+    version_statement(&sql, f->version);
+    return db_exec_free(db, &sql) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
 static enum err files_apply(struct db *db, bool ledger_lost, uint32_t *from, uint32_t *to, struct error *e)

@@ -164,15 +164,12 @@ enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms
 
 /* --- stores --- */
 
-static bool could_be_store(const struct counter *c, struct slice store)
+bool panel_store_key(const struct counter *c, struct slice store, struct buf *key)
 {
-    struct buf key = {0};
     struct slice found;
     if (!c->key.has_store || store.n == 0 || store.n > TEXT_BYTES_MAX) return false;
-    pattern_put(&c->key, store, &key);
-    bool could = pattern_match(&c->key, c->store, buf_slice(&key), &found) && slice_eq(found, store);
-    buf_free(&key);
-    return could;
+    pattern_put(&c->key, store, key);
+    return pattern_match(&c->key, c->store, buf_slice(key), &found) && slice_eq(found, store);
 }
 
 static enum err store_there(struct panel *p, const struct counter *c, struct slice store, bool *there,
@@ -198,7 +195,10 @@ enum err panel_store_known(struct panel *p, struct slice store, bool *known, str
     *known = false;
     for (size_t i = 0; i < p->counters->n && !*known; i++) {
         const struct counter *c = &p->counters->all[i];
-        if (could_be_store(c, store) && store_there(p, c, store, known, e) != ERR_NONE) return e->code;
+        struct buf key = {0};
+        bool could = panel_store_key(c, store, &key);
+        buf_free(&key);
+        if (could && store_there(p, c, store, known, e) != ERR_NONE) return e->code;
     }
     return ERR_NONE;
 }

@@ -1,3 +1,4 @@
+/* mysql/plan.c - see plan.h. */
 #include "mysql/plan.h"
 
 #include "base/heap.h"

@@ -1,3 +1,4 @@
+/* mysql/rejects.c - see rejects.h. */
 #include "mysql/rejects.h"
 
 #include "base/heap.h"
@@ -136,15 +137,6 @@ static const char *replay_key(struct db *db, const struct counter *c, const stru
     return NULL;
 }
 
-static enum code_class upsert_one(struct db *db, const struct counter *c, struct slice key, int64_t delta)
-{
-    struct buf sql = {0};
-    sql_upsert_head(&sql, c);
-    sql_upsert_row(&sql, key, delta, true);
-    sql_upsert_tail(&sql, c, db_dialect(db));
-    return db_exec_free(db, &sql);
-}
-
 /* The mark comes first, as the ledger row does in a merge: without it there is nothing to add. */
 static enum code_class mark(struct db *db, const struct reject *r, bool *ours)
 {
@@ -160,14 +152,18 @@ static enum code_class mark(struct db *db, const struct reject *r, bool *ours)
 static enum code_class replay_transaction(struct db *db, const struct counter *c, const struct reject *r,
                                           struct slice key, int64_t delta, bool *ours)
 {
-    struct buf books = {0};
+    struct buf sql = {0};
     enum code_class class = DB_EXEC(db, "START TRANSACTION");
     if (class == CODE_OK) class = mark(db, r, ours);
     if (class == CODE_OK && !*ours) return DB_EXEC(db, "ROLLBACK");
-    if (class == CODE_OK) class = upsert_one(db, c, key, delta);
     if (class != CODE_OK) return class;
-    sql_counter_add(&books, c->name, delta, r->counted ? -delta : 0);
-    class = db_exec_free(db, &books);
+    sql_upsert_head(&sql, c);
+    sql_upsert_row(&sql, key, delta, true);
+    sql_upsert_tail(&sql, c, db_dialect(db));
+    class = db_exec_free(db, &sql);
+    if (class != CODE_OK) return class;
+    sql_counter_add(&sql, c->name, delta, r->counted ? -delta : 0);
+    class = db_exec_free(db, &sql);
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }
 

@@ -1,3 +1,4 @@
+/* mysql/schema.c - see schema.h. */
 #include "mysql/schema.h"
 
 #include "base/heap.h"

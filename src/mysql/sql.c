@@ -1,3 +1,4 @@
+/* mysql/sql.c - see sql.h. */
 #include "mysql/sql.h"
 
 /* A line without its newline; *rest moves behind it. */

@@ -1,3 +1,4 @@
+/* mysql/text.c - see text.h. */
 #include "mysql/text.h"
 
 void sql_hex(struct buf *b, struct slice bytes)
@@ -39,19 +40,13 @@ void sql_ms(struct buf *b, int64_t wall_ms)
                (long long)wall_ms);
 }
 
-static bool is_one_of(struct slice word, const char *const *words)
-{
-    for (; *words != NULL; words++)
-        if (slice_ieq(word, slice_str(*words))) return true;
-    return false;
-}
-
 /* TIMESTAMP is no key: older servers move it by themselves on every update. BINARY(n) pads with NUL bytes,
  * and _bin collations but these pad with spaces, so that two Redis fields become one row. */
 enum column_form column_form_of(struct slice data_type, struct slice collation)
 {
-    static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint", NULL};
-    if (is_one_of(data_type, integers)) return FORM_INTEGER;
+    static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint"};
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        if (slice_ieq(data_type, slice_str(integers[i]))) return FORM_INTEGER;
     if (slice_ieq(data_type, SLICE("date"))) return FORM_DATE;
     if (slice_ieq(data_type, SLICE("datetime"))) return FORM_DATETIME;
     if (slice_ieq(data_type, SLICE("varbinary"))) return FORM_BYTES;

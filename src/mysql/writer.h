@@ -1,7 +1,6 @@
-/* mysql/writer.h - the writer threads, and the border to them. Each has a connection of its own. A chunk or a
- * job crosses once each way; between submit and done it is the writer's. done() and up() are called on the
- * loop, unlocked, one uv_async for all. No order between chunks: sorted statements on a primary key under
- * READ COMMITTED do not deadlock. */
+/* mysql/writer.h - the writer threads, and the border to them. Each has a connection of its own. A chunk or a job is the
+ * writer's between submit and done. done() and up() are called on the loop, unlocked, one uv_async for all. Chunks have no
+ * order: sorted statements on a primary key under READ COMMITTED do not deadlock. */
 #ifndef MYSQL_WRITER_H
 #define MYSQL_WRITER_H
 
@@ -20,8 +19,7 @@ struct writer_config {
     void *arg;
 };
 
-/* Control queries (ledger.h, books.h, rejects.h, schema.h) off the loop. Embedded in the asker's own struct.
- */
+/* Control queries (ledger.h, books.h, rejects.h, schema.h) off the loop. Embedded in the asker's own struct. */
 struct db_job {
     /* On a writer thread; db is open. Touches the asker's struct alone, and what nobody changes while the pool is
      * there: the counters. */

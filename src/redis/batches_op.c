@@ -140,26 +140,26 @@ static int64_t int_or(const struct redis_answer *r, int64_t otherwise)
 
 static void batch_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_batch_list *b = arg;
+    struct batch_list *b = arg;
     (void)l, (void)at;
     b->lost = !answer_is(r, REDIS_ARRAY);
     for (size_t i = 0; !b->lost && i < r->n; i++) {
         const struct redis_answer *e = r->elements[i].elements;
         if (!answer_is_array(&r->elements[i], 8)) continue;
-        const struct redis_batch_seen seen = {.id = e[0].str,
-                                              .counter = e[2].str,
-                                              .owner = e[3].str,
-                                              .format = int_or(&e[7], -1),
-                                              .beat_ms = int_or(&e[1], -1),
-                                              .gen = int_or(&e[4], -1),
-                                              .lowest_ms = int_or(&e[5], -1),
-                                              .hashes = (uint32_t)int_or(&e[6], 0)};
+        const struct batch_seen seen = {.id = e[0].str,
+                                        .counter = e[2].str,
+                                        .owner = e[3].str,
+                                        .format = int_or(&e[7], -1),
+                                        .beat_ms = int_or(&e[1], -1),
+                                        .gen = int_or(&e[4], -1),
+                                        .lowest_ms = int_or(&e[5], -1),
+                                        .hashes = (uint32_t)int_or(&e[6], 0)};
         b->batch(b->arg, &seen);
     }
     b->done(b);
 }
 
-void redis_batch_list(struct redis_link *l, struct redis_batch_list *b)
+void redis_batch_list(struct redis_link *l, struct batch_list *b)
 {
     struct buf *out = redis_link_begin(l);
     request_eval(out, lua_batch_list, 1, 1);

@@ -24,18 +24,6 @@ struct redis_instance {
 };
 void redis_instance(struct redis_link *l, struct redis_instance *i);
 
-/* For status: every standing batch with what its registry says. */
-struct redis_batch_seen { /* slices for the call only; a number that cannot be read is -1 */
-    struct slice id, counter, owner;
-    int64_t format, beat_ms, gen, lowest_ms;
-    uint32_t hashes;
-};
-struct redis_batch_list {
-    void (*batch)(void *arg, const struct redis_batch_seen *b);
-    bool lost;
-    void (*done)(struct redis_batch_list *b); /* once */
-    void *arg;
-};
-void redis_batch_list(struct redis_link *l, struct redis_batch_list *b);
+void redis_batch_list(struct redis_link *l, struct batch_list *b);
 
 #endif

@@ -143,7 +143,7 @@ void redis_restore(struct redis_link *l, struct redis_restore *s)
 
 /* --- how it stands --- */
 
-static bool state_file(struct redis_dirty_state *d, const struct redis_answer *r, uint32_t at)
+static bool state_file(struct dirty_state *d, const struct redis_answer *r, uint32_t at)
 {
     int64_t *const counts[] = {&d->dirty, &d->held, &d->batches};
     if (at < 3) return answer_integer(r, counts[at]);
@@ -154,13 +154,13 @@ static bool state_file(struct redis_dirty_state *d, const struct redis_answer *r
 
 static void on_state(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_dirty_state *d = arg;
+    struct dirty_state *d = arg;
     (void)l;
     if (r == NULL || !state_file(d, r, at)) d->lost = true;
     if (r == NULL || at == 3) d->done(d);
 }
 
-void redis_dirty_state(struct redis_link *l, struct redis_dirty_state *d)
+void redis_dirty_state(struct redis_link *l, struct dirty_state *d)
 {
     struct buf *out = redis_link_begin(l);
     d->lost = false;

@@ -3,6 +3,7 @@
 #define REDIS_DIRTY_OP_H
 
 #include "redis/link.h"
+#include "series/batches.h"
 #include "series/claim.h"
 
 void redis_due(struct redis_link *l, struct due_poll *d);
@@ -22,13 +23,6 @@ struct redis_restore {
 };
 void redis_restore(struct redis_link *l, struct redis_restore *r);
 
-struct redis_dirty_state {        /* for status and complete_until */
-    int64_t dirty, held, batches; /* how many */
-    int64_t lowest_ms;            /* lowest score in tally:dirty; INT64_MAX: none */
-    bool lost;
-    void (*done)(struct redis_dirty_state *d); /* once */
-    void *arg;
-};
-void redis_dirty_state(struct redis_link *l, struct redis_dirty_state *d);
+void redis_dirty_state(struct redis_link *l, struct dirty_state *d);
 
 #endif

@@ -4,6 +4,7 @@
  * and the number in tally:seq tells what ran. */
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include "redis/frame_in.h"
 #include "redis/frame_parts.h"
 #include "redis/frame_tokens.h"
@@ -227,7 +228,7 @@ static void applied_file(struct redis_frames *fr, struct frame *f, const struct 
     for (uint32_t i = 0; i < f->shares_n; i++, r++)
         if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_ACCEPTED, r);
     r = locks_file(f, r);
-    r = tokens_file(f, r);
+    r = tokens_file(f, r, &fr->tokens_standing);
     r = ops_file(f, fr->limits, r, &trouble);
     if (trouble.answer != NULL) side_trouble(fr, trouble.key, trouble.answer);
     for (uint32_t i = 0; i < fr->appends_sent; i++, r++)
@@ -452,6 +453,7 @@ void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const s
 
 void redis_frames_close(struct redis_frames *fr)
 {
+    STAT_ADD(tokens_standing, -fr->tokens_standing);
     buf_free(&fr->seq_key);
     buf_free(&fr->owner);
     buf_free(&fr->scratch);

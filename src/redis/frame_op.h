@@ -26,6 +26,7 @@ struct redis_frames {
     uint32_t lines;                       /* of it: replies before EXEC's */
     bool zadd_sent;                       /* it has a ZADD */
     uint32_t appends_sent;                /* its commands on journals */
+    int64_t tokens_standing;              /* as Redis said last */
     bool told;                            /* trouble outside the cells was logged once */
     uint64_t feeds_failed, feeds_told_ms; /* ops of feeds that failed since that was last logged; and when */
     struct claim **claims;                /* in flight, in the order they were sent */

@@ -63,7 +63,7 @@ void tokens_clear(struct frame *f)
     }
 }
 
-const struct redis_answer *tokens_file(struct frame *f, const struct redis_answer *r)
+const struct redis_answer *tokens_file(struct frame *f, const struct redis_answer *r, int64_t *standing)
 {
     if (f->tokens_n == 0) return r;
     bool is_good = answer_is_array(r, f->tokens_n + 1);
@@ -73,7 +73,10 @@ const struct redis_answer *tokens_file(struct frame *f, const struct redis_answe
         else
             token_fail(f, &f->tokens[i], r);
     int64_t stand;
-    if (is_good && answer_integer(&r->elements[f->tokens_n], &stand)) STAT_SET(tokens_standing, stand);
+    if (is_good && answer_integer(&r->elements[f->tokens_n], &stand)) {
+        STAT_ADD(tokens_standing, stand - *standing);
+        *standing = stand;
+    }
     return r + 1;
 }
 

@@ -6,7 +6,7 @@
 
 static void gen_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_gen *g = arg;
+    struct gen_read *g = arg;
     int64_t gen = 0;
     (void)l;
     (void)at;
@@ -16,7 +16,7 @@ static void gen_done(struct redis_link *l, void *arg, const struct redis_answer 
     g->done(g);
 }
 
-void redis_gen(struct redis_link *l, struct redis_gen *g)
+void redis_gen(struct redis_link *l, struct gen_read *g)
 {
     struct buf *out = redis_link_begin(l);
     if (g->least == 0) {

@@ -17,7 +17,6 @@
 #include "redis/answer.h"
 #include "redis/url.h"
 #include "series/names.h"
-#include "tls/session.h"
 #include <uv.h>
 
 #define REDIS_WHY_BYTES 300
@@ -46,6 +45,7 @@ struct redis_link_config {
     uint32_t pending_max; /* requests pending, likewise; 0: 65,536 */
 };
 
+struct tls_session;
 struct redis_link;
 struct redis_expect;
 

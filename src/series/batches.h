@@ -84,4 +84,33 @@ struct standing {         /* which batches still stand? */
     void *arg;
 };
 
+struct gen_read {   /* tally:gen, which counts the claims of this Redis */
+    uint64_t least; /* 0: only reads. Else raises it to that when it is lower (recover --accept-rollback) */
+    uint64_t gen;   /* out: as it stands then; 0: there is none */
+    bool lost;      /* link lost or an error; text */
+    char text[200];
+    void (*done)(struct gen_read *g);
+    void *arg;
+};
+
+struct batch_seen { /* slices for the call only; a number that cannot be read is -1 */
+    struct slice id, counter, owner;
+    int64_t format, beat_ms, gen, lowest_ms;
+    uint32_t hashes;
+};
+struct batch_list { /* every standing batch, with what its registry says */
+    void (*batch)(void *arg, const struct batch_seen *b); /* called for each, before done */
+    bool lost;
+    void (*done)(struct batch_list *b);
+    void *arg;
+};
+
+struct dirty_state {
+    int64_t dirty, held, batches; /* how many */
+    int64_t lowest_ms;            /* lowest score in tally:dirty; INT64_MAX: none */
+    bool lost;
+    void (*done)(struct dirty_state *d);
+    void *arg;
+};
+
 #endif

@@ -1,4 +1,4 @@
-/* status/probe.h - the parts of one look, each filling its part of struct status; private to the room. */
+/* status/probe.h - the parts of status_probe, each fills its part of struct status; private to the room. */
 #ifndef STATUS_PROBE_H
 #define STATUS_PROBE_H
 

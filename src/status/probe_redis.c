@@ -77,7 +77,7 @@ static bool self_probe(struct ask *a, struct status *s)
 
 /* --- what waits --- */
 
-static void backlog_done(struct redis_dirty_state *d)
+static void backlog_done(struct dirty_state *d)
 {
     *(bool *)d->arg = true;
 }
@@ -85,7 +85,7 @@ static void backlog_done(struct redis_dirty_state *d)
 static bool backlog_probe(struct ask *a, struct status *s)
 {
     bool done = false;
-    struct redis_dirty_state d = {.done = backlog_done, .arg = &done};
+    struct dirty_state d = {.done = backlog_done, .arg = &done};
     redis_dirty_state(&a->link, &d);
     redis_run_until(&a->link, &done);
     if (failed(s, d.lost, "no answer about tally:dirty")) return false;
@@ -150,7 +150,7 @@ struct listing {
     bool done;
 };
 
-static void batch_take(void *arg, const struct redis_batch_seen *seen)
+static void batch_take(void *arg, const struct batch_seen *seen)
 {
     struct listing *l = arg;
     struct status *s = l->s;
@@ -166,7 +166,7 @@ static void batch_take(void *arg, const struct redis_batch_seen *seen)
     s->batches[s->batches_n++] = b;
 }
 
-static void batches_done(struct redis_batch_list *list)
+static void batches_done(struct batch_list *list)
 {
     ((struct listing *)list->arg)->done = true;
 }
@@ -194,7 +194,7 @@ static void batch_size(struct ask *a, struct status_batch *b)
 static bool batches_probe(struct ask *a, const struct counters *counters, bool brief, struct status *s)
 {
     struct listing l = {.s = s, .counters = counters};
-    struct redis_batch_list list = {.batch = batch_take, .done = batches_done, .arg = &l};
+    struct batch_list list = {.batch = batch_take, .done = batches_done, .arg = &l};
     redis_batch_list(&a->link, &list);
     redis_run_until(&a->link, &l.done);
     if (failed(s, list.lost, "no answer about tally:batches")) return false;
@@ -206,7 +206,7 @@ static bool batches_probe(struct ask *a, const struct counters *counters, bool b
 
 /* --- */
 
-static void gen_done(struct redis_gen *g)
+static void gen_done(struct gen_read *g)
 {
     *(bool *)g->arg = true;
 }
@@ -214,7 +214,7 @@ static void gen_done(struct redis_gen *g)
 static bool gen_probe(struct ask *a, struct status *s)
 {
     bool done = false;
-    struct redis_gen gen = {.done = gen_done, .arg = &done};
+    struct gen_read gen = {.done = gen_done, .arg = &done};
     redis_gen(&a->link, &gen);
     redis_run_until(&a->link, &done);
     s->redis.gen = gen.gen;

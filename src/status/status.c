@@ -1,5 +1,5 @@
-/* status/status.c - the order of a look. The ledger's gen is read before Redis', so that a merge between the two cannot
- * look like a Redis that lost it; the service comes first and last, for the rate of its hits. */
+/* status/status.c - the order of the questions. The ledger's gen is read before Redis', so that a merge between the two
+ * cannot look like a Redis that lost it. The service comes first and last, for the rate of its hits. */
 #include "status/status.h"
 
 #include "base/clock.h"

@@ -1,7 +1,8 @@
 /* sync/engine.h - inside of sync/: the state that its files share.
  *   run.c    the machine of one batch           due.c   what is due, and claims  pace.c     claims for hits alone
  *   adopt.c  batches of the dead, sign of life  wait.c  CTR.SYNC                 recover.c  CTR.RECOVER
- *   sync.c   the public face and the tick */
+ *   sync.c   the public face and the tick
+ * gate.h is a machine of its own. */
 #ifndef SYNC_ENGINE_H
 #define SYNC_ENGINE_H
 
@@ -112,6 +113,7 @@ struct sync {
     uint64_t poll_at_ms, adopt_at_ms, beat_at_ms;
     struct list waits;
     struct sync_recover *recover;
+    int64_t recover_total, recover_done; /* of it, or of the last one: its part of those in base/stats.h */
 };
 
 static inline uint64_t sync_now(const struct sync *s)

@@ -6,6 +6,12 @@
 
 #define ADOPT_PAGE 1000
 
+static void found_more(struct sync *s)
+{
+    s->recover_total++;
+    STAT_ADD(recover_total, 1);
+}
+
 static void on_found(struct adopt *a)
 {
     struct sync_recover *rec = a->arg;
@@ -20,7 +26,7 @@ static void on_found(struct adopt *a)
         adopt_push(s, &a->ids[i], true);
         rec->adopted++;
         rec->left++;
-        STAT_ADD(recover_total, 1);
+        found_more(s);
     }
     heap_free(a->ids);
     a->ids = NULL;
@@ -47,6 +53,9 @@ void sync_recover(struct sync *s, struct sync_recover *rec)
     rec->adopted = rec->rows_merged = rec->rows_already = rec->unknown = rec->held = 0;
     rec->left = 0;
     s->recover = rec;
+    STAT_ADD(recover_total, -s->recover_total);
+    STAT_ADD(recover_done, -s->recover_done);
+    s->recover_total = s->recover_done = 0;
     for (uint32_t i = 0; i < s->queue_n; i++)
         s->queue[i].in_recover = false; /* what an earlier one that failed left */
     list_for_each (node, &s->runs) {
@@ -56,7 +65,7 @@ void sync_recover(struct sync *s, struct sync_recover *rec)
         r->in_recover = true;
         r->resume_ms = 0;
         rec->left++;
-        STAT_ADD(recover_total, 1);
+        found_more(s);
     }
 }
 
@@ -67,7 +76,7 @@ void sync_take(struct sync *s, const struct batch_id *id)
     if (s->recover == NULL) return;
     s->recover->left++;
     s->recover->adopted++;
-    STAT_ADD(recover_total, 1);
+    found_more(s);
 }
 
 void recover_run_settled(struct sync *s, struct run *r, bool held)
@@ -80,6 +89,7 @@ void recover_run_settled(struct sync *s, struct run *r, bool held)
     rec->rows_already += r->rows_already;
     rec->held += held;
     rec->left--;
+    s->recover_done++;
     STAT_ADD(recover_done, 1);
 }
 

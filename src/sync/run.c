@@ -52,7 +52,7 @@ void run_free(struct run *r)
     list_remove(&r->link);
     r->sync->runs_n--;
     r->sync->fields -= r->fields;
-    STAT_SET(fields_in_flight, r->sync->fields);
+    STAT_ADD(fields_in_flight, -(int64_t)r->fields);
     if (r->held) STAT_ADD(batches_held, -1);
     if (r->refused) r->family->refused--;
     batch_close(&r->batch);
@@ -65,8 +65,8 @@ void run_free(struct run *r)
 static void count_fields(struct run *r, uint64_t fields)
 {
     r->sync->fields += fields - r->fields;
+    STAT_ADD(fields_in_flight, (int64_t)(fields - r->fields));
     r->fields = fields;
-    STAT_SET(fields_in_flight, r->sync->fields);
 }
 
 static void run_done(struct run *r)

@@ -66,7 +66,7 @@ static enum err file_check(const char *path, const struct fault *f)
     return ERR_NONE;
 }
 
-/* Nobody is asked for a passphrase: a service is started when nobody is there. */
+/* A service starts when nobody is there to type a passphrase. */
 static int passphrase_refuse(char *out, int size, int writing, void *asked)
 {
     (void)out, (void)size, (void)writing;

@@ -205,7 +205,7 @@ static bool went_on(struct tls_session *s, int rc)
     }
 }
 
-static void greet(struct tls_session *s)
+static void handshake_step(struct tls_session *s)
 {
     ERR_clear_error();
     if (went_on(s, SSL_do_handshake(s->ssl))) s->state = TLS_READY;
@@ -229,7 +229,7 @@ struct tls_session *tls_session_create(struct tls_context *c, const char *host)
     } else {
         SSL_set_connect_state(s->ssl);
         host_expect(s, host);
-        greet(s);
+        handshake_step(s);
     }
     return s;
 }
@@ -249,7 +249,7 @@ size_t tls_session_take(struct tls_session *s, const char *wire, size_t n, char 
     size_t got = 0, now, room = n + TLS_HELD_MAX;
     if (s->state == TLS_ENDED || s->state == TLS_FAILED) return 0;
     s->in = slice_of(wire, n);
-    if (s->state == TLS_GREETING) greet(s);
+    if (s->state == TLS_GREETING) handshake_step(s);
     while (s->state == TLS_READY) {
         ERR_clear_error();
         PRE(got < room);

@@ -6,7 +6,7 @@
 #include "base/slice.h"
 
 enum grant_group {
-    GRANT_FREE, /* about the connection or this server: everybody who is known may */
+    GRANT_FREE, /* about the connection or this server: every user may */
     GRANT_READ,
     GRANT_WRITE,
     GRANT_ADMIN,

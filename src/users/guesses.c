@@ -1,5 +1,5 @@
-/* users/guesses.c - see guesses.h. A slot holds one time: each wrong guess moves it on by the gap, and whoever is further
- * ahead of now than so many gaps has to wait. */
+/* users/guesses.c - see guesses.h. A slot holds one time. Each wrong guess moves it on by the gap; when it is more than
+ * `at_once` gaps ahead of now, the next guess has to wait. */
 #include "users/guesses.h"
 
 #include "base/rand.h"

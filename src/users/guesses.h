@@ -1,6 +1,5 @@
-/* users/guesses.h - how often somebody may be wrong about a password: some times at once, then once in a while, by address
- * and user, and more widely by address alone. Bounded: of too many at once the mildest are forgotten. Pure; the time is given
- * (mono). */
+/* users/guesses.h - limits failed logins: some at once, then one in a while, by address and user, and a wider limit by
+ * address alone. Bounded: when slots lack, the entry closest to forgiveness goes. Pure; the time is given (mono). */
 #ifndef USERS_GUESSES_H
 #define USERS_GUESSES_H
 

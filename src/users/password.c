@@ -63,7 +63,7 @@ bool password_hash_fits(const char *hash)
            (kind == CRYPT_SALT_OK || kind == CRYPT_SALT_METHOD_LEGACY);
 }
 
-/* Always looks at all of both: how long it takes tells nothing of how much was right. How long a hash is is no secret. */
+/* In constant time: it tells nothing of how much was right. The length of a hash is no secret. */
 static bool same_text(const char *a, const char *b)
 {
     size_t n = strlen(a);

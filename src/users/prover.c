@@ -127,19 +127,10 @@ static void proof_worked(uv_work_t *work, int status)
     (void)status; /* never cancelled */
     if (!j->right) guess_wrong(&p->guesses, slice_str(j->address), slice_str(j->name), mono_ms());
     job_answer(j, j->right ? PROOF_RIGHT : PROOF_WRONG);
-    /* Not before: who asks again from his done() would begin others, and answer whom he should not. */
+    /* Not before: a done() that asks again would start the next job too early. */
     p->running = NULL;
     job_free(j);
     run_next(p);
-}
-
-static void run(struct job *j)
-{
-    struct prover *p = j->prover;
-    p->running = j;
-    j->work.data = j;
-    int rc = uv_queue_work(p->loop, &j->work, proof_work, proof_worked);
-    INVARIANT(rc == 0);
 }
 
 /* Whether it may be tried is asked again now: those before it may have been wrong. */
@@ -149,7 +140,10 @@ static void run_next(struct prover *p)
         struct job *j = CONTAINER_OF(list_pop(&p->waiting), struct job, link);
         p->waiting_n--;
         if (guess_may(&p->guesses, slice_str(j->address), slice_str(j->name), mono_ms())) {
-            run(j);
+            p->running = j;
+            j->work.data = j;
+            int rc = uv_queue_work(p->loop, &j->work, proof_work, proof_worked);
+            INVARIANT(rc == 0);
         } else {
             job_answer(j, PROOF_TOO_MANY);
             job_free(j);
@@ -198,7 +192,7 @@ static struct job *job_new(struct prover *p, const char *hash, struct slice name
     return j;
 }
 
-/* What a name that is no user's is proved by: always the same, so that it costs what a user's may. */
+/* The hash that an unknown name is checked against: always the same one, so that it takes as long as a user's. */
 static const char *stand_in(const struct prover *p, const struct users *all, struct slice name)
 {
     unsigned char proof[USER_PROOF_BYTES];

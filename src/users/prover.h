@@ -1,9 +1,8 @@
-/* users/prover.h - proves passwords beside the loop: one at a time on libuv's thread pool, so that it never takes more than
- * one core, however many ask; those who ask the same share one answer, and who was right once is known again without
- * asking (PHP connects for every page). Guesses are limited (guesses.h), and so is how much may wait.
+/* users/prover.h - proves passwords beside the loop: one at a time on libuv's thread pool, so it never takes more than one
+ * core. Clients that ask the same share one answer. Wrong guesses are limited (guesses.h), and so is how much may wait.
  *
- * A recent success is remembered as HMAC-SHA-256 of name and password under a key of this process' own, one a user; it is
- * forgotten with the user's hash. On the loop, but for the one job. */
+ * A password that was right is remembered as HMAC-SHA-256 of name and password under a key of this process, one a user,
+ * until the user's hash changes: PHP reconnects for every page. On the loop, but for the one job. */
 #ifndef USERS_PROVER_H
 #define USERS_PROVER_H
 
@@ -35,11 +34,11 @@ struct prover_limits {
 extern const struct prover_limits prover_limits_default;
 
 struct prover *prover_create(struct uv_loop_s *loop, const struct prover_limits *limits);
-void prover_stop(struct prover *p); /* whoever waits is answered PROOF_BUSY; the job under way still ends */
+void prover_stop(struct prover *p); /* all that wait are answered PROOF_BUSY; the job under way still ends */
 bool prover_over(const struct prover *p); /* no job is under way */
 void prover_destroy(struct prover **p);   /* after that */
 
-/* Known at once to be right? */
+/* Is it the one that was right before? */
 bool prover_knows(struct prover *p, const struct user *u, struct slice password);
 
 /* All texts are borrowed for the call; u NULL: there is no such user, which takes as long to find out. False: a->outcome

@@ -158,7 +158,7 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Of a whole frame. Alone one may have all of it: there is nobody to wait for it. */
+/* Of a whole frame; a user that is alone may have all of it. */
 static uint32_t share_whole(const struct users *all)
 {
     if (all->active <= 1) return UINT32_MAX;
@@ -173,24 +173,13 @@ static uint32_t share_of(const struct users *all, const struct user *u)
     return share > u->taken ? share - u->taken : 0;
 }
 
-static void frame_begin(const struct users *all, struct user *u, uint64_t frame)
-{
-    u->frame = frame;
-    u->taken = (uint32_t)least_of(u->ahead, share_whole(all));
-    u->ahead -= u->taken;
-}
-
-static int64_t chunk_milli(const struct user *u)
-{
-    int64_t chunk = least_of((int64_t)u->rate * USER_CHUNK_MS, (int64_t)u->burst * 250);
-    return chunk > 1000 ? chunk : 1000;
-}
-
 void user_allow(struct user *u, uint64_t now_ms, bool rides)
 {
     if (!u->dry) return;
     budget_fill(u, now_ms);
-    int64_t left = u->budget_milli / 1000, chunk = chunk_milli(u) / 1000;
+    int64_t left = u->budget_milli / 1000;
+    int64_t chunk = least_of((int64_t)u->rate * USER_CHUNK_MS, (int64_t)u->burst * 250) / 1000;
+    if (chunk < 1) chunk = 1;
     if (rides)
         u->allowed = left > 0 ? (uint32_t)least_of(left, USER_RIDES) : 0;
     else
@@ -203,7 +192,9 @@ uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t n
         active_count(all, now_ms);
         if (now_ms - u->active_ms >= ACTIVE_MS) all->active++;
         u->active_ms = now_ms;
-        frame_begin(all, u, frame);
+        u->frame = frame;
+        u->taken = (uint32_t)least_of(u->ahead, share_whole(all));
+        u->ahead -= u->taken;
     }
     uint32_t share = share_of(all, u);
     if (u->rate == 0 || share == 0) return share;

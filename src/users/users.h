@@ -1,9 +1,9 @@
-/* users/users.h - who may connect, and what each may do: made once from the configuration, then only looked at, but for what
- * moves with a user's own requests (its budget, its connections). Owns all its texts. One loop, no locks.
+/* users/users.h - who may connect, and what each may do. Made once from the configuration; only budgets and connections
+ * change. Owns all its texts. One loop, no locks.
  *
- * Budget: a bucket of `burst` requests that fills with `rate` a second. Share: while several users are active, each may
- * have so many requests in one frame that no one of them makes the others wait for a long one. A transaction cannot be cut:
- * it is bounded (`multi`), and what it has over the share is missing in the frames behind it. */
+ * Budget: a bucket of `burst` requests that fills with `rate` a second. Share: while several users are active, each gets a
+ * part of a frame, so that none makes the others wait for a long one. A transaction cannot be cut: it is bounded (`multi`),
+ * and what it takes beyond the share is taken off the frames behind it. */
 #ifndef USERS_USERS_H
 #define USERS_USERS_H
 
@@ -19,14 +19,14 @@ struct user_spec { /* one user as it was configured; borrowed for the call */
     const char *hash;                    /* crypt(5), NULL: nobody can be it */
     const struct slice *keys, *commands; /* commands_n = 0: those that read and write */
     size_t keys_n, commands_n;
-    uint32_t rate;        /* requests a second, 0: as many as come */
+    uint32_t rate;        /* requests a second, 0: no limit */
     uint32_t burst;       /* at once, 0: a tenth of a second's, at least USER_BURST_LEAST */
-    uint32_t multi;       /* commands in one MULTI, 0: as many as anybody's */
-    uint32_t connections; /* at once, 0: as many as come */
+    uint32_t multi;       /* commands in one MULTI, 0: the general limit */
+    uint32_t connections; /* at once, 0: no limit */
 };
 #define USER_BURST_LEAST 100
-/* One whose budget is used up rides in frames that others make anyway, a few requests in each; where there are none, it has
- * frames of its own, of what the budget brings in so long: each of them is one that others may have to wait for. */
+/* A user over budget adds USER_RIDES requests to each frame that others started. If nobody starts one, it gets a frame of
+ * what its budget earns in USER_CHUNK_MS, since each extra frame delays others. */
 #define USER_RIDES 16
 #define USER_CHUNK_MS 20
 
@@ -57,8 +57,8 @@ struct user {
 
 struct users {
     struct user *all;        /* by name */
-    size_t n;                /* 0: none are configured, everybody may everything */
-    struct user stranger;    /* all who have not said yet who they are, together */
+    size_t n;                /* 0: none are configured, all have full access */
+    struct user stranger;    /* all unauthenticated clients together */
     uint32_t frame_requests; /* of all users in a frame that no other has to wait for long */
     uint32_t active;         /* users that came lately, */
     uint64_t active_ms;      /* as it was counted then */
@@ -68,7 +68,7 @@ enum user_field { USER_PASSWORD, USER_COMMANDS };
 
 struct users_limits {
     uint32_t frame_requests; /* struct users', 500 */
-    uint32_t strangers_rate; /* requests a second of all who have not said yet who they are, 20,000 */
+    uint32_t strangers_rate; /* requests a second of all unauthenticated clients, 20,000 */
 };
 extern const struct users_limits users_limits_default;
 
@@ -81,7 +81,7 @@ void users_close(struct users *u);
 
 struct user *user_find(const struct users *u, struct slice name);
 
-/* Does it come as the same as one of the users before a reload: its password did not change? */
+/* After a reload: is it the same user, with the same password? */
 bool user_is_same(const struct user *a, const struct user *b);
 
 static inline bool user_may(const struct user *u, const struct grant *g)
@@ -101,7 +101,7 @@ uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t n
 void user_took(struct user *u, uint32_t requests);   /* after user_room(), as the two that follow */
 void user_queued(struct user *u, uint32_t requests); /* in a MULTI: paid for, and in no frame yet, */
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests); /* and then in this one */
-/* Somebody waits for room: what may be taken of a budget that is used up. rides: in a frame that goes anyway. */
+/* A client waits for room: what may be taken of a used-up budget. rides: in a frame that goes anyway. */
 void user_allow(struct user *u, uint64_t now_ms, bool rides);
 
 #endif

@@ -18,10 +18,9 @@ import ssl
 import statistics
 import subprocess
 import sys
-import tempfile
 
-from servers import HOST, MariaDB, RedisServer, Server, free_port
-from tenants import figure, memory
+from servers import HOST, OneTallyd, free_port, started
+from tenants import figure
 
 LIMIT = 20
 PROCESSES, LINKS = 2, 64
@@ -45,26 +44,13 @@ counters:
 """
 
 
-class Door(Server):
+class Door(OneTallyd):
     def __init__(self, directory, program, behind, mysql, limit):
-        super().__init__(directory, "tallyd")
-        self.program, self.tls = program, free_port()
-        self.configuration = os.path.join(self.directory, "tallyd.yaml")
+        self.tls = free_port()
+        super().__init__(directory, program, behind, mysql, "handshakes", CONFIGURATION, tls=self.tls,
+                         limits=f"limits: {{ handshakes: {limit} }}" if limit else "")
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", "tls.key",
                         "-out", "tls.pem"], cwd=self.directory, check=True, stderr=subprocess.DEVNULL)
-        mysql.query("CREATE DATABASE handshakes")
-        with open(self.configuration, "w", encoding="ascii") as file:
-            file.write(CONFIGURATION.format(host=HOST, port=self.port, tls=self.tls, redis=behind.port, mysql=mysql.port,
-                                            directory=self.directory,
-                                            limits=f"limits: {{ handshakes: {limit} }}" if limit else ""))
-        subprocess.run([program, "migrate", "-c", self.configuration, "--tables"], check=True, stdout=subprocess.DEVNULL)
-
-    def argv(self):
-        return [self.program, "run", "-c", self.configuration]
-
-    def is_ready(self):
-        return subprocess.run([self.program, "status", "-c", self.configuration], check=False,
-                              stdout=subprocess.DEVNULL).returncode in (0, 1)
 
 
 def hello():
@@ -137,15 +123,7 @@ def main():
     words.add_argument("--how", choices=("greet", "leave", "connect"), default="greet")
     words.add_argument("--limit", type=int)
     asked = words.parse_args()
-    with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="tly-handshakes-", dir=memory()))
-
-        def up(server):
-            stack.callback(lambda: server.process and server.close())
-            return server.start()
-
-        mysql, behind = up(MariaDB(directory, "mariadbd").install()), up(RedisServer(directory, "redis"))
-        tallyd = up(Door(directory, os.path.join(asked.build, "tallyd"), behind, mysql, asked.limit))
+    with started("handshakes", asked.build, lambda *servers: Door(*servers, asked.limit)) as tallyd:
         alone, beside, greeted = rounds(os.path.join(asked.build, "tests/bench/load"), tallyd, asked)
     ratio = statistics.median(b / a for a, b in zip(alone, beside))
     pairs = " ".join(f"{b / a:.1f}" for a, b in zip(alone, beside))

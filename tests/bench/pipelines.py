@@ -4,17 +4,15 @@ beside ten that send 100 at a time, in turns. Open loop, so that what is late is
 
     pipelines.py --build DIR [--rounds 5] [--window 10]"""
 import argparse
-import contextlib
 import os
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from servers import HOST, MariaDB, RedisServer, Server, resp
+from servers import HOST, OneTallyd, resp, started
 
 SIZE = 1_000_000
 QUIET = ["-c", "4", "-P", "1", "-r", "1000", "-k", "1", "-f", "1", "-R", "65536", "-w", "1"]
@@ -36,28 +34,8 @@ counters:
 """
 
 
-class Tallyd(Server):
-    def __init__(self, directory, program, behind, mysql):
-        super().__init__(directory, "tallyd")
-        self.program = program
-        self.configuration = os.path.join(self.directory, "tallyd.yaml")
-        mysql.query("CREATE DATABASE pipelines")
-        with open(self.configuration, "w", encoding="ascii") as file:
-            file.write(CONFIGURATION.format(host=HOST, port=self.port, redis=behind.port, mysql=mysql.port))
-        subprocess.run([program, "migrate", "-c", self.configuration, "--tables"], check=True, stdout=subprocess.DEVNULL)
-
-    def argv(self):
-        return [self.program, "run", "-c", self.configuration]
-
-    def is_ready(self):
-        return subprocess.run([self.program, "status", "-c", self.configuration], check=False,
-                              stdout=subprocess.DEVNULL).returncode in (0, 1)
-
-    def memory_mib(self):
-        """Now, and the most that it ever was."""
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            lines = dict(line.split(":", 1) for line in file)
-        return int(lines["VmRSS"].split()[0]) >> 10, int(lines["VmHWM"].split()[0]) >> 10
+def tallyd_on(directory, program, behind, mysql):
+    return OneTallyd(directory, program, behind, mysql, "pipelines", CONFIGURATION)
 
 
 def write_and_read(port, number, done):
@@ -134,18 +112,9 @@ def main():
     asked = words.parse_args()
     if asked.flood:
         flood(asked.flood, 10, asked.never)
-    with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(
-            prefix="tly-pipelines-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
-
-        def up(server):
-            stack.callback(lambda: server.process and server.close())
-            return server.start()
-
-        mysql, behind = up(MariaDB(directory, "mariadbd").install()), up(RedisServer(directory, "redis"))
-        tallyd = up(Tallyd(directory, os.path.join(asked.build, "tallyd"), behind, mysql))
+    with started("pipelines", asked.build, tallyd_on) as tallyd:
         figures = measure(os.path.join(asked.build, "tests/bench/load"), tallyd, asked)
-        now, most = tallyd.memory_mib()
+        now, most = tallyd.rss_kib() >> 10, tallyd.rss_kib("VmHWM") >> 10
     for name, pairs in figures.items():
         print(f"{name}: p99 {statistics.median(took for took, _ in pairs):.0f} us "
               f"({' '.join(f'{took:.0f}' for took, _ in pairs)}), the others {statistics.median(hits for _, hits in pairs):,.0f} hits/s")

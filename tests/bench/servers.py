@@ -1,4 +1,5 @@
 """The servers of the benchmark: private, on 127.0.0.1, in a temporary directory, ended by their own pid."""
+import contextlib
 import getpass
 import itertools
 import os
@@ -6,6 +7,7 @@ import random
 import socket
 import subprocess
 import sys
+import tempfile
 
 import pymysql
 import redis
@@ -202,6 +204,47 @@ class Tallyd(Server):
                 return False
 
         wait_until(merged, within_s, f"CTR.SYNC {what}", every_s=0.01)
+
+
+class OneTallyd(Server):
+    """tallyd with a configuration of its own: `configuration` takes host, port, redis, mysql, directory and what is in `more`;
+    `database` is made for it."""
+
+    def __init__(self, directory, program, behind, mysql, database, configuration, **more):
+        super().__init__(directory, "tallyd")
+        self.program = program
+        self.configuration = os.path.join(self.directory, "tallyd.yaml")
+        mysql.query(f"CREATE DATABASE {database}")
+        with open(self.configuration, "w", encoding="ascii") as file:
+            file.write(configuration.format(host=HOST, port=self.port, redis=behind.port, mysql=mysql.port,
+                                            directory=self.directory, **more))
+
+    def argv(self):
+        return [self.program, "run", "-c", self.configuration]
+
+    def start(self):
+        subprocess.run([self.program, "migrate", "-c", self.configuration, "--tables"], check=True, stdout=subprocess.DEVNULL)
+        return super().start()
+
+    def is_ready(self):
+        return subprocess.run([self.program, "status", "-c", self.configuration], check=False,
+                              stdout=subprocess.DEVNULL).returncode in (0, 1)
+
+
+@contextlib.contextmanager
+def started(name, build, make):
+    """What make(directory, path of tallyd, Redis, MySQL) gives, running; all in memory where there is some: what a busy disk
+    does to an fsync is not what is measured."""
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(
+            prefix=f"tly-{name}-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+
+        def up(server):
+            stack.callback(lambda: server.process and server.close())
+            return server.start()
+
+        mysql, behind = up(MariaDB(directory, "mariadbd").install()), up(RedisServer(directory, "redis"))
+        yield up(make(directory, os.path.join(build, "tallyd"), behind, mysql))
 
 
 class Nutcracker(Server):

@@ -4,14 +4,12 @@ late. The flood goes over both of what holds it: its rate, and its share of a fr
 
     tenants.py --build DIR [--rounds 9] [--window 2]      exit status 1: the median ratio is above 1.10"""
 import argparse
-import contextlib
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 
-from servers import HOST, MariaDB, RedisServer, Server, resp
+from servers import OneTallyd, resp, started
 
 LIMIT = 1.10
 QUIET = ["-c", "4", "-P", "1", "-r", "1000", "-k", "1", "-f", "1"]
@@ -19,7 +17,7 @@ FLOOD = ["-c", "8", "-P", "100", "-k", "1000", "-f", "2000", "-z", "0"]
 
 CONFIGURATION = """\
 instance: tenants
-listen: {{ resp: [ "tcp://{host}:{port}" ], control: "unix://{control}" }}
+listen: {{ resp: [ "tcp://{host}:{port}" ], control: "unix://{directory}/control" }}
 redis: "redis://{host}:{redis}/0"
 mysql: "mysql://root@{host}:{mysql}/tenants"
 counters:
@@ -35,33 +33,21 @@ users:
 """
 
 
-class Tenants(Server):
+class Tenants(OneTallyd):
     def __init__(self, directory, program, behind, mysql, rate):
-        super().__init__(directory, "tallyd")
-        self.program = program
-        self.control = os.path.join(self.directory, "control")
-        self.configuration = os.path.join(self.directory, "tallyd.yaml")
-        mysql.query("CREATE DATABASE tenants")
-        with open(self.configuration, "w", encoding="ascii") as file:
-            file.write(CONFIGURATION.format(host=HOST, port=self.port, redis=behind.port, mysql=mysql.port, rate=rate,
-                                            control=self.control, quiet=self.user("quiet"), flood=self.user("flood")))
-        subprocess.run([program, "migrate", "-c", self.configuration, "--tables"], check=True, stdout=subprocess.DEVNULL)
+        super().__init__(directory, program, behind, mysql, "tenants", CONFIGURATION, rate=rate,
+                         **{name: self.user(program, name) for name in ("quiet", "flood")})
+        for name in ("quiet", "flood"):
+            with open(self.first(name), "wb") as file:
+                file.write(resp(b"AUTH", name.encode(), b"the password of " + name.encode()))
 
-    def user(self, name):
-        with open(self.first(name), "wb") as file:
-            file.write(resp(b"AUTH", name.encode(), b"the password of " + name.encode()))
-        return subprocess.run([self.program, "hash"], input=f"the password of {name}\n", check=True, text=True,
+    @staticmethod
+    def user(program, name):
+        return subprocess.run([program, "hash"], input=f"the password of {name}\n", check=True, text=True,
                               stdout=subprocess.PIPE).stdout.strip()
 
     def first(self, name):
         return os.path.join(self.directory, f"{name}.auth")
-
-    def argv(self):
-        return [self.program, "run", "-c", self.configuration]
-
-    def is_ready(self):
-        return subprocess.run([self.program, "status", "-c", self.configuration], check=False,
-                              stdout=subprocess.DEVNULL).returncode in (0, 1)
 
 
 def load(program, tallyd, name, options, seconds):
@@ -78,11 +64,6 @@ def quiet_p99(program, tallyd, seconds):
     text = process.communicate(timeout=seconds + 120)[0]
     assert process.returncode == 0, text
     return figure(text, "p99_us")
-
-
-def memory():
-    """What a busy disk does to an fsync is not what is measured."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def rounds(program, tallyd, count, seconds):
@@ -103,15 +84,7 @@ def main():
     words.add_argument("--window", type=float, default=2)
     words.add_argument("--rate", type=int, default=5000, help="of the flood's user; 0: its share of a frame alone holds it")
     asked = words.parse_args()
-    with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="tly-tenants-", dir=memory()))
-
-        def up(server):
-            stack.callback(lambda: server.process and server.close())
-            return server.start()
-
-        mysql, behind = up(MariaDB(directory, "mariadbd").install()), up(RedisServer(directory, "redis"))
-        tallyd = up(Tenants(directory, os.path.join(asked.build, "tallyd"), behind, mysql, asked.rate))
+    with started("tenants", asked.build, lambda *servers: Tenants(*servers, asked.rate)) as tallyd:
         alone, beside, flooded = rounds(os.path.join(asked.build, "tests/bench/load"), tallyd, asked.rounds, asked.window)
     ratio = statistics.median(b / a for a, b in zip(alone, beside))
     print(f"quiet store, p99: alone {statistics.median(alone):.0f} us, beside a flood {statistics.median(beside):.0f} us, "

@@ -14,7 +14,7 @@ from harness.mariadb import MariaDB, install_template
 from harness.ports import port as held_port
 from harness.programs import NODE_MODULES
 from harness.proxy import Proxy
-from harness.redis_server import RedisServer
+from harness.redis_server import RedisServer, memory_directory
 from harness.sanitizers import Reports
 from harness.still import Still
 from harness.unmodified import warm
@@ -140,7 +140,7 @@ def record(item, kind, said):
 
 @pytest.fixture(scope="module")
 def mariadbd(template):
-    made = tempfile.mkdtemp(prefix="tly-sql-")
+    made = memory_directory() or tempfile.mkdtemp(prefix="tly-sql-")
     server = MariaDB(made, template).start()
     yield server
     server.close()
@@ -175,7 +175,7 @@ def make_redis(workdir):
 @pytest.fixture
 def redis(make_redis):
     """With `always`, whose barrier waits for nothing; tests in which the barrier's delay matters make their own."""
-    return make_redis(appendfsync="always")
+    return make_redis(appendfsync="always", in_memory=True)
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def make_still(make_clock, make_redis, make_daemon):
 
     def make(more=None, **options):
         clock = make_clock().flow()
-        server = make_redis(appendfsync="always", clock=clock)
+        server = make_redis(appendfsync="always", clock=clock, in_memory=True)
         daemon = make_daemon(server, clock=clock, more=more, **options)
         clock.stand()
         made.append(Still(clock, server, daemon))

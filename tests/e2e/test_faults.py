@@ -127,12 +127,12 @@ def test_redis_read_only(daemon, redis):
 def test_redis_misconf(daemon, redis):
     """The last BGSAVE failed (its target is a directory): MISCONF, until one succeeds."""
     direct = redis.client()
-    os.mkdir(f"{redis.directory}/dump.rdb")
+    os.mkdir(f"{redis.data}/dump.rdb")
     direct.config_set("save", "3600 1")
     direct.execute_command("BGSAVE")
     wait_until(lambda: direct.info("persistence")["rdb_last_bgsave_status"] == "err", 30)
     refused_with(daemon, "MISCONF ")
-    os.rmdir(f"{redis.directory}/dump.rdb")
+    os.rmdir(f"{redis.data}/dump.rdb")
     direct.execute_command("BGSAVE")
     counts_again(daemon)
     daemon.sync_all()

@@ -24,7 +24,7 @@ class Snapshot:
     """A copy of an AOF that writes always, taken while nothing is under way."""
 
     def __init__(self, redis):
-        self.redis, self.live = redis, f"{redis.directory}/appendonlydir"
+        self.redis, self.live = redis, f"{redis.data}/appendonlydir"
         shutil.copytree(self.live, self.live + ".copy")
 
     def restore(self):

@@ -417,7 +417,7 @@ def test_put_back_from_a_backup(shop, workdir):
     shop.mysql.kill9()
     wait_until(lambda: shop.daemon.log().count("event=mysql_down") > downs, 30, "tallyd has seen it go")
     shutil.rmtree(shop.mysql.data)
-    os.rename(backup.data, shop.mysql.data)
+    shutil.move(backup.data, shop.mysql.data)
     shop.mysql.start()
     shop.daemon.log_contains("event=mysql_behind")
     assert json.loads(lost(shop, gone).stdout)["batches_lost"] == 2

@@ -283,12 +283,12 @@ def busy(redis):
 def misconf(redis):
     """The last BGSAVE failed, since its target is a directory."""
     direct = redis.client()
-    os.mkdir(f"{redis.directory}/dump.rdb")
+    os.mkdir(f"{redis.data}/dump.rdb")
     direct.config_set("save", "3600 1")
     direct.bgsave()
     wait_until(lambda: direct.info("persistence")["rdb_last_bgsave_status"] == "err", 30)
     yield
-    os.rmdir(f"{redis.directory}/dump.rdb")
+    os.rmdir(f"{redis.data}/dump.rdb")
     direct.bgsave()
 
 

@@ -404,7 +404,8 @@ static void tokens_run(struct frame *f)
     tokens_clear(f);
     if (requests_n > 0) {
         struct redis_answer r = redis_wire(&rest);
-        MUST(rest.n == 0 && tokens_file(f, &r) == &r + 1);
+        int64_t standing = 0;
+        MUST(rest.n == 0 && tokens_file(f, &r, &standing) == &r + 1);
         reply_free(&r);
     }
     buf_free(&out);

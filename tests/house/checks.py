@@ -152,7 +152,7 @@ def steps(root):
 
 def proofs(root):
     """Rule names of the simulator, and of the models the tests' names."""
-    simulated = re.findall(r'^    (?:COALESCE|UN\w+|SYNC|WORLD)\("(\w+)"', source.read("tests/sim/rules.c", root), re.M)
+    simulated = re.findall(r'^    (?:COALESCE|UN\w+|SYNC|WORLD|BEHIND_GATE)\("(\w+)"', source.read("tests/sim/rules.c", root), re.M)
     modelled = re.findall(r"^model_rule\((\w+)", source.read("tests/model/CMakeLists.txt", root), re.M)
     assert simulated and modelled
     return {f"sim_rule_{name}" for name in simulated} | {f"model_rule_{name}" for name in modelled}

@@ -1,7 +1,7 @@
 /* tests/model/prune.pml - ages: may a row of the ledger be forgotten, while somebody may still merge its batch?
  *
  * Mirrors      src/mysql/ledger.c (prune), merge.c (ledger_refresh, not_after_ms), db.c (wait_timeout); src/sync/run.c
- *              (give_up); src/app/upkeep.c (which batches stand is read first, rows are deleted later).
+ *              (give_up); src/sync/prune.c (which batches stand is read first, rows are deleted later).
  * Time         in units of a third of ledger.keep: a run gives up after 1, a row is old after 3.
  * Two daemons  and one batch of one chunk, which either of them adopts again and again, and which later ones follow.
  * Faults       a run that stands still anywhere; a crash; a discard that Redis reads up to a unit late, or forgets.

@@ -62,6 +62,9 @@ static void draw_clock(struct sim_config *c, struct prng *p)
     c->clock_jump_ms = between(p, 1000, 5000);
     c->lag_ms = 2500;
     c->walk_ms = between(p, 1000, 5000);
+    c->answer_ms = (uint32_t)between(p, 100, 1500);
+    c->prune_ms = (uint32_t)between(p, 300, 3000);
+    c->until_ms = (uint32_t)between(p, 100, 1000);
     c->pause_ms = prng_percent(p, 50) ? 500 : 15000;
 }
 
@@ -149,4 +152,5 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     draw_sync(&c->sync, &p);
     draw_ops(c, &p);
     draw_leaps(c, &p);
+    c->restores = c->ops_percent == 0 && !c->feeds && c->tokens_percent == 0;
 }

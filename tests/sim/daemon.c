@@ -1,6 +1,7 @@
 /* tests/sim/daemon.c - see daemon.h. */
 #include "sim/chunk_rows.h"
 #include "sim/ports.h"
+#include "sim/questions.h"
 #include "sim/world.h"
 
 #include "base/heap.h"
@@ -59,6 +60,7 @@ void daemon_start(struct world *w, struct daemon *d)
     life->life.instance = d->instance == 0 ? SLICE("d0") : SLICE("d1");
     snprintf(life->life.id, sizeof life->life.id, "%d", life->index);
     list_init(&life->lost);
+    list_init(&life->questions);
     arena_init(&life->arena);
     for (int i = 0; i < SIM_CLIENTS; i++)
         client_init(&d->clients[i]);
@@ -69,6 +71,7 @@ void daemon_start(struct world *w, struct daemon *d)
     const struct counters *counters = world_counters_of(w, d->instance);
     life->coalesce = coalesce_create(&coalesce, counters, &w->config.coalesce);
     life->sync = sync_create(&sync, counters, &w->config.sync);
+    questions_wire(life);
     arena_enter(before);
 }
 
@@ -81,6 +84,7 @@ static void forget_lost(struct process *life)
 static void life_free(struct daemon *d)
 {
     forget_lost(d->life);
+    questions_forget(d->life);
     heap_free(d->life);
     d->life = NULL;
 }
@@ -110,7 +114,8 @@ void daemon_crash(struct world *w, struct daemon *d)
 
 static bool waits_busy(const struct process *life)
 {
-    bool busy = life->recovering || life->journals_busy || life->read.busy;
+    bool busy = life->gate.asking || life->prune.busy || life->until.busy || life->recovering ||
+                life->journals_busy || life->read.busy;
     for (int i = 0; i < SIM_WAITS; i++)
         busy |= life->waits[i].busy;
     return busy;
@@ -186,6 +191,8 @@ void daemon_connect(struct process *life, enum role role)
     struct arena *before = daemon_enter(life);
     if (role == ROLE_FRAME) life->leap_ms = w->leap_ms;
     if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis.client_id);
+    memcpy(life->run_id[role], run_id, sizeof run_id);
+    gate_redis(&life->gate);
     if (all_links_up(life)) redis_is_up(life);
     daemon_leave(life, before);
 }
@@ -267,31 +274,20 @@ void daemon_tick(struct process *life)
     struct arena *before = daemon_enter(life);
     coalesce_tick(life->coalesce);
     sync_tick(life->sync);
+    gate_tick(&life->gate);
+    if (life->redis_up) prune_tick(&life->prune);
+    if (life->redis_up) until_tick(&life->until);
     daemon_leave(life, before);
 }
 
 void daemon_tell_mysql(struct process *life)
 {
     struct arena *before = daemon_enter(life);
-    life->mysql_up = life->w->mysql.up;
-    sync_mysql(life->sync, life->mysql_up);
-    daemon_leave(life, before);
-}
-
-void daemon_hold(struct process *life, bool hold)
-{
-    struct arena *before = daemon_enter(life);
-    life->held = hold;
-    sync_hold(life->sync, hold, hold ? "Redis was rolled back" : "");
-    daemon_leave(life, before);
-}
-
-void daemon_fit(struct process *life, bool fit)
-{
-    TRACE(life->w, "life %d: the table of views %s", life->index, fit ? "fits" : "does not fit");
-    struct arena *before = daemon_enter(life);
-    life->unfit = !fit;
-    sync_counter_fit(life->sync, &life->w->counter[0], fit);
+    const struct mysql *m = &life->w->mysql;
+    bool restarted = life->mysql_up && life->mysql_starts != m->starts;
+    life->mysql_up = m->up && !restarted;
+    life->mysql_starts = m->starts;
+    gate_mysql(&life->gate, life->mysql_up);
     daemon_leave(life, before);
 }
 
@@ -301,6 +297,9 @@ void daemon_stop(struct process *life)
     life->stopping = true;
     struct arena *before = daemon_enter(life);
     sync_stop(life->sync);
+    gate_stop(&life->gate);
+    prune_stop(&life->prune);
+    until_stop(&life->until);
     coalesce_flush(life->coalesce);
     daemon_leave(life, before);
 }
@@ -338,6 +337,11 @@ void daemon_walk(struct process *life)
 uint64_t life_mono_ms(const struct process *life)
 {
     return life->w->now_ms - life->slept_ms;
+}
+
+int64_t life_redis_ms(const struct process *life)
+{
+    return SIM_EPOCH_MS + (int64_t)life->w->now_ms + life->leap_ms;
 }
 
 bool life_knows(const struct process *life, int hash)

@@ -6,6 +6,9 @@
 #include "sim/arena.h"
 #include "sim/client.h"
 #include "sim/link.h"
+#include "sync/gate.h"
+#include "sync/prune.h"
+#include "sync/until.h"
 
 #define SIM_WAITS 2
 
@@ -34,10 +37,16 @@ struct process {
     struct arena arena;
     struct coalesce *coalesce;
     struct sync *sync;
+    struct gate gate;
+    struct prune prune;
+    struct until until;
+    char run_id[ROLES][RUN_ID_BYTES]; /* of the Redis that each link was opened to last */
+    struct list questions;
     struct link *links[ROLES]; /* NULL: not connected */
     bool started;              /* sync_start was called */
-    bool redis_up, mysql_up;   /* as sync was told */
-    bool paused, stopping, abandoned, held, unfit;
+    bool redis_up, mysql_up;   /* as it was told */
+    unsigned mysql_starts;
+    bool paused, stopping, abandoned;
     bool let_go; /* of the frame link, at stop, whatever is in doubt */
     uint64_t paused_ms, resume_ms, walk_ms;
     uint64_t slept_ms; /* by which its clock is behind; 0 unless WORLD_CLOCK is off */
@@ -66,6 +75,7 @@ void daemon_crash(struct world *w, struct daemon *d);
 void daemon_end(struct world *w,
                 struct daemon *d); /* at rest: everything is given back, and checked for leaks */
 uint64_t life_mono_ms(const struct process *life);
+int64_t life_redis_ms(const struct process *life);       /* as it believes Redis' clock to be */
 bool life_knows(const struct process *life, int hash);   /* is the hash's counter in its configuration? */
 bool daemon_may_end(const struct process *life);         /* nothing asked that was not answered */
 struct process *daemon_life(struct world *w, int index); /* the life with this number runs: its struct */
@@ -89,7 +99,5 @@ void daemon_wait(struct process *life);
 void daemon_recover(struct process *life);
 void daemon_stop(struct process *life);
 void daemon_abandon(struct process *life);
-void daemon_fit(struct process *life, bool fit); /* does the first counter's table fit? */
-void daemon_hold(struct process *life, bool hold);
 
 #endif

@@ -205,6 +205,16 @@ static void deliver_due_poll(struct process *life, struct request *q)
     p->done(p);
 }
 
+static void deliver_batches(struct process *life, struct request *q)
+{
+    struct batch_list *b = q->target;
+    for (int c = 0; c < SIM_COUNTERS; c++)
+        if (q->lowest_ms[c] != INT64_MAX)
+            b->batch(b->arg,
+                     &(struct batch_seen){.counter = life->w->counter[c].name, .lowest_ms = q->lowest_ms[c]});
+    b->done(b);
+}
+
 static void deliver_discard(struct request *q)
 {
     struct discard *d = q->target;
@@ -248,6 +258,17 @@ void ports_deliver(struct process *life, struct request *q)
         return;
     case REQ_STANDING:
         deliver_standing(q);
+        return;
+    case REQ_DIRTY:
+        ((struct dirty_state *)q->target)->lowest_ms = q->lowest_ms[0];
+        ((struct dirty_state *)q->target)->done(q->target);
+        return;
+    case REQ_BATCHES:
+        deliver_batches(life, q);
+        return;
+    case REQ_GEN:
+        ((struct gen_read *)q->target)->gen = q->gen;
+        ((struct gen_read *)q->target)->done(q->target);
         return;
     case REQ_JOURNALS:
         journals_listed(life, q);
@@ -328,6 +349,18 @@ void ports_lost(struct process *life, const struct lost *lost)
         d->done(d);
         return;
     }
+    case REQ_DIRTY:
+        ((struct dirty_state *)lost->target)->lost = true;
+        ((struct dirty_state *)lost->target)->done(lost->target);
+        return;
+    case REQ_BATCHES:
+        ((struct batch_list *)lost->target)->lost = true;
+        ((struct batch_list *)lost->target)->done(lost->target);
+        return;
+    case REQ_GEN:
+        ((struct gen_read *)lost->target)->lost = true;
+        ((struct gen_read *)lost->target)->done(lost->target);
+        return;
     case REQ_JOURNALS:
         journals_lost(life);
         return;

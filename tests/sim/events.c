@@ -1,5 +1,6 @@
 /* tests/sim/events.c - what can happen in the world: of each event, whether it can now, and the doing of it. */
 #include "sim/events.h"
+#include "sim/questions.h"
 
 static bool acting(const struct daemon *d)
 {
@@ -249,6 +250,32 @@ static void run_redis_refuse(struct world *w, struct daemon *d)
     TRACE(w, "redis: memory is %s", w->redis.refuses ? "full" : "there again");
 }
 
+static bool can_dump(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm && w->config.restores && !w->redis.dumped;
+}
+
+static void run_dump(struct world *w, struct daemon *d)
+{
+    (void)d;
+    redis_dump(&w->redis);
+}
+
+/* One that lacks claims which are merged: that merges are held then is what is to be seen. */
+static bool can_restore(struct world *w, struct daemon *d)
+{
+    (void)d;
+    bool may = !w->calm && w->redis.dumped && !w->redis.restored && w->lives_n + 2 * SIM_DAEMONS < SIM_LIVES;
+    return may && w->redis.dump.state.gen < mysql_highest_gen(&w->mysql);
+}
+
+static void run_restore(struct world *w, struct daemon *d)
+{
+    (void)d;
+    redis_restore(w);
+}
+
 /* Somebody else's string in the place of a pending hash; only while no frame is in doubt, so that what a
  * client reads afterwards is what its increment met. */
 static bool can_wrong_type(struct world *w, struct daemon *d)
@@ -298,6 +325,18 @@ static void run_merge(struct world *w, struct daemon *d)
     mysql_step(w, draw_job(w, d, false, false));
 }
 
+static bool can_question(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return acting(d) && !list_empty(&d->life->questions);
+}
+
+static void run_question(struct world *w, struct daemon *d)
+{
+    (void)w;
+    questions_answer(d->life);
+}
+
 static bool can_limbo(struct world *w, struct daemon *d)
 {
     return draw_job(w, d, true, true) != NULL;
@@ -315,28 +354,19 @@ static void run_mysql_toggle(struct world *w, struct daemon *d)
     if (w->mysql.up)
         mysql_stop(w);
     else
-        w->mysql.up = true;
+        mysql_start(w);
 }
 
 static bool can_tell_mysql(struct world *w, struct daemon *d)
 {
-    return acting(d) && d->life->mysql_up != w->mysql.up;
+    return acting(d) &&
+           (d->life->mysql_up != w->mysql.up || (w->mysql.up && d->life->mysql_starts != w->mysql.starts));
 }
 
 static void run_tell_mysql(struct world *w, struct daemon *d)
 {
     (void)w;
     daemon_tell_mysql(d->life);
-}
-
-/* Two steps of somebody's, who may stand still in between. */
-static void run_prune(struct world *w, struct daemon *d)
-{
-    (void)d;
-    if (w->pruning.begun)
-        mysql_prune(w);
-    else
-        mysql_prune_begin(w);
 }
 
 /* One row, which goes to the rejects, or all of a hash, which are too many for a chunk. */
@@ -418,12 +448,6 @@ static void run_recover(struct world *w, struct daemon *d)
     daemon_recover(d->life);
 }
 
-static void run_hold(struct world *w, struct daemon *d)
-{
-    (void)w;
-    daemon_hold(d->life, !d->life->held);
-}
-
 /* Lives. */
 
 static bool can_start(struct world *w, struct daemon *d)
@@ -469,10 +493,16 @@ static void run_abandon(struct world *w, struct daemon *d)
     daemon_abandon(d->life);
 }
 
+/* Somebody alters a table, or what all share, and starts MySQL anew. */
 static void run_unfit(struct world *w, struct daemon *d)
 {
-    (void)w;
-    daemon_fit(d->life, d->life->unfit);
+    (void)d;
+    bool *what = world_percent(w, 60) ? &w->mysql.table_unfit : &w->mysql.schema_unfit;
+    *what = !*what;
+    TRACE(w, "mysql: its schema %s, the table of views %s", w->mysql.schema_unfit ? "does not fit" : "fits",
+          w->mysql.table_unfit ? "does not fit" : "fits");
+    mysql_stop(w);
+    mysql_start(w);
 }
 
 static void run_pause(struct world *w, struct daemon *d)
@@ -535,7 +565,6 @@ const struct event events[EVENT_COUNT] = {
     OF_DAEMON(tell_mysql, can_tell_mysql),
     OF_WORLD(clock, always),
     OF_WORLD(fsync, can_fsync),
-    OF_WORLD(prune, always),
     [EVENT_start] = {"start", false, false, can_start, daemon_start},
     OF_DAEMON(resume, can_resume),
     FAULT_OF_DAEMON(cut, can_cut),
@@ -551,6 +580,8 @@ const struct event events[EVENT_COUNT] = {
     FAULT_OF_WORLD(leap, can_leap),
     FAULT_OF_DAEMON(client_gone, can_act),
     OF_DAEMON(abandon, can_abandon),
-    FAULT_OF_DAEMON(unfit, can_act),
-    FAULT_OF_DAEMON(hold, can_act),
+    FAULT_OF_WORLD(unfit, always),
+    OF_DAEMON(question, can_question),
+    OF_WORLD(dump, can_dump),
+    FAULT_OF_WORLD(restore, can_restore),
 };

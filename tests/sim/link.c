@@ -5,9 +5,10 @@
 
 const char *request_name(enum request_kind kind)
 {
-    static const char *const names[] = {
-        "frame", "claim",    "kill",     "look", "values",     "scan", "fence",    "discard",
-        "adopt", "due_poll", "standing", "beat", "hold_names", "walk", "journals", "journal_take"};
+    static const char *const names[] = {"frame",        "claim", "kill",       "look",   "values",
+                                        "scan",         "fence", "discard",    "adopt",  "due_poll",
+                                        "standing",     "beat",  "hold_names", "walk",   "journals",
+                                        "journal_take", "gen",   "dirty",      "batches"};
     return names[kind];
 }
 

@@ -27,6 +27,9 @@ enum request_kind {
     REQ_WALK,
     REQ_JOURNALS,
     REQ_JOURNAL_TAKE,
+    REQ_GEN,
+    REQ_DIRTY,
+    REQ_BATCHES,
 };
 const char *request_name(enum request_kind kind);
 
@@ -119,10 +122,12 @@ struct request {
     void *target;
     unsigned step;
     uint64_t sent_ms;
-    char run_id[RUN_ID_BYTES]; /* reply: of the server that answered */
-    bool refused;              /* reply to a fence: not confirmed in time */
-    uint64_t fence_at;         /* passes once so much is durable */
-    int64_t client_id;         /* of the link to kill */
+    char run_id[RUN_ID_BYTES];       /* reply: of the server that answered */
+    bool refused;                    /* reply to a fence: not confirmed in time */
+    uint64_t fence_at;               /* passes once so much is durable */
+    int64_t client_id;               /* of the link to kill */
+    uint64_t gen;                    /* reply */
+    int64_t lowest_ms[SIM_COUNTERS]; /* reply; dirty: the first, of all. INT64_MAX: none */
     union {
         struct wire_frame frame;
         struct wire_claim claim;

@@ -6,7 +6,8 @@
  * - redis_twin.c is Redis as tallyd uses it, with a log whose tail can be lost, down to the last fence
  * - link.c has connections, whose ends break one at a time: what a server has not read may still run
  * - mysql_twin.c has rows, ledger, transactions whose COMMIT is lost on the way there or back, or read late
- * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back), on a heap (arena.c)
+ * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back; questions.c has what is asked of
+ *   MySQL besides merging), on a heap (arena.c)
  *   that a crash takes away at once, and that must be empty after a clean end
  * - oracle.c knows, since the k-th hit on a field adds 4^k, which hits are in any sum. Every hit must be once
  *   in MySQL if Redis' history has it; in the history if its client was told so, unless an unfenced tail was
@@ -19,8 +20,7 @@
  *   as that took, at least 1000, pass
  * - sim_run --list
  *
- * Not here: live totals, the gen check of a rolled-back Redis (with the barrier it never speaks, which the
- * oracle checks), increments below zero, overflow.
+ * Not here: live totals, increments below zero, overflow.
  * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 
@@ -63,8 +63,8 @@ static void configure(struct sim_config *c, uint64_t seed)
     else
         c->world_off &= ~rule->world_off;
     c->rule_out = options.rule_off;
-    coalesce_rules_off = rule->without_too | (options.rule_off ? rule->coalesce_off : 0);
-    sync_rules_off = options.rule_off ? rule->sync_off : 0;
+    coalesce_rules_off = rule->coalesce_too | (options.rule_off ? rule->coalesce_off : 0);
+    sync_rules_off = rule->sync_too | (options.rule_off ? rule->sync_off : 0);
 }
 
 static enum fault run_seed(struct world *w, uint64_t seed)

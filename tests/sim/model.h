@@ -59,16 +59,14 @@ enum world_rule {
     WORLD_FENCE_WRITE = 1 << 5,  /* off: WAITAOF without a write on that link */
     WORLD_WALK_TIMER = 1 << 6,   /* off: walks only at start and on reconnects */
     WORLD_KILL_NAMED = 1 << 7,   /* off: links of earlier lives are not killed before the first claim */
-    WORLD_PRUNE = 1 << 8,        /* off: the ledger is pruned by age alone */
     WORLD_JOURNAL_KILL = 1 << 9, /* off: a journal is read while its owner's links may still write */
     WORLD_LEASED = 1 << 10,      /* off: what was leased is forgotten with a log's name */
     WORLD_TOKEN_ONCE = 1 << 11,  /* off: what has a token is counted whether it stands or not */
     WORLD_TOKEN_WITH = 1 << 12,  /* off: a token is written by a command behind the frame */
-    WORLD_CUTOFF =
-        1 << 13, /* off: what is old is decided when rows are pruned, not when what stands is read */
-    WORLD_CLOCK = 1 << 14,   /* off: a life's clock stands while it does */
-    WORLD_REJECTS = 1 << 15, /* off: a row that MySQL refuses is dropped */
-    WORLD_MENDED = 1 << 16,  /* off: nothing mends what was made behind a deletion and nobody heard of */
+    WORLD_CLOCK = 1 << 14,       /* off: a life's clock stands while it does */
+    WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
+    WORLD_MENDED = 1 << 16,      /* off: nothing mends what was made behind a deletion and nobody heard of */
+    WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */
@@ -93,7 +91,6 @@ enum world_rule {
     X(tell_mysql, 5)                                                                                         \
     X(clock, 12)                                                                                             \
     X(fsync, 8)                                                                                              \
-    X(prune, 1)                                                                                              \
     X(start, 4)                                                                                              \
     X(resume, 3)                                                                                             \
     X(cut, 6)                                                                                                \
@@ -110,7 +107,9 @@ enum world_rule {
     X(client_gone, 1)                                                                                        \
     X(abandon, 2)                                                                                            \
     X(unfit, 1)                                                                                              \
-    X(hold, 1)
+    X(question, 15)                                                                                          \
+    X(dump, 2)                                                                                               \
+    X(restore, 6)
 
 enum sim_event {
 #define X(name, weight) EVENT_##name,
@@ -141,6 +140,8 @@ struct sim_config {
     uint64_t clock_jump_ms;
     uint64_t lag_ms;    /* what is older is durable in Redis */
     uint64_t unread_ms; /* Redis reads what arrived within so long; keep > 2 * give_up + this */
+    uint32_t answer_ms; /* redis.timeout, for complete_until: what takes longer is none of its hits */
+    uint32_t prune_ms, until_ms;
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
     uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */
@@ -149,6 +150,7 @@ struct sim_config {
     unsigned tokens_percent, again_percent; /* of their hits; of those, the ones that were sent before */
     unsigned clean_percent;                 /* of steps of the clock: somebody deletes samples */
     bool own_numbers;                       /* some events have ids of their own that are numbers */
+    bool restores;                          /* an old copy of Redis may be put back */
     bool feeds;                             /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;

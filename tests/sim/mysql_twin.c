@@ -232,6 +232,12 @@ void mysql_step(struct world *w, struct job *job)
         end(w, job);
 }
 
+void mysql_start(struct world *w)
+{
+    w->mysql.up = true;
+    w->mysql.starts++;
+}
+
 /* Sessions end with the server; an open transaction's opening time then lies too far back for its COMMIT. */
 void mysql_stop(struct world *w)
 {
@@ -259,36 +265,33 @@ void mysql_forget_life(struct world *w, int life)
     }
 }
 
-void mysql_prune_begin(struct world *w)
+static bool is_one_of(const struct batch_id *ids, unsigned n, const struct batch_id *id)
 {
-    struct pruning *p = &w->pruning;
-    *p = (struct pruning){.begun = true, .cutoff_ms = w->now_ms};
-    for (int i = 0; i < SIM_BATCHES; i++) {
-        const struct twin_batch *b = &w->redis.now.batch[i];
-        if (b->used && b->stands) p->standing[p->standing_n++] = b->id;
-    }
-    TRACE(w, "pruning begins: %u batches stand", p->standing_n);
+    for (unsigned i = 0; i < n; i++)
+        if (memcmp(&ids[i], id, sizeof *id) == 0) return true;
+    return false;
 }
 
-static bool prunable(struct world *w, const struct ledger_row *row)
-{
-    const struct pruning *p = &w->pruning;
-    uint64_t at_ms = world_rule(w, WORLD_CUTOFF) ? p->cutoff_ms : w->now_ms;
-    bool stood = false;
-    for (unsigned i = 0; i < p->standing_n; i++)
-        stood |= memcmp(&p->standing[i], &row->batch, sizeof row->batch) == 0;
-    return row->merged_ms + w->config.keep_ms <= at_ms && !(stood && world_rule(w, WORLD_PRUNE));
-}
-
-void mysql_prune(struct world *w)
+void mysql_prune(struct world *w, int64_t cutoff_ms, const struct batch_id *standing, unsigned standing_n)
 {
     struct mysql *m = &w->mysql;
     size_t kept = 0;
-    for (size_t i = 0; i < m->ledger_n; i++)
-        if (!prunable(w, &m->ledger[i])) m->ledger[kept++] = m->ledger[i];
+    uint64_t highest = mysql_highest_gen(m);
+    for (size_t i = 0; i < m->ledger_n; i++) {
+        const struct ledger_row *row = &m->ledger[i];
+        bool stays = (int64_t)row->merged_ms > cutoff_ms || row->gen == highest;
+        if (stays || is_one_of(standing, standing_n, &row->batch)) m->ledger[kept++] = *row;
+    }
     if (kept < m->ledger_n) TRACE(w, "mysql: %zu ledger rows pruned", m->ledger_n - kept);
     m->ledger_n = kept;
-    w->pruning.begun = false;
+}
+
+void mysql_until(struct world *w, int counter, int64_t ms)
+{
+    if (ms <= w->mysql.until_ms[counter]) return;
+    TRACE(w, "mysql: complete_until of counter %d is %lld", counter, (long long)(ms - SIM_EPOCH_MS));
+    w->mysql.until_ms[counter] = ms;
+    oracle_until(w, counter);
 }
 
 uint64_t mysql_highest_gen(const struct mysql *m)

@@ -32,8 +32,11 @@ struct job {
 
 struct mysql {
     bool up;
+    unsigned starts;
+    bool schema_unfit, table_unfit; /* table: of the first counter */
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
-    uint8_t poison[SIM_HASHES]; /* set of fields whose rows MySQL refuses */
+    uint8_t poison[SIM_HASHES];     /* set of fields whose rows MySQL refuses */
+    int64_t until_ms[SIM_COUNTERS]; /* complete_until */
     struct ledger_row *ledger;
     size_t ledger_n, ledger_cap;
     struct list jobs;
@@ -45,13 +48,6 @@ static inline int64_t mysql_has(const struct mysql *m, int hash, int field)
     return m->rows[hash][field] + m->rejects[hash][field];
 }
 
-struct pruning { /* begun: what is old and what stands is known, rows go later */
-    bool begun;
-    uint64_t cutoff_ms;
-    struct batch_id standing[SIM_BATCHES];
-    unsigned standing_n;
-};
-
 struct world;
 struct process;
 
@@ -60,10 +56,12 @@ void mysql_close(struct mysql *m);
 void mysql_submit(struct process *life, struct chunk *c);
 void mysql_step(struct world *w, struct job *job);    /* begin, or commit; may answer the daemon */
 void mysql_resolve(struct world *w, struct job *job); /* limbo: committed or rolled back */
-void mysql_stop(struct world *w);                     /* all open transactions roll back */
+void mysql_start(struct world *w);
+void mysql_stop(struct world *w);                  /* all open transactions roll back */
 void mysql_forget_life(struct world *w, int life); /* its writers are gone, what was sent may stay in limbo */
-void mysql_prune_begin(struct world *w);
-void mysql_prune(struct world *w);
+/* Rows merged up to cutoff_ms, but for the highest gen. */
+void mysql_prune(struct world *w, int64_t cutoff_ms, const struct batch_id *standing, unsigned standing_n);
+void mysql_until(struct world *w, int counter, int64_t ms);
 uint64_t mysql_highest_gen(const struct mysql *m);
 
 #endif

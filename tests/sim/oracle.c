@@ -38,9 +38,20 @@ static void fault_at(struct world *w, enum fault f, int hash, int field, unsigne
 
 /* What Redis runs. */
 
-static void hit_ran(struct world *w, const struct wire_cell *c, unsigned k)
+/* What Redis took later than may be, or what was in no index then, is not promised. */
+static int64_t until_time(const struct world *w, int hash, int64_t dirty_ms)
+{
+    int64_t lag_ms = 2 * (int64_t)w->config.answer_ms + w->config.coalesce.doubt_ms + UNTIL_SLACK_MS;
+    bool late = world_redis_ms(w) - dirty_ms > lag_ms;
+    return late || w->redis.now.dirty[hash] == 0 || w->config.leap_most_ms > 0 ? 0 : dirty_ms;
+}
+
+static void hit_ran(struct world *w, const struct wire_cell *c, unsigned k, int64_t dirty_ms)
 {
     struct hit *hit = &w->oracle.hits[c->hash][c->field][k];
+    hit->at_ms = until_time(w, c->hash, dirty_ms);
+    if (hit->at_ms != 0 && hit->at_ms < w->mysql.until_ms[world_counter_of(w, c->hash)])
+        fault_at(w, FAULT_LOSS, c->hash, c->field, k, "complete_until was past it when it came");
     int64_t later = 0; /* hits on the field come in the order of k: what came behind this one in the frame */
     for (unsigned j = k + 1; j < SIM_HITS; j++)
         later += (int64_t)hit_times(c->delta, j) * hit_delta(j);
@@ -71,7 +82,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
         if (c->wrong_type) continue;
         e->cells[e->cells_n++] = *c;
         for (unsigned k = 0; k < SIM_HITS; k++)
-            if (hit_times(c->delta, k) != 0) hit_ran(w, c, k);
+            if (hit_times(c->delta, k) != 0) hit_ran(w, c, k, f->dirty_ms);
     }
     tokens_executed(w, f, e);
     ops_executed(w, f, e);
@@ -101,6 +112,11 @@ static void hit_taken_back(struct hit *hit)
     hit->applied--;
 }
 
+static void hit_given_back(struct hit *hit)
+{
+    hit->applied++;
+}
+
 static void token_taken_back(struct hit *hit)
 {
     hit->applied--;
@@ -121,21 +137,53 @@ void oracle_known(struct world *w, struct execution *e)
     if (e->lost) execution_lost(w, e);
 }
 
-void oracle_lost_tail(struct world *w, uint64_t offset)
+static void take_back(struct world *w, struct execution *e)
 {
-    struct redis *r = &w->redis;
+    e->lost = true;
+    each_hit(w, e, hit_taken_back);
+    tokens_each(w, e, true, token_taken_back);
+    if (e->known) execution_lost(w, e);
+}
+
+static void history_lost(struct world *w)
+{
     w->oracle.tail_lost = true;
     w->oracle.books_blurred |= w->oracle.cell_errors;
     ops_forgot(w);
-    for (size_t i = 0; i < r->executions_n; i++) {
+}
+
+void oracle_lost_tail(struct world *w, uint64_t offset)
+{
+    struct redis *r = &w->redis;
+    history_lost(w);
+    for (size_t i = r->restored ? r->newest_executions : 0; i < r->executions_n; i++) {
         struct execution *e = &r->executions[i];
-        if (e->lost || e->offset <= offset) continue;
-        e->lost = true;
-        each_hit(w, e, hit_taken_back);
-        tokens_each(w, e, true, token_taken_back);
-        if (e->known) execution_lost(w, e);
+        if (!e->lost && e->offset > offset) take_back(w, e);
     }
-    if (mysql_highest_gen(&w->mysql) > r->now.gen) w->oracle.gen_below = true;
+    if (mysql_highest_gen(&w->mysql) > r->now.gen && !r->restored) w->oracle.gen_below = true;
+}
+
+void oracle_restored(struct world *w)
+{
+    history_lost(w);
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        struct execution *e = &w->redis.executions[i];
+        if (e->lost || e->offset <= w->redis.dump.offset) continue;
+        e->put_aside = true;
+        take_back(w, e);
+    }
+}
+
+void oracle_mended(struct world *w)
+{
+    history_lost(w);
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        struct execution *e = &w->redis.executions[i];
+        if (i >= w->redis.newest_executions && !e->lost) take_back(w, e);
+        if (!e->put_aside) continue;
+        e->lost = false;
+        each_hit(w, e, hit_given_back);
+    }
 }
 
 /* What clients are told. */
@@ -179,6 +227,18 @@ void oracle_merged(struct world *w, int h, int f)
     for (unsigned k = 0; k < SIM_HITS; k++)
         if (hit_times(mysql_has(&w->mysql, h, f), k) > 1)
             fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
+}
+
+void oracle_until(struct world *w, int counter)
+{
+    for (int h = 0; h < SIM_HASHES; h++)
+        for (int f = 0; f < SIM_HIT_FIELDS && world_counter_of(w, h) == counter; f++)
+            for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++) {
+                const struct hit *hit = &w->oracle.hits[h][f][k];
+                bool owed = hit->applied > 0 && hit->at_ms != 0 && hit->at_ms < w->mysql.until_ms[counter];
+                if (owed && hit_times(mysql_has(&w->mysql, h, f), k) == 0)
+                    fault_at(w, FAULT_LOSS, h, f, k, "complete_until is past it, MySQL does not have it");
+            }
 }
 
 void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS])

@@ -17,6 +17,7 @@ struct hit {
     int ran_by;            /* of ops: the life whose frame it was in */
     unsigned sent;         /* with a token, so often; 0: without one */
     bool was_lost;         /* with a token: Redis lost it once, so it may have stood with another value */
+    int64_t at_ms;         /* score of its frame, by which complete_until goes; 0: none of its hits */
     int64_t value, least;  /* least: of a hit on a timebox; value: the most */
 };
 
@@ -43,6 +44,8 @@ void oracle_executed(struct world *w, struct link *l,
                      struct wire_frame *f);              /* notes the execution, fills f->execution */
 void oracle_known(struct world *w, struct execution *e); /* the daemon learned that it is applied */
 void oracle_lost_tail(struct world *w, uint64_t offset); /* what came after it is gone */
+void oracle_restored(struct world *w);                   /* what came after the copy is put aside */
+void oracle_mended(struct world *w);                     /* and is back, instead of what came then */
 void oracle_told(struct world *w, int hash, int field, unsigned k, enum told told, const int64_t *value);
 /* The same of a hit with a token: it may come again, whatever was heard. */
 void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum told told,
@@ -50,6 +53,7 @@ void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum to
 void oracle_sent(struct world *w, int hash, int field, int64_t delta);       /* a cell leaves the daemon */
 void oracle_merged(struct world *w, int hash, int field);                    /* MySQL's row grew */
 void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS]); /* of the hits answered so far */
+void oracle_until(struct world *w, int counter);                             /* it was moved */
 void oracle_synced(struct world *w, int hash, int field, int64_t answered);  /* CTR.SYNC: these are merged */
 void oracle_at_end(struct world *w);
 /* Whatever keeps the world from being at rest, for a report; NULL: all is merged and discarded. */

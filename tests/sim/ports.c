@@ -5,7 +5,7 @@
 #include "base/heap.h"
 
 /* A request without a link is answered as lost at one of the next turns. */
-static struct request *ask(struct process *life, enum role role, enum request_kind kind, void *target)
+struct request *ports_ask(struct process *life, enum role role, enum request_kind kind, void *target)
 {
     struct link *l = life->links[role];
     TRACE(life->w, "life %d: asks %s%s", life->index, request_name(kind), l == NULL ? ", no link" : "");
@@ -47,7 +47,7 @@ static void wire_cells(struct process *life, struct wire_frame *wire, const stru
 static void port_send_frame(void *arg, struct frame *f)
 {
     struct process *life = arg;
-    struct wire_frame *wire = &ask(life, ROLE_FRAME, REQ_FRAME, f)->frame;
+    struct wire_frame *wire = &ports_ask(life, ROLE_FRAME, REQ_FRAME, f)->frame;
     PRE(f->hashes_n <= SIM_HASHES);
     wire->seq = f->seq;
     wire->dirty_ms = f->dirty_ms;
@@ -73,7 +73,7 @@ static void port_send_claim(void *arg, struct claim *c)
 {
     struct process *life = arg;
     PRE(c->keys_n <= SIM_HASHES);
-    struct wire_claim *wire = &ask(life, ROLE_FRAME, REQ_CLAIM, c)->claim;
+    struct wire_claim *wire = &ports_ask(life, ROLE_FRAME, REQ_CLAIM, c)->claim;
     wire->id = c->id;
     wire->counter = (int)(c->counter - life->w->counter);
     wire->every_s = c->counter->every_s;
@@ -87,13 +87,13 @@ static void port_send_claim(void *arg, struct claim *c)
 static void port_kill(void *arg, int64_t client_id)
 {
     struct process *life = arg;
-    ask(life, ROLE_FRAME, REQ_KILL, life)->client_id = client_id;
+    ports_ask(life, ROLE_FRAME, REQ_KILL, life)->client_id = client_id;
 }
 
 static void port_look(void *arg, const struct link_look *l)
 {
     struct process *life = arg;
-    struct wire_look *wire = &ask(life, ROLE_FRAME, REQ_LOOK, life)->look;
+    struct wire_look *wire = &ports_ask(life, ROLE_FRAME, REQ_LOOK, life)->look;
     PRE(l->claims_n <= sizeof wire->ids / sizeof wire->ids[0] && l->journals_n <= SIM_JOURNALS);
     wire->n = l->claims_n;
     for (uint32_t i = 0; i < l->claims_n; i++)
@@ -113,7 +113,7 @@ static void port_journals_lost(void *arg)
 static void port_read_values(void *arg, struct frame *f)
 {
     struct process *life = arg;
-    struct wire_frame *wire = &ask(life, ROLE_FRAME, REQ_VALUES, f)->frame;
+    struct wire_frame *wire = &ports_ask(life, ROLE_FRAME, REQ_VALUES, f)->frame;
     wire_cells(life, wire, f);
     tokens_to_wire(life, wire, f);
 }
@@ -153,8 +153,7 @@ static uint64_t port_mono_us(void *arg)
 
 static int64_t port_redis_ms(void *arg)
 {
-    const struct process *life = arg;
-    return SIM_EPOCH_MS + (int64_t)life->w->now_ms + life->leap_ms;
+    return life_redis_ms(arg);
 }
 
 struct coalesce_ports ports_coalesce(struct process *life)
@@ -184,13 +183,13 @@ static void port_claim(void *arg, struct claim *c)
 
 static void port_scan(void *arg, struct scan *s)
 {
-    struct request *q = ask(arg, ROLE_SYNC, REQ_SCAN, s);
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_SCAN, s);
     if (q != NULL) q->scan.id = s->batch->id;
 }
 
 static void port_fence(void *arg, struct fence *f)
 {
-    ask(arg, ROLE_FENCE, REQ_FENCE, f);
+    ports_ask(arg, ROLE_FENCE, REQ_FENCE, f);
 }
 
 static void port_merge(void *arg, struct chunk *c)
@@ -203,7 +202,8 @@ static void port_merge(void *arg, struct chunk *c)
 
 static void port_discard(void *arg, struct discard *d)
 {
-    struct request *q = ask(arg, ROLE_SYNC, REQ_DISCARD, d);
+    gate_merged(&((struct process *)arg)->gate, d->batch->gen);
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_DISCARD, d);
     if (q == NULL) return;
     q->scan.id = d->batch->id;
     for (size_t i = 0; i < d->batch->hashes_n; i++)
@@ -212,7 +212,7 @@ static void port_discard(void *arg, struct discard *d)
 
 static void port_adopt(void *arg, struct adopt *a)
 {
-    struct request *q = ask(arg, ROLE_SYNC, REQ_ADOPT, a);
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_ADOPT, a);
     if (q == NULL) return;
     q->ids.mode = a->mode;
     q->ids.stale_ms = a->stale_ms;
@@ -221,7 +221,7 @@ static void port_adopt(void *arg, struct adopt *a)
 
 static void port_due_poll(void *arg, struct due_poll *p)
 {
-    struct request *q = ask(arg, ROLE_SYNC, REQ_DUE_POLL, p);
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_DUE_POLL, p);
     if (q == NULL) return;
     q->names.highest = p->highest;
     q->names.before_ms = p->highest ? INT64_MAX : p->before_ms;
@@ -231,13 +231,13 @@ static void port_due_poll(void *arg, struct due_poll *p)
 
 static void port_standing(void *arg, struct standing *s)
 {
-    struct request *q = ask(arg, ROLE_SYNC, REQ_STANDING, s);
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_STANDING, s);
     if (q != NULL) q->ids.hash = s->key.n > 0 ? hash_of(arg, s->key) : -1;
 }
 
 static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
 {
-    struct request *q = ask(arg, ROLE_SYNC, REQ_BEAT, NULL);
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_BEAT, NULL);
     if (q == NULL) return;
     PRE(n <= SIM_BATCHES);
     q->ids.n = n;
@@ -246,7 +246,7 @@ static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
 
 static void port_hold_names(void *arg, const struct slice *names, uint32_t n)
 {
-    struct request *q = ask(arg, ROLE_SYNC, REQ_HOLD_NAMES, NULL);
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_HOLD_NAMES, NULL);
     if (q == NULL) return;
     PRE(n <= SIM_HASHES);
     q->names.n = n;

@@ -15,7 +15,7 @@ void redis_init(struct redis *r)
     r->past[0].state = r->now;
     r->offset = r->durable = 0;
     r->run = 1;
-    r->refuses = false;
+    r->refuses = r->dumped = r->restored = false;
     list_init(&r->links);
     r->client_id = 0;
     r->executions = NULL;
@@ -84,6 +84,44 @@ void redis_restart(struct world *w, bool lose_tail)
     r->offset = r->past[to].offset;
     TRACE(w, "redis: lost all after offset %llu", (unsigned long long)r->offset);
     oracle_lost_tail(w, r->offset);
+}
+
+/* A copy of all, as BGSAVE makes it. */
+void redis_dump(struct redis *r)
+{
+    r->dumped = true;
+    r->dump = (struct past){.offset = r->offset, .state = r->now};
+}
+
+static void put_back(struct redis *r, const struct past *copy, uint64_t now_ms)
+{
+    list_for_each (node, &r->links)
+        link_kill(CONTAINER_OF(node, struct link, all));
+    r->run++;
+    r->now = copy->state;
+    r->offset = r->durable = copy->offset;
+    r->past_n = 1;
+    r->past[0] = (struct past){.offset = r->offset, .at_ms = now_ms, .state = r->now};
+}
+
+void redis_restore(struct world *w)
+{
+    struct redis *r = &w->redis;
+    TRACE(w, "redis: the copy of offset %llu is put back", (unsigned long long)r->dump.offset);
+    r->restored = true;
+    r->newest = (struct past){.offset = r->offset, .state = r->now};
+    r->newest_executions = r->executions_n;
+    put_back(r, &r->dump, w->now_ms);
+    oracle_restored(w);
+}
+
+void redis_mend(struct world *w)
+{
+    struct redis *r = &w->redis;
+    TRACE(w, "redis: what was there before the copy is put back");
+    r->restored = false;
+    put_back(r, &r->newest, w->now_ms);
+    oracle_mended(w);
 }
 
 void redis_reap(struct redis *r)
@@ -404,6 +442,28 @@ static void run_standing(struct redis *r, struct wire_ids *q)
     }
 }
 
+static void least(int64_t *to, int64_t ms)
+{
+    if (ms < *to) *to = ms;
+}
+
+static void run_dirty(struct world *w, struct request *q)
+{
+    q->lowest_ms[0] = INT64_MAX;
+    for (int h = 0; h < SIM_HASHES; h++)
+        if (w->redis.now.dirty[h] != 0) least(&q->lowest_ms[0], w->redis.now.dirty[h]);
+}
+
+static void run_batches(const struct redis *r, struct request *q)
+{
+    for (int c = 0; c < SIM_COUNTERS; c++)
+        q->lowest_ms[c] = INT64_MAX;
+    for (int i = 0; i < SIM_BATCHES; i++) {
+        const struct twin_batch *b = &r->now.batch[i];
+        if (b->used && b->stands) least(&q->lowest_ms[b->counter], b->lowest_ms);
+    }
+}
+
 static void run_beat(struct world *w, struct link *l, const struct wire_ids *q)
 {
     for (unsigned i = 0; i < q->n; i++) {
@@ -520,6 +580,15 @@ static bool run(struct world *w, struct link *l, struct request *q)
         return false;
     case REQ_WALK:
         return run_walk(w, l, &q->names, q->step);
+    case REQ_DIRTY:
+        run_dirty(w, q);
+        return false;
+    case REQ_BATCHES:
+        run_batches(r, q);
+        return false;
+    case REQ_GEN:
+        q->gen = r->now.gen;
+        return false;
     case REQ_JOURNALS:
         return journals_list_run(w, &q->journals);
     case REQ_JOURNAL_TAKE:

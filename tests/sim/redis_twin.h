@@ -48,6 +48,7 @@ struct execution {
     uint64_t offset, seq;
     int life;
     bool lost, known;
+    bool put_aside; /* lost by redis_restore() */
     unsigned cells_n;
     struct wire_cell cells[SIM_CELLS];
     uint32_t ops[OP_TARGETS];                                                            /* set of k */
@@ -60,6 +61,9 @@ struct redis {
     unsigned past_n;
     uint64_t offset, durable;
     unsigned run; /* how often it started */
+    bool dumped, restored;
+    struct past dump, newest; /* a copy on disk; what stood there when it was put back */
+    size_t newest_executions;
     bool refuses; /* out of memory: refuses frames now and then */
     struct list links;
     int64_t client_id;
@@ -81,6 +85,9 @@ void redis_catch_up(struct world *w, uint64_t sent_before_ms); /* runs all that 
 void redis_fsync(struct redis *r, uint64_t up_to);
 void redis_age(struct redis *r, uint64_t now_ms, uint64_t lag_ms); /* what is older than lag is durable */
 void redis_restart(struct world *w, bool lose_tail);
+void redis_dump(struct redis *r);
+void redis_restore(struct world *w); /* an operator puts the copy back */
+void redis_mend(struct world *w); /* and sees that it was the wrong thing to do: all services were stopped */
 void redis_kill_named(struct redis *r, int instance, int life); /* links of the instance's other lives */
 void redis_kill_life(struct redis *r, int life);
 bool redis_has_link(struct redis *r, int life); /* one that the server has open */

@@ -11,7 +11,7 @@ static void only(struct sim_config *c, unsigned faults)
 {
     static const enum sim_event all[] = {
         EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,       EVENT_redis_restart,
-        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_client_gone, EVENT_hold,
+        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_client_gone, EVENT_restore,
         EVENT_unfit,        EVENT_fence_late,   EVENT_poison,     EVENT_leap};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
@@ -66,6 +66,16 @@ static void profile_tail_cut(struct sim_config *c)
     profile_tail(c);
     often(c, EVENT_fsync, 20);
     often(c, EVENT_redis_restart, 20);
+}
+
+static void profile_restored(struct sim_config *c)
+{
+    only(c, 2);
+    eager(c);
+    c->restores = true;
+    often(c, EVENT_dump, 20);
+    often(c, EVENT_restore, 40);
+    c->faults_from = 150;
 }
 
 static void profile_crash(struct sim_config *c)
@@ -236,14 +246,25 @@ static void profile_old(struct sim_config *c)
     often(c, EVENT_pause, 30);
     often(c, EVENT_crash, 4);
     often(c, EVENT_clock, 60);
-    often(c, EVENT_prune, 40);
+    c->prune_ms = 100;
+}
+
+/* Little is merged while complete_until moves on. */
+static void profile_until(struct sim_config *c)
+{
+    only(c, 2);
+    c->coalesce.doubt_ms = 100;
+    c->answer_ms = 100;
+    c->until_ms = 100;
+    often(c, EVENT_mysql_toggle, 10);
+    often(c, EVENT_clock, 60);
 }
 
 /* Whoever prunes stands still between asking what stands and deleting what is old. */
 static void profile_slow_prune(struct sim_config *c)
 {
     profile_old(c);
-    often(c, EVENT_prune, 4);
+    c->prune_ms = 2000;
 }
 
 /* A life that stands still for so long that the others have merged, discarded and pruned. */
@@ -389,39 +410,49 @@ static void profile_tokens(struct sim_config *c)
 
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, rule, 0, 0, 0, faults, seeds, profile                                                 \
+        name, without, rule, 0, 0, 0, 0, faults, seeds, profile                                              \
     }
 /* Owed ZADDs heal what these prevent, so that only both together show it; alone, a daemon needs none. */
 #define UNHEALED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, rule, 0, 0, RULE_OWED, faults, seeds, profile                                         \
+        name, without, rule, 0, 0, RULE_OWED, 0, faults, seeds, profile                                      \
     }
 /* The same for names in known:. */
 #define UNMENDED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, rule, 0, 0, RULE_SERIES_OWED, faults, seeds, profile                                  \
+        name, without, rule, 0, 0, RULE_SERIES_OWED, 0, faults, seeds, profile                               \
     }
 /* And for places in tb. */
 #define UNPLACED(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, rule, 0, 0, RULE_BUCKET_OWED, faults, seeds, profile                                  \
+        name, without, rule, 0, 0, RULE_BUCKET_OWED, 0, faults, seeds, profile                               \
     }
 #define SYNC(name, rule, faults, seeds, profile, without)                                                    \
     {                                                                                                        \
-        name, without, 0, rule, 0, 0, faults, seeds, profile                                                 \
+        name, without, 0, rule, 0, 0, 0, faults, seeds, profile                                              \
     }
 #define WORLD(name, rule, faults, seeds, profile, without)                                                   \
     {                                                                                                        \
-        name, without, 0, 0, rule, 0, faults, seeds, profile                                                 \
+        name, without, 0, 0, rule, 0, 0, faults, seeds, profile                                              \
+    }
+
+/* Without the barrier the gate would hold all merges, once Redis lost a claim that is merged. */
+#define UNGATED(name, sync, world, faults, seeds, profile, without)                                          \
+    {                                                                                                        \
+        name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile                                  \
     }
 
 const struct sim_rule sim_rules[] = {
-    SYNC("barrier", RULE_BARRIER, SHOWS(DOUBLE), 2000, profile_tail,
-         "merged, then Redis loses the claim: merged again under another id"),
-    WORLD("fence_write", WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail,
-          "WAITAOF on a link that wrote nothing answers at once"),
-    SYNC("rescan", RULE_RESCAN, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_tail_cut,
-         "rows scanned before Redis lost its tail are merged after it"),
+    SYNC("gate", RULE_GATE, SHOWS(DOUBLE), 2000, profile_restored,
+         "an old copy of Redis is put back: what it has is claimed and merged again"),
+    WORLD("gate_all_links", WORLD_ALL_LINKS, SHOWS(DOUBLE) | SHOWS(STUCK), 10000, profile_restored,
+          "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
+    UNGATED("barrier", RULE_BARRIER, 0, SHOWS(DOUBLE), 2000, profile_tail,
+            "merged, then Redis loses the claim: merged again under another id"),
+    UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail,
+            "WAITAOF on a link that wrote nothing answers at once"),
+    UNGATED("rescan", RULE_RESCAN, 0, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_tail_cut,
+            "rows scanned before Redis lost its tail are merged after it"),
     WORLD("ledger", WORLD_LEDGER, SHOWS(DOUBLE), 1000, profile_crash, "merged, crash, adopted, merged again"),
     WORLD("renamenx", WORLD_RENAMENX, SHOWS(LOSS) | SHOWS(STUCK), 1000, profile_twice,
           "RENAME overwrites a claimed hash"),
@@ -493,10 +524,14 @@ const struct sim_rule sim_rules[] = {
           "an unread frame of a daemon that never returns makes a hash that is in no index"),
     SYNC("adoption", RULE_ADOPT, SHOWS(STUCK), 1000, profile_for_good, "nobody returns for the batch"),
     SYNC("give_up", RULE_GIVE_UP, SHOWS(DOUBLE), 2000, profile_old, "a run outlives its ledger rows"),
-    WORLD("prune_not_standing", WORLD_PRUNE, SHOWS(DOUBLE), 2000, profile_old,
-          "the ledger forgets a batch that still stands"),
-    WORLD("cutoff_first", WORLD_CUTOFF, SHOWS(DOUBLE), 1000, profile_slow_prune,
-          "the ledger forgets a batch that was claimed after it was asked what stands"),
+    SYNC("prune_not_standing", RULE_PRUNE_STANDING, SHOWS(DOUBLE), 2000, profile_old,
+         "the ledger forgets a batch that still stands"),
+    SYNC("cutoff_first", RULE_PRUNE_CUTOFF, SHOWS(DOUBLE), 3000, profile_slow_prune,
+         "the ledger forgets a batch that was claimed after it was asked what stands"),
+    SYNC("until_slack", RULE_UNTIL_SLACK, SHOWS(LOSS), 1000, profile_until,
+         "complete_until passes a hit that is on its way to Redis"),
+    SYNC("until_order", RULE_UNTIL_ORDER, SHOWS(LOSS), 5000, profile_until,
+         "a hash is claimed after the batches were asked and before the dirty index is"),
     WORLD("clock_runs", WORLD_CLOCK, SHOWS(DOUBLE), 1000, profile_sleep,
           "a run that slept takes itself for young"),
     SYNC("sync_highest", RULE_SYNC_HIGHEST, SHOWS(LOSS), 2000, profile_leap,

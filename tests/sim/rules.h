@@ -10,10 +10,9 @@ struct sim_rule {
     const char *name;
     const char *without; /* what goes wrong without it */
     uint32_t coalesce_off, sync_off, world_off;
-    uint32_t
-        without_too; /* rules of coalesce that are out in both runs: they would heal what this one prevents */
-    uint32_t faults; /* set of 1 << enum fault: how that may show */
-    unsigned seeds;  /* the fault is found within so many */
+    uint32_t coalesce_too, sync_too; /* out in both runs: they would heal, or hold, what this one prevents */
+    uint32_t faults;                 /* set of 1 << enum fault: how that may show */
+    unsigned seeds;                  /* the fault is found within so many */
     void (*profile)(struct sim_config *c);
 };
 

@@ -74,11 +74,11 @@ static void calm_down(struct world *w)
     w->redis.refuses = false;
     w->mysql.up = true;
     memset(w->mysql.poison, 0, sizeof w->mysql.poison);
-    for (unsigned i = 0; i < w->config.daemons; i++) {
-        struct process *life = w->daemons[i].life;
-        if (life != NULL && life->held) daemon_hold(life, false);
-        if (life != NULL && life->unfit) daemon_fit(life, true);
-    }
+    w->mysql.schema_unfit = w->mysql.table_unfit = false;
+    if (!w->redis.restored) return;
+    for (unsigned i = 0; i < w->config.daemons; i++)
+        if (w->daemons[i].life != NULL) daemon_crash(w, &w->daemons[i]);
+    redis_mend(w);
 }
 
 static void calm_tick(struct world *w)

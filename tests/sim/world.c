@@ -79,7 +79,6 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->calm = false;
     w->faults = w->lives_n = 0;
     w->leap_ms = 0;
-    w->pruning = (struct pruning){.begun = false};
     counter_init(config, &w->counter[0], "views", "s<store>:views", "s<store>:views:sync");
     counter_init(config, &w->counter[1], "carts", "s<store>:carts", "s<store>:carts:sync");
     if (config->feeds) ops_feed(&w->counter[0]);

@@ -15,7 +15,6 @@ struct world {
     bool calm; /* the quiescing phase: no faults any more */
     unsigned faults;
     int64_t leap_ms; /* Redis' clock is ahead by so much */
-    struct pruning pruning;
     struct counter counter[SIM_COUNTERS];
     struct op_limits limits;
     struct counters counters, first_counter; /* all; of a daemon that knows only one */

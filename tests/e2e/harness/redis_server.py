@@ -28,6 +28,7 @@ class RedisServer(Process):
         super().__init__(directory)
         self.clock = clock
         self.memory = memory_directory() if in_memory else None
+        self.data = self.memory or directory
         self.socket = os.path.join(directory, "redis.sock")
         self.appendfsync, self.appendonly, self.policy, self.extra = appendfsync, appendonly, policy, list(extra)
 
@@ -36,7 +37,7 @@ class RedisServer(Process):
         return f"unix://{self.socket}?db=0"
 
     def argv(self):
-        return [REDIS_SERVER, "--port", "0", "--unixsocket", self.socket, "--dir", self.memory or self.directory,
+        return [REDIS_SERVER, "--port", "0", "--unixsocket", self.socket, "--dir", self.data,
                 "--save", "", "--appendonly", self.appendonly, "--appendfsync", self.appendfsync,
                 "--maxmemory-policy", self.policy, "--daemonize", "no", *self.extra]
 

@@ -186,7 +186,7 @@ static void test_beat_and_instance(void **state)
     world_close(w);
 }
 
-static void on_batch(void *arg, const struct redis_batch_seen *b)
+static void on_batch(void *arg, const struct batch_seen *b)
 {
     assert_int_equal(b->id.n, 32);
     assert_true(b->beat_ms > 0 && b->counter.n > 0 && b->owner.n > 0);
@@ -197,7 +197,7 @@ static void on_batch(void *arg, const struct redis_batch_seen *b)
     ++*(int *)arg;
 }
 
-static void on_list(struct redis_batch_list *b)
+static void on_list(struct batch_list *b)
 {
     (void)b;
     answers++;
@@ -207,7 +207,7 @@ static void test_list(void **state)
 {
     struct world *w = world_open();
     int n = 0;
-    struct redis_batch_list b = {.batch = on_batch, .done = on_list, .arg = &n};
+    struct batch_list b = {.batch = on_batch, .done = on_list, .arg = &n};
     (void)state;
     five_batches(w);
     answers = 0;
@@ -232,7 +232,7 @@ static void on_restore(struct redis_restore *r)
     answers++;
 }
 
-static void on_state(struct redis_dirty_state *d)
+static void on_state(struct dirty_state *d)
 {
     (void)d;
     answers++;
@@ -291,7 +291,7 @@ static void test_held(void **state)
     struct slice names[1200];
     char text[1200][32];
     struct redis_restore r = {.counters = &w->counters, .done = on_restore};
-    struct redis_dirty_state d = {.done = on_state};
+    struct dirty_state d = {.done = on_state};
     (void)state;
     for (int i = 0; i < 1200; i++) {
         snprintf(text[i], sizeof text[i], i < 600 ? "s%d:product_views" : "gone:%d", i);
@@ -321,7 +321,7 @@ static void test_held(void **state)
     world_close(w);
 }
 
-static void on_gen(struct redis_gen *g)
+static void on_gen(struct gen_read *g)
 {
     (void)g;
     answers++;
@@ -336,7 +336,7 @@ static void test_gen(void **state)
     (void)state;
     answers = 0;
     for (int i = 0; i < 4; i++) {
-        struct redis_gen g = {.least = steps[i].least, .done = on_gen};
+        struct gen_read g = {.least = steps[i].least, .done = on_gen};
         redis_gen(&w->link, &g);
         WAIT_UNTIL(w, answers == i + 1);
         assert_false(g.lost);

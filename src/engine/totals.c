@@ -1,4 +1,4 @@
-/* app/wire_total.c - CTR.TOTAL (sync/README.md, rules S26 to S28): MySQL's row, and what is pending, and what is claimed but not in the ledger,
+/* engine/totals.c - CTR.TOTAL (sync/README.md, rules S26 to S28): MySQL's row, and what is pending, and what is claimed but not in the ledger,
  * exact as of one moment between the request and its answer.
  *
  * That moment is the script which reads Redis. MySQL is read after it, so of what the script saw as claimed some may
@@ -9,7 +9,7 @@
  * Requests that come while others are read wait for the next round, which reads all of one counter together: one job
  * on a writer thread at a time, however many ask, so that merges go on; and the more ask, the less each costs.
  *   waiting -> a round: Redis (one script a request) -> MySQL (one snapshot for all) -> answered, or waiting again */
-#include "app/service.h"
+#include "engine/totals.h"
 #include "base/heap.h"
 #include "base/num.h"
 #include "base/stats.h"
@@ -46,7 +46,7 @@ struct total_task {
 };
 
 struct total_round { /* all of one counter; while its job runs, it and its tasks are the writer thread's */
-    struct service *service;
+    struct totals *totals;
     struct list tasks;
     uint32_t reading; /* answers of Redis not here yet */
     struct batch_id *ids;
@@ -57,14 +57,14 @@ struct total_round { /* all of one counter; while its job runs, it and its tasks
     struct error error;
 };
 
-static void round_next(struct service *s);
+static void round_next(struct totals *ts);
 
 /* --- one request --- */
 
-static void task_end(struct service *s, struct total_task *t, enum ask_outcome outcome, const char *text)
+static void task_end(struct totals *ts, struct total_task *t, enum ask_outcome outcome, const char *text)
 {
     struct total_request *q = t->request;
-    if (t->holds) sync_counter_release(s->sync, q->counter);
+    if (t->holds) sync_counter_release(ts->core->sync, q->counter);
     q->outcome = outcome;
     q->text = text;
     q->totals = t->pending;
@@ -77,7 +77,7 @@ static void task_end(struct service *s, struct total_task *t, enum ask_outcome o
 /* What Redis said the last time is forgotten. */
 static void task_read(struct total_round *round, struct total_task *t)
 {
-    struct sync *sync = round->service->sync;
+    struct sync *sync = round->totals->core->sync;
     t->round = round;
     memset(t->pending, 0, t->request->fields_n * sizeof *t->pending);
     t->claimed_n = 0;
@@ -88,7 +88,7 @@ static void task_read(struct total_round *round, struct total_task *t)
         sync_counter_hold(sync, t->request->counter);
     }
     round->reading++;
-    redis_total(&round->service->sync_link, &t->redis);
+    redis_total(&round->totals->core->sync_link, &t->redis);
 }
 
 static void on_pending(void *arg, uint32_t field, struct slice value)
@@ -134,21 +134,21 @@ static void task_sum(const struct total_round *r, struct total_task *t, const st
     }
 }
 
-static void task_answer(struct service *s, struct total_task *t)
+static void task_answer(struct totals *ts, struct total_task *t)
 {
     if (t->garbled)
-        task_end(s, t, ASK_FAILED, "ERR hash value is not an integer");
+        task_end(ts, t, ASK_FAILED, "ERR hash value is not an integer");
     else if (t->over)
-        task_end(s, t, ASK_FAILED, "ERR a total is out of range");
+        task_end(ts, t, ASK_FAILED, "ERR a total is out of range");
     else
-        task_end(s, t, ASK_DONE, NULL);
+        task_end(ts, t, ASK_DONE, NULL);
 }
 
 /* --- MySQL --- */
 
 static void round_end(struct total_round *r)
 {
-    struct service *s = r->service;
+    struct totals *ts = r->totals;
     PRE(list_empty(&r->tasks) && r->reading == 0);
     for (size_t i = 0; i < r->books.n; i++)
         heap_free(r->books.all[i].stored);
@@ -156,21 +156,21 @@ static void round_end(struct total_round *r)
     books_close(&r->books.books);
     heap_free(r->ids);
     heap_free(r);
-    s->totals.round = NULL;
-    round_next(s);
+    ts->round = NULL;
+    round_next(ts);
 }
 
 static void round_fail(struct total_round *r, enum ask_outcome outcome, const char *text)
 {
     for (struct list *node; (node = list_pop(&r->tasks)) != NULL;)
-        task_end(r->service, CONTAINER_OF(node, struct total_task, link), outcome, text);
+        task_end(r->totals, CONTAINER_OF(node, struct total_task, link), outcome, text);
     round_end(r);
 }
 
 /* Those that must be read again go before those that came meanwhile. */
 static void round_again(struct total_round *r, struct list *again)
 {
-    struct list *waiting = &r->service->totals.waiting;
+    struct list *waiting = &r->totals->waiting;
     for (struct list *node; (node = list_pop(waiting)) != NULL;)
         list_push(again, node);
     list_move_all(waiting, again);
@@ -180,13 +180,13 @@ static void round_answer(struct total_round *r)
 {
     struct list again;
     list_init(&again);
-    uint64_t now_ms = mono_ms(), within_ms = (uint64_t)r->service->settings->conf->limits_busy_ms;
+    uint64_t now_ms = mono_ms(), within_ms = r->totals->core->config.coalesce.busy_ms;
     for (size_t i = 0; i < r->books.n; i++) {
         struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
         if (!r->books.all[i].newer) {
-            task_answer(r->service, t);
-        } else if (now_ms - t->since_ms >= within_ms || r->service->stage != STAGE_RUNNING) {
-            task_end(r->service, t, ASK_FAILED,
+            task_answer(r->totals, t);
+        } else if (now_ms - t->since_ms >= within_ms || r->totals->core->stage != STAGE_RUNNING) {
+            task_end(r->totals, t, ASK_FAILED,
                      "TRYAGAIN a later claim of this counter was merged during every read; ask again");
         } else {
             STAT_ADD(totals_again, 1);
@@ -208,7 +208,7 @@ static void round_work(struct db *db, struct db_job *job)
         task_sum(r, CONTAINER_OF(node, struct total_task, link), &r->books.all[i++]);
 }
 
-static void on_worked(struct db_job *job)
+static void mysql_done(struct db_job *job)
 {
     struct total_round *r = CONTAINER_OF(job, struct total_round, job);
     char text[sizeof r->error.text + 4];
@@ -235,13 +235,13 @@ static void round_mysql(struct total_round *r)
     b->ids = r->ids;
     b->ids_n = r->ids_n;
     r->job.work = round_work;
-    r->job.done = on_worked;
-    service_job(r->service, &r->job); /* r may be gone after it */
+    r->job.done = mysql_done;
+    core_job(r->totals->core, &r->job); /* r may be gone after it */
 }
 
 /* --- Redis --- */
 
-static void on_read(struct redis_total *redis)
+static void redis_done(struct redis_total *redis)
 {
     struct total_task *t = CONTAINER_OF(redis, struct total_task, redis);
     struct total_round *r = t->round;
@@ -250,7 +250,7 @@ static void on_read(struct redis_total *redis)
         list_remove(&t->link);
         char text[sizeof redis->text];
         memcpy(text, redis->text, sizeof text);
-        task_end(r->service, t, redis->cut ? ASK_REDIS_DOWN : ASK_FAILED, text);
+        task_end(r->totals, t, redis->cut ? ASK_REDIS_DOWN : ASK_FAILED, text);
     }
     if (r->reading > 0) return;
     if (list_empty(&r->tasks))
@@ -276,36 +276,36 @@ static uint32_t round_take(struct total_round *r, struct list *waiting)
     return tasks;
 }
 
-static void waiting_fail(struct service *s, enum ask_outcome outcome)
+static void waiting_fail(struct totals *ts, enum ask_outcome outcome)
 {
-    for (struct list *node; (node = list_pop(&s->totals.waiting)) != NULL;)
-        task_end(s, CONTAINER_OF(node, struct total_task, link), outcome, NULL);
+    for (struct list *node; (node = list_pop(&ts->waiting)) != NULL;)
+        task_end(ts, CONTAINER_OF(node, struct total_task, link), outcome, NULL);
 }
 
 /* Of a Redis that was rolled back nobody knows what it lost; without MySQL half of the total is missing. */
-static void round_next(struct service *s)
+static void round_next(struct totals *ts)
 {
-    if (s->totals.round != NULL) return;
-    if (s->gate.rolled_back) waiting_fail(s, ASK_HELD);
-    if (!s->mysql_up) waiting_fail(s, ASK_MYSQL_DOWN);
-    if (list_empty(&s->totals.waiting)) return;
-    struct total_round *r = s->totals.round = heap_zalloc(sizeof *r);
-    r->service = s;
+    if (ts->round != NULL) return;
+    if (ts->core->gate.rolled_back) waiting_fail(ts, ASK_HELD);
+    if (!ts->core->gate.mysql_up) waiting_fail(ts, ASK_MYSQL_DOWN);
+    if (list_empty(&ts->waiting)) return;
+    struct total_round *r = ts->round = heap_zalloc(sizeof *r);
+    r->totals = ts;
     list_init(&r->tasks);
-    uint32_t tasks = round_take(r, &s->totals.waiting);
+    uint32_t tasks = round_take(r, &ts->waiting);
     r->books.all = heap_zalloc(tasks * sizeof *r->books.all);
     list_for_each (node, &r->tasks)
         task_read(r, CONTAINER_OF(node, struct total_task, link));
 }
 
-void wire_total_init(struct service *s)
+void totals_init(struct totals *ts, struct core *core)
 {
-    list_init(&s->totals.waiting);
+    ts->core = core;
+    list_init(&ts->waiting);
 }
 
-void wire_total(void *arg, struct total_request *q)
+void totals_ask(struct totals *ts, struct total_request *q)
 {
-    struct service *s = arg;
     struct total_task *t = heap_zalloc(sizeof *t);
     STAT_ADD(totals, 1);
     t->request = q;
@@ -316,8 +316,8 @@ void wire_total(void *arg, struct total_request *q)
                                     .fields_n = q->fields_n,
                                     .pending = on_pending,
                                     .claimed = on_claimed,
-                                    .done = on_read,
+                                    .done = redis_done,
                                     .arg = t};
-    list_push(&s->totals.waiting, &t->link);
-    round_next(s);
+    list_push(&ts->waiting, &t->link);
+    round_next(ts);
 }

@@ -1,12 +1,13 @@
-/* app/cleaner.h - the daemon's cleaner of time series and preener of events. A pass a minute, the first soon after the
+/* engine/cleaner.h - the lane's cleaner of time series and preener of events. A pass a minute, the first soon after the
  * start: the series of `known:`, page by page, past the precisions whose turn it is not; then the logs of `tally:events`,
  * and now and then the cached windows of their types. It has a link of its own, one short script on it at a time, and
  * rests between two for three times as long as the last one took: a Redis that is busy with hits is left alone. */
-#ifndef APP_CLEANER_H
-#define APP_CLEANER_H
+#ifndef ENGINE_CLEANER_H
+#define ENGINE_CLEANER_H
 
 #include "base/map.h"
 #include "base/steady.h"
+#include "engine/core.h"
 #include "redis/clean_op.h"
 
 enum cleaner_stage { CLEANER_RESTS, CLEANER_SERIES, CLEANER_EVENTS };
@@ -18,6 +19,8 @@ struct cleaner_list { /* names of one kind; the first `done` are cleaned */
 };
 
 struct cleaner {
+    const struct core *core;
+    struct redis_link link;
     enum cleaner_stage stage;
     uv_timer_t timer; /* the next step */
     bool busy, told;  /* a step is out; an error of this pass was logged */
@@ -33,12 +36,15 @@ struct cleaner {
     struct redis_page page;
     struct redis_clean clean;
     uint64_t removed[3], gone, odd; /* in this pass; removed: by enum redis_clean_kind */
+    void (*closed)(struct cleaner *c);
 };
 
-struct service;
-void cleaner_init(struct service *s);
-void cleaner_begin(struct service *s);
-bool cleaner_quiet(const struct service *s); /* once the service stops, it begins no step */
-void cleaner_close(struct service *s); /* memory only: the link is closed, the timer the service closes */
+void cleaner_init(struct cleaner *c, struct core *core);
+void cleaner_begin(struct cleaner *c);
+static inline bool cleaner_quiet(const struct cleaner *c) /* once the lane stops, it begins no step */
+{
+    return !c->busy;
+}
+void cleaner_close(struct cleaner *c, void (*closed)(struct cleaner *c));
 
 #endif

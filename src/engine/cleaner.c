@@ -1,6 +1,6 @@
-/* app/cleaner.c - see cleaner.h. What a step does may be done twice. One that a cut left unanswered is asked again when
+/* engine/cleaner.c - see cleaner.h. What a step does may be done twice. One that a cut left unanswered is asked again when
  * the link is back; one that Redis refuses costs the rest of its page, until the next pass. */
-#include "app/service.h"
+#include "engine/cleaner.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "series/clean.h"
@@ -16,11 +16,11 @@
 #define WINDOWS_PARTS 100
 #define WINDOWS_MOST_S 3600
 
-static void on_timer(uv_timer_t *timer);
+static void step_due(uv_timer_t *timer);
 
 static void next_in(struct cleaner *c, uint64_t ms)
 {
-    uv_timer_start(&c->timer, on_timer, ms, 0);
+    uv_timer_start(&c->timer, step_due, ms, 0);
 }
 
 static void lists_clear(struct cleaner *c)
@@ -51,24 +51,22 @@ static void pass_begin(struct cleaner *c)
     stage_begin(c, CLEANER_SERIES);
 }
 
-static bool windows_due(const struct service *s)
+static bool windows_due(const struct cleaner *c)
 {
-    const struct op_limits *ops = &s->settings->setup.ops;
+    const struct op_limits *ops = c->core->config.counters->ops;
     int64_t every_s = ops->tiers[0].keep_s / WINDOWS_PARTS; /* the first tier keeps shortest */
-    return clean_due(every_s < WINDOWS_MOST_S ? every_s : WINDOWS_MOST_S, s->cleaner.pass_s,
-                     s->cleaner.windows_s);
+    return clean_due(every_s < WINDOWS_MOST_S ? every_s : WINDOWS_MOST_S, c->pass_s, c->windows_s);
 }
 
-static void pass_end(struct service *s)
+static void pass_end(struct cleaner *c)
 {
-    struct cleaner *c = &s->cleaner;
     uint64_t took_ms = mono_ms() - c->pass_ms;
     log_event(LOG_DEBUG, "cleaned", "samples=%llu events=%llu windows=%llu gone=%llu odd=%llu took_ms=%llu",
               (unsigned long long)c->removed[REDIS_CLEAN_SERIES],
               (unsigned long long)c->removed[REDIS_CLEAN_EVENTS],
               (unsigned long long)c->removed[REDIS_CLEAN_WINDOWS], (unsigned long long)c->gone,
               (unsigned long long)c->odd, (unsigned long long)took_ms);
-    if (windows_due(s)) c->windows_s = c->pass_s;
+    if (windows_due(c)) c->windows_s = c->pass_s;
     c->last_s = c->pass_s;
     map_close(&c->types);
     map_init(&c->types);
@@ -100,8 +98,8 @@ static void after_precision(struct cleaner *c, int64_t precision_s)
     buf_put_char(&c->after, ';');
 }
 
-/* Of a page of series, those whose turn it is; names that are no series' stay as they are. When the last of them is of a precision whose turn it is not, the next
- * page begins behind that. */
+/* Of a page of series, those whose turn it is; names that are no series' stay as they are. When the last of them is
+ * of a precision whose turn it is not, the next page begins behind that. */
 static void series_pick(struct cleaner *c)
 {
     uint32_t picked = 0;
@@ -117,11 +115,10 @@ static void series_pick(struct cleaner *c)
 }
 
 /* Of a page of logs all, and their types but for those that an earlier page had. */
-static void events_pick(struct service *s)
+static void events_pick(struct cleaner *c)
 {
-    struct cleaner *c = &s->cleaner;
     struct slice name, type;
-    bool windows = windows_due(s);
+    bool windows = windows_due(c);
     c->names = (struct cleaner_list){.kind = REDIS_CLEAN_EVENTS, .all = c->page.all, .n = c->page.n};
     c->windows = (struct cleaner_list){.kind = REDIS_CLEAN_WINDOWS};
     c->windows.all = heap_alloc((c->page.n + 1) * sizeof *c->windows.all);
@@ -130,10 +127,9 @@ static void events_pick(struct service *s)
             c->windows.all[c->windows.n++] = type;
 }
 
-static void on_page(struct redis_page *page)
+static void page_done(struct redis_page *page)
 {
-    struct service *s = page->arg;
-    struct cleaner *c = &s->cleaner;
+    struct cleaner *c = page->arg;
     enum stepped how = step_end(c, page->lost, page->text);
     if (how == STEP_REFUSED) c->at_end = true;
     if (how != STEP_DONE) return;
@@ -144,21 +140,20 @@ static void on_page(struct redis_page *page)
     if (c->stage == CLEANER_SERIES)
         series_pick(c);
     else
-        events_pick(s);
+        events_pick(c);
 }
 
-static void page_ask(struct service *s)
+static void page_ask(struct cleaner *c)
 {
-    struct cleaner *c = &s->cleaner;
     lists_clear(c);
     c->page = (struct redis_page){
         .key = c->stage == CLEANER_SERIES ? SLICE(KEY_KNOWN) : SLICE(KEY_EVENTS),
         .after = buf_slice(&c->after),
         .limit = PAGE_NAMES,
-        .done = on_page,
-        .arg = s,
+        .done = page_done,
+        .arg = c,
     };
-    redis_page(&s->clean_link, &c->page);
+    redis_page(&c->link, &c->page);
 }
 
 /* --- cleaning it --- */
@@ -169,10 +164,9 @@ static struct cleaner_list *list_next(struct cleaner *c)
     return c->windows.done < c->windows.n ? &c->windows : NULL;
 }
 
-static void on_cleaned(struct redis_clean *done)
+static void clean_done(struct redis_clean *done)
 {
-    struct service *s = done->arg;
-    struct cleaner *c = &s->cleaner;
+    struct cleaner *c = done->arg;
     struct cleaner_list *list = done->kind == REDIS_CLEAN_WINDOWS ? &c->windows : &c->names;
     enum stepped how = step_end(c, done->lost, done->text);
     if (how == STEP_REFUSED) {
@@ -187,27 +181,26 @@ static void on_cleaned(struct redis_clean *done)
 }
 
 /* The cursor stays: it is of the first name that is not done. */
-static void clean_ask(struct service *s, const struct cleaner_list *list)
+static void clean_ask(struct cleaner *c, const struct cleaner_list *list)
 {
-    struct redis_clean *clean = &s->cleaner.clean;
+    struct redis_clean *clean = &c->clean;
     uint32_t left = list->n - list->done;
     clean->kind = list->kind;
-    clean->limits = &s->settings->setup.ops;
+    clean->limits = c->core->config.counters->ops;
     clean->names = list->all + list->done;
     clean->names_n = left < REDIS_CLEAN_NAMES_MAX ? left : REDIS_CLEAN_NAMES_MAX;
-    clean->now_most_s = s->cleaner.now_s;
-    clean->done = on_cleaned;
-    clean->arg = s;
-    redis_clean(&s->clean_link, clean);
+    clean->now_most_s = c->now_s;
+    clean->done = clean_done;
+    clean->arg = c;
+    redis_clean(&c->link, clean);
 }
 
-static void step(struct service *s)
+static void step(struct cleaner *c)
 {
-    struct cleaner *c = &s->cleaner;
     const struct cleaner_list *list = list_next(c);
     if (list == NULL && c->at_end) {
         if (c->stage == CLEANER_EVENTS) {
-            pass_end(s);
+            pass_end(c);
             return;
         }
         stage_begin(c, CLEANER_EVENTS);
@@ -215,50 +208,70 @@ static void step(struct service *s)
     c->busy = true;
     c->step_us = mono_us();
     if (list != NULL)
-        clean_ask(s, list);
+        clean_ask(c, list);
     else
-        page_ask(s);
+        page_ask(c);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void step_due(uv_timer_t *timer)
 {
-    struct service *s = timer->data;
-    struct cleaner *c = &s->cleaner;
-    if (s->stage != STAGE_RUNNING) return;
-    if (!redis_link_is_up(&s->clean_link)) {
+    struct cleaner *c = timer->data;
+    if (c->core->stage != STAGE_RUNNING) return;
+    if (!redis_link_is_up(&c->link)) {
         next_in(c, RETRY_MS);
         return;
     }
-    c->now_s = steady_ms(&c->clock, redis_time_ms(&s->clean_link), mono_ms()) / 1000;
+    c->now_s = steady_ms(&c->clock, redis_time_ms(&c->link), mono_ms()) / 1000;
     if (c->stage == CLEANER_RESTS) pass_begin(c);
-    step(s);
+    step(c);
 }
 
 /* --- begin and end --- */
 
-void cleaner_init(struct service *s)
+static void link_up(struct redis_link *l)
 {
-    struct cleaner *c = &s->cleaner;
-    *c = (struct cleaner){.last_s = -1, .windows_s = -1};
+    (void)l; /* the next step sees it */
+}
+
+static void link_down(struct redis_link *l, const char *why)
+{
+    (void)l, (void)why;
+}
+
+void cleaner_init(struct cleaner *c, struct core *core)
+{
+    *c = (struct cleaner){.core = core, .last_s = -1, .windows_s = -1};
+    core_link_init(core, &c->link, "clean");
+    c->link.up = link_up;
+    c->link.down = link_down;
+    c->link.arg = c;
     map_init(&c->types);
-    uv_timer_init(&s->loop, &c->timer);
-    c->timer.data = s;
+    uv_timer_init(core->loop, &c->timer);
+    c->timer.data = c;
 }
 
-void cleaner_begin(struct service *s)
+void cleaner_begin(struct cleaner *c)
 {
-    redis_link_start(&s->clean_link);
-    next_in(&s->cleaner, FIRST_MS);
+    redis_link_start(&c->link);
+    next_in(c, FIRST_MS);
 }
 
-bool cleaner_quiet(const struct service *s)
+static void timer_closed(uv_handle_t *timer)
 {
-    return !s->cleaner.busy;
+    struct cleaner *c = timer->data;
+    lists_clear(c);
+    buf_free(&c->after);
+    map_close(&c->types);
+    c->closed(c);
 }
 
-void cleaner_close(struct service *s)
+static void link_closed(struct redis_link *l)
 {
-    lists_clear(&s->cleaner);
-    buf_free(&s->cleaner.after);
-    map_close(&s->cleaner.types);
+    uv_close((uv_handle_t *)&((struct cleaner *)l->arg)->timer, timer_closed);
+}
+
+void cleaner_close(struct cleaner *c, void (*closed)(struct cleaner *c))
+{
+    c->closed = closed;
+    redis_link_close(&c->link, link_closed);
 }

@@ -1,13 +1,14 @@
-/* app/recovery.c - see recovery.h. A chain of steps, each ending in the call of the next; a step that cannot
+/* engine/recovery.c - see recovery.h. A chain of steps, each ending in the call of the next; a step that cannot
  * be taken ends in recovery_fail, which leaves everything standing: run it again. */
-#include "app/recovery.h"
-#include "app/unknown.h"
+#include "engine/recovery.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "base/stats.h"
+#include "engine/unknown.h"
 #include "mysql/ledger.h"
+#include "redis/batches_op.h"
 #include "redis/leftover_op.h"
+#include "redis/walk_op.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -20,7 +21,7 @@ struct leftover {
 };
 
 struct recovery {
-    struct service *service;
+    struct core *core;
     struct recovery_how how;
     struct recovered result;
     struct sync_recover sync;
@@ -42,7 +43,7 @@ struct recovery {
     struct leftover *claimed[CLAIM_HASHES_MAX];
 };
 
-static void found(struct recovery *r, const char *kind, struct slice name)
+static void tell_found(struct recovery *r, const char *kind, struct slice name)
 {
     if (r->how.found != NULL) r->how.found(r->how.arg, kind, name);
 }
@@ -51,7 +52,7 @@ static void found_id(struct recovery *r, const char *kind, const struct batch_id
 {
     char hex[33];
     batch_id_hex(id, hex);
-    found(r, kind, slice_str(hex));
+    tell_found(r, kind, slice_str(hex));
 }
 
 static void recovery_free(struct recovery *r)
@@ -71,7 +72,7 @@ static void recovery_end(struct recovery *r)
     if (!r->steps_done || (r->sync_begun && !r->sync_done)) return;
     struct recovery_how how = r->how;
     struct recovered result = r->result;
-    r->service->recovery = NULL;
+    r->core->recovery = NULL;
     recovery_free(r);
     log_event(result.failed ? LOG_ERROR : LOG_INFO, "recovered",
               "dry_run=%d adopted=%lld rows=%lld already=%lld leftovers=%lld held=%lld unknown=%lld error=%s",
@@ -101,7 +102,7 @@ static void recovery_fail(struct recovery *r, const char *fmt, ...)
 
 static bool going_down(const struct recovery *r)
 {
-    return r->service->stage != STAGE_RUNNING;
+    return r->core->stage != STAGE_RUNNING;
 }
 
 static void on_sync_done(struct sync_recover *sr)
@@ -136,7 +137,7 @@ static void on_unknown_done(void *arg, const struct unknown_result *u)
 
 static void on_unknown_found(void *arg, struct slice id)
 {
-    found(arg, "unknown", id);
+    tell_found(arg, "unknown", id);
 }
 
 static void step_unknown(struct recovery *r)
@@ -147,7 +148,7 @@ static void step_unknown(struct recovery *r)
         .done = on_unknown_done,
         .arg = r,
     };
-    unknown_start(r->service, &how);
+    unknown_start(r->core, &how);
 }
 
 /* --- 2c: leftovers are claimed, up to 1,000 different pending hashes of one counter at a time --- */
@@ -164,7 +165,7 @@ static void on_leftovers(struct redis_leftover *o)
     for (uint32_t i = 0; i < o->n - o->left; i++)
         r->claimed[i]->settled = true;
     r->result.leftovers += o->renamed;
-    if (o->outcome == CLAIM_STANDS) sync_take(r->service->sync, &o->id);
+    if (o->outcome == CLAIM_STANDS) sync_take(r->core->sync, &o->id);
     if (o->left == o->n)
         recovery_fail(r, "leftovers: none of %u could be renamed", o->n);
     else
@@ -203,14 +204,14 @@ static void step_claim(struct recovery *r)
         return;
     }
     r->claim = (struct redis_leftover){.counter = r->claimed[0]->counter,
-                                       .life = &r->service->settings->life,
+                                       .life = r->core->config.life,
                                        .accept = true,
                                        .names = r->names,
                                        .pendings = r->pendings,
                                        .n = n,
                                        .done = on_leftovers};
     batch_id_draw(&r->claim.id);
-    redis_leftover(&r->service->sync_link, &r->claim);
+    redis_leftover(&r->core->sync_link, &r->claim);
 }
 
 /* --- 2b: ids that the ledger knows were merged: such a hash is held --- */
@@ -223,7 +224,7 @@ static void hold_known(struct recovery *r)
         if (!l->has_id || !r->known[at++]) continue;
         l->settled = true;
         r->result.held++;
-        found(r, "held", slice_of(l->key, l->key_n));
+        tell_found(r, "held", slice_of(l->key, l->key_n));
         char name[200];
         log_event(LOG_ERROR, "leftover_held", "key=%s why=%s",
                   LOGQ(slice_show(slice_of(l->key, l->key_n), 150, name, sizeof name)),
@@ -234,7 +235,7 @@ static void hold_known(struct recovery *r)
 static void name_leftovers(struct recovery *r)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (!r->all[i].settled) found(r, "leftover", slice_of(r->all[i].key, r->all[i].key_n));
+        if (!r->all[i].settled) tell_found(r, "leftover", slice_of(r->all[i].key, r->all[i].key_n));
 }
 
 static void step_after_known(struct recovery *r)
@@ -278,13 +279,13 @@ static void step_known(struct recovery *r)
     }
     r->known_job.work = known_work;
     r->known_job.done = on_known;
-    service_job(r->service, &r->known_job);
+    core_job(r->core, &r->known_job);
 }
 
 /* --- 2a: the walk --- */
 
-static void on_leftover(struct redis_walk *w, const struct counter *c, struct slice key, struct slice pending,
-                        const struct batch_id *id)
+static void walk_leftover(struct redis_walk *w, const struct counter *c, struct slice key,
+                          struct slice pending, const struct batch_id *id)
 {
     struct recovery *r = CONTAINER_OF(w, struct recovery, walk);
     if (!map_put(&r->seen, key, NULL)) return;
@@ -299,7 +300,7 @@ static void on_leftover(struct redis_walk *w, const struct counter *c, struct sl
     if (id != NULL) l->id = *id;
 }
 
-static void on_walked(struct redis_walk *w)
+static void recovery_walked(struct redis_walk *w)
 {
     struct recovery *r = CONTAINER_OF(w, struct recovery, walk);
     r->walking = false;
@@ -311,13 +312,13 @@ static void on_walked(struct redis_walk *w)
 
 static void step_walk(struct recovery *r)
 {
-    r->walk = (struct redis_walk){.counters = &r->service->settings->setup.counters,
+    r->walk = (struct redis_walk){.counters = r->core->config.counters,
                                   .step = 1000,
                                   .read_only = r->how.dry_run,
-                                  .leftover = on_leftover,
-                                  .done = on_walked};
+                                  .leftover = walk_leftover,
+                                  .done = recovery_walked};
     r->walking = true;
-    redis_walk(&r->service->sync_link, &r->walk);
+    redis_walk(&r->core->sync_link, &r->walk);
 }
 
 /* --- 1: batches --- */
@@ -341,7 +342,7 @@ static void step_batches(struct recovery *r)
     if (!r->how.dry_run) {
         r->sync = (struct sync_recover){.more = true, .done = on_sync_done};
         r->sync_begun = true;
-        sync_recover(r->service->sync, &r->sync);
+        sync_recover(r->core->sync, &r->sync);
         step_walk(r);
         return;
     }
@@ -349,26 +350,24 @@ static void step_batches(struct recovery *r)
                               .stale_ms = sync_config_default.stale_ms,
                               .limit = UINT32_MAX,
                               .dry_run = true,
-                              .counters = &r->service->settings->setup.counters,
+                              .counters = r->core->config.counters,
                               .done = on_would_adopt};
-    redis_adopt(&r->service->sync_link, &r->adopt);
+    redis_adopt(&r->core->sync_link, &r->adopt);
 }
 
-void recovery_stop(struct service *s)
+void recovery_stop(struct core *c)
 {
-    if (s->recovery != NULL && s->recovery->walking) redis_walk_stop(&s->recovery->walk);
+    if (c->recovery != NULL && c->recovery->walking) redis_walk_stop(&c->recovery->walk);
 }
 
-bool recovery_start(struct service *s, const struct recovery_how *how)
+bool recovery_start(struct core *c, const struct recovery_how *how)
 {
-    if (s->recovery != NULL) return false;
+    if (c->recovery != NULL) return false;
     struct recovery *r = heap_zalloc(sizeof *r);
-    r->service = s;
+    r->core = c;
     r->how = *how;
     map_init(&r->seen);
-    s->recovery = r;
-    STAT_SET(recover_total, 0);
-    STAT_SET(recover_done, 0);
+    c->recovery = r;
     step_batches(r);
     return true;
 }

@@ -1,19 +1,20 @@
-/* app/unknown.c - one batch after the other: scanned raw, every row with its ledger row into tally_rejects
+/* engine/unknown.c - one batch after the other: scanned raw, every row with its ledger row into tally_rejects
  * (so exactly once), then discarded. With the same barrier as a merge: what went to MySQL must not come back
  * in Redis. */
-#include "app/unknown.h"
+#include "engine/unknown.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "mysql/ledger.h"
+#include "redis/batches_op.h"
 #include "redis/discard_op.h"
 #include "redis/scan_op.h"
 #include <stdio.h>
 
 struct unknown_task {
-    struct service *service;
+    struct core *core;
     struct unknown_how how;
     struct unknown_result result;
-    struct redis_batch_list list;
+    struct batch_list list;
     struct batch_id *ids;
     size_t n, cap, at;
     struct batch batch;
@@ -72,7 +73,7 @@ static void on_moved(struct db_job *job)
     }
     t->result.rows += (int64_t)t->rows;
     t->discard = (struct discard){.batch = &t->batch, .done = on_discarded};
-    redis_discard(&t->service->sync_link, &t->discard);
+    redis_discard(&t->core->sync_link, &t->discard);
 }
 
 static void on_fenced(struct fence *f)
@@ -85,7 +86,7 @@ static void on_fenced(struct fence *f)
     }
     t->job.work = job_work;
     t->job.done = on_moved;
-    service_job(t->service, &t->job);
+    core_job(t->core, &t->job);
 }
 
 static void on_scanned(struct scan *s)
@@ -102,25 +103,23 @@ static void on_scanned(struct scan *s)
         return;
     }
     t->fence = (struct fence){.done = on_fenced};
-    redis_fence(&t->service->fences, &t->fence);
+    redis_fence(&t->core->fences, &t->fence);
 }
 
 static void unknown_next(struct unknown_task *t)
 {
-    if (t->at == t->n || t->service->stage == STAGE_CLOSING) {
+    if (t->at == t->n || t->core->stage == STAGE_CLOSING) {
         unknown_end(t);
         return;
     }
     batch_init(&t->batch, &t->ids[t->at++]);
-    t->scan = (struct scan){.batch = &t->batch,
-                            .counters = &t->service->settings->setup.counters,
-                            .raw = true,
-                            .done = on_scanned};
-    redis_scan(&t->service->sync_link, &t->scan);
+    t->scan = (struct scan){
+        .batch = &t->batch, .counters = t->core->config.counters, .raw = true, .done = on_scanned};
+    redis_scan(&t->core->sync_link, &t->scan);
 }
 
 /* Another version's format is nobody's to reject: rows might be read wrongly. */
-static void found(struct unknown_task *t, const struct redis_batch_seen *b, bool other_format)
+static void batch_found(struct unknown_task *t, const struct batch_seen *b, bool other_format)
 {
     struct buf name = {0};
     buf_printf(&name, SLICE_FMT " of counter " SLICE_FMT, SLICE_ARG(b->id), SLICE_ARG(b->counter));
@@ -131,14 +130,14 @@ static void found(struct unknown_task *t, const struct redis_batch_seen *b, bool
     buf_free(&name);
 }
 
-static void on_batch(void *arg, const struct redis_batch_seen *b)
+static void on_batch(void *arg, const struct batch_seen *b)
 {
     struct unknown_task *t = arg;
     struct batch_id read;
-    bool configured = counters_find(&t->service->settings->setup.counters, b->counter) != NULL;
+    bool configured = counters_find(t->core->config.counters, b->counter) != NULL;
     bool other_format = b->format >= 0 && b->format != BATCH_FORMAT;
     if ((configured && !other_format) || !batch_id_read(b->id, &read)) return;
-    found(t, b, other_format);
+    batch_found(t, b, other_format);
     if (other_format) return;
     if (t->n == t->cap) {
         t->cap = t->cap == 0 ? 64 : 2 * t->cap;
@@ -147,7 +146,7 @@ static void on_batch(void *arg, const struct redis_batch_seen *b)
     t->ids[t->n++] = read;
 }
 
-static void on_listed(struct redis_batch_list *l)
+static void on_listed(struct batch_list *l)
 {
     struct unknown_task *t = CONTAINER_OF(l, struct unknown_task, list);
     if (l->lost)
@@ -158,11 +157,11 @@ static void on_listed(struct redis_batch_list *l)
         unknown_next(t);
 }
 
-void unknown_start(struct service *s, const struct unknown_how *how)
+void unknown_start(struct core *c, const struct unknown_how *how)
 {
     struct unknown_task *t = heap_zalloc(sizeof *t);
-    t->service = s;
+    t->core = c;
     t->how = *how;
-    t->list = (struct redis_batch_list){.batch = on_batch, .done = on_listed, .arg = t};
-    redis_batch_list(&s->sync_link, &t->list);
+    t->list = (struct batch_list){.batch = on_batch, .done = on_listed, .arg = t};
+    redis_batch_list(&c->sync_link, &t->list);
 }

@@ -1,13 +1,13 @@
-/* app/recovery.h - recovery on demand, for CTR.RECOVER and for `tallyd recover` without a service:
+/* engine/recovery.h - recovery on demand, for CTR.RECOVER and for `tallyd recover` without a service:
  *   1. every standing batch whose owner is dead is adopted and merged (sync/recover.c)
  *   2. a walk finds leftovers of other programs of this kind, `<pending hash>_<anything>` without registry; each is
  *      claimed under a new id, except those whose 32 hex digits the ledger knows: merged once already, so held
  *   3. on request, batches of counters that are not configured go to tally_rejects
  * A dry run only names what it finds. One recovery at a time; it lives from start to `done`. */
-#ifndef APP_RECOVERY_H
-#define APP_RECOVERY_H
+#ifndef ENGINE_RECOVERY_H
+#define ENGINE_RECOVERY_H
 
-#include "app/service.h"
+#include "engine/core.h"
 
 struct recovered {
     bool failed;
@@ -23,8 +23,8 @@ struct recovery_how {
     void *arg;
 };
 
-bool recovery_start(struct service *s, const struct recovery_how *how); /* false: one is under way */
+bool recovery_start(struct core *c, const struct recovery_how *how); /* false: one is under way */
 
-void recovery_stop(struct service *s); /* its walk ends; what it has begun is answered, as a failure */
+void recovery_stop(struct core *c); /* its walk ends; what it has begun is answered, as a failure */
 
 #endif

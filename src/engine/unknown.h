@@ -1,9 +1,9 @@
-/* app/unknown.h - batches of counters that are not configured here: named, and on request moved to
+/* engine/unknown.h - batches of counters that are not configured here: named, and on request moved to
  * tally_rejects. */
-#ifndef APP_UNKNOWN_H
-#define APP_UNKNOWN_H
+#ifndef ENGINE_UNKNOWN_H
+#define ENGINE_UNKNOWN_H
 
-#include "app/service.h"
+#include "engine/core.h"
 
 struct unknown_result {
     bool failed;
@@ -18,6 +18,6 @@ struct unknown_how {
     void *arg;
 };
 
-void unknown_start(struct service *s, const struct unknown_how *how);
+void unknown_start(struct core *c, const struct unknown_how *how);
 
 #endif

@@ -1,0 +1,52 @@
+/* admin/dev_in.h - inside of `tallyd dev`.
+ *   dev.c          the order of start and stop, waiting
+ *   dev_dir.c      the directory and its lock
+ *   dev_conf.c     the configuration that tallyd runs with
+ *   dev_servers.c  redis-server, mariadbd and tallyd: what each is started with, when it is ready
+ *   dev_how.c      what is printed when all run */
+#ifndef ADMIN_DEV_IN_H
+#define ADMIN_DEV_IN_H
+
+#include "admin/child.h"
+#include "admin/dev.h"
+#include "admin/verbs.h"
+
+/* mariadb-install-db is a shell script that quotes little; these also need no escapes in URLs. */
+#define DIR_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,="
+#define POLL_MS 50
+
+struct dev {
+    const struct call *call;
+    char dir[PATH_MAX]; /* absolute */
+    char conf_path[PATH_MAX], control[PATH_MAX];
+    int lock, port, http_port;
+    struct conf conf;
+    struct setup setup;
+    struct child redis, mysql, tallyd;
+    bool stop; /* told to, by Ctrl-C or a signal */
+};
+
+/* dev.c */
+void dev_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void dev_rest(struct dev *d, int64_t ms); /* until a signal comes or the time is up; ms < 0: for ever */
+enum err dev_ended(const struct child *c, struct error *e); /* it ended by itself */
+
+/* dev_dir.c */
+enum err dev_dir_open(struct dev *d, struct error *e);
+enum err dev_dir_failed(const char *path, struct error *e); /* by errno */
+void dev_path(const struct dev *d, const char *name, char out[PATH_MAX]);
+enum err dev_lock(struct dev *d, struct error *e);
+
+/* dev_conf.c */
+enum err dev_conf_make(struct dev *d, struct error *e);
+
+/* dev_servers.c: each returns when it is ready, or dev is told to stop */
+enum err dev_redis_start(struct dev *d, struct error *e);
+enum err dev_mysql_start(struct dev *d, struct error *e);
+enum err dev_migrate(struct dev *d, struct error *e);
+enum err dev_tallyd_start(struct dev *d, struct error *e);
+
+/* dev_how.c */
+void dev_print_how(const struct dev *d);
+
+#endif

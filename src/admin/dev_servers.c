@@ -1,0 +1,144 @@
+/* admin/dev_servers.c - the three that `tallyd dev` starts: with what, and when each is ready. */
+#include "admin/dev_in.h"
+
+#include "base/clock.h"
+#include "mysql/database.h"
+#include "mysql/schema.h"
+#include "status/service.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define START_MS 120000
+
+/* Until ready says so, or dev is told to stop. */
+static enum err ready_wait(struct dev *d, struct child *c, bool (*ready)(struct dev *d), struct error *e)
+{
+    uint64_t until_ms = mono_ms() + START_MS;
+    while (!d->stop && !ready(d)) {
+        if (child_reap(c)) return dev_ended(c, e);
+        if (mono_ms() > until_ms)
+            return error_set(e, ERR_FAILED, "%s is not ready after %d s; its log is %s", c->name,
+                             START_MS / 1000, c->log);
+        dev_rest(d, POLL_MS);
+    }
+    return ERR_NONE;
+}
+
+static bool redis_ready(struct dev *d)
+{
+    char path[PATH_MAX];
+    dev_path(d, "redis.sock", path);
+    return service_answers(path);
+}
+
+enum err dev_redis_start(struct dev *d, struct error *e)
+{
+    char socket[PATH_MAX], data[PATH_MAX];
+    dev_path(d, "redis.sock", socket);
+    dev_path(d, "redis", data);
+    if (mkdir(data, 0700) != 0 && errno != EEXIST) return dev_dir_failed(data, e);
+    /* clang-format off */
+    char *argv[] = {
+        "redis-server", "--port", "0", "--unixsocket", socket, "--unixsocketperm", "700", "--dir", data,
+        "--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction", "--save",
+        "", "--daemonize", "no", "--set-proc-title", "no", NULL};
+    /* clang-format on */
+    dev_say("starting redis-server");
+    enum err code = child_start(&d->redis, argv, e);
+    return code != ERR_NONE ? code : ready_wait(d, &d->redis, redis_ready, e);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static bool mysql_ready(struct dev *d)
+{
+    struct error e;
+    return database_create(&d->setup.mysql, &e) == ERR_NONE;
+}
+
+/* Into a directory of another name first: one that was interrupted is not taken for a database. */
+static enum err mysql_install(struct dev *d, const char *data, struct error *e)
+{
+    char fresh[PATH_MAX], option[PATH_MAX + 16];
+    struct child install;
+    dev_path(d, "mysql.new", fresh);
+    snprintf(option, sizeof(option), "--datadir=%s", fresh);
+    nftw(fresh, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    /* A starting mariadbd removes the temporary tables that it finds in its tmpdir; in the default one these may be a
+     * living server's, which then crashes. So neither this nor the server below may share it. */
+    setenv("TMPDIR", d->dir, 1);
+    child_init(&install, "mariadb-install-db", "mariadb-server", d->dir, "mysql");
+    /* clang-format off */
+    char *argv[] = {
+        "mariadb-install-db", "--no-defaults", option, "--auth-root-authentication-method=normal",
+        "--skip-test-db", "--force", /* where the host's own name cannot be looked up, too */ geteuid() == 0 ? "--user=root" : NULL, NULL};
+    /* clang-format on */
+    dev_say("making a database, once (some seconds)");
+    enum err code = child_start(&install, argv, e);
+    if (code != ERR_NONE) return code;
+    while (!child_reap(&install)) {
+        dev_rest(d, POLL_MS);
+        if (d->stop) child_signal(&install, SIGTERM);
+    }
+    if (d->stop) return ERR_NONE;
+    if (install.status != 0) return dev_ended(&install, e);
+    return rename(fresh, data) == 0 ? ERR_NONE : dev_dir_failed(data, e);
+}
+
+enum err dev_mysql_start(struct dev *d, struct error *e)
+{
+    char socket[PATH_MAX], data[PATH_MAX], at[PATH_MAX + 16], on[PATH_MAX + 16], tmp[PATH_MAX + 16];
+    dev_path(d, "mysql.sock", socket);
+    dev_path(d, "mysql", data);
+    snprintf(at, sizeof(at), "--datadir=%s", data);
+    snprintf(on, sizeof(on), "--socket=%s", socket);
+    enum err code = access(data, F_OK) == 0 ? ERR_NONE : mysql_install(d, data, e);
+    if (code != ERR_NONE || d->stop) return code;
+    snprintf(tmp, sizeof(tmp), "--tmpdir=%s", d->dir);
+    /* clang-format off */
+    char *argv[] = {
+        "mariadbd", "--no-defaults", at, tmp, on, "--skip-networking", "--skip-log-bin",
+        "--pid-file=dev.pid", "--innodb-buffer-pool-size=64M", "--performance-schema=OFF",
+        geteuid() == 0 ? "--user=root" : NULL, NULL};
+    /* clang-format on */
+    dev_say("starting mariadbd");
+    code = child_start(&d->mysql, argv, e);
+    return code != ERR_NONE ? code : ready_wait(d, &d->mysql, mysql_ready, e);
+}
+
+enum err dev_migrate(struct dev *d, struct error *e)
+{
+    uint32_t from, to, made;
+    struct db *db = db_create(&d->setup.mysql);
+    enum err code = db_open(db) == CODE_OK ? ERR_NONE : db_error(db, e);
+    if (code == ERR_NONE) code = schema_migrate(db, false, &from, &to, e);
+    if (code == ERR_NONE) code = schema_migrate_tables(db, &d->setup.counters, &made, e);
+    db_destroy(&db);
+    return code;
+}
+
+/* On the operator's socket: on the others nobody answers to a stranger where there are users. */
+static bool tallyd_ready(struct dev *d)
+{
+    return service_answers(d->control);
+}
+
+enum err dev_tallyd_start(struct dev *d, struct error *e)
+{
+    char *argv[] = {"/proc/self/exe", "run", "-c", d->conf_path, NULL};
+    dev_say("starting tallyd");
+    enum err code = child_start(&d->tallyd, argv, e);
+    return code != ERR_NONE ? code : ready_wait(d, &d->tallyd, tallyd_ready, e);
+}

@@ -1,0 +1,232 @@
+/* engine/asks.c - see asks.h. Redis is asked down the sync link: the frame link is for what clients wait for to be counted. */
+#include "engine/asks.h"
+#include "base/heap.h"
+#include "engine/recovery.h"
+#include "redis/hash_op.h"
+#include "redis/query_op.h"
+#include <stdio.h>
+
+/* --- CTR.PENDING --- */
+
+struct pending_task {
+    struct redis_hash redis;
+    struct pending_request *request;
+};
+
+static void pending_file(struct pending_request *q, const struct redis_answer *r, struct slice *items)
+{
+    for (size_t i = 0; i < r->n; i++)
+        items[i] = r->elements[i].str;
+    q->outcome = ASK_DONE;
+    q->items = items;
+    q->items_n = r->n;
+    q->done(q);
+}
+
+static void hash_done(struct redis_hash *h, const struct redis_answer *r)
+{
+    struct pending_task *task = CONTAINER_OF(h, struct pending_task, redis);
+    struct pending_request *q = task->request;
+    heap_free(task);
+    char text[300];
+    if (r == NULL) {
+        q->outcome = ASK_REDIS_DOWN;
+        q->done(q);
+    } else if (r->type != REDIS_ARRAY) {
+        answer_why(r, text, sizeof text);
+        q->outcome = ASK_FAILED;
+        q->text = text;
+        q->done(q);
+    } else {
+        struct slice *items = heap_alloc((r->n + 1) * sizeof *items);
+        pending_file(q, r, items);
+        heap_free(items);
+    }
+}
+
+void ask_pending(struct core *c, struct pending_request *q)
+{
+    struct pending_task *task = heap_zalloc(sizeof *task);
+    task->request = q;
+    task->redis = (struct redis_hash){.key = q->key, .done = hash_done};
+    redis_hash(&c->sync_link, &task->redis);
+}
+
+/* --- CTR.SYNC --- */
+
+struct wait_task {
+    struct sync_wait wait;
+    struct sync_request *request;
+};
+
+static enum ask_outcome wait_outcome(enum sync_wait_outcome o)
+{
+    switch (o) {
+    case SYNC_MERGED:
+        return ASK_DONE;
+    case SYNC_TRY_AGAIN:
+        return ASK_TRY_AGAIN;
+    case SYNC_MYSQL_DOWN:
+        return ASK_MYSQL_DOWN;
+    case SYNC_REDIS_DOWN:
+        return ASK_REDIS_DOWN;
+    case SYNC_HELD_BACK:
+        return ASK_HELD;
+    }
+    UNREACHABLE();
+}
+
+static void wait_done(struct sync_wait *w)
+{
+    struct wait_task *task = CONTAINER_OF(w, struct wait_task, wait);
+    struct sync_request *q = task->request;
+    q->outcome = wait_outcome(w->outcome);
+    q->rows = w->rows;
+    heap_free(task);
+    q->done(q);
+}
+
+void ask_sync(struct core *c, struct sync_request *q)
+{
+    struct wait_task *task = heap_zalloc(sizeof *task);
+    task->request = q;
+    task->wait.key = q->key;
+    task->wait.done = wait_done;
+    sync_wait_for(c->sync, &task->wait);
+}
+
+/* --- CTR.RECOVER --- */
+
+struct recover_task {
+    struct recover_request *request;
+    struct buf bytes; /* "kind name\n" each */
+    size_t lines;
+};
+
+static void recover_found(void *arg, const char *kind, struct slice name)
+{
+    struct recover_task *task = arg;
+    buf_printf(&task->bytes, "%s ", kind);
+    buf_put_slice(&task->bytes, name);
+    buf_put_char(&task->bytes, '\0');
+    task->lines++;
+}
+
+/* A name may hold any byte but, in what a client reads as a line, no NUL. */
+static struct slice *split_lines(const struct recover_task *task)
+{
+    struct slice *lines = heap_alloc((task->lines + 1) * sizeof *lines);
+    const char *p = task->bytes.p;
+    for (size_t i = 0; i < task->lines; i++) {
+        lines[i] = slice_str(p);
+        p += lines[i].n + 1;
+    }
+    return lines;
+}
+
+static void recover_done(void *arg, const struct recovered *r)
+{
+    struct recover_task *task = arg;
+    struct recover_request *q = task->request;
+    struct slice *lines = split_lines(task);
+    char text[450];
+    snprintf(text, sizeof text, "ERR %s", r->text);
+    q->outcome = r->failed ? ASK_FAILED : ASK_DONE;
+    q->text = text;
+    q->adopted = r->adopted;
+    q->rows_merged = r->rows_merged;
+    q->rows_already = r->rows_already;
+    q->lines = lines;
+    q->lines_n = task->lines;
+    q->done(q);
+    heap_free(lines);
+    buf_free(&task->bytes);
+    heap_free(task);
+}
+
+void ask_recover(struct core *c, struct recover_request *q)
+{
+    struct recover_task *task = heap_zalloc(sizeof *task);
+    task->request = q;
+    struct recovery_how how = {
+        .dry_run = q->dry_run, .found = recover_found, .done = recover_done, .arg = task};
+    if (recovery_start(c, &how)) return;
+    heap_free(task);
+    q->outcome = ASK_FAILED;
+    q->text = "ERR a recovery is under way already; wait for it to end";
+    q->done(q);
+}
+
+/* --- series, timeboxes, events and visitors --- */
+
+struct read_task {
+    struct redis_query redis;
+    struct coalesce_settle settle;
+    struct read_request *request;
+    struct core *core;
+};
+
+static enum ask_outcome read_outcome(enum redis_query_outcome o)
+{
+    switch (o) {
+    case REDIS_QUERY_DONE:
+        return ASK_DONE;
+    case REDIS_QUERY_LOST:
+        return ASK_REDIS_DOWN;
+    case REDIS_QUERY_FAILED:
+        return ASK_FAILED;
+    }
+    UNREACHABLE();
+}
+
+static void read_done(struct redis_query *r)
+{
+    struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
+    struct read_request *q = task->request;
+    q->outcome = read_outcome(r->outcome);
+    q->text = r->text;
+    q->answer = &r->answer;
+    q->done(q);
+    heap_free(task);
+}
+
+static void settle_done(struct coalesce_settle *settle)
+{
+    struct read_task *task = CONTAINER_OF(settle, struct read_task, settle);
+    if (!settle->failed) {
+        redis_query(&task->core->sync_link, &task->redis);
+        return;
+    }
+    struct read_request *q = task->request;
+    q->outcome = ASK_FAILED;
+    q->text = settle->why;
+    q->done(q);
+    heap_free(task);
+}
+
+/* What of it is still in a journal; visitors never are. */
+static struct coalesce_settle settle_of(const struct query *q)
+{
+    static const enum op_kind kinds[] = {
+        [QUERY_SERIES] = OP_SERIES,          [QUERY_NAMES] = OP_SERIES,
+        [QUERY_TIMEBOX_RECENT] = OP_TIMEBOX, [QUERY_TIMEBOX_TOP] = OP_TIMEBOX,
+        [QUERY_TIMEBOX_BOTTOM] = OP_TIMEBOX, [QUERY_EVENTS] = OP_EVENT,
+        [QUERY_WINDOWS] = OP_EVENT};
+    return (struct coalesce_settle){.kind = kinds[q->kind],
+                                    .name = q->name,
+                                    .type = q->type,
+                                    .all = q->kind == QUERY_NAMES,
+                                    .done = settle_done};
+}
+
+void ask_read(struct core *c, struct read_request *q)
+{
+    struct read_task *task = heap_zalloc(sizeof *task);
+    task->request = q;
+    task->core = c;
+    task->redis =
+        (struct redis_query){.query = &q->query, .limits = c->config.counters->ops, .done = read_done};
+    bool in_keys = q->query.kind == QUERY_VISITORS;
+    if (!in_keys) task->settle = settle_of(&q->query);
+    if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) redis_query(&c->sync_link, &task->redis);
+}

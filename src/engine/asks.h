@@ -1,0 +1,13 @@
+/* engine/asks.h - what a client asks of one lane (series/asks.h), but for totals. */
+#ifndef ENGINE_ASKS_H
+#define ENGINE_ASKS_H
+
+#include "engine/core.h"
+#include "series/asks.h"
+
+void ask_pending(struct core *c, struct pending_request *q);
+void ask_sync(struct core *c, struct sync_request *q);
+void ask_recover(struct core *c, struct recover_request *q);
+void ask_read(struct core *c, struct read_request *q);
+
+#endif

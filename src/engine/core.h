@@ -1,0 +1,57 @@
+/* engine/core.h - what every part of a lane works with: the links to one Redis, the writers to MySQL, coalesce/, sync/ and
+ * the gate between them. Parts see this and not each other; lane.h puts them together. */
+#ifndef ENGINE_CORE_H
+#define ENGINE_CORE_H
+
+#include "coalesce/coalesce.h"
+#include "mysql/writer.h"
+#include "redis/fence_op.h"
+#include "redis/frame_op.h"
+#include "redis/link.h"
+#include "sync/gate.h"
+#include <uv.h>
+
+enum stage {
+    STAGE_STARTING,
+    STAGE_RUNNING,
+    STAGE_DRAINING, /* told to stop: no new clients or claims, what is under way goes on */
+    STAGE_CLOSING,  /* time is up or all is done: writers, links and handles are closed */
+};
+
+struct lane_config { /* what it points to is borrowed until lane_destroy() */
+    const struct counters *counters;
+    const struct redis_url *redis;
+    const struct life *life;
+    const char *host;                    /* "<boot id>:<network namespace>": where the life is */
+    uint32_t timeout_ms, replicas;       /* redis.timeout, redis.replicas */
+    bool redis_volatile, mysql_volatile; /* a server that may forget is accepted */
+    bool cleans;                         /* series and events: see cleaner.h */
+    uint64_t ledger_keep_ms;
+    struct coalesce_config coalesce;
+};
+
+struct recovery;
+
+struct core {
+    struct lane_config config;
+    uv_loop_t *loop;
+    struct writer_pool *pool; /* NULL: not yet, or closed */
+    enum stage stage;
+    struct redis_link frame_link, sync_link, fence_link;
+    struct redis_frames frames;
+    struct redis_fences fences;
+    struct coalesce *coalesce;
+    struct sync *sync;
+    struct gate gate;
+    struct recovery *recovery; /* under way, NULL: none */
+};
+
+void core_link_init(struct core *c, struct redis_link *l, const char *role);
+bool core_up(const struct core *c); /* all three links are */
+void wire_sync(struct core *c);     /* makes c->sync */
+void wire_gate(struct core *c);     /* makes c->gate, behind it */
+/* As writer_pool_job; without a pool answered at once: it did not run. */
+void core_job(struct core *c, struct db_job *job);
+void core_pause(uv_loop_t *loop, uint64_t ms); /* runs the loop */
+
+#endif

@@ -1,0 +1,239 @@
+/* engine/lane.c - see lane.h. */
+#include "engine/lane.h"
+#include "engine/name.h"
+#include "engine/recovery.h"
+#include <stdio.h>
+
+#define CONNECT_MS 5000
+
+/* --- links --- */
+
+/* Until lane_begin() sync sees no Redis: it must not begin before all is there. */
+static void links_changed(struct lane *l)
+{
+    if (l->core.stage != STAGE_STARTING) sync_redis(l->core.sync, core_up(&l->core));
+}
+
+static void frame_up(struct redis_link *link)
+{
+    struct lane *l = link->arg;
+    coalesce_up(l->core.coalesce, link->facts.run_id, link->client_id);
+    if (l->core.stage == STAGE_RUNNING) upkeep_walk(&l->upkeep);
+    gate_redis(&l->core.gate);
+    links_changed(l);
+}
+
+static void frame_down(struct redis_link *link, const char *why)
+{
+    struct lane *l = link->arg;
+    coalesce_cut(l->core.coalesce, why);
+    links_changed(l);
+}
+
+static void sync_up(struct redis_link *link)
+{
+    struct lane *l = link->arg;
+    gate_redis(&l->core.gate);
+    links_changed(l);
+}
+
+static void fence_up(struct redis_link *link)
+{
+    links_changed(link->arg);
+}
+
+static void sync_or_fence_down(struct redis_link *link, const char *why)
+{
+    (void)why;
+    links_changed(link->arg);
+}
+
+static void link_init(struct lane *l, struct redis_link *link, const char *role)
+{
+    core_link_init(&l->core, link, role);
+    link->arg = l;
+    link->down = sync_or_fence_down;
+}
+
+static void links_init(struct lane *l)
+{
+    struct core *c = &l->core;
+    link_init(l, &c->frame_link, "frame");
+    link_init(l, &c->sync_link, "sync");
+    link_init(l, &c->fence_link, "fence");
+    c->frame_link.up = frame_up;
+    c->frame_link.down = frame_down;
+    c->sync_link.up = sync_up;
+    c->fence_link.up = fence_up;
+    redis_frames_init(&c->frames, &c->frame_link, c->config.life);
+    redis_fences_init(&c->fences, &c->fence_link, c->config.life);
+    c->fences.replicas = c->config.replicas;
+    c->fences.volatile_accept = c->config.redis_volatile;
+}
+
+void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config,
+               const struct lane_ports *ports, void *arg)
+{
+    *l = (struct lane){.core = {.config = *config, .loop = loop}, .ports = *ports, .arg = arg};
+    struct core *c = &l->core;
+    links_init(l);
+    wire_coalesce(l);
+    wire_sync(c);
+    wire_gate(c);
+    totals_init(&l->totals, c);
+    cleaner_init(&l->cleaner, c);
+    l->upkeep.core = l->journals.core = c;
+    wire_ledger(&l->upkeep);
+}
+
+/* --- start --- */
+
+/* What clients would hear, in the words of somebody who starts it. */
+static enum err link_begin(struct redis_link *link, struct error *e)
+{
+    enum err code = redis_link_connect(link, CONNECT_MS, e);
+    if (code != ERR_UNAVAILABLE) return code;
+    const struct redis_url *url = link->config.url;
+    const char *text = strncmp(link->why, "MASTERDOWN ", 11) == 0 ? link->why + 11 : link->why;
+    char where[200];
+    if (url->path != NULL)
+        snprintf(where, sizeof where, "unix://%s", url->path);
+    else
+        snprintf(where, sizeof where, "%s://%s:%d", url->secure ? "rediss" : "redis", url->host, url->port);
+    return error_set(e, code, "%s (%s). Start Redis, or correct `redis:` in the configuration", text, where);
+}
+
+enum err lane_start(struct lane *l, const bool *stop, struct error *e)
+{
+    struct core *c = &l->core;
+    if (link_begin(&c->sync_link, e) != ERR_NONE) return e->code;
+    if (!*stop && name_take(&c->sync_link, c->config.host, stop, e) != ERR_NONE) return e->code;
+    if (!*stop && link_begin(&c->frame_link, e) != ERR_NONE) return e->code;
+    if (!*stop && link_begin(&c->fence_link, e) != ERR_NONE) return e->code;
+    return ERR_NONE;
+}
+
+void lane_pool(struct lane *l, struct writer_pool *pool)
+{
+    l->core.pool = pool;
+}
+
+void lane_mysql(struct lane *l, bool up)
+{
+    gate_mysql(&l->core.gate, up);
+}
+
+void lane_look_first(struct lane *l, uint64_t until_ms, const bool *stop)
+{
+    while (!gate_open(&l->core.gate) && !l->core.gate.rolled_back && mono_ms() < until_ms && !*stop)
+        core_pause(l->core.loop, 5);
+}
+
+void lane_begin(struct lane *l)
+{
+    l->core.stage = STAGE_RUNNING;
+    sync_start(l->core.sync);
+    links_changed(l);
+    upkeep_walk(&l->upkeep);
+    if (l->core.config.cleans) cleaner_begin(&l->cleaner);
+}
+
+/* --- while it runs --- */
+
+/* What answers of this turn made possible begins, before what was collected is sent. */
+bool lane_turn(struct lane *l)
+{
+    sync_turn(l->core.sync);
+    return coalesce_turn(l->core.coalesce);
+}
+
+void lane_tick(struct lane *l, uint64_t now_ms)
+{
+    coalesce_tick(l->core.coalesce);
+    sync_tick(l->core.sync);
+    if (l->core.stage == STAGE_RUNNING) gate_tick(&l->core.gate);
+    upkeep_tick(&l->upkeep, now_ms);
+    journals_tick(&l->journals, now_ms);
+    if (l->core.stage == STAGE_DRAINING) coalesce_flush(l->core.coalesce);
+}
+
+bool lane_up(const struct lane *l)
+{
+    return core_up(&l->core);
+}
+
+/* --- stop --- */
+
+void lane_stop(struct lane *l)
+{
+    l->core.stage = STAGE_DRAINING;
+    sync_stop(l->core.sync);
+    gate_stop(&l->core.gate);
+    upkeep_stop(&l->upkeep);
+    recovery_stop(&l->core);
+    coalesce_flush(l->core.coalesce);
+}
+
+bool lane_quiet(const struct lane *l)
+{
+    const struct core *c = &l->core;
+    return coalesce_idle(c->coalesce) && sync_quiet(c->sync) && c->recovery == NULL &&
+           upkeep_quiet(&l->upkeep) && journals_quiet(&l->journals) && cleaner_quiet(&l->cleaner);
+}
+
+void lane_abandon(struct lane *l)
+{
+    l->core.stage = STAGE_CLOSING;
+    sync_abandon(l->core.sync);
+}
+
+static void maybe_closed(struct lane *l)
+{
+    if (--l->open > 0) return;
+    sync_tick(l->core.sync); /* abandoned, it asks for nothing: who still waits is told */
+    l->closed(l);
+}
+
+static void sync_closed(struct redis_link *link)
+{
+    maybe_closed(link->arg);
+}
+
+static void frame_closed(struct redis_link *link)
+{
+    struct lane *l = link->arg;
+    coalesce_abandon(l->core.coalesce, "ERR tallyd is stopping");
+    maybe_closed(l);
+}
+
+static void fences_closed(struct redis_fences *fences)
+{
+    maybe_closed(CONTAINER_OF(fences, struct lane, core.fences));
+}
+
+static void fence_closed(struct redis_link *link)
+{
+    redis_fences_close(&((struct lane *)link->arg)->core.fences, fences_closed);
+}
+
+static void cleaner_closed(struct cleaner *c)
+{
+    maybe_closed(CONTAINER_OF(c, struct lane, cleaner));
+}
+
+void lane_close(struct lane *l, void (*closed)(struct lane *l))
+{
+    l->closed = closed;
+    l->open = 4;
+    cleaner_close(&l->cleaner, cleaner_closed);
+    redis_link_close(&l->core.sync_link, sync_closed);
+    redis_link_close(&l->core.frame_link, frame_closed);
+    redis_link_close(&l->core.fence_link, fence_closed);
+}
+
+void lane_destroy(struct lane *l)
+{
+    sync_destroy(&l->core.sync);
+    coalesce_destroy(&l->core.coalesce);
+    redis_frames_close(&l->core.frames);
+}

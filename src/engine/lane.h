@@ -1,0 +1,58 @@
+/* engine/lane.h - all that belongs to one Redis: links, frames, coalesce/, sync/ and what keeps its keys in order. MySQL is
+ * shared: its writers are lent. No statics, and nothing here knows how many lanes there are. One loop.
+ *
+ * lane_init -> lane_start (Redis must be there) -> lane_mysql (lends the writers) -> lane_begin -> ... -> lane_stop, until
+ * lane_quiet or time is up -> lane_abandon -> the writers are closed -> lane_close -> lane_destroy when no client is left. */
+#ifndef ENGINE_LANE_H
+#define ENGINE_LANE_H
+
+#include "engine/cleaner.h"
+#include "engine/core.h"
+#include "engine/journals.h"
+#include "engine/totals.h"
+#include "engine/upkeep.h"
+
+struct lane_ports {                                 /* what it tells its owner; lane: the struct lane */
+    void (*answered)(void *lane, struct outlet *o); /* o->out grew; once a frame for an outlet */
+    void (*room)(void *lane, struct outlet *o);     /* a parked outlet may go on */
+    void (*failed)(void *lane, const char *text);   /* it must not go on: stop tallyd */
+};
+
+struct lane {
+    struct core core;
+    struct lane_ports ports;
+    void *arg; /* the owner's */
+    struct upkeep upkeep;
+    struct cleaner cleaner;
+    struct journals journals;
+    struct totals totals;
+    uint64_t frame_sent_us; /* of the frame in flight */
+    unsigned open;          /* of what lane_close() closes */
+    void (*closed)(struct lane *l);
+};
+
+/* Rooms are made, nothing is begun. */
+void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config,
+               const struct lane_ports *ports, void *arg);
+/* Connects, sees that nobody else has the name, ends links of earlier lives; runs the loop meanwhile. Also ERR_NONE when
+ * *stop was set. */
+enum err lane_start(struct lane *l, const bool *stop, struct error *e) MUST_CHECK;
+void lane_pool(struct lane *l, struct writer_pool *pool); /* NULL: closed */
+void lane_mysql(struct lane *l, bool up);
+/* Runs the loop until the gate has looked at both sides, at most so long. */
+void lane_look_first(struct lane *l, uint64_t until_ms, const bool *stop);
+void lane_begin(struct lane *l); /* the machines run */
+bool lane_turn(
+    struct lane *l); /* end of a loop turn. True: the loop must not wait for events before the next one */
+void lane_tick(struct lane *l, uint64_t now_ms); /* every 20 ms or so */
+bool lane_up(const struct lane *l);              /* Redis is there: all links are */
+
+void lane_stop(struct lane *l);        /* claims and begins nothing more; what is under way goes on */
+bool lane_quiet(const struct lane *l); /* nothing is under way */
+void lane_abandon(struct lane *l);     /* makes no request any more */
+void lane_close(struct lane *l, void (*closed)(struct lane *l));
+void lane_destroy(struct lane *l);
+
+void wire_coalesce(struct lane *l); /* between init's steps */
+
+#endif

@@ -1,0 +1,84 @@
+/* engine/name.c - see name.h. */
+#include "engine/name.h"
+#include "base/log.h"
+#include "engine/core.h"
+#include "redis/batches_op.h"
+#include "redis/check_op.h"
+
+#define HOLDER_MS 35000 /* a sign of life in tally:instance lasts 30 s */
+#define HOLDER_GAP_MS 3000
+#define HOLDER_POLL_MS 50
+
+static void holder_known(struct redis_instance *i)
+{
+    *(bool *)i->arg = true;
+}
+
+static enum err ask_holder(struct redis_link *l, struct redis_instance *i, struct error *e)
+{
+    bool done = false;
+    *i = (struct redis_instance){.life = l->config.life, .done = holder_known, .arg = &done};
+    redis_instance(l, i);
+    redis_run_until(l, &done);
+    if (i->lost)
+        return error_set(e, ERR_UNAVAILABLE, "the link to Redis was lost while starting: %s", l->why);
+    return ERR_NONE;
+}
+
+static bool holder_is_here(const struct redis_instance *i, const char *here)
+{
+    const char *host = strchr(i->holder, '|'); /* '<life>|<host>' */
+    return host != NULL && strcmp(host + 1, here) == 0;
+}
+
+/* A living holder has links, but for the moment of a reconnect; a dead one of this machine has none at once, a dead one
+ * of another until Redis notices, but then its sign of life runs out. */
+static bool holder_lives(const struct redis_instance *i, const char *host, uint64_t *unlinked_ms,
+                         uint64_t now_ms)
+{
+    if (!i->taken) return false;
+    if (i->linked) *unlinked_ms = now_ms;
+    return i->linked || (!holder_is_here(i, host) && now_ms - *unlinked_ms < HOLDER_GAP_MS);
+}
+
+static enum err name_is_free(struct redis_link *l, const char *host, const bool *stop, struct error *e)
+{
+    struct redis_instance now;
+    uint64_t began_ms = mono_ms(), unlinked_ms = began_ms;
+    for (;;) {
+        if (ask_holder(l, &now, e) != ERR_NONE) return e->code;
+        uint64_t now_ms = mono_ms();
+        if (*stop || !holder_lives(&now, host, &unlinked_ms, now_ms)) return ERR_NONE;
+        if (now_ms - began_ms >= (holder_is_here(&now, host) ? HOLDER_GAP_MS : HOLDER_MS)) break;
+        core_pause(l->loop, HOLDER_POLL_MS);
+    }
+    return error_set(e, ERR_CONFIG,
+                     "another tallyd with the instance name '" SLICE_FMT
+                     "' lives on this Redis; stop it, or give this one "
+                     "a name of its own (option `instance`)",
+                     SLICE_ARG(l->config.life->instance));
+}
+
+static void lives_killed(struct redis_kill *k)
+{
+    *(bool *)k->arg = true;
+}
+
+/* (!) Before the first claim: what an earlier life sent and Redis has not read yet must never run. */
+static enum err kill_earlier(struct redis_link *l, struct error *e)
+{
+    bool done = false;
+    struct redis_kill kill = {.life = l->config.life, .done = lives_killed, .arg = &done};
+    redis_kill_lives(l, &kill);
+    redis_run_until(l, &done);
+    if (kill.lost)
+        return error_set(e, ERR_UNAVAILABLE, "cannot end links of an earlier start: %s", kill.text);
+    if (kill.killed > 0) log_event(LOG_INFO, "killed_links", "n=%u", kill.killed);
+    return ERR_NONE;
+}
+
+enum err name_take(struct redis_link *l, const char *host, const bool *stop, struct error *e)
+{
+    enum err code = name_is_free(l, host, stop, e);
+    return code == ERR_NONE && !*stop ? kill_earlier(l, e) : code;
+}

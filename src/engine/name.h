@@ -1,0 +1,11 @@
+/* engine/name.h - at start: an instance's name on one Redis is one life's. */
+#ifndef ENGINE_NAME_H
+#define ENGINE_NAME_H
+
+#include "redis/link.h"
+
+/* Waits while another life may still have the name of the link's, then ends the links of earlier ones. ERR_CONFIG: another
+ * tallyd has it. Runs the loop meanwhile; ERR_NONE as soon as *stop is set. host: where this life is. */
+enum err name_take(struct redis_link *l, const char *host, const bool *stop, struct error *e) MUST_CHECK;
+
+#endif

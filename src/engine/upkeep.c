@@ -1,0 +1,98 @@
+/* engine/upkeep.c - what is done slowly, off the hits' way: pruning of the ledger, complete_until (wire_ledger.c), and the walk
+ * over the key space for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8): at start, on every reconnect, when Redis' clock
+ * went back, and every WALK_MS, which heals what a daemon left that died for good. */
+#include "engine/upkeep.h"
+#include "base/log.h"
+
+#define WALK_MS UINT64_C(600000)
+#define WALK_PAUSE_MS 5
+#define CLOCK_BACK_MS 2000
+
+/* --- walk --- */
+
+static void on_walked(struct redis_walk *w)
+{
+    struct upkeep *u = CONTAINER_OF(w, struct upkeep, walk);
+    u->walking = false;
+    if (w->restored > 0)
+        log_event(LOG_WARN, "walk", "keys=%llu restored=%llu", (unsigned long long)w->keys,
+                  (unsigned long long)w->restored);
+    if (w->lost) u->walk_again = true;
+    if (!w->lost) {
+        u->walked = true;
+        u->leftovers = u->leftovers_seen;
+    }
+    u->walk_at_ms = mono_ms() + (u->walk_again ? 1000 : WALK_MS);
+    u->walk_again = false;
+}
+
+static void on_leftover(struct redis_walk *w, const struct counter *c, struct slice key, struct slice pending,
+                        const struct batch_id *id)
+{
+    (void)c, (void)key, (void)pending, (void)id;
+    CONTAINER_OF(w, struct upkeep, walk)->leftovers_seen++;
+}
+
+static void on_restored(struct redis_restore *r)
+{
+    struct upkeep *u = CONTAINER_OF(r, struct upkeep, restore);
+    if (r->lost || u->core->stage != STAGE_RUNNING) {
+        u->walking = false;
+        u->walk_at_ms = mono_ms() + 1000;
+        return;
+    }
+    if (r->restored > 0) log_event(LOG_INFO, "restored_held", "n=%u", r->restored);
+    u->restoring = false;
+    u->leftovers_seen = 0;
+    u->walk = (struct redis_walk){.counters = u->core->config.counters,
+                                  .pause_ms = WALK_PAUSE_MS,
+                                  .leftover = on_leftover,
+                                  .done = on_walked};
+    redis_walk(&u->core->sync_link, &u->walk);
+}
+
+/* Held names that a counter of ours claims first: another service may have put them there. */
+static void walk_begin(struct upkeep *u)
+{
+    u->walking = u->restoring = true;
+    u->restore = (struct redis_restore){.counters = u->core->config.counters, .done = on_restored};
+    redis_restore(&u->core->sync_link, &u->restore);
+}
+
+void upkeep_walk(struct upkeep *u)
+{
+    u->walk_at_ms = 0;
+    u->walk_again = u->walking;
+}
+
+/* When Redis' clock went back, scores are in the future, and the walk mends them. */
+static void clock_look(struct upkeep *u, uint64_t now_ms)
+{
+    int64_t ahead_ms = redis_time_ms(&u->core->frame_link) - (int64_t)now_ms;
+    if (ahead_ms < u->clock_ahead_ms - CLOCK_BACK_MS) {
+        log_event(LOG_WARN, "redis_clock_back", "by_ms=%lld", (long long)(u->clock_ahead_ms - ahead_ms));
+        upkeep_walk(u);
+    }
+    u->clock_ahead_ms = ahead_ms;
+}
+
+void upkeep_tick(struct upkeep *u, uint64_t now_ms)
+{
+    if (u->core->stage != STAGE_RUNNING || !core_up(u->core)) return;
+    clock_look(u, now_ms);
+    if (!u->walking && now_ms >= u->walk_at_ms) walk_begin(u);
+    prune_tick(&u->prune);
+    until_tick(&u->until);
+}
+
+void upkeep_stop(struct upkeep *u)
+{
+    prune_stop(&u->prune);
+    until_stop(&u->until);
+    if (u->walking && !u->restoring) redis_walk_stop(&u->walk);
+}
+
+bool upkeep_quiet(const struct upkeep *u)
+{
+    return !u->walking && !u->prune.busy && !u->until.busy;
+}

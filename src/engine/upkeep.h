@@ -1,0 +1,30 @@
+/* engine/upkeep.h - what is done slowly, off the hits' way: the walk over the key space, pruning, complete_until. */
+#ifndef ENGINE_UPKEEP_H
+#define ENGINE_UPKEEP_H
+
+#include "engine/core.h"
+#include "redis/dirty_op.h"
+#include "redis/walk_op.h"
+#include "sync/prune.h"
+#include "sync/until.h"
+
+struct upkeep {
+    struct core *core;
+    struct prune prune;
+    struct until until;
+    struct redis_restore restore;
+    struct redis_walk walk;
+    bool walking, restoring, walk_again, walked;
+    uint64_t leftovers,
+        leftovers_seen; /* of the last walk that ended; of the one under way. SCAN may show one twice */
+    uint64_t walk_at_ms;
+    int64_t clock_ahead_ms; /* Redis' clock less ours, as last seen */
+};
+
+void wire_ledger(struct upkeep *u); /* wire_ledger.c: makes prune and until */
+void upkeep_walk(struct upkeep *u); /* now, or again after the one under way */
+void upkeep_tick(struct upkeep *u, uint64_t now_ms);
+void upkeep_stop(struct upkeep *u);
+bool upkeep_quiet(const struct upkeep *u);
+
+#endif

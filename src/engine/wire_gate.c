@@ -1,0 +1,96 @@
+/* engine/wire_gate.c - the gate's ports: schema and ledger by a writer thread, tally:gen by the sync link. */
+#include "base/heap.h"
+#include "base/log.h"
+#include "engine/core.h"
+#include "mysql/ledger.h"
+#include "mysql/schema.h"
+#include "redis/gen_op.h"
+
+struct check_task {
+    struct db_job job;
+    struct gate_check *check;
+    struct core *core;
+    const struct counters *counters;
+    struct schema_rules rules;
+    struct schema_report report;
+    struct error error;
+};
+
+static void check_work(struct db *db, struct db_job *job)
+{
+    struct check_task *t = CONTAINER_OF(job, struct check_task, job);
+    struct gate_check *c = t->check;
+    c->seen = schema_check(db, t->counters, &t->rules, &t->report, &t->error) == ERR_NONE;
+    c->fit = c->seen && !schema_refused(&t->report, NULL);
+    if (c->fit) c->seen = ledger_gen_highest(db, &c->highest, &t->error) == ERR_NONE;
+}
+
+static void log_findings(const struct schema_report *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct schema_finding *f = &r->all[i];
+        bool refused = f->level == SCHEMA_REFUSE;
+        log_event(refused ? LOG_ERROR : LOG_WARN, refused ? "schema_refused" : "schema", "reason=%s mend=%s",
+                  LOGQ(f->reason), LOGQ(f->mend != NULL ? f->mend : "none"));
+    }
+}
+
+static void report_file(struct core *c, const struct schema_report *r)
+{
+    const struct counters *counters = c->config.counters;
+    log_findings(r);
+    for (size_t i = 0; i < counters->n; i++)
+        sync_counter_fit(c->sync, &counters->all[i], !schema_refused(r, &counters->all[i]));
+}
+
+static void check_worked(struct db_job *job)
+{
+    struct check_task *t = CONTAINER_OF(job, struct check_task, job);
+    struct gate_check *c = t->check;
+    if (c->seen)
+        report_file(t->core, &t->report);
+    else if (job->ran)
+        log_event(LOG_WARN, "mysql_check", "error=%s", LOGQ(t->error.text));
+    c->refusals = schema_refusals(&t->report) > 0;
+    schema_report_close(&t->report);
+    heap_free(t);
+    c->done(c);
+}
+
+static void port_check(void *arg, struct gate_check *check)
+{
+    struct core *c = arg;
+    struct check_task *t = heap_zalloc(sizeof *t);
+    t->check = check;
+    t->core = c;
+    t->counters = c->config.counters;
+    t->rules.accept_flush = c->config.mysql_volatile;
+    t->job.work = check_work;
+    t->job.done = check_worked;
+    core_job(c, &t->job);
+}
+
+static void port_gen(void *arg, struct gen_read *g)
+{
+    redis_gen(&((struct core *)arg)->sync_link, g);
+}
+
+static const char *port_run_id(void *arg)
+{
+    const struct core *c = arg;
+    const char *of_frames = c->frame_link.facts.run_id, *run_id = c->sync_link.facts.run_id;
+    return strcmp(of_frames, run_id) == 0 ? run_id : "";
+}
+
+static uint64_t port_gate_ms(void *arg)
+{
+    (void)arg;
+    return mono_ms();
+}
+
+void wire_gate(struct core *c)
+{
+    struct gate_ports ports = {
+        .arg = c, .check = port_check, .gen = port_gen, .run_id = port_run_id, .mono_ms = port_gate_ms};
+    gate_init(&c->gate, c->sync, &ports);
+}

@@ -1,0 +1,116 @@
+/* sync/until.c - asked in this order: Redis' time, the dirty index, the batches; a hash that is claimed between the last
+ * two is seen in the first of them. Not while the gate is closed: a Redis that was rolled back lacks what is not merged. */
+#include "sync/until.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "sync/engine.h"
+
+static void until_end(struct until *u)
+{
+    u->busy = false;
+    heap_free(u->until);
+    u->until = NULL;
+}
+
+static void until_least(struct until *u, struct slice counter, int64_t ms)
+{
+    for (size_t i = 0; i < u->counters->n; i++) {
+        bool its = counter.n == 0 || slice_eq(counter, u->counters->all[i].name);
+        if (its && ms < u->until[i]) u->until[i] = ms;
+    }
+}
+
+/* Said once, until it is well again. */
+static void write_done(struct until_write *w)
+{
+    struct until *u = w->arg;
+    if (w->failed && !u->told)
+        log_event(LOG_WARN, "complete_until", "error=%s next=%s", LOGQ(w->error.text),
+                  LOGQ("mend what MySQL refuses; merging goes on, but complete_until stands still"));
+    if (w->ran) u->told = w->failed;
+    until_end(u);
+}
+
+/* A hit may come to Redis behind one that was sent later, whose score the index keeps: what is known of the oldest is
+ * known but for so much. */
+static void ask_write(struct until *u)
+{
+    int64_t late_ms = HOLDS(RULE_UNTIL_SLACK) ? UNTIL_SLACK_MS + u->ports.lag_ms(u->ports.arg) : 0;
+    for (size_t i = 0; i < u->counters->n; i++)
+        u->until[i] -= late_ms;
+    u->write = (struct until_write){.until = u->until, .done = write_done, .arg = u};
+    u->ports.write(u->ports.arg, &u->write);
+}
+
+static void batch_seen(void *arg, const struct batch_seen *b)
+{
+    if (b->lowest_ms >= 0) until_least(arg, b->counter, b->lowest_ms);
+}
+
+static void until_ask_dirty(struct until *u);
+
+static void batches_done(struct batch_list *b)
+{
+    struct until *u = b->arg;
+    if (b->lost || u->stopped)
+        until_end(u);
+    else if (HOLDS(RULE_UNTIL_ORDER))
+        ask_write(u);
+    else
+        until_ask_dirty(u);
+}
+
+static void ask_batches(struct until *u)
+{
+    u->batches = (struct batch_list){.batch = batch_seen, .done = batches_done, .arg = u};
+    u->ports.batches(u->ports.arg, &u->batches);
+}
+
+static void until_dirty_done(struct dirty_state *d)
+{
+    struct until *u = d->arg;
+    if (!d->lost) until_least(u, SLICE(""), d->lowest_ms);
+    if (d->lost || u->stopped)
+        until_end(u);
+    else if (HOLDS(RULE_UNTIL_ORDER))
+        ask_batches(u);
+    else
+        ask_write(u);
+}
+
+static void until_ask_dirty(struct until *u)
+{
+    u->dirty = (struct dirty_state){.done = until_dirty_done, .arg = u};
+    u->ports.dirty(u->ports.arg, &u->dirty);
+}
+
+void until_init(struct until *u, const struct gate *gate, const struct counters *counters,
+                const struct until_ports *ports, uint32_t every_ms)
+{
+    *u = (struct until){.gate = gate, .counters = counters, .ports = *ports, .every_ms = every_ms};
+}
+
+static void until_begin(struct until *u)
+{
+    u->until = heap_alloc((u->counters->n + 1) * sizeof *u->until);
+    for (size_t i = 0; i < u->counters->n; i++)
+        u->until[i] = u->ports.redis_ms(u->ports.arg);
+    u->busy = true;
+    if (HOLDS(RULE_UNTIL_ORDER))
+        until_ask_dirty(u);
+    else
+        ask_batches(u);
+}
+
+void until_tick(struct until *u)
+{
+    uint64_t now_ms = u->ports.mono_ms(u->ports.arg);
+    if (u->busy || u->stopped || now_ms < u->at_ms || !gate_open(u->gate)) return;
+    u->at_ms = now_ms + u->every_ms;
+    until_begin(u);
+}
+
+void until_stop(struct until *u)
+{
+    u->stopped = true;
+}

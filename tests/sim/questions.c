@@ -1,0 +1,172 @@
+/* tests/sim/questions.c - see questions.h. */
+#include "sim/questions.h"
+#include "sim/ports.h"
+#include "sim/world.h"
+
+#include "base/heap.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+struct question {
+    struct list link;
+    void (*answer)(struct process *life, void *target);
+    void *target;
+};
+
+static void ask_mysql(struct process *life, void (*answer)(struct process *life, void *target), void *target)
+{
+    struct arena *before = arena_enter(&life->w->arena);
+    struct question *q = heap_zalloc(sizeof *q);
+    q->answer = answer;
+    q->target = target;
+    list_push(&life->questions, &q->link);
+    arena_enter(before);
+}
+
+void questions_answer(struct process *life)
+{
+    struct question *q = CONTAINER_OF(list_pop(&life->questions), struct question, link);
+    struct arena *before = daemon_enter(life);
+    q->answer(life, q->target);
+    daemon_leave(life, before);
+    heap_free(q);
+}
+
+void questions_forget(struct process *life)
+{
+    for (struct list *node; (node = list_pop(&life->questions)) != NULL;)
+        heap_free(CONTAINER_OF(node, struct question, link));
+}
+
+/* --- the gate --- */
+
+static void answer_check(struct process *life, void *target)
+{
+    struct gate_check *c = target;
+    const struct mysql *m = &life->w->mysql;
+    const struct counters *counters = world_counters_of(life->w, life->instance);
+    TRACE(life->w, "life %d: the gate's check of MySQL, %s", life->index, m->up ? "up" : "down");
+    c->seen = m->up;
+    c->fit = c->seen && !m->schema_unfit;
+    c->refusals = c->seen && (m->schema_unfit || m->table_unfit);
+    if (c->fit) c->highest = mysql_highest_gen(m);
+    for (size_t i = 0; c->seen && i < counters->n; i++)
+        sync_counter_fit(life->sync, &counters->all[i], i > 0 || !m->table_unfit);
+    c->done(c);
+}
+
+static void port_check(void *arg, struct gate_check *c)
+{
+    ask_mysql(arg, answer_check, c);
+}
+
+static void port_gen(void *arg, struct gen_read *g)
+{
+    ports_ask(arg, ROLE_SYNC, REQ_GEN, g);
+}
+
+static const char *port_run_id(void *arg)
+{
+    const struct process *life = arg;
+    bool same = strcmp(life->run_id[ROLE_FRAME], life->run_id[ROLE_SYNC]) == 0;
+    return same || !world_rule(life->w, WORLD_ALL_LINKS) ? life->run_id[ROLE_SYNC] : "";
+}
+
+/* --- pruning --- */
+
+static void answer_cutoff(struct process *life, void *target)
+{
+    struct prune_rows *r = target;
+    r->ok = life->w->mysql.up;
+    snprintf(r->cutoff, sizeof r->cutoff, "%lld", (long long)(life->w->now_ms - life->w->config.keep_ms));
+    r->done(r);
+}
+
+static void answer_rows(struct process *life, void *target)
+{
+    struct prune_rows *r = target;
+    r->ok = life->w->mysql.up;
+    r->more = false;
+    if (r->ok) mysql_prune(life->w, strtoll(r->cutoff, NULL, 10), r->standing, r->standing_n);
+    r->done(r);
+}
+
+static void port_cutoff(void *arg, struct prune_rows *r)
+{
+    ask_mysql(arg, answer_cutoff, r);
+}
+
+static void port_rows(void *arg, struct prune_rows *r)
+{
+    ask_mysql(arg, answer_rows, r);
+}
+
+static void port_standing(void *arg, struct standing *s)
+{
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_STANDING, s);
+    if (q != NULL) q->ids.hash = -1;
+}
+
+/* --- complete_until --- */
+
+static void answer_until(struct process *life, void *target)
+{
+    struct until_write *t = target;
+    t->ran = life->w->mysql.up;
+    for (size_t i = 0; t->ran && i < world_counters_of(life->w, life->instance)->n; i++)
+        mysql_until(life->w, (int)i, t->until[i]);
+    t->done(t);
+}
+
+static void port_write(void *arg, struct until_write *t)
+{
+    ask_mysql(arg, answer_until, t);
+}
+
+static void port_dirty(void *arg, struct dirty_state *d)
+{
+    ports_ask(arg, ROLE_SYNC, REQ_DIRTY, d);
+}
+
+static void port_batches(void *arg, struct batch_list *b)
+{
+    ports_ask(arg, ROLE_SYNC, REQ_BATCHES, b);
+}
+
+static int64_t port_redis_ms(void *arg)
+{
+    return life_redis_ms(arg);
+}
+
+static int64_t port_lag_ms(void *arg)
+{
+    const struct process *life = arg;
+    return coalesce_lag_ms(life->coalesce, life->w->config.answer_ms);
+}
+
+static uint64_t port_mono_ms(void *arg)
+{
+    return life_mono_ms(arg);
+}
+
+void questions_wire(struct process *life)
+{
+    struct gate_ports gate = {
+        .arg = life, .check = port_check, .gen = port_gen, .run_id = port_run_id, .mono_ms = port_mono_ms};
+    struct prune_ports prune = {.arg = life,
+                                .cutoff = port_cutoff,
+                                .standing = port_standing,
+                                .rows = port_rows,
+                                .mono_ms = port_mono_ms};
+    struct until_ports until = {.arg = life,
+                                .dirty = port_dirty,
+                                .batches = port_batches,
+                                .write = port_write,
+                                .redis_ms = port_redis_ms,
+                                .lag_ms = port_lag_ms,
+                                .mono_ms = port_mono_ms};
+    const struct sim_config *c = &life->w->config;
+    gate_init(&life->gate, life->sync, &gate);
+    prune_init(&life->prune, &life->gate, &prune, c->prune_ms);
+    until_init(&life->until, &life->gate, world_counters_of(life->w, life->instance), &until, c->until_ms);
+}

@@ -1,0 +1,11 @@
+/* tests/sim/questions.h - what a service asks of MySQL besides merging: one after the other, each in one step. */
+#ifndef SIM_QUESTIONS_H
+#define SIM_QUESTIONS_H
+
+#include "sim/daemon.h"
+
+void questions_wire(struct process *life);   /* makes the machines that ask */
+void questions_answer(struct process *life); /* the oldest */
+void questions_forget(struct process *life);
+
+#endif

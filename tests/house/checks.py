@@ -12,7 +12,6 @@ import sys
 import drawing
 import source
 
-NAMES_TWICE = {"coalesce", "conf", "redis", "series"}  # rooms that still have functions of one name
 PAGES = ["src/coalesce/README.md", "src/sync/README.md"]
 MAP = "src/README.md"
 MAP_LINES = 150
@@ -27,7 +26,7 @@ def names(root):
         places[f.room, f.name].setdefault(f.path, f"{f.path}:{f.line}")
     for (room, name), where in sorted(places.items()):
         first, *others = where.values()
-        if others and room not in NAMES_TWICE:
+        if others:
             yield f"{first}: {name}() is also at {', '.join(others)}"
 
 

@@ -367,7 +367,7 @@ static void test_total(void **state)
     world_close(w);
 }
 
-static void on_hash(struct redis_hash *h, const struct redis_reply *r)
+static void on_hash(struct redis_hash *h, const struct redis_answer *r)
 {
     int64_t *n = h->arg;
     *n = r == NULL ? -1 : r->type == REDIS_ERROR ? -2 : (int64_t)r->n;

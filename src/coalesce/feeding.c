@@ -1,4 +1,4 @@
-/* coalesce/feeds.c - what a frame carries besides what clients asked for: the feeds of its hits, made when it is sent, so
+/* coalesce/feeding.c - what a frame carries besides what clients asked for: the feeds of its hits, made when it is sent, so
  * that a hit pays nothing for them, and the upkeep of `known:`.
  * (!) An event whose id is GIVEN leaves it to others that its log's name stands in tally:events. The preener counts the
  *     names that he takes out, and a frame with events looks at that count: when it has moved since the name was known to
@@ -26,13 +26,13 @@ static void name_owe(struct coalesce *c, const struct frame *f, const struct fra
     buf_put_slice(&c->owed_names, FRAME_TYPE(f, op));
 }
 
-static void add_owed_names(struct coalesce *c, struct box *b)
+static void add_owed_names(struct coalesce *c, struct group *g)
 {
     for (uint32_t i = 0; i < OWED_A_FRAME_MAX && c->names_owed_n > 0; i++) {
         const struct owed_name *owed = &c->names_owed[--c->names_owed_n];
         struct slice name = slice_of(c->owed_names.p + owed->name_at, owed->name_n);
         struct slice type = slice_of(name.p + name.n, owed->type_n);
-        struct frame_op *op = frame_add_op(&b->frame, owed->kind, name, type, owed->at);
+        struct frame_op *op = frame_add_op(&g->frame, owed->kind, name, type, owed->at);
         op->fed = op->owed = op->named = true;
         op->name_code = engine_name_code(c, owed->kind, name, type);
         op->known = known_all(c->counters->ops);
@@ -72,51 +72,51 @@ static void note_known(struct coalesce *c, struct frame *f)
 
 /* --- feeds --- */
 
-static struct frame_op *feed_op(struct coalesce *c, struct box *b, enum feed which, struct slice name)
+static struct frame_op *feed_op(struct coalesce *c, struct group *g, enum feed which, struct slice name)
 {
     static const enum op_kind kinds[] = {
-        [FEED_SERIES] = OP_SERIES, [FEED_BOX] = OP_BOX, [FEED_EVENT] = OP_EVENT};
-    struct coalesce_op op = {.kind = kinds[which], .name = name, .at = b->frame.dirty_ms / 1000};
+        [FEED_SERIES] = OP_SERIES, [FEED_TIMEBOX] = OP_TIMEBOX, [FEED_EVENT] = OP_EVENT};
+    struct coalesce_op op = {.kind = kinds[which], .name = name, .at = g->frame.dirty_ms / 1000};
     if (which == FEED_EVENT) {
         bool parted = event_split(name, &op.name, &op.type);
         INVARIANT(parted);
     }
-    if (which == FEED_BOX) op.at = op_slot(op.at, c->counters->ops->box_width_s);
-    return ops_fed(c, b, &op);
+    if (which == FEED_TIMEBOX) op.at = op_slot(op.at, c->counters->ops->timebox_width_s);
+    return ops_fed(c, g, &op);
 }
 
-static void feed_hash(struct coalesce *c, struct box *b, const struct frame_hash *h)
+static void feed_hash(struct coalesce *c, struct group *g, const struct frame_hash *h)
 {
-    const struct counter *counter = ((const struct entry *)h->entry)->counter;
+    const struct counter *counter = ((const struct hash_entry *)h->entry)->counter;
     for (int which = 0; which < FEEDS; which++) {
         int64_t n = which == FEED_EVENT ? h->fed_hits : h->fed_delta;
         buf_reset(&c->raw);
         if (n == 0 || !counter_feed_name(counter, which, h->key, &c->raw)) continue;
-        feed_op(c, b, which, buf_slice(&c->raw))->delta += n;
+        feed_op(c, g, which, buf_slice(&c->raw))->delta += n;
     }
 }
 
-static void add_feeds(struct coalesce *c, struct box *b)
+static void add_feeds(struct coalesce *c, struct group *g)
 {
-    struct frame *f = &b->frame;
+    struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->cells_n; i++) {
         struct frame_hash *h = &f->hashes[f->cells[i].hash];
         h->fed_delta += f->cells[i].delta;
         h->fed_hits += f->cells[i].hits;
     }
     for (uint32_t i = 0; i < f->hashes_n; i++)
-        if (f->hashes[i].cells > 0) feed_hash(c, b, &f->hashes[i]);
+        if (f->hashes[i].cells > 0) feed_hash(c, g, &f->hashes[i]);
 }
 
 /* --- the frame's life --- */
 
-void ops_on_send(struct coalesce *c, struct box *b)
+void ops_on_send(struct coalesce *c, struct group *g)
 {
-    if (c->feeds) add_feeds(c, b);
-    checkpoint_on_send(c, b);
-    add_owed_names(c, b);
-    note_known(c, &b->frame);
-    buckets_on_send(c, b);
+    if (c->feeds) add_feeds(c, g);
+    checkpoint_on_send(c, g);
+    add_owed_names(c, g);
+    note_known(c, &g->frame);
+    buckets_on_send(c, g);
 }
 
 /* (!) Numbers of a lease that Redis may have forgotten with its tail are drawn anew: nobody was told them yet. */
@@ -130,22 +130,22 @@ static void event_send_again(struct frame *f, struct frame_op *op)
         f->items[i].value = 0;
 }
 
-void ops_send_again(struct coalesce *c, struct box *b)
+void ops_send_again(struct coalesce *c, struct group *g)
 {
-    for (uint32_t i = 0; i < b->frame.ops_n; i++) {
-        struct frame_op *op = &b->frame.ops[i];
+    for (uint32_t i = 0; i < g->frame.ops_n; i++) {
+        struct frame_op *op = &g->frame.ops[i];
         if (op->silent) continue;
         if (op->kind == OP_SERIES && HOLDS(RULE_SERIES_RESEND)) op->known = known_all(c->counters->ops);
-        if (op->kind == OP_EVENT) event_send_again(&b->frame, op);
+        if (op->kind == OP_EVENT) event_send_again(&g->frame, op);
     }
-    buckets_send_again(b);
+    buckets_send_again(g);
 }
 
 /* The visitors that are new moved a pending hash, as hits would have. */
 static void visitors_applied(struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
     struct slice key = FRAME_TEXT(f, op->key_at, op->key_n);
-    struct entry *e = engine_entry(c, key, registry_code(&c->registry, key));
+    struct hash_entry *e = engine_entry(c, key, hash_cache_code(&c->hash_cache, key));
     if (e == NULL) return;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         e->hits += f->items[i].value > 0;
@@ -180,9 +180,9 @@ static void event_applied(struct coalesce *c, const struct frame *f, const struc
         event_drew(c, op);
 }
 
-void ops_applied(struct coalesce *c, struct box *b)
+void ops_applied(struct coalesce *c, struct group *g)
 {
-    struct frame *f = &b->frame;
+    struct frame *f = &g->frame;
     if (f->events_gone >= 0) c->events_gone = f->events_gone;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
@@ -192,12 +192,12 @@ void ops_applied(struct coalesce *c, struct box *b)
         if (op->counter != NULL && op->error_n == 0) visitors_applied(c, f, op);
     }
     buckets_applied(c, f); /* before a journal ends that brought hits home */
-    checkpoint_applied(c, b);
+    checkpoint_applied(c, g);
 }
 
-void ops_found_applied(struct coalesce *c, const struct box *b)
+void ops_found_applied(struct coalesce *c, const struct group *g)
 {
-    const struct frame *f = &b->frame;
+    const struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
         bool left_out = op->kind == OP_SERIES && !op->silent && op->known != known_all(c->counters->ops);
@@ -206,14 +206,14 @@ void ops_found_applied(struct coalesce *c, const struct box *b)
     buckets_found_applied(c, f);
 }
 
-void ops_not_applied(struct coalesce *c, const struct box *b)
+void ops_not_applied(struct coalesce *c, const struct group *g)
 {
-    const struct frame *f = &b->frame;
+    const struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
         if (op->silent) continue;
         if (op->kind == OP_SERIES && HOLDS(RULE_SERIES_FORGET)) known_forget(&c->known, op->name_code);
-        if (op->owed && op->kind != OP_BOX) name_owe(c, f, op);
+        if (op->owed && op->kind != OP_TIMEBOX) name_owe(c, f, op);
     }
     buckets_not_applied(c, f);
 }

@@ -1,7 +1,7 @@
-/* redis/op_visitors.c - unique visitors of a day: bits of a string for integers under the limit, exact; a HyperLogLog
+/* redis/frame_visitors.c - unique visitors of a day: bits of a string for integers under the limit, exact; a HyperLogLog
  * for the others. Who is new moves a counter's pending hash, its share of tally:accepted and the dirty index in the same
  * script, so bit and counter move together or not at all. */
-#include "redis/op_in.h"
+#include "redis/frame_parts_in.h"
 
 static bool is_bit(const struct op_item *item, const struct op_limits *l)
 {
@@ -24,18 +24,19 @@ static void visitors_of(struct buf *out, const struct frame *f, const struct fra
         const struct op_item *item = &f->items[i];
         if (is_bit(item, l) != bits) continue;
         if (item->text_n > 0)
-            resp_slice(out, FRAME_TEXT(f, item->text_at, item->text_n));
+            request_slice(out, FRAME_TEXT(f, item->text_at, item->text_n));
         else
-            resp_int(out, item->at);
+            request_int(out, item->at);
     }
 }
 
-static void keys_put(struct buf *out, struct buf *name, const struct frame *f, const struct frame_op *op)
+static void visitors_keys_put(struct buf *out, struct buf *name, const struct frame *f,
+                              const struct frame_op *op)
 {
     OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->at));
     OP_KEY(out, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->at));
     if (op->counter != NULL)
-        resp_slice(out, FRAME_TEXT(f, op->key_at, op->key_n));
+        request_slice(out, FRAME_TEXT(f, op->key_at, op->key_n));
     else
         OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->at));
 }
@@ -48,24 +49,24 @@ void visitors_put(struct buf *out, struct buf *name, const struct frame *f, cons
         keys += 3;
         args += 4 + (size_t)op->items_n;
     }
-    resp_eval(out, lua_frame_visitors, keys, args);
-    RESP_LIT(out, KEY_ACCEPTED);
-    RESP_LIT(out, KEY_DIRTY);
+    request_eval(out, lua_frame_visitors, keys, args);
+    REQUEST_LIT(out, KEY_ACCEPTED);
+    REQUEST_LIT(out, KEY_DIRTY);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op))
-        keys_put(out, name, f, op);
-    resp_int(out, f->dirty_ms);
+        visitors_keys_put(out, name, f, op);
+    request_int(out, f->dirty_ms);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
         uint32_t bits = bits_count(f, op, l);
-        resp_int(out, op->at);
-        resp_slice(out, op->counter != NULL ? op->counter->name : SLICE(""));
-        resp_int(out, bits);
-        resp_int(out, op->items_n - bits);
+        request_int(out, op->at);
+        request_slice(out, op->counter != NULL ? op->counter->name : SLICE(""));
+        request_int(out, bits);
+        request_int(out, op->items_n - bits);
         visitors_of(out, f, op, l, true);
         visitors_of(out, f, op, l, false);
     }
 }
 
-bool visitors_take(struct frame *f, struct frame_op *op, const struct redis_reply *r,
+bool visitors_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
                    const struct op_limits *l)
 {
     uint32_t bit = 0, other = bits_count(f, op, l);

@@ -1,25 +1,25 @@
-/* redis/read_op.c - the ends of every read, and which one begins. */
+/* redis/query_op.c - the ends of every read, and which one begins. */
 #include "base/num.h"
-#include "redis/read_in.h"
+#include "redis/query_in.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static void end(struct redis_read *r, enum redis_read_outcome outcome)
+static void end(struct redis_query *r, enum redis_query_outcome outcome)
 {
-    struct read_answer answer = r->answer; /* r may be gone after done */
+    struct query_answer answer = r->answer; /* r may be gone after done */
     r->outcome = outcome;
-    if (outcome != REDIS_READ_DONE) r->answer.n = 0;
+    if (outcome != REDIS_QUERY_DONE) r->answer.n = 0;
     buf_free(&r->key);
     buf_free(&r->last);
     buf_free(&r->last_score);
     r->done(r);
-    read_answer_free(&answer);
+    query_answer_free(&answer);
 }
 
-void read_finish(struct redis_read *r)
+void query_finish(struct redis_query *r)
 {
-    end(r, REDIS_READ_DONE);
+    end(r, REDIS_QUERY_DONE);
 }
 
 /* To an error inside a script Redis adds where in it: of no use to a client. */
@@ -30,45 +30,45 @@ static struct slice error_line(struct slice line)
     return at == NULL ? line : slice_of(line.p, (size_t)(at - line.p));
 }
 
-void read_fail(struct redis_read *r, const struct redis_reply *reply)
+void query_fail(struct redis_query *r, const struct redis_answer *reply)
 {
-    struct redis_reply cleaned;
+    struct redis_answer cleaned;
     if (reply == NULL) {
-        end(r, REDIS_READ_LOST);
+        end(r, REDIS_QUERY_LOST);
         return;
     }
     cleaned = *reply;
     if (reply->type == REDIS_ERROR) {
         cleaned.str = error_line(reply->str);
-        reply_why(&cleaned, r->text, sizeof r->text);
+        answer_why(&cleaned, r->text, sizeof r->text);
     } else {
         snprintf(r->text, sizeof r->text, "ERR Redis gave an answer of an unexpected shape");
     }
-    end(r, REDIS_READ_FAILED);
+    end(r, REDIS_QUERY_FAILED);
 }
 
-void read_refuse(struct redis_read *r, const char *format, ...)
+void query_refuse(struct redis_query *r, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(r->text, sizeof r->text, format, args);
     va_end(args);
-    end(r, REDIS_READ_FAILED);
+    end(r, REDIS_QUERY_FAILED);
 }
 
-void read_refuse_key(struct redis_read *r, struct slice key, struct slice held)
+void query_refuse_key(struct redis_query *r, struct slice key, struct slice held)
 {
     char shown_key[100], shown_held[40];
-    read_refuse(r, "ERR key '%s' holds '%s', which tallyd did not write; somebody else uses that key",
-                slice_show(key, 90, shown_key, sizeof shown_key),
-                slice_show(held, 30, shown_held, sizeof shown_held));
+    query_refuse(r, "ERR key '%s' holds '%s', which tallyd did not write; somebody else uses that key",
+                 slice_show(key, 90, shown_key, sizeof shown_key),
+                 slice_show(held, 30, shown_held, sizeof shown_held));
 }
 
 /* What Redis in Action's readers or others wrote beside us may have fractions. */
-bool read_score(const struct redis_reply *reply, int64_t *out)
+bool query_score(const struct redis_answer *reply, int64_t *out)
 {
     char text[64], *rest;
-    if (!reply_is(reply, REDIS_STRING) || reply->str.n >= sizeof text) return false;
+    if (!answer_is(reply, REDIS_STRING) || reply->str.n >= sizeof text) return false;
     if (num_parse(reply->str, out)) return true;
     memcpy(text, reply->str.p, reply->str.n);
     text[reply->str.n] = '\0';
@@ -79,21 +79,22 @@ bool read_score(const struct redis_reply *reply, int64_t *out)
     return true;
 }
 
-struct buf *read_key(struct redis_read *r)
+struct buf *query_key(struct redis_query *r)
 {
     buf_reset(&r->key);
     return &r->key;
 }
 
-void redis_read(struct redis_link *l, struct redis_read *r)
+void redis_query(struct redis_link *l, struct redis_query *r)
 {
-    static void (*const begin[])(struct redis_read *) = {
-        [READ_SERIES] = read_samples,  [READ_NAMES] = read_names,       [READ_BOX_RECENT] = read_box,
-        [READ_BOX_TOP] = read_box,     [READ_BOX_BOTTOM] = read_box,    [READ_EVENTS] = read_events,
-        [READ_WINDOWS] = read_windows, [READ_VISITORS] = read_visitors,
+    static void (*const begin[])(struct redis_query *) = {
+        [QUERY_SERIES] = query_samples,         [QUERY_NAMES] = query_names,
+        [QUERY_TIMEBOX_RECENT] = query_timebox, [QUERY_TIMEBOX_TOP] = query_timebox,
+        [QUERY_TIMEBOX_BOTTOM] = query_timebox, [QUERY_EVENTS] = query_events,
+        [QUERY_WINDOWS] = query_windows,        [QUERY_VISITORS] = query_visitors,
     };
     r->link = l;
-    r->answer = (struct read_answer){0};
+    r->answer = (struct query_answer){0};
     r->key = r->last = r->last_score = (struct buf){0};
     r->begun = r->has_bits = r->has_sketch = false;
     r->at = 0;

@@ -1,8 +1,8 @@
-/* redis/op_given.c - events whose ids are there when the frame is sent: one plain ZADD a log, a third of what a script
+/* redis/frame_given.c - events whose ids are there when the frame is sent: one plain ZADD a log, a third of what a script
  * costs. What a script would do besides is done for all of them together: names that tally:events may have lost are put
  * back before (op->named), windows that were cached are dropped behind, in the same MULTI. */
 #include "base/log.h"
-#include "redis/op_in.h"
+#include "redis/frame_parts_in.h"
 
 #define EVENTS_A_ZADD 1000
 
@@ -28,9 +28,9 @@ uint32_t given_names_put(struct buf *out, struct buf *name, const struct frame *
 {
     size_t n = named_count(f);
     if (n == 0) return 0;
-    resp_array(out, 2 + 2 * n);
+    request_array(out, 2 + 2 * n);
     BUF_LIT(out, "$4\r\nZADD\r\n");
-    RESP_LIT(out, KEY_EVENTS);
+    REQUEST_LIT(out, KEY_EVENTS);
     for (const struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
         if (!op->named) continue;
         BUF_LIT(out, "$1\r\n0\r\n");
@@ -40,8 +40,8 @@ uint32_t given_names_put(struct buf *out, struct buf *name, const struct frame *
 }
 
 /* Names that are not known to stand are as if nothing was known of the count. */
-const struct redis_reply *given_names_file(struct frame *f, const struct redis_reply *r,
-                                           struct op_trouble *trouble)
+const struct redis_answer *given_names_file(struct frame *f, const struct redis_answer *r,
+                                            struct op_trouble *trouble)
 {
     if (named_count(f) == 0) return r;
     if (r->type != REDIS_INTEGER) {
@@ -72,13 +72,13 @@ static uint32_t zadds_put(struct buf *out, const struct frame *f, const struct f
         const struct op_item *item = &f->items[i];
         uint32_t left = op->items_n - at;
         if (at % EVENTS_A_ZADD == 0) {
-            resp_array(out, 3 + 2 * (size_t)(left < EVENTS_A_ZADD ? left : EVENTS_A_ZADD));
+            request_array(out, 3 + 2 * (size_t)(left < EVENTS_A_ZADD ? left : EVENTS_A_ZADD));
             BUF_LIT(out, "$4\r\nZADD\r\n");
-            resp_slice(out, log);
+            request_slice(out, log);
             BUF_LIT(out, "$2\r\nNX\r\n");
         }
-        resp_int(out, item->at);
-        resp_slice(out, id_of(f, item, digits));
+        request_int(out, item->at);
+        request_slice(out, id_of(f, item, digits));
     }
     return zadds_of(op);
 }
@@ -93,7 +93,8 @@ static void lost_tell(const struct frame *f, const struct frame_op *op, int64_t 
         LOGQ("numbers of its ticker stood in its log already; nothing else may write or delete these keys"));
 }
 
-static const struct redis_reply *zadds_file(struct frame *f, struct frame_op *op, const struct redis_reply *r)
+static const struct redis_answer *zadds_file(struct frame *f, struct frame_op *op,
+                                             const struct redis_answer *r)
 {
     int64_t numbered = 0;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
@@ -145,12 +146,12 @@ static void runs_put(struct buf *out, struct buf *packed, const struct frame *f)
     buf_reset(packed);
     for (op = holding_next(f, NULL); op != NULL; before = op, op = holding_next(f, op)) {
         if (before != NULL && begins_run(f, op, before)) {
-            resp_slice(out, buf_slice(packed));
+            request_slice(out, buf_slice(packed));
             buf_reset(packed);
         }
         pack(packed, f, op);
     }
-    resp_slice(out, buf_slice(packed));
+    request_slice(out, buf_slice(packed));
 }
 
 static uint32_t drop_put(struct buf *out, struct buf *name, const struct frame *f)
@@ -160,7 +161,7 @@ static uint32_t drop_put(struct buf *out, struct buf *name, const struct frame *
     for (op = holding_next(f, NULL); op != NULL; before = op, op = holding_next(f, op))
         runs += begins_run(f, op, before);
     if (runs == 0) return 0;
-    resp_eval(out, lua_frame_windows, runs, runs);
+    request_eval(out, lua_frame_windows, runs, runs);
     for (op = holding_next(f, before = NULL); op != NULL; before = op, op = holding_next(f, op))
         if (begins_run(f, op, before)) OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
     runs_put(out, name, f);
@@ -180,7 +181,8 @@ uint32_t given_put(struct buf *out, struct buf *name, const struct frame *f)
     return lines + drop_put(out, name, f);
 }
 
-const struct redis_reply *given_file(struct frame *f, const struct redis_reply *r, struct op_trouble *trouble)
+const struct redis_answer *given_file(struct frame *f, const struct redis_answer *r,
+                                      struct op_trouble *trouble)
 {
     bool any = false;
     for (struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {

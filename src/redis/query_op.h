@@ -1,26 +1,26 @@
-/* redis/read_op.h - reads of series, timeboxes, events and visitors (series/read.h says what each answers). What must
+/* redis/query_op.h - reads of series, timeboxes, events and visitors (series/query.h says what each answers). What must
  * agree is read by one script; what may be long comes in pieces of about a millisecond of Redis' time each, one asked
  * for when the one before has come, so that frames go between them. */
-#ifndef REDIS_READ_OP_H
-#define REDIS_READ_OP_H
+#ifndef REDIS_QUERY_OP_H
+#define REDIS_QUERY_OP_H
 
 #include "redis/link.h"
 #include "series/op.h"
-#include "series/read.h"
+#include "series/query.h"
 
-enum redis_read_outcome {
-    REDIS_READ_DONE,
-    REDIS_READ_LOST,   /* the link was cut, or not up */
-    REDIS_READ_FAILED, /* text says why, an error line without '-' */
+enum redis_query_outcome {
+    REDIS_QUERY_DONE,
+    REDIS_QUERY_LOST,   /* the link was cut, or not up */
+    REDIS_QUERY_FAILED, /* text says why, an error line without '-' */
 };
 
-struct redis_read {
-    const struct read_query *query; /* the asker's until done */
+struct redis_query {
+    const struct query *query; /* the asker's until done */
     const struct op_limits *limits;
-    enum redis_read_outcome outcome;
+    enum redis_query_outcome outcome;
     char text[300];
-    struct read_answer answer;          /* empty unless DONE; freed behind done */
-    void (*done)(struct redis_read *r); /* once; r may be gone after it */
+    struct query_answer answer;          /* empty unless DONE; freed behind done */
+    void (*done)(struct redis_query *r); /* once; r may be gone after it */
     void *arg;
     /* private */
     struct redis_link *link;
@@ -31,6 +31,6 @@ struct redis_read {
     char temporary[HEX_ID];           /* the id in the names of those keys */
 };
 
-void redis_read(struct redis_link *l, struct redis_read *r);
+void redis_query(struct redis_link *l, struct redis_query *r);
 
 #endif

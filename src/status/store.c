@@ -221,7 +221,7 @@ enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status
     for (int reads = 0; code == ERR_NONE && newer && reads < READS_MOST; reads++) {
         struct seen s = {.proof = p, .problem = problem, .arg = arg};
         p->pending = p->claimed = 0;
-        code = redis_query(&s, a, e);
+        code = redis_read(&s, a, e);
         if (code == ERR_NONE) code = mysql_read(&s, db, e);
         newer = s.books.newer;
         if (code == ERR_NONE && !newer) {

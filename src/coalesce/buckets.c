@@ -1,5 +1,5 @@
 /* coalesce/buckets.c - which buckets of timeboxes are known to stand in both of their sets, so that a hit is one ZINCRBY and
- * no script (redis/op_box.c); and with how many hits, so that one may wait in a journal and its client is answered.
+ * no script (redis/frame_timebox.c); and with how many hits, so that one may wait in a journal and its client is answered.
  * (!) Known is what the script's answer showed: it stood, after this hit. Nothing but keep newer buckets takes it away, and
  *     the clock tells when so many can have come; nothing but a cut, when Redis may have lost what it answered. What we
  *     cannot know, that somebody deleted the keys, or that the clock leapt there and back, shows in the answer: the hits
@@ -57,7 +57,7 @@ static int64_t waiting(const struct coalesce *c, const struct frame *f, const st
     int64_t n = 0;
     list_for_each (node, &c->journals) {
         const struct journal *j = CONTAINER_OF(node, struct journal, link);
-        uint32_t i = journal_first(j, op->name_code, OP_BOX, FRAME_NAME(f, op), SLICE(""));
+        uint32_t i = journal_first(j, op->name_code, OP_TIMEBOX, FRAME_NAME(f, op), SLICE(""));
         for (; i != OP_END; i = j->ops[i].next)
             if (j->ops[i].at == op->at) n += j->ops[i].n + j->ops[i].out;
     }
@@ -83,33 +83,33 @@ static void bucket_owe(struct coalesce *c, struct slice name, int64_t at)
     buf_put_slice(&c->bucket_names, name);
 }
 
-static void add_owed(struct coalesce *c, struct box *b)
+static void buckets_add_owed(struct coalesce *c, struct group *g)
 {
     for (uint32_t i = 0; i < OWED_A_FRAME_MAX && c->buckets_owed_n > 0; i++) {
         const struct owed_bucket *owed = &c->buckets_owed[--c->buckets_owed_n];
         struct slice name = slice_of(c->bucket_names.p + owed->name_at, owed->name_n);
-        struct frame_op *op = frame_add_op(&b->frame, OP_BOX, name, SLICE(""), owed->at);
+        struct frame_op *op = frame_add_op(&g->frame, OP_TIMEBOX, name, SLICE(""), owed->at);
         op->fed = op->owed = true;
         c->bucket_names.n = owed->name_at;
     }
 }
 
-void buckets_on_send(struct coalesce *c, struct box *b)
+void buckets_on_send(struct coalesce *c, struct group *g)
 {
-    struct frame *f = &b->frame;
+    struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_BOX && !op->silent)
+        if (op->kind == OP_TIMEBOX && !op->silent)
             op->stands = is_small(op->delta) && buckets_know(c, op) &&
                          op_bucket_stays(c->counters->ops, op->at, f->dirty_ms / 1000);
     }
-    add_owed(c, b);
+    buckets_add_owed(c, g);
 }
 
-void buckets_send_again(struct box *b)
+void buckets_send_again(struct group *g)
 {
-    for (uint32_t i = 0; i < b->frame.ops_n && HOLDS(RULE_BUCKET_RESEND); i++)
-        b->frame.ops[i].stands = false;
+    for (uint32_t i = 0; i < g->frame.ops_n && HOLDS(RULE_BUCKET_RESEND); i++)
+        g->frame.ops[i].stands = false;
 }
 
 static void bucket_applied(struct coalesce *c, const struct frame *f, struct frame_op *op)
@@ -129,7 +129,8 @@ static void all_applied(struct coalesce *c, struct frame *f, bool stands)
 {
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_BOX && op->stands == stands && !op->owed && !op->silent) bucket_applied(c, f, op);
+        if (op->kind == OP_TIMEBOX && op->stands == stands && !op->owed && !op->silent)
+            bucket_applied(c, f, op);
     }
 }
 
@@ -144,8 +145,8 @@ void buckets_found_applied(struct coalesce *c, const struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_BOX && !op->silent) came_home(op);
-        if (op->kind == OP_BOX && op->stands) bucket_owe(c, FRAME_NAME(f, op), op->at);
+        if (op->kind == OP_TIMEBOX && !op->silent) came_home(op);
+        if (op->kind == OP_TIMEBOX && op->stands) bucket_owe(c, FRAME_NAME(f, op), op->at);
     }
 }
 
@@ -153,6 +154,6 @@ void buckets_not_applied(struct coalesce *c, const struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_BOX && op->owed) bucket_owe(c, FRAME_NAME(f, op), op->at);
+        if (op->kind == OP_TIMEBOX && op->owed) bucket_owe(c, FRAME_NAME(f, op), op->at);
     }
 }

@@ -71,7 +71,8 @@ static struct journal *open_journal(struct coalesce *c)
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
 {
     bool may = op->fed || (op->kind == OP_SERIES && known_is(&c->known, op->name_code)) ||
-               (op->kind == OP_BOX && buckets_know(c, op)) || (op->kind == OP_EVENT && op->at == EVENT_GIVEN);
+               (op->kind == OP_TIMEBOX && buckets_know(c, op)) ||
+               (op->kind == OP_EVENT && op->at == EVENT_GIVEN);
     return may && (c->journal == NULL || !is_full(c, c->journal) || !closed_waits(c));
 }
 
@@ -110,10 +111,10 @@ static void put_in(struct frame *f, struct frame_op *op, struct journal *j)
 
 static void put_first(struct coalesce *c, struct frame *f, struct frame_op *op, struct journal *j)
 {
-    bool answers = op->kind == OP_BOX && !op->fed;
+    bool answers = op->kind == OP_TIMEBOX && !op->fed;
     if (!op->may_wait || (answers && !buckets_may_wait(c, f, op))) return;
     put_in(f, op, j);
-    if (op->silent && op->kind == OP_BOX) buckets_wait(c, op);
+    if (op->silent && op->kind == OP_TIMEBOX) buckets_wait(c, op);
 }
 
 static void put_all_in(struct coalesce *c, struct frame *f)
@@ -136,7 +137,7 @@ static uint32_t lines_of(const struct coalesce *c, const struct frame_op *op)
 {
     if (op->kind == OP_SERIES) return c->counters->ops->precisions_n;
     if (op->items_n > 0) return 1 + op->items_n / 2;
-    return op->kind == OP_BOX && buckets_know(c, op) ? 2 : 4;
+    return op->kind == OP_TIMEBOX && buckets_know(c, op) ? 2 : 4;
 }
 
 static void events_out(struct frame *f, struct frame_op *op, struct journal *j, uint32_t n)
@@ -257,9 +258,9 @@ static void append_all(struct coalesce *c, struct frame *f)
     }
 }
 
-void checkpoint_on_send(struct coalesce *c, struct box *b)
+void checkpoint_on_send(struct coalesce *c, struct group *g)
 {
-    struct frame *f = &b->frame;
+    struct frame *f = &g->frame;
     if (f->ops_n > 0) put_all_in(c, f);
     settles_out(c, f);
     closed_out(c, f);
@@ -318,9 +319,9 @@ static void taken_failed(struct coalesce *c, const struct frame *f)
             known_forget(&c->known, f->ops[i].name_code);
 }
 
-void checkpoint_applied(struct coalesce *c, const struct box *b)
+void checkpoint_applied(struct coalesce *c, const struct group *g)
 {
-    const struct frame *f = &b->frame;
+    const struct frame *f = &g->frame;
     taken_failed(c, f);
     for (uint32_t i = 0; i < f->appends_n; i++) {
         const struct frame_append *a = &f->appends[i];
@@ -335,7 +336,7 @@ static void undo_op(struct coalesce *c, const struct frame_op *op)
 {
     struct journal *j = op->journal;
     if (j == NULL) return;
-    if (op->silent && op->kind == OP_BOX) buckets_undo(c, op);
+    if (op->silent && op->kind == OP_TIMEBOX) buckets_undo(c, op);
     bool has_events = journal_has_events(&j->ops[op->number]);
     if (op->silent && has_events)
         journal_undo_events(j, op->number, op->items_n, op->was_told);
@@ -350,11 +351,11 @@ static void undo_op(struct coalesce *c, const struct frame_op *op)
 }
 
 /* Backwards, so that what was told first is untold last. */
-void checkpoint_undo(struct coalesce *c, struct box *b)
+void checkpoint_undo(struct coalesce *c, struct group *g)
 {
-    struct frame *f = &b->frame;
-    if (b->undone || !HOLDS(RULE_JOURNAL_UNDO)) return;
-    b->undone = true;
+    struct frame *f = &g->frame;
+    if (g->undone || !HOLDS(RULE_JOURNAL_UNDO)) return;
+    g->undone = true;
     for (uint32_t i = f->ops_n; i-- > 0;)
         undo_op(c, &f->ops[i]);
     for (uint32_t i = 0; i < f->appends_n; i++) {
@@ -374,7 +375,7 @@ void checkpoint_undo(struct coalesce *c, struct box *b)
 static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
 {
     struct journal *j = op->journal;
-    if (op->silent && op->kind == OP_BOX && !op->fed) {
+    if (op->silent && op->kind == OP_TIMEBOX && !op->fed) {
         op->silent = false;
         op->journal = NULL;
     } else if (j != NULL && op->silent)
@@ -399,20 +400,20 @@ static bool lost_one(const struct frame *f)
     return false;
 }
 
-void checkpoint_redo(struct coalesce *c, struct box *b)
+void checkpoint_redo(struct coalesce *c, struct group *g)
 {
-    if (!b->undone) return;
-    b->undone = false;
-    struct journal *other = lost_one(&b->frame) ? open_journal(c) : NULL;
-    for (uint32_t i = 0; i < b->frame.ops_n; i++)
-        redo_op(&b->frame, &b->frame.ops[i], other);
-    append_all(c, &b->frame);
+    if (!g->undone) return;
+    g->undone = false;
+    struct journal *other = lost_one(&g->frame) ? open_journal(c) : NULL;
+    for (uint32_t i = 0; i < g->frame.ops_n; i++)
+        redo_op(&g->frame, &g->frame.ops[i], other);
+    append_all(c, &g->frame);
 }
 
-void checkpoint_refused(struct coalesce *c, const struct box *b)
+void checkpoint_refused(struct coalesce *c, const struct group *g)
 {
     char why[200];
-    slice_show(buf_slice(&b->frame.errors), 150, why, sizeof why);
+    slice_show(buf_slice(&g->frame.errors), 150, why, sizeof why);
     settles_fail(c, true, why);
 }
 

@@ -5,16 +5,16 @@
 #include "coalesce/engine.h"
 #include <stdio.h>
 
-static struct entry *claimed_entry(struct coalesce *c, const struct claim *claim, uint32_t i)
+static struct hash_entry *claimed_entry(struct coalesce *c, const struct claim *claim, uint32_t i)
 {
     uint64_t code;
-    return registry_find(&c->registry, claim->keys[i], &code);
+    return hash_cache_find(&c->hash_cache, claim->keys[i], &code);
 }
 
 static void forget_dirty(struct coalesce *c, const struct claim *claim)
 {
     for (uint32_t i = 0; i < claim->keys_n; i++) {
-        struct entry *e = claimed_entry(c, claim, i);
+        struct hash_entry *e = claimed_entry(c, claim, i);
         if (e != NULL) e->known_dirty = false;
     }
 }
@@ -24,7 +24,7 @@ static void begin_anew(struct coalesce *c, const struct claim *claim)
 {
     uint64_t until = c->ports.mono_ms(c->ports.arg) + UINT64_C(1000) * claim->counter->every_s;
     for (uint32_t i = 0; i < claim->keys_n; i++) {
-        struct entry *e = claimed_entry(c, claim, i);
+        struct hash_entry *e = claimed_entry(c, claim, i);
         if (e == NULL) continue;
         e->hits = 0;
         e->due = false;
@@ -35,7 +35,7 @@ static void begin_anew(struct coalesce *c, const struct claim *claim)
 static void unlock(struct coalesce *c, const struct claim *claim)
 {
     for (uint32_t i = 0; i < claim->keys_n; i++) {
-        struct entry *e = claimed_entry(c, claim, i);
+        struct hash_entry *e = claimed_entry(c, claim, i);
         if (e != NULL) e->lock_until_ms = 0;
     }
 }

@@ -58,11 +58,11 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     known_init(&c->known, config->series_max);
     leases_init(&c->leases, config->series_max, config->lease_first, config->lease_most);
     known_init(&c->buckets, config->series_max);
-    registry_init(&c->registry, config->entries_max);
-    for (int i = 0; i < BOXES; i++)
-        box_init(&c->boxes[i], config->cells_max);
-    c->now = &c->boxes[0];
-    box_reuse(c->now, engine_epoch(c));
+    hash_cache_init(&c->hash_cache, config->entries_max);
+    for (int i = 0; i < GROUPS; i++)
+        group_init(&c->groups[i], config->cells_max);
+    c->now = &c->groups[0];
+    group_reuse(c->now, engine_epoch(c));
     list_init(&c->claims);
     list_init(&c->refused);
     list_init(&c->parked);
@@ -76,9 +76,9 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
 void coalesce_destroy(struct coalesce **c)
 {
     if (*c == NULL) return;
-    for (int i = 0; i < BOXES; i++)
-        box_close(&(*c)->boxes[i]);
-    registry_close(&(*c)->registry);
+    for (int i = 0; i < GROUPS; i++)
+        group_close(&(*c)->groups[i]);
+    hash_cache_close(&(*c)->hash_cache);
     buf_free(&(*c)->raw);
     buf_free(&(*c)->owed_names);
     known_close(&(*c)->known);
@@ -111,28 +111,28 @@ const char *coalesce_down_text(const struct coalesce *c)
 
 uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct slice name, struct slice type)
 {
-    const uint64_t parts[] = {registry_code(&c->registry, name),
-                              kind == OP_EVENT ? registry_code(&c->registry, type) : 0, kind};
-    return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
+    const uint64_t parts[] = {hash_cache_code(&c->hash_cache, name),
+                              kind == OP_EVENT ? hash_cache_code(&c->hash_cache, type) : 0, kind};
+    return hash_cache_code(&c->hash_cache, slice_of((const char *)parts, sizeof parts));
 }
 
 uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed)
 {
     const uint64_t parts[] = {name_code, (uint64_t)at, fed};
-    return registry_code(&c->registry, slice_of((const char *)parts, sizeof parts));
+    return hash_cache_code(&c->hash_cache, slice_of((const char *)parts, sizeof parts));
 }
 
-struct entry *engine_entry(struct coalesce *c, struct slice key, uint64_t code)
+struct hash_entry *engine_entry(struct coalesce *c, struct slice key, uint64_t code)
 {
-    struct entry *e = registry_find_code(&c->registry, key, code);
+    struct hash_entry *e = hash_cache_find_code(&c->hash_cache, key, code);
     if (e != NULL) return e;
     const struct counter *counter = counters_match(c->counters, key);
-    return counter == NULL ? NULL : registry_add(&c->registry, key, code, counter);
+    return counter == NULL ? NULL : hash_cache_add(&c->hash_cache, key, code, counter);
 }
 
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
 {
-    const struct entry *e = engine_entry(c, key, registry_code(&c->registry, key));
+    const struct hash_entry *e = engine_entry(c, key, hash_cache_code(&c->hash_cache, key));
     return e == NULL ? NULL : e->counter;
 }
 
@@ -145,16 +145,16 @@ enum add_result engine_full(const struct coalesce *c, const struct outlet *o)
 
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
 {
-    h->code = registry_code(&c->registry, h->bytes.raw);
-    h->cell = box_find(c->now, h->bytes.raw, h->code);
-    if (h->cell != BOX_NO_CELL) return;
-    h->key_code = registry_code(&c->registry, h->bytes.key);
-    registry_prefetch(&c->registry, h->key_code);
+    h->code = hash_cache_code(&c->hash_cache, h->bytes.raw);
+    h->cell = group_find(c->now, h->bytes.raw, h->code);
+    if (h->cell != GROUP_NO_CELL) return;
+    h->key_code = hash_cache_code(&c->hash_cache, h->bytes.key);
+    hash_cache_prefetch(&c->hash_cache, h->key_code);
 }
 
 void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
 {
-    if (h->cell == BOX_NO_CELL) registry_prefetch_entry(&c->registry, h->key_code);
+    if (h->cell == GROUP_NO_CELL) hash_cache_prefetch_entry(&c->hash_cache, h->key_code);
 }
 
 /* Nearly all hits of a day have that day. */
@@ -170,8 +170,8 @@ static bool field_fits(struct coalesce *c, const struct counter *counter, struct
 /* The first hit of its key and field in this frame. */
 static enum add_result take_new(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
 {
-    struct box *b = c->now;
-    struct entry *e = engine_entry(c, h->bytes.key, h->key_code);
+    struct group *g = c->now;
+    struct hash_entry *e = engine_entry(c, h->bytes.key, h->key_code);
     if (e == NULL) return ADD_NO_COUNTER;
     if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (!field_fits(c, e->counter, h->bytes.field)) return ADD_FIELD;
@@ -179,10 +179,10 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
         o->parked_ms = 0;
         return ADD_DOWN;
     }
-    if (engine_answers_full(c, h->bytes.raw.n) || box_cells(b) >= c->config.cells_max)
+    if (engine_answers_full(c, h->bytes.raw.n) || group_cells(g) >= c->config.cells_max)
         return engine_full(c, o);
-    box_add_cell(b, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
-    b->frame.cells[b->frame.cells_n - 1].hit_is_event = c->feeds && counter_feeds(e->counter, FEED_EVENT);
+    group_add_cell(g, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
+    g->frame.cells[g->frame.cells_n - 1].hit_is_event = c->feeds && counter_feeds(e->counter, FEED_EVENT);
     return ADD_OK;
 }
 
@@ -193,7 +193,7 @@ static enum add_result take_more(struct coalesce *c, struct outlet *o, const str
     if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (engine_answers_full(c, 0)) return engine_full(c, o);
     if (cell->hit_is_event) {
-        if (box_cells(c->now) >= c->config.cells_max) return engine_full(c, o);
+        if (group_cells(c->now) >= c->config.cells_max) return engine_full(c, o);
         c->now->op_quarters++;
     }
     cell->delta += h->bytes.delta;
@@ -203,16 +203,16 @@ static enum add_result take_more(struct coalesce *c, struct outlet *o, const str
 
 enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
 {
-    struct box *b = c->now;
-    uint32_t cell = h->cell != BOX_NO_CELL ? h->cell : box_find(b, h->bytes.raw, h->code);
-    bool is_new = cell == BOX_NO_CELL;
-    enum add_result got = is_new ? take_new(c, o, h) : take_more(c, o, h, &b->frame.cells[cell]);
+    struct group *g = c->now;
+    uint32_t cell = h->cell != GROUP_NO_CELL ? h->cell : group_find(g, h->bytes.raw, h->code);
+    bool is_new = cell == GROUP_NO_CELL;
+    enum add_result got = is_new ? take_new(c, o, h) : take_more(c, o, h, &g->frame.cells[cell]);
     if (got != ADD_OK) return got;
-    if (is_new) cell = b->frame.cells_n - 1;
-    b->weight += (uint64_t)llabs(h->bytes.delta);
+    if (is_new) cell = g->frame.cells_n - 1;
+    g->weight += (uint64_t)llabs(h->bytes.delta);
     o->parked_ms = 0;
     engine_came(c);
-    box_expect(b, o, cell, b->frame.cells[cell].delta);
+    group_expect(g, o, cell, g->frame.cells[cell].delta);
     return ADD_OK;
 }
 
@@ -239,25 +239,25 @@ enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice 
 
 bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never)
 {
-    const struct box *b = c->now;
+    const struct group *g = c->now;
     *never = cells > c->config.cells_max || bytes > c->config.bytes_max;
-    return b->weight <= WEIGHT_MAX - COALESCE_ROOM_WEIGHT && box_cells(b) + cells <= c->config.cells_max &&
-           b->answers_n + cells < c->config.answers_max &&
-           b->frame.bytes.n + b->literals.n + bytes <= c->config.bytes_max;
+    return g->weight <= WEIGHT_MAX - COALESCE_ROOM_WEIGHT && group_cells(g) + cells <= c->config.cells_max &&
+           g->answers_n + cells < c->config.answers_max &&
+           g->frame.bytes.n + g->literals.n + bytes <= c->config.bytes_max;
 }
 
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes)
 {
     PRE(o->waiting > 0);
     if (engine_answers_full(c, bytes.n)) return ADD_FULL;
-    box_expect_literal(c->now, o, bytes);
+    group_expect_literal(c->now, o, bytes);
     return ADD_OK;
 }
 
 void coalesce_hush(struct coalesce *c, struct outlet *o, uint32_t n)
 {
     PRE(n <= o->waiting);
-    if (n > 0) box_hush(c->now, o, n);
+    if (n > 0) group_hush(c->now, o, n);
 }
 
 void coalesce_park(struct coalesce *c, struct outlet *o)
@@ -272,7 +272,7 @@ void coalesce_unpark(struct coalesce *c, struct outlet *o)
     if (list_linked(&o->parked)) list_remove(&o->parked);
 }
 
-/* Those who find no room again park themselves anew; when the box is full the rest keeps its place. */
+/* Those who find no room again park themselves anew; when the group is full the rest keeps its place. */
 static void parked_go_on(struct coalesce *c)
 {
     struct list waiting;
@@ -280,7 +280,7 @@ static void parked_go_on(struct coalesce *c)
     list_move_all(&waiting, &c->parked);
     bool link_ready = sm_now(&c->link) == LINK_READY;
     while (!list_empty(&waiting)) {
-        bool is_full = engine_answers_full(c, 0) || box_cells(c->now) >= c->config.cells_max;
+        bool is_full = engine_answers_full(c, 0) || group_cells(c->now) >= c->config.cells_max;
         if (link_ready && is_full) break;
         struct outlet *o = CONTAINER_OF(list_pop(&waiting), struct outlet, parked);
         c->ports.room(c->ports.arg, o);
@@ -294,7 +294,7 @@ static void turn_literals(struct coalesce *c)
 {
     struct list touched;
     list_init(&touched);
-    box_answer(c->now, &touched);
+    group_answer(c->now, &touched);
     buf_reset(&c->now->literals);
     engine_touch(c, &touched);
 }
@@ -318,11 +318,11 @@ bool engine_send_next(struct coalesce *c)
  * for it, and cost Redis and us as much as one for all. */
 static bool gathers(struct coalesce *c)
 {
-    const struct box *b = c->now;
-    bool grew = b->answers_n > c->gathered_n;
-    c->gathered_n = b->answers_n;
+    const struct group *g = c->now;
+    bool grew = g->answers_n > c->gathered_n;
+    c->gathered_n = g->answers_n;
     bool is_small =
-        box_works(b) && box_size(b) < c->config.at_once_cells && b->answers_n < c->config.gather_answers;
+        box_works(g) && group_size(g) < c->config.at_once_cells && g->answers_n < c->config.gather_answers;
     bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
     if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
         c->gathered_turns++;
@@ -336,10 +336,10 @@ bool coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
     engine_turn_ends(c);
-    const struct box *b = c->now;
+    const struct group *g = c->now;
     c->turn_s = 0;
     if (gathers(c)) return true;
-    if (!engine_send_next(c) && !box_works(b) && b->answers_n > 0 && !engine_answers_out(c)) turn_literals(c);
+    if (!engine_send_next(c) && !box_works(g) && g->answers_n > 0 && !engine_answers_out(c)) turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
     c->turn_s = 0;
     return false;
@@ -362,6 +362,6 @@ uint64_t coalesce_hits(const struct coalesce *c)
 
 bool coalesce_idle(const struct coalesce *c)
 {
-    return box_empty(c->now) && c->flight_n == 0 && !engine_owes(c) && list_empty(&c->journals) &&
+    return group_empty(c->now) && c->flight_n == 0 && !engine_owes(c) && list_empty(&c->journals) &&
            list_empty(&c->claims) && list_empty(&c->refused);
 }

@@ -112,8 +112,8 @@ uint32_t coalesce_token_cells(void); /* how many cells it takes, for coalesce_ro
 struct coalesce_op {
     enum op_kind kind;
     struct slice name, type; /* type: events */
-    int64_t at;      /* a second, also of a box and an event: COALESCE_NOW for Redis' own; uniq: YYYYMMDD */
-    int64_t n;       /* series, box */
+    int64_t at; /* a second, also of a timebox and an event: COALESCE_NOW for Redis' own; uniq: YYYYMMDD */
+    int64_t n;  /* series, timebox */
     struct slice id; /* the event's own, the visitor in text; n = 0: none */
     int64_t visitor; /* when there is no id: >= 0 */
 };

@@ -38,16 +38,16 @@ static void mark_behind(struct coalesce *c, bool behind)
  */
 static void fail_collected(struct coalesce *c)
 {
-    struct box *b = c->now;
-    STAT_ADD(hits_refused, b->answers_n - b->literals_count);
-    box_fail(b, slice_str(c->down_text));
-    box_drop_frame(b, engine_epoch(c));
+    struct group *g = c->now;
+    STAT_ADD(hits_refused, g->answers_n - g->literals_count);
+    group_fail(g, slice_str(c->down_text));
+    group_drop_frame(g, engine_epoch(c));
     struct list touched;
     list_init(&touched);
     mark_behind(c, true);
-    box_answer_free_ones(b, &touched);
+    group_answer_free_ones(g, &touched);
     mark_behind(c, false);
-    if (b->answers_n == 0) buf_reset(&b->literals);
+    if (g->answers_n == 0) buf_reset(&g->literals);
     engine_touch(c, &touched);
 }
 
@@ -59,15 +59,15 @@ void coalesce_cut(struct coalesce *c, const char *why)
     sm_move(&c->link, LINK_DOWN);
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
     for (uint32_t i = 0; i < c->flight_n; i++) {
-        struct box *b = c->flight[i];
-        if (b->state == BOX_SENT) b->state = BOX_DOUBT;
-        if (b->doubt_ms == 0) b->doubt_ms = now_ms;
+        struct group *g = c->flight[i];
+        if (g->state == GROUP_SENT) g->state = GROUP_DOUBT;
+        if (g->doubt_ms == 0) g->doubt_ms = now_ms;
     }
     if (was == LINK_READY && in_doubt(c)) {
         c->suspect_id = c->client_id;
         memcpy(c->suspect_run_id, c->run_id, sizeof c->run_id);
     }
-    registry_forget_dirty(&c->registry);
+    hash_cache_forget_dirty(&c->hash_cache);
     if (HOLDS(RULE_SERIES_FORGET)) known_forget_all(&c->known);
     if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
     checkpoint_cut(c);
@@ -131,64 +131,64 @@ static bool count_lost(struct coalesce *c, uint64_t seq)
     return true;
 }
 
-static void hashes_due(struct coalesce *c, const struct box *b)
+static void hashes_due(struct coalesce *c, const struct group *g)
 {
-    for (uint32_t i = 0; i < b->frame.hashes_n; i++)
-        engine_due(c, b->frame.hashes[i].entry, DUE_TIME);
+    for (uint32_t i = 0; i < g->frame.hashes_n; i++)
+        engine_due(c, g->frame.hashes[i].entry, DUE_TIME);
 }
 
 /* Each client of a cell gets the value as it stands by now, of a token the one that it was counted with. */
-static void values_lost(struct coalesce *c, struct box *b)
+static void values_lost(struct coalesce *c, struct group *g)
 {
-    struct frame *f = &b->frame;
+    struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->hashes_n; i++)
         f->hashes[i].ask_lock = f->hashes[i].fresh = false;
-    for (uint32_t i = 0; i < b->answers_n; i++)
-        if (b->answers[i].cell < ANSWER_TOKEN) b->answers[i].at = f->cells[b->answers[i].cell].delta;
-    ops_answers_lost(c, b);
-    ops_found_applied(c, b);
-    engine_applied(c, b);
+    for (uint32_t i = 0; i < g->answers_n; i++)
+        if (g->answers[i].cell < ANSWER_TOKEN) g->answers[i].at = f->cells[g->answers[i].cell].delta;
+    ops_answers_lost(c, g);
+    ops_found_applied(c, g);
+    engine_applied(c, g);
 }
 
-static void box_found_applied(struct coalesce *c, struct box *b)
+static void group_found_applied(struct coalesce *c, struct group *g)
 {
-    for (uint32_t i = 0; i < b->frame.hashes_n; i++)
-        if (!b->frame.hashes[i].zadd && b->frame.hashes[i].cells > 0) engine_owe(c, b->frame.hashes[i].entry);
-    hashes_due(c, b);
-    b->state = BOX_APPLIED;
-    if (b->frame.cells_n == 0 && b->frame.tokens_n == 0)
-        values_lost(c, b);
+    for (uint32_t i = 0; i < g->frame.hashes_n; i++)
+        if (!g->frame.hashes[i].zadd && g->frame.hashes[i].cells > 0) engine_owe(c, g->frame.hashes[i].entry);
+    hashes_due(c, g);
+    g->state = GROUP_APPLIED;
+    if (g->frame.cells_n == 0 && g->frame.tokens_n == 0)
+        values_lost(c, g);
     else
-        c->ports.read_values(c->ports.arg, &b->frame);
+        c->ports.read_values(c->ports.arg, &g->frame);
 }
 
-static void box_send_again(struct coalesce *c, struct box *b)
+static void group_send_again(struct coalesce *c, struct group *g)
 {
-    for (uint32_t i = 0; i < b->frame.hashes_n && HOLDS(RULE_RESEND_ALL_ZADD); i++) {
-        struct frame_hash *h = &b->frame.hashes[i];
+    for (uint32_t i = 0; i < g->frame.hashes_n && HOLDS(RULE_RESEND_ALL_ZADD); i++) {
+        struct frame_hash *h = &g->frame.hashes[i];
         h->zadd = true;
-        ((struct entry *)h->entry)->known_dirty = true;
+        ((struct hash_entry *)h->entry)->known_dirty = true;
     }
-    checkpoint_redo(c, b);
-    ops_send_again(c, b);
-    b->state = BOX_SENT;
+    checkpoint_redo(c, g);
+    ops_send_again(c, g);
+    g->state = GROUP_SENT;
     STAT_ADD(frames_resent, 1);
-    c->ports.send_frame(c->ports.arg, &b->frame);
+    c->ports.send_frame(c->ports.arg, &g->frame);
 }
 
-static void box_drop(struct coalesce *c, struct box *b)
+static void group_drop(struct coalesce *c, struct group *g)
 {
-    for (uint32_t i = 0; i < b->frame.hashes_n; i++)
-        if (b->frame.hashes[i].owed) engine_owe(c, b->frame.hashes[i].entry);
-    hashes_due(c, b);
-    ops_not_applied(c, b);
-    engine_take_back(c, b);
-    engine_finish(c, b);
+    for (uint32_t i = 0; i < g->frame.hashes_n; i++)
+        if (g->frame.hashes[i].owed) engine_owe(c, g->frame.hashes[i].entry);
+    hashes_due(c, g);
+    ops_not_applied(c, g);
+    engine_take_back(c, g);
+    engine_finish(c, g);
 }
 
-static bool did_run(const struct box *b, uint64_t seq)
+static bool did_run(const struct group *g, uint64_t seq)
 {
-    return b->state == BOX_APPLIED || b->frame.seq <= seq;
+    return g->state == GROUP_APPLIED || g->frame.seq <= seq;
 }
 
 static void settle_journals(struct coalesce *c, uint64_t seq, const bool *ours, bool tail_lost)
@@ -200,17 +200,17 @@ static void settle_journals(struct coalesce *c, uint64_t seq, const bool *ours, 
 
 static void settle_frames(struct coalesce *c, uint64_t seq)
 {
-    struct box *boxes[FLIGHT_MAX];
+    struct group *groups[FLIGHT_MAX];
     uint32_t n = c->flight_n;
-    memcpy(boxes, c->flight, sizeof boxes);
+    memcpy(groups, c->flight, sizeof groups);
     for (uint32_t i = 0; i < n; i++) {
-        struct box *b = boxes[i];
-        if (did_run(b, seq))
-            box_found_applied(c, b);
-        else if (b->given_up && HOLDS(RULE_ANSWERED_NEVER_SENT))
-            box_drop(c, b);
+        struct group *g = groups[i];
+        if (did_run(g, seq))
+            group_found_applied(c, g);
+        else if (g->given_up && HOLDS(RULE_ANSWERED_NEVER_SENT))
+            group_drop(c, g);
         else
-            box_send_again(c, b);
+            group_send_again(c, g);
     }
     if (seq > c->seq_known) c->seq_known = seq;
 }
@@ -252,20 +252,20 @@ void coalesce_on_killed(struct coalesce *c)
 
 void coalesce_on_values(struct coalesce *c, struct frame *f)
 {
-    struct box *b = engine_box_of(c, f);
-    INVARIANT(b->state == BOX_APPLIED);
-    values_lost(c, b);
+    struct group *g = engine_group_of(c, f);
+    INVARIANT(g->state == GROUP_APPLIED);
+    values_lost(c, g);
 }
 
 /* Clients of a frame in doubt wait so long, and (!) a frame so answered is never sent again. */
-static void give_up(struct coalesce *c, struct box *b)
+static void give_up(struct coalesce *c, struct group *g)
 {
-    log_event(LOG_ERROR, "outcome_unknown", "seq=%llu answers=%u", (unsigned long long)b->frame.seq,
-              b->answers_n);
-    STAT_ADD(hits_unknown, b->answers_n - b->literals_count);
-    box_fail(b, slice_str(unknown_text));
-    b->given_up = true;
-    engine_answer(c, b);
+    log_event(LOG_ERROR, "outcome_unknown", "seq=%llu answers=%u", (unsigned long long)g->frame.seq,
+              g->answers_n);
+    STAT_ADD(hits_unknown, g->answers_n - g->literals_count);
+    group_fail(g, slice_str(unknown_text));
+    g->given_up = true;
+    engine_answer(c, g);
 }
 
 void coalesce_abandon(struct coalesce *c, const char *why)
@@ -309,9 +309,9 @@ void coalesce_tick(struct coalesce *c)
 {
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
     for (uint32_t i = 0; i < c->flight_n; i++) {
-        struct box *b = c->flight[i];
-        bool late = b->doubt_ms != 0 && now_ms - b->doubt_ms >= c->config.doubt_ms;
-        if (late && b->state != BOX_SENT && b->answers_n > 0) give_up(c, b);
+        struct group *g = c->flight[i];
+        bool late = g->doubt_ms != 0 && now_ms - g->doubt_ms >= c->config.doubt_ms;
+        if (late && g->state != GROUP_SENT && g->answers_n > 0) give_up(c, g);
     }
     tick_parked(c, now_ms);
     checkpoint_tick(c);

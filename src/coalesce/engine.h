@@ -2,7 +2,7 @@
  *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
  *   tokens.c    increments with a token
- *   ops.c       the door for series, boxes, events, visitors      feeds.c  those that hits feed, and `known:`
+ *   ops.c       the door for series, timeboxes, events, visitors      feeds.c  those that hits feed, and `known:`
  *   checkpoint.c  which of those go into a journal first, and when they are brought home
  *   buckets.c   which buckets of timeboxes stand
  */
@@ -11,14 +11,14 @@
 
 #include "base/rules.h"
 #include "base/sm.h"
-#include "coalesce/box.h"
 #include "coalesce/coalesce.h"
+#include "coalesce/group.h"
 #include "coalesce/journal.h"
 #include "coalesce/known.h"
 #include "coalesce/leases.h"
 #include <stdlib.h>
 
-#define BOXES                                                                                                \
+#define GROUPS                                                                                               \
     4 /* one collects, one in flight, one being answered; one more for the simulator's two in flight */
 #define FLIGHT_MAX 2 /* (!) 1 in the service; the simulator may take the rule out */
 
@@ -46,19 +46,19 @@ struct coalesce {
     struct coalesce_ports ports;
     struct coalesce_config config;
     const struct counters *counters;
-    struct registry registry;
-    struct box boxes[BOXES];
-    struct box *now;                /* collects */
-    struct box *flight[FLIGHT_MAX]; /* sent or in doubt, in the order of sending */
+    struct hash_cache hash_cache;
+    struct group groups[GROUPS];
+    struct group *now;                /* collects */
+    struct group *flight[FLIGHT_MAX]; /* sent or in doubt, in the order of sending */
     uint32_t flight_n;
-    struct box *answering; /* out of the flight, its answers being written while the next is under way */
-    char date[8];          /* the last field that was seen to be a date */
-    struct buf raw;        /* scratch of coalesce_add */
-    uint64_t hits;         /* applied so far */
-    uint64_t epoch;        /* of the box used last */
-    uint64_t seq;          /* of the frame sent last */
-    uint64_t seq_known;    /* highest known to be applied */
-    struct entry **owed;   /* ZADDs for frames to come, each entry once */
+    struct group *answering;  /* out of the flight, its answers being written while the next is under way */
+    char date[8];             /* the last field that was seen to be a date */
+    struct buf raw;           /* scratch of coalesce_add */
+    uint64_t hits;            /* applied so far */
+    uint64_t epoch;           /* of the box used last */
+    uint64_t seq;             /* of the frame sent last */
+    uint64_t seq_known;       /* highest known to be applied */
+    struct hash_entry **owed; /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
@@ -106,9 +106,9 @@ static inline bool engine_delta_fits(int64_t delta)
 /* Weight: with the corrections of the frame before, itself so bounded, all sums stay within int64. */
 static inline bool engine_answers_full(const struct coalesce *c, size_t bytes)
 {
-    const struct box *b = c->now;
-    return b->weight >= WEIGHT_MAX || b->answers_n >= c->config.answers_max ||
-           b->frame.bytes.n + b->literals.n + bytes > c->config.bytes_max;
+    const struct group *g = c->now;
+    return g->weight >= WEIGHT_MAX || g->answers_n >= c->config.answers_max ||
+           g->frame.bytes.n + g->literals.n + bytes > c->config.bytes_max;
 }
 static inline bool engine_owes(const struct coalesce *c)
 {
@@ -118,8 +118,8 @@ static inline bool engine_owes(const struct coalesce *c)
 /* coalesce.c */
 uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct slice name, struct slice type);
 uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
-struct entry *engine_entry(struct coalesce *c, struct slice key,
-                           uint64_t code); /* NULL: no counter claims it */
+struct hash_entry *engine_entry(struct coalesce *c, struct slice key,
+                                uint64_t code); /* NULL: no counter claims it */
 enum add_result engine_full(const struct coalesce *c, const struct outlet *o); /* ADD_FULL or ADD_BUSY */
 bool engine_send_next(struct coalesce *c); /* what was collected, if it may be sent */
 
@@ -130,18 +130,18 @@ static inline void engine_came(struct coalesce *c)
 
 /* flight.c */
 void engine_turn_ends(struct coalesce *c); /* what came in this one has come, for the latencies */
-void engine_send(struct coalesce *c, struct box *b);
+void engine_send(struct coalesce *c, struct group *g);
 void engine_finish(struct coalesce *c,
-                   struct box *b); /* answered or dropped: out of the flight, box is free */
-void engine_answer(struct coalesce *c, struct box *b);
+                   struct group *g); /* answered or dropped: out of the flight, group is free */
+void engine_answer(struct coalesce *c, struct group *g);
 void engine_touch(struct coalesce *c, struct list *touched);
-struct box *engine_box_of(struct coalesce *c, const struct frame *f);
-void engine_owe(struct coalesce *c, struct entry *e);
-void engine_due(struct coalesce *c, struct entry *e, enum due_why why);
-void engine_take_back(struct coalesce *c, const struct box *b); /* corrections that a lost frame carried */
-void engine_applied(struct coalesce *c, struct box *b);         /* values are filed: books, dues, answers */
+struct group *engine_group_of(struct coalesce *c, const struct frame *f);
+void engine_owe(struct coalesce *c, struct hash_entry *e);
+void engine_due(struct coalesce *c, struct hash_entry *e, enum due_why why);
+void engine_take_back(struct coalesce *c, const struct group *g); /* corrections that a lost frame carried */
+void engine_applied(struct coalesce *c, struct group *g);         /* values are filed: books, dues, answers */
 uint32_t engine_depth(void);
-bool engine_answers_out(const struct coalesce *c); /* some sent box still owes answers */
+bool engine_answers_out(const struct coalesce *c); /* some sent group still owes answers */
 
 /* claims.c */
 void claims_refuse_all(struct coalesce *c);
@@ -150,20 +150,20 @@ void claims_refuse_all(struct coalesce *c);
 void tokens_applied(struct coalesce *c, const struct frame *f);
 
 /* ops.c */
-struct frame_op *ops_fed(struct coalesce *c, struct box *b,
+struct frame_op *ops_fed(struct coalesce *c, struct group *g,
                          const struct coalesce_op *op); /* found or added */
 int64_t ops_precisions(const struct coalesce *c, const struct frame *f,
                        const struct frame_op *op); /* how many keep op->at: the reply of a series */
-void ops_answers_lost(struct coalesce *c, struct box *b);
+void ops_answers_lost(struct coalesce *c, struct group *g);
 
 /* checkpoint.c */
 bool checkpoint_waits(const struct coalesce *c); /* there is something to be brought home */
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op); /* may it go into the journal? */
-void checkpoint_on_send(struct coalesce *c, struct box *b);
-void checkpoint_applied(struct coalesce *c, const struct box *b);
-void checkpoint_undo(struct coalesce *c, struct box *b); /* what the frame carried did not run ... */
-void checkpoint_redo(struct coalesce *c, struct box *b); /* ... and is sent again */
-void checkpoint_refused(struct coalesce *c, const struct box *b);
+void checkpoint_on_send(struct coalesce *c, struct group *g);
+void checkpoint_applied(struct coalesce *c, const struct group *g);
+void checkpoint_undo(struct coalesce *c, struct group *g); /* what the frame carried did not run ... */
+void checkpoint_redo(struct coalesce *c, struct group *g); /* ... and is sent again */
+void checkpoint_refused(struct coalesce *c, const struct group *g);
 void checkpoint_cut(struct coalesce *c);
 void checkpoint_tick(struct coalesce *c);
 uint32_t checkpoint_look(struct coalesce *c); /* how many names are in c->looked */
@@ -171,11 +171,11 @@ void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost);
 void checkpoint_close(struct coalesce *c);
 
 /* feeds.c: what happened to the frame */
-void ops_on_send(struct coalesce *c, struct box *b); /* its dirty_ms is set */
-void ops_send_again(struct coalesce *c, struct box *b);
-void ops_applied(struct coalesce *c, struct box *b);
-void ops_found_applied(struct coalesce *c, const struct box *b); /* after a cut, before ops_applied */
-void ops_not_applied(struct coalesce *c, const struct box *b);   /* refused or given up */
+void ops_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
+void ops_send_again(struct coalesce *c, struct group *g);
+void ops_applied(struct coalesce *c, struct group *g);
+void ops_found_applied(struct coalesce *c, const struct group *g); /* after a cut, before ops_applied */
+void ops_not_applied(struct coalesce *c, const struct group *g);   /* refused or given up */
 
 /* buckets.c: the same of the timeboxes' */
 bool buckets_know(const struct coalesce *c, const struct frame_op *op);
@@ -183,8 +183,8 @@ bool buckets_know(const struct coalesce *c, const struct frame_op *op);
 bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op);
 void buckets_wait(struct coalesce *c, struct frame_op *op);
 void buckets_undo(struct coalesce *c, const struct frame_op *op);
-void buckets_on_send(struct coalesce *c, struct box *b);
-void buckets_send_again(struct box *b);
+void buckets_on_send(struct coalesce *c, struct group *g);
+void buckets_send_again(struct group *g);
 void buckets_applied(struct coalesce *c, struct frame *f);
 void buckets_found_applied(struct coalesce *c, const struct frame *f);
 void buckets_not_applied(struct coalesce *c, const struct frame *f);

@@ -12,7 +12,7 @@
 
 uint64_t engine_epoch(struct coalesce *c)
 {
-    c->epoch += (uint32_t)c->epoch == UINT32_MAX ? 2 : 1; /* box.h says why */
+    c->epoch += (uint32_t)c->epoch == UINT32_MAX ? 2 : 1; /* group.h says why */
     return c->epoch;
 }
 
@@ -21,7 +21,7 @@ uint32_t engine_depth(void)
     return HOLDS(RULE_ONE_IN_FLIGHT) ? 1 : FLIGHT_MAX;
 }
 
-void engine_owe(struct coalesce *c, struct entry *e)
+void engine_owe(struct coalesce *c, struct hash_entry *e)
 {
     if (e->owed || !HOLDS(RULE_OWED)) return;
     if (c->owed_n == c->owed_cap) {
@@ -32,23 +32,23 @@ void engine_owe(struct coalesce *c, struct entry *e)
     c->owed[c->owed_n++] = e;
 }
 
-void engine_due(struct coalesce *c, struct entry *e, enum due_why why)
+void engine_due(struct coalesce *c, struct hash_entry *e, enum due_why why)
 {
     if (e->due && why == DUE_HITS) return;
     e->due = true;
-    c->ports.due(c->ports.arg, e->counter, entry_key(e), why);
+    c->ports.due(c->ports.arg, e->counter, hash_entry_key(e), why);
 }
 
-static void add_owed(struct coalesce *c, struct box *b)
+static void zadds_add_owed(struct coalesce *c, struct group *g)
 {
     for (uint32_t i = 0; i < OWED_A_FRAME_MAX && c->owed_n > 0; i++) {
-        struct entry *e = c->owed[--c->owed_n];
+        struct hash_entry *e = c->owed[--c->owed_n];
         e->owed = false;
-        box_hash(b, e)->owed = true;
+        group_hash(g, e)->owed = true;
     }
 }
 
-static void ask_lock(struct frame *f, struct frame_hash *h, const struct entry *e)
+static void ask_lock(struct frame *f, struct frame_hash *h, const struct hash_entry *e)
 {
     h->ask_lock = true;
     h->lock_s = e->counter->every_s;
@@ -59,7 +59,7 @@ static void ask_lock(struct frame *f, struct frame_hash *h, const struct entry *
 
 static void hash_on_send(struct frame *f, struct frame_hash *h, uint64_t now_ms)
 {
-    struct entry *e = h->entry;
+    struct hash_entry *e = h->entry;
     h->zadd = h->owed || (h->cells > 0 && !e->known_dirty);
     if (h->zadd && HOLDS(RULE_DIRTY_AT_SEND)) e->known_dirty = true;
     if ((h->cells > 0 || h->moved) && !e->due && now_ms >= e->lock_until_ms) ask_lock(f, h, e);
@@ -68,67 +68,67 @@ static void hash_on_send(struct frame *f, struct frame_hash *h, uint64_t now_ms)
 static void add_shares(struct frame *f)
 {
     for (uint32_t i = 0; i < f->cells_n; i++) {
-        const struct entry *e = f->hashes[f->cells[i].hash].entry;
+        const struct hash_entry *e = f->hashes[f->cells[i].hash].entry;
         frame_add_share(f, e->counter, f->cells[i].delta);
     }
 }
 
-static struct box *free_box(struct coalesce *c)
+static struct group *free_group(struct coalesce *c)
 {
-    for (int i = 0; i < BOXES; i++) {
-        struct box *b = &c->boxes[i];
-        bool flies = b == c->answering;
+    for (int i = 0; i < GROUPS; i++) {
+        struct group *g = &c->groups[i];
+        bool flies = g == c->answering;
         for (uint32_t j = 0; j < c->flight_n; j++)
-            flies |= c->flight[j] == b;
-        if (!flies) return b;
+            flies |= c->flight[j] == g;
+        if (!flies) return g;
     }
     UNREACHABLE();
 }
 
-void engine_send(struct coalesce *c, struct box *b)
+void engine_send(struct coalesce *c, struct group *g)
 {
-    PRE(c->flight_n < engine_depth() && b == c->now);
+    PRE(c->flight_n < engine_depth() && g == c->now);
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
-    struct frame *f = &b->frame;
+    struct frame *f = &g->frame;
     engine_turn_ends(c);
-    add_owed(c, b);
+    zadds_add_owed(c, g);
     for (uint32_t i = 0; i < f->hashes_n; i++)
         hash_on_send(f, &f->hashes[i], now_ms);
     add_shares(f);
     f->seq = ++c->seq;
     f->dirty_ms = c->ports.redis_ms(c->ports.arg);
-    ops_on_send(c, b);
-    b->state = BOX_SENT;
-    c->flight[c->flight_n++] = b;
-    c->now = free_box(c);
-    box_reuse(c->now, engine_epoch(c));
+    ops_on_send(c, g);
+    g->state = GROUP_SENT;
+    c->flight[c->flight_n++] = g;
+    c->now = free_group(c);
+    group_reuse(c->now, engine_epoch(c));
     STAT_ADD(frames, 1);
     STAT_ADD(cells, f->cells_n);
     c->ports.send_frame(c->ports.arg, f);
 }
 
-struct box *engine_box_of(struct coalesce *c, const struct frame *f)
+struct group *engine_group_of(struct coalesce *c, const struct frame *f)
 {
     for (uint32_t i = 0; i < c->flight_n; i++)
         if (&c->flight[i]->frame == f) return c->flight[i];
     UNREACHABLE();
 }
 
-static void land(struct coalesce *c, const struct box *b)
+static void land(struct coalesce *c, const struct group *g)
 {
     uint32_t at = 0;
-    while (c->flight[at] != b)
+    while (c->flight[at] != g)
         at++;
     for (; at + 1 < c->flight_n; at++)
         c->flight[at] = c->flight[at + 1];
     c->flight_n--;
 }
 
-void engine_finish(struct coalesce *c, struct box *b)
+void engine_finish(struct coalesce *c, struct group *g)
 {
-    land(c, b);
-    box_unpin(b);
-    b->answers_n = 0;
+    land(c, g);
+    group_unpin(g);
+    g->answers_n = 0;
 }
 
 bool engine_answers_out(const struct coalesce *c)
@@ -144,31 +144,31 @@ void engine_touch(struct coalesce *c, struct list *touched)
         c->ports.answered(c->ports.arg, CONTAINER_OF(node, struct outlet, touched));
 }
 
-void engine_answer(struct coalesce *c, struct box *b)
+void engine_answer(struct coalesce *c, struct group *g)
 {
     struct list touched;
     list_init(&touched);
-    box_answer(b, &touched);
+    group_answer(g, &touched);
     engine_touch(c, &touched);
 }
 
 /* What the frame's shares hold beyond its own cells are corrections: the next frame carries them instead. */
-void engine_take_back(struct coalesce *c, const struct box *b)
+void engine_take_back(struct coalesce *c, const struct group *g)
 {
-    const struct frame *f = &b->frame;
+    const struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->shares_n; i++) {
         int64_t correction = f->shares[i].delta;
         for (uint32_t j = 0; j < f->cells_n; j++) {
-            const struct entry *e = f->hashes[f->cells[j].hash].entry;
+            const struct hash_entry *e = f->hashes[f->cells[j].hash].entry;
             if (e->counter == f->shares[i].counter) correction -= f->cells[j].delta;
         }
-        if (correction != 0) box_correct(c->now, f->shares[i].counter, correction);
+        if (correction != 0) group_correct(c->now, f->shares[i].counter, correction);
     }
 }
 
 static void hash_applied(struct coalesce *c, const struct frame_hash *h, uint64_t now_ms)
 {
-    struct entry *e = h->entry;
+    struct hash_entry *e = h->entry;
     if (h->zadd && !HOLDS(RULE_DIRTY_AT_SEND)) e->known_dirty = true;
     if (h->fresh && !h->zadd) engine_owe(c, e);
     if (!h->ask_lock) return;
@@ -184,69 +184,69 @@ static void hash_applied(struct coalesce *c, const struct frame_hash *h, uint64_
  * frame. */
 static void cell_applied(struct coalesce *c, const struct frame *f, const struct frame_cell *cell)
 {
-    struct entry *e = f->hashes[cell->hash].entry;
+    struct hash_entry *e = f->hashes[cell->hash].entry;
     if (cell->error_n > 0) {
-        box_correct(c->now, e->counter, -cell->delta);
+        group_correct(c->now, e->counter, -cell->delta);
         return;
     }
     e->hits += (uint64_t)llabs(cell->delta);
     if (e->hits >= (uint64_t)e->counter->hits || cell->value >= e->counter->hits) engine_due(c, e, DUE_HITS);
 }
 
-static void applied_book(struct coalesce *c, struct box *b)
+static void applied_book(struct coalesce *c, struct group *g)
 {
-    const struct frame *f = &b->frame;
+    const struct frame *f = &g->frame;
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
     for (uint32_t i = 0; i < f->hashes_n; i++)
         hash_applied(c, &f->hashes[i], now_ms);
     for (uint32_t i = 0; i < f->cells_n; i++)
         cell_applied(c, f, &f->cells[i]);
     tokens_applied(c, f);
-    ops_applied(c, b);
-    c->hits += b->answers_n - b->literals_count;
-    STAT_ADD(hits, b->answers_n - b->literals_count);
+    ops_applied(c, g);
+    c->hits += g->answers_n - g->literals_count;
+    STAT_ADD(hits, g->answers_n - g->literals_count);
 }
 
-void engine_applied(struct coalesce *c, struct box *b)
+void engine_applied(struct coalesce *c, struct group *g)
 {
-    applied_book(c, b);
-    engine_answer(c, b);
-    engine_finish(c, b);
+    applied_book(c, g);
+    engine_answer(c, g);
+    engine_finish(c, g);
 }
 
 void engine_turn_ends(struct coalesce *c)
 {
-    if (c->turn_us != 0) box_arrived(c->now, c->turn_us);
+    if (c->turn_us != 0) group_arrived(c->now, c->turn_us);
     c->turn_us = 0;
 }
 
 /* Replies of another kind that stand between them count with them. */
-static void time_answers(const struct coalesce *c, const struct box *b)
+static void time_answers(const struct coalesce *c, const struct group *g)
 {
     uint64_t now_us = c->ports.mono_us(c->ports.arg);
     uint32_t from = 0;
-    for (uint32_t i = 0; i < b->arrivals_n; from = b->arrivals[i++].upto)
-        if (b->arrivals[i].upto > from)
-            histogram_add_many(&latencies.hit, now_us - b->arrivals[i].us, b->arrivals[i].upto - from);
+    for (uint32_t i = 0; i < g->arrivals_n; from = g->arrivals[i++].upto)
+        if (g->arrivals[i].upto > from)
+            histogram_add_many(&latencies.hit, now_us - g->arrivals[i].us, g->arrivals[i].upto - from);
 }
 
 /* Redis works on the next frame while the clients of this one are answered; but a small one is sent at the end of the
  * turn, with what came meanwhile: then the cost of a frame matters more than Redis' waiting. */
-static void applied_in_turn(struct coalesce *c, struct box *b)
+static void applied_in_turn(struct coalesce *c, struct group *g)
 {
-    applied_book(c, b);
-    land(c, b);
-    c->answering = b;
-    if (box_size(c->now) >= c->config.at_once_cells) engine_send_next(c);
-    engine_answer(c, b);
-    time_answers(c, b);
+    applied_book(c, g);
+    land(c, g);
+    c->answering = g;
+    if (group_size(c->now) >= c->config.at_once_cells) engine_send_next(c);
+    engine_answer(c, g);
+    time_answers(c, g);
     c->answering = NULL;
-    box_unpin(b);
+    group_unpin(g);
 }
 
 static void hash_refused(struct coalesce *c, const struct frame_hash *h)
 {
-    struct entry *e = h->entry;
+    struct hash_entry *e = h->entry;
     if (!HOLDS(RULE_REFUSED_AS_IS))
         e->known_dirty = !h->zadd;
     else if (h->zadd)
@@ -254,43 +254,43 @@ static void hash_refused(struct coalesce *c, const struct frame_hash *h)
     if (h->owed && HOLDS(RULE_OWED_AFTER_REFUSAL)) engine_owe(c, e);
 }
 
-static void log_refusal(struct coalesce *c, const struct box *b)
+static void log_refusal(struct coalesce *c, const struct group *g)
 {
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
     if (now_ms - c->refusal_logged_ms < 1000) return;
     c->refusal_logged_ms = now_ms;
     char text[200];
-    slice_show(buf_slice(&b->frame.errors), 150, text, sizeof text);
-    log_event(LOG_WARN, "frame_refused", "seq=%llu cells=%u error=%s", (unsigned long long)b->frame.seq,
-              b->frame.cells_n, LOGQ(text));
+    slice_show(buf_slice(&g->frame.errors), 150, text, sizeof text);
+    log_event(LOG_WARN, "frame_refused", "seq=%llu cells=%u error=%s", (unsigned long long)g->frame.seq,
+              g->frame.cells_n, LOGQ(text));
 }
 
-static void engine_refused(struct coalesce *c, struct box *b)
+static void engine_refused(struct coalesce *c, struct group *g)
 {
-    log_refusal(c, b);
+    log_refusal(c, g);
     c->side_at_ms = c->ports.mono_ms(c->ports.arg) + SIDE_PAUSE_MS;
     STAT_ADD(frames_refused, 1);
-    STAT_ADD(hits_refused, b->answers_n - b->literals_count);
-    for (uint32_t i = 0; i < b->frame.hashes_n; i++)
-        hash_refused(c, &b->frame.hashes[i]);
-    ops_not_applied(c, b);
-    checkpoint_undo(c, b);
-    engine_take_back(c, b);
-    box_fail(b, buf_slice(&b->frame.errors));
-    engine_answer(c, b);
-    checkpoint_refused(c, b);
-    engine_finish(c, b);
+    STAT_ADD(hits_refused, g->answers_n - g->literals_count);
+    for (uint32_t i = 0; i < g->frame.hashes_n; i++)
+        hash_refused(c, &g->frame.hashes[i]);
+    ops_not_applied(c, g);
+    checkpoint_undo(c, g);
+    engine_take_back(c, g);
+    group_fail(g, buf_slice(&g->frame.errors));
+    engine_answer(c, g);
+    checkpoint_refused(c, g);
+    engine_finish(c, g);
 }
 
 void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome outcome)
 {
-    struct box *b = engine_box_of(c, f);
-    INVARIANT(b->state == BOX_SENT);
+    struct group *g = engine_group_of(c, f);
+    INVARIANT(g->state == GROUP_SENT);
     if (outcome == FRAME_REFUSED) {
-        engine_refused(c, b);
+        engine_refused(c, g);
         return;
     }
     INVARIANT(f->seq > c->seq_known || !HOLDS(RULE_ONE_IN_FLIGHT));
     c->seq_known = f->seq;
-    applied_in_turn(c, b);
+    applied_in_turn(c, g);
 }

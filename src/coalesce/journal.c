@@ -51,7 +51,7 @@ static uint32_t *slot_of(const struct journal *j, uint64_t code, enum op_kind ki
     return &j->slots[i];
 }
 
-static void slots_double(struct journal *j)
+static void journal_slots_double(struct journal *j)
 {
     uint32_t *old = j->slots, old_cap = j->slots_cap;
     j->slots_cap = old_cap == 0 ? 256 : 2 * old_cap;
@@ -93,7 +93,7 @@ static void ops_grow(struct journal *j, uint32_t n)
 /* The op of that number, which is none yet, becomes the last of its name. */
 static void op_set(struct journal *j, uint32_t number, uint64_t code, const struct journal_record *of)
 {
-    if (2 * j->names_n >= j->slots_cap) slots_double(j);
+    if (2 * j->names_n >= j->slots_cap) journal_slots_double(j);
     uint32_t *slot = slot_of(j, code, of->kind, of->name, of->type);
     struct journal_op op = {.kind = of->kind, .code = code, .at = of->at, .next = OP_END};
     op.first_event = op.last_event = OP_END;

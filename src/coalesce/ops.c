@@ -8,7 +8,7 @@
 static const char lost_text[] = "ERR counted, but the answer was lost with the link to Redis, as an "
                                 "error would be: a key of another type, an id that is refused";
 
-/* --- the ops of a box --- */
+/* --- the ops of a group --- */
 
 struct op_codes {
     uint64_t name, all;
@@ -20,13 +20,13 @@ static bool op_is(const struct frame *f, const struct frame_op *have, const stru
            slice_eq(FRAME_NAME(f, have), op->name) && slice_eq(FRAME_TYPE(f, have), op->type);
 }
 
-static struct frame_op *op_find(const struct box *b, const struct coalesce_op *op, uint64_t code, bool fed)
+static struct frame_op *op_find(const struct group *g, const struct coalesce_op *op, uint64_t code, bool fed)
 {
-    const struct op_slots *s = &b->op_slots;
+    const struct op_slots *s = &g->op_slots;
     for (uint32_t i = (uint32_t)code & (s->cap - 1); s->cap > 0; i = (i + 1) & (s->cap - 1)) {
         if (s->at[i] == 0) return NULL;
-        struct frame_op *have = &b->frame.ops[s->at[i] - 1];
-        if (have->code == code && op_is(&b->frame, have, op, fed)) return have;
+        struct frame_op *have = &g->frame.ops[s->at[i] - 1];
+        if (have->code == code && op_is(&g->frame, have, op, fed)) return have;
     }
     return NULL;
 }
@@ -40,37 +40,37 @@ static void slot_take(struct op_slots *s, uint64_t code, uint32_t op)
     s->n++;
 }
 
-static void slots_double(struct box *b)
+static void slots_double(struct group *g)
 {
-    struct op_slots *s = &b->op_slots;
+    struct op_slots *s = &g->op_slots;
     s->cap = s->cap == 0 ? 64 : 2 * s->cap;
     heap_free(s->at);
     s->at = heap_zalloc(s->cap * sizeof *s->at);
     s->n = 0;
-    for (uint32_t i = 0; i < b->frame.ops_n; i++)
-        slot_take(s, b->frame.ops[i].code, i);
+    for (uint32_t i = 0; i < g->frame.ops_n; i++)
+        slot_take(s, g->frame.ops[i].code, i);
 }
 
-static struct frame_op *op_add(struct coalesce *c, struct box *b, const struct coalesce_op *op,
+static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct coalesce_op *op,
                                const struct op_codes *codes, bool fed)
 {
-    struct op_slots *s = &b->op_slots;
-    if (2 * s->n >= s->cap) slots_double(b);
-    struct frame_op *added = frame_add_op(&b->frame, op->kind, op->name, op->type, op->at);
+    struct op_slots *s = &g->op_slots;
+    if (2 * s->n >= s->cap) slots_double(g);
+    struct frame_op *added = frame_add_op(&g->frame, op->kind, op->name, op->type, op->at);
     added->code = codes->all;
     added->name_code = codes->name;
     added->fed = fed;
     added->may_wait = checkpoint_takes(c, added);
-    slot_take(s, codes->all, b->frame.ops_n - 1);
+    slot_take(s, codes->all, g->frame.ops_n - 1);
     return added;
 }
 
-struct frame_op *ops_fed(struct coalesce *c, struct box *b, const struct coalesce_op *op)
+struct frame_op *ops_fed(struct coalesce *c, struct group *g, const struct coalesce_op *op)
 {
     struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
     codes.all = engine_op_code(c, codes.name, op->at, true);
-    struct frame_op *found = op_find(b, op, codes.all, true);
-    return found != NULL ? found : op_add(c, b, op, &codes, true);
+    struct frame_op *found = op_find(g, op, codes.all, true);
+    return found != NULL ? found : op_add(c, g, op, &codes, true);
 }
 
 /* --- the door --- */
@@ -82,7 +82,7 @@ static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
     switch (kind) {
     case OP_SERIES:
         return c->counters->ops->precisions_n;
-    case OP_BOX:
+    case OP_TIMEBOX:
     case OP_EVENT:
         return 4;
     case OP_UNIQ:
@@ -111,20 +111,20 @@ uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
 }
 
 /* The pending hash that new visitors move stands in the frame for its lock alone: its ZADD is the script's. */
-static void op_moves(struct coalesce *c, struct box *b, struct frame_op *op, struct slice name)
+static void op_moves(struct coalesce *c, struct group *g, struct frame_op *op, struct slice name)
 {
     const struct op_limits *l = c->counters->ops;
-    struct frame *f = &b->frame;
+    struct frame *f = &g->frame;
     buf_reset(&c->raw);
     if (!op_uniq_key(l, name, &c->raw)) return;
     struct slice key = buf_slice(&c->raw);
-    struct entry *e = engine_entry(c, key, registry_code(&c->registry, key));
+    struct hash_entry *e = engine_entry(c, key, hash_cache_code(&c->hash_cache, key));
     if (e == NULL) return;
     op->counter = e->counter;
     op->key_at = (uint32_t)f->bytes.n;
     op->key_n = (uint32_t)key.n;
     buf_put_slice(&f->bytes, key);
-    box_hash(b, e)->moved = true;
+    group_hash(g, e)->moved = true;
 }
 
 static bool has_items(enum op_kind kind)
@@ -166,18 +166,18 @@ static void event_take(struct coalesce *c, const struct coalesce_op *op, struct 
 static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_op *op, int64_t second,
                     struct frame_op *into)
 {
-    struct box *b = c->now;
+    struct group *g = c->now;
     into->delta += op->n;
     int64_t at = into->delta;
     if (has_items(op->kind)) {
         int64_t what = op->kind == OP_EVENT ? second : op->id.n > 0 ? -1 : op->visitor;
-        at = frame_add_item(&b->frame, into, what, op->id);
-        if (op->kind == OP_EVENT) event_take(c, op, into, &b->frame.items[at]);
+        at = frame_add_item(&g->frame, into, what, op->id);
+        if (op->kind == OP_EVENT) event_take(c, op, into, &g->frame.items[at]);
     }
-    b->weight += (uint64_t)llabs(op->n);
+    g->weight += (uint64_t)llabs(op->n);
     o->parked_ms = 0;
     engine_came(c);
-    box_expect(b, o, ANSWER_OP | (uint32_t)(into - b->frame.ops), at);
+    group_expect(g, o, ANSWER_OP | (uint32_t)(into - g->frame.ops), at);
 }
 
 static int64_t turn_second(struct coalesce *c)
@@ -189,20 +189,20 @@ static int64_t turn_second(struct coalesce *c)
 /* op->at becomes what ops of its kind are told apart by. */
 static enum add_result op_place(struct coalesce *c, struct outlet *o, struct coalesce_op *op, int64_t second)
 {
-    struct box *b = c->now;
+    struct group *g = c->now;
     struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
     if (op->kind == OP_EVENT) op->at = event_id(c, op, codes.name);
-    if (op->kind == OP_BOX) op->at = op_slot(second, c->counters->ops->box_width_s);
+    if (op->kind == OP_TIMEBOX) op->at = op_slot(second, c->counters->ops->timebox_width_s);
     codes.all = engine_op_code(c, codes.name, op->at, false);
-    struct frame_op *into = op_find(b, op, codes.all, false);
+    struct frame_op *into = op_find(g, op, codes.all, false);
     uint32_t quarters = (into == NULL ? quarters_of_new(c, op, &codes) : 0) + quarters_of_item(op->kind);
     if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
-        (quarters > 0 && box_cells(b) >= c->config.cells_max))
+        (quarters > 0 && group_cells(g) >= c->config.cells_max))
         return engine_full(c, o);
-    b->op_quarters += quarters;
+    g->op_quarters += quarters;
     if (into == NULL) {
-        into = op_add(c, b, op, &codes, false);
-        if (op->kind == OP_UNIQ) op_moves(c, b, into, op->name);
+        into = op_add(c, g, op, &codes, false);
+        if (op->kind == OP_UNIQ) op_moves(c, g, into, op->name);
     }
     op_take(c, o, op, second, into);
     return ADD_OK;
@@ -245,15 +245,15 @@ static void write_item(const struct frame *f, const struct frame_op *op, const s
     put_bulk(out, id);
 }
 
-void ops_answer(const struct box *b, const struct answer *a, struct buf *out)
+void ops_answer(const struct group *g, const struct answer *a, struct buf *out)
 {
-    const struct frame *f = &b->frame;
+    const struct frame *f = &g->frame;
     const struct frame_op *op = &f->ops[a->cell & ~ANSWER_OP];
     if (op->error_n > 0)
         answer_error(out, FRAME_ERROR(f, op));
     else if (has_items(op->kind))
         write_item(f, op, &f->items[a->at], out);
-    else if (op->kind == OP_BOX)
+    else if (op->kind == OP_TIMEBOX)
         put_head(out, ':', op->late ? 0 : answer_running(op->value, op->delta - a->at));
     else
         put_head(out, ':', op->value);
@@ -269,9 +269,9 @@ int64_t ops_precisions(const struct coalesce *c, const struct frame *f, const st
 }
 
 /* Applied, and its answers lost: what can be told without them is told. */
-void ops_answers_lost(struct coalesce *c, struct box *b)
+void ops_answers_lost(struct coalesce *c, struct group *g)
 {
-    struct frame *f = &b->frame;
+    struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
         op->fresh = false;

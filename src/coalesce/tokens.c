@@ -18,7 +18,7 @@ static bool feeds_any(const struct counter *counter)
     return any;
 }
 
-static enum add_result token_fits(const struct entry *e, const struct coalesce_token *t)
+static enum add_result token_fits(const struct hash_entry *e, const struct coalesce_token *t)
 {
     if (e == NULL) return ADD_NO_COUNTER;
     if (!engine_delta_fits(t->delta)) return ADD_DELTA;
@@ -26,9 +26,9 @@ static enum add_result token_fits(const struct entry *e, const struct coalesce_t
     return feeds_any(e->counter) ? ADD_FED : ADD_OK;
 }
 
-static struct entry *entry_of(struct coalesce *c, const struct coalesce_token *t)
+static struct hash_entry *entry_of(struct coalesce *c, const struct coalesce_token *t)
 {
-    return engine_entry(c, t->key, registry_code(&c->registry, t->key));
+    return engine_entry(c, t->key, hash_cache_code(&c->hash_cache, t->key));
 }
 
 enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t)
@@ -41,35 +41,36 @@ uint32_t coalesce_token_cells(void)
     return (TOKEN_QUARTERS + 3) / 4;
 }
 
-static void token_take(struct coalesce *c, struct outlet *o, struct entry *e, const struct coalesce_token *t)
+static void token_take(struct coalesce *c, struct outlet *o, struct hash_entry *e,
+                       const struct coalesce_token *t)
 {
-    struct box *b = c->now;
-    box_hash(b, e)->moved = true;
+    struct group *g = c->now;
+    group_hash(g, e)->moved = true;
     struct slice store = counter_store(e->counter, t->key);
-    frame_add_token(&b->frame, e->slot, store, t->id, t->field, t->delta)->counter = e->counter;
-    b->op_quarters += TOKEN_QUARTERS;
+    frame_add_token(&g->frame, e->slot, store, t->id, t->field, t->delta)->counter = e->counter;
+    g->op_quarters += TOKEN_QUARTERS;
     o->parked_ms = 0;
     engine_came(c);
-    box_expect(b, o, ANSWER_TOKEN | (b->frame.tokens_n - 1), 0);
+    group_expect(g, o, ANSWER_TOKEN | (g->frame.tokens_n - 1), 0);
 }
 
 enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
 {
-    struct entry *e = entry_of(c, t);
+    struct hash_entry *e = entry_of(c, t);
     enum add_result fits = token_fits(e, t);
     if (fits != ADD_OK) return fits;
     if (sm_now(&c->link) != LINK_READY) {
         o->parked_ms = 0;
         return ADD_DOWN;
     }
-    if (engine_answers_full(c, t->key.n + t->field.n + t->id.n) || box_cells(c->now) >= c->config.cells_max)
+    if (engine_answers_full(c, t->key.n + t->field.n + t->id.n) || group_cells(c->now) >= c->config.cells_max)
         return engine_full(c, o);
     token_take(c, o, e, t);
     return ADD_OK;
 }
 
 /* As a cell that was applied. */
-static void token_counted(struct coalesce *c, struct entry *e, const struct frame_token *t)
+static void token_counted(struct coalesce *c, struct hash_entry *e, const struct frame_token *t)
 {
     e->hits += (uint64_t)llabs(t->delta);
     if (e->hits >= (uint64_t)e->counter->hits || t->value >= e->counter->hits) engine_due(c, e, DUE_HITS);
@@ -90,11 +91,11 @@ void tokens_applied(struct coalesce *c, const struct frame *f)
     STAT_ADD(tokens_known, f->tokens_n - failed - counted);
 }
 
-void tokens_answer(const struct box *b, const struct answer *a, struct buf *out)
+void tokens_answer(const struct group *g, const struct answer *a, struct buf *out)
 {
-    const struct frame_token *t = &b->frame.tokens[a->cell & ~ANSWER_TOKEN];
+    const struct frame_token *t = &g->frame.tokens[a->cell & ~ANSWER_TOKEN];
     if (t->error_n > 0)
-        answer_error(out, FRAME_ERROR(&b->frame, t));
+        answer_error(out, FRAME_ERROR(&g->frame, t));
     else
         put_head(out, ':', t->value);
 }

@@ -28,12 +28,12 @@ bool event_add_read(struct session *s, const struct request *r, struct coalesce_
     return is_kept(s, op->at, out);
 }
 
-static const struct read_limits *limits_of(const struct session *s)
+static const struct query_limits *limits_of(const struct session *s)
 {
     return &s->command->config.counters->ops->read;
 }
 
-static bool part_read(const struct session *s, const struct request *r, struct read_query *q, struct buf *out)
+static bool part_read(const struct session *s, const struct request *r, struct query *q, struct buf *out)
 {
     if (r->args_n == 5) return true;
     if (r->args_n != 8 || !word_is(r->args[5], "LIMIT")) return words_syntax(out);
@@ -48,15 +48,14 @@ static bool part_read(const struct session *s, const struct request *r, struct r
 /* EVENT.RANGE name type from to [LIMIT offset count]: id, second, id, second ... */
 enum taken run_event_range(struct session *s, const struct request *r, struct buf *out)
 {
-    struct read_query q = {.kind = READ_EVENTS, .name = r->args[1], .type = r->args[2], .limit = -1};
+    struct query q = {.kind = QUERY_EVENTS, .name = r->args[1], .type = r->args[2], .limit = -1};
     if (!word_second(r->args[3], &q.from, out) || !word_second(r->args[4], &q.to, out) ||
         !part_read(s, r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out))
         return TAKEN;
     return read_ask(s, &q);
 }
 
-static bool windows_read(const struct session *s, const struct request *r, struct read_query *q,
-                         struct buf *out)
+static bool windows_read(const struct session *s, const struct request *r, struct query *q, struct buf *out)
 {
     int64_t span_s;
     if (!word_positive(r->args[3], &span_s, out) || !word_positive(r->args[4], &q->window_s, out))
@@ -80,7 +79,7 @@ static bool windows_read(const struct session *s, const struct request *r, struc
  * the last of them is the open one. */
 enum taken run_event_count(struct session *s, const struct request *r, struct buf *out)
 {
-    struct read_query q = {.kind = READ_WINDOWS, .name = r->args[1], .type = r->args[2]};
+    struct query q = {.kind = QUERY_WINDOWS, .name = r->args[1], .type = r->args[2]};
     if (!windows_read(s, r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out)) return TAKEN;
     return read_ask(s, &q);
 }

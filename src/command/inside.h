@@ -254,7 +254,7 @@ enum taken run_uniq_count(struct session *s, const struct request *r, struct buf
 
 /* reads.c */
 /* q's name and type are borrowed for the call. */
-enum taken read_ask(struct session *s, const struct read_query *q);
+enum taken read_ask(struct session *s, const struct query *q);
 
 /* total.c */
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);

@@ -3,13 +3,13 @@
 #include "command/inside.h"
 
 /* "<precision>:<name>" of all series, less those that this session may not name. */
-static void names_reply(const struct session *s, const struct read_answer *a, struct buf *out)
+static void names_reply(const struct session *s, const struct query_answer *a, struct buf *out)
 {
     size_t n = 0;
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1) reply_array(out, n);
         for (size_t i = 0; i < a->n; i++) {
-            struct slice text = READ_TEXT(a, &a->values[i]);
+            struct slice text = QUERY_TEXT(a, &a->values[i]);
             const char *colon = memchr(text.p, ':', text.n);
             size_t head = colon == NULL ? 0 : (size_t)(colon - text.p) + 1;
             if (!guard_names(s, slice_of(text.p + head, text.n - head))) continue;
@@ -21,13 +21,13 @@ static void names_reply(const struct session *s, const struct read_answer *a, st
     }
 }
 
-static void values_reply(const struct read_answer *a, struct buf *out)
+static void values_reply(const struct query_answer *a, struct buf *out)
 {
     reply_array(out, a->n);
     for (size_t i = 0; i < a->n; i++) {
-        const struct read_value *v = &a->values[i];
+        const struct query_value *v = &a->values[i];
         if (v->is_text)
-            reply_bulk(out, READ_TEXT(a, v));
+            reply_bulk(out, QUERY_TEXT(a, v));
         else
             reply_int(out, v->number);
     }
@@ -37,7 +37,7 @@ static void read_done(struct read_request *q)
 {
     struct session *s = CONTAINER_OF(q, struct session, ask.read);
     if (ask_answers(s, q->outcome, q->text)) {
-        if (q->query.kind == READ_NAMES)
+        if (q->query.kind == QUERY_NAMES)
             names_reply(s, q->answer, &s->outlet->out);
         else
             values_reply(q->answer, &s->outlet->out);
@@ -46,7 +46,7 @@ static void read_done(struct read_request *q)
 }
 
 /* Name and type one behind the other in s->key. */
-static void names_keep(struct session *s, struct read_query *q)
+static void names_keep(struct session *s, struct query *q)
 {
     buf_reset(&s->key);
     buf_reserve(&s->key, q->name.n + q->type.n + 1); /* a place for both, also without a name */
@@ -56,7 +56,7 @@ static void names_keep(struct session *s, struct read_query *q)
     q->type = slice_of(s->key.p + q->name.n, q->type.n);
 }
 
-enum taken read_ask(struct session *s, const struct read_query *q)
+enum taken read_ask(struct session *s, const struct query *q)
 {
     const struct command_ports *ports = &s->command->config.ports;
     if (session_barrier(s) == LEFT) return LEFT;

@@ -31,7 +31,7 @@ static bool precision_read(struct session *s, struct slice w, uint32_t *precisio
 }
 
 /* [FROM s] [TO s], in any order, each at most once. */
-static bool span_read(const struct request *r, struct read_query *q, struct buf *out)
+static bool span_read(const struct request *r, struct query *q, struct buf *out)
 {
     bool has_from = false, has_to = false;
     for (uint32_t i = 3; i < r->args_n; i += 2) {
@@ -48,7 +48,7 @@ static bool span_read(const struct request *r, struct read_query *q, struct buf 
 /* SERIES.GET name precision [FROM s] [TO s]: slot, n, slot, n ... of the samples that begin in that time */
 enum taken run_series_get(struct session *s, const struct request *r, struct buf *out)
 {
-    struct read_query q = {.kind = READ_SERIES, .name = r->args[1], .type = NO_TYPE, .to = INT64_MAX};
+    struct query q = {.kind = QUERY_SERIES, .name = r->args[1], .type = NO_TYPE, .to = INT64_MAX};
     if (!precision_read(s, r->args[2], &q.precision_s, out) || !span_read(r, &q, out) ||
         !names_fit(s, OP_SERIES, q.name, NO_TYPE, 0, out))
         return TAKEN;
@@ -58,5 +58,5 @@ enum taken run_series_get(struct session *s, const struct request *r, struct buf
 enum taken run_series_list(struct session *s, const struct request *r, struct buf *out)
 {
     (void)r, (void)out;
-    return read_ask(s, &(struct read_query){.kind = READ_NAMES, .name = NO_TYPE, .type = NO_TYPE});
+    return read_ask(s, &(struct query){.kind = QUERY_NAMES, .name = NO_TYPE, .type = NO_TYPE});
 }

@@ -1,5 +1,5 @@
 /* command/total.c - CTR.TOTAL key field [field ...]: what a merchant would see if all were merged now. The numbers
- * come from engine/totals.c. */
+ * come from sync/ (total.c). */
 #include "base/heap.h"
 #include "command/inside.h"
 

@@ -14,7 +14,7 @@ bool uniq_add_read(struct session *s, const struct request *r, struct coalesce_o
     return names_fit(s, OP_UNIQ, op->name, NO_TYPE, op->at, out);
 }
 
-static bool days_read(const struct session *s, const struct request *r, struct read_query *q, struct buf *out)
+static bool days_read(const struct session *s, const struct request *r, struct query *q, struct buf *out)
 {
     if (r->args_n > 4) {
         reply_error(out, "ERR wrong number of arguments for 'uniq.count' command");
@@ -37,7 +37,7 @@ static bool days_read(const struct session *s, const struct request *r, struct r
 /* UNIQ.COUNT name day [day]: how many, and "exact" or "estimated"; of the days from the first to the last, united */
 enum taken run_uniq_count(struct session *s, const struct request *r, struct buf *out)
 {
-    struct read_query q = {.kind = READ_VISITORS, .name = r->args[1], .type = NO_TYPE};
+    struct query q = {.kind = QUERY_VISITORS, .name = r->args[1], .type = NO_TYPE};
     if (!days_read(s, r, &q, out) || !names_fit(s, OP_UNIQ, q.name, NO_TYPE, q.from, out)) return TAKEN;
     return read_ask(s, &q);
 }

@@ -69,8 +69,8 @@ static char *lines_read(int fd, struct error *e)
     return text_read(fd, LINES_BYTES_MAX, false, "is no file of text of at most 64 KiB", e);
 }
 
-static char *file_read(const char *conf_file, const char *path, char *(*read_fd)(int fd, struct error *e),
-                       struct error *e)
+static char *secret_read(const char *conf_file, const char *path, char *(*read_fd)(int fd, struct error *e),
+                         struct error *e)
 {
     char *full = secret_path(conf_file, path);
     int fd = open(full, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), why = errno;
@@ -88,12 +88,12 @@ static char *file_read(const char *conf_file, const char *path, char *(*read_fd)
 
 char *secret_read_file(const char *conf_file, const char *path, struct error *e)
 {
-    return file_read(conf_file, path, line_read, e);
+    return secret_read(conf_file, path, line_read, e);
 }
 
 char *secret_read_lines(const char *conf_file, const char *path, struct error *e)
 {
-    return file_read(conf_file, path, lines_read, e);
+    return secret_read(conf_file, path, lines_read, e);
 }
 
 char *secret_read_credential(const char *name, struct error *e)

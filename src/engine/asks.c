@@ -3,7 +3,7 @@
 #include "base/heap.h"
 #include "engine/recovery.h"
 #include "redis/hash_op.h"
-#include "redis/read_op.h"
+#include "redis/query_op.h"
 #include <stdio.h>
 
 /* --- CTR.PENDING --- */
@@ -13,7 +13,7 @@ struct pending_task {
     struct pending_request *request;
 };
 
-static void pending_file(struct pending_request *q, const struct redis_reply *r, struct slice *items)
+static void pending_file(struct pending_request *q, const struct redis_answer *r, struct slice *items)
 {
     for (size_t i = 0; i < r->n; i++)
         items[i] = r->elements[i].str;
@@ -23,7 +23,7 @@ static void pending_file(struct pending_request *q, const struct redis_reply *r,
     q->done(q);
 }
 
-static void hash_done(struct redis_hash *h, const struct redis_reply *r)
+static void hash_done(struct redis_hash *h, const struct redis_answer *r)
 {
     struct pending_task *task = CONTAINER_OF(h, struct pending_task, redis);
     struct pending_request *q = task->request;
@@ -33,7 +33,7 @@ static void hash_done(struct redis_hash *h, const struct redis_reply *r)
         q->outcome = ASK_REDIS_DOWN;
         q->done(q);
     } else if (r->type != REDIS_ARRAY) {
-        reply_why(r, text, sizeof text);
+        answer_why(r, text, sizeof text);
         q->outcome = ASK_FAILED;
         q->text = text;
         q->done(q);
@@ -160,26 +160,26 @@ void ask_recover(struct core *c, struct recover_request *q)
 /* --- series, timeboxes, events and visitors --- */
 
 struct read_task {
-    struct redis_read redis;
+    struct redis_query redis;
     struct coalesce_settle settle;
     struct read_request *request;
     struct core *core;
 };
 
-static enum ask_outcome read_outcome(enum redis_read_outcome o)
+static enum ask_outcome read_outcome(enum redis_query_outcome o)
 {
     switch (o) {
-    case REDIS_READ_DONE:
+    case REDIS_QUERY_DONE:
         return ASK_DONE;
-    case REDIS_READ_LOST:
+    case REDIS_QUERY_LOST:
         return ASK_REDIS_DOWN;
-    case REDIS_READ_FAILED:
+    case REDIS_QUERY_FAILED:
         return ASK_FAILED;
     }
     UNREACHABLE();
 }
 
-static void read_done(struct redis_read *r)
+static void read_done(struct redis_query *r)
 {
     struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
     struct read_request *q = task->request;
@@ -194,7 +194,7 @@ static void settle_done(struct coalesce_settle *settle)
 {
     struct read_task *task = CONTAINER_OF(settle, struct read_task, settle);
     if (!settle->failed) {
-        redis_read(&task->core->sync_link, &task->redis);
+        redis_query(&task->core->sync_link, &task->redis);
         return;
     }
     struct read_request *q = task->request;
@@ -205,16 +205,17 @@ static void settle_done(struct coalesce_settle *settle)
 }
 
 /* What of it is still in a journal; visitors never are. */
-static struct coalesce_settle settle_of(const struct read_query *q)
+static struct coalesce_settle settle_of(const struct query *q)
 {
     static const enum op_kind kinds[] = {
-        [READ_SERIES] = OP_SERIES, [READ_NAMES] = OP_SERIES,   [READ_BOX_RECENT] = OP_BOX,
-        [READ_BOX_TOP] = OP_BOX,   [READ_BOX_BOTTOM] = OP_BOX, [READ_EVENTS] = OP_EVENT,
-        [READ_WINDOWS] = OP_EVENT};
+        [QUERY_SERIES] = OP_SERIES,          [QUERY_NAMES] = OP_SERIES,
+        [QUERY_TIMEBOX_RECENT] = OP_TIMEBOX, [QUERY_TIMEBOX_TOP] = OP_TIMEBOX,
+        [QUERY_TIMEBOX_BOTTOM] = OP_TIMEBOX, [QUERY_EVENTS] = OP_EVENT,
+        [QUERY_WINDOWS] = OP_EVENT};
     return (struct coalesce_settle){.kind = kinds[q->kind],
                                     .name = q->name,
                                     .type = q->type,
-                                    .all = q->kind == READ_NAMES,
+                                    .all = q->kind == QUERY_NAMES,
                                     .done = settle_done};
 }
 
@@ -224,8 +225,8 @@ void ask_read(struct core *c, struct read_request *q)
     task->request = q;
     task->core = c;
     task->redis =
-        (struct redis_read){.query = &q->query, .limits = c->config.counters->ops, .done = read_done};
-    bool in_keys = q->query.kind == READ_VISITORS;
+        (struct redis_query){.query = &q->query, .limits = c->config.counters->ops, .done = read_done};
+    bool in_keys = q->query.kind == QUERY_VISITORS;
     if (!in_keys) task->settle = settle_of(&q->query);
-    if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) redis_read(&c->sync_link, &task->redis);
+    if (in_keys || !coalesce_settle(c->coalesce, &task->settle)) redis_query(&c->sync_link, &task->redis);
 }

@@ -8,7 +8,7 @@
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
 #include "redis/link.h"
-#include "sync/gate.h"
+#include "sync/total.h"
 #include <uv.h>
 
 enum stage {
@@ -50,6 +50,7 @@ void core_link_init(struct core *c, struct redis_link *l, const char *role);
 bool core_up(const struct core *c); /* all three links are */
 void wire_sync(struct core *c);     /* makes c->sync */
 void wire_gate(struct core *c);     /* makes c->gate, behind it */
+void wire_totals(struct core *c, struct totals *t);
 /* As writer_pool_job; without a pool answered at once: it did not run. */
 void core_job(struct core *c, struct db_job *job);
 void core_pause(uv_loop_t *loop, uint64_t ms); /* runs the loop */

@@ -80,7 +80,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
     wire_coalesce(l);
     wire_sync(c);
     wire_gate(c);
-    totals_init(&l->totals, c);
+    wire_totals(c, &l->totals);
     cleaner_init(&l->cleaner, c);
     l->upkeep.core = l->journals.core = c;
     wire_ledger(&l->upkeep);
@@ -169,6 +169,7 @@ void lane_stop(struct lane *l)
     l->core.stage = STAGE_DRAINING;
     sync_stop(l->core.sync);
     gate_stop(&l->core.gate);
+    totals_stop(&l->totals);
     upkeep_stop(&l->upkeep);
     recovery_stop(&l->core);
     coalesce_flush(l->core.coalesce);

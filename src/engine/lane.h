@@ -9,7 +9,6 @@
 #include "engine/cleaner.h"
 #include "engine/core.h"
 #include "engine/journals.h"
-#include "engine/totals.h"
 #include "engine/upkeep.h"
 
 struct lane_ports {                                 /* what it tells its owner; lane: the struct lane */

@@ -29,13 +29,13 @@ void rows_free(struct rows *r)
     *r = (struct rows){0};
 }
 
-void answer_free(struct answer *a)
+void answer_free(struct rows_answer *a)
 {
     rows_free(&a->rows);
-    *a = (struct answer){0};
+    *a = (struct rows_answer){0};
 }
 
-static void answer_copy(const struct answer *from, struct answer *to)
+static void answer_copy(const struct rows_answer *from, struct rows_answer *to)
 {
     *to = *from;
     to->rows = (struct rows){0};
@@ -83,7 +83,7 @@ static struct cached_answer *entry_oldest(struct answer_cache *c)
     return oldest;
 }
 
-void answer_cache_put(struct answer_cache *c, struct slice question, const struct answer *a)
+void answer_cache_put(struct answer_cache *c, struct slice question, const struct rows_answer *a)
 {
     pthread_mutex_lock(&c->lock);
     struct cached_answer *e = entry_of(c, question);
@@ -96,7 +96,7 @@ void answer_cache_put(struct answer_cache *c, struct slice question, const struc
     pthread_mutex_unlock(&c->lock);
 }
 
-bool answer_cache_get(struct answer_cache *c, struct slice question, struct answer *out)
+bool answer_cache_get(struct answer_cache *c, struct slice question, struct rows_answer *out)
 {
     pthread_mutex_lock(&c->lock);
     struct cached_answer *e = entry_of(c, question);

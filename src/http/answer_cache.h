@@ -30,7 +30,7 @@ static inline struct slice rows_field(const struct rows *r, size_t i)
 }
 void rows_free(struct rows *r);
 
-struct answer { /* to a question */
+struct rows_answer { /* to a question */
     struct rows rows;
     int64_t stored_s, live_s; /* as of; 0: never */
     struct figure until_s;    /* complete_until */
@@ -39,7 +39,7 @@ struct answer { /* to a question */
 struct cached_answer {
     char *question; /* NULL: free */
     size_t question_n;
-    struct answer answer;
+    struct rows_answer answer;
     uint64_t used; /* ticks of clock */
 };
 
@@ -51,9 +51,10 @@ struct answer_cache {
 
 void answer_cache_init(struct answer_cache *c);
 void answer_cache_close(struct answer_cache *c);
-void answer_cache_put(struct answer_cache *c, struct slice question, const struct answer *a); /* copies */
+void answer_cache_put(struct answer_cache *c, struct slice question,
+                      const struct rows_answer *a); /* copies */
 bool answer_cache_get(struct answer_cache *c, struct slice question,
-                      struct answer *out); /* a copy, the caller's */
-void answer_free(struct answer *a);
+                      struct rows_answer *out); /* a copy, the caller's */
+void answer_free(struct rows_answer *a);
 
 #endif

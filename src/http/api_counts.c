@@ -176,7 +176,7 @@ void run_timebox(struct exchange *x, struct worker *w)
     struct digits a, b;
     int64_t n, offset;
     struct slice name = exchange_part(x, 0);
-    if (!exchange_sees_name(x, OP_BOX, name, NO_TYPE)) return;
+    if (!exchange_sees_name(x, OP_TIMEBOX, name, NO_TYPE)) return;
     size_t order = order_read(x, &n, &offset);
     if (order == 3) return;
     struct slice recent[] = {SLICE("BOX.RECENT"), name, word_of(offset, &a), word_of(n, &b)};
@@ -188,7 +188,7 @@ void run_timebox(struct exchange *x, struct worker *w)
     json_open(&j, NULL, '{');
     json_slice(&j, "name", name);
     json_text(&j, "order", orders[order]);
-    json_int(&j, "width", x->http->where->counters->ops->box_width_s);
+    json_int(&j, "width", x->http->where->counters->ops->timebox_width_s);
     pairs_put(&j, "buckets", reply);
     json_close(&j, '}');
     freeReplyObject(reply);

@@ -27,7 +27,7 @@ struct figures {
     struct slice field; /* p NULL: not one field */
     int64_t top;
     bool mysql_up, redis_up;
-    struct answer answer;
+    struct rows_answer answer;
 };
 
 /* --- what is asked --- */

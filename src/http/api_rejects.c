@@ -26,14 +26,14 @@ static struct db *db_for(struct exchange *x, struct worker *w)
 
 /* --- the list --- */
 
-struct listing {
+struct rejects_listing {
     struct json j;
     const struct counters *counters;
 };
 
 static void reject_put(void *arg, const struct reject *r)
 {
-    struct listing *l = arg;
+    struct rejects_listing *l = arg;
     reject_json(&l->j, r, l->counters);
 }
 
@@ -65,7 +65,7 @@ static enum err list_put(struct exchange *x, struct db *db, const struct rejects
 {
     uint64_t waiting = 0;
     struct rejects_which all = {0};
-    struct listing l = {.j = exchange_json(x), .counters = x->http->where->counters};
+    struct rejects_listing l = {.j = exchange_json(x), .counters = x->http->where->counters};
     json_open(&l.j, NULL, '{');
     json_open(&l.j, "rejects", '[');
     if (rejects_list(db, which, limit, reject_put, &l, e) != ERR_NONE) return e->code;

@@ -33,7 +33,7 @@ static void counter_json(struct json *j, const struct counter *c, const struct o
     json_slice(j, "table", c->table);
     json_open(j, "feeds", '{');
     pattern_json(j, "series", &c->feeds[FEED_SERIES]);
-    pattern_json(j, "box", &c->feeds[FEED_BOX]);
+    pattern_json(j, "box", &c->feeds[FEED_TIMEBOX]);
     pattern_json(j, "event", &c->feeds[FEED_EVENT]);
     json_close(j, '}');
     if (ops->uniq_counter == c)

@@ -97,8 +97,8 @@ bool name_is_of(const struct counters *counters, enum op_kind kind, struct slice
     switch (kind) {
     case OP_SERIES:
         return feeds_it(counters, FEED_SERIES, name, store);
-    case OP_BOX:
-        return feeds_it(counters, FEED_BOX, name, store);
+    case OP_TIMEBOX:
+        return feeds_it(counters, FEED_TIMEBOX, name, store);
     case OP_UNIQ:
         return ops->uniq_counter != NULL && is_of(&ops->uniq_name, ops->uniq_counter->store, name, store);
     case OP_EVENT:

@@ -351,7 +351,7 @@ static void pace(struct conn *c)
 
 static void on_written(uv_write_t *req, int status)
 {
-    struct chunk *chunk = CONTAINER_OF(req, struct chunk, write);
+    struct unsent *chunk = CONTAINER_OF(req, struct unsent, write);
     struct conn *c = chunk->conn;
     if (status == 0) {
         c->told = chunk->counted;
@@ -370,8 +370,8 @@ static void on_written(uv_write_t *req, int status)
 /* out, from its byte `from` on, becomes libuv's. 0, or what libuv said. */
 static int write_chunk(struct conn *c, struct buf *out, size_t from)
 {
-    struct chunk *chunk = heap_zalloc(sizeof(*chunk));
-    *chunk = (struct chunk){.conn = c, .bytes = *out, .handed = out->n - from, .counted = c->outlet.counted};
+    struct unsent *chunk = heap_zalloc(sizeof(*chunk));
+    *chunk = (struct unsent){.conn = c, .bytes = *out, .handed = out->n - from, .counted = c->outlet.counted};
     *out = (struct buf){0};
     buf_trim(&chunk->bytes);
     uv_buf_t rest = uv_buf_init(chunk->bytes.p + from, (unsigned)chunk->handed);

@@ -85,7 +85,7 @@ struct secure { /* what a connection with TLS has more */
     bool spoke;          /* false at its end: it only looked whether the port is open */
 };
 
-struct chunk { /* of answers that the socket did not take at once: libuv's until on_written() */
+struct unsent { /* of answers that the socket did not take at once: libuv's until on_written() */
     uv_write_t write;
     struct conn *conn;
     struct buf bytes;

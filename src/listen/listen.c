@@ -107,14 +107,14 @@ static void on_listener_closed(uv_handle_t *handle)
     listen_handle_closed(ls->listen);
 }
 
-struct refusal {
+struct refused_client {
     union stream s;
     struct listen *listen;
 };
 
 static void on_refusal_closed(uv_handle_t *handle)
 {
-    struct refusal *r = handle->data;
+    struct refused_client *r = handle->data;
     struct listen *l = r->listen;
     heap_free(r);
     listen_handle_closed(l);
@@ -122,7 +122,7 @@ static void on_refusal_closed(uv_handle_t *handle)
 
 static void refuse_connection(struct listener *ls)
 {
-    struct refusal *r = heap_zalloc(sizeof(*r));
+    struct refused_client *r = heap_zalloc(sizeof(*r));
     r->listen = ls->listen;
     if (ls->is_unix)
         uv_pipe_init(ls->listen->loop, &r->s.pipe, 0);

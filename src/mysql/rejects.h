@@ -1,4 +1,5 @@
 /* mysql/rejects.h - rows that were refused, kept raw: to be listed, replayed once their cause is mended, or given up.
+ * A row given up stays in `rejected` of tally_counters: what Redis accepted cannot be taken back in the same step.
  * Blocking. */
 #ifndef MYSQL_REJECTS_H
 #define MYSQL_REJECTS_H

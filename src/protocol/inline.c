@@ -1,7 +1,7 @@
 /* protocol/inline.c - see inline.h. */
 #include "protocol/inline.h"
 
-struct reader {
+struct inline_reader {
     const char *p, *end;
     struct buf *out; /* has room for the whole line: words only shrink */
 };
@@ -10,7 +10,7 @@ static bool is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
-static void put(struct reader *in, char c)
+static void put(struct inline_reader *in, char c)
 {
     in->out->p[in->out->n++] = c;
 }
@@ -41,7 +41,7 @@ static char escaped(char c)
 }
 
 /* in->p stands on a backslash that is not the last byte. */
-static void take_escape(struct reader *in)
+static void take_escape(struct inline_reader *in)
 {
     if (in->end - in->p >= 4 && in->p[1] == 'x') {
         int high = hex_digit(in->p[2]), low = hex_digit(in->p[3]);
@@ -55,7 +55,7 @@ static void take_escape(struct reader *in)
     in->p += 2;
 }
 
-static bool take_double_quoted(struct reader *in)
+static bool take_double_quoted(struct inline_reader *in)
 {
     for (in->p++; in->p < in->end && *in->p != '"';) {
         if (*in->p == '\\' && in->end - in->p >= 2)
@@ -66,7 +66,7 @@ static bool take_double_quoted(struct reader *in)
     return in->p++ < in->end;
 }
 
-static bool take_single_quoted(struct reader *in)
+static bool take_single_quoted(struct inline_reader *in)
 {
     for (in->p++; in->p < in->end && *in->p != '\'';) {
         if (*in->p == '\\' && in->end - in->p >= 2 && in->p[1] == '\'') in->p++;
@@ -75,7 +75,7 @@ static bool take_single_quoted(struct reader *in)
     return in->p++ < in->end;
 }
 
-static bool take_word(struct reader *in)
+static bool take_word(struct inline_reader *in)
 {
     while (in->p < in->end && memchr(" \n\r\t", *in->p, 4) == NULL) {
         if (*in->p != '"' && *in->p != '\'') {
@@ -92,7 +92,7 @@ enum parsed inline_split(struct request *r, struct slice line)
 {
     buf_reset(&r->unquoted);
     buf_reserve(&r->unquoted, line.n + 1);
-    struct reader in = {line.p, line.p + line.n, &r->unquoted};
+    struct inline_reader in = {line.p, line.p + line.n, &r->unquoted};
     for (r->args_n = 0;; r->args_n++) {
         while (in.p < in.end && is_blank(*in.p))
             in.p++;

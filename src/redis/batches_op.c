@@ -1,15 +1,16 @@
 /* redis/batches_op.c - tally:batches and the registries behind it. */
 #include "redis/batches_op.h"
 #include "base/heap.h"
+#include "redis/client_list.h"
 #include "redis/lua.h"
 #include "redis/registry.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include <stdio.h>
 
 _Static_assert(SEQ_TTL_S == 2592000, "beat.lua keeps the seq key as long as a frame does");
 
 /* ids from elements[from] on. False: not all of them are ids. */
-static bool ids_file(const struct redis_reply *r, size_t from, struct batch_id **ids, uint32_t *n)
+static bool ids_file(const struct redis_answer *r, size_t from, struct batch_id **ids, uint32_t *n)
 {
     *n = 0;
     *ids = r->n > from ? heap_alloc((r->n - from) * sizeof **ids) : NULL;
@@ -27,15 +28,15 @@ bad:
 
 /* --- adoption --- */
 
-static void on_adopted(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void adopt_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct adopt *a = arg;
     int64_t unknown = 0;
     (void)l, (void)at;
-    a->lost = !reply_is(r, REDIS_ARRAY) || r->n < 1 || !reply_integer(&r->elements[0], &unknown) ||
+    a->lost = !answer_is(r, REDIS_ARRAY) || r->n < 1 || !answer_integer(&r->elements[0], &unknown) ||
               !ids_file(r, 1, &a->ids, &a->ids_n);
     if (a->lost)
-        reply_why(r, a->text, sizeof a->text);
+        answer_why(r, a->text, sizeof a->text);
     else
         a->unknown = (uint32_t)unknown;
     a->done(a);
@@ -43,9 +44,9 @@ static void on_adopted(struct redis_link *l, void *arg, const struct redis_reply
 
 static void counters_put(struct buf *out, const struct counters *cs)
 {
-    resp_int(out, (int64_t)cs->n);
+    request_int(out, (int64_t)cs->n);
     for (size_t i = 0; i < cs->n; i++)
-        resp_slice(out, cs->all[i].name);
+        request_slice(out, cs->all[i].name);
 }
 
 /* live: RESP of live_n owners */
@@ -57,58 +58,38 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     struct buf *out = redis_link_begin(l);
     struct buf owner = {0};
     name_owner(&owner, life);
-    resp_eval(out, lua_adopt, 1, 9 + a->counters->n + live_n);
-    RESP_LIT(out, KEY_BATCHES);
-    resp_text(out, modes[a->mode]);
-    resp_int(out, a->stale_ms);
-    resp_int(out, a->limit);
-    resp_slice(out, buf_slice(&owner));
-    resp_slice(out, life->instance);
-    resp_int(out, BATCH_FORMAT);
-    resp_int(out, a->dry_run);
-    RESP_LIT(out, KEY_BATCH_PREFIX);
+    request_eval(out, lua_adopt, 1, 9 + a->counters->n + live_n);
+    REQUEST_LIT(out, KEY_BATCHES);
+    request_text(out, modes[a->mode]);
+    request_int(out, a->stale_ms);
+    request_int(out, a->limit);
+    request_slice(out, buf_slice(&owner));
+    request_slice(out, life->instance);
+    request_int(out, BATCH_FORMAT);
+    request_int(out, a->dry_run);
+    REQUEST_LIT(out, KEY_BATCH_PREFIX);
     counters_put(out, a->counters);
     buf_put_slice(out, live);
     buf_free(&owner);
-    redis_link_expect(l, 1, on_adopted, a);
+    redis_link_expect(l, 1, adopt_done, a);
     redis_link_flush(l);
 }
 
-/* One line of CLIENT LIST: is it a link of some tallyd, and whose? `name=tallyd:<instance>:<life>:<role>` */
-static bool owner_of_line(struct slice line, struct slice *owner)
-{
-    static const struct slice mark = {" name=tallyd:", 13};
-    const char *p = line.n > 0 ? memmem(line.p, line.n, mark.p, mark.n) : NULL;
-    if (p == NULL) return false;
-    p += mark.n;
-    const char *end = memchr(p, ' ', (size_t)(line.p + line.n - p));
-    if (end == NULL) end = line.p + line.n;
-    const char *colon = memrchr(p, ':', (size_t)(end - p));
-    if (colon == NULL) return false;
-    *owner = slice_of(p, (size_t)(colon - p));
-    return true;
-}
-
-static void on_clients(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void adopt_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct adopt *a = arg;
     struct buf live = {0};
-    struct slice owner;
+    struct redis_client c;
     size_t n = 0;
     (void)at;
-    if (!reply_is(r, REDIS_STRING)) {
-        reply_why(r, a->text, sizeof a->text);
+    if (!answer_is(r, REDIS_STRING)) {
+        answer_why(r, a->text, sizeof a->text);
         a->lost = true;
         a->done(a);
         return;
     }
-    for (struct slice rest = r->str; rest.n > 0;) {
-        const char *eol = memchr(rest.p, '\n', rest.n);
-        struct slice line = slice_of(rest.p, eol != NULL ? (size_t)(eol - rest.p) : rest.n);
-        if (owner_of_line(line, &owner)) resp_slice(&live, owner), n++;
-        rest = slice_of(line.p + line.n, rest.n - line.n);
-        if (rest.n > 0) rest.p++, rest.n--;
-    }
+    for (struct slice clients = r->str; client_next(&clients, &c); n++)
+        request_slice(&live, c.owner);
     adopt_ask(l, a, buf_slice(&live), n);
     buf_free(&live);
 }
@@ -123,18 +104,18 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
         adopt_ask(l, a, slice_of(NULL, 0), 0);
         return;
     }
-    resp_words(redis_link_begin(l), "CLIENT LIST");
-    redis_link_expect(l, 1, on_clients, a);
+    request_words(redis_link_begin(l), "CLIENT LIST");
+    redis_link_expect(l, 1, adopt_list_done, a);
     redis_link_flush(l);
 }
 
 /* --- which stand --- */
 
-static void on_standing(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void standing_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct standing *s = arg;
     (void)l, (void)at;
-    s->lost = !reply_is(r, REDIS_ARRAY) || !ids_file(r, 0, &s->ids, &s->ids_n);
+    s->lost = !answer_is(r, REDIS_ARRAY) || !ids_file(r, 0, &s->ids, &s->ids_n);
     s->done(s);
 }
 
@@ -143,28 +124,28 @@ void redis_standing(struct redis_link *l, struct standing *s)
     struct buf *out = redis_link_begin(l);
     s->ids = NULL;
     s->ids_n = 0;
-    resp_eval(out, lua_standing, 1, 2);
-    RESP_LIT(out, KEY_BATCHES);
-    RESP_LIT(out, KEY_BATCH_PREFIX);
-    resp_slice(out, s->key);
-    redis_link_expect(l, 1, on_standing, s);
+    request_eval(out, lua_standing, 1, 2);
+    REQUEST_LIT(out, KEY_BATCHES);
+    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    request_slice(out, s->key);
+    redis_link_expect(l, 1, standing_done, s);
     redis_link_flush(l);
 }
 
-static int64_t int_or(const struct redis_reply *r, int64_t otherwise)
+static int64_t int_or(const struct redis_answer *r, int64_t otherwise)
 {
     int64_t v;
-    return reply_integer(r, &v) ? v : otherwise;
+    return answer_integer(r, &v) ? v : otherwise;
 }
 
-static void on_list(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void batch_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct batch_list *b = arg;
     (void)l, (void)at;
-    b->lost = !reply_is(r, REDIS_ARRAY);
+    b->lost = !answer_is(r, REDIS_ARRAY);
     for (size_t i = 0; !b->lost && i < r->n; i++) {
-        const struct redis_reply *e = r->elements[i].elements;
-        if (!reply_is_array(&r->elements[i], 8)) continue;
+        const struct redis_answer *e = r->elements[i].elements;
+        if (!answer_is_array(&r->elements[i], 8)) continue;
         const struct batch_seen seen = {.id = e[0].str,
                                         .counter = e[2].str,
                                         .owner = e[3].str,
@@ -181,16 +162,16 @@ static void on_list(struct redis_link *l, void *arg, const struct redis_reply *r
 void redis_batch_list(struct redis_link *l, struct batch_list *b)
 {
     struct buf *out = redis_link_begin(l);
-    resp_eval(out, lua_batch_list, 1, 1);
-    RESP_LIT(out, KEY_BATCHES);
-    RESP_LIT(out, KEY_BATCH_PREFIX);
-    redis_link_expect(l, 1, on_list, b);
+    request_eval(out, lua_batch_list, 1, 1);
+    REQUEST_LIT(out, KEY_BATCHES);
+    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    redis_link_expect(l, 1, batch_list_done, b);
     redis_link_flush(l);
 }
 
 /* --- signs of life --- */
 
-static void on_beat(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void beat_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)l, (void)arg, (void)r, (void)at; /* the next beat is the answer to one that failed */
 }
@@ -200,46 +181,48 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
 {
     struct buf *out = redis_link_begin(l);
     struct buf name = {0};
-    resp_eval(out, lua_beat, 3, 1 + (size_t)ids_n);
-    RESP_LIT(out, KEY_BATCHES);
+    request_eval(out, lua_beat, 3, 1 + (size_t)ids_n);
+    REQUEST_LIT(out, KEY_BATCHES);
     name_instance(&name, life->instance);
-    resp_slice(out, buf_slice(&name));
+    request_slice(out, buf_slice(&name));
     buf_reset(&name);
     name_seq(&name, life);
-    resp_slice(out, buf_slice(&name));
+    request_slice(out, buf_slice(&name));
     buf_reset(&name);
     buf_printf(&name, "%s|" SLICE_FMT, life->id, SLICE_ARG(host));
-    resp_slice(out, buf_slice(&name));
+    request_slice(out, buf_slice(&name));
     for (uint32_t i = 0; i < ids_n; i++) {
         char hex[33];
         batch_id_hex(&ids[i], hex);
-        resp_text(out, hex);
+        request_text(out, hex);
     }
     buf_free(&name);
-    redis_link_expect(l, 1, on_beat, NULL);
+    redis_link_expect(l, 1, beat_done, NULL);
     redis_link_flush(l);
 }
 
-static void holder_file(struct redis_instance *i, const struct redis_reply *r)
+static void holder_file(struct redis_instance *i, const struct redis_answer *r)
 {
-    i->lost = !reply_is(r, REDIS_STRING) && !reply_is(r, REDIS_NIL);
-    if (!reply_is(r, REDIS_STRING)) return;
+    i->lost = !answer_is(r, REDIS_STRING) && !answer_is(r, REDIS_NIL);
+    if (!answer_is(r, REDIS_STRING)) return;
     slice_show(r->str, sizeof i->holder - 1, i->holder, sizeof i->holder);
     i->taken = !slice_starts(r->str, slice_str(i->life->id));
 }
 
 static bool holder_linked(const struct redis_instance *i, struct slice clients)
 {
-    struct buf name = {0};
-    size_t life_n = strcspn(i->holder, "|");
-    buf_printf(&name, " name=tallyd:" SLICE_FMT ":%.*s:", SLICE_ARG(i->life->instance), (int)life_n,
+    struct buf owner = {0};
+    struct redis_client c;
+    bool found = false;
+    buf_printf(&owner, SLICE_FMT ":%.*s", SLICE_ARG(i->life->instance), (int)strcspn(i->holder, "|"),
                i->holder);
-    bool found = clients.n > 0 && memmem(clients.p, clients.n, name.p, name.n) != NULL;
-    buf_free(&name);
+    while (!found && client_next(&clients, &c))
+        found = client_is_of(&c, buf_slice(&owner));
+    buf_free(&owner);
     return found;
 }
 
-static void on_instance(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void instance_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_instance *i = arg;
     (void)l;
@@ -247,7 +230,7 @@ static void on_instance(struct redis_link *l, void *arg, const struct redis_repl
         holder_file(i, r);
         return;
     }
-    i->lost = i->lost || !reply_is(r, REDIS_STRING);
+    i->lost = i->lost || !answer_is(r, REDIS_STRING);
     i->linked = !i->lost && i->taken && holder_linked(i, r->str);
     i->done(i);
 }
@@ -259,11 +242,11 @@ void redis_instance(struct redis_link *l, struct redis_instance *i)
     i->lost = i->taken = i->linked = false;
     i->holder[0] = '\0';
     name_instance(&name, i->life->instance);
-    resp_array(out, 2);
-    RESP_LIT(out, "GET");
-    resp_slice(out, buf_slice(&name));
+    request_array(out, 2);
+    REQUEST_LIT(out, "GET");
+    request_slice(out, buf_slice(&name));
     buf_free(&name);
-    resp_words(out, "CLIENT LIST");
-    redis_link_expect(l, 2, on_instance, i);
+    request_words(out, "CLIENT LIST");
+    redis_link_expect(l, 2, instance_done, i);
     redis_link_flush(l);
 }

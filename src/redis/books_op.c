@@ -3,42 +3,42 @@
 #include "redis/books_op.h"
 #include "base/num.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include "series/counter.h"
 #include <stdio.h>
 
 /* A reply of ours is a tree of known shape; what has another shape is looked at no further. */
-static bool is_pair(const struct redis_reply *r)
+static bool is_pair(const struct redis_answer *r)
 {
-    return reply_is_array(r, 2) && r->elements[1].type == REDIS_ARRAY;
+    return answer_is_array(r, 2) && r->elements[1].type == REDIS_ARRAY;
 }
 
-static void accepted_tell(struct redis_books *b, const struct redis_reply *list)
+static void accepted_tell(struct redis_books *b, const struct redis_answer *list)
 {
     for (size_t i = 0; i + 1 < list->n; i += 2)
         b->accepted(b->arg, list->elements[i].str, list->elements[i + 1].str);
 }
 
-static void pending_tell(struct redis_books *b, const struct redis_reply *hash)
+static void pending_tell(struct redis_books *b, const struct redis_answer *hash)
 {
-    const struct redis_reply *list = &hash->elements[1];
+    const struct redis_answer *list = &hash->elements[1];
     for (size_t i = 0; i + 1 < list->n; i += 2)
         b->pending(b->arg, hash->elements[0].str, list->elements[i].str, list->elements[i + 1].str);
 }
 
-static void claimed_tell(struct redis_books *b, const struct batch_id *id, const struct redis_reply *hash)
+static void claimed_tell(struct redis_books *b, const struct batch_id *id, const struct redis_answer *hash)
 {
-    const struct redis_reply *list = &hash->elements[1];
+    const struct redis_answer *list = &hash->elements[1];
     for (size_t i = 0; i + 1 < list->n; i += 2)
         b->claimed(b->arg, id, hash->elements[0].str, list->elements[i].str, list->elements[i + 1].str);
 }
 
-static bool batch_tell(struct redis_books *b, const struct redis_reply *r)
+static bool books_batch_tell(struct redis_books *b, const struct redis_answer *r)
 {
     struct batch_id id;
     int64_t gen = 0;
-    if (!reply_is_array(r, 4) || !batch_id_read(r->elements[0].str, &id)) return false;
-    if (!reply_integer(&r->elements[2], &gen) || r->elements[3].type != REDIS_ARRAY) return false;
+    if (!answer_is_array(r, 4) || !batch_id_read(r->elements[0].str, &id)) return false;
+    if (!answer_integer(&r->elements[2], &gen) || r->elements[3].type != REDIS_ARRAY) return false;
     b->batch(b->arg, &id, r->elements[1].str, gen);
     for (size_t i = 0; i < r->elements[3].n; i++) {
         if (!is_pair(&r->elements[3].elements[i])) return false;
@@ -47,11 +47,11 @@ static bool batch_tell(struct redis_books *b, const struct redis_reply *r)
     return true;
 }
 
-static bool books_file(struct redis_books *b, const struct redis_reply *r)
+static bool books_file(struct redis_books *b, const struct redis_answer *r)
 {
     int64_t dirty;
-    if (!reply_is(r, REDIS_ARRAY) || r->n < 2) return false;
-    if (!reply_integer(&r->elements[0], &b->gen) || !reply_integer(&r->elements[1], &dirty)) return false;
+    if (!answer_is(r, REDIS_ARRAY) || r->n < 2) return false;
+    if (!answer_integer(&r->elements[0], &b->gen) || !answer_integer(&r->elements[1], &dirty)) return false;
     b->dirty = (uint64_t)dirty;
     b->too_many = r->n == 2;
     if (b->too_many) return true;
@@ -63,16 +63,16 @@ static bool books_file(struct redis_books *b, const struct redis_reply *r)
         pending_tell(b, &r->elements[3].elements[i]);
     }
     for (size_t i = 0; i < r->elements[4].n; i++)
-        if (!batch_tell(b, &r->elements[4].elements[i])) return false;
+        if (!books_batch_tell(b, &r->elements[4].elements[i])) return false;
     return true;
 }
 
-static void on_books(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void books_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_books *b = arg;
     (void)l, (void)at;
     b->lost = !books_file(b, r);
-    if (b->lost) reply_why(r, b->text, sizeof b->text);
+    if (b->lost) answer_why(r, b->text, sizeof b->text);
     b->done(b);
 }
 
@@ -83,29 +83,29 @@ void redis_books(struct redis_link *l, struct redis_books *b)
     b->gen = 0;
     b->dirty = 0;
     b->text[0] = '\0';
-    resp_eval(out, lua_books, 5, 3);
-    RESP_LIT(out, KEY_GEN);
-    RESP_LIT(out, KEY_ACCEPTED);
-    RESP_LIT(out, KEY_DIRTY);
-    RESP_LIT(out, KEY_HELD);
-    RESP_LIT(out, KEY_BATCHES);
-    RESP_LIT(out, KEY_BATCH_PREFIX);
-    resp_int(out, b->dirty_max);
-    resp_int(out, b->fields_max > 0 ? b->fields_max : DELTA_MAX);
-    redis_link_expect(l, 1, on_books, b);
+    request_eval(out, lua_books, 5, 3);
+    REQUEST_LIT(out, KEY_GEN);
+    REQUEST_LIT(out, KEY_ACCEPTED);
+    REQUEST_LIT(out, KEY_DIRTY);
+    REQUEST_LIT(out, KEY_HELD);
+    REQUEST_LIT(out, KEY_BATCHES);
+    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    request_int(out, b->dirty_max);
+    request_int(out, b->fields_max > 0 ? b->fields_max : DELTA_MAX);
+    redis_link_expect(l, 1, books_done, b);
     redis_link_flush(l);
 }
 
 /* --- a live total --- */
 
-static bool total_file(struct redis_total *t, const struct redis_reply *r)
+static bool total_file(struct total_read *t, const struct redis_answer *r)
 {
-    if (!reply_is_array(r, 3) || !reply_integer(&r->elements[0], &t->gen)) return false;
-    if (!reply_is_array(&r->elements[1], t->fields_n) || r->elements[2].type != REDIS_ARRAY) return false;
+    if (!answer_is_array(r, 3) || !answer_integer(&r->elements[0], &t->gen)) return false;
+    if (!answer_is_array(&r->elements[1], t->fields_n) || r->elements[2].type != REDIS_ARRAY) return false;
     for (uint32_t i = 0; i < t->fields_n; i++)
         t->pending(t->arg, i, r->elements[1].elements[i].str);
     for (size_t b = 0; b < r->elements[2].n; b++) {
-        const struct redis_reply *of = &r->elements[2].elements[b];
+        const struct redis_answer *of = &r->elements[2].elements[b];
         struct batch_id id;
         if (!is_pair(of) || of->elements[1].n != t->fields_n || !batch_id_read(of->elements[0].str, &id))
             return false;
@@ -115,28 +115,28 @@ static bool total_file(struct redis_total *t, const struct redis_reply *r)
     return true;
 }
 
-static void on_total(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void total_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_total *t = arg;
+    struct total_read *t = arg;
     (void)l, (void)at;
     t->cut = r == NULL;
     t->lost = !total_file(t, r);
-    if (t->lost) reply_why(r, t->text, sizeof t->text);
+    if (t->lost) answer_why(r, t->text, sizeof t->text);
     t->done(t);
 }
 
-void redis_total(struct redis_link *l, struct redis_total *t)
+void redis_total(struct redis_link *l, struct total_read *t)
 {
     PRE(t->fields_n > 0 && t->fields_n <= TOTAL_FIELDS_MAX);
     struct buf *out = redis_link_begin(l);
     t->text[0] = '\0';
-    resp_eval(out, lua_total, 3, 1 + (size_t)t->fields_n);
-    RESP_LIT(out, KEY_GEN);
-    RESP_LIT(out, KEY_BATCHES);
-    resp_slice(out, t->key);
-    RESP_LIT(out, KEY_BATCH_PREFIX);
+    request_eval(out, lua_total, 3, 1 + (size_t)t->fields_n);
+    REQUEST_LIT(out, KEY_GEN);
+    REQUEST_LIT(out, KEY_BATCHES);
+    request_slice(out, t->key);
+    REQUEST_LIT(out, KEY_BATCH_PREFIX);
     for (uint32_t i = 0; i < t->fields_n; i++)
-        resp_slice(out, t->fields[i]);
-    redis_link_expect(l, 1, on_total, t);
+        request_slice(out, t->fields[i]);
+    redis_link_expect(l, 1, total_done, t);
     redis_link_flush(l);
 }

@@ -5,6 +5,7 @@
 #define REDIS_BOOKS_OP_H
 
 #include "redis/link.h"
+#include "series/total.h"
 
 struct redis_books {
     uint32_t dirty_max; /* more dirty hashes than that: too_many, and nothing is read */
@@ -27,21 +28,6 @@ void redis_books(struct redis_link *l, struct redis_books *b);
 
 /* The Redis side of a live total, for some fields (at most TOTAL_FIELDS_MAX, which Lua's stack bounds) of one
  * pending hash, by one script likewise. key and fields are not needed any more once redis_total() returned. */
-#define TOTAL_FIELDS_MAX 1000
-struct redis_total {
-    struct slice key;
-    const struct slice *fields;
-    uint32_t fields_n;
-    /* value n = 0: the field is not there */
-    void (*pending)(void *arg, uint32_t field, struct slice value);
-    void (*claimed)(void *arg, const struct batch_id *id, uint32_t field, struct slice value);
-    int64_t gen;
-    bool lost; /* text says why; */
-    bool cut;  /* ... the link was cut or not up, it was no answer of Redis' */
-    char text[200];
-    void (*done)(struct redis_total *t); /* once */
-    void *arg;
-};
-void redis_total(struct redis_link *l, struct redis_total *t);
+void redis_total(struct redis_link *l, struct total_read *t);
 
 #endif

@@ -1,7 +1,7 @@
 /* redis/check_op.c - what makes a Redis unfit, and the end of links that an earlier life left open. */
 #include "redis/check_op.h"
 #include "redis/client_list.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 #define VERSION_LEAST 70000
 
@@ -58,30 +58,30 @@ const char *redis_check_promise(const struct redis_facts *f, bool volatile_accep
 
 /* --- links of other lives --- */
 
-static void kill_fail(struct redis_kill *k, const struct redis_reply *r)
+static void kill_fail(struct redis_kill *k, const struct redis_answer *r)
 {
-    if (!k->lost) reply_why(r, k->text, sizeof k->text);
+    if (!k->lost) answer_why(r, k->text, sizeof k->text);
     k->lost = true;
 }
 
-static void on_killed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void kill_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_kill *k = arg;
     (void)l;
-    if (reply_is(r, REDIS_INTEGER))
+    if (answer_is(r, REDIS_INTEGER))
         k->killed += r->integer > 0;
     else
         kill_fail(k, r);
     if (r == NULL || at + 1 == k->asked) k->done(k);
 }
 
-static void on_clients(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void kill_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_kill *k = arg;
     struct redis_client c;
     struct buf mine = {0};
     (void)at;
-    if (!reply_is(r, REDIS_STRING)) {
+    if (!answer_is(r, REDIS_STRING)) {
         kill_fail(k, r);
         k->done(k);
         return;
@@ -99,7 +99,7 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_reply
         k->done(k);
         return;
     }
-    redis_link_expect(l, k->asked, on_killed, k);
+    redis_link_expect(l, k->asked, kill_done, k);
     redis_link_flush(l);
 }
 
@@ -108,7 +108,7 @@ void redis_kill_lives(struct redis_link *l, struct redis_kill *k)
     k->killed = k->asked = 0;
     k->lost = false;
     k->text[0] = '\0';
-    resp_words(redis_link_begin(l), "CLIENT LIST");
-    redis_link_expect(l, 1, on_clients, k);
+    request_words(redis_link_begin(l), "CLIENT LIST");
+    redis_link_expect(l, 1, kill_list_done, k);
     redis_link_flush(l);
 }

@@ -7,7 +7,7 @@
 #include "redis/frame_in.h"
 #include "redis/lua.h"
 #include "redis/registry.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include "series/batch.h"
 
 #define KEYS_FIXED 4
@@ -16,13 +16,13 @@
 static void names_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
 {
     for (uint32_t i = 0; i < c->keys_n; i++) {
-        resp_slice(out, c->keys[i]);
+        request_slice(out, c->keys[i]);
         buf_reset(&fr->scratch);
         name_claimed(&fr->scratch, c->keys[i], &c->id);
-        resp_slice(out, buf_slice(&fr->scratch));
+        request_slice(out, buf_slice(&fr->scratch));
         buf_reset(&fr->scratch);
         counter_lock_name(c->counter, c->keys[i], &fr->scratch);
-        resp_slice(out, buf_slice(&fr->scratch));
+        request_slice(out, buf_slice(&fr->scratch));
     }
 }
 
@@ -30,26 +30,26 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
 {
     char hex[33];
     batch_id_hex(&c->id, hex);
-    resp_eval(out, lua_claim, KEYS_FIXED + 3 * (size_t)c->keys_n, ARGS_FIXED);
-    RESP_LIT(out, KEY_DIRTY);
-    RESP_LIT(out, KEY_GEN);
-    RESP_LIT(out, KEY_BATCHES);
+    request_eval(out, lua_claim, KEYS_FIXED + 3 * (size_t)c->keys_n, ARGS_FIXED);
+    REQUEST_LIT(out, KEY_DIRTY);
+    REQUEST_LIT(out, KEY_GEN);
+    REQUEST_LIT(out, KEY_BATCHES);
     buf_reset(&fr->scratch);
     name_batch(&fr->scratch, &c->id);
-    resp_slice(out, buf_slice(&fr->scratch));
+    request_slice(out, buf_slice(&fr->scratch));
     names_put(fr, out, c);
-    resp_slice(out, c->counter->name);
-    resp_int(out, BATCH_FORMAT);
+    request_slice(out, c->counter->name);
+    request_int(out, BATCH_FORMAT);
     buf_reset(&fr->scratch);
     name_owner(&fr->scratch, fr->life);
-    resp_slice(out, buf_slice(&fr->scratch));
-    resp_slice(out, fr->life->instance);
-    resp_int(out, c->counter->every_s);
-    resp_int(out, CLAIM_FIELDS_MAX);
-    resp_text(out, hex);
+    request_slice(out, buf_slice(&fr->scratch));
+    request_slice(out, fr->life->instance);
+    request_int(out, c->counter->every_s);
+    request_int(out, CLAIM_FIELDS_MAX);
+    request_text(out, hex);
 }
 
-static void odd_tell(const struct claim *c, const struct redis_reply *r)
+static void odd_tell(const struct claim *c, const struct redis_answer *r)
 {
     char key[200];
     for (size_t i = 4; i < r->n; i++) {
@@ -61,12 +61,12 @@ static void odd_tell(const struct claim *c, const struct redis_reply *r)
 }
 
 /* False: no answer of our script. */
-static bool claim_file(struct claim *c, const struct redis_reply *r)
+static bool claim_file(struct claim *c, const struct redis_answer *r)
 {
     int64_t v[4];
-    if (!reply_is(r, REDIS_ARRAY) || r->n < 4) return false;
+    if (!answer_is(r, REDIS_ARRAY) || r->n < 4) return false;
     for (int i = 0; i < 4; i++)
-        if (!reply_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
+        if (!answer_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
     if (v[0] + v[1] > c->keys_n) return false;
     c->outcome = v[0] > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
     c->renamed = (uint32_t)v[0];
@@ -85,7 +85,7 @@ static struct claim *claim_pop(struct redis_frames *fr)
     return c;
 }
 
-static void on_claim(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void claim_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
     struct claim *c = claim_pop(fr);
@@ -96,7 +96,7 @@ static void on_claim(struct redis_link *l, void *arg, const struct redis_reply *
         c->outcome = CLAIM_REFUSED;
         c->renamed = c->left = 0;
         c->fields = 0;
-        reply_why(r, c->text, sizeof c->text);
+        answer_why(r, c->text, sizeof c->text);
         frames_cut_if_unfit(fr, r);
     } else if (!claim_file(c, r)) {
         redis_link_cut(l, "MASTERDOWN Redis answered a claim oddly; it is looked for again");
@@ -120,7 +120,7 @@ void redis_frames_claim(struct redis_frames *fr, struct claim *c)
     PRE(c->keys_n > 0 && c->keys_n <= CLAIM_HASHES_MAX);
     claim_push(fr, c);
     claim_put(fr, redis_link_begin(fr->link), c);
-    redis_link_expect(fr->link, 1, on_claim, fr);
+    redis_link_expect(fr->link, 1, claim_done, fr);
     CRASH(claim_before_send);
     redis_link_crash_after(fr->link, CRASH_claim_after_send);
     redis_link_flush(fr->link);

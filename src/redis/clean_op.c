@@ -4,14 +4,14 @@
 #include "redis/clean_op.h"
 #include "base/heap.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 #define ARGS_FIXED 3
 #define ANSWERS 6
 
 /* --- pages --- */
 
-static void page_file(struct redis_page *p, const struct redis_reply *r)
+static void names_page_file(struct redis_page *p, const struct redis_answer *r)
 {
     size_t bytes = 1; /* never none, so that there is memory to point into */
     for (size_t i = 0; i < r->n; i++)
@@ -25,15 +25,15 @@ static void page_file(struct redis_page *p, const struct redis_reply *r)
     p->at_end = p->n < p->limit;
 }
 
-static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void names_page_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_page *p = arg;
     (void)l, (void)at;
     p->lost = r == NULL;
-    if (reply_is(r, REDIS_ARRAY))
-        page_file(p, r);
+    if (answer_is(r, REDIS_ARRAY))
+        names_page_file(p, r);
     else
-        reply_why(r, p->text, sizeof p->text);
+        answer_why(r, p->text, sizeof p->text);
     p->done(p);
 }
 
@@ -47,16 +47,16 @@ void redis_page(struct redis_link *l, struct redis_page *p)
     p->text[0] = '\0';
     buf_put_char(&from, p->after.n > 0 ? '(' : '-');
     buf_put_slice(&from, p->after);
-    resp_array(out, 7);
-    RESP_LIT(out, "ZRANGEBYLEX");
-    resp_slice(out, p->key);
-    resp_slice(out, buf_slice(&from));
-    RESP_LIT(out, "+");
-    RESP_LIT(out, "LIMIT");
-    RESP_LIT(out, "0");
-    resp_int(out, p->limit);
+    request_array(out, 7);
+    REQUEST_LIT(out, "ZRANGEBYLEX");
+    request_slice(out, p->key);
+    request_slice(out, buf_slice(&from));
+    REQUEST_LIT(out, "+");
+    REQUEST_LIT(out, "LIMIT");
+    REQUEST_LIT(out, "0");
+    request_int(out, p->limit);
     buf_free(&from);
-    redis_link_expect(l, 1, on_page, p);
+    redis_link_expect(l, 1, names_page_done, p);
     redis_link_flush(l);
 }
 
@@ -64,7 +64,7 @@ void redis_page(struct redis_link *l, struct redis_page *p)
 
 static void name_put(struct buf *out, struct buf *name)
 {
-    resp_slice(out, buf_slice(name));
+    request_slice(out, buf_slice(name));
     buf_reset(name);
 }
 
@@ -72,69 +72,69 @@ static void name_put(struct buf *out, struct buf *name)
 static const int64_t pieces[] = {
     [REDIS_CLEAN_SERIES] = 2000, [REDIS_CLEAN_EVENTS] = 500, [REDIS_CLEAN_WINDOWS] = 500};
 
-static void args_put(struct buf *out, const struct redis_clean *c)
+static void clean_args_put(struct buf *out, const struct redis_clean *c)
 {
-    resp_int(out, c->now_most_s);
-    resp_slice(out, c->cursor[0] != '\0' ? slice_str(c->cursor) : SLICE("0"));
-    resp_int(out, pieces[c->kind]);
+    request_int(out, c->now_most_s);
+    request_slice(out, c->cursor[0] != '\0' ? slice_str(c->cursor) : SLICE("0"));
+    request_int(out, pieces[c->kind]);
 }
 
-static void series_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_series_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
-    resp_eval(out, lua_clean_series, 1 + (size_t)c->names_n, ARGS_FIXED + 1);
-    RESP_LIT(out, KEY_KNOWN);
+    request_eval(out, lua_clean_series, 1 + (size_t)c->names_n, ARGS_FIXED + 1);
+    REQUEST_LIT(out, KEY_KNOWN);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_samples_of(name, c->names[i]);
         name_put(out, name);
     }
-    args_put(out, c);
-    resp_int(out, c->limits->samples);
+    clean_args_put(out, c);
+    request_int(out, c->limits->samples);
 }
 
 /* A member that is no <name>:<type> is somebody else's: its log is looked at as any, its cache is none. */
-static void events_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_events_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
     struct slice event, type;
-    resp_eval(out, lua_clean_events, 2 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
-    RESP_LIT(out, KEY_EVENTS);
-    RESP_LIT(out, KEY_EVENTS_GONE);
+    request_eval(out, lua_clean_events, 2 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
+    REQUEST_LIT(out, KEY_EVENTS);
+    REQUEST_LIT(out, KEY_EVENTS_GONE);
     for (uint32_t i = 0; i < c->names_n; i++) {
-        resp_slice(out, c->names[i]);
+        request_slice(out, c->names[i]);
         if (event_split(c->names[i], &event, &type))
             name_windows(name, type);
         else
             buf_put_slice(name, c->names[i]);
         name_put(out, name);
     }
-    args_put(out, c);
-    resp_int(out, c->limits->events_keep_s);
+    clean_args_put(out, c);
+    request_int(out, c->limits->events_keep_s);
     for (uint32_t i = 0; i < c->names_n; i++)
-        resp_slice(out, event_split(c->names[i], &event, &type) ? event : c->names[i]);
+        request_slice(out, event_split(c->names[i], &event, &type) ? event : c->names[i]);
 }
 
-static void windows_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_windows_put(struct buf *out, struct buf *name, const struct redis_clean *c)
 {
     const struct op_limits *l = c->limits;
     PRE(l->tiers_n > 0);
-    resp_eval(out, lua_clean_windows, c->names_n, ARGS_FIXED + 2 * (size_t)l->tiers_n);
+    request_eval(out, lua_clean_windows, c->names_n, ARGS_FIXED + 2 * (size_t)l->tiers_n);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_windows(name, c->names[i]);
         name_put(out, name);
     }
-    args_put(out, c);
+    clean_args_put(out, c);
     for (uint32_t i = 0; i < l->tiers_n; i++) {
-        resp_int(out, l->tiers[i].window_s);
-        resp_int(out, l->tiers[i].keep_s);
+        request_int(out, l->tiers[i].window_s);
+        request_int(out, l->tiers[i].keep_s);
     }
 }
 
 /* False: no answer of our scripts. */
-static bool clean_file(struct redis_clean *c, const struct redis_reply *r)
+static bool clean_file(struct redis_clean *c, const struct redis_answer *r)
 {
     int64_t v[ANSWERS - 1];
-    if (!reply_is_array(r, ANSWERS)) return false;
+    if (!answer_is_array(r, ANSWERS)) return false;
     for (int i = 0; i < ANSWERS - 1; i++)
-        if (!reply_integer(&r->elements[i], &v[i])) return false;
+        if (!answer_integer(&r->elements[i], &v[i])) return false;
     struct slice cursor = r->elements[ANSWERS - 1].str;
     if (v[0] < 0 || v[0] > c->names_n || cursor.n >= sizeof c->cursor) return false;
     c->finished = (uint32_t)v[0];
@@ -148,27 +148,27 @@ static bool clean_file(struct redis_clean *c, const struct redis_reply *r)
     return true;
 }
 
-static void on_cleaned(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void clean_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_clean *c = arg;
     (void)l, (void)at;
     c->lost = r == NULL;
-    if (!clean_file(c, r)) reply_why(r, c->text, sizeof c->text);
+    if (!clean_file(c, r)) answer_why(r, c->text, sizeof c->text);
     c->done(c);
 }
 
 void redis_clean(struct redis_link *l, struct redis_clean *c)
 {
     static void (*const put[])(struct buf *, struct buf *, const struct redis_clean *) = {
-        [REDIS_CLEAN_SERIES] = series_put,
-        [REDIS_CLEAN_EVENTS] = events_put,
-        [REDIS_CLEAN_WINDOWS] = windows_put,
+        [REDIS_CLEAN_SERIES] = clean_series_put,
+        [REDIS_CLEAN_EVENTS] = clean_events_put,
+        [REDIS_CLEAN_WINDOWS] = clean_windows_put,
     };
     struct buf name = {0};
     PRE(c->names_n > 0 && c->names_n <= REDIS_CLEAN_NAMES_MAX);
     c->text[0] = '\0';
     put[c->kind](redis_link_begin(l), &name, c);
     buf_free(&name);
-    redis_link_expect(l, 1, on_cleaned, c);
+    redis_link_expect(l, 1, clean_done, c);
     redis_link_flush(l);
 }

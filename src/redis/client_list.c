@@ -1,17 +1,21 @@
 /* redis/client_list.c - see client_list.h. */
 #include "redis/client_list.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 static const struct slice name_mark = {" name=tallyd:", 13};
 
 static bool line_read(struct slice line, struct redis_client *c)
 {
     if (!slice_starts(line, SLICE("id="))) return false;
-    const char *space = memchr(line.p, ' ', line.n);
+    const char *space = memchr(line.p, ' ', line.n), *end = line.p + line.n;
     const char *at = memmem(line.p, line.n, name_mark.p, name_mark.n);
     if (space == NULL || at == NULL) return false;
+    at += name_mark.n;
+    const char *behind = memchr(at, ' ', (size_t)(end - at));
+    const char *role = memrchr(at, ':', (size_t)((behind != NULL ? behind : end) - at));
+    if (role == NULL) return false;
     c->id = slice_of(line.p + 3, (size_t)(space - line.p) - 3);
-    c->owner = slice_of(at + name_mark.n, (size_t)(line.p + line.n - at) - name_mark.n);
+    c->owner = slice_of(at, (size_t)(role - at));
     return true;
 }
 
@@ -29,14 +33,14 @@ bool client_next(struct slice *rest, struct redis_client *c)
 
 bool client_is_of(const struct redis_client *c, struct slice owner)
 {
-    return c->owner.n > owner.n && slice_starts(c->owner, owner) && c->owner.p[owner.n] == ':';
+    return slice_starts(c->owner, owner) && (c->owner.n == owner.n || c->owner.p[owner.n] == ':');
 }
 
 void client_kill_put(struct buf *out, const struct redis_client *c)
 {
-    resp_array(out, 4);
-    RESP_LIT(out, "CLIENT");
-    RESP_LIT(out, "KILL");
-    RESP_LIT(out, "ID");
-    resp_slice(out, c->id);
+    request_array(out, 4);
+    REQUEST_LIT(out, "CLIENT");
+    REQUEST_LIT(out, "KILL");
+    REQUEST_LIT(out, "ID");
+    request_slice(out, c->id);
 }

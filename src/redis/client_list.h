@@ -7,7 +7,7 @@
 
 struct redis_client {   /* into the list */
     struct slice id;    /* digits */
-    struct slice owner; /* <instance>:<life>:<role>, to the end of its line */
+    struct slice owner; /* <instance>:<life> */
 };
 
 /* The next link of a tallyd; *rest then begins behind its line. False: there is no more. */

@@ -4,14 +4,14 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 #define NAMES_A_SCRIPT 500
 
 /* --- what is due --- */
 
 /* Name, score, name, score ... A score that is no integer is somebody else's writing: due at once. */
-static void due_file(struct due_poll *d, const struct redis_reply *r)
+static void due_file(struct due_poll *d, const struct redis_answer *r)
 {
     size_t bytes = 1; /* never none, so that there is memory to point into */
     for (size_t i = 0; i < r->n; i += 2)
@@ -21,17 +21,17 @@ static void due_file(struct due_poll *d, const struct redis_reply *r)
     d->scores = heap_alloc((r->n + 1) * sizeof *d->scores);
     for (size_t i = 0; i + 1 < r->n; i += 2) {
         struct slice name = r->elements[i].str;
-        if (!reply_integer(&r->elements[i + 1], &d->scores[d->keys_n])) d->scores[d->keys_n] = 0;
+        if (!answer_integer(&r->elements[i + 1], &d->scores[d->keys_n])) d->scores[d->keys_n] = 0;
         d->keys[d->keys_n++] = slice_of(d->names.p + d->names.n, name.n);
         buf_put_slice(&d->names, name);
     }
 }
 
-static void on_due(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_due(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct due_poll *d = arg;
     (void)l, (void)at;
-    d->lost = !reply_is(r, REDIS_ARRAY);
+    d->lost = !answer_is(r, REDIS_ARRAY);
     if (!d->lost) due_file(d, r);
     d->done(d);
 }
@@ -43,18 +43,18 @@ void redis_due(struct redis_link *l, struct due_poll *d)
     d->keys = NULL;
     d->scores = NULL;
     d->keys_n = 0;
-    resp_array(out, 8);
-    resp_text(out, d->highest ? "ZREVRANGEBYSCORE" : "ZRANGEBYSCORE");
-    RESP_LIT(out, KEY_DIRTY);
-    resp_text(out, d->highest ? "+inf" : "-inf");
+    request_array(out, 8);
+    request_text(out, d->highest ? "ZREVRANGEBYSCORE" : "ZRANGEBYSCORE");
+    REQUEST_LIT(out, KEY_DIRTY);
+    request_text(out, d->highest ? "+inf" : "-inf");
     if (d->highest)
-        RESP_LIT(out, "-inf");
+        REQUEST_LIT(out, "-inf");
     else
-        resp_int(out, d->before_ms);
-    RESP_LIT(out, "WITHSCORES");
-    RESP_LIT(out, "LIMIT");
-    resp_int(out, d->skip);
-    resp_int(out, d->limit);
+        request_int(out, d->before_ms);
+    REQUEST_LIT(out, "WITHSCORES");
+    REQUEST_LIT(out, "LIMIT");
+    request_int(out, d->skip);
+    request_int(out, d->limit);
     redis_link_expect(l, 1, on_due, d);
     redis_link_flush(l);
 }
@@ -63,11 +63,11 @@ void redis_due(struct redis_link *l, struct due_poll *d)
 
 static void move_put(struct buf *out, struct slice from, struct slice to, const struct slice *names, size_t n)
 {
-    resp_eval(out, lua_dirty_move, 2, n);
-    resp_slice(out, from);
-    resp_slice(out, to);
+    request_eval(out, lua_dirty_move, 2, n);
+    request_slice(out, from);
+    request_slice(out, to);
     for (size_t i = 0; i < n; i++)
-        resp_slice(out, names[i]);
+        request_slice(out, names[i]);
 }
 
 static uint32_t moves_put(struct buf *out, struct slice from, struct slice to, const struct slice *names,
@@ -79,13 +79,13 @@ static uint32_t moves_put(struct buf *out, struct slice from, struct slice to, c
     return scripts;
 }
 
-static void on_held(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_held(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     char line[200];
     (void)l, (void)arg, (void)at;
     if (r == NULL || r->type == REDIS_INTEGER)
         return; /* lost: they are still in the dirty index, and polled again */
-    reply_why(r, line, sizeof line);
+    answer_why(r, line, sizeof line);
     log_event(LOG_WARN, "hold_names", "error=%s", LOGQ(line));
 }
 
@@ -97,25 +97,25 @@ void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t 
     redis_link_flush(l);
 }
 
-static void on_restored(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_restored(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_restore *s = arg;
     int64_t n = 0;
     (void)l;
-    if (reply_is(r, REDIS_INTEGER) && reply_integer(r, &n))
+    if (answer_is(r, REDIS_INTEGER) && answer_integer(r, &n))
         s->restored += (uint32_t)n;
     else
         s->lost = true;
     if (r == NULL || at + 1 == s->scripts) s->done(s);
 }
 
-static void on_held_names(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_held_names(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_restore *s = arg;
     struct slice *ours;
     size_t n = 0;
     (void)at;
-    s->lost = !reply_is(r, REDIS_ARRAY);
+    s->lost = !answer_is(r, REDIS_ARRAY);
     if (s->lost || r->n == 0) {
         s->done(s);
         return;
@@ -136,23 +136,23 @@ static void on_held_names(struct redis_link *l, void *arg, const struct redis_re
 void redis_restore(struct redis_link *l, struct redis_restore *s)
 {
     s->restored = s->scripts = 0;
-    resp_words(redis_link_begin(l), "ZRANGE " KEY_HELD " 0 -1");
+    request_words(redis_link_begin(l), "ZRANGE " KEY_HELD " 0 -1");
     redis_link_expect(l, 1, on_held_names, s);
     redis_link_flush(l);
 }
 
 /* --- how it stands --- */
 
-static bool state_file(struct dirty_state *d, const struct redis_reply *r, uint32_t at)
+static bool state_file(struct dirty_state *d, const struct redis_answer *r, uint32_t at)
 {
     int64_t *const counts[] = {&d->dirty, &d->held, &d->batches};
-    if (at < 3) return reply_integer(r, counts[at]);
-    if (!reply_is(r, REDIS_ARRAY)) return false;
+    if (at < 3) return answer_integer(r, counts[at]);
+    if (!answer_is(r, REDIS_ARRAY)) return false;
     d->lowest_ms = INT64_MAX;
-    return r->n == 0 || (r->n == 2 && reply_integer(&r->elements[1], &d->lowest_ms));
+    return r->n == 0 || (r->n == 2 && answer_integer(&r->elements[1], &d->lowest_ms));
 }
 
-static void on_state(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_state(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct dirty_state *d = arg;
     (void)l;
@@ -164,10 +164,10 @@ void redis_dirty_state(struct redis_link *l, struct dirty_state *d)
 {
     struct buf *out = redis_link_begin(l);
     d->lost = false;
-    resp_words(out, "ZCARD " KEY_DIRTY);
-    resp_words(out, "ZCARD " KEY_HELD);
-    resp_words(out, "ZCARD " KEY_BATCHES);
-    resp_words(out, "ZRANGE " KEY_DIRTY " 0 0 WITHSCORES");
+    request_words(out, "ZCARD " KEY_DIRTY);
+    request_words(out, "ZCARD " KEY_HELD);
+    request_words(out, "ZCARD " KEY_BATCHES);
+    request_words(out, "ZRANGE " KEY_DIRTY " 0 0 WITHSCORES");
     redis_link_expect(l, 4, on_state, d);
     redis_link_flush(l);
 }

@@ -3,35 +3,35 @@
  * what frees it. */
 #include "redis/discard_op.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 static void discard_put(struct buf *out, const struct batch *b)
 {
     char hex[33];
     struct buf name = {0};
     batch_id_hex(&b->id, hex);
-    resp_eval(out, lua_discard, 2 + b->hashes_n, 1);
+    request_eval(out, lua_discard, 2 + b->hashes_n, 1);
     name_batch(&name, &b->id);
-    resp_slice(out, buf_slice(&name));
-    RESP_LIT(out, KEY_BATCHES);
+    request_slice(out, buf_slice(&name));
+    REQUEST_LIT(out, KEY_BATCHES);
     for (size_t i = 0; i < b->hashes_n; i++) {
         buf_reset(&name);
         name_claimed(&name, batch_hash_name(b, i), &b->id);
-        resp_slice(out, buf_slice(&name));
+        request_slice(out, buf_slice(&name));
     }
-    resp_text(out, hex);
+    request_text(out, hex);
     buf_free(&name);
 }
 
-static void on_discarded(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_discarded(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct discard *d = arg;
     (void)l, (void)at;
-    d->done_ok = reply_is(r, REDIS_INTEGER);
+    d->done_ok = answer_is(r, REDIS_INTEGER);
     if (d->done_ok)
         CRASH(discard_done);
     else
-        reply_why(r, d->text, sizeof d->text);
+        answer_why(r, d->text, sizeof d->text);
     d->done(d); /* last line: d may be gone after it */
 }
 

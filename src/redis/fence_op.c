@@ -7,7 +7,7 @@
 #include "base/stats.h"
 #include "redis/info.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include <stdio.h>
 
 #define POLL_MS 100
@@ -46,10 +46,10 @@ static void list_end(struct list *l, bool passed, const char *text)
         fence_end(CONTAINER_OF(now.next, struct fence, link), passed, text);
 }
 
-static void group_end(struct redis_fences *fs, bool passed, const struct redis_reply *r, const char *text)
+static void group_end(struct redis_fences *fs, bool passed, const struct redis_answer *r, const char *text)
 {
     char why[200];
-    if (text == NULL) reply_why(r, why, sizeof why);
+    if (text == NULL) answer_why(r, why, sizeof why);
     fs->flying = false;
     list_end(&fs->group, passed, text != NULL ? text : why);
     group_begin(fs);
@@ -80,11 +80,11 @@ static void timed_look_all(struct redis_fences *fs, bool quiet)
     }
 }
 
-static void on_info(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_info(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_fences *fs = arg;
     (void)l, (void)at;
-    bool quiet = reply_is(r, REDIS_STRING) && info_is(r->str, "aof_pending_bio_fsync", "0") &&
+    bool quiet = answer_is(r, REDIS_STRING) && info_is(r->str, "aof_pending_bio_fsync", "0") &&
                  info_is(r->str, "aof_last_write_status", "ok") && info_is(r->str, "aof_enabled", "1");
     if (r != NULL) timed_look_all(fs, quiet);
     fs->asked_ms = 0;
@@ -114,7 +114,7 @@ static void on_poll(uv_timer_t *timer)
     }
     if (fs->asked_ms != 0) return;
     fs->asked_ms = mono_ms();
-    resp_words(redis_link_begin(fs->link), "INFO persistence");
+    request_words(redis_link_begin(fs->link), "INFO persistence");
     redis_link_expect(fs->link, 1, on_info, fs);
     redis_link_flush(fs->link);
 }
@@ -145,18 +145,18 @@ static void group_waited(struct redis_fences *fs)
         group_end(fs, false, NULL, "Redis keeps no AOF that an fsync follows: CONFIG SET appendonly yes");
 }
 
-static bool wait_enough(const struct redis_fences *fs, const struct redis_reply *r, bool *shape)
+static bool wait_enough(const struct redis_fences *fs, const struct redis_answer *r, bool *shape)
 {
     int64_t local = 1, replicas = 0;
     if (by_waitaof(fs))
-        *shape = reply_is_array(r, 2) && reply_integer(&r->elements[0], &local) &&
-                 reply_integer(&r->elements[1], &replicas);
+        *shape = answer_is_array(r, 2) && answer_integer(&r->elements[0], &local) &&
+                 answer_integer(&r->elements[1], &replicas);
     else
-        *shape = reply_is(r, REDIS_INTEGER) && reply_integer(r, &replicas);
+        *shape = answer_is(r, REDIS_INTEGER) && answer_integer(r, &replicas);
     return *shape && local >= 1 && replicas >= (int64_t)fs->replicas;
 }
 
-static void on_waited(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_waited(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_fences *fs = arg;
     struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
@@ -185,24 +185,24 @@ static void wait_put(struct redis_fences *fs)
 {
     struct buf *out = redis_link_begin(fs->link);
     if (by_waitaof(fs)) {
-        resp_array(out, 4);
-        RESP_LIT(out, "WAITAOF");
-        RESP_LIT(out, "1");
+        request_array(out, 4);
+        REQUEST_LIT(out, "WAITAOF");
+        REQUEST_LIT(out, "1");
     } else {
-        resp_array(out, 3);
-        RESP_LIT(out, "WAIT");
+        request_array(out, 3);
+        REQUEST_LIT(out, "WAIT");
     }
-    resp_int(out, fs->replicas);
-    resp_int(out, slice_ms(fs));
+    request_int(out, fs->replicas);
+    request_int(out, slice_ms(fs));
     redis_link_expect(fs->link, 1, on_waited, fs);
     redis_link_flush(fs->link);
 }
 
-static void on_write(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_write(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_fences *fs = arg;
     (void)l, (void)at;
-    if (!reply_is_ok(r)) {
+    if (!answer_is_ok(r)) {
         group_end(fs, false, r, NULL);
         return;
     }
@@ -216,9 +216,9 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_reply *
 static void write_put(struct redis_fences *fs)
 {
     struct buf *out = redis_link_begin(fs->link);
-    resp_eval(out, lua_fence, 1, 1);
-    resp_slice(out, buf_slice(&fs->key));
-    resp_int(out, (int64_t)++fs->n);
+    request_eval(out, lua_fence, 1, 1);
+    request_slice(out, buf_slice(&fs->key));
+    request_int(out, (int64_t)++fs->n);
     redis_link_expect(fs->link, 1, on_write, fs);
     redis_link_flush(fs->link);
 }

@@ -5,6 +5,6 @@
 #include "redis/frame_op.h"
 
 /* READONLY, LOADING, MASTERDOWN: this connection is of no more use. */
-void frames_cut_if_unfit(struct redis_frames *fr, const struct redis_reply *r);
+void frames_cut_if_unfit(struct redis_frames *fr, const struct redis_answer *r);
 
 #endif

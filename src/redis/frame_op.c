@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "redis/frame_in.h"
-#include "redis/op_put.h"
-#include "redis/resp.h"
-#include "redis/token_op.h"
+#include "redis/frame_parts.h"
+#include "redis/frame_tokens.h"
+#include "redis/request.h"
 #include <stdio.h>
 
 #define FEEDS_TOLD_MS 1000
@@ -16,16 +16,17 @@
 static const struct slice bound_prefix = {"EXECABORT Transaction discarded because of: ", 44};
 
 /* Errors that say "not here, not now" of the whole server: the next connection finds out more. */
-static bool server_is_unfit(const struct redis_reply *r)
+static bool server_is_unfit(const struct redis_answer *r)
 {
-    return reply_error_is(r, "READONLY") || reply_error_is(r, "LOADING") || reply_error_is(r, "MASTERDOWN");
+    return answer_error_is(r, "READONLY") || answer_error_is(r, "LOADING") ||
+           answer_error_is(r, "MASTERDOWN");
 }
 
-void frames_cut_if_unfit(struct redis_frames *fr, const struct redis_reply *r)
+void frames_cut_if_unfit(struct redis_frames *fr, const struct redis_answer *r)
 {
     char line[REDIS_WHY_BYTES];
     if (!server_is_unfit(r)) return;
-    reply_why(r, line, sizeof line);
+    answer_why(r, line, sizeof line);
     redis_link_cut(fr->link, line);
 }
 
@@ -37,12 +38,12 @@ static uint32_t zadd_put(struct buf *out, const struct frame *f)
     for (uint32_t i = 0; i < f->hashes_n; i++)
         n += f->hashes[i].zadd;
     if (n == 0) return 0;
-    resp_array(out, 3 + 2 * n);
+    request_array(out, 3 + 2 * n);
     BUF_LIT(out, "$4\r\nZADD\r\n$11\r\n" KEY_DIRTY "\r\n$2\r\nNX\r\n");
     for (uint32_t i = 0; i < f->hashes_n; i++) {
         if (!f->hashes[i].zadd) continue;
-        resp_int(out, f->dirty_ms);
-        resp_slice(out, f->hashes[i].key);
+        request_int(out, f->dirty_ms);
+        request_slice(out, f->hashes[i].key);
     }
     return 1;
 }
@@ -53,7 +54,7 @@ static uint32_t cells_put(struct buf *out, const struct frame *f)
         const struct frame_cell *c = &f->cells[i];
         BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
         buf_put_slice(out, FRAME_RAW(f, c));
-        resp_int(out, c->delta);
+        request_int(out, c->delta);
     }
     return f->cells_n;
 }
@@ -62,8 +63,8 @@ static uint32_t shares_put(struct buf *out, const struct frame *f)
 {
     for (uint32_t i = 0; i < f->shares_n; i++) {
         BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n$14\r\n" KEY_ACCEPTED "\r\n");
-        resp_slice(out, f->shares[i].counter->name);
-        resp_int(out, f->shares[i].delta);
+        request_slice(out, f->shares[i].counter->name);
+        request_int(out, f->shares[i].delta);
     }
     return f->shares_n;
 }
@@ -76,12 +77,12 @@ static uint32_t locks_put(struct buf *out, const struct frame *f, struct slice i
         if (!h->ask_lock) continue;
         struct slice lock = slice_of(f->bytes.p + h->lock_at, h->lock_n);
         BUF_LIT(out, "*6\r\n$3\r\nSET\r\n");
-        resp_slice(out, lock);
-        resp_slice(out, instance);
+        request_slice(out, lock);
+        request_slice(out, instance);
         BUF_LIT(out, "$2\r\nNX\r\n$2\r\nEX\r\n");
-        resp_int(out, h->lock_s);
+        request_int(out, h->lock_s);
         BUF_LIT(out, "*2\r\n$4\r\nPTTL\r\n");
-        resp_slice(out, lock);
+        request_slice(out, lock);
         lines += 2;
     }
     return lines;
@@ -98,23 +99,23 @@ static uint32_t appends_put(struct redis_frames *fr, struct buf *out, const stru
         name_journal_key(&fr->scratch, name);
         if (a->opens && !a->ends) {
             BUF_LIT(out, "*4\r\n$4\r\nHSET\r\n");
-            RESP_LIT(out, KEY_JOURNALS);
-            resp_slice(out, name);
-            resp_slice(out, buf_slice(&fr->owner));
+            REQUEST_LIT(out, KEY_JOURNALS);
+            request_slice(out, name);
+            request_slice(out, buf_slice(&fr->owner));
             lines++;
         }
         if (a->bytes_n > 0) {
             BUF_LIT(out, "*3\r\n$6\r\nAPPEND\r\n");
-            resp_slice(out, buf_slice(&fr->scratch));
-            resp_slice(out, slice_of(f->records.p + a->bytes_at, a->bytes_n));
+            request_slice(out, buf_slice(&fr->scratch));
+            request_slice(out, slice_of(f->records.p + a->bytes_at, a->bytes_n));
             lines++;
         }
         if (!a->ends) continue;
         BUF_LIT(out, "*2\r\n$6\r\nUNLINK\r\n");
-        resp_slice(out, buf_slice(&fr->scratch));
+        request_slice(out, buf_slice(&fr->scratch));
         BUF_LIT(out, "*3\r\n$4\r\nHDEL\r\n");
-        RESP_LIT(out, KEY_JOURNALS);
-        resp_slice(out, name);
+        REQUEST_LIT(out, KEY_JOURNALS);
+        request_slice(out, name);
         lines += 2;
     }
     fr->appends_sent = lines;
@@ -124,10 +125,10 @@ static uint32_t appends_put(struct redis_frames *fr, struct buf *out, const stru
 static uint32_t seq_put(struct buf *out, struct slice key, uint64_t seq)
 {
     BUF_LIT(out, "*5\r\n$3\r\nSET\r\n");
-    resp_slice(out, key);
-    resp_int(out, (int64_t)seq);
+    request_slice(out, key);
+    request_int(out, (int64_t)seq);
     BUF_LIT(out, "$2\r\nEX\r\n");
-    resp_int(out, SEQ_TTL_S);
+    request_int(out, SEQ_TTL_S);
     return 1;
 }
 
@@ -162,12 +163,12 @@ static void answers_clear(struct frame *f)
 
 /* Trouble that no client's answer shows: the dirty index, the books or the seq key are not what they should
  * be. */
-static void side_trouble(struct redis_frames *fr, const char *what, const struct redis_reply *r)
+static void side_trouble(struct redis_frames *fr, const char *what, const struct redis_answer *r)
 {
     char line[200];
     if (fr->told) return;
     fr->told = true;
-    reply_why(r, line, sizeof line);
+    answer_why(r, line, sizeof line);
     log_event(LOG_ERROR, "frame_side", "key=%s error=%s", what, LOGQ(line));
 }
 
@@ -192,7 +193,7 @@ static void feeds_tell(struct redis_frames *fr, const struct frame *f)
     fr->feeds_told_ms = now_ms;
 }
 
-static void cell_file(struct frame *f, struct frame_cell *c, const struct redis_reply *r)
+static void cell_file(struct frame *f, struct frame_cell *c, const struct redis_answer *r)
 {
     char line[200];
     if (r->type == REDIS_INTEGER) {
@@ -200,24 +201,24 @@ static void cell_file(struct frame *f, struct frame_cell *c, const struct redis_
         if (c->value == c->delta) f->hashes[c->hash].fresh = true;
         return;
     }
-    reply_why(r, line, sizeof line);
+    answer_why(r, line, sizeof line);
     c->error_at = (uint32_t)f->errors.n;
     c->error_n = (uint32_t)strlen(line);
     buf_put(&f->errors, line, c->error_n);
 }
 
-static const struct redis_reply *locks_file(struct frame *f, const struct redis_reply *r)
+static const struct redis_answer *locks_file(struct frame *f, const struct redis_answer *r)
 {
     for (uint32_t i = 0; i < f->hashes_n; i++) {
         struct frame_hash *h = &f->hashes[i];
         if (!h->ask_lock) continue;
-        h->lock_granted = reply_is_ok(r++);
-        if (!reply_integer(r++, &h->lock_pttl_ms)) h->lock_pttl_ms = 0;
+        h->lock_granted = answer_is_ok(r++);
+        if (!answer_integer(r++, &h->lock_pttl_ms)) h->lock_pttl_ms = 0;
     }
     return r;
 }
 
-static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_reply *r)
+static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r)
 {
     struct op_trouble trouble = {NULL, NULL};
     if (fr->zadd_sent && r->type != REDIS_INTEGER) side_trouble(fr, KEY_DIRTY, r);
@@ -233,11 +234,11 @@ static void applied_file(struct redis_frames *fr, struct frame *f, const struct 
     for (uint32_t i = 0; i < fr->appends_sent; i++, r++)
         if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_JOURNAL_PREFIX, r);
     feeds_tell(fr, f);
-    if (!reply_is_ok(r)) side_trouble(fr, KEY_SEQ_PREFIX, r);
+    if (!answer_is_ok(r)) side_trouble(fr, KEY_SEQ_PREFIX, r);
 }
 
 /* f->errors becomes the first error at queue time, or what EXEC itself was refused for. */
-static void refused_file(struct frame *f, const struct redis_reply *r)
+static void refused_file(struct frame *f, const struct redis_answer *r)
 {
     char line[200];
     struct slice text = r->str;
@@ -247,11 +248,11 @@ static void refused_file(struct frame *f, const struct redis_reply *r)
     buf_put_slice(&f->errors, slice_str(line));
 }
 
-static void queued_file(struct redis_frames *fr, const struct redis_reply *r, uint32_t at)
+static void queued_file(struct redis_frames *fr, const struct redis_answer *r, uint32_t at)
 {
     static const struct slice queued = {"QUEUED", 6};
     struct frame *f = fr->frame;
-    bool good = at == 0 ? reply_is_ok(r) : reply_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
+    bool good = at == 0 ? answer_is_ok(r) : answer_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
     if (good) return;
     if (r->type == REDIS_ERROR && at > 0)
         refused_file(f, r);
@@ -260,11 +261,11 @@ static void queued_file(struct redis_frames *fr, const struct redis_reply *r, ui
                        "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
 }
 
-static void exec_file(struct redis_frames *fr, const struct redis_reply *r)
+static void exec_file(struct redis_frames *fr, const struct redis_answer *r)
 {
     struct frame *f = fr->frame;
     enum frame_outcome outcome = FRAME_APPLIED;
-    if (reply_is_array(r, fr->lines - 1)) {
+    if (answer_is_array(r, fr->lines - 1)) {
         applied_file(fr, f, r->elements);
     } else if (r->type == REDIS_ERROR) {
         refused_file(f, r);
@@ -277,12 +278,12 @@ static void exec_file(struct redis_frames *fr, const struct redis_reply *r)
     }
     fr->frame = NULL;
     CRASH(frame_applied);
-    struct redis_reply first = {.type = REDIS_ERROR, .str = buf_slice(&f->errors)};
+    struct redis_answer first = {.type = REDIS_ERROR, .str = buf_slice(&f->errors)};
     if (outcome == FRAME_REFUSED && server_is_unfit(&first)) frames_cut_if_unfit(fr, &first);
     fr->on_frame(fr->arg, f, outcome);
 }
 
-static void on_line(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_line(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
     (void)l;
@@ -312,22 +313,22 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
 /* --- the values of a frame whose answer was lost --- */
 
 /* An answer without which nothing may go on: the next connection asks again. */
-static void doubt_cut(struct redis_frames *fr, const struct redis_reply *r)
+static void doubt_cut(struct redis_frames *fr, const struct redis_answer *r)
 {
     char line[200], why[REDIS_WHY_BYTES];
-    reply_why(r, line, sizeof line);
+    answer_why(r, line, sizeof line);
     snprintf(why, sizeof why, "MASTERDOWN Redis did not tell what became of the last frame (%s)", line);
     redis_link_cut(fr->link, why);
 }
 
 /* False: the answer tells nothing. */
-static bool value_file(struct frame *f, uint32_t at, const struct redis_reply *r)
+static bool value_file(struct frame *f, uint32_t at, const struct redis_answer *r)
 {
-    struct redis_reply got = {.type = REDIS_INTEGER};
+    struct redis_answer got = {.type = REDIS_INTEGER};
     if (at >= f->cells_n) return tokens_told(f, at - f->cells_n, r);
-    if (r->type == REDIS_NIL || reply_integer(r, &got.integer))
-        r = &got;                             /* gone: claimed since, so 0 is pending */
-    else if (!reply_error_is(r, "WRONGTYPE")) /* only that shows that the HINCRBY failed as well */
+    if (r->type == REDIS_NIL || answer_integer(r, &got.integer))
+        r = &got;                              /* gone: claimed since, so 0 is pending */
+    else if (!answer_error_is(r, "WRONGTYPE")) /* only that shows that the HINCRBY failed as well */
         return false;
     bool fresh = f->hashes[f->cells[at].hash].fresh;
     cell_file(f, &f->cells[at], r);
@@ -335,7 +336,7 @@ static bool value_file(struct frame *f, uint32_t at, const struct redis_reply *r
     return true;
 }
 
-static void on_value(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_value(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
     struct frame *f = fr->values;
@@ -355,11 +356,11 @@ void redis_frames_values(struct redis_frames *fr, struct frame *f)
     fr->values = f;
     answers_clear(f);
     uint32_t lines = f->cells_n + f->tokens_n;
-    if (lines == 0) resp_words(out, "PING"); /* so that the answer comes, as always, behind this call */
+    if (lines == 0) request_words(out, "PING"); /* so that the answer comes, as always, behind this call */
     for (uint32_t i = 0; i < f->cells_n; i++) {
         BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
-        resp_slice(out, f->hashes[f->cells[i].hash].key);
-        resp_slice(out, FRAME_FIELD(f, &f->cells[i]));
+        request_slice(out, f->hashes[f->cells[i].hash].key);
+        request_slice(out, FRAME_FIELD(f, &f->cells[i]));
     }
     tokens_ask(out, f);
     redis_link_expect(fr->link, lines > 0 ? lines : 1, on_value, fr);
@@ -368,7 +369,7 @@ void redis_frames_values(struct redis_frames *fr, struct frame *f)
 
 /* --- after a cut --- */
 
-static void on_killed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_killed(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
     (void)l, (void)at;
@@ -382,18 +383,18 @@ static void on_killed(struct redis_link *l, void *arg, const struct redis_reply 
 void redis_frames_kill(struct redis_frames *fr, int64_t client_id)
 {
     struct buf *out = redis_link_begin(fr->link);
-    resp_array(out, 4);
+    request_array(out, 4);
     BUF_LIT(out, "$6\r\nCLIENT\r\n$4\r\nKILL\r\n$2\r\nID\r\n");
-    resp_int(out, client_id);
+    request_int(out, client_id);
     redis_link_expect(fr->link, 1, on_killed, fr);
     redis_link_flush(fr->link);
 }
 
-static bool look_file(struct redis_frames *fr, const struct redis_reply *r, uint32_t at)
+static bool look_file(struct redis_frames *fr, const struct redis_answer *r, uint32_t at)
 {
     int64_t v = -1;
     if (at == 0) {
-        bool known = r->type == REDIS_NIL || (reply_integer(r, &v) && v >= 0);
+        bool known = r->type == REDIS_NIL || (answer_integer(r, &v) && v >= 0);
         fr->look_seq = v;
         return known;
     }
@@ -405,7 +406,7 @@ static bool look_file(struct redis_frames *fr, const struct redis_reply *r, uint
     return r->type == REDIS_STRING || r->type == REDIS_NIL;
 }
 
-static void on_look(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_look(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
     (void)l;
@@ -427,17 +428,17 @@ void redis_frames_look(struct redis_frames *fr, const struct link_look *l)
     fr->look_n = n;
     fr->look_claims = l->claims_n;
     BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
-    resp_slice(out, buf_slice(&fr->seq_key));
+    request_slice(out, buf_slice(&fr->seq_key));
     for (uint32_t i = 0; i < l->claims_n; i++) {
         buf_reset(&fr->scratch);
         name_batch(&fr->scratch, &l->claims[i]->id);
         BUF_LIT(out, "*2\r\n$6\r\nEXISTS\r\n");
-        resp_slice(out, buf_slice(&fr->scratch));
+        request_slice(out, buf_slice(&fr->scratch));
     }
     for (uint32_t i = 0; i < l->journals_n; i++) {
         BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
-        RESP_LIT(out, KEY_JOURNALS);
-        resp_slice(out, l->journals[i]);
+        REQUEST_LIT(out, KEY_JOURNALS);
+        request_slice(out, l->journals[i]);
     }
     redis_link_expect(fr->link, n + 1, on_look, fr);
     redis_link_flush(fr->link);

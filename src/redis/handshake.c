@@ -6,7 +6,7 @@
 #include "redis/check_op.h"
 #include "redis/info.h"
 #include "redis/link_in.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include <stdio.h>
 
 enum step {
@@ -31,38 +31,39 @@ static void auth_put(struct redis_link *l)
 {
     const struct redis_url *url = l->config.url;
     if (url->password == NULL) return;
-    resp_array(&l->out, url->user != NULL ? 3 : 2);
-    RESP_LIT(&l->out, "AUTH");
-    if (url->user != NULL) resp_text(&l->out, url->user);
-    resp_text(&l->out, url->password);
+    request_array(&l->out, url->user != NULL ? 3 : 2);
+    REQUEST_LIT(&l->out, "AUTH");
+    if (url->user != NULL) request_text(&l->out, url->user);
+    request_text(&l->out, url->password);
     step_add(l, STEP_AUTH);
 }
 
 static void select_put(struct redis_link *l)
 {
     if (l->config.url->db == 0) return;
-    resp_array(&l->out, 2);
-    RESP_LIT(&l->out, "SELECT");
-    resp_int(&l->out, l->config.url->db);
+    request_array(&l->out, 2);
+    REQUEST_LIT(&l->out, "SELECT");
+    request_int(&l->out, l->config.url->db);
     step_add(l, STEP_SELECT);
 }
 
-static void name_put(struct redis_link *l)
+static void setname_put(struct redis_link *l)
 {
     struct buf name = {0};
     name_link(&name, l->config.life, l->config.role);
-    resp_array(&l->out, 3);
-    RESP_LIT(&l->out, "CLIENT");
-    RESP_LIT(&l->out, "SETNAME");
-    resp_slice(&l->out, buf_slice(&name));
+    request_array(&l->out, 3);
+    REQUEST_LIT(&l->out, "CLIENT");
+    REQUEST_LIT(&l->out, "SETNAME");
+    request_slice(&l->out, buf_slice(&name));
     buf_free(&name);
     step_add(l, STEP_NAME);
 }
 
-static bool time_file(struct redis_link *l, const struct redis_reply *r)
+static bool time_file(struct redis_link *l, const struct redis_answer *r)
 {
     int64_t s, us;
-    if (!reply_is_array(r, 2) || !reply_integer(&r->elements[0], &s) || !reply_integer(&r->elements[1], &us))
+    if (!answer_is_array(r, 2) || !answer_integer(&r->elements[0], &s) ||
+        !answer_integer(&r->elements[1], &us))
         return false;
     if (s < 0 || s > INT64_MAX / 2000) return false;
     l->time_offset_ms = s * 1000 + us / 1000 - (int64_t)mono_ms();
@@ -71,47 +72,47 @@ static bool time_file(struct redis_link *l, const struct redis_reply *r)
     return true;
 }
 
-static void fsync_file(struct redis_link *l, const struct redis_reply *r)
+static void fsync_file(struct redis_link *l, const struct redis_answer *r)
 {
     l->facts.appendfsync[0] = '\0'; /* also when CONFIG GET was refused: check_op.c says what to do */
-    if (!reply_is_array(r, 2) || !reply_is(&r->elements[1], REDIS_STRING)) return;
+    if (!answer_is_array(r, 2) || !answer_is(&r->elements[1], REDIS_STRING)) return;
     slice_show(r->elements[1].str, sizeof l->facts.appendfsync - 1, l->facts.appendfsync,
                sizeof l->facts.appendfsync);
 }
 
 /* False: not what a fit server answers to this step. */
-static bool step_file(struct redis_link *l, enum step step, const struct redis_reply *r)
+static bool handshake_step_file(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
     switch (step) {
     case STEP_ID:
-        return r->type == REDIS_INTEGER && reply_integer(r, &l->client_id) && l->client_id > 0;
+        return r->type == REDIS_INTEGER && answer_integer(r, &l->client_id) && l->client_id > 0;
     case STEP_INFO:
-        return reply_is(r, REDIS_STRING) && info_facts(r->str, &l->facts);
+        return answer_is(r, REDIS_STRING) && info_facts(r->str, &l->facts);
     case STEP_FSYNC:
         fsync_file(l, r);
         return true;
     case STEP_TIME:
         return time_file(l, r);
     case STEP_EXEC:
-        return reply_is_array(r, 0);
+        return answer_is_array(r, 0);
     case STEP_AUTH:
     case STEP_SELECT:
     case STEP_NAME:
     case STEP_MULTI:
-        return reply_is_ok(r);
+        return answer_is_ok(r);
     }
     UNREACHABLE();
 }
 
 /* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an
  * outage. */
-static void refused(struct redis_link *l, const struct redis_reply *r)
+static void handshake_refused(struct redis_link *l, const struct redis_answer *r)
 {
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
     char line[200], why[REDIS_WHY_BYTES];
-    reply_why(r, line, sizeof line);
+    answer_why(r, line, sizeof line);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (reply_error_is(r, own[i])) {
+        if (answer_error_is(r, own[i])) {
             link_doom(l, line);
             return;
         }
@@ -120,7 +121,7 @@ static void refused(struct redis_link *l, const struct redis_reply *r)
     link_doom(l, why);
 }
 
-static void done(struct redis_link *l)
+static void handshake_over(struct redis_link *l)
 {
     char why[REDIS_WHY_BYTES];
     if (l->facts.loading) {
@@ -139,14 +140,14 @@ static void done(struct redis_link *l)
     link_came_up(l);
 }
 
-static void on_step(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void handshake_step_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)arg;
     if (r == NULL) return;
-    if (!step_file(l, l->steps[at], r))
-        refused(l, r);
+    if (!handshake_step_file(l, l->steps[at], r))
+        handshake_refused(l, r);
     else if (at + 1u == l->steps_n)
-        done(l);
+        handshake_over(l);
 }
 
 void handshake_send(struct redis_link *l)
@@ -157,21 +158,21 @@ void handshake_send(struct redis_link *l)
     memset(&l->facts, 0, sizeof l->facts);
     auth_put(l);
     select_put(l);
-    name_put(l);
+    setname_put(l);
     static const struct {
         enum step step;
         const char *words;
     } plain[] = {{STEP_ID, "CLIENT ID"}, {STEP_INFO, "INFO"},   {STEP_FSYNC, "CONFIG GET appendfsync"},
                  {STEP_TIME, "TIME"},    {STEP_MULTI, "MULTI"}, {STEP_EXEC, "EXEC"}};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
-        resp_words(&l->out, plain[i].words);
+        request_words(&l->out, plain[i].words);
         step_add(l, plain[i].step);
     }
-    wire_expect(l, l->steps_n, on_step, NULL);
+    wire_expect(l, l->steps_n, handshake_step_done, NULL);
     wire_write(l);
 }
 
-static void on_time(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void time_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)arg, (void)at;
     if (r != NULL && !time_file(l, r))
@@ -181,7 +182,7 @@ static void on_time(struct redis_link *l, void *arg, const struct redis_reply *r
 void handshake_time(struct redis_link *l)
 {
     l->time_asked_ms = mono_ms();
-    resp_words(redis_link_begin(l), "TIME");
-    redis_link_expect(l, 1, on_time, NULL);
+    request_words(redis_link_begin(l), "TIME");
+    redis_link_expect(l, 1, time_done, NULL);
     redis_link_flush(l);
 }

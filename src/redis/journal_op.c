@@ -3,7 +3,7 @@
 #include "base/heap.h"
 #include "redis/client_list.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 #define PIECE_BYTES (256 << 10)
 
@@ -17,9 +17,9 @@ static void owners_linked(struct redis_journals *list, struct slice clients)
             list->all[i].linked |= client_is_of(&c, list->all[i].owner);
 }
 
-static bool names_file(struct redis_journals *list, const struct redis_reply *r)
+static bool names_file(struct redis_journals *list, const struct redis_answer *r)
 {
-    if (!reply_is(r, REDIS_ARRAY) || r->n % 2 != 0) return false;
+    if (!answer_is(r, REDIS_ARRAY) || r->n % 2 != 0) return false;
     size_t bytes = 0;
     for (size_t i = 0; i < r->n; i++)
         bytes += r->elements[i].str.n;
@@ -36,13 +36,13 @@ static bool names_file(struct redis_journals *list, const struct redis_reply *r)
     return true;
 }
 
-static void on_list(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void journals_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journals *list = arg;
     (void)l;
     if (at == 0)
         list->lost = !names_file(list, r);
-    else if (!list->lost && reply_is(r, REDIS_STRING))
+    else if (!list->lost && answer_is(r, REDIS_STRING))
         owners_linked(list, r->str);
     else
         list->lost = true;
@@ -54,9 +54,9 @@ void redis_journals(struct redis_link *l, struct redis_journals *list)
     struct buf *out = redis_link_begin(l);
     list->n = 0;
     list->lost = false;
-    resp_words(out, "HGETALL " KEY_JOURNALS);
-    resp_words(out, "CLIENT LIST");
-    redis_link_expect(l, 2, on_list, list);
+    request_words(out, "HGETALL " KEY_JOURNALS);
+    request_words(out, "CLIENT LIST");
+    redis_link_expect(l, 2, journals_done, list);
     redis_link_flush(l);
 }
 
@@ -70,68 +70,68 @@ void redis_journals_free(struct redis_journals *list)
 
 /* --- one of them --- */
 
-static void take_fail(struct redis_journal_take *t, const struct redis_reply *r)
+static void take_fail(struct redis_journal_take *t, const struct redis_answer *r)
 {
-    reply_why(r, t->why, sizeof t->why);
+    answer_why(r, t->why, sizeof t->why);
     t->lost = true;
     t->done(t);
 }
 
-static void piece_ask(struct redis_journal_take *t);
+static void take_piece_ask(struct redis_journal_take *t);
 
-static void on_piece(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void take_piece_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journal_take *t = arg;
     (void)l, (void)at;
-    if (!reply_is(r, REDIS_STRING)) {
+    if (!answer_is(r, REDIS_STRING)) {
         take_fail(t, r);
         return;
     }
     buf_put_slice(&t->bytes, r->str);
     if (r->str.n == PIECE_BYTES) {
-        piece_ask(t);
+        take_piece_ask(t);
         return;
     }
     t->taken = true;
     t->done(t);
 }
 
-static void piece_ask(struct redis_journal_take *t)
+static void take_piece_ask(struct redis_journal_take *t)
 {
     struct buf *out = redis_link_begin(t->link);
     struct buf key = {0};
     name_journal_key(&key, t->name);
-    resp_array(out, 4);
-    RESP_LIT(out, "GETRANGE");
-    resp_slice(out, buf_slice(&key));
-    resp_int(out, (int64_t)t->bytes.n);
-    resp_int(out, (int64_t)t->bytes.n + PIECE_BYTES - 1);
+    request_array(out, 4);
+    REQUEST_LIT(out, "GETRANGE");
+    request_slice(out, buf_slice(&key));
+    request_int(out, (int64_t)t->bytes.n);
+    request_int(out, (int64_t)t->bytes.n + PIECE_BYTES - 1);
     buf_free(&key);
-    redis_link_expect(t->link, 1, on_piece, t);
+    redis_link_expect(t->link, 1, take_piece_done, t);
     redis_link_flush(t->link);
 }
 
-static void on_killed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void take_kill_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journal_take *t = arg;
     (void)l;
-    if (!reply_is(r, REDIS_INTEGER) && !t->lost) {
-        reply_why(r, t->why, sizeof t->why);
+    if (!answer_is(r, REDIS_INTEGER) && !t->lost) {
+        answer_why(r, t->why, sizeof t->why);
         t->lost = true;
     }
     if (r != NULL && at + 1 < t->killing) return;
     if (t->lost)
         t->done(t);
     else
-        piece_ask(t);
+        take_piece_ask(t);
 }
 
-static void on_clients(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void take_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journal_take *t = arg;
     struct redis_client c;
     (void)at;
-    if (!reply_is(r, REDIS_STRING)) {
+    if (!answer_is(r, REDIS_STRING)) {
         take_fail(t, r);
         return;
     }
@@ -143,15 +143,15 @@ static void on_clients(struct redis_link *l, void *arg, const struct redis_reply
         t->killing++;
     }
     if (t->killing == 0) {
-        piece_ask(t);
+        take_piece_ask(t);
         return;
     }
-    redis_link_expect(l, t->killing, on_killed, t);
+    redis_link_expect(l, t->killing, take_kill_done, t);
     redis_link_flush(l);
 }
 
 /* A journal that this very life took before, and lost the answer: it is taken again. Its own links stay. */
-static void on_taken(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void take_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_journal_take *t = arg;
     struct buf mine = {0};
@@ -159,15 +159,15 @@ static void on_taken(struct redis_link *l, void *arg, const struct redis_reply *
     name_owner(&mine, t->life);
     bool is_mine = slice_eq(t->owner, buf_slice(&mine));
     buf_free(&mine);
-    if (!reply_is(r, REDIS_INTEGER)) {
+    if (!answer_is(r, REDIS_INTEGER)) {
         take_fail(t, r);
     } else if (r->integer == 0) {
         t->done(t);
     } else if (is_mine) {
-        piece_ask(t);
+        take_piece_ask(t);
     } else {
-        resp_words(redis_link_begin(l), "CLIENT LIST");
-        redis_link_expect(l, 1, on_clients, t);
+        request_words(redis_link_begin(l), "CLIENT LIST");
+        redis_link_expect(l, 1, take_list_done, t);
         redis_link_flush(l);
     }
 }
@@ -181,12 +181,12 @@ void redis_journal_take(struct redis_link *l, struct redis_journal_take *t)
     t->killing = 0;
     buf_reset(&t->bytes);
     name_owner(&mine, t->life);
-    resp_eval(out, lua_journal_take, 1, 3);
-    RESP_LIT(out, KEY_JOURNALS);
-    resp_slice(out, t->name);
-    resp_slice(out, t->owner);
-    resp_slice(out, buf_slice(&mine));
+    request_eval(out, lua_journal_take, 1, 3);
+    REQUEST_LIT(out, KEY_JOURNALS);
+    request_slice(out, t->name);
+    request_slice(out, t->owner);
+    request_slice(out, buf_slice(&mine));
     buf_free(&mine);
-    redis_link_expect(l, 1, on_taken, t);
+    redis_link_expect(l, 1, take_done, t);
     redis_link_flush(l);
 }

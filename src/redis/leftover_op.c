@@ -4,48 +4,48 @@
 #include "redis/leftover_op.h"
 #include "redis/lua.h"
 #include "redis/registry.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include "series/batch.h"
 
 #define FIELDS_MAX 20000 /* HINCRBYs of one script, a few ms each thousand */
 
-static void keys_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
+static void leftover_keys_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
 {
-    RESP_LIT(out, KEY_GEN);
-    RESP_LIT(out, KEY_BATCHES);
+    REQUEST_LIT(out, KEY_GEN);
+    REQUEST_LIT(out, KEY_BATCHES);
     name_batch(name, &o->id);
-    resp_slice(out, buf_slice(name));
-    RESP_LIT(out, KEY_ACCEPTED);
+    request_slice(out, buf_slice(name));
+    REQUEST_LIT(out, KEY_ACCEPTED);
     for (uint32_t i = 0; i < o->n; i++) {
-        resp_slice(out, o->names[i]);
+        request_slice(out, o->names[i]);
         buf_reset(name);
         name_claimed(name, o->pendings[i], &o->id);
-        resp_slice(out, buf_slice(name));
+        request_slice(out, buf_slice(name));
     }
 }
 
-static void args_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
+static void leftover_args_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
 {
     char hex[33];
     batch_id_hex(&o->id, hex);
-    resp_slice(out, o->counter->name);
-    resp_int(out, BATCH_FORMAT);
+    request_slice(out, o->counter->name);
+    request_int(out, BATCH_FORMAT);
     buf_reset(name);
     name_owner(name, o->life);
-    resp_slice(out, buf_slice(name));
-    resp_int(out, FIELDS_MAX);
-    resp_text(out, hex);
-    resp_int(out, o->accept);
+    request_slice(out, buf_slice(name));
+    request_int(out, FIELDS_MAX);
+    request_text(out, hex);
+    request_int(out, o->accept);
     for (uint32_t i = 0; i < o->n; i++)
-        resp_slice(out, o->pendings[i]);
+        request_slice(out, o->pendings[i]);
 }
 
-static bool answer_file(struct redis_leftover *o, const struct redis_reply *r)
+static bool answer_file(struct redis_leftover *o, const struct redis_answer *r)
 {
     int64_t v[4];
-    if (!reply_is_array(r, 4)) return false;
+    if (!answer_is_array(r, 4)) return false;
     for (int i = 0; i < 4; i++)
-        if (!reply_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
+        if (!answer_integer(&r->elements[i], &v[i]) || v[i] < 0) return false;
     o->renamed = (uint32_t)v[0];
     o->left = (uint32_t)v[1];
     o->fields = (uint64_t)v[2];
@@ -54,13 +54,13 @@ static bool answer_file(struct redis_leftover *o, const struct redis_reply *r)
     return true;
 }
 
-static void on_claimed(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void leftover_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_leftover *o = arg;
     (void)l, (void)at;
     if (r == NULL || !answer_file(o, r)) {
-        o->outcome = reply_is(r, REDIS_ERROR) ? CLAIM_REFUSED : CLAIM_GONE;
-        reply_why(r, o->text, sizeof o->text);
+        o->outcome = answer_is(r, REDIS_ERROR) ? CLAIM_REFUSED : CLAIM_GONE;
+        answer_why(r, o->text, sizeof o->text);
     }
     o->done(o);
 }
@@ -73,10 +73,10 @@ void redis_leftover(struct redis_link *l, struct redis_leftover *o)
     o->renamed = o->left = o->odd = 0;
     o->fields = 0;
     o->text[0] = '\0';
-    resp_eval(out, lua_leftover, 4 + 2 * (size_t)o->n, 6 + (size_t)o->n);
-    keys_put(out, o, &name);
-    args_put(out, o, &name);
+    request_eval(out, lua_leftover, 4 + 2 * (size_t)o->n, 6 + (size_t)o->n);
+    leftover_keys_put(out, o, &name);
+    leftover_args_put(out, o, &name);
     buf_free(&name);
-    redis_link_expect(l, 1, on_claimed, o);
+    redis_link_expect(l, 1, leftover_done, o);
     redis_link_flush(l);
 }

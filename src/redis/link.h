@@ -14,7 +14,7 @@
 #include "base/crash.h"
 #include "base/error.h"
 #include "base/sm.h"
-#include "redis/reply.h"
+#include "redis/answer.h"
 #include "redis/url.h"
 #include "series/names.h"
 #include <uv.h>
@@ -51,7 +51,7 @@ struct redis_expect;
 
 /* One reply of a request; at counts its replies from 0. r NULL: the link was cut (or was not up), this is the
  * last call for that request, and at says how many replies had come. */
-typedef void redis_reply_cb(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at);
+typedef void redis_reply_cb(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at);
 
 enum redis_link_state {
     LINK_IDLE,      /* not started, or closed */

@@ -24,7 +24,7 @@ struct buf *link_tls_out(struct redis_link *l)
 }
 
 /* A certificate that is refused now is refused at the next try: who starts tallyd hears it at once. */
-static void failed(struct redis_link *l)
+static void link_tls_failed(struct redis_link *l)
 {
     char what[TLS_WHY_BYTES + 8];
     snprintf(what, sizeof what, "TLS: %s", tls_session_why(l->tls));
@@ -38,7 +38,7 @@ size_t link_tls_take(struct redis_link *l, const char **p, size_t n)
 {
     size_t got = tls_session_take(l->tls, *p, n, l->opened);
     *p = l->opened;
-    if (tls_session_state(l->tls) == TLS_FAILED) failed(l);
+    if (tls_session_state(l->tls) == TLS_FAILED) link_tls_failed(l);
     if (tls_session_state(l->tls) == TLS_ENDED) link_doom_io(l, uv_strerror(UV_EOF));
     return got;
 }

@@ -67,16 +67,16 @@ static void arena_reset(struct redis_reader *r)
 }
 
 /* The place of this object: an element of the array above it, or a reply of its own. */
-static struct redis_reply *object_place(const redisReadTask *task, enum redis_type type)
+static struct redis_answer *object_place(const redisReadTask *task, enum redis_type type)
 {
-    struct redis_reply *o;
+    struct redis_answer *o;
     if (task->parent != NULL) {
-        struct redis_reply *above = task->parent->obj;
+        struct redis_answer *above = task->parent->obj;
         o = &above->elements[task->idx];
     } else {
         o = arena_take(task->privdata, sizeof *o);
     }
-    *o = (struct redis_reply){.type = type};
+    *o = (struct redis_answer){.type = type};
     return o;
 }
 
@@ -89,7 +89,7 @@ static void *create_string(const redisReadTask *task, char *p, size_t n)
         type = REDIS_STATUS;
     else if (task->type != REDIS_REPLY_STRING)
         return NULL;
-    struct redis_reply *o = object_place(task, type);
+    struct redis_answer *o = object_place(task, type);
     char *copy = arena_take(task->privdata, n + 1);
     memcpy(copy, p, n);
     copy[n] = '\0';
@@ -109,7 +109,7 @@ static bool too_deep(const redisReadTask *task)
 static void *array_of(const redisReadTask *task, size_t n)
 {
     if (task->type != REDIS_REPLY_ARRAY || n > REDIS_ELEMENTS_MAX || too_deep(task)) return NULL;
-    struct redis_reply *o = object_place(task, REDIS_ARRAY);
+    struct redis_answer *o = object_place(task, REDIS_ARRAY);
     /* Not cleared: each is written before the reply is whole, and what a lying server claims is never
      * touched. */
     o->elements = arena_take(task->privdata, n * sizeof *o);
@@ -119,7 +119,7 @@ static void *array_of(const redisReadTask *task, size_t n)
 
 static void *create_integer(const redisReadTask *task, long long v)
 {
-    struct redis_reply *o = object_place(task, REDIS_INTEGER);
+    struct redis_answer *o = object_place(task, REDIS_INTEGER);
     o->integer = v;
     return o;
 }
@@ -135,11 +135,17 @@ static void object_free(void *o)
 } /* the arena's */
 
 #if HIREDIS_MAJOR >= 1
-static void *create_array(const redisReadTask *task, size_t n)
+typedef size_t array_size;
+#else
+typedef int array_size;
+#endif
+
+static void *create_array(const redisReadTask *task, array_size n)
 {
-    return array_of(task, n);
+    return (int64_t)n < 0 ? NULL : array_of(task, (size_t)n);
 }
 
+#if HIREDIS_MAJOR >= 1
 static void *create_double(const redisReadTask *task, double v, char *p, size_t n)
 {
     (void)task, (void)v, (void)p, (void)n;
@@ -150,11 +156,6 @@ static void *create_bool(const redisReadTask *task, int v)
 {
     (void)task, (void)v;
     return NULL;
-}
-#else
-static void *create_array(const redisReadTask *task, int n)
-{
-    return n < 0 ? NULL : array_of(task, (size_t)n);
 }
 #endif
 
@@ -217,7 +218,7 @@ bool redis_reader_is_empty(const struct redis_reader *r)
     return r->hiredis->ridx < 0 && r->hiredis->pos == r->hiredis->len;
 }
 
-enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_reply **out)
+enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_answer **out)
 {
     void *reply = NULL;
     if (r->whole) arena_reset(r);

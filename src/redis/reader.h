@@ -3,7 +3,7 @@
 #ifndef REDIS_READER_H
 #define REDIS_READER_H
 
-#include "redis/reply.h"
+#include "redis/answer.h"
 
 #define REDIS_ELEMENTS_MAX (4 << 20)            /* of one array; a server that claims more is not believed */
 #define REDIS_DEPTH_MAX 8                       /* arrays in arrays; ours have six */
@@ -19,6 +19,6 @@ bool redis_reader_feed(struct redis_reader *r, const char *p,
                        size_t n); /* false: garbage, or a reply beyond bounds */
 /* The next whole reply; it lives until the next call. After READ_GARBAGE only reset helps. */
 bool redis_reader_is_empty(const struct redis_reader *r); /* no part of a reply is in it */
-enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_reply **out);
+enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_answer **out);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "redis/registry.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include <stdio.h>
 
 #define HSCAN_COUNT "1000"
@@ -27,9 +27,9 @@ static void finish(struct scan *s, enum scan_outcome outcome)
     s->done(s); /* last line: s may be gone after it */
 }
 
-static void fail(struct scan *s, const struct redis_reply *r)
+static void fail(struct scan *s, const struct redis_answer *r)
 {
-    if (!s->reading.failed) reply_why(r, s->text, sizeof s->text);
+    if (!s->reading.failed) answer_why(r, s->text, sizeof s->text);
     s->reading.failed = true;
 }
 
@@ -61,12 +61,12 @@ static void seal_done(uv_work_t *work, int status)
     finish(s, SCAN_SHORT);
 }
 
-static void on_still_there(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_still_there(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct scan *s = arg;
     int64_t exists = 0;
     (void)at;
-    if (!reply_is(r, REDIS_INTEGER) || !reply_integer(r, &exists)) {
+    if (!answer_is(r, REDIS_INTEGER) || !answer_integer(r, &exists)) {
         fail(s, r);
         finish(s, SCAN_LOST);
         return;
@@ -86,38 +86,38 @@ static void still_there_ask(struct redis_link *l, struct scan *s)
     struct buf *out = redis_link_begin(l), *name = &s->reading.name;
     buf_reset(name);
     name_batch(name, &s->batch->id);
-    resp_array(out, 2);
-    RESP_LIT(out, "EXISTS");
-    resp_slice(out, buf_slice(name));
+    request_array(out, 2);
+    REQUEST_LIT(out, "EXISTS");
+    request_slice(out, buf_slice(name));
     redis_link_expect(l, 1, on_still_there, s);
     redis_link_flush(l);
 }
 
 /* --- rows --- */
 
-static void on_rows(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at);
+static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at);
 
 static void rows_ask(struct redis_link *l, struct scan *s, uint32_t hash, struct slice cursor)
 {
     struct buf *out = redis_link_begin(l), *name = &s->reading.name;
     buf_reset(name);
     name_claimed(name, batch_hash_name(s->batch, hash), &s->batch->id);
-    resp_array(out, 5);
-    RESP_LIT(out, "HSCAN");
-    resp_slice(out, buf_slice(name));
-    resp_slice(out, cursor);
-    RESP_LIT(out, "COUNT");
-    RESP_LIT(out, HSCAN_COUNT);
+    request_array(out, 5);
+    REQUEST_LIT(out, "HSCAN");
+    request_slice(out, buf_slice(name));
+    request_slice(out, cursor);
+    REQUEST_LIT(out, "COUNT");
+    REQUEST_LIT(out, HSCAN_COUNT);
     s->reading.asked[(s->reading.asked_oldest + s->reading.out++) % SCAN_HASHES_AT_ONCE] = hash;
     redis_link_expect(l, 1, on_rows, s);
     redis_link_flush(l);
 }
 
-static bool rows_file(struct scan *s, uint32_t hash, const struct redis_reply *r, struct slice *cursor)
+static bool rows_file(struct scan *s, uint32_t hash, const struct redis_answer *r, struct slice *cursor)
 {
-    if (!reply_is_array(r, 2) || r->elements[0].type != REDIS_STRING || r->elements[1].type != REDIS_ARRAY)
+    if (!answer_is_array(r, 2) || r->elements[0].type != REDIS_STRING || r->elements[1].type != REDIS_ARRAY)
         return false;
-    const struct redis_reply *list = &r->elements[1];
+    const struct redis_answer *list = &r->elements[1];
     if (list->n % 2 != 0) return false;
     for (size_t i = 0; i < list->n; i += 2) {
         if (list->elements[i].type != REDIS_STRING || list->elements[i + 1].type != REDIS_STRING)
@@ -141,7 +141,7 @@ static void hash_next(struct redis_link *l, struct scan *s)
         still_there_ask(l, s);
 }
 
-static void on_rows(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct scan *s = arg;
     struct slice cursor = SLICE("0");
@@ -150,7 +150,7 @@ static void on_rows(struct redis_link *l, void *arg, const struct redis_reply *r
     s->reading.out--;
     CRASH(scan_mid);
     /* Somebody put another type there: no field of it is left, which batch_seal will call short. */
-    bool no_hash = reply_error_is(r, "WRONGTYPE");
+    bool no_hash = answer_error_is(r, "WRONGTYPE");
     if (!s->reading.failed && !no_hash && !rows_file(s, hash, r, &cursor)) fail(s, r);
     if (!s->reading.failed && !slice_eq(cursor, SLICE("0")))
         rows_ask(l, s, hash, cursor);
@@ -187,17 +187,17 @@ static bool field_file(struct batch *b, struct slice field, struct slice value)
 }
 
 /* Each field once, whatever the server says: a hash that is scanned twice would count twice. */
-static bool fields_file(struct batch *b, const struct redis_reply *r, struct map *seen)
+static bool fields_file(struct batch *b, const struct redis_answer *r, struct map *seen)
 {
     for (size_t i = 0; i + 1 < r->n; i += 2) {
-        const struct redis_reply *e = &r->elements[i];
+        const struct redis_answer *e = &r->elements[i];
         if (e[0].type != REDIS_STRING || e[1].type != REDIS_STRING) return false;
         if (!map_put(seen, e[0].str, NULL) || !field_file(b, e[0].str, e[1].str)) return false;
     }
     return true;
 }
 
-static bool registry_file(struct scan *s, const struct redis_reply *r)
+static bool registry_file(struct scan *s, const struct redis_answer *r)
 {
     struct batch *b = s->batch;
     struct map seen;
@@ -222,11 +222,11 @@ static bool registry_known(struct scan *s)
     return false;
 }
 
-static void on_registry(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_registry(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct scan *s = arg;
     (void)at;
-    if (!reply_is(r, REDIS_ARRAY)) {
+    if (!answer_is(r, REDIS_ARRAY)) {
         fail(s, r);
         finish(s, SCAN_LOST);
     } else if (r->n == 0) {
@@ -250,9 +250,9 @@ void redis_scan(struct redis_link *l, struct scan *s)
     memcpy(s->run_id, l->facts.run_id, sizeof s->run_id);
     batch_clear(s->batch);
     name_batch(name, &s->batch->id);
-    resp_array(out, 2);
-    RESP_LIT(out, "HGETALL");
-    resp_slice(out, buf_slice(name));
+    request_array(out, 2);
+    REQUEST_LIT(out, "HGETALL");
+    request_slice(out, buf_slice(name));
     redis_link_expect(l, 1, on_registry, s);
     redis_link_flush(l);
 }

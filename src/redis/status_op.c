@@ -1,15 +1,15 @@
 /* redis/status_op.c - see status_op.h. */
 #include "redis/status_op.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
-static void on_self(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void self_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_self *s = arg;
     (void)l;
-    if (!reply_is(r, at == 0 ? REDIS_STRING : REDIS_ARRAY)) {
+    if (!answer_is(r, at == 0 ? REDIS_STRING : REDIS_ARRAY)) {
         s->lost = true;
-        reply_why(r, s->text, sizeof s->text);
+        answer_why(r, s->text, sizeof s->text);
     } else if (at == 0) {
         s->info(s->arg, r->str);
     } else {
@@ -24,21 +24,21 @@ void redis_self(struct redis_link *l, struct redis_self *s)
     struct buf *out = redis_link_begin(l);
     s->lost = false;
     s->text[0] = '\0';
-    resp_words(out, "INFO");
-    resp_array(out, 4);
-    RESP_LIT(out, "ZRANGE");
-    RESP_LIT(out, KEY_HELD);
-    resp_int(out, 0);
-    resp_int(out, (int64_t)s->names_most - 1);
-    redis_link_expect(l, 2, on_self, s);
+    request_words(out, "INFO");
+    request_array(out, 4);
+    REQUEST_LIT(out, "ZRANGE");
+    REQUEST_LIT(out, KEY_HELD);
+    request_int(out, 0);
+    request_int(out, (int64_t)s->names_most - 1);
+    redis_link_expect(l, 2, self_done, s);
     redis_link_flush(l);
 }
 
-static void on_size(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void size_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_batch_size *b = arg;
     (void)l, (void)at;
-    b->lost = !reply_integer(r, &b->fields);
+    b->lost = !answer_integer(r, &b->fields);
     b->done(b);
 }
 
@@ -46,10 +46,10 @@ void redis_batch_size(struct redis_link *l, struct redis_batch_size *b)
 {
     struct buf *out = redis_link_begin(l), name = {0};
     b->fields = 0;
-    resp_eval(out, lua_status_size, 1, 0);
+    request_eval(out, lua_status_size, 1, 0);
     name_batch(&name, &b->id);
-    resp_slice(out, buf_slice(&name));
+    request_slice(out, buf_slice(&name));
     buf_free(&name);
-    redis_link_expect(l, 1, on_size, b);
+    redis_link_expect(l, 1, size_done, b);
     redis_link_flush(l);
 }

@@ -1,26 +1,27 @@
 /* redis/store_op.c - see store_op.h. */
 #include "redis/store_op.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
-static bool batch_tell(struct redis_store *s, const struct redis_reply *r)
+static bool store_batch_tell(struct redis_store *s, const struct redis_answer *r)
 {
     struct batch_id id;
     int64_t registered;
-    if (!reply_is_array(r, 3) || !batch_id_read(r->elements[0].str, &id)) return false;
-    if (!reply_integer(&r->elements[1], &registered) || r->elements[2].type != REDIS_ARRAY) return false;
+    if (!answer_is_array(r, 3) || !batch_id_read(r->elements[0].str, &id)) return false;
+    if (!answer_integer(&r->elements[1], &registered) || r->elements[2].type != REDIS_ARRAY) return false;
     s->batch(s->arg, &id, registered);
-    const struct redis_reply *list = &r->elements[2];
+    const struct redis_answer *list = &r->elements[2];
     for (size_t i = 0; i + 1 < list->n; i += 2)
         s->claimed(s->arg, &id, list->elements[i].str, list->elements[i + 1].str);
     return true;
 }
 
-static bool head_file(struct redis_store *s, const struct redis_reply *r)
+static bool head_file(struct redis_store *s, const struct redis_answer *r)
 {
     int64_t dirty, held;
-    if (!reply_integer(&r->elements[0], &s->gen) || !reply_integer(&r->elements[1], &dirty)) return false;
-    if (!reply_integer(&r->elements[2], &held) || !reply_integer(&r->elements[3], &s->lock_ms)) return false;
+    if (!answer_integer(&r->elements[0], &s->gen) || !answer_integer(&r->elements[1], &dirty)) return false;
+    if (!answer_integer(&r->elements[2], &held) || !answer_integer(&r->elements[3], &s->lock_ms))
+        return false;
     s->dirty = dirty != 0;
     s->held = held != 0;
     s->exists = !slice_eq(r->elements[4].str, SLICE("none"));
@@ -28,25 +29,25 @@ static bool head_file(struct redis_store *s, const struct redis_reply *r)
     return r->elements[5].type == REDIS_ARRAY && r->elements[6].type == REDIS_ARRAY;
 }
 
-static bool store_file(struct redis_store *s, const struct redis_reply *r)
+static bool store_file(struct redis_store *s, const struct redis_answer *r)
 {
-    s->too_many = reply_is_array(r, 0);
+    s->too_many = answer_is_array(r, 0);
     if (s->too_many) return true;
-    if (!reply_is_array(r, 7) || !head_file(s, r)) return false;
-    const struct redis_reply *pending = &r->elements[5], *batches = &r->elements[6];
+    if (!answer_is_array(r, 7) || !head_file(s, r)) return false;
+    const struct redis_answer *pending = &r->elements[5], *batches = &r->elements[6];
     for (size_t i = 0; i + 1 < pending->n; i += 2)
         s->pending(s->arg, pending->elements[i].str, pending->elements[i + 1].str);
     for (size_t i = 0; i < batches->n; i++)
-        if (!batch_tell(s, &batches->elements[i])) return false;
+        if (!store_batch_tell(s, &batches->elements[i])) return false;
     return true;
 }
 
-static void on_store(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void store_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_store *s = arg;
     (void)l, (void)at;
     s->lost = !store_file(s, r);
-    if (s->lost) reply_why(r, s->text, sizeof s->text);
+    if (s->lost) answer_why(r, s->text, sizeof s->text);
     s->done(s);
 }
 
@@ -54,15 +55,15 @@ void redis_store(struct redis_link *l, struct redis_store *s)
 {
     struct buf *out = redis_link_begin(l);
     s->text[0] = '\0';
-    resp_eval(out, lua_store, 6, 2);
-    RESP_LIT(out, KEY_GEN);
-    RESP_LIT(out, KEY_DIRTY);
-    RESP_LIT(out, KEY_HELD);
-    RESP_LIT(out, KEY_BATCHES);
-    resp_slice(out, s->key);
-    resp_slice(out, s->lock);
-    RESP_LIT(out, KEY_BATCH_PREFIX);
-    resp_int(out, s->fields_max);
-    redis_link_expect(l, 1, on_store, s);
+    request_eval(out, lua_store, 6, 2);
+    REQUEST_LIT(out, KEY_GEN);
+    REQUEST_LIT(out, KEY_DIRTY);
+    REQUEST_LIT(out, KEY_HELD);
+    REQUEST_LIT(out, KEY_BATCHES);
+    request_slice(out, s->key);
+    request_slice(out, s->lock);
+    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    request_int(out, s->fields_max);
+    redis_link_expect(l, 1, store_done, s);
     redis_link_flush(l);
 }

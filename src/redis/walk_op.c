@@ -5,7 +5,7 @@
 #include "redis/walk_op.h"
 #include "base/heap.h"
 #include "redis/lua.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 #define STEP_DEFAULT 500
 
@@ -16,7 +16,7 @@ struct redis_suspect { /* a hash that looks claimed */
     bool has_id;
 };
 
-static void step_ask(struct redis_walk *w);
+static void walk_scan_ask(struct redis_walk *w);
 
 static void on_timer_closed(uv_handle_t *handle)
 {
@@ -27,21 +27,21 @@ static void on_timer_closed(uv_handle_t *handle)
     w->done(w); /* last line: w may be gone after it */
 }
 
-static void finish(struct redis_walk *w)
+static void walk_finish(struct redis_walk *w)
 {
     uv_close((uv_handle_t *)&w->timer, on_timer_closed);
 }
 
-static void fail(struct redis_walk *w, const struct redis_reply *r)
+static void walk_fail(struct redis_walk *w, const struct redis_answer *r)
 {
     w->lost = true;
-    reply_why(r, w->text, sizeof w->text);
-    finish(w);
+    answer_why(r, w->text, sizeof w->text);
+    walk_finish(w);
 }
 
-static void on_pause_over(uv_timer_t *timer)
+static void walk_pause_over(uv_timer_t *timer)
 {
-    step_ask(timer->data);
+    walk_scan_ask(timer->data);
 }
 
 void redis_walk_stop(struct redis_walk *w)
@@ -49,19 +49,19 @@ void redis_walk_stop(struct redis_walk *w)
     w->stopping = true;
     if (!uv_is_active((uv_handle_t *)&w->timer)) return;
     uv_timer_stop(&w->timer);
-    fail(w, NULL);
+    walk_fail(w, NULL);
 }
 
-static void step_end(struct redis_walk *w)
+static void walk_step_end(struct redis_walk *w)
 {
     if (w->at_end)
-        finish(w);
+        walk_finish(w);
     else if (w->stopping)
-        fail(w, NULL);
+        walk_fail(w, NULL);
     else if (w->pause_ms > 0)
-        uv_timer_start(&w->timer, on_pause_over, w->pause_ms, 0);
+        uv_timer_start(&w->timer, walk_pause_over, w->pause_ms, 0);
     else
-        step_ask(w);
+        walk_scan_ask(w);
 }
 
 /* --- one page --- */
@@ -91,7 +91,7 @@ static void suspect_add(struct redis_walk *w, const struct counter *c, struct sl
 }
 
 /* Appends the pending hashes of this page to `found`, as RESP; returns how many. */
-static uint32_t page_sort(struct redis_walk *w, const struct redis_reply *keys, struct buf *found)
+static uint32_t page_sort(struct redis_walk *w, const struct redis_answer *keys, struct buf *found)
 {
     uint32_t n = 0;
     size_t pending_n;
@@ -102,7 +102,7 @@ static uint32_t page_sort(struct redis_walk *w, const struct redis_reply *keys, 
         if (c != NULL) {
             w->found++;
             if (w->pending != NULL) w->pending(w, c, key);
-            if (!w->read_only) resp_slice(found, key), n++;
+            if (!w->read_only) request_slice(found, key), n++;
         } else if (w->leftover != NULL && (c = suspect_match(w->counters, key, &pending_n)) != NULL) {
             suspect_add(w, c, key, pending_n);
         }
@@ -116,17 +116,17 @@ static void suspects_put(struct redis_walk *w, struct buf *out)
         const struct redis_suspect *s = &w->suspects[i];
         char hex[33] = "";
         if (s->has_id) batch_id_hex(&s->id, hex);
-        resp_slice(out, slice_of(w->names.p + s->at, s->n));
-        resp_text(out, hex);
+        request_slice(out, slice_of(w->names.p + s->at, s->n));
+        request_text(out, hex);
     }
 }
 
-static void on_page_done(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void walk_page_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_walk *w = arg;
     (void)l, (void)at;
-    if (!reply_is_array(r, 1 + (size_t)w->suspects_n)) {
-        fail(w, r);
+    if (!answer_is_array(r, 1 + (size_t)w->suspects_n)) {
+        walk_fail(w, r);
         return;
     }
     w->restored += (uint64_t)r->elements[0].integer;
@@ -137,29 +137,29 @@ static void on_page_done(struct redis_link *l, void *arg, const struct redis_rep
         w->leftover(w, s->counter, slice_of(name, s->n), slice_of(name, s->pending_n),
                     s->has_id ? &s->id : NULL);
     }
-    step_end(w);
+    walk_step_end(w);
 }
 
 static void page_ask(struct redis_walk *w, struct slice found, uint32_t found_n)
 {
     struct buf *out = redis_link_begin(w->link);
-    resp_eval(out, lua_walk, 1, 2 + (size_t)found_n + 2 * (size_t)w->suspects_n);
-    RESP_LIT(out, KEY_DIRTY);
-    RESP_LIT(out, KEY_BATCH_PREFIX);
-    resp_int(out, found_n);
+    request_eval(out, lua_walk, 1, 2 + (size_t)found_n + 2 * (size_t)w->suspects_n);
+    REQUEST_LIT(out, KEY_DIRTY);
+    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    request_int(out, found_n);
     buf_put_slice(out, found);
     suspects_put(w, out);
-    redis_link_expect(w->link, 1, on_page_done, w);
+    redis_link_expect(w->link, 1, walk_page_done, w);
     redis_link_flush(w->link);
 }
 
-static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void walk_scan_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_walk *w = arg;
     struct buf found = {0};
     (void)l, (void)at;
-    if (!reply_is_array(r, 2) || r->elements[0].type != REDIS_STRING || r->elements[1].type != REDIS_ARRAY) {
-        fail(w, r);
+    if (!answer_is_array(r, 2) || r->elements[0].type != REDIS_STRING || r->elements[1].type != REDIS_ARRAY) {
+        walk_fail(w, r);
         return;
     }
     buf_reset(&w->cursor);
@@ -171,21 +171,21 @@ static void on_page(struct redis_link *l, void *arg, const struct redis_reply *r
     if (found_n > 0 || w->suspects_n > 0)
         page_ask(w, buf_slice(&found), found_n);
     else
-        step_end(w);
+        walk_step_end(w);
     buf_free(&found);
 }
 
-static void step_ask(struct redis_walk *w)
+static void walk_scan_ask(struct redis_walk *w)
 {
     struct buf *out = redis_link_begin(w->link);
-    resp_array(out, 6);
-    RESP_LIT(out, "SCAN");
-    resp_slice(out, buf_slice(&w->cursor));
-    RESP_LIT(out, "COUNT");
-    resp_int(out, w->step);
-    RESP_LIT(out, "TYPE");
-    RESP_LIT(out, "hash");
-    redis_link_expect(w->link, 1, on_page, w);
+    request_array(out, 6);
+    REQUEST_LIT(out, "SCAN");
+    request_slice(out, buf_slice(&w->cursor));
+    REQUEST_LIT(out, "COUNT");
+    request_int(out, w->step);
+    REQUEST_LIT(out, "TYPE");
+    REQUEST_LIT(out, "hash");
+    redis_link_expect(w->link, 1, walk_scan_done, w);
     redis_link_flush(w->link);
 }
 
@@ -202,5 +202,5 @@ void redis_walk(struct redis_link *l, struct redis_walk *w)
     uv_timer_init(l->loop, &w->timer);
     w->timer.data = w;
     BUF_LIT(&w->cursor, "0");
-    step_ask(w);
+    walk_scan_ask(w);
 }

@@ -185,7 +185,7 @@ void redis_link_flush_now(struct redis_link *l)
     if (redis_link_is_up(l)) wire_write(l);
 }
 
-static void answer(struct redis_link *l, const struct redis_reply *r)
+static void answer(struct redis_link *l, const struct redis_answer *r)
 {
     struct redis_expect *head = ring_slot(l, 0);
     uint32_t at = head->at++;
@@ -198,7 +198,7 @@ static void answer(struct redis_link *l, const struct redis_reply *r)
  * */
 static void replies_hand_out(struct redis_link *l)
 {
-    const struct redis_reply *r;
+    const struct redis_answer *r;
     enum redis_read got = READ_MORE;
     while (!l->doomed && (got = redis_reader_next(l->reader, &r)) == READ_REPLY) {
         if (l->ring_n == 0)

@@ -3,7 +3,7 @@
 #ifndef SERIES_ASKS_H
 #define SERIES_ASKS_H
 
-#include "series/read.h"
+#include "series/query.h"
 
 /* How an asynchronous request ended. */
 enum ask_outcome {
@@ -46,10 +46,10 @@ struct sync_request {
 };
 
 struct read_request {
-    struct read_query query; /* checked; its name and type are the session's memory, too */
+    struct query query; /* checked; its name and type are the session's memory, too */
     enum ask_outcome outcome;
     const char *text;
-    const struct read_answer *answer; /* read inside done() only */
+    const struct query_answer *answer; /* read inside done() only */
     void (*done)(struct read_request *r);
 };
 

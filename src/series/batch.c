@@ -40,7 +40,7 @@ void batch_close(struct batch *b)
     batch_init(b, &id);
 }
 
-static void *grown(void *items, size_t n, size_t *cap, size_t size)
+static void *batch_grown(void *items, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap) return items;
     PRE(*cap < UINT32_MAX / 2);
@@ -52,7 +52,7 @@ uint32_t batch_add_hash(struct batch *b, struct slice pending, uint64_t hlen)
 {
     PRE(!b->sealed);
     PRE(b->bytes.n <= UINT32_MAX && pending.n <= UINT32_MAX);
-    b->hashes = grown(b->hashes, b->hashes_n, &b->hashes_cap, sizeof *b->hashes);
+    b->hashes = batch_grown(b->hashes, b->hashes_n, &b->hashes_cap, sizeof *b->hashes);
     b->hashes[b->hashes_n] =
         (struct batch_hash){.name_at = (uint32_t)b->bytes.n, .name_n = (uint32_t)pending.n, .hlen = hlen};
     buf_reserve(&b->bytes, pending.n + 1); /* also an empty name has a place in it */
@@ -64,7 +64,7 @@ void batch_add_row(struct batch *b, uint32_t hash, struct slice field, struct sl
 {
     PRE(!b->sealed && hash < b->hashes_n);
     PRE(field.n <= UINT32_MAX && value.n <= UINT32_MAX);
-    b->rows = grown(b->rows, b->rows_n, &b->rows_cap, sizeof *b->rows);
+    b->rows = batch_grown(b->rows, b->rows_n, &b->rows_cap, sizeof *b->rows);
     b->rows[b->rows_n++] = (struct batch_row){
         .hash = hash, .field_n = (uint32_t)field.n, .value_n = (uint32_t)value.n, .field_at = b->bytes.n};
     buf_put_slice(&b->bytes, field);

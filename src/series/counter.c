@@ -80,7 +80,7 @@ bool pattern_match(const struct pattern *p, enum store_kind kind, struct slice n
 }
 
 /* A pattern with what its captures may be. */
-struct family {
+struct key_pattern {
     const struct pattern *pattern;
     enum store_kind kind;
 };
@@ -90,7 +90,7 @@ struct candidate {
     size_t n;
 };
 
-static bool in_both(struct family a, struct family b, const struct candidate *c)
+static bool in_both(struct key_pattern a, struct key_pattern b, const struct candidate *c)
 {
     return pattern_match(a.pattern, a.kind, slice_of(c->p, c->n), NULL) &&
            pattern_match(b.pattern, b.kind, slice_of(c->p, c->n), NULL);
@@ -112,7 +112,7 @@ static void candidate_make(struct candidate *c, struct slice head, const char *m
  * would be a leading zero); when nothing is between them, they may also overlap, in any length in which they
  * agree. Shorter is always at least as good: a part of a text is a text, and of two numbers the shorter is in
  * range when the longer is. */
-static bool candidate_find(struct family a, struct family b, struct candidate *c)
+static bool candidate_find(struct key_pattern a, struct key_pattern b, struct candidate *c)
 {
     struct slice head = a.pattern->prefix.n > b.pattern->prefix.n ? a.pattern->prefix : b.pattern->prefix;
     struct slice tail = a.pattern->suffix.n > b.pattern->suffix.n ? a.pattern->suffix : b.pattern->suffix;
@@ -130,12 +130,12 @@ static bool candidate_find(struct family a, struct family b, struct candidate *c
 bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b, enum store_kind kb)
 {
     struct candidate c;
-    return candidate_find((struct family){a, ka}, (struct family){b, kb}, &c);
+    return candidate_find((struct key_pattern){a, ka}, (struct key_pattern){b, kb}, &c);
 }
 
 /* Can it make a name that begins with "tally:"? A capture holds no ':', so it ends before that one at the
  * latest. */
-static bool makes_own_name(struct family f)
+static bool makes_own_name(struct key_pattern f)
 {
     struct slice own = OWN_PREFIX, prefix = f.pattern->prefix;
     if (!f.pattern->has_store || prefix.n >= own.n) return slice_starts(prefix, own);
@@ -164,7 +164,7 @@ static size_t hex_tail(struct slice s)
 /* Can it make a name that ends in '_' and 32 hex digits? A text capture can hold the '_' itself, so it does
  * whenever the suffix is short and all hex; digits of an integer only link a prefix that ends in '_' and hex
  * with the suffix. */
-static bool makes_claimed_name(struct family f)
+static bool makes_claimed_name(struct key_pattern f)
 {
     struct slice prefix = f.pattern->prefix, suffix = f.pattern->suffix;
     if (!f.pattern->has_store) return claimed_split(prefix, NULL, NULL);
@@ -176,13 +176,13 @@ static bool makes_claimed_name(struct family f)
     return hex + suffix.n < HEX_ID && hex + suffix.n + INTEGER_DIGITS_MAX >= HEX_ID;
 }
 
-static struct family key_family(const struct counter *c)
+static struct key_pattern key_family(const struct counter *c)
 {
-    return (struct family){&c->key, c->store};
+    return (struct key_pattern){&c->key, c->store};
 }
-static struct family lock_family(const struct counter *c)
+static struct key_pattern lock_family(const struct counter *c)
 {
-    return (struct family){&c->lock, c->store};
+    return (struct key_pattern){&c->lock, c->store};
 }
 
 static bool is_name(struct slice s)

@@ -29,7 +29,7 @@ struct pattern {
     bool has_store;
 };
 
-enum feed { FEED_SERIES, FEED_BOX, FEED_EVENT };
+enum feed { FEED_SERIES, FEED_TIMEBOX, FEED_EVENT };
 #define FEEDS 3
 
 struct counter {

@@ -35,7 +35,7 @@ void frame_free(struct frame *f)
 }
 
 /* Room for one more item in an array of n; returns the array, perhaps moved. */
-static void *grown(void *items, uint32_t n, uint32_t *cap, size_t size)
+static void *frame_grown(void *items, uint32_t n, uint32_t *cap, size_t size)
 {
     if (n < *cap) return items;
     PRE(*cap < UINT32_MAX / 2);
@@ -45,7 +45,7 @@ static void *grown(void *items, uint32_t n, uint32_t *cap, size_t size)
 
 struct frame_hash *frame_add_hash(struct frame *f, void *entry, struct slice key)
 {
-    f->hashes = grown(f->hashes, f->hashes_n, &f->hashes_cap, sizeof *f->hashes);
+    f->hashes = frame_grown(f->hashes, f->hashes_n, &f->hashes_cap, sizeof *f->hashes);
     struct frame_hash *h = &f->hashes[f->hashes_n++];
     *h = (struct frame_hash){.entry = entry, .key = key};
     return h;
@@ -55,7 +55,7 @@ struct frame_cell *frame_add_raw(struct frame *f, uint32_t hash, struct slice ra
                                  int64_t delta)
 {
     PRE(hash < f->hashes_n && f->bytes.n + raw.n <= UINT32_MAX);
-    f->cells = grown(f->cells, f->cells_n, &f->cells_cap, sizeof *f->cells);
+    f->cells = frame_grown(f->cells, f->cells_n, &f->cells_cap, sizeof *f->cells);
     struct frame_cell *c = &f->cells[f->cells_n++];
     uint32_t at = (uint32_t)f->bytes.n;
     *c = (struct frame_cell){.hash = hash,
@@ -81,7 +81,7 @@ static struct frame_share *share_of(struct frame *f, const struct counter *c)
 {
     for (uint32_t i = 0; i < f->shares_n; i++)
         if (f->shares[i].counter == c) return &f->shares[i];
-    f->shares = grown(f->shares, f->shares_n, &f->shares_cap, sizeof *f->shares);
+    f->shares = frame_grown(f->shares, f->shares_n, &f->shares_cap, sizeof *f->shares);
     f->shares[f->shares_n] = (struct frame_share){.counter = c};
     return &f->shares[f->shares_n++];
 }
@@ -119,7 +119,7 @@ struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice
                                     struct slice field, int64_t delta)
 {
     PRE(hash < f->hashes_n && field.n > 0);
-    f->tokens = grown(f->tokens, f->tokens_n, &f->tokens_cap, sizeof *f->tokens);
+    f->tokens = frame_grown(f->tokens, f->tokens_n, &f->tokens_cap, sizeof *f->tokens);
     struct frame_token *t = &f->tokens[f->tokens_n++];
     *t = (struct frame_token){.hash = hash, .name_at = (uint32_t)f->bytes.n, .delta = delta};
     name_token(&f->bytes, store, id);
@@ -148,7 +148,7 @@ void frame_fail_token(struct frame *f, struct frame_token *t, struct slice line)
 struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,
                               int64_t at)
 {
-    f->ops = grown(f->ops, f->ops_n, &f->ops_cap, sizeof *f->ops);
+    f->ops = frame_grown(f->ops, f->ops_n, &f->ops_cap, sizeof *f->ops);
     struct frame_op *op = &f->ops[f->ops_n++];
     *op = (struct frame_op){.kind = kind, .at = at, .first_item = OP_END, .last_item = OP_END};
     op->name_at = text_put(f, name);
@@ -160,7 +160,7 @@ struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice n
 
 uint32_t frame_add_item(struct frame *f, struct frame_op *op, int64_t at, struct slice text)
 {
-    f->items = grown(f->items, f->items_n, &f->items_cap, sizeof *f->items);
+    f->items = frame_grown(f->items, f->items_n, &f->items_cap, sizeof *f->items);
     uint32_t i = f->items_n++;
     f->items[i] =
         (struct op_item){.next = OP_END, .text_at = text_put(f, text), .text_n = (uint32_t)text.n, .at = at};
@@ -182,7 +182,7 @@ void frame_fail_op(struct frame *f, struct frame_op *op, struct slice line)
 struct frame_append *frame_add_append(struct frame *f, struct slice name, struct slice records)
 {
     PRE(f->records.n + records.n <= UINT32_MAX);
-    f->appends = grown(f->appends, f->appends_n, &f->appends_cap, sizeof *f->appends);
+    f->appends = frame_grown(f->appends, f->appends_n, &f->appends_cap, sizeof *f->appends);
     struct frame_append *a = &f->appends[f->appends_n++];
     *a = (struct frame_append){.bytes_at = (uint32_t)f->records.n, .bytes_n = (uint32_t)records.n};
     buf_put_slice(&f->records, records);

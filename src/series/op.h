@@ -5,7 +5,7 @@
 #define SERIES_OP_H
 
 #include "series/counter.h"
-#include "series/read.h"
+#include "series/query.h"
 
 #define OP_PRECISIONS_MAX 16
 #define OP_TIERS_MAX 16
@@ -14,7 +14,7 @@
 #define OP_END UINT32_MAX                      /* no more items */
 #define OP_NUMBER_MAX ((INT64_C(1) << 53) - 1) /* of an event: scores and Lua's numbers are doubles */
 
-enum op_kind { OP_SERIES, OP_BOX, OP_EVENT, OP_UNIQ };
+enum op_kind { OP_SERIES, OP_TIMEBOX, OP_EVENT, OP_UNIQ };
 
 /* Where an event's id comes from. DRAWS: Redis draws a number, or has to look whether the own id may be added. GIVEN: it
  * has a number of a lease (coalesce/leases.h). OWN: it has a text that no ticker could give. A text may come twice, and
@@ -40,9 +40,9 @@ struct frame_op {
     uint64_t code, name_code; /* coalesce's own: of all that makes it one; of kind, name and type */
     uint32_t name_at, name_n;
     uint32_t type_at, type_n; /* events */
-    /* series: a second; box: start of its bucket; uniq: YYYYMMDD; event: enum event_id, or when fed their second */
+    /* series: a second; timebox: start of its bucket; uniq: YYYYMMDD; event: enum event_id, or when fed their second */
     int64_t at;
-    int64_t delta; /* series, box: sum of n; events, when fed: how many, since they have no items */
+    int64_t delta; /* series, timebox: sum of n; events, when fed: how many, since they have no items */
     uint32_t first_item, last_item, items_n; /* events that are not fed, uniq */
     bool fed;                                /* no client waits */
     bool may_wait;                           /* coalesce's own: it may go into a journal */
@@ -57,8 +57,8 @@ struct frame_op {
      * owed: that ZADD alone, kept or not, and no HINCRBY */
     uint64_t known;
     bool
-        owed; /* box: its place in `tb.<name>` alone, when its hits stand, and no hit; event: its log's name alone */
-    bool stands; /* box: known to stand in both sets, so that its hits alone go */
+        owed; /* timebox: its place in `tb.<name>` alone, when its hits stand, and no hit; event: its log's name alone */
+    bool stands; /* timebox: known to stand in both sets, so that its hits alone go */
     /* events */
     bool has_numbers; /* an own id is a number, as a ticker's are */
     bool named;       /* GIVEN: its log is put into tally:events */
@@ -68,11 +68,11 @@ struct frame_op {
     const struct counter *counter;
     uint32_t key_at, key_n;
     /* answers */
-    /* series: how many precisions keep `at`; box: hits of the bucket after it; events that draw: the last number of
+    /* series: how many precisions keep `at`; timebox: hits of the bucket after it; events that draw: the last number of
      * all drawn, with the lease's, which come last; 0: none */
     int64_t value;
-    bool late;  /* box: older than all of the buckets that are kept, so nothing was added */
-    bool fresh; /* series, box: a sample, hits came into being whose ZADD the frame left out */
+    bool late;  /* timebox: older than all of the buckets that are kept, so nothing was added */
+    bool fresh; /* series, timebox: a sample, hits came into being whose ZADD the frame left out */
     uint32_t error_at, error_n; /* in frame->errors: Redis' error line without '-'; all of its items fail */
 };
 
@@ -86,7 +86,7 @@ struct op_limits {
     uint32_t precisions[OP_PRECISIONS_MAX]; /* s, ascending, each once */
     uint32_t precisions_n;
     uint32_t samples; /* of each precision; a slot is kept while slot > now - samples * precision */
-    uint32_t box_width_s, box_keep;
+    uint32_t timebox_width_s, timebox_keep;
     uint32_t uniq_limit;                /* visitors below it are bits, others are sketched */
     int64_t ahead_s;                    /* how far beyond Redis' now a time may be */
     struct pattern uniq_name;           /* names of visitors that feed uniq_counter */
@@ -96,7 +96,7 @@ struct op_limits {
     int64_t events_keep_s;
     struct op_tier tiers[OP_TIERS_MAX]; /* ascending by window_s; a window larger than all: as the last */
     uint32_t tiers_n;
-    struct read_limits read;
+    struct query_limits read;
 };
 
 /* Start of the slot or bucket that holds `at`; at >= 0. */
@@ -109,12 +109,12 @@ static inline bool op_keeps(const struct op_limits *l, uint32_t i, int64_t at, i
 {
     return op_slot(at, l->precisions[i]) > now_s - (int64_t)l->samples * l->precisions[i];
 }
-/* A bucket goes only when box_keep newer ones stand. Can so many stand, when it is now_s? One is left for clocks that are
+/* A bucket goes only when timebox_keep newer ones stand. Can so many stand, when it is now_s? One is left for clocks that are
  * not quite the same. */
 static inline bool op_bucket_stays(const struct op_limits *l, int64_t bucket, int64_t now_s)
 {
-    int64_t newest = op_slot(now_s + l->ahead_s, l->box_width_s);
-    return bucket > newest - ((int64_t)l->box_keep - 1) * l->box_width_s;
+    int64_t newest = op_slot(now_s + l->ahead_s, l->timebox_width_s);
+    return bucket > newest - ((int64_t)l->timebox_keep - 1) * l->timebox_width_s;
 }
 /* Does its frame add these events as they are? Fed ones of now have no items; those out of a journal have. */
 static inline bool op_is_given(const struct frame_op *op)

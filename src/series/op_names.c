@@ -19,7 +19,7 @@ static bool is_of(const struct counter *c, struct slice key)
            (claimed_split(key, &pending, NULL) && pattern_match(&c->key, c->store, pending, NULL));
 }
 
-static bool key_free(const struct counters *cs, struct slice key, struct buf *why)
+static bool op_key_free(const struct counters *cs, struct slice key, struct buf *why)
 {
     char shown[SHOWN + 4];
     for (size_t i = 0; i < cs->n; i++) {
@@ -50,7 +50,7 @@ static bool series_fits(const struct counters *cs, struct slice name, struct buf
     for (uint32_t i = 0; i < cs->ops->precisions_n; i++) {
         buf_reset(scratch);
         name_samples(scratch, cs->ops->precisions[i], name);
-        if (!key_free(cs, buf_slice(scratch), why)) return false;
+        if (!op_key_free(cs, buf_slice(scratch), why)) return false;
     }
     return true;
 }
@@ -60,10 +60,10 @@ static bool box_fits(const struct counters *cs, struct slice name, struct buf *s
     if (!could_meet(cs, SLICE("tb.")) && !could_meet(cs, SLICE("pv."))) return true;
     buf_reset(scratch);
     name_buckets(scratch, name);
-    if (!key_free(cs, buf_slice(scratch), why)) return false;
+    if (!op_key_free(cs, buf_slice(scratch), why)) return false;
     buf_reset(scratch);
     name_bucket_hits(scratch, name);
-    return key_free(cs, buf_slice(scratch), why);
+    return op_key_free(cs, buf_slice(scratch), why);
 }
 
 static bool own_fits(const struct counters *cs, struct slice key, struct buf *why)
@@ -76,7 +76,7 @@ static bool own_fits(const struct counters *cs, struct slice key, struct buf *wh
             slice_show(key, SHOWN, shown, sizeof shown), SLICE_ARG(name_leads[i]));
         return false;
     }
-    return key_free(cs, key, why);
+    return op_key_free(cs, key, why);
 }
 
 /* Name and type are parted at the last ':', so that no two logs share a key. */
@@ -97,7 +97,7 @@ static bool event_fits(const struct counters *cs, struct slice name, struct slic
     if (!own_fits(cs, buf_slice(scratch), why)) return false;
     buf_reset(scratch);
     name_ticker(scratch, name);
-    return key_free(cs, buf_slice(scratch), why);
+    return op_key_free(cs, buf_slice(scratch), why);
 }
 
 static bool visitors_fit(const struct counters *cs, struct slice name, int64_t day, struct buf *scratch,
@@ -108,7 +108,7 @@ static bool visitors_fit(const struct counters *cs, struct slice name, int64_t d
     if (!own_fits(cs, buf_slice(scratch), why)) return false;
     buf_reset(scratch);
     name_visitors_sketch(scratch, name, day);
-    return key_free(cs, buf_slice(scratch), why);
+    return op_key_free(cs, buf_slice(scratch), why);
 }
 
 bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice name, struct slice type,
@@ -121,7 +121,7 @@ bool op_names_fit(const struct counters *cs, enum op_kind kind, struct slice nam
     switch (kind) {
     case OP_SERIES:
         return series_fits(cs, name, scratch, why);
-    case OP_BOX:
+    case OP_TIMEBOX:
         return box_fits(cs, name, scratch, why);
     case OP_EVENT:
         return event_fits(cs, name, type, scratch, why);

@@ -37,7 +37,7 @@ static struct slice text_or_none(const char *text)
     return text == NULL ? slice_of(NULL, 0) : slice_str(text);
 }
 
-_Static_assert(CONF_COUNTER_FEED_BOX - CONF_COUNTER_FEED_SERIES == FEED_BOX &&
+_Static_assert(CONF_COUNTER_FEED_BOX - CONF_COUNTER_FEED_SERIES == FEED_TIMEBOX &&
                    CONF_COUNTER_FEED_EVENT - CONF_COUNTER_FEED_SERIES == FEED_EVENT,
                "conf and series name the feeds in one order");
 
@@ -115,8 +115,8 @@ static void ops_init(struct op_limits *to, const struct conf *from)
         to->precisions[i] = (uint32_t)from->series_precisions.all[i];
     qsort(to->precisions, to->precisions_n, sizeof(to->precisions[0]), ascending);
     to->samples = (uint32_t)from->series_samples;
-    to->box_width_s = (uint32_t)from->boxes_width_s;
-    to->box_keep = (uint32_t)from->boxes_keep;
+    to->timebox_width_s = (uint32_t)from->boxes_width_s;
+    to->timebox_keep = (uint32_t)from->boxes_keep;
     to->uniq_limit = (uint32_t)from->uniques_limit;
     to->ahead_s = from->clock_ahead_s;
     to->token_keep_s = from->tokens_keep_s;
@@ -126,9 +126,9 @@ static void ops_init(struct op_limits *to, const struct conf *from)
     for (uint32_t i = 0; i < to->tiers_n; i++)
         to->tiers[i] = (struct op_tier){.window_s = (uint32_t)from->events_windows.all[i].window_s,
                                         .keep_s = from->events_windows.all[i].keep_s};
-    to->read = (struct read_limits){.most = (uint32_t)from->limits_read,
-                                    .days = (uint32_t)from->limits_days,
-                                    .texts_max = (uint32_t)from->limits_read_bytes};
+    to->read = (struct query_limits){.most = (uint32_t)from->limits_read,
+                                     .days = (uint32_t)from->limits_days,
+                                     .texts_max = (uint32_t)from->limits_read_bytes};
 }
 
 /* The counter of uniques.feeds.counter. NULL: there is none of that name. */

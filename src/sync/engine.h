@@ -2,7 +2,7 @@
  *   run.c    the machine of one batch           due.c   what is due, and claims  pace.c     claims for hits alone
  *   adopt.c  batches of the dead, sign of life  wait.c  CTR.SYNC                 recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick
- * gate.h is a machine of its own. */
+ * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_ENGINE_H
 #define SYNC_ENGINE_H
 

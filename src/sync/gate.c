@@ -14,14 +14,14 @@ static bool is_at(const struct gate *g, const char run_id[RUN_ID_BYTES])
     return run_id[0] != '\0' && strcmp(run_id, g->ports.run_id(g->ports.arg)) == 0;
 }
 
-static bool compared(const struct gate *g)
+bool gate_compared(const struct gate *g)
 {
     return is_at(g, g->compared);
 }
 
 static bool checked(const struct gate *g)
 {
-    return g->mysql_up && g->schema_fit && compared(g);
+    return g->mysql_up && g->schema_fit && gate_compared(g);
 }
 
 bool gate_open(const struct gate *g)
@@ -109,7 +109,7 @@ void gate_init(struct gate *g, struct sync *s, const struct gate_ports *ports)
 void gate_redis(struct gate *g)
 {
     sync_mysql(g->sync, checked(g));
-    if (g->mysql_up && !compared(g)) gate_ask(g);
+    if (g->mysql_up && !gate_compared(g)) gate_ask(g);
 }
 
 void gate_mysql(struct gate *g, bool up)

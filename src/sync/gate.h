@@ -51,6 +51,7 @@ void gate_merged(struct gate *g, uint64_t gen); /* a batch of that gen is merged
 void gate_tick(struct gate *g);
 void gate_stop(struct gate *g); /* asks nothing more */
 
-bool gate_open(const struct gate *g); /* sync merges */
+bool gate_compared(const struct gate *g); /* Redis' gen is known */
+bool gate_open(const struct gate *g);     /* sync merges */
 
 #endif

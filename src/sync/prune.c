@@ -5,6 +5,12 @@
 #include "base/heap.h"
 #include "sync/engine.h"
 
+/* The gate may have closed since, and another Redis may have answered. */
+static bool prune_may(const struct prune *p)
+{
+    return !p->stopped && gate_open(p->gate);
+}
+
 static void prune_end(struct prune *p)
 {
     p->busy = false;
@@ -32,7 +38,7 @@ static void prune_ask_standing(struct prune *p);
 static void cutoff_done(struct prune_rows *r)
 {
     struct prune *p = r->arg;
-    if (!r->ok || p->stopped)
+    if (!r->ok || !prune_may(p))
         prune_end(p);
     else if (HOLDS(RULE_PRUNE_CUTOFF))
         prune_ask_standing(p);
@@ -49,7 +55,7 @@ static void ask_cutoff(struct prune *p)
 static void prune_standing_done(struct standing *s)
 {
     struct prune *p = s->arg;
-    if (s->lost || p->stopped)
+    if (s->lost || !prune_may(p))
         prune_end(p);
     else if (HOLDS(RULE_PRUNE_CUTOFF))
         ask_rows(p);

@@ -52,7 +52,7 @@ static void until_ask_dirty(struct until *u);
 static void batches_done(struct batch_list *b)
 {
     struct until *u = b->arg;
-    if (b->lost || u->stopped)
+    if (b->lost || u->stopped || !gate_open(u->gate))
         until_end(u);
     else if (HOLDS(RULE_UNTIL_ORDER))
         ask_write(u);
@@ -70,7 +70,7 @@ static void until_dirty_done(struct dirty_state *d)
 {
     struct until *u = d->arg;
     if (!d->lost) until_least(u, SLICE(""), d->lowest_ms);
-    if (d->lost || u->stopped)
+    if (d->lost || u->stopped || !gate_open(u->gate))
         until_end(u);
     else if (HOLDS(RULE_UNTIL_ORDER))
         ask_batches(u);

@@ -18,7 +18,7 @@
 const struct prover_limits prover_limits_default = {.guesses = {.user = {10, 2000}, .wide = {50, 200}},
                                                     .waiting_max = 1024};
 
-struct job { /* its own copies: between queue and done it is the thread's */
+struct proof_job { /* its own copies: between queue and done it is the thread's */
     uv_work_t work;
     struct prover *prover;
     struct list link; /* in prover.waiting; none: it is under way */
@@ -36,7 +36,7 @@ struct prover {
     uint32_t waiting_max;
     struct list waiting; /* of jobs, first come first served */
     size_t waiting_n;
-    struct job *running; /* NULL: none */
+    struct proof_job *running; /* NULL: none */
     bool stopping;
 };
 
@@ -96,13 +96,13 @@ void prover_remember(struct prover *p, struct user *u, struct slice password)
 
 /* --- jobs --- */
 
-static void job_free(struct job *j)
+static void job_free(struct proof_job *j)
 {
     explicit_bzero(j, sizeof(*j));
     heap_free(j);
 }
 
-static void job_answer(struct job *j, enum proof_outcome outcome)
+static void job_answer(struct proof_job *j, enum proof_outcome outcome)
 {
     for (struct list *at; (at = list_pop(&j->asks)) != NULL;) {
         struct proof_ask *a = CONTAINER_OF(at, struct proof_ask, link);
@@ -114,7 +114,7 @@ static void job_answer(struct job *j, enum proof_outcome outcome)
 /* The thread's. */
 static void proof_work(uv_work_t *work)
 {
-    struct job *j = work->data;
+    struct proof_job *j = work->data;
     j->right = password_is(j->hash, slice_of(j->password, j->password_n)) && j->known;
 }
 
@@ -122,7 +122,7 @@ static void run_next(struct prover *p);
 
 static void proof_worked(uv_work_t *work, int status)
 {
-    struct job *j = work->data;
+    struct proof_job *j = work->data;
     struct prover *p = j->prover;
     (void)status; /* never cancelled */
     if (!j->right) guess_wrong(&p->guesses, slice_str(j->address), slice_str(j->name), mono_ms());
@@ -137,7 +137,7 @@ static void proof_worked(uv_work_t *work, int status)
 static void run_next(struct prover *p)
 {
     while (p->running == NULL && !list_empty(&p->waiting)) {
-        struct job *j = CONTAINER_OF(list_pop(&p->waiting), struct job, link);
+        struct proof_job *j = CONTAINER_OF(list_pop(&p->waiting), struct proof_job, link);
         p->waiting_n--;
         if (guess_may(&p->guesses, slice_str(j->address), slice_str(j->name), mono_ms())) {
             p->running = j;
@@ -155,7 +155,7 @@ void prover_stop(struct prover *p)
 {
     p->stopping = true;
     for (struct list *at; (at = list_pop(&p->waiting)) != NULL;) {
-        struct job *j = CONTAINER_OF(at, struct job, link);
+        struct proof_job *j = CONTAINER_OF(at, struct proof_job, link);
         p->waiting_n--;
         job_answer(j, PROOF_BUSY);
         job_free(j);
@@ -165,21 +165,22 @@ void prover_stop(struct prover *p)
 /* --- asking --- */
 
 /* The job that proves the same already. */
-static struct job *job_find(struct prover *p, const char *hash, const unsigned char proof[USER_PROOF_BYTES])
+static struct proof_job *job_find(struct prover *p, const char *hash,
+                                  const unsigned char proof[USER_PROOF_BYTES])
 {
-    struct job *j = p->running;
+    struct proof_job *j = p->running;
     if (j != NULL && memcmp(j->proof, proof, USER_PROOF_BYTES) == 0 && strcmp(j->hash, hash) == 0) return j;
     list_for_each (at, &p->waiting) {
-        j = CONTAINER_OF(at, struct job, link);
+        j = CONTAINER_OF(at, struct proof_job, link);
         if (memcmp(j->proof, proof, USER_PROOF_BYTES) == 0 && strcmp(j->hash, hash) == 0) return j;
     }
     return NULL;
 }
 
-static struct job *job_new(struct prover *p, const char *hash, struct slice name, struct slice password,
-                           const char *address)
+static struct proof_job *job_new(struct prover *p, const char *hash, struct slice name, struct slice password,
+                                 const char *address)
 {
-    struct job *j = heap_zalloc(sizeof(*j));
+    struct proof_job *j = heap_zalloc(sizeof(*j));
     j->prover = p;
     list_init(&j->asks);
     snprintf(j->hash, sizeof(j->hash), "%s", hash);
@@ -211,7 +212,7 @@ bool prover_ask(struct prover *p, const struct users *all, const struct user *u,
     if (password.n > PASSWORD_BYTES_MAX || name.n > NAME_BYTES_MAX) return false;
     const char *hash = u != NULL ? u->hash : stand_in(p, all, name);
     proof_make(p, name, password, proof);
-    struct job *j = job_find(p, hash, proof);
+    struct proof_job *j = job_find(p, hash, proof);
     a->outcome = PROOF_BUSY;
     if (p->stopping || (j == NULL && p->waiting_n >= p->waiting_max)) return false;
     a->outcome = PROOF_TOO_MANY;

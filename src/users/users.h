@@ -1,8 +1,9 @@
 /* users/users.h - who may connect, and what each may do. Made once from the configuration; only budgets and connections
  * change. Owns all its texts. One loop, no locks.
  *
- * Budget: a bucket of `burst` requests that fills with `rate` a second. Share: while several users are active, each gets a
- * part of a frame, so that none makes the others wait for a long one. A transaction cannot be cut: it is bounded (`multi`),
+ * Budget: a bucket of `burst` requests that fills with `rate` a second. A rate delays and does not refuse: an app that hears
+ * an error loses the hit, or sends it again at once. Share: while several users are active, each gets a part of a frame, so
+ * that none makes the others wait for a long one. A transaction cannot be cut: it is bounded (`multi`),
  * and what it takes beyond the share is taken off the frames behind it. */
 #ifndef USERS_USERS_H
 #define USERS_USERS_H

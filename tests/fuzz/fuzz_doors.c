@@ -158,7 +158,7 @@ static void must_event(const struct rule *r, const char *name, struct slice of, 
 static void on_took(const struct fake_taken *t)
 {
     static const char *const ops[] = {[OP_SERIES] = "series.incrby",
-                                      [OP_BOX] = "box.incrby",
+                                      [OP_TIMEBOX] = "box.incrby",
                                       [OP_EVENT] = "event.add",
                                       [OP_UNIQ] = "uniq.add"};
     const struct conn *c = CONTAINER_OF(t->outlet, struct conn, outlet);
@@ -307,21 +307,21 @@ static void names_answer(struct read_request *q)
 {
     struct session *s = CONTAINER_OF(q, struct session, ask.read);
     struct conn *c = &conns[number_of(s)];
-    struct read_answer a = {0};
+    struct query_answer a = {0};
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++)
-        read_put_text(&a, slice_str(series[i]));
+        query_put_text(&a, slice_str(series[i]));
     q->outcome = ASK_DONE;
     q->answer = &a;
     size_t before = c->outlet.out.n;
     q->done(q);
     if (!c->dropped) names_shown(s, slice_of(c->outlet.out.p + before, c->outlet.out.n - before));
-    read_answer_free(&a);
+    query_answer_free(&a);
 }
 
-static void read_answer(void *request)
+static void query_answer(void *request)
 {
     struct read_request *q = request;
-    if (q->query.kind == READ_NAMES) {
+    if (q->query.kind == QUERY_NAMES) {
         names_answer(q);
         return;
     }
@@ -363,20 +363,21 @@ static void port_total(void *arg, struct total_request *q)
 static void port_read(void *arg, struct read_request *q)
 {
     static const char *const names[] = {
-        [READ_SERIES] = "series.get",   [READ_NAMES] = "series.list",     [READ_BOX_RECENT] = "box.recent",
-        [READ_BOX_TOP] = "box.top",     [READ_BOX_BOTTOM] = "box.bottom", [READ_EVENTS] = "event.range",
-        [READ_WINDOWS] = "event.count", [READ_VISITORS] = "uniq.count"};
+        [QUERY_SERIES] = "series.get",         [QUERY_NAMES] = "series.list",
+        [QUERY_TIMEBOX_RECENT] = "box.recent", [QUERY_TIMEBOX_TOP] = "box.top",
+        [QUERY_TIMEBOX_BOTTOM] = "box.bottom", [QUERY_EVENTS] = "event.range",
+        [QUERY_WINDOWS] = "event.count",       [QUERY_VISITORS] = "uniq.count"};
     (void)arg;
     const struct session *s = CONTAINER_OF(q, struct session, ask.read);
     const struct rule *r = rule_of(s);
-    enum read_kind kind = q->query.kind;
-    if (kind == READ_EVENTS || kind == READ_WINDOWS)
+    enum query_kind kind = q->query.kind;
+    if (kind == QUERY_EVENTS || kind == QUERY_WINDOWS)
         must_event(r, names[kind], q->query.name, q->query.type);
-    else if (kind == READ_NAMES)
+    else if (kind == QUERY_NAMES)
         MUST(r == NULL || reference_may(&r->commands, names[kind]));
     else
         must_name(r, names[kind], q->query.name);
-    ask_keep(s, q, read_answer);
+    ask_keep(s, q, query_answer);
 }
 static int64_t port_redis_ms(void *arg)
 {

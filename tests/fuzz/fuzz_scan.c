@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #include "redis/reader.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include "redis/scan_op.h"
 
 #define HASHES_MAX 12
@@ -86,10 +86,10 @@ static void row_keep(struct slice hash, struct slice field, struct slice value)
     rows[rows_n++] = (struct row){text_keep(hash), text_keep(field), text_keep(value)};
 }
 
-static void rows_note(const struct redis_reply *r, struct slice hash)
+static void rows_note(const struct redis_answer *r, struct slice hash)
 {
-    if (!reply_is_array(r, 2) || r->elements[1].type != REDIS_ARRAY) return;
-    const struct redis_reply *list = &r->elements[1];
+    if (!answer_is_array(r, 2) || r->elements[1].type != REDIS_ARRAY) return;
+    const struct redis_answer *list = &r->elements[1];
     for (size_t i = 0; i + 1 < list->n; i += 2)
         row_keep(hash, list->elements[i].str, list->elements[i + 1].str);
 }
@@ -198,18 +198,18 @@ static void shop_read(struct slice in)
 
 static void registry_answer(void)
 {
-    resp_array(&replies, 10 + 2 * hashes_n);
+    request_array(&replies, 10 + 2 * hashes_n);
     static const char *const fixed[] = {"format", "1",     "counter", "views",     "gen",
                                         "12",     "owner", "a:b",     "lowest_ms", "17"};
     for (size_t i = 0; i < 10; i++)
-        resp_slice(&replies, slice_str(fixed[i]));
+        request_slice(&replies, slice_str(fixed[i]));
     for (uint32_t i = 0; i < hashes_n; i++) {
         struct buf field = {0};
         char told[21];
         buf_put_char(&field, '=');
         buf_put_slice(&field, hashes[i].name);
-        resp_slice(&replies, buf_slice(&field));
-        resp_slice(&replies, slice_of(told, num_write(hashes[i].told, told)));
+        request_slice(&replies, buf_slice(&field));
+        request_slice(&replies, slice_of(told, num_write(hashes[i].told, told)));
         buf_free(&field);
     }
 }
@@ -221,8 +221,8 @@ static void field_answer(const struct hash *h, uint32_t i)
     buf_put_char(&field, ':');
     buf_put_slice(&field, slice_of(h->bytes.p, h->bytes.n < i % 5 ? h->bytes.n : i % 5));
     buf_int(&value, (int64_t)i * (h->bytes.n > 0 ? h->bytes.p[0] : 1));
-    resp_slice(&replies, buf_slice(&field));
-    resp_slice(&replies, buf_slice(&value));
+    request_slice(&replies, buf_slice(&field));
+    request_slice(&replies, buf_slice(&value));
     buf_free(&field);
     buf_free(&value);
 }
@@ -235,14 +235,14 @@ static void page_answer(const struct hash *h, uint32_t at)
     uint32_t end = h->fields - at > size && !all ? at + size : h->fields;
     uint32_t from = at > again ? at - again : 0;
     char cursor[21];
-    resp_array(&replies, 2);
-    resp_slice(&replies, slice_of(cursor, num_write(end == h->fields ? 0 : end, cursor)));
-    resp_array(&replies, 2 * (end - from));
+    request_array(&replies, 2);
+    request_slice(&replies, slice_of(cursor, num_write(end == h->fields ? 0 : end, cursor)));
+    request_array(&replies, 2 * (end - from));
     for (uint32_t i = from; i < end; i++)
         field_answer(h, i);
 }
 
-/* The n-th argument of a request as redis/resp.c writes it. */
+/* The n-th argument of a request as redis/request.c writes it. */
 static struct slice argument(struct slice what, unsigned n)
 {
     struct slice arg = {0};
@@ -283,7 +283,7 @@ static void on_done(struct scan *s)
     done++;
 }
 
-static void reply_hand(struct scan *s, const struct redis_reply *r)
+static void reply_hand(struct scan *s, const struct redis_answer *r)
 {
     struct asked a = asked[0];
     memmove(asked, asked + 1, --asked_n * sizeof asked[0]);
@@ -296,7 +296,7 @@ static void reply_hand(struct scan *s, const struct redis_reply *r)
 /* False: bytes that are no replies. */
 static bool replies_read(struct scan *s, struct redis_reader *reader, size_t at, size_t n)
 {
-    const struct redis_reply *r;
+    const struct redis_answer *r;
     char *exact = fuzz_copy((const uint8_t *)replies.p + at, n);
     bool fed = redis_reader_feed(reader, exact, n);
     heap_free(exact);

@@ -1,4 +1,4 @@
-/* fuzz_tokens.c - increments with tokens, from a client's bytes to Redis: command/, coalesce/, redis/token_op.c, and its script
+/* fuzz_tokens.c - increments with tokens, from a client's bytes to Redis: command/, coalesce/, redis/frame_tokens.c, and its script
  * as it stands, on the Redis of lua_redis.h. An input says what three clients send (tokens of any bytes, hits without, MULTI),
  * when frames go, are answered, refused or cut before or behind their EXEC, how time goes by, and what keys are spoilt.
  *   A plain model counts beside it: a token counts once for as long as it is kept, with another key, field or n it is
@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "coalesce/coalesce.h"
-#include "redis/token_op.h"
+#include "redis/frame_tokens.h"
 
 #include <time.h>
 
@@ -67,8 +67,12 @@ static struct counter counters_all[] = {
      .every_s = 10,
      .feeds = {[FEED_SERIES] = {{"x", 1}, {"", 0}, true}}},
 };
-static struct op_limits limits = {
-    .precisions = {1}, .precisions_n = 1, .samples = 100, .box_width_s = 60, .box_keep = 4, .ahead_s = 60};
+static struct op_limits limits = {.precisions = {1},
+                                  .precisions_n = 1,
+                                  .samples = 100,
+                                  .timebox_width_s = 60,
+                                  .timebox_keep = 4,
+                                  .ahead_s = 60};
 static const struct counters counters = {.all = counters_all, .n = 5, .ops = &limits};
 
 static const struct known_key {
@@ -381,7 +385,7 @@ static void cell_runs(struct frame *f, struct frame_cell *c)
     char digits[24];
     const struct slice args[] = {SLICE("hincrby"), f->hashes[c->hash].key, FRAME_FIELD(f, c),
                                  slice_of(digits, num_write(c->delta, digits))};
-    struct redis_reply r = redis_run(args, 4);
+    struct redis_answer r = redis_run(args, 4);
     c->error_n = 0;
     c->value = r.integer;
     if (r.type == REDIS_ERROR) {
@@ -399,7 +403,7 @@ static void tokens_run(struct frame *f)
     struct slice rest = buf_slice(&out);
     tokens_clear(f);
     if (requests_n > 0) {
-        struct redis_reply r = redis_wire(&rest);
+        struct redis_answer r = redis_wire(&rest);
         int64_t standing = 0;
         MUST(rest.n == 0 && tokens_file(f, &r, &standing) == &r + 1);
         reply_free(&r);
@@ -410,7 +414,7 @@ static void tokens_run(struct frame *f)
 static void hash_dirty(const struct frame_hash *h)
 {
     const struct slice args[] = {SLICE("zadd"), SLICE("tally:dirty"), SLICE("nx"), SLICE("1"), h->key};
-    struct redis_reply r = redis_run(args, 5);
+    struct redis_answer r = redis_run(args, 5);
     reply_free(&r);
 }
 
@@ -444,7 +448,7 @@ static void values_read(struct frame *f)
     for (uint32_t i = 0; i < f->cells_n; i++) {
         struct frame_cell *c = &f->cells[i];
         const struct slice args[] = {SLICE("hget"), f->hashes[c->hash].key, FRAME_FIELD(f, c)};
-        struct redis_reply r = redis_run(args, 3);
+        struct redis_answer r = redis_run(args, 3);
         c->error_n = 0;
         if (r.type != REDIS_STRING || !num_parse(r.str, &c->value)) {
             c->error_at = (uint32_t)f->errors.n;
@@ -457,7 +461,7 @@ static void values_read(struct frame *f)
     tokens_ask(&out, f);
     struct slice rest = buf_slice(&out);
     for (uint32_t i = 0; i < f->tokens_n; i++) {
-        struct redis_reply r = redis_wire(&rest);
+        struct redis_answer r = redis_wire(&rest);
         MUST(tokens_told(f, i, &r));
         reply_free(&r);
     }

@@ -9,7 +9,7 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "redis/reply.h"
+#include "redis/answer.h"
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -41,25 +41,25 @@ static struct lua_redis redis;
 
 /* ---- replies ---- */
 
-static struct redis_reply reply_text(enum redis_type type, struct slice text)
+static struct redis_answer reply_text(enum redis_type type, struct slice text)
 {
     char *p = heap_alloc(text.n + 1);
     memcpy(p, text.p == NULL ? "" : text.p, text.n);
-    return (struct redis_reply){.type = type, .str = slice_of(p, text.n)};
+    return (struct redis_answer){.type = type, .str = slice_of(p, text.n)};
 }
 
-static struct redis_reply reply_number(int64_t v)
+static struct redis_answer reply_number(int64_t v)
 {
-    return (struct redis_reply){.type = REDIS_INTEGER, .integer = v};
+    return (struct redis_answer){.type = REDIS_INTEGER, .integer = v};
 }
 
-static struct redis_reply reply_array_of(size_t n)
+static struct redis_answer reply_array_of(size_t n)
 {
-    return (struct redis_reply){
-        .type = REDIS_ARRAY, .elements = heap_zalloc((n + 1) * sizeof(struct redis_reply)), .n = n};
+    return (struct redis_answer){
+        .type = REDIS_ARRAY, .elements = heap_zalloc((n + 1) * sizeof(struct redis_answer)), .n = n};
 }
 
-static void reply_free(struct redis_reply *r)
+static void reply_free(struct redis_answer *r)
 {
     for (size_t i = 0; r->type == REDIS_ARRAY && i < r->n; i++)
         reply_free(&r->elements[i]);
@@ -141,7 +141,7 @@ static void field_put(struct redis_key *k, struct slice name, struct slice value
 
 /* ---- commands ---- */
 
-static struct redis_reply run_hincrby(const struct slice *args)
+static struct redis_answer run_hincrby(const struct slice *args)
 {
     struct redis_key *k = key_make(args[1], KEY_HASH);
     struct redis_field *f = field_find(k, args[2]);
@@ -156,16 +156,16 @@ static struct redis_reply run_hincrby(const struct slice *args)
     return reply_number(value);
 }
 
-static struct redis_reply run_hgetall(const struct redis_key *k)
+static struct redis_answer run_hgetall(const struct redis_key *k)
 {
-    struct redis_reply r = reply_array_of(k == NULL ? 0 : 2 * k->n);
+    struct redis_answer r = reply_array_of(k == NULL ? 0 : 2 * k->n);
     for (size_t i = 0; i < r.n; i++)
         r.elements[i] = reply_text(REDIS_STRING,
                                    buf_slice(i % 2 == 0 ? &k->fields[i / 2].name : &k->fields[i / 2].value));
     return r;
 }
 
-static struct redis_reply run_hdel(struct redis_key *k, struct slice name)
+static struct redis_answer run_hdel(struct redis_key *k, struct slice name)
 {
     struct redis_field *f = field_find(k, name);
     if (f == NULL) return reply_number(0);
@@ -175,7 +175,7 @@ static struct redis_reply run_hdel(struct redis_key *k, struct slice name)
     return reply_number(1);
 }
 
-static struct redis_reply run_zadd(const struct slice *args)
+static struct redis_answer run_zadd(const struct slice *args)
 {
     struct redis_key *k = key_make(args[1], KEY_ZSET);
     MUST(slice_ieq(args[2], SLICE("nx")));
@@ -184,7 +184,7 @@ static struct redis_reply run_zadd(const struct slice *args)
     return reply_number(1);
 }
 
-static struct redis_reply run_set(const struct slice *args)
+static struct redis_answer run_set(const struct slice *args)
 {
     int64_t keep_s;
     struct redis_key *k = key_make(args[1], KEY_STRING);
@@ -196,18 +196,18 @@ static struct redis_reply run_set(const struct slice *args)
     return reply_text(REDIS_STATUS, SLICE("OK"));
 }
 
-static struct redis_reply run_clock(void)
+static struct redis_answer run_clock(void)
 {
     char digits[24];
-    struct redis_reply r = reply_array_of(2);
+    struct redis_answer r = reply_array_of(2);
     r.elements[0] = reply_text(REDIS_STRING, slice_of(digits, num_write(redis.now_ms / 1000, digits)));
     r.elements[1] = reply_text(REDIS_STRING, slice_of(digits, num_write(redis.now_ms % 1000 * 1000, digits)));
     return r;
 }
 
-static struct redis_reply value_or_nil(const struct buf *b)
+static struct redis_answer value_or_nil(const struct buf *b)
 {
-    return b == NULL ? (struct redis_reply){.type = REDIS_NIL} : reply_text(REDIS_STRING, buf_slice(b));
+    return b == NULL ? (struct redis_answer){.type = REDIS_NIL} : reply_text(REDIS_STRING, buf_slice(b));
 }
 
 static const struct redis_command {
@@ -218,7 +218,7 @@ static const struct redis_command {
                       {"hgetall", 2, KEY_HASH}, {"hdel", 3, KEY_HASH},  {"hincrby", 4, KEY_HASH},
                       {"zadd", 5, KEY_ZSET},    {"zcard", 2, KEY_ZSET}, {"time", 1, KEY_LIST}};
 
-static struct redis_reply redis_run(const struct slice *args, size_t n)
+static struct redis_answer redis_run(const struct slice *args, size_t n)
 {
     size_t which = 0;
     while (which < 9 && !slice_ieq(slice_str(redis_commands[which].name), args[0]))
@@ -252,7 +252,7 @@ static struct redis_reply redis_run(const struct slice *args, size_t n)
 
 /* ---- Lua ---- */
 
-static void lua_put_reply(lua_State *lua, const struct redis_reply *r)
+static void lua_put_reply(lua_State *lua, const struct redis_answer *r)
 {
     switch (r->type) {
     case REDIS_NIL:
@@ -279,14 +279,14 @@ static void lua_put_reply(lua_State *lua, const struct redis_reply *r)
     }
 }
 
-static struct redis_reply lua_take_reply(lua_State *lua, int at);
+static struct redis_answer lua_take_reply(lua_State *lua, int at);
 
-static struct redis_reply lua_take_table(lua_State *lua, int at)
+static struct redis_answer lua_take_table(lua_State *lua, int at)
 {
     size_t n;
     lua_getfield(lua, at, "err");
     const char *text = lua_tolstring(lua, -1, &n);
-    struct redis_reply r = {.type = REDIS_NIL};
+    struct redis_answer r = {.type = REDIS_NIL};
     if (text != NULL) r = reply_text(REDIS_ERROR, slice_of(text, n));
     lua_pop(lua, 1);
     if (text != NULL) return r;
@@ -299,7 +299,7 @@ static struct redis_reply lua_take_table(lua_State *lua, int at)
     return r;
 }
 
-static struct redis_reply lua_take_reply(lua_State *lua, int at)
+static struct redis_answer lua_take_reply(lua_State *lua, int at)
 {
     size_t n;
     const char *text;
@@ -312,7 +312,7 @@ static struct redis_reply lua_take_reply(lua_State *lua, int at)
     case LUA_TTABLE:
         return lua_take_table(lua, at);
     default:
-        return (struct redis_reply){.type = REDIS_NIL};
+        return (struct redis_answer){.type = REDIS_NIL};
     }
 }
 
@@ -331,7 +331,7 @@ static int lua_redis_pcall(lua_State *lua)
             args[i].p = lua_tolstring(lua, i + 1, &args[i].n);
         }
     }
-    struct redis_reply r = redis_run(args, (size_t)n);
+    struct redis_answer r = redis_run(args, (size_t)n);
     lua_put_reply(lua, &r);
     reply_free(&r);
     return 1;
@@ -428,7 +428,7 @@ static void lua_put_script(lua_State *lua, struct slice script)
 }
 
 /* EVAL script keys_n key ... arg ... */
-static struct redis_reply redis_eval(const struct slice *args, size_t n)
+static struct redis_answer redis_eval(const struct slice *args, size_t n)
 {
     static lua_State *lua;
     int64_t keys_n;
@@ -441,13 +441,13 @@ static struct redis_reply redis_eval(const struct slice *args, size_t n)
     int failed = lua_pcall(lua, 0, 1, 0);
     if (failed != 0) fprintf(stderr, "%s\n", lua_tostring(lua, -1));
     MUST(failed == 0);
-    struct redis_reply r = lua_take_reply(lua, lua_gettop(lua));
+    struct redis_answer r = lua_take_reply(lua, lua_gettop(lua));
     lua_settop(lua, 0);
     return r;
 }
 
 /* One request of the wire, as redis/ writes it; *in moves behind it. */
-static struct redis_reply redis_wire(struct slice *in)
+static struct redis_answer redis_wire(struct slice *in)
 {
     static struct slice args[REDIS_ARGS_MAX];
     int64_t n, size;

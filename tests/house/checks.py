@@ -12,8 +12,6 @@ import sys
 import drawing
 import source
 
-NAMES_TWICE = {"admin", "app", "coalesce", "command", "conf", "http", "listen", "mysql", "protocol", "redis", "series",
-               "status", "tls"}  # rooms that still have functions of one name
 PAGES = ["src/coalesce/README.md", "src/sync/README.md"]
 MAP = "src/README.md"
 MAP_LINES = 150
@@ -22,13 +20,14 @@ NOTHING_HERE = 77
 
 
 def names(root):
-    """No two functions of a room have one name, static or not."""
-    places = collections.defaultdict(list)
+    """No two files of a room define functions of one name, static or not (one file may, for two kinds of library)."""
+    places = collections.defaultdict(dict)
     for f in source.all_functions(root):
-        places[f.room, f.name].append(f"{f.path}:{f.line}")
+        places[f.room, f.name].setdefault(f.path, f"{f.path}:{f.line}")
     for (room, name), where in sorted(places.items()):
-        if len(where) > 1 and room not in NAMES_TWICE:
-            yield f"{where[0]}: {name}() is also at {', '.join(where[1:])}"
+        first, *others = where.values()
+        if others:
+            yield f"{first}: {name}() is also at {', '.join(others)}"
 
 
 def structs(root):

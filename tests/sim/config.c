@@ -152,5 +152,6 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     draw_sync(&c->sync, &p);
     draw_ops(c, &p);
     draw_leaps(c, &p);
+    c->down = !c->feeds && prng_percent(&p, 50);
     c->restores = c->ops_percent == 0 && !c->feeds && c->tokens_percent == 0;
 }

@@ -116,6 +116,8 @@ static bool waits_busy(const struct process *life)
 {
     bool busy = life->gate.asking || life->prune.busy || life->until.busy || life->recovering ||
                 life->journals_busy || life->read.busy;
+    for (int i = 0; i < SIM_TOTALS; i++)
+        busy |= life->asked[i].busy;
     for (int i = 0; i < SIM_WAITS; i++)
         busy |= life->waits[i].busy;
     return busy;
@@ -298,6 +300,7 @@ void daemon_stop(struct process *life)
     struct arena *before = daemon_enter(life);
     sync_stop(life->sync);
     gate_stop(&life->gate);
+    totals_stop(&life->totals);
     prune_stop(&life->prune);
     until_stop(&life->until);
     coalesce_flush(life->coalesce);

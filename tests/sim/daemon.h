@@ -8,9 +8,11 @@
 #include "sim/link.h"
 #include "sync/gate.h"
 #include "sync/prune.h"
+#include "sync/total.h"
 #include "sync/until.h"
 
 #define SIM_WAITS 2
+#define SIM_TOTALS 3
 
 struct world;
 struct daemon;
@@ -30,6 +32,15 @@ struct sim_wait { /* CTR.SYNC */
     struct process *life;
 };
 
+struct sim_total { /* CTR.TOTAL */
+    struct total_request request;
+    bool busy;
+    int hash;
+    struct slice fields[SIM_HIT_FIELDS];
+    int64_t answered[SIM_HASHES][SIM_FIELDS]; /* as for sim_wait */
+    struct process *life;
+};
+
 struct process {
     struct world *w;
     struct daemon *daemon;
@@ -40,6 +51,8 @@ struct process {
     struct gate gate;
     struct prune prune;
     struct until until;
+    struct totals totals;
+    struct sim_total asked[SIM_TOTALS];
     char run_id[ROLES][RUN_ID_BYTES]; /* of the Redis that each link was opened to last */
     struct list questions;
     struct link *links[ROLES]; /* NULL: not connected */

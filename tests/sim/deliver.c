@@ -1,5 +1,6 @@
 /* tests/sim/deliver.c - replies on their way back: filed into the struct that asked, as redis/ does it. */
 #include "sim/ports.h"
+#include "sim/totals.h"
 #include "sim/world.h"
 
 #include "base/heap.h"
@@ -259,6 +260,9 @@ void ports_deliver(struct process *life, struct request *q)
     case REQ_STANDING:
         deliver_standing(q);
         return;
+    case REQ_TOTAL:
+        totals_deliver(q->target, &q->total);
+        return;
     case REQ_DIRTY:
         ((struct dirty_state *)q->target)->lowest_ms = q->lowest_ms[0];
         ((struct dirty_state *)q->target)->done(q->target);
@@ -349,6 +353,9 @@ void ports_lost(struct process *life, const struct lost *lost)
         d->done(d);
         return;
     }
+    case REQ_TOTAL:
+        totals_lost(lost->target);
+        return;
     case REQ_DIRTY:
         ((struct dirty_state *)lost->target)->lost = true;
         ((struct dirty_state *)lost->target)->done(lost->target);

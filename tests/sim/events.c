@@ -1,6 +1,7 @@
 /* tests/sim/events.c - what can happen in the world: of each event, whether it can now, and the doing of it. */
 #include "sim/events.h"
 #include "sim/questions.h"
+#include "sim/totals.h"
 
 static bool acting(const struct daemon *d)
 {
@@ -442,6 +443,12 @@ static void run_wait(struct world *w, struct daemon *d)
     daemon_wait(d->life);
 }
 
+static void run_total(struct world *w, struct daemon *d)
+{
+    (void)w;
+    totals_draw(d->life);
+}
+
 static void run_recover(struct world *w, struct daemon *d)
 {
     (void)w;
@@ -562,6 +569,7 @@ const struct event events[EVENT_COUNT] = {
     OF_DAEMON(read, can_read),
     OF_DAEMON(wait, can_ask),
     OF_DAEMON(recover, can_ask),
+    OF_DAEMON(total, can_ask),
     OF_DAEMON(tell_mysql, can_tell_mysql),
     OF_WORLD(clock, always),
     OF_WORLD(fsync, can_fsync),

@@ -30,6 +30,7 @@ enum request_kind {
     REQ_GEN,
     REQ_DIRTY,
     REQ_BATCHES,
+    REQ_TOTAL,
 };
 const char *request_name(enum request_kind kind);
 
@@ -85,6 +86,19 @@ struct wire_look {
     int64_t seq;
     bool stands[64], ours[SIM_JOURNALS];
 };
+struct twin_hash {
+    uint8_t has; /* set of fields; 0: the key is not there */
+    int64_t value[SIM_FIELDS];
+};
+struct wire_total { /* of one pending hash; the rest is the reply */
+    int hash;
+    bool wrong_type;
+    uint64_t gen;
+    struct twin_hash pending;
+    unsigned n;
+    struct batch_id ids[SIM_BATCHES];
+    struct twin_hash claimed[SIM_BATCHES];
+};
 struct wire_row {
     int hash, field;
     int64_t value;
@@ -137,6 +151,7 @@ struct request {
         struct wire_names names;
         struct wire_journals journals;
         struct wire_take take;
+        struct wire_total total;
     };
 };
 

@@ -12,7 +12,7 @@
  * - oracle.c knows, since the k-th hit on a field adds 4^k, which hits are in any sum. Every hit must be once
  *   in MySQL if Redis' history has it; in the history if its client was told so, unless an unfenced tail was
  *   lost later; never twice; never after a refusal. Running values are exact, tally:accepted balances,
- *   CTR.SYNC tells the truth, nothing is left over, nothing leaks
+ *   CTR.SYNC, CTR.TOTAL and complete_until tell the truth, nothing is left over, nothing leaks
  * - rules.c names the rules (coalesce/README.md, sync/README.md) that can be taken out, each with a profile that brings its fault
  *
  * - sim_run [--seed N] [--seeds N] [--daemons N] [--jobs N] [--rule-off NAME | --profile NAME] [--trace]
@@ -20,7 +20,7 @@
  *   as that took, at least 1000, pass
  * - sim_run --list
  *
- * Not here: live totals, increments below zero, overflow.
+ * Not here: overflow; hits of both signs on one field.
  * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 

@@ -14,6 +14,7 @@
 #define SIM_HASHES 4     /* pending hashes; the odd ones belong to the second counter, where there is one */
 #define SIM_HIT_FIELDS 6 /* that hits are on; the field behind them counts visitors */
 #define SIM_VISITORS SIM_HIT_FIELDS
+#define SIM_DOWN 1 /* a field that may count down */
 #define SIM_VISITORS_DAY 20140920
 #define SIM_FIELDS (SIM_HIT_FIELDS + 1)
 #define SIM_HITS 24    /* of one field: 4^24 < DELTA_MAX */
@@ -27,9 +28,10 @@ static inline int64_t hit_delta(unsigned k)
 {
     return INT64_C(1) << (2 * k);
 }
+/* Of one sign: the hits on a field go up, or all go down. */
 static inline unsigned hit_times(int64_t sum, unsigned k)
 {
-    return (unsigned)(sum >> (2 * k)) & 3;
+    return (unsigned)((sum < 0 ? -sum : sum) >> (2 * k)) & 3;
 }
 
 /* Reproducible randomness (splitmix64). */
@@ -66,6 +68,7 @@ enum world_rule {
     WORLD_CLOCK = 1 << 14,       /* off: a life's clock stands while it does */
     WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
     WORLD_MENDED = 1 << 16,      /* off: nothing mends what was made behind a deletion and nobody heard of */
+    WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
 };
 
@@ -107,6 +110,7 @@ enum world_rule {
     X(client_gone, 1)                                                                                        \
     X(abandon, 2)                                                                                            \
     X(unfit, 1)                                                                                              \
+    X(total, 2)                                                                                              \
     X(question, 15)                                                                                          \
     X(dump, 2)                                                                                               \
     X(restore, 6)
@@ -151,6 +155,7 @@ struct sim_config {
     unsigned clean_percent;                 /* of steps of the clock: somebody deletes samples */
     bool own_numbers;                       /* some events have ids of their own that are numbers */
     bool restores;                          /* an old copy of Redis may be put back */
+    bool down;                              /* the hits on SIM_DOWN are below zero */
     bool feeds;                             /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;

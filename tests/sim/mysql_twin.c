@@ -25,6 +25,17 @@ void mysql_close(struct mysql *m)
     heap_free(m->ledger);
 }
 
+static unsigned put_key(const struct batch *b, const struct batch_row *row, char out[40])
+{
+    struct buf key = {0};
+    chunk_row_key(b, row, &key);
+    PRE(key.n <= 40);
+    memcpy(out, key.p, key.n);
+    unsigned n = (unsigned)key.n;
+    buf_free(&key);
+    return n;
+}
+
 static void job_rows(struct world *w, struct job *job, const struct chunk *c)
 {
     const struct batch *b = c->batch;
@@ -38,6 +49,9 @@ static void job_rows(struct world *w, struct job *job, const struct chunk *c)
         job->rows[i].delta = delta;
     }
     job->rows_n = (unsigned)c->rows_n;
+    job->row.counter = world_counter_of(w, job->rows[0].hash);
+    job->row.first_n = put_key(b, &b->rows[c->first], job->row.first);
+    job->row.last_n = put_key(b, &b->rows[c->first + c->rows_n - 1], job->row.last);
 }
 
 void mysql_submit(struct process *life, struct chunk *c)

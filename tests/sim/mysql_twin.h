@@ -11,6 +11,9 @@ struct ledger_row {
     uint32_t chunk, chunks;
     uint8_t digest[16];
     uint64_t merged_ms, gen;
+    int counter;
+    char first[40], last[40]; /* keys of its first and last row */
+    unsigned first_n, last_n;
 };
 
 enum job_state { JOB_QUEUED, JOB_OPEN, JOB_LIMBO };

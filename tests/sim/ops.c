@@ -8,8 +8,8 @@ const struct op_limits ops_limits = {
     .precisions = {1, 60},
     .precisions_n = SIM_PRECISIONS,
     .samples = 100000,
-    .box_width_s = 60,
-    .box_keep = 1000,
+    .timebox_width_s = 60,
+    .timebox_keep = 1000,
     .uniq_limit = SIM_HITS / 2,
     .ahead_s = 60,
     .uniq_name = {{"v", 1}, {"", 0}, true},
@@ -18,7 +18,7 @@ const struct op_limits ops_limits = {
 void ops_feed(struct counter *c)
 {
     c->feeds[FEED_SERIES] = (struct pattern){SLICE("f"), SLICE(""), true};
-    c->feeds[FEED_BOX] = (struct pattern){SLICE("fed"), SLICE(""), false};
+    c->feeds[FEED_TIMEBOX] = (struct pattern){SLICE("fed"), SLICE(""), false};
     c->feeds[FEED_EVENT] = (struct pattern){SLICE("f"), SLICE(":hit"), true};
 }
 
@@ -55,11 +55,11 @@ static void op_fault(struct world *w, enum fault f, int target, unsigned k, cons
 
 static int target_of(const struct world *w, struct slice name, const struct frame_op *op)
 {
-    if (op->fed && op->kind == OP_BOX) return -1;
+    if (op->fed && op->kind == OP_TIMEBOX) return -1;
     if (op->fed && slice_eq(name, SLICE("o"))) return -1;
     if (op->fed) return hash_of_store(w, name);
     static const int of_kind[] = {
-        [OP_SERIES] = OP_SERIES_TARGET, [OP_BOX] = OP_BOX_TARGET, [OP_EVENT] = OP_EVENT_TARGET};
+        [OP_SERIES] = OP_SERIES_TARGET, [OP_TIMEBOX] = OP_BOX_TARGET, [OP_EVENT] = OP_EVENT_TARGET};
     return op->kind == OP_UNIQ ? OP_VISITORS_TARGET + hash_of_store(w, name) : of_kind[op->kind];
 }
 
@@ -102,7 +102,7 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
                               .silent = op->silent,
                               .taken = op->adds > 0,
                               .stands = op->stands,
-                              .box = op->kind == OP_BOX && !slice_eq(FRAME_NAME(f, op), SLICE("o")),
+                              .box = op->kind == OP_TIMEBOX && !slice_eq(FRAME_NAME(f, op), SLICE("o")),
                               .target = target_of(life->w, FRAME_NAME(f, op), op),
                               .at = op->at,
                               .delta = op->delta,
@@ -261,7 +261,7 @@ static void run_boxes(struct twin_ops *o, struct wire_frame *f, bool stands)
 {
     for (unsigned i = 0; i < f->ops_n; i++) {
         struct wire_op *op = &f->ops[i];
-        if (op->kind == OP_BOX && !op->silent && op->stands == stands) run_box(&o->boxes[op->box], op);
+        if (op->kind == OP_TIMEBOX && !op->silent && op->stands == stands) run_box(&o->boxes[op->box], op);
     }
 }
 
@@ -314,7 +314,7 @@ static void check_feeds(struct world *w, const struct wire_frame *f)
         if (!op->fed || op->owed || op->taken) continue;
         if (op->kind == OP_SERIES) series[op->target] += op->delta;
         if (op->kind == OP_EVENT) events[op->target] += op->delta;
-        if (op->kind == OP_BOX) box += op->delta;
+        if (op->kind == OP_TIMEBOX) box += op->delta;
     }
     for (unsigned i = 0; i < f->cells_n; i++) {
         const struct wire_cell *c = &f->cells[i];
@@ -342,7 +342,7 @@ static int64_t running(const struct wire_frame *f, const struct wire_op *op, uns
     const struct wire_item *item = item_with(f, op, k);
     if (item != NULL) return item->value;
     int64_t later = 0;
-    for (unsigned j = k + 1; j < SIM_HITS && op->kind == OP_BOX; j++)
+    for (unsigned j = k + 1; j < SIM_HITS && op->kind == OP_TIMEBOX; j++)
         later += (int64_t)hit_times(op->delta, j) * hit_delta(j);
     return op->value - later;
 }
@@ -368,7 +368,7 @@ static bool op_ran(struct world *w, const struct wire_frame *f, const struct wir
     hit->value = running(f, op, k);
     hit->exact |= op->given || op->silent; /* it is told also when Redis' answer is lost */
     if (++hit->applied > 1) op_fault(w, FAULT_DOUBLE, op->target, k, "ran twice in Redis");
-    if (op->kind == OP_BOX) box_bounds(w, hit, op, k);
+    if (op->kind == OP_TIMEBOX) box_bounds(w, hit, op, k);
     if (hit->told == TOLD_REFUSED) op_fault(w, FAULT_ANSWER, op->target, k, "refused, then run");
     return true;
 }
@@ -429,7 +429,7 @@ enum add_result ops_send(struct process *life, struct outlet *o, int target, uns
     switch (target) {
     case OP_SERIES_TARGET:
     case OP_BOX_TARGET:
-        op.kind = target == OP_BOX_TARGET ? OP_BOX : OP_SERIES;
+        op.kind = target == OP_BOX_TARGET ? OP_TIMEBOX : OP_SERIES;
         op.at = target == OP_BOX_TARGET ? OP_BOX_AT : COALESCE_NOW;
         op.n = hit_delta(k);
         break;

@@ -54,7 +54,7 @@ static void hit_ran(struct world *w, const struct wire_cell *c, unsigned k, int6
         fault_at(w, FAULT_LOSS, c->hash, c->field, k, "complete_until was past it when it came");
     int64_t later = 0; /* hits on the field come in the order of k: what came behind this one in the frame */
     for (unsigned j = k + 1; j < SIM_HITS; j++)
-        later += (int64_t)hit_times(c->delta, j) * hit_delta(j);
+        later += (int64_t)hit_times(c->delta, j) * world_delta(w, c->field, j);
     hit->value = c->value - later;
     hit->exact = false;
     if (hit_times(c->delta, k) > 1) fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "twice in one frame");
@@ -115,6 +115,7 @@ static void hit_taken_back(struct hit *hit)
 static void hit_given_back(struct hit *hit)
 {
     hit->applied++;
+    hit->at_ms = 0; /* it may have run since, in the copy, with another score */
 }
 
 static void token_taken_back(struct hit *hit)
@@ -246,7 +247,7 @@ void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS])
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
-                if (w->oracle.hits[h][f][k].told == TOLD_DONE) sums[h][f] += hit_delta(k);
+                if (w->oracle.hits[h][f][k].told == TOLD_DONE) sums[h][f] += world_delta(w, f, k);
 }
 
 void oracle_synced(struct world *w, int h, int f, int64_t answered)
@@ -256,6 +257,20 @@ void oracle_synced(struct world *w, int h, int f, int64_t answered)
         bool owed = hit_times(answered, k) != 0 && !hit->lost;
         if (owed && hit_times(mysql_has(&w->mysql, h, f), k) == 0)
             fault_at(w, FAULT_LOSS, h, f, k, "CTR.SYNC said merged, MySQL does not have it");
+    }
+}
+
+void oracle_total(struct world *w, int h, int f, int64_t answered, int64_t total)
+{
+    for (unsigned k = 0; k < SIM_HITS; k++) {
+        const struct hit *hit = &w->oracle.hits[h][f][k];
+        unsigned times = hit_times(total, k);
+        bool rejected = hit_times(w->mysql.rejects[h][f], k) > 0; /* in no row */
+        if (times > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in a live total");
+        if (times == 0 && hit_times(answered, k) != 0 && !hit->lost && !rejected)
+            fault_at(w, FAULT_LOSS, h, f, k, "answered, and not in a live total");
+        if (times > 0 && (k >= w->oracle.hits_n[h][f] || (hit->told == TOLD_REFUSED && hit->sent == 0)))
+            fault_at(w, FAULT_ANSWER, h, f, k, "in a live total, and never counted");
     }
 }
 
@@ -280,7 +295,7 @@ static void books_at_end(struct world *w)
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
-                applied[world_counter_of(w, h)] += w->oracle.hits[h][f][k].applied * hit_delta(k);
+                applied[world_counter_of(w, h)] += w->oracle.hits[h][f][k].applied * world_delta(w, f, k);
     for (int h = 0; h < SIM_HASHES; h++)
         applied[0] += ops_visitors(w, h);
     for (int c = 0; c < SIM_COUNTERS && !w->oracle.books_blurred; c++)

@@ -53,8 +53,10 @@ void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum to
 void oracle_sent(struct world *w, int hash, int field, int64_t delta);       /* a cell leaves the daemon */
 void oracle_merged(struct world *w, int hash, int field);                    /* MySQL's row grew */
 void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS]); /* of the hits answered so far */
-void oracle_until(struct world *w, int counter);                             /* it was moved */
-void oracle_synced(struct world *w, int hash, int field, int64_t answered);  /* CTR.SYNC: these are merged */
+/* A live total: every hit answered before it was asked for, and none twice. */
+void oracle_total(struct world *w, int hash, int field, int64_t answered, int64_t total);
+void oracle_until(struct world *w, int counter);                            /* it was moved */
+void oracle_synced(struct world *w, int hash, int field, int64_t answered); /* CTR.SYNC: these are merged */
 void oracle_at_end(struct world *w);
 /* Whatever keeps the world from being at rest, for a report; NULL: all is merged and discarded. */
 const char *oracle_unrest(struct world *w);

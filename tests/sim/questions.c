@@ -1,6 +1,7 @@
 /* tests/sim/questions.c - see questions.h. */
 #include "sim/questions.h"
 #include "sim/ports.h"
+#include "sim/totals.h"
 #include "sim/world.h"
 
 #include "base/heap.h"
@@ -13,7 +14,7 @@ struct question {
     void *target;
 };
 
-static void ask_mysql(struct process *life, void (*answer)(struct process *life, void *target), void *target)
+void questions_ask(struct process *life, void (*answer)(struct process *life, void *target), void *target)
 {
     struct arena *before = arena_enter(&life->w->arena);
     struct question *q = heap_zalloc(sizeof *q);
@@ -57,7 +58,7 @@ static void answer_check(struct process *life, void *target)
 
 static void port_check(void *arg, struct gate_check *c)
 {
-    ask_mysql(arg, answer_check, c);
+    questions_ask(arg, answer_check, c);
 }
 
 static void port_gen(void *arg, struct gen_read *g)
@@ -93,12 +94,12 @@ static void answer_rows(struct process *life, void *target)
 
 static void port_cutoff(void *arg, struct prune_rows *r)
 {
-    ask_mysql(arg, answer_cutoff, r);
+    questions_ask(arg, answer_cutoff, r);
 }
 
 static void port_rows(void *arg, struct prune_rows *r)
 {
-    ask_mysql(arg, answer_rows, r);
+    questions_ask(arg, answer_rows, r);
 }
 
 static void port_standing(void *arg, struct standing *s)
@@ -120,7 +121,7 @@ static void answer_until(struct process *life, void *target)
 
 static void port_write(void *arg, struct until_write *t)
 {
-    ask_mysql(arg, answer_until, t);
+    questions_ask(arg, answer_until, t);
 }
 
 static void port_dirty(void *arg, struct dirty_state *d)
@@ -168,5 +169,6 @@ void questions_wire(struct process *life)
     const struct sim_config *c = &life->w->config;
     gate_init(&life->gate, life->sync, &gate);
     prune_init(&life->prune, &life->gate, &prune, c->prune_ms);
+    totals_wire(life);
     until_init(&life->until, &life->gate, world_counters_of(life->w, life->instance), &until, c->until_ms);
 }

@@ -1,5 +1,6 @@
 /* tests/sim/redis_twin.c - see redis_twin.h. The commands here; frames and claims, which change counts,
  * first. */
+#include "sim/totals.h"
 #include "sim/world.h"
 
 #include "base/heap.h"
@@ -580,6 +581,9 @@ static bool run(struct world *w, struct link *l, struct request *q)
         return false;
     case REQ_WALK:
         return run_walk(w, l, &q->names, q->step);
+    case REQ_TOTAL:
+        totals_run(r, &q->total);
+        return false;
     case REQ_DIRTY:
         run_dirty(w, q);
         return false;

@@ -8,10 +8,6 @@
 
 #define PAST_MAX 40
 
-struct twin_hash {
-    uint8_t has; /* set of fields; 0: the key is not there */
-    int64_t value[SIM_FIELDS];
-};
 struct twin_lock {
     int holder;
     int64_t until_ms; /* 0: no key */

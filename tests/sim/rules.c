@@ -281,6 +281,14 @@ static void profile_poison(struct sim_config *c)
     often(c, EVENT_poison, 10);
 }
 
+static void profile_totals(struct sim_config *c)
+{
+    only(c, 0);
+    eager(c);
+    c->chunk_rows[0] = 1;
+    often(c, EVENT_total, 60);
+}
+
 static void profile_leap(struct sim_config *c)
 {
     only(c, 8);
@@ -470,7 +478,7 @@ const struct sim_rule sim_rules[] = {
              "an unread frame runs between the look and the kill"),
     UNHEALED("kill_for_claim", RULE_KILL_FOR_CLAIM, SHOWS(STUCK), 20000, profile_alone_claim,
              "an unread claim runs behind a frame that was sent later"),
-    COALESCE("one_in_flight", RULE_ONE_IN_FLIGHT, SHOWS(LOSS), 4000, profile_two_frames,
+    COALESCE("one_in_flight", RULE_ONE_IN_FLIGHT, SHOWS(LOSS) | SHOWS(ANSWER), 4000, profile_two_frames,
              "a refused frame is taken for applied when the next one was"),
     UNHEALED("dirty_at_send", RULE_DIRTY_AT_SEND, SHOWS(STUCK), 3000, profile_alone,
              "a late reply makes a claimed hash known dirty"),
@@ -534,6 +542,10 @@ const struct sim_rule sim_rules[] = {
          "a hash is claimed after the batches were asked and before the dirty index is"),
     WORLD("clock_runs", WORLD_CLOCK, SHOWS(DOUBLE), 1000, profile_sleep,
           "a run that slept takes itself for young"),
+    SYNC("total_by_gen", RULE_TOTAL_BY_GEN, SHOWS(DOUBLE), 2000, profile_totals,
+         "a live total has what was claimed and merged after Redis was read twice"),
+    WORLD("total_by_chunk", WORLD_BY_CHUNK, SHOWS(LOSS), 2000, profile_totals,
+          "a live total lacks rows of a batch of which one chunk is merged"),
     SYNC("sync_highest", RULE_SYNC_HIGHEST, SHOWS(LOSS), 2000, profile_leap,
          "after Redis' clock was put back, CTR.SYNC ALL does not see what is pending"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,

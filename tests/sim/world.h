@@ -59,6 +59,11 @@ static inline const struct counters *world_counters_of(const struct world *w, in
     return instance == 1 && w->config.partial ? &w->first_counter : &w->counters;
 }
 
+/* What the k-th hit on a field adds. */
+static inline int64_t world_delta(const struct world *w, int field, unsigned k)
+{
+    return w->config.down && !w->config.feeds && field == SIM_DOWN ? -hit_delta(k) : hit_delta(k);
+}
 struct slice world_hash_name(const struct world *w, int hash);
 struct slice world_field_name(int field);
 int world_hash_of(const struct world *w, struct slice key); /* -1: none */

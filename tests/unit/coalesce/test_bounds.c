@@ -1,4 +1,4 @@
-/* test_bounds.c - a full frame parks its clients, in their order and for so long; the registry forgets. */
+/* test_bounds.c - a full frame parks its clients, in their order and for so long; the cache of hashes forgets. */
 #include "unit/coalesce/world.h"
 
 #include "coalesce/engine.h"
@@ -263,7 +263,7 @@ static void an_unparked_client_is_told_nothing(void **state)
     frame_applied();
 }
 
-/* --- the registry --- */
+/* --- the cache of hashes --- */
 
 static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
 {
@@ -273,7 +273,7 @@ static void the_registry_stays_bounded_and_forgetting_costs_a_zadd(void **state)
         snprintf(key, sizeof key, "p%d", i);
         world->rows_n = 0;
         round_of('a', key, "5", 1);
-        assert_true(world->c->registry.n <= 8);
+        assert_true(world->c->hash_cache.n <= 8);
         buf_reset(&client('a')->o.out);
     }
     HIT('a', "p0", "5", 1);
@@ -292,7 +292,7 @@ static void asking_is_bounded_too(void **state)
         assert_non_null(coalesce_counter(world->c, slice_str(key)));
         assert_null(coalesce_counter(world->c, SLICE("q")));
     }
-    assert_true(world->c->registry.n <= 8);
+    assert_true(world->c->hash_cache.n <= 8);
 }
 
 static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
@@ -326,34 +326,34 @@ static void what_a_frame_names_or_what_owes_is_not_forgotten(void **state)
 static void the_table_finds_what_is_in_it(void **state)
 {
     (void)state;
-    struct registry r;
-    registry_init(&r, 3000);
-    static struct entry *known[20000];
+    struct hash_cache r;
+    hash_cache_init(&r, 3000);
+    static struct hash_entry *known[20000];
     char key[16];
     uint64_t code;
     for (int i = 0; i < 20000; i++) {
         snprintf(key, sizeof key, "p%d", i);
-        assert_null(registry_find(&r, slice_str(key), &code));
-        known[i] = registry_add(&r, slice_str(key), code, &counters_all[1]);
+        assert_null(hash_cache_find(&r, slice_str(key), &code));
+        known[i] = hash_cache_add(&r, slice_str(key), code, &counters_all[1]);
         known[i]->slot = (uint32_t)i;
         if (i % 1000 != 0) continue;
         known[i]->pins = 1; /* these must stay */
         for (int j = 0; j <= i; j += 1000) {
             snprintf(key, sizeof key, "p%d", j);
-            assert_ptr_equal(registry_find(&r, slice_str(key), &code), known[j]);
+            assert_ptr_equal(hash_cache_find(&r, slice_str(key), &code), known[j]);
         }
     }
     assert_int_equal(r.n, 3000);
     size_t found = 0;
     for (int i = 0; i < 20000; i++) {
         snprintf(key, sizeof key, "p%d", i);
-        struct entry *e = registry_find(&r, slice_str(key), &code);
+        struct hash_entry *e = hash_cache_find(&r, slice_str(key), &code);
         if (e == NULL) continue;
         assert_int_equal(e->slot, i);
         found++;
     }
     assert_int_equal(found, 3000);
-    registry_close(&r);
+    hash_cache_close(&r);
 }
 
 int main(void)

@@ -198,7 +198,7 @@ static const struct counter counters_fed[] = {
      .hits = INT64_MAX,
      .every_s = 60,
      .feeds = {[FEED_SERIES] = {{"s", 1}, {":views", 6}, true},
-               [FEED_BOX] = {{"b", 1}, {"", 0}, true},
+               [FEED_TIMEBOX] = {{"b", 1}, {"", 0}, true},
                [FEED_EVENT] = {{"g", 1}, {":sign", 5}, true}}},
 };
 static const struct counters counters_feeding = {
@@ -233,7 +233,7 @@ static void feeds_go_into_it_at_once(void **state)
 
 static void box_of(const char *name, char letter, int64_t n)
 {
-    struct coalesce_op o = {.kind = OP_BOX, .name = slice_str(name), .n = n, .at = NOW};
+    struct coalesce_op o = {.kind = OP_TIMEBOX, .name = slice_str(name), .n = n, .at = NOW};
     assert_int_equal(coalesce_op(world->c, &client(letter)->o, &o), ADD_OK);
 }
 
@@ -833,7 +833,7 @@ static void what_a_dead_one_left_is_brought_home(void **state)
     bounds(1, 2);
     journal_put_op(&bytes, 7, OP_SERIES, NOW, SLICE("s"), SLICE(""));
     journal_put_add(&bytes, 7, 5);
-    journal_put_op(&bytes, 9, OP_BOX, NOW - NOW % 60, SLICE("b"), SLICE(""));
+    journal_put_op(&bytes, 9, OP_TIMEBOX, NOW - NOW % 60, SLICE("b"), SLICE(""));
     journal_put_add(&bytes, 9, 3);
     journal_put_op(&bytes, 8, OP_EVENT, NOW, SLICE("e"), SLICE("t"));
     journal_put_add(&bytes, 8, 2);
@@ -919,7 +919,7 @@ static void what_is_in_no_journal_is_read_at_once(void **state)
     journaled("s", 5);
     assert_false(coalesce_settle(world->c, &one.settle));
     one = reading("s");
-    one.settle.kind = OP_BOX;
+    one.settle.kind = OP_TIMEBOX;
     assert_false(coalesce_settle(world->c, &one.settle));
     turn();
     assert_null(world->frame);

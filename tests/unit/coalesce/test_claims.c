@@ -123,7 +123,7 @@ static void a_claim_of_hashes_never_seen_is_fine(void **state)
     claim_keys(&t, 1, "p1", "p2");
     claim_answered(CLAIM_EMPTY);
     assert_int_equal(t.done, 1);
-    assert_int_equal(world->c->registry.n, 0);
+    assert_int_equal(world->c->hash_cache.n, 0);
 }
 
 static void without_a_link_a_claim_is_refused_with_the_next_turn(void **state)

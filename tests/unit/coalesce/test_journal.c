@@ -59,7 +59,7 @@ static void an_op_keeps_its_number(void **state)
     assert_int_equal(number(OP_SERIES, "a", "", 5), 0);
     assert_int_equal(number(OP_SERIES, "b", "", 5), 1);
     assert_int_equal(number(OP_SERIES, "a", "", 6), 2);
-    assert_int_equal(number(OP_BOX, "a", "", 5), 3);
+    assert_int_equal(number(OP_TIMEBOX, "a", "", 5), 3);
     assert_int_equal(number(OP_EVENT, "a", "x", 5), 4);
     assert_int_equal(number(OP_EVENT, "ax", "", 5), 5);
     assert_int_equal(number(OP_SERIES, "a", "", 6), 2);
@@ -85,7 +85,7 @@ static void times_of_a_name_are_a_chain(void **state)
         assert_slice(journal_name(j, &j->ops[i]), "a");
     }
     assert_int_equal(i, OP_END);
-    assert_int_equal(first(OP_BOX, "a", ""), OP_END);
+    assert_int_equal(first(OP_TIMEBOX, "a", ""), OP_END);
     assert_int_equal(j->texts.n, 2); /* a name stands once */
 }
 
@@ -134,7 +134,7 @@ static void sums_that_do_not_fit_are_told(void **state)
 static void what_is_added_is_pending_until_it_is_taken(void **state)
 {
     (void)state;
-    uint32_t a = number(OP_SERIES, "a", "", 1), b = number(OP_BOX, "b", "", 1);
+    uint32_t a = number(OP_SERIES, "a", "", 1), b = number(OP_TIMEBOX, "b", "", 1);
     assert_int_equal(j->pending, 0);
     journal_add(j, a, 5);
     journal_add(j, a, -5); /* a sum of nothing is to be brought home as well: its key comes into being */
@@ -314,7 +314,7 @@ static void gaps_are_no_ops(void **state)
     journal_put_op(&bytes, 9, OP_SERIES, 5, SLICE("a"),
                    SLICE("")); /* 0 to 8 were in a frame that was refused */
     journal_put_add(&bytes, 9, 2);
-    journal_put_op(&bytes, 3, OP_BOX, 60, SLICE("b"), SLICE(""));
+    journal_put_op(&bytes, 3, OP_TIMEBOX, 60, SLICE("b"), SLICE(""));
     journal_put_add(&bytes, 3, 4);
     assert_true(reads(j, buf_slice(&bytes)));
     assert_int_equal(j->pending, 2);

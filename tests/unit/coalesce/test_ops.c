@@ -21,7 +21,7 @@ static void series(char letter, const char *name, int64_t n, int64_t at)
 }
 static void box(char letter, const char *name, int64_t n, int64_t at)
 {
-    struct coalesce_op o = {.kind = OP_BOX, .name = slice_str(name), .n = n, .at = at};
+    struct coalesce_op o = {.kind = OP_TIMEBOX, .name = slice_str(name), .n = n, .at = at};
     assert_int_equal(op(letter, &o), ADD_OK);
 }
 static void event(char letter, const char *name, const char *type, const char *id, int64_t at)
@@ -292,7 +292,7 @@ static void each_event_and_each_visitor_counts(void **state)
 static void the_door_refuses_what_could_overflow_and_what_cannot_be_sent(void **state)
 {
     (void)state;
-    struct coalesce_op o = {.kind = OP_BOX, .name = SLICE("b"), .n = DELTA_MAX + 1, .at = NOW};
+    struct coalesce_op o = {.kind = OP_TIMEBOX, .name = SLICE("b"), .n = DELTA_MAX + 1, .at = NOW};
     assert_int_equal(op('a', &o), ADD_DELTA);
     o.n = DELTA_MAX;
     cut();
@@ -330,7 +330,8 @@ static const struct counter feeding[] = {
      .field = FIELD_INTEGER,
      .hits = INT64_MAX,
      .every_s = 10,
-     .feeds = {[FEED_SERIES] = {{"s", 1}, {":views", 6}, true}, [FEED_BOX] = {{"all", 3}, {"", 0}, false}}},
+     .feeds =
+         {[FEED_SERIES] = {{"s", 1}, {":views", 6}, true}, [FEED_TIMEBOX] = {{"all", 3}, {"", 0}, false}}},
     {.name = {"signs", 5},
      .key = {{"g", 1}, {"", 0}, true},
      .lock = {{"lg", 2}, {"", 0}, true},

@@ -95,8 +95,8 @@ static const struct op_limits limits_two = {
     .precisions = {1, 60},
     .precisions_n = 2,
     .samples = 100,
-    .box_width_s = 60,
-    .box_keep = 4,
+    .timebox_width_s = 60,
+    .timebox_keep = 4,
     .uniq_limit = 1000,
     .uniq_name = {{"v", 1}, {"", 0}, true},
     .uniq_counter = &counters_all[0],
@@ -302,7 +302,8 @@ static inline void box_runs(struct frame *f, struct frame_op *op)
     char bucket[24], time[32];
     snprintf(bucket, sizeof bucket, "%lld", (long long)op->at);
     snprintf(time, sizeof time, "tb %lld", (long long)op->at);
-    op->late = !op->stands && op->at < f->dirty_ms / 1000 - limits_two.box_width_s * limits_two.box_keep;
+    op->late =
+        !op->stands && op->at < f->dirty_ms / 1000 - limits_two.timebox_width_s * limits_two.timebox_keep;
     if (op->late) return;
     struct row *hits = row_of(FRAME_NAME(f, op), slice_str(bucket));
     op->value = hits->value += op->delta;
@@ -331,7 +332,7 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
     op->error_n = 0;
     if (op->silent) return;
     if (op->kind == OP_SERIES && !op->owed) series_runs(f, op);
-    if (op->kind == OP_BOX) box_runs(f, op);
+    if (op->kind == OP_TIMEBOX) box_runs(f, op);
     if (op->kind == OP_EVENT && op->fed) world->ticker += op->delta;
     bool draws = op->kind == OP_EVENT && !op_is_given(op);
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {

@@ -121,7 +121,7 @@ static void ops_are_read(void **state)
     assert_int_equal(fake.op.n, -4);
     assert_int_equal(fake.op.at, 1411200060);
     say(client, "BOX.INCRBY page 3\r\n");
-    assert_int_equal(fake.op.kind, OP_BOX);
+    assert_int_equal(fake.op.kind, OP_TIMEBOX);
     assert_int_equal(fake.op.n, 3);
     assert_int_equal(fake.op.at, COALESCE_NOW);
     say(client, "EVENT.ADD blob submit ID order-7 AT 0\r\n");
@@ -241,7 +241,7 @@ static void reads_are_not_for_transactions(void **state)
 
 /* ---- reads ---- */
 
-static const struct read_query *asked(const char *request)
+static const struct query *asked(const char *request)
 {
     read_out = NULL;
     say_slice(client, slice_str(request));
@@ -255,18 +255,18 @@ static const struct read_query *asked(const char *request)
     return &read_out->query;
 }
 
-static void answer_read(struct read_answer *a)
+static void answer_read(struct query_answer *a)
 {
     struct read_request *r = read_out;
     r->answer = a;
     r->done(r);
     conn_flush(client);
-    read_answer_free(a);
+    query_answer_free(a);
 }
 
 static void answer_nothing(void)
 {
-    struct read_answer a = {0};
+    struct query_answer a = {0};
     answer_read(&a);
     heard(client, "*0\r\n");
     assert_false(client->paused);
@@ -275,8 +275,8 @@ static void answer_nothing(void)
 static void reads_are_asked(void **state)
 {
     (void)state;
-    const struct read_query *q = asked("SERIES.GET s1:views 5");
-    assert_int_equal(q->kind, READ_SERIES);
+    const struct query *q = asked("SERIES.GET s1:views 5");
+    assert_int_equal(q->kind, QUERY_SERIES);
     assert_slice(q->name, "s1:views");
     assert_int_equal(q->precision_s, 5);
     assert_true(q->from == 0 && q->to == INT64_MAX);
@@ -284,18 +284,18 @@ static void reads_are_asked(void **state)
     q = asked("series.get v 60 to 9 from 3");
     assert_true(q->from == 3 && q->to == 9);
     answer_nothing();
-    assert_int_equal(asked("SERIES.LIST")->kind, READ_NAMES);
+    assert_int_equal(asked("SERIES.LIST")->kind, QUERY_NAMES);
     answer_nothing();
     q = asked("BOX.RECENT page 3 9223372036854775807");
-    assert_true(q->kind == READ_BOX_RECENT && q->offset == 3 && q->limit == INT64_MAX);
+    assert_true(q->kind == QUERY_TIMEBOX_RECENT && q->offset == 3 && q->limit == INT64_MAX);
     answer_nothing();
     q = asked("BOX.TOP page 4");
-    assert_true(q->kind == READ_BOX_TOP && q->offset == 0 && q->limit == 4);
+    assert_true(q->kind == QUERY_TIMEBOX_TOP && q->offset == 0 && q->limit == 4);
     answer_nothing();
-    assert_int_equal(asked("BOX.BOTTOM page 4")->kind, READ_BOX_BOTTOM);
+    assert_int_equal(asked("BOX.BOTTOM page 4")->kind, QUERY_TIMEBOX_BOTTOM);
     answer_nothing();
     q = asked("EVENT.RANGE blob submit 3 9");
-    assert_true(q->kind == READ_EVENTS && q->from == 3 && q->to == 9 && q->offset == 0 && q->limit < 0);
+    assert_true(q->kind == QUERY_EVENTS && q->from == 3 && q->to == 9 && q->offset == 0 && q->limit < 0);
     assert_slice(q->name, "blob");
     assert_slice(q->type, "submit");
     answer_nothing();
@@ -303,11 +303,11 @@ static void reads_are_asked(void **state)
     assert_true(q->offset == 5 && q->limit == 6);
     answer_nothing();
     q = asked("EVENT.COUNT blob submit 3601 36");
-    assert_true(q->kind == READ_WINDOWS && q->window_s == 36 && q->windows_n == 100);
+    assert_true(q->kind == QUERY_WINDOWS && q->window_s == 36 && q->windows_n == 100);
     assert_slice(q->type, "submit");
     answer_nothing();
     q = asked("UNIQ.COUNT u 20140920");
-    assert_true(q->kind == READ_VISITORS && q->from == 20140920 && q->to == 20140920);
+    assert_true(q->kind == QUERY_VISITORS && q->from == 20140920 && q->to == 20140920);
     answer_nothing();
     q = asked("UNIQ.COUNT u 20130921 20140921");
     assert_true(q->from == 20130921 && q->to == 20140921);
@@ -318,12 +318,12 @@ static void an_answer_is_flat_in_both_protocols(void **state)
 {
     (void)state;
     for (int resp = 2; resp <= 3; resp++) {
-        struct read_answer a = {0};
+        struct query_answer a = {0};
         asked("EVENT.RANGE blob submit 3 9");
-        read_put_text(&a, SLICE("order-7"));
-        read_put_number(&a, 4);
-        read_put_text(&a, SLICE(""));
-        read_put_number(&a, -5);
+        query_put_text(&a, SLICE("order-7"));
+        query_put_number(&a, 4);
+        query_put_text(&a, SLICE(""));
+        query_put_number(&a, -5);
         answer_read(&a);
         heard(client, "*4\r\n$7\r\norder-7\r\n:4\r\n$0\r\n\r\n:-5\r\n");
         if (resp == 2) say(client, "HELLO 3\r\n");
@@ -363,13 +363,13 @@ static void a_read_that_fails_says_why(void **state)
 static void who_leaves_hears_nothing_of_it(void **state)
 {
     (void)state;
-    struct read_answer a = {0};
+    struct query_answer a = {0};
     asked("EVENT.RANGE blob submit 3 9");
-    const struct read_query *q = &read_out->query;
+    const struct query *q = &read_out->query;
     on_drop(client);
     assert_int_equal(client->holds, 1);
     assert_slice(q->name, "blob"); /* still there for whoever reads */
-    read_put_number(&a, 4);
+    query_put_number(&a, 4);
     answer_read(&a);
     assert_int_equal(client->holds, 0);
     heard(client, "");

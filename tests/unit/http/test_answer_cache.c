@@ -7,7 +7,7 @@
 
 static void put(struct answer_cache *c, const char *question, int64_t stored)
 {
-    struct answer a = {.stored_s = stored, .until_s = {true, 5}};
+    struct rows_answer a = {.stored_s = stored, .until_s = {true, 5}};
     rows_add(&a.rows, SLICE("20140920"))->stored = (struct figure){true, stored};
     rows_add(&a.rows, slice_of("a\0b", 3));
     answer_cache_put(c, slice_str(question), &a);
@@ -18,7 +18,7 @@ static void the_last_answer_comes_back(void **state)
 {
     (void)state;
     static struct answer_cache c;
-    struct answer a = {0};
+    struct rows_answer a = {0};
     answer_cache_init(&c);
     assert_false(answer_cache_get(&c, SLICE("q"), &a));
     put(&c, "q", 1);
@@ -39,7 +39,7 @@ static void what_nobody_asks_is_forgotten_first(void **state)
 {
     (void)state;
     static struct answer_cache c;
-    struct answer a = {0};
+    struct rows_answer a = {0};
     char question[16];
     answer_cache_init(&c);
     for (int i = 0; i < CACHED_ANSWERS_MAX; i++) {

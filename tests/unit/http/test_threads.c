@@ -30,7 +30,7 @@ static struct counter views = {.name = SLICE("views"),
                                .column_store = SLICE("s"),
                                .column_field = SLICE("f"),
                                .column_count = SLICE("n")};
-static struct op_limits limits = {.box_width_s = 60};
+static struct op_limits limits = {.timebox_width_s = 60};
 static struct counters counters = {.all = &views, .n = 1, .ops = &limits};
 static struct redis_url redis;
 static struct db_config mysql;

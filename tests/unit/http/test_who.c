@@ -115,7 +115,7 @@ static void names_belong_to_stores(void **state)
     (void)state;
     struct counter views = {.store = STORE_INTEGER, .key = pattern("s<store>:product_views")};
     views.feeds[FEED_SERIES] = pattern("s<store>:views");
-    views.feeds[FEED_BOX] = pattern("b<store>");
+    views.feeds[FEED_TIMEBOX] = pattern("b<store>");
     views.feeds[FEED_EVENT] = pattern("s<store>:view");
     struct op_limits ops = {.uniq_name = pattern("s<store>:visitors"), .uniq_counter = &views};
     struct counters cs = {&views, 1, &ops};
@@ -123,7 +123,7 @@ static void names_belong_to_stores(void **state)
     assert_true(name_is_of(&cs, OP_SERIES, SLICE("s7:views"), none, seven));
     assert_false(name_is_of(&cs, OP_SERIES, SLICE("s77:views"), none, seven));
     assert_false(name_is_of(&cs, OP_SERIES, SLICE("b7"), none, seven));
-    assert_true(name_is_of(&cs, OP_BOX, SLICE("b7"), none, seven));
+    assert_true(name_is_of(&cs, OP_TIMEBOX, SLICE("b7"), none, seven));
     assert_true(name_is_of(&cs, OP_EVENT, SLICE("s7"), SLICE("view"), seven));
     assert_false(name_is_of(&cs, OP_EVENT, SLICE("s7"), SLICE("order"), seven));
     assert_true(name_is_of(&cs, OP_UNIQ, SLICE("s7:visitors"), none, seven));

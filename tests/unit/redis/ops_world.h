@@ -37,8 +37,8 @@ static inline struct got *got_open(void)
     g->limits = (struct op_limits){.precisions = {1, 60, 3600},
                                    .precisions_n = 3,
                                    .samples = 120,
-                                   .box_width_s = 60,
-                                   .box_keep = 3,
+                                   .timebox_width_s = 60,
+                                   .timebox_keep = 3,
                                    .uniq_limit = 1000,
                                    .ahead_s = 60};
     redis_frames_init(&g->frames, &g->w->link, &g->w->life);

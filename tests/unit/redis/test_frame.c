@@ -5,7 +5,7 @@
 #include "lib/frame_cell.h"
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 struct got {
     struct redis_frames frames;

@@ -3,7 +3,7 @@
 #include "lib/redis_fake.h"
 #include "redis/frame_op.h"
 #include "redis/journal_op.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 
 #define NOW 1700000000 /* the frame's second */
 #define PIECE (256 << 10)

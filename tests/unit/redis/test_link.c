@@ -2,7 +2,7 @@
 #include "base/heap.h"
 #include "lib/child.h"
 #include "lib/redis_fake.h"
-#include "redis/resp.h"
+#include "redis/request.h"
 #include <netdb.h>
 
 struct asked { /* what became of a request */
@@ -10,7 +10,7 @@ struct asked { /* what became of a request */
     int64_t last;
 };
 
-static void on_answer(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_answer(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
     (void)l, (void)at;
@@ -18,12 +18,12 @@ static void on_answer(struct redis_link *l, void *arg, const struct redis_reply 
         a->nulls++;
     else
         a->answers++;
-    if (reply_is(r, REDIS_INTEGER)) a->last = r->integer;
+    if (answer_is(r, REDIS_INTEGER)) a->last = r->integer;
 }
 
 static void ask(struct redis_link *l, struct asked *a, const char *words)
 {
-    resp_words(redis_link_begin(l), words);
+    request_words(redis_link_begin(l), words);
     redis_link_expect(l, 1, on_answer, a);
     redis_link_flush(l);
 }
@@ -55,7 +55,7 @@ static void test_order_and_many_replies(void **state)
     for (int i = 0; i < 300; i++)
         ask(&w->link, &a[i], "INCR n");
     for (int i = 0; i < 5; i++)
-        resp_words(redis_link_begin(&w->link), "INCR n");
+        request_words(redis_link_begin(&w->link), "INCR n");
     redis_link_expect(&w->link, 5, on_answer, &many);
     redis_link_flush(&w->link);
     WAIT_UNTIL(w, many.answers == 5);
@@ -311,12 +311,12 @@ static void test_silent_handshake(void **state)
 }
 
 /* A reply that comes byte by byte, with nested arrays over several reads, is the same reply. */
-static void on_nested(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void on_nested(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)l, (void)at;
-    assert_true(reply_is_array(r, 3));
+    assert_true(answer_is_array(r, 3));
     assert_slice(r->elements[0].str, "zero");
-    assert_true(reply_is_array(&r->elements[1], 2));
+    assert_true(answer_is_array(&r->elements[1], 2));
     assert_int_equal(r->elements[1].elements[0].integer, 42);
     assert_slice(r->elements[1].elements[1].str, "deep");
     assert_int_equal(r->elements[2].type, REDIS_NIL);
@@ -334,7 +334,7 @@ static void test_dribble(void **state)
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->ups == 1);
-    resp_words(redis_link_begin(&w->link), "PING");
+    request_words(redis_link_begin(&w->link), "PING");
     redis_link_expect(&w->link, 1, on_nested, &seen);
     redis_link_flush(&w->link);
     WAIT_UNTIL(w, f.reads == 2);
@@ -368,9 +368,9 @@ static void test_bounds(void **state)
     memset(big, 'x', (1 << 20) - 1);
     for (int i = 0; i < 20; i++) {
         struct buf *out = redis_link_begin(&w->link);
-        resp_array(out, 2);
-        RESP_LIT(out, "ECHO");
-        resp_text(out, big);
+        request_array(out, 2);
+        REQUEST_LIT(out, "ECHO");
+        request_text(out, big);
         redis_link_expect(&w->link, 1, on_answer, &a);
         redis_link_flush(&w->link);
     }
@@ -391,10 +391,10 @@ static void test_big(void **state)
     char *big = heap_zalloc(n + 1);
     memset(big, 'x', n);
     struct buf *out = redis_link_begin(&w->link);
-    resp_array(out, 3);
-    RESP_LIT(out, "SET");
-    RESP_LIT(out, "big");
-    resp_text(out, big);
+    request_array(out, 3);
+    REQUEST_LIT(out, "SET");
+    REQUEST_LIT(out, "big");
+    request_text(out, big);
     redis_link_expect(&w->link, 1, on_answer, &set);
     redis_link_flush(&w->link);
     ask(&w->link, &a, "STRLEN big");
@@ -406,7 +406,7 @@ static void test_big(void **state)
     world_close(w);
 }
 
-static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
     (void)at;
@@ -415,7 +415,7 @@ static void ask_in_callback(struct redis_link *l, void *arg, const struct redis_
     else
         a->answers++;
     if (a->answers + a->nulls < 20) {
-        resp_words(redis_link_begin(l), "PING");
+        request_words(redis_link_begin(l), "PING");
         redis_link_expect(l, 1, ask_in_callback, a);
         redis_link_flush(l);
     }
@@ -435,7 +435,7 @@ static void test_close_at_each_turn(void **state)
         redis_link_start(&l);
         for (int i = 0; i < turns; i++)
             uv_run(&w->loop, UV_RUN_NOWAIT);
-        resp_words(redis_link_begin(&l), "PING");
+        request_words(redis_link_begin(&l), "PING");
         redis_link_expect(&l, 1, ask_in_callback, &a);
         redis_link_flush(&l);
         redis_link_close(&l, world_closed);
@@ -460,7 +460,7 @@ static void test_close_unstarted_and_waiting(void **state)
     world_end(w);
 }
 
-static void cut_in_callback(struct redis_link *l, void *arg, const struct redis_reply *r, uint32_t at)
+static void cut_in_callback(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct asked *a = arg;
     (void)at;
@@ -476,7 +476,7 @@ static void test_cut_in_callback(void **state)
     struct world *w = world_open();
     struct asked first = {0}, second = {0};
     (void)state;
-    resp_words(redis_link_begin(&w->link), "PING");
+    request_words(redis_link_begin(&w->link), "PING");
     redis_link_expect(&w->link, 1, cut_in_callback, &first);
     ask(&w->link, &second, "PING");
     WAIT_UNTIL(w, w->downs == 1);

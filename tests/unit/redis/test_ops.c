@@ -84,20 +84,20 @@ static void test_box(void **state)
     struct redis_server *s = &g->w->server;
     (void)state;
     begin(g);
-    op_new(g, OP_BOX, "b", 120, 5);
-    op_new(g, OP_BOX, "b", 60, 7);
-    op_new(g, OP_BOX, "c", 60, -1);
+    op_new(g, OP_TIMEBOX, "b", 120, 5);
+    op_new(g, OP_TIMEBOX, "b", 60, 7);
+    op_new(g, OP_TIMEBOX, "c", 60, -1);
     send_applied(g);
     assert_no_errors(g);
     assert_int_equal(g->f.ops[0].value, 5);
     assert_int_equal(g->f.ops[1].value, 7);
     assert_int_equal(g->f.ops[2].value, -1);
     begin(g);
-    op_new(g, OP_BOX, "b", 120, 1);
-    op_new(g, OP_BOX, "b", 240, 1);
-    op_new(g, OP_BOX, "b", 300, 2); /* now 60 goes, from both */
-    op_new(g, OP_BOX, "b", 60, 9);
-    op_new(g, OP_BOX, "b", 180, 4); /* and 120, for one between those that are kept */
+    op_new(g, OP_TIMEBOX, "b", 120, 1);
+    op_new(g, OP_TIMEBOX, "b", 240, 1);
+    op_new(g, OP_TIMEBOX, "b", 300, 2); /* now 60 goes, from both */
+    op_new(g, OP_TIMEBOX, "b", 60, 9);
+    op_new(g, OP_TIMEBOX, "b", 180, 4); /* and 120, for one between those that are kept */
     send_applied(g);
     assert_int_equal(g->f.ops[0].value, 6);
     assert_int_equal(g->f.ops[3].value, 0);
@@ -106,8 +106,8 @@ static void test_box(void **state)
     assert_redis(s, "180 180 240 240 300 300", "ZRANGE tb.b 0 -1 WITHSCORES");
     assert_redis(s, "240 1 300 2 180 4", "ZRANGE pv.b 0 -1 WITHSCORES");
     begin(g);
-    g->limits.box_keep = 1; /* configured lower: at the next new bucket all others go */
-    op_new(g, OP_BOX, "b", 360, 1);
+    g->limits.timebox_keep = 1; /* configured lower: at the next new bucket all others go */
+    op_new(g, OP_TIMEBOX, "b", 360, 1);
     send_applied(g);
     assert_redis(s, "360", "ZRANGE tb.b 0 -1");
     assert_redis(s, "360", "ZRANGE pv.b 0 -1");
@@ -126,7 +126,7 @@ static void test_box_errors(void **state)
     redis_ask(s, "ZADD pv.e inf 60");
     begin(g);
     for (const char *name = "abcdef"; *name != '\0'; name++)
-        op_new(g, OP_BOX, (char[]){*name, '\0'}, 60, 2);
+        op_new(g, OP_TIMEBOX, (char[]){*name, '\0'}, 60, 2);
     send_applied(g);
     assert_op_error(g, 0, wrong_type);
     assert_op_error(g, 1, wrong_type);
@@ -137,7 +137,7 @@ static void test_box_errors(void **state)
     assert_int_equal(g->f.ops[5].value, 2);
     assert_redis(s, "0", "EXISTS pv.a tb.b tb.c tb.d tb.e");
     begin(g);
-    op_new(g, OP_BOX, "d", 60, 1); /* 2^53 - 1 is a hit each */
+    op_new(g, OP_TIMEBOX, "d", 60, 1); /* 2^53 - 1 is a hit each */
     send_applied(g);
     assert_int_equal(g->f.ops[0].value, (INT64_C(1) << 53) - 1);
     got_close(g);
@@ -150,18 +150,18 @@ static void test_box_stands(void **state)
     struct redis_server *s = &g->w->server;
     (void)state;
     begin(g);
-    op_new(g, OP_BOX, "b", 60, 5);
-    op_new(g, OP_BOX, "c", 60, 5);
-    op_new(g, OP_BOX, "d", 60, 5);
+    op_new(g, OP_TIMEBOX, "b", 60, 5);
+    op_new(g, OP_TIMEBOX, "c", 60, 5);
+    op_new(g, OP_TIMEBOX, "d", 60, 5);
     send_applied(g);
     redis_ask(s, "DEL tb.c pv.c");
     redis_ask(s, "SET pv.d x");
     begin(g);
-    op_new(g, OP_BOX, "b", 60, 2)->stands = true;
-    op_new(g, OP_BOX, "b", 120, 3);
-    op_new(g, OP_BOX, "c", 60, 4)->stands = true;
-    op_new(g, OP_BOX, "d", 60, 4)->stands = true;
-    op_new(g, OP_BOX, "b", 60, 1)->stands = true;
+    op_new(g, OP_TIMEBOX, "b", 60, 2)->stands = true;
+    op_new(g, OP_TIMEBOX, "b", 120, 3);
+    op_new(g, OP_TIMEBOX, "c", 60, 4)->stands = true;
+    op_new(g, OP_TIMEBOX, "d", 60, 4)->stands = true;
+    op_new(g, OP_TIMEBOX, "b", 60, 1)->stands = true;
     send_applied(g);
     assert_int_equal(g->f.ops[0].value, 7);
     assert_int_equal(g->f.ops[1].value, 3);
@@ -197,8 +197,8 @@ static void test_box_owed(void **state)
         int64_t bucket;
     } owed[] = {{"lost", 60}, {"whole", 60}, {"gone", 60}, {"old", 60}, {"over", 120}, {"taken", 60}};
     for (size_t i = 0; i < sizeof owed / sizeof owed[0]; i++)
-        op_new(g, OP_BOX, owed[i].name, owed[i].bucket, 0)->owed = true;
-    op_new(g, OP_BOX, "b", 60, 0);
+        op_new(g, OP_TIMEBOX, owed[i].name, owed[i].bucket, 0)->owed = true;
+    op_new(g, OP_TIMEBOX, "b", 60, 0);
     send_applied(g);
     assert_no_errors(g);
     assert_redis(s, "60 60", "ZRANGE tb.lost 0 -1 WITHSCORES");
@@ -228,10 +228,10 @@ static void test_box_strays(void **state)
     redis_ask(s, "ZADD pv.own 4 120 1 60");
     redis_ask(s, "ZADD tb.own 60 60");
     begin(g);
-    op_new(g, OP_BOX, "b", 180, 1);
-    op_new(g, OP_BOX, "old", 300, 1);
-    op_new(g, OP_BOX, "late", 60, 1);
-    op_new(g, OP_BOX, "own", 120, 1);
+    op_new(g, OP_TIMEBOX, "b", 180, 1);
+    op_new(g, OP_TIMEBOX, "old", 300, 1);
+    op_new(g, OP_TIMEBOX, "late", 60, 1);
+    op_new(g, OP_TIMEBOX, "own", 120, 1);
     send_applied(g);
     assert_no_errors(g);
     assert_redis(s, "120 120 180 180", "ZRANGE tb.b 0 -1 WITHSCORES");
@@ -393,7 +393,7 @@ static void test_event_errors(void **state)
     redis_ask(s, "SET tally:events x");
     begin(g);
     item_new(g, event_op(g, "g", "x"), NOW, "");
-    op_new(g, OP_BOX, "b", 60, 1);
+    op_new(g, OP_TIMEBOX, "b", 60, 1);
     send_applied(g);
     assert_op_error(g, 0, wrong_type);
     assert_op_error(g, 1, "");
@@ -533,10 +533,10 @@ static void test_mixed(void **state)
     frame_add_cell(&g->f, 0, SLICE("20140920"), 3);
     frame_add_share(&g->f, &g->w->all[0], 3);
     item_new(g, op_new(g, OP_UNIQ, "u", 20140920, 0), 4, "");
-    op_new(g, OP_BOX, "b", 60, 2);
+    op_new(g, OP_TIMEBOX, "b", 60, 2);
     op_new(g, OP_SERIES, "v", NOW, 3)->known = 7;
     item_new(g, event_op(g, "e", "x"), NOW, "");
-    op_new(g, OP_BOX, "b", 60, 2);
+    op_new(g, OP_TIMEBOX, "b", 60, 2);
     op_new(g, OP_SERIES, "v", NOW, 3);
     send_applied(g);
     assert_no_errors(g);
@@ -559,7 +559,7 @@ static void test_refused(void **state)
     (void)state;
     redis_ask(s, "CONFIG SET maxmemory 1");
     begin(g);
-    op_new(g, OP_BOX, "b", 60, 2);
+    op_new(g, OP_TIMEBOX, "b", 60, 2);
     send_and_wait(g);
     assert_int_equal(g->outcome, FRAME_REFUSED);
     assert_slice(buf_slice(&g->f.errors), "OOM command not allowed when used memory > 'maxmemory'.");
@@ -576,7 +576,7 @@ static void test_values_of_ops_only(void **state)
     struct got *g = got_open();
     (void)state;
     begin(g);
-    op_new(g, OP_BOX, "b", 60, 2);
+    op_new(g, OP_TIMEBOX, "b", 60, 2);
     redis_frames_values(&g->frames, &g->f);
     assert_int_equal(g->values, 0);
     WAIT_UNTIL(g->w, g->values == 1);
@@ -593,7 +593,7 @@ static void fail_feeds(void *arg)
     redis_ask(&g->w->server, "SET known: x");
     for (int i = 0; i < 3; i++) {
         begin(g);
-        op_new(g, OP_BOX, "b", 60, 2)->fed = true;
+        op_new(g, OP_TIMEBOX, "b", 60, 2)->fed = true;
         op_new(g, OP_SERIES, "v", NOW, 2)->known = 1;
         send_applied(g);
     }

@@ -3,7 +3,7 @@
 #include "base/heap.h"
 #include "base/num.h"
 #include "lib/redis_world.h"
-#include "redis/read_op.h"
+#include "redis/query_op.h"
 #include "series/day.h"
 
 #define NAMED(of) .name = {of, sizeof(of) - 1}
@@ -11,26 +11,26 @@
 struct got {
     struct world *w;
     struct op_limits limits;
-    struct read_query query;
-    struct redis_read read;
+    struct query query;
+    struct redis_query read;
     struct buf said; /* the values of the last answer, spaces between them; a NUL behind */
     size_t values;
     int done;
 };
 
-static void on_read(struct redis_read *r)
+static void on_read(struct redis_query *r)
 {
     struct got *g = r->arg;
     buf_reset(&g->said);
     for (size_t i = 0; i < r->answer.n; i++) {
-        const struct read_value *v = &r->answer.values[i];
+        const struct query_value *v = &r->answer.values[i];
         if (i > 0) buf_put_char(&g->said, ' ');
         if (v->is_text)
-            buf_put_slice(&g->said, READ_TEXT(&r->answer, v));
+            buf_put_slice(&g->said, QUERY_TEXT(&r->answer, v));
         else
             buf_int(&g->said, v->number);
     }
-    if (r->outcome == REDIS_READ_FAILED) buf_put_slice(&g->said, slice_str(r->text));
+    if (r->outcome == REDIS_QUERY_FAILED) buf_put_slice(&g->said, slice_str(r->text));
     buf_put_char(&g->said, '\0');
     g->values = r->answer.n;
     g->done++;
@@ -41,7 +41,7 @@ static int open_world(void **state)
     struct got *g = calloc(1, sizeof *g);
     g->w = world_open();
     g->limits.events_keep_s = 30 * DAY_S;
-    g->limits.read = (struct read_limits){.most = 100000, .days = 366, .texts_max = 16 << 20};
+    g->limits.read = (struct query_limits){.most = 100000, .days = 366, .texts_max = 16 << 20};
     *state = g;
     return 0;
 }
@@ -55,14 +55,14 @@ static int close_world(void **state)
     return 0;
 }
 
-static void ask(struct got *g, struct read_query query)
+static void ask(struct got *g, struct query query)
 {
     g->query = query;
-    g->read = (struct redis_read){.query = &g->query, .limits = &g->limits, .done = on_read, .arg = g};
-    redis_read(&g->w->link, &g->read);
+    g->read = (struct redis_query){.query = &g->query, .limits = &g->limits, .done = on_read, .arg = g};
+    redis_query(&g->w->link, &g->read);
 }
 
-static const char *answer(struct got *g, struct read_query query)
+static const char *answer(struct got *g, struct query query)
 {
     int before = g->done;
     ask(g, query);
@@ -81,10 +81,10 @@ static void too_many_names_are_refused(void **state)
     struct got *g = *state;
     g->limits.read.texts_max = 3000;
     script(g, "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 0, '60:' .. i) end", "known:", 999);
-    answer(g, (struct read_query){.kind = READ_NAMES}); /* one page: it is here already */
+    answer(g, (struct query){.kind = QUERY_NAMES}); /* one page: it is here already */
     assert_int_equal(g->values, 999);
     redis_ask(&g->w->server, "ZADD known: 0 60:1000");
-    assert_string_equal(answer(g, (struct read_query){.kind = READ_NAMES}),
+    assert_string_equal(answer(g, (struct query){.kind = QUERY_NAMES}),
                         "ERR there are more than 1000 series, too many for one answer (limits.read_bytes); "
                         "read them in Redis with ZSCAN known:");
 }
@@ -98,10 +98,10 @@ static int64_t redis_now(struct got *g)
 
 /* ---- series ---- */
 
-static struct read_query samples(uint32_t precision, int64_t from, int64_t to)
+static struct query samples(uint32_t precision, int64_t from, int64_t to)
 {
-    return (struct read_query){
-        .kind = READ_SERIES, NAMED("views"), .precision_s = precision, .from = from, .to = to};
+    return (struct query){
+        .kind = QUERY_SERIES, NAMED("views"), .precision_s = precision, .from = from, .to = to};
 }
 
 static void samples_come_by_time(void **state)
@@ -130,7 +130,7 @@ static void a_key_of_somebody_else_is_named(void **state)
 static void names_come_in_pages_and_sorted(void **state)
 {
     struct got *g = *state;
-    struct read_query names = {.kind = READ_NAMES};
+    struct query names = {.kind = QUERY_NAMES};
     assert_string_equal(answer(g, names), "");
     redis_ask(&g->w->server, "ZADD known: 0 5:views 0 60:views 0 1:sales 0 5:a");
     assert_string_equal(answer(g, names), "1:sales 5:a 5:views 60:views");
@@ -145,27 +145,27 @@ static void names_come_in_pages_and_sorted(void **state)
 
 /* ---- boxes ---- */
 
-static struct read_query box(enum read_kind kind, int64_t offset, int64_t limit)
+static struct query box(enum query_kind kind, int64_t offset, int64_t limit)
 {
-    return (struct read_query){.kind = kind, NAMED("page"), .offset = offset, .limit = limit};
+    return (struct query){.kind = kind, NAMED("page"), .offset = offset, .limit = limit};
 }
 
 static void a_box_is_read_from_any_side(void **state)
 {
     struct got *g = *state;
-    assert_string_equal(answer(g, box(READ_BOX_RECENT, 0, 5)), "");
-    assert_string_equal(answer(g, box(READ_BOX_TOP, 0, 5)), "");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_RECENT, 0, 5)), "");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_TOP, 0, 5)), "");
     for (int i = 1; i <= 5; i++)
         redis_ask(&g->w->server, "ZADD tb.page %d %d", 60 * i, 60 * i);
     redis_ask(&g->w->server, "ZADD pv.page 7 60 9 120 1 180 7 240 9007199254740993 300");
-    assert_string_equal(answer(g, box(READ_BOX_RECENT, 0, 2)), "300 9007199254740992 240 7");
-    assert_string_equal(answer(g, box(READ_BOX_RECENT, 3, 10)), "120 9 60 7");
-    assert_string_equal(answer(g, box(READ_BOX_RECENT, 5, 10)), "");
-    assert_string_equal(answer(g, box(READ_BOX_RECENT, INT64_MAX, INT64_MAX)), "");
-    assert_string_equal(answer(g, box(READ_BOX_RECENT, 4, INT64_MAX)), "60 7");
-    assert_string_equal(answer(g, box(READ_BOX_TOP, 0, 3)), "300 9007199254740992 120 9 60 7");
-    assert_string_equal(answer(g, box(READ_BOX_BOTTOM, 0, 2)), "180 1 240 7");
-    assert_string_equal(answer(g, box(READ_BOX_BOTTOM, 0, INT64_MAX)),
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_RECENT, 0, 2)), "300 9007199254740992 240 7");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_RECENT, 3, 10)), "120 9 60 7");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_RECENT, 5, 10)), "");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_RECENT, INT64_MAX, INT64_MAX)), "");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_RECENT, 4, INT64_MAX)), "60 7");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_TOP, 0, 3)), "300 9007199254740992 120 9 60 7");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_BOTTOM, 0, 2)), "180 1 240 7");
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_BOTTOM, 0, INT64_MAX)),
                         "180 1 240 7 60 7 120 9 300 9007199254740992");
 }
 
@@ -173,14 +173,14 @@ static void a_box_with_one_foreign_set_is_refused(void **state)
 {
     struct got *g = *state;
     redis_ask(&g->w->server, "SET pv.page x");
-    assert_string_equal(answer(g, box(READ_BOX_RECENT, 0, 2)),
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_RECENT, 0, 2)),
                         "WRONGTYPE Operation against a key holding the wrong kind of value");
-    assert_string_equal(answer(g, box(READ_BOX_TOP, 0, 2)),
+    assert_string_equal(answer(g, box(QUERY_TIMEBOX_TOP, 0, 2)),
                         "WRONGTYPE Operation against a key holding the wrong kind of value");
     redis_ask(&g->w->server, "DEL pv.page");
     redis_ask(&g->w->server, "ZADD tb.page 60 sixty");
     assert_string_equal(
-        answer(g, box(READ_BOX_RECENT, 0, 2)),
+        answer(g, box(QUERY_TIMEBOX_RECENT, 0, 2)),
         "ERR key 'tb.page' holds 'sixty', which tallyd did not write; somebody else uses that key");
 }
 
@@ -191,7 +191,7 @@ static void a_long_box_comes_whole(void **state)
            "for i = 1, ARGV[1] do redis.call('ZADD', 'tb.page', i, i) redis.call('ZADD', 'pv.page', 2 * i, "
            "i) end",
            "tb.page", 2500);
-    answer(g, box(READ_BOX_RECENT, 1, 2500));
+    answer(g, box(QUERY_TIMEBOX_RECENT, 1, 2500));
     assert_int_equal(g->values, 2 * 2499);
     assert_memory_equal(g->said.p, "2499 4998 2498 4996 ", 20);
     assert_string_equal(g->said.p + g->said.n - 1 - 8, " 2 4 1 2");
@@ -199,15 +199,15 @@ static void a_long_box_comes_whole(void **state)
 
 /* ---- events ---- */
 
-static struct read_query events(int64_t from, int64_t to, int64_t offset, int64_t limit)
+static struct query events(int64_t from, int64_t to, int64_t offset, int64_t limit)
 {
-    return (struct read_query){.kind = READ_EVENTS,
-                               NAMED("blob"),
-                               .type = SLICE("submit"),
-                               .from = from,
-                               .to = to,
-                               .offset = offset,
-                               .limit = limit};
+    return (struct query){.kind = QUERY_EVENTS,
+                          NAMED("blob"),
+                          .type = SLICE("submit"),
+                          .from = from,
+                          .to = to,
+                          .offset = offset,
+                          .limit = limit};
 }
 
 static void events_come_by_second(void **state)
@@ -330,10 +330,10 @@ static void too_long_ids_are_refused_and_can_be_had_in_parts(void **state)
 
 /* ---- windows ---- */
 
-static struct read_query windows(int64_t window, uint32_t n)
+static struct query windows(int64_t window, uint32_t n)
 {
-    return (struct read_query){
-        .kind = READ_WINDOWS, NAMED("blob"), .type = SLICE("submit"), .window_s = window, .windows_n = n};
+    return (struct query){
+        .kind = QUERY_WINDOWS, NAMED("blob"), .type = SLICE("submit"), .window_s = window, .windows_n = n};
 }
 
 /* The counts as they should be, from the log itself; false: the clock went into another window meanwhile. */
@@ -469,9 +469,9 @@ static void a_full_redis_still_answers(void **state)
 
 /* ---- visitors ---- */
 
-static struct read_query visitors(int64_t from, int64_t to)
+static struct query visitors(int64_t from, int64_t to)
 {
-    return (struct read_query){.kind = READ_VISITORS, NAMED("unique_users"), .from = from, .to = to};
+    return (struct query){.kind = QUERY_VISITORS, NAMED("unique_users"), .from = from, .to = to};
 }
 
 static void bits_are_exact(void **state)
@@ -588,14 +588,18 @@ static void a_day_of_another_type_is_refused(void **state)
 static void a_cut_ends_every_read(void **state)
 {
     struct got *g = *state;
-    struct read_query all[] = {
-        samples(5, 0, 9),    {.kind = READ_NAMES}, box(READ_BOX_RECENT, 0, 5),  box(READ_BOX_TOP, 0, 5),
-        events(0, 9, 0, -1), windows(5, 10),       visitors(20071201, 20071231)};
+    struct query all[] = {samples(5, 0, 9),
+                          {.kind = QUERY_NAMES},
+                          box(QUERY_TIMEBOX_RECENT, 0, 5),
+                          box(QUERY_TIMEBOX_TOP, 0, 5),
+                          events(0, 9, 0, -1),
+                          windows(5, 10),
+                          visitors(20071201, 20071231)};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         int ups = g->w->ups;
         redis_link_cut(&g->w->link, "MASTERDOWN for the test");
         answer(g, all[i]);
-        assert_int_equal(g->read.outcome, REDIS_READ_LOST);
+        assert_int_equal(g->read.outcome, REDIS_QUERY_LOST);
         WAIT_UNTIL(g->w, g->w->ups == ups + 1);
     }
 }

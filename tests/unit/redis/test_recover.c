@@ -327,7 +327,7 @@ static void total_claimed(void *arg, const struct batch_id *id, uint32_t field, 
     if (value.n > 0) s->claimed += number(value) * (field + 1);
 }
 
-static void on_total(struct redis_total *t)
+static void on_total(struct total_read *t)
 {
     (void)t;
     answers++;
@@ -338,13 +338,13 @@ static void test_total(void **state)
     struct world *w = world_open();
     struct sums s = {0};
     struct slice fields[] = {SLICE("1"), SLICE("2"), SLICE("3")};
-    struct redis_total t = {.key = SLICE("s1:product_views"),
-                            .fields = fields,
-                            .fields_n = 3,
-                            .pending = total_pending,
-                            .claimed = total_claimed,
-                            .done = on_total,
-                            .arg = &s};
+    struct total_read t = {.key = SLICE("s1:product_views"),
+                           .fields = fields,
+                           .fields_n = 3,
+                           .pending = total_pending,
+                           .claimed = total_claimed,
+                           .done = on_total,
+                           .arg = &s};
     (void)state;
     books_make(w);
     answers = 0;
@@ -367,7 +367,7 @@ static void test_total(void **state)
     world_close(w);
 }
 
-static void on_hash(struct redis_hash *h, const struct redis_reply *r)
+static void on_hash(struct redis_hash *h, const struct redis_answer *r)
 {
     int64_t *n = h->arg;
     *n = r == NULL ? -1 : r->type == REDIS_ERROR ? -2 : (int64_t)r->n;

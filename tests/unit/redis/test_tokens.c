@@ -73,7 +73,7 @@ static void test_stands_behind_the_cells(void **state)
     token_of(g, KEY, DAY, 3, "a");
     frame_add_cell(&g->f, 0, SLICE(DAY), 10);
     frame_add_share(&g->f, &g->w->all[0], 10);
-    op_new(g, OP_BOX, "b", 60, 4);
+    op_new(g, OP_TIMEBOX, "b", 60, 4);
     send_applied(g);
     assert_int_equal(g->f.cells[0].value, 10);
     token_is(g, 0, 13, true);

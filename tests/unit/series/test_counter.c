@@ -465,11 +465,11 @@ static void feeds_are_named(void **state)
     assert_false(counter_feed_name(&c, FEED_SERIES, SLICE("s12345:daily"), &b));
     assert_int_equal(b.n, 0);
     c.feeds[FEED_SERIES] = parsed("s<store>:views");
-    c.feeds[FEED_BOX] = parsed("<store>");
+    c.feeds[FEED_TIMEBOX] = parsed("<store>");
     c.feeds[FEED_EVENT] = parsed("shop:hit");
-    assert_true(counter_feeds(&c, FEED_BOX));
+    assert_true(counter_feeds(&c, FEED_TIMEBOX));
     assert_true(counter_feed_name(&c, FEED_SERIES, SLICE("s12345:daily"), &b));
-    assert_true(counter_feed_name(&c, FEED_BOX, SLICE("s7:daily"), &b));
+    assert_true(counter_feed_name(&c, FEED_TIMEBOX, SLICE("s7:daily"), &b));
     assert_true(counter_feed_name(&c, FEED_EVENT, SLICE("s7:daily"), &b));
     assert_slice(buf_slice(&b), "s12345:views7shop:hit");
     buf_free(&b);

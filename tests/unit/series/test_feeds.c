@@ -62,7 +62,7 @@ static void test_usual(void **state)
     shop_init(&s, "s<store>:sales", "s<store>:sales:sync", STORE_INTEGER);
     feed_is(&s, 0, FEED_SERIES, "s<store>:visits", NULL); /* count:1:s7:visits is not s7:visits */
     feed_is(&s, 1, FEED_SERIES, "all sales", NULL);       /* of all stores together */
-    feed_is(&s, 1, FEED_BOX, "s<store>:sales", NULL);
+    feed_is(&s, 1, FEED_TIMEBOX, "s<store>:sales", NULL);
     feed_is(&s, 1, FEED_EVENT, "s<store>:sale", NULL);
     feed_is(&s, 1, FEED_EVENT, "shop:s<store>:sale", NULL);
     feed_is(&s, 1, FEED_EVENT, "<store>:sale", NULL);
@@ -80,9 +80,9 @@ static void test_keys_of_counters(void **state)
     shop_init(&s, "x<store>", "count:7:s<store>", STORE_INTEGER); /* a precision that is not kept */
     feed_is(&s, 0, FEED_SERIES, "s<store>", NULL);
     shop_init(&s, "tb.<store>", "x<store>", STORE_TEXT);
-    feed_is(&s, 0, FEED_BOX, "b<store>", "\"tb.b<store>\", which can be the key of counter sales");
+    feed_is(&s, 0, FEED_TIMEBOX, "b<store>", "\"tb.b<store>\", which can be the key of counter sales");
     shop_init(&s, "x<store>", "pv.b<store>", STORE_INTEGER);
-    feed_is(&s, 0, FEED_BOX, "b<store>", "\"pv.b<store>\", which can be the lock of counter sales");
+    feed_is(&s, 0, FEED_TIMEBOX, "b<store>", "\"pv.b<store>\", which can be the lock of counter sales");
     shop_init(&s, "s<store>:sales", "s<store>:index", STORE_INTEGER);
     feed_is(&s, 0, FEED_EVENT, "s<store>:sales", "\"s<store>:sales\", which can be the key of counter sales");
     feed_is(&s, 0, FEED_EVENT, "s<store>:view", "\"s<store>:index\", which can be the lock of counter sales");

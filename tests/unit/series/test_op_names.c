@@ -35,7 +35,7 @@ static const char *says(enum op_kind kind, struct slice name, struct slice type,
 }
 
 #define SERIES(name) says(OP_SERIES, SLICE(name), SLICE(""), 0)
-#define BOX(name) says(OP_BOX, SLICE(name), SLICE(""), 0)
+#define BOX(name) says(OP_TIMEBOX, SLICE(name), SLICE(""), 0)
 #define EVENT(name, type) says(OP_EVENT, SLICE(name), SLICE(type), 0)
 #define UNIQ(name, day) says(OP_UNIQ, SLICE(name), SLICE(""), day)
 #define OF(key, counter) "ERR that would be the key '" key "', which belongs to counter '" counter "'"

@@ -107,8 +107,8 @@ static void test_ops(void **state)
     assert_int_equal(setup.ops.precisions_n, 3);
     assert_memory_equal(setup.ops.precisions, precisions, sizeof(precisions));
     assert_int_equal(setup.ops.samples, 7);
-    assert_int_equal(setup.ops.box_width_s, 3600);
-    assert_int_equal(setup.ops.box_keep, 3);
+    assert_int_equal(setup.ops.timebox_width_s, 3600);
+    assert_int_equal(setup.ops.timebox_keep, 3);
     assert_int_equal(setup.ops.events_keep_s, 2 * 86400);
     assert_int_equal(setup.ops.tiers_n, 2);
     assert_int_equal(setup.ops.tiers[1].window_s, 60);
@@ -119,8 +119,8 @@ static void test_ops(void **state)
     assert_int_equal(setup.ops.ahead_s, 7);
     assert_int_equal(setup.ops.token_keep_s, 7200);
     assert_int_equal(setup.ops.tokens_most, 5);
-    assert_false(counter_feeds(&setup.counters.all[0], FEED_BOX));
-    assert_true(counter_feeds(&setup.counters.all[1], FEED_BOX));
+    assert_false(counter_feeds(&setup.counters.all[0], FEED_TIMEBOX));
+    assert_true(counter_feeds(&setup.counters.all[1], FEED_TIMEBOX));
     assert_false(counter_feeds(&setup.counters.all[1], FEED_SERIES));
     setup_close(&setup);
     conf_free(&conf);

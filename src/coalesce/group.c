@@ -1,0 +1,275 @@
+/* coalesce/group.c - the tick map of one frame: (key, field) -> cell, and the answers in the order of arrival.
+ */
+#include "coalesce/group.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/num.h"
+#include <stdlib.h>
+
+struct cell_slot {
+    uint32_t epoch; /* low half of the group's epoch when it was filled; another one: free */
+    uint32_t cell;
+};
+
+void group_init(struct group *g, uint32_t cells_max)
+{
+    *g = (struct group){.slots_cap = 64};
+    while (g->slots_cap < 2 * cells_max)
+        g->slots_cap *= 2;
+    g->slots = heap_zalloc(g->slots_cap * sizeof *g->slots);
+}
+
+void group_close(struct group *g)
+{
+    frame_free(&g->frame);
+    buf_free(&g->literals);
+    heap_free(g->answers);
+    heap_free(g->arrivals);
+    heap_free(g->slots);
+    heap_free(g->op_slots.at);
+}
+
+/* Slots know only the low half of an epoch, so they are cleared before it can come round again. */
+static void epoch_set(struct group *g, uint64_t epoch)
+{
+    if (g->epoch >> 31 != epoch >> 31) memset(g->slots, 0, g->slots_cap * sizeof *g->slots);
+    g->epoch = epoch;
+}
+
+static void ops_clear(struct group *g)
+{
+    struct op_slots *s = &g->op_slots;
+    if (s->n > 0) memset(s->at, 0, s->cap * sizeof *s->at);
+    s->n = 0;
+    g->op_quarters = 0;
+}
+
+void group_reuse(struct group *g, uint64_t epoch)
+{
+    frame_reset(&g->frame);
+    buf_reset(&g->literals);
+    g->answers_n = g->literals_count = g->arrivals_n = 0;
+    g->weight = 0;
+    g->doubt_ms = 0;
+    g->state = GROUP_COLLECTS;
+    g->given_up = g->undone = false;
+    ops_clear(g);
+    epoch_set(g, epoch);
+}
+
+struct frame_hash *group_hash(struct group *g, struct hash_entry *e)
+{
+    if (e->epoch == g->epoch) return &g->frame.hashes[e->slot];
+    struct frame_hash *h = frame_add_hash(&g->frame, e, hash_entry_key(e));
+    e->epoch = g->epoch;
+    e->slot = g->frame.hashes_n - 1;
+    e->pins++;
+    return h;
+}
+
+void group_arrived(struct group *g, uint64_t us)
+{
+    if (g->arrivals_n == g->arrivals_cap) {
+        g->arrivals_cap = g->arrivals_cap == 0 ? 16 : 2 * g->arrivals_cap;
+        g->arrivals = heap_realloc(g->arrivals, g->arrivals_cap * sizeof *g->arrivals);
+    }
+    g->arrivals[g->arrivals_n++] = (struct arrival){g->answers_n, us};
+}
+
+void group_unpin(struct group *g)
+{
+    for (uint32_t i = 0; i < g->frame.hashes_n; i++) {
+        struct hash_entry *e = g->frame.hashes[i].entry;
+        INVARIANT(e->pins > 0);
+        e->pins--;
+        if (e->epoch == g->epoch) e->epoch = 0;
+    }
+}
+
+typedef uint64_t sixteen __attribute__((vector_size(16)));
+
+static inline sixteen differ(const char *a, const char *b)
+{
+    sixteen have, want;
+    memcpy(&have, a, 16);
+    memcpy(&want, b, 16);
+    return have ^ want;
+}
+
+/* A key and a field are mostly 32 to 64 bytes: four pieces that overlap, and one branch. */
+static inline bool raw_eq(struct slice a, struct slice b)
+{
+    if (a.n != b.n) return false;
+    if (a.n < 32 || a.n > 64) return slice_eq(a, b);
+    sixteen d = differ(a.p, b.p) | differ(a.p + 16, b.p + 16) | differ(a.p + a.n - 32, b.p + a.n - 32) |
+                differ(a.p + a.n - 16, b.p + a.n - 16);
+    return (d[0] | d[1]) == 0;
+}
+
+uint32_t group_find(const struct group *g, struct slice raw, uint64_t code)
+{
+    for (uint32_t i = (uint32_t)code & (g->slots_cap - 1);; i = (i + 1) & (g->slots_cap - 1)) {
+        const struct cell_slot *s = &g->slots[i];
+        if (s->epoch != (uint32_t)g->epoch) return GROUP_NO_CELL;
+        const struct frame_cell *c = &g->frame.cells[s->cell];
+        if (c->code == code && raw_eq(FRAME_RAW(&g->frame, c), raw)) return s->cell;
+    }
+}
+
+void group_add_cell(struct group *g, struct hash_entry *e, struct slice raw, struct slice field,
+                    uint64_t code, int64_t delta)
+{
+    PRE(g->frame.cells_n < g->slots_cap / 2);
+    group_hash(g, e);
+    struct frame_cell *c = frame_add_raw(&g->frame, e->slot, raw, field, delta);
+    c->code = code;
+    uint32_t i = (uint32_t)code & (g->slots_cap - 1);
+    while (g->slots[i].epoch == (uint32_t)g->epoch)
+        i = (i + 1) & (g->slots_cap - 1);
+    g->slots[i] = (struct cell_slot){(uint32_t)g->epoch, g->frame.cells_n - 1};
+}
+
+__attribute__((noinline, cold)) static void answers_grow(struct group *g)
+{
+    g->answers_cap = g->answers_cap == 0 ? 1024 : 2 * g->answers_cap;
+    g->answers = heap_realloc(g->answers, g->answers_cap * sizeof *g->answers);
+}
+
+static inline struct answer *answer_add(struct group *g, struct outlet *o)
+{
+    if (g->answers_n == g->answers_cap) answers_grow(g);
+    o->waiting++;
+    struct answer *a = &g->answers[g->answers_n++];
+    a->outlet = o;
+    return a;
+}
+
+void group_expect(struct group *g, struct outlet *o, uint32_t cell, int64_t upto)
+{
+    struct answer *a = answer_add(g, o);
+    a->cell = cell;
+    a->at = upto;
+}
+
+void group_expect_literal(struct group *g, struct outlet *o, struct slice bytes)
+{
+    struct answer *a = answer_add(g, o);
+    g->literals_count++;
+    a->cell = ANSWER_LITERAL;
+    a->literal_n = (uint32_t)bytes.n;
+    a->at = (int64_t)g->literals.n;
+    buf_put_slice(&g->literals, bytes);
+}
+
+void group_hush(struct group *g, const struct outlet *o, uint32_t n)
+{
+    INVARIANT(n <= g->answers_n);
+    for (struct answer *a = &g->answers[g->answers_n - n]; n > 0; n--, a++) {
+        INVARIANT(a->outlet == o);
+        a->cell = ANSWER_LITERAL;
+        a->literal_n = 0;
+        a->at = 0;
+    }
+}
+
+void answer_error(struct buf *out, struct slice line)
+{
+    buf_put_char(out, '-');
+    buf_put_slice(out, line);
+    BUF_LIT(out, "\r\n");
+}
+
+/* What is not the value of a cell. False: nothing was counted for it. */
+static bool write_other(const struct group *g, const struct answer *a, struct buf *out)
+{
+    size_t at = out->n;
+    if (a->cell == ANSWER_LITERAL) {
+        if (a->literal_n > 0) buf_put(out, g->literals.p + a->at, a->literal_n); /* 0: hushed */
+        return false;
+    }
+    if ((a->cell & ANSWER_OP) != 0)
+        ops_answer(g, a, out);
+    else
+        tokens_answer(g, a, out);
+    return out->p[at] != '-';
+}
+
+/* False: nothing was counted for it. */
+static bool write_answer(const struct group *g, const struct answer *a, struct buf *out)
+{
+    if (a->cell >= ANSWER_TOKEN) return write_other(g, a, out);
+    const struct frame_cell *c = &g->frame.cells[a->cell];
+    if (c->error_n > 0) {
+        answer_error(out, FRAME_ERROR(&g->frame, c));
+        return false;
+    }
+    put_head(out, ':', answer_running(c->value, c->delta - a->at));
+    return true;
+}
+
+/* Answers of one outlet, one behind the other: a client that pipelines. */
+static void deliver(const struct group *g, const struct answer *a, uint32_t n, struct list *touched)
+{
+    struct outlet *o = a->outlet;
+    INVARIANT(o->waiting >= n);
+    o->waiting -= n;
+    o->counted += n;
+    for (uint32_t i = 0; i < n && !o->gone; i++)
+        if (!write_answer(g, &a[i], &o->out)) o->counted--;
+    if (!list_linked(&o->touched)) list_push(touched, &o->touched);
+}
+
+void group_answer(struct group *g, struct list *touched)
+{
+    for (uint32_t i = 0, n; i < g->answers_n; i += n) {
+        for (n = 1; i + n < g->answers_n && g->answers[i + n].outlet == g->answers[i].outlet;)
+            n++;
+        deliver(g, &g->answers[i], n, touched);
+    }
+    g->answers_n = g->literals_count = 0;
+}
+
+void group_answer_free_ones(struct group *g, struct list *touched)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->answers_n; i++) {
+        if (g->answers[i].outlet->behind)
+            g->answers[kept++] = g->answers[i];
+        else
+            deliver(g, &g->answers[i], 1, touched);
+    }
+    g->answers_n = g->literals_count = kept;
+}
+
+void group_fail(struct group *g, struct slice line)
+{
+    int64_t at = (int64_t)g->literals.n;
+    answer_error(&g->literals, line);
+    uint32_t n = (uint32_t)(g->literals.n - (size_t)at);
+    for (uint32_t i = 0; i < g->answers_n; i++) {
+        struct answer *a = &g->answers[i];
+        if (a->cell == ANSWER_LITERAL) continue;
+        *a = (struct answer){a->outlet, ANSWER_LITERAL, n, at};
+    }
+    g->literals_count = g->answers_n;
+}
+
+void group_drop_frame(struct group *g, uint64_t epoch)
+{
+    group_unpin(g);
+    g->frame.hashes_n = g->frame.cells_n = g->frame.tokens_n = g->frame.ops_n = g->frame.items_n = 0;
+    g->arrivals_n = 0;
+    ops_clear(g);
+    buf_reset(&g->frame.bytes);
+    buf_reset(&g->frame.errors);
+    g->weight = 0;
+    for (uint32_t i = 0; i < g->frame.shares_n; i++)
+        g->weight += (uint64_t)llabs(g->frame.shares[i].delta);
+    epoch_set(g, epoch);
+}
+
+void group_correct(struct group *g, const struct counter *c, int64_t delta)
+{
+    g->weight += (uint64_t)llabs(delta);
+    frame_add_share(&g->frame, c, delta);
+}

@@ -1,0 +1,146 @@
+/* redis/frame_events.c - events: `<name>:<type>` is a sorted set of ids by their second. What a frame carries of them:
+ *   GET   how often a log has left tally:events; ZADD the logs that may have.
+ *   EVAL  events that draw: numbers come from the ticker `<name>:index`, all of an op and the lease of its log in one
+ *         INCRBY; an own id that is a number is looked at.
+ *   then those whose ids are given (frame_given.c).
+ * An id that stands keeps its first second, and so does one that comes twice; a number that the ticker gives is never one
+ * that stands as somebody's own id, and no own id becomes one that it has leased. */
+#include "redis/frame_parts_in.h"
+
+static bool is_numbered(const struct op_item *item)
+{
+    return item->text_n == 0;
+}
+
+static void pair_put(struct buf *out, int64_t at, int64_t n)
+{
+    request_int(out, at);
+    request_int(out, n);
+}
+
+/* The events without an id of their own as (second, how many), in the order of arrival; returns how many pairs. out
+ * NULL: only that. */
+static uint32_t drawing_runs_put(struct buf *out, const struct frame *f, const struct frame_op *op)
+{
+    uint32_t runs = 0;
+    int64_t at = op->at, n = op->fed ? op->delta : 0;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        const struct op_item *item = &f->items[i];
+        if (!is_numbered(item)) continue;
+        if (n > 0 && item->at != at) {
+            if (out != NULL) pair_put(out, at, n);
+            runs++;
+            n = 0;
+        }
+        at = item->at;
+        n++;
+    }
+    if (n > 0 && out != NULL) pair_put(out, at, n);
+    return runs + (n > 0);
+}
+
+static uint32_t numbered_count(const struct frame *f, const struct frame_op *op)
+{
+    uint32_t n = 0;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
+        n += is_numbered(&f->items[i]);
+    return n;
+}
+
+static void op_put(struct buf *out, const struct frame *f, const struct frame_op *op)
+{
+    request_slice(out, FRAME_NAME(f, op));
+    request_int(out, drawing_runs_put(NULL, f, op));
+    request_int(out, op->items_n - numbered_count(f, op));
+    request_int(out, op->lease_n);
+    request_int(out, op->has_numbers);
+    (void)drawing_runs_put(out, f, op);
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        const struct op_item *item = &f->items[i];
+        if (is_numbered(item)) continue;
+        request_int(out, item->at);
+        request_slice(out, FRAME_TEXT(f, item->text_at, item->text_n));
+    }
+}
+
+/* The ops of the script: all whose ids are not given. */
+static struct frame_op *drawing_next(const struct frame *f, const struct frame_op *op)
+{
+    struct frame_op *next = op_next(f, OP_EVENT, op);
+    while (next != NULL && op_is_given(next))
+        next = op_next(f, OP_EVENT, next);
+    return next;
+}
+
+static uint32_t drawing_put(struct buf *out, struct buf *name, const struct frame *f)
+{
+    size_t keys = 2, args = 0;
+    const struct frame_op *op;
+    for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op)) {
+        keys += 3;
+        args += 5 + 2 * ((size_t)drawing_runs_put(NULL, f, op) + op->items_n - numbered_count(f, op));
+    }
+    if (args == 0) return 0;
+    request_eval(out, lua_frame_events, keys, args);
+    REQUEST_LIT(out, KEY_EVENTS);
+    REQUEST_LIT(out, KEY_LEASED);
+    for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op)) {
+        OP_KEY(out, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
+        OP_KEY(out, name, name_ticker(name, FRAME_NAME(f, op)));
+        OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
+    }
+    for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op))
+        op_put(out, f, op);
+    return 1;
+}
+
+uint32_t events_put(struct buf *out, struct buf *name, const struct frame *f)
+{
+    BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
+    REQUEST_LIT(out, KEY_EVENTS_GONE);
+    uint32_t lines = 1 + given_names_put(out, name, f);
+    lines += drawing_put(out, name, f);
+    return lines + given_put(out, name, f);
+}
+
+/* The script says which of the own ids it refused. */
+static bool refused_ids_file(struct frame *f, const struct frame_op *op, const struct redis_answer *r)
+{
+    uint32_t own = 0;
+    size_t at = 1;
+    int64_t refused = 0;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        if (is_numbered(&f->items[i])) continue;
+        if (at < r->n && !answer_integer(&r->elements[at], &refused)) return false;
+        if (at == r->n || ++own != refused) continue;
+        f->items[i].value = EVENT_REFUSED;
+        at++;
+    }
+    return at == r->n;
+}
+
+static bool drawing_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
+                         const struct op_limits *l)
+{
+    bool some_refused = r->type == REDIS_ARRAY && r->n > 1;
+    (void)l;
+    int64_t drawn = op->lease_n + (int64_t)numbered_count(f, op);
+    if (!answer_integer(some_refused ? r->elements : r, &op->value) || op->value < drawn) return false;
+    int64_t next = op->value - drawn + 1;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
+        f->items[i].value = is_numbered(&f->items[i]) ? next++ : 0;
+    return !some_refused || refused_ids_file(f, op, r);
+}
+
+const struct redis_answer *events_file(struct frame *f, const struct op_limits *l,
+                                       const struct redis_answer *r, struct op_trouble *trouble)
+{
+    f->events_gone = 0;
+    if (r->type != REDIS_NIL && !answer_integer(r, &f->events_gone)) {
+        *trouble = (struct op_trouble){KEY_EVENTS_GONE, r};
+        f->events_gone = -1;
+    }
+    r = given_names_file(f, r + 1, trouble);
+    if (drawing_next(f, NULL) != NULL) op_script_file(f, drawing_next, l, r++, drawing_take);
+    return given_file(f, r, trouble);
+}

@@ -1,0 +1,194 @@
+/* redis/frame_given.c - events whose ids are there when the frame is sent: one plain ZADD a log, a third of what a script
+ * costs. What a script would do besides is done for all of them together: names that tally:events may have lost are put
+ * back before (op->named), windows that were cached are dropped behind, in the same MULTI. */
+#include "base/log.h"
+#include "redis/frame_parts_in.h"
+
+#define EVENTS_A_ZADD 1000
+
+static struct frame_op *given_next(const struct frame *f, const struct frame_op *op)
+{
+    struct frame_op *next = op_next(f, OP_EVENT, op);
+    while (next != NULL && !op_is_given(next))
+        next = op_next(f, OP_EVENT, next);
+    return next;
+}
+
+/* --- names --- */
+
+static size_t named_count(const struct frame *f)
+{
+    size_t n = 0;
+    for (const struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op))
+        n += op->named;
+    return n;
+}
+
+uint32_t given_names_put(struct buf *out, struct buf *name, const struct frame *f)
+{
+    size_t n = named_count(f);
+    if (n == 0) return 0;
+    request_array(out, 2 + 2 * n);
+    BUF_LIT(out, "$4\r\nZADD\r\n");
+    REQUEST_LIT(out, KEY_EVENTS);
+    for (const struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
+        if (!op->named) continue;
+        BUF_LIT(out, "$1\r\n0\r\n");
+        OP_KEY(out, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
+    }
+    return 1;
+}
+
+/* Names that are not known to stand are as if nothing was known of the count. */
+const struct redis_answer *given_names_file(struct frame *f, const struct redis_answer *r,
+                                            struct op_trouble *trouble)
+{
+    if (named_count(f) == 0) return r;
+    if (r->type != REDIS_INTEGER) {
+        *trouble = (struct op_trouble){KEY_EVENTS, r};
+        f->events_gone = -1;
+    }
+    return r + 1;
+}
+
+/* --- events --- */
+
+static uint32_t zadds_of(const struct frame_op *op)
+{
+    return (op->items_n + EVENTS_A_ZADD - 1) / EVENTS_A_ZADD;
+}
+
+static struct slice id_of(const struct frame *f, const struct op_item *item, char digits[24])
+{
+    if (item->text_n > 0) return FRAME_TEXT(f, item->text_at, item->text_n);
+    return slice_of(digits, num_write(item->value, digits));
+}
+
+static uint32_t zadds_put(struct buf *out, const struct frame *f, const struct frame_op *op, struct slice log)
+{
+    char digits[24];
+    uint32_t at = 0;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next, at++) {
+        const struct op_item *item = &f->items[i];
+        uint32_t left = op->items_n - at;
+        if (at % EVENTS_A_ZADD == 0) {
+            request_array(out, 3 + 2 * (size_t)(left < EVENTS_A_ZADD ? left : EVENTS_A_ZADD));
+            BUF_LIT(out, "$4\r\nZADD\r\n");
+            request_slice(out, log);
+            BUF_LIT(out, "$2\r\nNX\r\n");
+        }
+        request_int(out, item->at);
+        request_slice(out, id_of(f, item, digits));
+    }
+    return zadds_of(op);
+}
+
+/* No number of a lease stands before (KEY_LEASED): somebody has meddled with ticker or log. */
+static void lost_tell(const struct frame *f, const struct frame_op *op, int64_t lost)
+{
+    char name[100];
+    log_event(
+        LOG_ERROR, "events_lost", "name=%s events=%lld next=%s",
+        LOGQ(slice_show(FRAME_NAME(f, op), 80, name, sizeof name)), (long long)lost,
+        LOGQ("numbers of its ticker stood in its log already; nothing else may write or delete these keys"));
+}
+
+static const struct redis_answer *zadds_file(struct frame *f, struct frame_op *op,
+                                             const struct redis_answer *r)
+{
+    int64_t numbered = 0;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
+        numbered += f->items[i].text_n == 0;
+    for (uint32_t i = 0; i < zadds_of(op); i++, r++) {
+        if (r->type == REDIS_INTEGER)
+            numbered -= r->integer;
+        else
+            op_fail(f, op, r);
+    }
+    if (numbered > 0 && op->error_n == 0) lost_tell(f, op, numbered);
+    return r;
+}
+
+/* --- windows --- */
+
+static const struct frame_op *holding_next(const struct frame *f, const struct frame_op *op)
+{
+    const struct frame_op *next = given_next(f, op);
+    while (next != NULL && next->items_n == 0)
+        next = given_next(f, next);
+    return next;
+}
+
+/* Is op the first of a run of one type? */
+static bool begins_run(const struct frame *f, const struct frame_op *op, const struct frame_op *before)
+{
+    return before == NULL || !slice_eq(FRAME_TYPE(f, before), FRAME_TYPE(f, op));
+}
+
+static void pack(struct buf *out, const struct frame *f, const struct frame_op *op)
+{
+    int64_t last = -1;
+    buf_int(out, op->name_n);
+    buf_put_char(out, ':');
+    buf_put_slice(out, FRAME_NAME(f, op));
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        if (f->items[i].at == last) continue;
+        last = f->items[i].at;
+        buf_int(out, last);
+        buf_put_char(out, ' ');
+    }
+    buf_put_char(out, ';');
+}
+
+static void runs_put(struct buf *out, struct buf *packed, const struct frame *f)
+{
+    const struct frame_op *before = NULL, *op;
+    buf_reset(packed);
+    for (op = holding_next(f, NULL); op != NULL; before = op, op = holding_next(f, op)) {
+        if (before != NULL && begins_run(f, op, before)) {
+            request_slice(out, buf_slice(packed));
+            buf_reset(packed);
+        }
+        pack(packed, f, op);
+    }
+    request_slice(out, buf_slice(packed));
+}
+
+static uint32_t drop_put(struct buf *out, struct buf *name, const struct frame *f)
+{
+    const struct frame_op *before = NULL, *op;
+    size_t runs = 0;
+    for (op = holding_next(f, NULL); op != NULL; before = op, op = holding_next(f, op))
+        runs += begins_run(f, op, before);
+    if (runs == 0) return 0;
+    request_eval(out, lua_frame_windows, runs, runs);
+    for (op = holding_next(f, before = NULL); op != NULL; before = op, op = holding_next(f, op))
+        if (begins_run(f, op, before)) OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
+    runs_put(out, name, f);
+    return 1;
+}
+
+/* --- all of them --- */
+
+uint32_t given_put(struct buf *out, struct buf *name, const struct frame *f)
+{
+    uint32_t lines = 0;
+    for (const struct frame_op *op = holding_next(f, NULL); op != NULL; op = holding_next(f, op)) {
+        buf_reset(name);
+        name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op));
+        lines += zadds_put(out, f, op, buf_slice(name));
+    }
+    return lines + drop_put(out, name, f);
+}
+
+const struct redis_answer *given_file(struct frame *f, const struct redis_answer *r,
+                                      struct op_trouble *trouble)
+{
+    bool any = false;
+    for (struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
+        any |= op->items_n > 0;
+        r = zadds_file(f, op, r);
+    }
+    if (any && r->type != REDIS_INTEGER) *trouble = (struct op_trouble){"statcache:", r};
+    return any ? r + 1 : r;
+}

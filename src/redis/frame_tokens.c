@@ -1,0 +1,104 @@
+/* redis/frame_tokens.c - the tokened increments of a frame: one script for all of them, in the order of arrival. A token is a
+ * string with a time to live, `<payload>:<value>`; how many stand is counted in tally:tokens, by the second at which they
+ * are gone, rounded up to a twelfth of how long they are kept. So the sum is never too small, and whoever keeps them
+ * longer or shorter, before or besides, is counted rightly. */
+#include "redis/frame_tokens.h"
+
+#include "base/num.h"
+#include "base/stats.h"
+#include "redis/lua.h"
+#include "redis/request.h"
+#include "series/names.h"
+
+#define TOKEN_OTHER                                                                                          \
+    "ERR this token came with another increment before: key, field or n differ; nothing was counted"
+#define TOKEN_GONE                                                                                           \
+    "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to hear why"
+
+uint32_t tokens_put(struct buf *out, const struct frame *f, const struct op_limits *l)
+{
+    if (f->tokens_n == 0) return 0;
+    request_eval(out, lua_frame_tokens, 3 + 2 * (size_t)f->tokens_n, 3 + 4 * (size_t)f->tokens_n);
+    REQUEST_LIT(out, KEY_ACCEPTED);
+    REQUEST_LIT(out, KEY_DIRTY);
+    REQUEST_LIT(out, KEY_TOKENS);
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        request_slice(out, FRAME_NAME(f, &f->tokens[i]));
+        request_slice(out, f->hashes[f->tokens[i].hash].key);
+    }
+    request_int(out, f->dirty_ms);
+    request_int(out, l->token_keep_s);
+    request_int(out, l->tokens_most);
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        const struct frame_token *t = &f->tokens[i];
+        request_slice(out, FRAME_FIELD(f, t));
+        request_int(out, t->delta);
+        request_slice(out, t->counter->name);
+        request_slice(out, slice_of(t->payload, TOKEN_PAYLOAD));
+    }
+    return 1;
+}
+
+static void token_fail(struct frame *f, struct frame_token *t, const struct redis_answer *r)
+{
+    char line[200] = "ERR Redis gave an answer of an unexpected shape";
+    if (r->type == REDIS_ERROR) answer_why(r, line, sizeof line);
+    frame_fail_token(f, t, slice_str(line));
+}
+
+static void token_file(struct frame *f, struct frame_token *t, const struct redis_answer *r)
+{
+    bool counts = r->type == REDIS_STRING && r->str.n > 1 && (r->str.p[0] == 'n' || r->str.p[0] == 'o');
+    if (counts && num_parse(slice_of(r->str.p + 1, r->str.n - 1), &t->value))
+        t->is_new = r->str.p[0] == 'n';
+    else
+        token_fail(f, t, r);
+}
+
+void tokens_clear(struct frame *f)
+{
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        f->tokens[i].error_n = 0;
+        f->tokens[i].is_new = false;
+    }
+}
+
+const struct redis_answer *tokens_file(struct frame *f, const struct redis_answer *r, int64_t *standing)
+{
+    if (f->tokens_n == 0) return r;
+    bool is_good = answer_is_array(r, f->tokens_n + 1);
+    for (uint32_t i = 0; i < f->tokens_n; i++)
+        if (is_good)
+            token_file(f, &f->tokens[i], &r->elements[i]);
+        else
+            token_fail(f, &f->tokens[i], r);
+    int64_t stand;
+    if (is_good && answer_integer(&r->elements[f->tokens_n], &stand)) {
+        STAT_ADD(tokens_standing, stand - *standing);
+        *standing = stand;
+    }
+    return r + 1;
+}
+
+void tokens_ask(struct buf *out, const struct frame *f)
+{
+    for (uint32_t i = 0; i < f->tokens_n; i++) {
+        BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
+        request_slice(out, FRAME_NAME(f, &f->tokens[i]));
+    }
+}
+
+bool tokens_told(struct frame *f, uint32_t at, const struct redis_answer *r)
+{
+    struct frame_token *t = &f->tokens[at];
+    if (r->type == REDIS_STRING && frame_token_read(t, r->str)) return true;
+    if (r->type == REDIS_NIL)
+        frame_fail_token(f, t, SLICE(TOKEN_GONE));
+    else if (r->type == REDIS_STRING)
+        frame_fail_token(f, t, SLICE(TOKEN_OTHER));
+    else if (answer_error_is(r, "WRONGTYPE")) /* only that shows that the script met it as well */
+        token_fail(f, t, r);
+    else
+        return false;
+    return true;
+}

@@ -1,0 +1,21 @@
+/* redis/frame_tokens.h - the tokened increments of a frame (series/frame.h) on the wire: one script among the commands of its
+ * MULTI. What one of them meets (a key of another type, an overflow, a token of another increment) fails it alone, and
+ * leaves nothing of it. */
+#ifndef REDIS_FRAME_TOKENS_H
+#define REDIS_FRAME_TOKENS_H
+
+#include "redis/answer.h"
+#include "series/frame.h"
+
+/* Appends the script, if there are any; returns how many commands. */
+uint32_t tokens_put(struct buf *out, const struct frame *f, const struct op_limits *l);
+void tokens_clear(struct frame *f); /* of answers */
+/* r: the first reply of as many as tokens_put said; returns what is behind them. *standing: how many Redis said stand,
+ * before and after. */
+const struct redis_answer *tokens_file(struct frame *f, const struct redis_answer *r, int64_t *standing);
+
+/* Of a frame found applied: a GET for each; the answer to the one at that place. False: it tells nothing. */
+void tokens_ask(struct buf *out, const struct frame *f);
+bool tokens_told(struct frame *f, uint32_t at, const struct redis_answer *r);
+
+#endif

@@ -1,0 +1,79 @@
+/* redis/frame_visitors.c - unique visitors of a day: bits of a string for integers under the limit, exact; a HyperLogLog
+ * for the others. Who is new moves a counter's pending hash, its share of tally:accepted and the dirty index in the same
+ * script, so bit and counter move together or not at all. */
+#include "redis/frame_parts_in.h"
+
+static bool is_bit(const struct op_item *item, const struct op_limits *l)
+{
+    return item->text_n == 0 && item->at >= 0 && item->at < (int64_t)l->uniq_limit;
+}
+
+static uint32_t bits_count(const struct frame *f, const struct frame_op *op, const struct op_limits *l)
+{
+    uint32_t n = 0;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
+        n += is_bit(&f->items[i], l);
+    return n;
+}
+
+/* Those in bits, or the others: an integer beyond the limit is sketched by its digits. */
+static void visitors_of(struct buf *out, const struct frame *f, const struct frame_op *op,
+                        const struct op_limits *l, bool bits)
+{
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        const struct op_item *item = &f->items[i];
+        if (is_bit(item, l) != bits) continue;
+        if (item->text_n > 0)
+            request_slice(out, FRAME_TEXT(f, item->text_at, item->text_n));
+        else
+            request_int(out, item->at);
+    }
+}
+
+static void visitors_keys_put(struct buf *out, struct buf *name, const struct frame *f,
+                              const struct frame_op *op)
+{
+    OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->at));
+    OP_KEY(out, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->at));
+    if (op->counter != NULL)
+        request_slice(out, FRAME_TEXT(f, op->key_at, op->key_n));
+    else
+        OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->at));
+}
+
+void visitors_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l)
+{
+    size_t keys = 2, args = 1;
+    const struct frame_op *op;
+    for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
+        keys += 3;
+        args += 4 + (size_t)op->items_n;
+    }
+    request_eval(out, lua_frame_visitors, keys, args);
+    REQUEST_LIT(out, KEY_ACCEPTED);
+    REQUEST_LIT(out, KEY_DIRTY);
+    for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op))
+        visitors_keys_put(out, name, f, op);
+    request_int(out, f->dirty_ms);
+    for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
+        uint32_t bits = bits_count(f, op, l);
+        request_int(out, op->at);
+        request_slice(out, op->counter != NULL ? op->counter->name : SLICE(""));
+        request_int(out, bits);
+        request_int(out, op->items_n - bits);
+        visitors_of(out, f, op, l, true);
+        visitors_of(out, f, op, l, false);
+    }
+}
+
+bool visitors_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
+                   const struct op_limits *l)
+{
+    uint32_t bit = 0, other = bits_count(f, op, l);
+    if (r->type != REDIS_STRING || r->str.n != op->items_n) return false;
+    for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
+        struct op_item *item = &f->items[i];
+        item->value = r->str.p[is_bit(item, l) ? bit++ : other++] == '1';
+    }
+    return true;
+}

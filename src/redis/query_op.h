@@ -1,0 +1,36 @@
+/* redis/query_op.h - reads of series, timeboxes, events and visitors (series/query.h says what each answers). What must
+ * agree is read by one script; what may be long comes in pieces of about a millisecond of Redis' time each, one asked
+ * for when the one before has come, so that frames go between them. */
+#ifndef REDIS_QUERY_OP_H
+#define REDIS_QUERY_OP_H
+
+#include "redis/link.h"
+#include "series/op.h"
+#include "series/query.h"
+
+enum redis_query_outcome {
+    REDIS_QUERY_DONE,
+    REDIS_QUERY_LOST,   /* the link was cut, or not up */
+    REDIS_QUERY_FAILED, /* text says why, an error line without '-' */
+};
+
+struct redis_query {
+    const struct query *query; /* the asker's until done */
+    const struct op_limits *limits;
+    enum redis_query_outcome outcome;
+    char text[300];
+    struct query_answer answer;          /* empty unless DONE; freed behind done */
+    void (*done)(struct redis_query *r); /* once; r may be gone after it */
+    void *arg;
+    /* private */
+    struct redis_link *link;
+    struct buf key, last, last_score; /* a key of the next piece; where the last one ended */
+    int64_t at;                       /* how far it came: bucket, start of a window, day */
+    uint32_t left;                    /* windows */
+    bool begun, has_bits, has_sketch; /* visitors: the union has a temporary key for them */
+    char temporary[HEX_ID];           /* the id in the names of those keys */
+};
+
+void redis_query(struct redis_link *l, struct redis_query *r);
+
+#endif

@@ -1,0 +1,46 @@
+/* sync/total.h - live totals (CTR.TOTAL; rules S26 to S28 of sync/README.md): MySQL's row, and what is pending, and what is claimed but not in the ledger, exact as
+ * of one moment between the request and its answer. */
+#ifndef SYNC_TOTAL_H
+#define SYNC_TOTAL_H
+
+#include "base/error.h"
+#include "series/asks.h"
+#include "series/books.h"
+#include "series/total.h"
+#include "sync/gate.h"
+
+struct total_stored {          /* MySQL's half of all totals of a round */
+    struct books_totals books; /* its answers filled by the port ... */
+    bool ran;                  /* out: MySQL was there */
+    enum err code;             /* out */
+    struct error error;
+    void (*done)(struct total_stored *s);
+    void *arg;
+};
+/* ... who then calls this, where it read them and not on the loop: each claimed field is looked for in the ledger. */
+void total_sum(struct total_stored *s);
+
+struct total_ports { /* requests as in sync/ports.h */
+    void *arg;
+    void (*redis)(void *arg, struct total_read *r);
+    void (*mysql)(void *arg, struct total_stored *s);
+    uint64_t (*mono_ms)(void *arg); /* runs while the host sleeps */
+};
+
+struct totals {
+    struct total_ports ports;
+    struct sync *sync;
+    const struct gate *gate;
+    uint64_t within_ms;        /* limits.busy */
+    uint64_t give_up_ms;       /* a third of ledger.keep, as of sync_config */
+    struct list waiting;       /* of struct total_task, for the next round */
+    struct total_round *round; /* under way, NULL: none */
+    bool stopped;
+};
+
+void totals_init(struct totals *t, struct sync *s, const struct gate *gate, const struct total_ports *ports,
+                 uint64_t within_ms, uint64_t give_up_ms);
+void totals_ask(struct totals *t, struct total_request *q);
+void totals_stop(struct totals *t); /* what was asked is answered, and nothing is read twice any more */
+
+#endif

@@ -140,6 +140,7 @@ static void op_answers_clear(struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++) {
         struct frame_op *op = &f->ops[i];
+        if (op->silent) continue; /* what it answers was known when the frame was sent */
         op->value = 0;
         op->late = op->fresh = false;
         op->error_n = 0;

@@ -6,10 +6,8 @@
  *     are those of the frame alone. Then its place in `tb.` is owed, and the script puts it there, or, when newer
  *     ones stand in its way, takes the hits back, until a frame with it is known to be applied.
  * Its hits are what Redis said last and what journals of ours hold; those of other tallyds show when ours come home. */
-#include "base/heap.h"
 #include "coalesce/engine.h"
 
-#define OWED_A_FRAME_MAX 1000
 /* Hits, and sums, from here on go by the script, which refuses what a double does not hold. */
 #define PLAIN_MOST (INT64_C(1) << 51)
 
@@ -29,13 +27,18 @@ bool buckets_know(const struct coalesce *c, const struct frame_op *op)
     return known_is(&c->buckets, code_of(c, op));
 }
 
+bool buckets_plain(const struct coalesce *c, const struct frame *f, const struct frame_op *op, int64_t sum)
+{
+    return is_small(op->delta) && is_small(sum) && buckets_know(c, op) &&
+           op_bucket_stays(c->counters->ops, op->at, f->dirty_ms / 1000);
+}
+
 /* --- hits that wait in a journal --- */
 
 bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
     const int64_t *hits = known_value(&c->buckets, code_of(c, op));
-    return hits != NULL && is_small(op->delta) && is_small(*hits + op->delta) &&
-           op_bucket_stays(c->counters->ops, op->at, f->dirty_ms / 1000);
+    return hits != NULL && buckets_plain(c, f, op, *hits + op->delta);
 }
 
 void buckets_wait(struct coalesce *c, struct frame_op *op)
@@ -64,96 +67,19 @@ static int64_t waiting(const struct coalesce *c, const struct frame *f, const st
     return n;
 }
 
-static void came_home(const struct frame_op *op)
+void buckets_came_home(const struct frame_op *op)
 {
     if (op->journal != NULL) op->journal->ops[op->number].out = 0;
 }
 
-/* --- places in `tb.` --- */
-
-static void bucket_owe(struct coalesce *c, struct slice name, int64_t at)
-{
-    if (!HOLDS(RULE_BUCKET_OWED)) return;
-    if (c->buckets_owed_n == c->buckets_owed_cap) {
-        c->buckets_owed_cap = c->buckets_owed_cap == 0 ? 64 : 2 * c->buckets_owed_cap;
-        c->buckets_owed = heap_realloc(c->buckets_owed, c->buckets_owed_cap * sizeof *c->buckets_owed);
-    }
-    struct owed_bucket *owed = &c->buckets_owed[c->buckets_owed_n++];
-    *owed = (struct owed_bucket){(uint32_t)c->bucket_names.n, (uint32_t)name.n, at};
-    buf_put_slice(&c->bucket_names, name);
-}
-
-static void buckets_add_owed(struct coalesce *c, struct group *g)
-{
-    for (uint32_t i = 0; i < OWED_A_FRAME_MAX && c->buckets_owed_n > 0; i++) {
-        const struct owed_bucket *owed = &c->buckets_owed[--c->buckets_owed_n];
-        struct slice name = slice_of(c->bucket_names.p + owed->name_at, owed->name_n);
-        struct frame_op *op = frame_add_op(&g->frame, OP_TIMEBOX, name, SLICE(""), owed->at);
-        op->fed = op->owed = true;
-        c->bucket_names.n = owed->name_at;
-    }
-}
-
-void buckets_on_send(struct coalesce *c, struct group *g)
-{
-    struct frame *f = &g->frame;
-    for (uint32_t i = 0; i < f->ops_n; i++) {
-        struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_TIMEBOX && !op->silent)
-            op->stands = is_small(op->delta) && buckets_know(c, op) &&
-                         op_bucket_stays(c->counters->ops, op->at, f->dirty_ms / 1000);
-    }
-    buckets_add_owed(c, g);
-}
-
-void buckets_send_again(struct group *g)
-{
-    for (uint32_t i = 0; i < g->frame.ops_n && HOLDS(RULE_BUCKET_RESEND); i++)
-        g->frame.ops[i].stands = false;
-}
-
-static void bucket_applied(struct coalesce *c, const struct frame *f, struct frame_op *op)
+void buckets_learn(struct coalesce *c, const struct frame *f, struct frame_op *op)
 {
     uint64_t code = code_of(c, op);
-    came_home(op);
+    buckets_came_home(op);
     op->value += waiting(c, f, op);
     bool good = op->error_n == 0 && !op->late && !op->fresh && is_small(op->value);
     if (good)
         *known_add(&c->buckets, code, op->at) = op->value;
     else
         known_forget(&c->buckets, code);
-    if (op->fresh) bucket_owe(c, FRAME_NAME(f, op), op->at);
-}
-
-static void all_applied(struct coalesce *c, struct frame *f, bool stands)
-{
-    for (uint32_t i = 0; i < f->ops_n; i++) {
-        struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_TIMEBOX && op->stands == stands && !op->owed && !op->silent)
-            bucket_applied(c, f, op);
-    }
-}
-
-/* In the order in which Redis ran them. */
-void buckets_applied(struct coalesce *c, struct frame *f)
-{
-    all_applied(c, f, true);
-    all_applied(c, f, false);
-}
-
-void buckets_found_applied(struct coalesce *c, const struct frame *f)
-{
-    for (uint32_t i = 0; i < f->ops_n; i++) {
-        const struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_TIMEBOX && !op->silent) came_home(op);
-        if (op->kind == OP_TIMEBOX && op->stands) bucket_owe(c, FRAME_NAME(f, op), op->at);
-    }
-}
-
-void buckets_not_applied(struct coalesce *c, const struct frame *f)
-{
-    for (uint32_t i = 0; i < f->ops_n; i++) {
-        const struct frame_op *op = &f->ops[i];
-        if (op->kind == OP_TIMEBOX && op->owed) bucket_owe(c, FRAME_NAME(f, op), op->at);
-    }
 }

@@ -13,7 +13,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "coalesce/engine.h"
+#include "coalesce/kinds.h"
 
 #define SETTLE_EVENTS_MAX 2000 /* a frame */
 
@@ -70,9 +70,8 @@ static struct journal *open_journal(struct coalesce *c)
 
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
 {
-    bool may = op->fed || (op->kind == OP_SERIES && known_is(&c->known, op->name_code)) ||
-               (op->kind == OP_TIMEBOX && buckets_know(c, op)) ||
-               (op->kind == OP_EVENT && op->at == EVENT_GIVEN);
+    bool (*known)(const struct coalesce *c, const struct frame_op *op) = op_kinds[op->kind].known;
+    bool may = op->fed || (known != NULL && known(c, op));
     return may && (c->journal == NULL || !is_full(c, c->journal) || !closed_waits(c));
 }
 
@@ -312,17 +311,9 @@ static void settles_fail(struct coalesce *c, bool sent_only, const char *why)
         settle_end(CONTAINER_OF(failed.next, struct coalesce_settle, link), why);
 }
 
-static void taken_failed(struct coalesce *c, const struct frame *f)
-{
-    for (uint32_t i = 0; i < f->ops_n; i++)
-        if (f->ops[i].kind == OP_SERIES && f->ops[i].error_n > 0)
-            known_forget(&c->known, f->ops[i].name_code);
-}
-
 void checkpoint_applied(struct coalesce *c, const struct group *g)
 {
     const struct frame *f = &g->frame;
-    taken_failed(c, f);
     for (uint32_t i = 0; i < f->appends_n; i++) {
         const struct frame_append *a = &f->appends[i];
         if (a->journal == NULL) continue;

@@ -84,10 +84,8 @@ void coalesce_destroy(struct coalesce **c)
     known_close(&(*c)->known);
     leases_close(&(*c)->leases);
     checkpoint_close(*c);
-    heap_free((*c)->names_owed);
+    heap_free((*c)->ops_owed);
     known_close(&(*c)->buckets);
-    buf_free(&(*c)->bucket_names);
-    heap_free((*c)->buckets_owed);
     heap_free((*c)->owed);
     heap_free(*c);
     *c = NULL;

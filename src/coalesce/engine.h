@@ -2,7 +2,8 @@
  *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
  *   tokens.c    increments with a token
- *   ops.c       the door for series, timeboxes, events, visitors      feeding.c  those that hits feed, and `known:`
+ *   ops.c       the door for series, timeboxes, events, visitors      feeding.c  those that hits feed
+ *   kinds.c     what each kind does as its frame goes, and what is owed
  *   checkpoint.c  which of those go into a journal first, and when they are brought home
  *   buckets.c   which buckets of timeboxes stand
  */
@@ -31,13 +32,8 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 #define HOLDS(rule) 1
 #endif
 
-struct owed_bucket {
-    uint32_t name_at, name_n; /* in bucket_names */
-    int64_t at;
-};
-
-struct owed_name {
-    enum op_kind kind;                /* OP_SERIES, OP_EVENT */
+struct owed_op {
+    enum op_kind kind;
     uint32_t name_at, name_n, type_n; /* in owed_names, the type behind the name */
     int64_t at;
 };
@@ -55,7 +51,7 @@ struct coalesce {
     char date[8];             /* the last field that was seen to be a date */
     struct buf raw;           /* scratch of coalesce_add */
     uint64_t hits;            /* applied so far */
-    uint64_t epoch;           /* of the box used last */
+    uint64_t epoch;           /* of the group used last */
     uint64_t seq;             /* of the frame sent last */
     uint64_t seq_known;       /* highest known to be applied */
     struct hash_entry **owed; /* ZADDs for frames to come, each entry once */
@@ -64,19 +60,16 @@ struct coalesce {
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
     int64_t events_gone; /* the last that a frame answered */
-    /* ZADDs of `known:` and tally:events for frames to come; taken from the end, as their names are */
-    struct owed_name *names_owed;
-    uint32_t names_owed_n, names_owed_cap;
+    /* ZADDs of `known:` and tally:events, places in `tb.` for frames to come; taken from the end, as their names are */
+    struct owed_op *ops_owed;
+    uint32_t ops_owed_n, ops_owed_cap;
     struct buf owed_names;
-    struct list journals;             /* oldest first; what stands in Redis or is under way */
-    struct journal *journal;          /* of them, the one that takes ops; NULL: none yet */
-    uint64_t journals_n;              /* begun so far */
-    struct list settles;              /* reads that wait for a checkpoint */
-    struct slice *looked;             /* names of journals, for the look */
-    struct known buckets;             /* of timeboxes, by Redis' answers: they stand in both sets */
-    struct owed_bucket *buckets_owed; /* places in `tb.` for frames to come; taken from the end as well */
-    uint32_t buckets_owed_n, buckets_owed_cap;
-    struct buf bucket_names;
+    struct list journals;                /* oldest first; what stands in Redis or is under way */
+    struct journal *journal;             /* of them, the one that takes ops; NULL: none yet */
+    uint64_t journals_n;                 /* begun so far */
+    struct list settles;                 /* reads that wait for a checkpoint */
+    struct slice *looked;                /* names of journals, for the look */
+    struct known buckets;                /* of timeboxes, by Redis' answers: they stand in both sets */
     uint32_t gathered_n, gathered_turns; /* answers at the last turn, and turns waited for more */
     struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
@@ -112,7 +105,7 @@ static inline bool engine_answers_full(const struct coalesce *c, size_t bytes)
 }
 static inline bool engine_owes(const struct coalesce *c)
 {
-    return c->owed_n > 0 || c->names_owed_n > 0 || c->buckets_owed_n > 0;
+    return c->owed_n > 0 || c->ops_owed_n > 0;
 }
 
 /* coalesce.c */
@@ -170,23 +163,26 @@ uint32_t checkpoint_look(struct coalesce *c); /* how many names are in c->looked
 void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost);
 void checkpoint_close(struct coalesce *c);
 
-/* feeding.c: what happened to the frame */
+/* feeding.c */
+void feeding_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
+
+/* kinds.c: what happened to the frame */
 void ops_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
 void ops_send_again(struct coalesce *c, struct group *g);
 void ops_applied(struct coalesce *c, struct group *g);
 void ops_found_applied(struct coalesce *c, const struct group *g); /* after a cut, before ops_applied */
 void ops_not_applied(struct coalesce *c, const struct group *g);   /* refused or given up */
 
-/* buckets.c: the same of the timeboxes' */
+/* buckets.c */
 bool buckets_know(const struct coalesce *c, const struct frame_op *op);
 /* A client's op may go into a journal: what to answer is known without Redis. Then it went, or it did not run. */
 bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op);
 void buckets_wait(struct coalesce *c, struct frame_op *op);
 void buckets_undo(struct coalesce *c, const struct frame_op *op);
-void buckets_on_send(struct coalesce *c, struct group *g);
-void buckets_send_again(struct group *g);
-void buckets_applied(struct coalesce *c, struct frame *f);
-void buckets_found_applied(struct coalesce *c, const struct frame *f);
-void buckets_not_applied(struct coalesce *c, const struct frame *f);
+/* It stands in both sets, and n is no sum that the script would refuse: its hits go as a plain ZINCRBY. */
+bool buckets_plain(const struct coalesce *c, const struct frame *f, const struct frame_op *op, int64_t n);
+void buckets_learn(struct coalesce *c, const struct frame *f,
+                   struct frame_op *op);           /* Redis' answer is filed */
+void buckets_came_home(const struct frame_op *op); /* out of a journal, into its keys */
 
 #endif

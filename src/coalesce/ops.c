@@ -2,7 +2,7 @@
  * Exactly once as the cells are: they stand in the same MULTI. */
 #include "base/heap.h"
 #include "base/num.h"
-#include "coalesce/engine.h"
+#include "coalesce/kinds.h"
 #include <stdlib.h>
 
 static const char lost_text[] = "ERR counted, but the answer was lost with the link to Redis, as an "
@@ -75,25 +75,10 @@ struct frame_op *ops_fed(struct coalesce *c, struct group *g, const struct coale
 
 /* --- the door --- */
 
-/* In quarters of a cell, so that a frame of ops alone takes Redis some 4 ms and not 1: a smaller one would hold so few
- * names that hardly any two hits of a turn met in it, and more hits would wait longer, not fewer shorter. */
 static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
 {
-    switch (kind) {
-    case OP_SERIES:
-        return c->counters->ops->precisions_n;
-    case OP_TIMEBOX:
-    case OP_EVENT:
-        return 4;
-    case OP_UNIQ:
-        return 2;
-    }
-    UNREACHABLE();
-}
-
-static uint32_t quarters_of_item(enum op_kind kind)
-{
-    return kind == OP_EVENT ? 1 : kind == OP_UNIQ ? 2 : 0;
+    uint32_t quarters = op_kinds[kind].quarters;
+    return quarters == QUARTERS_PRECISIONS ? c->counters->ops->precisions_n : quarters;
 }
 
 /* What waits in the journal costs the frame nothing to speak of; events that need no script cost it a quarter. */
@@ -107,7 +92,7 @@ static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_
 
 uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
 {
-    return (quarters_of_op(c, kind) + quarters_of_item(kind) + 3) / 4;
+    return (quarters_of_op(c, kind) + op_kinds[kind].item_quarters + 3) / 4;
 }
 
 /* The pending hash that new visitors move stands in the frame for its lock alone: its ZADD is the script's. */
@@ -125,11 +110,6 @@ static void op_moves(struct coalesce *c, struct group *g, struct frame_op *op, s
     op->key_n = (uint32_t)key.n;
     buf_put_slice(&f->bytes, key);
     group_hash(g, e)->moved = true;
-}
-
-static bool has_items(enum op_kind kind)
-{
-    return kind == OP_EVENT || kind == OP_UNIQ;
 }
 
 /* --- events --- */
@@ -169,7 +149,7 @@ static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_
     struct group *g = c->now;
     into->delta += op->n;
     int64_t at = into->delta;
-    if (has_items(op->kind)) {
+    if (op_kinds[op->kind].has_items) {
         int64_t what = op->kind == OP_EVENT ? second : op->id.n > 0 ? -1 : op->visitor;
         at = frame_add_item(&g->frame, into, what, op->id);
         if (op->kind == OP_EVENT) event_take(c, op, into, &g->frame.items[at]);
@@ -195,7 +175,8 @@ static enum add_result op_place(struct coalesce *c, struct outlet *o, struct coa
     if (op->kind == OP_TIMEBOX) op->at = op_slot(second, c->counters->ops->timebox_width_s);
     codes.all = engine_op_code(c, codes.name, op->at, false);
     struct frame_op *into = op_find(g, op, codes.all, false);
-    uint32_t quarters = (into == NULL ? quarters_of_new(c, op, &codes) : 0) + quarters_of_item(op->kind);
+    uint32_t quarters =
+        (into == NULL ? quarters_of_new(c, op, &codes) : 0) + op_kinds[op->kind].item_quarters;
     if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
         (quarters > 0 && group_cells(g) >= c->config.cells_max))
         return engine_full(c, o);
@@ -217,7 +198,7 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
         o->parked_ms = 0;
         return ADD_DOWN;
     }
-    if (has_items(op->kind)) placed.n = 0;
+    if (op_kinds[op->kind].has_items) placed.n = 0;
     if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);
     int64_t second = placed.at;
     PRE(second >= 0);
@@ -251,7 +232,7 @@ void ops_answer(const struct group *g, const struct answer *a, struct buf *out)
     const struct frame_op *op = &f->ops[a->cell & ~ANSWER_OP];
     if (op->error_n > 0)
         answer_error(out, FRAME_ERROR(f, op));
-    else if (has_items(op->kind))
+    else if (op_kinds[op->kind].has_items)
         write_item(f, op, &f->items[a->at], out);
     else if (op->kind == OP_TIMEBOX)
         put_head(out, ':', op->late ? 0 : answer_running(op->value, op->delta - a->at));

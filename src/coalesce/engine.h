@@ -2,7 +2,7 @@
  *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
  *   tokens.c    increments with a token
- *   ops.c       the door for series, timeboxes, events, visitors      feeds.c  those that hits feed, and `known:`
+ *   ops.c       the door for series, timeboxes, events, visitors      feeding.c  those that hits feed, and `known:`
  *   checkpoint.c  which of those go into a journal first, and when they are brought home
  *   buckets.c   which buckets of timeboxes stand
  */
@@ -170,7 +170,7 @@ uint32_t checkpoint_look(struct coalesce *c); /* how many names are in c->looked
 void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost);
 void checkpoint_close(struct coalesce *c);
 
-/* feeds.c: what happened to the frame */
+/* feeding.c: what happened to the frame */
 void ops_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
 void ops_send_again(struct coalesce *c, struct group *g);
 void ops_applied(struct coalesce *c, struct group *g);

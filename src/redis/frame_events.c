@@ -5,7 +5,8 @@
  *   then those whose ids are given (frame_given.c).
  * An id that stands keeps its first second, and so does one that comes twice; a number that the ticker gives is never one
  * that stands as somebody's own id, and no own id becomes one that it has leased. */
-#include "redis/frame_parts_in.h"
+#include "redis/frame_parts.h"
+#include "redis/lua.h"
 
 static bool is_numbered(const struct op_item *item)
 {
@@ -20,7 +21,7 @@ static void pair_put(struct buf *out, int64_t at, int64_t n)
 
 /* The events without an id of their own as (second, how many), in the order of arrival; returns how many pairs. out
  * NULL: only that. */
-static uint32_t drawing_runs_put(struct buf *out, const struct frame *f, const struct frame_op *op)
+static uint32_t drawing_seconds_put(struct buf *out, const struct frame *f, const struct frame_op *op)
 {
     uint32_t runs = 0;
     int64_t at = op->at, n = op->fed ? op->delta : 0;
@@ -47,14 +48,14 @@ static uint32_t numbered_count(const struct frame *f, const struct frame_op *op)
     return n;
 }
 
-static void op_put(struct buf *out, const struct frame *f, const struct frame_op *op)
+static void drawing_put(struct buf *out, const struct frame *f, const struct frame_op *op)
 {
     request_slice(out, FRAME_NAME(f, op));
-    request_int(out, drawing_runs_put(NULL, f, op));
+    request_int(out, drawing_seconds_put(NULL, f, op));
     request_int(out, op->items_n - numbered_count(f, op));
     request_int(out, op->lease_n);
     request_int(out, op->has_numbers);
-    (void)drawing_runs_put(out, f, op);
+    (void)drawing_seconds_put(out, f, op);
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
         const struct op_item *item = &f->items[i];
         if (is_numbered(item)) continue;
@@ -72,13 +73,14 @@ static struct frame_op *drawing_next(const struct frame *f, const struct frame_o
     return next;
 }
 
-static uint32_t drawing_put(struct buf *out, struct buf *name, const struct frame *f)
+uint32_t events_drawn_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
+    struct buf *name = &fr->scratch;
     size_t keys = 2, args = 0;
     const struct frame_op *op;
     for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op)) {
         keys += 3;
-        args += 5 + 2 * ((size_t)drawing_runs_put(NULL, f, op) + op->items_n - numbered_count(f, op));
+        args += 5 + 2 * ((size_t)drawing_seconds_put(NULL, f, op) + op->items_n - numbered_count(f, op));
     }
     if (args == 0) return 0;
     request_eval(out, lua_frame_events, keys, args);
@@ -90,17 +92,26 @@ static uint32_t drawing_put(struct buf *out, struct buf *name, const struct fram
         OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
     }
     for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op))
-        op_put(out, f, op);
+        drawing_put(out, f, op);
     return 1;
 }
 
-uint32_t events_put(struct buf *out, struct buf *name, const struct frame *f)
+uint32_t events_gone_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
+    (void)fr;
+    if (op_next(f, OP_EVENT, NULL) == NULL) return 0;
     BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
     REQUEST_LIT(out, KEY_EVENTS_GONE);
-    uint32_t lines = 1 + given_names_put(out, name, f);
-    lines += drawing_put(out, name, f);
-    return lines + given_put(out, name, f);
+    return 1;
+}
+
+void events_gone_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
+{
+    (void)n;
+    f->events_gone = 0;
+    if (r->type == REDIS_NIL || answer_integer(r, &f->events_gone)) return;
+    frames_trouble(fr, KEY_EVENTS_GONE, r);
+    f->events_gone = -1;
 }
 
 /* The script says which of the own ids it refused. */
@@ -132,15 +143,8 @@ static bool drawing_take(struct frame *f, struct frame_op *op, const struct redi
     return !some_refused || refused_ids_file(f, op, r);
 }
 
-const struct redis_answer *events_file(struct frame *f, const struct op_limits *l,
-                                       const struct redis_answer *r, struct op_trouble *trouble)
+void events_drawn_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
-    f->events_gone = 0;
-    if (r->type != REDIS_NIL && !answer_integer(r, &f->events_gone)) {
-        *trouble = (struct op_trouble){KEY_EVENTS_GONE, r};
-        f->events_gone = -1;
-    }
-    r = given_names_file(f, r + 1, trouble);
-    if (drawing_next(f, NULL) != NULL) op_script_file(f, drawing_next, l, r++, drawing_take);
-    return given_file(f, r, trouble);
+    (void)n;
+    op_script_file(f, drawing_next, fr->limits, r, drawing_take);
 }

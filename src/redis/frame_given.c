@@ -2,7 +2,8 @@
  * costs. What a script would do besides is done for all of them together: names that tally:events may have lost are put
  * back before (op->named), windows that were cached are dropped behind, in the same MULTI. */
 #include "base/log.h"
-#include "redis/frame_parts_in.h"
+#include "redis/frame_parts.h"
+#include "redis/lua.h"
 
 #define EVENTS_A_ZADD 1000
 
@@ -16,39 +17,31 @@ static struct frame_op *given_next(const struct frame *f, const struct frame_op 
 
 /* --- names --- */
 
-static size_t named_count(const struct frame *f)
+uint32_t events_named_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
+    const struct frame_op *op;
     size_t n = 0;
-    for (const struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op))
+    for (op = given_next(f, NULL); op != NULL; op = given_next(f, op))
         n += op->named;
-    return n;
-}
-
-uint32_t given_names_put(struct buf *out, struct buf *name, const struct frame *f)
-{
-    size_t n = named_count(f);
     if (n == 0) return 0;
     request_array(out, 2 + 2 * n);
     BUF_LIT(out, "$4\r\nZADD\r\n");
     REQUEST_LIT(out, KEY_EVENTS);
-    for (const struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
+    for (op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
         if (!op->named) continue;
         BUF_LIT(out, "$1\r\n0\r\n");
-        OP_KEY(out, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
+        OP_KEY(out, &fr->scratch, name_events(&fr->scratch, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
     }
     return 1;
 }
 
 /* Names that are not known to stand are as if nothing was known of the count. */
-const struct redis_answer *given_names_file(struct frame *f, const struct redis_answer *r,
-                                            struct op_trouble *trouble)
+void events_named_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
-    if (named_count(f) == 0) return r;
-    if (r->type != REDIS_INTEGER) {
-        *trouble = (struct op_trouble){KEY_EVENTS, r};
-        f->events_gone = -1;
-    }
-    return r + 1;
+    (void)n;
+    if (r->type == REDIS_INTEGER) return;
+    frames_trouble(fr, KEY_EVENTS, r);
+    f->events_gone = -1;
 }
 
 /* --- events --- */
@@ -64,7 +57,7 @@ static struct slice id_of(const struct frame *f, const struct op_item *item, cha
     return slice_of(digits, num_write(item->value, digits));
 }
 
-static uint32_t zadds_put(struct buf *out, const struct frame *f, const struct frame_op *op, struct slice log)
+static void zadds_put(struct buf *out, const struct frame *f, const struct frame_op *op, struct slice log)
 {
     char digits[24];
     uint32_t at = 0;
@@ -80,7 +73,6 @@ static uint32_t zadds_put(struct buf *out, const struct frame *f, const struct f
         request_int(out, item->at);
         request_slice(out, id_of(f, item, digits));
     }
-    return zadds_of(op);
 }
 
 /* No number of a lease stands before (KEY_LEASED): somebody has meddled with ticker or log. */
@@ -107,6 +99,25 @@ static const struct redis_answer *zadds_file(struct frame *f, struct frame_op *o
     }
     if (numbered > 0 && op->error_n == 0) lost_tell(f, op, numbered);
     return r;
+}
+
+uint32_t events_given_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+{
+    uint32_t n = 0;
+    for (const struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
+        buf_reset(&fr->scratch);
+        name_events(&fr->scratch, FRAME_NAME(f, op), FRAME_TYPE(f, op));
+        zadds_put(out, f, op, buf_slice(&fr->scratch));
+        n += zadds_of(op);
+    }
+    return n;
+}
+
+void events_given_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
+{
+    (void)fr, (void)n;
+    for (struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op))
+        r = zadds_file(f, op, r);
 }
 
 /* --- windows --- */
@@ -140,7 +151,7 @@ static void pack(struct buf *out, const struct frame *f, const struct frame_op *
     buf_put_char(out, ';');
 }
 
-static void runs_put(struct buf *out, struct buf *packed, const struct frame *f)
+static void types_put(struct buf *out, struct buf *packed, const struct frame *f)
 {
     const struct frame_op *before = NULL, *op;
     buf_reset(packed);
@@ -154,7 +165,7 @@ static void runs_put(struct buf *out, struct buf *packed, const struct frame *f)
     request_slice(out, buf_slice(packed));
 }
 
-static uint32_t drop_put(struct buf *out, struct buf *name, const struct frame *f)
+uint32_t events_windows_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     const struct frame_op *before = NULL, *op;
     size_t runs = 0;
@@ -163,32 +174,14 @@ static uint32_t drop_put(struct buf *out, struct buf *name, const struct frame *
     if (runs == 0) return 0;
     request_eval(out, lua_frame_windows, runs, runs);
     for (op = holding_next(f, before = NULL); op != NULL; before = op, op = holding_next(f, op))
-        if (begins_run(f, op, before)) OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
-    runs_put(out, name, f);
+        if (begins_run(f, op, before))
+            OP_KEY(out, &fr->scratch, name_windows(&fr->scratch, FRAME_TYPE(f, op)));
+    types_put(out, &fr->scratch, f);
     return 1;
 }
 
-/* --- all of them --- */
-
-uint32_t given_put(struct buf *out, struct buf *name, const struct frame *f)
+void events_windows_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
-    uint32_t lines = 0;
-    for (const struct frame_op *op = holding_next(f, NULL); op != NULL; op = holding_next(f, op)) {
-        buf_reset(name);
-        name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op));
-        lines += zadds_put(out, f, op, buf_slice(name));
-    }
-    return lines + drop_put(out, name, f);
-}
-
-const struct redis_answer *given_file(struct frame *f, const struct redis_answer *r,
-                                      struct op_trouble *trouble)
-{
-    bool any = false;
-    for (struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
-        any |= op->items_n > 0;
-        r = zadds_file(f, op, r);
-    }
-    if (any && r->type != REDIS_INTEGER) *trouble = (struct op_trouble){"statcache:", r};
-    return any ? r + 1 : r;
+    (void)f, (void)n;
+    if (r->type != REDIS_INTEGER) frames_trouble(fr, "statcache:", r);
 }

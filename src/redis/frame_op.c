@@ -6,9 +6,8 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "redis/frame_in.h"
-#include "redis/frame_parts.h"
 #include "redis/frame_tokens.h"
-#include "redis/request.h"
+#include <stddef.h>
 #include <stdio.h>
 
 #define FEEDS_TOLD_MS 1000
@@ -30,10 +29,50 @@ void frames_cut_if_unfit(struct redis_frames *fr, const struct redis_answer *r)
     redis_link_cut(fr->link, line);
 }
 
-/* --- out --- */
+/* --- what parts share --- */
 
-static uint32_t zadd_put(struct buf *out, const struct frame *f)
+void frames_trouble(struct redis_frames *fr, const char *key, const struct redis_answer *r)
 {
+    fr->trouble_key = key;
+    fr->trouble = r;
+}
+
+struct frame_op *op_next(const struct frame *f, enum op_kind kind, const struct frame_op *op)
+{
+    for (uint32_t i = op == NULL ? 0 : (uint32_t)(op - f->ops) + 1; i < f->ops_n; i++)
+        if (f->ops[i].kind == kind && !f->ops[i].silent) return &f->ops[i];
+    return NULL;
+}
+
+/* The first error of an op is its error. */
+void op_fail(struct frame *f, struct frame_op *op, const struct redis_answer *r)
+{
+    char line[200] = "ERR Redis gave an answer of an unexpected shape";
+    if (op->error_n > 0) return;
+    if (r->type == REDIS_ERROR) answer_why(r, line, sizeof line);
+    frame_fail_op(f, op, slice_str(line));
+}
+
+void op_script_file(struct frame *f, op_walk *next, const struct op_limits *l, const struct redis_answer *r,
+                    op_take *take)
+{
+    size_t n = 0;
+    struct frame_op *op;
+    for (op = next(f, NULL); op != NULL; op = next(f, op))
+        n++;
+    const struct redis_answer *each = answer_is_array(r, n) ? r->elements : NULL;
+    for (op = next(f, NULL); op != NULL; op = next(f, op)) {
+        const struct redis_answer *own = each != NULL ? each++ : r;
+        if (op->owed) continue; /* it has no value, and an error there is the next hit's as well */
+        if (own->type == REDIS_ERROR || own == r || !take(f, op, own, l)) op_fail(f, op, own);
+    }
+}
+
+/* --- parts --- */
+
+static uint32_t dirty_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+{
+    (void)fr;
     size_t n = 0;
     for (uint32_t i = 0; i < f->hashes_n; i++)
         n += f->hashes[i].zadd;
@@ -48,8 +87,15 @@ static uint32_t zadd_put(struct buf *out, const struct frame *f)
     return 1;
 }
 
-static uint32_t cells_put(struct buf *out, const struct frame *f)
+static void dirty_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
+    (void)f, (void)n;
+    if (r->type != REDIS_INTEGER) frames_trouble(fr, KEY_DIRTY, r);
+}
+
+static uint32_t cells_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+{
+    (void)fr;
     for (uint32_t i = 0; i < f->cells_n; i++) {
         const struct frame_cell *c = &f->cells[i];
         BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
@@ -59,8 +105,30 @@ static uint32_t cells_put(struct buf *out, const struct frame *f)
     return f->cells_n;
 }
 
-static uint32_t shares_put(struct buf *out, const struct frame *f)
+static void cell_file(struct frame *f, struct frame_cell *c, const struct redis_answer *r)
 {
+    char line[200];
+    if (r->type == REDIS_INTEGER) {
+        c->value = r->integer;
+        if (c->value == c->delta) f->hashes[c->hash].fresh = true;
+        return;
+    }
+    answer_why(r, line, sizeof line);
+    c->error_at = (uint32_t)f->errors.n;
+    c->error_n = (uint32_t)strlen(line);
+    buf_put(&f->errors, line, c->error_n);
+}
+
+static void cells_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
+{
+    (void)fr;
+    for (uint32_t i = 0; i < n; i++)
+        cell_file(f, &f->cells[i], &r[i]);
+}
+
+static uint32_t shares_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+{
+    (void)fr;
     for (uint32_t i = 0; i < f->shares_n; i++) {
         BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n$14\r\n" KEY_ACCEPTED "\r\n");
         request_slice(out, f->shares[i].counter->name);
@@ -69,7 +137,14 @@ static uint32_t shares_put(struct buf *out, const struct frame *f)
     return f->shares_n;
 }
 
-static uint32_t locks_put(struct buf *out, const struct frame *f, struct slice instance)
+static void shares_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
+{
+    (void)f;
+    for (uint32_t i = 0; i < n; i++)
+        if (r[i].type != REDIS_INTEGER) frames_trouble(fr, KEY_ACCEPTED, &r[i]);
+}
+
+static uint32_t locks_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     uint32_t lines = 0;
     for (uint32_t i = 0; i < f->hashes_n; i++) {
@@ -78,7 +153,7 @@ static uint32_t locks_put(struct buf *out, const struct frame *f, struct slice i
         struct slice lock = slice_of(f->bytes.p + h->lock_at, h->lock_n);
         BUF_LIT(out, "*6\r\n$3\r\nSET\r\n");
         request_slice(out, lock);
-        request_slice(out, instance);
+        request_slice(out, fr->life->instance);
         BUF_LIT(out, "$2\r\nNX\r\n$2\r\nEX\r\n");
         request_int(out, h->lock_s);
         BUF_LIT(out, "*2\r\n$4\r\nPTTL\r\n");
@@ -86,6 +161,17 @@ static uint32_t locks_put(struct buf *out, const struct frame *f, struct slice i
         lines += 2;
     }
     return lines;
+}
+
+static void locks_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
+{
+    (void)fr, (void)n;
+    for (uint32_t i = 0; i < f->hashes_n; i++) {
+        struct frame_hash *h = &f->hashes[i];
+        if (!h->ask_lock) continue;
+        h->lock_granted = answer_is_ok(r++);
+        if (!answer_integer(r++, &h->lock_pttl_ms)) h->lock_pttl_ms = 0;
+    }
 }
 
 /* Three commands at most each. */
@@ -118,32 +204,75 @@ static uint32_t appends_put(struct redis_frames *fr, struct buf *out, const stru
         request_slice(out, name);
         lines += 2;
     }
-    fr->appends_sent = lines;
     return lines;
 }
 
-static uint32_t seq_put(struct buf *out, struct slice key, uint64_t seq)
+static void appends_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
+{
+    (void)f;
+    for (uint32_t i = 0; i < n; i++)
+        if (r[i].type != REDIS_INTEGER) frames_trouble(fr, KEY_JOURNAL_PREFIX, &r[i]);
+}
+
+static uint32_t seq_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     BUF_LIT(out, "*5\r\n$3\r\nSET\r\n");
-    request_slice(out, key);
-    request_int(out, (int64_t)seq);
+    request_slice(out, buf_slice(&fr->seq_key));
+    request_int(out, (int64_t)f->seq);
     BUF_LIT(out, "$2\r\nEX\r\n");
     request_int(out, SEQ_TTL_S);
     return 1;
 }
 
+static void seq_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
+{
+    (void)f, (void)n;
+    if (!answer_is_ok(r)) frames_trouble(fr, KEY_SEQ_PREFIX, r);
+}
+
+/* --- the frame --- */
+
+/* In the order of the wire. A part of which the frame has nothing (OF counts) is passed over. */
+#define OF(member) offsetof(struct frame, member)
+#define ALWAYS SIZE_MAX
+static const struct frame_part {
+    size_t of;
+    frame_put *put;
+    frame_file *file;
+} parts[FRAME_PARTS] = {
+    {OF(hashes_n), dirty_put, dirty_file},
+    {OF(cells_n), cells_put, cells_file},
+    {OF(shares_n), shares_put, shares_file},
+    {OF(hashes_n), locks_put, locks_file},
+    {OF(tokens_n), tokens_put, tokens_file},
+    {OF(ops_n), series_known_put, series_known_file},
+    {OF(ops_n), samples_put, samples_file},
+    {OF(ops_n), timebox_hits_put, timebox_hits_file},
+    {OF(ops_n), timeboxes_put, timeboxes_file},
+    {OF(ops_n), events_gone_put, events_gone_file},
+    {OF(ops_n), events_named_put, events_named_file},
+    {OF(ops_n), events_drawn_put, events_drawn_file},
+    {OF(ops_n), events_given_put, events_given_file},
+    {OF(ops_n), events_windows_put, events_windows_file},
+    {OF(ops_n), visitors_put, visitors_file},
+    {OF(appends_n), appends_put, appends_file},
+    {ALWAYS, seq_put, seq_file},
+};
+
+static bool has_part(const struct frame *f, const struct frame_part *part)
+{
+    return part->of == ALWAYS || *(const uint32_t *)((const char *)f + part->of) > 0;
+}
+
 /* The commands between MULTI and EXEC; returns how many. */
 static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
-    uint32_t lines = zadd_put(out, f);
-    fr->zadd_sent = lines > 0;
-    lines += cells_put(out, f);
-    lines += shares_put(out, f);
-    lines += locks_put(out, f, fr->life->instance);
-    lines += tokens_put(out, f, fr->limits);
-    lines += ops_put(out, &fr->scratch, f, fr->limits);
-    lines += appends_put(fr, out, f);
-    return lines + seq_put(out, buf_slice(&fr->seq_key), f->seq);
+    uint32_t lines = 0;
+    for (int i = 0; i < FRAME_PARTS; i++) {
+        fr->sent[i] = has_part(f, &parts[i]) ? parts[i].put(fr, out, f) : 0;
+        lines += fr->sent[i];
+    }
+    return lines;
 }
 
 static void answers_clear(struct frame *f)
@@ -161,15 +290,14 @@ static void answers_clear(struct frame *f)
 
 /* --- back --- */
 
-/* Trouble that no client's answer shows: the dirty index, the books or the seq key are not what they should
- * be. */
-static void side_trouble(struct redis_frames *fr, const char *what, const struct redis_answer *r)
+/* Trouble that no client's answer shows: the dirty index, the books or the seq key are not what they should be. */
+static void trouble_tell(struct redis_frames *fr)
 {
     char line[200];
-    if (fr->told) return;
+    if (fr->trouble == NULL || fr->told) return;
     fr->told = true;
-    answer_why(r, line, sizeof line);
-    log_event(LOG_ERROR, "frame_side", "key=%s error=%s", what, LOGQ(line));
+    answer_why(fr->trouble, line, sizeof line);
+    log_event(LOG_ERROR, "frame_side", "key=%s error=%s", fr->trouble_key, LOGQ(line));
 }
 
 /* Nobody waits for what a feed moves, or comes out of a journal, so its errors are told here: at most once a second, with how many they were. */
@@ -193,52 +321,32 @@ static void feeds_tell(struct redis_frames *fr, const struct frame *f)
     fr->feeds_told_ms = now_ms;
 }
 
-static void cell_file(struct frame *f, struct frame_cell *c, const struct redis_answer *r)
+/* What an op that waits in a journal answers was known when the frame was sent. */
+static void ops_clear(struct frame *f)
 {
-    char line[200];
-    if (r->type == REDIS_INTEGER) {
-        c->value = r->integer;
-        if (c->value == c->delta) f->hashes[c->hash].fresh = true;
-        return;
+    for (uint32_t i = 0; i < f->ops_n; i++) {
+        struct frame_op *op = &f->ops[i];
+        if (op->silent) continue;
+        op->value = 0;
+        op->late = op->fresh = false;
+        op->error_n = 0;
     }
-    answer_why(r, line, sizeof line);
-    c->error_at = (uint32_t)f->errors.n;
-    c->error_n = (uint32_t)strlen(line);
-    buf_put(&f->errors, line, c->error_n);
-}
-
-static const struct redis_answer *locks_file(struct frame *f, const struct redis_answer *r)
-{
-    for (uint32_t i = 0; i < f->hashes_n; i++) {
-        struct frame_hash *h = &f->hashes[i];
-        if (!h->ask_lock) continue;
-        h->lock_granted = answer_is_ok(r++);
-        if (!answer_integer(r++, &h->lock_pttl_ms)) h->lock_pttl_ms = 0;
-    }
-    return r;
 }
 
 static void applied_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r)
 {
-    struct op_trouble trouble = {NULL, NULL};
-    if (fr->zadd_sent && r->type != REDIS_INTEGER) side_trouble(fr, KEY_DIRTY, r);
-    r += fr->zadd_sent;
-    for (uint32_t i = 0; i < f->cells_n; i++)
-        cell_file(f, &f->cells[i], r++);
-    for (uint32_t i = 0; i < f->shares_n; i++, r++)
-        if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_ACCEPTED, r);
-    r = locks_file(f, r);
-    r = tokens_file(f, r, &fr->tokens_standing);
-    r = ops_file(f, fr->limits, r, &trouble);
-    if (trouble.answer != NULL) side_trouble(fr, trouble.key, trouble.answer);
-    for (uint32_t i = 0; i < fr->appends_sent; i++, r++)
-        if (r->type != REDIS_INTEGER) side_trouble(fr, KEY_JOURNAL_PREFIX, r);
-    feeds_tell(fr, f);
-    if (!answer_is_ok(r)) side_trouble(fr, KEY_SEQ_PREFIX, r);
+    ops_clear(f);
+    fr->trouble = NULL;
+    for (int i = 0; i < FRAME_PARTS; i++) {
+        if (fr->sent[i] > 0) parts[i].file(fr, f, r, fr->sent[i]);
+        r += fr->sent[i];
+    }
+    trouble_tell(fr);
+    if (f->ops_n > 0) feeds_tell(fr, f);
 }
 
 /* f->errors becomes the first error at queue time, or what EXEC itself was refused for. */
-static void refused_file(struct frame *f, const struct redis_answer *r)
+static void refusal_file(struct frame *f, const struct redis_answer *r)
 {
     char line[200];
     struct slice text = r->str;
@@ -255,7 +363,7 @@ static void queued_file(struct redis_frames *fr, const struct redis_answer *r, u
     bool good = at == 0 ? answer_is_ok(r) : answer_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
     if (good) return;
     if (r->type == REDIS_ERROR && at > 0)
-        refused_file(f, r);
+        refusal_file(f, r);
     else
         redis_link_cut(fr->link,
                        "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
@@ -268,7 +376,7 @@ static void exec_file(struct redis_frames *fr, const struct redis_answer *r)
     if (answer_is_array(r, fr->lines - 1)) {
         applied_file(fr, f, r->elements);
     } else if (r->type == REDIS_ERROR) {
-        refused_file(f, r);
+        refusal_file(f, r);
         outcome = FRAME_REFUSED;
     } else {
         fr->frame = NULL;

@@ -8,6 +8,8 @@
 #include "series/claim.h"
 #include "series/frame.h"
 
+#define FRAME_PARTS 17
+
 struct redis_frames {
     /* set by the owner after init */
     void (*on_frame)(void *arg, struct frame *f, enum frame_outcome outcome);
@@ -22,11 +24,12 @@ struct redis_frames {
     struct redis_link *link;
     const struct life *life;
     struct buf seq_key, owner, scratch;
-    struct frame *frame;                  /* in flight */
-    uint32_t lines;                       /* of it: replies before EXEC's */
-    bool zadd_sent;                       /* it has a ZADD */
-    uint32_t appends_sent;                /* its commands on journals */
-    int64_t tokens_standing;              /* as Redis said last */
+    struct frame *frame;        /* in flight */
+    uint32_t lines;             /* of it: replies before EXEC's */
+    uint32_t sent[FRAME_PARTS]; /* of it: commands of each part */
+    int64_t tokens_standing;    /* as Redis said last */
+    const char *trouble_key;    /* of the answers being filed: a key that was not written or read ... */
+    const struct redis_answer *trouble;   /* ... as its answer says; NULL: none */
     bool told;                            /* trouble outside the cells was logged once */
     uint64_t feeds_failed, feeds_told_ms; /* ops of feeds that failed since that was last logged; and when */
     struct claim **claims;                /* in flight, in the order they were sent */
@@ -41,7 +44,7 @@ void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const s
 void redis_frames_close(struct redis_frames *fr);
 
 /* Writes f (series/frame.h has the order of the wire) and files the answers into it: value or error of each
- * cell; fresh, lock_granted and lock_pttl_ms of each hash; what op_put.h says of ops. One at a time. f is
+ * cell; fresh, lock_granted and lock_pttl_ms of each hash; what frame_parts.h says of ops. One at a time. f is
  * the link's until on_frame or down(). FRAME_REFUSED: f->errors is the first error, one whole line without
  * '-'. READONLY, LOADING and MASTERDOWN also cut the link, after on_frame. */
 void redis_frames_send(struct redis_frames *fr, struct frame *f);

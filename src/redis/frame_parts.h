@@ -1,24 +1,48 @@
-/* redis/frame_parts.h - the ops of a frame (series/op.h) on the wire. Series are plain commands, a HINCRBY each precision, and
- * so are hits on buckets that are known to stand; other timeboxes, events and visitors are one script each a frame: what
- * one op meets there (a key of another type, an overflow) fails that op whole and no other. Exactly once is the frame's. */
+/* redis/frame_parts.h - the parts of a frame on the wire. frame_op.c has them as a table, in the order of the wire; each
+ * stands in the file that it is named after. Of ops (series/op.h), series are plain commands, a HINCRBY each precision,
+ * and so are hits on buckets that are known to stand; other timeboxes, events and visitors are one script each a frame:
+ * what one op meets there (a key of another type, an overflow) fails that op whole and no other. */
 #ifndef REDIS_FRAME_PARTS_H
 #define REDIS_FRAME_PARTS_H
 
-#include "redis/answer.h"
-#include "series/frame.h"
+#include "redis/frame_op.h"
+#include "redis/request.h"
+#include "series/names.h"
 
-/* Appends the commands of all ops, by f->dirty_ms as now; returns how many. name is scratch. */
-uint32_t ops_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l);
+/* Appends the part's commands; returns how many. */
+typedef uint32_t frame_put(struct redis_frames *fr, struct buf *out, const struct frame *f);
+/* Files the answers to them into f: r is the first of n > 0. */
+typedef void frame_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n);
 
-/* An answer that says that a key of tallyd's own was not written or read, which is no op's own error. */
-struct op_trouble {
-    const char *key;
-    const struct redis_answer *answer; /* NULL: none */
-};
+frame_put tokens_put, series_known_put, samples_put, timebox_hits_put, timeboxes_put, events_gone_put,
+    events_named_put, events_drawn_put, events_given_put, events_windows_put, visitors_put;
+frame_file tokens_file, series_known_file, samples_file, timebox_hits_file, timeboxes_file, events_gone_file,
+    events_named_file, events_drawn_file, events_given_file, events_windows_file, visitors_file;
 
-/* Files their answers into f: values of ops and items, late, fresh, errors. r points at the first of as many replies
- * as ops_put said; returns what is behind them. */
-const struct redis_answer *ops_file(struct frame *f, const struct op_limits *l, const struct redis_answer *r,
-                                    struct op_trouble *trouble);
+/* A key of tallyd's own was not written or read, which is no op's own error: of a frame the last is logged,
+ * once a life. */
+void frames_trouble(struct redis_frames *fr, const char *key, const struct redis_answer *r);
+
+/* --- ops --- */
+
+/* The first op of that kind behind `op` (NULL: of all) that has commands; NULL: no more. */
+struct frame_op *op_next(const struct frame *f, enum op_kind kind, const struct frame_op *op);
+
+/* The ops that a script has, one behind the other as op_next has them. */
+typedef struct frame_op *op_walk(const struct frame *f, const struct frame_op *op);
+/* The script's answer holds one reply for each op of its kind; take files one, false: it has not the right shape. */
+typedef bool op_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
+                     const struct op_limits *l);
+void op_script_file(struct frame *f, op_walk *next, const struct op_limits *l, const struct redis_answer *r,
+                    op_take *take);
+void op_fail(struct frame *f, struct frame_op *op, const struct redis_answer *r);
+
+/* What a name_...() function made of an op, as an argument. */
+#define OP_KEY(out, name, make)                                                                              \
+    do {                                                                                                     \
+        buf_reset(name);                                                                                     \
+        make;                                                                                                \
+        request_slice((out), buf_slice(name));                                                               \
+    } while (0)
 
 #endif

@@ -4,7 +4,8 @@
  * hits, since a bucket among the newest of all is among the newest at any time before.
  * A plain hit of a tallyd that died behind it, on a bucket that was deleted meanwhile or had made room, stands in `pv.`
  * alone, and nobody owes its place: the script that brings the name's next new bucket puts such hits right. */
-#include "redis/frame_parts_in.h"
+#include "redis/frame_parts.h"
+#include "redis/lua.h"
 
 /* Those that the script is for. */
 static struct frame_op *next_scripted(const struct frame *f, const struct frame_op *op)
@@ -15,16 +16,19 @@ static struct frame_op *next_scripted(const struct frame *f, const struct frame_
     return next;
 }
 
-static void script_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l,
-                       size_t n)
+uint32_t timeboxes_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
+    size_t n = 0;
     const struct frame_op *op;
+    for (op = next_scripted(f, NULL); op != NULL; op = next_scripted(f, op))
+        n++;
+    if (n == 0) return 0;
     request_eval(out, lua_frame_timebox, 2 * n, 1 + 2 * n);
     for (op = next_scripted(f, NULL); op != NULL; op = next_scripted(f, op)) {
-        OP_KEY(out, name, name_buckets(name, FRAME_NAME(f, op)));
-        OP_KEY(out, name, name_bucket_hits(name, FRAME_NAME(f, op)));
+        OP_KEY(out, &fr->scratch, name_buckets(&fr->scratch, FRAME_NAME(f, op)));
+        OP_KEY(out, &fr->scratch, name_bucket_hits(&fr->scratch, FRAME_NAME(f, op)));
     }
-    request_int(out, l->timebox_keep);
+    request_int(out, fr->limits->timebox_keep);
     for (op = next_scripted(f, NULL); op != NULL; op = next_scripted(f, op)) {
         request_int(out, op->at);
         if (op->owed)
@@ -32,57 +36,51 @@ static void script_put(struct buf *out, struct buf *name, const struct frame *f,
         else
             request_int(out, op->delta);
     }
+    return 1;
 }
 
-static void hits_put(struct buf *out, struct buf *name, const struct frame *f, const struct frame_op *op)
+static bool bucket_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
+                        const struct op_limits *l)
 {
-    BUF_LIT(out, "*4\r\n$7\r\nZINCRBY\r\n");
-    OP_KEY(out, name, name_bucket_hits(name, FRAME_NAME(f, op)));
-    request_int(out, op->delta);
-    request_int(out, op->at);
+    (void)f, (void)l;
+    op->late = r->type == REDIS_NIL;
+    return op->late || answer_integer(r, &op->value);
 }
 
-uint32_t timeboxes_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l)
+void timeboxes_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
-    uint32_t lines = 0, scripted = 0;
-    for (const struct frame_op *op = op_next(f, OP_TIMEBOX, NULL); op != NULL;
-         op = op_next(f, OP_TIMEBOX, op)) {
-        if (op->stands)
-            hits_put(out, name, f, op), lines++;
-        else
-            scripted++;
+    (void)n;
+    op_script_file(f, next_scripted, fr->limits, r, bucket_take);
+}
+
+static bool is_plain(const struct frame_op *op)
+{
+    return op->kind == OP_TIMEBOX && op->stands && !op->silent;
+}
+
+uint32_t timebox_hits_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+{
+    uint32_t n = 0;
+    for (const struct frame_op *op = f->ops; op < f->ops + f->ops_n; op++) {
+        if (!is_plain(op)) continue;
+        BUF_LIT(out, "*4\r\n$7\r\nZINCRBY\r\n");
+        OP_KEY(out, &fr->scratch, name_bucket_hits(&fr->scratch, FRAME_NAME(f, op)));
+        request_int(out, op->delta);
+        request_int(out, op->at);
+        n++;
     }
-    if (scripted == 0) return lines;
-    script_put(out, name, f, l, scripted);
-    return lines + 1;
+    return n;
 }
 
-/* What is owed has no value, and an error there is the next hit's as well. */
-static void script_file(struct frame *f, const struct redis_answer *r, uint32_t n)
+void timebox_hits_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
-    const struct redis_answer *each = answer_is_array(r, n) ? r->elements : NULL;
-    for (struct frame_op *op = next_scripted(f, NULL); op != NULL; op = next_scripted(f, op)) {
-        const struct redis_answer *own = each != NULL ? each++ : r;
-        if (op->owed) continue;
-        op->late = own->type == REDIS_NIL;
-        if (own == r || (!op->late && !answer_integer(own, &op->value))) op_fail(f, op, own);
-    }
-}
-
-const struct redis_answer *timeboxes_file(struct frame *f, const struct redis_answer *r)
-{
-    uint32_t scripted = 0;
-    for (struct frame_op *op = op_next(f, OP_TIMEBOX, NULL); op != NULL; op = op_next(f, OP_TIMEBOX, op)) {
-        if (!op->stands) {
-            scripted++;
-            continue;
-        }
+    (void)fr, (void)n;
+    for (struct frame_op *op = f->ops; op < f->ops + f->ops_n; op++) {
+        if (!is_plain(op)) continue;
         if (answer_integer(r, &op->value))
             op->fresh = op->value == op->delta;
         else
             op_fail(f, op, r);
         r++;
     }
-    if (scripted > 0) script_file(f, r++, scripted);
-    return r;
 }

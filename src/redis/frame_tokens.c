@@ -15,9 +15,8 @@
 #define TOKEN_GONE                                                                                           \
     "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to hear why"
 
-uint32_t tokens_put(struct buf *out, const struct frame *f, const struct op_limits *l)
+uint32_t tokens_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
-    if (f->tokens_n == 0) return 0;
     request_eval(out, lua_frame_tokens, 3 + 2 * (size_t)f->tokens_n, 3 + 4 * (size_t)f->tokens_n);
     REQUEST_LIT(out, KEY_ACCEPTED);
     REQUEST_LIT(out, KEY_DIRTY);
@@ -27,8 +26,8 @@ uint32_t tokens_put(struct buf *out, const struct frame *f, const struct op_limi
         request_slice(out, f->hashes[f->tokens[i].hash].key);
     }
     request_int(out, f->dirty_ms);
-    request_int(out, l->token_keep_s);
-    request_int(out, l->tokens_most);
+    request_int(out, fr->limits->token_keep_s);
+    request_int(out, fr->limits->tokens_most);
     for (uint32_t i = 0; i < f->tokens_n; i++) {
         const struct frame_token *t = &f->tokens[i];
         request_slice(out, FRAME_FIELD(f, t));
@@ -63,9 +62,9 @@ void tokens_clear(struct frame *f)
     }
 }
 
-const struct redis_answer *tokens_file(struct frame *f, const struct redis_answer *r, int64_t *standing)
+void tokens_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
 {
-    if (f->tokens_n == 0) return r;
+    (void)n;
     bool is_good = answer_is_array(r, f->tokens_n + 1);
     for (uint32_t i = 0; i < f->tokens_n; i++)
         if (is_good)
@@ -73,11 +72,9 @@ const struct redis_answer *tokens_file(struct frame *f, const struct redis_answe
         else
             token_fail(f, &f->tokens[i], r);
     int64_t stand;
-    if (is_good && answer_integer(&r->elements[f->tokens_n], &stand)) {
-        STAT_ADD(tokens_standing, stand - *standing);
-        *standing = stand;
-    }
-    return r + 1;
+    if (!is_good || !answer_integer(&r->elements[f->tokens_n], &stand)) return;
+    STAT_ADD(tokens_standing, stand - fr->tokens_standing);
+    fr->tokens_standing = stand;
 }
 
 void tokens_ask(struct buf *out, const struct frame *f)

@@ -4,15 +4,9 @@
 #ifndef REDIS_FRAME_TOKENS_H
 #define REDIS_FRAME_TOKENS_H
 
-#include "redis/answer.h"
-#include "series/frame.h"
+#include "redis/frame_parts.h"
 
-/* Appends the script, if there are any; returns how many commands. */
-uint32_t tokens_put(struct buf *out, const struct frame *f, const struct op_limits *l);
 void tokens_clear(struct frame *f); /* of answers */
-/* r: the first reply of as many as tokens_put said; returns what is behind them. *standing: how many Redis said stand,
- * before and after. */
-const struct redis_answer *tokens_file(struct frame *f, const struct redis_answer *r, int64_t *standing);
 
 /* Of a frame found applied: a GET for each; the answer to the one at that place. False: it tells nothing. */
 void tokens_ask(struct buf *out, const struct frame *f);

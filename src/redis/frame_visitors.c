@@ -1,7 +1,8 @@
 /* redis/frame_visitors.c - unique visitors of a day: bits of a string for integers under the limit, exact; a HyperLogLog
  * for the others. Who is new moves a counter's pending hash, its share of tally:accepted and the dirty index in the same
  * script, so bit and counter move together or not at all. */
-#include "redis/frame_parts_in.h"
+#include "redis/frame_parts.h"
+#include "redis/lua.h"
 
 static bool is_bit(const struct op_item *item, const struct op_limits *l)
 {
@@ -41,19 +42,21 @@ static void visitors_keys_put(struct buf *out, struct buf *name, const struct fr
         OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->at));
 }
 
-void visitors_put(struct buf *out, struct buf *name, const struct frame *f, const struct op_limits *l)
+uint32_t visitors_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
+    const struct op_limits *l = fr->limits;
     size_t keys = 2, args = 1;
     const struct frame_op *op;
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
         keys += 3;
         args += 4 + (size_t)op->items_n;
     }
+    if (keys == 2) return 0;
     request_eval(out, lua_frame_visitors, keys, args);
     REQUEST_LIT(out, KEY_ACCEPTED);
     REQUEST_LIT(out, KEY_DIRTY);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op))
-        visitors_keys_put(out, name, f, op);
+        visitors_keys_put(out, &fr->scratch, f, op);
     request_int(out, f->dirty_ms);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
         uint32_t bits = bits_count(f, op, l);
@@ -64,10 +67,11 @@ void visitors_put(struct buf *out, struct buf *name, const struct frame *f, cons
         visitors_of(out, f, op, l, true);
         visitors_of(out, f, op, l, false);
     }
+    return 1;
 }
 
-bool visitors_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
-                   const struct op_limits *l)
+static bool visitors_take(struct frame *f, struct frame_op *op, const struct redis_answer *r,
+                          const struct op_limits *l)
 {
     uint32_t bit = 0, other = bits_count(f, op, l);
     if (r->type != REDIS_STRING || r->str.n != op->items_n) return false;
@@ -76,4 +80,15 @@ bool visitors_take(struct frame *f, struct frame_op *op, const struct redis_answ
         item->value = r->str.p[is_bit(item, l) ? bit++ : other++] == '1';
     }
     return true;
+}
+
+static struct frame_op *visitors_next(const struct frame *f, const struct frame_op *op)
+{
+    return op_next(f, OP_UNIQ, op);
+}
+
+void visitors_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)
+{
+    (void)n;
+    op_script_file(f, visitors_next, fr->limits, r, visitors_take);
 }

@@ -85,7 +85,7 @@ static void check_done(struct gate_check *c)
         check_end(g);
         return;
     }
-    memcpy(g->asked_of, g->ports.run_id(g->ports.arg), sizeof g->asked_of);
+    snprintf(g->asked_of, sizeof g->asked_of, "%s", g->ports.run_id(g->ports.arg));
     g->gen = (struct gen_read){.done = gen_done, .arg = g};
     g->ports.gen(g->ports.arg, &g->gen);
 }

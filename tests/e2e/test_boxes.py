@@ -144,6 +144,19 @@ def calls(direct, command):
     return direct.info("commandstats").get(f"cmdstat_{command}", {}).get("calls", 0)
 
 
+def test_many_names_at_once(make_daemon, make_redis):
+    """Hits that wait in a journal answer their bucket's hits, too."""
+    redis = make_redis()
+    daemon = make_daemon(redis, more={"boxes": {"width": "1h", "keep": 5}})
+    direct, hits, waited = redis.client(), [0] * 40, False
+    with daemon.client() as client:
+        for _ in range(6):
+            answers = client.pipeline([("BOX.INCRBY", f"many{n}", 3) for n in range(40)])
+            assert all(now in (before + 3, 3) for before, now in zip(hits, answers))  # 3: a new hour began
+            hits, waited = answers, waited or direct.exists("tally:journals")
+    assert waited
+
+
 def test_a_hit_on_a_bucket_that_stood_is_one_command(make_still):
     """Also a late one, until newer buckets may have pushed it out."""
     still = make_still(options(ROOMY))

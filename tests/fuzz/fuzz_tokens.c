@@ -399,13 +399,14 @@ static void cell_runs(struct frame *f, struct frame_cell *c)
 static void tokens_run(struct frame *f)
 {
     struct buf out = {0};
-    uint32_t requests_n = tokens_put(&out, f, &limits);
+    struct redis_frames frames = {.limits = &limits};
+    uint32_t requests_n = f->tokens_n > 0 ? tokens_put(&frames, &out, f) : 0;
     struct slice rest = buf_slice(&out);
     tokens_clear(f);
     if (requests_n > 0) {
         struct redis_answer r = redis_wire(&rest);
-        int64_t standing = 0;
-        MUST(rest.n == 0 && tokens_file(f, &r, &standing) == &r + 1);
+        MUST(rest.n == 0);
+        tokens_file(&frames, f, &r, requests_n);
         reply_free(&r);
     }
     buf_free(&out);

@@ -114,7 +114,8 @@ def resolves(known, name):
 
 
 def mentions(root):
-    """Files that a README links or names exist; so do functions and structs that it names behind their file."""
+    """Files that a README links or names exist (of source without a path: in its room); so do functions and structs that it
+    names behind their file."""
     known = source.repository(root)
     for page in (path for path in known if path.endswith("README.md")):
         text = source.read(page, root)
@@ -122,7 +123,8 @@ def mentions(root):
             if "://" not in link and not os.path.exists(os.path.join(root, os.path.dirname(page), link)):
                 yield f"{page}: its link {link} leads nowhere"
         for name in sorted(set(re.findall(r"(?<![\w./*-])([\w./*-]+\.(?:c|h|lua|py|pml|cmake))(?![\w/-])", text))):
-            if not resolves(known, name):
+            beside = page.count("/") == 2 and "/" not in name and name.endswith((".c", ".h"))
+            if not resolves(known, os.path.join(os.path.dirname(page), name) if beside else name):
                 yield f"{page}: there is no {name}"
         for path, name in re.findall(r"([\w./-]+\.[ch]): (\w+)", text):
             if not any(defines(root, os.path.join(place, path), name) for place in ("src", os.path.dirname(page), "")):
@@ -136,6 +138,19 @@ def defines(root, path, name):
     if any(f.name == name for f in source.functions(path, root)):
         return True
     return re.search(r"^(?:struct|enum) %s \{|^#define %s\b" % (name, name), source.read(path, root), re.M) is not None
+
+
+def data(root):
+    """Each struct that the map's table of data names is defined in a file that its row names."""
+    table = re.search(r"^## Data\n(.*?)(?=^## |\Z)", source.read(MAP, root), re.M | re.S)
+    rows = re.findall(r"^\| (`.*?) \| (`.*?) \|", table[1], re.M) if table else []
+    if len(rows) < 8:
+        yield f"{MAP}: the table of data has {len(rows)} rows"
+    for names, where in rows:
+        paths = [f"src/{path}" for path in re.findall(r"`([\w/]+\.h)`", where)]
+        for name in re.findall(r"`(\w+)`", names):
+            if not any(defines(root, path, name) for path in paths):
+                yield f"{MAP}: struct {name} is not in {where}"
 
 
 def steps(root):
@@ -182,7 +197,7 @@ def rules(root):
                     yield f"{path}: {room}/README.md has no rule {number}"
 
 
-CHECKS = [names, structs, citations, lua, engine, rooms_drawn, map_size, mentions, steps, rules]
+CHECKS = [names, structs, citations, lua, engine, rooms_drawn, map_size, mentions, data, steps, rules]
 
 
 def main():

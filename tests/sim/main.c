@@ -20,7 +20,7 @@
  *   as that took, at least 1000, pass
  * - sim_run --list
  *
- * Not here: overflow.
+ * Not here: overflow (a cell that fails inside EXEC does so here because its hash is of another type).
  * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 

@@ -186,7 +186,7 @@ static void cell_applied(struct coalesce *c, const struct frame *f, const struct
 {
     struct hash_entry *e = f->hashes[cell->hash].entry;
     if (cell->error_n > 0) {
-        group_correct(c->now, e->counter, -cell->delta);
+        if (HOLDS(RULE_SHARE_BACK)) group_correct(c->now, e->counter, -cell->delta);
         return;
     }
     e->hits += (uint64_t)llabs(cell->delta);

@@ -138,6 +138,15 @@ static void draw_leaps(struct sim_config *c, struct prng *p)
     c->leap_most_ms = leaps ? between(p, 1000, 8000) : 0;
 }
 
+/* None of the hits, all of them, or some. */
+static void draw_down(struct sim_config *c, struct prng *p)
+{
+    if (c->feeds || prng_percent(p, 50)) return;
+    bool all = prng_percent(p, 30);
+    for (unsigned k = 0; k < SIM_HITS; k++)
+        if (all || prng_percent(p, 50)) c->down |= UINT64_C(3) << (2 * k);
+}
+
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
 {
     struct prng p = {seed * UINT64_C(0xD1342543DE82EF95) + 1};
@@ -152,6 +161,6 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     draw_sync(&c->sync, &p);
     draw_ops(c, &p);
     draw_leaps(c, &p);
-    c->down = !c->feeds && prng_percent(&p, 50);
     c->restores = c->ops_percent == 0 && !c->feeds && c->tokens_percent == 0;
+    draw_down(c, &p);
 }

@@ -41,7 +41,7 @@ static void values_exact(struct world *w, const struct wire_frame *wire)
 {
     for (unsigned i = 0; i < wire->cells_n; i++)
         for (unsigned k = 0; k < SIM_HITS; k++)
-            if (hit_times(wire->cells[i].delta, k) != 0)
+            if (world_times(w, wire->cells[i].field, wire->cells[i].delta, k) != 0)
                 w->oracle.hits[wire->cells[i].hash][wire->cells[i].field][k].exact = true;
 }
 
@@ -51,7 +51,7 @@ static void values_read(struct world *w, const struct wire_frame *wire)
     for (unsigned i = 0; i < wire->cells_n; i++)
         for (unsigned k = 0; k < SIM_HITS; k++) {
             struct hit *hit = &w->oracle.hits[wire->cells[i].hash][wire->cells[i].field][k];
-            if (hit_times(wire->cells[i].delta, k) == 0) continue;
+            if (world_times(w, wire->cells[i].field, wire->cells[i].delta, k) == 0) continue;
             hit->exact = true;
             hit->value = wire->cells[i].value;
         }

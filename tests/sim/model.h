@@ -1,7 +1,7 @@
 /* tests/sim/model.h - the sizes and names of the simulated world, and the numbers drawn for one seed.
  * A world is small on purpose: few hashes, few fields and short queues meet in every order within some
- * hundred steps. The k-th hit on a field adds 4^k, so every sum anywhere tells exactly which hits are in it,
- * and how often. */
+ * hundred steps. The k-th hit on a field adds 4^k or takes it away, so every sum anywhere tells exactly which hits
+ * are in it, and how often. */
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H
 
@@ -14,7 +14,7 @@
 #define SIM_HASHES 4     /* pending hashes; the odd ones belong to the second counter, where there is one */
 #define SIM_HIT_FIELDS 6 /* that hits are on; the field behind them counts visitors */
 #define SIM_VISITORS SIM_HIT_FIELDS
-#define SIM_DOWN 1 /* a field that may count down */
+#define SIM_DOWN 1 /* a field whose hits, or some of them, may count down */
 #define SIM_VISITORS_DAY 20140920
 #define SIM_FIELDS (SIM_HIT_FIELDS + 1)
 #define SIM_HITS 24    /* of one field: 4^24 < DELTA_MAX */
@@ -28,10 +28,10 @@ static inline int64_t hit_delta(unsigned k)
 {
     return INT64_C(1) << (2 * k);
 }
-/* Of one sign: the hits on a field go up, or all go down. */
+/* How often is the k-th in a sum of hits that all go up? */
 static inline unsigned hit_times(int64_t sum, unsigned k)
 {
-    return (unsigned)((sum < 0 ? -sum : sum) >> (2 * k)) & 3;
+    return (unsigned)(sum >> (2 * k)) & 3;
 }
 
 /* Reproducible randomness (splitmix64). */
@@ -155,7 +155,7 @@ struct sim_config {
     unsigned clean_percent;                 /* of steps of the clock: somebody deletes samples */
     bool own_numbers;                       /* some events have ids of their own that are numbers */
     bool restores;                          /* an old copy of Redis may be put back */
-    bool down;                              /* the hits on SIM_DOWN are below zero */
+    uint64_t down;                          /* of the hits on SIM_DOWN: 3 * 4^k for each k that counts down */
     bool feeds;                             /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;

@@ -322,7 +322,7 @@ static void check_feeds(struct world *w, const struct wire_frame *f)
         series[c->hash] -= c->delta;
         box -= c->delta;
         for (unsigned k = 0; k < SIM_HITS; k++)
-            events[c->hash] -= hit_times(c->delta, k);
+            events[c->hash] -= world_times(w, c->field, c->delta, k);
     }
     bool good = box == 0;
     for (int h = 0; h < SIM_HASHES; h++)

@@ -54,10 +54,11 @@ static void hit_ran(struct world *w, const struct wire_cell *c, unsigned k, int6
         fault_at(w, FAULT_LOSS, c->hash, c->field, k, "complete_until was past it when it came");
     int64_t later = 0; /* hits on the field come in the order of k: what came behind this one in the frame */
     for (unsigned j = k + 1; j < SIM_HITS; j++)
-        later += (int64_t)hit_times(c->delta, j) * world_delta(w, c->field, j);
+        later += (int64_t)world_times(w, c->field, c->delta, j) * world_delta(w, c->field, j);
     hit->value = c->value - later;
     hit->exact = false;
-    if (hit_times(c->delta, k) > 1) fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "twice in one frame");
+    if (world_times(w, c->field, c->delta, k) > 1)
+        fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "twice in one frame");
     if (++hit->applied > 1) fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "its frame ran twice in Redis");
     if (hit->told == TOLD_REFUSED) fault_at(w, FAULT_ANSWER, c->hash, c->field, k, "refused, then run");
 }
@@ -82,7 +83,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
         if (c->wrong_type) continue;
         e->cells[e->cells_n++] = *c;
         for (unsigned k = 0; k < SIM_HITS; k++)
-            if (hit_times(c->delta, k) != 0) hit_ran(w, c, k, f->dirty_ms);
+            if (world_times(w, c->field, c->delta, k) != 0) hit_ran(w, c, k, f->dirty_ms);
     }
     tokens_executed(w, f, e);
     ops_executed(w, f, e);
@@ -95,7 +96,7 @@ static void each_hit(struct world *w, const struct execution *e, void (*act)(str
 {
     for (unsigned i = 0; i < e->cells_n; i++)
         for (unsigned k = 0; k < SIM_HITS; k++)
-            if (hit_times(e->cells[i].delta, k) != 0)
+            if (world_times(w, e->cells[i].field, e->cells[i].delta, k) != 0)
                 act(&w->oracle.hits[e->cells[i].hash][e->cells[i].field][k]);
     for (int target = 0; target < OP_TARGETS; target++)
         for (unsigned k = 0; k < SIM_HITS; k++)
@@ -216,7 +217,7 @@ void oracle_told_token(struct world *w, int h, int f, unsigned k, enum told told
 void oracle_sent(struct world *w, int h, int f, int64_t delta)
 {
     for (unsigned k = 0; k < SIM_HITS; k++)
-        if (hit_times(delta, k) != 0 && w->oracle.hits[h][f][k].answered_unknown)
+        if (world_times(w, f, delta, k) != 0 && w->oracle.hits[h][f][k].answered_unknown)
             fault_at(w, FAULT_ANSWER, h, f, k, "answered with outcome unknown, then sent again");
 }
 
@@ -226,7 +227,7 @@ void oracle_merged(struct world *w, int h, int f)
 {
     if (f == SIM_VISITORS) return; /* counted at the end */
     for (unsigned k = 0; k < SIM_HITS; k++)
-        if (hit_times(mysql_has(&w->mysql, h, f), k) > 1)
+        if (world_times(w, f, mysql_has(&w->mysql, h, f), k) > 1)
             fault_at(w, FAULT_DOUBLE, h, f, k, "twice in MySQL");
 }
 
@@ -237,7 +238,7 @@ void oracle_until(struct world *w, int counter)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++) {
                 const struct hit *hit = &w->oracle.hits[h][f][k];
                 bool owed = hit->applied > 0 && hit->at_ms != 0 && hit->at_ms < w->mysql.until_ms[counter];
-                if (owed && hit_times(mysql_has(&w->mysql, h, f), k) == 0)
+                if (owed && world_times(w, f, mysql_has(&w->mysql, h, f), k) == 0)
                     fault_at(w, FAULT_LOSS, h, f, k, "complete_until is past it, MySQL does not have it");
             }
 }
@@ -254,8 +255,8 @@ void oracle_synced(struct world *w, int h, int f, int64_t answered)
 {
     for (unsigned k = 0; k < SIM_HITS; k++) {
         const struct hit *hit = &w->oracle.hits[h][f][k];
-        bool owed = hit_times(answered, k) != 0 && !hit->lost;
-        if (owed && hit_times(mysql_has(&w->mysql, h, f), k) == 0)
+        bool owed = world_times(w, f, answered, k) != 0 && !hit->lost;
+        if (owed && world_times(w, f, mysql_has(&w->mysql, h, f), k) == 0)
             fault_at(w, FAULT_LOSS, h, f, k, "CTR.SYNC said merged, MySQL does not have it");
     }
 }
@@ -264,10 +265,10 @@ void oracle_total(struct world *w, int h, int f, int64_t answered, int64_t total
 {
     for (unsigned k = 0; k < SIM_HITS; k++) {
         const struct hit *hit = &w->oracle.hits[h][f][k];
-        unsigned times = hit_times(total, k);
-        bool rejected = hit_times(w->mysql.rejects[h][f], k) > 0; /* in no row */
+        unsigned times = world_times(w, f, total, k);
+        bool rejected = world_times(w, f, w->mysql.rejects[h][f], k) > 0; /* in no row */
         if (times > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in a live total");
-        if (times == 0 && hit_times(answered, k) != 0 && !hit->lost && !rejected)
+        if (times == 0 && world_times(w, f, answered, k) != 0 && !hit->lost && !rejected)
             fault_at(w, FAULT_LOSS, h, f, k, "answered, and not in a live total");
         if (times > 0 && (k >= w->oracle.hits_n[h][f] || (hit->told == TOLD_REFUSED && hit->sent == 0)))
             fault_at(w, FAULT_ANSWER, h, f, k, "in a live total, and never counted");
@@ -279,7 +280,7 @@ void oracle_total(struct world *w, int h, int f, int64_t answered, int64_t total
 static void hit_at_end(struct world *w, int h, int f, unsigned k)
 {
     const struct hit *hit = &w->oracle.hits[h][f][k];
-    unsigned merged = hit_times(mysql_has(&w->mysql, h, f), k);
+    unsigned merged = world_times(w, f, mysql_has(&w->mysql, h, f), k);
     w->oracle.told[hit->told]++;
     if (merged < hit->applied) fault_at(w, FAULT_LOSS, h, f, k, "in Redis' history, not in MySQL");
     if (merged > hit->applied && (hit->told == TOLD_NOTHING || hit->told == TOLD_REFUSED))

@@ -51,6 +51,14 @@ static void lazy(struct sim_config *c)
     often(c, EVENT_hit, 40);
 }
 
+/* Somebody else's string stands where a pending hash should be, now and then. */
+static void profile_wrong_type(struct sim_config *c)
+{
+    only(c, 6);
+    eager(c);
+    often(c, EVENT_wrong_type, 40);
+}
+
 static void profile_tail(struct sim_config *c)
 {
     only(c, 6);
@@ -492,6 +500,8 @@ const struct sim_rule sim_rules[] = {
              "another process claimed the hash before the frame ran"),
     COALESCE("owed_after_refusal", RULE_OWED_AFTER_REFUSAL, SHOWS(STUCK), 5000, profile_pair_refused,
              "the frame with the owed ZADD was refused"),
+    COALESCE("share_back", RULE_SHARE_BACK, SHOWS(BOOKS), 1000, profile_wrong_type,
+             "tally:accepted keeps what an increment that failed would have added"),
     COALESCE("answered_never_sent", RULE_ANSWERED_NEVER_SENT, SHOWS(ANSWER), 1000, profile_doubt,
              "a hit answered with outcome unknown is sent again"),
     COALESCE("series_owed", RULE_SERIES_OWED, SHOWS(STUCK), 1000, profile_deleted,

@@ -59,10 +59,21 @@ static inline const struct counters *world_counters_of(const struct world *w, in
     return instance == 1 && w->config.partial ? &w->first_counter : &w->counters;
 }
 
+/* Which hits on the field count down, as sim_config.down has it. */
+static inline uint64_t world_down(const struct world *w, int field)
+{
+    return field == SIM_DOWN && !w->config.feeds ? w->config.down : 0;
+}
 /* What the k-th hit on a field adds. */
 static inline int64_t world_delta(const struct world *w, int field, unsigned k)
 {
-    return w->config.down && !w->config.feeds && field == SIM_DOWN ? -hit_delta(k) : hit_delta(k);
+    return (world_down(w, field) >> (2 * k) & 1) != 0 ? -hit_delta(k) : hit_delta(k);
+}
+/* How often is the k-th hit on a field in a sum of them? The addition turns the digit of one that counts down into 3 less that. */
+static inline unsigned world_times(const struct world *w, int field, int64_t sum, unsigned k)
+{
+    uint64_t down = world_down(w, field);
+    return (unsigned)((((uint64_t)sum + down) ^ down) >> (2 * k)) & 3;
 }
 struct slice world_hash_name(const struct world *w, int hash);
 struct slice world_field_name(int field);

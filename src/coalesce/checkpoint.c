@@ -1,15 +1,6 @@
-/* coalesce/checkpoint.c - the journal before series, timeboxes and logs. A frame with many of their ops appends them to a
- * journal in Redis, one APPEND for all, and their clients are answered; a checkpoint brings the sums home: ops of later
- * frames, which take them out of the journal in the same MULTI. So each stands, at any moment, either in the journal or
- * in its keys, and in Redis in any case.
- *   What goes in: what feeds move; of clients a series that Redis took an op of since the last cut, a bucket of which it
- *     told the hits, and events whose numbers are of a lease (which tells the same of their log), so that a key which is
- *     somebody else's is told to the client that meets it first. Few ops go straight to their keys.
- *   What comes out: a closed journal, oldest first, some commands a frame; and at once what a read asks for (settle).
- *   (!) Whoever brings home is named in tally:journals. A link that comes up looks there before the next frame: a journal
- *     that another one took over meanwhile (he killed our links between taking and reading it) is his, whatever we
- *     remember; and when Redis lost its tail, it alone knows what stands in a journal and what does not.
- *   (!) What a refused or lost frame put in or took out is undone in what we remember. */
+/* coalesce/checkpoint.c - journals follow the frames: what goes in, what comes home, what is undone, whose they are.
+ * journal.h has the rules. Top to bottom: a frame is sent (in, out), what became of it (applied, undo, redo, refused),
+ * reads that wait (settle), a link that comes up (look), another daemon's journal (adopt). */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"

@@ -307,7 +307,7 @@ static bool side_to_send(const struct coalesce *c)
 bool engine_send_next(struct coalesce *c)
 {
     if (sm_now(&c->link) != LINK_READY || c->flight_n >= engine_depth()) return false;
-    if (!box_works(c->now) && !side_to_send(c)) return false;
+    if (!group_works(c->now) && !side_to_send(c)) return false;
     engine_send(c, c->now);
     return true;
 }
@@ -320,7 +320,7 @@ static bool gathers(struct coalesce *c)
     bool grew = g->answers_n > c->gathered_n;
     c->gathered_n = g->answers_n;
     bool is_small =
-        box_works(g) && group_size(g) < c->config.at_once_cells && g->answers_n < c->config.gather_answers;
+        group_works(g) && group_size(g) < c->config.at_once_cells && g->answers_n < c->config.gather_answers;
     bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
     if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
         c->gathered_turns++;
@@ -337,7 +337,8 @@ bool coalesce_turn(struct coalesce *c)
     const struct group *g = c->now;
     c->turn_s = 0;
     if (gathers(c)) return true;
-    if (!engine_send_next(c) && !box_works(g) && g->answers_n > 0 && !engine_answers_out(c)) turn_literals(c);
+    if (!engine_send_next(c) && !group_works(g) && g->answers_n > 0 && !engine_answers_out(c))
+        turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
     c->turn_s = 0;
     return false;
@@ -350,7 +351,7 @@ uint64_t coalesce_frame(const struct coalesce *c)
 
 bool coalesce_collects(const struct coalesce *c)
 {
-    return box_works(c->now);
+    return group_works(c->now);
 }
 
 uint64_t coalesce_hits(const struct coalesce *c)

@@ -86,8 +86,8 @@ void group_fail(struct group *g, struct slice line); /* every hit's answer becom
 /* Hashes and cells go; the answers (literals by now) and the corrections in shares stay. */
 void group_drop_frame(struct group *g, uint64_t epoch);
 void group_correct(struct group *g, const struct counter *c,
-                   int64_t delta);                  /* a share beside those of the cells */
-static inline bool box_works(const struct group *g) /* clients' hits, tokens or ops are in it */
+                   int64_t delta);                    /* a share beside those of the cells */
+static inline bool group_works(const struct group *g) /* clients' hits, tokens or ops are in it */
 {
     return g->frame.cells_n > 0 || g->frame.tokens_n > 0 || g->frame.ops_n > 0;
 }
@@ -101,7 +101,7 @@ static inline uint32_t group_size(const struct group *g) /* what there is to do 
 }
 static inline bool group_empty(const struct group *g)
 {
-    return !box_works(g) && g->frame.shares_n == 0 && g->answers_n == 0;
+    return !group_works(g) && g->frame.shares_n == 0 && g->answers_n == 0;
 }
 
 /* An error reply, appended to out. */

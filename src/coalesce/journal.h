@@ -1,7 +1,17 @@
-/* coalesce/journal.h - one journal (series/journal.h) as its daemon knows it: what was added to series, timeboxes and
- * logs, summed up by name and time, until a checkpoint brings it to their own keys. A frame's ops then cost Redis one
- * APPEND, and what many frames added costs it one HINCRBY a sample. Pure data: checkpoint.c makes it follow the frames.
- * Numbers are indices; an op keeps its number as long as the journal lives. */
+/* coalesce/journal.h - one journal (bytes: series/journal.h) as its daemon knows it: what frames added to series, timeboxes
+ * and logs, summed by name and time, until a checkpoint brings it home to their own keys. A frame's ops then cost Redis
+ * one APPEND, and what many frames added costs one HINCRBY a sample. Every hit stands, at any moment, either in a journal
+ * or in its keys, and in Redis in any case. The rules (checkpoint.c carries them out):
+ *   In: all feed updates; a client's update of a series that Redis accepted since the last cut; hits on buckets with a
+ *     known total; events numbered from a lease. The rest goes straight to its key, so the first client to meet a key of
+ *     the wrong type sees the error. So do the ops of a frame that has only a few.
+ *   Home: closed journals, oldest first, some commands a frame, as ops of later frames that take them out of the journal
+ *     in the same MULTI; and at once what a read asks for (settle).
+ *   Undo: what a refused or lost frame put in or took out is undone here before the frame is sent again or given up.
+ *   (!) Take-over: tally:journals names the daemon that brings a journal home. A link that comes up looks there before
+ *     the next frame. A journal that another daemon took over meanwhile is that one's, whatever we remember (it killed our
+ *     links before it read). When Redis lost its tail, Redis alone knows what is in a journal, so all are given up here.
+ * This file and journal.c are pure data. Numbers are indices; an op keeps its number as long as the journal lives. */
 #ifndef COALESCE_JOURNAL_H
 #define COALESCE_JOURNAL_H
 

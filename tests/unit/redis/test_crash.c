@@ -60,6 +60,7 @@ static void whole_way(void *arg)
 
     setenv("TALLYD_CRASH", plan->point, 1);
     if (!crash_init()) abort();
+    if (rmdir(w->server.dir) != 0) abort(); /* the parent's server is asked, and a crash removes nothing */
     w->url.path = (char *)(void *)plan->socket;
     world_link(w, &w->link, "frame");
     redis_frames_init(&frames, &w->link, &w->life);

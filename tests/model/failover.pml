@@ -1,0 +1,455 @@
+/* tests/model/failover.pml - servers that move: two copies of a Redis that may both think that they are the primary, and MySQL
+ * between them. Is any hit merged twice; is a hit that was answered lost, though its tallyd lives?
+ *
+ * Redis        two sides. A replica has the state that its primary had at some moment. A promotion makes a primary of it, and
+ *              begins a new history (master_replid); the old primary may go on for long. A demoted side takes over all of the
+ *              other one's state at its next sync. A side keeps its run_id through all of that.
+ * Two daemons  each on any side that says it is a primary. A frame is one hit. A look says up to which frame a side has them;
+ *              what it lacks is sent again under its old number, answered or not, before anything new.
+ * MySQL        the ledger, the rows, and the realm: an epoch, and the history that it is for. A daemon takes an epoch (or joins
+ *              the one of its history) when what its Redis says agrees with the ledger; each merge asks for the epoch of its run.
+ *              With MYSQL_LAG a replica that lacks the last transactions may be promoted.
+ * Abstracted   what one side does with frames, claims, scans and links (frames.pml, sync.pml). A batch is one chunk.
+ * Ends         when nothing can move any more, after hits and faults have ended (`calm`).
+ *
+ * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
+#ifndef EPOCH
+#define EPOCH 1 /* a merge asks whether its epoch is still the realm's */
+#endif
+#ifndef EPOCH_OF_RUN
+#define EPOCH_OF_RUN 1 /* the epoch under which its rows were scanned; 0: the daemon's newest */
+#endif
+#ifndef EPOCH_BY_HISTORY
+#define EPOCH_BY_HISTORY 1 /* 0: by run_id, which a demotion and a promotion leave as it is */
+#endif
+#ifndef EPOCH_UNIQUE
+#define EPOCH_UNIQUE 1 /* an epoch has a random id; 0: it is counted on, and a MySQL that lost its tail counts again */
+#endif
+#ifndef GEN_ID
+#define GEN_ID 1 /* the batch of the ledger's highest gen is compared, too */
+#endif
+#ifndef GATE_TWICE
+#define GATE_TWICE 1 /* a Redis that seems to be behind is read again, after the ledger */
+#endif
+#ifndef REPLAY
+#define REPLAY 1 /* 0: frames that were answered are not sent again */
+#endif
+#ifndef REPLAY_LOOK
+#define REPLAY_LOOK 1 /* 0: without asking what the side has */
+#endif
+#ifndef REPLAY_GATED
+#define REPLAY_GATED 1 /* only after the epoch is this side's; 0: at once */
+#endif
+#ifndef REPLAY_NUMBERS
+#define REPLAY_NUMBERS 1 /* under the old numbers; 0: under new ones */
+#endif
+#ifndef KEEP
+#define KEEP 1 /* with MYSQL_LAG: a batch is discarded when MySQL's replica has it */
+#endif
+
+/* Bounds. */
+#ifndef HITS
+#define HITS 2
+#endif
+#ifndef BATCHES
+#define BATCHES 3
+#endif
+#ifndef MOVES
+#define MOVES 2 /* promotions */
+#endif
+#ifndef CUTS
+#define CUTS 1 /* of links that could go on */
+#endif
+#ifndef CRASHES
+#define CRASHES 0
+#endif
+#ifndef REPLICAS
+#define REPLICAS 0 /* 1: the fence waits until the other side has the claim */
+#endif
+#ifndef MYSQL_LAG
+#define MYSQL_LAG 0 /* so often MySQL loses its tail */
+#endif
+
+#define DAEMONS 2
+#define FRAMES (HITS + HITS) /* of a daemon; renumbered ones, too */
+#define NONE 2               /* no side */
+
+#define IDLE 0
+#define SCANNED 1
+#define FENCED 2 /* its transaction may commit at any time, whatever becomes of the link */
+#define MERGED 3
+
+typedef side_state {
+    bool primary;
+    byte history;
+    byte pend, stand; /* hits; batches: a bit each */
+    byte gen;
+    byte id[BATCHES + 1]; /* of the batch that got this gen */
+    byte seq[DAEMONS];
+};
+side_state S[2];
+
+typedef daemon_state {
+    byte at;
+    byte sent, answered, next; /* frames; the next one that the side wants */
+    byte hit[FRAMES + 1];
+    byte lost; /* frames up to this one died with a life */
+    bool open, held, has_read, again;
+    byte epoch, seen;                         /* seen: the ledger's highest batch, when Redis seemed to be behind it */
+    byte read_history, read_gen, read_id[BATCHES + 1]; /* of the look */
+    byte stage, batch, run_at, run_epoch;
+};
+daemon_state D[DAEMONS];
+
+typedef mysql_state {
+    byte ledger, merged; /* batches; hits */
+    byte epoch, realm;   /* the history that it is for, or a side + 1 */
+};
+mysql_state M, lagging;
+
+byte batch_hits[BATCHES + 1], batch_gen[BATCHES + 1];
+byte batches, hits, told, forgot; /* hits: so many; told, forgot: bits. forgot: their daemon died */
+byte histories = 1, epochs, moves = MOVES, cuts = CUTS, crashes = CRASHES, lags = MYSQL_LAG;
+bool calm;
+
+hidden byte i, j, top, top_gen, f, found;
+hidden byte fits;
+
+#define BIT(n) (1 << (n))
+#define HAS(set, n) (((set) >> (n)) & 1)
+#define IS_UP(d) (D[d].at != NONE && S[D[d].at].primary)
+#define OTHER(s) (1 - (s))
+#define DIFFER                                                                                               \
+    (S[0].pend != S[1].pend || S[0].stand != S[1].stand || S[0].gen != S[1].gen || S[0].seq[0] != S[1].seq[0] ||  \
+     S[0].seq[1] != S[1].seq[1] || S[0].id[1] != S[1].id[1] || S[0].id[2] != S[1].id[2] ||                          \
+     S[0].id[BATCHES] != S[1].id[BATCHES])
+#define DOUBLE "BROKEN double\n"
+#define LOSS "BROKEN loss\n"
+#define STUCK "BROKEN stuck\n"
+#define KEY(d) (EPOCH_BY_HISTORY -> D[d].read_history : D[d].at + 1)
+
+inline copy_side(from, to)
+{
+    S[to].pend = S[from].pend;
+    S[to].stand = S[from].stand;
+    S[to].gen = S[from].gen;
+    for (j : 1 .. BATCHES) { S[to].id[j] = S[from].id[j] }
+    for (j : 0 .. DAEMONS - 1) { S[to].seq[j] = S[from].seq[j] }
+}
+
+/* The highest batch of the ledger. */
+inline find_top()
+{
+    top = 0;
+    top_gen = 0;
+    for (j : 1 .. BATCHES) {
+        if
+        :: HAS(M.ledger, j) && batch_gen[j] >= top_gen -> top = j; top_gen = batch_gen[j]
+        :: else
+        fi
+    }
+}
+
+inline gate_shut(d)
+{
+    D[d].open = false;
+    D[d].held = false;
+    for (j : 1 .. BATCHES) { D[d].read_id[j] = 0 }
+    D[d].has_read = false;
+    D[d].again = false;
+    D[d].seen = 0;
+    D[d].read_history = 0;
+    D[d].read_gen = 0
+}
+
+inline run_end(d)
+{
+    D[d].stage = IDLE;
+    D[d].batch = 0;
+    D[d].run_at = 0;
+    D[d].run_epoch = 0
+}
+
+inline link_cut(d)
+{
+    D[d].at = NONE;
+    D[d].next = 0;
+    gate_shut(d);
+    if
+    :: D[d].stage != FENCED -> run_end(d)
+    :: else
+    fi
+}
+
+inline connect(d, s)
+{
+    D[d].at = s;
+    found = (REPLAY_LOOK -> S[s].seq[d] : 0);
+    if
+    :: found < D[d].lost -> found = D[d].lost
+    :: else
+    fi;
+    if
+    :: !REPLAY && found < D[d].answered -> found = D[d].answered
+    :: else
+    fi;
+#if REPLAY_NUMBERS == 0
+    /* what the side lacks is sent as if it were new */
+    if
+    :: found < D[d].sent ->
+        top = D[d].sent;
+        for (j : 1 .. FRAMES) {
+            if
+            :: j > found && j <= top ->
+                assert(D[d].sent < FRAMES);
+                D[d].sent++;
+                D[d].hit[D[d].sent] = D[d].hit[j]
+            :: else
+            fi
+        }
+        found = top;
+        D[d].answered = (D[d].answered == top -> D[d].sent : D[d].sent - 1)
+    :: else
+    fi;
+#endif
+    D[d].next = found + 1;
+    printf("daemon %d is on side %d, which has its frames up to %d of %d\n", d, s, S[s].seq[d], D[d].sent)
+}
+
+/* Its frame n runs. */
+inline frame_runs(d, number)
+{
+    f = D[d].hit[number];
+    S[D[d].at].pend = S[D[d].at].pend | BIT(f);
+    S[D[d].at].seq[d] = number;
+    printf("side %d   runs frame %d of daemon %d, hit %d\n", D[d].at, number, d, f)
+}
+
+/* Redis was read, then the ledger: it may be ahead of what was read by somebody's merge. */
+inline take_epoch(d)
+{
+    find_top();
+    fits = top == 0 || (top_gen <= D[d].read_gen && (!GEN_ID || D[d].read_id[top_gen] == top));
+    if
+    :: fits ->
+        if
+        :: M.realm != KEY(d) ->
+            epochs = (EPOCH_UNIQUE -> epochs + 1 : M.epoch + 1);
+            M.epoch = epochs;
+            M.realm = KEY(d);
+            printf("daemon %d takes epoch %d\n", d, M.epoch)
+        :: else -> printf("daemon %d joins epoch %d\n", d, M.epoch)
+        fi;
+        gate_shut(d);
+        D[d].open = true;
+        D[d].epoch = M.epoch
+    :: !fits && GATE_TWICE && !D[d].again ->
+        gate_shut(d);
+        D[d].again = true;
+        D[d].seen = top
+    :: !fits && (!GATE_TWICE || D[d].again) ->
+        /* behind what the ledger had before Redis was read: is it still? */
+        top = D[d].seen;
+        top_gen = batch_gen[top];
+        fits = GATE_TWICE && top_gen <= D[d].read_gen && (!GEN_ID || D[d].read_id[top_gen] == top);
+        gate_shut(d);
+        if
+        :: !fits -> D[d].held = true; printf("daemon %d is held: side %d lacks a merged batch\n", d, D[d].at)
+        :: else
+        fi
+    fi
+}
+
+inline merge(d)
+{
+    if
+    :: EPOCH && (EPOCH_OF_RUN -> D[d].run_epoch : D[d].epoch) != M.epoch ->
+        printf("mysql    refuses batch %d of daemon %d\n", D[d].batch, d);
+        gate_shut(d);
+        run_end(d)
+    :: else ->
+        if
+        :: HAS(M.ledger, D[d].batch) -> printf("mysql    knows batch %d of daemon %d\n", D[d].batch, d)
+        :: else ->
+            printf("mysql    merges batch %d of daemon %d, hits %d\n", D[d].batch, d, batch_hits[D[d].batch]);
+            if
+            :: (M.merged & batch_hits[D[d].batch]) != 0 -> printf(DOUBLE); assert(false)
+            :: else
+            fi;
+            M.merged = M.merged | batch_hits[D[d].batch];
+            M.ledger = M.ledger | BIT(D[d].batch)
+        fi;
+        D[d].stage = MERGED
+    fi
+}
+
+inline claim(d)
+{
+    batches++;
+    batch_hits[batches] = S[D[d].at].pend;
+    S[D[d].at].pend = 0;
+    S[D[d].at].gen++;
+    batch_gen[batches] = S[D[d].at].gen;
+    S[D[d].at].id[S[D[d].at].gen] = batches;
+    S[D[d].at].stand = S[D[d].at].stand | BIT(batches);
+    printf("side %d   claims batch %d for daemon %d, hits %d, gen %d\n", D[d].at, batches, d, batch_hits[batches],
+           S[D[d].at].gen)
+}
+
+#define MAY_REPLAY(d) (!REPLAY_GATED || D[d].open)
+#define CAUGHT_UP(d) (D[d].next > D[d].sent)
+
+proctype daemon(byte d)
+{
+end:
+    do
+    :: d_step { D[d].at == NONE && S[0].primary -> connect(d, 0) }
+    :: d_step { D[d].at == NONE && S[1].primary -> connect(d, 1) }
+    :: d_step { D[d].at != NONE && !S[D[d].at].primary ->
+        printf("daemon %d leaves side %d, a replica\n", d, D[d].at);
+        link_cut(d)
+    }
+    :: d_step { D[d].at != NONE && S[D[d].at].primary && !calm && cuts > 0 ->
+        cuts--;
+        printf("daemon %d loses side %d\n", d, D[d].at);
+        link_cut(d)
+    }
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && D[d].answered == D[d].sent && !calm && hits < HITS ->
+        hits++;
+        D[d].sent++;
+        D[d].hit[D[d].sent] = hits;
+        frame_runs(d, D[d].sent);
+        D[d].next = D[d].sent + 1
+    }
+    :: d_step { D[d].at != NONE && CAUGHT_UP(d) && D[d].answered < D[d].sent ->
+        D[d].answered = D[d].sent;
+        told = told | BIT(D[d].hit[D[d].sent]);
+        printf("daemon %d answers frame %d\n", d, D[d].sent)
+    }
+    :: d_step { IS_UP(d) && !CAUGHT_UP(d) && MAY_REPLAY(d) -> frame_runs(d, D[d].next); D[d].next++ }
+    :: d_step { IS_UP(d) && !D[d].open && !D[d].held && !D[d].has_read ->
+        D[d].read_history = S[D[d].at].history;
+        D[d].read_gen = S[D[d].at].gen;
+        for (j : 1 .. BATCHES) { D[d].read_id[j] = S[D[d].at].id[j] }
+        D[d].has_read = true
+    }
+    :: d_step { D[d].has_read -> take_epoch(d) }
+    :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].pend != 0 && batches < BATCHES -> claim(d) }
+    :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].stand != 0 ->
+        for (j : 1 .. BATCHES) {
+            if
+            :: HAS(S[D[d].at].stand, j) -> D[d].batch = j
+            :: else
+            fi
+        }
+        D[d].stage = SCANNED;
+        D[d].run_at = D[d].at;
+        D[d].run_epoch = D[d].epoch;
+        printf("daemon %d scanned batch %d\n", d, D[d].batch)
+    }
+    :: d_step { D[d].stage == SCANNED && IS_UP(d) &&
+                (REPLICAS == 0 ||
+                 (!S[OTHER(D[d].at)].primary && S[OTHER(D[d].at)].id[batch_gen[D[d].batch]] == D[d].batch)) ->
+        D[d].stage = FENCED
+    }
+    :: d_step { D[d].stage == FENCED -> merge(d) }
+    :: d_step { D[d].stage == MERGED && D[d].at == D[d].run_at && IS_UP(d) && D[d].open &&
+                (!KEEP || HAS(lagging.ledger, D[d].batch) || MYSQL_LAG == 0) ->
+        S[D[d].at].stand = S[D[d].at].stand & ~BIT(D[d].batch);
+        printf("side %d   discards batch %d\n", D[d].at, D[d].batch);
+        run_end(d)
+    }
+    :: d_step { D[d].stage == MERGED && D[d].at != D[d].run_at -> run_end(d) }
+    :: d_step { !calm && crashes > 0 && D[d].sent > D[d].lost ->
+        crashes--;
+        printf("daemon %d dies\n", d);
+        for (j : 1 .. FRAMES) {
+            if
+            :: j <= D[d].sent -> forgot = forgot | BIT(D[d].hit[j])
+            :: else
+            fi
+        }
+        D[d].lost = D[d].sent;
+        D[d].answered = D[d].sent;
+        link_cut(d)
+    }
+    od
+}
+
+/* The side that is a primary at the end. */
+#define LAST (S[0].primary -> 0 : 1)
+
+inline at_end()
+{
+    i = LAST;
+    fits = 0;
+    for (j : 1 .. BATCHES) {
+        if
+        :: HAS(M.ledger, j) && S[i].id[batch_gen[j]] != j -> fits = 1 /* it lacks a merged batch */
+        :: else
+        fi
+    }
+    if
+    :: D[0].held || D[1].held ->
+        if
+        :: !fits || REPLICAS == 1 -> printf("held without need\n"); printf(STUCK); assert(false)
+        :: else
+        fi
+    :: else ->
+        if
+        :: (S[i].pend != 0 && batches < BATCHES) || (S[i].stand & ~M.ledger) != 0 -> printf(STUCK); assert(false)
+        :: else
+        fi;
+        if
+        :: batches < BATCHES && (told & ~M.merged & ~forgot) != 0 -> printf(LOSS); assert(false)
+        :: else
+        fi
+    fi
+}
+
+active proctype world()
+{
+    d_step {
+        S[0].primary = true;
+        S[0].history = 1;
+        S[1].history = 1;
+        D[0].at = NONE;
+        D[1].at = NONE
+    };
+    atomic { run daemon(0); run daemon(1) };
+end:
+    do
+    :: d_step { S[0].primary && !S[1].primary && DIFFER -> copy_side(0, 1); printf("side 1   has what side 0 has\n") }
+    :: d_step { S[1].primary && !S[0].primary && DIFFER -> copy_side(1, 0); printf("side 0   has what side 1 has\n") }
+    :: d_step { !calm && moves > 0 && !(S[0].primary && S[1].primary) ->
+        moves--;
+        histories++;
+        i = (S[0].primary -> 1 : 0);
+        S[i].primary = true;
+        S[i].history = histories;
+        printf("side %d   is promoted\n", i)
+    }
+    :: d_step { S[0].primary && S[1].primary -> S[0].primary = false; printf("side 0   is demoted\n") }
+    :: d_step { S[0].primary && S[1].primary -> S[1].primary = false; printf("side 1   is demoted\n") }
+#if MYSQL_LAG
+    :: d_step { lagging.ledger != M.ledger || lagging.epoch != M.epoch ->
+        lagging.ledger = M.ledger;
+        lagging.merged = M.merged;
+        lagging.epoch = M.epoch;
+        lagging.realm = M.realm
+    }
+    :: d_step { !calm && lags > 0 && (lagging.ledger != M.ledger || lagging.epoch != M.epoch) ->
+        lags--;
+        M.ledger = lagging.ledger;
+        M.merged = lagging.merged;
+        M.epoch = lagging.epoch;
+        M.realm = lagging.realm;
+        gate_shut(0);
+        gate_shut(1);
+        printf("mysql    has lost its tail\n")
+    }
+#endif
+    :: d_step { !calm && !(S[0].primary && S[1].primary) -> calm = true; printf("calm\n") }
+    :: timeout -> d_step { at_end() }; break
+    od
+}

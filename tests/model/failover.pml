@@ -60,6 +60,9 @@
 #ifndef CUTS
 #define CUTS 1 /* of links that could go on */
 #endif
+#ifndef GATE_SLOW
+#define GATE_SLOW 0 /* 1: others may merge between the look at Redis and that at MySQL */
+#endif
 #ifndef CRASHES
 #define CRASHES 0
 #endif
@@ -117,6 +120,8 @@ hidden byte fits;
 
 #define BIT(n) (1 << (n))
 #define HAS(set, n) (((set) >> (n)) & 1)
+#define MAY_REPLAY(d) (!REPLAY_GATED || D[d].open)
+#define CAUGHT_UP(d) (D[d].next > D[d].sent)
 #define IS_UP(d) (D[d].at != NONE && S[D[d].at].primary)
 #define OTHER(s) (1 - (s))
 #define DIFFER                                                                                               \
@@ -154,6 +159,7 @@ inline gate_shut(d)
 {
     D[d].open = false;
     D[d].held = false;
+    D[d].epoch = (EPOCH_OF_RUN -> 0 : D[d].epoch);
     for (j : 1 .. BATCHES) { D[d].read_id[j] = 0 }
     D[d].has_read = false;
     D[d].again = false;
@@ -179,6 +185,12 @@ inline link_cut(d)
     :: D[d].stage != FENCED -> run_end(d)
     :: else
     fi
+}
+
+inline answer(d)
+{
+    D[d].answered = D[d].sent;
+    told = told | BIT(D[d].hit[D[d].sent])
 }
 
 inline connect(d, s)
@@ -213,6 +225,10 @@ inline connect(d, s)
     fi;
 #endif
     D[d].next = found + 1;
+    if
+    :: D[d].sent > 0 && CAUGHT_UP(d) -> answer(d)
+    :: else
+    fi;
     printf("daemon %d is on side %d, which has its frames up to %d of %d\n", d, s, S[s].seq[d], D[d].sent)
 }
 
@@ -223,6 +239,15 @@ inline frame_runs(d, number)
     S[D[d].at].pend = S[D[d].at].pend | BIT(f);
     S[D[d].at].seq[d] = number;
     printf("side %d   runs frame %d of daemon %d, hit %d\n", D[d].at, number, d, f)
+}
+
+inline new_frame(d)
+{
+    hits++;
+    D[d].sent++;
+    D[d].hit[D[d].sent] = hits;
+    frame_runs(d, D[d].sent);
+    D[d].next = D[d].sent + 1
 }
 
 /* Redis was read, then the ledger: it may be ahead of what was read by somebody's merge. */
@@ -296,8 +321,6 @@ inline claim(d)
            S[D[d].at].gen)
 }
 
-#define MAY_REPLAY(d) (!REPLAY_GATED || D[d].open)
-#define CAUGHT_UP(d) (D[d].next > D[d].sent)
 
 proctype daemon(byte d)
 {
@@ -314,26 +337,32 @@ end:
         printf("daemon %d loses side %d\n", d, D[d].at);
         link_cut(d)
     }
-    :: d_step { IS_UP(d) && CAUGHT_UP(d) && D[d].answered == D[d].sent && !calm && hits < HITS ->
-        hits++;
-        D[d].sent++;
-        D[d].hit[D[d].sent] = hits;
-        frame_runs(d, D[d].sent);
-        D[d].next = D[d].sent + 1
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && !calm && hits < HITS -> new_frame(d); answer(d) }
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && !calm && hits < HITS && cuts > 0 ->
+        cuts--;
+        new_frame(d);
+        printf("daemon %d loses side %d before it hears of it\n", d, D[d].at);
+        link_cut(d)
     }
-    :: d_step { D[d].at != NONE && CAUGHT_UP(d) && D[d].answered < D[d].sent ->
-        D[d].answered = D[d].sent;
-        told = told | BIT(D[d].hit[D[d].sent]);
-        printf("daemon %d answers frame %d\n", d, D[d].sent)
+    :: d_step { IS_UP(d) && !CAUGHT_UP(d) && MAY_REPLAY(d) ->
+        frame_runs(d, D[d].next);
+        D[d].next++;
+        if
+        :: CAUGHT_UP(d) -> answer(d)
+        :: else
+        fi
     }
-    :: d_step { IS_UP(d) && !CAUGHT_UP(d) && MAY_REPLAY(d) -> frame_runs(d, D[d].next); D[d].next++ }
     :: d_step { IS_UP(d) && !D[d].open && !D[d].held && !D[d].has_read ->
         D[d].read_history = S[D[d].at].history;
         D[d].read_gen = S[D[d].at].gen;
         for (j : 1 .. BATCHES) { D[d].read_id[j] = S[D[d].at].id[j] }
+#if GATE_SLOW
         D[d].has_read = true
     }
-    :: d_step { D[d].has_read -> take_epoch(d) }
+    :: d_step { D[d].has_read ->
+#endif
+        take_epoch(d)
+    }
     :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].pend != 0 && batches < BATCHES -> claim(d) }
     :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].stand != 0 ->
         for (j : 1 .. BATCHES) {
@@ -342,7 +371,7 @@ end:
             :: else
             fi
         }
-        D[d].stage = SCANNED;
+        D[d].stage = (REPLICAS -> SCANNED : FENCED);
         D[d].run_at = D[d].at;
         D[d].run_epoch = D[d].epoch;
         printf("daemon %d scanned batch %d\n", d, D[d].batch)

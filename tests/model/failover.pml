@@ -22,6 +22,9 @@
 #ifndef EPOCH_BY_HISTORY
 #define EPOCH_BY_HISTORY 1 /* 0: by run_id, which a demotion and a promotion leave as it is */
 #endif
+#ifndef LINK_HISTORY
+#define LINK_HISTORY 1 /* a link asks what history its side is at, at each look and scan: it may change while links live */
+#endif
 #ifndef EPOCH_UNIQUE
 #define EPOCH_UNIQUE 1 /* an epoch has a random id; 0: it is counted on, and a MySQL that lost its tail counts again */
 #endif
@@ -98,7 +101,7 @@ typedef daemon_state {
     byte hit[FRAMES + 1];
     byte lost; /* frames up to this one died with a life */
     bool open, held, has_read, again;
-    byte epoch, seen;                         /* seen: the ledger's highest batch, when Redis seemed to be behind it */
+    byte epoch, history, seen;                         /* seen: the ledger's highest batch, when Redis seemed to be behind it */
     byte read_history, read_gen, read_id[BATCHES + 1]; /* of the look */
     byte stage, batch, run_at, run_epoch;
 };
@@ -179,6 +182,7 @@ inline run_end(d)
 inline link_cut(d)
 {
     D[d].at = NONE;
+    D[d].history = 0;
     D[d].next = 0;
     gate_shut(d);
     if
@@ -196,6 +200,7 @@ inline answer(d)
 inline connect(d, s)
 {
     D[d].at = s;
+    D[d].history = S[s].history;
     found = (REPLAY_LOOK -> S[s].seq[d] : 0);
     if
     :: found < D[d].lost -> found = D[d].lost
@@ -279,7 +284,8 @@ inline take_epoch(d)
         fits = GATE_TWICE && top_gen <= D[d].read_gen && (!GEN_ID || D[d].read_id[top_gen] == top);
         gate_shut(d);
         if
-        :: !fits -> D[d].held = true; printf("daemon %d is held: side %d lacks a merged batch\n", d, D[d].at)
+        :: !fits ->
+            D[d].held = true; printf("daemon %d is held: side %d lacks a merged batch\n", d, D[d].at)
         :: else
         fi
     fi
@@ -364,7 +370,13 @@ end:
         take_epoch(d)
     }
     :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].pend != 0 && batches < BATCHES -> claim(d) }
-    :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].stand != 0 ->
+#if LINK_HISTORY
+    :: d_step { IS_UP(d) && D[d].history != S[D[d].at].history ->
+        printf("daemon %d sees another history on side %d\n", d, D[d].at);
+        link_cut(d)
+    }
+#endif
+    :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].stand != 0 && (!LINK_HISTORY || D[d].history == S[D[d].at].history) ->
         for (j : 1 .. BATCHES) {
             if
             :: HAS(S[D[d].at].stand, j) -> D[d].batch = j

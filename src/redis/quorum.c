@@ -8,7 +8,7 @@
 
 #define WORDS_MAX 8
 
-bool server_read(struct slice host, struct slice port, struct server_at *out)
+bool target_read(struct slice host, struct slice port, struct redis_target *out)
 {
     int64_t number;
     if (host.n == 0 || host.n >= sizeof out->host || memchr(host.p, '\0', host.n) != NULL) return false;
@@ -19,7 +19,7 @@ bool server_read(struct slice host, struct slice port, struct server_at *out)
     return true;
 }
 
-bool server_is(const struct server_at *a, const struct server_at *b)
+bool target_is(const struct redis_target *a, const struct redis_target *b)
 {
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
@@ -81,14 +81,14 @@ uint32_t quorum_majority(const struct quorum *q, uint64_t now_ms)
 }
 
 /* The server that most of them name, the first of those; how many do. NULL: none answers. */
-static const struct server_at *most_named(const struct quorum *q, uint64_t now_ms, uint32_t *most)
+static const struct redis_target *most_named(const struct quorum *q, uint64_t now_ms, uint32_t *most)
 {
-    const struct server_at *best = NULL;
+    const struct redis_target *best = NULL;
     *most = 0;
     for (uint32_t i = 0; i < q->words_n; i++) {
         uint32_t n = 0;
         for (uint32_t k = 0; k < q->words_n && word_counts(q, i, now_ms); k++)
-            n += word_counts(q, k, now_ms) && server_is(&q->words[i].named, &q->words[k].named);
+            n += word_counts(q, k, now_ms) && target_is(&q->words[i].named, &q->words[k].named);
         if (n <= *most) continue;
         *most = n;
         best = &q->words[i].named;
@@ -121,15 +121,15 @@ static void hold_begin(struct quorum *q, uint32_t i, const char *why, uint64_t n
 static void candidate_forget(struct quorum *q)
 {
     if (q->candidate.host[0] == '\0') return;
-    q->candidate = (struct server_at){0};
+    q->candidate = (struct redis_target){0};
     q->ports.look(q->ports.arg, NULL);
 }
 
-static void move_to(struct quorum *q, const struct server_at *to, const char *why)
+static void move_to(struct quorum *q, const struct redis_target *to, const char *why)
 {
-    struct server_at at = *to; /* it may be the candidate */
+    struct redis_target at = *to; /* it may be the candidate */
     candidate_forget(q);
-    q->left = (struct server_at){0};
+    q->left = (struct redis_target){0};
     q->now = at;
     q->seen = false;
     q->moved = true;
@@ -141,30 +141,30 @@ static void move_if_most_say(struct quorum *q, uint64_t now_ms)
 {
     uint32_t n;
     char why[80];
-    const struct server_at *best = most_named(q, now_ms, &n);
-    if (best == NULL || server_is(best, &q->now)) return;
+    const struct redis_target *best = most_named(q, now_ms, &n);
+    if (best == NULL || target_is(best, &q->now)) return;
     bool majority = n >= quorum_majority(q, now_ms);
     /* Where we never saw a primary, the first that is named will do: its server must still say that it is one. */
     bool first = !q->seen && now_ms - q->began_ms >= QUORUM_FIRST_MS;
     if (!majority && !first) return;
-    if (server_is(best, &q->left) && now_ms - q->left_ms < QUORUM_PROVEN_MS) return;
+    if (target_is(best, &q->left) && now_ms - q->left_ms < QUORUM_PROVEN_MS) return;
     snprintf(why, sizeof why, "%u of %u sentinels name it", n, sentinels_n(q, now_ms));
     move_to(q, best, why);
 }
 
-static bool is_replica_of_ours(const struct quorum *q, const struct server_at *at)
+static bool is_replica_of_ours(const struct quorum *q, const struct redis_target *at)
 {
     for (uint32_t i = 0; i < q->primary.replicas_n; i++)
-        if (server_is(&q->primary.replicas[i], at)) return true;
+        if (target_is(&q->primary.replicas[i], at)) return true;
     return false;
 }
 
 /* One sentinel speaks of it: it is looked at while that is fresh. A password is sent to no other than our own replicas. */
-static void candidate_offer(struct quorum *q, const struct server_at *at, uint64_t now_ms)
+static void candidate_offer(struct quorum *q, const struct redis_target *at, uint64_t now_ms)
 {
-    if (!q->seen || server_is(at, &q->now) || !is_replica_of_ours(q, at)) return;
+    if (!q->seen || target_is(at, &q->now) || !is_replica_of_ours(q, at)) return;
     q->candidate_ms = now_ms + QUORUM_FRESH_MS;
-    if (server_is(at, &q->candidate)) return;
+    if (target_is(at, &q->candidate)) return;
     q->candidate = *at;
     q->ports.look(q->ports.arg, &q->candidate);
 }
@@ -209,12 +209,12 @@ void quorum_silent(struct quorum *q, uint32_t i)
     q->words[i].named_ms = 0;
 }
 
-void quorum_named(struct quorum *q, uint32_t i, const struct server_at *at, uint64_t now_ms)
+void quorum_named(struct quorum *q, uint32_t i, const struct redis_target *at, uint64_t now_ms)
 {
-    q->words[i].named = at == NULL ? (struct server_at){0} : *at;
+    q->words[i].named = at == NULL ? (struct redis_target){0} : *at;
     q->words[i].named_ms = at == NULL ? 0 : now_ms;
     if (at == NULL) return;
-    if (!server_is(at, &q->left)) candidate_offer(q, at, now_ms);
+    if (!target_is(at, &q->left)) candidate_offer(q, at, now_ms);
     move_if_most_say(q, now_ms);
 }
 
@@ -232,31 +232,31 @@ static uint32_t words_split(struct slice text, struct slice *out)
 }
 
 /* An event about our primary where we are: promoted, if it is about one, the replica. False: about another. */
-static bool event_is_ours(const struct quorum *q, struct slice text, struct server_at *replica)
+static bool event_is_ours(const struct quorum *q, struct slice text, struct redis_target *replica)
 {
     struct slice w[WORDS_MAX];
-    struct server_at primary;
+    struct redis_target primary;
     uint32_t n = words_split(text, w);
-    *replica = (struct server_at){0};
+    *replica = (struct redis_target){0};
     bool of_replica = n >= 8 && slice_eq(w[0], SLICE("slave")) && slice_eq(w[4], SLICE("@"));
     if (!of_replica && (n < 4 || !slice_eq(w[0], SLICE("master")))) return false;
     const struct slice *at = of_replica ? w + 5 : w + 1;
-    if (of_replica && !server_read(w[2], w[3], replica)) return false;
-    return slice_eq(at[0], slice_str(q->name)) && server_read(at[1], at[2], &primary) &&
-           server_is(&primary, &q->now);
+    if (of_replica && !target_read(w[2], w[3], replica)) return false;
+    return slice_eq(at[0], slice_str(q->name)) && target_read(at[1], at[2], &primary) &&
+           target_is(&primary, &q->now);
 }
 
 static void switch_heard(struct quorum *q, uint32_t i, struct slice text, uint64_t now_ms)
 {
     struct slice w[WORDS_MAX];
-    struct server_at to;
-    if (words_split(text, w) == 5 && slice_eq(w[0], slice_str(q->name)) && server_read(w[3], w[4], &to))
+    struct redis_target to;
+    if (words_split(text, w) == 5 && slice_eq(w[0], slice_str(q->name)) && target_read(w[3], w[4], &to))
         quorum_named(q, i, &to, now_ms);
 }
 
 void quorum_heard(struct quorum *q, uint32_t i, struct slice channel, struct slice text, uint64_t now_ms)
 {
-    struct server_at replica;
+    struct redis_target replica;
     if (slice_eq(channel, SLICE("+switch-master"))) {
         switch_heard(q, i, text, now_ms);
         return;
@@ -290,7 +290,7 @@ void quorum_looked(struct quorum *q, const struct replication *r, uint64_t now_m
 {
     bool continues = r->master && q->primary.replid[0] != '\0' && strcmp(r->replid2, q->primary.replid) == 0;
     if (!continues || q->candidate.host[0] == '\0') return;
-    struct server_at left = q->now;
+    struct redis_target left = q->now;
     move_to(q, &q->candidate, "it was promoted, and continues what its primary had");
     q->left = left;
     q->left_ms = now_ms;

@@ -9,12 +9,11 @@
 #ifndef REDIS_QUORUM_H
 #define REDIS_QUORUM_H
 
-#include "base/slice.h"
+#include "redis/place.h"
 
 #define SENTINELS_MAX 16 /* that are asked: configured ones and those found */
 #define REPLICAS_MAX 16
-#define SERVER_HOST_BYTES 256 /* with its NUL */
-#define REPLID_BYTES 41       /* likewise; also of the id of a sentinel */
+#define REPLID_BYTES 41 /* with its NUL; also of the id of a sentinel */
 
 #define QUORUM_FIRST_MS 500  /* the first choice waits so long for a majority */
 #define QUORUM_FRESH_MS 3000 /* what a sentinel said counts for so long */
@@ -22,24 +21,20 @@
 #define QUORUM_HOLD_SHARE 20
 #define QUORUM_PROVEN_MS 10000 /* after a proof: so long the others may still name the primary that we left */
 
-struct server_at {
-    char host[SERVER_HOST_BYTES]; /* as sentinels write it; empty: none */
-    int port;
-};
-
-bool server_read(struct slice host, struct slice port, struct server_at *out); /* false: no host and port */
-bool server_is(const struct server_at *a, const struct server_at *b);
+/* As sentinels write it. */
+bool target_read(struct slice host, struct slice port, struct redis_target *out); /* false: no host and port */
+bool target_is(const struct redis_target *a, const struct redis_target *b);
 
 struct quorum_ports {
     void *arg;
-    void (*move)(void *arg, const struct server_at *to, const char *why);
+    void (*move)(void *arg, const struct redis_target *to, const char *why);
     void (*hold)(void *arg, bool on, const char *why);
-    void (*look)(void *arg, const struct server_at *at); /* asks it again and again; NULL: nobody any more */
+    void (*look)(void *arg, const struct redis_target *at); /* asks it again and again; NULL: nobody any more */
 };
 
 struct sentinel_word {              /* of one sentinel */
     char id[REPLID_BYTES];          /* empty: not known */
-    struct server_at named;         /* as the primary */
+    struct redis_target named;         /* as the primary */
     uint64_t named_ms;              /* 0: it does not answer */
     uint64_t others[SENTINELS_MAX]; /* that it knows besides itself: a hash of id and address of each */
     uint32_t others_n;
@@ -49,7 +44,7 @@ struct sentinel_word {              /* of one sentinel */
 struct replication { /* what a server says of it */
     bool master;
     char replid[REPLID_BYTES], replid2[REPLID_BYTES];
-    struct server_at replicas[REPLICAS_MAX];
+    struct redis_target replicas[REPLICAS_MAX];
     uint32_t replicas_n;
 };
 
@@ -58,13 +53,13 @@ struct quorum {
     const char *name; /* of the primary; borrowed */
     struct sentinel_word words[SENTINELS_MAX];
     uint32_t words_n, configured_n; /* the configured ones come first */
-    struct server_at now;           /* where we are */
+    struct redis_target now;           /* where we are */
     bool seen;                      /* the primary there has answered */
     uint64_t began_ms;
-    struct server_at left; /* by a proof, at left_ms */
+    struct redis_target left; /* by a proof, at left_ms */
     uint64_t left_ms;
     struct replication primary; /* the newest; its replicas stay known when it has none any more */
-    struct server_at candidate; /* looked at, until: */
+    struct redis_target candidate; /* looked at, until: */
     uint64_t candidate_ms;
     bool holding, moved; /* moved: since the hold began */
     uint32_t holder;
@@ -81,7 +76,7 @@ bool quorum_believes(const struct quorum *q, uint64_t other, uint64_t now_ms);
 uint32_t quorum_add(struct quorum *q);            /* its index; SENTINELS_MAX: there is no room */
 void quorum_silent(struct quorum *q, uint32_t i); /* it does not answer */
 /* at NULL: it does not know the name. */
-void quorum_named(struct quorum *q, uint32_t i, const struct server_at *at, uint64_t now_ms);
+void quorum_named(struct quorum *q, uint32_t i, const struct redis_target *at, uint64_t now_ms);
 /* A message of its pub/sub. */
 void quorum_heard(struct quorum *q, uint32_t i, struct slice channel, struct slice text, uint64_t now_ms);
 

@@ -6,7 +6,7 @@
 
 #include "conf/conf.h"
 #include "mysql/db.h"
-#include "redis/url.h"
+#include "redis/sentinel.h"
 #include "series/op.h"
 #include "status/source.h"
 #include "users/users.h"
@@ -14,6 +14,7 @@
 struct setup {
     const struct conf *conf;   /* borrowed; the counters borrow its texts */
     struct redis_url redis;    /* with its password */
+    struct sentinels_config sentinels; /* likewise */
     struct db_config mysql;    /* likewise */
     struct counters counters;  /* in the order of conf->counters; owns all; points to ops */
     struct op_limits ops;      /* points into counters */

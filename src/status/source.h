@@ -4,13 +4,14 @@
 
 #include "conf/conf.h"
 #include "mysql/db.h"
-#include "redis/url.h"
+#include "redis/sentinel.h"
 #include "series/counter.h"
 
 struct source {
     const struct conf *conf;
     const struct counters *counters; /* in the order of conf's */
     const struct redis_url *redis;
+    const struct sentinels_config *sentinels; /* n 0: none */
     const struct db_config *mysql;
 };
 

@@ -13,7 +13,7 @@ static char at[64], looked[64]; /* where we are; who is looked at */
 static bool held;
 static int moves;
 
-static void moved(void *arg, const struct server_at *to, const char *why)
+static void moved(void *arg, const struct redis_target *to, const char *why)
 {
     (void)arg, (void)why;
     snprintf(at, sizeof at, "%.40s:%d", to->host, to->port);
@@ -27,23 +27,23 @@ static void hold_told(void *arg, bool on, const char *why)
     held = on;
 }
 
-static void look_told(void *arg, const struct server_at *whom)
+static void look_told(void *arg, const struct redis_target *whom)
 {
     (void)arg;
     looked[0] = '\0';
     if (whom != NULL) snprintf(looked, sizeof looked, "%.40s", whom->host);
 }
 
-static struct server_at server(const char *host)
+static struct redis_target server(const char *host)
 {
-    struct server_at s;
-    assert_true(server_read(slice_str(host), SLICE("6379"), &s));
+    struct redis_target s;
+    assert_true(target_read(slice_str(host), SLICE("6379"), &s));
     return s;
 }
 
 static void names(uint32_t i, const char *host)
 {
-    struct server_at s = server(host);
+    struct redis_target s = server(host);
     quorum_named(&q, i, &s, now);
 }
 

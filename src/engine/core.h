@@ -37,6 +37,7 @@ struct core {
     uv_loop_t *loop;
     struct writer_pool *pool; /* NULL: not yet, or closed */
     enum stage stage;
+    struct redis_place place; /* of all links */
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;

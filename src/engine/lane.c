@@ -76,6 +76,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
 {
     *l = (struct lane){.core = {.config = *config, .loop = loop}, .ports = *ports, .arg = arg};
     struct core *c = &l->core;
+    place_init(&c->place, config->redis);
     links_init(l);
     wire_coalesce(l);
     wire_sync(c);
@@ -93,13 +94,14 @@ static enum err link_begin(struct redis_link *link, struct error *e)
 {
     enum err code = redis_link_connect(link, CONNECT_MS, e);
     if (code != ERR_UNAVAILABLE) return code;
-    const struct redis_url *url = link->config.url;
+    const struct redis_target *t = &link->target;
     const char *text = strncmp(link->why, "MASTERDOWN ", 11) == 0 ? link->why + 11 : link->why;
     char where[200];
-    if (url->path != NULL)
-        snprintf(where, sizeof where, "unix://%s", url->path);
+    if (t->port == 0)
+        snprintf(where, sizeof where, "unix://%.190s", t->host);
     else
-        snprintf(where, sizeof where, "%s://%s:%d", url->secure ? "rediss" : "redis", url->host, url->port);
+        snprintf(where, sizeof where, "%s://%.170s:%d", link->config.place->url->secure ? "rediss" : "redis",
+                 t->host, t->port);
     return error_set(e, code, "%s (%s). Start Redis, or correct `redis:` in the configuration", text, where);
 }
 

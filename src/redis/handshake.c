@@ -21,6 +21,8 @@ enum step {
     STEP_EXEC
 };
 
+static const char replica_text[] = "READONLY Redis is a replica here, tallyd needs the master";
+
 static void step_add(struct redis_link *l, enum step step)
 {
     PRE(l->steps_n < sizeof l->steps);
@@ -29,7 +31,7 @@ static void step_add(struct redis_link *l, enum step step)
 
 static void auth_put(struct redis_link *l)
 {
-    const struct redis_url *url = l->config.url;
+    const struct redis_url *url = l->config.place->url;
     if (url->password == NULL) return;
     request_array(&l->out, url->user != NULL ? 3 : 2);
     REQUEST_LIT(&l->out, "AUTH");
@@ -40,10 +42,10 @@ static void auth_put(struct redis_link *l)
 
 static void select_put(struct redis_link *l)
 {
-    if (l->config.url->db == 0) return;
+    if (l->config.place->url->db == 0) return;
     request_array(&l->out, 2);
     REQUEST_LIT(&l->out, "SELECT");
-    request_int(&l->out, l->config.url->db);
+    request_int(&l->out, l->config.place->url->db);
     step_add(l, STEP_SELECT);
 }
 
@@ -129,7 +131,8 @@ static void handshake_over(struct redis_link *l)
         return;
     }
     if (!l->facts.master) {
-        link_doom(l, "READONLY Redis is a replica here, tallyd needs the master");
+        place_unfit(l->config.place, l->facts.run_id, replica_text);
+        link_doom(l, replica_text);
         return;
     }
     if (l->config.check && redis_check_facts(&l->facts, l->config.volatile_accept, &l->refusal) != ERR_NONE) {
@@ -137,7 +140,10 @@ static void handshake_over(struct redis_link *l)
         link_doom(l, why);
         return;
     }
-    link_came_up(l);
+    if (place_agrees(l->config.place, l))
+        link_came_up(l);
+    else
+        link_doom(l, "MASTERDOWN Redis is another server here than on tallyd's other links");
 }
 
 static void handshake_step_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)

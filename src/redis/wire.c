@@ -101,12 +101,12 @@ void wire_answer_refused(struct redis_link *l)
     link_soon(l);
 }
 
-bool wire_is_late(const struct redis_link *l, uint64_t now_ms)
+uint64_t wire_silent_ms(const struct redis_link *l, uint64_t now_ms)
 {
-    if (l->ring_n == 0) return false;
+    if (l->ring_n == 0) return 0;
     uint64_t since_ms = l->ring[l->ring_at].sent_ms;
     if (since_ms < l->read_ms) since_ms = l->read_ms;
-    return now_ms > since_ms + l->config.answer_ms;
+    return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
 static void crash_points_pass(struct redis_link *l)

@@ -52,7 +52,7 @@ static void test_good(void **state)
                        &conf, &setup, &problems);
     unsetenv("TALLYD_MYSQL_PASSWORD");
     assert_true(built);
-    assert_string_equal(setup.redis.host, "h");
+    assert_string_equal(setup.redis.hosts[0].name, "h");
     assert_int_equal(setup.redis.db, 2);
     assert_string_equal(setup.redis.password, SECRET);
     assert_string_equal(setup.mysql.password, "fromenv");

@@ -3,6 +3,7 @@
 #ifndef SIM_DAEMON_H
 #define SIM_DAEMON_H
 
+#include "coalesce/takeover.h"
 #include "sim/arena.h"
 #include "sim/client.h"
 #include "sim/link.h"
@@ -52,6 +53,7 @@ struct process {
     struct prune prune;
     struct until until;
     struct totals totals;
+    struct takeover takeover;
     struct sim_total asked[SIM_TOTALS];
     char run_id[ROLES][RUN_ID_BYTES]; /* of the Redis that each link was opened to last */
     struct list questions;
@@ -66,8 +68,6 @@ struct process {
     int64_t leap_ms;   /* of Redis' clock, as it was when it was last asked */
     bool walk_wanted;
     struct life life;
-    bool journals_busy, journals_taking, journals_wanted;
-    uint64_t journals_ms;
     struct sim_read read;
     uint64_t hits; /* taken by coalesce */
     struct list lost;

@@ -6,8 +6,6 @@
 #include "base/heap.h"
 #include <stdio.h>
 
-static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";
-
 static void file_cells(struct frame *f, const struct wire_frame *wire)
 {
     buf_reset(&f->errors);
@@ -16,8 +14,8 @@ static void file_cells(struct frame *f, const struct wire_frame *wire)
         struct frame_cell *c = &f->cells[i];
         c->value = wire->cells[i].value;
         c->error_at = (uint32_t)f->errors.n;
-        c->error_n = wire->cells[i].wrong_type ? sizeof wrong_type - 1 : 0;
-        buf_put(&f->errors, wrong_type, c->error_n);
+        c->error_n = wire->cells[i].error != NULL ? (uint32_t)strlen(wire->cells[i].error) : 0;
+        if (c->error_n > 0) buf_put(&f->errors, wire->cells[i].error, c->error_n);
     }
 }
 
@@ -45,16 +43,23 @@ static void values_exact(struct world *w, const struct wire_frame *wire)
                 w->oracle.hits[wire->cells[i].hash][wire->cells[i].field][k].exact = true;
 }
 
-/* Of a frame found applied, whose values were lost, every client gets what stands there now. */
+/* Of a frame found applied, whose values were lost, every client gets what stands there now; also those of a cell that
+ * overflowed, of which the books have too much (coalesce/README.md, rule C15). */
 static void values_read(struct world *w, const struct wire_frame *wire)
 {
-    for (unsigned i = 0; i < wire->cells_n; i++)
+    for (unsigned i = 0; i < wire->cells_n; i++) {
+        const struct wire_cell *c = &wire->cells[i];
+        bool overflowed = false;
         for (unsigned k = 0; k < SIM_HITS; k++) {
-            struct hit *hit = &w->oracle.hits[wire->cells[i].hash][wire->cells[i].field][k];
-            if (world_times(w, wire->cells[i].field, wire->cells[i].delta, k) == 0) continue;
+            struct hit *hit = &w->oracle.hits[c->hash][c->field][k];
+            if (world_times(w, c->field, c->delta, k) == 0) continue;
             hit->exact = true;
-            hit->value = wire->cells[i].value;
+            hit->value = c->value;
+            overflowed |= hit->failed && c->error == NULL;
+            hit->lost |= overflowed;
         }
+        if (overflowed) w->oracle.overbooked[world_counter_of(w, c->hash)] += c->delta;
+    }
 }
 
 static void deliver_frame(struct process *life, struct request *q)
@@ -275,10 +280,10 @@ void ports_deliver(struct process *life, struct request *q)
         ((struct gen_read *)q->target)->done(q->target);
         return;
     case REQ_JOURNALS:
-        journals_listed(life, q);
+        journals_listed(life, &q->journals, q->target);
         return;
     case REQ_JOURNAL_TAKE:
-        journals_taken(life, q);
+        journals_taken(&q->take, q->target);
         return;
     case REQ_BEAT:
     case REQ_HOLD_NAMES:
@@ -369,7 +374,12 @@ void ports_lost(struct process *life, const struct lost *lost)
         ((struct gen_read *)lost->target)->done(lost->target);
         return;
     case REQ_JOURNALS:
-        journals_lost(life);
+        ((struct journal_list *)lost->target)->lost = true;
+        ((struct journal_list *)lost->target)->done(lost->target);
+        return;
+    case REQ_JOURNAL_TAKE:
+        ((struct journal_take *)lost->target)->lost = true;
+        ((struct journal_take *)lost->target)->done(lost->target);
         return;
     default:
         UNREACHABLE();

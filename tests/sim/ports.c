@@ -14,7 +14,7 @@ struct request *ports_ask(struct process *life, enum role role, enum request_kin
     if (l != NULL) {
         q = request_send(l, kind, target, life->w->now_ms);
     } else if (target != NULL) {
-        PRE(role != ROLE_FRAME);
+        PRE(role != ROLE_FRAME || kind == REQ_JOURNAL_TAKE);
         struct lost *lost = heap_zalloc(sizeof *lost);
         lost->kind = kind;
         lost->target = target;
@@ -106,7 +106,7 @@ static void port_look(void *arg, const struct link_look *l)
 static void port_journals_lost(void *arg)
 {
     struct process *life = arg;
-    life->journals_wanted = true;
+    takeover_soon(&life->takeover);
     life->read.answered = 0; /* reads that wait come before what is read again */
 }
 

@@ -4,8 +4,6 @@
 #include "base/num.h"
 #include <stdio.h>
 
-static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";
-
 /* --- the way of a frame --- */
 
 /* An id is hash.field.k: counters share a store's tokens. */
@@ -52,8 +50,8 @@ static void run_one(struct world *w, struct wire_token *t, int64_t dirty_ms)
     t->is_new = !stands(&w->redis, t) || !world_rule(w, WORLD_TOKEN_ONCE);
     t->value = s->tokens.value[t->hash][t->field][t->k];
     if (!t->is_new) return;
-    t->wrong_type = s->wrong_type[t->hash];
-    if (t->wrong_type) return;
+    t->error = redis_cell_error(&w->redis, t->hash, t->field);
+    if (t->error != NULL) return;
     if ((h->has & 1 << t->field) == 0) h->value[t->field] = 0;
     h->has |= (uint8_t)(1 << t->field);
     t->value = h->value[t->field] += t->delta;
@@ -76,7 +74,7 @@ bool tokens_later(const struct world *w, const struct wire_frame *f)
 void tokens_write(struct world *w, const struct wire_frame *f)
 {
     for (unsigned i = 0; i < f->tokens_n; i++)
-        if (f->tokens[i].is_new && !f->tokens[i].wrong_type) write_one(&w->redis, &f->tokens[i]);
+        if (f->tokens[i].is_new && f->tokens[i].error == NULL) write_one(&w->redis, &f->tokens[i]);
 }
 
 /* The value that its client is told, whoever of them is; unless Redis lost it, then another one may have been. */
@@ -94,7 +92,7 @@ void tokens_executed(struct world *w, const struct wire_frame *f, struct executi
 {
     for (unsigned i = 0; i < f->tokens_n; i++) {
         const struct wire_token *t = &f->tokens[i];
-        if (t->wrong_type) continue;
+        if (t->error != NULL) continue;
         e->tokens[t->hash][t->field] |= 1U << t->k;
         if (!t->is_new) continue;
         e->new_tokens[t->hash][t->field] |= 1U << t->k;
@@ -120,7 +118,7 @@ void tokens_file(struct frame *f, const struct wire_frame *wire)
         t->value = wire->tokens[i].value;
         t->is_new = wire->tokens[i].is_new;
         t->error_n = 0;
-        if (wire->tokens[i].wrong_type) frame_fail_token(f, t, slice_str(wrong_type));
+        if (wire->tokens[i].error != NULL) frame_fail_token(f, t, slice_str(wire->tokens[i].error));
     }
 }
 

@@ -12,8 +12,9 @@ struct wire_token {
     int hash, field;
     unsigned k;
     int64_t delta;
-    bool is_new, wrong_type, stands; /* replies; stands: read after a cut */
+    bool is_new, stands; /* replies; stands: read after a cut */
     int64_t value;
+    const char *error; /* as a cell's */
 };
 
 struct twin_tokens {

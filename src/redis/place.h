@@ -16,6 +16,8 @@ struct redis_target {
     int port;       /* 0: a unix socket */
 };
 
+bool target_is(const struct redis_target *a, const struct redis_target *b);
+
 struct redis_role { /* what ROLE or INFO replication said of the primary last */
     uint64_t at_ms; /* mono; 0: never */
     int64_t offset; /* of its replication stream */
@@ -69,6 +71,7 @@ void place_move(struct redis_place *p, const struct redis_target *target, const 
 void place_hold(struct redis_place *p, bool hold);
 void place_tick(struct redis_place *p, uint64_t now_ms); /* every 20 ms or so */
 bool place_is_up(const struct redis_place *p);           /* some link is up */
+bool place_is_whole(const struct redis_place *p);        /* all that were started are */
 bool place_has_choice(const struct redis_place *p);      /* its URL has several hosts, or it is told one */
 /* Every link asks ROLE now, and `doubted` is told; at most every 200 ms. */
 void place_doubt(struct redis_place *p, const char *why);

@@ -19,11 +19,6 @@ bool target_read(struct slice host, struct slice port, struct redis_target *out)
     return true;
 }
 
-bool target_is(const struct redis_target *a, const struct redis_target *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
-}
-
 void quorum_init(struct quorum *q, const struct quorum_ports *ports, const char *name, uint32_t configured_n,
                  uint64_t now_ms)
 {

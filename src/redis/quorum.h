@@ -22,19 +22,20 @@
 #define QUORUM_PROVEN_MS 10000 /* after a proof: so long the others may still name the primary that we left */
 
 /* As sentinels write it. */
-bool target_read(struct slice host, struct slice port, struct redis_target *out); /* false: no host and port */
-bool target_is(const struct redis_target *a, const struct redis_target *b);
+bool target_read(struct slice host, struct slice port,
+                 struct redis_target *out); /* false: no host and port */
 
 struct quorum_ports {
     void *arg;
     void (*move)(void *arg, const struct redis_target *to, const char *why);
     void (*hold)(void *arg, bool on, const char *why);
-    void (*look)(void *arg, const struct redis_target *at); /* asks it again and again; NULL: nobody any more */
+    void (*look)(void *arg,
+                 const struct redis_target *at); /* asks it again and again; NULL: nobody any more */
 };
 
 struct sentinel_word {              /* of one sentinel */
     char id[REPLID_BYTES];          /* empty: not known */
-    struct redis_target named;         /* as the primary */
+    struct redis_target named;      /* as the primary */
     uint64_t named_ms;              /* 0: it does not answer */
     uint64_t others[SENTINELS_MAX]; /* that it knows besides itself: a hash of id and address of each */
     uint32_t others_n;
@@ -53,12 +54,12 @@ struct quorum {
     const char *name; /* of the primary; borrowed */
     struct sentinel_word words[SENTINELS_MAX];
     uint32_t words_n, configured_n; /* the configured ones come first */
-    struct redis_target now;           /* where we are */
+    struct redis_target now;        /* where we are */
     bool seen;                      /* the primary there has answered */
     uint64_t began_ms;
     struct redis_target left; /* by a proof, at left_ms */
     uint64_t left_ms;
-    struct replication primary; /* the newest; its replicas stay known when it has none any more */
+    struct replication primary;    /* the newest; its replicas stay known when it has none any more */
     struct redis_target candidate; /* looked at, until: */
     uint64_t candidate_ms;
     bool holding, moved; /* moved: since the hold began */

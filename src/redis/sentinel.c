@@ -9,6 +9,7 @@
 
 #define TICK_MS 20
 #define ASK_MS 1000
+#define DOUBT_MS 100 /* while somebody doubts */
 #define LIST_MS 10000
 #define PING_MS 1000
 #define DEAF_MS 3000   /* a subscription on which nothing came for so long is made anew */
@@ -54,8 +55,8 @@ const char *sentinel_parse(struct slice text, struct redis_target *out)
     buf_put_slice(&whole, text);
     int port = SENTINEL_PORT_DEFAULT;
     const char *why = url_split(buf_slice(&whole), &u);
-    if (why == NULL && (u.host.n == 0 || u.host.n >= sizeof out->host || u.user.p != NULL || u.path.p != NULL ||
-                        u.query.p != NULL))
+    if (why == NULL && (u.host.n == 0 || u.host.n >= sizeof out->host || u.user.p != NULL ||
+                        u.path.p != NULL || u.query.p != NULL))
         why = "a host and a port";
     if (why == NULL && u.port.p != NULL && !url_port(u.port, &port)) why = "a port from 1 to 65535";
     *out = (struct redis_target){.port = port};
@@ -147,7 +148,8 @@ static void replication_read(struct slice info, struct replication *r)
     struct slice value;
     char key[16];
     *r = (struct replication){.master = info_is(info, "role", "master")};
-    if (info_get(info, "master_replid", &value)) slice_show(value, sizeof r->replid - 1, r->replid, sizeof r->replid);
+    if (info_get(info, "master_replid", &value))
+        slice_show(value, sizeof r->replid - 1, r->replid, sizeof r->replid);
     if (info_get(info, "master_replid2", &value))
         slice_show(value, sizeof r->replid2 - 1, r->replid2, sizeof r->replid2);
     for (int i = 0; i < REPLICAS_MAX; i++) {
@@ -207,7 +209,8 @@ static void move_told(void *arg, const struct redis_target *to, const char *why)
     char text[400];
     log_event(LOG_INFO, "sentinels_say", "name=%s primary=%s:%d why=%s", s->config.name, to->host, to->port,
               LOGQ(why));
-    snprintf(text, sizeof text, "MASTERDOWN the sentinels name another primary, %.255s:%d", to->host, to->port);
+    snprintf(text, sizeof text, "MASTERDOWN the sentinels name another primary, %.255s:%d", to->host,
+             to->port);
     server_aim(&s->primary, to);
     place_move(s->place, to, text);
 }
@@ -297,7 +300,8 @@ static uint64_t other_hash(struct slice id, const struct redis_target *at)
 static bool is_asked(const struct sentinels *s, struct slice id, const struct redis_target *at)
 {
     for (uint32_t i = 0; i < s->quorum.words_n; i++)
-        if (slice_eq(slice_str(s->quorum.words[i].id), id) || target_is(&s->all[i].ask.target, at)) return true;
+        if (slice_eq(slice_str(s->quorum.words[i].id), id) || target_is(&s->all[i].ask.target, at))
+            return true;
     return false;
 }
 
@@ -307,7 +311,7 @@ static void others_done(struct redis_link *l, void *arg, const struct redis_answ
 {
     struct asked *a = arg;
     struct sentinels *s = a->ask.s;
-    uint64_t hashes[SENTINELS_MAX];
+    uint64_t hashes[SENTINELS_MAX] = {0};
     uint32_t n = 0;
     (void)l, (void)at;
     if (!answer_is(r, REDIS_ARRAY) || a->ask.closing) return;
@@ -372,7 +376,7 @@ static void ask_down(struct redis_link *l, const char *why)
 
 static void hear_up(struct redis_link *l)
 {
-    static const char *const patterns[] = {"+switch-master",  "+failover-state-*", "+selected-slave",
+    static const char *const patterns[] = {"+switch-master", "+failover-state-*", "+selected-slave",
                                            "+promoted-slave", "-failover-abort*"};
     struct asked *a = l->arg;
     struct buf *out = redis_link_begin(l);
@@ -413,7 +417,16 @@ static void asked_begin(struct sentinels *s, uint32_t i, const struct redis_targ
     *a = (struct asked){.ask = {.s = s, .target = *at}, .hear = {.s = s, .target = *at}};
     talk_open(&a->ask, &s->config.access, "ask", ask_up, ask_down, a);
     talk_open(&a->hear, &s->config.access, "hear", hear_up, talk_down, a);
-    a->hear.link.config.push = hear_push;
+    a->hear.link.push = hear_push;
+}
+
+static void on_doubt(struct redis_place *place, const char *why)
+{
+    struct sentinels *s = place->finder;
+    uint64_t now_ms = mono_ms();
+    (void)why;
+    for (uint32_t i = 0; i < s->quorum.words_n; i++)
+        if (now_ms - s->all[i].ask.asked_ms >= DOUBT_MS) sentinel_ask(&s->all[i], now_ms);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -422,11 +435,10 @@ static void on_tick(uv_timer_t *timer)
     uint64_t now_ms = mono_ms();
     for (uint32_t i = 0; i < s->quorum.words_n; i++) {
         struct asked *a = &s->all[i];
-        place_tick(&a->ask.place, now_ms);
         if (now_ms - a->ask.asked_ms >= ASK_MS) sentinel_ask(a, now_ms);
         hear_tick(a, now_ms);
     }
-    if (place_all_up(s->place)) quorum_up(&s->quorum, now_ms);
+    if (place_is_whole(s->place)) quorum_up(&s->quorum, now_ms);
     quorum_tick(&s->quorum, now_ms);
     server_talk(&s->primary, ASK_MS, now_ms);
     server_talk(&s->candidate, 0, now_ms);
@@ -441,6 +453,8 @@ struct sentinels *sentinels_create(uv_loop_t *loop, const struct sentinels_confi
     s->place = place;
     s->primary.s = s->candidate.s = s;
     place->told_only = true;
+    place->doubted = on_doubt;
+    place->finder = s;
     const struct quorum_ports ports = {.arg = s, .move = move_told, .hold = hold_told, .look = look_told};
     quorum_init(&s->quorum, &ports, config->name, config->n, mono_ms());
     for (uint32_t i = 0; i < config->n; i++)
@@ -461,6 +475,7 @@ static void tick_gone(uv_handle_t *handle)
 void sentinels_close(struct sentinels *s, void (*closed)(void *arg), void *arg)
 {
     s->closing = true;
+    s->place->doubted = NULL;
     s->closed = closed;
     s->closed_arg = arg;
     for (uint32_t i = 0; i < s->quorum.words_n; i++) {
@@ -487,3 +502,42 @@ uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out)
     return s->quorum.words_n;
 }
 
+/* What is worst of all, for one who starts it. */
+static enum err sentinels_why(const struct sentinels *s, struct error *e)
+{
+    const struct asked *refuses = NULL, *unknown = NULL, *silent = NULL;
+    for (uint32_t i = s->quorum.words_n; i-- > 0;) {
+        const struct asked *a = &s->all[i];
+        if (a->state == SENTINEL_NAMES) return ERR_NONE;
+        if (a->state == SENTINEL_REFUSES) refuses = a;
+        if (a->state == SENTINEL_UNKNOWN) unknown = a;
+        if (a->state == SENTINEL_SILENT) silent = a;
+    }
+    if (refuses != NULL)
+        return error_set(e, ERR_CONFIG,
+                         "the sentinel %s:%d refuses tallyd (%s): see redis.sentinel.password_file, "
+                         "redis.sentinel.user and redis.sentinel.tls",
+                         refuses->ask.target.host, refuses->ask.target.port, refuses->text);
+    if (unknown != NULL)
+        return error_set(
+            e, ERR_CONFIG,
+            "the sentinel %s:%d knows no primary named '%s': the host of redis.url must be the name "
+            "in its `sentinel monitor`",
+            unknown->ask.target.host, unknown->ask.target.port, s->config.name);
+    PRE(silent != NULL);
+    return error_set(
+        e, ERR_UNAVAILABLE,
+        "none of the %u sentinels answers (%s:%d: %s): see that they run, and that redis.sentinels is "
+        "right",
+        s->quorum.words_n, silent->ask.target.host, silent->ask.target.port, silent->text);
+}
+
+enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e)
+{
+    uint64_t until_ms = mono_ms() + wait_ms;
+    while (s->quorum.now.host[0] == '\0') {
+        if (mono_ms() >= until_ms) return sentinels_why(s, e);
+        uv_run(s->loop, UV_RUN_ONCE);
+    }
+    return ERR_NONE;
+}

@@ -39,10 +39,9 @@ void sentinels_close(struct sentinels *s, void (*closed)(void *arg), void *arg);
 
 /* Of each that is asked, the configured ones first; out has room for SENTINELS_MAX. Returns how many. */
 uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out);
-/* For a start: runs the loop until they have named a primary. False: not within wait_ms, e says what to do. */
+/* For a start: runs the loop until they have named a primary, or for wait_ms. ERR_UNAVAILABLE: none answers; ERR_CONFIG:
+ * one refuses, or knows no such name. e says what to do. */
 enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e) MUST_CHECK;
-/* What was wrong, when nobody could be reached at the place: NULL when they name a primary. */
-enum err sentinels_why(const struct sentinels *s, struct error *e);
 
 /* "host:port", or a host alone. NULL, or what was expected. */
 const char *sentinel_parse(struct slice text, struct redis_target *out);

@@ -85,7 +85,8 @@ bool setup_sentinel_tls(struct setup *s, struct buf *problems)
                refuse(s, CONF_REDIS_SENTINEL_TLS_USE, problems,
                       "redis.sentinel.tls is given, but not used: write redis.sentinel.tls.use: on");
     if ((g.cert == NULL) != (g.key == NULL))
-        return refuse(s, g.cert == NULL ? CONF_REDIS_SENTINEL_TLS_KEY : CONF_REDIS_SENTINEL_TLS_CERT, problems,
+        return refuse(s, g.cert == NULL ? CONF_REDIS_SENTINEL_TLS_KEY : CONF_REDIS_SENTINEL_TLS_CERT,
+                      problems,
                       "redis.sentinel.tls.cert and redis.sentinel.tls.key are given together or not at all");
     s->sentinels.access.secure = true;
     s->sentinels.access.tls =
@@ -205,7 +206,8 @@ void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *
         warn(arg, "redis.tls.verify is off: whoever is between may pass for Redis. Name its authority in "
                   "redis.tls.ca");
     if (s->sentinels.access.secure && s->conf->redis_sentinel_tls_verify == CONF_VERIFY_OFF)
-        warn(arg, "redis.sentinel.tls.verify is off: whoever is between may say where Redis is. Name the sentinels' "
+        warn(arg, "redis.sentinel.tls.verify is off: whoever is between may say where Redis is. Name the "
+                  "sentinels' "
                   "authority in redis.sentinel.tls.ca");
     if (s->mysql.tls == DB_TLS_NONE && !db_config_is_socket(&s->mysql) && !is_here(s->mysql.host))
         warn(arg, "MySQL is on another machine and is spoken to without TLS: whoever is between reads and "

@@ -218,7 +218,8 @@ static const char *sentinels_wrong(const struct setup *s, enum conf_option *at)
     *at = CONF_REDIS_URL;
     if (c->redis_sentinels.n > 0)
         return url->path != NULL || url->hosts_n != 1 || url->hosts[0].port != REDIS_PORT_DEFAULT
-                   ? "with redis.sentinels the URL's host is the primary's name, without a port: redis://user@shop/0"
+                   ? "with redis.sentinels the URL's host is the primary's name, without a port: "
+                     "redis://user@shop/0"
                    : NULL;
     *at = c->redis_sentinel_user != NULL ? CONF_REDIS_SENTINEL_USER : CONF_REDIS_SENTINEL_PASSWORD_FILE;
     if (c->redis_sentinel_user != NULL || c->redis_sentinel_password_file != NULL)
@@ -362,5 +363,9 @@ void setup_close(struct setup *s)
 
 struct source setup_source(const struct setup *s)
 {
-    return (struct source){.conf = s->conf, .counters = &s->counters, .redis = &s->redis, .sentinels = &s->sentinels, .mysql = &s->mysql};
+    return (struct source){.conf = s->conf,
+                           .counters = &s->counters,
+                           .redis = &s->redis,
+                           .sentinels = &s->sentinels,
+                           .mysql = &s->mysql};
 }

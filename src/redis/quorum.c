@@ -8,7 +8,7 @@
 
 #define WORDS_MAX 8
 
-bool target_read(struct slice host, struct slice port, struct redis_target *out)
+bool target_parse(struct slice host, struct slice port, struct redis_target *out)
 {
     int64_t number;
     if (host.n == 0 || host.n >= sizeof out->host || memchr(host.p, '\0', host.n) != NULL) return false;
@@ -236,8 +236,8 @@ static bool event_is_ours(const struct quorum *q, struct slice text, struct redi
     bool of_replica = n >= 8 && slice_eq(w[0], SLICE("slave")) && slice_eq(w[4], SLICE("@"));
     if (!of_replica && (n < 4 || !slice_eq(w[0], SLICE("master")))) return false;
     const struct slice *at = of_replica ? w + 5 : w + 1;
-    if (of_replica && !target_read(w[2], w[3], replica)) return false;
-    return slice_eq(at[0], slice_str(q->name)) && target_read(at[1], at[2], &primary) &&
+    if (of_replica && !target_parse(w[2], w[3], replica)) return false;
+    return slice_eq(at[0], slice_str(q->name)) && target_parse(at[1], at[2], &primary) &&
            target_is(&primary, &q->now);
 }
 
@@ -245,7 +245,7 @@ static void switch_heard(struct quorum *q, uint32_t i, struct slice text, uint64
 {
     struct slice w[WORDS_MAX];
     struct redis_target to;
-    if (words_split(text, w) == 5 && slice_eq(w[0], slice_str(q->name)) && target_read(w[3], w[4], &to))
+    if (words_split(text, w) == 5 && slice_eq(w[0], slice_str(q->name)) && target_parse(w[3], w[4], &to))
         quorum_named(q, i, &to, now_ms);
 }
 

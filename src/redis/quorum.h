@@ -22,8 +22,8 @@
 #define QUORUM_PROVEN_MS 10000 /* after a proof: so long the others may still name the primary that we left */
 
 /* As sentinels write it. */
-bool target_read(struct slice host, struct slice port,
-                 struct redis_target *out); /* false: no host and port */
+bool target_parse(struct slice host, struct slice port,
+                  struct redis_target *out); /* false: no host and port */
 
 struct quorum_ports {
     void *arg;

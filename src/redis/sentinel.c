@@ -140,7 +140,8 @@ static void replica_read(struct slice line, struct replication *r)
         size_t used = n + (comma != NULL);
         line = slice_of(line.p + used, line.n - used);
     }
-    if (r->replicas_n < REPLICAS_MAX && target_read(host, port, &r->replicas[r->replicas_n])) r->replicas_n++;
+    if (r->replicas_n < REPLICAS_MAX && target_parse(host, port, &r->replicas[r->replicas_n]))
+        r->replicas_n++;
 }
 
 static void replication_read(struct slice info, struct replication *r)
@@ -263,7 +264,7 @@ static void primary_done(struct redis_link *l, void *arg, const struct redis_ans
         state_file(a, SENTINEL_UNKNOWN, "");
     } else if (answer_is_array(r, 2) && answer_is(&r->elements[0], REDIS_STRING) &&
                answer_is(&r->elements[1], REDIS_STRING) &&
-               target_read(r->elements[0].str, r->elements[1].str, &named)) {
+               target_parse(r->elements[0].str, r->elements[1].str, &named)) {
         state_file(a, SENTINEL_NAMES, "");
         quorum_named(&a->ask.s->quorum, index_of(a), &named, mono_ms());
     } else {
@@ -320,7 +321,7 @@ static void others_done(struct redis_link *l, void *arg, const struct redis_answ
     for (size_t i = 0; i < r->n && n < SENTINELS_MAX; i++) {
         const struct redis_answer *e = &r->elements[i];
         ids[n] = field_of(e, "runid");
-        if (ids[n].n > 0 && target_read(field_of(e, "ip"), field_of(e, "port"), &other[n])) {
+        if (ids[n].n > 0 && target_parse(field_of(e, "ip"), field_of(e, "port"), &other[n])) {
             hashes[n] = other_hash(ids[n], &other[n]);
             n++;
         }

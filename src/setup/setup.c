@@ -189,8 +189,7 @@ static bool redis_init(struct setup *s, struct buf *problems)
     }
     if (s->conf->redis_password != NULL)
         redis_url_set_password(&s->redis, slice_str(s->conf->redis_password));
-    bool tls = setup_redis_tls(s, problems);
-    return sentinels_init(s, problems) && tls;
+    return setup_redis_tls(s, problems);
 }
 
 static bool sentinel_add(struct setup *s, const char *text, struct buf *problems)
@@ -337,7 +336,7 @@ static bool control_check(const struct conf *conf, struct buf *problems)
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems)
 {
     *out = (struct setup){.conf = conf};
-    bool redis = redis_init(out, problems);
+    bool redis = redis_init(out, problems) && sentinels_init(out, problems);
     bool mysql = mysql_init(out, problems);
     ops_init(&out->ops, conf);
     bool counters = counters_init(out, problems);

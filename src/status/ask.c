@@ -1,5 +1,6 @@
 /* status/ask.c - see ask.h. */
 #include "status/ask.h"
+#include "redis/sentinel.h"
 
 #include <stdio.h>
 

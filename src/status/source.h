@@ -4,8 +4,10 @@
 
 #include "conf/conf.h"
 #include "mysql/db.h"
-#include "redis/sentinel.h"
+#include "redis/url.h"
 #include "series/counter.h"
+
+struct sentinels_config;
 
 struct source {
     const struct conf *conf;

@@ -37,7 +37,7 @@ static void look_told(void *arg, const struct redis_target *whom)
 static struct redis_target server(const char *host)
 {
     struct redis_target s;
-    assert_true(target_read(slice_str(host), SLICE("6379"), &s));
+    assert_true(target_parse(slice_str(host), SLICE("6379"), &s));
     return s;
 }
 

@@ -141,6 +141,13 @@ enum add_result engine_full(const struct coalesce *c, const struct outlet *o)
     return long_enough ? ADD_BUSY : ADD_FULL;
 }
 
+enum add_result engine_down_or_held(const struct coalesce *c, struct outlet *o)
+{
+    if (c->held) return engine_full(c, o);
+    o->parked_ms = 0;
+    return ADD_DOWN;
+}
+
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
 {
     h->code = hash_cache_code(&c->hash_cache, h->bytes.raw);
@@ -174,8 +181,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (!field_fits(c, e->counter, h->bytes.field)) return ADD_FIELD;
     if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
+        return engine_down_or_held(c, o);
     }
     if (engine_answers_full(c, h->bytes.raw.n) || group_cells(g) >= c->config.cells_max)
         return engine_full(c, o);
@@ -306,7 +312,7 @@ static bool side_to_send(const struct coalesce *c)
 
 bool engine_send_next(struct coalesce *c)
 {
-    if (sm_now(&c->link) != LINK_READY || c->flight_n >= engine_depth()) return false;
+    if (sm_now(&c->link) != LINK_READY || c->held || c->flight_n >= engine_depth()) return false;
     if (!group_works(c->now) && !side_to_send(c)) return false;
     engine_send(c, c->now);
     return true;
@@ -321,7 +327,7 @@ static bool gathers(struct coalesce *c)
     c->gathered_n = g->answers_n;
     bool is_small =
         group_works(g) && group_size(g) < c->config.at_once_cells && g->answers_n < c->config.gather_answers;
-    bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
+    bool may_send = c->flight_n == 0 && !c->held && sm_now(&c->link) == LINK_READY;
     if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
         c->gathered_turns++;
         return true;
@@ -342,6 +348,12 @@ bool coalesce_turn(struct coalesce *c)
     if (!list_empty(&c->parked)) parked_go_on(c);
     c->turn_s = 0;
     return false;
+}
+
+void coalesce_hold(struct coalesce *c, bool hold)
+{
+    c->held = hold;
+    if (!hold && sm_now(&c->link) != LINK_READY) engine_fail_collected(c);
 }
 
 uint64_t coalesce_frame(const struct coalesce *c)

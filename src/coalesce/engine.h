@@ -56,6 +56,7 @@ struct coalesce {
     uint64_t seq_known;       /* highest known to be applied */
     struct hash_entry **owed; /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
+    bool held;          /* coalesce_hold() */
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
@@ -113,7 +114,8 @@ uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct sl
 uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
 struct hash_entry *engine_entry(struct coalesce *c, struct slice key,
                                 uint64_t code); /* NULL: no counter claims it */
-enum add_result engine_full(const struct coalesce *c, const struct outlet *o); /* ADD_FULL or ADD_BUSY */
+enum add_result engine_full(const struct coalesce *c, const struct outlet *o);   /* ADD_FULL or ADD_BUSY */
+enum add_result engine_down_or_held(const struct coalesce *c, struct outlet *o); /* the link is not ready */
 bool engine_send_next(struct coalesce *c); /* what was collected, if it may be sent */
 
 static inline void engine_came(struct coalesce *c)
@@ -135,6 +137,9 @@ void engine_take_back(struct coalesce *c, const struct group *g); /* corrections
 void engine_applied(struct coalesce *c, struct group *g);         /* values are filed: books, dues, answers */
 uint32_t engine_depth(void);
 bool engine_answers_out(const struct coalesce *c); /* some sent group still owes answers */
+
+/* doubt.c */
+void engine_fail_collected(struct coalesce *c); /* nothing of it was counted */
 
 /* claims.c */
 void claims_refuse_all(struct coalesce *c);

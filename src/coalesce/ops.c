@@ -195,8 +195,7 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
     struct coalesce_op placed = *op;
     if (!engine_delta_fits(op->n)) return ADD_DELTA;
     if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
+        return engine_down_or_held(c, o);
     }
     if (op_kinds[op->kind].has_items) placed.n = 0;
     if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);

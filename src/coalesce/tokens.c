@@ -60,8 +60,7 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
     enum add_result fits = token_fits(e, t);
     if (fits != ADD_OK) return fits;
     if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
+        return engine_down_or_held(c, o);
     }
     if (engine_answers_full(c, t->key.n + t->field.n + t->id.n) || group_cells(c->now) >= c->config.cells_max)
         return engine_full(c, o);

@@ -7,6 +7,7 @@
 #include "mysql/writer.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
+#include "redis/scout.h"
 #include "redis/sentinel.h"
 #include "sync/total.h"
 #include <uv.h>
@@ -38,7 +39,8 @@ struct core {
     uv_loop_t *loop;
     struct writer_pool *pool; /* NULL: not yet, or closed */
     enum stage stage;
-    struct redis_place place;    /* of all links */
+    struct redis_place place; /* of all links */
+    struct redis_scouts scouts;
     struct sentinels *sentinels; /* NULL: there are none, or they are closed */
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;

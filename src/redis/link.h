@@ -26,6 +26,8 @@ struct redis_facts {
     int version; /* 7.0.15 -> 70015; Valkey says the Redis version it is compatible with */
     char version_text[48];
     char run_id[RUN_ID_BYTES]; /* names the server process */
+    char replid[RUN_ID_BYTES],
+        replid2[RUN_ID_BYTES]; /* of its data; of its primary's until it was promoted */
     bool master, loading, aof_on, cluster;
     char policy[32];      /* maxmemory-policy */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */

@@ -110,6 +110,7 @@ bool place_agrees(struct redis_place *p, struct redis_link *l)
     p->odd_ms = 0;
     if (strcmp(p->run_id, l->facts.run_id) != 0) p->role = (struct redis_role){0};
     memcpy(p->run_id, l->facts.run_id, sizeof p->run_id);
+    memcpy(p->replid, l->facts.replid, sizeof p->replid);
     where_show(l, p->where, sizeof p->where);
     p->home = l->host_at;
     return true;
@@ -132,7 +133,7 @@ void place_link_down(struct redis_place *p, const struct redis_link *l, const ch
         snprintf(p->move.from, sizeof p->move.from, "%s", p->where);
         memcpy(p->move.from_run_id, p->run_id, sizeof p->run_id);
     }
-    if (p->doubted != NULL) p->doubted(p, why);
+    place_doubt(p, why);
 }
 
 void place_link_up(struct redis_place *p)

@@ -48,6 +48,7 @@ struct redis_place {
     /* read-only */
     char run_id[RUN_ID_BYTES];     /* of the server that links are up on, or were last; empty: none was yet */
     char where[REDIS_WHERE_BYTES]; /* its numeric address and port, or its socket */
+    char replid[RUN_ID_BYTES];     /* its replication id, when a link last came up */
     struct redis_role role;
     uint64_t moved_ms; /* mono, of the last move; 0: none */
     /* private */

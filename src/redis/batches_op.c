@@ -53,7 +53,7 @@ static void counters_put(struct buf *out, const struct counters *cs)
 static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, size_t live_n)
 {
     static const char *const modes[] = {
-        [ADOPT_INSTANCE] = "instance", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
+        [ADOPT_INSTANCE] = "instance", [ADOPT_OWN] = "own", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
     const struct life *life = l->config.life;
     struct buf *out = redis_link_begin(l);
     struct buf owner = {0};

@@ -56,8 +56,9 @@ struct discard {
 
 enum adopt_mode {
     ADOPT_INSTANCE, /* at start: all of this instance's other lives */
-    ADOPT_STALE,    /* by timer: no sign of life for stale_ms */
-    ADOPT_DEAD,     /* on demand: all whose owner has no link to Redis any more, and all stale ones */
+    ADOPT_OWN, /* at each reconnect: those that are ours already: a Redis that lost its tail has discarded ones again */
+    ADOPT_STALE, /* by timer: no sign of life for stale_ms */
+    ADOPT_DEAD,  /* on demand: all whose owner has no link to Redis any more, and all stale ones */
 };
 
 struct adopt { /* atomically makes this life the owner of batches, refreshes their scores, and names them */

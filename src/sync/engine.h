@@ -106,7 +106,8 @@ struct sync {
     uint32_t queue_n, queue_cap;
     uint32_t unknown; /* batches that stand since their counter is not known here, as last told */
     bool redis_up, mysql_up, started, stopping, abandoned, hold;
-    bool eager; /* sync_turn() has something to do */
+    bool own_due; /* batches of ours may stand that we no longer know */
+    bool eager;   /* sync_turn() has something to do */
     struct adopt adopt;
     struct due_poll poll;
     bool adopting, polling;

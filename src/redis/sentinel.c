@@ -11,6 +11,7 @@
 #define ASK_MS 1000
 #define DOUBT_MS 100 /* while somebody doubts */
 #define LIST_MS 10000
+#define FOUND_MS 5000
 #define PING_MS 1000
 #define DEAF_MS 3000   /* a subscription on which nothing came for so long is made anew */
 #define ANSWER_MS 1000 /* of a sentinel */
@@ -29,7 +30,8 @@ struct talk { /* a connection to one server of our choice, none while it has no 
 struct asked { /* a sentinel */
     struct talk ask, hear;
     enum sentinel_state state;
-    char text[240]; /* of the state */
+    bool told;      /* the state is one that was seen */
+    char text[240]; /* of it */
     uint64_t listed_ms, heard_ms;
 };
 
@@ -243,13 +245,13 @@ static void state_file(struct asked *a, enum sentinel_state state, const char *t
 {
     static const char *const names[] = {"silent", "refuses", "unknown_name", "answers"};
     if (state != SENTINEL_NAMES) quorum_silent(&a->ask.s->quorum, index_of(a));
-    bool same = a->state == state && a->listed_ms != 0;
+    bool same = a->told && a->state == state;
+    a->told = true;
     a->state = state;
     snprintf(a->text, sizeof a->text, "%s", text);
     if (!same)
         log_event(state == SENTINEL_NAMES ? LOG_INFO : LOG_WARN, "sentinel", "at=%s:%d state=%s why=%s",
                   a->ask.target.host, a->ask.target.port, names[state], LOGQ(text));
-    if (a->listed_ms == 0) a->listed_ms = 1;
 }
 
 static void primary_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -327,6 +329,7 @@ static void others_done(struct redis_link *l, void *arg, const struct redis_answ
         }
     }
     quorum_others(&s->quorum, index_of(a), hashes, n);
+    if (mono_ms() - s->quorum.began_ms < FOUND_MS) return; /* the configured ones first say who they are */
     for (uint32_t i = 0; i < n; i++) {
         if (is_asked(s, ids[i], &other[i]) || !quorum_believes(&s->quorum, hashes[i], mono_ms())) continue;
         uint32_t slot = quorum_add(&s->quorum);
@@ -541,4 +544,15 @@ enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e)
         uv_run(s->loop, UV_RUN_ONCE);
     }
     return ERR_NONE;
+}
+
+void sentinels_hear_all(struct sentinels *s, uint64_t wait_ms)
+{
+    uint64_t until_ms = mono_ms() + wait_ms;
+    for (uint32_t i = 0; i < s->quorum.configured_n && mono_ms() < until_ms;) {
+        if (s->all[i].told)
+            i++;
+        else
+            uv_run(s->loop, UV_RUN_ONCE);
+    }
 }

@@ -42,6 +42,8 @@ uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out);
 /* For a start: runs the loop until they have named a primary, or for wait_ms. ERR_UNAVAILABLE: none answers; ERR_CONFIG:
  * one refuses, or knows no such name. e says what to do. */
 enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e) MUST_CHECK;
+/* Runs the loop until each that is configured has said something or cannot be reached, at most for wait_ms. */
+void sentinels_hear_all(struct sentinels *s, uint64_t wait_ms);
 
 /* "host:port", or a host alone. NULL, or what was expected. */
 const char *sentinel_parse(struct slice text, struct redis_target *out);

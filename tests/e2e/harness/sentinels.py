@@ -1,15 +1,12 @@
 """A Redis that fails over: one redis-server each on 127.0.0.1, 127.0.0.2 and 127.0.0.3, all at one port, and beside each of
 them a sentinel. The first is the primary at the start; `shop` is its name."""
 import os
-import threading
-import time
 
 import redis
 
 from harness.ports import held_on
 from harness.process import Process
 from harness.programs import REDIS_SERVER
-from harness.resp import Resp
 from harness.wait import wait_until
 
 NAME = "shop"
@@ -18,17 +15,19 @@ DOWN_AFTER_MS = 1000
 
 
 class Node(Process):
-    """A redis-server at an address of its own; started again it is what it was: a replica remains one."""
+    """A redis-server at an address of its own; started again it is what it was: a replica remains one. seen: the port under
+    which the others know it, where a proxy listens."""
 
-    def __init__(self, directory, host, port, primary=None, extra=()):
+    def __init__(self, directory, host, port, primary=None, extra=(), seen=None):
         super().__init__(directory)
-        self.name, self.host, self.port = f"redis-{host}", host, port
+        self.name, self.host, self.port, self.seen = f"redis-{host}", host, port, seen or port
         self.log_path = os.path.join(directory, f"{self.name}.log")
         self.config = os.path.join(directory, "redis.conf")
         lines = [f"bind {host}", f"port {port}", f"dir {directory}", "appendonly yes", "appendfsync everysec", 'save ""',
-                 f"replica-announce-ip {host}", "repl-diskless-sync-delay 0", "repl-ping-replica-period 1", "enable-debug-command yes", *extra]
+                 f"replica-announce-ip {host}", f"replica-announce-port {self.seen}", "repl-diskless-sync-delay 0",
+                 "repl-ping-replica-period 1", *extra]
         if primary:
-            lines.append(f"replicaof {primary.host} {primary.port}")
+            lines.append(f"replicaof {primary.host} {primary.seen}")
         with open(self.config, "w", encoding="utf-8") as out:
             out.write("\n".join(lines) + "\n")
 
@@ -46,15 +45,13 @@ class Node(Process):
 
 
 class Sentinel(Process):
-    def __init__(self, directory, host, port, primary, extra=(), via=None, password=None):
-        """via: (host, port) where it looks for the primary, instead of at itself."""
+    def __init__(self, directory, host, port, primary, extra=(), password=None):
         super().__init__(directory)
         self.name, self.host, self.port, self.password = f"sentinel-{host}", host, port, password
         self.log_path = os.path.join(directory, f"{self.name}.log")
         self.config = os.path.join(directory, "sentinel.conf")
-        at = via or (primary.host, primary.port)
         lines = [f"bind {host}", f"port {port}", f"dir {directory}", f"sentinel announce-ip {host}",
-                 f"sentinel monitor {NAME} {at[0]} {at[1]} 2", f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}",
+                 f"sentinel monitor {NAME} {primary.host} {primary.seen} 2", f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}",
                  f"sentinel failover-timeout {NAME} 6000", f"sentinel parallel-syncs {NAME} 2", *extra]
         if password:
             lines += [f"requirepass {password}", f"sentinel sentinel-pass {password}"]
@@ -65,7 +62,15 @@ class Sentinel(Process):
         return [REDIS_SERVER, self.config, "--sentinel"]
 
     def is_ready(self):
-        return self.client().ping()
+        return self.client().ping() and self.hurry()
+
+    def hurry(self):
+        """An old primary is made a replica after 2 s instead of 10: that is what tests would wait for."""
+        try:
+            self.client().execute_command("SENTINEL", "DEBUG", "PUBLISH-PERIOD", 500, "INFO-PERIOD", 1000)
+        except redis.ResponseError:
+            pass  # older than Redis 7.0: it takes its time
+        return True
 
     def client(self, timeout_s=5):
         return redis.Redis(host=self.host, port=self.port, password=self.password, socket_timeout=timeout_s, decode_responses=True)
@@ -76,13 +81,15 @@ class Sentinel(Process):
 
 
 class Sentinels:
-    """All of it. node: the option lines of each redis-server; sentinel: those of each sentinel."""
+    """All of it. node: the option lines of each redis-server; sentinel: those of each sentinel; seen: see Node, of the
+    first."""
 
-    def __init__(self, directory, node=(), sentinel=(), password=None):
+    def __init__(self, directory, node=(), sentinel=(), password=None, seen=None):
         self.port, self.sentinel_port = held_on(HOSTS), held_on(HOSTS)
         self.nodes, self.sentinels = [], []
         for host in HOSTS:
-            self.nodes.append(Node(self.made(directory, f"n{host}"), host, self.port, self.nodes[0] if self.nodes else None, node))
+            first = self.nodes[0] if self.nodes else None
+            self.nodes.append(Node(self.made(directory, f"n{host}"), host, self.port, first, node, None if first else seen))
         for host in HOSTS:
             self.sentinels.append(Sentinel(self.made(directory, f"s{host}"), host, self.sentinel_port, self.nodes[0], sentinel,
                                            password=password))
@@ -122,7 +129,7 @@ class Sentinels:
             return False
 
     def at(self, address):
-        return next(each for each in self.nodes if (each.host, each.port) == tuple(address))
+        return next(each for each in self.nodes if (each.host, each.seen) == tuple(address))
 
     def wait_settled(self, replicas=2, sentinels=3, deadline_s=60):
         """One primary, which all living sentinels name, with all replicas in step; all sentinels know each other and them."""
@@ -131,7 +138,7 @@ class Sentinels:
             living = [each for each in self.sentinels if each.alive()]
             for each in living:
                 master = each.client(1).sentinel_master(NAME)
-                if (each.primary() != (now.host, now.port) or master["num-other-sentinels"] != sentinels - 1 or
+                if (each.primary() != (now.host, now.seen) or master["num-other-sentinels"] != sentinels - 1 or
                         master["num-slaves"] < replicas or set(master["flags"].split(",")) != {"master"}):
                     return None
                 slaves = each.client(1).sentinel_slaves(NAME)

@@ -11,13 +11,6 @@ struct family *family_of(struct sync *s, const struct counter *c)
     return &s->families[c - s->counters->all];
 }
 
-/* The last places are for what is due by time: a page of the index always finds room, and in it the paced names that
- * `every` has reached. */
-static bool names_full(const struct sync *s, enum due_why why)
-{
-    return s->due_n + (why == DUE_HITS ? CLAIM_HASHES_MAX : 0) >= s->config.due_max;
-}
-
 static void name_into(struct sync *s, struct family *f, struct due_name *d, bool paced)
 {
     d->paced = paced;
@@ -43,7 +36,8 @@ bool family_add(struct sync *s, struct family *f, struct slice key, enum due_why
         name_into(s, f, d, false);
         return true;
     }
-    if (names_full(s, why)) return false;
+    uint32_t kept_free = why == DUE_HITS ? CLAIM_HASHES_MAX : 0; /* for a page of what is due by time */
+    if (s->due_n + kept_free >= s->config.due_max) return false;
     d = heap_zalloc(sizeof *d + key.n);
     d->n = key.n;
     memcpy(d->name, key.p, key.n);

@@ -1,5 +1,6 @@
 /* tests/sim/daemon.c - see daemon.h. */
 #include "sim/chunk_rows.h"
+#include "sim/filing.h"
 #include "sim/ports.h"
 #include "sim/questions.h"
 #include "sim/world.h"
@@ -68,6 +69,7 @@ void daemon_start(struct world *w, struct daemon *d)
     struct coalesce_ports coalesce = ports_coalesce(life);
     struct sync_ports sync = ports_sync(life);
     const struct counters *counters = world_counters_of(w, d->instance);
+    filing_open(life);
     life->coalesce = coalesce_create(&coalesce, counters, &w->config.coalesce);
     life->sync = sync_create(&sync, counters, &w->config.sync);
     questions_wire(life);
@@ -149,6 +151,7 @@ void daemon_end(struct world *w, struct daemon *d)
     close_clients(life);
     sync_destroy(&life->sync);
     coalesce_destroy(&life->coalesce);
+    filing_close(life);
     arena_enter(before);
     if (life->arena.n > 0)
         fault_found(w, FAULT_PROTOCOL, "life %d leaks %zu blocks of memory", life->index, life->arena.n);
@@ -224,6 +227,7 @@ void daemon_link_lost(struct process *life, enum role role)
     life->links[role] = NULL;
     link_lose(l, draw_unread(w, l));
     struct arena *before = daemon_enter(life);
+    if (role == ROLE_FRAME) filing_cut(life);
     if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost");
     if (life->redis_up) {
         life->redis_up = false;

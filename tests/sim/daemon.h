@@ -17,6 +17,7 @@
 
 struct world;
 struct daemon;
+struct filing;
 
 /* A request of sync's that found no link, or whose link was lost: answered so at one of the next turns. */
 struct lost {
@@ -57,6 +58,7 @@ struct process {
     struct sim_total asked[SIM_TOTALS];
     char run_id[ROLES][RUN_ID_BYTES]; /* of the Redis that each link was opened to last */
     struct list questions;
+    struct filing *filings;
     struct link *links[ROLES]; /* NULL: not connected */
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as it was told */

@@ -46,8 +46,9 @@
       "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
       "`name token`, or `name token store` for one who sees nothing but that store")                         \
     G(REDIS_URL, "redis.url", URL, redis_url, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
-      "redis://[user:password@]host:port/db, rediss:// for TLS, or unix:///path?db=0",                       \
-      "the Redis (7.0 or newer) that holds the counts; `redis: URL` is short for it")                        \
+      "redis://[user:password@]host:port[,host:port...]/db, rediss:// for TLS, or unix:///path?db=0",                       \
+      "the Redis (7.0 or newer) that holds the counts, the primary of several hosts; "                         \
+      "`redis: URL` is short for it")                        \
     G(REDIS_PASSWORD_FILE, "redis.password_file", PATH, redis_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "Redis' password is the text of this file; TALLYD_REDIS_PASSWORD in the environment goes before it")   \

@@ -72,7 +72,8 @@ enum err redis_url_parse(struct slice text, struct redis_url *out, struct error 
     if (slice_eq(u.scheme, SLICE("unix")))
         expected = unix_read(&u, out);
     else if (!out->secure && !slice_eq(u.scheme, SLICE("redis")))
-        expected = "redis://[user:password@]host:port/db (rediss:// with TLS) or unix:///path?db=n";
+        expected =
+            "redis://[user:password@]host:port[,host:port...]/db (rediss:// with TLS) or unix:///path?db=n";
     else if (expected == NULL)
         expected = tcp_read(&u, out);
     if (expected == NULL) return ERR_NONE;

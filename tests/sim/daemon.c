@@ -1,5 +1,6 @@
 /* tests/sim/daemon.c - see daemon.h. */
 #include "sim/chunk_rows.h"
+#include "sim/filing.h"
 #include "sim/ports.h"
 #include "sim/questions.h"
 #include "sim/world.h"
@@ -68,6 +69,7 @@ void daemon_start(struct world *w, struct daemon *d)
     struct coalesce_ports coalesce = ports_coalesce(life);
     struct sync_ports sync = ports_sync(life);
     const struct counters *counters = world_counters_of(w, d->instance);
+    filing_open(life);
     life->coalesce = coalesce_create(&coalesce, counters, &w->config.coalesce);
     life->sync = sync_create(&sync, counters, &w->config.sync);
     questions_wire(life);
@@ -149,6 +151,7 @@ void daemon_end(struct world *w, struct daemon *d)
     close_clients(life);
     sync_destroy(&life->sync);
     coalesce_destroy(&life->coalesce);
+    filing_close(life);
     arena_enter(before);
     if (life->arena.n > 0)
         fault_found(w, FAULT_PROTOCOL, "life %d leaks %zu blocks of memory", life->index, life->arena.n);
@@ -224,6 +227,7 @@ void daemon_link_lost(struct process *life, enum role role)
     life->links[role] = NULL;
     link_lose(l, draw_unread(w, l));
     struct arena *before = daemon_enter(life);
+    if (role == ROLE_FRAME) filing_cut(life);
     if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost");
     if (life->redis_up) {
         life->redis_up = false;
@@ -267,9 +271,18 @@ static void ask_time(struct process *life)
     if (w->calm || world_percent(w, 5)) life->leap_ms = w->leap_ms;
 }
 
+void daemon_hold(struct process *life, uint64_t until_ms)
+{
+    struct arena *before = daemon_enter(life);
+    life->hold_ms = until_ms;
+    coalesce_hold(life->coalesce, until_ms != 0);
+    daemon_leave(life, before);
+}
+
 void daemon_tick(struct process *life)
 {
     ask_time(life);
+    if (life->hold_ms != 0 && life->w->now_ms >= life->hold_ms) daemon_hold(life, 0);
     struct arena *before = daemon_enter(life);
     coalesce_tick(life->coalesce);
     sync_tick(life->sync);
@@ -359,7 +372,7 @@ static void wait_done(struct sync_wait *wait)
     struct world *w = sw->life->w;
     TRACE(w, "life %d: CTR.SYNC ends with %d", sw->life->index, (int)wait->outcome);
     sw->busy = false;
-    for (int h = 0; h < SIM_HASHES && wait->outcome == SYNC_MERGED; h++)
+    for (int h = 0; h < SIM_HASHES && wait->outcome == ASK_DONE; h++)
         for (int f = 0; f < SIM_FIELDS && (sw->hash < 0 || sw->hash == h); f++)
             oracle_synced(w, h, f, sw->answered[h][f]);
 }

@@ -17,6 +17,7 @@
 
 struct world;
 struct daemon;
+struct filing;
 
 /* A request of sync's that found no link, or whose link was lost: answered so at one of the next turns. */
 struct lost {
@@ -57,6 +58,7 @@ struct process {
     struct sim_total asked[SIM_TOTALS];
     char run_id[ROLES][RUN_ID_BYTES]; /* of the Redis that each link was opened to last */
     struct list questions;
+    struct filing *filings;
     struct link *links[ROLES]; /* NULL: not connected */
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as it was told */
@@ -64,6 +66,7 @@ struct process {
     bool paused, stopping, abandoned;
     bool let_go; /* of the frame link, at stop, whatever is in doubt */
     uint64_t paused_ms, resume_ms, walk_ms;
+    uint64_t hold_ms;  /* frames are held until then; 0: they are not */
     uint64_t slept_ms; /* by which its clock is behind; 0 unless WORLD_CLOCK is off */
     int64_t leap_ms;   /* of Redis' clock, as it was when it was last asked */
     bool walk_wanted;
@@ -95,6 +98,7 @@ struct process *daemon_life(struct world *w, int index); /* the life with this n
 bool daemon_hears(const struct world *w, int index);     /* will that life know what became of its frames? */
 
 /* Around every call into a life: its heap, its chunk size. Leaving ends a loop turn now and then. */
+void daemon_hold(struct process *life, uint64_t until_ms); /* 0: lets go */
 struct arena *daemon_enter(struct process *life);
 void daemon_leave(struct process *life, struct arena *before);
 

@@ -1,38 +1,11 @@
 /* tests/sim/deliver.c - replies on their way back: filed into the struct that asked, as redis/ does it. */
+#include "sim/filing.h"
 #include "sim/ports.h"
 #include "sim/totals.h"
 #include "sim/world.h"
 
 #include "base/heap.h"
 #include <stdio.h>
-
-static void file_cells(struct frame *f, const struct wire_frame *wire)
-{
-    buf_reset(&f->errors);
-    PRE(f->cells_n == wire->cells_n);
-    for (uint32_t i = 0; i < f->cells_n; i++) {
-        struct frame_cell *c = &f->cells[i];
-        c->value = wire->cells[i].value;
-        c->error_at = (uint32_t)f->errors.n;
-        c->error_n = wire->cells[i].error != NULL ? (uint32_t)strlen(wire->cells[i].error) : 0;
-        if (c->error_n > 0) buf_put(&f->errors, wire->cells[i].error, c->error_n);
-    }
-}
-
-static void file_hashes(struct frame *f, const struct wire_frame *wire)
-{
-    PRE(f->hashes_n == wire->hashes_n);
-    for (uint32_t i = 0; i < f->hashes_n; i++) {
-        struct frame_hash *h = &f->hashes[i];
-        h->fresh = false;
-        h->lock_granted = wire->hashes[i].lock_granted;
-        h->lock_pttl_ms = wire->hashes[i].lock_pttl_ms;
-    }
-    for (uint32_t i = 0; i < f->cells_n; i++) {
-        const struct frame_cell *c = &f->cells[i];
-        if (c->error_n == 0 && c->value == c->delta) f->hashes[c->hash].fresh = true;
-    }
-}
 
 /* From here on the oracle wants the exact running value for each hit in the frame. */
 static void values_exact(struct world *w, const struct wire_frame *wire)
@@ -65,19 +38,12 @@ static void values_read(struct world *w, const struct wire_frame *wire)
 static void deliver_frame(struct process *life, struct request *q)
 {
     struct frame *f = q->target;
-    if (q->frame.refused) {
-        buf_reset(&f->errors);
-        BUF_LIT(&f->errors, "EXECABORT Transaction discarded because of: OOM command not allowed");
-        coalesce_on_frame(life->coalesce, f, FRAME_REFUSED);
-        return;
+    if (!q->frame.refused) {
+        oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
+        values_exact(life->w, &q->frame);
+        ops_exact(life->w, &q->frame);
     }
-    oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
-    values_exact(life->w, &q->frame);
-    file_cells(f, &q->frame);
-    file_hashes(f, &q->frame);
-    tokens_file(f, &q->frame);
-    ops_file(life->w, f, &q->frame);
-    coalesce_on_frame(life->coalesce, f, FRAME_APPLIED);
+    filing_answer(life, f, &q->frame);
 }
 
 static void deliver_claim(struct process *life, struct request *q)
@@ -105,10 +71,8 @@ static void deliver_look(struct process *life, struct request *q)
 
 static void deliver_values(struct process *life, struct request *q)
 {
-    file_cells(q->target, &q->frame);
-    tokens_read_file(q->target, &q->frame);
     values_read(life->w, &q->frame);
-    coalesce_on_values(life->coalesce, q->target);
+    filing_answer_values(life, q->target, &q->frame);
 }
 
 static void batch_registry(struct process *life, struct batch *b, const struct wire_scan *wire,

@@ -1,5 +1,5 @@
-/* tests/sim/main.c - sim_run: the real src/coalesce and src/sync against an in-memory Redis and MySQL, in
- * thousands of seeded crash schedules a second.
+/* tests/sim/main.c - sim_run: the real src/coalesce and src/sync, and of src/redis what writes frames and files their
+ * answers (filing.c), against an in-memory Redis and MySQL, in thousands of seeded crash schedules a second.
  *
  * - scheduler.c draws by weight what happens next, of events.c: a hit, a loop turn, a reply, a step of Redis
  *   or of a MySQL transaction, time, a cut, a crash, a rollback, a pause ... then all comes to rest, calmly

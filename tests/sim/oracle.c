@@ -346,7 +346,10 @@ static const char *life_unrest(const struct process *life)
     if (!coalesce_idle(life->coalesce) && !life->let_go) return "coalesce is not idle";
     for (int i = 0; i < SIM_CLIENTS; i++)
         if (life->daemon->clients[i].parked) return "a client waits for room";
-    if (!sync_idle(life->sync)) return "sync is not idle";
+    struct batch_id *ids;
+    uint32_t running = sync_running(life->sync, &ids);
+    heap_free(ids);
+    if (running > 0 || !sync_quiet(life->sync)) return "sync is not idle";
     return daemon_may_end(life) ? NULL : "a request without an answer";
 }
 

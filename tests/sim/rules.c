@@ -10,9 +10,10 @@
 static void only(struct sim_config *c, unsigned faults)
 {
     static const enum sim_event all[] = {
-        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,  EVENT_redis_restart,
-        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_full,   EVENT_client_gone,
-        EVENT_restore,      EVENT_unfit,        EVENT_fence_late, EVENT_poison, EVENT_leap};
+        EVENT_cut,           EVENT_crash,        EVENT_stop,         EVENT_pause,
+        EVENT_redis_restart, EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type,
+        EVENT_full,          EVENT_client_gone,  EVENT_restore,      EVENT_unfit,
+        EVENT_fence_late,    EVENT_poison,       EVENT_leap,         EVENT_hold};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;

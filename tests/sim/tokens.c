@@ -110,34 +110,12 @@ void tokens_each(struct world *w, const struct execution *e, bool only_new, void
         }
 }
 
-void tokens_file(struct frame *f, const struct wire_frame *wire)
-{
-    PRE(f->tokens_n == wire->tokens_n);
-    for (uint32_t i = 0; i < f->tokens_n; i++) {
-        struct frame_token *t = &f->tokens[i];
-        t->value = wire->tokens[i].value;
-        t->is_new = wire->tokens[i].is_new;
-        t->error_n = 0;
-        if (wire->tokens[i].error != NULL) frame_fail_token(f, t, slice_str(wire->tokens[i].error));
-    }
-}
-
 void tokens_read(struct redis *r, struct wire_frame *f)
 {
     for (unsigned i = 0; i < f->tokens_n; i++) {
         struct wire_token *t = &f->tokens[i];
         t->stands = stands(r, t);
         t->value = r->now.tokens.value[t->hash][t->field][t->k];
-    }
-}
-
-void tokens_read_file(struct frame *f, const struct wire_frame *wire)
-{
-    for (uint32_t i = 0; i < f->tokens_n; i++) {
-        f->tokens[i].value = wire->tokens[i].value;
-        f->tokens[i].is_new = false;
-        f->tokens[i].error_n = 0;
-        if (!wire->tokens[i].stands) frame_fail_token(f, &f->tokens[i], SLICE("ERR not counted"));
     }
 }
 

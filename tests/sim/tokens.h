@@ -37,9 +37,7 @@ bool tokens_later(const struct world *w,
                   const struct wire_frame *f); /* rule out: written in a step of their own */
 void tokens_write(struct world *w, const struct wire_frame *f);
 void tokens_executed(struct world *w, const struct wire_frame *f, struct execution *e);
-void tokens_file(struct frame *f, const struct wire_frame *wire);
 void tokens_read(struct redis *r, struct wire_frame *f); /* GET of each */
-void tokens_read_file(struct frame *f, const struct wire_frame *wire);
 void tokens_each(struct world *w, const struct execution *e, bool only_new, void (*act)(struct hit *hit));
 
 /* A client's request. */

@@ -197,8 +197,10 @@ static bool has_port(const struct conf_addresses *a)
 void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg)
 {
     bool away = false;
-    for (unsigned i = 0; i < s->redis.hosts_n; i++)
+    for (unsigned i = 0; i < s->redis.hosts_n && s->sentinels.n == 0; i++)
         away |= !is_here(s->redis.hosts[i].name);
+    for (uint32_t i = 0; i < s->sentinels.n; i++) /* what they name is where they are, as a rule */
+        away |= !is_here(s->sentinels.at[i].host);
     if (away && !s->redis.secure)
         warn(arg, "Redis is on another machine and is spoken to without TLS: whoever is between reads the "
                   "password and changes counts. Use rediss://, or a tunnel");
@@ -207,8 +209,7 @@ void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *
                   "redis.tls.ca");
     if (s->sentinels.access.secure && s->conf->redis_sentinel_tls_verify == CONF_VERIFY_OFF)
         warn(arg, "redis.sentinel.tls.verify is off: whoever is between may say where Redis is. Name the "
-                  "sentinels' "
-                  "authority in redis.sentinel.tls.ca");
+                  "sentinels' authority in redis.sentinel.tls.ca");
     if (s->mysql.tls == DB_TLS_NONE && !db_config_is_socket(&s->mysql) && !is_here(s->mysql.host))
         warn(arg, "MySQL is on another machine and is spoken to without TLS: whoever is between reads and "
                   "changes counts. Use mysql.tls, or a tunnel");

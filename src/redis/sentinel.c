@@ -241,7 +241,7 @@ static uint32_t index_of(const struct asked *a)
     return (uint32_t)(a - a->ask.s->all);
 }
 
-static void state_file(struct asked *a, enum sentinel_state state, const char *text)
+static void said_file(struct asked *a, enum sentinel_state state, const char *text)
 {
     static const char *const names[] = {"silent", "refuses", "unknown_name", "answers"};
     if (state != SENTINEL_NAMES) quorum_silent(&a->ask.s->quorum, index_of(a));
@@ -263,15 +263,15 @@ static void primary_done(struct redis_link *l, void *arg, const struct redis_ans
     a->ask.asking = false;
     if (r == NULL || a->ask.closing) return;
     if (answer_is(r, REDIS_NIL)) {
-        state_file(a, SENTINEL_UNKNOWN, "");
+        said_file(a, SENTINEL_UNKNOWN, "");
     } else if (answer_is_array(r, 2) && answer_is(&r->elements[0], REDIS_STRING) &&
                answer_is(&r->elements[1], REDIS_STRING) &&
                target_parse(r->elements[0].str, r->elements[1].str, &named)) {
-        state_file(a, SENTINEL_NAMES, "");
+        said_file(a, SENTINEL_NAMES, "");
         quorum_named(&a->ask.s->quorum, index_of(a), &named, mono_ms());
     } else {
         answer_why(r, why, sizeof why);
-        state_file(a, SENTINEL_REFUSES, why);
+        said_file(a, SENTINEL_REFUSES, why);
     }
 }
 
@@ -372,8 +372,8 @@ static void ask_down(struct redis_link *l, const char *why)
 {
     struct asked *a = l->arg;
     const char *text = strncmp(why, "MASTERDOWN ", 11) == 0 ? why + 11 : why;
-    state_file(a, l->refusal.code != ERR_NONE ? SENTINEL_REFUSES : SENTINEL_SILENT,
-               l->refusal.code != ERR_NONE ? l->refusal.text : text);
+    said_file(a, l->refusal.code != ERR_NONE ? SENTINEL_REFUSES : SENTINEL_SILENT,
+              l->refusal.code != ERR_NONE ? l->refusal.text : text);
 }
 
 /* --- subscription --- */
@@ -424,7 +424,7 @@ static void asked_begin(struct sentinels *s, uint32_t i, const struct redis_targ
     a->hear.link.push = hear_push;
 }
 
-static void on_doubt(struct redis_place *place, const char *why)
+static void place_doubts(struct redis_place *place, const char *why)
 {
     struct sentinels *s = place->finder;
     uint64_t now_ms = mono_ms();
@@ -433,7 +433,7 @@ static void on_doubt(struct redis_place *place, const char *why)
         if (now_ms - s->all[i].ask.asked_ms >= DOUBT_MS) sentinel_ask(&s->all[i], now_ms);
 }
 
-static void on_tick(uv_timer_t *timer)
+static void sentinels_tick(uv_timer_t *timer)
 {
     struct sentinels *s = timer->data;
     uint64_t now_ms = mono_ms();
@@ -457,7 +457,7 @@ struct sentinels *sentinels_create(uv_loop_t *loop, const struct sentinels_confi
     s->place = place;
     s->primary.s = s->candidate.s = s;
     place->told_only = true;
-    place->doubted = on_doubt;
+    place->doubted = place_doubts;
     place->finder = s;
     const struct quorum_ports ports = {.arg = s, .move = move_told, .hold = hold_told, .look = look_told};
     quorum_init(&s->quorum, &ports, config->name, config->n, mono_ms());
@@ -465,7 +465,7 @@ struct sentinels *sentinels_create(uv_loop_t *loop, const struct sentinels_confi
         asked_begin(s, i, &config->at[i]);
     uv_timer_init(loop, &s->tick);
     s->tick.data = s;
-    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&s->tick, sentinels_tick, TICK_MS, TICK_MS);
     return s;
 }
 

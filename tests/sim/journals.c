@@ -70,7 +70,7 @@ void journals_run(struct world *w, const struct link *l, const struct wire_frame
         append_run(w, l, f, &f->appends[i]);
 }
 
-void journals_look(struct world *w, const struct link *l, struct wire_look *look)
+void journals_show_owners(struct world *w, const struct link *l, struct wire_look *look)
 {
     for (unsigned i = 0; i < look->journals_n; i++) {
         const struct twin_journal *j = find(w, look->journals[i]);

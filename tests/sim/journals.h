@@ -55,7 +55,7 @@ struct journal_take;
 
 void journals_to_wire(struct wire_frame *wire, const struct frame *f);
 void journals_run(struct world *w, const struct link *l, const struct wire_frame *f);
-void journals_look(struct world *w, const struct link *l, struct wire_look *look);
+void journals_show_owners(struct world *w, const struct link *l, struct wire_look *look);
 
 /* A service's look for journals of the dead, and the taking of one. */
 void journals_wire(struct process *life);

@@ -2,7 +2,7 @@
  * becomes of both when a frame is refused, cut, or found applied, or when somebody else has taken over. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 #include "lib/dice.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
@@ -74,7 +74,7 @@ static void journaled(const char *name, int64_t n)
 
 static uint64_t any_code(void *arg, const struct journal_record *of)
 {
-    return engine_name_code(arg, of->kind, of->name, of->type);
+    return coalesce_name_code(arg, of->kind, of->name, of->type);
 }
 
 /* What whoever reads this journal finds still to be added to a name, all its times together; -1: no journal. */

@@ -93,12 +93,17 @@ static void events_out(struct frame *f, struct frame_op *op, const struct journa
     }
 }
 
-/* The op leaves its journal with this frame. */
+/* The op leaves its journal with this frame. Of a sum all that is there now: when the frame is sent again, hits of its own
+ * may go straight that had gone in before (redo_into). */
 static void leave(struct frame_op *op)
 {
     struct journal_op *from = &op->journal->ops[op->number];
-    if (!journal_has_events(from)) from->out = from->n;
-    journal_take(op->journal, op->number, op->adds);
+    if (!journal_has_events(from)) {
+        op->adds = from->adds;
+        op->delta = from->out = from->n;
+    }
+    op->silent = op->adds == 0;
+    if (!op->silent) journal_take(op->journal, op->number, op->adds);
 }
 
 /* All of it, but of events at most so many; returns what it costs, in lines. */
@@ -112,7 +117,6 @@ uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal
     op->fed = true;
     op->name_code = from->code;
     op->code = coalesce_op_code(c, from->code, from->at, true);
-    op->delta = from->n;
     op->journal = j;
     op->number = number;
     op->adds = has_events && from->adds > events_most ? events_most : from->adds;

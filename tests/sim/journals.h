@@ -38,7 +38,7 @@ struct wire_take {
     unsigned n;
     char bytes[SIM_JOURNAL_BYTES];
 };
-struct sim_read { /* of the clients' series */
+struct sim_read { /* of the clients' series, whose sum is checked, or of their timebox */
     struct coalesce_settle settle;
     bool busy;
     uint32_t answered; /* set of the ops that were when it was asked for */

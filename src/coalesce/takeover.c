@@ -12,7 +12,6 @@ static void takeover_end(struct takeover *t, bool lost)
     buf_free(&t->take.bytes);
     t->busy = false;
     if (lost) t->at_ms = t->coalesce->ports.mono_ms(t->coalesce->ports.arg) + t->every_ms / 10;
-    if (t->again) t->at_ms = 0;
 }
 
 /* Ours are in coalesce, but for those that it forgot; other lives of our instance are dead, since two do not run at once. */
@@ -73,7 +72,6 @@ void takeover_init(struct takeover *t, struct coalesce *c, const struct takeover
 void takeover_soon(struct takeover *t)
 {
     t->at_ms = 0;
-    t->again = true;
 }
 
 void takeover_tick(struct takeover *t)
@@ -82,7 +80,6 @@ void takeover_tick(struct takeover *t)
     if (t->busy || t->stopped || now_ms < t->at_ms) return;
     t->at_ms = now_ms + t->every_ms;
     t->busy = true;
-    t->again = false;
     t->at = 0;
     t->list = (struct journal_list){.done = list_done, .arg = t};
     t->ports.list(t->ports.arg, &t->list);

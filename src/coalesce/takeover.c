@@ -4,7 +4,7 @@
 #include "coalesce/takeover.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 static void takeover_end(struct takeover *t, bool lost)
 {

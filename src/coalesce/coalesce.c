@@ -143,7 +143,7 @@ enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o)
 
 enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o)
 {
-    if (c->held) return engine_full(c, o);
+    if (c->held) return coalesce_full(c, o);
     o->parked_ms = 0;
     return ADD_DOWN;
 }

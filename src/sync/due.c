@@ -1,7 +1,7 @@
 /* sync/due.c - when what is due is claimed: by time as soon as may be, by hits alone when pace.c has rows for it. The
  * dirty index is asked every poll_ms for what is older than its counter's `every`; so a store that goes quiet is merged,
  * too, and so is what another process left, what is paced, and what had no place in a queue. */
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 static bool may_claim(const struct sync *s, const struct family *f, uint64_t now_ms)
 {

@@ -70,6 +70,10 @@ void place_move(struct redis_place *p, const struct redis_target *target, const 
 /* While it holds, frames are not sent: hits wait. It lets go by itself after PLACE_HOLD_MS. */
 #define PLACE_HOLD_MS 3000
 void place_hold(struct redis_place *p, bool hold);
+static inline bool place_is_held(const struct redis_place *p)
+{
+    return p->hold_ms != 0;
+}
 void place_tick(struct redis_place *p, uint64_t now_ms); /* every 20 ms or so */
 bool place_is_up(const struct redis_place *p);           /* some link is up */
 bool place_is_whole(const struct redis_place *p);        /* all that were started are */

@@ -75,6 +75,12 @@ uint32_t quorum_majority(const struct quorum *q, uint64_t now_ms)
     return sentinels_n(q, now_ms) / 2 + 1;
 }
 
+/* Where it says the primary is, unless that is the one which we know to be replaced. */
+static bool word_names(const struct quorum *q, uint32_t i, uint64_t now_ms)
+{
+    return word_counts(q, i, now_ms) && !(q->words[i].old && now_ms - q->left_ms < QUORUM_PROVEN_MS);
+}
+
 /* The server that most of them name, the first of those; how many do. NULL: none answers. */
 static const struct redis_target *most_named(const struct quorum *q, uint64_t now_ms, uint32_t *most)
 {
@@ -82,8 +88,8 @@ static const struct redis_target *most_named(const struct quorum *q, uint64_t no
     *most = 0;
     for (uint32_t i = 0; i < q->words_n; i++) {
         uint32_t n = 0;
-        for (uint32_t k = 0; k < q->words_n && word_counts(q, i, now_ms); k++)
-            n += word_counts(q, k, now_ms) && target_is(&q->words[i].named, &q->words[k].named);
+        for (uint32_t k = 0; k < q->words_n && word_names(q, i, now_ms); k++)
+            n += word_names(q, k, now_ms) && target_is(&q->words[i].named, &q->words[k].named);
         if (n <= *most) continue;
         *most = n;
         best = &q->words[i].named;
@@ -124,7 +130,6 @@ static void move_to(struct quorum *q, const struct redis_target *to, const char 
 {
     struct redis_target at = *to; /* it may be the candidate */
     candidate_forget(q);
-    q->left = (struct redis_target){0};
     q->now = at;
     q->seen = false;
     q->moved = true;
@@ -142,22 +147,27 @@ static void move_if_most_say(struct quorum *q, uint64_t now_ms)
     /* Where we never saw a primary, the first that is named will do: its server must still say that it is one. */
     bool first = !q->seen && now_ms - q->began_ms >= QUORUM_FIRST_MS;
     if (!majority && !first) return;
-    if (target_is(best, &q->left) && now_ms - q->left_ms < QUORUM_PROVEN_MS) return;
     snprintf(why, sizeof why, "%u of %u sentinels name it", n, sentinels_n(q, now_ms));
     move_to(q, best, why);
 }
 
-static bool is_replica_of_ours(const struct quorum *q, const struct redis_target *at)
+static bool is_known(const struct quorum *q, const struct redis_target *at)
 {
-    for (uint32_t i = 0; i < q->primary.replicas_n; i++)
-        if (target_is(&q->primary.replicas[i], at)) return true;
+    for (uint32_t i = 0; i < q->known_n && i < REPLICAS_MAX; i++)
+        if (target_is(&q->known[i], at)) return true;
     return false;
 }
 
-/* One sentinel speaks of it: it is looked at while that is fresh. A password is sent to no other than our own replicas. */
+static void known_add(struct quorum *q, const struct redis_target *at)
+{
+    if (!is_known(q, at)) q->known[q->known_n++ % REPLICAS_MAX] = *at;
+}
+
+/* One sentinel speaks of it: it is looked at while that is fresh. A password is sent to no server that our
+ * primaries did not name. */
 static void candidate_offer(struct quorum *q, const struct redis_target *at, uint64_t now_ms)
 {
-    if (!q->seen || target_is(at, &q->now) || !is_replica_of_ours(q, at)) return;
+    if (!q->seen || target_is(at, &q->now) || !is_known(q, at)) return;
     q->candidate_ms = now_ms + QUORUM_FRESH_MS;
     if (target_is(at, &q->candidate)) return;
     q->candidate = *at;
@@ -206,10 +216,12 @@ void quorum_silent(struct quorum *q, uint32_t i)
 
 void quorum_named(struct quorum *q, uint32_t i, const struct redis_target *at, uint64_t now_ms)
 {
-    q->words[i].named = at == NULL ? (struct redis_target){0} : *at;
-    q->words[i].named_ms = at == NULL ? 0 : now_ms;
+    struct sentinel_word *w = &q->words[i];
+    w->named = at == NULL ? (struct redis_target){0} : *at;
+    w->named_ms = at == NULL ? 0 : now_ms;
     if (at == NULL) return;
-    if (!target_is(at, &q->left)) candidate_offer(q, at, now_ms);
+    w->old = w->old && target_is(at, &q->left);
+    if (!w->old) candidate_offer(q, at, now_ms);
     move_if_most_say(q, now_ms);
 }
 
@@ -273,22 +285,22 @@ void quorum_heard(struct quorum *q, uint32_t i, struct slice channel, struct sli
 void quorum_primary(struct quorum *q, const struct replication *r)
 {
     if (!r->master) return;
-    struct replication before = q->primary;
     q->seen = true;
     q->primary = *r;
-    if (r->replicas_n > 0) return;
-    memcpy(q->primary.replicas, before.replicas, sizeof before.replicas);
-    q->primary.replicas_n = before.replicas_n;
+    known_add(q, &q->now);
+    for (uint32_t i = 0; i < r->replicas_n; i++)
+        known_add(q, &r->replicas[i]);
 }
 
 void quorum_looked(struct quorum *q, const struct replication *r, uint64_t now_ms)
 {
     bool continues = r->master && q->primary.replid[0] != '\0' && strcmp(r->replid2, q->primary.replid) == 0;
     if (!continues || q->candidate.host[0] == '\0') return;
-    struct redis_target left = q->now;
-    move_to(q, &q->candidate, "it was promoted, and continues what its primary had");
-    q->left = left;
+    q->left = q->now;
     q->left_ms = now_ms;
+    for (uint32_t i = 0; i < q->words_n; i++)
+        q->words[i].old = true;
+    move_to(q, &q->candidate, "it was promoted, and continues what its primary had");
 }
 
 void quorum_up(struct quorum *q, uint64_t now_ms)

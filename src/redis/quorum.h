@@ -2,7 +2,7 @@
  * sentinel.c asks sentinels and servers, and carries out what is decided here.
  *
  * A majority of the sentinels that names another server moves us there. The leader of a failover speaks about a second before
- * the others do. Alone it is believed when the server proves itself: our primary counted it among its replicas, and it now
+ * the others do. Alone it is believed when the server proves itself: a primary of ours counted it among its replicas, and it now
  * says that it is a primary and continues our primary's history (its master_replid2 is our primary's master_replid).
  * Frames wait from the first event of a failover on. A hold is spent when it ends: the same sentinel may hold again after
  * twenty times as long. */
@@ -36,6 +36,7 @@ struct quorum_ports {
 struct sentinel_word {              /* of one sentinel */
     char id[REPLID_BYTES];          /* empty: not known */
     struct redis_target named;      /* as the primary */
+    bool old;                       /* it has named no other primary since we left one by a proof */
     uint64_t named_ms;              /* 0: it does not answer */
     uint64_t others[SENTINELS_MAX]; /* that it knows besides itself: a hash of id and address of each */
     uint32_t others_n;
@@ -59,8 +60,10 @@ struct quorum {
     uint64_t began_ms;
     struct redis_target left; /* by a proof, at left_ms */
     uint64_t left_ms;
-    struct replication primary;    /* the newest; its replicas stay known when it has none any more */
-    struct redis_target candidate; /* looked at, until: */
+    struct replication primary;              /* as it said last */
+    struct redis_target known[REPLICAS_MAX]; /* primaries where we were, and replicas that they named */
+    uint32_t known_n;                        /* ever: the newest of them are kept */
+    struct redis_target candidate;           /* looked at, until: */
     uint64_t candidate_ms;
     bool holding, moved; /* moved: since the hold began */
     uint32_t holder;

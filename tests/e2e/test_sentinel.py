@@ -107,7 +107,9 @@ class Rig:
         return self
 
     def moved(self, to, deadline_s=30):
-        self.daemon.log_contains(f"to={to.host}:{to.seen} ", deadline_s)
+        """Its last move was to that one."""
+        wait_until(lambda: re.findall(r"event=redis_moved .*?to=(\S+)", self.daemon.log())[-1:] == [f"{to.host}:{to.seen}"],
+                   deadline_s, f"tallyd is on {to.name}")
 
     def named_lost(self):
         """Frames that tallyd says Redis lost."""

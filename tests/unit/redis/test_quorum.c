@@ -215,6 +215,28 @@ static void promotion_was_nothing(void **state)
     assert_string_equal(at, A ":6379");
 }
 
+/* Back to where we came from, ten seconds not being over: that is news from those who had named the other meanwhile, and
+ * the server is known, whatever the new primary has as replicas. */
+static void there_and_back(void **state)
+{
+    (void)state;
+    struct replication alone = says(true, "new", "history");
+    settle();
+    hears(1, "+selected-slave", EVENT_B);
+    candidate_answers(true, "history");
+    quorum_primary(&q, &alone);
+    quorum_up(&q, now);
+    passes(1000);
+    all_name(B);
+    hears(0, "+selected-slave", "slave " A ":6379 " A " 6379 @ shop " B " 6379");
+    assert_string_equal(looked, A);
+    passes(1000);
+    names(0, A);
+    assert_string_equal(at, B ":6379");
+    names(1, A);
+    assert_string_equal(at, A ":6379");
+}
+
 static void called_off(void **state)
 {
     (void)state;
@@ -351,6 +373,7 @@ int main(void)
                                        TEST(called_off),
                                        TEST(hold_is_bounded),
                                        TEST(liar),
+                                       TEST(there_and_back),
                                        TEST(promotion_was_nothing),
                                        TEST(found),
                                        TEST(not_ours),

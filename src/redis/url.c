@@ -31,7 +31,7 @@ static const char *tcp_read(const struct url *u, struct redis_url *out)
     if (expected != NULL) return expected;
     if (u->query.p != NULL || (u->path.n > 1 && !db_read(slice_of(u->path.p + 1, u->path.n - 1), &out->db)))
         return "a database number after the '/'";
-    if (u->host.n == 0) return "a host";
+    if (u->host.n == 0 || u->more.p != NULL) return "a host";
     if (u->port.p != NULL && !url_port(u->port, &out->port)) return "a port from 1 to 65535";
     out->host = percent_string(u->host);
     return out->host == NULL ? "%XX escapes in the host" : NULL;

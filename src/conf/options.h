@@ -100,7 +100,8 @@
       "off takes any certificate, so whoever is between may say where Redis is")                             \
     G(MYSQL_URL, "mysql.url", URL, mysql_url, NULL, 0, 0, RESTART,                                             \
       "mysql://user[:password]@host:port/database or mysql://user@localhost/database?socket=/path",          \
-      "the MySQL or MariaDB that the counts end in; `mysql: URL` is short for it")                           \
+      "the MySQL or MariaDB that the counts end in; of several hosts (host:port,host:port) the first that "   \
+      "takes writes; `mysql: URL` is short for it")                                                          \
     G(MYSQL_PASSWORD_FILE, "mysql.password_file", PATH, mysql_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "MySQL's password is the text of this file; TALLYD_MYSQL_PASSWORD in the environment goes before it")  \

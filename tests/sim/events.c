@@ -364,8 +364,11 @@ static void run_limbo(struct world *w, struct daemon *d)
 static void run_mysql_toggle(struct world *w, struct daemon *d)
 {
     (void)d;
-    TRACE(w, "mysql: %s", w->mysql.up ? "goes down" : "comes up");
-    if (w->mysql.up)
+    bool demoted = w->mysql.up && world_percent(w, 50);
+    TRACE(w, "mysql: %s", demoted ? "is demoted" : w->mysql.up ? "goes down" : "comes up");
+    if (demoted)
+        mysql_demote(w);
+    else if (w->mysql.up)
         mysql_stop(w);
     else
         mysql_start(w);

@@ -22,15 +22,15 @@ void place_init(struct redis_place *p, const struct redis_url *url)
 
 bool place_is_up(const struct redis_place *p)
 {
-    EACH_LINK(l, p)
-    if (redis_link_is_up(l)) return true;
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l)) return true;
     return false;
 }
 
 bool place_is_whole(const struct redis_place *p)
 {
-    EACH_LINK(l, p)
-    if (link_is_begun(l) && !redis_link_is_up(l)) return false;
+    EACH_LINK (l, p)
+        if (link_is_begun(l) && !redis_link_is_up(l)) return false;
     return !list_empty(&p->links);
 }
 
@@ -92,8 +92,8 @@ static void where_show(const struct redis_link *l, char *out, size_t size)
 
 static void others_ask_role(struct redis_place *p)
 {
-    EACH_LINK(l, p)
-    if (redis_link_is_up(l)) handshake_time(l);
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l)) handshake_time(l);
 }
 
 bool place_agrees(struct redis_place *p, struct redis_link *l)
@@ -118,8 +118,8 @@ bool place_agrees(struct redis_place *p, struct redis_link *l)
 
 void place_unfit(struct redis_place *p, const char *run_id, const char *why)
 {
-    EACH_LINK(l, p)
-    if (redis_link_is_up(l) && strcmp(l->facts.run_id, run_id) == 0) link_doom(l, why);
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l) && strcmp(l->facts.run_id, run_id) == 0) link_doom(l, why);
 }
 
 /* --- the news --- */
@@ -175,8 +175,7 @@ void place_move(struct redis_place *p, const struct redis_target *target, const 
     for (unsigned i = 0; i < p->url->hosts_n; i++)
         if (p->url->hosts[i].port == target->port && strcmp(p->url->hosts[i].name, target->host) == 0)
             p->home = i;
-    EACH_LINK(l, p)
-    {
+    EACH_LINK (l, p) {
         l->tries = 0;
         if (!target_is(&l->target, target)) {
             l->at_once = true;

@@ -45,6 +45,11 @@ static void held_put(void *arg, const struct batch_id *id, const char *why)
     if (list->n++ < HELD_TOLD) buf_printf(list->out, "held_%s:%s\r\n", hex, why);
 }
 
+static void stalled_put(void *arg, struct slice counter, const char *why)
+{
+    buf_printf(arg, "stalled_" SLICE_FMT ":%s\r\n", SLICE_ARG(counter), why);
+}
+
 static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
     const struct service *s = arg;
@@ -56,6 +61,7 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
     buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, l->core.recovery != NULL);
     if (gate->rolled_back) buf_printf(out, "merges_held:%s\r\n", gate->text);
     if (l->upkeep.walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)l->upkeep.leftovers);
+    sync_stalled(l->core.sync, stalled_put, out);
     sync_held(l->core.sync, held_put, &(struct held_list){.out = out});
 }
 

@@ -17,18 +17,12 @@ static void problem_ignore(void *arg, const char *what, const char *next)
     (void)arg, (void)what, (void)next;
 }
 
-/* NO_COLOR, when it is there and not empty (no-color.org). */
-static bool no_colour(void)
-{
-    const char *said = getenv("NO_COLOR");
-    return said != NULL && said[0] != '\0';
-}
-
 static struct screen_style style_of(bool watching)
 {
     bool terminal = isatty(STDOUT_FILENO) == 1;
     struct winsize size;
-    struct screen_style style = {.colour = terminal && !no_colour()};
+    const char *no_colour = getenv("NO_COLOR"); /* not empty: none (no-color.org) */
+    struct screen_style style = {.colour = terminal && (no_colour == NULL || no_colour[0] == '\0')};
     if (watching && terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1)
         style.lines_max = size.ws_row - 1u;
     return style;

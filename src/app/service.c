@@ -131,21 +131,15 @@ static void work_nothing(uv_work_t *work)
     (void)work;
 }
 
-/* libuv makes the threads of its pool with the first work, and ends the process without a word when it cannot: now, not
- * when memory is short. */
-static void pool_start(struct service *s)
-{
-    int queued = uv_queue_work(&s->loop, &s->first_work, work_nothing, NULL);
-    INVARIANT(queued == 0);
-}
-
 enum err service_run(struct service *s, struct settings *settings, const char *path, bool serves,
                      void (*started)(struct service *s, void *arg), void *arg, struct error *e)
 {
     *s = (struct service){.settings = settings, .path = path, .serves = serves};
     if (uv_loop_init(&s->loop) != 0)
         return error_set(e, ERR_FAILED, "cannot make an event loop: out of descriptors?");
-    pool_start(s);
+    /* libuv makes its threads with the first work, and ends the process when it cannot: now, not when memory is short. */
+    int busy = uv_queue_work(&s->loop, &s->first_work, work_nothing, NULL);
+    INVARIANT(busy == 0);
     s->notify.fd = -1;
     if (serves) notify_init(&s->notify);
     service_init(s);
@@ -159,7 +153,7 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
     uv_run(&s->loop, UV_RUN_DEFAULT);
     rooms_close(s);
     notify_close(&s->notify);
-    int busy = uv_loop_close(&s->loop);
+    busy = uv_loop_close(&s->loop);
     INVARIANT(busy == 0);
     if (s->failure.code != ERR_NONE) *e = s->failure;
     return s->failure.code;

@@ -30,16 +30,11 @@ static void http_stopped(void *arg)
     uv_async_send(&web->news);
 }
 
-static void adopt(struct service *s, int fd)
-{
-    struct listen_handler handler = wire_inside_handler(s);
-    if (s->listen == NULL || !listen_adopt(s->listen, fd, &handler)) close(fd);
-}
-
 static void on_news(uv_async_t *news)
 {
     struct service *s = news->data;
     struct http_side *web = &s->web;
+    struct listen_handler handler = wire_inside_handler(s);
     uv_mutex_lock(&web->lock);
     int *wanted = web->wanted;
     size_t n = web->wanted_n;
@@ -48,7 +43,7 @@ static void on_news(uv_async_t *news)
     web->wanted_n = 0;
     uv_mutex_unlock(&web->lock);
     for (size_t i = 0; i < n; i++)
-        adopt(s, wanted[i]);
+        if (s->listen == NULL || !listen_adopt(s->listen, wanted[i], &handler)) close(wanted[i]);
     heap_free(wanted);
     if (ended && web->http != NULL) http_destroy(&web->http);
 }

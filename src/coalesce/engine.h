@@ -5,7 +5,7 @@
  *   ops.c       the door for series, timeboxes, events, visitors      feeding.c  those that hits feed
  *   kinds.c     what each kind does as its frame goes, and what is owed
  *   checkpoint.c  which of those go into a journal first, and when they are brought home
- *   buckets.c   which buckets of timeboxes stand
+ *   buckets.c   which buckets of timeboxes stand         takeover.c  journals of dead services
  */
 #ifndef COALESCE_ENGINE_H
 #define COALESCE_ENGINE_H

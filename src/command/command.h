@@ -143,6 +143,7 @@ struct session {
     uint64_t redirect;            /* with TRACKING_ON: the client named, 0: none */
     bool no_evict;                /* CLIENT NO-EVICT */
     struct multi *multi;          /* between MULTI and EXEC, else NULL; owned */
+    bool broken;                  /* EXEC refuses this MULTI: a request of it was refused, or users changed */
     struct buf name;              /* CLIENT SETNAME */
     struct buf lib_name, lib_ver; /* CLIENT SETINFO */
     struct buf held; /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */

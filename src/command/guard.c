@@ -295,7 +295,7 @@ static void session_new_users(struct session *s, struct users *users)
 {
     const struct user *old = s->user;
     struct user *u = old == NULL ? NULL : user_find(users, slice_str(old->name));
-    multi_break(s);
+    s->broken = true;
     s->user = NULL;
     if (users->n == 0) {
         place_set(s, DOOR_OPEN);

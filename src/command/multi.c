@@ -16,7 +16,6 @@ struct multi {
     uint32_t writes; /* of them go into the frame, */
     uint32_t cells;  /* where they take up so much, */
     int64_t weight;  /* and the sum of their |n| */
-    bool broken;     /* one was refused: EXEC refuses all */
 };
 
 void multi_free(struct session *s)
@@ -33,11 +32,6 @@ int64_t multi_queued(const struct session *s, size_t *bytes)
     return s->multi == NULL ? -1 : (int64_t)s->multi->n;
 }
 
-void multi_break(struct session *s)
-{
-    if (s->multi != NULL) s->multi->broken = true;
-}
-
 enum taken run_multi(struct session *s, const struct request *r, struct buf *out)
 {
     (void)r;
@@ -46,6 +40,7 @@ enum taken run_multi(struct session *s, const struct request *r, struct buf *out
         return TAKEN;
     }
     s->multi = heap_zalloc(sizeof(*s->multi));
+    s->broken = false;
     reply_simple(out, "OK");
     return TAKEN;
 }
@@ -93,7 +88,7 @@ static bool hit_takes(struct session *s, const struct request *r, struct buf *ou
 static bool op_takes(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce_op op;
-    if (!op_read(s, r, &op, out) || !op_begun(s, &op, out)) {
+    if (!op_read(s, r, &op, out) || !op_in_time(s, &op, out)) {
         STAT_ADD(hits_refused, 1);
         return false;
     }
@@ -134,7 +129,7 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
     if (spec != NULL && s->door != DOOR_OPEN && !guard_lets(s, whole, spec, r, out)) spec = NULL;
     if (spec != NULL && (spec->flags & SPEC_AT_ONCE) != 0) return calls_run(s, whole, spec, r, out);
     if (spec == NULL || !queue_takes(s, spec, r, out)) {
-        m->broken = true;
+        s->broken = true;
         if (whole != NULL && whole->run == run_exec) multi_free(s);
         return TAKEN;
     }
@@ -196,28 +191,21 @@ static void local_out(struct session *s)
     buf_reset(local);
 }
 
-static enum add_result exec_hit(struct session *s, const struct request *r)
+/* It was checked when it was queued, its time for good: op_in_time() might refuse it by now. */
+static enum add_result exec_add(struct session *s, const struct spec *spec, const struct request *r)
 {
     struct coalesce_token hit;
-    bool is_hit = hit_read(r, &hit, &s->command->exec);
-    INVARIANT(is_hit);
-    return hit_add(s, &hit);
-}
-
-/* Its time had begun when it was queued. */
-static enum add_result exec_op(struct session *s, const struct request *r)
-{
     struct coalesce_op op;
-    bool is_op = op_read(s, r, &op, &s->command->exec);
-    INVARIANT(is_op);
-    return op_add(s, &op);
+    bool is_op = (spec->flags & SPEC_OP) != 0;
+    bool fits = is_op ? op_read(s, r, &op, &s->command->exec) : hit_read(r, &hit, &s->command->exec);
+    INVARIANT(fits);
+    return is_op ? op_add(s, &op) : hit_add(s, &hit);
 }
 
 static void exec_write(struct session *s, const struct spec *spec, const struct request *r)
 {
     local_out(s);
-    enum add_result got = ADD_BUSY;
-    if (s->held.n == 0) got = (spec->flags & SPEC_OP) != 0 ? exec_op(s, r) : exec_hit(s, r);
+    enum add_result got = s->held.n == 0 ? exec_add(s, spec, r) : ADD_BUSY;
     if (got != ADD_OK) hit_refuse(s, r, got, &s->command->exec);
     s->command->calls[spec - specs].n++;
 }
@@ -257,7 +245,7 @@ enum taken run_exec(struct session *s, const struct request *r, struct buf *out)
         reply_error(out, "ERR EXEC without MULTI");
         return TAKEN;
     }
-    bool refused = s->multi->broken;
+    bool refused = s->broken;
     if (refused)
         reply_error(out, "EXECABORT Transaction discarded because of previous errors.");
     else if (room_ask(s, &refused, out) == LEFT)

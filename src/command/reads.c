@@ -56,9 +56,10 @@ static void names_keep(struct session *s, struct query *q)
     q->type = slice_of(s->key.p + q->name.n, q->type.n);
 }
 
-enum taken read_ask(struct session *s, const struct query *q)
+enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out)
 {
     const struct command_ports *ports = &s->command->config.ports;
+    if (q->kind != QUERY_NAMES && !names_fit(s, kind, q->name, q->type, q->from, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
     s->ask.read = (struct read_request){.query = *q, .done = read_done};
     names_keep(s, &s->ask.read.query);

@@ -52,23 +52,11 @@ void session_open(struct session *s, struct command *command, struct conn *conn,
     guard_open(s, inside);
 }
 
-static bool is_blocked(enum session_state state)
-{
-    return state != SESSION_TAKING && state != SESSION_ENDING;
-}
-
-void session_state(struct session *s, enum session_state state)
-{
-    s->command->blocked_n += is_blocked(state);
-    s->command->blocked_n -= is_blocked(s->state);
-    s->state = state;
-}
-
 void session_close(struct session *s)
 {
     PRE(!s->gone);
     s->gone = true;
-    s->command->blocked_n -= is_blocked(s->state);
+    s->command->blocked_n -= state_blocks(s->state);
     coalesce_unpark(s->command->config.coalesce, s->outlet);
     guard_close(s);
     multi_free(s);
@@ -76,25 +64,6 @@ void session_close(struct session *s)
     buf_free(&s->lib_name);
     buf_free(&s->lib_ver);
     buf_free(&s->held);
-}
-
-void session_wait(struct session *s, enum session_state state)
-{
-    session_state(s, state);
-    s->command->config.client.pause(s->conn);
-}
-
-void session_go_on(struct session *s)
-{
-    session_state(s, SESSION_TAKING);
-    s->command->config.client.resume(s->conn);
-}
-
-enum taken session_barrier(struct session *s)
-{
-    if (s->outlet->waiting == 0) return TAKEN;
-    session_wait(s, SESSION_BARRIER);
-    return LEFT;
 }
 
 static void end_if_last(struct session *s)
@@ -105,19 +74,6 @@ static void end_if_last(struct session *s)
 }
 
 /* ---- replies ---- */
-
-bool session_is_quiet(const struct session *s)
-{
-    return s->replies == REPLIES_OFF || s->replies == REPLIES_SKIP;
-}
-
-void session_replies_next(struct session *s)
-{
-    if (s->replies == REPLIES_SKIP)
-        s->replies = REPLIES_ON;
-    else if (s->replies == REPLIES_SKIP_NEXT)
-        s->replies = REPLIES_SKIP;
-}
 
 static struct buf *reply_open(struct session *s)
 {

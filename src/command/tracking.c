@@ -109,11 +109,6 @@ enum taken run_caching(struct session *s, const struct request *r, struct buf *o
     return TAKEN;
 }
 
-int64_t tracking_redirect(const struct session *s)
-{
-    return (s->tracking & TRACKING_ON) != 0 ? (int64_t)s->redirect : -1;
-}
-
 enum taken run_getredir(struct session *s, const struct request *r, struct buf *out)
 {
     (void)r;

@@ -90,6 +90,24 @@ bool words_syntax(struct buf *out)
     return false;
 }
 
+bool words_options(const struct request *r, uint32_t from, struct coalesce_op *op, struct slice *id,
+                   struct buf *out)
+{
+    for (uint32_t i = from; i < r->args_n; i += 2) {
+        if (i + 1 == r->args_n) return words_syntax(out);
+        struct slice value = r->args[i + 1];
+        if (word_is(r->args[i], "AT") && op->at == COALESCE_NOW) {
+            if (!word_second(value, &op->at, out)) return false;
+        } else if (id != NULL && word_is(r->args[i], "ID") && id->p == NULL) {
+            if (!word_text("an ID", value, out)) return false;
+            *id = value;
+        } else {
+            return words_syntax(out);
+        }
+    }
+    return true;
+}
+
 int64_t redis_now_s(const struct session *s)
 {
     const struct command_ports *ports = &s->command->config.ports;

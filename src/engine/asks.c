@@ -13,35 +13,26 @@ struct pending_task {
     struct pending_request *request;
 };
 
-static void pending_file(struct pending_request *q, const struct redis_answer *r, struct slice *items)
-{
-    for (size_t i = 0; i < r->n; i++)
-        items[i] = r->elements[i].str;
-    q->outcome = ASK_DONE;
-    q->items = items;
-    q->items_n = r->n;
-    q->done(q);
-}
-
 static void hash_done(struct redis_hash *h, const struct redis_answer *r)
 {
     struct pending_task *task = CONTAINER_OF(h, struct pending_task, redis);
     struct pending_request *q = task->request;
     heap_free(task);
     char text[300];
-    if (r == NULL) {
-        q->outcome = ASK_REDIS_DOWN;
-        q->done(q);
-    } else if (r->type != REDIS_ARRAY) {
+    struct slice *items = NULL;
+    if (answer_is(r, REDIS_ARRAY)) {
+        items = heap_alloc((r->n + 1) * sizeof *items);
+        for (size_t i = 0; i < r->n; i++)
+            items[i] = r->elements[i].str;
+        q->items = items;
+        q->items_n = r->n;
+    } else if (r != NULL) {
         answer_why(r, text, sizeof text);
-        q->outcome = ASK_FAILED;
         q->text = text;
-        q->done(q);
-    } else {
-        struct slice *items = heap_alloc((r->n + 1) * sizeof *items);
-        pending_file(q, r, items);
-        heap_free(items);
     }
+    q->outcome = r == NULL ? ASK_REDIS_DOWN : items == NULL ? ASK_FAILED : ASK_DONE;
+    q->done(q);
+    heap_free(items);
 }
 
 void ask_pending(struct core *c, struct pending_request *q)
@@ -59,28 +50,11 @@ struct wait_task {
     struct sync_request *request;
 };
 
-static enum ask_outcome wait_outcome(enum sync_wait_outcome o)
-{
-    switch (o) {
-    case SYNC_MERGED:
-        return ASK_DONE;
-    case SYNC_TRY_AGAIN:
-        return ASK_TRY_AGAIN;
-    case SYNC_MYSQL_DOWN:
-        return ASK_MYSQL_DOWN;
-    case SYNC_REDIS_DOWN:
-        return ASK_REDIS_DOWN;
-    case SYNC_HELD_BACK:
-        return ASK_HELD;
-    }
-    UNREACHABLE();
-}
-
 static void wait_done(struct sync_wait *w)
 {
     struct wait_task *task = CONTAINER_OF(w, struct wait_task, wait);
     struct sync_request *q = task->request;
-    q->outcome = wait_outcome(w->outcome);
+    q->outcome = w->outcome;
     q->rows = w->rows;
     heap_free(task);
     q->done(q);
@@ -99,7 +73,7 @@ void ask_sync(struct core *c, struct sync_request *q)
 
 struct recover_task {
     struct recover_request *request;
-    struct buf bytes; /* "kind name\n" each */
+    struct buf bytes; /* "kind name\0" each */
     size_t lines;
 };
 
@@ -112,7 +86,6 @@ static void recover_found(void *arg, const char *kind, struct slice name)
     task->lines++;
 }
 
-/* A name may hold any byte but, in what a client reads as a line, no NUL. */
 static struct slice *split_lines(const struct recover_task *task)
 {
     struct slice *lines = heap_alloc((task->lines + 1) * sizeof *lines);
@@ -166,24 +139,11 @@ struct read_task {
     struct core *core;
 };
 
-static enum ask_outcome read_outcome(enum redis_query_outcome o)
-{
-    switch (o) {
-    case REDIS_QUERY_DONE:
-        return ASK_DONE;
-    case REDIS_QUERY_LOST:
-        return ASK_REDIS_DOWN;
-    case REDIS_QUERY_FAILED:
-        return ASK_FAILED;
-    }
-    UNREACHABLE();
-}
-
 static void read_done(struct redis_query *r)
 {
     struct read_task *task = CONTAINER_OF(r, struct read_task, redis);
     struct read_request *q = task->request;
-    q->outcome = read_outcome(r->outcome);
+    q->outcome = r->outcome;
     q->text = r->text;
     q->answer = &r->answer;
     q->done(q);

@@ -88,18 +88,10 @@ static enum stepped step_end(struct cleaner *c, bool lost, const char *text)
     return how;
 }
 
-/* --- what a page has to be done --- */
+/* --- a page: what of it is to be cleaned --- */
 
-/* Past all series of a precision: ';' is the byte behind ':'. */
-static void after_precision(struct cleaner *c, int64_t precision_s)
-{
-    buf_reset(&c->after);
-    buf_int(&c->after, precision_s);
-    buf_put_char(&c->after, ';');
-}
-
-/* Of a page of series, those whose turn it is; names that are no series' stay as they are. When the last of them is
- * of a precision whose turn it is not, the next page begins behind that. */
+/* Keeps the series of a page that are due. When the last one is of a precision that is not, the next page begins behind
+ * all of that precision (';' is the byte behind ':'). */
 static void series_pick(struct cleaner *c)
 {
     uint32_t picked = 0;
@@ -109,12 +101,15 @@ static void series_pick(struct cleaner *c)
         if (precision_s == 0) continue;
         bool due = clean_due(precision_s, c->pass_s, c->last_s);
         if (due) c->page.all[picked++] = name;
-        if (!due && i + 1 == c->page.n) after_precision(c, precision_s);
+        if (due || i + 1 < c->page.n) continue;
+        buf_reset(&c->after);
+        buf_int(&c->after, precision_s);
+        buf_put_char(&c->after, ';');
     }
     c->names = (struct cleaner_list){.kind = REDIS_CLEAN_SERIES, .all = c->page.all, .n = picked};
 }
 
-/* Of a page of logs all, and their types but for those that an earlier page had. */
+/* All logs of a page, and those of their types that no earlier page had. */
 static void events_pick(struct cleaner *c)
 {
     struct slice name, type;
@@ -158,12 +153,6 @@ static void page_ask(struct cleaner *c)
 
 /* --- cleaning it --- */
 
-static struct cleaner_list *list_next(struct cleaner *c)
-{
-    if (c->names.done < c->names.n) return &c->names;
-    return c->windows.done < c->windows.n ? &c->windows : NULL;
-}
-
 static void clean_done(struct redis_clean *done)
 {
     struct cleaner *c = done->arg;
@@ -197,7 +186,9 @@ static void clean_ask(struct cleaner *c, const struct cleaner_list *list)
 
 static void step(struct cleaner *c)
 {
-    const struct cleaner_list *list = list_next(c);
+    const struct cleaner_list *list = c->names.done < c->names.n       ? &c->names
+                                      : c->windows.done < c->windows.n ? &c->windows
+                                                                       : NULL;
     if (list == NULL && c->at_end) {
         if (c->stage == CLEANER_EVENTS) {
             pass_end(c);

@@ -1,5 +1,6 @@
 /* engine/core.c - see core.h. */
 #include "engine/core.h"
+#include "redis/batches_op.h"
 #include <stdio.h>
 
 void core_link_init(struct core *c, struct redis_link *l, const char *role)
@@ -31,6 +32,28 @@ void core_job(struct core *c, struct db_job *job)
     job->ran = false;
     snprintf(job->text, sizeof job->text, "tallyd is stopping");
     job->done(job);
+}
+
+uint64_t core_mono_ms(void *core)
+{
+    (void)core;
+    return mono_ms();
+}
+
+uint64_t core_age_ms(void *core)
+{
+    (void)core;
+    return age_ms();
+}
+
+int64_t core_redis_ms(void *core)
+{
+    return redis_time_ms(&((struct core *)core)->frame_link);
+}
+
+void core_standing(void *core, struct standing *standing)
+{
+    redis_standing(&((struct core *)core)->sync_link, standing);
 }
 
 static void pause_over(uv_timer_t *timer)

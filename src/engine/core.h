@@ -56,4 +56,10 @@ void wire_totals(struct core *c, struct totals *t);
 void core_job(struct core *c, struct db_job *job);
 void core_pause(uv_loop_t *loop, uint64_t ms); /* runs the loop */
 
+/* Ports that several machines share; core: the struct core. */
+uint64_t core_mono_ms(void *core);
+uint64_t core_age_ms(void *core); /* runs while the host sleeps */
+int64_t core_redis_ms(void *core);
+void core_standing(void *core, struct standing *standing);
+
 #endif

@@ -82,7 +82,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
     wire_gate(c);
     wire_totals(c, &l->totals);
     cleaner_init(&l->cleaner, c);
-    l->upkeep.core = l->journals.core = c;
+    l->upkeep.core = c;
     wire_ledger(&l->upkeep);
 }
 
@@ -153,7 +153,7 @@ void lane_tick(struct lane *l, uint64_t now_ms)
     sync_tick(l->core.sync);
     if (l->core.stage == STAGE_RUNNING) gate_tick(&l->core.gate);
     upkeep_tick(&l->upkeep, now_ms);
-    journals_tick(&l->journals, now_ms);
+    if (l->core.stage == STAGE_RUNNING && core_up(&l->core)) takeover_tick(&l->takeover);
     if (l->core.stage == STAGE_DRAINING) coalesce_flush(l->core.coalesce);
 }
 
@@ -170,6 +170,7 @@ void lane_stop(struct lane *l)
     sync_stop(l->core.sync);
     gate_stop(&l->core.gate);
     totals_stop(&l->totals);
+    takeover_stop(&l->takeover);
     upkeep_stop(&l->upkeep);
     recovery_stop(&l->core);
     coalesce_flush(l->core.coalesce);
@@ -179,7 +180,7 @@ bool lane_quiet(const struct lane *l)
 {
     const struct core *c = &l->core;
     return coalesce_idle(c->coalesce) && sync_quiet(c->sync) && c->recovery == NULL &&
-           upkeep_quiet(&l->upkeep) && journals_quiet(&l->journals) && cleaner_quiet(&l->cleaner);
+           upkeep_quiet(&l->upkeep) && !l->takeover.busy && cleaner_quiet(&l->cleaner);
 }
 
 void lane_abandon(struct lane *l)

@@ -6,9 +6,9 @@
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
 
+#include "coalesce/takeover.h"
 #include "engine/cleaner.h"
 #include "engine/core.h"
-#include "engine/journals.h"
 #include "engine/upkeep.h"
 
 struct lane_ports {                                 /* what it tells its owner; lane: the struct lane */
@@ -23,7 +23,7 @@ struct lane {
     void *arg; /* the owner's */
     struct upkeep upkeep;
     struct cleaner cleaner;
-    struct journals journals;
+    struct takeover takeover;
     struct totals totals;
     uint64_t frame_sent_us; /* of the frame in flight */
     unsigned open;          /* of what lane_close() closes */

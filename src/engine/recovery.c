@@ -48,13 +48,6 @@ static void tell_found(struct recovery *r, const char *kind, struct slice name)
     if (r->how.found != NULL) r->how.found(r->how.arg, kind, name);
 }
 
-static void found_id(struct recovery *r, const char *kind, const struct batch_id *id)
-{
-    char hex[33];
-    batch_id_hex(id, hex);
-    tell_found(r, kind, slice_str(hex));
-}
-
 static void recovery_free(struct recovery *r)
 {
     for (size_t i = 0; i < r->n; i++)
@@ -98,11 +91,6 @@ static void recovery_fail(struct recovery *r, const char *fmt, ...)
     va_end(args);
     r->result.failed = true;
     steps_end(r);
-}
-
-static bool going_down(const struct recovery *r)
-{
-    return r->core->stage != STAGE_RUNNING;
 }
 
 static void on_sync_done(struct sync_recover *sr)
@@ -199,7 +187,7 @@ static uint32_t gather(struct recovery *r)
 static void step_claim(struct recovery *r)
 {
     uint32_t n = gather(r);
-    if (n == 0 || going_down(r)) {
+    if (n == 0 || r->core->stage != STAGE_RUNNING) {
         step_unknown(r);
         return;
     }
@@ -232,21 +220,17 @@ static void hold_known(struct recovery *r)
     }
 }
 
-static void name_leftovers(struct recovery *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        if (!r->all[i].settled) tell_found(r, "leftover", slice_of(r->all[i].key, r->all[i].key_n));
-}
-
 static void step_after_known(struct recovery *r)
 {
     if (!r->how.dry_run) {
         step_claim(r);
         return;
     }
-    name_leftovers(r);
-    for (size_t i = 0; i < r->n; i++)
-        r->result.leftovers += !r->all[i].settled;
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->all[i].settled) continue;
+        tell_found(r, "leftover", slice_of(r->all[i].key, r->all[i].key_n));
+        r->result.leftovers++;
+    }
     step_unknown(r);
 }
 
@@ -326,8 +310,11 @@ static void step_walk(struct recovery *r)
 static void on_would_adopt(struct adopt *a)
 {
     struct recovery *r = CONTAINER_OF(a, struct recovery, adopt);
-    for (uint32_t i = 0; i < a->ids_n; i++)
-        found_id(r, "batch", &a->ids[i]);
+    for (uint32_t i = 0; i < a->ids_n; i++) {
+        char hex[33];
+        batch_id_hex(&a->ids[i], hex);
+        tell_found(r, "batch", slice_str(hex));
+    }
     r->result.adopted = a->ids_n;
     r->result.unknown = a->unknown;
     heap_free(a->ids);

@@ -33,6 +33,7 @@ static void unknown_end(struct unknown_task *t)
 {
     struct unknown_how how = t->how;
     struct unknown_result result = t->result;
+    batch_close(&t->batch);
     heap_free(t->ids);
     heap_free(t);
     how.done(how.arg, &result);
@@ -49,7 +50,6 @@ static void unknown_fail(struct unknown_task *t, const char *what, const char *t
 static void on_discarded(struct discard *d)
 {
     struct unknown_task *t = CONTAINER_OF(d, struct unknown_task, discard);
-    batch_close(&t->batch);
     if (!d->done_ok)
         unknown_fail(t, "discard", d->text);
     else
@@ -67,7 +67,6 @@ static void on_moved(struct db_job *job)
 {
     struct unknown_task *t = CONTAINER_OF(job, struct unknown_task, job);
     if (!job->ran || !t->moved) {
-        batch_close(&t->batch);
         unknown_fail(t, "reject", job->ran ? t->error.text : job->text);
         return;
     }
@@ -80,7 +79,6 @@ static void on_fenced(struct fence *f)
 {
     struct unknown_task *t = CONTAINER_OF(f, struct unknown_task, fence);
     if (!f->passed || strcmp(f->run_id, t->scan.run_id) != 0) {
-        batch_close(&t->batch);
         unknown_fail(t, "barrier", f->text);
         return;
     }
@@ -89,21 +87,19 @@ static void on_fenced(struct fence *f)
     core_job(t->core, &t->job);
 }
 
+/* (!) A scan is sealed on a thread, so this may come after the links were closed: a fence would never be answered. */
 static void on_scanned(struct scan *s)
 {
     struct unknown_task *t = CONTAINER_OF(s, struct unknown_task, scan);
-    if (s->outcome == SCAN_GONE) {
-        batch_close(&t->batch);
+    bool sealed = s->outcome == SCAN_SEALED;
+    if (sealed && t->core->stage != STAGE_CLOSING) {
+        t->fence = (struct fence){.done = on_fenced};
+        redis_fence(&t->core->fences, &t->fence);
+    } else if (s->outcome == SCAN_GONE) {
         unknown_next(t);
-        return;
+    } else {
+        unknown_fail(t, "scan", sealed ? "tallyd is stopping" : s->text);
     }
-    if (s->outcome != SCAN_SEALED) {
-        batch_close(&t->batch);
-        unknown_fail(t, "scan", s->text);
-        return;
-    }
-    t->fence = (struct fence){.done = on_fenced};
-    redis_fence(&t->core->fences, &t->fence);
 }
 
 static void unknown_next(struct unknown_task *t)
@@ -112,6 +108,7 @@ static void unknown_next(struct unknown_task *t)
         unknown_end(t);
         return;
     }
+    batch_close(&t->batch);
     batch_init(&t->batch, &t->ids[t->at++]);
     t->scan = (struct scan){
         .batch = &t->batch, .counters = t->core->config.counters, .raw = true, .done = on_scanned};

@@ -1,6 +1,10 @@
-/* engine/wire_coalesce.c - coalesce's ports given by the frame link; its answers go to the lane's ports. */
+/* engine/wire_coalesce.c - coalesce's ports given by the frame link; its answers go to the lane's ports. And those of the
+ * take-over of journals. */
 #include "base/latencies.h"
 #include "engine/lane.h"
+#include "redis/journal_op.h"
+
+#define TAKEOVER_MS 10000
 
 static void send_frame(void *arg, struct frame *f)
 {
@@ -28,7 +32,17 @@ static void look(void *arg, const struct link_look *of)
 
 static void journals_lost(void *arg)
 {
-    journals_soon(&((struct lane *)arg)->journals);
+    takeover_soon(&((struct lane *)arg)->takeover);
+}
+
+static void port_journals(void *arg, struct journal_list *list)
+{
+    redis_journals(&((struct core *)arg)->sync_link, list);
+}
+
+static void port_take(void *arg, struct journal_take *t)
+{
+    redis_journal_take(&((struct core *)arg)->frame_link, t);
 }
 
 static void due(void *arg, const struct counter *c, struct slice key, enum due_why why)
@@ -96,7 +110,9 @@ void wire_coalesce(struct lane *l)
         .mono_us = now_us,
         .redis_ms = redis_now_ms,
     };
+    struct takeover_ports takeover = {.arg = c, .list = port_journals, .take = port_take};
     c->coalesce = coalesce_create(&ports, c->config.counters, &c->config.coalesce);
+    takeover_init(&l->takeover, c->coalesce, &takeover, TAKEOVER_MS);
     c->frames.on_frame = on_frame;
     c->frames.on_claim = on_claim;
     c->frames.on_killed = killed;

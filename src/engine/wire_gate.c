@@ -10,7 +10,6 @@ struct check_task {
     struct db_job job;
     struct gate_check *check;
     struct core *core;
-    const struct counters *counters;
     struct schema_rules rules;
     struct schema_report report;
     struct error error;
@@ -20,7 +19,7 @@ static void check_work(struct db *db, struct db_job *job)
 {
     struct check_task *t = CONTAINER_OF(job, struct check_task, job);
     struct gate_check *c = t->check;
-    c->seen = schema_check(db, t->counters, &t->rules, &t->report, &t->error) == ERR_NONE;
+    c->seen = schema_check(db, t->core->config.counters, &t->rules, &t->report, &t->error) == ERR_NONE;
     c->fit = c->seen && !schema_refused(&t->report, NULL);
     if (c->fit) c->seen = ledger_gen_highest(db, &c->highest, &t->error) == ERR_NONE;
 }
@@ -63,7 +62,6 @@ static void port_check(void *arg, struct gate_check *check)
     struct check_task *t = heap_zalloc(sizeof *t);
     t->check = check;
     t->core = c;
-    t->counters = c->config.counters;
     t->rules.accept_flush = c->config.mysql_volatile;
     t->job.work = check_work;
     t->job.done = check_worked;
@@ -82,15 +80,9 @@ static const char *port_run_id(void *arg)
     return strcmp(of_frames, run_id) == 0 ? run_id : "";
 }
 
-static uint64_t port_gate_ms(void *arg)
-{
-    (void)arg;
-    return mono_ms();
-}
-
 void wire_gate(struct core *c)
 {
     struct gate_ports ports = {
-        .arg = c, .check = port_check, .gen = port_gen, .run_id = port_run_id, .mono_ms = port_gate_ms};
+        .arg = c, .check = port_check, .gen = port_gen, .run_id = port_run_id, .mono_ms = core_mono_ms};
     gate_init(&c->gate, c->sync, &ports);
 }

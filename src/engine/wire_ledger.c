@@ -68,17 +68,6 @@ static void port_prune_rows(void *arg, struct prune_rows *r)
     rows_ask(arg, r, prune_work);
 }
 
-static void port_prune_standing(void *arg, struct standing *standing)
-{
-    redis_standing(&((struct core *)arg)->sync_link, standing);
-}
-
-static uint64_t port_ledger_ms(void *arg)
-{
-    (void)arg;
-    return mono_ms();
-}
-
 /* --- complete_until --- */
 
 struct until_task {
@@ -125,11 +114,6 @@ static void port_batches(void *arg, struct batch_list *b)
     redis_batch_list(&((struct core *)arg)->sync_link, b);
 }
 
-static int64_t port_until_redis_ms(void *arg)
-{
-    return redis_time_ms(&((struct core *)arg)->frame_link);
-}
-
 static int64_t port_lag_ms(void *arg)
 {
     const struct core *c = arg;
@@ -141,16 +125,16 @@ void wire_ledger(struct upkeep *u)
     struct core *c = u->core;
     struct prune_ports prune = {.arg = c,
                                 .cutoff = port_cutoff,
-                                .standing = port_prune_standing,
+                                .standing = core_standing,
                                 .rows = port_prune_rows,
-                                .mono_ms = port_ledger_ms};
+                                .mono_ms = core_mono_ms};
     struct until_ports until = {.arg = c,
                                 .dirty = port_dirty,
                                 .batches = port_batches,
                                 .write = port_write,
-                                .redis_ms = port_until_redis_ms,
+                                .redis_ms = core_redis_ms,
                                 .lag_ms = port_lag_ms,
-                                .mono_ms = port_ledger_ms};
+                                .mono_ms = core_mono_ms};
     prune_init(&u->prune, &c->gate, &prune, PRUNE_MS);
     until_init(&u->until, &c->gate, c->config.counters, &until, UNTIL_MS);
 }

@@ -42,11 +42,6 @@ static void port_due_poll(void *arg, struct due_poll *poll)
     redis_due(&((struct core *)arg)->sync_link, poll);
 }
 
-static void port_standing(void *arg, struct standing *standing)
-{
-    redis_standing(&((struct core *)arg)->sync_link, standing);
-}
-
 static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
 {
     struct core *c = arg;
@@ -56,18 +51,6 @@ static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
 static void port_hold_names(void *arg, const struct slice *names, uint32_t n)
 {
     redis_hold_names(&((struct core *)arg)->sync_link, names, n);
-}
-
-/* (!) A run that slept with its host must know its age: the ledger may have been pruned meanwhile (sync/run.c). */
-static uint64_t port_mono_ms(void *arg)
-{
-    (void)arg;
-    return age_ms();
-}
-
-static int64_t port_redis_ms(void *arg)
-{
-    return redis_time_ms(&((struct core *)arg)->frame_link);
 }
 
 static void port_draw_id(void *arg, struct batch_id *id)
@@ -92,11 +75,12 @@ void wire_sync(struct core *c)
         .discard = port_discard,
         .adopt = port_adopt,
         .due_poll = port_due_poll,
-        .standing = port_standing,
+        .standing = core_standing,
         .beat = port_beat,
         .hold_names = port_hold_names,
-        .mono_ms = port_mono_ms,
-        .redis_ms = port_redis_ms,
+        /* (!) A run that slept with its host must know its age: the ledger may have been pruned meanwhile. */
+        .mono_ms = core_age_ms,
+        .redis_ms = core_redis_ms,
         .draw_id = port_draw_id,
         .hits = port_hits,
     };

@@ -39,15 +39,9 @@ static void port_total_mysql(void *arg, struct total_stored *stored)
     core_job(arg, &t->job);
 }
 
-static uint64_t port_total_ms(void *arg)
-{
-    (void)arg;
-    return age_ms();
-}
-
 void wire_totals(struct core *c, struct totals *t)
 {
     struct total_ports ports = {
-        .arg = c, .redis = port_total_redis, .mysql = port_total_mysql, .mono_ms = port_total_ms};
+        .arg = c, .redis = port_total_redis, .mysql = port_total_mysql, .mono_ms = core_age_ms};
     totals_init(t, c->sync, &c->gate, &ports, c->config.coalesce.busy_ms, c->config.ledger_keep_ms / 3);
 }

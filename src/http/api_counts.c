@@ -298,11 +298,6 @@ static bool days_ask(struct exchange *x, struct worker *w, const struct range *r
     return answered;
 }
 
-static bool is_count(const redisReply *r)
-{
-    return r->type == REDIS_REPLY_ARRAY && r->elements == 2 && r->element[1]->str != NULL;
-}
-
 static void count_put(struct json *j, const redisReply *r)
 {
     json_int(j, "count", r->element[0]->integer);
@@ -334,7 +329,8 @@ static void uniques_answer(struct exchange *x, struct worker *w, const struct ra
     redisReply **answers = heap_zalloc((r->n + 1) * sizeof *answers);
     if (days_ask(x, w, r, answers)) {
         size_t i = 0;
-        while (i <= r->n && is_count(answers[i]))
+        while (i <= r->n && answers[i]->type == REDIS_REPLY_ARRAY && answers[i]->elements == 2 &&
+               answers[i]->element[1]->str != NULL)
             i++;
         if (i > r->n) {
             uniques_put(x, r, answers);

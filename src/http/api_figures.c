@@ -251,21 +251,17 @@ static void totals_read(struct figures *f)
     heap_free(words);
 }
 
-/* Of one row, without MySQL. */
-static void live_guess(struct row *row)
-{
-    int64_t sum = row->pending + (row->stored.known ? row->stored.value : 0);
-    if (row->live.known && row->live.value >= sum) return;
-    if (row->live.known || row->stored.known || row->pending != 0) row->live = (struct figure){true, sum};
-}
-
 static void live_from_pending(struct figures *f)
 {
     pending_read(f);
     if (!f->redis_up) return;
     f->answer.live_s = wall_ms() / 1000;
-    for (size_t i = 0; i < f->answer.rows.n; i++)
-        live_guess(&f->answer.rows.all[i]);
+    for (size_t i = 0; i < f->answer.rows.n; i++) {
+        struct row *row = &f->answer.rows.all[i];
+        int64_t sum = row->pending + (row->stored.known ? row->stored.value : 0);
+        if (row->live.known && row->live.value >= sum) continue;
+        if (row->live.known || row->stored.known || row->pending != 0) row->live = (struct figure){true, sum};
+    }
 }
 
 static int64_t weight(const struct row *r)

@@ -53,13 +53,6 @@ static void keys_of(const struct counters *counters, struct slice store, struct 
     }
 }
 
-static void keys_free(struct keys *k)
-{
-    for (size_t i = 0; i < k->n; i++)
-        heap_free((void *)k->all[i].p);
-    heap_free(k->all);
-}
-
 static enum err list_put(struct exchange *x, struct db *db, const struct rejects_which *which, uint32_t limit,
                          struct error *e)
 {
@@ -91,7 +84,9 @@ void run_rejects(struct exchange *x, struct worker *w)
     which.keys = keys.all;
     which.keys_n = keys.n;
     if (list_put(x, db, &which, (uint32_t)limit, &e) != ERR_NONE) refuse_error(x, &e);
-    keys_free(&keys);
+    for (size_t i = 0; i < keys.n; i++)
+        heap_free((void *)keys.all[i].p);
+    heap_free(keys.all);
     db_destroy(&db);
 }
 

@@ -75,13 +75,6 @@ static void names_add(void *arg, struct slice name)
     s->all[s->n++] = slice_of(heap_strndup(name.p, name.n), name.n);
 }
 
-static void names_free(struct names *s)
-{
-    for (size_t i = 0; i < s->n; i++)
-        heap_free((void *)s->all[i].p);
-    heap_free(s->all);
-}
-
 static int by_bytes(const void *a, const void *b)
 {
     const struct slice *x = a, *y = b;
@@ -158,5 +151,7 @@ void run_stores(struct exchange *x, struct worker *w)
         stores_put(x, &names, (size_t)limit, up);
     else
         exchange_refuse(x, 503, "run tallyd check, which says what mends it", "MySQL refused: %s", e.text);
-    names_free(&names);
+    for (size_t i = 0; i < names.n; i++)
+        heap_free((void *)names.all[i].p);
+    heap_free(names.all);
 }

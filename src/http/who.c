@@ -14,18 +14,12 @@ static bool is_loopback_peer(const struct sockaddr *peer)
     return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == IN_LOOPBACKNET);
 }
 
-/* "localhost:7371" -> "localhost", "[::1]:7371" -> "[::1]" */
-static struct slice without_port(const char *host)
-{
-    const char *bracket = strchr(host, ']');
-    return slice_of(host, bracket != NULL ? (size_t)(bracket - host) + 1 : strcspn(host, ":"));
-}
-
 static bool is_loopback_host(const char *host)
 {
+    const char *bracket = strchr(host, ']'); /* "localhost:7371" is "localhost", "[::1]:7371" is "[::1]" */
     struct in_addr address;
     char text[INET_ADDRSTRLEN];
-    struct slice name = without_port(host);
+    struct slice name = slice_of(host, bracket != NULL ? (size_t)(bracket - host) + 1 : strcspn(host, ":"));
     if (slice_ieq(name, SLICE("localhost")) || slice_eq(name, SLICE("[::1]"))) return true;
     if (name.n == 0 || name.n >= sizeof text) return false;
     memcpy(text, name.p, name.n);

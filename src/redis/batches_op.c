@@ -42,13 +42,6 @@ static void adopt_done(struct redis_link *l, void *arg, const struct redis_answe
     a->done(a);
 }
 
-static void counters_put(struct buf *out, const struct counters *cs)
-{
-    request_int(out, (int64_t)cs->n);
-    for (size_t i = 0; i < cs->n; i++)
-        request_slice(out, cs->all[i].name);
-}
-
 /* live: RESP of live_n owners */
 static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, size_t live_n)
 {
@@ -68,11 +61,12 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     request_int(out, BATCH_FORMAT);
     request_int(out, a->dry_run);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
-    counters_put(out, a->counters);
+    request_int(out, (int64_t)a->counters->n);
+    for (size_t i = 0; i < a->counters->n; i++)
+        request_slice(out, a->counters->all[i].name);
     buf_put_slice(out, live);
     buf_free(&owner);
-    redis_link_expect(l, 1, adopt_done, a);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, adopt_done, a);
 }
 
 static void adopt_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -105,8 +99,7 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
         return;
     }
     request_words(redis_link_begin(l), "CLIENT LIST");
-    redis_link_expect(l, 1, adopt_list_done, a);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, adopt_list_done, a);
 }
 
 /* --- which stand --- */
@@ -128,8 +121,7 @@ void redis_standing(struct redis_link *l, struct standing *s)
     REQUEST_LIT(out, KEY_BATCHES);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     request_slice(out, s->key);
-    redis_link_expect(l, 1, standing_done, s);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, standing_done, s);
 }
 
 static int64_t int_or(const struct redis_answer *r, int64_t otherwise)
@@ -165,8 +157,7 @@ void redis_batch_list(struct redis_link *l, struct batch_list *b)
     request_eval(out, lua_batch_list, 1, 1);
     REQUEST_LIT(out, KEY_BATCHES);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
-    redis_link_expect(l, 1, batch_list_done, b);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, batch_list_done, b);
 }
 
 /* --- signs of life --- */
@@ -197,8 +188,7 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
         request_text(out, hex);
     }
     buf_free(&name);
-    redis_link_expect(l, 1, beat_done, NULL);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, beat_done, NULL);
 }
 
 static void holder_file(struct redis_instance *i, const struct redis_answer *r)
@@ -247,6 +237,5 @@ void redis_instance(struct redis_link *l, struct redis_instance *i)
     request_slice(out, buf_slice(&name));
     buf_free(&name);
     request_words(out, "CLIENT LIST");
-    redis_link_expect(l, 2, instance_done, i);
-    redis_link_flush(l);
+    redis_link_ask(l, 2, instance_done, i);
 }

@@ -13,12 +13,6 @@ static bool is_pair(const struct redis_answer *r)
     return answer_is_array(r, 2) && r->elements[1].type == REDIS_ARRAY;
 }
 
-static void accepted_tell(struct redis_books *b, const struct redis_answer *list)
-{
-    for (size_t i = 0; i + 1 < list->n; i += 2)
-        b->accepted(b->arg, list->elements[i].str, list->elements[i + 1].str);
-}
-
 static void pending_tell(struct redis_books *b, const struct redis_answer *hash)
 {
     const struct redis_answer *list = &hash->elements[1];
@@ -57,7 +51,9 @@ static bool books_file(struct redis_books *b, const struct redis_answer *r)
     if (b->too_many) return true;
     for (size_t i = 2; i < 5; i++)
         if (r->n != 5 || r->elements[i].type != REDIS_ARRAY) return false;
-    accepted_tell(b, &r->elements[2]);
+    const struct redis_answer *accepted = &r->elements[2];
+    for (size_t i = 0; i + 1 < accepted->n; i += 2)
+        b->accepted(b->arg, accepted->elements[i].str, accepted->elements[i + 1].str);
     for (size_t i = 0; i < r->elements[3].n; i++) {
         if (!is_pair(&r->elements[3].elements[i])) return false;
         pending_tell(b, &r->elements[3].elements[i]);
@@ -92,8 +88,7 @@ void redis_books(struct redis_link *l, struct redis_books *b)
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     request_int(out, b->dirty_max);
     request_int(out, b->fields_max > 0 ? b->fields_max : DELTA_MAX);
-    redis_link_expect(l, 1, books_done, b);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, books_done, b);
 }
 
 /* --- a live total --- */
@@ -137,6 +132,5 @@ void redis_total(struct redis_link *l, struct total_read *t)
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     for (uint32_t i = 0; i < t->fields_n; i++)
         request_slice(out, t->fields[i]);
-    redis_link_expect(l, 1, total_done, t);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, total_done, t);
 }

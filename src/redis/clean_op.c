@@ -56,8 +56,7 @@ void redis_page(struct redis_link *l, struct redis_page *p)
     REQUEST_LIT(out, "0");
     request_int(out, p->limit);
     buf_free(&from);
-    redis_link_expect(l, 1, names_page_done, p);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, names_page_done, p);
 }
 
 /* --- requests --- */
@@ -169,6 +168,5 @@ void redis_clean(struct redis_link *l, struct redis_clean *c)
     c->text[0] = '\0';
     put[c->kind](redis_link_begin(l), &name, c);
     buf_free(&name);
-    redis_link_expect(l, 1, clean_done, c);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, clean_done, c);
 }

@@ -55,8 +55,7 @@ void redis_due(struct redis_link *l, struct due_poll *d)
     REQUEST_LIT(out, "LIMIT");
     request_int(out, d->skip);
     request_int(out, d->limit);
-    redis_link_expect(l, 1, on_due, d);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, on_due, d);
 }
 
 /* --- held and restored --- */
@@ -93,8 +92,7 @@ void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t 
 {
     if (n == 0) return;
     uint32_t scripts = moves_put(redis_link_begin(l), SLICE(KEY_DIRTY), SLICE(KEY_HELD), names, n);
-    redis_link_expect(l, scripts, on_held, NULL);
-    redis_link_flush(l);
+    redis_link_ask(l, scripts, on_held, NULL);
 }
 
 static void on_restored(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -129,16 +127,14 @@ static void on_held_names(struct redis_link *l, void *arg, const struct redis_an
         s->done(s);
         return;
     }
-    redis_link_expect(l, s->scripts, on_restored, s);
-    redis_link_flush(l);
+    redis_link_ask(l, s->scripts, on_restored, s);
 }
 
 void redis_restore(struct redis_link *l, struct redis_restore *s)
 {
     s->restored = s->scripts = 0;
     request_words(redis_link_begin(l), "ZRANGE " KEY_HELD " 0 -1");
-    redis_link_expect(l, 1, on_held_names, s);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, on_held_names, s);
 }
 
 /* --- how it stands --- */
@@ -168,6 +164,5 @@ void redis_dirty_state(struct redis_link *l, struct dirty_state *d)
     request_words(out, "ZCARD " KEY_HELD);
     request_words(out, "ZCARD " KEY_BATCHES);
     request_words(out, "ZRANGE " KEY_DIRTY " 0 0 WITHSCORES");
-    redis_link_expect(l, 4, on_state, d);
-    redis_link_flush(l);
+    redis_link_ask(l, 4, on_state, d);
 }

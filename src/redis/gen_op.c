@@ -26,6 +26,5 @@ void redis_gen(struct redis_link *l, struct gen_read *g)
         REQUEST_LIT(out, KEY_GEN);
         request_int(out, (int64_t)g->least);
     }
-    redis_link_expect(l, 1, gen_done, g);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, gen_done, g);
 }

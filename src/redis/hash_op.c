@@ -15,6 +15,5 @@ void redis_hash(struct redis_link *l, struct redis_hash *h)
     request_array(out, 2);
     REQUEST_LIT(out, "HGETALL");
     request_slice(out, h->key);
-    redis_link_expect(l, 1, hash_done, h);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, hash_done, h);
 }

@@ -4,12 +4,13 @@
 #include "redis/client_list.h"
 #include "redis/lua.h"
 #include "redis/request.h"
+#include "series/names.h"
 
 #define PIECE_BYTES (256 << 10)
 
 /* --- the list --- */
 
-static void owners_linked(struct redis_journals *list, struct slice clients)
+static void owners_linked(struct journal_list *list, struct slice clients)
 {
     struct redis_client c;
     while (client_next(&clients, &c))
@@ -17,7 +18,7 @@ static void owners_linked(struct redis_journals *list, struct slice clients)
             list->all[i].linked |= client_is_of(&c, list->all[i].owner);
 }
 
-static bool names_file(struct redis_journals *list, const struct redis_answer *r)
+static bool names_file(struct journal_list *list, const struct redis_answer *r)
 {
     if (!answer_is(r, REDIS_ARRAY) || r->n % 2 != 0) return false;
     size_t bytes = 0;
@@ -38,7 +39,7 @@ static bool names_file(struct redis_journals *list, const struct redis_answer *r
 
 static void journals_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_journals *list = arg;
+    struct journal_list *list = arg;
     (void)l;
     if (at == 0)
         list->lost = !names_file(list, r);
@@ -49,7 +50,7 @@ static void journals_done(struct redis_link *l, void *arg, const struct redis_an
     if (r == NULL || at == 1) list->done(list);
 }
 
-void redis_journals(struct redis_link *l, struct redis_journals *list)
+void redis_journals(struct redis_link *l, struct journal_list *list)
 {
     struct buf *out = redis_link_begin(l);
     list->n = 0;
@@ -60,45 +61,37 @@ void redis_journals(struct redis_link *l, struct redis_journals *list)
     redis_link_flush(l);
 }
 
-void redis_journals_free(struct redis_journals *list)
-{
-    heap_free(list->all);
-    buf_free(&list->texts);
-    list->all = NULL;
-    list->n = 0;
-}
-
 /* --- one of them --- */
 
-static void take_fail(struct redis_journal_take *t, const struct redis_answer *r)
+static void take_fail(struct journal_take *t, const struct redis_answer *r)
 {
     answer_why(r, t->why, sizeof t->why);
     t->lost = true;
     t->done(t);
 }
 
-static void take_piece_ask(struct redis_journal_take *t);
+static void take_piece_ask(struct redis_link *l, struct journal_take *t);
 
 static void take_piece_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_journal_take *t = arg;
-    (void)l, (void)at;
+    struct journal_take *t = arg;
+    (void)at;
     if (!answer_is(r, REDIS_STRING)) {
         take_fail(t, r);
         return;
     }
     buf_put_slice(&t->bytes, r->str);
     if (r->str.n == PIECE_BYTES) {
-        take_piece_ask(t);
+        take_piece_ask(l, t);
         return;
     }
     t->taken = true;
     t->done(t);
 }
 
-static void take_piece_ask(struct redis_journal_take *t)
+static void take_piece_ask(struct redis_link *l, struct journal_take *t)
 {
-    struct buf *out = redis_link_begin(t->link);
+    struct buf *out = redis_link_begin(l);
     struct buf key = {0};
     name_journal_key(&key, t->name);
     request_array(out, 4);
@@ -107,14 +100,13 @@ static void take_piece_ask(struct redis_journal_take *t)
     request_int(out, (int64_t)t->bytes.n);
     request_int(out, (int64_t)t->bytes.n + PIECE_BYTES - 1);
     buf_free(&key);
-    redis_link_expect(t->link, 1, take_piece_done, t);
-    redis_link_flush(t->link);
+    redis_link_expect(l, 1, take_piece_done, t);
+    redis_link_flush(l);
 }
 
 static void take_kill_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_journal_take *t = arg;
-    (void)l;
+    struct journal_take *t = arg;
     if (!answer_is(r, REDIS_INTEGER) && !t->lost) {
         answer_why(r, t->why, sizeof t->why);
         t->lost = true;
@@ -123,12 +115,12 @@ static void take_kill_done(struct redis_link *l, void *arg, const struct redis_a
     if (t->lost)
         t->done(t);
     else
-        take_piece_ask(t);
+        take_piece_ask(l, t);
 }
 
 static void take_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_journal_take *t = arg;
+    struct journal_take *t = arg;
     struct redis_client c;
     (void)at;
     if (!answer_is(r, REDIS_STRING)) {
@@ -143,7 +135,7 @@ static void take_list_done(struct redis_link *l, void *arg, const struct redis_a
         t->killing++;
     }
     if (t->killing == 0) {
-        take_piece_ask(t);
+        take_piece_ask(l, t);
         return;
     }
     redis_link_expect(l, t->killing, take_kill_done, t);
@@ -153,10 +145,10 @@ static void take_list_done(struct redis_link *l, void *arg, const struct redis_a
 /* A journal that this very life took before, and lost the answer: it is taken again. Its own links stay. */
 static void take_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
-    struct redis_journal_take *t = arg;
+    struct journal_take *t = arg;
     struct buf mine = {0};
     (void)at;
-    name_owner(&mine, t->life);
+    name_owner(&mine, l->config.life);
     bool is_mine = slice_eq(t->owner, buf_slice(&mine));
     buf_free(&mine);
     if (!answer_is(r, REDIS_INTEGER)) {
@@ -164,7 +156,7 @@ static void take_done(struct redis_link *l, void *arg, const struct redis_answer
     } else if (r->integer == 0) {
         t->done(t);
     } else if (is_mine) {
-        take_piece_ask(t);
+        take_piece_ask(l, t);
     } else {
         request_words(redis_link_begin(l), "CLIENT LIST");
         redis_link_expect(l, 1, take_list_done, t);
@@ -172,15 +164,14 @@ static void take_done(struct redis_link *l, void *arg, const struct redis_answer
     }
 }
 
-void redis_journal_take(struct redis_link *l, struct redis_journal_take *t)
+void redis_journal_take(struct redis_link *l, struct journal_take *t)
 {
     struct buf *out = redis_link_begin(l);
     struct buf mine = {0};
-    t->link = l;
     t->taken = t->lost = false;
     t->killing = 0;
     buf_reset(&t->bytes);
-    name_owner(&mine, t->life);
+    name_owner(&mine, l->config.life);
     request_eval(out, lua_journal_take, 1, 3);
     REQUEST_LIT(out, KEY_JOURNALS);
     request_slice(out, t->name);

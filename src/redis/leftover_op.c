@@ -77,6 +77,5 @@ void redis_leftover(struct redis_link *l, struct redis_leftover *o)
     leftover_keys_put(out, o, &name);
     leftover_args_put(out, o, &name);
     buf_free(&name);
-    redis_link_expect(l, 1, leftover_done, o);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, leftover_done, o);
 }

@@ -131,6 +131,7 @@ void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *c
 /* MULTI ... EXEC: of its replies, cb hears the last, and what is not +OK and then +QUEUED as it should be. */
 void redis_link_expect_transaction(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg);
 void redis_link_flush(struct redis_link *l);
+void redis_link_ask(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg); /* both */
 void redis_link_flush_now(
     struct redis_link *l); /* also from inside a callback, where the other waits for its end */
 void redis_link_crash_after(struct redis_link *l, enum crash_point p); /* passes p once all is written */

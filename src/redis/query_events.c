@@ -73,6 +73,5 @@ void query_events(struct redis_query *r)
         request_slice(out, buf_slice(&r->last_score));
         request_slice(out, buf_slice(&r->last));
     }
-    redis_link_expect(r->link, 1, on_piece, r);
-    redis_link_flush(r->link);
+    redis_link_ask(r->link, 1, on_piece, r);
 }

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void end(struct redis_query *r, enum redis_query_outcome outcome)
+static void end(struct redis_query *r, enum ask_outcome outcome)
 {
     struct query_answer answer = r->answer; /* r may be gone after done */
     r->outcome = outcome;
-    if (outcome != REDIS_QUERY_DONE) r->answer.n = 0;
+    if (outcome != ASK_DONE) r->answer.n = 0;
     buf_free(&r->key);
     buf_free(&r->last);
     buf_free(&r->last_score);
@@ -19,7 +19,7 @@ static void end(struct redis_query *r, enum redis_query_outcome outcome)
 
 void query_finish(struct redis_query *r)
 {
-    end(r, REDIS_QUERY_DONE);
+    end(r, ASK_DONE);
 }
 
 /* To an error inside a script Redis adds where in it: of no use to a client. */
@@ -34,7 +34,7 @@ void query_fail(struct redis_query *r, const struct redis_answer *reply)
 {
     struct redis_answer cleaned;
     if (reply == NULL) {
-        end(r, REDIS_QUERY_LOST);
+        end(r, ASK_REDIS_DOWN);
         return;
     }
     cleaned = *reply;
@@ -44,7 +44,7 @@ void query_fail(struct redis_query *r, const struct redis_answer *reply)
     } else {
         snprintf(r->text, sizeof r->text, "ERR Redis gave an answer of an unexpected shape");
     }
-    end(r, REDIS_QUERY_FAILED);
+    end(r, ASK_FAILED);
 }
 
 void query_refuse(struct redis_query *r, const char *format, ...)
@@ -53,7 +53,7 @@ void query_refuse(struct redis_query *r, const char *format, ...)
     va_start(args, format);
     vsnprintf(r->text, sizeof r->text, format, args);
     va_end(args);
-    end(r, REDIS_QUERY_FAILED);
+    end(r, ASK_FAILED);
 }
 
 void query_refuse_key(struct redis_query *r, struct slice key, struct slice held)

@@ -5,19 +5,13 @@
 #define REDIS_QUERY_OP_H
 
 #include "redis/link.h"
+#include "series/asks.h"
 #include "series/op.h"
-#include "series/query.h"
-
-enum redis_query_outcome {
-    REDIS_QUERY_DONE,
-    REDIS_QUERY_LOST,   /* the link was cut, or not up */
-    REDIS_QUERY_FAILED, /* text says why, an error line without '-' */
-};
 
 struct redis_query {
     const struct query *query; /* the asker's until done */
     const struct op_limits *limits;
-    enum redis_query_outcome outcome;
+    enum ask_outcome outcome; /* ASK_DONE, ASK_REDIS_DOWN, or ASK_FAILED: text says why */
     char text[300];
     struct query_answer answer;          /* empty unless DONE; freed behind done */
     void (*done)(struct redis_query *r); /* once; r may be gone after it */

@@ -62,8 +62,7 @@ void query_samples(struct redis_query *r)
     request_array(out, 2);
     REQUEST_LIT(out, "HGETALL");
     request_slice(out, buf_slice(&r->key));
-    redis_link_expect(r->link, 1, on_samples, r);
-    redis_link_flush(r->link);
+    redis_link_ask(r->link, 1, on_samples, r);
 }
 
 /* --- names --- */
@@ -123,6 +122,5 @@ void query_names(struct redis_query *r)
     REQUEST_LIT(out, "LIMIT");
     REQUEST_LIT(out, "0");
     request_int(out, NAMES_A_PAGE);
-    redis_link_expect(r->link, 1, on_page, r);
-    redis_link_flush(r->link);
+    redis_link_ask(r->link, 1, on_page, r);
 }

@@ -67,8 +67,7 @@ static void recent_ask(struct redis_query *r)
     request_int(out, first);
     request_int(out, last_rank(first, left < BUCKETS_A_PIECE ? left : BUCKETS_A_PIECE));
     if (r->begun) request_int(out, r->at);
-    redis_link_expect(r->link, 1, on_buckets, r);
-    redis_link_flush(r->link);
+    redis_link_ask(r->link, 1, on_buckets, r);
 }
 
 /* One command, so of one moment, however long the timebox. */
@@ -82,8 +81,7 @@ static void extreme_ask(struct redis_query *r)
     request_int(out, r->query->offset);
     request_int(out, last_rank(r->query->offset, r->query->limit));
     REQUEST_LIT(out, "WITHSCORES");
-    redis_link_expect(r->link, 1, on_buckets, r);
-    redis_link_flush(r->link);
+    redis_link_ask(r->link, 1, on_buckets, r);
 }
 
 void query_timebox(struct redis_query *r)

@@ -80,8 +80,7 @@ static void step_ask(struct redis_query *r)
     request_int(out, SKETCH_BYTES);
     request_int(out, TEMPORARY_S);
     request_int(out, step_days(r) == days_left(r));
-    redis_link_expect(r->link, 1, on_step, r);
-    redis_link_flush(r->link);
+    redis_link_ask(r->link, 1, on_step, r);
 }
 
 void query_visitors(struct redis_query *r)

@@ -65,8 +65,7 @@ static void windows_ask(struct redis_query *r)
     request_int(out, r->limits->events_keep_s);
     request_int(out, SIZES_MAX);
     request_int(out, COUNTED_A_PIECE);
-    redis_link_expect(r->link, 1, windows_done, r);
-    redis_link_flush(r->link);
+    redis_link_ask(r->link, 1, windows_done, r);
 }
 
 void query_windows(struct redis_query *r)

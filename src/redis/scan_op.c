@@ -89,8 +89,7 @@ static void still_there_ask(struct redis_link *l, struct scan *s)
     request_array(out, 2);
     REQUEST_LIT(out, "EXISTS");
     request_slice(out, buf_slice(name));
-    redis_link_expect(l, 1, on_still_there, s);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, on_still_there, s);
 }
 
 /* --- rows --- */
@@ -109,8 +108,7 @@ static void rows_ask(struct redis_link *l, struct scan *s, uint32_t hash, struct
     REQUEST_LIT(out, "COUNT");
     REQUEST_LIT(out, HSCAN_COUNT);
     s->reading.asked[(s->reading.asked_oldest + s->reading.out++) % SCAN_HASHES_AT_ONCE] = hash;
-    redis_link_expect(l, 1, on_rows, s);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, on_rows, s);
 }
 
 static bool rows_file(struct scan *s, uint32_t hash, const struct redis_answer *r, struct slice *cursor)
@@ -155,13 +153,6 @@ static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *
     if (!s->reading.failed && !slice_eq(cursor, SLICE("0")))
         rows_ask(l, s, hash, cursor);
     else
-        hash_next(l, s);
-}
-
-static void rows_begin(struct redis_link *l, struct scan *s)
-{
-    if (s->batch->hashes_n == 0) still_there_ask(l, s);
-    while (s->reading.out < SCAN_HASHES_AT_ONCE && s->reading.next < s->batch->hashes_n)
         hash_next(l, s);
 }
 
@@ -237,7 +228,9 @@ static void on_registry(struct redis_link *l, void *arg, const struct redis_answ
     } else if (!registry_known(s) && !s->raw) {
         finish(s, SCAN_UNKNOWN);
     } else {
-        rows_begin(l, s);
+        if (s->batch->hashes_n == 0) still_there_ask(l, s);
+        while (s->reading.out < SCAN_HASHES_AT_ONCE && s->reading.next < s->batch->hashes_n)
+            hash_next(l, s);
     }
 }
 
@@ -253,6 +246,5 @@ void redis_scan(struct redis_link *l, struct scan *s)
     request_array(out, 2);
     REQUEST_LIT(out, "HGETALL");
     request_slice(out, buf_slice(name));
-    redis_link_expect(l, 1, on_registry, s);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, on_registry, s);
 }

@@ -30,8 +30,7 @@ void redis_self(struct redis_link *l, struct redis_self *s)
     REQUEST_LIT(out, KEY_HELD);
     request_int(out, 0);
     request_int(out, (int64_t)s->names_most - 1);
-    redis_link_expect(l, 2, self_done, s);
-    redis_link_flush(l);
+    redis_link_ask(l, 2, self_done, s);
 }
 
 static void size_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -50,6 +49,5 @@ void redis_batch_size(struct redis_link *l, struct redis_batch_size *b)
     name_batch(&name, &b->id);
     request_slice(out, buf_slice(&name));
     buf_free(&name);
-    redis_link_expect(l, 1, size_done, b);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, size_done, b);
 }

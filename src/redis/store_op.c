@@ -64,6 +64,5 @@ void redis_store(struct redis_link *l, struct redis_store *s)
     request_slice(out, s->lock);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     request_int(out, s->fields_max);
-    redis_link_expect(l, 1, store_done, s);
-    redis_link_flush(l);
+    redis_link_ask(l, 1, store_done, s);
 }

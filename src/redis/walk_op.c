@@ -149,8 +149,7 @@ static void page_ask(struct redis_walk *w, struct slice found, uint32_t found_n)
     request_int(out, found_n);
     buf_put_slice(out, found);
     suspects_put(w, out);
-    redis_link_expect(w->link, 1, walk_page_done, w);
-    redis_link_flush(w->link);
+    redis_link_ask(w->link, 1, walk_page_done, w);
 }
 
 static void walk_scan_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -185,8 +184,7 @@ static void walk_scan_ask(struct redis_walk *w)
     request_int(out, w->step);
     REQUEST_LIT(out, "TYPE");
     REQUEST_LIT(out, "hash");
-    redis_link_expect(w->link, 1, walk_scan_done, w);
-    redis_link_flush(w->link);
+    redis_link_ask(w->link, 1, walk_scan_done, w);
 }
 
 void redis_walk(struct redis_link *l, struct redis_walk *w)

@@ -180,6 +180,12 @@ void redis_link_flush(struct redis_link *l)
     if (redis_link_is_up(l) && !l->reading) wire_write(l);
 }
 
+void redis_link_ask(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg)
+{
+    redis_link_expect(l, replies, cb, arg);
+    redis_link_flush(l);
+}
+
 void redis_link_flush_now(struct redis_link *l)
 {
     if (redis_link_is_up(l)) wire_write(l);

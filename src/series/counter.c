@@ -14,12 +14,6 @@ static bool is_control(char c)
     return (unsigned char)c < ' ' || c == 0x7f;
 }
 
-static size_t find_store(struct slice text)
-{
-    const char *at = text.n > 0 ? memmem(text.p, text.n, "<store>", 7) : NULL;
-    return at != NULL ? (size_t)(at - text.p) : text.n;
-}
-
 static const char *pattern_fault(const struct pattern *p)
 {
     const struct slice parts[] = {p->prefix, p->suffix};
@@ -39,7 +33,8 @@ static const char *pattern_fault(const struct pattern *p)
 
 enum err pattern_parse(struct slice text, struct pattern *out, struct error *e)
 {
-    size_t at = find_store(text);
+    const char *store = text.n > 0 ? memmem(text.p, text.n, "<store>", 7) : NULL;
+    size_t at = store != NULL ? (size_t)(store - text.p) : text.n;
     struct pattern p = {.prefix = slice_of(text.p, at), .suffix = SLICE(""), .has_store = at < text.n};
     if (p.has_store) p.suffix = slice_of(text.p + at + 7, text.n - at - 7);
     const char *fault = pattern_fault(&p);
@@ -133,31 +128,26 @@ bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct p
     return candidate_find((struct key_pattern){a, ka}, (struct key_pattern){b, kb}, &c);
 }
 
-/* Can it make a name that begins with "tally:"? A capture holds no ':', so it ends before that one at the
- * latest. */
-static bool makes_own_name(struct key_pattern f)
+bool pattern_can_begin(const struct pattern *p, enum store_kind kind, struct slice lead)
 {
-    struct slice own = OWN_PREFIX, prefix = f.pattern->prefix;
-    if (!f.pattern->has_store || prefix.n >= own.n) return slice_starts(prefix, own);
-    if (!slice_starts(own, prefix)) return false;
-    for (size_t at = prefix.n + 1; at < own.n; at++)
-        if (store_valid(f.kind, slice_of(own.p + prefix.n, at - prefix.n)) &&
-            slice_starts(f.pattern->suffix, slice_of(own.p + at, own.n - at)))
+    struct slice prefix = p->prefix;
+    if (!p->has_store || prefix.n >= lead.n) return slice_starts(prefix, lead);
+    if (!slice_starts(lead, prefix)) return false;
+    for (size_t at = prefix.n + 1; at <= lead.n; at++)
+        if (store_valid(kind, slice_of(lead.p + prefix.n, at - prefix.n)) &&
+            slice_starts(p->suffix, slice_of(lead.p + at, lead.n - at)))
             return true;
     return false;
-}
-
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
 /* How many bytes at the end of s are hex digits. */
 static size_t hex_tail(struct slice s)
 {
     size_t n = 0;
-    while (n < s.n && is_hex(s.p[s.n - 1 - n]))
-        n++;
+    for (char c; n < s.n; n++) {
+        c = s.p[s.n - 1 - n];
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f')) break;
+    }
     return n;
 }
 
@@ -214,9 +204,9 @@ static enum err refuse(const struct counter *c, const char *why, struct error *e
 
 static enum err names_validate(const struct counter *c, struct error *e)
 {
-    if (makes_own_name(key_family(c)))
+    if (pattern_can_begin(&c->key, c->store, OWN_PREFIX))
         return refuse(c, "its key can begin with tally:, as tallyd's own keys do; choose another prefix", e);
-    if (makes_own_name(lock_family(c)))
+    if (pattern_can_begin(&c->lock, c->store, OWN_PREFIX))
         return refuse(c, "its lock can begin with tally:, as tallyd's own keys do; choose another prefix", e);
     if (makes_claimed_name(key_family(c)))
         return refuse(
@@ -370,20 +360,16 @@ static bool date_valid(const char *p)
     return day <= days_of[month - 1] + (leap && month == 2 ? 1 : 0);
 }
 
-static bool hour_valid(const char *p)
-{
-    int hour = digits_value(p, 2);
-    return hour >= 0 && hour <= 23;
-}
-
 bool field_valid(enum field_kind kind, struct slice field)
 {
     int64_t value;
+    int hour;
     switch (kind) {
     case FIELD_DATE:
         return field.n == 8 && date_valid(field.p);
     case FIELD_HOUR:
-        return field.n == 10 && date_valid(field.p) && hour_valid(field.p + 8);
+        hour = field.n == 10 ? digits_value(field.p + 8, 2) : -1;
+        return hour >= 0 && hour <= 23 && date_valid(field.p);
     case FIELD_INTEGER:
         return num_parse(field, &value);
     case FIELD_TEXT:

@@ -69,6 +69,9 @@ static inline bool pattern_empty(const struct pattern *p)
     return !p->has_store && p->prefix.n == 0;
 }
 
+/* Can it make a name that begins with lead? */
+bool pattern_can_begin(const struct pattern *p, enum store_kind kind, struct slice lead);
+
 /* Could any name match both? Decided on the patterns alone, conservatively exact for one capture each. */
 bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct pattern *b,
                      enum store_kind kb);

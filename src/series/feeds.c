@@ -72,29 +72,10 @@ static enum err key_free(const struct look *at, struct slice before, const struc
     return code;
 }
 
-static bool store_fits(enum store_kind kind, struct slice text)
-{
-    static const struct pattern any = {.prefix = {"", 0}, .suffix = {"", 0}, .has_store = true};
-    return pattern_match(&any, kind, text, NULL);
-}
-
-/* Can it make a name that begins with lead? */
-static bool can_begin(const struct pattern *p, enum store_kind kind, struct slice lead)
-{
-    struct slice prefix = p->prefix;
-    if (!p->has_store || prefix.n >= lead.n) return slice_starts(prefix, lead);
-    if (!slice_starts(lead, prefix)) return false;
-    for (size_t at = prefix.n + 1; at <= lead.n; at++)
-        if (store_fits(kind, slice_of(lead.p + prefix.n, at - prefix.n)) &&
-            slice_starts(p->suffix, slice_of(lead.p + at, lead.n - at)))
-            return true;
-    return false;
-}
-
 static enum err lead_free(const struct look *at)
 {
     for (size_t i = 0; i < NAME_LEADS_N; i++)
-        if (can_begin(at->name, at->store, name_leads[i]))
+        if (pattern_can_begin(at->name, at->store, name_leads[i]))
             return error_set(at->e, ERR_CONFIG,
                              "it can begin with " SLICE_FMT
                              ", as other keys of tallyd's do; choose another name",

@@ -32,11 +32,6 @@ void setup_problem(const struct conf *conf, enum conf_option option, const struc
     problem_add(conf, CONF_GLOBAL, option, e, problems);
 }
 
-static struct slice text_or_none(const char *text)
-{
-    return text == NULL ? slice_of(NULL, 0) : slice_str(text);
-}
-
 _Static_assert(CONF_COUNTER_FEED_BOX - CONF_COUNTER_FEED_SERIES == FEED_TIMEBOX &&
                    CONF_COUNTER_FEED_EVENT - CONF_COUNTER_FEED_SERIES == FEED_EVENT,
                "conf and series name the feeds in one order");
@@ -73,7 +68,8 @@ static bool counter_init(struct setup *s, size_t i, struct buf *problems)
                            .hits = from->hits,
                            .every_s = (uint32_t)from->every_s,
                            .table = slice_str(from->table),
-                           .column_store = text_or_none(from->column_store),
+                           .column_store =
+                               from->column_store == NULL ? slice_of(NULL, 0) : slice_str(from->column_store),
                            .column_field = slice_str(from->column_field),
                            .column_count = slice_str(from->column_count)};
     bool key = pattern_parse(slice_str(from->key), &to->key, &e) == ERR_NONE;

@@ -14,18 +14,14 @@ static bool is_pong(redisContext *link)
     return pong;
 }
 
-/* Listening on all addresses is reached at the local one. */
-static const char *host_to_reach(const char *host)
-{
-    if (strcmp(host, "0.0.0.0") == 0) return "127.0.0.1";
-    return strcmp(host, "::") == 0 ? "::1" : host;
-}
-
 static redisContext *address_connect(const struct address *a)
 {
     const struct timeval patience = {.tv_sec = CONNECT_S};
+    const char *host = a->host;
+    if (a->path == NULL && strcmp(host, "0.0.0.0") == 0) host = "127.0.0.1"; /* it listens on all */
+    if (a->path == NULL && strcmp(host, "::") == 0) host = "::1";
     redisContext *link = a->path != NULL ? redisConnectUnixWithTimeout(a->path, patience)
-                                         : redisConnectWithTimeout(host_to_reach(a->host), a->port, patience);
+                                         : redisConnectWithTimeout(host, a->port, patience);
     if (link != NULL && link->err == 0) return link;
     if (link != NULL) redisFree(link);
     return NULL;

@@ -32,12 +32,6 @@ void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover)
     s->queue[s->queue_n++] = (struct adopted){*id, in_recover};
 }
 
-static void adopt_failed(struct sync *s, const struct adopt *a)
-{
-    s->adopt_at_ms = sync_now(s) + s->config.retry_most_ms / 5;
-    log_event(LOG_WARN, "adopt_failed", "error=%s", LOGQ(a->text));
-}
-
 static void adopt_file(struct sync *s, const struct adopt *a)
 {
     bool all = a->ids_n < a->limit;
@@ -56,10 +50,12 @@ static void on_adopted(struct adopt *a)
     struct sync *s = a->arg;
     s->adopting = false;
     s->requests_out--;
-    if (a->lost)
-        adopt_failed(s, a);
-    else
+    if (a->lost) {
+        s->adopt_at_ms = sync_now(s) + s->config.retry_most_ms / 5;
+        log_event(LOG_WARN, "adopt_failed", "error=%s", LOGQ(a->text));
+    } else {
         adopt_file(s, a);
+    }
     heap_free(a->ids);
     a->ids = NULL;
 }

@@ -1,7 +1,8 @@
 /* sync/engine.h - inside of sync/: the state that its files share.
- *   run.c    the machine of one batch           due.c   what is due, and claims  pace.c     claims for hits alone
- *   adopt.c  batches of the dead, sign of life  wait.c  CTR.SYNC                 recover.c  CTR.RECOVER
- *   stall.c  merging that stands still          sync.c  the public face and the tick
+ *   run.c    the machine of one batch           queue.c  what is due       due.c      when it is claimed
+ *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
+ *   sync.c   the public face and the tick       pace.c   claims for hits alone
+ *   stall.c  merging that stands still
  * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_ENGINE_H
 #define SYNC_ENGINE_H
@@ -144,7 +145,7 @@ void run_adopted(struct run *r, bool in_recover);
 void run_resume_if_due(struct run *r, uint64_t now_ms);
 void run_free(struct run *r);
 
-/* due.c */
+/* queue.c */
 struct family *family_of(struct sync *s, const struct counter *c);
 /* DUE_TIME: true when it is in the queue now. */
 bool family_add(struct sync *s, struct family *f, struct slice key, enum due_why why);
@@ -153,10 +154,12 @@ void family_take(struct sync *s, struct family *f, struct list *from, struct buf
 void family_release(struct sync *s, struct family *f); /* paced names go to the queue */
 void family_forget(struct sync *s, struct family *f);  /* all its names; they stay in the dirty index */
 void due_close(struct sync *s);
-void due_tick(struct sync *s, uint64_t now_ms);
-void due_poll_names(struct sync *s, struct due_poll *p,
-                    bool all); /* files an answered poll into the queues */
+/* Files an answered poll; all: also what its counter's `every` has not reached. */
+void due_poll_names(struct sync *s, struct due_poll *p, bool all);
 void due_poll_free(struct due_poll *p);
+
+/* due.c */
+void due_tick(struct sync *s, uint64_t now_ms);
 
 /* pace.c */
 void pace_init(struct sync *s);

@@ -204,17 +204,10 @@ static void count_chunk(struct run *r, const struct chunk *c)
     }
 }
 
-/* A MySQL that is away is told once, by whoever saw it go. One that answers everything but this (a full disk, a lock
- * that nobody lets go) would be told by nobody. */
-static void merge_waits_log(struct run *r, const char *text)
-{
-    char hex[33];
-    log_event(LOG_WARN, "merge_waits", "batch=%s detail=%s", run_hex(r, hex), LOGQ(text));
-}
-
 /* What became of all chunks together; `worst` is the outcome that decides. */
 static void run_merged(struct run *r)
 {
+    char hex[33];
     const char *text = r->chunks[r->worst_chunk].text;
     switch (r->worst) {
     case MERGE_DONE:
@@ -225,7 +218,9 @@ static void run_merged(struct run *r)
             run_discard(r);
         return;
     case MERGE_DOWN:
-        if (r->sync->mysql_up) merge_waits_log(r, text);
+        /* Whoever saw MySQL go has said so; of one that refuses only this (a full disk, a held lock) nobody did. */
+        if (r->sync->mysql_up)
+            log_event(LOG_WARN, "merge_waits", "batch=%s detail=%s", run_hex(r, hex), LOGQ(text));
         run_back_off(r, RUN_SCAN);
         return;
     case MERGE_HELD:

@@ -165,10 +165,6 @@ void sync_abandon(struct sync *s)
     s->stopping = s->abandoned = true;
 }
 
-bool sync_idle(const struct sync *s)
-{
-    return list_empty(&s->runs) && s->requests_out == 0;
-}
 bool sync_quiet(const struct sync *s)
 {
     return s->requests_out == 0;

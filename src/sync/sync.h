@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "series/asks.h"
 #include "series/counter.h"
 #include "sync/ports.h"
 
@@ -38,11 +39,9 @@ extern const struct sync_config sync_config_default;
 /* Somebody who waits for "everything that counted before now is merged" (CTR.SYNC). Owned by the asker until
  * done(). */
 struct sync;
-enum sync_wait_outcome { SYNC_MERGED, SYNC_TRY_AGAIN, SYNC_MYSQL_DOWN, SYNC_REDIS_DOWN, SYNC_HELD_BACK };
-
 struct sync_wait {
-    struct slice key; /* n = 0: ALL; it matched a counter; owned by the asker until done */
-    enum sync_wait_outcome outcome;
+    struct slice key;                  /* n = 0: ALL; it matched a counter; owned by the asker until done */
+    enum ask_outcome outcome;          /* not ASK_FAILED */
     int64_t rows;                      /* merged by this service, of the batches waited for */
     void (*done)(struct sync_wait *w); /* not from inside sync_wait_for */
     void *arg;
@@ -111,7 +110,6 @@ void sync_counter_hold(struct sync *s, const struct counter *c);
 void sync_counter_release(struct sync *s, const struct counter *c);
 void sync_stop(struct sync *s);    /* claims nothing more, ends waits and recovery; what runs goes on */
 void sync_abandon(struct sync *s); /* and makes no request any more: what is under way is only waited for */
-bool sync_idle(const struct sync *s);  /* no run under way, no request out: safe to destroy */
 bool sync_quiet(const struct sync *s); /* no request out (a stopped machine with runs waiting is quiet) */
 void sync_destroy(struct sync **s); /* needs sync_quiet; what still ran is left standing for adoption; waits
                                        are not answered */

@@ -15,20 +15,15 @@ enum { WAIT_HIGHEST, WAIT_DIRTY, WAIT_CLAIMS, WAIT_ASK, WAIT_WATCH };
 #define PAGE_NAMES                                                                                           \
     (8 * CLAIM_HASHES_MAX) /* a claim takes some 4 ms, so that these are claimed by the next look */
 
-static void wait_end(struct sync_wait *w, enum sync_wait_outcome outcome)
+static void wait_end(struct sync_wait *w, enum ask_outcome outcome)
 {
     w->outcome = outcome;
     w->answered = true; /* wait_tick calls done() when no request of it is out */
 }
 
-static const struct counter *wait_counter(const struct sync *s, const struct sync_wait *w)
-{
-    return w->key.n == 0 ? NULL : counters_match(s->counters, w->key);
-}
-
 static bool held_back(const struct sync *s, const struct sync_wait *w)
 {
-    const struct counter *c = wait_counter(s, w);
+    const struct counter *c = w->key.n == 0 ? NULL : counters_match(s->counters, w->key);
     for (size_t i = 0; i < s->counters->n; i++)
         if ((c == NULL || c == s->families[i].counter) && family_held(&s->families[i])) return true;
     return s->hold;
@@ -156,7 +151,7 @@ static void on_standing(struct standing *a)
     if (!a->lost && !w->answered) {
         ids_keep(w, a);
         w->phase = WAIT_WATCH;
-        if (w->ids.n == 0) wait_end(w, SYNC_MERGED);
+        if (w->ids.n == 0) wait_end(w, ASK_DONE);
     }
     heap_free(a->ids);
 }
@@ -206,22 +201,22 @@ static void wait_check(struct sync_wait *w, uint64_t now_ms)
 {
     struct sync *s = w->sync;
     if (s->stopping)
-        wait_end(w, SYNC_TRY_AGAIN);
+        wait_end(w, ASK_TRY_AGAIN);
     else if (!s->mysql_up)
-        wait_end(w, SYNC_MYSQL_DOWN);
+        wait_end(w, ASK_MYSQL_DOWN);
     else if (!s->redis_up)
-        wait_end(w, SYNC_REDIS_DOWN);
+        wait_end(w, ASK_REDIS_DOWN);
     else if (held_back(s, w))
-        wait_end(w, SYNC_HELD_BACK);
+        wait_end(w, ASK_HELD);
     else if (now_ms - w->since_ms >= s->config.wait_ms)
-        wait_end(w, SYNC_TRY_AGAIN);
+        wait_end(w, ASK_TRY_AGAIN);
 }
 
 void wait_redis_down(struct sync *s)
 {
     list_for_each (node, &s->waits) {
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
-        if (!w->answered) wait_end(w, SYNC_REDIS_DOWN);
+        if (!w->answered) wait_end(w, ASK_REDIS_DOWN);
     }
 }
 

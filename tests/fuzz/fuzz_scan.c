@@ -36,16 +36,11 @@ struct buf *redis_link_begin(struct redis_link *l)
     return &request;
 }
 
-void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg)
+void redis_link_ask(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg)
 {
     (void)l;
     MUST(replies == 1 && asked_n < WAITING_MAX);
     asked[asked_n++] = (struct asked){cb, arg};
-}
-
-void redis_link_flush(struct redis_link *l)
-{
-    (void)l;
     answer(buf_slice(&request));
 }
 

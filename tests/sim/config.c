@@ -163,4 +163,5 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     draw_leaps(c, &p);
     c->restores = c->ops_percent == 0 && !c->feeds && c->tokens_percent == 0;
     draw_down(c, &p);
+    c->takeover_ms = (uint32_t)between(&p, 100, 2000);
 }

@@ -1,5 +1,6 @@
 /* tests/sim/daemon.c - see daemon.h. */
 #include "sim/chunk_rows.h"
+#include "sim/filing.h"
 #include "sim/ports.h"
 #include "sim/questions.h"
 #include "sim/world.h"
@@ -56,7 +57,6 @@ void daemon_start(struct world *w, struct daemon *d)
     life->index = (int)w->lives_n++;
     life->instance = w->instance_of[life->index] = d->instance;
     life->walk_ms = w->now_ms + w->config.walk_ms;
-    life->journals_wanted = true;
     life->life.instance = d->instance == 0 ? SLICE("d0") : SLICE("d1");
     snprintf(life->life.id, sizeof life->life.id, "%d", life->index);
     list_init(&life->lost);
@@ -69,9 +69,11 @@ void daemon_start(struct world *w, struct daemon *d)
     struct coalesce_ports coalesce = ports_coalesce(life);
     struct sync_ports sync = ports_sync(life);
     const struct counters *counters = world_counters_of(w, d->instance);
+    filing_open(life);
     life->coalesce = coalesce_create(&coalesce, counters, &w->config.coalesce);
     life->sync = sync_create(&sync, counters, &w->config.sync);
     questions_wire(life);
+    journals_wire(life);
     arena_enter(before);
 }
 
@@ -115,7 +117,7 @@ void daemon_crash(struct world *w, struct daemon *d)
 static bool waits_busy(const struct process *life)
 {
     bool busy = life->gate.asking || life->prune.busy || life->until.busy || life->recovering ||
-                life->journals_busy || life->read.busy;
+                life->takeover.busy || life->read.busy;
     for (int i = 0; i < SIM_TOTALS; i++)
         busy |= life->asked[i].busy;
     for (int i = 0; i < SIM_WAITS; i++)
@@ -149,6 +151,7 @@ void daemon_end(struct world *w, struct daemon *d)
     close_clients(life);
     sync_destroy(&life->sync);
     coalesce_destroy(&life->coalesce);
+    filing_close(life);
     arena_enter(before);
     if (life->arena.n > 0)
         fault_found(w, FAULT_PROTOCOL, "life %d leaks %zu blocks of memory", life->index, life->arena.n);
@@ -199,12 +202,12 @@ void daemon_connect(struct process *life, enum role role)
     daemon_leave(life, before);
 }
 
-/* Whoever waits for a reply of this link is told, later, that it is lost. */
-static void lose_requests(struct process *life, struct list *requests)
+/* Whoever waits for a reply of this link is told, later, that it is lost; of the frame link coalesce_cut() says so. */
+static void lose_requests(struct process *life, struct list *requests, enum role role)
 {
     list_for_each (node, requests) {
         const struct request *q = CONTAINER_OF(node, struct request, link);
-        if (q->target == NULL) continue;
+        if (q->target == NULL || (role == ROLE_FRAME && q->kind != REQ_JOURNAL_TAKE)) continue;
         struct lost *lost = heap_zalloc(sizeof *lost);
         lost->kind = q->kind;
         lost->target = q->target;
@@ -218,15 +221,13 @@ void daemon_link_lost(struct process *life, enum role role)
     struct world *w = life->w;
     struct link *l = life->links[role];
     TRACE(w, "life %d: link %d is cut", life->index, (int)role);
-    if (role != ROLE_FRAME) {
-        lose_requests(life, &l->done);
-        lose_requests(life, &l->gone);
-        lose_requests(life, &l->sent);
-    }
+    lose_requests(life, &l->done, role);
+    lose_requests(life, &l->gone, role);
+    lose_requests(life, &l->sent, role);
     life->links[role] = NULL;
     link_lose(l, draw_unread(w, l));
     struct arena *before = daemon_enter(life);
-    if (role == ROLE_FRAME && life->journals_taking) journals_lost(life);
+    if (role == ROLE_FRAME) filing_cut(life);
     if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost");
     if (life->redis_up) {
         life->redis_up = false;
@@ -279,6 +280,7 @@ void daemon_tick(struct process *life)
     gate_tick(&life->gate);
     if (life->redis_up) prune_tick(&life->prune);
     if (life->redis_up) until_tick(&life->until);
+    if (life->redis_up) takeover_tick(&life->takeover);
     daemon_leave(life, before);
 }
 
@@ -303,6 +305,7 @@ void daemon_stop(struct process *life)
     totals_stop(&life->totals);
     prune_stop(&life->prune);
     until_stop(&life->until);
+    takeover_stop(&life->takeover);
     coalesce_flush(life->coalesce);
     daemon_leave(life, before);
 }
@@ -360,7 +363,7 @@ static void wait_done(struct sync_wait *wait)
     struct world *w = sw->life->w;
     TRACE(w, "life %d: CTR.SYNC ends with %d", sw->life->index, (int)wait->outcome);
     sw->busy = false;
-    for (int h = 0; h < SIM_HASHES && wait->outcome == SYNC_MERGED; h++)
+    for (int h = 0; h < SIM_HASHES && wait->outcome == ASK_DONE; h++)
         for (int f = 0; f < SIM_FIELDS && (sw->hash < 0 || sw->hash == h); f++)
             oracle_synced(w, h, f, sw->answered[h][f]);
 }

@@ -3,6 +3,7 @@
 #ifndef SIM_DAEMON_H
 #define SIM_DAEMON_H
 
+#include "coalesce/takeover.h"
 #include "sim/arena.h"
 #include "sim/client.h"
 #include "sim/link.h"
@@ -16,6 +17,7 @@
 
 struct world;
 struct daemon;
+struct filing;
 
 /* A request of sync's that found no link, or whose link was lost: answered so at one of the next turns. */
 struct lost {
@@ -52,9 +54,11 @@ struct process {
     struct prune prune;
     struct until until;
     struct totals totals;
+    struct takeover takeover;
     struct sim_total asked[SIM_TOTALS];
     char run_id[ROLES][RUN_ID_BYTES]; /* of the Redis that each link was opened to last */
     struct list questions;
+    struct filing *filings;
     struct link *links[ROLES]; /* NULL: not connected */
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as it was told */
@@ -66,8 +70,6 @@ struct process {
     int64_t leap_ms;   /* of Redis' clock, as it was when it was last asked */
     bool walk_wanted;
     struct life life;
-    bool journals_busy, journals_taking, journals_wanted;
-    uint64_t journals_ms;
     struct sim_read read;
     uint64_t hits; /* taken by coalesce */
     struct list lost;

@@ -1,40 +1,11 @@
 /* tests/sim/deliver.c - replies on their way back: filed into the struct that asked, as redis/ does it. */
+#include "sim/filing.h"
 #include "sim/ports.h"
 #include "sim/totals.h"
 #include "sim/world.h"
 
 #include "base/heap.h"
 #include <stdio.h>
-
-static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";
-
-static void file_cells(struct frame *f, const struct wire_frame *wire)
-{
-    buf_reset(&f->errors);
-    PRE(f->cells_n == wire->cells_n);
-    for (uint32_t i = 0; i < f->cells_n; i++) {
-        struct frame_cell *c = &f->cells[i];
-        c->value = wire->cells[i].value;
-        c->error_at = (uint32_t)f->errors.n;
-        c->error_n = wire->cells[i].wrong_type ? sizeof wrong_type - 1 : 0;
-        buf_put(&f->errors, wrong_type, c->error_n);
-    }
-}
-
-static void file_hashes(struct frame *f, const struct wire_frame *wire)
-{
-    PRE(f->hashes_n == wire->hashes_n);
-    for (uint32_t i = 0; i < f->hashes_n; i++) {
-        struct frame_hash *h = &f->hashes[i];
-        h->fresh = false;
-        h->lock_granted = wire->hashes[i].lock_granted;
-        h->lock_pttl_ms = wire->hashes[i].lock_pttl_ms;
-    }
-    for (uint32_t i = 0; i < f->cells_n; i++) {
-        const struct frame_cell *c = &f->cells[i];
-        if (c->error_n == 0 && c->value == c->delta) f->hashes[c->hash].fresh = true;
-    }
-}
 
 /* From here on the oracle wants the exact running value for each hit in the frame. */
 static void values_exact(struct world *w, const struct wire_frame *wire)
@@ -45,34 +16,34 @@ static void values_exact(struct world *w, const struct wire_frame *wire)
                 w->oracle.hits[wire->cells[i].hash][wire->cells[i].field][k].exact = true;
 }
 
-/* Of a frame found applied, whose values were lost, every client gets what stands there now. */
+/* Of a frame found applied, whose values were lost, every client gets what stands there now; also those of a cell that
+ * overflowed, of which the books have too much (coalesce/README.md, rule C15). */
 static void values_read(struct world *w, const struct wire_frame *wire)
 {
-    for (unsigned i = 0; i < wire->cells_n; i++)
+    for (unsigned i = 0; i < wire->cells_n; i++) {
+        const struct wire_cell *c = &wire->cells[i];
+        bool overflowed = false;
         for (unsigned k = 0; k < SIM_HITS; k++) {
-            struct hit *hit = &w->oracle.hits[wire->cells[i].hash][wire->cells[i].field][k];
-            if (world_times(w, wire->cells[i].field, wire->cells[i].delta, k) == 0) continue;
+            struct hit *hit = &w->oracle.hits[c->hash][c->field][k];
+            if (world_times(w, c->field, c->delta, k) == 0) continue;
             hit->exact = true;
-            hit->value = wire->cells[i].value;
+            hit->value = c->value;
+            overflowed |= hit->failed && c->error == NULL;
+            hit->lost |= overflowed;
         }
+        if (overflowed) w->oracle.overbooked[world_counter_of(w, c->hash)] += c->delta;
+    }
 }
 
 static void deliver_frame(struct process *life, struct request *q)
 {
     struct frame *f = q->target;
-    if (q->frame.refused) {
-        buf_reset(&f->errors);
-        BUF_LIT(&f->errors, "EXECABORT Transaction discarded because of: OOM command not allowed");
-        coalesce_on_frame(life->coalesce, f, FRAME_REFUSED);
-        return;
+    if (!q->frame.refused) {
+        oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
+        values_exact(life->w, &q->frame);
+        ops_exact(life->w, &q->frame);
     }
-    oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
-    values_exact(life->w, &q->frame);
-    file_cells(f, &q->frame);
-    file_hashes(f, &q->frame);
-    tokens_file(f, &q->frame);
-    ops_file(life->w, f, &q->frame);
-    coalesce_on_frame(life->coalesce, f, FRAME_APPLIED);
+    filing_answer(life, f, &q->frame);
 }
 
 static void deliver_claim(struct process *life, struct request *q)
@@ -100,10 +71,8 @@ static void deliver_look(struct process *life, struct request *q)
 
 static void deliver_values(struct process *life, struct request *q)
 {
-    file_cells(q->target, &q->frame);
-    tokens_read_file(q->target, &q->frame);
     values_read(life->w, &q->frame);
-    coalesce_on_values(life->coalesce, q->target);
+    filing_answer_values(life, q->target, &q->frame);
 }
 
 static void batch_registry(struct process *life, struct batch *b, const struct wire_scan *wire,
@@ -275,10 +244,10 @@ void ports_deliver(struct process *life, struct request *q)
         ((struct gen_read *)q->target)->done(q->target);
         return;
     case REQ_JOURNALS:
-        journals_listed(life, q);
+        journals_listed(life, &q->journals, q->target);
         return;
     case REQ_JOURNAL_TAKE:
-        journals_taken(life, q);
+        journals_taken(&q->take, q->target);
         return;
     case REQ_BEAT:
     case REQ_HOLD_NAMES:
@@ -369,7 +338,12 @@ void ports_lost(struct process *life, const struct lost *lost)
         ((struct gen_read *)lost->target)->done(lost->target);
         return;
     case REQ_JOURNALS:
-        journals_lost(life);
+        ((struct journal_list *)lost->target)->lost = true;
+        ((struct journal_list *)lost->target)->done(lost->target);
+        return;
+    case REQ_JOURNAL_TAKE:
+        ((struct journal_take *)lost->target)->lost = true;
+        ((struct journal_take *)lost->target)->done(lost->target);
         return;
     default:
         UNREACHABLE();

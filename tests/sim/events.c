@@ -299,6 +299,19 @@ static void run_wrong_type(struct world *w, struct daemon *d)
     redis_wrote(w, NULL);
 }
 
+/* Somebody sets a field that holds no counts so high that nothing can be added, or takes that out again. What it is set to
+ * is none of the hits, and is not followed. */
+static void run_full(struct world *w, struct daemon *d)
+{
+    (void)d;
+    unsigned h = (unsigned)world_below(w, w->config.hashes), f = (unsigned)world_below(w, w->config.fields);
+    if ((w->redis.now.pending[h].has >> f & 1) != 0) return;
+    w->redis.now.full[h] ^= (uint8_t)(1U << f);
+    TRACE(w, "redis: field %u of pending hash %u is %s", f, h,
+          (w->redis.now.full[h] >> f & 1) != 0 ? "full" : "free again");
+    redis_wrote(w, NULL);
+}
+
 /* MySQL. */
 
 static struct job *draw_job(struct world *w, const struct daemon *d, bool limbo, bool first)
@@ -407,18 +420,6 @@ static void run_walk(struct world *w, struct daemon *d)
 {
     (void)w;
     daemon_walk(d->life);
-}
-
-static bool can_journals(struct world *w, struct daemon *d)
-{
-    (void)w;
-    return acting(d) && journals_wanted(d->life);
-}
-
-static void run_journals(struct world *w, struct daemon *d)
-{
-    (void)w;
-    journals_ask(d->life);
 }
 
 static bool can_read(struct world *w, struct daemon *d)
@@ -565,7 +566,6 @@ const struct event events[EVENT_COUNT] = {
     OF_DAEMON(merge, can_merge),
     OF_WORLD(limbo, can_limbo),
     OF_DAEMON(walk, can_walk),
-    OF_DAEMON(journals, can_journals),
     OF_DAEMON(read, can_read),
     OF_DAEMON(wait, can_ask),
     OF_DAEMON(recover, can_ask),
@@ -584,6 +584,7 @@ const struct event events[EVENT_COUNT] = {
     FAULT_OF_WORLD(redis_refuse, always),
     FAULT_OF_WORLD(mysql_toggle, always),
     FAULT_OF_WORLD(wrong_type, can_wrong_type),
+    FAULT_OF_WORLD(full, always),
     FAULT_OF_WORLD(poison, always),
     FAULT_OF_WORLD(leap, can_leap),
     FAULT_OF_DAEMON(client_gone, can_act),

@@ -2,7 +2,8 @@
 #include "sim/ports.h"
 #include "sim/world.h"
 
-#include <stdio.h>
+#include "base/heap.h"
+#include "base/num.h"
 
 static void name_copy(char out[SIM_JOURNAL_NAME], struct slice name)
 {
@@ -79,22 +80,32 @@ void journals_look(struct world *w, const struct link *l, struct wire_look *look
 
 /* --- taking over --- */
 
-bool journals_wanted(const struct process *life)
+static void port_list(void *arg, struct journal_list *list)
 {
-    if (!life->started || life->stopping || life->journals_busy || life->links[ROLE_SYNC] == NULL)
-        return false;
-    return life->journals_wanted || life->w->now_ms >= life->journals_ms;
+    ports_ask(arg, ROLE_SYNC, REQ_JOURNALS, list);
 }
 
-void journals_ask(struct process *life)
+/* An owner is d<instance>:<life>. */
+static void port_take(void *arg, struct journal_take *t)
 {
-    life->journals_wanted = false;
-    life->journals_busy = true;
-    life->journals_ms = life->w->now_ms + 100 + world_below(life->w, 900);
-    request_send(life->links[ROLE_SYNC], REQ_JOURNALS, life, life->w->now_ms);
+    struct process *life = arg;
+    enum role role = world_rule(life->w, WORLD_TAKE_LINK) ? ROLE_FRAME : ROLE_SYNC;
+    struct request *q = ports_ask(life, role, REQ_JOURNAL_TAKE, t);
+    if (q == NULL) return;
+    name_copy(q->take.name, t->name);
+    const char *colon = memchr(t->owner.p, ':', t->owner.n);
+    int64_t owner = 0;
+    if (!num_parse(slice_of(colon + 1, (size_t)(t->owner.p + t->owner.n - colon) - 1), &owner)) UNREACHABLE();
+    q->take.owner = (int)owner;
 }
 
-bool journals_list_run(struct world *w, struct wire_journals *list)
+void journals_wire(struct process *life)
+{
+    struct takeover_ports ports = {.arg = life, .list = port_list, .take = port_take};
+    takeover_init(&life->takeover, life->coalesce, &ports, life->w->config.takeover_ms);
+}
+
+void journals_list_run(struct world *w, struct wire_journals *list)
 {
     for (int i = 0; i < SIM_JOURNALS; i++) {
         const struct twin_journal *j = &w->redis.now.journal[i];
@@ -103,40 +114,32 @@ bool journals_list_run(struct world *w, struct wire_journals *list)
         list->all[list->n].owner = j->owner;
         list->all[list->n++].linked = redis_has_link(&w->redis, j->owner);
     }
-    return false;
 }
 
-static bool is_orphan(const struct process *life, const struct wire_journals *list, unsigned i)
+void journals_listed(struct process *life, const struct wire_journals *wire, struct journal_list *list)
 {
-    int owner = list->all[i].owner;
-    bool dead = owner == life->index || life->w->instance_of[owner] == life->instance || !list->all[i].linked;
-    return dead && !coalesce_has_journal(life->coalesce, slice_str(list->all[i].name));
+    list->all = heap_zalloc((wire->n + 1) * sizeof *list->all);
+    buf_reserve(&list->texts, sizeof *wire); /* so that slices of it stay */
+    for (list->n = 0; list->n < wire->n; list->n++) {
+        struct listed_journal *j = &list->all[list->n];
+        int owner = wire->all[list->n].owner;
+        j->linked = wire->all[list->n].linked;
+        j->name = slice_of(list->texts.p + list->texts.n, strlen(wire->all[list->n].name));
+        buf_put_slice(&list->texts, slice_str(wire->all[list->n].name));
+        size_t at = list->texts.n;
+        buf_printf(&list->texts, "d%d:%d", life->w->instance_of[owner], owner);
+        j->owner = slice_of(list->texts.p + at, list->texts.n - at);
+    }
+    list->done(list);
 }
 
-void journals_listed(struct process *life, const struct request *q)
-{
-    unsigned orphans = 0, first = 0;
-    for (unsigned i = q->journals.n; i-- > 0;)
-        if (is_orphan(life, &q->journals, i)) {
-            orphans++;
-            first = i;
-        }
-    life->journals_busy = false;
-    if (orphans == 0 || life->links[ROLE_FRAME] == NULL) return;
-    life->journals_busy = life->journals_taking = true;
-    life->journals_wanted |= orphans > 1;
-    struct arena *before = arena_enter(&life->w->arena);
-    struct request *take = request_send(life->links[ROLE_FRAME], REQ_JOURNAL_TAKE, life, life->w->now_ms);
-    arena_enter(before);
-    memcpy(take->take.name, q->journals.all[first].name, SIM_JOURNAL_NAME);
-    take->take.owner = q->journals.all[first].owner;
-}
-
+/* The script, the kill, the reading. */
 bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, unsigned step)
 {
     struct twin_journal *j = find(w, take->name);
     if (step == 0) {
-        take->taken = j != NULL && j->listed && j->owner == take->owner;
+        bool its = j != NULL && j->listed && j->owner == take->owner;
+        take->taken = its || (j != NULL && j->listed && !world_rule(w, WORLD_TAKE_OWNER));
         if (!take->taken) return false;
         j->owner = l->life;
         redis_wrote(w, l);
@@ -153,18 +156,12 @@ bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, 
     return false;
 }
 
-void journals_taken(struct process *life, const struct request *q)
+void journals_taken(const struct wire_take *wire, struct journal_take *take)
 {
-    life->journals_busy = life->journals_taking = false;
-    struct slice name = slice_str(q->take.name);
-    if (!q->take.taken || coalesce_has_journal(life->coalesce, name)) return;
-    coalesce_adopt(life->coalesce, name, slice_of(q->take.bytes, q->take.n));
-}
-
-void journals_lost(struct process *life)
-{
-    life->journals_busy = life->journals_taking = false;
-    life->journals_wanted = true;
+    take->taken = wire->taken;
+    buf_reset(&take->bytes);
+    buf_put(&take->bytes, wire->bytes, wire->n);
+    take->done(take);
 }
 
 /* --- reads --- */

@@ -33,7 +33,7 @@ struct wire_journals { /* all of tally:journals */
 };
 struct wire_take {
     char name[SIM_JOURNAL_NAME];
-    int owner;
+    int owner; /* as it was named */
     bool taken;
     unsigned n;
     char bytes[SIM_JOURNAL_BYTES];
@@ -49,21 +49,21 @@ struct world;
 struct process;
 struct wire_frame;
 struct wire_look;
-struct request;
 struct link;
+struct journal_list;
+struct journal_take;
 
 void journals_to_wire(struct wire_frame *wire, const struct frame *f);
 void journals_run(struct world *w, const struct link *l, const struct wire_frame *f);
 void journals_look(struct world *w, const struct link *l, struct wire_look *look);
 
-/* A service's: looks for journals of the dead, takes one, and gives it to coalesce. */
-bool journals_wanted(const struct process *life);
-void journals_ask(struct process *life);
-bool journals_list_run(struct world *w, struct wire_journals *list);
-bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, unsigned step);
-void journals_listed(struct process *life, const struct request *q);
-void journals_taken(struct process *life, const struct request *q);
-void journals_lost(struct process *life);
+/* A service's look for journals of the dead, and the taking of one. */
+void journals_wire(struct process *life);
+void journals_list_run(struct world *w, struct wire_journals *list);
+bool journals_take_run(struct world *w, struct link *l, struct wire_take *take,
+                       unsigned step); /* true: more steps */
+void journals_listed(struct process *life, const struct wire_journals *wire, struct journal_list *list);
+void journals_taken(const struct wire_take *wire, struct journal_take *take);
 
 void journals_read(struct process *life);
 bool journals_stand(const struct world *w);

@@ -46,8 +46,8 @@ struct wire_hash {
 struct wire_cell {
     int hash, field;
     int64_t delta;
-    int64_t value; /* reply */
-    bool wrong_type;
+    int64_t value;     /* reply */
+    const char *error; /* reply: Redis' line; NULL: none */
 };
 struct wire_frame {
     uint64_t seq;

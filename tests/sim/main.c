@@ -1,5 +1,5 @@
-/* tests/sim/main.c - sim_run: the real src/coalesce and src/sync against an in-memory Redis and MySQL, in
- * thousands of seeded crash schedules a second.
+/* tests/sim/main.c - sim_run: the real src/coalesce and src/sync, and of src/redis what writes frames and files their
+ * answers (filing.c), against an in-memory Redis and MySQL, in thousands of seeded crash schedules a second.
  *
  * - scheduler.c draws by weight what happens next, of events.c: a hit, a loop turn, a reply, a step of Redis
  *   or of a MySQL transaction, time, a cut, a crash, a rollback, a pause ... then all comes to rest, calmly
@@ -7,8 +7,8 @@
  * - link.c has connections, whose ends break one at a time: what a server has not read may still run
  * - mysql_twin.c has rows, ledger, transactions whose COMMIT is lost on the way there or back, or read late
  * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back; questions.c has what is asked of
- *   MySQL besides merging), on a heap (arena.c)
- *   that a crash takes away at once, and that must be empty after a clean end
+ *   MySQL besides merging, journals.c how journals are taken over), on a heap (arena.c) that a crash takes away at once,
+ *   and that must be empty after a clean end
  * - oracle.c knows, since the k-th hit on a field adds or takes 4^k, which hits are in any sum. Every hit must be once
  *   in MySQL if Redis' history has it; in the history if its client was told so, unless an unfenced tail was
  *   lost later; never twice; never after a refusal. Running values are exact, tally:accepted balances,
@@ -20,7 +20,6 @@
  *   as that took, at least 1000, pass
  * - sim_run --list
  *
- * Not here: overflow (a cell that fails inside EXEC does so here because its hash is of another type).
  * Exit status: 0 all as it should be, 1 a fault, 64 usage. */
 #include "sim/main.h"
 

@@ -61,10 +61,12 @@ enum world_rule {
     WORLD_FENCE_WRITE = 1 << 5,  /* off: WAITAOF without a write on that link */
     WORLD_WALK_TIMER = 1 << 6,   /* off: walks only at start and on reconnects */
     WORLD_KILL_NAMED = 1 << 7,   /* off: links of earlier lives are not killed before the first claim */
+    WORLD_TAKE_LINK = 1 << 8,    /* off: a journal is taken over on the sync link */
     WORLD_JOURNAL_KILL = 1 << 9, /* off: a journal is read while its owner's links may still write */
     WORLD_LEASED = 1 << 10,      /* off: what was leased is forgotten with a log's name */
     WORLD_TOKEN_ONCE = 1 << 11,  /* off: what has a token is counted whether it stands or not */
     WORLD_TOKEN_WITH = 1 << 12,  /* off: a token is written by a command behind the frame */
+    WORLD_TAKE_OWNER = 1 << 13,  /* off: a journal is taken over whoever has it by now */
     WORLD_CLOCK = 1 << 14,       /* off: a life's clock stands while it does */
     WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
     WORLD_MENDED = 1 << 16,      /* off: nothing mends what was made behind a deletion and nobody heard of */
@@ -87,7 +89,6 @@ enum world_rule {
     X(merge, 15)                                                                                             \
     X(limbo, 3)                                                                                              \
     X(walk, 2)                                                                                               \
-    X(journals, 4)                                                                                           \
     X(read, 3)                                                                                               \
     X(wait, 1)                                                                                               \
     X(recover, 1)                                                                                            \
@@ -105,6 +106,7 @@ enum world_rule {
     X(redis_refuse, 2)                                                                                       \
     X(mysql_toggle, 3)                                                                                       \
     X(wrong_type, 1)                                                                                         \
+    X(full, 1)                                                                                               \
     X(poison, 2)                                                                                             \
     X(leap, 2)                                                                                               \
     X(client_gone, 1)                                                                                        \
@@ -145,7 +147,7 @@ struct sim_config {
     uint64_t lag_ms;    /* what is older is durable in Redis */
     uint64_t unread_ms; /* Redis reads what arrived within so long; keep > 2 * give_up + this */
     uint32_t answer_ms; /* redis.timeout, for complete_until: what takes longer is none of its hits */
-    uint32_t prune_ms, until_ms;
+    uint32_t prune_ms, until_ms, takeover_ms;
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
     uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */

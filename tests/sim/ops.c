@@ -135,16 +135,15 @@ bool op_has(const struct wire_frame *f, const struct wire_op *op, unsigned k)
 static void run_series(struct twin_series *s, struct wire_op *op)
 {
     for (uint32_t p = 0; p < SIM_PRECISIONS; p++) {
-        bool told = (op->known >> p & 1) != 0;
-        if (told) s->known[p] = true;
+        if ((op->known >> p & 1) != 0) s->known[p] = true;
         if (op->owed) continue;
         int64_t slot = op_slot(op->at, ops_limits.precisions[p]);
         if (!s->has[p] || s->slot[p] != slot) s->value[p] = 0;
         s->has[p] = true;
         s->slot[p] = slot;
         s->value[p] += op->delta;
+        op->samples[p] = s->value[p];
         if (p == 0) s->total += op->delta;
-        op->fresh |= s->value[p] == op->delta && !told;
     }
     op->value = SIM_PRECISIONS;
 }
@@ -161,7 +160,6 @@ static void run_box(struct twin_box *b, struct wire_op *op)
     b->pv = true;
     op->value = b->hits += op->delta;
     b->total += op->delta;
-    op->fresh = op->stands && op->value == op->delta;
 }
 
 /* --- events --- */
@@ -246,8 +244,8 @@ static void run_visitors(struct world *w, struct wire_frame *f, struct wire_op *
     struct twin_state *s = &w->redis.now;
     int h = op->target - OP_VISITORS_TARGET;
     struct twin_hash *pending = &s->pending[h];
-    op->wrong_type = s->wrong_type[h];
-    if (op->wrong_type) return;
+    op->error = redis_cell_error(&w->redis, h, SIM_VISITORS);
+    if (op->error != NULL) return;
     if ((pending->has & 1 << SIM_VISITORS) == 0) pending->value[SIM_VISITORS] = 0;
     pending->has |= 1 << SIM_VISITORS;
     pending->value[SIM_VISITORS] += op->items_n;
@@ -391,33 +389,19 @@ void ops_executed(struct world *w, struct wire_frame *f, struct execution *e)
         const struct wire_op *op = &f->ops[i];
         for (unsigned k = 0; k < SIM_HITS && !op->fed; k++) {
             if (!op_has(f, op, k)) continue;
-            op_hit(w, op->target, k)->failed = op->wrong_type;
-            if (op->wrong_type || !op_ran(w, f, op, k)) continue;
+            op_hit(w, op->target, k)->failed = op->error != NULL;
+            if (op->error != NULL || !op_ran(w, f, op, k)) continue;
             op_hit(w, op->target, k)->ran_by = e->life;
             e->ops[op->target] |= 1U << k;
         }
     }
 }
 
-void ops_file(struct world *w, struct frame *f, const struct wire_frame *wire)
+void ops_exact(struct world *w, const struct wire_frame *f)
 {
-    PRE(f->ops_n == wire->ops_n);
-    for (uint32_t i = 0; i < f->ops_n; i++) {
-        struct frame_op *op = &f->ops[i];
-        const struct wire_op *o = &wire->ops[i];
-        if (!o->silent) op->value = o->value;
-        op->fresh = o->fresh;
-        op->error_n = 0;
-        if (o->wrong_type) frame_fail_op(f, op, SLICE("WRONGTYPE Operation against a key"));
-        if (o->kind == OP_EVENT && !o->silent) f->events_gone = o->gone;
-        uint32_t at = op->first_item;
-        for (unsigned n = 0; n < o->items_n; n++, at = f->items[at].next) {
-            const struct wire_item *item = &wire->items[o->first_item + n];
-            f->items[at].value = item->refused ? EVENT_REFUSED : item->value;
-        }
+    for (const struct wire_op *op = f->ops; op < f->ops + f->ops_n; op++)
         for (unsigned k = 0; k < SIM_HITS && !op->fed; k++)
-            if (op_has(wire, o, k)) op_hit(w, o->target, k)->exact = true;
-    }
+            if (op_has(f, op, k)) op_hit(w, op->target, k)->exact = true;
 }
 
 /* --- clients --- */

@@ -45,8 +45,9 @@ struct wire_op {
     bool given, named;            /* events */
     uint32_t lease_n;
     int64_t value; /* reply, as are the following */
-    bool fresh, wrong_type;
-    int64_t gone; /* events */
+    int64_t samples[SIM_PRECISIONS];
+    const char *error; /* as a cell's */
+    int64_t gone;      /* events */
 };
 
 struct twin_series {
@@ -89,7 +90,7 @@ bool op_has(const struct wire_frame *f, const struct wire_op *op,
 void ops_to_wire(struct process *life, struct wire_frame *wire, const struct frame *f);
 void ops_run(struct world *w, const struct link *l, struct wire_frame *f);
 void ops_executed(struct world *w, struct wire_frame *f, struct execution *e);
-void ops_file(struct world *w, struct frame *f, const struct wire_frame *wire);
+void ops_exact(struct world *w, const struct wire_frame *f); /* its answers come */
 
 /* A client's request: an op on the target, the k-th; and what it was told (without CR LF; of a bulk string its text). */
 enum add_result ops_send(struct process *life, struct outlet *o, int target, unsigned k);

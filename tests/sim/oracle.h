@@ -9,10 +9,10 @@ enum told { TOLD_NOTHING, TOLD_DONE, TOLD_UNKNOWN, TOLD_REFUSED };
 
 struct hit {
     enum told told;
-    unsigned applied;      /* in Redis' history as it stands: 0 or 1 */
-    bool lost;             /* Redis lost it after its daemon knew it to be applied */
-    bool exact;            /* the reply must be `value` */
-    bool failed;           /* Redis ran it and answered an error */
+    unsigned applied; /* in Redis' history as it stands: 0 or 1 */
+    bool lost;        /* Redis lost it after its daemon knew it to be applied, or never had it (rule C15) */
+    bool exact;       /* the reply must be `value` */
+    bool failed;      /* Redis ran it and answered an error */
     bool answered_unknown; /* by a reply, not by a connection that ended */
     int ran_by;            /* of ops: the life whose frame it was in */
     unsigned sent;         /* with a token, so often; 0: without one */
@@ -34,7 +34,9 @@ struct oracle {
     bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail
                          */
     bool cell_errors;
-    bool gen_below; /* a rollback brought tally:gen below the ledger's highest */
+    int64_t overbooked
+        [SIM_COUNTERS]; /* what tally:accepted has of cells that overflowed and are taken for counted */
+    bool gen_below;     /* a rollback brought tally:gen below the ledger's highest */
     uint64_t told[4];
 };
 

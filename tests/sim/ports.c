@@ -1,5 +1,6 @@
 /* tests/sim/ports.c - requests on their way out; see ports.h. deliver.c has the way back. */
 #include "sim/ports.h"
+#include "sim/filing.h"
 #include "sim/world.h"
 
 #include "base/heap.h"
@@ -14,7 +15,7 @@ struct request *ports_ask(struct process *life, enum role role, enum request_kin
     if (l != NULL) {
         q = request_send(l, kind, target, life->w->now_ms);
     } else if (target != NULL) {
-        PRE(role != ROLE_FRAME);
+        PRE(role != ROLE_FRAME || kind == REQ_JOURNAL_TAKE);
         struct lost *lost = heap_zalloc(sizeof *lost);
         lost->kind = kind;
         lost->target = target;
@@ -65,6 +66,7 @@ static void port_send_frame(void *arg, struct frame *f)
         oracle_sent(life->w, wire->cells[i].hash, wire->cells[i].field, wire->cells[i].delta);
     for (uint32_t i = 0; i < f->shares_n; i++)
         wire->share[f->shares[i].counter - life->w->counter] += f->shares[i].delta;
+    filing_send(life, f);
     TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells, %u tokens, %u ops", life->index,
           (unsigned long long)f->seq, f->hashes_n, f->cells_n, f->tokens_n, f->ops_n);
 }
@@ -106,7 +108,7 @@ static void port_look(void *arg, const struct link_look *l)
 static void port_journals_lost(void *arg)
 {
     struct process *life = arg;
-    life->journals_wanted = true;
+    takeover_soon(&life->takeover);
     life->read.answered = 0; /* reads that wait come before what is read again */
 }
 
@@ -116,6 +118,7 @@ static void port_read_values(void *arg, struct frame *f)
     struct wire_frame *wire = &ports_ask(life, ROLE_FRAME, REQ_VALUES, f)->frame;
     wire_cells(life, wire, f);
     tokens_to_wire(life, wire, f);
+    filing_read_values(life, f);
 }
 
 static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)

@@ -193,10 +193,18 @@ static int seq_slot(struct world *w, const struct link *l)
     return world_rule(w, WORLD_LIFE) ? l->life : l->instance;
 }
 
+static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+const char *redis_cell_error(const struct redis *r, int hash, int field)
+{
+    if (r->now.wrong_type[hash]) return wrong_type;
+    return (r->now.full[hash] >> field & 1) != 0 ? "ERR increment or decrement would overflow" : NULL;
+}
+
 static void run_cell(struct redis *r, struct wire_cell *c)
 {
-    c->wrong_type = r->now.wrong_type[c->hash];
-    if (c->wrong_type) return;
+    c->error = redis_cell_error(r, c->hash, c->field);
+    if (c->error != NULL) return;
     struct twin_hash *h = &r->now.pending[c->hash];
     if ((h->has & 1 << c->field) == 0) h->value[c->field] = 0;
     h->has |= (uint8_t)(1 << c->field);
@@ -380,8 +388,9 @@ static void run_values(struct redis *r, struct wire_frame *f)
     for (unsigned i = 0; i < f->cells_n; i++) {
         struct wire_cell *c = &f->cells[i];
         const struct twin_hash *h = &r->now.pending[c->hash];
-        c->wrong_type = r->now.wrong_type[c->hash];
+        c->error = r->now.wrong_type[c->hash] ? wrong_type : NULL;
         c->value = (h->has & 1 << c->field) != 0 ? h->value[c->field] : 0;
+        if ((r->now.full[c->hash] >> c->field & 1) != 0) c->value = INT64_MAX;
     }
 }
 
@@ -594,7 +603,8 @@ static bool run(struct world *w, struct link *l, struct request *q)
         q->gen = r->now.gen;
         return false;
     case REQ_JOURNALS:
-        return journals_list_run(w, &q->journals);
+        journals_list_run(w, &q->journals);
+        return false;
     case REQ_JOURNAL_TAKE:
         return journals_take_run(w, l, &q->take, q->step);
     }

@@ -25,6 +25,7 @@ struct twin_batch {
 struct twin_state {
     struct twin_hash pending[SIM_HASHES];
     bool wrong_type[SIM_HASHES]; /* somebody else's string stands in the place of the pending hash */
+    uint8_t full[SIM_HASHES];    /* set of fields: somebody has set them so high that nothing can be added */
     int64_t dirty[SIM_HASHES];   /* score; 0: not a member */
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
@@ -88,6 +89,8 @@ void redis_kill_named(struct redis *r, int instance, int life); /* links of the 
 void redis_kill_life(struct redis *r, int life);
 bool redis_has_link(struct redis *r, int life); /* one that the server has open */
 void redis_reap(struct redis *r);               /* frees links that nobody holds */
+/* What an increment of the field meets there, as Redis says it; NULL: nothing. */
+const char *redis_cell_error(const struct redis *r, int hash, int field);
 struct twin_batch *redis_batch(struct redis *r, const struct batch_id *id); /* NULL: nothing of it is there */
 void redis_wrote(struct world *w, struct link *l); /* the state changed: one more entry of the log */
 

@@ -10,9 +10,9 @@
 static void only(struct sim_config *c, unsigned faults)
 {
     static const enum sim_event all[] = {
-        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,       EVENT_redis_restart,
-        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_client_gone, EVENT_restore,
-        EVENT_unfit,        EVENT_fence_late,   EVENT_poison,     EVENT_leap};
+        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,  EVENT_redis_restart,
+        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_full,   EVENT_client_gone,
+        EVENT_restore,      EVENT_unfit,        EVENT_fence_late, EVENT_poison, EVENT_leap};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
@@ -51,12 +51,13 @@ static void lazy(struct sim_config *c)
     often(c, EVENT_hit, 40);
 }
 
-/* Somebody else's string stands where a pending hash should be, now and then. */
-static void profile_wrong_type(struct sim_config *c)
+/* Cells fail, for one reason or the other. */
+static void profile_cell_errors(struct sim_config *c)
 {
     only(c, 6);
     eager(c);
     often(c, EVENT_wrong_type, 40);
+    often(c, EVENT_full, 40);
 }
 
 static void profile_tail(struct sim_config *c)
@@ -409,9 +410,21 @@ static void profile_journal(struct sim_config *c)
     often(c, EVENT_cut, 40);
     often(c, EVENT_pause, 20);
     often(c, EVENT_crash, 10);
-    often(c, EVENT_journals, 40);
+    often(c, EVENT_tick, 100);
+    c->takeover_ms = 100;
     often(c, EVENT_reconnect, 4);
     often(c, EVENT_execute_dead, 1);
+}
+
+/* All links end at once, and each service notices that of one link before the other. */
+static void profile_journal_restart(struct sim_config *c)
+{
+    profile_journal(c);
+    c->faults_most = 16;
+    c->lose_tail_percent = 0;
+    often(c, EVENT_redis_restart, 40);
+    often(c, EVENT_deliver, 30);
+    often(c, EVENT_reconnect, 100);
 }
 
 /* Sent again and again, over cuts, to one daemon and the other. */
@@ -500,7 +513,7 @@ const struct sim_rule sim_rules[] = {
              "another process claimed the hash before the frame ran"),
     COALESCE("owed_after_refusal", RULE_OWED_AFTER_REFUSAL, SHOWS(STUCK), 5000, profile_pair_refused,
              "the frame with the owed ZADD was refused"),
-    COALESCE("share_back", RULE_SHARE_BACK, SHOWS(BOOKS), 1000, profile_wrong_type,
+    COALESCE("share_back", RULE_SHARE_BACK, SHOWS(BOOKS), 1000, profile_cell_errors,
              "tally:accepted keeps what an increment that failed would have added"),
     COALESCE("answered_never_sent", RULE_ANSWERED_NEVER_SENT, SHOWS(ANSWER), 1000, profile_doubt,
              "a hit answered with outcome unknown is sent again"),
@@ -524,6 +537,12 @@ const struct sim_rule sim_rules[] = {
              "what another one took over is brought home twice"),
     WORLD("journal_kill", WORLD_JOURNAL_KILL, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal,
           "a frame of its owner runs behind the reading of a journal"),
+    WORLD("take_owner", WORLD_TAKE_OWNER, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal,
+          "two take over the same journal"),
+    WORLD("take_link", WORLD_TAKE_LINK, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal_restart,
+          "a journal is given to coalesce that another one has taken over since"),
+    COALESCE("takeover_own", RULE_TAKEOVER_OWN, SHOWS(STUCK), 1000, profile_series_lost,
+             "after Redis lost its tail nobody brings home what stands there"),
     COALESCE("bucket_owed", RULE_BUCKET_OWED, SHOWS(STUCK), 1000, profile_deleted,
              "hits that came into being behind who deleted a timebox have no bucket in tb."),
     UNPLACED("bucket_forget", RULE_BUCKET_FORGET, SHOWS(STUCK) | SHOWS(ANSWER), 2000, profile_series_lost,
@@ -544,7 +563,7 @@ const struct sim_rule sim_rules[] = {
     SYNC("give_up", RULE_GIVE_UP, SHOWS(DOUBLE), 2000, profile_old, "a run outlives its ledger rows"),
     SYNC("prune_not_standing", RULE_PRUNE_STANDING, SHOWS(DOUBLE), 2000, profile_old,
          "the ledger forgets a batch that still stands"),
-    SYNC("cutoff_first", RULE_PRUNE_CUTOFF, SHOWS(DOUBLE), 3000, profile_slow_prune,
+    SYNC("cutoff_first", RULE_PRUNE_CUTOFF, SHOWS(DOUBLE), 10000, profile_slow_prune,
          "the ledger forgets a batch that was claimed after it was asked what stands"),
     SYNC("until_slack", RULE_UNTIL_SLACK, SHOWS(LOSS), 1000, profile_until,
          "complete_until passes a hit that is on its way to Redis"),

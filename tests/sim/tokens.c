@@ -4,8 +4,6 @@
 #include "base/num.h"
 #include <stdio.h>
 
-static const char wrong_type[] = "WRONGTYPE Operation against a key holding the wrong kind of value";
-
 /* --- the way of a frame --- */
 
 /* An id is hash.field.k: counters share a store's tokens. */
@@ -52,8 +50,8 @@ static void run_one(struct world *w, struct wire_token *t, int64_t dirty_ms)
     t->is_new = !stands(&w->redis, t) || !world_rule(w, WORLD_TOKEN_ONCE);
     t->value = s->tokens.value[t->hash][t->field][t->k];
     if (!t->is_new) return;
-    t->wrong_type = s->wrong_type[t->hash];
-    if (t->wrong_type) return;
+    t->error = redis_cell_error(&w->redis, t->hash, t->field);
+    if (t->error != NULL) return;
     if ((h->has & 1 << t->field) == 0) h->value[t->field] = 0;
     h->has |= (uint8_t)(1 << t->field);
     t->value = h->value[t->field] += t->delta;
@@ -76,7 +74,7 @@ bool tokens_later(const struct world *w, const struct wire_frame *f)
 void tokens_write(struct world *w, const struct wire_frame *f)
 {
     for (unsigned i = 0; i < f->tokens_n; i++)
-        if (f->tokens[i].is_new && !f->tokens[i].wrong_type) write_one(&w->redis, &f->tokens[i]);
+        if (f->tokens[i].is_new && f->tokens[i].error == NULL) write_one(&w->redis, &f->tokens[i]);
 }
 
 /* The value that its client is told, whoever of them is; unless Redis lost it, then another one may have been. */
@@ -94,7 +92,7 @@ void tokens_executed(struct world *w, const struct wire_frame *f, struct executi
 {
     for (unsigned i = 0; i < f->tokens_n; i++) {
         const struct wire_token *t = &f->tokens[i];
-        if (t->wrong_type) continue;
+        if (t->error != NULL) continue;
         e->tokens[t->hash][t->field] |= 1U << t->k;
         if (!t->is_new) continue;
         e->new_tokens[t->hash][t->field] |= 1U << t->k;
@@ -112,34 +110,12 @@ void tokens_each(struct world *w, const struct execution *e, bool only_new, void
         }
 }
 
-void tokens_file(struct frame *f, const struct wire_frame *wire)
-{
-    PRE(f->tokens_n == wire->tokens_n);
-    for (uint32_t i = 0; i < f->tokens_n; i++) {
-        struct frame_token *t = &f->tokens[i];
-        t->value = wire->tokens[i].value;
-        t->is_new = wire->tokens[i].is_new;
-        t->error_n = 0;
-        if (wire->tokens[i].wrong_type) frame_fail_token(f, t, slice_str(wrong_type));
-    }
-}
-
 void tokens_read(struct redis *r, struct wire_frame *f)
 {
     for (unsigned i = 0; i < f->tokens_n; i++) {
         struct wire_token *t = &f->tokens[i];
         t->stands = stands(r, t);
         t->value = r->now.tokens.value[t->hash][t->field][t->k];
-    }
-}
-
-void tokens_read_file(struct frame *f, const struct wire_frame *wire)
-{
-    for (uint32_t i = 0; i < f->tokens_n; i++) {
-        f->tokens[i].value = wire->tokens[i].value;
-        f->tokens[i].is_new = false;
-        f->tokens[i].error_n = 0;
-        if (!wire->tokens[i].stands) frame_fail_token(f, &f->tokens[i], SLICE("ERR not counted"));
     }
 }
 

@@ -12,8 +12,9 @@ struct wire_token {
     int hash, field;
     unsigned k;
     int64_t delta;
-    bool is_new, wrong_type, stands; /* replies; stands: read after a cut */
+    bool is_new, stands; /* replies; stands: read after a cut */
     int64_t value;
+    const char *error; /* as a cell's */
 };
 
 struct twin_tokens {
@@ -36,9 +37,7 @@ bool tokens_later(const struct world *w,
                   const struct wire_frame *f); /* rule out: written in a step of their own */
 void tokens_write(struct world *w, const struct wire_frame *f);
 void tokens_executed(struct world *w, const struct wire_frame *f, struct execution *e);
-void tokens_file(struct frame *f, const struct wire_frame *wire);
 void tokens_read(struct redis *r, struct wire_frame *f); /* GET of each */
-void tokens_read_file(struct frame *f, const struct wire_frame *wire);
 void tokens_each(struct world *w, const struct execution *e, bool only_new, void (*act)(struct hit *hit));
 
 /* A client's request. */

@@ -10,8 +10,6 @@
 
 #include <uv.h>
 
-static struct mariadb server;
-
 struct world {
     uv_loop_t loop;
     uv_timer_t limit;
@@ -364,29 +362,7 @@ static void closes_at_any_moment(void **state)
     }
 }
 
-static int empty(void **state)
-{
-    (void)state;
-    shop_empty(&server);
-    return 0;
-}
-
-static int start(void **state)
-{
-    (void)state;
-    mariadb_start(&server);
-    shop_create(&server);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    mariadb_stop(&server);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, empty)
+#define TEST(name) cmocka_unit_test_setup(name, shop_afresh)
 
 int main(void)
 {
@@ -402,5 +378,5 @@ int main(void)
         TEST(close_with_a_stopped_server),
         TEST(closes_at_any_moment),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shop_start, shop_stop);
 }

@@ -250,14 +250,14 @@ static void a_look_that_fails_cuts_the_link(void **state)
 
 /* --- the list --- */
 
-static void on_listed(struct redis_journals *list)
+static void on_listed(struct journal_list *list)
 {
     ((struct got *)list->arg)->done++;
 }
 
-static struct redis_journals listed(struct got *g)
+static struct journal_list listed(struct got *g)
 {
-    struct redis_journals list = {.done = on_listed, .arg = g};
+    struct journal_list list = {.done = on_listed, .arg = g};
     int before = g->done;
     redis_journals(&g->w->link, &list);
     assert_int_equal(g->done, before);
@@ -265,7 +265,13 @@ static struct redis_journals listed(struct got *g)
     return list;
 }
 
-static const struct redis_journal *listed_as(const struct redis_journals *list, const char *name)
+static void listed_free(struct journal_list *list)
+{
+    heap_free(list->all);
+    buf_free(&list->texts);
+}
+
+static const struct listed_journal *listed_as(const struct journal_list *list, const char *name)
 {
     for (size_t i = 0; i < list->n; i++)
         if (slice_eq(list->all[i].name, slice_str(name))) return &list->all[i];
@@ -294,7 +300,7 @@ static void the_list_tells_whose_links_stand(void **state)
     another_link(g->w, &link, &other, "sync");
     redis_ask(s, "HSET tally:journals a %s b " OTHER " c other:0123456789abcde d other e shop:0 f " OTHER,
               g->mine);
-    struct redis_journals list = listed(g);
+    struct journal_list list = listed(g);
     assert_false(list.lost);
     assert_int_equal(list.n, 6);
     assert_slice(listed_as(&list, "a")->owner, g->mine);
@@ -302,13 +308,13 @@ static void the_list_tells_whose_links_stand(void **state)
     assert_true(listed_as(&list, "a")->linked && listed_as(&list, "b")->linked &&
                 listed_as(&list, "f")->linked);
     assert_false(listed_as(&list, "c")->linked || listed_as(&list, "e")->linked);
-    redis_journals_free(&list);
+    listed_free(&list);
     world_link_close(g->w, &link);
     WAIT_UNTIL(g->w, strstr(redis_ask(s, "CLIENT LIST"), OTHER) == NULL);
     list = listed(g);
     assert_true(listed_as(&list, "a")->linked);
     assert_false(listed_as(&list, "b")->linked || listed_as(&list, "f")->linked);
-    redis_journals_free(&list);
+    listed_free(&list);
     got_close(g);
 }
 
@@ -316,10 +322,10 @@ static void an_empty_list_is_none(void **state)
 {
     struct got *g = got_open();
     (void)state;
-    struct redis_journals list = listed(g);
+    struct journal_list list = listed(g);
     assert_false(list.lost);
     assert_int_equal(list.n, 0);
-    redis_journals_free(&list);
+    listed_free(&list);
     got_close(g);
 }
 
@@ -328,35 +334,35 @@ static void a_list_that_fails_is_lost(void **state)
     struct got *g = got_open();
     (void)state;
     redis_ask(&g->w->server, "SET tally:journals mine");
-    struct redis_journals list = listed(g);
+    struct journal_list list = listed(g);
     assert_true(list.lost);
     assert_int_equal(list.n, 0);
-    redis_journals_free(&list);
+    listed_free(&list);
     redis_ask(&g->w->server, "DEL tally:journals");
     redis_ask(&g->w->server, "HSET tally:journals a b");
-    list = (struct redis_journals){.done = on_listed, .arg = g};
+    list = (struct journal_list){.done = on_listed, .arg = g};
     redis_journals(&g->w->link, &list);
     redis_link_cut(&g->w->link, "MASTERDOWN for the test");
     WAIT_UNTIL(g->w, g->done == 2);
     assert_true(list.lost);
-    redis_journals_free(&list);
+    listed_free(&list);
     got_close(g);
 }
 
 /* --- one is taken --- */
 
-static void on_taken(struct redis_journal_take *t)
+static void on_taken(struct journal_take *t)
 {
     ((struct got *)t->arg)->done++;
 }
 
-static struct redis_journal_take take_of(struct got *g, const char *name, const char *owner)
+static struct journal_take take_of(struct got *g, const char *name, const char *owner)
 {
-    return (struct redis_journal_take){
-        .name = slice_str(name), .owner = slice_str(owner), .life = &g->w->life, .done = on_taken, .arg = g};
+    return (struct journal_take){
+        .name = slice_str(name), .owner = slice_str(owner), .done = on_taken, .arg = g};
 }
 
-static void take(struct got *g, struct redis_journal_take *t)
+static void take(struct got *g, struct journal_take *t)
 {
     int before = g->done;
     redis_journal_take(&g->w->link, t);
@@ -377,7 +383,7 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     int64_t frame_id = frame.client_id, sync_id = sync.client_id, like_id = like.client_id;
     redis_ask(s, "HSET tally:journals a " OTHER " b " OTHER);
     redis_ask(s, "SET tally:journal:a records");
-    struct redis_journal_take t = take_of(g, "a", OTHER);
+    struct journal_take t = take_of(g, "a", OTHER);
     take(g, &t);
     assert_true(t.taken && !t.lost);
     assert_slice(buf_slice(&t.bytes), "records");
@@ -407,7 +413,7 @@ static void one_whose_owner_changed_is_left_alone(void **state)
     redis_ask(s, "SET tally:journal:a records");
     static const char *const names[] = {"a", "gone"};
     for (int i = 0; i < 2; i++) {
-        struct redis_journal_take t = take_of(g, names[i], OTHER);
+        struct journal_take t = take_of(g, names[i], OTHER);
         take(g, &t);
         assert_false(t.taken || t.lost);
         assert_int_equal(t.bytes.n, 0);
@@ -428,7 +434,7 @@ static void our_own_is_taken_again(void **state)
     another_link(g->w, &link, &g->w->life, "sync");
     redis_ask(&g->w->server, "HSET tally:journals a %s", g->mine);
     redis_ask(&g->w->server, "SET tally:journal:a records");
-    struct redis_journal_take t = take_of(g, "a", g->mine);
+    struct journal_take t = take_of(g, "a", g->mine);
     take(g, &t);
     assert_true(t.taken);
     assert_slice(buf_slice(&t.bytes), "records");
@@ -451,7 +457,7 @@ static void a_long_one_comes_in_pieces(void **state)
         redis_ask(&g->w->server, "HSET tally:journals a dead:1");
         redis_ask(&g->w->server, "DEL tally:journal:a");
         if (bytes.n > 0) redis_ask(&g->w->server, "SET tally:journal:a %b", bytes.p, bytes.n);
-        struct redis_journal_take t = take_of(g, "a", "dead:1");
+        struct journal_take t = take_of(g, "a", "dead:1");
         BUF_LIT(&t.bytes, "of the one before");
         take(g, &t);
         assert_true(t.taken);
@@ -470,7 +476,7 @@ static void one_is_taken_of_a_full_redis(void **state)
     redis_ask(&g->w->server, "HSET tally:journals a dead:1");
     redis_ask(&g->w->server, "SET tally:journal:a records");
     redis_ask(&g->w->server, "CONFIG SET maxmemory 1");
-    struct redis_journal_take t = take_of(g, "a", "dead:1");
+    struct journal_take t = take_of(g, "a", "dead:1");
     take(g, &t);
     assert_true(t.taken);
     assert_redis(&g->w->server, g->mine, "HGET tally:journals a");
@@ -484,7 +490,7 @@ static void a_key_of_another_kind_is_told(void **state)
     (void)state;
     redis_ask(&g->w->server, "HSET tally:journals a dead:1");
     redis_ask(&g->w->server, "HSET tally:journal:a mine 1");
-    struct redis_journal_take t = take_of(g, "a", "dead:1");
+    struct journal_take t = take_of(g, "a", "dead:1");
     take(g, &t);
     assert_true(t.lost && !t.taken);
     assert_non_null(strstr(t.why, "WRONGTYPE"));
@@ -527,7 +533,7 @@ static void a_fake_that_answers_all_is_taken(void **state)
     struct fake_got fg = {.f = {.say = {steps[0], steps[1], steps[2], steps[3]}}};
     (void)state;
     fake_open(&fg);
-    struct redis_journal_take t = take_of(fg.g, "a", "dead:1");
+    struct journal_take t = take_of(fg.g, "a", "dead:1");
     take(fg.g, &t);
     assert_true(t.taken);
     assert_int_equal(fg.f.reads, 1 + STEPS);
@@ -544,7 +550,7 @@ static void a_link_lost_at_any_step_is_told_once(void **state)
         for (int i = 0; i < lost; i++)
             fg.f.say[i] = steps[i];
         fake_open(&fg);
-        struct redis_journal_take t = take_of(fg.g, "a", "dead:1");
+        struct journal_take t = take_of(fg.g, "a", "dead:1");
         redis_journal_take(&fg.g->w->link, &t);
         WAIT_UNTIL(fg.g->w, fg.f.reads == 1 + lost + 1);
         assert_int_equal(fg.g->done, 0);
@@ -563,7 +569,7 @@ static void a_link_lost_between_two_kills_is_told_once(void **state)
     struct fake_got fg = {.f = {.say = {steps[0], steps[1], ":1\r\n"}}};
     (void)state;
     fake_open(&fg);
-    struct redis_journal_take t = take_of(fg.g, "a", "dead:1");
+    struct journal_take t = take_of(fg.g, "a", "dead:1");
     redis_journal_take(&fg.g->w->link, &t);
     WAIT_UNTIL(fg.g->w, fg.f.reads == 4);
     assert_int_equal(fg.g->done, 0);
@@ -583,7 +589,7 @@ static void a_link_lost_between_two_pieces_is_told_once(void **state)
     (void)state;
     redis_ask(&g->w->server, "HSET tally:journals a dead:1");
     redis_ask(&g->w->server, "SETRANGE tally:journal:a %d x", (int)n - 1);
-    struct redis_journal_take t = take_of(g, "a", "dead:1");
+    struct journal_take t = take_of(g, "a", "dead:1");
     redis_journal_take(&g->w->link, &t);
     WAIT_UNTIL(g->w, t.bytes.n >= PIECE);
     assert_int_equal(g->done, 0);
@@ -611,7 +617,7 @@ static void a_refusal_at_any_step_is_told_once(void **state)
         for (int i = 0; i <= at; i++)
             fg.f.say[i] = i == at ? noes[i] : steps[i];
         fake_open(&fg);
-        struct redis_journal_take t = take_of(fg.g, "a", "dead:1");
+        struct journal_take t = take_of(fg.g, "a", "dead:1");
         take(fg.g, &t);
         assert_true(t.lost && !t.taken);
         assert_non_null(strstr(t.why, "NOPERM no"));
@@ -627,7 +633,7 @@ static void nothing_is_taken_without_a_link(void **state)
     (void)state;
     redis_server_kill(&g->w->server);
     WAIT_UNTIL(g->w, g->w->downs == 1);
-    struct redis_journal_take t = take_of(g, "a", "dead:1");
+    struct journal_take t = take_of(g, "a", "dead:1");
     take(g, &t);
     assert_true(t.lost && !t.taken);
     assert_non_null(strstr(t.why, "link was lost"));

@@ -30,7 +30,7 @@ static void on_read(struct redis_query *r)
         else
             buf_int(&g->said, v->number);
     }
-    if (r->outcome == REDIS_QUERY_FAILED) buf_put_slice(&g->said, slice_str(r->text));
+    if (r->outcome == ASK_FAILED) buf_put_slice(&g->said, slice_str(r->text));
     buf_put_char(&g->said, '\0');
     g->values = r->answer.n;
     g->done++;
@@ -599,7 +599,7 @@ static void a_cut_ends_every_read(void **state)
         int ups = g->w->ups;
         redis_link_cut(&g->w->link, "MASTERDOWN for the test");
         answer(g, all[i]);
-        assert_int_equal(g->read.outcome, REDIS_QUERY_LOST);
+        assert_int_equal(g->read.outcome, ASK_REDIS_DOWN);
         WAIT_UNTIL(g->w, g->w->ups == ups + 1);
     }
 }

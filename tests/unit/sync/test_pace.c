@@ -324,7 +324,7 @@ static void ctr_sync_of_a_key_ends_the_wait_of_this_one(void **state)
     standing_answered(0, 0);
     tick();
     assert_int_equal(world->done_n, 1);
-    assert_int_equal(w.outcome, SYNC_MERGED);
+    assert_int_equal(w.outcome, ASK_DONE);
 }
 
 static void a_key_whose_paced_claim_was_refused_is_claimed_anew(void **state)

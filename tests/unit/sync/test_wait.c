@@ -18,7 +18,7 @@ static void wait_for(struct waiter *w, const char *key)
     assert_int_equal(w->done, 0);
 }
 
-static void assert_waited(const struct waiter *w, enum sync_wait_outcome outcome)
+static void assert_waited(const struct waiter *w, enum ask_outcome outcome)
 {
     assert_int_equal(w->done, 1);
     assert_int_equal(w->wait.outcome, outcome);
@@ -59,7 +59,7 @@ static void a_key_is_claimed_at_once_and_waited_for(void **state)
     standing_answered(0, 0);
     assert_int_equal(w.done, 0); /* told by the tick, not from inside an answer */
     tick();
-    assert_waited(&w, SYNC_MERGED);
+    assert_waited(&w, ASK_DONE);
     assert_int_equal(w.wait.rows, 3);
 }
 
@@ -82,7 +82,7 @@ static void a_batch_of_another_service_is_waited_for_too(void **state)
     tick_after(50);
     standing_answered(78, 0);
     tick();
-    assert_waited(&w, SYNC_MERGED);
+    assert_waited(&w, ASK_DONE);
     assert_int_equal(w.wait.rows, 0);
 }
 
@@ -111,7 +111,7 @@ static void a_key_that_comes_back_from_its_claim_is_waited_for_again(void **stat
         tick();
         standing_answered(0, 0);
         tick();
-        assert_waited(&w, SYNC_MERGED);
+        assert_waited(&w, ASK_DONE);
     }
 }
 
@@ -143,7 +143,7 @@ static void a_key_that_comes_back_to_a_full_queue_is_waited_for_again(void **sta
     tick();
     standing_answered(0, 0);
     tick();
-    assert_waited(&w, SYNC_MERGED);
+    assert_waited(&w, ASK_DONE);
 }
 
 /* Out of the queue, but not in a claim: its counter was held for a moment. */
@@ -206,7 +206,7 @@ static void all_that_was_dirty_at_the_call_is_claimed_though_it_is_young(void **
     tick_after(100);
     standing_answered(0, 0);
     tick();
-    assert_waited(&w, SYNC_MERGED);
+    assert_waited(&w, ASK_DONE);
     assert_int_equal(w.wait.rows, 2);
 }
 
@@ -226,7 +226,7 @@ static void all_claims_what_has_a_score_from_the_future(void **state)
         tick();
     standing_answered(0, 0);
     tick();
-    assert_waited(&w, SYNC_MERGED);
+    assert_waited(&w, ASK_DONE);
 }
 
 /* Every tick something is due, and a claim is out at every tick. */
@@ -243,7 +243,7 @@ static void all_ends_under_traffic_too(void **state)
         if (world->claims.n > 1) claim_answered(CLAIM_EMPTY, 0, 0);
         if (world->standings.n > 0) standing_answered(0, 0);
     }
-    assert_waited(&w, SYNC_MERGED);
+    assert_waited(&w, ASK_DONE);
 }
 
 static void all_waits_for_what_it_has_queued(void **state)
@@ -286,12 +286,12 @@ static void each_reason_not_to_wait_is_told_at_once(void **state)
     sync_mysql(world->s, false);
     wait_for(&w, "p1");
     tick();
-    assert_waited(&w, SYNC_MYSQL_DOWN);
+    assert_waited(&w, ASK_MYSQL_DOWN);
     sync_mysql(world->s, true);
     sync_redis(world->s, false);
     wait_for(&w, "p1");
     tick();
-    assert_waited(&w, SYNC_REDIS_DOWN);
+    assert_waited(&w, ASK_REDIS_DOWN);
     sync_redis(world->s, true);
     sync_counter_fit(world->s, VOTES, false);
     wait_for(&w, "p1");
@@ -300,15 +300,15 @@ static void each_reason_not_to_wait_is_told_at_once(void **state)
     static struct waiter all;
     wait_for(&all, "");
     tick();
-    assert_waited(&all, SYNC_HELD_BACK);
+    assert_waited(&all, ASK_HELD);
     sync_hold(world->s, true, "rolled back");
     tick();
-    assert_waited(&w, SYNC_HELD_BACK);
+    assert_waited(&w, ASK_HELD);
     sync_hold(world->s, false, "");
     wait_for(&w, "p1");
     sync_stop(world->s);
     tick();
-    assert_waited(&w, SYNC_TRY_AGAIN);
+    assert_waited(&w, ASK_TRY_AGAIN);
 }
 
 /* A Redis that was away between two ticks may be one without the claim of the batch that is waited for. */
@@ -328,7 +328,7 @@ static void redis_away_for_a_moment_ends_a_wait(void **state)
     sync_redis(world->s, true);
     standing_answered(0, 0);
     tick();
-    assert_waited(&w, SYNC_REDIS_DOWN);
+    assert_waited(&w, ASK_REDIS_DOWN);
 }
 
 static void after_thirty_seconds_try_again(void **state)
@@ -342,7 +342,7 @@ static void after_thirty_seconds_try_again(void **state)
     tick_after(29000);
     assert_int_equal(w.done, 0);
     tick_after(1000);
-    assert_waited(&w, SYNC_TRY_AGAIN);
+    assert_waited(&w, ASK_TRY_AGAIN);
 }
 
 /* What it asked comes first, since its memory is the asker's only until done. */
@@ -362,7 +362,7 @@ static void it_ends_when_its_request_has_come_back(void **state)
     assert_int_equal(w.done, 0);
     standing_answered(9, 0);
     tick();
-    assert_waited(&w, SYNC_MYSQL_DOWN);
+    assert_waited(&w, ASK_MYSQL_DOWN);
 }
 
 static void many_may_wait(void **state)
@@ -379,7 +379,7 @@ static void many_may_wait(void **state)
             standing_answered(0, 0);
     }
     for (int i = 0; i < 20; i++)
-        assert_waited(&w[i], SYNC_MERGED);
+        assert_waited(&w[i], ASK_DONE);
 }
 
 /* --- recovery --- */

@@ -1,4 +1,4 @@
-/* conf/conf.c - loading from a file, and what else is done with a whole configuration. */
+/* conf/load.c - loading from a file (conf.h), and what else is done with a whole configuration. */
 #include "conf/conf.h"
 
 #include "base/heap.h"

@@ -1,0 +1,35 @@
+/* series/takeover.h - what is asked of Redis to take over journals (series/journal.h) whose service is dead. Requests as in
+ * batches.h. */
+#ifndef SERIES_TAKEOVER_H
+#define SERIES_TAKEOVER_H
+
+#include "base/buf.h"
+
+struct listed_journal {       /* in the list's texts */
+    struct slice name, owner; /* owner: name_owner() of a life */
+    bool linked;              /* a link of that life stands */
+};
+
+struct journal_list {           /* all of tally:journals */
+    struct listed_journal *all; /* out: heap, as the texts; the asker frees both */
+    size_t n;
+    struct buf texts;
+    bool lost; /* nothing is known */
+    void (*done)(struct journal_list *l);
+    void *arg;
+};
+
+/* (!) In this order: the journal is ours in tally:journals, if its owner is still the one named; every link of that life is
+ * ended, so that nothing which it sent runs later; then it is read. When it comes back it looks there first. */
+struct journal_take {
+    struct slice name, owner; /* the asker's until done */
+    bool taken;               /* false: another one was faster, or it is gone */
+    bool lost;                /* the link was cut, or Redis refused: why; ask again */
+    struct buf bytes;         /* when taken; the asker frees */
+    char why[200];
+    void (*done)(struct journal_take *t);
+    void *arg;
+    uint32_t killing; /* redis/journal_op.c's */
+};
+
+#endif

@@ -1,4 +1,5 @@
 """`redis.keeps`: what holds a claim before it is merged. A Redis as managed services have it: no AOF, no CONFIG, replicas."""
+import json
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from harness.daemon import counters
 from harness.ports import port
 from harness.resp import encode
 from harness.wait import stays, wait_until
+from harness.web import Web
 
 FAMILIES = counters(hits=10**9, every="3600s")
 VIEWS = "s1:product_views"
@@ -70,14 +72,21 @@ def test_replicas_hold_the_claims(make_managed, make_daemon, mysql):
     assert re.search(r"event=merged .* already=200 ", daemon.log()) and "rolled back" not in daemon.log()
 
 
-def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql):
+def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql, workdir):
     """One that is away is waited for, and what waits is said."""
     primary, replica = make_managed("primary"), make_managed("replica")
     way = make_proxy(primary.socket, tcp=True)
     replica.client().replicaof("127.0.0.1", way.port)
     wait_until(lambda: replica.client().info("replication")["master_link_status"] == "up", 30, "the replica is in step")
-    daemon = make_daemon(primary, families=counters(hits=1, every="1s"), more=keeps_on(primary, "replicas", replicas=1))
+    web = f"{workdir}/http.sock"
+    daemon = make_daemon(primary, families=counters(hits=1, every="1s"),
+                         more={**keeps_on(primary, "replicas", replicas=1),
+                               "listen": {"resp": [f"unix://{workdir}/tallyd-one.sock"], "http": f"unix://{web}"}})
     account = Account(primary, mysql, FAMILIES)
+    seen = look(daemon)
+    assert (seen["redis"]["keeps"], seen["redis"]["replicas_wanted"], seen["redis"]["replicas"]) == ("replicas", 1, 1)
+    one = seen["redis"]["replica"][0]
+    assert one["at"].endswith(f":{replica.port}") and one["online"] and one["lag_s"] <= 1 and one["behind_bytes"] >= 0
     account.hit(daemon, fields(3))
     wait_until(lambda: account.merged() == account.acked, 30, "it merges")
     way.refuse()
@@ -87,9 +96,54 @@ def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql):
     account.hit(daemon, fields(3))
     stays(lambda: account.merged() == before, 3, "nothing is merged that no replica has")
     wait_until(lambda: "fewer replicas than redis.replicas answer" in daemon.log(), 30, "the log says why")
-    way.refuse(False)
+    assert "0 of the 1 replicas" in problems(look(daemon, 1))
+    stalled_and_back(daemon, Web(web), "batch_stands", lambda: way.refuse(False))
     wait_until(lambda: account.merged() == account.acked, 60, "it merges again")
     account.settle(daemon)
+
+
+def test_table_that_is_locked(make_redis, make_daemon, mysql, workdir):
+    """MySQL answers everything but this: nothing else of `status` is wrong."""
+    redis = make_redis(appendfsync="always")
+    web = f"{workdir}/http.sock"
+    daemon = make_daemon(redis, families=counters(hits=1, every="1s"),
+                         more={"listen": {"resp": [f"unix://{workdir}/tallyd-one.sock"], "http": f"unix://{web}"}})
+    account = Account(redis, mysql, FAMILIES)
+    account.hit(daemon, fields(3))
+    account.settle(daemon)
+    assert look(daemon)["well"] and Web(web).metrics()["tallyd_merging_stalled_seconds"] == 0
+    with mysql.connect() as other, other.cursor() as cursor:
+        other.begin()
+        cursor.execute("SELECT * FROM product_views FOR UPDATE")
+        account.hit(daemon, fields(3))
+        stalled_and_back(daemon, Web(web), "batch_stands", other.rollback)
+    account.settle(daemon)
+
+
+def stalled_and_back(daemon, web, why, mend):
+    """After `every` and 30 s it is a problem of `status`, a metric and a line of the log; mended, it is none any more."""
+    wait_until(lambda: "event=merging_stalled" in daemon.log(), 60, "it is logged")
+    assert re.search(rf'event=merging_stalled counter=product_views for_s=3\d why={why}', daemon.log())
+    seen = look(daemon, 1)
+    assert "merging stands still: product_views is due" in problems(seen)
+    assert {one["name"]: one["stalled"] for one in seen["counters"]} == \
+           {"product_views": why, "searches": None, "unique_visitors": None}
+    assert web.metrics()["tallyd_merging_stalled_seconds"] >= 31
+    mend()
+    wait_until(lambda: "event=merging_goes_on counter=product_views" in daemon.log(), 60, "it goes on")
+    wait_until(lambda: web.metrics()["tallyd_merging_stalled_seconds"] == 0, 30, "the metric is 0 again")
+    assert daemon.log().count("event=merging_stalled") == 1
+    wait_until(lambda: daemon.verb("status").returncode == 0, 30, "all is well")
+
+
+def look(daemon, status=0):
+    done = daemon.verb("status", "--json")
+    assert done.returncode == status, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def problems(seen):
+    return "\n".join(problem["what"] for problem in seen["problems"])
 
 
 @pytest.mark.parametrize("options,keeps,parts", [

@@ -83,8 +83,11 @@ def test_well(daemon, redis, mysql):
     assert service["redis_up"] and service["mysql_up"] and not service["stopping"]
     assert seen["redis"]["up"] and seen["redis"]["aof"] and seen["redis"]["appendfsync"] == "always"
     assert seen["redis"]["version"] == version_said(redis) and seen["redis"]["memory_bytes"] > 0
+    hostname, port, server_id = mysql.query("SELECT @@hostname, @@port, @@server_id")[0]
     assert seen["mysql"] == {"up": True, "server": PRODUCT, "version": seen["mysql"]["version"], "read_only": False,
-                             "gen": seen["redis"]["gen"]}
+                             "at": f"{hostname}:{port}, server_id {server_id}", "gen": seen["redis"]["gen"]}
+    assert (seen["redis"]["keeps"], seen["redis"]["replica"]) == ("disk", [])
+    assert seen["redis"]["run_id"] == redis.client().info("server")["run_id"]
     assert seen["backlog"]["dirty"] == 2 and 0 <= seen["backlog"]["oldest_s"] < 60
     searches, views = of_counter(seen, "searches"), of_counter(seen, "product_views")
     assert (searches["dirty"], searches["merged"], searches["rejects"]) == (2, 2, 0)

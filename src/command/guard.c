@@ -56,7 +56,7 @@ static void place_set(struct session *s, enum session_door door)
     c->strangers_n++;
 }
 
-void guard_leave(struct session *s)
+static void guard_leave(struct session *s)
 {
     if (s->user == NULL) return;
     INVARIANT(s->user->connections > 0);

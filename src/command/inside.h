@@ -151,7 +151,6 @@ void session_replies_next(struct session *s); /* a request is through */
 /* guard.c */
 void guard_init(struct command *c);
 void guard_open(struct session *s, bool inside); /* last line: it may be dropped */
-void guard_leave(struct session *s);             /* it is no user any more; guard_close() does it, too */
 void guard_close(struct session *s);
 void guard_reset(struct session *s);
 bool guard_enter(struct session *s, struct user *u); /* false: the user has too many connections */
@@ -217,9 +216,8 @@ bool word_text(const char *what, struct slice w, struct buf *out);
 bool word_day(struct slice w, int64_t *day, struct buf *out);
 bool word_token(struct slice w, struct buf *out); /* the id of a tokened increment */
 bool words_syntax(struct buf *out);               /* always false */
-/* [AT s], [ID id] from word `from` on, each at most once. id NULL: no ID. */
-bool words_options(const struct request *r, uint32_t from, struct coalesce_op *op, struct slice *id,
-                   struct buf *out);
+/* [AT s], [ID id] behind two arguments, each at most once. id NULL: no ID. */
+bool words_options(const struct request *r, struct coalesce_op *op, struct slice *id, struct buf *out);
 bool word_is(struct slice w, const char *upper); /* says nothing */
 int64_t redis_now_s(const struct session *s);
 /* Not too far ahead of Redis' clock. */

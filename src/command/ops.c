@@ -7,14 +7,14 @@
 /* SERIES.INCRBY name n [AT s], BOX.INCRBY name n [AT s] */
 static bool incrby_read(const struct request *r, struct coalesce_op *op, struct buf *out)
 {
-    return word_delta(r->args[2], &op->n, out) && words_options(r, 3, op, NULL, out);
+    return word_delta(r->args[2], &op->n, out) && words_options(r, op, NULL, out);
 }
 
 /* EVENT.ADD name type [AT s] [ID id] */
 static bool event_read(const struct request *r, struct coalesce_op *op, struct buf *out)
 {
     op->type = r->args[2];
-    return words_options(r, 3, op, &op->id, out);
+    return words_options(r, op, &op->id, out);
 }
 
 /* UNIQ.ADD name day visitor. A visitor that is an integer from 0 on may have a bit; any other is a text. */

@@ -90,10 +90,9 @@ bool words_syntax(struct buf *out)
     return false;
 }
 
-bool words_options(const struct request *r, uint32_t from, struct coalesce_op *op, struct slice *id,
-                   struct buf *out)
+bool words_options(const struct request *r, struct coalesce_op *op, struct slice *id, struct buf *out)
 {
-    for (uint32_t i = from; i < r->args_n; i += 2) {
+    for (uint32_t i = 3; i < r->args_n; i += 2) {
         if (i + 1 == r->args_n) return words_syntax(out);
         struct slice value = r->args[i + 1];
         if (word_is(r->args[i], "AT") && op->at == COALESCE_NOW) {

@@ -112,7 +112,7 @@ struct conf {
     struct conf_bearers bearers;   /* of http.tokens */
     struct conf_counter *counters; /* in the order of the file, at least one */
     size_t counters_n;
-    struct conf_user *users; /* in the order of the file; none: whoever connects may everything */
+    struct conf_user *users; /* in the order of the file; none: any client may do everything */
     size_t users_n;
     struct conf_place places[CONF_OPTION_COUNT];
 };

@@ -263,7 +263,7 @@ bool setup_users(struct users *out, const struct conf *conf, struct buf *problem
     return good;
 }
 
-/* Whoever can connect there may everything, so it has a mode, and no port. */
+/* Its clients may do everything, so it is a unix socket with a mode, and no port. */
 static bool control_check(const struct conf *conf, struct buf *problems)
 {
     struct error e;

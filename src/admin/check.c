@@ -97,8 +97,27 @@ static enum err schema_look(struct db *db, const struct setup *setup)
     return code;
 }
 
+/* Of several hosts each is asked. */
+static void hosts_look(const struct db_config *all)
+{
+    for (size_t i = 0; all->hosts_n > 1 && i < all->hosts_n; i++) {
+        struct db_config one = *all; /* borrows its texts */
+        char host[120];
+        one.hosts = &all->hosts[i];
+        one.hosts_n = 1;
+        db_host_text(&one, 0, host, sizeof host);
+        struct db *db = db_create(&one);
+        if (db_open(db) == CODE_OK)
+            printf("MySQL at %s takes writes.\n", db_server(db));
+        else
+            printf("MySQL at %s: %s.\n", host, db_text(db));
+        db_destroy(&db);
+    }
+}
+
 static enum err check_mysql(const struct setup *setup)
 {
+    hosts_look(&setup->mysql);
     struct error e;
     struct db *db = db_create(&setup->mysql);
     enum err code;

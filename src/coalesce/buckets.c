@@ -6,7 +6,7 @@
  *     are those of the frame alone. Then its place in `tb.` is owed, and the script puts it there, or, when newer
  *     ones stand in its way, takes the hits back, until a frame with it is known to be applied.
  * Its hits are what Redis said last and what journals of ours hold; those of other tallyds show when ours come home. */
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 /* Hits, and sums, from here on go by the script, which refuses what a double does not hold. */
 #define PLAIN_MOST (INT64_C(1) << 51)
@@ -19,7 +19,7 @@ static bool is_small(int64_t n)
 /* One for a client's op, which has it, and for what feeds and journals bring. */
 static uint64_t code_of(const struct coalesce *c, const struct frame_op *op)
 {
-    return op->fed ? engine_op_code(c, op->name_code, op->at, false) : op->code;
+    return op->fed ? coalesce_op_code(c, op->name_code, op->at, false) : op->code;
 }
 
 bool buckets_know(const struct coalesce *c, const struct frame_op *op)

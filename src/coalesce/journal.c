@@ -168,27 +168,6 @@ static void nothing_left(struct journal *j, uint32_t number)
     op->adds = 0;
 }
 
-void journal_take(struct journal *j, uint32_t number)
-{
-    journal_put_done(&j->records, number);
-    nothing_left(j, number);
-}
-
-void journal_undo_add(struct journal *j, uint32_t number, int64_t n, bool was_told)
-{
-    struct journal_op *op = &j->ops[number];
-    INVARIANT(op->adds > 0);
-    op->told = was_told;
-    op->n -= n;
-    op->adds--;
-    j->pending -= op->adds == 0;
-}
-
-void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds)
-{
-    count(j, number, n, adds);
-}
-
 /* --- events --- */
 
 static void event_add(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text)
@@ -232,33 +211,47 @@ static void events_leave(struct journal *j, uint32_t number, uint32_t n)
     j->pending -= op->adds == 0;
 }
 
-void journal_take_events(struct journal *j, uint32_t number, uint32_t n)
+void journal_take(struct journal *j, uint32_t number, uint32_t adds)
 {
-    PRE(n > 0 && n <= j->ops[number].adds);
-    journal_put_gone(&j->records, number, n);
-    events_leave(j, number, n);
+    PRE(adds > 0 && adds <= j->ops[number].adds);
+    if (journal_has_events(&j->ops[number])) {
+        journal_put_gone(&j->records, number, adds);
+        events_leave(j, number, adds);
+    } else {
+        journal_put_done(&j->records, number);
+        nothing_left(j, number);
+    }
 }
 
-void journal_undo_events(struct journal *j, uint32_t number, uint32_t n, bool was_told)
+/* --- of a frame that did not run --- */
+
+static void last_event_ends(struct journal *j, struct journal_op *op)
 {
-    struct journal_op *op = &j->ops[number];
-    INVARIANT(n > 0 && op->adds >= n);
-    op->told = was_told;
-    op->adds -= n;
-    j->pending -= op->adds == 0;
-    if (op->adds == 0) return;
     op->last_event = event_behind(j, op->first_event, op->adds - 1);
     j->events[op->last_event].next = OP_END;
 }
 
-void journal_undo_gone(struct journal *j, uint32_t number, uint32_t first, uint32_t n)
+void journal_undo_add(struct journal *j, uint32_t number, int64_t n, uint32_t adds, bool was_told)
 {
     struct journal_op *op = &j->ops[number];
-    uint32_t last = event_behind(j, first, n - 1);
-    j->events[last].next = op->adds > 0 ? op->first_event : OP_END;
-    if (op->adds == 0) op->last_event = last;
-    op->first_event = first;
-    count(j, number, 0, n);
+    INVARIANT(adds > 0 && op->adds >= adds);
+    op->told = was_told;
+    op->n -= n;
+    op->adds -= adds;
+    j->pending -= op->adds == 0;
+    if (journal_has_events(op) && op->adds > 0) last_event_ends(j, op);
+}
+
+void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds, uint32_t first_event)
+{
+    struct journal_op *op = &j->ops[number];
+    if (journal_has_events(op)) {
+        uint32_t last = event_behind(j, first_event, adds - 1);
+        j->events[last].next = op->adds > 0 ? op->first_event : OP_END;
+        if (op->adds == 0) op->last_event = last;
+        op->first_event = first_event;
+    }
+    count(j, number, n, adds);
 }
 
 /* --- somebody else's --- */

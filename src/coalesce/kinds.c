@@ -34,7 +34,7 @@ static void ops_add_owed(struct coalesce *c, struct group *g)
         struct slice type = slice_of(name.p + name.n, owed->type_n);
         struct frame_op *op = frame_add_op(&g->frame, owed->kind, name, type, owed->at);
         op->fed = op->owed = op->named = true;
-        op->name_code = engine_name_code(c, owed->kind, name, type);
+        op->name_code = coalesce_name_code(c, owed->kind, name, type);
         op->known = known_all(c->counters->ops);
         c->owed_names.n = owed->name_at;
     }
@@ -181,11 +181,11 @@ static void visitors_applied(struct coalesce *c, const struct frame *f, struct f
 {
     if (op->counter == NULL || op->error_n > 0) return;
     struct slice key = FRAME_TEXT(f, op->key_at, op->key_n);
-    struct hash_entry *e = engine_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
     if (e == NULL) return;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         e->hits += f->items[i].value > 0;
-    if (e->hits >= (uint64_t)e->counter->hits) engine_due(c, e, DUE_HITS);
+    if (e->hits >= (uint64_t)e->counter->hits) flight_due(c, e, DUE_HITS);
 }
 
 /* --- all of them --- */

@@ -67,8 +67,8 @@ static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct
 
 struct frame_op *ops_fed(struct coalesce *c, struct group *g, const struct coalesce_op *op)
 {
-    struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
-    codes.all = engine_op_code(c, codes.name, op->at, true);
+    struct op_codes codes = {.name = coalesce_name_code(c, op->kind, op->name, op->type)};
+    codes.all = coalesce_op_code(c, codes.name, op->at, true);
     struct frame_op *found = op_find(g, op, codes.all, true);
     return found != NULL ? found : op_add(c, g, op, &codes, true);
 }
@@ -103,7 +103,7 @@ static void op_moves(struct coalesce *c, struct group *g, struct frame_op *op, s
     buf_reset(&c->raw);
     if (!op_uniq_key(l, name, &c->raw)) return;
     struct slice key = buf_slice(&c->raw);
-    struct hash_entry *e = engine_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
     if (e == NULL) return;
     op->counter = e->counter;
     op->key_at = (uint32_t)f->bytes.n;
@@ -124,7 +124,7 @@ static enum event_id event_id(struct coalesce *c, const struct coalesce_op *op, 
     if (l != NULL) return EVENT_OWN;
     struct coalesce_op own = *op;
     own.at = EVENT_OWN;
-    uint64_t code = engine_op_code(c, name_code, EVENT_OWN, false);
+    uint64_t code = coalesce_op_code(c, name_code, EVENT_OWN, false);
     return op_find(c->now, &own, code, false) != NULL ? EVENT_OWN : EVENT_DRAWS;
 }
 
@@ -156,7 +156,7 @@ static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_
     }
     g->weight += (uint64_t)llabs(op->n);
     o->parked_ms = 0;
-    engine_came(c);
+    coalesce_came(c);
     group_expect(g, o, ANSWER_OP | (uint32_t)(into - g->frame.ops), at);
 }
 
@@ -170,16 +170,16 @@ static int64_t turn_second(struct coalesce *c)
 static enum add_result op_place(struct coalesce *c, struct outlet *o, struct coalesce_op *op, int64_t second)
 {
     struct group *g = c->now;
-    struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
+    struct op_codes codes = {.name = coalesce_name_code(c, op->kind, op->name, op->type)};
     if (op->kind == OP_EVENT) op->at = event_id(c, op, codes.name);
     if (op->kind == OP_TIMEBOX) op->at = op_slot(second, c->counters->ops->timebox_width_s);
-    codes.all = engine_op_code(c, codes.name, op->at, false);
+    codes.all = coalesce_op_code(c, codes.name, op->at, false);
     struct frame_op *into = op_find(g, op, codes.all, false);
     uint32_t quarters =
         (into == NULL ? quarters_of_new(c, op, &codes) : 0) + op_kinds[op->kind].item_quarters;
-    if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
+    if (coalesce_answers_full(c, op->name.n + op->type.n + op->id.n) ||
         (quarters > 0 && group_cells(g) >= c->config.cells_max))
-        return engine_full(c, o);
+        return coalesce_full(c, o);
     g->op_quarters += quarters;
     if (into == NULL) {
         into = op_add(c, g, op, &codes, false);
@@ -193,11 +193,8 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
 {
     PRE(c->counters->ops != NULL);
     struct coalesce_op placed = *op;
-    if (!engine_delta_fits(op->n)) return ADD_DELTA;
-    if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
-    }
+    if (!coalesce_delta_fits(op->n)) return ADD_DELTA;
+    if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (op_kinds[op->kind].has_items) placed.n = 0;
     if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);
     int64_t second = placed.at;

@@ -1,6 +1,6 @@
-/* command/auth.c - AUTH, HELLO, ACL WHOAMI. A password that was right lately is known at once; others are
- * proved beside the loop (users/prover.h), and nothing more of this client is taken meanwhile. Without users in the
- * configuration both answer as a Redis 7.0 without a password: the user is `default`, with any password. */
+/* command/auth.c - AUTH, HELLO, ACL WHOAMI. A remembered password is accepted at once; others are proved beside the loop
+ * (users/prover.h) while the client waits. Without a `users:` section both answer as a Redis 7.0 without a password does:
+ * the user is `default`, with any password. */
 #include "base/num.h"
 #include "command/inside.h"
 
@@ -90,7 +90,7 @@ static void auth_right(struct session *s, struct user *u, const struct auth_word
     s->last = true;
 }
 
-/* "[2001:db8::7]" -> "2001:db8::": who has one address of IPv6 has its whole /64. */
+/* "[2001:db8::7]" -> "2001:db8::": a client with one IPv6 address usually has the whole /64. */
 static void network_of(char *address, size_t size)
 {
     struct in6_addr v6;
@@ -116,14 +116,14 @@ static struct auth_words words_kept(const struct session *s)
 
 static void proof_done(struct proof_ask *a);
 
-/* False: the outcome is there at once. */
+/* False: the outcome is already set. */
 static bool prove(struct session *s, const struct auth_words *w)
 {
     const struct command_config *config = &s->command->config;
     char address[160];
     config->client.peer(s->conn, address, sizeof(address));
     char *port = strrchr(address, ':');
-    if (port != NULL) *port = '\0'; /* one who guesses has many ports */
+    if (port != NULL) *port = '\0'; /* a guesser has many ports */
     network_of(address, sizeof(address));
     s->ask.auth.proof = (struct proof_ask){.done = proof_done};
     s->ask.auth.users_version = s->command->users_version;
@@ -149,7 +149,7 @@ static void auth_end(struct session *s, enum proof_outcome outcome)
     ask_end(s);
 }
 
-/* Users may have been read again meanwhile: then what was proved may hold no more. */
+/* After a reload of the users the password is proved again. */
 static void proof_done(struct proof_ask *a)
 {
     struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);

@@ -63,8 +63,7 @@ enum taken run_reset(struct session *s, const struct request *r, struct buf *out
     return TAKEN;
 }
 
-/* An optimistic lock on keys that only increments ever change would fail, or hold, for no reason that a
- * client could use; better said than pretended. */
+/* On keys that only increments change, an optimistic lock would be of no use. */
 enum taken run_watch(struct session *s, const struct request *r, struct buf *out)
 {
     (void)s;
@@ -73,7 +72,7 @@ enum taken run_watch(struct session *s, const struct request *r, struct buf *out
     return TAKEN;
 }
 
-/* Nothing is watched, so nothing is left to forget: what a library sends before it gives a connection back. */
+/* Libraries send it before they return a connection to their pool. */
 enum taken run_unwatch(struct session *s, const struct request *r, struct buf *out)
 {
     (void)s;
@@ -153,7 +152,7 @@ static enum taken run_id(struct session *s, const struct request *r, struct buf 
     return TAKEN;
 }
 
-/* false: it is neither of the two, said in out. */
+/* False: neither; the error is in out. */
 static bool on_or_off(struct slice word, bool *on, struct buf *out)
 {
     *on = slice_ieq(word, SLICE("on"));

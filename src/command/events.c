@@ -2,7 +2,7 @@
 #include "command/inside.h"
 
 #define WINDOW_MAX_S                                                                                         \
-    INT64_C(315360000) /* ten years; so many times limits.read, a million at most, are exact in Redis' Lua */
+    INT64_C(315360000) /* ten years; times limits.read, a million at most, it is exact in Redis' Lua */
 
 static const struct query_limits *limits_of(const struct session *s)
 {

@@ -38,12 +38,12 @@ enum taken {
 typedef enum taken (*run_fn)(struct session *s, const struct request *r, struct buf *out);
 
 enum spec_flag {
-    SPEC_QUEUES = 1,  /* may stand in a MULTI */
+    SPEC_QUEUES = 1,  /* may be queued in a MULTI */
     SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
     SPEC_HIT = 4,     /* an increment: hit_read() reads it */
     SPEC_OP = 8,      /* another write that goes into the frame: op_read() reads it */
     SPEC_READ = 16,   /* reads counts */
-    SPEC_ADMIN = 32,  /* a subcommand: for guard_is_admin() alone, though its command is for all */
+    SPEC_ADMIN = 32,  /* a subcommand for admins only, of a command that is for all */
     SPEC_FAST = 64,
     SPEC_ASKS = 128,     /* asynchronous: its client waits */
     SPEC_STRANGER = 256, /* also before the client has authenticated */
@@ -52,7 +52,7 @@ enum spec_flag {
 
 struct spec {
     const char *name; /* lower case */
-    int arity;        /* with the name (and the subcommand); negative: at least so many */
+    int arity;        /* with the name (and the subcommand); negative: at least that many */
     unsigned flags;
     run_fn run; /* NULL: has subcommands */
     const char *group;
@@ -62,8 +62,8 @@ struct spec {
 
 #define SPECS_MAX 64
 
-/* Of one command, on the loop's thread. One call in CALLS_TIMED or so is timed, since a look at the clock costs a tenth of a
- * hit: with what the timed ones took, and how many all were, INFO estimates what all took. */
+/* Of one command. Reading the clock costs a tenth of a hit, so about one call in CALLS_TIMED is timed, and INFO estimates what
+ * all took. */
 struct calls {
     uint64_t n;
     uint64_t timed, timed_us; /* of n */
@@ -98,12 +98,12 @@ struct command {
     const struct grant *grants[SPECS_MAX]; /* one a spec */
     struct calls calls[SPECS_MAX];         /* one a spec */
     struct ops_rate ops;
-    uint32_t blocked_n; /* sessions of which nothing is taken: PARKED, BARRIER, ASKING or PACED */
+    uint32_t blocked_n; /* sessions that are PARKED, BARRIER, ASKING or PACED */
 };
 
 /* calls.c */
 uint64_t calls_all(const struct command *c);
-uint64_t calls_us(const struct calls *k); /* what all of them took, estimated; 0: none was timed yet */
+uint64_t calls_us(const struct calls *k); /* what all took, estimated; 0: none was timed yet */
 void calls_tick(struct command *c, uint64_t now_ms);
 uint64_t calls_per_s(const struct command *c);
 /* Runs spec, which is `whole` or a subcommand of it, and counts it if it is TAKEN. */
@@ -128,8 +128,8 @@ static inline void calls_end(struct calls *k, uint64_t begun_us, uint32_t n)
 extern const struct spec specs[]; /* ends with a name of NULL */
 #define SPEC_HINCRBY 0            /* its row */
 const struct spec *spec_find(const struct spec *table, struct slice name);
-/* The spec that runs r: its subcommand's, if it has any. NULL: an error line in out says why not. *whole is
- * the command that was found, if any, also when r does not fit it. */
+/* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was found,
+ * if any, even if r does not fit it. */
 const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
 bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
@@ -141,7 +141,7 @@ void session_state(struct session *s, enum session_state state);
 void session_wait(struct session *s, enum session_state state); /* pauses the client */
 void session_go_on(struct session *s);                          /* ends that: SESSION_TAKING */
 enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: the session waits until so */
-/* The request under way is not answered, whatever it says. */
+/* The request under way gets no answer. */
 static inline bool session_is_quiet(const struct session *s)
 {
     return s->replies == REPLIES_OFF || s->replies == REPLIES_SKIP;
@@ -172,7 +172,7 @@ enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
 extern const struct spec acl_specs[];
 
 /* hits.c */
-/* Key, field and n of r, and its token (id.n = 0: none), all checked but for what coalesce knows. */
+/* Key, field and n of r, and its token (id.n = 0: none), checked but for what coalesce knows. */
 bool hit_read(const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
@@ -182,13 +182,13 @@ enum taken hit_end(struct session *s, const struct request *r, enum add_result g
 /* The error line for a hit that was not taken; result is neither ADD_OK nor ADD_FULL. */
 void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out);
 
-/* The counter of a key; NULL: none is configured, said in out. */
+/* The counter of a key; NULL: none is configured, the error is in out. */
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
 /* Not of the kind of its counter, which there is. */
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 
 /* multi.c */
-/* A request while s->multi stands. */
+/* A request between MULTI and EXEC. */
 enum taken multi_take(struct session *s, const struct request *r, struct buf *out);
 void multi_free(struct session *s);
 int64_t multi_queued(const struct session *s, size_t *bytes); /* requests, -1: no transaction */
@@ -199,7 +199,7 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
 /* asks.c */
 /* A request: barrier, keep what it needs in s->key, ask_begin, the port. In its done: ask_answers, a reply if so, ask_end. */
 void ask_begin(struct session *s);
-/* True: it was done, and somebody wants the reply. A refusal is said here. s->key is free after it. */
+/* True: it was done, and the client is there for the reply. Answers refusals itself. Frees s->key. */
 bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text);
 void ask_end(struct session *s); /* last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
@@ -264,14 +264,14 @@ enum taken run_watch(struct session *s, const struct request *r, struct buf *out
 enum taken run_unwatch(struct session *s, const struct request *r, struct buf *out);
 
 /* clients.c */
-struct session *client_find(struct command *c, int64_t id); /* NULL: there is none of this number */
+struct session *client_find(struct command *c, int64_t id); /* NULL: none has this id */
 enum taken run_client_info(struct session *s, const struct request *r, struct buf *out);
 enum taken run_client_list(struct session *s, const struct request *r, struct buf *out);
 enum taken run_client_kill(struct session *s, const struct request *r, struct buf *out);
 
 /* tracking.c */
 void tracking_off(struct session *s);
-/* 0: nobody, -1: tracking is off */
+/* 0: no client was named, -1: tracking is off */
 static inline int64_t tracking_redirect(const struct session *s)
 {
     return (s->tracking & TRACKING_ON) != 0 ? (int64_t)s->redirect : -1;

@@ -1,21 +1,20 @@
-/* command/multi.c - MULTI, EXEC, DISCARD. What is queued is kept as the bytes that came, and parsed again at
- * EXEC. At EXEC all that writes goes into one frame, or nothing does: each was checked when it was queued (so a
- * request that Redis would fail at EXEC fails here when it is queued, and the transaction with it), and EXEC
- * first asks coalesce_room() for all of them. */
+/* command/multi.c - MULTI, EXEC, DISCARD. Queued requests are kept as the bytes that came, and parsed again at EXEC.
+ * At EXEC all writes go into one frame, or none does: each was checked when it was queued (so what Redis would fail at EXEC
+ * fails here when queued, and the transaction with it), and EXEC first asks coalesce_room() for all of them. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/stats.h"
 #include "command/inside.h"
 
 #define TOO_LARGE "ERR transaction is too large"
-#define REPLY_BYTES_MAX 640 /* of a queued command's reply, beside what it repeats of the request */
+#define REPLY_BYTES_MAX 640 /* of a queued command's reply, beside the parts of the request in it */
 
 struct multi {
     struct buf requests;
     uint32_t n;
-    uint32_t writes; /* of them go into the frame, */
-    uint32_t cells;  /* where they take up so much, */
-    int64_t weight;  /* and the sum of their |n| */
+    uint32_t writes; /* of them */
+    uint32_t cells;  /* of all writes in the frame */
+    int64_t weight;  /* the sum of their |n| */
 };
 
 void multi_free(struct session *s)
@@ -57,7 +56,7 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
     return TAKEN;
 }
 
-/* |n| is at most DELTA_MAX and multi_max bounds how many there are, so the sum is bounded. */
+/* |n| is at most DELTA_MAX and multi_max bounds their number, so the sum cannot overflow. */
 static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf *out)
 {
     struct multi *m = s->multi;
@@ -69,7 +68,7 @@ static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf
     return false;
 }
 
-/* False: the increment could not be counted, said in out. */
+/* False: the increment could not be counted; the error is in out. */
 static bool hit_takes(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce *c = s->command->config.coalesce;
@@ -147,12 +146,12 @@ static bool parked_too_long(const struct session *s)
     return since_ms != 0 && mono_ms() - since_ms >= s->command->config.busy_ms;
 }
 
-/* TAKEN: there is room, or never will be, or not in time (*refused, said in out). */
+/* TAKEN: there is room, or it is refused: there never will be, or not in time. LEFT: it waits. */
 static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 {
     struct coalesce *c = s->command->config.coalesce;
     const struct multi *m = s->multi;
-    uint32_t cells = m->n + 1 + (m->cells - m->writes); /* what does not write is one answer, too */
+    uint32_t cells = m->n + 1 + (m->cells - m->writes); /* each answer is one, too */
     bool never;
     *refused = false;
     if (m->writes == 0 ||
@@ -174,8 +173,8 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
     return LEFT;
 }
 
-/* What stands in exec goes out, in its place behind increments that were just added. Should coalesce refuse
- * it after all, the rest of the transaction is refused, too, and answered from `held`. */
+/* Sends the replies in `exec`, behind the increments just added. If coalesce has no room for them after all, the rest of the
+ * transaction is refused and answered from `held`. */
 static void local_out(struct session *s)
 {
     struct buf *local = &s->command->exec;
@@ -191,7 +190,7 @@ static void local_out(struct session *s)
     buf_reset(local);
 }
 
-/* It was checked when it was queued, its time for good: op_in_time() might refuse it by now. */
+/* Its time was checked when it was queued: by now op_in_time() might refuse it. */
 static enum add_result exec_add(struct session *s, const struct spec *spec, const struct request *r)
 {
     struct coalesce_token hit;

@@ -1,4 +1,4 @@
-/* command/session.c - one client: parses what it sent, runs it, and keeps its replies in order.
+/* command/session.c - one client: parses its requests, runs them, and keeps its replies in order.
  *
  *   TAKING -> PARKED   an increment or an EXEC found no room  -> TAKING  session_room(): the same request again
  *   TAKING -> BARRIER  a reply or a request must wait         -> TAKING  session_answered(): nothing is owed
@@ -82,7 +82,7 @@ static struct buf *reply_open(struct session *s)
     return &s->command->scratch;
 }
 
-/* A reply that finds no room in the frame is held back here, and the client with it, until nothing is owed. */
+/* A reply without room in the frame is held back, and the client with it, until nothing is owed. */
 static void reply_put(struct session *s, struct slice reply)
 {
     if (s->outlet->waiting == 0) {
@@ -120,7 +120,7 @@ static enum taken run_slow(struct session *s, const struct request *r)
         if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
             taken = calls_run(s, whole, spec, r, out);
     }
-    /* What frames owe to a quiet client they owe as nothing: order and barriers stay. */
+    /* A quiet client's answers from frames become empty: order and barriers stay. */
     if (session_is_quiet(s)) coalesce_hush(s->command->config.coalesce, s->outlet, s->outlet->waiting - owed);
     reply_close(s, out);
     if (taken == TAKEN && s->state != SESSION_ASKING) session_replies_next(s);
@@ -174,8 +174,8 @@ ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user
     }
 }
 
-/* Takes whole hits, one behind the other, of a user at most `room`; returns the bytes of those it took. What it does not take,
- * for whatever reason, is for request_parse(). Only between requests, and not inside MULTI. user NULL: no limits. */
+/* Takes whole hits, one behind the other, of a user at most `room`; returns their bytes. The rest is for request_parse(). Only
+ * between requests, and not inside MULTI. user NULL: no limits. */
 __attribute__((always_inline)) static inline size_t hits_take(struct session *s, struct slice in,
                                                               const struct user *user, uint32_t room)
 {
@@ -197,7 +197,7 @@ __attribute__((always_inline)) static inline size_t hits_take(struct session *s,
     return used;
 }
 
-/* The hits that come next, as many as may be taken; room: of a user's. A quiet client's go one by one. */
+/* Takes the hits that come next; returns their bytes. room: of a user. A quiet client's hits go one by one. */
 __attribute__((always_inline)) static inline size_t hits(struct session *s, struct slice in, uint32_t room)
 {
     struct calls *calls = &s->command->calls[SPEC_HINCRBY];
@@ -210,10 +210,10 @@ __attribute__((always_inline)) static inline size_t hits(struct session *s, stru
     return used;
 }
 
-/* Of a session that is not just let through. False: it has to wait. */
+/* Of a session without DOOR_OPEN. False: it has to wait. */
 static bool guard_takes(struct session *s, struct slice in, size_t *used)
 {
-    static const struct grant *hincrby; /* immutable, so whoever looks it up finds the same */
+    static const struct grant *hincrby;
     if (hincrby == NULL) hincrby = grant_find(SLICE("hincrby"));
     uint32_t room = guard_room(s);
     if (room == 0) return false;
@@ -222,7 +222,7 @@ static bool guard_takes(struct session *s, struct slice in, size_t *used)
     return true;
 }
 
-/* Bytes that are no RESP: said after all earlier replies, then the end. */
+/* Bytes that are no RESP: the error goes out after all earlier replies, then the client is closed. */
 static void refuse_bytes(struct session *s, const struct request *r)
 {
     struct buf *out = reply_open(s);
@@ -231,7 +231,7 @@ static void refuse_bytes(struct session *s, const struct request *r)
     reply_close(s, out);
 }
 
-/* What a transaction has is paid for when it is queued, and has its place in a frame when it is run. */
+/* A transaction's requests are charged to the budget when queued, and to the frame's share when run. */
 static enum taken run_of_user(struct session *s, const struct request *r)
 {
     struct user *before = s->user;

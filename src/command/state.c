@@ -1,4 +1,4 @@
-/* command/state.c - what a session waits for, and whether its requests are answered. */
+/* command/state.c - what a session waits for, and CLIENT REPLY. */
 #include "command/inside.h"
 
 bool state_blocks(enum session_state state)

@@ -5,7 +5,7 @@
 #include "series/day.h"
 #include "series/op_names.h"
 
-#define ZONES_S (14 * 3600) /* the day begins so long before it does on Redis' clock, in the Pacific */
+#define ZONES_S (14 * 3600) /* in the Pacific the day begins this long before it does on Redis' clock */
 
 bool word_int(struct slice w, int64_t *v, struct buf *out)
 {
@@ -122,7 +122,7 @@ bool second_begun(const struct session *s, int64_t at, struct buf *out)
     return false;
 }
 
-/* Days are the merchant's own, wherever he is. */
+/* A day is one of the merchant's time zone. */
 bool day_begun(const struct session *s, int64_t day, struct buf *out)
 {
     int64_t ahead_s = s->command->config.counters->ops->ahead_s;

@@ -46,8 +46,9 @@
       "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
       "`name token`, or `name token store` for one who sees nothing but that store")                         \
     G(REDIS_URL, "redis.url", URL, redis_url, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
-      "redis://[user:password@]host:port/db, rediss:// for TLS, or unix:///path?db=0",                       \
-      "the Redis (7.0 or newer) that holds the counts; `redis: URL` is short for it")                        \
+      "redis://[user:password@]host:port[,host:port...]/db, rediss:// for TLS, or unix:///path?db=0",                       \
+      "the Redis (7.0 or newer) that holds the counts, the primary of several hosts; "                         \
+      "`redis: URL` is short for it")                        \
     G(REDIS_PASSWORD_FILE, "redis.password_file", PATH, redis_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "Redis' password is the text of this file; TALLYD_REDIS_PASSWORD in the environment goes before it")   \
@@ -74,7 +75,8 @@
       "off takes any certificate, so whoever is between may read and change everything")                     \
     G(MYSQL_URL, "mysql.url", URL, mysql_url, NULL, 0, 0, RESTART,                                             \
       "mysql://user[:password]@host:port/database or mysql://user@localhost/database?socket=/path",          \
-      "the MySQL or MariaDB that the counts end in; `mysql: URL` is short for it")                           \
+      "the MySQL or MariaDB that the counts end in; of several hosts (host:port,host:port) the first that "   \
+      "takes writes; `mysql: URL` is short for it")                                                          \
     G(MYSQL_PASSWORD_FILE, "mysql.password_file", PATH, mysql_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "MySQL's password is the text of this file; TALLYD_MYSQL_PASSWORD in the environment goes before it")  \

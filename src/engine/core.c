@@ -6,7 +6,7 @@
 void core_link_init(struct core *c, struct redis_link *l, const char *role)
 {
     const struct redis_link_config config = {
-        .url = c->config.redis,
+        .place = &c->place,
         .life = c->config.life,
         .role = role,
         .check = true,

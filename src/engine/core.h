@@ -7,7 +7,7 @@
 #include "mysql/writer.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
-#include "redis/link.h"
+#include "redis/scout.h"
 #include "sync/total.h"
 #include <uv.h>
 
@@ -38,6 +38,8 @@ struct core {
     uv_loop_t *loop;
     struct writer_pool *pool; /* NULL: not yet, or closed */
     enum stage stage;
+    struct redis_place place; /* of all links */
+    struct redis_scouts scouts;
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;

@@ -33,6 +33,9 @@ struct op_item {              /* event: one event; uniq: one visitor, the same o
 
 struct journal;
 
+/* How an op's hits get to their keys: by this frame, by way of a journal, or out of one by this frame. */
+enum op_way { OP_STRAIGHT, OP_INTO, OP_HOME };
+
 /* All that a frame does to one (kind, name, type, at). An op that a counter's feed made is never shared with clients.
  */
 struct frame_op {
@@ -48,8 +51,9 @@ struct frame_op {
     bool may_wait;                           /* coalesce's own: it may go into a journal */
     /* No command of its own: one of the frame's appends has it, or another daemon brought it home. */
     bool silent;
-    /* coalesce's own: the journal that it goes into, or, not silent, comes out of; its number there; whether that was
-     * told before; and of how many ADDs it is the sum */
+    /* coalesce's own, of OP_INTO and OP_HOME: the journal, NULL when it is not ours any more; the number there. OP_INTO:
+     * whether that was told before. OP_HOME: of how many ADDs it is the sum, the first of its events */
+    enum op_way way;
     struct journal *journal;
     uint32_t number, adds, first_event;
     bool was_told;

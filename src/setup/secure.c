@@ -165,6 +165,14 @@ static bool is_here(const char *host)
     return inet_pton(AF_INET, host, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
 }
 
+static bool mysql_is_far(const struct db_config *c)
+{
+    bool far = false;
+    for (size_t i = 0; c->socket == NULL && i < c->hosts_n; i++)
+        far |= !is_here(c->hosts[i].name);
+    return far;
+}
+
 static bool has_port(const struct conf_addresses *a)
 {
     for (size_t i = 0; i < a->n; i++)
@@ -174,13 +182,16 @@ static bool has_port(const struct conf_addresses *a)
 
 void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg)
 {
-    if (s->redis.path == NULL && !s->redis.secure && !is_here(s->redis.host))
+    bool away = false;
+    for (unsigned i = 0; i < s->redis.hosts_n; i++)
+        away |= !is_here(s->redis.hosts[i].name);
+    if (away && !s->redis.secure)
         warn(arg, "Redis is on another machine and is spoken to without TLS: whoever is between reads the "
                   "password and changes counts. Use rediss://, or a tunnel");
     if (s->redis.secure && s->conf->redis_tls_verify == CONF_VERIFY_OFF)
         warn(arg, "redis.tls.verify is off: whoever is between may pass for Redis. Name its authority in "
                   "redis.tls.ca");
-    if (s->mysql.tls == DB_TLS_NONE && !db_config_is_socket(&s->mysql) && !is_here(s->mysql.host))
+    if (s->mysql.tls == DB_TLS_NONE && mysql_is_far(&s->mysql))
         warn(arg, "MySQL is on another machine and is spoken to without TLS: whoever is between reads and "
                   "changes counts. Use mysql.tls, or a tunnel");
     if (s->mysql.tls == DB_TLS_ANYBODY)

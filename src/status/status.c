@@ -82,6 +82,7 @@ void status_probe(const struct source *where, const struct status_how *how, stru
     status_init(where, out);
     redisContext *own = how->service == NULL ? service_connect(where->conf, &out->service.secure) : NULL;
     redisContext *link = how->service == NULL ? own : how->service;
+    hasty.reads = true;
     hasty.connect_timeout_s = hasty.read_timeout_s = hasty.write_timeout_s = PROBE_MYSQL_S;
     struct db *db = db_create(&hasty);
     probe_service(link, &info, out);

@@ -3,7 +3,7 @@
  * each hit single. */
 #include "base/heap.h"
 #include "base/log.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #define ADOPT_QUEUE_MAX 1000
 

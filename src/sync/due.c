@@ -1,7 +1,7 @@
 /* sync/due.c - when what is due is claimed: by time as soon as may be, by hits alone when pace.c has rows for it. The
  * dirty index is asked every poll_ms for what is older than its counter's `every`; so a store that goes quiet is merged,
  * too, and so is what another process left, what is paced, and what had no place in a queue. */
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #define LOOK_TIMES 20 /* as many poll_ms, while nothing can be merged, from a look at the index to the next */
 

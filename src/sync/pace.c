@@ -5,7 +5,7 @@
  * few for all that wait are saved up to paced_wait_ms, so that heavy load makes few large claims.
  * Nobody waits longer than `every`: the dirty index has the paced names, too, and moves them to the queue.
  * What is due by time costs nothing here. */
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 void pace_init(struct sync *s)
 {

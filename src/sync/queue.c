@@ -1,7 +1,7 @@
 /* sync/queue.c - what is due, two queues a counter: by time, and by hits alone. They are bounded: what does not fit is
  * still in the dirty index, whose pages are filed into them (due.c and wait.c ask for those). */
 #include "base/heap.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 struct family *family_of(struct sync *s, const struct counter *c)
 {

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/stats.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 static const struct sm_state run_states[] = {
     [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_WAIT) | TO(RUN_DONE)},

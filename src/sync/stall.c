@@ -2,7 +2,7 @@
  * waited for `every` and 30 s, and nothing of the counter was merged for as long. Told once, and once when it goes on. */
 #include "base/log.h"
 #include "base/stats.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #define STALL_MS 30000
 #define LOOK_MS 1000

@@ -2,7 +2,7 @@
 #include "sync/sync.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #ifdef TALLYD_RULES
 uint32_t sync_rules_off;

@@ -374,7 +374,7 @@ static bool run_look(struct world *w, const struct link *l, struct wire_look *k,
         k->seq = w->redis.now.seq[seq_slot(w, l)];
         return true;
     }
-    journals_look(w, l, k);
+    journals_show_owners(w, l, k);
     for (unsigned i = 0; i < k->n; i++) {
         const struct twin_batch *b = redis_batch(&w->redis, &k->ids[i]);
         k->stands[i] = b != NULL && b->stands;

@@ -2,7 +2,7 @@
  * names in tally:events that others may take out. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
 #define FIRST 32                /* numbers of a first lease */

@@ -2,7 +2,7 @@
  * bounds, and cuts. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
 #define LOST                                                                                                 \

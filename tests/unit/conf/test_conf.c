@@ -553,10 +553,10 @@ static void test_secrets_stay(void **state)
             "password_file, writers, volatile, timeout, tls\n"
             "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
             "mysql://user@localhost/database?socket=/path\n");
-    refused(
-        MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,
-        "t.yaml:2:8: redis.url is another text (not shown), expected redis://[user:password@]host:port/db, "
-        "rediss:// for TLS, or unix:///path?db=0\n");
+    refused(MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,
+            "t.yaml:2:8: redis.url is another text (not shown), expected "
+            "redis://[user:password@]host:port[,host:port...]/db, "
+            "rediss:// for TLS, or unix:///path?db=0\n");
     refused(MYSQL "instance: redis://:" SECRET "@h/0\n" COUNTER,
             "t.yaml:2:11: instance is another text (not shown), expected 1 to 64 letters, digits, '.', '_' "
             "or '-'\n");

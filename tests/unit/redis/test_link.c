@@ -103,7 +103,7 @@ static void test_tcp_refused(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&address, n),
                      0); /* bound, not listening: nobody else gets it */
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
-    w->url = (struct redis_url){.host = loopback_host(), .port = ntohs(address.sin_port)};
+    w->url = (struct redis_url){.hosts = {{loopback_host(), ntohs(address.sin_port)}}, .hosts_n = 1};
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->downs == 3); /* reported each time, tried again */
@@ -117,7 +117,7 @@ static void test_name_unknown(void **state)
 {
     struct world *w = world_empty();
     (void)state;
-    w->url = (struct redis_url){.host = "tallyd-test.invalid", .port = 1};
+    w->url = (struct redis_url){.hosts = {{"tallyd-test.invalid", 1}}, .hosts_n = 1};
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->downs >= 1);

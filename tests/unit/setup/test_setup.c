@@ -52,11 +52,11 @@ static void test_good(void **state)
                        &conf, &setup, &problems);
     unsetenv("TALLYD_MYSQL_PASSWORD");
     assert_true(built);
-    assert_string_equal(setup.redis.host, "h");
+    assert_string_equal(setup.redis.hosts[0].name, "h");
     assert_int_equal(setup.redis.db, 2);
     assert_string_equal(setup.redis.password, SECRET);
     assert_string_equal(setup.mysql.password, "fromenv");
-    assert_int_equal(setup.mysql.port, 3);
+    assert_int_equal(setup.mysql.hosts[0].port, 3);
     assert_int_equal(setup.mysql.read_timeout_s, 6);
     assert_int_equal(setup.counters.n, 2);
     const struct counter *c = counters_match(&setup.counters, SLICE("s12:b"));

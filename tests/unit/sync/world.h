@@ -11,7 +11,7 @@
 
 #include "base/heap.h"
 #include "base/stats.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

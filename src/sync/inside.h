@@ -1,11 +1,11 @@
-/* sync/engine.h - inside of sync/: the state that its files share.
+/* sync/inside.h - inside of sync/: the state that its files share.
  *   run.c    the machine of one batch           queue.c  what is due       due.c      when it is claimed
  *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick       pace.c   claims for hits alone
  *   stall.c  merging that stands still
  * gate.h, prune.h, until.h and total.h are machines of their own. */
-#ifndef SYNC_ENGINE_H
-#define SYNC_ENGINE_H
+#ifndef SYNC_INSIDE_H
+#define SYNC_INSIDE_H
 
 #include "base/rules.h"
 #include "base/sm.h"

@@ -60,6 +60,13 @@ static void redis_put(struct screen *c)
     if (r->memory_most_bytes > 0) buf_printf(c->out, " of %s", human_bytes(r->memory_most_bytes, most));
     buf_printf(c->out, ", AOF %s%s, %" PRId64 " replica%s\n", r->aof_on ? r->fsync : "off",
                r->aof_writes ? "" : " (cannot be written)", r->replicas, r->replicas == 1 ? "" : "s");
+    const struct status_service *v = &c->s->service;
+    char moved[HUMAN_BYTES];
+    if (v->up && v->redis_server[0] != '\0')
+        buf_printf(c->out, "%-10s links on %s, run_id %.8s%s%s%s%s\n", "", v->redis_server, v->redis_run_id,
+                   v->redis_up ? "" : ", not all up", v->redis_moved_ms.known ? ", moved " : "",
+                   v->redis_moved_ms.known ? human_span(v->redis_moved_ms.value, moved) : "",
+                   v->redis_moved_ms.known ? " ago" : "");
     if (r->keeps == CONF_KEEPS_NOTHING)
         buf_printf(c->out, "%-10s keeps nothing: what Redis loses or brings back is lost or counted twice\n",
                    "");

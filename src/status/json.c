@@ -58,6 +58,10 @@ static void service_put(struct json *j, const struct status_service *v)
         json_bool(j, "mysql_up", v->mysql_up);
         json_bool(j, "stopping", v->stopping);
         json_bool(j, "recovering", v->recovering);
+        text_or_null(j, "redis_server", v->redis_server);
+        text_or_null(j, "redis_run_id", v->redis_run_id);
+        text_or_null(j, "redis_links", v->redis_links);
+        seconds_json(j, "redis_moved_s", v->redis_moved_ms);
         json_int(j, "hits", v->stats.hits);
         figure_json(j, "hits_per_s", v->hits_per_s);
         stats_put(j, &v->stats);
@@ -89,6 +93,7 @@ static void redis_put(struct json *j, const struct status_redis *r)
         json_int(j, "memory_bytes", r->memory_bytes);
         json_int(j, "memory_most_bytes", r->memory_most_bytes);
         json_text(j, "policy", r->policy);
+        json_text(j, "at", r->at);
         json_text(j, "run_id", r->run_id);
         json_text(j, "keeps", keeps_words[r->keeps]);
         json_int(j, "replicas", r->replicas);

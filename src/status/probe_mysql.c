@@ -16,15 +16,6 @@ static void unread(struct status *s, const struct error *e)
         snprintf(s->mysql.why, sizeof s->mysql.why, "%.*s", STATUS_WHY_BYTES - 1, e->text);
 }
 
-/* As the server knows itself: a proxy or a name may lead to another one tomorrow. */
-static void server_probe(struct db *db, struct status_mysql *m)
-{
-    struct slice cells[3];
-    if (DB_QUERY(db, "SELECT @@hostname, @@port, @@server_id") == CODE_OK && db_row(db, cells, 3))
-        snprintf(m->server, sizeof m->server, SLICE_FMT ":" SLICE_FMT ", server_id " SLICE_FMT,
-                 SLICE_ARG(cells[0]), SLICE_ARG(cells[1]), SLICE_ARG(cells[2]));
-}
-
 void probe_mysql_first(struct db *db, struct status *s)
 {
     struct error e;
@@ -38,7 +29,7 @@ void probe_mysql_first(struct db *db, struct status *s)
     s->mysql.mariadb = db_is_mariadb(db);
     s->mysql.read_only = db_read_only(db);
     s->mysql.read = true;
-    server_probe(db, &s->mysql);
+    snprintf(s->mysql.server, sizeof s->mysql.server, "%s", db_server(db));
     if (ledger_gen_highest(db, &s->mysql.gen, &e) != ERR_NONE) unread(s, &e);
 }
 

@@ -17,6 +17,11 @@ static void info_file(const struct buf *info, struct status_service *s)
     service_text(info, "tallyd_version", s->version, sizeof s->version);
     service_text(info, "instance", s->instance, sizeof s->instance);
     service_text(info, "merges_held", s->held, sizeof s->held);
+    service_text(info, "redis_server", s->redis_server, sizeof s->redis_server);
+    service_text(info, "redis_run_id", s->redis_run_id, sizeof s->redis_run_id);
+    service_text(info, "redis_links", s->redis_links, sizeof s->redis_links);
+    s->redis_moved_ms.known = service_number(info, "redis_moved_s", &s->redis_moved_ms.value);
+    s->redis_moved_ms.value *= 1000;
     service_text(info, "stalled_-", s->stalled, sizeof s->stalled);
     service_number(info, "process_id", &s->pid);
     service_number(info, "uptime_in_seconds", &s->uptime_s);

@@ -44,7 +44,10 @@ struct status_service {
     char held[STATUS_WHY_BYTES]; /* why it merges nothing, with the mend; empty: it merges */
     struct figure hits_per_s;    /* see status_rate */
     struct figure leftovers;     /* claimed hashes of no batch, by its last walk */
-    char stalled[32];            /* why batches of an unknown counter stand still; empty: they do not */
+    char redis_server[300], redis_run_id[RUN_ID_BYTES + 3]; /* that its links are on, or were last */
+    char redis_links[64];                               /* which of them are up: "frame=1,sync=1,fence=0" */
+    struct figure redis_moved_ms;                       /* since they moved to it; not known: never */
+    char stalled[32]; /* why batches of an unknown counter stand still; empty: they do not */
     struct stats stats;
 };
 
@@ -57,7 +60,7 @@ struct status_replica {
 struct status_redis {
     bool up;
     char why[STATUS_WHY_BYTES];
-    char version[48], policy[32], fsync[16], role[16], run_id[RUN_ID_BYTES];
+    char version[48], policy[32], fsync[16], role[16], run_id[RUN_ID_BYTES], at[300];
     enum conf_keeps keeps; /* redis.keeps and redis.replicas, which this look went by */
     int64_t replicas_wanted;
     int64_t memory_bytes, memory_most_bytes; /* 0: no limit */
@@ -78,7 +81,7 @@ struct status_redis {
 struct status_mysql {
     bool up, read; /* read: tallyd's tables as well */
     char why[STATUS_WHY_BYTES];
-    char version[64], server[300]; /* host:port of itself, and its server_id */
+    char version[64], server[300]; /* as db_server() has it */
     bool mariadb, read_only;
     uint64_t gen; /* the ledger's highest, read before Redis' */
 };

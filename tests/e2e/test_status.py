@@ -83,9 +83,11 @@ def test_well(daemon, redis, mysql):
     assert service["redis_up"] and service["mysql_up"] and not service["stopping"]
     assert seen["redis"]["up"] and seen["redis"]["aof"] and seen["redis"]["appendfsync"] == "always"
     assert seen["redis"]["version"] == version_said(redis) and seen["redis"]["memory_bytes"] > 0
-    hostname, port, server_id = mysql.query("SELECT @@hostname, @@port, @@server_id")[0]
     assert seen["mysql"] == {"up": True, "server": PRODUCT, "version": seen["mysql"]["version"], "read_only": False,
-                             "at": f"{hostname}:{port}, server_id {server_id}", "gen": seen["redis"]["gen"]}
+                             "at": seen["mysql"]["at"], "gen": seen["redis"]["gen"]}
+    assert mysql.query("SELECT @@hostname")[0][0] in seen["mysql"]["at"]
+    assert service["redis_server"] == seen["redis"]["at"] == redis.socket and service["redis_moved_s"] is None
+    assert service["redis_run_id"] == seen["redis"]["run_id"] and service["redis_links"] == "frame=1,sync=1,fence=1"
     assert (seen["redis"]["keeps"], seen["redis"]["replica"]) == ("disk", [])
     assert seen["redis"]["run_id"] == redis.client().info("server")["run_id"]
     assert seen["backlog"]["dirty"] == 2 and 0 <= seen["backlog"]["oldest_s"] < 60

@@ -203,6 +203,7 @@ export class OperatorView {
           ),
         service.up && fact("Hits since its start", format.number(service.hits)),
         fact("Redis", redis.up ? `${redis.version}, ${redis.role}` : badge("bad", "away")),
+        redis.up && fact("Redis' address", service.up ? service.redis_server : redis.at),
         redis.up && fact("Redis' memory", memory),
         redis.up && fact("Redis' AOF", redis.aof ? `on, fsync ${redis.appendfsync ?? "not known"}` : "off"),
         redis.up && fact("A claim is held by", HELD_BY[redis.keeps](redis.replicas_wanted)),

@@ -136,15 +136,19 @@ static void test_servers(void **state)
     struct status_counter c;
     (void)state;
     well(&s, &c);
+    snprintf(s.service.redis_server, sizeof s.service.redis_server, "10.0.0.1:6379");
+    snprintf(s.service.redis_run_id, sizeof s.service.redis_run_id, "0123456789abcdef");
+    s.service.redis_moved_ms = known(61000);
     s.redis.replicas = s.redis.replica_n = 1;
     s.redis.replica[0] =
         (struct status_replica){.at = "10.0.0.2:6379", .online = true, .lag_s = 1, .behind_bytes = 14};
-    snprintf(s.mysql.server, sizeof s.mysql.server, "db1:3306, server_id 7");
+    snprintf(s.mysql.server, sizeof s.mysql.server, "db1:3306 (db1:3306)");
     s.redis.keeps = CONF_KEEPS_REPLICAS;
     s.redis.replicas_wanted = 1;
     const char *text = shown(&s, &plain);
+    has(text, "           links on 10.0.0.1:6379, run_id 01234567, moved 1 min 1 s ago\n");
     has(text, "           replica 10.0.0.2:6379 online, heard 1 s ago, 14 bytes behind\n");
-    has(text, "MySQL      up, version 10.11.6-MariaDB, at db1:3306, server_id 7\n");
+    has(text, "MySQL      up, version 10.11.6-MariaDB, at db1:3306 (db1:3306)\n");
     has(text, "All is well.\n");
     hasnt(text, "keeps nothing");
     s.redis.replicas_wanted = 2;

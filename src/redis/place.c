@@ -22,8 +22,8 @@ void place_init(struct redis_place *p, const struct redis_url *url)
 
 bool place_is_up(const struct redis_place *p)
 {
-    EACH_LINK(l, p)
-    if (redis_link_is_up(l)) return true;
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l)) return true;
     return false;
 }
 
@@ -85,8 +85,8 @@ static void where_show(const struct redis_link *l, char *out, size_t size)
 
 static void others_ask_role(struct redis_place *p)
 {
-    EACH_LINK(l, p)
-    if (redis_link_is_up(l)) handshake_time(l);
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l)) handshake_time(l);
 }
 
 bool place_agrees(struct redis_place *p, struct redis_link *l)
@@ -111,8 +111,8 @@ bool place_agrees(struct redis_place *p, struct redis_link *l)
 
 void place_unfit(struct redis_place *p, const char *run_id, const char *why)
 {
-    EACH_LINK(l, p)
-    if (redis_link_is_up(l) && strcmp(l->facts.run_id, run_id) == 0) link_doom(l, why);
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l) && strcmp(l->facts.run_id, run_id) == 0) link_doom(l, why);
 }
 
 /* --- the news --- */
@@ -132,8 +132,8 @@ void place_link_down(struct redis_place *p, const struct redis_link *l, const ch
 void place_link_up(struct redis_place *p)
 {
     struct redis_move *m = &p->move;
-    EACH_LINK(l, p)
-    if (link_is_begun(l) && !redis_link_is_up(l)) return;
+    EACH_LINK (l, p)
+        if (link_is_begun(l) && !redis_link_is_up(l)) return;
     p->odd_ms = 0;
     if (!p->leaving) return;
     p->leaving = false;
@@ -169,8 +169,7 @@ void place_move(struct redis_place *p, const struct redis_target *target, const 
     for (unsigned i = 0; i < p->url->hosts_n; i++)
         if (p->url->hosts[i].port == target->port && strcmp(p->url->hosts[i].name, target->host) == 0)
             p->home = i;
-    EACH_LINK(l, p)
-    {
+    EACH_LINK (l, p) {
         l->tries = 0;
         if (!target_is(&l->target, target)) link_doom(l, why);
         link_try_now(l);

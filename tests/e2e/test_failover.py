@@ -8,7 +8,7 @@ import pytest
 from harness.account import Account
 from harness.daemon import counters
 from harness.ports import port as held_port
-from harness.resp import Closed, RespError
+from harness.resp import RespError, encode
 from harness.wait import stays, wait_until
 
 FAMILIES = counters(hits=10**9, every="3600s")
@@ -197,6 +197,32 @@ def test_primary_ends_and_the_replica_is_promoted(end, pair):
     wait_until(lambda: set(links_of(pair.second, daemon)) >= {"frame", "sync", "fence"}, 10, "all are on the new one")
     assert not links_of(pair.first, daemon)
     assert took < 2
+
+
+@fault("failover-killed")
+def test_a_silent_primary_is_not_left_for_an_old_one(pair):
+    """The primary of before is back as one and is found while ours is silent: it did not follow ours, so nobody goes there."""
+    daemon = pair.daemon("hosts")
+    pair.account.pending(daemon, fields(20))
+    pair.in_step()
+    pair.first.kill9()
+    pair.second.client().replicaof("NO", "ONE")
+    pair.settles(daemon, 10)
+    pair.first.start()
+    direct = pair.first.client()
+    before = direct.info("stats")["total_connections_received"]
+    with daemon.client() as client:
+        pair.second.pause()
+        client.send(encode("HINCRBY", VIEWS, "1", "1"))
+
+        def scouts():
+            return direct.info("stats")["total_connections_received"] - before
+
+        wait_until(lambda: scouts() > 2, 4, "it was asked", 0.1)
+        pair.second.resume()
+        assert isinstance(client.reply(), int)
+    assert not links_of(pair.first, daemon) and daemon.log().count("event=redis_moved") == 1
+    daemon.sync_all()
 
 
 @fault("failover-name")

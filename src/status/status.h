@@ -45,9 +45,9 @@ struct status_service {
     struct figure hits_per_s;    /* see status_rate */
     struct figure leftovers;     /* claimed hashes of no batch, by its last walk */
     char redis_server[300], redis_run_id[RUN_ID_BYTES + 3]; /* that its links are on, or were last */
-    char redis_links[64];                               /* which of them are up: "frame=1,sync=1,fence=0" */
-    struct figure redis_moved_ms;                       /* since they moved to it; not known: never */
-    char stalled[32]; /* why batches of an unknown counter stand still; empty: they do not */
+    char redis_links[64];         /* which of them are up: "frame=1,sync=1,fence=0" */
+    struct figure redis_moved_ms; /* since they moved to it; not known: never */
+    char stalled[32];             /* why batches of an unknown counter stand still; empty: they do not */
     struct stats stats;
 };
 

@@ -141,6 +141,13 @@ enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o)
     return long_enough ? ADD_BUSY : ADD_FULL;
 }
 
+enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o)
+{
+    if (c->held) return coalesce_full(c, o);
+    o->parked_ms = 0;
+    return ADD_DOWN;
+}
+
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
 {
     h->code = hash_cache_code(&c->hash_cache, h->bytes.raw);
@@ -173,10 +180,7 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     if (e == NULL) return ADD_NO_COUNTER;
     if (!coalesce_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (!field_fits(c, e->counter, h->bytes.field)) return ADD_FIELD;
-    if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
-    }
+    if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (coalesce_answers_full(c, h->bytes.raw.n) || group_cells(g) >= c->config.cells_max)
         return coalesce_full(c, o);
     group_add_cell(g, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
@@ -306,7 +310,7 @@ static bool side_to_send(const struct coalesce *c)
 
 bool coalesce_send_next(struct coalesce *c)
 {
-    if (sm_now(&c->link) != LINK_READY || c->flight_n >= flight_depth()) return false;
+    if (sm_now(&c->link) != LINK_READY || c->held || c->flight_n >= flight_depth()) return false;
     if (!group_works(c->now) && !side_to_send(c)) return false;
     flight_send(c, c->now);
     return true;
@@ -321,7 +325,7 @@ static bool gathers(struct coalesce *c)
     c->gathered_n = g->answers_n;
     bool is_small =
         group_works(g) && group_size(g) < c->config.at_once_cells && g->answers_n < c->config.gather_answers;
-    bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
+    bool may_send = c->flight_n == 0 && !c->held && sm_now(&c->link) == LINK_READY;
     if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
         c->gathered_turns++;
         return true;
@@ -342,6 +346,12 @@ bool coalesce_turn(struct coalesce *c)
     if (!list_empty(&c->parked)) parked_go_on(c);
     c->turn_s = 0;
     return false;
+}
+
+void coalesce_hold(struct coalesce *c, bool hold)
+{
+    c->held = hold;
+    if (!hold && sm_now(&c->link) != LINK_READY) doubt_fail_collected(c);
 }
 
 uint64_t coalesce_frame(const struct coalesce *c)

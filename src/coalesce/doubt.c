@@ -18,6 +18,15 @@ static bool in_doubt(const struct coalesce *c)
     return c->flight_n > 0 || !list_empty(&c->claims);
 }
 
+void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims)
+{
+    *answers = *claims = 0;
+    for (uint32_t i = 0; i < c->flight_n; i++)
+        *answers += c->flight[i]->answers_n;
+    list_for_each (node, &c->claims)
+        ++*claims;
+}
+
 /* The suspect is remembered until what was sent on it is settled: between two looks the server may be another
  * one for a while. */
 static bool kill_needed(const struct coalesce *c)
@@ -36,7 +45,7 @@ static void mark_behind(struct coalesce *c, bool behind)
 
 /* Hits not yet sent fail at once and definitely; only who waits for a frame in doubt first hears of that one.
  */
-static void fail_collected(struct coalesce *c)
+void doubt_fail_collected(struct coalesce *c)
 {
     struct group *g = c->now;
     STAT_ADD(hits_refused, g->answers_n - g->literals_count);
@@ -72,7 +81,7 @@ void coalesce_cut(struct coalesce *c, const char *why)
     if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
     settles_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
-    fail_collected(c);
+    if (!c->held) doubt_fail_collected(c);
 }
 
 static void look(struct coalesce *c)
@@ -270,6 +279,7 @@ static void give_up(struct coalesce *c, struct group *g)
 
 void coalesce_abandon(struct coalesce *c, const char *why)
 {
+    c->held = false;
     coalesce_cut(c, why);
     for (uint32_t i = 0; i < c->flight_n; i++)
         if (c->flight[i]->answers_n > 0) give_up(c, c->flight[i]);

@@ -57,6 +57,7 @@ struct coalesce {
     uint64_t seq_known;       /* highest known to be applied */
     struct hash_entry **owed; /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
+    bool held;          /* coalesce_hold() */
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
@@ -115,7 +116,8 @@ uint64_t coalesce_name_code(const struct coalesce *c, enum op_kind kind, struct 
 uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
 struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key,
                                   uint64_t code); /* NULL: no counter claims it */
-enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o); /* ADD_FULL or ADD_BUSY */
+enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o);   /* ADD_FULL or ADD_BUSY */
+enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o); /* the link is not ready */
 bool coalesce_send_next(struct coalesce *c); /* what was collected, if it may be sent */
 
 static inline void coalesce_came(struct coalesce *c)
@@ -137,6 +139,9 @@ void flight_take_back(struct coalesce *c, const struct group *g); /* corrections
 void flight_applied(struct coalesce *c, struct group *g);         /* values are filed: books, dues, answers */
 uint32_t flight_depth(void);
 bool flight_answers_out(const struct coalesce *c); /* some sent group still owes answers */
+
+/* doubt.c */
+void doubt_fail_collected(struct coalesce *c); /* nothing of it was counted */
 
 /* claims.c */
 void claims_refuse_all(struct coalesce *c);

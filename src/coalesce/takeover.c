@@ -1,5 +1,6 @@
 /* coalesce/takeover.c - see takeover.h. A look lists all journals, then takes the orphans among them one by one. A link
- * that is lost ends it; the next one begins from the list. */
+ * that is lost ends it, and so does a frame link to another server (!): there the owners may have links. The next look
+ * begins from the list. */
 #include "coalesce/takeover.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -27,6 +28,10 @@ static void take_done(struct journal_take *take);
 
 static void take_next(struct takeover *t)
 {
+    if (strcmp(t->list.run_id, t->coalesce->run_id) != 0 && HOLDS(RULE_TAKEOVER_SERVER)) {
+        takeover_end(t, true);
+        return;
+    }
     while (t->at < t->list.n && !is_orphan(t->coalesce, &t->list.all[t->at]))
         t->at++;
     if (t->at == t->list.n || t->stopped) {

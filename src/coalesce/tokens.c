@@ -59,10 +59,7 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
     struct hash_entry *e = entry_of(c, t);
     enum add_result fits = token_fits(e, t);
     if (fits != ADD_OK) return fits;
-    if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
-    }
+    if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (coalesce_answers_full(c, t->key.n + t->field.n + t->id.n) ||
         group_cells(c->now) >= c->config.cells_max)
         return coalesce_full(c, o);

@@ -46,16 +46,18 @@
       "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
       "`name token`, or `name token store` for one who sees nothing but that store")                         \
     G(REDIS_URL, "redis.url", URL, redis_url, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
-      "redis://[user:password@]host:port/db, rediss:// for TLS, or unix:///path?db=0",                       \
-      "the Redis (7.0 or newer) that holds the counts; `redis: URL` is short for it")                        \
+      "redis://[user:password@]host:port[,host:port...]/db, rediss:// for TLS, or unix:///path?db=0",                       \
+      "the Redis (7.0 or newer) that holds the counts, the primary of several hosts; "                         \
+      "`redis: URL` is short for it")                        \
     G(REDIS_PASSWORD_FILE, "redis.password_file", PATH, redis_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "Redis' password is the text of this file; TALLYD_REDIS_PASSWORD in the environment goes before it")   \
     G(REDIS_REPLICAS, "redis.replicas", NUMBER, redis_replicas, "0", 0, 100, RESTART,                        \
       "an integer from 0 to 100",                                                                            \
-      "how many replicas must have a claim before it is merged: all that may ever be promoted")              \
-    G(REDIS_VOLATILE, "redis.volatile", WORD, redis_volatile, "refuse", 0, 0, RESTART, "refuse|accept",      \
-      "accept runs on a Redis that evicts keys or writes no AOF, and with it double counts and losses")      \
+      "how many replicas must have a claim before it is merged")                                             \
+    G(REDIS_KEEPS, "redis.keeps", WORD, redis_keeps, "disk", 0, 0, RESTART, "disk|replicas|nothing",         \
+      "what holds a claim before it is merged: Redis' AOF and redis.replicas, these replicas alone, or "     \
+      "nothing, which counts twice or loses whatever Redis brings back or loses")                            \
     G(REDIS_TIMEOUT, "redis.timeout", MS, redis_timeout_ms, "5s", 100, 60000, RESTART,                       \
       "a duration from 100ms to 60s",                                                                        \
       "a Redis that answers nothing for so long is taken as lost")                                           \

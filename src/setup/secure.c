@@ -182,7 +182,10 @@ static bool has_port(const struct conf_addresses *a)
 
 void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg)
 {
-    if (s->redis.path == NULL && !s->redis.secure && !is_here(s->redis.host))
+    bool away = false;
+    for (unsigned i = 0; i < s->redis.hosts_n; i++)
+        away |= !is_here(s->redis.hosts[i].name);
+    if (away && !s->redis.secure)
         warn(arg, "Redis is on another machine and is spoken to without TLS: whoever is between reads the "
                   "password and changes counts. Use rediss://, or a tunnel");
     if (s->redis.secure && s->conf->redis_tls_verify == CONF_VERIFY_OFF)

@@ -24,13 +24,14 @@ static void link_down(struct redis_link *l, const char *why)
 
 static void link_make(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms)
 {
-    const struct redis_link_config config = {.url = where->redis,
+    const struct redis_link_config config = {.place = &a->place,
                                              .life = &a->life,
                                              .role = "cli",
                                              .quiet = true,
-                                             .volatile_accept = where->conf->redis_volatile == CONF_ACCEPT,
+                                             .keeps = (enum redis_keeps)where->conf->redis_keeps,
                                              .connect_ms = wait_ms,
                                              .answer_ms = answer_ms};
+    place_init(&a->place, where->redis);
     redis_link_init(&a->link, &a->loop, &config);
     a->link.up = link_up;
     a->link.down = link_down;

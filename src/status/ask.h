@@ -8,6 +8,7 @@
 struct ask {
     uv_loop_t loop;
     struct life life;
+    struct redis_place place;
     struct redis_link link;
     bool closed;
 };

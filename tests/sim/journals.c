@@ -97,6 +97,7 @@ static void port_take(void *arg, struct journal_take *t)
     int64_t owner = 0;
     if (!num_parse(slice_of(colon + 1, (size_t)(t->owner.p + t->owner.n - colon) - 1), &owner)) UNREACHABLE();
     q->take.owner = (int)owner;
+    memcpy(q->take.list_run_id, life->takeover.list.run_id, sizeof q->take.list_run_id);
 }
 
 void journals_wire(struct process *life)
@@ -146,6 +147,12 @@ bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, 
         return true;
     }
     if (step == 1) {
+        char run_id[RUN_ID_BYTES];
+        redis_run_id(&w->redis, run_id);
+        if (take->owner != l->life && redis_has_link(&w->redis, take->owner) &&
+            strcmp(run_id, take->list_run_id) != 0)
+            fault_found(w, FAULT_PROTOCOL, "links of life %d are ended by a list of another server",
+                        take->owner);
         if (take->owner != l->life && world_rule(w, WORLD_JOURNAL_KILL))
             redis_kill_life(&w->redis, take->owner);
         return true;

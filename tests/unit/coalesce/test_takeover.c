@@ -10,11 +10,13 @@ static struct takeover takeover;
 static struct journal_list *listing; /* asked, not answered */
 static struct journal_take *taking;
 static int lists, takes;
+static const char *list_server; /* who gives the list */
 
 static void port_list(void *arg, struct journal_list *list)
 {
     (void)arg;
     listing = list;
+    snprintf(list->run_id, sizeof list->run_id, "%s", list_server);
     lists++;
 }
 
@@ -29,6 +31,7 @@ static void begin(void)
 {
     const struct takeover_ports ports = {.list = port_list, .take = port_take};
     lists = takes = 0;
+    list_server = RUN_A;
     takeover_init(&takeover, world->c, &ports, EVERY_MS);
     takeover_tick(&takeover);
     assert_int_equal(lists, 1);
@@ -119,6 +122,19 @@ static void a_take_that_is_lost_ends_the_look(void **state)
     look_comes_after(EVERY_MS / 10);
 }
 
+/* The links of others are another server's. */
+static void a_list_of_another_server_takes_nothing(void **state)
+{
+    (void)state;
+    begin();
+    cut();
+    link_up(RUN_B, 8);
+    list_answered(false);
+    assert_int_equal(takes, 0);
+    list_server = RUN_B;
+    look_comes_after(EVERY_MS / 10);
+}
+
 static void it_looks_again_at_once_when_told_meanwhile(void **state)
 {
     (void)state;
@@ -155,6 +171,7 @@ int main(void)
         TEST(what_coalesce_has_is_not_taken),
         TEST(a_list_that_is_lost_takes_nothing),
         TEST(a_take_that_is_lost_ends_the_look),
+        TEST(a_list_of_another_server_takes_nothing),
         TEST(it_looks_again_at_once_when_told_meanwhile),
         TEST(stopped_it_takes_no_more),
     };

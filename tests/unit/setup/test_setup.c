@@ -52,7 +52,7 @@ static void test_good(void **state)
                        &conf, &setup, &problems);
     unsetenv("TALLYD_MYSQL_PASSWORD");
     assert_true(built);
-    assert_string_equal(setup.redis.host, "h");
+    assert_string_equal(setup.redis.hosts[0].name, "h");
     assert_int_equal(setup.redis.db, 2);
     assert_string_equal(setup.redis.password, SECRET);
     assert_string_equal(setup.mysql.password, "fromenv");
@@ -84,6 +84,8 @@ static void test_places(void **state)
             "t.yaml:9:10: counters.b.key: ", "a");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"),
             "t.yaml:4:10: counters.a.key: ", "tally:");
+    refused("redis: { keeps: replicas }\nmysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x"),
+            "t.yaml:1:17: redis.keeps: replicas holds nothing while redis.replicas is 0: ", "set that to");
 }
 
 static void test_ops(void **state)

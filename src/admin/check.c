@@ -32,12 +32,12 @@ static void facts_mend(struct redis_facts *f, unsigned step)
 
 /* All that is wrong with a Redis: the check names the first, so it is asked again with that put right. Adds a
  * line each; returns how many. */
-static unsigned facts_problems(struct redis_facts facts, bool volatile_accept, struct buf *out)
+static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps, struct buf *out)
 {
     char last[sizeof(((struct error *)0)->text)] = "";
     struct error e;
     unsigned n = 0;
-    for (unsigned step = 0; redis_check_facts(&facts, volatile_accept, &e) != ERR_NONE; step++) {
+    for (unsigned step = 0; redis_check_facts(&facts, keeps, &e) != ERR_NONE; step++) {
         if (strcmp(last, e.text) != 0) {
             buf_printf(out, "Redis: %s\n", e.text);
             snprintf(last, sizeof(last), "%s", e.text);
@@ -56,13 +56,13 @@ static enum err check_redis(const struct setup *setup)
     struct buf problems = {0};
     const struct source where = setup_source(setup);
     if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) return call_failed(&e);
-    bool accept = setup->conf->redis_volatile == CONF_ACCEPT;
-    unsigned n = facts_problems(ask.link.facts, accept, &problems);
+    enum redis_keeps keeps = (enum redis_keeps)setup->conf->redis_keeps;
+    unsigned n = facts_problems(ask.link.facts, keeps, &problems);
     if (n > 0)
         fprintf(stderr, "%.*s", (int)problems.n, problems.p);
     else
         printf("Redis %s is fit. %s.\n", ask.link.facts.version_text,
-               redis_check_promise(&ask.link.facts, accept));
+               redis_check_promise(&ask.link.facts, keeps));
     buf_free(&problems);
     ask_close(&ask);
     return n > 0 ? ERR_CONFIG : ERR_NONE;

@@ -83,7 +83,7 @@ struct lane_config settings_lane(const struct settings *s)
         .host = s->host,
         .timeout_ms = (uint32_t)conf->redis_timeout_ms,
         .replicas = (uint32_t)conf->redis_replicas,
-        .redis_volatile = conf->redis_volatile == CONF_ACCEPT,
+        .keeps = (enum redis_keeps)conf->redis_keeps,
         .mysql_volatile = conf->mysql_volatile == CONF_ACCEPT,
         .ledger_keep_ms = (uint64_t)conf->ledger_keep_ms,
         .coalesce = coalesce,

@@ -11,6 +11,7 @@
 #include "conf/options.h"
 
 enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */
+enum conf_keeps { CONF_KEEPS_DISK, CONF_KEEPS_REPLICAS, CONF_KEEPS_NOTHING };   /* as enum redis_keeps */
 enum conf_volatile { CONF_REFUSE, CONF_ACCEPT };
 enum conf_switch { CONF_OFF, CONF_ON };
 enum conf_verify { CONF_VERIFY_ON, CONF_VERIFY_OFF };

@@ -54,9 +54,10 @@
       "Redis' password is the text of this file; TALLYD_REDIS_PASSWORD in the environment goes before it")   \
     G(REDIS_REPLICAS, "redis.replicas", NUMBER, redis_replicas, "0", 0, 100, RESTART,                        \
       "an integer from 0 to 100",                                                                            \
-      "how many replicas must have a claim before it is merged: all that may ever be promoted")              \
-    G(REDIS_VOLATILE, "redis.volatile", WORD, redis_volatile, "refuse", 0, 0, RESTART, "refuse|accept",      \
-      "accept runs on a Redis that evicts keys or writes no AOF, and with it double counts and losses")      \
+      "how many replicas must have a claim before it is merged")                                             \
+    G(REDIS_KEEPS, "redis.keeps", WORD, redis_keeps, "disk", 0, 0, RESTART, "disk|replicas|nothing",         \
+      "what holds a claim before it is merged: Redis' AOF and redis.replicas, these replicas alone, or "     \
+      "nothing, which counts twice or loses whatever Redis brings back or loses")                            \
     G(REDIS_TIMEOUT, "redis.timeout", MS, redis_timeout_ms, "5s", 100, 60000, RESTART,                       \
       "a duration from 100ms to 60s",                                                                        \
       "a Redis that answers nothing for so long is taken as lost")                                           \

@@ -22,10 +22,11 @@ struct lane_config { /* what it points to is borrowed until lane_destroy() */
     const struct counters *counters;
     const struct redis_url *redis;
     const struct life *life;
-    const char *host;                    /* "<boot id>:<network namespace>": where the life is */
-    uint32_t timeout_ms, replicas;       /* redis.timeout, redis.replicas */
-    bool redis_volatile, mysql_volatile; /* a server that may forget is accepted */
-    bool cleans;                         /* series and events: see cleaner.h */
+    const char *host;              /* "<boot id>:<network namespace>": where the life is */
+    uint32_t timeout_ms, replicas; /* redis.timeout, redis.replicas */
+    enum redis_keeps keeps;        /* redis.keeps */
+    bool mysql_volatile;           /* a MySQL that may forget is accepted */
+    bool cleans;                   /* series and events: see cleaner.h */
     uint64_t ledger_keep_ms;
     struct coalesce_config coalesce;
 };

@@ -103,7 +103,7 @@ static void links_init(struct lane *l)
     redis_frames_init(&c->frames, &c->frame_link, c->config.life);
     redis_fences_init(&c->fences, &c->fence_link, c->config.life);
     c->fences.replicas = c->config.replicas;
-    c->fences.volatile_accept = c->config.redis_volatile;
+    c->fences.keeps = c->config.keeps;
 }
 
 void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config,

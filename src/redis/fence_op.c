@@ -5,6 +5,7 @@
 #include "redis/fence_op.h"
 #include "base/latencies.h"
 #include "base/stats.h"
+#include "redis/check_op.h"
 #include "redis/info.h"
 #include "redis/lua.h"
 #include "redis/request.h"
@@ -13,14 +14,13 @@
 #define POLL_MS 100
 #define SETTLE_MS 2100
 #define WAIT_SLICE_MS 1000 /* one WAIT; asked again until the fence gives up, since it blocks the link */
-#define VERSION_WAITAOF 70200
 
 static void group_begin(struct redis_fences *fs);
 
 static bool by_waitaof(const struct redis_fences *fs)
 {
     const struct redis_facts *f = &fs->link->facts;
-    return !fs->volatile_accept && f->aof_on && f->version >= VERSION_WAITAOF;
+    return fs->keeps == REDIS_KEEPS_DISK && f->aof_on && f->version >= REDIS_WAITAOF;
 }
 
 static void fence_end(struct fence *f, bool passed, const char *text)
@@ -136,7 +136,7 @@ static void wait_put(struct redis_fences *fs);
 static void group_waited(struct redis_fences *fs)
 {
     const struct redis_facts *f = &fs->link->facts;
-    bool done = fs->volatile_accept || by_waitaof(fs) || strcmp(f->appendfsync, "always") == 0;
+    bool done = fs->keeps != REDIS_KEEPS_DISK || by_waitaof(fs) || strcmp(f->appendfsync, "always") == 0;
     if (done)
         group_end(fs, true, NULL, "");
     else if (f->aof_on && strcmp(f->appendfsync, "no") != 0)

@@ -115,11 +115,17 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
 
 /* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an
  * outage. */
-static void handshake_refused(struct redis_link *l, const struct redis_answer *r)
+static void handshake_refused(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
     char line[200], why[REDIS_WHY_BYTES];
     answer_why(r, line, sizeof line);
+    if ((step == STEP_NAME || step == STEP_ID) && (answer_error_is(r, "NOPERM") || answer_error_is(r, "ERR")))
+        error_set(&l->refusal, ERR_CONFIG,
+                  "Redis refuses CLIENT (%s), and tallyd must end links of its own that hang, or a hit may "
+                  "count twice: "
+                  "allow it to tallyd's user (ACL SETUSER <user> +client), or use a Redis that has it",
+                  line);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (answer_error_is(r, own[i])) {
             link_doom(l, line);
@@ -141,7 +147,7 @@ static void handshake_over(struct redis_link *l)
         demoted(l);
         return;
     }
-    if (l->config.check && redis_check_facts(&l->facts, l->config.volatile_accept, &l->refusal) != ERR_NONE) {
+    if (l->config.check && redis_check_facts(&l->facts, l->config.keeps, &l->refusal) != ERR_NONE) {
         snprintf(why, sizeof why, "MASTERDOWN Redis is not fit: %.200s", l->refusal.text);
         link_doom(l, why);
         return;
@@ -157,7 +163,7 @@ static void handshake_step_done(struct redis_link *l, void *arg, const struct re
     (void)arg;
     if (r == NULL) return;
     if (!handshake_step_file(l, l->steps[at], r))
-        handshake_refused(l, r);
+        handshake_refused(l, l->steps[at], r);
     else if (at + 1u == l->steps_n)
         handshake_over(l);
 }

@@ -21,6 +21,8 @@
 
 #define REDIS_WHY_BYTES 300
 
+enum redis_keeps { REDIS_KEEPS_DISK, REDIS_KEEPS_REPLICAS, REDIS_KEEPS_NOTHING }; /* what holds a claim */
+
 /* What the server said of itself in the handshake of this connection. */
 struct redis_facts {
     int version; /* 7.0.15 -> 70015; Valkey says the Redis version it is compatible with */
@@ -38,7 +40,7 @@ struct redis_link_config {
     const struct life *life;   /* likewise; for CLIENT SETNAME */
     const char *role;          /* "frame", "sync", "fence", "clean", "cli" */
     bool check; /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
-    bool volatile_accept;             /* for that check */
+    enum redis_keeps keeps;           /* for that check */
     bool quiet;                       /* logs no ups and downs: its owner tells them in words of its own */
     uint32_t connect_ms;              /* resolve, connect and handshake together; 0: 5,000 */
     uint32_t answer_ms;               /* nothing read for so long while an answer is due: cut; 0: 5,000 */

@@ -185,6 +185,13 @@ static bool redis_init(struct setup *s, struct buf *problems)
     }
     if (s->conf->redis_password != NULL)
         redis_url_set_password(&s->redis, slice_str(s->conf->redis_password));
+    if (s->conf->redis_keeps == CONF_KEEPS_REPLICAS && s->conf->redis_replicas == 0) {
+        error_set(&e, ERR_CONFIG,
+                  "replicas holds nothing while redis.replicas is 0: set that to how many must have a "
+                  "batch before it is merged");
+        problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_KEEPS, &e, problems);
+        return false;
+    }
     return setup_redis_tls(s, problems);
 }
 

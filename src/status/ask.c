@@ -28,7 +28,7 @@ static void link_make(struct ask *a, const struct source *where, uint32_t wait_m
                                              .life = &a->life,
                                              .role = "cli",
                                              .quiet = true,
-                                             .volatile_accept = where->conf->redis_volatile == CONF_ACCEPT,
+                                             .keeps = (enum redis_keeps)where->conf->redis_keeps,
                                              .connect_ms = wait_ms,
                                              .answer_ms = answer_ms};
     place_init(&a->place, where->redis);

@@ -15,6 +15,7 @@ struct redisContext;
 #define STATUS_WHY_BYTES 400
 #define STATUS_BATCHES_SIZED 50 /* the oldest ones, whose fields are counted */
 #define STATUS_NAMES_MAX 10
+#define STATUS_REPLICAS 8
 #define STATUS_DIRTY_LOOKED 20000 /* hashes that are told apart by counter */
 
 struct status_how {
@@ -43,15 +44,29 @@ struct status_service {
     char held[STATUS_WHY_BYTES]; /* why it merges nothing, with the mend; empty: it merges */
     struct figure hits_per_s;    /* see status_rate */
     struct figure leftovers;     /* claimed hashes of no batch, by its last walk */
+    char redis_server[300], redis_run_id[RUN_ID_BYTES + 3]; /* that its links are on, or were last */
+    char redis_links[64];         /* which of them are up: "frame=1,sync=1,fence=0" */
+    struct figure redis_moved_ms; /* since they moved to it; not known: never */
+    char stalled[32];             /* why batches of an unknown counter stand still; empty: they do not */
     struct stats stats;
+};
+
+struct status_replica {
+    char at[80]; /* host:port as the primary knows it */
+    bool online;
+    int64_t lag_s, behind_bytes; /* since its last acknowledgement; of the replication stream */
 };
 
 struct status_redis {
     bool up;
     char why[STATUS_WHY_BYTES];
-    char version[48], policy[32], fsync[16], role[16];
+    char version[48], policy[32], fsync[16], role[16], run_id[RUN_ID_BYTES], at[300];
+    enum conf_keeps keeps; /* redis.keeps and redis.replicas, which this look went by */
+    int64_t replicas_wanted;
     int64_t memory_bytes, memory_most_bytes; /* 0: no limit */
     int64_t replicas, uptime_s;
+    struct status_replica replica[STATUS_REPLICAS]; /* the first of them */
+    size_t replica_n;
     bool aof_on, aof_writes; /* its last write to the AOF succeeded */
     int64_t now_ms;          /* its time */
     uint64_t gen;
@@ -66,7 +81,7 @@ struct status_redis {
 struct status_mysql {
     bool up, read; /* read: tallyd's tables as well */
     char why[STATUS_WHY_BYTES];
-    char version[64];
+    char version[64], server[300]; /* as db_server() has it */
     bool mariadb, read_only;
     uint64_t gen; /* the ledger's highest, read before Redis' */
 };
@@ -77,6 +92,8 @@ struct status_counter {
     struct figure complete_until_ms; /* every hit before is in its table; value 0: not yet said */
     struct figure merged, rejected;  /* sums of deltas, as tally_counters has them */
     struct figure rejects;           /* rows in tally_rejects that wait for replay or drop */
+    char stalled
+        [32]; /* why nothing of it is merged though it is due, as the service's log says; empty: it is */
 };
 
 struct status_batch {

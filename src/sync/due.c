@@ -3,6 +3,8 @@
  * too, and so is what another process left, what is paced, and what had no place in a queue. */
 #include "sync/inside.h"
 
+#define LOOK_TIMES 20 /* as many poll_ms, while nothing can be merged, from a look at the index to the next */
+
 static bool may_claim(const struct sync *s, const struct family *f, uint64_t now_ms)
 {
     if (!sync_may_merge(s) || family_held(f) || f->holds > 0) return false;
@@ -43,6 +45,11 @@ static void on_polled(struct due_poll *p)
     struct sync *s = p->arg;
     s->polling = false;
     s->requests_out--;
+    stall_page(s, p);
+    if (!sync_may_merge(s)) { /* looked at, and not queued */
+        due_poll_free(p);
+        return;
+    }
     bool full = !p->lost && p->keys_n == p->limit;
     due_poll_names(s, p, false);
     if (full) s->poll_at_ms = 0;
@@ -62,10 +69,13 @@ static int64_t shortest_every_ms(const struct sync *s)
 
 static void poll_if_time(struct sync *s, uint64_t now_ms)
 {
-    if (s->polling || !sync_may_merge(s) || now_ms < s->poll_at_ms || s->counters->n == 0) return;
+    bool merges = sync_may_merge(s);
+    if (s->polling || !s->redis_up || !s->started || s->stopping || now_ms < s->poll_at_ms ||
+        s->counters->n == 0)
+        return;
     if (s->due_n + CLAIM_HASHES_MAX > s->config.due_max || s->fields >= s->config.fields_max) return;
-    s->poll_at_ms = now_ms + s->config.poll_ms;
-    uint32_t skip = s->poll.skip;
+    s->poll_at_ms = now_ms + (merges ? 1 : LOOK_TIMES) * s->config.poll_ms;
+    uint32_t skip = merges ? s->poll.skip : 0;
     s->poll = (struct due_poll){.skip = skip, .limit = CLAIM_HASHES_MAX, .done = on_polled, .arg = s};
     s->poll.before_ms = s->ports.redis_ms(s->ports.arg) - shortest_every_ms(s);
     s->polling = true;

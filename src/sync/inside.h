@@ -2,6 +2,7 @@
  *   run.c    the machine of one batch           queue.c  what is due       due.c      when it is claimed
  *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick       pace.c   claims for hits alone
+ *   stall.c  merging that stands still
  * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_INSIDE_H
 #define SYNC_INSIDE_H
@@ -52,6 +53,13 @@ struct due_name { /* one name in a family's queue or in its paced, value in its 
     char name[];
 };
 
+struct stall {                  /* see stall.c; times are mono, 0: never */
+    uint64_t due_ms, merged_ms; /* oldest hit that is known to wait; last merge */
+    uint64_t for_s;             /* nothing was merged for so long, too long; 0: it goes on */
+    const char *why;
+    bool waits, told; /* something was due since the last look; the log said so */
+};
+
 struct family { /* a counter and its due hashes */
     const struct counter *counter;
     struct map names;
@@ -65,6 +73,9 @@ struct family { /* a counter and its due hashes */
     uint32_t holds;    /* sync_counter_hold() without their release */
     bool unfit;        /* sync_counter_fit() */
     uint32_t refused;  /* runs held since the table refuses their rows */
+    struct stall stall;
+    uint32_t runs;              /* at its last look */
+    bool index_due, index_seen; /* due, and left in the dirty index: in the last pass over it, in this one */
 };
 
 static inline uint32_t family_queued(const struct family *f)
@@ -106,7 +117,9 @@ struct sync {
     uint32_t queue_n, queue_cap;
     uint32_t unknown; /* batches that stand since their counter is not known here, as last told */
     bool redis_up, mysql_up, started, stopping, abandoned, hold;
-    bool eager; /* sync_turn() has something to do */
+    bool eager;         /* sync_turn() has something to do */
+    struct stall stall; /* of batches whose counter is not known yet */
+    uint64_t stall_at_ms;
     struct adopt adopt;
     struct due_poll poll;
     bool adopting, polling;
@@ -170,6 +183,10 @@ void wait_redis_down(struct sync *s);
 void wait_run_done(struct sync *s, const struct run *r);
 /* These keys were in a claim and are due again: whoever waits for one of them waits for its next claim. */
 void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n);
+
+/* stall.c */
+void stall_page(struct sync *s, const struct due_poll *p); /* a page of the index, before it is filed */
+void stall_tick(struct sync *s, uint64_t now_ms);
 
 /* recover.c */
 void recover_tick(struct sync *s);

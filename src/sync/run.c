@@ -191,6 +191,8 @@ static void run_merge(struct run *r)
 
 static void count_chunk(struct run *r, const struct chunk *c)
 {
+    if (c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY)
+        r->family->stall.merged_ms = sync_now(r->sync);
     if (c->outcome == MERGE_DONE) {
         r->rows_merged += c->rows_merged;
         STAT_ADD(chunks_merged, 1);

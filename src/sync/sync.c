@@ -79,6 +79,7 @@ void sync_tick(struct sync *s)
     due_tick(s, now_ms);
     wait_tick(s, now_ms);
     recover_tick(s);
+    stall_tick(s, now_ms);
 }
 
 void sync_turn(struct sync *s)
@@ -90,6 +91,7 @@ void sync_turn(struct sync *s)
 
 void sync_redis(struct sync *s, bool up)
 {
+    if (up != s->redis_up) s->poll_at_ms = 0;
     s->redis_up = up;
     if (!up) wait_redis_down(s);
 }
@@ -109,6 +111,7 @@ void sync_mysql(struct sync *s, bool up)
         wake_runs(s);
         pace_release(s);
     }
+    if (up != s->mysql_up) s->poll_at_ms = 0;
     s->mysql_up = up;
 }
 
@@ -119,6 +122,7 @@ void sync_hold(struct sync *s, bool hold, const char *why)
         log_event(LOG_WARN, "merges_go_on", "why=%s", LOGQ(why));
         pace_release(s);
     }
+    if (hold != s->hold) s->poll_at_ms = 0;
     s->hold = hold;
 }
 

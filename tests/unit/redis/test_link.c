@@ -224,6 +224,24 @@ static void test_password(void **state)
     world_close(w);
 }
 
+/* A right that an operator forgot, and a managed service that has no CLIENT: neither is an outage that ends. */
+static void test_no_client(void **state)
+{
+    struct world *w = world_with_server(NULL);
+    struct error e;
+    (void)state;
+    redis_ask(&w->server, "ACL SETUSER shop on >right ~* &* +@all -client");
+    w->url.user = "shop";
+    w->url.password = "right";
+    world_link(w, &w->link, "frame");
+    assert_int_equal(redis_link_connect(&w->link, 5000, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "Redis refuses CLIENT (NOPERM"));
+    redis_ask(&w->server, "ACL SETUSER shop +client");
+    WAIT_UNTIL(w, w->ups == 1);
+    assert_int_equal(w->link.refusal.code, ERR_NONE);
+    world_close(w);
+}
+
 static void test_replica_and_database(void **state)
 {
     struct world *w = world_with_server(NULL);
@@ -520,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_idle_is_no_timeout),
         cmocka_unit_test(test_cut_by_client_kill),
         cmocka_unit_test(test_password),
+        cmocka_unit_test(test_no_client),
         cmocka_unit_test(test_replica_and_database),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_loading),

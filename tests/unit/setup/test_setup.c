@@ -84,6 +84,8 @@ static void test_places(void **state)
             "t.yaml:9:10: counters.b.key: ", "a");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"),
             "t.yaml:4:10: counters.a.key: ", "tally:");
+    refused("redis: { keeps: replicas }\nmysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x"),
+            "t.yaml:1:17: redis.keeps: replicas holds nothing while redis.replicas is 0: ", "set that to");
 }
 
 static void test_ops(void **state)

@@ -215,6 +215,26 @@ def test_commit_in_doubt(pair, busy, make_proxy):
     busy.exact()
 
 
+@pytest.mark.fault("mysql-failover")
+def test_replica_that_lags(pair, busy):
+    """Demoted alive, with hits all the time: however quick the move is, the new ledger is looked at before it gets a row."""
+    busy.begin(pair.url)
+    busy.end()
+    busy.daemon.sync_all()
+    pair.catch_up()
+    pair.fall_behind()
+    before = busy.acked.copy()
+    busy.hits()
+    busy.daemon.sync_all()
+    gone = busy.acked - before
+    pair.old.refuse_writes()
+    pair.promote()
+    busy.hits()
+    busy.mysql = pair.new
+    wait_until(lambda: busy.acked - read_mysql(pair.new, FAMILIES)[0] == gone, 30, "the rest is merged")
+    assert busy.daemon.log().count("event=mysql_behind") == 1
+
+
 @pytest.mark.fault("mysql-back-and-forth")
 def test_old_primary_comes_back(pair, busy):
     """The old primary comes back as a second one that takes writes: tallyd stays where it is."""

@@ -98,6 +98,10 @@ class Pair:
 
         wait_until(applied, 60, "the replica applied what it got")
 
+    def fall_behind(self):
+        """The replica gets nothing any more."""
+        self.new.query(LEAVE[0])
+
     def promote(self):
         for sql in LEAVE:
             self.new.query(sql)

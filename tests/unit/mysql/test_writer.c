@@ -263,6 +263,33 @@ static void down_while_read_only(void **state)
     mariadb_do(&server, "DROP USER app@localhost");
 }
 
+/* All leave the server and are back before the loop looks: it is told of both, since what it knew may be over. */
+static void down_and_up_in_one_turn(void **state)
+{
+    static const char sessions[] = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'",
+                      deletes[] = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE"
+                                  " VARIABLE_NAME = 'Com_delete'";
+    struct world w;
+    struct db_config config = server.config;
+    char user[] = "app";
+    (void)state;
+    mariadb_do(&server, "CREATE USER app@localhost");
+    mariadb_do(&server, "GRANT ALL ON shop.* TO app@localhost");
+    config.user = user;
+    world_open(&w, &config, 2);
+    run_until(&w, w.ups == 1);
+    mariadb_do(&server, "SET GLOBAL read_only = 1");
+    await_mariadb(&server, "0", "%s", sessions);
+    int before = atoi(mariadb_ask(&server, "%s", deletes));
+    mariadb_do(&server, "SET GLOBAL read_only = 0");
+    await_mariadb(&server, "1", "SELECT (%s) > %d", deletes, before); /* the probe's */
+    assert_int_equal(w.downs, 0);
+    run_until(&w, w.ups == 2);
+    assert_int_equal(w.downs, 1);
+    world_close(&w, 10000);
+    mariadb_do(&server, "DROP USER app@localhost");
+}
+
 /* One table that refuses is no outage. */
 static void held_is_not_down(void **state)
 {
@@ -372,6 +399,7 @@ int main(void)
         TEST(down_and_up_again),
         TEST(down_from_the_start),
         TEST(down_while_read_only),
+        TEST(down_and_up_in_one_turn),
         TEST(held_is_not_down),
         TEST(close_finishes_the_work),
         TEST(close_answers_late_comers),

@@ -96,8 +96,11 @@ enum err settings_lock_name(const struct settings *s, int *fd, struct error *e)
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     const struct redis_url *redis = &s->setup.redis;
     const struct redis_host *host = &redis->hosts[0];
-    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tallyd:%s:%d:%d:%s", s->instance,
-                     host->port, redis->db, redis->path != NULL ? redis->path : host->name);
+    const struct sentinels_config *sentinels = &s->setup.sentinels; /* many call their primary the same */
+    const struct redis_target none = {0}, *by = sentinels->n > 0 ? &sentinels->at[0] : &none;
+    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tallyd:%s:%d:%d:%s%s%s", s->instance,
+                     sentinels->n > 0 ? by->port : host->port, redis->db,
+                     redis->path != NULL ? redis->path : host->name, sentinels->n > 0 ? "@" : "", by->host);
     size_t most = sizeof name.sun_path - 2;
     socklen_t length =
         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + ((size_t)n < most ? (size_t)n : most));

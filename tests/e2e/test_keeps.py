@@ -87,6 +87,9 @@ def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql, workd
     assert (seen["redis"]["keeps"], seen["redis"]["replicas_wanted"], seen["redis"]["replicas"]) == ("replicas", 1, 1)
     one = seen["redis"]["replica"][0]
     assert one["at"].endswith(f":{replica.port}") and one["online"] and one["lag_s"] <= 1 and one["behind_bytes"] >= 0
+    metrics = Web(web).metrics()
+    assert metrics["tallyd_redis_replicas"] == 1 and metrics["tallyd_redis_replica_behind_bytes"] >= 0
+    assert "tallyd_redis_moved_seconds" not in metrics
     account.hit(daemon, fields(3))
     wait_until(lambda: account.merged() == account.acked, 30, "it merges")
     way.refuse()

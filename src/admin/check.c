@@ -2,6 +2,7 @@
 #include "admin/verbs.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
+#include "redis/sentinel.h"
 #include "setup/secure.h"
 #include "status/ask.h"
 
@@ -49,6 +50,27 @@ static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps,
     return n;
 }
 
+static void sentinels_print(struct sentinels *s)
+{
+    struct sentinel_seen seen[SENTINELS_MAX];
+    if (s == NULL) return;
+    sentinels_hear_all(s, 1000);
+    uint32_t n = sentinels_seen(s, seen);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sentinel_seen *one = &seen[i];
+        printf("%sthe sentinel %s:%d ", one->state == SENTINEL_NAMES ? "" : "warning: ", one->at.host,
+               one->at.port);
+        if (one->state == SENTINEL_NAMES)
+            printf("names %s:%d.\n", one->primary.host, one->primary.port);
+        else if (one->state == SENTINEL_UNKNOWN)
+            printf("knows no primary of that name.\n");
+        else if (one->state == SENTINEL_REFUSES)
+            printf("refuses tallyd: %s.\n", one->text);
+        else
+            printf("does not answer%s%s.\n", one->text[0] == '\0' ? "" : ": ", one->text);
+    }
+}
+
 static enum err check_redis(const struct setup *setup)
 {
     struct ask ask;
@@ -56,6 +78,7 @@ static enum err check_redis(const struct setup *setup)
     struct buf problems = {0};
     const struct source where = setup_source(setup);
     if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) return call_failed(&e);
+    sentinels_print(ask.sentinels);
     enum redis_keeps keeps = (enum redis_keeps)setup->conf->redis_keeps;
     unsigned n = facts_problems(ask.link.facts, keeps, &problems);
     if (n > 0)

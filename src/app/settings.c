@@ -79,6 +79,7 @@ struct lane_config settings_lane(const struct settings *s)
     return (struct lane_config){
         .counters = &s->setup.counters,
         .redis = &s->setup.redis,
+        .sentinels = &s->setup.sentinels,
         .life = &s->life,
         .host = s->host,
         .timeout_ms = (uint32_t)conf->redis_timeout_ms,

@@ -46,7 +46,7 @@ static void put(const struct frame *f, struct frame_op *op, struct journal *j, u
 static void put_in(struct frame *f, struct frame_op *op, struct journal *j)
 {
     struct journal_record of = {
-        .kind = op->kind, .at = op->at, .name = FRAME_NAME(f, op), .type = FRAME_TYPE(f, op)};
+        .kind = op->kind, .at = op->which, .name = FRAME_NAME(f, op), .type = FRAME_TYPE(f, op)};
     uint32_t number = journal_number(j, op->name_code, &of);
     if (number != OP_END && journal_fits(j, number, op->delta)) put(f, op, j, number);
 }
@@ -111,12 +111,13 @@ uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal
                              uint32_t events_most)
 {
     const struct journal_op *from = &j->ops[number];
-    struct frame_op *op = frame_add_op(f, from->kind, journal_name(j, from), journal_type(j, from), from->at);
+    struct frame_op *op =
+        frame_add_op(f, from->kind, journal_name(j, from), journal_type(j, from), from->which);
     bool has_events = journal_has_events(from);
     op->way = OP_HOME;
     op->fed = true;
     op->name_code = from->code;
-    op->code = coalesce_op_code(c, from->code, from->at, true);
+    op->code = coalesce_op_code(c, from->code, from->which, true);
     op->journal = j;
     op->number = number;
     op->adds = has_events && from->adds > events_most ? events_most : from->adds;
@@ -238,7 +239,7 @@ void checkpoint_undo(struct coalesce *c, struct group *g)
 static void redo_into(struct frame *f, struct frame_op *op, struct journal *other)
 {
     bool answers = op->kind == OP_TIMEBOX && !op->fed;
-    bool is_given = op->kind == OP_EVENT && op->at == EVENT_GIVEN;
+    bool is_given = op->kind == OP_EVENT && op->which == EVENT_GIVEN;
     if (op->journal != NULL && !answers) {
         put(f, op, op->journal, op->number);
         return;

@@ -36,7 +36,7 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 struct owed_op {
     enum op_kind kind;
     uint32_t name_at, name_n, type_n; /* in owed_names, the type behind the name */
-    int64_t at;
+    int64_t which;
 };
 
 struct coalesce {
@@ -153,7 +153,7 @@ void tokens_applied(struct coalesce *c, const struct frame *f);
 struct frame_op *ops_fed(struct coalesce *c, struct group *g,
                          const struct coalesce_op *op); /* found or added */
 int64_t ops_precisions(const struct coalesce *c, const struct frame *f,
-                       const struct frame_op *op); /* how many keep op->at: the reply of a series */
+                       const struct frame_op *op); /* how many keep its second: the reply of a series */
 void ops_answers_lost(struct coalesce *c, struct group *g);
 
 /* checkpoint.c */

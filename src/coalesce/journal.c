@@ -95,7 +95,7 @@ static void op_set(struct journal *j, uint32_t number, uint64_t code, const stru
 {
     if (2 * j->names_n >= j->slots_cap) journal_slots_double(j);
     uint32_t *slot = slot_of(j, code, of->kind, of->name, of->type);
-    struct journal_op op = {.kind = of->kind, .code = code, .at = of->at, .next = OP_END};
+    struct journal_op op = {.kind = of->kind, .code = code, .which = of->at, .next = OP_END};
     op.first_event = op.last_event = OP_END;
     const struct journal_op *like = *slot == 0 ? NULL : &j->ops[*slot - 1];
     op.name_at = like != NULL ? like->name_at : text_put(j, of->name);
@@ -118,7 +118,7 @@ uint32_t journal_number(struct journal *j, uint64_t code, const struct journal_r
 {
     uint32_t i = journal_first(j, code, of->kind, of->name, of->type);
     for (uint32_t times = 0; i != OP_END; i = j->ops[i].next) {
-        if (j->ops[i].at == of->at) return i;
+        if (j->ops[i].which == of->at) return i;
         if (++times == JOURNAL_TIMES_MAX) return OP_END;
     }
     uint32_t number = j->ops_n;
@@ -149,7 +149,7 @@ static void tell(struct journal *j, uint32_t number)
 {
     struct journal_op *op = &j->ops[number];
     if (!op->told)
-        journal_put_op(&j->records, number, op->kind, op->at, journal_name(j, op), journal_type(j, op));
+        journal_put_op(&j->records, number, op->kind, op->which, journal_name(j, op), journal_type(j, op));
     op->told = true;
 }
 

@@ -36,7 +36,7 @@ struct journal_op {
     uint32_t type_at, type_n;
     uint32_t next; /* the same name at another time; OP_END: no more */
     bool told;     /* its OP record was sent */
-    int64_t at;
+    int64_t which; /* as a frame_op's */
     int64_t n;     /* still to be added */
     int64_t out;   /* checkpoint's own: of a bucket, what the frame under way brings home */
     uint32_t adds; /* in so many ADDs; events: how many */
@@ -65,7 +65,7 @@ struct journal {
 
 static inline bool journal_has_events(const struct journal_op *op)
 {
-    return op->kind == OP_EVENT && op->at == EVENT_GIVEN;
+    return op->kind == OP_EVENT && op->which == EVENT_GIVEN;
 }
 
 struct journal *journal_create(struct slice name, uint64_t age, uint64_t now_ms);

@@ -108,7 +108,7 @@ struct conf {
     char *file; /* as it is called in messages */
     CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER, CONF_NO_MEMBER)
     /* From the environment, else the password file; NULL: what the URL says. Never print them. */
-    char *redis_password, *mysql_password;
+    char *redis_password, *sentinel_password, *mysql_password;
     struct conf_bearers bearers;   /* of http.tokens */
     struct conf_counter *counters; /* in the order of the file, at least one */
     size_t counters_n;

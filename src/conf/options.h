@@ -73,6 +73,32 @@
     G(REDIS_TLS_VERIFY, "redis.tls.verify", WORD, redis_tls_verify, "on", 0, 0, RESTART,                     \
       "on|off",                                                                                              \
       "off takes any certificate, so whoever is between may read and change everything")                     \
+    G(REDIS_SENTINELS, "redis.sentinels", TEXTS, redis_sentinels, "", 1, 300, RESTART,                       \
+      "a list of host:port such as [ \"s1:26379\", \"s2:26379\", \"s3:26379\" ]",                             \
+      "sentinels that say where Redis is; the host of redis.url is then the name they have for it")          \
+    G(REDIS_SENTINEL_USER, "redis.sentinel.user", PATTERN, redis_sentinel_user, "", 1, 512, RESTART,            \
+      "a name of 1 to 512 bytes",                                                                            \
+      "the sentinels' user for tallyd; by default their password alone is sent")                             \
+    G(REDIS_SENTINEL_PASSWORD_FILE, "redis.sentinel.password_file", PATH, redis_sentinel_password_file, "", 0, 0, \
+      RESTART,                                                                                               \
+      "the path of a file that only its owner may read",                                                     \
+      "the sentinels' password is the text of this file; TALLYD_SENTINEL_PASSWORD in the environment goes "  \
+      "before it")                                                                                           \
+    G(REDIS_SENTINEL_TLS_USE, "redis.sentinel.tls.use", WORD, redis_sentinel_tls_use, "off", 0, 0, RESTART,  \
+      "off|on",                                                                                              \
+      "on: TLS with the sentinels, or no connection")                                                        \
+    G(REDIS_SENTINEL_TLS_CA, "redis.sentinel.tls.ca", PATH, redis_sentinel_tls_ca, "", 0, 0, RESTART,        \
+      "the path of a file",                                                                                  \
+      "authorities of the sentinels' certificates, PEM; by default those of the system")                     \
+    G(REDIS_SENTINEL_TLS_CERT, "redis.sentinel.tls.cert", PATH, redis_sentinel_tls_cert, "", 0, 0, RESTART,  \
+      "the path of a file",                                                                                  \
+      "the certificate that tallyd shows the sentinels, PEM; with redis.sentinel.tls.key")                   \
+    G(REDIS_SENTINEL_TLS_KEY, "redis.sentinel.tls.key", PATH, redis_sentinel_tls_key, "", 0, 0, RESTART,     \
+      "the path of a file that only its owner and its group may read",                                       \
+      "the key of that certificate, PEM, without a passphrase")                                              \
+    G(REDIS_SENTINEL_TLS_VERIFY, "redis.sentinel.tls.verify", WORD, redis_sentinel_tls_verify, "on", 0, 0, RESTART, \
+      "on|off",                                                                                              \
+      "off takes any certificate, so whoever is between may say where Redis is")                             \
     G(MYSQL_URL, "mysql.url", URL, mysql_url, NULL, 0, 0, RESTART,                                             \
       "mysql://user[:password]@host:port/database or mysql://user@localhost/database?socket=/path",          \
       "the MySQL or MariaDB that the counts end in; of several hosts (host:port,host:port) the first that "   \

@@ -468,6 +468,8 @@ static void finish(struct reader *r)
     if (c->instance == NULL) c->instance = instance_default();
     c->redis_password = password_read(r, "TALLYD_REDIS_PASSWORD", "redis.password", c->redis_password_file,
                                       CONF_REDIS_PASSWORD_FILE);
+    c->sentinel_password = password_read(r, "TALLYD_SENTINEL_PASSWORD", "sentinel.password",
+                                         c->redis_sentinel_password_file, CONF_REDIS_SENTINEL_PASSWORD_FILE);
     c->mysql_password = password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password", c->mysql_password_file,
                                       CONF_MYSQL_PASSWORD_FILE);
     bearers_load(r);

@@ -8,6 +8,7 @@
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
 #include "redis/scout.h"
+#include "redis/sentinel.h"
 #include "sync/total.h"
 #include <uv.h>
 
@@ -21,6 +22,7 @@ enum stage {
 struct lane_config { /* what it points to is borrowed until lane_destroy() */
     const struct counters *counters;
     const struct redis_url *redis;
+    const struct sentinels_config *sentinels; /* n 0: none */
     const struct life *life;
     const char *host;              /* "<boot id>:<network namespace>": where the life is */
     uint32_t timeout_ms, replicas; /* redis.timeout, redis.replicas */
@@ -40,6 +42,7 @@ struct core {
     enum stage stage;
     struct redis_place place; /* of all links */
     struct redis_scouts scouts;
+    struct sentinels *sentinels; /* NULL: there are none, or they are closed */
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;

@@ -143,6 +143,10 @@ static enum err link_begin(struct redis_link *link, struct error *e)
 enum err lane_start(struct lane *l, const bool *stop, struct error *e)
 {
     struct core *c = &l->core;
+    if (c->config.sentinels->n > 0) {
+        c->sentinels = sentinels_create(c->loop, c->config.sentinels, &c->place);
+        if (sentinels_wait(c->sentinels, CONNECT_MS, e) != ERR_NONE) return e->code;
+    }
     if (link_begin(&c->sync_link, e) != ERR_NONE) return e->code;
     if (!*stop && name_take(&c->sync_link, c->config.host, stop, e) != ERR_NONE) return e->code;
     if (!*stop && link_begin(&c->frame_link, e) != ERR_NONE) return e->code;
@@ -266,10 +270,20 @@ static void cleaner_closed(struct cleaner *c)
     maybe_closed(CONTAINER_OF(c, struct lane, cleaner));
 }
 
+static void sentinels_closed(void *lane)
+{
+    maybe_closed(lane);
+}
+
 void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
     l->closed = closed;
-    l->open = 5;
+    l->open = 6;
+    if (l->core.sentinels != NULL)
+        sentinels_close(l->core.sentinels, sentinels_closed, l);
+    else
+        l->open--;
+    l->core.sentinels = NULL;
     cleaner_close(&l->cleaner, cleaner_closed);
     scouts_close(&l->core.scouts, lane_scouts_closed);
     redis_link_close(&l->core.sync_link, sync_closed);

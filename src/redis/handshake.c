@@ -12,6 +12,7 @@
 
 enum step {
     STEP_AUTH,
+    STEP_PING,
     STEP_SELECT,
     STEP_NAME,
     STEP_ID,
@@ -104,6 +105,8 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
         return time_file(l, r);
     case STEP_EXEC:
         return answer_is_array(r, 0);
+    case STEP_PING:
+        return answer_is(r, REDIS_STATUS);
     case STEP_AUTH:
     case STEP_SELECT:
     case STEP_NAME:
@@ -120,6 +123,7 @@ static void handshake_refused(struct redis_link *l, enum step step, const struct
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
     char line[200], why[REDIS_WHY_BYTES];
     answer_why(r, line, sizeof line);
+    if (l->config.plain) error_set(&l->refusal, ERR_CONFIG, "%s", line);
     if ((step == STEP_NAME || step == STEP_ID) && (answer_error_is(r, "NOPERM") || answer_error_is(r, "ERR")))
         error_set(&l->refusal, ERR_CONFIG,
                   "Redis refuses CLIENT (%s), and tallyd must end links of its own that hang, or a hit may "
@@ -139,6 +143,10 @@ static void handshake_refused(struct redis_link *l, enum step step, const struct
 static void handshake_over(struct redis_link *l)
 {
     char why[REDIS_WHY_BYTES];
+    if (l->config.plain) {
+        link_came_up(l);
+        return;
+    }
     if (l->facts.loading) {
         link_doom(l, "LOADING Redis is loading the dataset in memory");
         return;
@@ -175,6 +183,13 @@ void handshake_send(struct redis_link *l)
     l->refusal.code = ERR_NONE;
     memset(&l->facts, 0, sizeof l->facts);
     auth_put(l);
+    if (l->config.plain) {
+        request_words(&l->out, "PING");
+        step_add(l, STEP_PING);
+        wire_expect(l, l->steps_n, handshake_step_done, NULL);
+        wire_write(l);
+        return;
+    }
     select_put(l);
     setname_put(l);
     static const struct {

@@ -254,7 +254,9 @@ static void retry_wait(struct redis_link *l)
     uint32_t most_ms = place_retry_most_ms(l->config.place, l->config.retry_most_ms);
     unsigned rounds = l->attempt > 0 ? l->attempt - 1 : 0;
     if (!place_round_is_over(l->config.place, l)) most_ms = 0;
-    l->wait_until_ms = mono_ms() + rand_backoff_ms(rounds, l->config.retry_ms, most_ms);
+    l->wait_until_ms = mono_ms() + (l->at_once ? 0 : rand_backoff_ms(rounds, l->config.retry_ms, most_ms));
+    if (l->at_once) link_soon(l);
+    l->at_once = false;
     sm_move(&l->sm, LINK_WAITING);
 }
 
@@ -326,7 +328,7 @@ static void up_look(struct redis_link *l, uint64_t now_ms, bool late)
     } else if (silent_ms > SILENT_MS) {
         place_doubt(l->config.place, "MASTERDOWN Redis cannot be reached (it is silent)");
     }
-    if (now_ms - l->time_asked_ms >= TIME_EVERY_MS) handshake_time(l);
+    if (!l->config.plain && now_ms - l->time_asked_ms >= TIME_EVERY_MS) handshake_time(l);
 }
 
 /* A tick that comes late says that our own loop stood still: what Redis answered meanwhile is not read yet,

@@ -40,6 +40,8 @@ struct redis_link_config {
     const struct life *life;   /* likewise; for CLIENT SETNAME */
     const char *role;          /* "frame", "sync", "fence", "clean", "cli" */
     bool check; /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
+    bool
+        plain; /* of a sentinel, or to look at a server: AUTH and PING are the whole handshake; it asks nothing by itself */
     enum redis_keeps keeps;           /* for that check */
     bool quiet;                       /* logs no ups and downs: its owner tells them in words of its own */
     uint32_t connect_ms;              /* resolve, connect and handshake together; 0: 5,000 */
@@ -74,6 +76,8 @@ struct redis_link {
     /* Once for each try that ended, also one that never got up (then was_up is false). why: an error line for
      * clients, its prefix first; borrowed for the call, and l->why after it. */
     void (*down)(struct redis_link *l, const char *why);
+    /* What comes while nothing was asked, as a subscribed connection says it; NULL: that ends the connection. */
+    void (*push)(struct redis_link *l, const struct redis_answer *r);
     void *arg;
     /* read-only; facts and client_id are the newest connection's */
     struct redis_link_config config;
@@ -99,6 +103,7 @@ struct redis_link {
     struct list here;           /* in the place's links */
     struct redis_target target; /* of this try */
     unsigned host_at;           /* the target's number in the URL */
+    bool at_once;               /* the next try needs no pause: it was told to go elsewhere */
     unsigned attempt, tries;    /* since the last connection that stood, and that was up */
     bool no_role;               /* the user may not ask ROLE */
     uint64_t began_ms, up_ms, wait_until_ms, read_ms, tick_ms, time_asked_ms;

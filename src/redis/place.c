@@ -27,6 +27,13 @@ bool place_is_up(const struct redis_place *p)
     return false;
 }
 
+bool place_is_whole(const struct redis_place *p)
+{
+    EACH_LINK (l, p)
+        if (link_is_begun(l) && !redis_link_is_up(l)) return false;
+    return !list_empty(&p->links);
+}
+
 bool place_has_choice(const struct redis_place *p)
 {
     return p->told_only || p->url->hosts_n > 1;
@@ -132,8 +139,7 @@ void place_link_down(struct redis_place *p, const struct redis_link *l, const ch
 void place_link_up(struct redis_place *p)
 {
     struct redis_move *m = &p->move;
-    EACH_LINK (l, p)
-        if (link_is_begun(l) && !redis_link_is_up(l)) return;
+    if (!place_is_whole(p)) return;
     p->odd_ms = 0;
     if (!p->leaving) return;
     p->leaving = false;
@@ -158,7 +164,7 @@ void place_doubt(struct redis_place *p, const char *why)
 
 /* --- told from outside --- */
 
-static bool target_is(const struct redis_target *a, const struct redis_target *b)
+bool target_is(const struct redis_target *a, const struct redis_target *b)
 {
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
@@ -171,7 +177,10 @@ void place_move(struct redis_place *p, const struct redis_target *target, const 
             p->home = i;
     EACH_LINK (l, p) {
         l->tries = 0;
-        if (!target_is(&l->target, target)) link_doom(l, why);
+        if (!target_is(&l->target, target)) {
+            l->at_once = true;
+            link_doom(l, why);
+        }
         link_try_now(l);
     }
 }

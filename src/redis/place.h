@@ -16,6 +16,8 @@ struct redis_target {
     int port;       /* 0: a unix socket */
 };
 
+bool target_is(const struct redis_target *a, const struct redis_target *b);
+
 struct redis_role { /* what ROLE or INFO replication said of the primary last */
     uint64_t at_ms; /* mono; 0: never */
     int64_t offset; /* of its replication stream */
@@ -68,8 +70,13 @@ void place_move(struct redis_place *p, const struct redis_target *target, const 
 /* While it holds, frames are not sent: hits wait. It lets go by itself after PLACE_HOLD_MS. */
 #define PLACE_HOLD_MS 3000
 void place_hold(struct redis_place *p, bool hold);
+static inline bool place_is_held(const struct redis_place *p)
+{
+    return p->hold_ms != 0;
+}
 void place_tick(struct redis_place *p, uint64_t now_ms); /* every 20 ms or so */
 bool place_is_up(const struct redis_place *p);           /* some link is up */
+bool place_is_whole(const struct redis_place *p);        /* all that were started are */
 bool place_has_choice(const struct redis_place *p);      /* its URL has several hosts, or it is told one */
 /* Every link asks ROLE now, and `doubted` is told; at most every 200 ms. */
 void place_doubt(struct redis_place *p, const char *why);

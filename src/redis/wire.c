@@ -207,7 +207,9 @@ static void replies_hand_out(struct redis_link *l)
     const struct redis_answer *r;
     enum redis_read got = READ_MORE;
     while (!l->doomed && (got = redis_reader_next(l->reader, &r)) == READ_REPLY) {
-        if (l->ring_n == 0)
+        if (l->ring_n == 0 && l->push != NULL)
+            l->push(l, r);
+        else if (l->ring_n == 0)
             link_doom_io(l, "it answered what nobody asked");
         else
             answer(l, r);

@@ -55,6 +55,7 @@ struct discard {
 
 enum adopt_mode {
     ADOPT_INSTANCE, /* those of this instance's other lives */
+    ADOPT_OWN,      /* those of this life: discarded ones that stand again */
     ADOPT_STALE,    /* those without a sign of life for stale_ms */
     ADOPT_DEAD,     /* stale ones, and those whose owner has no link to Redis */
 };

@@ -9,6 +9,7 @@ struct ask {
     uv_loop_t loop;
     struct life life;
     struct redis_place place;
+    struct sentinels *sentinels; /* NULL: none */
     struct redis_link link;
     bool closed;
 };

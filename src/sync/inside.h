@@ -117,6 +117,7 @@ struct sync {
     uint32_t queue_n, queue_cap;
     uint32_t unknown; /* batches that stand since their counter is not known here, as last told */
     bool redis_up, mysql_up, started, stopping, abandoned, hold;
+    bool own_due;       /* batches of ours may stand that we no longer know */
     bool eager;         /* sync_turn() has something to do */
     struct stall stall; /* of batches whose counter is not known yet */
     uint64_t stall_at_ms;

@@ -89,13 +89,6 @@ void sync_turn(struct sync *s)
     sync_tick(s);
 }
 
-void sync_redis(struct sync *s, bool up)
-{
-    if (up != s->redis_up) s->poll_at_ms = 0;
-    s->redis_up = up;
-    if (!up) wait_redis_down(s);
-}
-
 static void wake_runs(struct sync *s)
 {
     list_for_each (node, &s->runs) {
@@ -103,6 +96,20 @@ static void wake_runs(struct sync *s)
         if (!r->held) r->resume_ms = 0;
         r->attempts = 0;
     }
+}
+
+/* (!) What stands in Redis now may be what it had before: a batch that we discarded stands again, and nobody else takes it
+ * before its sign of life is old. */
+void sync_redis(struct sync *s, bool up)
+{
+    if (up && !s->redis_up && s->started) {
+        wake_runs(s);
+        s->own_due = true;
+        s->adopt_at_ms = 0;
+    }
+    if (up != s->redis_up) s->poll_at_ms = 0;
+    s->redis_up = up;
+    if (!up) wait_redis_down(s);
 }
 
 void sync_mysql(struct sync *s, bool up)

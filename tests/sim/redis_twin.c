@@ -424,6 +424,7 @@ static bool adoptable(struct world *w, const struct link *l, const struct wire_i
 {
     bool stale = b->beat_ms <= world_redis_ms(w) - q->stale_ms;
     if (q->mode == ADOPT_STALE) return stale;
+    if (q->mode == ADOPT_OWN) return b->owner == l->life;
     if (q->mode == ADOPT_DEAD) return stale || !redis_has_link(&w->redis, b->owner);
     return w->instance_of[b->owner] == l->instance && b->owner != l->life;
 }

@@ -81,7 +81,7 @@ static void times_of_a_name_are_a_chain(void **state)
     uint32_t i = first(OP_SERIES, "a", "");
     for (int64_t at = 10; at < 14; at++, i = j->ops[i].next) {
         assert_int_not_equal(i, OP_END);
-        assert_int_equal(j->ops[i].at, at);
+        assert_int_equal(j->ops[i].which, at);
         assert_slice(journal_name(j, &j->ops[i]), "a");
     }
     assert_int_equal(i, OP_END);
@@ -303,7 +303,7 @@ static void assert_pending(const struct journal *of, uint32_t i, const char *nam
 {
     assert_true(i < of->ops_n && of->ops[i].adds > 0);
     assert_slice(journal_name(of, &of->ops[i]), name);
-    assert_int_equal(of->ops[i].at, at);
+    assert_int_equal(of->ops[i].which, at);
     assert_int_equal(of->ops[i].n, n);
 }
 
@@ -495,7 +495,7 @@ static void assert_same_pending(const struct journal *a, const struct journal *b
     const struct journal_op *x = &a->ops[number], *y = &b->ops[number];
     assert_int_equal(x->adds, y->adds);
     assert_int_equal(x->n, y->n);
-    assert_int_equal(x->at, y->at);
+    assert_int_equal(x->which, y->which);
     assert_true(slice_eq(journal_name(a, x), journal_name(b, y)));
     uint32_t p = x->first_event, q = y->first_event;
     for (uint32_t left = journal_has_events(x) ? x->adds : 0; left > 0; left--) {

@@ -56,6 +56,18 @@ static void five_batches(struct world *w)
     batch_make(w, ID(5), "shop2:0123456789abcdef", "strange", 70000);
 }
 
+/* After a reconnect: what is ours already, and nothing else. */
+static void test_adopt_own(void **state)
+{
+    struct world *w = world_open();
+    struct adopt a = {0};
+    (void)state;
+    five_batches(w);
+    assert_string_equal(adopt(w, ADOPT_OWN, false, &a), "4");
+    assert_string_equal(adopt(w, ADOPT_OWN, false, &a), "4");
+    world_close(w);
+}
+
 static void test_adopt_instance(void **state)
 {
     struct world *w = world_open();
@@ -440,17 +452,12 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adopt_instance),
-        cmocka_unit_test(test_adopt_stale),
-        cmocka_unit_test(test_adopt_dead),
-        cmocka_unit_test(test_standing),
-        cmocka_unit_test(test_beat_and_instance),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_due),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_gen),
-        cmocka_unit_test(test_kill_lives),
-        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_adopt_instance), cmocka_unit_test(test_adopt_own),
+        cmocka_unit_test(test_adopt_stale),    cmocka_unit_test(test_adopt_dead),
+        cmocka_unit_test(test_standing),       cmocka_unit_test(test_beat_and_instance),
+        cmocka_unit_test(test_list),           cmocka_unit_test(test_due),
+        cmocka_unit_test(test_held),           cmocka_unit_test(test_gen),
+        cmocka_unit_test(test_kill_lives),     cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,29 @@ static void test_always_and_nothing(void **state)
     got_close(&g);
 }
 
+/* What would pass does not while a failover is under way, and does again behind it. */
+static void test_held(void **state)
+{
+    static const char *const args[] = {"--appendfsync", "always", NULL};
+    struct world *w = world_with_server(args);
+    struct got g;
+    (void)state;
+    world_link(w, &w->link, "fence");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    got_init(&g, w);
+    place_hold(&w->place, true);
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(w, g.answers == 1);
+    assert_false(g.f[0].passed);
+    assert_string_equal(g.f[0].text, "a failover is under way");
+    place_hold(&w->place, false);
+    redis_fence(&g.fs, &g.f[1]);
+    WAIT_UNTIL(w, g.answers == 2);
+    assert_true(g.f[1].passed);
+    got_close(&g);
+}
+
 static void test_replicas_missing(void **state)
 {
     struct got g;
@@ -210,13 +233,10 @@ static void test_waitaof(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timed),
-        cmocka_unit_test(test_always_and_nothing),
-        cmocka_unit_test(test_replicas_missing),
-        cmocka_unit_test(test_replica_there),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_link_changed),
-        cmocka_unit_test(test_waitaof),
+        cmocka_unit_test(test_timed),         cmocka_unit_test(test_always_and_nothing),
+        cmocka_unit_test(test_held),          cmocka_unit_test(test_replicas_missing),
+        cmocka_unit_test(test_replica_there), cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_link_changed),  cmocka_unit_test(test_waitaof),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,6 +72,31 @@ def test_replicas_hold_the_claims(make_managed, make_daemon, mysql):
     assert re.search(r"event=merged .* already=200 ", daemon.log()) and "rolled back" not in daemon.log()
 
 
+def test_promoted_while_it_runs(make_managed, make_daemon, mysql):
+    """A URL of two hosts, one replica of two: merged and pending hits are in the promoted one, and tallyd goes there by itself."""
+    primary, second, third = (make_managed(name) for name in ("primary", "second", "third"))
+    follow(second, primary)
+    follow(third, primary)
+    url = f"redis://127.0.0.1:{primary.port},127.0.0.1:{second.port}/0"
+    daemon = make_daemon(primary, families=FAMILIES, more={"redis": {"url": url, "keeps": "replicas", "replicas": 1}})
+    account = Account(primary, mysql, FAMILIES)
+    account.pending(daemon, fields(200))
+    daemon.sync_all()
+    account.hit(daemon, fields(50))
+    wait_until(lambda: primary.client().execute_command("WAIT", "2", "100") == 2, 30, "both replicas have all hits")
+    assert look(daemon)["service"]["redis_server"].endswith(f":{primary.port}")
+    primary.kill9()
+    second.client().replicaof("NO", "ONE")
+    follow(third, second)
+    wait_until(lambda: isinstance(account.hit(daemon, [(VIEWS, 1, 1)])[0], int), 30, "counts on the promoted one")
+    account.settle(daemon, second)
+    assert account.unknown == 0 and account.merged() == account.acked
+    service = look(daemon)["service"]
+    assert service["redis_server"].endswith(f":{second.port}") and service["redis_moved_s"] < 60
+    assert service["redis_run_id"] == second.client().info("server")["run_id"]
+    assert f":{second.port}" in daemon.verb("status").stdout and " ago\n" in daemon.verb("status").stdout
+
+
 def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql, workdir):
     """One that is away is waited for, and what waits is said."""
     primary, replica = make_managed("primary"), make_managed("replica")
@@ -87,6 +112,9 @@ def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql, workd
     assert (seen["redis"]["keeps"], seen["redis"]["replicas_wanted"], seen["redis"]["replicas"]) == ("replicas", 1, 1)
     one = seen["redis"]["replica"][0]
     assert one["at"].endswith(f":{replica.port}") and one["online"] and one["lag_s"] <= 1 and one["behind_bytes"] >= 0
+    metrics = Web(web).metrics()
+    assert metrics["tallyd_redis_replicas"] == 1 and metrics["tallyd_redis_replica_behind_bytes"] >= 0
+    assert "tallyd_redis_moved_seconds" not in metrics
     account.hit(daemon, fields(3))
     wait_until(lambda: account.merged() == account.acked, 30, "it merges")
     way.refuse()

@@ -2,6 +2,7 @@
 #include "admin/verbs.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
+#include "redis/sentinel.h"
 #include "setup/secure.h"
 #include "status/ask.h"
 
@@ -32,12 +33,12 @@ static void facts_mend(struct redis_facts *f, unsigned step)
 
 /* All that is wrong with a Redis: the check names the first, so it is asked again with that put right. Adds a
  * line each; returns how many. */
-static unsigned facts_problems(struct redis_facts facts, bool volatile_accept, struct buf *out)
+static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps, struct buf *out)
 {
     char last[sizeof(((struct error *)0)->text)] = "";
     struct error e;
     unsigned n = 0;
-    for (unsigned step = 0; redis_check_facts(&facts, volatile_accept, &e) != ERR_NONE; step++) {
+    for (unsigned step = 0; redis_check_facts(&facts, keeps, &e) != ERR_NONE; step++) {
         if (strcmp(last, e.text) != 0) {
             buf_printf(out, "Redis: %s\n", e.text);
             snprintf(last, sizeof(last), "%s", e.text);
@@ -49,6 +50,27 @@ static unsigned facts_problems(struct redis_facts facts, bool volatile_accept, s
     return n;
 }
 
+static void sentinels_print(struct sentinels *s)
+{
+    struct sentinel_seen seen[SENTINELS_MAX];
+    if (s == NULL) return;
+    sentinels_hear_all(s, 1000);
+    uint32_t n = sentinels_seen(s, seen);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sentinel_seen *one = &seen[i];
+        printf("%sthe sentinel %s:%d ", one->state == SENTINEL_NAMES ? "" : "warning: ", one->at.host,
+               one->at.port);
+        if (one->state == SENTINEL_NAMES)
+            printf("names %s:%d.\n", one->primary.host, one->primary.port);
+        else if (one->state == SENTINEL_UNKNOWN)
+            printf("knows no primary of that name.\n");
+        else if (one->state == SENTINEL_REFUSES)
+            printf("refuses tallyd: %s.\n", one->text);
+        else
+            printf("does not answer%s%s.\n", one->text[0] == '\0' ? "" : ": ", one->text);
+    }
+}
+
 static enum err check_redis(const struct setup *setup)
 {
     struct ask ask;
@@ -56,13 +78,14 @@ static enum err check_redis(const struct setup *setup)
     struct buf problems = {0};
     const struct source where = setup_source(setup);
     if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) return call_failed(&e);
-    bool accept = setup->conf->redis_volatile == CONF_ACCEPT;
-    unsigned n = facts_problems(ask.link.facts, accept, &problems);
+    sentinels_print(ask.sentinels);
+    enum redis_keeps keeps = (enum redis_keeps)setup->conf->redis_keeps;
+    unsigned n = facts_problems(ask.link.facts, keeps, &problems);
     if (n > 0)
         fprintf(stderr, "%.*s", (int)problems.n, problems.p);
     else
         printf("Redis %s is fit. %s.\n", ask.link.facts.version_text,
-               redis_check_promise(&ask.link.facts, accept));
+               redis_check_promise(&ask.link.facts, keeps));
     buf_free(&problems);
     ask_close(&ask);
     return n > 0 ? ERR_CONFIG : ERR_NONE;
@@ -97,8 +120,27 @@ static enum err schema_look(struct db *db, const struct setup *setup)
     return code;
 }
 
+/* Of several hosts each is asked. */
+static void hosts_look(const struct db_config *all)
+{
+    for (size_t i = 0; all->hosts_n > 1 && i < all->hosts_n; i++) {
+        struct db_config one = *all; /* borrows its texts */
+        char host[120];
+        one.hosts = &all->hosts[i];
+        one.hosts_n = 1;
+        db_host_text(&one, 0, host, sizeof host);
+        struct db *db = db_create(&one);
+        if (db_open(db) == CODE_OK)
+            printf("MySQL at %s takes writes.\n", db_server(db));
+        else
+            printf("MySQL at %s: %s.\n", host, db_text(db));
+        db_destroy(&db);
+    }
+}
+
 static enum err check_mysql(const struct setup *setup)
 {
+    hosts_look(&setup->mysql);
     struct error e;
     struct db *db = db_create(&setup->mysql);
     enum err code;

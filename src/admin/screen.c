@@ -60,6 +60,21 @@ static void redis_put(struct screen *c)
     if (r->memory_most_bytes > 0) buf_printf(c->out, " of %s", human_bytes(r->memory_most_bytes, most));
     buf_printf(c->out, ", AOF %s%s, %" PRId64 " replica%s\n", r->aof_on ? r->fsync : "off",
                r->aof_writes ? "" : " (cannot be written)", r->replicas, r->replicas == 1 ? "" : "s");
+    const struct status_service *v = &c->s->service;
+    char moved[HUMAN_BYTES];
+    if (v->up && v->redis_server[0] != '\0')
+        buf_printf(c->out, "%-10s links on %s, run_id %.8s%s%s%s%s\n", "", v->redis_server, v->redis_run_id,
+                   v->redis_up ? "" : ", not all up", v->redis_moved_ms.known ? ", moved " : "",
+                   v->redis_moved_ms.known ? human_span(v->redis_moved_ms.value, moved) : "",
+                   v->redis_moved_ms.known ? " ago" : "");
+    if (r->keeps == CONF_KEEPS_NOTHING)
+        buf_printf(c->out, "%-10s keeps nothing: what Redis loses or brings back is lost or counted twice\n",
+                   "");
+    for (size_t i = 0; i < r->replica_n; i++) {
+        const struct status_replica *p = &r->replica[i];
+        buf_printf(c->out, "%-10s replica %s %s, heard %" PRId64 " s ago, %" PRId64 " bytes behind\n", "",
+                   p->at, p->online ? "online" : "not in step", p->lag_s, p->behind_bytes);
+    }
 }
 
 static void mysql_put(struct screen *c)
@@ -68,8 +83,8 @@ static void mysql_put(struct screen *c)
     if (!m->up)
         buf_printf(c->out, "%-10s down: %s\n", "MySQL", m->why);
     else
-        buf_printf(c->out, "%-10s up, %s %s%s\n", "MySQL", m->mariadb ? "version" : "MySQL", m->version,
-                   m->read_only ? ", read-only" : "");
+        buf_printf(c->out, "%-10s up, %s %s%s%s%s\n", "MySQL", m->mariadb ? "version" : "MySQL", m->version,
+                   m->server[0] != '\0' ? ", at " : "", m->server, m->read_only ? ", read-only" : "");
 }
 
 static void backlog_put(struct screen *c)

@@ -5,7 +5,9 @@ enum err servers_open(struct servers *s, const struct source *where, struct erro
 {
     enum err code = ask_open_patiently(&s->ask, where, e);
     if (code != ERR_NONE) return code;
-    s->db = db_create(where->mysql);
+    s->reading = *where->mysql;
+    s->reading.reads = true;
+    s->db = db_create(&s->reading);
     if (db_open(s->db) == CODE_OK) return ERR_NONE;
     code = db_error(s->db, e);
     db_destroy(&s->db);

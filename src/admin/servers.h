@@ -6,6 +6,7 @@
 
 struct servers {
     struct ask ask;
+    struct db_config reading; /* borrows its texts; a MySQL that takes no writes will do */
     struct db *db;
 };
 

@@ -54,8 +54,10 @@ void certificates_reload(struct settings *s)
 {
     one_reload(s->setup.doors, "listen.tls");
     one_reload(s->setup.redis.tls, "redis.tls");
+    one_reload(s->setup.sentinels.access.tls, "redis.sentinel.tls");
     one_say(s->setup.doors, "listen.tls");
     one_say(s->setup.redis.tls, "redis.tls");
+    one_say(s->setup.sentinels.access.tls, "redis.sentinel.tls");
 }
 
 void certificates_tick(struct settings *s, uint64_t now_ms, uint64_t *due_ms)
@@ -64,4 +66,5 @@ void certificates_tick(struct settings *s, uint64_t now_ms, uint64_t *due_ms)
     *due_ms = now_ms + EVERY_MS;
     one_say(s->setup.doors, "listen.tls");
     one_say(s->setup.redis.tls, "redis.tls");
+    one_say(s->setup.sentinels.access.tls, "redis.sentinel.tls");
 }

@@ -76,14 +76,14 @@ void service_drain_tick(struct service *s, uint64_t now_ms);
 /* wire_*.c: the ports of one room given by another */
 void wire_command(struct service *s);
 struct listen_handler wire_listen_handler(struct service *s);
-struct listen_handler wire_inside_handler(struct service *s); /* for clients that may everything */
+struct listen_handler wire_inside_handler(struct service *s); /* of clients that may do everything */
 
 /* wire_http.c */
 void wire_http_init(struct service *s);
 enum err wire_http_begin(struct service *s, struct error *e);  /* when listen.http is given */
 void wire_http_reload(struct service *s, struct conf *wanted); /* takes the tokens out of it */
 void wire_http_stop(struct service *s);
-bool wire_http_over(const struct service *s); /* there is none any more */
+bool wire_http_over(const struct service *s); /* it has ended, or never was */
 void wire_http_close(struct service *s);      /* when the loop is over */
 
 /* wire_users.c */

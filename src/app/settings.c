@@ -79,11 +79,12 @@ struct lane_config settings_lane(const struct settings *s)
     return (struct lane_config){
         .counters = &s->setup.counters,
         .redis = &s->setup.redis,
+        .sentinels = &s->setup.sentinels,
         .life = &s->life,
         .host = s->host,
         .timeout_ms = (uint32_t)conf->redis_timeout_ms,
         .replicas = (uint32_t)conf->redis_replicas,
-        .redis_volatile = conf->redis_volatile == CONF_ACCEPT,
+        .keeps = (enum redis_keeps)conf->redis_keeps,
         .mysql_volatile = conf->mysql_volatile == CONF_ACCEPT,
         .ledger_keep_ms = (uint64_t)conf->ledger_keep_ms,
         .coalesce = coalesce,
@@ -93,9 +94,13 @@ struct lane_config settings_lane(const struct settings *s)
 enum err settings_lock_name(const struct settings *s, int *fd, struct error *e)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    const char *where_redis = s->setup.redis.path != NULL ? s->setup.redis.path : s->setup.redis.host;
-    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tallyd:%s:%d:%d:%s", s->instance,
-                     s->setup.redis.port, s->setup.redis.db, where_redis);
+    const struct redis_url *redis = &s->setup.redis;
+    const struct redis_host *host = &redis->hosts[0];
+    const struct sentinels_config *sentinels = &s->setup.sentinels; /* many call their primary the same */
+    const struct redis_target none = {0}, *by = sentinels->n > 0 ? &sentinels->at[0] : &none;
+    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tallyd:%s:%d:%d:%s%s%s", s->instance,
+                     sentinels->n > 0 ? by->port : host->port, redis->db,
+                     redis->path != NULL ? redis->path : host->name, sentinels->n > 0 ? "@" : "", by->host);
     size_t most = sizeof name.sun_path - 2;
     socklen_t length =
         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + ((size_t)n < most ? (size_t)n : most));

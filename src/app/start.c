@@ -5,6 +5,7 @@
 #include "app/service.h"
 #include "base/log.h"
 #include "mysql/schema.h"
+#include "redis/check_op.h"
 #include <stdio.h>
 
 #define LOOK_FIRST_MS 3000
@@ -155,6 +156,9 @@ void service_begin(struct service *s)
     lane_begin(&s->lane);
     for (size_t i = 0; s->serves && i < s->settings->conf->listen_resp.n; i++)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
+    if (s->lane.core.config.keeps == REDIS_KEEPS_NOTHING)
+        log_event(LOG_WARN, "redis_keeps_nothing", "detail=%s",
+                  LOGQ(redis_check_promise(&s->lane.core.frame_link.facts, REDIS_KEEPS_NOTHING)));
     log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,
               s->settings->instance, s->settings->life.id, s->lane.core.frame_link.facts.version_text);
     notify_ready(&s->notify);

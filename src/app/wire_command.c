@@ -45,6 +45,22 @@ static void held_put(void *arg, const struct batch_id *id, const char *why)
     if (list->n++ < HELD_TOLD) buf_printf(list->out, "held_%s:%s\r\n", hex, why);
 }
 
+/* All links are up on one server only, or not at all (redis/place.h). */
+static void redis_put(const struct core *c, struct buf *out)
+{
+    const struct redis_place *p = &c->place;
+    buf_printf(out, "redis_server:%s\r\nredis_run_id:%s\r\n", p->where, p->run_id);
+    buf_printf(out, "redis_links:frame=%d,sync=%d,fence=%d\r\n", redis_link_is_up(&c->frame_link),
+               redis_link_is_up(&c->sync_link), redis_link_is_up(&c->fence_link));
+    if (p->moved_ms > 0)
+        buf_printf(out, "redis_moved_s:%llu\r\n", (unsigned long long)((mono_ms() - p->moved_ms) / 1000));
+}
+
+static void stalled_put(void *arg, struct slice counter, const char *why)
+{
+    buf_printf(arg, "stalled_" SLICE_FMT ":%s\r\n", SLICE_ARG(counter), why);
+}
+
 static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
     const struct service *s = arg;
@@ -56,6 +72,8 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
     buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, l->core.recovery != NULL);
     if (gate->rolled_back) buf_printf(out, "merges_held:%s\r\n", gate->text);
     if (l->upkeep.walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)l->upkeep.leftovers);
+    redis_put(&l->core, out);
+    sync_stalled(l->core.sync, stalled_put, out);
     sync_held(l->core.sync, held_put, &(struct held_list){.out = out});
 }
 

@@ -73,7 +73,7 @@ static const char *tcp_read(const struct url *u, const char *wrong, struct addre
     if (wrong == NULL && (!url_port(u->port, &out->port) || u->path.p != NULL || u->query.p != NULL))
         return "an address whose port is no number from 1 to 65535";
     out->host = heap_strndup(u->host.p, u->host.n);
-    if (wrong == NULL && u->user.p == NULL &&
+    if (wrong == NULL && u->user.p == NULL && u->more.p == NULL &&
         inet_pton(u->bracketed ? AF_INET6 : AF_INET, out->host, bytes) == 1)
         return NULL;
     return "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])";

@@ -13,7 +13,7 @@ struct address {
     char *text;     /* as given */
     char *host;     /* "127.0.0.1", "::1" without brackets; NULL: a unix socket */
     char *path;     /* of the unix socket; NULL: TCP */
-    int port;       /* 1..65535; 0: any, which no text says */
+    int port;       /* 1..65535; 0: any, not read from a text */
     bool tls;       /* TCP with TLS */
     mode_t mode;    /* of the unix socket; 0: none was given, 0660 */
     char group[33]; /* a name or a number; empty: the group of the process */

@@ -34,7 +34,7 @@ static enum err tcp_bind(const struct address *a, int fd, struct error *e)
 
 /* --- unix sockets --- */
 
-/* 0: somebody answers; else the errno of connect(2). */
+/* 0: a process answers; else the errno of connect(2). */
 static int unix_probe(const struct sockaddr_un *at)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -44,11 +44,11 @@ static int unix_probe(const struct sockaddr_un *at)
     return rc;
 }
 
-/* Makes the path free, unless somebody lives there. */
+/* Removes a dead socket from the path. */
 static enum err unix_clear(const struct sockaddr_un *at, struct error *e)
 {
     struct stat st;
-    if (lstat(at->sun_path, &st) != 0) return ERR_NONE; /* whatever is wrong, bind says it */
+    if (lstat(at->sun_path, &st) != 0) return ERR_NONE; /* bind(2) gives any other error */
     if (!S_ISSOCK(st.st_mode))
         return error_set(e, ERR_CONFIG, "unix://%s: exists and is no socket: move it away", at->sun_path);
     int rc = unix_probe(at);

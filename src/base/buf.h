@@ -15,7 +15,7 @@ void buf_grow(struct buf *b, size_t more); /* slow half of buf_reserve */
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_int(struct buf *b, int64_t v); /* decimal digits */
 void buf_drop(struct buf *b, size_t n); /* forgets the first n bytes, moves the rest to the front */
-void buf_trim(struct buf *b);           /* gives back what is allocated and not used */
+void buf_trim(struct buf *b);           /* frees what is allocated and not used */
 
 static inline void buf_reset(struct buf *b)
 {

@@ -1,4 +1,4 @@
-/* base/check.c - a broken promise of our own: say which, then stop. A restart recovers; going on could double
+/* base/check.c - an assert failed: log it, then stop. A restart recovers; going on could double
  * hits. */
 #include "base/check.h"
 

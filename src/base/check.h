@@ -1,4 +1,4 @@
-/* base/check.h - for what *we* may have broken; alive in release. Never for what a client, Redis or MySQL said. */
+/* base/check.h - asserts for our own mistakes; on in release. Never for what a client, Redis or MySQL sent. */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 

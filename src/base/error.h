@@ -1,4 +1,4 @@
-/* base/error.h - what went wrong: a code that decides what happens next, and a text that says it with the next step. */
+/* base/error.h - an error: a code that decides what happens next, and a text with the next step for people. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 

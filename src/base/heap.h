@@ -11,7 +11,7 @@ void *heap_realloc(void *p, size_t size) __attribute__((alloc_size(2)));
 char *heap_strdup(const char *text);
 char *heap_strndup(const char *p, size_t n); /* NUL-terminated copy of n bytes */
 void heap_free(void *p);
-/* For a library that says that it got no memory: the same end. asked 0: it does not say how much. */
+/* For a library that got no memory: ends the process as heap_alloc does. asked 0: size unknown. */
 void heap_exhausted(size_t asked) __attribute__((noreturn, cold));
 
 struct heap {

@@ -14,13 +14,13 @@ struct histogram { /* all zero: empty */
     uint64_t sum_us;
 };
 
-void histogram_add_many(struct histogram *h, uint64_t us, uint64_t n); /* n of them took so long */
+void histogram_add_many(struct histogram *h, uint64_t us, uint64_t n); /* n of them took us */
 static inline void histogram_add(struct histogram *h, uint64_t us)
 {
     histogram_add_many(h, us, 1);
 }
 
-/* A copy that stands still; what else is asked is asked of such a one. */
+/* A copy that does not change, for the calls below. */
 void histogram_read(const struct histogram *h, struct histogram *out);
 uint64_t histogram_count(const struct histogram *h);
 /* How many took at most 2^power us, for powers from HISTOGRAM_LEAST_POWER on. */

@@ -1,10 +1,10 @@
-/* base/latencies.h - one table of what is timed, beside base/stats.h: /metrics shows them all. */
+/* base/latencies.h - the table of what is timed, as base/stats.h is of what is counted; /metrics shows all. */
 #ifndef BASE_LATENCIES_H
 #define BASE_LATENCIES_H
 
 #include "base/histogram.h"
 
-/* name, what took so long */
+/* name, what is timed */
 #define LATENCIES(X)                                                                                         \
     X(hit, "an increment, from its bytes to its answer")                                                     \
     X(frame, "a frame, from when it was sent to Redis' answer")                                              \

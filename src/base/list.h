@@ -1,4 +1,4 @@
-/* base/list.h - intrusive doubly linked ring. A node is in at most one list; who may be on which says the list. */
+/* base/list.h - intrusive doubly linked ring. A node is in at most one list. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 

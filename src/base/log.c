@@ -19,7 +19,7 @@
 #define LINE_BYTES_MAX PIPE_BUF
 #define QUOTED_BYTES_MAX 1400
 #define QUOTED_AT_ONCE 8
-#define STAND_MS 100
+#define STUCK_MS 100
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const priorities[] = {"<7>", "<6>", "<4>", "<3>"};
@@ -31,7 +31,7 @@ void log_set_level(enum log_level least)
     __atomic_store_n(&least_level, (int)least, __ATOMIC_RELAXED);
 }
 
-/* A process whose stderr was redirected inherits the variable too, so it must name what stderr is. */
+/* The variable is inherited even when stderr is redirected, so it must name what stderr is. */
 void log_journal_detect(void)
 {
     const char *named = getenv("JOURNAL_STREAM");
@@ -76,14 +76,14 @@ static size_t line_cut(char *line, size_t most)
     return border + sizeof mark - 1;
 }
 
-/* The reader of stderr may be stuck: it is waited for once, and not again before it took something. A pipe or a socket that
- * polls as writable takes a line whole. */
+/* The reader of stderr may be stuck: tallyd waits once, and not again before it took a line. A pipe or socket that polls as
+ * writable takes a line whole. */
 static bool stderr_takes(void)
 {
-    static int stands; /* atomic */
+    static int stuck; /* atomic */
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    int ready = poll(&out, 1, __atomic_load_n(&stands, __ATOMIC_RELAXED) ? 0 : STAND_MS);
-    __atomic_store_n(&stands, ready == 0, __ATOMIC_RELAXED);
+    int ready = poll(&out, 1, __atomic_load_n(&stuck, __ATOMIC_RELAXED) ? 0 : STUCK_MS);
+    __atomic_store_n(&stuck, ready == 0, __ATOMIC_RELAXED);
     return ready != 0;
 }
 
@@ -125,7 +125,7 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* One byte as it stands between quotes; what is not printable ASCII as \xNN, so that journals take the line
+/* One byte as it is between quotes; what is not printable ASCII as \xNN, so that journals take the line
  * as text. */
 static size_t escape(char c, char out[5])
 {

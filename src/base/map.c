@@ -1,4 +1,4 @@
-/* base/map.c - one array with two readings: the entries stand from its start in the order they came, and the
+/* base/map.c - one array with two readings: the entries are at its start in the order they came, and the
  * same slots, read by hash with linear probing, say at which entry to look. So a walk goes in order of
  * insertion, whatever the seed: a simulation with a map in it can be repeated. A removed entry stays, without
  * key, until the next rebuild, and keeps the probing chains whole meanwhile. The hash is seeded: keys may

@@ -1,5 +1,5 @@
-/* base/map.h - an open-addressing map from byte strings to pointers; copies its keys. For what is not on the way of a
- * hit (that has its own table, coalesce/hash_cache.h). */
+/* base/map.h - an open-addressing map from byte strings to pointers; copies its keys. Not for the way of a hit, which has
+ * coalesce/hash_cache.h. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
@@ -16,7 +16,7 @@ bool map_put(struct map *m, struct slice key, void *value); /* false: it was the
 bool map_has(const struct map *m, struct slice key);
 void *map_get(const struct map *m, struct slice key); /* NULL: not there */
 bool map_remove(struct map *m, struct slice key);     /* false: was not there */
-/* Walks all in the order in which they came: *at starts at 0; returns false at the end. The map must not change meanwhile. */
+/* Walks all in the order of insertion: *at starts at 0; false at the end. The map must not change meanwhile. */
 bool map_next(const struct map *m, size_t *at, struct slice *key, void **value);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes: all that is in memory, and what of it is no page of a file. False: /proc does not say. */
+/* In bytes: all resident pages, and those not backed by a file. False: /proc cannot be read. */
 bool memory_held(uint64_t *resident, uint64_t *own);
 
 #endif

@@ -1,7 +1,7 @@
 /* base/num.c - see num.h. */
 #include "base/num.h"
 
-#define DIGITS_SAFE 18 /* so many decimal digits cannot overflow 64 bits */
+#define DIGITS_SAFE 18 /* decimal digits that cannot overflow 64 bits */
 
 static bool digits_add(struct slice s, uint64_t *v)
 {
@@ -49,7 +49,7 @@ static const char pairs[] =
     "4748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293"
     "949596979899";
 
-/* Most values that a client is told. Writes four bytes, also when fewer count. */
+/* Most replies. Writes four bytes, even if fewer count. */
 static inline size_t upto_four_write(unsigned v, char *out)
 {
     char digits[8];

@@ -5,15 +5,15 @@
 #include "base/buf.h"
 #include "base/list.h"
 
-/* With so many bytes in `out` its session takes no more requests, until they are flushed. */
+/* With this many bytes in `out` its session takes no more requests, until they are flushed. */
 #define OUTLET_FULL (64 * 1024)
 
 struct outlet {
-    struct buf out;   /* bytes to the client, owned by the connection's outlet; whoever writes only appends */
-    uint32_t waiting; /* answers that frames still owe; > 0: everything else must queue behind them, too */
-    uint64_t counted; /* answers so far that say that something was counted */
-    bool stranger;    /* its client has not said yet who it is: OUTLET_FULL is all that it may leave unread */
-    bool gone;        /* the client went away: answers are dropped, memory stays until waiting is 0 */
+    struct buf out;      /* bytes to the client, owned by the connection; all others only append */
+    uint32_t waiting;    /* answers that frames still owe; > 0: everything else must queue behind them, too */
+    uint64_t counted;    /* hits whose answers were put into out */
+    bool stranger;       /* unauthenticated: may leave OUTLET_FULL unread at most */
+    bool gone;           /* the client went away: answers are dropped, memory stays until waiting is 0 */
     struct list touched; /* on coalesce's list of outlets that a frame answered */
     struct list parked;  /* on coalesce's list of outlets that wait for room */
     uint64_t parked_ms;  /* since when it has had no room (mono), 0: it has */

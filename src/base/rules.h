@@ -23,15 +23,16 @@ enum coalesce_rule {
     RULE_SERIES_FORGET = 1 << 13,       /* off: a cut or a refusal leaves series known */
     RULE_SERIES_RESEND = 1 << 14,       /* off: series are sent again as they were */
     RULE_JOURNAL_UNDO = 1 << 15,        /* off: what a refused frame did to journals stays as it is */
-    RULE_JOURNAL_LOOK = 1 << 16,        /* off: a new link does not look whose the journals are */
+    RULE_JOURNAL_LOOK = 1 << 16,        /* off: a new link does not check the journals' owner */
     RULE_BUCKET_OWED = 1 << 17,         /* off: no bucket's place in tb. is ever owed */
-    RULE_BUCKET_FORGET = 1 << 18,       /* off: a cut leaves buckets known to stand */
+    RULE_BUCKET_FORGET = 1 << 18,       /* off: a cut leaves buckets known to exist */
     RULE_BUCKET_RESEND = 1 << 19,       /* off: hits on buckets are sent again as they were */
     RULE_LEASE_FORGET = 1 << 20,        /* off: leases live on after a cut */
     RULE_LEASE_RESEND = 1 << 21,        /* off: numbers of a lease are sent again as they were */
     RULE_EVENTS_OWED = 1 << 22,         /* off: no log is ever owed to tally:events */
     RULE_SHARE_BACK = 1 << 23,          /* off: a failed cell's share stays in tally:accepted */
     RULE_TAKEOVER_OWN = 1 << 24,        /* off: journals of our own instance are left to others */
+    RULE_TAKEOVER_SERVER = 1 << 25,     /* off: taken by a list that another server gave */
 };
 enum sync_rule {
     RULE_BARRIER = 1 << 0,        /* fence before merge */
@@ -41,7 +42,7 @@ enum sync_rule {
     RULE_SYNC_HIGHEST = 1 << 4,   /* off: CTR.SYNC ALL asks for what is dirty by the time of the call */
     RULE_GATE = 1 << 5,           /* off: Redis' gen is not compared with the ledger's */
     RULE_PRUNE_STANDING = 1 << 6, /* off: the ledger is pruned by age alone */
-    RULE_PRUNE_CUTOFF = 1 << 7,   /* off: what is old is decided after it was asked what stands */
+    RULE_PRUNE_CUTOFF = 1 << 7,   /* off: what is old is decided after the standing batches were read */
     RULE_UNTIL_SLACK = 1 << 8,    /* off: complete_until has no slack for hits on their way */
     RULE_UNTIL_ORDER = 1 << 9,    /* off: batches are asked before the dirty index */
     RULE_TOTAL_BY_GEN = 1 << 10,  /* off: a total counts what was claimed and merged after Redis was read */

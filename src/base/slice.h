@@ -1,4 +1,4 @@
-/* base/slice.h - a run of bytes that somebody else owns; no NUL at the end is promised. */
+/* base/slice.h - a run of bytes that it does not own; not always with a NUL behind it. */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 

@@ -43,6 +43,7 @@
     X(chunks_retried_size, "of them, since the statement was too big")                                       \
     X(rows_merged, "rows merged into MySQL")                                                                 \
     X(rows_rejected, "rows put into tally_rejects")                                                          \
+    X(merging_stalled, "seconds for which nothing was merged though something is due, now; 0: it goes on")   \
     X(fences, "durability barriers passed")                                                                  \
     X(totals, "live totals asked for")                                                                       \
     X(totals_again, "live totals read again: a later claim was merged meanwhile")                            \

@@ -1,6 +1,5 @@
-/* base/steady.h - another machine's wall clock, for those who delete by it. It is followed as it goes and as it falls
- * back, which only makes things look younger; a leap ahead is first taken for a mistake that somebody will mend, and
- * believed when it has stood for STEADY_SETTLE_MS. */
+/* base/steady.h - another machine's wall clock, to delete by. Steps back are followed, since they only make things look
+ * younger; a leap ahead may be a mistake, and is believed when it has lasted for STEADY_SETTLE_MS. */
 #ifndef BASE_STEADY_H
 #define BASE_STEADY_H
 
@@ -11,12 +10,12 @@
 #define STEADY_SETTLE_MS (10 * 60 * 1000)
 
 struct steady {
-    int64_t offset_ms;         /* the clock less mono, as believed */
+    int64_t offset_ms;         /* the believed clock minus mono */
     uint64_t leapt_at_mono_ms; /* when a leap was seen that is not believed yet */
     bool known, leapt;
 };
 
-/* The time to go by, when that clock says wall_ms and ours mono_ms. A leap is noticed when it is asked. */
+/* The time to use when that clock reads wall_ms and ours mono_ms. A leap is noticed by this call. */
 int64_t steady_ms(struct steady *s, int64_t wall_ms, uint64_t mono_ms);
 
 #endif

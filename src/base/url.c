@@ -24,9 +24,11 @@ static void user_cut(struct slice *s, struct url *out)
     cut(&out->user, ':', &out->password);
 }
 
-static const char *host_split(struct slice s, struct url *out)
+const char *url_host_next(struct url *out)
 {
-    struct slice rest = s;
+    struct slice s = out->more, rest;
+    out->more = out->port = slice_of(NULL, 0);
+    cut(&s, ',', &out->more);
     out->bracketed = s.n > 0 && s.p[0] == '[';
     if (out->bracketed) {
         out->host = slice_of(s.p + 1, s.n - 1);
@@ -55,7 +57,9 @@ const char *url_split(struct slice text, struct url *out)
     cut(&rest, '?', &out->query);
     const char *slash = is_unix ? rest.p : rest.n == 0 ? NULL : memchr(rest.p, '/', rest.n);
     if (slash != NULL) out->path = slice_of(slash, (size_t)(rest.p + rest.n - slash));
-    return is_unix ? NULL : host_split(slice_of(rest.p, rest.n - out->path.n), out);
+    if (is_unix) return NULL;
+    out->more = slice_of(rest.p, rest.n - out->path.n);
+    return url_host_next(out);
 }
 
 bool url_port(struct slice port, int *out)

@@ -6,7 +6,7 @@
  *     are those of the frame alone. Then its place in `tb.` is owed, and the script puts it there, or, when newer
  *     ones stand in its way, takes the hits back, until a frame with it is known to be applied.
  * Its hits are what Redis said last and what journals of ours hold; those of other tallyds show when ours come home. */
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 /* Hits, and sums, from here on go by the script, which refuses what a double does not hold. */
 #define PLAIN_MOST (INT64_C(1) << 51)
@@ -19,7 +19,7 @@ static bool is_small(int64_t n)
 /* One for a client's op, which has it, and for what feeds and journals bring. */
 static uint64_t code_of(const struct coalesce *c, const struct frame_op *op)
 {
-    return op->fed ? engine_op_code(c, op->name_code, op->at, false) : op->code;
+    return op->fed ? coalesce_op_code(c, op->name_code, op->which, false) : op->code;
 }
 
 bool buckets_know(const struct coalesce *c, const struct frame_op *op)
@@ -30,7 +30,7 @@ bool buckets_know(const struct coalesce *c, const struct frame_op *op)
 bool buckets_plain(const struct coalesce *c, const struct frame *f, const struct frame_op *op, int64_t sum)
 {
     return is_small(op->delta) && is_small(sum) && buckets_know(c, op) &&
-           op_bucket_stays(c->counters->ops, op->at, f->dirty_ms / 1000);
+           op_bucket_stays(c->counters->ops, op->which, f->dirty_ms / 1000);
 }
 
 /* --- hits that wait in a journal --- */
@@ -62,7 +62,7 @@ static int64_t waiting(const struct coalesce *c, const struct frame *f, const st
         const struct journal *j = CONTAINER_OF(node, struct journal, link);
         uint32_t i = journal_first(j, op->name_code, OP_TIMEBOX, FRAME_NAME(f, op), SLICE(""));
         for (; i != OP_END; i = j->ops[i].next)
-            if (j->ops[i].at == op->at) n += j->ops[i].n + j->ops[i].out;
+            if (j->ops[i].which == op->which) n += j->ops[i].n + j->ops[i].out;
     }
     return n;
 }
@@ -79,7 +79,7 @@ void buckets_learn(struct coalesce *c, const struct frame *f, struct frame_op *o
     op->value += waiting(c, f, op);
     bool good = op->error_n == 0 && !op->late && !op->fresh && is_small(op->value);
     if (good)
-        *known_add(&c->buckets, code, op->at) = op->value;
+        *known_add(&c->buckets, code, op->which) = op->value;
     else
         known_forget(&c->buckets, code);
 }

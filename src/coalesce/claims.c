@@ -2,7 +2,7 @@
  * dirty follows the order of sending: a claim forgets its hashes when it is sent. (!) A claim is sent once;
  * when its answer is lost its registry is looked for (doubt.c). */
 #include "base/stats.h"
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 #include <stdio.h>
 
 static struct hash_entry *claimed_entry(struct coalesce *c, const struct claim *claim, uint32_t i)

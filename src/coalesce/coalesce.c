@@ -2,7 +2,7 @@
 #include "coalesce/coalesce.h"
 #include "base/heap.h"
 #include "base/stats.h"
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 #include <stdio.h>
 
 #ifdef TALLYD_RULES
@@ -62,14 +62,14 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     for (int i = 0; i < GROUPS; i++)
         group_init(&c->groups[i], config->cells_max);
     c->now = &c->groups[0];
-    group_reuse(c->now, engine_epoch(c));
+    group_reuse(c->now, coalesce_epoch(c));
     list_init(&c->claims);
     list_init(&c->refused);
     list_init(&c->parked);
     list_init(&c->journals);
     list_init(&c->settles);
     sm_init(&c->link, link_states, LINK_DOWN);
-    engine_down(c, "MASTERDOWN Redis is not connected yet");
+    coalesce_down(c, "MASTERDOWN Redis is not connected yet");
     return c;
 }
 
@@ -83,7 +83,7 @@ void coalesce_destroy(struct coalesce **c)
     buf_free(&(*c)->owed_names);
     known_close(&(*c)->known);
     leases_close(&(*c)->leases);
-    checkpoint_close(*c);
+    journals_destroy(*c);
     heap_free((*c)->ops_owed);
     known_close(&(*c)->buckets);
     heap_free((*c)->owed);
@@ -91,7 +91,7 @@ void coalesce_destroy(struct coalesce **c)
     *c = NULL;
 }
 
-void engine_down(struct coalesce *c, const char *why)
+void coalesce_down(struct coalesce *c, const char *why)
 {
     snprintf(c->down_why, sizeof c->down_why, "%s", why);
     snprintf(c->down_text, sizeof c->down_text, "%s; nothing was counted", c->down_why);
@@ -107,20 +107,20 @@ const char *coalesce_down_text(const struct coalesce *c)
     return c->down_text;
 }
 
-uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct slice name, struct slice type)
+uint64_t coalesce_name_code(const struct coalesce *c, enum op_kind kind, struct slice name, struct slice type)
 {
     const uint64_t parts[] = {hash_cache_code(&c->hash_cache, name),
                               kind == OP_EVENT ? hash_cache_code(&c->hash_cache, type) : 0, kind};
     return hash_cache_code(&c->hash_cache, slice_of((const char *)parts, sizeof parts));
 }
 
-uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed)
+uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed)
 {
     const uint64_t parts[] = {name_code, (uint64_t)at, fed};
     return hash_cache_code(&c->hash_cache, slice_of((const char *)parts, sizeof parts));
 }
 
-struct hash_entry *engine_entry(struct coalesce *c, struct slice key, uint64_t code)
+struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key, uint64_t code)
 {
     struct hash_entry *e = hash_cache_find_code(&c->hash_cache, key, code);
     if (e != NULL) return e;
@@ -130,15 +130,22 @@ struct hash_entry *engine_entry(struct coalesce *c, struct slice key, uint64_t c
 
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
 {
-    const struct hash_entry *e = engine_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    const struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
     return e == NULL ? NULL : e->counter;
 }
 
-enum add_result engine_full(const struct coalesce *c, const struct outlet *o)
+enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o)
 {
     bool long_enough =
         o->parked_ms != 0 && c->ports.mono_ms(c->ports.arg) - o->parked_ms >= c->config.busy_ms;
     return long_enough ? ADD_BUSY : ADD_FULL;
+}
+
+enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o)
+{
+    if (c->held) return coalesce_full(c, o);
+    o->parked_ms = 0;
+    return ADD_DOWN;
 }
 
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
@@ -169,16 +176,13 @@ static bool field_fits(struct coalesce *c, const struct counter *counter, struct
 static enum add_result take_new(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
 {
     struct group *g = c->now;
-    struct hash_entry *e = engine_entry(c, h->bytes.key, h->key_code);
+    struct hash_entry *e = coalesce_entry(c, h->bytes.key, h->key_code);
     if (e == NULL) return ADD_NO_COUNTER;
-    if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
+    if (!coalesce_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (!field_fits(c, e->counter, h->bytes.field)) return ADD_FIELD;
-    if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
-    }
-    if (engine_answers_full(c, h->bytes.raw.n) || group_cells(g) >= c->config.cells_max)
-        return engine_full(c, o);
+    if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
+    if (coalesce_answers_full(c, h->bytes.raw.n) || group_cells(g) >= c->config.cells_max)
+        return coalesce_full(c, o);
     group_add_cell(g, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
     g->frame.cells[g->frame.cells_n - 1].hit_is_event = c->feeds && counter_feeds(e->counter, FEED_EVENT);
     return ADD_OK;
@@ -188,10 +192,10 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
 static enum add_result take_more(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
                                  struct frame_cell *cell)
 {
-    if (!engine_delta_fits(h->bytes.delta)) return ADD_DELTA;
-    if (engine_answers_full(c, 0)) return engine_full(c, o);
+    if (!coalesce_delta_fits(h->bytes.delta)) return ADD_DELTA;
+    if (coalesce_answers_full(c, 0)) return coalesce_full(c, o);
     if (cell->hit_is_event) {
-        if (group_cells(c->now) >= c->config.cells_max) return engine_full(c, o);
+        if (group_cells(c->now) >= c->config.cells_max) return coalesce_full(c, o);
         c->now->op_quarters++;
     }
     cell->delta += h->bytes.delta;
@@ -209,7 +213,7 @@ enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct
     if (is_new) cell = g->frame.cells_n - 1;
     g->weight += (uint64_t)llabs(h->bytes.delta);
     o->parked_ms = 0;
-    engine_came(c);
+    coalesce_came(c);
     group_expect(g, o, cell, g->frame.cells[cell].delta);
     return ADD_OK;
 }
@@ -232,7 +236,7 @@ enum add_result coalesce_try(struct coalesce *c, struct slice key, struct slice 
     const struct counter *counter = coalesce_counter(c, key);
     if (counter == NULL) return ADD_NO_COUNTER;
     if (!field_valid(counter->field, field)) return ADD_FIELD;
-    return engine_delta_fits(delta) ? ADD_OK : ADD_DELTA;
+    return coalesce_delta_fits(delta) ? ADD_OK : ADD_DELTA;
 }
 
 bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never)
@@ -247,7 +251,7 @@ bool coalesce_room(struct coalesce *c, uint32_t cells, size_t bytes, bool *never
 enum add_result coalesce_literal(struct coalesce *c, struct outlet *o, struct slice bytes)
 {
     PRE(o->waiting > 0);
-    if (engine_answers_full(c, bytes.n)) return ADD_FULL;
+    if (coalesce_answers_full(c, bytes.n)) return ADD_FULL;
     group_expect_literal(c->now, o, bytes);
     return ADD_OK;
 }
@@ -278,7 +282,7 @@ static void parked_go_on(struct coalesce *c)
     list_move_all(&waiting, &c->parked);
     bool link_ready = sm_now(&c->link) == LINK_READY;
     while (!list_empty(&waiting)) {
-        bool is_full = engine_answers_full(c, 0) || group_cells(c->now) >= c->config.cells_max;
+        bool is_full = coalesce_answers_full(c, 0) || group_cells(c->now) >= c->config.cells_max;
         if (link_ready && is_full) break;
         struct outlet *o = CONTAINER_OF(list_pop(&waiting), struct outlet, parked);
         c->ports.room(c->ports.arg, o);
@@ -294,21 +298,21 @@ static void turn_literals(struct coalesce *c)
     list_init(&touched);
     group_answer(c->now, &touched);
     buf_reset(&c->now->literals);
-    engine_touch(c, &touched);
+    flight_touch(c, &touched);
 }
 
 /* Corrections and owed ZADDs have no client whom a refusal would slow down: they wait a while after one. */
 static bool side_to_send(const struct coalesce *c)
 {
-    if (c->now->frame.shares_n == 0 && !engine_owes(c) && !checkpoint_waits(c)) return false;
+    if (c->now->frame.shares_n == 0 && !coalesce_owes(c) && !checkpoint_waits(c)) return false;
     return c->ports.mono_ms(c->ports.arg) >= c->side_at_ms;
 }
 
-bool engine_send_next(struct coalesce *c)
+bool coalesce_send_next(struct coalesce *c)
 {
-    if (sm_now(&c->link) != LINK_READY || c->flight_n >= engine_depth()) return false;
+    if (sm_now(&c->link) != LINK_READY || c->held || c->flight_n >= flight_depth()) return false;
     if (!group_works(c->now) && !side_to_send(c)) return false;
-    engine_send(c, c->now);
+    flight_send(c, c->now);
     return true;
 }
 
@@ -321,7 +325,7 @@ static bool gathers(struct coalesce *c)
     c->gathered_n = g->answers_n;
     bool is_small =
         group_works(g) && group_size(g) < c->config.at_once_cells && g->answers_n < c->config.gather_answers;
-    bool may_send = c->flight_n == 0 && sm_now(&c->link) == LINK_READY;
+    bool may_send = c->flight_n == 0 && !c->held && sm_now(&c->link) == LINK_READY;
     if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
         c->gathered_turns++;
         return true;
@@ -333,15 +337,21 @@ static bool gathers(struct coalesce *c)
 bool coalesce_turn(struct coalesce *c)
 {
     claims_refuse_all(c);
-    engine_turn_ends(c);
+    flight_turn_ends(c);
     const struct group *g = c->now;
     c->turn_s = 0;
     if (gathers(c)) return true;
-    if (!engine_send_next(c) && !group_works(g) && g->answers_n > 0 && !engine_answers_out(c))
+    if (!coalesce_send_next(c) && !group_works(g) && g->answers_n > 0 && !flight_answers_out(c))
         turn_literals(c);
     if (!list_empty(&c->parked)) parked_go_on(c);
     c->turn_s = 0;
     return false;
+}
+
+void coalesce_hold(struct coalesce *c, bool hold)
+{
+    c->held = hold;
+    if (!hold && sm_now(&c->link) != LINK_READY) doubt_fail_collected(c);
 }
 
 uint64_t coalesce_frame(const struct coalesce *c)
@@ -361,6 +371,6 @@ uint64_t coalesce_hits(const struct coalesce *c)
 
 bool coalesce_idle(const struct coalesce *c)
 {
-    return group_empty(c->now) && c->flight_n == 0 && !engine_owes(c) && list_empty(&c->journals) &&
+    return group_empty(c->now) && c->flight_n == 0 && !coalesce_owes(c) && list_empty(&c->journals) &&
            list_empty(&c->claims) && list_empty(&c->refused);
 }

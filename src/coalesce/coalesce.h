@@ -177,6 +177,10 @@ struct coalesce_settle {
     uint32_t events; /* of the log, still to be brought home */
 };
 bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s);
+/* While it holds, no frame is sent: hits wait. Those that a cut would refuse meanwhile wait as well, for busy_ms at most. */
+void coalesce_hold(struct coalesce *c, bool hold);
+/* What is sent and not answered. */
+void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims);
 void coalesce_flush(struct coalesce *c); /* what is in journals is brought home as soon as may be */
 /* A journal of somebody who is dead, all of whose links are gone, and which (!) on this very link was made ours in
  * tally:journals. */

@@ -7,7 +7,7 @@
  *   claim:  its registry stands: go on at SCAN. Else the id is forgotten. */
 #include "base/log.h"
 #include "base/stats.h"
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 #include <stdio.h>
 
 static const char unknown_text[] = "ERR outcome unknown: the link to Redis was lost before its answer; "
@@ -16,6 +16,15 @@ static const char unknown_text[] = "ERR outcome unknown: the link to Redis was l
 static bool in_doubt(const struct coalesce *c)
 {
     return c->flight_n > 0 || !list_empty(&c->claims);
+}
+
+void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims)
+{
+    *answers = *claims = 0;
+    for (uint32_t i = 0; i < c->flight_n; i++)
+        *answers += c->flight[i]->answers_n;
+    list_for_each (node, &c->claims)
+        ++*claims;
 }
 
 /* The suspect is remembered until what was sent on it is settled: between two looks the server may be another
@@ -36,24 +45,24 @@ static void mark_behind(struct coalesce *c, bool behind)
 
 /* Hits not yet sent fail at once and definitely; only who waits for a frame in doubt first hears of that one.
  */
-static void fail_collected(struct coalesce *c)
+void doubt_fail_collected(struct coalesce *c)
 {
     struct group *g = c->now;
     STAT_ADD(hits_refused, g->answers_n - g->literals_count);
     group_fail(g, slice_str(c->down_text));
-    group_drop_frame(g, engine_epoch(c));
+    group_drop_frame(g, coalesce_epoch(c));
     struct list touched;
     list_init(&touched);
     mark_behind(c, true);
     group_answer_free_ones(g, &touched);
     mark_behind(c, false);
     if (g->answers_n == 0) buf_reset(&g->literals);
-    engine_touch(c, &touched);
+    flight_touch(c, &touched);
 }
 
 void coalesce_cut(struct coalesce *c, const char *why)
 {
-    engine_down(c, why);
+    coalesce_down(c, why);
     int was = sm_now(&c->link);
     if (was == LINK_DOWN) return;
     sm_move(&c->link, LINK_DOWN);
@@ -70,9 +79,9 @@ void coalesce_cut(struct coalesce *c, const char *why)
     hash_cache_forget_dirty(&c->hash_cache);
     if (HOLDS(RULE_SERIES_FORGET)) known_forget_all(&c->known);
     if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
-    checkpoint_cut(c);
+    settles_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
-    fail_collected(c);
+    if (!c->held) doubt_fail_collected(c);
 }
 
 static void look(struct coalesce *c)
@@ -83,7 +92,7 @@ static void look(struct coalesce *c)
         INVARIANT(n < CLAIMS_OUT_MAX);
         claims[n++] = CONTAINER_OF(node, struct claim, link);
     }
-    uint32_t journals_n = checkpoint_look(c);
+    uint32_t journals_n = journals_look(c);
     sm_move(&c->link, LINK_LOOK);
     c->ports.look(c->ports.arg, &(struct link_look){claims, n, c->looked, journals_n});
 }
@@ -134,7 +143,7 @@ static bool count_lost(struct coalesce *c, uint64_t seq)
 static void hashes_due(struct coalesce *c, const struct group *g)
 {
     for (uint32_t i = 0; i < g->frame.hashes_n; i++)
-        engine_due(c, g->frame.hashes[i].entry, DUE_TIME);
+        flight_due(c, g->frame.hashes[i].entry, DUE_TIME);
 }
 
 /* Each client of a cell gets the value as it stands by now, of a token the one that it was counted with. */
@@ -147,13 +156,13 @@ static void values_lost(struct coalesce *c, struct group *g)
         if (g->answers[i].cell < ANSWER_TOKEN) g->answers[i].at = f->cells[g->answers[i].cell].delta;
     ops_answers_lost(c, g);
     ops_found_applied(c, g);
-    engine_applied(c, g);
+    flight_applied(c, g);
 }
 
 static void group_found_applied(struct coalesce *c, struct group *g)
 {
     for (uint32_t i = 0; i < g->frame.hashes_n; i++)
-        if (!g->frame.hashes[i].zadd && g->frame.hashes[i].cells > 0) engine_owe(c, g->frame.hashes[i].entry);
+        if (!g->frame.hashes[i].zadd && g->frame.hashes[i].cells > 0) flight_owe(c, g->frame.hashes[i].entry);
     hashes_due(c, g);
     g->state = GROUP_APPLIED;
     if (g->frame.cells_n == 0 && g->frame.tokens_n == 0)
@@ -179,11 +188,11 @@ static void group_send_again(struct coalesce *c, struct group *g)
 static void group_drop(struct coalesce *c, struct group *g)
 {
     for (uint32_t i = 0; i < g->frame.hashes_n; i++)
-        if (g->frame.hashes[i].owed) engine_owe(c, g->frame.hashes[i].entry);
+        if (g->frame.hashes[i].owed) flight_owe(c, g->frame.hashes[i].entry);
     hashes_due(c, g);
     ops_not_applied(c, g);
-    engine_take_back(c, g);
-    engine_finish(c, g);
+    flight_take_back(c, g);
+    flight_finish(c, g);
 }
 
 static bool did_run(const struct group *g, uint64_t seq)
@@ -195,7 +204,7 @@ static void settle_journals(struct coalesce *c, uint64_t seq, const bool *ours, 
 {
     for (uint32_t i = c->flight_n; i-- > 0;)
         if (!did_run(c->flight[i], seq)) checkpoint_undo(c, c->flight[i]);
-    checkpoint_looked(c, ours, tail_lost);
+    journals_looked(c, ours, tail_lost);
 }
 
 static void settle_frames(struct coalesce *c, uint64_t seq)
@@ -252,7 +261,7 @@ void coalesce_on_killed(struct coalesce *c)
 
 void coalesce_on_values(struct coalesce *c, struct frame *f)
 {
-    struct group *g = engine_group_of(c, f);
+    struct group *g = flight_group_of(c, f);
     INVARIANT(g->state == GROUP_APPLIED);
     values_lost(c, g);
 }
@@ -265,11 +274,12 @@ static void give_up(struct coalesce *c, struct group *g)
     STAT_ADD(hits_unknown, g->answers_n - g->literals_count);
     group_fail(g, slice_str(unknown_text));
     g->given_up = true;
-    engine_answer(c, g);
+    flight_answer(c, g);
 }
 
 void coalesce_abandon(struct coalesce *c, const char *why)
 {
+    c->held = false;
     coalesce_cut(c, why);
     for (uint32_t i = 0; i < c->flight_n; i++)
         if (c->flight[i]->answers_n > 0) give_up(c, c->flight[i]);
@@ -314,5 +324,6 @@ void coalesce_tick(struct coalesce *c)
         if (late && g->state != GROUP_SENT && g->answers_n > 0) give_up(c, g);
     }
     tick_parked(c, now_ms);
-    checkpoint_tick(c);
+    settles_tick(c);
+    journals_tick(c);
 }

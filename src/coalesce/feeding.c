@@ -1,6 +1,6 @@
 /* coalesce/feeding.c - what the hits of a frame feed, added up from its cells when it is sent, so that a hit pays nothing for
  * it. */
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 static struct frame_op *feed_op(struct coalesce *c, struct group *g, enum feed which, struct slice name)
 {

@@ -5,23 +5,23 @@
 #include "base/latencies.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 #define OWED_A_FRAME_MAX 1000
 #define SIDE_PAUSE_MS 100
 
-uint64_t engine_epoch(struct coalesce *c)
+uint64_t coalesce_epoch(struct coalesce *c)
 {
     c->epoch += (uint32_t)c->epoch == UINT32_MAX ? 2 : 1; /* group.h says why */
     return c->epoch;
 }
 
-uint32_t engine_depth(void)
+uint32_t flight_depth(void)
 {
     return HOLDS(RULE_ONE_IN_FLIGHT) ? 1 : FLIGHT_MAX;
 }
 
-void engine_owe(struct coalesce *c, struct hash_entry *e)
+void flight_owe(struct coalesce *c, struct hash_entry *e)
 {
     if (e->owed || !HOLDS(RULE_OWED)) return;
     if (c->owed_n == c->owed_cap) {
@@ -32,7 +32,7 @@ void engine_owe(struct coalesce *c, struct hash_entry *e)
     c->owed[c->owed_n++] = e;
 }
 
-void engine_due(struct coalesce *c, struct hash_entry *e, enum due_why why)
+void flight_due(struct coalesce *c, struct hash_entry *e, enum due_why why)
 {
     if (e->due && why == DUE_HITS) return;
     e->due = true;
@@ -85,12 +85,12 @@ static struct group *free_group(struct coalesce *c)
     UNREACHABLE();
 }
 
-void engine_send(struct coalesce *c, struct group *g)
+void flight_send(struct coalesce *c, struct group *g)
 {
-    PRE(c->flight_n < engine_depth() && g == c->now);
+    PRE(c->flight_n < flight_depth() && g == c->now);
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
     struct frame *f = &g->frame;
-    engine_turn_ends(c);
+    flight_turn_ends(c);
     zadds_add_owed(c, g);
     for (uint32_t i = 0; i < f->hashes_n; i++)
         hash_on_send(f, &f->hashes[i], now_ms);
@@ -101,13 +101,13 @@ void engine_send(struct coalesce *c, struct group *g)
     g->state = GROUP_SENT;
     c->flight[c->flight_n++] = g;
     c->now = free_group(c);
-    group_reuse(c->now, engine_epoch(c));
+    group_reuse(c->now, coalesce_epoch(c));
     STAT_ADD(frames, 1);
     STAT_ADD(cells, f->cells_n);
     c->ports.send_frame(c->ports.arg, f);
 }
 
-struct group *engine_group_of(struct coalesce *c, const struct frame *f)
+struct group *flight_group_of(struct coalesce *c, const struct frame *f)
 {
     for (uint32_t i = 0; i < c->flight_n; i++)
         if (&c->flight[i]->frame == f) return c->flight[i];
@@ -124,36 +124,36 @@ static void land(struct coalesce *c, const struct group *g)
     c->flight_n--;
 }
 
-void engine_finish(struct coalesce *c, struct group *g)
+void flight_finish(struct coalesce *c, struct group *g)
 {
     land(c, g);
     group_unpin(g);
     g->answers_n = 0;
 }
 
-bool engine_answers_out(const struct coalesce *c)
+bool flight_answers_out(const struct coalesce *c)
 {
     for (uint32_t i = 0; i < c->flight_n; i++)
         if (c->flight[i]->answers_n > 0) return true;
     return false;
 }
 
-void engine_touch(struct coalesce *c, struct list *touched)
+void flight_touch(struct coalesce *c, struct list *touched)
 {
     for (struct list *node; (node = list_pop(touched)) != NULL;)
         c->ports.answered(c->ports.arg, CONTAINER_OF(node, struct outlet, touched));
 }
 
-void engine_answer(struct coalesce *c, struct group *g)
+void flight_answer(struct coalesce *c, struct group *g)
 {
     struct list touched;
     list_init(&touched);
     group_answer(g, &touched);
-    engine_touch(c, &touched);
+    flight_touch(c, &touched);
 }
 
 /* What the frame's shares hold beyond its own cells are corrections: the next frame carries them instead. */
-void engine_take_back(struct coalesce *c, const struct group *g)
+void flight_take_back(struct coalesce *c, const struct group *g)
 {
     const struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->shares_n; i++) {
@@ -170,11 +170,11 @@ static void hash_applied(struct coalesce *c, const struct frame_hash *h, uint64_
 {
     struct hash_entry *e = h->entry;
     if (h->zadd && !HOLDS(RULE_DIRTY_AT_SEND)) e->known_dirty = true;
-    if (h->fresh && !h->zadd) engine_owe(c, e);
+    if (h->fresh && !h->zadd) flight_owe(c, e);
     if (!h->ask_lock) return;
     if (h->lock_granted) {
         e->lock_until_ms = now_ms + UINT64_C(1000) * h->lock_s;
-        engine_due(c, e, DUE_TIME);
+        flight_due(c, e, DUE_TIME);
     } else if (h->lock_pttl_ms > 0) {
         e->lock_until_ms = now_ms + (uint64_t)h->lock_pttl_ms;
     }
@@ -190,7 +190,7 @@ static void cell_applied(struct coalesce *c, const struct frame *f, const struct
         return;
     }
     e->hits += (uint64_t)llabs(cell->delta);
-    if (e->hits >= (uint64_t)e->counter->hits || cell->value >= e->counter->hits) engine_due(c, e, DUE_HITS);
+    if (e->hits >= (uint64_t)e->counter->hits || cell->value >= e->counter->hits) flight_due(c, e, DUE_HITS);
 }
 
 static void applied_book(struct coalesce *c, struct group *g)
@@ -207,14 +207,14 @@ static void applied_book(struct coalesce *c, struct group *g)
     STAT_ADD(hits, g->answers_n - g->literals_count);
 }
 
-void engine_applied(struct coalesce *c, struct group *g)
+void flight_applied(struct coalesce *c, struct group *g)
 {
     applied_book(c, g);
-    engine_answer(c, g);
-    engine_finish(c, g);
+    flight_answer(c, g);
+    flight_finish(c, g);
 }
 
-void engine_turn_ends(struct coalesce *c)
+void flight_turn_ends(struct coalesce *c)
 {
     if (c->turn_us != 0) group_arrived(c->now, c->turn_us);
     c->turn_us = 0;
@@ -237,8 +237,8 @@ static void applied_in_turn(struct coalesce *c, struct group *g)
     applied_book(c, g);
     land(c, g);
     c->answering = g;
-    if (group_size(c->now) >= c->config.at_once_cells) engine_send_next(c);
-    engine_answer(c, g);
+    if (group_size(c->now) >= c->config.at_once_cells) coalesce_send_next(c);
+    flight_answer(c, g);
     time_answers(c, g);
     c->answering = NULL;
     group_unpin(g);
@@ -251,7 +251,7 @@ static void hash_refused(struct coalesce *c, const struct frame_hash *h)
         e->known_dirty = !h->zadd;
     else if (h->zadd)
         e->known_dirty = false;
-    if (h->owed && HOLDS(RULE_OWED_AFTER_REFUSAL)) engine_owe(c, e);
+    if (h->owed && HOLDS(RULE_OWED_AFTER_REFUSAL)) flight_owe(c, e);
 }
 
 static void log_refusal(struct coalesce *c, const struct group *g)
@@ -265,7 +265,7 @@ static void log_refusal(struct coalesce *c, const struct group *g)
               g->frame.cells_n, LOGQ(text));
 }
 
-static void engine_refused(struct coalesce *c, struct group *g)
+static void frame_refused(struct coalesce *c, struct group *g)
 {
     log_refusal(c, g);
     c->side_at_ms = c->ports.mono_ms(c->ports.arg) + SIDE_PAUSE_MS;
@@ -275,19 +275,19 @@ static void engine_refused(struct coalesce *c, struct group *g)
         hash_refused(c, &g->frame.hashes[i]);
     ops_not_applied(c, g);
     checkpoint_undo(c, g);
-    engine_take_back(c, g);
+    flight_take_back(c, g);
     group_fail(g, buf_slice(&g->frame.errors));
-    engine_answer(c, g);
-    checkpoint_refused(c, g);
-    engine_finish(c, g);
+    flight_answer(c, g);
+    settles_refused(c, g);
+    flight_finish(c, g);
 }
 
 void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome outcome)
 {
-    struct group *g = engine_group_of(c, f);
+    struct group *g = flight_group_of(c, f);
     INVARIANT(g->state == GROUP_SENT);
     if (outcome == FRAME_REFUSED) {
-        engine_refused(c, g);
+        frame_refused(c, g);
         return;
     }
     INVARIANT(f->seq > c->seq_known || !HOLDS(RULE_ONE_IN_FLIGHT));

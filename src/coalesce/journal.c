@@ -95,7 +95,7 @@ static void op_set(struct journal *j, uint32_t number, uint64_t code, const stru
 {
     if (2 * j->names_n >= j->slots_cap) journal_slots_double(j);
     uint32_t *slot = slot_of(j, code, of->kind, of->name, of->type);
-    struct journal_op op = {.kind = of->kind, .code = code, .at = of->at, .next = OP_END};
+    struct journal_op op = {.kind = of->kind, .code = code, .which = of->at, .next = OP_END};
     op.first_event = op.last_event = OP_END;
     const struct journal_op *like = *slot == 0 ? NULL : &j->ops[*slot - 1];
     op.name_at = like != NULL ? like->name_at : text_put(j, of->name);
@@ -118,7 +118,7 @@ uint32_t journal_number(struct journal *j, uint64_t code, const struct journal_r
 {
     uint32_t i = journal_first(j, code, of->kind, of->name, of->type);
     for (uint32_t times = 0; i != OP_END; i = j->ops[i].next) {
-        if (j->ops[i].at == of->at) return i;
+        if (j->ops[i].which == of->at) return i;
         if (++times == JOURNAL_TIMES_MAX) return OP_END;
     }
     uint32_t number = j->ops_n;
@@ -149,7 +149,7 @@ static void tell(struct journal *j, uint32_t number)
 {
     struct journal_op *op = &j->ops[number];
     if (!op->told)
-        journal_put_op(&j->records, number, op->kind, op->at, journal_name(j, op), journal_type(j, op));
+        journal_put_op(&j->records, number, op->kind, op->which, journal_name(j, op), journal_type(j, op));
     op->told = true;
 }
 
@@ -166,27 +166,6 @@ static void nothing_left(struct journal *j, uint32_t number)
     j->pending -= op->adds > 0;
     op->n = 0;
     op->adds = 0;
-}
-
-void journal_take(struct journal *j, uint32_t number)
-{
-    journal_put_done(&j->records, number);
-    nothing_left(j, number);
-}
-
-void journal_undo_add(struct journal *j, uint32_t number, int64_t n, bool was_told)
-{
-    struct journal_op *op = &j->ops[number];
-    INVARIANT(op->adds > 0);
-    op->told = was_told;
-    op->n -= n;
-    op->adds--;
-    j->pending -= op->adds == 0;
-}
-
-void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds)
-{
-    count(j, number, n, adds);
 }
 
 /* --- events --- */
@@ -232,33 +211,47 @@ static void events_leave(struct journal *j, uint32_t number, uint32_t n)
     j->pending -= op->adds == 0;
 }
 
-void journal_take_events(struct journal *j, uint32_t number, uint32_t n)
+void journal_take(struct journal *j, uint32_t number, uint32_t adds)
 {
-    PRE(n > 0 && n <= j->ops[number].adds);
-    journal_put_gone(&j->records, number, n);
-    events_leave(j, number, n);
+    PRE(adds > 0 && adds <= j->ops[number].adds);
+    if (journal_has_events(&j->ops[number])) {
+        journal_put_gone(&j->records, number, adds);
+        events_leave(j, number, adds);
+    } else {
+        journal_put_done(&j->records, number);
+        nothing_left(j, number);
+    }
 }
 
-void journal_undo_events(struct journal *j, uint32_t number, uint32_t n, bool was_told)
+/* --- of a frame that did not run --- */
+
+static void last_event_ends(struct journal *j, struct journal_op *op)
 {
-    struct journal_op *op = &j->ops[number];
-    INVARIANT(n > 0 && op->adds >= n);
-    op->told = was_told;
-    op->adds -= n;
-    j->pending -= op->adds == 0;
-    if (op->adds == 0) return;
     op->last_event = event_behind(j, op->first_event, op->adds - 1);
     j->events[op->last_event].next = OP_END;
 }
 
-void journal_undo_gone(struct journal *j, uint32_t number, uint32_t first, uint32_t n)
+void journal_undo_add(struct journal *j, uint32_t number, int64_t n, uint32_t adds, bool was_told)
 {
     struct journal_op *op = &j->ops[number];
-    uint32_t last = event_behind(j, first, n - 1);
-    j->events[last].next = op->adds > 0 ? op->first_event : OP_END;
-    if (op->adds == 0) op->last_event = last;
-    op->first_event = first;
-    count(j, number, 0, n);
+    INVARIANT(adds > 0 && op->adds >= adds);
+    op->told = was_told;
+    op->n -= n;
+    op->adds -= adds;
+    j->pending -= op->adds == 0;
+    if (journal_has_events(op) && op->adds > 0) last_event_ends(j, op);
+}
+
+void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds, uint32_t first_event)
+{
+    struct journal_op *op = &j->ops[number];
+    if (journal_has_events(op)) {
+        uint32_t last = event_behind(j, first_event, adds - 1);
+        j->events[last].next = op->adds > 0 ? op->first_event : OP_END;
+        if (op->adds == 0) op->last_event = last;
+        op->first_event = first_event;
+    }
+    count(j, number, n, adds);
 }
 
 /* --- somebody else's --- */

@@ -36,7 +36,7 @@ struct journal_op {
     uint32_t type_at, type_n;
     uint32_t next; /* the same name at another time; OP_END: no more */
     bool told;     /* its OP record was sent */
-    int64_t at;
+    int64_t which; /* as a frame_op's */
     int64_t n;     /* still to be added */
     int64_t out;   /* checkpoint's own: of a bucket, what the frame under way brings home */
     uint32_t adds; /* in so many ADDs; events: how many */
@@ -65,7 +65,7 @@ struct journal {
 
 static inline bool journal_has_events(const struct journal_op *op)
 {
-    return op->kind == OP_EVENT && op->at == EVENT_GIVEN;
+    return op->kind == OP_EVENT && op->which == EVENT_GIVEN;
 }
 
 struct journal *journal_create(struct slice name, uint64_t age, uint64_t now_ms);
@@ -81,16 +81,12 @@ uint32_t journal_first(const struct journal *j, uint64_t code, enum op_kind kind
 uint32_t journal_number(struct journal *j, uint64_t code, const struct journal_record *of);
 bool journal_fits(const struct journal *j, uint32_t number, int64_t n); /* no sum overflows */
 void journal_add(struct journal *j, uint32_t number, int64_t n);        /* with its records */
-void journal_take(struct journal *j, uint32_t number); /* all of the op is brought home; with its record */
 void journal_add_event(struct journal *j, uint32_t number, int64_t second, int64_t id, struct slice text);
-void journal_take_events(struct journal *j, uint32_t number, uint32_t n); /* the first n, n <= adds */
-/* The frame with those records did not run. */
-void journal_undo_add(struct journal *j, uint32_t number, int64_t n, bool was_told);
-void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds);
-void journal_undo_events(struct journal *j, uint32_t number, uint32_t n,
-                         bool was_told); /* the last n, added */
-void journal_undo_gone(struct journal *j, uint32_t number, uint32_t first,
-                       uint32_t n); /* from first on, taken */
+/* So many of its ADDs are brought home, with their record: of events the first, of a sum all. */
+void journal_take(struct journal *j, uint32_t number, uint32_t adds);
+/* The frame with those records did not run. n: the sum, of events 0. first_event: of those taken. */
+void journal_undo_add(struct journal *j, uint32_t number, int64_t n, uint32_t adds, bool was_told);
+void journal_undo_take(struct journal *j, uint32_t number, int64_t n, uint32_t adds, uint32_t first_event);
 
 /* What a journal that another one wrote still has to add. False: the bytes end in what is no record; what stands before
  * is taken. code: of an op. */

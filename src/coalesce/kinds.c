@@ -21,7 +21,7 @@ static void owe(struct coalesce *c, const struct frame *f, const struct frame_op
         c->ops_owed = heap_realloc(c->ops_owed, c->ops_owed_cap * sizeof *c->ops_owed);
     }
     c->ops_owed[c->ops_owed_n++] =
-        (struct owed_op){op->kind, (uint32_t)c->owed_names.n, op->name_n, op->type_n, op->at};
+        (struct owed_op){op->kind, (uint32_t)c->owed_names.n, op->name_n, op->type_n, op->which};
     buf_put_slice(&c->owed_names, FRAME_NAME(f, op));
     buf_put_slice(&c->owed_names, FRAME_TYPE(f, op));
 }
@@ -32,9 +32,9 @@ static void ops_add_owed(struct coalesce *c, struct group *g)
         const struct owed_op *owed = &c->ops_owed[--c->ops_owed_n];
         struct slice name = slice_of(c->owed_names.p + owed->name_at, owed->name_n);
         struct slice type = slice_of(name.p + name.n, owed->type_n);
-        struct frame_op *op = frame_add_op(&g->frame, owed->kind, name, type, owed->at);
+        struct frame_op *op = frame_add_op(&g->frame, owed->kind, name, type, owed->which);
         op->fed = op->owed = op->named = true;
-        op->name_code = engine_name_code(c, owed->kind, name, type);
+        op->name_code = coalesce_name_code(c, owed->kind, name, type);
         op->known = known_all(c->counters->ops);
         c->owed_names.n = owed->name_at;
     }
@@ -50,7 +50,7 @@ static bool series_known(const struct coalesce *c, const struct frame_op *op)
 static void series_on_send(struct coalesce *c, const struct frame *f, struct frame_op *op)
 {
     (void)f;
-    op->known = known_note(&c->known, c->counters->ops, op->name_code, op->at);
+    op->known = known_note(&c->known, c->counters->ops, op->name_code, op->which);
 }
 
 static void series_send_again(struct coalesce *c, struct frame *f, struct frame_op *op)
@@ -111,7 +111,7 @@ static void bucket_found_applied(struct coalesce *c, const struct frame *f, cons
 static bool event_known(const struct coalesce *c, const struct frame_op *op)
 {
     (void)c;
-    return op->at == EVENT_GIVEN;
+    return op->which == EVENT_GIVEN;
 }
 
 static bool draws_a_number(const struct frame *f, const struct frame_op *op)
@@ -139,7 +139,7 @@ static void event_send_again(struct coalesce *c, struct frame *f, struct frame_o
     (void)c;
     op->named = true;
     if (!op_is_given(op) || op->fed || !HOLDS(RULE_LEASE_RESEND)) return;
-    op->at = EVENT_DRAWS;
+    op->which = EVENT_DRAWS;
     op->lease_n = 0;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         f->items[i].value = 0;
@@ -181,11 +181,11 @@ static void visitors_applied(struct coalesce *c, const struct frame *f, struct f
 {
     if (op->counter == NULL || op->error_n > 0) return;
     struct slice key = FRAME_TEXT(f, op->key_at, op->key_n);
-    struct hash_entry *e = engine_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
     if (e == NULL) return;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         e->hits += f->items[i].value > 0;
-    if (e->hits >= (uint64_t)e->counter->hits) engine_due(c, e, DUE_HITS);
+    if (e->hits >= (uint64_t)e->counter->hits) flight_due(c, e, DUE_HITS);
 }
 
 /* --- all of them --- */

@@ -2,7 +2,7 @@
 #ifndef COALESCE_KINDS_H
 #define COALESCE_KINDS_H
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 #define QUARTERS_PRECISIONS 0 /* one for each precision */
 

@@ -12,21 +12,24 @@ static const char lost_text[] = "ERR counted, but the answer was lost with the l
 
 struct op_codes {
     uint64_t name, all;
+    int64_t which;
 };
 
-static bool op_is(const struct frame *f, const struct frame_op *have, const struct coalesce_op *op, bool fed)
+static bool op_is(const struct frame *f, const struct frame_op *have, const struct coalesce_op *op,
+                  int64_t which, bool fed)
 {
-    return have->kind == op->kind && have->fed == fed && have->at == op->at &&
+    return have->kind == op->kind && have->fed == fed && have->which == which &&
            slice_eq(FRAME_NAME(f, have), op->name) && slice_eq(FRAME_TYPE(f, have), op->type);
 }
 
-static struct frame_op *op_find(const struct group *g, const struct coalesce_op *op, uint64_t code, bool fed)
+static struct frame_op *op_find(const struct group *g, const struct coalesce_op *op,
+                                const struct op_codes *codes, bool fed)
 {
     const struct op_slots *s = &g->op_slots;
-    for (uint32_t i = (uint32_t)code & (s->cap - 1); s->cap > 0; i = (i + 1) & (s->cap - 1)) {
+    for (uint32_t i = (uint32_t)codes->all & (s->cap - 1); s->cap > 0; i = (i + 1) & (s->cap - 1)) {
         if (s->at[i] == 0) return NULL;
         struct frame_op *have = &g->frame.ops[s->at[i] - 1];
-        if (have->code == code && op_is(&g->frame, have, op, fed)) return have;
+        if (have->code == codes->all && op_is(&g->frame, have, op, codes->which, fed)) return have;
     }
     return NULL;
 }
@@ -56,7 +59,7 @@ static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct
 {
     struct op_slots *s = &g->op_slots;
     if (2 * s->n >= s->cap) slots_double(g);
-    struct frame_op *added = frame_add_op(&g->frame, op->kind, op->name, op->type, op->at);
+    struct frame_op *added = frame_add_op(&g->frame, op->kind, op->name, op->type, codes->which);
     added->code = codes->all;
     added->name_code = codes->name;
     added->fed = fed;
@@ -67,9 +70,9 @@ static struct frame_op *op_add(struct coalesce *c, struct group *g, const struct
 
 struct frame_op *ops_fed(struct coalesce *c, struct group *g, const struct coalesce_op *op)
 {
-    struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
-    codes.all = engine_op_code(c, codes.name, op->at, true);
-    struct frame_op *found = op_find(g, op, codes.all, true);
+    struct op_codes codes = {.name = coalesce_name_code(c, op->kind, op->name, op->type), .which = op->at};
+    codes.all = coalesce_op_code(c, codes.name, op->at, true);
+    struct frame_op *found = op_find(g, op, &codes, true);
     return found != NULL ? found : op_add(c, g, op, &codes, true);
 }
 
@@ -85,9 +88,10 @@ static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
 static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op,
                                 const struct op_codes *codes)
 {
-    const struct frame_op is = {.kind = op->kind, .at = op->at, .code = codes->all, .name_code = codes->name};
+    const struct frame_op is = {
+        .kind = op->kind, .which = codes->which, .code = codes->all, .name_code = codes->name};
     if (checkpoint_takes(c, &is)) return 0;
-    return op->kind == OP_EVENT && op->at != EVENT_DRAWS ? 1 : quarters_of_op(c, op->kind);
+    return op->kind == OP_EVENT && codes->which != EVENT_DRAWS ? 1 : quarters_of_op(c, op->kind);
 }
 
 uint32_t coalesce_op_cells(const struct coalesce *c, enum op_kind kind)
@@ -103,7 +107,7 @@ static void op_moves(struct coalesce *c, struct group *g, struct frame_op *op, s
     buf_reset(&c->raw);
     if (!op_uniq_key(l, name, &c->raw)) return;
     struct slice key = buf_slice(&c->raw);
-    struct hash_entry *e = engine_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
     if (e == NULL) return;
     op->counter = e->counter;
     op->key_at = (uint32_t)f->bytes.n;
@@ -122,18 +126,16 @@ static enum event_id event_id(struct coalesce *c, const struct coalesce_op *op, 
     if (op->id.n == 0) return l != NULL && l->left > 0 ? EVENT_GIVEN : EVENT_DRAWS;
     if (op_id_is_number(op->id)) return EVENT_DRAWS;
     if (l != NULL) return EVENT_OWN;
-    struct coalesce_op own = *op;
-    own.at = EVENT_OWN;
-    uint64_t code = engine_op_code(c, name_code, EVENT_OWN, false);
-    return op_find(c->now, &own, code, false) != NULL ? EVENT_OWN : EVENT_DRAWS;
+    const struct op_codes own = {name_code, coalesce_op_code(c, name_code, EVENT_OWN, false), EVENT_OWN};
+    return op_find(c->now, op, &own, false) != NULL ? EVENT_OWN : EVENT_DRAWS;
 }
 
 static void event_take(struct coalesce *c, const struct coalesce_op *op, struct frame_op *into,
                        struct op_item *item)
 {
-    if (into->at == EVENT_OWN) return;
+    if (into->which == EVENT_OWN) return;
     struct lease *l = leases_find(&c->leases, into->name_code);
-    if (into->at == EVENT_GIVEN) {
+    if (into->which == EVENT_GIVEN) {
         item->value = lease_take(l);
     } else if (op->id.n > 0 && op_id_is_number(op->id)) {
         into->has_numbers = true;
@@ -143,20 +145,19 @@ static void event_take(struct coalesce *c, const struct coalesce_op *op, struct 
 
 /* --- all of them --- */
 
-static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_op *op, int64_t second,
-                    struct frame_op *into)
+static void op_take(struct coalesce *c, struct outlet *o, const struct coalesce_op *op, struct frame_op *into)
 {
     struct group *g = c->now;
     into->delta += op->n;
     int64_t at = into->delta;
     if (op_kinds[op->kind].has_items) {
-        int64_t what = op->kind == OP_EVENT ? second : op->id.n > 0 ? -1 : op->visitor;
+        int64_t what = op->kind == OP_EVENT ? op->at : op->id.n > 0 ? -1 : op->visitor;
         at = frame_add_item(&g->frame, into, what, op->id);
         if (op->kind == OP_EVENT) event_take(c, op, into, &g->frame.items[at]);
     }
     g->weight += (uint64_t)llabs(op->n);
     o->parked_ms = 0;
-    engine_came(c);
+    coalesce_came(c);
     group_expect(g, o, ANSWER_OP | (uint32_t)(into - g->frame.ops), at);
 }
 
@@ -166,26 +167,31 @@ static int64_t turn_second(struct coalesce *c)
     return c->turn_s;
 }
 
-/* op->at becomes what ops of its kind are told apart by. */
-static enum add_result op_place(struct coalesce *c, struct outlet *o, struct coalesce_op *op, int64_t second)
+static int64_t which_of(struct coalesce *c, const struct coalesce_op *op, uint64_t name_code)
+{
+    if (op->kind == OP_EVENT) return event_id(c, op, name_code);
+    if (op->kind == OP_TIMEBOX) return op_slot(op->at, c->counters->ops->timebox_width_s);
+    return op->at;
+}
+
+static enum add_result op_place(struct coalesce *c, struct outlet *o, const struct coalesce_op *op)
 {
     struct group *g = c->now;
-    struct op_codes codes = {.name = engine_name_code(c, op->kind, op->name, op->type)};
-    if (op->kind == OP_EVENT) op->at = event_id(c, op, codes.name);
-    if (op->kind == OP_TIMEBOX) op->at = op_slot(second, c->counters->ops->timebox_width_s);
-    codes.all = engine_op_code(c, codes.name, op->at, false);
-    struct frame_op *into = op_find(g, op, codes.all, false);
+    struct op_codes codes = {.name = coalesce_name_code(c, op->kind, op->name, op->type)};
+    codes.which = which_of(c, op, codes.name);
+    codes.all = coalesce_op_code(c, codes.name, codes.which, false);
+    struct frame_op *into = op_find(g, op, &codes, false);
     uint32_t quarters =
         (into == NULL ? quarters_of_new(c, op, &codes) : 0) + op_kinds[op->kind].item_quarters;
-    if (engine_answers_full(c, op->name.n + op->type.n + op->id.n) ||
+    if (coalesce_answers_full(c, op->name.n + op->type.n + op->id.n) ||
         (quarters > 0 && group_cells(g) >= c->config.cells_max))
-        return engine_full(c, o);
+        return coalesce_full(c, o);
     g->op_quarters += quarters;
     if (into == NULL) {
         into = op_add(c, g, op, &codes, false);
         if (op->kind == OP_UNIQ) op_moves(c, g, into, op->name);
     }
-    op_take(c, o, op, second, into);
+    op_take(c, o, op, into);
     return ADD_OK;
 }
 
@@ -193,16 +199,12 @@ enum add_result coalesce_op(struct coalesce *c, struct outlet *o, const struct c
 {
     PRE(c->counters->ops != NULL);
     struct coalesce_op placed = *op;
-    if (!engine_delta_fits(op->n)) return ADD_DELTA;
-    if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
-    }
+    if (!coalesce_delta_fits(op->n)) return ADD_DELTA;
+    if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (op_kinds[op->kind].has_items) placed.n = 0;
     if (op->kind != OP_UNIQ && op->at == COALESCE_NOW) placed.at = turn_second(c);
-    int64_t second = placed.at;
-    PRE(second >= 0);
-    return op_place(c, o, &placed, second);
+    PRE(placed.at >= 0);
+    return op_place(c, o, &placed);
 }
 
 /* --- answers --- */
@@ -245,7 +247,7 @@ int64_t ops_precisions(const struct coalesce *c, const struct frame *f, const st
     const struct op_limits *l = c->counters->ops;
     int64_t n = 0;
     for (uint32_t i = 0; i < l->precisions_n; i++)
-        n += op_keeps(l, i, op->at, f->dirty_ms / 1000);
+        n += op_keeps(l, i, op->which, f->dirty_ms / 1000);
     return n;
 }
 

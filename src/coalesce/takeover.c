@@ -1,9 +1,10 @@
 /* coalesce/takeover.c - see takeover.h. A look lists all journals, then takes the orphans among them one by one. A link
- * that is lost ends it; the next one begins from the list. */
+ * that is lost ends it, and so does a frame link to another server (!): there the owners may have links. The next look
+ * begins from the list. */
 #include "coalesce/takeover.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 static void takeover_end(struct takeover *t, bool lost)
 {
@@ -12,7 +13,6 @@ static void takeover_end(struct takeover *t, bool lost)
     buf_free(&t->take.bytes);
     t->busy = false;
     if (lost) t->at_ms = t->coalesce->ports.mono_ms(t->coalesce->ports.arg) + t->every_ms / 10;
-    if (t->again) t->at_ms = 0;
 }
 
 /* Ours are in coalesce, but for those that it forgot; other lives of our instance are dead, since two do not run at once. */
@@ -28,6 +28,10 @@ static void take_done(struct journal_take *take);
 
 static void take_next(struct takeover *t)
 {
+    if (strcmp(t->list.run_id, t->coalesce->run_id) != 0 && HOLDS(RULE_TAKEOVER_SERVER)) {
+        takeover_end(t, true);
+        return;
+    }
     while (t->at < t->list.n && !is_orphan(t->coalesce, &t->list.all[t->at]))
         t->at++;
     if (t->at == t->list.n || t->stopped) {
@@ -73,7 +77,6 @@ void takeover_init(struct takeover *t, struct coalesce *c, const struct takeover
 void takeover_soon(struct takeover *t)
 {
     t->at_ms = 0;
-    t->again = true;
 }
 
 void takeover_tick(struct takeover *t)
@@ -82,7 +85,6 @@ void takeover_tick(struct takeover *t)
     if (t->busy || t->stopped || now_ms < t->at_ms) return;
     t->at_ms = now_ms + t->every_ms;
     t->busy = true;
-    t->again = false;
     t->at = 0;
     t->list = (struct journal_list){.done = list_done, .arg = t};
     t->ports.list(t->ports.arg, &t->list);

@@ -20,15 +20,15 @@ struct takeover {
     struct coalesce *coalesce;
     uint32_t every_ms;
     uint64_t at_ms;
-    bool again, stopped; /* again: as soon as this look is over */
-    size_t at;           /* in the list */
+    bool stopped;
+    size_t at; /* in the list */
     struct journal_list list;
     struct journal_take take;
 };
 
 void takeover_init(struct takeover *t, struct coalesce *c, const struct takeover_ports *ports,
                    uint32_t every_ms);
-void takeover_soon(struct takeover *t); /* at the next tick */
+void takeover_soon(struct takeover *t); /* at the next tick, or once this look is over */
 void takeover_tick(struct takeover *t); /* while the links are up */
 void takeover_stop(struct takeover *t); /* takes no more; what was asked is still answered */
 

@@ -5,7 +5,7 @@
  *     what was sent, since only Redis knows which of them are new. A counter with feeds takes none.
  * A frame found applied after a cut has its tokens read: who stands there was counted, with that value. */
 #include "base/stats.h"
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 #define TOKEN_QUARTERS                                                                                       \
     20 /* five cells: 8 us of Redis' time where a HINCRBY takes 0.9, so a full frame takes 1.6 ms */
@@ -21,14 +21,14 @@ static bool feeds_any(const struct counter *counter)
 static enum add_result token_fits(const struct hash_entry *e, const struct coalesce_token *t)
 {
     if (e == NULL) return ADD_NO_COUNTER;
-    if (!engine_delta_fits(t->delta)) return ADD_DELTA;
+    if (!coalesce_delta_fits(t->delta)) return ADD_DELTA;
     if (!field_valid(e->counter->field, t->field)) return ADD_FIELD;
     return feeds_any(e->counter) ? ADD_FED : ADD_OK;
 }
 
 static struct hash_entry *entry_of(struct coalesce *c, const struct coalesce_token *t)
 {
-    return engine_entry(c, t->key, hash_cache_code(&c->hash_cache, t->key));
+    return coalesce_entry(c, t->key, hash_cache_code(&c->hash_cache, t->key));
 }
 
 enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t)
@@ -50,7 +50,7 @@ static void token_take(struct coalesce *c, struct outlet *o, struct hash_entry *
     frame_add_token(&g->frame, e->slot, store, t->id, t->field, t->delta)->counter = e->counter;
     g->op_quarters += TOKEN_QUARTERS;
     o->parked_ms = 0;
-    engine_came(c);
+    coalesce_came(c);
     group_expect(g, o, ANSWER_TOKEN | (g->frame.tokens_n - 1), 0);
 }
 
@@ -59,12 +59,10 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
     struct hash_entry *e = entry_of(c, t);
     enum add_result fits = token_fits(e, t);
     if (fits != ADD_OK) return fits;
-    if (sm_now(&c->link) != LINK_READY) {
-        o->parked_ms = 0;
-        return ADD_DOWN;
-    }
-    if (engine_answers_full(c, t->key.n + t->field.n + t->id.n) || group_cells(c->now) >= c->config.cells_max)
-        return engine_full(c, o);
+    if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
+    if (coalesce_answers_full(c, t->key.n + t->field.n + t->id.n) ||
+        group_cells(c->now) >= c->config.cells_max)
+        return coalesce_full(c, o);
     token_take(c, o, e, t);
     return ADD_OK;
 }
@@ -73,7 +71,7 @@ enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const s
 static void token_counted(struct coalesce *c, struct hash_entry *e, const struct frame_token *t)
 {
     e->hits += (uint64_t)llabs(t->delta);
-    if (e->hits >= (uint64_t)e->counter->hits || t->value >= e->counter->hits) engine_due(c, e, DUE_HITS);
+    if (e->hits >= (uint64_t)e->counter->hits || t->value >= e->counter->hits) flight_due(c, e, DUE_HITS);
 }
 
 void tokens_applied(struct coalesce *c, const struct frame *f)

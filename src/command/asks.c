@@ -1,6 +1,6 @@
-/* command/asks.c - commands that take time: CTR.PENDING, CTR.SYNC, CTR.RECOVER, and what others of the kind share with them.
- * Each waits until nothing is owed to its client, then sends its request, one a session; nothing more is taken until done().
- * The session stays in memory until then. A client that goes away does not take its request back. */
+/* command/asks.c - commands that take time: CTR.PENDING, CTR.SYNC, CTR.RECOVER, and what all of that kind share. Each waits
+ * until nothing is owed to its client, then sends one request; nothing more is taken until done(). The session stays in
+ * memory until then, also when the client leaves: the request goes on. */
 #include "command/inside.h"
 
 static void ask_refuse(struct session *s, enum ask_outcome outcome, const char *text)
@@ -113,7 +113,7 @@ enum taken run_sync(struct session *s, const struct request *r, struct buf *out)
 
 /* ---- CTR.RECOVER [DRYRUN] ---- */
 
-/* What was done, or, of a dry run, what would be: a line each. */
+/* A dry run answers a line for each thing that would be done. */
 static void recovered_reply(const struct recover_request *v, struct buf *out)
 {
     if (v->dry_run) {

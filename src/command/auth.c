@@ -1,10 +1,26 @@
-/* command/auth.c - AUTH, and the AUTH of a HELLO; ACL WHOAMI. A password that was right lately is known at once; others are
- * proved beside the loop (users/prover.h), and nothing more of this client is taken meanwhile. Without users in the
- * configuration both answer as a Redis 7.0 without a password: the user is `default`, with any password. */
+/* command/auth.c - AUTH, HELLO, ACL WHOAMI. A remembered password is accepted at once; others are proved beside the loop
+ * (users/prover.h) while the client waits. Without a `users:` section both answer as a Redis 7.0 without a password does:
+ * the user is `default`, with any password. */
+#include "base/num.h"
 #include "command/inside.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+
+#define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
+#define HELLO_NOAUTH                                                                                         \
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> "    \
+    "<pass> option can be used to authenticate the client and select the RESP protocol version at the same " \
+    "time"
+
+struct auth_words {
+    struct slice name, password;
+    int resp;        /* of a HELLO; 0: an AUTH */
+    bool has_auth;   /* a HELLO's AUTH was read */
+    bool has_client; /* a HELLO's SETNAME behind its AUTH: it holds once that is proved */
+    struct slice client;
+    struct slice why; /* a reply: what is wrong with the words behind a HELLO's AUTH; n = 0: nothing */
+};
 
 static void words_wipe(struct session *s)
 {
@@ -31,6 +47,28 @@ static void auth_refuse(enum proof_outcome outcome, struct buf *out)
     UNREACHABLE();
 }
 
+static void put_pair(struct buf *out, const char *name, const char *value)
+{
+    reply_bulk_str(out, name);
+    reply_bulk_str(out, value);
+}
+
+static void hello_reply(struct session *s, int resp, struct buf *out)
+{
+    s->resp = resp;
+    reply_map(out, s->resp, 7);
+    put_pair(out, "server", "tallyd");
+    put_pair(out, "version", TALLYD_VERSION);
+    reply_bulk_str(out, "proto");
+    reply_int(out, s->resp);
+    reply_bulk_str(out, "id");
+    reply_int(out, (int64_t)s->id);
+    put_pair(out, "mode", "standalone");
+    put_pair(out, "role", "master");
+    reply_bulk_str(out, "modules");
+    reply_array(out, 0);
+}
+
 static void say_yes(struct session *s, const struct auth_words *w, struct buf *out)
 {
     if (w->has_client) client_text_set(&s->name, w->client);
@@ -52,7 +90,7 @@ static void auth_right(struct session *s, struct user *u, const struct auth_word
     s->last = true;
 }
 
-/* "[2001:db8::7]" -> "2001:db8::": who has one address of IPv6 has its whole /64. */
+/* "[2001:db8::7]" -> "2001:db8::": a client with one IPv6 address usually has the whole /64. */
 static void network_of(char *address, size_t size)
 {
     struct in6_addr v6;
@@ -78,14 +116,14 @@ static struct auth_words words_kept(const struct session *s)
 
 static void proof_done(struct proof_ask *a);
 
-/* False: the outcome is there at once. */
+/* False: the outcome is already set. */
 static bool prove(struct session *s, const struct auth_words *w)
 {
     const struct command_config *config = &s->command->config;
     char address[160];
     config->client.peer(s->conn, address, sizeof(address));
     char *port = strrchr(address, ':');
-    if (port != NULL) *port = '\0'; /* one who guesses has many ports */
+    if (port != NULL) *port = '\0'; /* a guesser has many ports */
     network_of(address, sizeof(address));
     s->ask.auth.proof = (struct proof_ask){.done = proof_done};
     s->ask.auth.users_version = s->command->users_version;
@@ -111,7 +149,7 @@ static void auth_end(struct session *s, enum proof_outcome outcome)
     ask_end(s);
 }
 
-/* Users may have been read again meanwhile: then what was proved may hold no more. */
+/* After a reload of the users the password is proved again. */
 static void proof_done(struct proof_ask *a)
 {
     struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);
@@ -137,7 +175,7 @@ static void words_keep(struct session *s, const struct auth_words *w)
                                         .resp = w->resp};
 }
 
-enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf *out)
+static enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf *out)
 {
     const struct command_config *config = &s->command->config;
     struct user *u = user_find(config->users, w->name);
@@ -155,6 +193,71 @@ enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf 
     words_wipe(s);
     return TAKEN;
 }
+
+/* ---- HELLO ---- */
+
+/* The option at word i; returns its words. 0: it is wrong, said in why. As in Redis each holds as it is read. */
+static uint32_t hello_option(struct session *s, const struct request *r, uint32_t i, struct auth_words *w,
+                             struct buf *why)
+{
+    char shown[4 * SHOWN_BYTES];
+    uint32_t words = r->args_n - i;
+    if (slice_ieq(r->args[i], SLICE("auth")) && words >= 3 && !w->has_auth) {
+        w->has_auth = s->door != DOOR_OPEN;
+        w->name = r->args[i + 1];
+        w->password = r->args[i + 2];
+        if (w->has_auth || slice_eq(w->name, SLICE("default"))) return 3;
+        reply_error(why, WRONGPASS);
+        return 0;
+    }
+    if (slice_ieq(r->args[i], SLICE("setname")) && words >= 2) {
+        if (!client_name_fits(r->args[i + 1], why)) return 0;
+        w->has_client = w->has_auth;
+        w->client = r->args[i + 1];
+        if (!w->has_auth) client_text_set(&s->name, w->client);
+        return 2;
+    }
+    reply_errorf(why, "ERR Syntax error in HELLO option '%s'",
+                 slice_show(r->args[i], SHOWN_BYTES, shown, sizeof(shown)));
+    return 0;
+}
+
+static bool hello_version(const struct request *r, int *resp, struct buf *out)
+{
+    int64_t version;
+    if (r->args_n == 1) return true;
+    if (!num_parse(r->args[1], &version)) {
+        reply_error(out, "ERR Protocol version is not an integer or out of range");
+        return false;
+    }
+    if (version != 2 && version != 3) {
+        reply_error(out, "NOPROTO unsupported protocol version");
+        return false;
+    }
+    *resp = (int)version;
+    return true;
+}
+
+enum taken run_hello(struct session *s, const struct request *r, struct buf *out)
+{
+    struct auth_words w = {.resp = s->resp};
+    struct buf why = {0};
+    enum taken taken = TAKEN;
+    if (!hello_version(r, &w.resp, out)) return TAKEN;
+    for (uint32_t i = 2; i < r->args_n && why.n == 0;)
+        i += hello_option(s, r, i, &w, &why);
+    w.why = buf_slice(&why);
+    if (w.has_auth)
+        taken = auth_begin(s, &w, out);
+    else if (s->door == DOOR_CLOSED && why.n == 0)
+        reply_error(out, HELLO_NOAUTH);
+    else
+        say_yes(s, &w, out);
+    buf_free(&why);
+    return taken;
+}
+
+/* ---- AUTH ---- */
 
 /* As no password is configured. */
 static void auth_without_users(const struct request *r, struct buf *out)

@@ -13,7 +13,7 @@ uint64_t calls_all(const struct command *c)
 void calls_timed(struct calls *k, uint64_t begun_us, uint32_t n)
 {
     k->next = k->n + CALLS_TIMED;
-    if (n == 0) return; /* there was none after all */
+    if (n == 0) return; /* no call was taken */
     k->timed += n;
     k->timed_us += mono_us() - begun_us;
 }

@@ -5,10 +5,6 @@
 #include <limits.h>
 
 #define CLIENT_NAME_MAX 256 /* so that an idle client stays small */
-#define HELLO_NOAUTH                                                                                         \
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> "    \
-    "<pass> option can be used to authenticate the client and select the RESP protocol version at the same " \
-    "time"
 
 enum taken run_ping(struct session *s, const struct request *r, struct buf *out)
 {
@@ -67,8 +63,7 @@ enum taken run_reset(struct session *s, const struct request *r, struct buf *out
     return TAKEN;
 }
 
-/* An optimistic lock on keys that only increments ever change would fail, or hold, for no reason that a
- * client could use; better said than pretended. */
+/* On keys that only increments change, an optimistic lock would be of no use. */
 enum taken run_watch(struct session *s, const struct request *r, struct buf *out)
 {
     (void)s;
@@ -77,7 +72,7 @@ enum taken run_watch(struct session *s, const struct request *r, struct buf *out
     return TAKEN;
 }
 
-/* Nothing is watched, so nothing is left to forget: what a library sends before it gives a connection back. */
+/* Libraries send it before they return a connection to their pool. */
 enum taken run_unwatch(struct session *s, const struct request *r, struct buf *out)
 {
     (void)s;
@@ -95,7 +90,7 @@ static bool is_plain(struct slice text)
     return true;
 }
 
-static bool name_takes(struct slice name, struct buf *out)
+bool client_name_fits(struct slice name, struct buf *out)
 {
     if (!is_plain(name))
         reply_error(out, "ERR Client names cannot contain spaces, newlines or special characters.");
@@ -114,7 +109,7 @@ void client_text_set(struct buf *b, struct slice text)
 
 static enum taken run_setname(struct session *s, const struct request *r, struct buf *out)
 {
-    if (!name_takes(r->args[2], out)) return TAKEN;
+    if (!client_name_fits(r->args[2], out)) return TAKEN;
     client_text_set(&s->name, r->args[2]);
     reply_simple(out, "OK");
     return TAKEN;
@@ -157,7 +152,7 @@ static enum taken run_id(struct session *s, const struct request *r, struct buf 
     return TAKEN;
 }
 
-/* false: it is neither of the two, said in out. */
+/* False: neither; the error is in out. */
 static bool on_or_off(struct slice word, bool *on, struct buf *out)
 {
     *on = slice_ieq(word, SLICE("on"));
@@ -210,110 +205,3 @@ const struct spec client_specs[] = {
     {"help", 2, 0, run_help, "connection", "This text", NULL},
     {0},
 };
-
-/* ---- HELLO ---- */
-
-struct hello {
-    int resp;
-    bool has_auth;
-    struct slice user, password;
-    bool has_name; /* behind AUTH: to be set when that is proved, */
-    struct slice name;
-};
-
-/* The option at word i; returns its words. 0: it is wrong, said in why. As in Redis each holds as it is read. */
-static uint32_t hello_option(struct session *s, const struct request *r, uint32_t i, struct hello *h,
-                             struct buf *why)
-{
-    char shown[4 * SHOWN_BYTES];
-    uint32_t words = r->args_n - i;
-    if (slice_ieq(r->args[i], SLICE("auth")) && words >= 3 && !h->has_auth) {
-        h->has_auth = s->door != DOOR_OPEN;
-        h->user = r->args[i + 1];
-        h->password = r->args[i + 2];
-        if (h->has_auth || slice_eq(h->user, SLICE("default"))) return 3;
-        reply_error(why, WRONGPASS);
-        return 0;
-    }
-    if (slice_ieq(r->args[i], SLICE("setname")) && words >= 2) {
-        if (!name_takes(r->args[i + 1], why)) return 0;
-        h->has_name = h->has_auth;
-        h->name = r->args[i + 1];
-        if (!h->has_auth) client_text_set(&s->name, h->name);
-        return 2;
-    }
-    reply_errorf(why, "ERR Syntax error in HELLO option '%s'",
-                 slice_show(r->args[i], SHOWN_BYTES, shown, sizeof(shown)));
-    return 0;
-}
-
-static bool hello_version(const struct request *r, struct hello *h, struct buf *out)
-{
-    int64_t version;
-    if (r->args_n == 1) return true;
-    if (!num_parse(r->args[1], &version)) {
-        reply_error(out, "ERR Protocol version is not an integer or out of range");
-        return false;
-    }
-    if (version != 2 && version != 3) {
-        reply_error(out, "NOPROTO unsupported protocol version");
-        return false;
-    }
-    h->resp = (int)version;
-    return true;
-}
-
-static void put_pair(struct buf *out, const char *name, const char *value)
-{
-    reply_bulk_str(out, name);
-    reply_bulk_str(out, value);
-}
-
-void hello_reply(struct session *s, int resp, struct buf *out)
-{
-    s->resp = resp;
-    reply_map(out, s->resp, 7);
-    put_pair(out, "server", "tallyd");
-    put_pair(out, "version", TALLYD_VERSION);
-    reply_bulk_str(out, "proto");
-    reply_int(out, s->resp);
-    reply_bulk_str(out, "id");
-    reply_int(out, (int64_t)s->id);
-    put_pair(out, "mode", "standalone");
-    put_pair(out, "role", "master");
-    reply_bulk_str(out, "modules");
-    reply_array(out, 0);
-}
-
-/* why: what is wrong with a word, as a reply; empty: nothing. Behind an AUTH it is said when that is proved. */
-static enum taken hello_end(struct session *s, const struct hello *h, struct slice why, struct buf *out)
-{
-    if (h->has_auth)
-        return auth_begin(s,
-                          &(struct auth_words){.name = h->user,
-                                               .password = h->password,
-                                               .resp = h->resp,
-                                               .has_client = h->has_name,
-                                               .client = h->name,
-                                               .why = why},
-                          out);
-    if (why.n > 0)
-        buf_put_slice(out, why);
-    else if (s->door == DOOR_CLOSED)
-        reply_error(out, HELLO_NOAUTH);
-    else
-        hello_reply(s, h->resp, out);
-    return TAKEN;
-}
-
-enum taken run_hello(struct session *s, const struct request *r, struct buf *out)
-{
-    struct hello h = {.resp = s->resp};
-    struct buf why = {0};
-    if (!hello_version(r, &h, out)) return TAKEN;
-    for (uint32_t i = 2; i < r->args_n && why.n == 0;)
-        i += hello_option(s, r, i, &h, &why);
-    enum taken taken = hello_end(s, &h, buf_slice(&why), out);
-    buf_free(&why);
-    return taken;
-}

@@ -1,7 +1,6 @@
 /* command/clients.c - CLIENT INFO, LIST and KILL: a line about a connection as Redis 7.0 writes it, with the names of the
- * library behind it as 7.2 does. 0 stands for what a connection of tallyd's does not have: subscriptions, copies of its
- * arguments, a list of replies. In the order of opening, a user's after his last AUTH; who has not said yet who it is
- * comes last. */
+ * library behind it as 7.2 does. Fields for what tallyd's connections do not have (subscriptions, copies of
+ * arguments, a list of replies) are 0. Ordered by time of opening, or of the last AUTH; unauthenticated clients come last. */
 #include "base/clock.h"
 #include "base/num.h"
 #include "command/inside.h"
@@ -114,7 +113,7 @@ static bool type_read(struct slice word, bool *normal, struct buf *out)
     return is_type;
 }
 
-/* In the order of the request; numbers of nobody are passed over. */
+/* In the order of the request; unknown ids are skipped. */
 static enum taken list_named(struct session *s, const struct request *r, struct buf *out)
 {
     struct buf lines = {0};
@@ -209,15 +208,14 @@ static bool victims_have(const struct victims *f, const struct session *s)
            (f->laddr.p == NULL || slice_eq(f->laddr, slice_str(info.local)));
 }
 
-/* A killed client's requests go on as if it had left. One that kills itself is answered first. */
+/* Requests of a killed client go on, as if it had left. A client that kills itself gets its answer first. */
 static uint32_t kill_all(struct session *s, const struct victims *f)
 {
     struct command *c = s->command;
     uint32_t killed = 0;
     for (struct session *at = session_after(c, &c->sessions), *next; at != NULL; at = next) {
         next = session_after(c, &at->place);
-        bool spared =
-            at == s ? f->skip_me : at->inside && f->id == 0; /* the panel's and the operator's: by id alone */
+        bool spared = at == s ? f->skip_me : at->inside && f->id == 0; /* inside ones: only by id */
         if (spared || !victims_have(f, at)) continue;
         killed++;
         if (at == s)

@@ -1,7 +1,6 @@
-/* command/command.h - what clients may say, and what they are answered: the parse loop of a connection, the
- * command table, argument checks, replies. Increments go to coalesce/; whatever takes time goes through ports
- * to engine/. No sockets here: a connection is an opaque `struct conn` with the functions of struct client_ports
- * (listen's conn_* fit as they are). One loop, no locks.
+/* command/command.h - commands and replies: the parse loop of a connection, the command table, argument checks.
+ * Increments go to coalesce/; what takes time goes through ports to engine/. No sockets here: a connection is an opaque
+ * `struct conn` with the functions of struct client_ports (listen's conn_* fit as they are). One loop, no locks.
  *
  * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes
  * through coalesce_literal(), otherwise straight into outlet.out. An asynchronous command (CTR.PENDING,
@@ -38,11 +37,10 @@ struct client_ports {
 /* What INFO was asked for. */
 struct info_asked {
     const struct slice *sections;
-    uint32_t n; /* 0: those that are told by default */
+    uint32_t n; /* 0: the default ones */
 };
 
-/* True: this section was asked for, and its head is in out; lines `key:value\r\n` follow. Sections are separated by an
- * empty line. */
+/* True: this section was asked for, and its head is in out; lines `key:value\r\n` follow. */
 bool info_begins(const struct info_asked *asked, const char *title, struct buf *out);
 
 struct command_ports {
@@ -67,8 +65,8 @@ struct command_config {
     uint32_t clients_max;     /* for CONFIG GET and INFO */
     uint32_t multi_max;       /* commands in one MULTI, 10,000 */
     uint32_t multi_bytes_max; /* and their requests, 1 MiB */
-    uint32_t busy_ms;         /* a transaction without room for so long is refused: coalesce's own, 5,000 */
-    struct users *users;      /* borrowed; none in it: full access for all */
+    uint32_t busy_ms;    /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
+    struct users *users; /* borrowed; none in it: full access for all */
     struct prover *prover;
     uint32_t stranger_ms; /* unauthenticated clients are disconnected then */
 };
@@ -82,7 +80,7 @@ void command_destroy(struct command **c);                            /* when no 
 void command_users(struct command *c, struct users *users);
 void command_join(struct command *c); /* once a turn of the loop, before coalesce_turn() ... */
 void command_turn(struct command *c); /* ... and after it */
-bool command_pace(struct command *c); /* false: nobody waits any more */
+bool command_pace(struct command *c); /* false: no session waits any more */
 void command_tick(struct command *c, uint64_t now_ms); /* every 20 ms or so: strangers, figures of INFO */
 
 enum session_state {
@@ -91,12 +89,12 @@ enum session_state {
     SESSION_BARRIER, /* waits until outlet.waiting is 0 */
     SESSION_ASKING,  /* an asynchronous request is out */
     SESSION_PACED,   /* its user has no room: goes on by command_pace() or command_turn() */
-    SESSION_ENDING,  /* the last word is said; the client is being closed */
+    SESSION_ENDING,  /* the last reply is made; the client is being closed */
 };
 
 enum session_door {
     DOOR_OPEN,   /* no users are configured, or it comes from inside: full access */
-    DOOR_CLOSED, /* it has not said yet who it is */
+    DOOR_CLOSED, /* unauthenticated */
     DOOR_USER,   /* it is a user */
 };
 
@@ -105,7 +103,7 @@ enum session_replies {
     REPLIES_ON,
     REPLIES_OFF,
     REPLIES_SKIP,      /* the request that comes next, or is under way, is not answered */
-    REPLIES_SKIP_NEXT, /* the same, said by the one that is under way */
+    REPLIES_SKIP_NEXT, /* set by the request under way, for the next one */
 };
 
 /* CLIENT TRACKING: bits */
@@ -129,7 +127,7 @@ struct session {
     struct user *user;            /* with DOOR_USER */
     bool inside;                  /* of this process or its operator */
     struct list place;            /* on the command's list of strangers or of all others */
-    struct list paced;            /* on its user's list of those who wait */
+    struct list paced;            /* on its user's list of waiting sessions */
     uint64_t stranger_ms;         /* mono: since when it is one */
     int resp;                     /* 2 or 3, by HELLO */
     bool gone;                    /* session_close() was called; memory lives on while a request is out */
@@ -143,6 +141,7 @@ struct session {
     uint64_t redirect;            /* with TRACKING_ON: the client named, 0: none */
     bool no_evict;                /* CLIENT NO-EVICT */
     struct multi *multi;          /* between MULTI and EXEC, else NULL; owned */
+    bool broken;                  /* EXEC refuses this MULTI: a request of it was refused, or users changed */
     struct buf name;              /* CLIENT SETNAME */
     struct buf lib_name, lib_ver; /* CLIENT SETINFO */
     struct buf held; /* a reply that coalesce had no room for: goes out when outlet.waiting is 0 */
@@ -170,8 +169,8 @@ void session_open(struct session *s, struct command *command, struct conn *conn,
 size_t session_bytes(struct session *s, struct slice in);
 /* coalesce answered s->outlet. To be called before listen's conn_answered(). */
 void session_answered(struct session *s);
-/* coalesce has room again for s->outlet, which was parked: takes what it left at once, so that the order of
- * parking is the order of going on. Never from inside session_bytes(). */
+/* coalesce has room again for s->outlet, which was parked: takes the bytes it left now, so sessions go on in the order of
+ * parking. Never from inside session_bytes(). */
 void session_room(struct session *s);
 /* The client is gone. No session_bytes() follows; session_answered() may. */
 void session_close(struct session *s);

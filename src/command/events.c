@@ -1,32 +1,8 @@
-/* command/events.c - EVENT.ADD, EVENT.RANGE, EVENT.COUNT: every event by its second, counted in any windows later. */
+/* command/events.c - EVENT.RANGE, EVENT.COUNT: every event by its second, counted in any windows later. */
 #include "command/inside.h"
 
 #define WINDOW_MAX_S                                                                                         \
-    INT64_C(315360000) /* ten years; so many times limits.read, a million at most, are exact in Redis' Lua */
-
-/* An event older than that would be preened at once, and the windows it falls in would be counted without their own
- * events, which are gone already. */
-static bool is_kept(struct session *s, int64_t at, struct buf *out)
-{
-    int64_t keep_s = s->command->config.counters->ops->events_keep_s;
-    if (at == COALESCE_NOW || at >= redis_now_s(s) - keep_s) return true;
-    reply_errorf(out, "ERR time %lld is too long ago: events are kept for %lld s (events.keep)",
-                 (long long)at, (long long)keep_s);
-    return false;
-}
-
-/* EVENT.ADD name type [AT s] [ID id] */
-bool event_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
-{
-    struct slice id = {NULL, 0};
-    op->kind = OP_EVENT;
-    op->name = r->args[1];
-    op->type = r->args[2];
-    if (!op_read_options(r, 3, op, &id, out) || !names_fit(s, OP_EVENT, op->name, op->type, 0, out))
-        return false;
-    op->id = id;
-    return is_kept(s, op->at, out);
-}
+    INT64_C(315360000) /* ten years; times limits.read, a million at most, it is exact in Redis' Lua */
 
 static const struct query_limits *limits_of(const struct session *s)
 {
@@ -50,9 +26,9 @@ enum taken run_event_range(struct session *s, const struct request *r, struct bu
 {
     struct query q = {.kind = QUERY_EVENTS, .name = r->args[1], .type = r->args[2], .limit = -1};
     if (!word_second(r->args[3], &q.from, out) || !word_second(r->args[4], &q.to, out) ||
-        !part_read(s, r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out))
+        !part_read(s, r, &q, out))
         return TAKEN;
-    return read_ask(s, &q);
+    return read_ask(s, OP_EVENT, &q, out);
 }
 
 static bool windows_read(const struct session *s, const struct request *r, struct query *q, struct buf *out)
@@ -80,6 +56,5 @@ static bool windows_read(const struct session *s, const struct request *r, struc
 enum taken run_event_count(struct session *s, const struct request *r, struct buf *out)
 {
     struct query q = {.kind = QUERY_WINDOWS, .name = r->args[1], .type = r->args[2]};
-    if (!windows_read(s, r, &q, out) || !names_fit(s, OP_EVENT, q.name, q.type, 0, out)) return TAKEN;
-    return read_ask(s, &q);
+    return windows_read(s, r, &q, out) ? read_ask(s, OP_EVENT, &q, out) : TAKEN;
 }

@@ -1,8 +1,8 @@
-/* command/guard.c - what a client may do, and how much of it. Sessions with DOOR_OPEN never come here on the way of a request.
+/* command/guard.c - what a client may do, and how much of it. Requests of sessions with DOOR_OPEN do not come here.
  *
- * A session whose user has no room waits with it (user.waiting), and the user on the command's list; command_pace() gives
- * room by the time, command_turn() by the frame. Only names that a client gives are checked: what a hit on an allowed counter feeds
- * is the operator's configuration. */
+ * A session without room waits on its user's list (user.waiting), and the user on the command's; command_pace() gives room
+ * as time passes, command_turn() with each frame. Only names that a client sends are checked: what an allowed hit feeds is the
+ * operator's configuration. */
 #include "base/clock.h"
 #include "command/inside.h"
 
@@ -29,7 +29,7 @@ static struct users *users_of(const struct session *s)
     return s->command->config.users;
 }
 
-/* Whose budget its requests are. */
+/* The user whose budget pays. */
 static struct user *payer(const struct session *s)
 {
     return s->door == DOOR_USER ? s->user : &users_of(s)->stranger;
@@ -56,7 +56,7 @@ static void place_set(struct session *s, enum session_door door)
     c->strangers_n++;
 }
 
-void guard_leave(struct session *s)
+static void guard_leave(struct session *s)
 {
     if (s->user == NULL) return;
     INVARIANT(s->user->connections > 0);
@@ -64,7 +64,7 @@ void guard_leave(struct session *s)
     s->user = NULL;
 }
 
-/* Strangers must not take the place of users: of too many the one that came first goes, unless it is being proved. */
+/* Strangers must not use up limits.clients: of too many the oldest is dropped, unless its password is being proved. */
 static void strangers_thin(struct command *c)
 {
     uint32_t most = c->config.clients_max / 4;
@@ -215,7 +215,7 @@ uint32_t guard_multi_max(const struct session *s)
     return s->door == DOOR_USER && s->user->multi_max < most ? s->user->multi_max : most;
 }
 
-/* As many of those who wait as there is room; who finds none again is at the end of the line. */
+/* Waiting sessions go on while there is room; one that has to wait again goes to the end of the line. */
 static void user_go_on(struct command *c, struct user *u, uint64_t now_ms)
 {
     struct list now;
@@ -251,8 +251,7 @@ static void all_go_on(struct command *c, enum go_on why)
     }
 }
 
-/* A frame of their own would be one more that others may have to wait for; some hits more in one that others have begun
- * cost those a few microseconds. */
+/* A frame of their own could make others wait; a few more hits in a frame that others began cost those some microseconds. */
 void command_join(struct command *c)
 {
     uint64_t frame = coalesce_frame(c->config.coalesce);
@@ -295,7 +294,7 @@ static void session_new_users(struct session *s, struct users *users)
 {
     const struct user *old = s->user;
     struct user *u = old == NULL ? NULL : user_find(users, slice_str(old->name));
-    multi_break(s);
+    s->broken = true;
     s->user = NULL;
     if (users->n == 0) {
         place_set(s, DOOR_OPEN);
@@ -307,7 +306,7 @@ static void session_new_users(struct session *s, struct users *users)
     }
 }
 
-/* Nobody waits at an old user any more: a session that finds no room at the new one waits there. */
+/* No session waits at an old user any more; it may wait again at the new one. */
 static void all_resume(struct command *c)
 {
     struct list users;

@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Of Redis 7.0 the one section that is ours, too, and has to be named. */
+/* As in Redis 7.0. */
 static bool is_default(const char *title)
 {
     return strcmp(title, "Commandstats") != 0;
@@ -39,8 +39,7 @@ static void put(struct buf *out, const char *name, uint64_t value)
     buf_printf(out, "%s:%llu\r\n", name, (unsigned long long)value);
 }
 
-/* redis_version: the Redis whose protocol and wording this is; some clients look at it before they send
- * anything. */
+/* redis_version: the Redis whose protocol and wording this is; some clients check it first. */
 static void info_server(const struct command *c, struct buf *out)
 {
     struct utsname os = {0};
@@ -55,8 +54,8 @@ static void info_server(const struct command *c, struct buf *out)
     put(out, "uptime_in_days", uptime_s / 86400);
 }
 
-/* blocked_clients: those of which nothing is taken until there is an answer to a command that takes time (CTR.TOTAL,
- * CTR.SYNC ...), room, or their user's rate lets them go on. A hit that waits for its frame blocks nobody. */
+/* blocked_clients: those that wait for the answer to a slow command (CTR.TOTAL, CTR.SYNC ...), for room, or for their user's
+ * rate. A hit that waits for its frame does not block its client. */
 static void info_clients(const struct command *c, struct buf *out)
 {
     put(out, "connected_clients", (uint64_t)STAT_GET(connections_open));
@@ -75,8 +74,8 @@ static void put_human(struct buf *out, const char *name, uint64_t bytes)
     buf_printf(out, "%s:%.*f%c\r\n", name, unit == 0 ? 0 : 2, n, units[unit]);
 }
 
-/* used_memory is what tallyd holds, also what is free in its heap: mallinfo2() tells the two apart, but goes through all that
- * is free, 0.2 s of a million pieces. maxmemory: there is no such limit, only those of the configuration. */
+/* used_memory includes what is free in the heap: mallinfo2() would tell them apart, but walks all free pieces, 0.2 s for a
+ * million. maxmemory 0: there is no such limit. */
 static void info_memory(struct buf *out)
 {
     uint64_t resident, own;
@@ -114,7 +113,7 @@ static void info_commandstats(const struct command *c, struct buf *out)
     }
 }
 
-/* Without GRANT_ADMIN what client libraries look at before they begin; the rest is figures of all stores together. */
+/* Without GRANT_ADMIN only what client libraries check at the start; the rest is about all stores together. */
 static void info_put(const struct session *s, const struct info_asked *asked, struct buf *out)
 {
     const struct command *c = s->command;

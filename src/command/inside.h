@@ -1,17 +1,19 @@
-/* command/inside.h - inside of command/: the state that its files share.
- *   session.c  the parse loop, what a session waits for, where replies go
+/* command/inside.h - what the files of command/ share.
+ *   session.c  the parse loop, the way of a hit, replies
+ *   state.c    what a session waits for
  *   table.c    the command table, what a request must look like
+ *   words.c    checks of arguments
+ *   guard.c    what a client may do, and how much of it
  *   hits.c     HINCRBY, CTR.INCRBY
+ *   ops.c      SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
  *   total.c    CTR.TOTAL
- *   ops.c      what SERIES.INCRBY (series.c), BOX.INCRBY (timeboxes.c), EVENT.ADD (events.c), UNIQ.ADD (uniques.c) share
- *   reads.c    what the reads in these four share
- *   words.c    arguments, checked
- *   guard.c    what a client may do, and how much of it
- *   auth.c     AUTH, HELLO's AUTH
- *   client.c   PING, HELLO, CLIENT ... what concerns one connection
- *   clients.c  CLIENT INFO, LIST and KILL   tracking.c  CLIENT TRACKING and what goes with it
+ *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
+ *   auth.c     AUTH, HELLO
+ *   client.c   PING, CLIENT and other commands about one connection
+ *   clients.c  CLIENT INFO, LIST and KILL
+ *   tracking.c CLIENT TRACKING and the like
  *   server.c   TIME, ROLE, CONFIG, <command> HELP
  *   info.c     INFO
  *   commands.c COMMAND: the command table as clients read it
@@ -23,8 +25,6 @@
 #include "command/command.h"
 #include "protocol/reply.h"
 #include "series/op.h"
-
-#define WRONGPASS "WRONGPASS invalid username-password pair or user is disabled."
 
 #define SHOWN_BYTES 64 /* of a key, field or value in an error line */
 #define NO_TYPE slice_of("", 0)
@@ -38,12 +38,12 @@ enum taken {
 typedef enum taken (*run_fn)(struct session *s, const struct request *r, struct buf *out);
 
 enum spec_flag {
-    SPEC_QUEUES = 1,  /* may stand in a MULTI */
+    SPEC_QUEUES = 1,  /* may be queued in a MULTI */
     SPEC_AT_ONCE = 2, /* runs at once inside a MULTI, too */
     SPEC_HIT = 4,     /* an increment: hit_read() reads it */
     SPEC_OP = 8,      /* another write that goes into the frame: op_read() reads it */
     SPEC_READ = 16,   /* reads counts */
-    SPEC_ADMIN = 32,  /* a subcommand: for guard_is_admin() alone, though its command is for all */
+    SPEC_ADMIN = 32,  /* a subcommand for admins only, of a command that is for all */
     SPEC_FAST = 64,
     SPEC_ASKS = 128,     /* asynchronous: its client waits */
     SPEC_STRANGER = 256, /* also before the client has authenticated */
@@ -52,7 +52,7 @@ enum spec_flag {
 
 struct spec {
     const char *name; /* lower case */
-    int arity;        /* with the name (and the subcommand); negative: at least so many */
+    int arity;        /* with the name (and the subcommand); negative: at least that many */
     unsigned flags;
     run_fn run; /* NULL: has subcommands */
     const char *group;
@@ -62,8 +62,8 @@ struct spec {
 
 #define SPECS_MAX 64
 
-/* Of one command, on the loop's thread. One call in CALLS_TIMED or so is timed, since a look at the clock costs a tenth of a
- * hit: with what the timed ones took, and how many all were, INFO estimates what all took. */
+/* Of one command. Reading the clock costs a tenth of a hit, so about one call in CALLS_TIMED is timed, and INFO estimates what
+ * all took. */
 struct calls {
     uint64_t n;
     uint64_t timed, timed_us; /* of n */
@@ -98,12 +98,12 @@ struct command {
     const struct grant *grants[SPECS_MAX]; /* one a spec */
     struct calls calls[SPECS_MAX];         /* one a spec */
     struct ops_rate ops;
-    uint32_t blocked_n; /* sessions of which nothing is taken: PARKED, BARRIER, ASKING or PACED */
+    uint32_t blocked_n; /* sessions that are PARKED, BARRIER, ASKING or PACED */
 };
 
 /* calls.c */
 uint64_t calls_all(const struct command *c);
-uint64_t calls_us(const struct calls *k); /* what all of them took, estimated; 0: none was timed yet */
+uint64_t calls_us(const struct calls *k); /* what all took, estimated; 0: none was timed yet */
 void calls_tick(struct command *c, uint64_t now_ms);
 uint64_t calls_per_s(const struct command *c);
 /* Runs spec, which is `whole` or a subcommand of it, and counts it if it is TAKEN. */
@@ -128,25 +128,29 @@ static inline void calls_end(struct calls *k, uint64_t begun_us, uint32_t n)
 extern const struct spec specs[]; /* ends with a name of NULL */
 #define SPEC_HINCRBY 0            /* its row */
 const struct spec *spec_find(const struct spec *table, struct slice name);
-/* The spec that runs r: its subcommand's, if it has any. NULL: an error line in out says why not. *whole is
- * the command that was found, if any, also when r does not fit it. */
+/* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was found,
+ * if any, even if r does not fit it. */
 const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
 bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */
 bool spec_is_attack(const struct request *r);                 /* a browser talks to us: `POST`, `Host:` */
 
-/* session.c */
+/* state.c */
+bool state_blocks(enum session_state state); /* nothing is taken, but it goes on */
 void session_state(struct session *s, enum session_state state);
 void session_wait(struct session *s, enum session_state state); /* pauses the client */
 void session_go_on(struct session *s);                          /* ends that: SESSION_TAKING */
-enum taken session_barrier(struct session *s);  /* TAKEN: nothing is owed; LEFT: the session waits until so */
-bool session_is_quiet(const struct session *s); /* the request under way is not answered, whatever it says */
-void session_replies_next(struct session *s);   /* a request is through */
+enum taken session_barrier(struct session *s); /* TAKEN: nothing is owed; LEFT: the session waits until so */
+/* The request under way gets no answer. */
+static inline bool session_is_quiet(const struct session *s)
+{
+    return s->replies == REPLIES_OFF || s->replies == REPLIES_SKIP;
+}
+void session_replies_next(struct session *s); /* a request is through */
 
 /* guard.c */
 void guard_init(struct command *c);
 void guard_open(struct session *s, bool inside); /* last line: it may be dropped */
-void guard_leave(struct session *s);             /* it is no user any more; guard_close() does it, too */
 void guard_close(struct session *s);
 void guard_reset(struct session *s);
 bool guard_enter(struct session *s, struct user *u); /* false: the user has too many connections */
@@ -163,19 +167,12 @@ void guard_took_at_once(struct session *s, uint32_t requests); /* its transactio
 uint32_t guard_multi_max(const struct session *s);             /* commands in a transaction; of every door */
 
 /* auth.c */
-struct auth_words {
-    struct slice name, password;
-    int resp; /* of a HELLO; 0: an AUTH */
-    bool has_client;
-    struct slice client; /* its SETNAME */
-    struct slice why;    /* a reply: what is wrong with its words behind the AUTH; n = 0: nothing */
-};
-enum taken auth_begin(struct session *s, const struct auth_words *w, struct buf *out);
+enum taken run_hello(struct session *s, const struct request *r, struct buf *out);
 enum taken run_auth(struct session *s, const struct request *r, struct buf *out);
 extern const struct spec acl_specs[];
 
 /* hits.c */
-/* Key, field and n of r, and its token (id.n = 0: none), all checked but for what coalesce knows. */
+/* Key, field and n of r, and its token (id.n = 0: none), checked but for what coalesce knows. */
 bool hit_read(const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
@@ -185,17 +182,16 @@ enum taken hit_end(struct session *s, const struct request *r, enum add_result g
 /* The error line for a hit that was not taken; result is neither ADD_OK nor ADD_FULL. */
 void hit_refuse(struct session *s, const struct request *r, enum add_result result, struct buf *out);
 
-/* The counter of a key; NULL: none is configured, said in out. */
+/* The counter of a key; NULL: none is configured, the error is in out. */
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
 /* Not of the kind of its counter, which there is. */
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 
 /* multi.c */
-/* A request while s->multi stands. */
+/* A request between MULTI and EXEC. */
 enum taken multi_take(struct session *s, const struct request *r, struct buf *out);
 void multi_free(struct session *s);
 int64_t multi_queued(const struct session *s, size_t *bytes); /* requests, -1: no transaction */
-void multi_break(struct session *s);                          /* EXEC refuses all, if there is one */
 enum taken run_multi(struct session *s, const struct request *r, struct buf *out);
 enum taken run_exec(struct session *s, const struct request *r, struct buf *out);
 enum taken run_discard(struct session *s, const struct request *r, struct buf *out);
@@ -203,7 +199,7 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
 /* asks.c */
 /* A request: barrier, keep what it needs in s->key, ask_begin, the port. In its done: ask_answers, a reply if so, ask_end. */
 void ask_begin(struct session *s);
-/* True: it was done, and somebody wants the reply. A refusal is said here. s->key is free after it. */
+/* True: it was done, and the client is there for the reply. Answers refusals itself. Frees s->key. */
 bool ask_answers(struct session *s, enum ask_outcome outcome, const char *text);
 void ask_end(struct session *s); /* last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
@@ -220,7 +216,9 @@ bool word_text(const char *what, struct slice w, struct buf *out);
 bool word_day(struct slice w, int64_t *day, struct buf *out);
 bool word_token(struct slice w, struct buf *out); /* the id of a tokened increment */
 bool words_syntax(struct buf *out);               /* always false */
-bool word_is(struct slice w, const char *upper);  /* says nothing */
+/* [AT s], [ID id] behind two arguments, each at most once. id NULL: no ID. */
+bool words_options(const struct request *r, struct coalesce_op *op, struct slice *id, struct buf *out);
+bool word_is(struct slice w, const char *upper); /* says nothing */
 int64_t redis_now_s(const struct session *s);
 /* Not too far ahead of Redis' clock. */
 bool second_begun(const struct session *s, int64_t at, struct buf *out);
@@ -231,18 +229,12 @@ bool names_fit(struct session *s, enum op_kind kind, struct slice name, struct s
 
 /* ops.c */
 enum taken op_run(struct session *s, const struct request *r, struct buf *out);
-/* What r asks for; its bytes are r's. Whether its time has begun is for op_begun(). */
+/* What r asks for; its bytes are r's. Its time is for op_in_time(). */
 bool op_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
-bool op_begun(const struct session *s, const struct coalesce_op *op, struct buf *out);
-bool op_read_options(const struct request *r, uint32_t from, struct coalesce_op *op, struct slice *id,
-                     struct buf *out);
+bool op_in_time(const struct session *s, const struct coalesce_op *op, struct buf *out);
 enum add_result op_add(struct session *s, const struct coalesce_op *op); /* ADD_OK, _FULL, _BUSY or _DOWN */
 
 /* series.c, timeboxes.c, events.c, uniques.c */
-bool series_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
-bool box_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
-bool event_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
-bool uniq_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out);
 enum taken run_series_get(struct session *s, const struct request *r, struct buf *out);
 enum taken run_series_list(struct session *s, const struct request *r, struct buf *out);
 enum taken run_box_recent(struct session *s, const struct request *r, struct buf *out);
@@ -253,8 +245,8 @@ enum taken run_event_count(struct session *s, const struct request *r, struct bu
 enum taken run_uniq_count(struct session *s, const struct request *r, struct buf *out);
 
 /* reads.c */
-/* q's name and type are borrowed for the call. */
-enum taken read_ask(struct session *s, const struct query *q);
+/* Asks, once the name fits a kind. q's name and type are borrowed for the call. */
+enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out);
 
 /* total.c */
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);
@@ -263,8 +255,7 @@ enum taken run_total(struct session *s, const struct request *r, struct buf *out
 extern const struct spec client_specs[];
 enum taken run_ping(struct session *s, const struct request *r, struct buf *out);
 enum taken run_echo(struct session *s, const struct request *r, struct buf *out);
-enum taken run_hello(struct session *s, const struct request *r, struct buf *out);
-void hello_reply(struct session *s, int resp, struct buf *out);
+bool client_name_fits(struct slice name, struct buf *out);
 void client_text_set(struct buf *b, struct slice text); /* a name of the client or its library */
 enum taken run_select(struct session *s, const struct request *r, struct buf *out);
 enum taken run_quit(struct session *s, const struct request *r, struct buf *out);
@@ -273,14 +264,18 @@ enum taken run_watch(struct session *s, const struct request *r, struct buf *out
 enum taken run_unwatch(struct session *s, const struct request *r, struct buf *out);
 
 /* clients.c */
-struct session *client_find(struct command *c, int64_t id); /* NULL: there is none of this number */
+struct session *client_find(struct command *c, int64_t id); /* NULL: none has this id */
 enum taken run_client_info(struct session *s, const struct request *r, struct buf *out);
 enum taken run_client_list(struct session *s, const struct request *r, struct buf *out);
 enum taken run_client_kill(struct session *s, const struct request *r, struct buf *out);
 
 /* tracking.c */
 void tracking_off(struct session *s);
-int64_t tracking_redirect(const struct session *s); /* 0: nobody, -1: tracking is off */
+/* 0: no client was named, -1: tracking is off */
+static inline int64_t tracking_redirect(const struct session *s)
+{
+    return (s->tracking & TRACKING_ON) != 0 ? (int64_t)s->redirect : -1;
+}
 enum taken run_tracking(struct session *s, const struct request *r, struct buf *out);
 enum taken run_caching(struct session *s, const struct request *r, struct buf *out);
 enum taken run_getredir(struct session *s, const struct request *r, struct buf *out);

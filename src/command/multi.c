@@ -1,22 +1,20 @@
-/* command/multi.c - MULTI, EXEC, DISCARD. What is queued is kept as the bytes that came, and parsed again at
- * EXEC. At EXEC all that writes goes into one frame, or nothing does: each was checked when it was queued (so a
- * request that Redis would fail at EXEC fails here when it is queued, and the transaction with it), and EXEC
- * first asks coalesce_room() for all of them. */
+/* command/multi.c - MULTI, EXEC, DISCARD. Queued requests are kept as the bytes that came, and parsed again at EXEC.
+ * At EXEC all writes go into one frame, or none does: each was checked when it was queued (so what Redis would fail at EXEC
+ * fails here when queued, and the transaction with it), and EXEC first asks coalesce_room() for all of them. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/stats.h"
 #include "command/inside.h"
 
 #define TOO_LARGE "ERR transaction is too large"
-#define REPLY_BYTES_MAX 640 /* of a queued command's reply, beside what it repeats of the request */
+#define REPLY_BYTES_MAX 640 /* of a queued command's reply, beside the parts of the request in it */
 
 struct multi {
     struct buf requests;
     uint32_t n;
-    uint32_t writes; /* of them go into the frame, */
-    uint32_t cells;  /* where they take up so much, */
-    int64_t weight;  /* and the sum of their |n| */
-    bool broken;     /* one was refused: EXEC refuses all */
+    uint32_t writes; /* of them */
+    uint32_t cells;  /* of all writes in the frame */
+    int64_t weight;  /* the sum of their |n| */
 };
 
 void multi_free(struct session *s)
@@ -33,11 +31,6 @@ int64_t multi_queued(const struct session *s, size_t *bytes)
     return s->multi == NULL ? -1 : (int64_t)s->multi->n;
 }
 
-void multi_break(struct session *s)
-{
-    if (s->multi != NULL) s->multi->broken = true;
-}
-
 enum taken run_multi(struct session *s, const struct request *r, struct buf *out)
 {
     (void)r;
@@ -46,6 +39,7 @@ enum taken run_multi(struct session *s, const struct request *r, struct buf *out
         return TAKEN;
     }
     s->multi = heap_zalloc(sizeof(*s->multi));
+    s->broken = false;
     reply_simple(out, "OK");
     return TAKEN;
 }
@@ -62,7 +56,7 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
     return TAKEN;
 }
 
-/* |n| is at most DELTA_MAX and multi_max bounds how many there are, so the sum is bounded. */
+/* |n| is at most DELTA_MAX and multi_max bounds their number, so the sum cannot overflow. */
 static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf *out)
 {
     struct multi *m = s->multi;
@@ -74,7 +68,7 @@ static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf
     return false;
 }
 
-/* False: the increment could not be counted, said in out. */
+/* False: the increment could not be counted; the error is in out. */
 static bool hit_takes(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce *c = s->command->config.coalesce;
@@ -93,7 +87,7 @@ static bool hit_takes(struct session *s, const struct request *r, struct buf *ou
 static bool op_takes(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce_op op;
-    if (!op_read(s, r, &op, out) || !op_begun(s, &op, out)) {
+    if (!op_read(s, r, &op, out) || !op_in_time(s, &op, out)) {
         STAT_ADD(hits_refused, 1);
         return false;
     }
@@ -134,7 +128,7 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
     if (spec != NULL && s->door != DOOR_OPEN && !guard_lets(s, whole, spec, r, out)) spec = NULL;
     if (spec != NULL && (spec->flags & SPEC_AT_ONCE) != 0) return calls_run(s, whole, spec, r, out);
     if (spec == NULL || !queue_takes(s, spec, r, out)) {
-        m->broken = true;
+        s->broken = true;
         if (whole != NULL && whole->run == run_exec) multi_free(s);
         return TAKEN;
     }
@@ -152,12 +146,12 @@ static bool parked_too_long(const struct session *s)
     return since_ms != 0 && mono_ms() - since_ms >= s->command->config.busy_ms;
 }
 
-/* TAKEN: there is room, or never will be, or not in time (*refused, said in out). */
+/* TAKEN: there is room, or it is refused: there never will be, or not in time. LEFT: it waits. */
 static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 {
     struct coalesce *c = s->command->config.coalesce;
     const struct multi *m = s->multi;
-    uint32_t cells = m->n + 1 + (m->cells - m->writes); /* what does not write is one answer, too */
+    uint32_t cells = m->n + 1 + (m->cells - m->writes); /* each answer is one, too */
     bool never;
     *refused = false;
     if (m->writes == 0 ||
@@ -179,8 +173,8 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
     return LEFT;
 }
 
-/* What stands in exec goes out, in its place behind increments that were just added. Should coalesce refuse
- * it after all, the rest of the transaction is refused, too, and answered from `held`. */
+/* Sends the replies in `exec`, behind the increments just added. If coalesce has no room for them after all, the rest of the
+ * transaction is refused and answered from `held`. */
 static void local_out(struct session *s)
 {
     struct buf *local = &s->command->exec;
@@ -196,28 +190,21 @@ static void local_out(struct session *s)
     buf_reset(local);
 }
 
-static enum add_result exec_hit(struct session *s, const struct request *r)
+/* Its time was checked when it was queued: by now op_in_time() might refuse it. */
+static enum add_result exec_add(struct session *s, const struct spec *spec, const struct request *r)
 {
     struct coalesce_token hit;
-    bool is_hit = hit_read(r, &hit, &s->command->exec);
-    INVARIANT(is_hit);
-    return hit_add(s, &hit);
-}
-
-/* Its time had begun when it was queued. */
-static enum add_result exec_op(struct session *s, const struct request *r)
-{
     struct coalesce_op op;
-    bool is_op = op_read(s, r, &op, &s->command->exec);
-    INVARIANT(is_op);
-    return op_add(s, &op);
+    bool is_op = (spec->flags & SPEC_OP) != 0;
+    bool fits = is_op ? op_read(s, r, &op, &s->command->exec) : hit_read(r, &hit, &s->command->exec);
+    INVARIANT(fits);
+    return is_op ? op_add(s, &op) : hit_add(s, &hit);
 }
 
 static void exec_write(struct session *s, const struct spec *spec, const struct request *r)
 {
     local_out(s);
-    enum add_result got = ADD_BUSY;
-    if (s->held.n == 0) got = (spec->flags & SPEC_OP) != 0 ? exec_op(s, r) : exec_hit(s, r);
+    enum add_result got = s->held.n == 0 ? exec_add(s, spec, r) : ADD_BUSY;
     if (got != ADD_OK) hit_refuse(s, r, got, &s->command->exec);
     s->command->calls[spec - specs].n++;
 }
@@ -257,7 +244,7 @@ enum taken run_exec(struct session *s, const struct request *r, struct buf *out)
         reply_error(out, "ERR EXEC without MULTI");
         return TAKEN;
     }
-    bool refused = s->multi->broken;
+    bool refused = s->broken;
     if (refused)
         reply_error(out, "EXECABORT Transaction discarded because of previous errors.");
     else if (room_ask(s, &refused, out) == LEFT)

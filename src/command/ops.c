@@ -1,30 +1,72 @@
 /* command/ops.c - what writes to series, timeboxes, events and visitors: read from the request by the kind's own file,
  * then taken into the frame as a hit is. Their replies come with the frame. */
+#include "base/num.h"
 #include "base/stats.h"
 #include "command/inside.h"
 
-/* The command table found r, so its name is one of four. */
-bool op_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
+/* SERIES.INCRBY name n [AT s], BOX.INCRBY name n [AT s] */
+static bool incrby_read(const struct request *r, struct coalesce_op *op, struct buf *out)
 {
-    *op = (struct coalesce_op){.at = COALESCE_NOW};
-    switch (r->args[0].p[0] | 0x20) {
+    return word_delta(r->args[2], &op->n, out) && words_options(r, op, NULL, out);
+}
+
+/* EVENT.ADD name type [AT s] [ID id] */
+static bool event_read(const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    op->type = r->args[2];
+    return words_options(r, op, &op->id, out);
+}
+
+/* UNIQ.ADD name day visitor. A visitor that is an integer from 0 on may have a bit; any other is a text. */
+static bool visitor_read(const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    if (!word_day(r->args[2], &op->at, out) || !word_text("a visitor", r->args[3], out)) return false;
+    if (!num_parse(r->args[3], &op->visitor) || op->visitor < 0) op->id = r->args[3];
+    return true;
+}
+
+static bool op_words(const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    switch (r->args[0].p[0] | 0x20) { /* the command table has it, so it is one of four */
     case 's':
-        return series_incrby_read(s, r, op, out);
+        op->kind = OP_SERIES;
+        return incrby_read(r, op, out);
     case 'b':
-        return box_incrby_read(s, r, op, out);
+        op->kind = OP_TIMEBOX;
+        return incrby_read(r, op, out);
     case 'e':
-        return event_add_read(s, r, op, out);
+        op->kind = OP_EVENT;
+        return event_read(r, op, out);
     case 'u':
-        return uniq_add_read(s, r, op, out);
+        op->kind = OP_UNIQ;
+        return visitor_read(r, op, out);
     default:
         UNREACHABLE();
     }
 }
 
-bool op_begun(const struct session *s, const struct coalesce_op *op, struct buf *out)
+bool op_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
+{
+    *op = (struct coalesce_op){.name = r->args[1], .type = NO_TYPE, .at = COALESCE_NOW};
+    return op_words(r, op, out) && names_fit(s, op->kind, op->name, op->type, op->at, out);
+}
+
+/* An event older than events.keep would be pruned at once, and the windows it falls in would be counted without their other
+ * events, which are gone already. */
+static bool event_is_kept(const struct session *s, int64_t at, struct buf *out)
+{
+    int64_t keep_s = s->command->config.counters->ops->events_keep_s;
+    if (at >= redis_now_s(s) - keep_s) return true;
+    reply_errorf(out, "ERR time %lld is too long ago: events are kept for %lld s (events.keep)",
+                 (long long)at, (long long)keep_s);
+    return false;
+}
+
+bool op_in_time(const struct session *s, const struct coalesce_op *op, struct buf *out)
 {
     if (op->at == COALESCE_NOW) return true;
-    return op->kind == OP_UNIQ ? day_begun(s, op->at, out) : second_begun(s, op->at, out);
+    if (op->kind == OP_UNIQ) return day_begun(s, op->at, out);
+    return (op->kind != OP_EVENT || event_is_kept(s, op->at, out)) && second_begun(s, op->at, out);
 }
 
 enum add_result op_add(struct session *s, const struct coalesce_op *op)
@@ -37,28 +79,9 @@ enum add_result op_add(struct session *s, const struct coalesce_op *op)
 enum taken op_run(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce_op op;
-    if (!op_read(s, r, &op, out) || !op_begun(s, &op, out)) {
+    if (!op_read(s, r, &op, out) || !op_in_time(s, &op, out)) {
         STAT_ADD(hits_refused, 1);
         return TAKEN;
     }
     return hit_end(s, r, op_add(s, &op), out);
-}
-
-/* [AT s], [ID id] from the word at `from` on, each at most once. id NULL: no ID. */
-bool op_read_options(const struct request *r, uint32_t from, struct coalesce_op *op, struct slice *id,
-                     struct buf *out)
-{
-    for (uint32_t i = from; i < r->args_n; i += 2) {
-        if (i + 1 == r->args_n) return words_syntax(out);
-        struct slice value = r->args[i + 1];
-        if (word_is(r->args[i], "AT") && op->at == COALESCE_NOW) {
-            if (!word_second(value, &op->at, out)) return false;
-        } else if (id != NULL && word_is(r->args[i], "ID") && id->p == NULL) {
-            if (!word_text("an ID", value, out)) return false;
-            *id = value;
-        } else {
-            return words_syntax(out);
-        }
-    }
-    return true;
 }

@@ -1,5 +1,5 @@
-/* command/reads.c - a read of series, timeboxes, events or visitors goes out as asks.c says, and its values come back in
- * the order of the reply: a flat array in RESP2 and RESP3 alike. */
+/* command/reads.c - reads of series, timeboxes, events and visitors: asked as in asks.c, answered with a flat array in RESP2 and
+ * RESP3 alike. */
 #include "command/inside.h"
 
 /* "<precision>:<name>" of all series, less those that this session may not name. */
@@ -49,16 +49,17 @@ static void read_done(struct read_request *q)
 static void names_keep(struct session *s, struct query *q)
 {
     buf_reset(&s->key);
-    buf_reserve(&s->key, q->name.n + q->type.n + 1); /* a place for both, also without a name */
+    buf_reserve(&s->key, q->name.n + q->type.n + 1); /* not NULL, even without a name */
     buf_put_slice(&s->key, q->name);
     buf_put_slice(&s->key, q->type);
     q->name = slice_of(s->key.p, q->name.n);
     q->type = slice_of(s->key.p + q->name.n, q->type.n);
 }
 
-enum taken read_ask(struct session *s, const struct query *q)
+enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q, struct buf *out)
 {
     const struct command_ports *ports = &s->command->config.ports;
+    if (q->kind != QUERY_NAMES && !names_fit(s, kind, q->name, q->type, q->from, out)) return TAKEN;
     if (session_barrier(s) == LEFT) return LEFT;
     s->ask.read = (struct read_request){.query = *q, .done = read_done};
     names_keep(s, &s->ask.read.query);

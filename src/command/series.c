@@ -1,15 +1,5 @@
-/* command/series.c - SERIES.INCRBY, SERIES.GET, SERIES.LIST: Redis in Action's update_counter and get_counter. */
-#include "base/num.h"
+/* command/series.c - SERIES.GET, SERIES.LIST: Redis in Action's get_counter. */
 #include "command/inside.h"
-
-/* SERIES.INCRBY name n [AT s] */
-bool series_incrby_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
-{
-    op->kind = OP_SERIES;
-    op->name = r->args[1];
-    return word_delta(r->args[2], &op->n, out) && op_read_options(r, 3, op, NULL, out) &&
-           names_fit(s, OP_SERIES, op->name, NO_TYPE, 0, out);
-}
 
 static bool precision_read(struct session *s, struct slice w, uint32_t *precision_s, struct buf *out)
 {
@@ -49,14 +39,13 @@ static bool span_read(const struct request *r, struct query *q, struct buf *out)
 enum taken run_series_get(struct session *s, const struct request *r, struct buf *out)
 {
     struct query q = {.kind = QUERY_SERIES, .name = r->args[1], .type = NO_TYPE, .to = INT64_MAX};
-    if (!precision_read(s, r->args[2], &q.precision_s, out) || !span_read(r, &q, out) ||
-        !names_fit(s, OP_SERIES, q.name, NO_TYPE, 0, out))
-        return TAKEN;
-    return read_ask(s, &q);
+    if (!precision_read(s, r->args[2], &q.precision_s, out) || !span_read(r, &q, out)) return TAKEN;
+    return read_ask(s, OP_SERIES, &q, out);
 }
 
 enum taken run_series_list(struct session *s, const struct request *r, struct buf *out)
 {
-    (void)r, (void)out;
-    return read_ask(s, &(struct query){.kind = QUERY_NAMES, .name = NO_TYPE, .type = NO_TYPE});
+    (void)r;
+    return read_ask(s, OP_SERIES, &(struct query){.kind = QUERY_NAMES, .name = NO_TYPE, .type = NO_TYPE},
+                    out);
 }

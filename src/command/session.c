@@ -1,4 +1,4 @@
-/* command/session.c - one client: parses what it sent, runs it, and keeps its replies in order.
+/* command/session.c - one client: parses its requests, runs them, and keeps its replies in order.
  *
  *   TAKING -> PARKED   an increment or an EXEC found no room  -> TAKING  session_room(): the same request again
  *   TAKING -> BARRIER  a reply or a request must wait         -> TAKING  session_answered(): nothing is owed
@@ -52,23 +52,11 @@ void session_open(struct session *s, struct command *command, struct conn *conn,
     guard_open(s, inside);
 }
 
-static bool is_blocked(enum session_state state)
-{
-    return state != SESSION_TAKING && state != SESSION_ENDING;
-}
-
-void session_state(struct session *s, enum session_state state)
-{
-    s->command->blocked_n += is_blocked(state);
-    s->command->blocked_n -= is_blocked(s->state);
-    s->state = state;
-}
-
 void session_close(struct session *s)
 {
     PRE(!s->gone);
     s->gone = true;
-    s->command->blocked_n -= is_blocked(s->state);
+    s->command->blocked_n -= state_blocks(s->state);
     coalesce_unpark(s->command->config.coalesce, s->outlet);
     guard_close(s);
     multi_free(s);
@@ -76,25 +64,6 @@ void session_close(struct session *s)
     buf_free(&s->lib_name);
     buf_free(&s->lib_ver);
     buf_free(&s->held);
-}
-
-void session_wait(struct session *s, enum session_state state)
-{
-    session_state(s, state);
-    s->command->config.client.pause(s->conn);
-}
-
-void session_go_on(struct session *s)
-{
-    session_state(s, SESSION_TAKING);
-    s->command->config.client.resume(s->conn);
-}
-
-enum taken session_barrier(struct session *s)
-{
-    if (s->outlet->waiting == 0) return TAKEN;
-    session_wait(s, SESSION_BARRIER);
-    return LEFT;
 }
 
 static void end_if_last(struct session *s)
@@ -106,19 +75,6 @@ static void end_if_last(struct session *s)
 
 /* ---- replies ---- */
 
-bool session_is_quiet(const struct session *s)
-{
-    return s->replies == REPLIES_OFF || s->replies == REPLIES_SKIP;
-}
-
-void session_replies_next(struct session *s)
-{
-    if (s->replies == REPLIES_SKIP)
-        s->replies = REPLIES_ON;
-    else if (s->replies == REPLIES_SKIP_NEXT)
-        s->replies = REPLIES_SKIP;
-}
-
 static struct buf *reply_open(struct session *s)
 {
     if (s->outlet->waiting == 0 && !session_is_quiet(s)) return &s->outlet->out;
@@ -126,7 +82,7 @@ static struct buf *reply_open(struct session *s)
     return &s->command->scratch;
 }
 
-/* A reply that finds no room in the frame is held back here, and the client with it, until nothing is owed. */
+/* A reply without room in the frame is held back, and the client with it, until nothing is owed. */
 static void reply_put(struct session *s, struct slice reply)
 {
     if (s->outlet->waiting == 0) {
@@ -164,7 +120,7 @@ static enum taken run_slow(struct session *s, const struct request *r)
         if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
             taken = calls_run(s, whole, spec, r, out);
     }
-    /* What frames owe to a quiet client they owe as nothing: order and barriers stay. */
+    /* A quiet client's answers from frames become empty: order and barriers stay. */
     if (session_is_quiet(s)) coalesce_hush(s->command->config.coalesce, s->outlet, s->outlet->waiting - owed);
     reply_close(s, out);
     if (taken == TAKEN && s->state != SESSION_ASKING) session_replies_next(s);
@@ -218,8 +174,8 @@ ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user
     }
 }
 
-/* Takes whole hits, one behind the other, of a user at most `room`; returns the bytes of those it took. What it does not take,
- * for whatever reason, is for request_parse(). Only between requests, and not inside MULTI. user NULL: no limits. */
+/* Takes whole hits, one behind the other, of a user at most `room`; returns their bytes. The rest is for request_parse(). Only
+ * between requests, and not inside MULTI. user NULL: no limits. */
 __attribute__((always_inline)) static inline size_t hits_take(struct session *s, struct slice in,
                                                               const struct user *user, uint32_t room)
 {
@@ -241,7 +197,7 @@ __attribute__((always_inline)) static inline size_t hits_take(struct session *s,
     return used;
 }
 
-/* The hits that come next, as many as may be taken; room: of a user's. A quiet client's go one by one. */
+/* Takes the hits that come next; returns their bytes. room: of a user. A quiet client's hits go one by one. */
 __attribute__((always_inline)) static inline size_t hits(struct session *s, struct slice in, uint32_t room)
 {
     struct calls *calls = &s->command->calls[SPEC_HINCRBY];
@@ -254,10 +210,10 @@ __attribute__((always_inline)) static inline size_t hits(struct session *s, stru
     return used;
 }
 
-/* Of a session that is not just let through. False: it has to wait. */
+/* Of a session without DOOR_OPEN. False: it has to wait. */
 static bool guard_takes(struct session *s, struct slice in, size_t *used)
 {
-    static const struct grant *hincrby; /* immutable, so whoever looks it up finds the same */
+    static const struct grant *hincrby;
     if (hincrby == NULL) hincrby = grant_find(SLICE("hincrby"));
     uint32_t room = guard_room(s);
     if (room == 0) return false;
@@ -266,7 +222,7 @@ static bool guard_takes(struct session *s, struct slice in, size_t *used)
     return true;
 }
 
-/* Bytes that are no RESP: said after all earlier replies, then the end. */
+/* Bytes that are no RESP: the error goes out after all earlier replies, then the client is closed. */
 static void refuse_bytes(struct session *s, const struct request *r)
 {
     struct buf *out = reply_open(s);
@@ -275,7 +231,7 @@ static void refuse_bytes(struct session *s, const struct request *r)
     reply_close(s, out);
 }
 
-/* What a transaction has is paid for when it is queued, and has its place in a frame when it is run. */
+/* A transaction's requests are charged to the budget when queued, and to the frame's share when run. */
 static enum taken run_of_user(struct session *s, const struct request *r)
 {
     struct user *before = s->user;

@@ -152,8 +152,7 @@ const struct spec *spec_resolve(const struct request *r, const struct spec **who
     return NULL;
 }
 
-/* Redis closes at once, saying nothing: the request may be a page's, sent by a browser that stands inside the
- * network. */
+/* As Redis tallyd closes at once, without a reply: a web page may have sent this, by a browser inside the network. */
 bool spec_is_attack(const struct request *r)
 {
     return slice_ieq(r->args[0], SLICE("post")) || slice_ieq(r->args[0], SLICE("host:"));

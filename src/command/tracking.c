@@ -1,10 +1,8 @@
 /* command/tracking.c - CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO.
  *
- * With tracking on, Redis remembers the keys that a client reads with commands of Redis that only read, and tells it when one
- * changes, so that it may cache their values. tallyd has none of those commands: it answers increments, and reads of its
- * own (CTR.TOTAL, SERIES.GET ...), which Redis' protocol knows nothing of and no library caches. So no key is ever tracked,
- * there is never anything to tell, and +OK is true. Not so in BCAST mode: there a client hears of every write to a prefix,
- * read or not, and tallyd tells of none; it is refused. */
+ * With tracking on, Redis tells a client when a key changes that it read with one of Redis' reading commands, so that it may
+ * cache values. tallyd has none of those commands, and no library caches its own (CTR.TOTAL, SERIES.GET ...), so no key is
+ * ever tracked and +OK is true. BCAST mode is refused: there a client is told of every write to a prefix, read or not. */
 #include "command/inside.h"
 
 struct options {
@@ -49,7 +47,7 @@ static bool option_read(struct session *s, const struct request *r, uint32_t *i,
     return true;
 }
 
-/* NULL: they fit together, and to what the session has. */
+/* NULL: none, neither among the options nor with the session's. */
 static const char *conflict(const struct session *s, const struct options *o)
 {
     const unsigned modes = TRACKING_OPTIN | TRACKING_OPTOUT;
@@ -91,7 +89,6 @@ enum taken run_tracking(struct session *s, const struct request *r, struct buf *
     return TAKEN;
 }
 
-/* Of the command that comes next, of which nothing is cached either. */
 enum taken run_caching(struct session *s, const struct request *r, struct buf *out)
 {
     bool yes = word_is(r->args[2], "YES");
@@ -107,11 +104,6 @@ enum taken run_caching(struct session *s, const struct request *r, struct buf *o
     else
         reply_simple(out, "OK");
     return TAKEN;
-}
-
-int64_t tracking_redirect(const struct session *s)
-{
-    return (s->tracking & TRACKING_ON) != 0 ? (int64_t)s->redirect : -1;
 }
 
 enum taken run_getredir(struct session *s, const struct request *r, struct buf *out)

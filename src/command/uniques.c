@@ -1,18 +1,6 @@
-/* command/uniques.c - UNIQ.ADD, UNIQ.COUNT: different visitors of a day, or of several. */
-#include "base/num.h"
+/* command/uniques.c - UNIQ.COUNT: different visitors of a day, or of several. */
 #include "command/inside.h"
 #include "series/day.h"
-
-/* UNIQ.ADD name day visitor. A visitor that is an integer from 0 on may have a bit; any other is a text. */
-bool uniq_add_read(struct session *s, const struct request *r, struct coalesce_op *op, struct buf *out)
-{
-    op->kind = OP_UNIQ;
-    op->name = r->args[1];
-    op->type = NO_TYPE;
-    if (!word_day(r->args[2], &op->at, out) || !word_text("a visitor", r->args[3], out)) return false;
-    if (!num_parse(r->args[3], &op->visitor) || op->visitor < 0) op->id = r->args[3];
-    return names_fit(s, OP_UNIQ, op->name, NO_TYPE, op->at, out);
-}
 
 static bool days_read(const struct session *s, const struct request *r, struct query *q, struct buf *out)
 {
@@ -38,6 +26,5 @@ static bool days_read(const struct session *s, const struct request *r, struct q
 enum taken run_uniq_count(struct session *s, const struct request *r, struct buf *out)
 {
     struct query q = {.kind = QUERY_VISITORS, .name = r->args[1], .type = NO_TYPE};
-    if (!days_read(s, r, &q, out) || !names_fit(s, OP_UNIQ, q.name, NO_TYPE, q.from, out)) return TAKEN;
-    return read_ask(s, &q);
+    return days_read(s, r, &q, out) ? read_ask(s, OP_UNIQ, &q, out) : TAKEN;
 }

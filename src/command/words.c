@@ -5,7 +5,7 @@
 #include "series/day.h"
 #include "series/op_names.h"
 
-#define ZONES_S (14 * 3600) /* the day begins so long before it does on Redis' clock, in the Pacific */
+#define ZONES_S (14 * 3600) /* in the Pacific the day begins this long before it does on Redis' clock */
 
 bool word_int(struct slice w, int64_t *v, struct buf *out)
 {
@@ -90,6 +90,23 @@ bool words_syntax(struct buf *out)
     return false;
 }
 
+bool words_options(const struct request *r, struct coalesce_op *op, struct slice *id, struct buf *out)
+{
+    for (uint32_t i = 3; i < r->args_n; i += 2) {
+        if (i + 1 == r->args_n) return words_syntax(out);
+        struct slice value = r->args[i + 1];
+        if (word_is(r->args[i], "AT") && op->at == COALESCE_NOW) {
+            if (!word_second(value, &op->at, out)) return false;
+        } else if (id != NULL && word_is(r->args[i], "ID") && id->p == NULL) {
+            if (!word_text("an ID", value, out)) return false;
+            *id = value;
+        } else {
+            return words_syntax(out);
+        }
+    }
+    return true;
+}
+
 int64_t redis_now_s(const struct session *s)
 {
     const struct command_ports *ports = &s->command->config.ports;
@@ -105,7 +122,7 @@ bool second_begun(const struct session *s, int64_t at, struct buf *out)
     return false;
 }
 
-/* Days are the merchant's own, wherever he is. */
+/* A day is one of the merchant's time zone. */
 bool day_begun(const struct session *s, int64_t day, struct buf *out)
 {
     int64_t ahead_s = s->command->config.counters->ops->ahead_s;

@@ -11,6 +11,7 @@
 #include "conf/options.h"
 
 enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */
+enum conf_keeps { CONF_KEEPS_DISK, CONF_KEEPS_REPLICAS, CONF_KEEPS_NOTHING };   /* as enum redis_keeps */
 enum conf_volatile { CONF_REFUSE, CONF_ACCEPT };
 enum conf_switch { CONF_OFF, CONF_ON };
 enum conf_verify { CONF_VERIFY_ON, CONF_VERIFY_OFF };
@@ -107,11 +108,11 @@ struct conf {
     char *file; /* as it is called in messages */
     CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER, CONF_NO_MEMBER)
     /* From the environment, else the password file; NULL: what the URL says. Never print them. */
-    char *redis_password, *mysql_password;
+    char *redis_password, *sentinel_password, *mysql_password;
     struct conf_bearers bearers;   /* of http.tokens */
     struct conf_counter *counters; /* in the order of the file, at least one */
     size_t counters_n;
-    struct conf_user *users; /* in the order of the file; none: whoever connects may everything */
+    struct conf_user *users; /* in the order of the file; none: any client may do everything */
     size_t users_n;
     struct conf_place places[CONF_OPTION_COUNT];
 };

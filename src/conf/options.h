@@ -46,16 +46,18 @@
       "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
       "`name token`, or `name token store` for one who sees nothing but that store")                         \
     G(REDIS_URL, "redis.url", URL, redis_url, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
-      "redis://[user:password@]host:port/db, rediss:// for TLS, or unix:///path?db=0",                       \
-      "the Redis (7.0 or newer) that holds the counts; `redis: URL` is short for it")                        \
+      "redis://[user:password@]host:port[,host:port...]/db, rediss:// for TLS, or unix:///path?db=0",                       \
+      "the Redis (7.0 or newer) that holds the counts, the primary of several hosts; "                         \
+      "`redis: URL` is short for it")                        \
     G(REDIS_PASSWORD_FILE, "redis.password_file", PATH, redis_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "Redis' password is the text of this file; TALLYD_REDIS_PASSWORD in the environment goes before it")   \
     G(REDIS_REPLICAS, "redis.replicas", NUMBER, redis_replicas, "0", 0, 100, RESTART,                        \
       "an integer from 0 to 100",                                                                            \
-      "how many replicas must have a claim before it is merged: all that may ever be promoted")              \
-    G(REDIS_VOLATILE, "redis.volatile", WORD, redis_volatile, "refuse", 0, 0, RESTART, "refuse|accept",      \
-      "accept runs on a Redis that evicts keys or writes no AOF, and with it double counts and losses")      \
+      "how many replicas must have a claim before it is merged")                                             \
+    G(REDIS_KEEPS, "redis.keeps", WORD, redis_keeps, "disk", 0, 0, RESTART, "disk|replicas|nothing",         \
+      "what holds a claim before it is merged: Redis' AOF and redis.replicas, these replicas alone, or "     \
+      "nothing, which counts twice or loses whatever Redis brings back or loses")                            \
     G(REDIS_TIMEOUT, "redis.timeout", MS, redis_timeout_ms, "5s", 100, 60000, RESTART,                       \
       "a duration from 100ms to 60s",                                                                        \
       "a Redis that answers nothing for so long is taken as lost")                                           \
@@ -71,9 +73,36 @@
     G(REDIS_TLS_VERIFY, "redis.tls.verify", WORD, redis_tls_verify, "on", 0, 0, RESTART,                     \
       "on|off",                                                                                              \
       "off takes any certificate, so whoever is between may read and change everything")                     \
+    G(REDIS_SENTINELS, "redis.sentinels", TEXTS, redis_sentinels, "", 1, 300, RESTART,                       \
+      "a list of host:port such as [ \"s1:26379\", \"s2:26379\", \"s3:26379\" ]",                             \
+      "sentinels that say where Redis is; the host of redis.url is then the name they have for it")          \
+    G(REDIS_SENTINEL_USER, "redis.sentinel.user", PATTERN, redis_sentinel_user, "", 1, 512, RESTART,            \
+      "a name of 1 to 512 bytes",                                                                            \
+      "the sentinels' user for tallyd; by default their password alone is sent")                             \
+    G(REDIS_SENTINEL_PASSWORD_FILE, "redis.sentinel.password_file", PATH, redis_sentinel_password_file, "", 0, 0, \
+      RESTART,                                                                                               \
+      "the path of a file that only its owner may read",                                                     \
+      "the sentinels' password is the text of this file; TALLYD_SENTINEL_PASSWORD in the environment goes "  \
+      "before it")                                                                                           \
+    G(REDIS_SENTINEL_TLS_USE, "redis.sentinel.tls.use", WORD, redis_sentinel_tls_use, "off", 0, 0, RESTART,  \
+      "off|on",                                                                                              \
+      "on: TLS with the sentinels, or no connection")                                                        \
+    G(REDIS_SENTINEL_TLS_CA, "redis.sentinel.tls.ca", PATH, redis_sentinel_tls_ca, "", 0, 0, RESTART,        \
+      "the path of a file",                                                                                  \
+      "authorities of the sentinels' certificates, PEM; by default those of the system")                     \
+    G(REDIS_SENTINEL_TLS_CERT, "redis.sentinel.tls.cert", PATH, redis_sentinel_tls_cert, "", 0, 0, RESTART,  \
+      "the path of a file",                                                                                  \
+      "the certificate that tallyd shows the sentinels, PEM; with redis.sentinel.tls.key")                   \
+    G(REDIS_SENTINEL_TLS_KEY, "redis.sentinel.tls.key", PATH, redis_sentinel_tls_key, "", 0, 0, RESTART,     \
+      "the path of a file that only its owner and its group may read",                                       \
+      "the key of that certificate, PEM, without a passphrase")                                              \
+    G(REDIS_SENTINEL_TLS_VERIFY, "redis.sentinel.tls.verify", WORD, redis_sentinel_tls_verify, "on", 0, 0, RESTART, \
+      "on|off",                                                                                              \
+      "off takes any certificate, so whoever is between may say where Redis is")                             \
     G(MYSQL_URL, "mysql.url", URL, mysql_url, NULL, 0, 0, RESTART,                                             \
       "mysql://user[:password]@host:port/database or mysql://user@localhost/database?socket=/path",          \
-      "the MySQL or MariaDB that the counts end in; `mysql: URL` is short for it")                           \
+      "the MySQL or MariaDB that the counts end in; of several hosts (host:port,host:port) the first that "   \
+      "takes writes; `mysql: URL` is short for it")                                                          \
     G(MYSQL_PASSWORD_FILE, "mysql.password_file", PATH, mysql_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "MySQL's password is the text of this file; TALLYD_MYSQL_PASSWORD in the environment goes before it")  \

@@ -135,6 +135,22 @@ static bool path_join(const char *group, struct slice name, char out[PATH_BYTES]
     return true;
 }
 
+/* Options that were there once. */
+static const struct {
+    const char *path, *expected;
+} removed[] = {
+    {"redis.volatile", "redis.keeps: nothing where it was accept, redis.keeps: disk where it was refuse"}};
+
+static bool is_removed(struct reader *r, struct conf_place at, const char *path)
+{
+    for (size_t i = 0; i < sizeof(removed) / sizeof(*removed); i++) {
+        if (strcmp(path, removed[i].path) != 0) continue;
+        problem(r, at, "%s is no option any more, expected %s", path, removed[i].expected);
+        return true;
+    }
+    return false;
+}
+
 static void problem_unknown(struct reader *r, struct conf_place at, const struct spot *in, struct slice name)
 {
     char shown[64];
@@ -315,7 +331,7 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
         users_read(r, value);
     else if (plain && conf_group_exists(slice_str(at.path)))
         group_read(r, &at, value);
-    else
+    else if (!plain || !is_removed(r, place_of(&key->start_mark), at.path))
         problem_unknown(r, place_of(&key->start_mark), in, name);
 }
 
@@ -452,6 +468,8 @@ static void finish(struct reader *r)
     if (c->instance == NULL) c->instance = instance_default();
     c->redis_password = password_read(r, "TALLYD_REDIS_PASSWORD", "redis.password", c->redis_password_file,
                                       CONF_REDIS_PASSWORD_FILE);
+    c->sentinel_password = password_read(r, "TALLYD_SENTINEL_PASSWORD", "sentinel.password",
+                                         c->redis_sentinel_password_file, CONF_REDIS_SENTINEL_PASSWORD_FILE);
     c->mysql_password = password_read(r, "TALLYD_MYSQL_PASSWORD", "mysql.password", c->mysql_password_file,
                                       CONF_MYSQL_PASSWORD_FILE);
     bearers_load(r);

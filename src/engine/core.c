@@ -6,11 +6,11 @@
 void core_link_init(struct core *c, struct redis_link *l, const char *role)
 {
     const struct redis_link_config config = {
-        .url = c->config.redis,
+        .place = &c->place,
         .life = c->config.life,
         .role = role,
         .check = true,
-        .volatile_accept = c->config.redis_volatile,
+        .keeps = c->config.keeps,
         .connect_ms = c->config.timeout_ms,
         .answer_ms = c->config.timeout_ms,
     };

@@ -7,7 +7,8 @@
 #include "mysql/writer.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
-#include "redis/link.h"
+#include "redis/scout.h"
+#include "redis/sentinel.h"
 #include "sync/total.h"
 #include <uv.h>
 
@@ -21,11 +22,13 @@ enum stage {
 struct lane_config { /* what it points to is borrowed until lane_destroy() */
     const struct counters *counters;
     const struct redis_url *redis;
+    const struct sentinels_config *sentinels; /* n 0: none */
     const struct life *life;
-    const char *host;                    /* "<boot id>:<network namespace>": where the life is */
-    uint32_t timeout_ms, replicas;       /* redis.timeout, redis.replicas */
-    bool redis_volatile, mysql_volatile; /* a server that may forget is accepted */
-    bool cleans;                         /* series and events: see cleaner.h */
+    const char *host;              /* "<boot id>:<network namespace>": where the life is */
+    uint32_t timeout_ms, replicas; /* redis.timeout, redis.replicas */
+    enum redis_keeps keeps;        /* redis.keeps */
+    bool mysql_volatile;           /* a MySQL that may forget is accepted */
+    bool cleans;                   /* series and events: see cleaner.h */
     uint64_t ledger_keep_ms;
     struct coalesce_config coalesce;
 };
@@ -37,6 +40,9 @@ struct core {
     uv_loop_t *loop;
     struct writer_pool *pool; /* NULL: not yet, or closed */
     enum stage stage;
+    struct redis_place place; /* of all links */
+    struct redis_scouts scouts;
+    struct sentinels *sentinels; /* NULL: there are none, or they are closed */
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;

@@ -1,5 +1,6 @@
 /* engine/lane.c - see lane.h. */
 #include "engine/lane.h"
+#include "base/log.h"
 #include "engine/name.h"
 #include "engine/recovery.h"
 #include <stdio.h>
@@ -27,6 +28,7 @@ static void frame_down(struct redis_link *link, const char *why)
 {
     struct lane *l = link->arg;
     coalesce_cut(l->core.coalesce, why);
+    if (link->was_up) coalesce_in_doubt(l->core.coalesce, &l->doubt_answers, &l->doubt_claims);
     links_changed(l);
 }
 
@@ -46,6 +48,39 @@ static void sync_or_fence_down(struct redis_link *link, const char *why)
 {
     (void)why;
     links_changed(link->arg);
+}
+
+/* --- where Redis is --- */
+
+static void place_moved(struct redis_place *p, const struct redis_move *m)
+{
+    struct lane *l = p->arg;
+    log_event(LOG_WARN, "redis_moved",
+              "from=%s to=%s run_id=%.8s ms=%llu in_doubt_hits=%u in_doubt_claims=%u why=%s", m->from, m->to,
+              m->to_run_id, (unsigned long long)m->ms, l->doubt_answers, l->doubt_claims, LOGQ(m->why));
+    l->doubt_answers = l->doubt_claims = 0;
+}
+
+static void place_held(struct redis_place *p, bool hold)
+{
+    coalesce_hold(((struct lane *)p->arg)->core.coalesce, hold);
+}
+
+static void place_doubted(struct redis_place *p, const char *why)
+{
+    (void)why;
+    scouts_send(&((struct lane *)p->arg)->core.scouts);
+}
+
+static void place_make(struct lane *l)
+{
+    struct redis_place *p = &l->core.place;
+    place_init(p, l->core.config.redis);
+    scouts_init(&l->core.scouts, l->core.loop, l->core.config.life, p);
+    p->moved = place_moved;
+    p->held = place_held;
+    p->doubted = place_doubted;
+    p->arg = l;
 }
 
 static void link_init(struct lane *l, struct redis_link *link, const char *role)
@@ -68,7 +103,7 @@ static void links_init(struct lane *l)
     redis_frames_init(&c->frames, &c->frame_link, c->config.life);
     redis_fences_init(&c->fences, &c->fence_link, c->config.life);
     c->fences.replicas = c->config.replicas;
-    c->fences.volatile_accept = c->config.redis_volatile;
+    c->fences.keeps = c->config.keeps;
 }
 
 void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config,
@@ -76,6 +111,7 @@ void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config
 {
     *l = (struct lane){.core = {.config = *config, .loop = loop}, .ports = *ports, .arg = arg};
     struct core *c = &l->core;
+    place_make(l);
     links_init(l);
     wire_coalesce(l);
     wire_sync(c);
@@ -93,19 +129,24 @@ static enum err link_begin(struct redis_link *link, struct error *e)
 {
     enum err code = redis_link_connect(link, CONNECT_MS, e);
     if (code != ERR_UNAVAILABLE) return code;
-    const struct redis_url *url = link->config.url;
+    const struct redis_target *t = &link->target;
     const char *text = strncmp(link->why, "MASTERDOWN ", 11) == 0 ? link->why + 11 : link->why;
     char where[200];
-    if (url->path != NULL)
-        snprintf(where, sizeof where, "unix://%s", url->path);
+    if (t->port == 0)
+        snprintf(where, sizeof where, "unix://%.190s", t->host);
     else
-        snprintf(where, sizeof where, "%s://%s:%d", url->secure ? "rediss" : "redis", url->host, url->port);
+        snprintf(where, sizeof where, "%s://%.170s:%d", link->config.place->url->secure ? "rediss" : "redis",
+                 t->host, t->port);
     return error_set(e, code, "%s (%s). Start Redis, or correct `redis:` in the configuration", text, where);
 }
 
 enum err lane_start(struct lane *l, const bool *stop, struct error *e)
 {
     struct core *c = &l->core;
+    if (c->config.sentinels->n > 0) {
+        c->sentinels = sentinels_create(c->loop, c->config.sentinels, &c->place);
+        if (sentinels_wait(c->sentinels, CONNECT_MS, e) != ERR_NONE) return e->code;
+    }
     if (link_begin(&c->sync_link, e) != ERR_NONE) return e->code;
     if (!*stop && name_take(&c->sync_link, c->config.host, stop, e) != ERR_NONE) return e->code;
     if (!*stop && link_begin(&c->frame_link, e) != ERR_NONE) return e->code;
@@ -149,6 +190,7 @@ bool lane_turn(struct lane *l)
 
 void lane_tick(struct lane *l, uint64_t now_ms)
 {
+    place_tick(&l->core.place, now_ms);
     coalesce_tick(l->core.coalesce);
     sync_tick(l->core.sync);
     if (l->core.stage == STAGE_RUNNING) gate_tick(&l->core.gate);
@@ -196,6 +238,11 @@ static void maybe_closed(struct lane *l)
     l->closed(l);
 }
 
+static void lane_scouts_closed(struct redis_scouts *s)
+{
+    maybe_closed(CONTAINER_OF(s, struct lane, core.scouts));
+}
+
 static void sync_closed(struct redis_link *link)
 {
     maybe_closed(link->arg);
@@ -223,11 +270,22 @@ static void cleaner_closed(struct cleaner *c)
     maybe_closed(CONTAINER_OF(c, struct lane, cleaner));
 }
 
+static void sentinels_closed(void *lane)
+{
+    maybe_closed(lane);
+}
+
 void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
     l->closed = closed;
-    l->open = 4;
+    l->open = 6;
+    if (l->core.sentinels != NULL)
+        sentinels_close(l->core.sentinels, sentinels_closed, l);
+    else
+        l->open--;
+    l->core.sentinels = NULL;
     cleaner_close(&l->cleaner, cleaner_closed);
+    scouts_close(&l->core.scouts, lane_scouts_closed);
     redis_link_close(&l->core.sync_link, sync_closed);
     redis_link_close(&l->core.frame_link, frame_closed);
     redis_link_close(&l->core.fence_link, fence_closed);

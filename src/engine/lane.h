@@ -25,8 +25,9 @@ struct lane {
     struct cleaner cleaner;
     struct takeover takeover;
     struct totals totals;
-    uint64_t frame_sent_us; /* of the frame in flight */
-    unsigned open;          /* of what lane_close() closes */
+    uint64_t frame_sent_us;               /* of the frame in flight */
+    uint32_t doubt_answers, doubt_claims; /* as the frame link was cut last */
+    unsigned open;                        /* of what lane_close() closes */
     void (*closed)(struct lane *l);
 };
 

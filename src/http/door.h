@@ -19,7 +19,7 @@ struct door {
 void door_init(struct door *d, const struct http_ports *ports, uint32_t answer_ms);
 void door_close(struct door *d);
 
-/* The reply, the caller's to freeReplyObject; errors of the service are replies, too. NULL: the service does not answer. */
+/* The reply, also an error; the caller frees it. NULL: the service does not answer. */
 redisReply *door_ask(struct door *d, const struct slice *words, size_t n);
 /* Several at once: sent together, answers[i] as of door_ask, all of them or none. */
 bool door_ask_all(struct door *d, const struct slice *const *words, const size_t *ns, size_t n,

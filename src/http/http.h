@@ -15,7 +15,7 @@ struct tls_context;
 struct http_ports {
     void *arg;
     struct tls_context *tls; /* of addresses with TLS; NULL: there is none. Borrowed until http_destroy */
-    /* A new, connected stream socket to the RESP door; the caller's to close. -1: there is none now. From any thread. */
+    /* A new stream socket, connected to the RESP door; the caller closes it. -1: none now. From any thread. */
     int (*connect)(void *arg);
     /* After http_stop: all threads but the calling one have ended. Once, from a thread of this room. */
     void (*stopped)(void *arg);

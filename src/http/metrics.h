@@ -29,8 +29,12 @@
     M(tallyd_batches_held, gauge, known(STAT_GET(batches_held)), "Batches that wait for an operator")                               \
     M(tallyd_rejects, gauge, v->seen->rejects, "Rows that wait in tally_rejects")                                                   \
     M(tallyd_redis_up, gauge, known(v->beat.redis_up), "1: the links to Redis are up")                                              \
+    M(tallyd_redis_replicas, gauge, v->seen->replicas, "Replicas that Redis has") \
+    M(tallyd_redis_replica_behind_bytes, gauge, v->seen->behind_bytes, "How far the slowest replica is behind") \
+    M(tallyd_redis_moved_seconds, gauge, v->seen->moved_s, "Since the links to Redis moved to another server; left out: never") \
     M(tallyd_mysql_up, gauge, known(v->beat.mysql_up), "1: MySQL answers the writers")                                              \
     M(tallyd_merging_held, gauge, known(v->beat.held[0] != 0), "1: nothing is merged until an operator has looked")                 \
+    M(tallyd_merging_stalled_seconds, gauge, known(STAT_GET(merging_stalled)), "For how long nothing was merged though something is due; 0: it goes on") \
     M(tallyd_books_balanced, gauge, v->seen->balanced, "1: the books balanced when they were looked at last")                       \
     M(tallyd_connections, gauge, known(STAT_GET(connections_open)), "Connections to the RESP socket")                               \
     M(tallyd_connections_stalled_total, counter, known(STAT_GET(connections_stalled)),                                              \

@@ -54,6 +54,14 @@ static void books_file(const struct status *s, struct status_figures *out)
     }
 }
 
+static int64_t behind_bytes(const struct status_redis *r)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < r->replica_n; i++)
+        if (r->replica[i].behind_bytes > most) most = r->replica[i].behind_bytes;
+    return most;
+}
+
 static void probe_now(struct status_cache *c, struct redisContext *service)
 {
     struct status s;
@@ -64,6 +72,9 @@ static void probe_now(struct status_cache *c, struct redisContext *service)
     c->last.dirty = figure_of(s.redis.up, s.redis.dirty);
     c->last.oldest_ms = figure_of(s.redis.up, oldest_ms(&s));
     c->last.batches = figure_of(s.redis.up, (int64_t)s.batches_n);
+    c->last.replicas = figure_of(s.redis.up, s.redis.replicas);
+    c->last.behind_bytes = figure_of(s.redis.up && s.redis.replica_n > 0, behind_bytes(&s.redis));
+    c->last.moved_s = figure_of(s.service.redis_moved_ms.known, s.service.redis_moved_ms.value / 1000);
     c->last.rejects = rejects_of(&s);
     if (books) books_file(&s, &c->last);
     if (books) c->books_at_ms = began_ms;

@@ -8,11 +8,12 @@
 #include <pthread.h>
 
 struct status_figures {
-    struct figure dirty;        /* hashes in the dirty index */
-    struct figure oldest_ms;    /* age of the oldest hit that is not in MySQL; 0: there is none */
-    struct figure batches;      /* standing */
-    struct figure rejects;      /* rows that wait */
-    struct figure balanced;     /* 1 or 0, when the books were last added up */
+    struct figure dirty;     /* hashes in the dirty index */
+    struct figure oldest_ms; /* age of the oldest hit that is not in MySQL; 0: there is none */
+    struct figure batches;   /* standing */
+    struct figure replicas, behind_bytes, moved_s; /* Redis', the worst of them; since the links moved */
+    struct figure rejects;                         /* rows that wait */
+    struct figure balanced;                        /* 1 or 0, when the books were last added up */
     struct figure *differences; /* likewise; one a counter, in the order of the configuration */
 };
 

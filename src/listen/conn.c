@@ -1,11 +1,10 @@
 /* listen/conn.c - one connection.
- * In: bytes land in the area that all connections share and are offered to the session from there; only what
- * it leaves is kept per connection. Nothing is read while the session is paused, while it has kept bytes to look at, or
- * while the client leaves too many answers unread. Out: uv_try_write of the whole outlet; what the socket does not take
- * becomes a chunk, which libuv writes when the socket has room, and answers made meanwhile become further chunks, up to
- * unread_most(). End: conn_drop takes the connection out of all lists and closes the handle; libuv gives the chunks and the
- * handle's memory back before on_closed ends, holders and frames give theirs back in conn_release and conn_answered; the
- * last of them frees. */
+ * In: libuv reads into an area that all connections share, the session takes bytes from there, and the connection keeps
+ * only what the session leaves. Nothing is read while the session is paused, while it has kept bytes to look at, or while
+ * the client leaves too many answers unread.
+ * Out: uv_try_write of the whole outlet. What the socket does not take becomes a chunk, which libuv writes when there is
+ * room; answers made meanwhile become further chunks, up to unread_most().
+ * End: conn_drop closes the handle. on_closed, conn_release or conn_answered frees, whichever comes last. */
 #include "listen/inside.h"
 
 #include "base/heap.h"
@@ -17,7 +16,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 
-#define CHUNK_LEAST (OUTLET_FULL / 2) /* so few bytes are no chunk while there is one */
+#define CHUNK_LEAST (OUTLET_FULL / 2) /* fewer bytes are not made a chunk while there is one */
 
 struct outlet *conn_outlet(struct conn *c)
 {
@@ -146,8 +145,8 @@ static void finish_if_said(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 static void on_read_secure(uv_stream_t *stream, ssize_t n, const uv_buf_t *into);
 
-/* One read a turn: libuv would go on reading a client that sends much, and all others would wait. Clients that sent more than
- * that in the last turn share TURN_BYTES. Without room libuv reads nothing, and says UV_ENOBUFS. */
+/* One read a turn, or libuv would go on reading a busy client while all others wait. Clients that had more to read in the last
+ * turn share TURN_BYTES. Given no room, libuv reads nothing and says UV_ENOBUFS. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *into)
 {
     (void)suggested;
@@ -244,8 +243,8 @@ void conn_take(struct conn *c, char *text, size_t n)
     offer(c, joined(c, text, n));
 }
 
-/* End of file may be half a close: `printf 'PING\r\n' | nc -N`. What was sent is still taken and what is owed
- * is still said; a client that is wholly gone makes the write fail. */
+/* End of file may be half a close (`printf 'PING\r\n' | nc -N`), so requests are still taken and answers still sent; to a
+ * client that is gone the write fails. */
 void conn_take_end(struct conn *c)
 {
     c->ended = true;
@@ -290,7 +289,7 @@ void conn_pause(struct conn *c)
     if (!is_closing(c)) reading_update(c);
 }
 
-/* Reading goes on; what is kept is not offered from here, since the caller may be a session in mid-air. */
+/* What is kept is not offered from here: the caller may be a session that is running. */
 static void offer_later(struct conn *c)
 {
     if (c->ended && c->kept.n == 0) {
@@ -327,8 +326,8 @@ void conn_finish(struct conn *c)
 
 /* ---- bytes out ---- */
 
-/* How many bytes of answers c may leave unread before it is not read from: its own limit, and no more than is left of the
- * limit of all. So one that reads nothing may have half of that, ten a tenth each, and a client that reads finds room. */
+/* With more bytes of answers unread c is not read from: its own limit, and at most what is left of the limit of all. So one
+ * client that reads nothing may fill half of that, ten an eleventh each, and others find room. */
 static size_t unread_most(const struct conn *c)
 {
     const struct listen *l = c->listen;
@@ -425,7 +424,7 @@ void conn_flush(struct conn *c)
     finish_if_said(c);
 }
 
-/* Bytes that the kernel has and a TCP client's has not: they are lost with the connection. Those of a unix socket are the
+/* Bytes that the client's kernel has not acknowledged: they are lost with the connection. Those of a unix socket are the
  * client's already. */
 static size_t kernel_has(const struct conn *c)
 {
@@ -436,8 +435,8 @@ static size_t kernel_has(const struct conn *c)
     return (size_t)n;
 }
 
-/* How many answers that something was counted the client cannot have read. Those in the kernel are reckoned to be as long as
- * those behind them. */
+/* How many hits were counted whose answers the client cannot have read. Answers in the kernel are assumed to be as long as those
+ * behind them. */
 static uint64_t counted_untold(const struct conn *c)
 {
     uint64_t here = c->outlet.counted - c->told, bytes = unread_bytes(c);
@@ -505,17 +504,8 @@ static struct conn *conn_new(struct listener *ls)
     list_init(&c->resumed);
     list_init(&c->in_writing);
     list_push(&ls->listen->open, &c->place);
+    listen_stream_open(ls->listen, &c->s, ls->is_unix, c);
     return c;
-}
-
-static void handle_init(struct conn *c)
-{
-    if (c->from->is_unix)
-        uv_pipe_init(c->listen->loop, &c->s.pipe, 0);
-    else
-        uv_tcp_init(c->listen->loop, &c->s.tcp);
-    c->s.handle.data = c;
-    listen_handle_opened(c->listen);
 }
 
 /* The session may drop it at once. */
@@ -529,7 +519,6 @@ static void session_begin(struct conn *c)
 struct conn *conn_accept(struct listener *ls)
 {
     struct conn *c = conn_new(ls);
-    handle_init(c);
     int rc = uv_accept(&ls->s.stream, &c->s.stream); /* before it may be dropped, and its socket with it */
     session_begin(c);
     if (rc != 0) conn_drop(c);
@@ -549,7 +538,6 @@ struct conn *conn_accept(struct listener *ls)
 struct conn *conn_adopt(struct listener *ls, int fd)
 {
     struct conn *c = conn_new(ls);
-    handle_init(c);
     session_begin(c);
     if (is_closing(c)) return NULL;
     if (uv_pipe_open(&c->s.pipe, fd) != 0) {

@@ -1,8 +1,8 @@
-/* listen/greeting.c - whose TLS handshake goes on now. One step (a signature) can take the loop a millisecond, and anybody may
- * ask for any number, so handshakes get a percentage of the loop's time (limits.handshakes), and STEPS_US a turn. When that is
- * used up, clients in a handshake are put off: not read, at no cost to their limits.handshake_within. One is let in a turn,
- * first come first served, those that have begun and new ones alternating.
- * An unused share is saved for SAVED_US; a longer step is paid for afterwards. The budget is charged with CPU time. */
+/* listen/greeting.c - which TLS handshake goes on now. One step (a signature) can take a millisecond of the loop, and anyone may
+ * ask for any number. So handshakes get a percentage of the loop's time (limits.handshakes), and STEPS_US a turn. When that is
+ * used up, clients in a handshake are put off: not read, and the wait does not count against limits.handshake_within. Each turn
+ * lets one in, first come first served, alternating between new handshakes and those that have begun.
+ * An unused share is saved for SAVED_US; a longer step is charged afterwards. The budget is charged with CPU time. */
 #include "listen/inside.h"
 
 #include "base/clock.h"
@@ -83,7 +83,7 @@ bool greeting_may_read(struct secure *s)
     return g->left > 0;
 }
 
-/* --- who is put off --- */
+/* --- clients put off --- */
 
 void greeting_put_off(struct secure *s)
 {
@@ -117,7 +117,7 @@ static struct secure *next_of(struct greeting *g)
     return at == NULL ? NULL : CONTAINER_OF(at, struct secure, in_put_off);
 }
 
-/* Of those that have left at most 16 go at once: they may be a flood, too. */
+/* At most 16 that have left are dropped at once: they may be a flood, too. */
 static void admit(struct listen *l)
 {
     struct greeting *g = &l->greeting;

@@ -1,7 +1,7 @@
-/* listen/inside.h - inside of listen/: the state that its files share.
+/* listen/inside.h - what the files of listen/ share.
  *   listen.c  the set of listeners: accept, start and end, what happens once a loop turn
  *   conn.c    one connection: bytes in, bytes out, its end
- *   secure.c  TLS between a connection's socket and its session    greeting.c  whose TLS handshake goes on now */
+ *   secure.c  TLS between a connection's socket and its session    greeting.c  which TLS handshake goes on now */
 #ifndef LISTEN_INSIDE_H
 #define LISTEN_INSIDE_H
 
@@ -13,8 +13,8 @@
 
 #define READ_BYTES (64 * 1024)  /* in one read, at most */
 #define READ_LEAST (8 * 1024)   /* and at least */
-#define TURN_BYTES (128 * 1024) /* in one turn, of those who send more than a read has */
-#define JOIN_BYTES 4096         /* so few kept bytes are put before the new ones; more are appended to */
+#define TURN_BYTES (128 * 1024) /* in one turn, of all clients that send more than one read takes */
+#define JOIN_BYTES 4096 /* up to this many kept bytes are copied before the new ones; more are appended to */
 
 union stream {
     uv_handle_t handle;
@@ -39,7 +39,7 @@ struct greeting {     /* greeting.c */
     uint64_t seen_us, begun_us;
     uint64_t turn_us;        /* taken in this turn of the loop */
     struct list put_off[2];  /* `secure` of those that sent something and are not read: new, begun */
-    bool new_next;           /* whose turn it is where both wait */
+    bool new_next;           /* the turn of the new where both wait */
     struct secure *admitted; /* is read again, its bytes have not come yet */
     uv_timer_t pause;        /* runs while some are put off and nothing is left */
 };
@@ -76,7 +76,7 @@ struct listen {
     char *opened;            /* and else: JOIN_BYTES, then what READ_BYTES of TLS may hold */
 };
 
-struct secure { /* what a connection with TLS has more */
+struct secure { /* of a connection with TLS */
     struct conn *conn;
     struct tls_session *tls;
     struct list in_handshakes, in_put_off;
@@ -103,7 +103,7 @@ struct conn {
     struct buf kept;      /* bytes that the session left; freed when empty */
     size_t unread;        /* its part of listen->unread */
     uint64_t handed;      /* bytes in chunks so far, */
-    uint64_t taken;       /* of them the socket had taken so many when the stall timer looked last, */
+    uint64_t taken;       /* how many of them the socket had taken when the stall timer looked last, */
     uint64_t progress_ms; /* and when that changed, or something came from the client (uv_now) */
     uint64_t told;        /* outlet.counted of what the socket has taken whole */
     uint32_t chunks;
@@ -115,7 +115,7 @@ struct conn {
     bool slow;      /* leaves too much unread */
     bool yielded;   /* the outlet was full when the session looked last */
     bool ended;     /* the client sends no more; what is kept is still offered */
-    bool finishing; /* to be closed when all is said */
+    bool finishing; /* to be closed when all is written */
     bool reading, closed;
     alignas(max_align_t) char session[];
 };
@@ -146,7 +146,7 @@ void secure_gone(struct conn *c);                            /* it is being clos
 void secure_close(struct conn *c);                           /* memory; a connection without TLS: nothing */
 void secure_bytes(struct conn *c, const char *in, size_t n); /* last line: c may be dropped */
 struct buf *secure_out(struct conn *c); /* what is to be written, all of the outlet in it */
-void secure_end(struct conn *c);        /* all is said and written */
+void secure_end(struct conn *c);        /* all is written */
 void secure_left(struct conn *c);       /* the client did */
 static inline bool secure_greets(const struct secure *s)
 {
@@ -162,10 +162,11 @@ void greeting_heard(struct secure *s);    /* it was read, whatever came */
 void greeting_begin(struct listen *l);    /* of work for a handshake ... */
 void greeting_end(struct listen *l);      /* ... that comes out of the share */
 void greeting_gone(struct secure *s);     /* it is being closed */
-void greeting_turn(struct listen *l);     /* once a turn: who is next */
+void greeting_turn(struct listen *l);     /* once a turn: lets the next one in */
 
 /* listen.c */
-void listen_handle_opened(struct listen *l);
+/* Initializes s and counts it; listen_handle_closed() when it is closed. */
+void listen_stream_open(struct listen *l, union stream *s, bool is_unix, void *data);
 void listen_handle_closed(struct listen *l); /* last line: stopped() may fire */
 void listen_again(struct listen *l);         /* `resumed` or `answered` is not empty any more */
 void listen_watch(struct listen *l);         /* `writing` or `handshakes` is not empty any more */

@@ -26,7 +26,7 @@ const struct listen_limits listen_limits_default = {
     .handshakes_percent = 25,
 };
 
-/* So that clients are told that there are too many, instead of accept(2) failing. */
+/* So that a client too many gets an error reply, instead of accept(2) failing. */
 static void clients_fit_files(struct listen_limits *limits)
 {
     struct rlimit files;
@@ -43,7 +43,7 @@ static void clients_fit_files(struct listen_limits *limits)
     limits->clients_max = (uint32_t)fit;
 }
 
-/* What came up outside of the turn's order, in a timer say. */
+/* What came up between turns, in a timer for example. */
 static void on_again(uv_idle_t *idle)
 {
     listen_turn(idle->data);
@@ -101,6 +101,16 @@ void listen_secure(struct listen *l, struct tls_context *tls)
 
 /* ---- accept ---- */
 
+void listen_stream_open(struct listen *l, union stream *s, bool is_unix, void *data)
+{
+    if (is_unix)
+        uv_pipe_init(l->loop, &s->pipe, 0);
+    else
+        uv_tcp_init(l->loop, &s->tcp);
+    s->handle.data = data;
+    l->handles++;
+}
+
 static void on_listener_closed(uv_handle_t *handle)
 {
     struct listener *ls = handle->data;
@@ -124,12 +134,7 @@ static void refuse_connection(struct listener *ls)
 {
     struct refused_client *r = heap_zalloc(sizeof(*r));
     r->listen = ls->listen;
-    if (ls->is_unix)
-        uv_pipe_init(ls->listen->loop, &r->s.pipe, 0);
-    else
-        uv_tcp_init(ls->listen->loop, &r->s.tcp);
-    r->s.handle.data = r;
-    listen_handle_opened(ls->listen);
+    listen_stream_open(ls->listen, &r->s, ls->is_unix, r);
     if (uv_accept(&ls->s.stream, &r->s.stream) == 0) {
         uv_buf_t text = uv_buf_init((char *)(uintptr_t)ls->handler.full, (unsigned)strlen(ls->handler.full));
         if (!ls->is_tls) uv_try_write(&r->s.stream, &text, 1);
@@ -138,8 +143,7 @@ static void refuse_connection(struct listener *ls)
     uv_close(&r->s.handle, on_refusal_closed);
 }
 
-/* Out of descriptors libuv accepts and closes what waits, with one that it holds in reserve, so this does not
- * spin. */
+/* Without descriptors libuv uses a spare one to accept and close what waits, so this does not spin. */
 static void accept_failed(struct listen *l, int status)
 {
     uint64_t now_ms = uv_now(l->loop);
@@ -160,7 +164,7 @@ static void take(struct listener *ls)
         conn_accept(ls);
 }
 
-/* libuv accepts as long as somebody waits, so a flood would keep it there for ever; it stops while one is not taken off it. */
+/* libuv accepts as long as clients wait, so a flood would keep it there; it stops while one is not taken off it. */
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct listener *ls = stream->data;
@@ -193,12 +197,7 @@ static struct listener *listener_new(struct listen *l, bool is_unix, const struc
     ls->listen = l;
     ls->handler = *handler;
     ls->is_unix = is_unix;
-    if (is_unix)
-        uv_pipe_init(l->loop, &ls->s.pipe, 0);
-    else
-        uv_tcp_init(l->loop, &ls->s.tcp);
-    ls->s.handle.data = ls;
-    listen_handle_opened(l);
+    listen_stream_open(l, &ls->s, is_unix, ls);
     l->listeners = heap_realloc(l->listeners, (l->listeners_n + 1) * sizeof(struct listener *));
     l->listeners[l->listeners_n++] = ls;
     return ls;
@@ -241,15 +240,6 @@ enum err listen_add(struct listen *l, const struct address *a, const struct list
     return error_set(e, ERR_CONFIG, "%s: listen: %s", ls->url, uv_strerror(rc));
 }
 
-/* A listener that listens nowhere: adopted connections are of it. */
-static struct listener *inside_listener(struct listen *l, const struct listen_handler *handler)
-{
-    if (l->inside != NULL) return l->inside;
-    l->inside = listener_new(l, true, handler);
-    snprintf(l->inside->url, sizeof l->inside->url, "unix://tallyd");
-    return l->inside;
-}
-
 const char *listen_url(const struct listen *l, size_t index)
 {
     PRE(index < l->listeners_n);
@@ -258,7 +248,12 @@ const char *listen_url(const struct listen *l, size_t index)
 
 bool listen_adopt(struct listen *l, int fd, const struct listen_handler *handler)
 {
-    return !l->stopping && conn_adopt(inside_listener(l, handler), fd) != NULL;
+    if (l->stopping) return false;
+    if (l->inside == NULL) { /* it listens nowhere */
+        l->inside = listener_new(l, true, handler);
+        snprintf(l->inside->url, sizeof l->inside->url, "unix://tallyd");
+    }
+    return conn_adopt(l->inside, fd) != NULL;
 }
 
 /* ---- once a turn ---- */
@@ -282,7 +277,7 @@ void listen_turn(struct listen *l)
     if (!l->stopping) accept_turn(l);
     greeting_turn(l);
     list_init(&now);
-    list_move_all(&now, &l->resumed); /* who is resumed meanwhile has its turn next time */
+    list_move_all(&now, &l->resumed); /* those resumed meanwhile come next time */
     for (struct list *at; (at = list_pop(&now)) != NULL;)
         conn_offer_kept(CONTAINER_OF(at, struct conn, resumed));
 }
@@ -300,12 +295,8 @@ static void on_own_closed(uv_handle_t *handle)
 {
     listen_handle_closed(handle->data);
 }
-void listen_handle_opened(struct listen *l)
-{
-    l->handles++;
-}
 
-/* Every ending comes by: first all sockets, then our own handles, then stopped(). */
+/* First all sockets, then our own handles, then stopped(). */
 static void stop_if_over(struct listen *l)
 {
     if (!l->stopping || l->handles > (l->ending ? 0 : OWN_HANDLES)) return;

@@ -1,9 +1,9 @@
-/* listen/listen.h - sockets and connections on a libuv loop: TCP and unix listeners, what clients sent to a
- * handler, what stands in their outlets to the clients. Knows no protocol: the handler is given per listener.
+/* listen/listen.h - sockets and connections on a libuv loop: TCP and unix listeners, bytes from clients to a
+ * handler, bytes from outlets to clients. Knows no protocol: each listener has its handler.
  *
- * One loop turn: bytes() of whoever sent something; then the owner of the loop, at its end, calls
- * listen_turn() (what was resumed is offered again), does its own work, and calls listen_flush_all() (one
- * write a connection). SIGPIPE must be ignored by the process. One loop, no locks.
+ * One loop turn: bytes() for each client that sent something. At its end the owner of the loop calls listen_turn()
+ * (offers what was resumed), does its own work, and calls listen_flush_all() (one write a connection).
+ * The process must ignore SIGPIPE. One loop, no locks.
  *
  * Memory of a connection (and of its session, in the same block) stays until its socket is closed, nothing
  * holds it (conn_hold) and outlet.waiting is 0. An idle connection costs less than 2 KiB. */
@@ -29,9 +29,9 @@ struct listen_handler {
      * should use up nothing more: it is offered the rest when they are flushed. Not called again after conn_finish() or
      * conn_drop(). */
     size_t (*bytes)(void *session, struct slice in);
-    /* The client is gone: nothing more is read or written. Once; the memory stays as said above. */
+    /* The client is gone: nothing more is read or written. Once; the memory may stay longer, see above. */
     void (*close)(void *session);
-    const char *full; /* said to a client over the limit before it is closed; lives as long as the listener */
+    const char *full; /* sent to a client over the limit; lives as long as the listener */
     void *arg;
 };
 
@@ -50,7 +50,7 @@ struct listen_limits {
 extern const struct listen_limits listen_limits_default;
 
 struct listen *listen_create(struct uv_loop_s *loop, const struct listen_limits *limits);
-/* By what the addresses with TLS speak it, all of them; once, before the first is added. Borrowed until listen_destroy. */
+/* The TLS of all addresses that have it; once, before the first is added. Borrowed until listen_destroy. */
 void listen_secure(struct listen *l, struct tls_context *tls);
 
 /* handler is copied. Accepting begins when the loop runs. */
@@ -67,16 +67,16 @@ const char *listen_url(const struct listen *l, size_t index);
 
 /* Offers kept bytes of resumed connections to their sessions. */
 void listen_turn(struct listen *l);
-/* Writes what stands in the outlets of answered connections. */
+/* Writes the outlets of answered connections. */
 void listen_flush_all(struct listen *l);
 
 /* Takes no more: listeners close (unix sockets are removed), nothing more is read; each connection is closed
  * when its answers are out: outlet.waiting 0, not held, all written. cb fires once, from the loop, when every
  * handle is closed. */
 void listen_stop(struct listen *l, void (*cb)(void *arg), void *arg);
-/* After listen_stop, when its patience ends: closes every connection now. */
+/* After listen_stop, when time is up: closes every connection now. */
 void listen_drop_all(struct listen *l);
-/* After cb. Frees also connections whose outlets wait or which are held: nobody may touch those any more. */
+/* After cb. Frees even connections that wait or are held: they must not be touched any more. */
 void listen_destroy(struct listen **l);
 
 struct outlet *conn_outlet(struct conn *c);

@@ -1,7 +1,7 @@
-/* listen/secure.c - a connection with TLS between the socket and the session. What the socket brings is opened into an
- * area that all connections share, and offered from there as what comes plain is; the outlet is sealed just before it is
- * written, all of it at once. Of a handshake under way the time is bounded here, the bytes by tls/, the number by
- * limits.clients, and what all take of the loop by greeting.c. */
+/* listen/secure.c - a connection with TLS between the socket and the session. What the socket brings is decrypted into
+ * an area that all connections share, and taken from there like plain bytes; the outlet is encrypted whole, just before it
+ * is written. A handshake's time is bounded here, its bytes by tls/, the number of handshakes by limits.clients, and their
+ * share of the loop by greeting.c. */
 #include "listen/inside.h"
 
 #include "base/heap.h"
@@ -52,7 +52,7 @@ static void write_once(struct conn *c)
     buf_reset(out);
 }
 
-/* The alert says why; a client that does not take it at once gets none. */
+/* The alert says why. It is tried once. */
 static void failed(struct conn *c)
 {
     if (secure_greets(c->secure)) refused(c, tls_session_why(c->secure->tls));

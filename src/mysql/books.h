@@ -1,13 +1,12 @@
-/* mysql/books.h - MySQL's side of the books and of a live total, each in one consistent snapshot. Blocking.
- * Redis was read before, with its gen; what was merged from a later gen is told apart here. */
+/* mysql/books.h - MySQL's side of the books and of a live total, each in one snapshot, after Redis was read with its gen:
+ * rows merged from a later gen are counted apart. Blocking. */
 #ifndef MYSQL_BOOKS_H
 #define MYSQL_BOOKS_H
 
 #include "mysql/db.h"
 #include "series/books.h"
 
-/* out begins empty ({0}) and is closed by the caller either way. Merged and rejected up to gen = merged +
- * rejected - newer. */
+/* out starts as {0}, and the caller closes it also after an error. merged + rejected - newer is the sum up to gen. */
 enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, size_t n, struct books *out,
                     struct error *e) MUST_CHECK;
 
@@ -18,13 +17,14 @@ enum err books_totals_read(struct db *db, struct books_totals *t, struct error *
 struct books_store {
     const struct counter *counter;
     struct slice key;           /* its pending hash */
-    int64_t gen;                /* Redis' when it was read */
-    const struct batch_id *ids; /* standing batches with that hash */
+    int64_t gen;                /* Redis' at the read */
+    const struct batch_id *ids; /* standing batches that hold that hash */
     size_t ids_n;
-    char stored[48];       /* answer: the sum of its rows, decimal */
-    int64_t rows, rejects; /* answer: how many; and how many wait in tally_rejects */
-    bool newer;            /* answer: the counter has ledger rows of gen > gen: read Redis again */
-    struct books books;    /* answer: chunks only; begins empty, books_close by the asker either way */
+    /* answer */
+    char stored[48];       /* the sum of its rows, decimal */
+    int64_t rows, rejects; /* its rows; those that wait in tally_rejects */
+    bool newer;            /* the ledger has a later gen of this counter: read Redis again */
+    struct books books;    /* chunks only; starts empty, the asker closes it */
 };
 enum err books_store_read(struct db *db, struct books_store *s, struct error *e) MUST_CHECK;
 

@@ -13,7 +13,9 @@ static const struct {
     {1020, 1020, CODE_AGAIN},     /* record has changed since last read (MariaDB, snapshot isolation) */
     {1021, 1021, CODE_WAIT},      /* disk full (MariaDB) */
     {1030, 1030, CODE_WAIT},      /* error from the storage engine */
+    {1036, 1036, CODE_AWAY},      /* table is read only: --innodb-read-only (MariaDB) */
     {1040, 1041, CODE_WAIT},      /* too many connections; server out of memory */
+    {1047, 1047, CODE_AWAY},      /* this Galera node is not (yet) part of the cluster */
     {1048, 1048, CODE_POISON},    /* column cannot be null */
     {1053, 1053, CODE_LINK},      /* server shutdown in progress */
     {1062, 1062, CODE_DUPLICATE}, /* duplicate entry */
@@ -27,7 +29,7 @@ static const struct {
     {1213, 1213, CODE_AGAIN},     /* deadlock */
     {1226, 1226, CODE_WAIT},      /* resource limit of this user */
     {1264, 1264, CODE_POISON},    /* out of range for the column */
-    {1290, 1290, CODE_WAIT},      /* --read-only and its like */
+    {1290, 1290, CODE_AWAY},      /* --read-only and its like */
     {1292, 1292, CODE_POISON},    /* truncated incorrect value */
     {1317, 1317, CODE_AGAIN},     /* query interrupted (KILL QUERY) */
     {1366, 1366, CODE_POISON},    /* incorrect value for the column */
@@ -37,8 +39,9 @@ static const struct {
     {1614, 1615, CODE_AGAIN},     /* deferred rollback; prepared statement needs another prepare */
     {1644, 1644, CODE_POISON},    /* SIGNAL of a trigger */
     {1690, 1690, CODE_POISON},    /* n + VALUES(n) is out of range */
-    {1792, 1792, CODE_WAIT},      /* read only transaction */
-    {1836, 1836, CODE_WAIT},      /* read only mode */
+    {1792, 1792, CODE_AWAY},      /* read only transaction */
+    {1836, 1836, CODE_AWAY},      /* read only mode */
+    {1874, 1874, CODE_AWAY},      /* InnoDB is in read only mode */
     {1927, 1927, CODE_LINK},      /* connection was killed (MariaDB) */
     {1969, 1969, CODE_AGAIN},     /* max_statement_time (MariaDB) */
     {2002, 2003, CODE_LINK},      /* cannot connect */
@@ -49,6 +52,7 @@ static const struct {
     {2026, 2027, CODE_LINK},      /* TLS; malformed packet */
     {2055, 2055, CODE_LINK},      /* lost connection, extended */
     {3024, 3024, CODE_AGAIN},     /* max_execution_time (MySQL) */
+    {3032, 3032, CODE_AWAY},      /* offline mode */
     {3100, 3100, CODE_WAIT},      /* replication hook refused */
     {3101, 3101, CODE_AGAIN},     /* transaction rolled back by the group */
     {3169, 3169, CODE_LINK},      /* session was killed (MySQL) */
@@ -56,6 +60,12 @@ static const struct {
     {3819, 3819, CODE_POISON},    /* CHECK (MySQL) */
     {4025, 4025, CODE_POISON},    /* CHECK (MariaDB) */
     {4031, 4031, CODE_LINK},      /* disconnected for inactivity (MySQL) */
+    {8002, 8002, CODE_AGAIN},     /* TiDB: a locked row was written meanwhile */
+    {8005, 8005, CODE_AGAIN},     /* TiDB: write conflict */
+    {8022, 8022, CODE_AGAIN},     /* TiDB: COMMIT failed and was rolled back */
+    {8028, 8028, CODE_AGAIN},     /* TiDB: the table was altered meanwhile */
+    {9001, 9005, CODE_AWAY},      /* ProxySQL: no backend; TiDB: PD, TiKV or a region is away */
+    {9007, 9007, CODE_AGAIN},     /* TiDB: write conflict */
 };
 
 enum code_class code_class(unsigned code)

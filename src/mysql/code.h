@@ -1,14 +1,15 @@
 /* mysql/code.h - what a MySQL error code means for a merge: one table, code -> class. The codes of both
  * servers and of both client libraries share one number space (1000-1999 and 3000-4999 server, 2000-2999
- * client). */
+ * client). 8000-9999 are TiDB's, 9001-9006 ProxySQL's too. */
 #ifndef MYSQL_CODE_H
 #define MYSQL_CODE_H
 
 enum code_class {
-    CODE_OK,        /* 0 */
-    CODE_AGAIN,     /* ROLLBACK, then the whole transaction again, ledger row first */
-    CODE_LINK,      /* the connection is lost; a COMMIT under way is in doubt: the ledger row decides */
-    CODE_WAIT,      /* the server cannot take writes now: keep everything, back off */
+    CODE_OK,    /* 0 */
+    CODE_AGAIN, /* ROLLBACK, then the whole transaction again, ledger row first */
+    CODE_LINK,  /* the connection is lost; a COMMIT under way is in doubt: the ledger row decides */
+    CODE_WAIT,  /* the server cannot take writes now: keep everything, back off */
+    CODE_AWAY, /* writes belong to another server, or will: leave this one, look for the one that takes them */
     CODE_DUPLICATE, /* 1062: on the ledger row somebody merged this chunk; anywhere else our bug */
     CODE_POISON,    /* this row's value will never fit: bisect to it */
     CODE_SIZE,      /* the statement is too big: halve it */

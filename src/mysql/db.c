@@ -20,13 +20,15 @@ struct db {
     const struct db_config *config;
     MYSQL *mysql;      /* NULL: closed */
     MYSQL_RES *result; /* of the last db_query, NULL: none */
-    bool open_failed;
+    bool open_failed, left;
     uint64_t opened, affected;
     unsigned code;
     char text[600];
     uint64_t packet_bytes;
     bool read_only, mariadb;
-    char version[80];
+    char version[80], server[240];
+    char look[300];      /* the SQL that asks whether it takes writes */
+    int preferred, host; /* of the config's; preferred -1: none is */
     enum db_dialect dialect;
     pthread_mutex_t cut_lock; /* guards cut_fd */
     int cut_fd; /* a duplicate of the connection's socket for db_interrupt; the library closes only its own */
@@ -56,7 +58,7 @@ struct db *db_create(const struct db_config *c)
 {
     struct db *db = heap_zalloc(sizeof *db);
     db->config = c;
-    db->cut_fd = -1;
+    db->cut_fd = db->preferred = -1;
     pthread_mutex_init(&db->cut_lock, NULL);
     return db;
 }
@@ -121,6 +123,8 @@ static const char *advice(unsigned code)
     case 1290:
     case 1836:
         return "; the server is read-only: is this the primary?";
+    case 1047:
+        return "; this node is not part of its Galera cluster";
     case 3:
     case 20:
     case 1021:
@@ -143,12 +147,13 @@ static enum code_class fail(struct db *db, unsigned code, const char *said)
     return code_class(code);
 }
 
-/* The library's own error. On CODE_LINK the session is gone or in an unknown state, so it is closed. */
+/* The library's own error. On CODE_LINK the session is gone or in an unknown state, on CODE_AWAY of no use: closed. */
 static enum code_class failed(struct db *db)
 {
     unsigned code = mysql_errno(db->mysql);
     enum code_class class = fail(db, code == 0 ? 2000 : code, mysql_error(db->mysql));
-    if (class == CODE_LINK) db_close(db);
+    if (class == CODE_LINK || class == CODE_AWAY) db_close(db);
+    db->left = class == CODE_AWAY;
     return class;
 }
 
@@ -167,12 +172,13 @@ static void options_set(const struct db_config *c, MYSQL *mysql)
 static enum code_class connect_server(struct db *db)
 {
     const struct db_config *c = db->config;
+    const struct db_host *h = &c->hosts[db->host];
     db->mysql = mysql_init(NULL);
     if (db->mysql == NULL) return fail(db, 2008, "out of memory");
     options_set(c, db->mysql);
     const char *host =
-        c->socket != NULL ? "localhost" : c->host; /* else the library looks for a pipe or TCP */
-    if (mysql_real_connect(db->mysql, host, c->user, c->password, c->database, c->port, c->socket, 0) == NULL)
+        c->socket != NULL ? "localhost" : h->name; /* else the library looks for a pipe or TCP */
+    if (mysql_real_connect(db->mysql, host, c->user, c->password, c->database, h->port, c->socket, 0) == NULL)
         return failed(db);
     if (c->tls != DB_TLS_NONE && !db_tls_is_on(db->mysql))
         return db_close(db), fail(db, 2026, "the connection has no TLS");
@@ -202,17 +208,77 @@ static uint64_t cell_u64(struct slice cell)
 
 static enum code_class server_read(struct db *db)
 {
-    struct slice cells[4];
-    enum code_class class =
-        DB_QUERY(db, "SELECT @@max_allowed_packet, @@global.read_only, @@version, @@version_comment");
+    struct slice cells[3];
+    enum code_class class = DB_QUERY(db, "SELECT @@max_allowed_packet, @@version, @@version_comment");
     if (class != CODE_OK) return class;
-    if (!db_row(db, cells, 4)) return fail(db, 2000, "it does not tell its settings");
+    if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not tell its settings");
     db->packet_bytes = cell_u64(cells[0]);
-    db->read_only = cell_u64(cells[1]) != 0;
-    snprintf(db->version, sizeof db->version, SLICE_FMT, SLICE_ARG(cells[2]));
-    db->mariadb = memmem(cells[2].p, cells[2].n, "MariaDB", 7) != NULL ||
-                  (cells[3].p != NULL && memmem(cells[3].p, cells[3].n, "MariaDB", 7) != NULL);
+    snprintf(db->version, sizeof db->version, SLICE_FMT, SLICE_ARG(cells[1]));
+    db->mariadb = memmem(cells[1].p, cells[1].n, "MariaDB", 7) != NULL ||
+                  (cells[2].p != NULL && memmem(cells[2].p, cells[2].n, "MariaDB", 7) != NULL);
     return CODE_OK;
+}
+
+static void look_write(struct db *db, bool innodb, bool galera)
+{
+    static const char wsrep[] =
+        "(SELECT VARIABLE_VALUE FROM %s.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_ready')";
+    char ready[sizeof wsrep + 20] = "'ON'";
+    if (galera && db->mariadb) snprintf(ready, sizeof ready, wsrep, "information_schema");
+    if (galera && !db->mariadb) snprintf(ready, sizeof ready, wsrep, "performance_schema");
+    /* By FOR UPDATE a proxy that parts reads from writes asks the server that gets the writes. */
+    snprintf(db->look, sizeof db->look, "SELECT @@global.read_only, %s, %s FOR UPDATE",
+             innodb ? "@@global.innodb_read_only" : "0", ready);
+}
+
+/* What only some servers have, and what the server calls itself. */
+static enum code_class variables_read(struct db *db)
+{
+    char host[120], name[81] = "", port[8] = "";
+    bool innodb = false, galera = false;
+    enum code_class class = DB_QUERY(db, "SHOW GLOBAL VARIABLES WHERE Variable_name IN"
+                                         " ('hostname', 'port', 'innodb_read_only', 'wsrep_on')");
+    for (struct slice cells[2]; class == CODE_OK && db_row(db, cells, 2);) {
+        if (slice_ieq(cells[0], SLICE("hostname")))
+            snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(cells[1]));
+        if (slice_ieq(cells[0], SLICE("port"))) snprintf(port, sizeof port, SLICE_FMT, SLICE_ARG(cells[1]));
+        innodb |= slice_ieq(cells[0], SLICE("innodb_read_only"));
+        galera |= slice_ieq(cells[0], SLICE("wsrep_on")) && slice_ieq(cells[1], SLICE("ON"));
+    }
+    db_host_text(db->config, (size_t)db->host, host, sizeof host);
+    snprintf(db->server, sizeof db->server, "%s (%s:%s)", host, name, port);
+    look_write(db, innodb, galera);
+    return class;
+}
+
+static bool is_off(struct slice cell)
+{
+    return cell.p == NULL || slice_eq(cell, SLICE("0")) || slice_ieq(cell, SLICE("OFF"));
+}
+
+static enum code_class look(struct db *db)
+{
+    struct slice cells[3];
+    enum code_class class = db_query(db, slice_str(db->look));
+    if (class != CODE_OK) return class;
+    if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not tell its settings");
+    const char *why = !is_off(cells[0])   ? "read_only is on"
+                      : !is_off(cells[1]) ? "innodb_read_only is on"
+                      : is_off(cells[2])  ? "this node is not part of its Galera cluster"
+                                          : NULL;
+    db->read_only = why != NULL;
+    if (why == NULL) return CODE_OK;
+    db->code = 1290;
+    snprintf(db->text, sizeof db->text, "%s takes no writes: %s", db->server, why);
+    return CODE_AWAY;
+}
+
+enum code_class db_look(struct db *db)
+{
+    enum code_class class = look(db);
+    if (class == CODE_AWAY) db_close(db);
+    db->left = class == CODE_AWAY;
+    return class;
 }
 
 enum db_dialect db_dialect_of(const char *version, bool mariadb)
@@ -235,16 +301,63 @@ bool db_probe_row_alias(struct db *db)
     return class == CODE_OK || code == 1146;
 }
 
-static enum code_class session_begin(struct db *db)
+/* CODE_AWAY with the session open: all is well, but that it takes no writes. */
+static enum code_class session_begin(struct db *db, int host)
 {
+    db->host = host;
     enum code_class class = connect_server(db);
     if (class == CODE_OK) class = session_set(db);
     if (class == CODE_OK) class = server_read(db);
+    if (class == CODE_OK) class = variables_read(db);
     if (class != CODE_OK) return class;
     db->dialect = db_dialect_of(db->version, db->mariadb);
     /* Forks and proxies say what version they like. */
     if (db->dialect == DB_ROW_ALIAS && !db_probe_row_alias(db)) db->dialect = DB_VALUES;
-    return db->mysql == NULL ? CODE_LINK : CODE_OK;
+    return db->mysql == NULL ? CODE_LINK : look(db);
+}
+
+/* The preferred host is tried first, then all in their order. */
+static int host_at(const struct db *db, int i)
+{
+    if (db->preferred < 0) return i;
+    return i == 0 ? db->preferred : i <= db->preferred ? i - 1 : i;
+}
+
+/* What none of the hosts was good for. The code is one that may pass, if any is. */
+static enum code_class hosts_failed(struct db *db, unsigned code, struct buf *said)
+{
+    PRE(said->p != NULL); /* there are hosts */
+    bool one = db->config->hosts_n == 1;
+    db->code = code;
+    if (one && code_class(code) == CODE_AWAY)
+        buf_printf(said, "; name the primary in mysql.url, or all: mysql://user@host1,host2/database");
+    snprintf(db->text, sizeof db->text, "%s" SLICE_FMT,
+             one ? "" : "no host of mysql.url takes writes: ", SLICE_ARG(buf_slice(said)));
+    return code_class(code);
+}
+
+static enum code_class hosts_try(struct db *db)
+{
+    struct buf said = {0};
+    char host[120];
+    unsigned code = 0;
+    int standby = -1;
+    for (int i = 0; i < (int)db->config->hosts_n; i++) {
+        enum code_class class = session_begin(db, host_at(db, i));
+        if (class == CODE_OK) return buf_free(&said), CODE_OK;
+        if (class == CODE_AWAY && db->mysql != NULL && standby < 0) standby = db->host;
+        db_close(db);
+        db_host_text(db->config, (size_t)db->host, host, sizeof host);
+        if (i > 0) BUF_LIT(&said, "; ");
+        if (class != CODE_AWAY && db->config->hosts_n > 1) buf_printf(&said, "%s: ", host);
+        buf_put_slice(&said, slice_str(db->text));
+        if (i == 0 || class != CODE_OPERATOR) code = db->code;
+    }
+    enum code_class class = hosts_failed(db, code, &said);
+    buf_free(&said);
+    if (standby < 0 || !db->config->reads) return class;
+    class = session_begin(db, standby);
+    return class == CODE_AWAY && db->mysql != NULL ? CODE_OK : class;
 }
 
 enum code_class db_open(struct db *db)
@@ -252,17 +365,42 @@ enum code_class db_open(struct db *db)
     db_close(db);
     db->open_failed = true;
     if (atomic_load(&db->interrupted)) return fail(db, 2006, "tallyd is stopping");
-    enum code_class class = session_begin(db);
+    enum code_class class = hosts_try(db);
     if (class != CODE_OK) return db_close(db), class;
     db->opened++;
-    db->open_failed = false;
+    db->open_failed = db->left = false;
     db->code = 0;
     return CODE_OK;
+}
+
+void db_prefer(struct db *db, int host)
+{
+    db->preferred = host;
+}
+
+int db_host(const struct db *db)
+{
+    return db->host;
+}
+
+bool db_moved(const struct db *db)
+{
+    return db->preferred >= 0 && db->preferred != db->host;
+}
+
+const char *db_server(const struct db *db)
+{
+    return db->server;
 }
 
 bool db_is_open(const struct db *db)
 {
     return db->mysql != NULL;
+}
+
+bool db_left(const struct db *db)
+{
+    return db->left;
 }
 
 bool db_open_failed(const struct db *db)
@@ -341,6 +479,7 @@ enum err db_error(const struct db *db, struct error *e)
         return ERR_NONE;
     case CODE_LINK:
     case CODE_WAIT:
+    case CODE_AWAY:
         return error_set(e, ERR_UNAVAILABLE, "%s", db->text);
     case CODE_OPERATOR:
         return error_set(e, ERR_CONFIG, "%s", db->text);

@@ -1,6 +1,6 @@
 /* mysql/db.h - one blocking connection, with the session that tallyd needs: strict, UTC, READ COMMITTED, short lock waits.
  * One thread at a time. It never reconnects by itself: that would autocommit the second half of a transaction. After
- * CODE_LINK the connection is closed, and the caller decides whether db_open() comes next. */
+ * CODE_LINK and CODE_AWAY the connection is closed, and the caller decides whether db_open() comes next. */
 #ifndef MYSQL_DB_H
 #define MYSQL_DB_H
 
@@ -14,11 +14,17 @@ enum db_tls {
     DB_TLS_ANYBODY,  /* TLS or no connection; nothing is verified */
 };
 
+struct db_host {
+    char *name;    /* NULL: localhost */
+    uint16_t port; /* 0: the client library's default */
+};
+
 /* All strings are heap memory of the config, NULL when not given; db_config_close frees them. */
 struct db_config {
-    char *host;    /* NULL: localhost */
-    uint16_t port; /* 0: the client library's default */
-    char *socket;  /* path; goes before host and port */
+    struct db_host *hosts; /* a connection is to the first that takes writes */
+    size_t hosts_n;        /* 1 or more */
+    bool reads;            /* where none takes writes, to the first that answers */
+    char *socket;          /* path, of one host; goes before its name and port */
     char *user, *password, *database;
     enum db_tls tls;
     /* PEM files, read at each connect; cert and key together or not at all */
@@ -30,13 +36,16 @@ struct db_config {
 };
 
 void db_config_init(struct db_config *c); /* nothing given, default times */
-/* mysql://[user[:password]@][host[:port]]/database[?socket=/path], each part percent-decoded. An empty config
- * (init) before the call; on an error it is empty again, and e->text quotes nothing that may be a password.
- */
+/* mysql://[user[:password]@][host[:port][,host[:port]...]]/database[?socket=/path], each part percent-decoded. An
+ * empty config (init) before the call; on an error it is empty again, and e->text quotes nothing that may be a
+ * password. */
 enum err db_config_parse(struct slice url, struct db_config *c, struct error *e) MUST_CHECK;
 void db_config_set_password(struct db_config *c, struct slice password); /* from a file or the environment */
-bool db_config_is_socket(const struct db_config *c);                     /* it is reached without TCP */
-void db_config_close(struct db_config *c);                               /* wipes the password */
+bool db_host_is_local(const struct db_host *h); /* the client libraries take it for their default socket */
+bool db_config_is_socket(const struct db_config *c); /* a host is reached without TCP */
+void db_host_text(const struct db_config *c, size_t host, char *out,
+                  size_t size);            /* "db1:3306", or the socket */
+void db_config_close(struct db_config *c); /* wipes the password */
 
 /* How the upsert names the new row: MySQL from 8.0.20 warns about VALUES(), MariaDB does not know the row
  * alias. */
@@ -46,14 +55,24 @@ struct db;
 struct db *db_create(const struct db_config *c); /* borrows c for life */
 void db_destroy(struct db **db);
 
-enum code_class db_open(struct db *db) MUST_CHECK; /* connects, sets the session, reads the server's limits */
+/* Connects, sets the session, reads the server's limits, and sees that it takes writes; else CODE_AWAY. Names are
+ * resolved anew each time. */
+enum code_class db_open(struct db *db) MUST_CHECK;
 bool db_is_open(const struct db *db);
 bool db_open_failed(const struct db *db); /* the last thing tried was to connect, in vain */
 void db_close(struct db *db);
 /* How often db_open succeeded: caches of the server's state are good for one. */
 uint64_t db_opened(const struct db *db);
+/* Asks the server of an open connection whether it still takes writes. CODE_AWAY: no, and it is closed. */
+enum code_class db_look(struct db *db) MUST_CHECK;
+bool db_left(const struct db *db); /* the connection was closed by a CODE_AWAY */
+/* Several users of one server: db_open begins with this host of the config. -1, as from the start: with the first. */
+void db_prefer(struct db *db, int host);
+int db_host(const struct db *db);           /* of the connection, or of the last */
+bool db_moved(const struct db *db);         /* it is another than the preferred one */
+const char *db_server(const struct db *db); /* "db1:3306 (name:port, as the server itself says)" */
 
-/* One statement without a result. Any CODE_LINK closes the connection. */
+/* One statement without a result. Any CODE_LINK or CODE_AWAY closes the connection. */
 enum code_class db_exec(struct db *db, struct slice sql) MUST_CHECK;
 uint64_t db_affected(const struct db *db); /* rows of the last db_exec */
 
@@ -81,7 +100,7 @@ static inline enum code_class db_query_free(struct db *db, struct buf *sql)
 /* Of the last call. The text is the server's or the library's, with what to do next; never a secret. */
 unsigned db_code(const struct db *db);
 const char *db_text(const struct db *db);
-/* The same as an error: ERR_UNAVAILABLE for CODE_LINK and CODE_WAIT, ERR_CONFIG for CODE_OPERATOR, else
+/* The same as an error: ERR_UNAVAILABLE for CODE_LINK, CODE_WAIT and CODE_AWAY, ERR_CONFIG for CODE_OPERATOR, else
  * ERR_FAILED. */
 enum err db_error(const struct db *db, struct error *e);
 

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DEFAULT_PORT 3306
+
 void db_config_init(struct db_config *c)
 {
     *c = (struct db_config){
@@ -24,7 +26,11 @@ static void wipe_free(char **text)
 
 void db_config_close(struct db_config *c)
 {
-    wipe_free(&c->host);
+    for (size_t i = 0; i < c->hosts_n; i++)
+        heap_free(c->hosts[i].name);
+    heap_free(c->hosts);
+    c->hosts = NULL;
+    c->hosts_n = 0;
     wipe_free(&c->socket);
     wipe_free(&c->user);
     wipe_free(&c->password);
@@ -33,13 +39,28 @@ void db_config_close(struct db_config *c)
     wipe_free(&c->tls_cert);
     wipe_free(&c->tls_key);
     c->tls = DB_TLS_NONE;
-    c->port = 0;
 }
 
-/* The client libraries take "localhost" for their default socket. */
+bool db_host_is_local(const struct db_host *h)
+{
+    return h->name == NULL || strcmp(h->name, "localhost") == 0;
+}
+
 bool db_config_is_socket(const struct db_config *c)
 {
-    return c->socket != NULL || c->host == NULL || strcmp(c->host, "localhost") == 0;
+    bool local = c->socket != NULL;
+    for (size_t i = 0; i < c->hosts_n; i++)
+        local |= db_host_is_local(&c->hosts[i]);
+    return local;
+}
+
+void db_host_text(const struct db_config *c, size_t host, char *out, size_t size)
+{
+    const struct db_host *h = &c->hosts[host];
+    if (c->socket != NULL || db_host_is_local(h))
+        snprintf(out, size, "%s", c->socket != NULL ? c->socket : "localhost");
+    else
+        snprintf(out, size, "%s:%u", h->name, h->port == 0 ? DEFAULT_PORT : h->port);
 }
 
 void db_config_set_password(struct db_config *c, struct slice password)
@@ -58,8 +79,20 @@ static bool host_read(const struct url *u, struct db_config *c)
 {
     int port = 0;
     if (u->port.p != NULL && !url_port(u->port, &port)) return false;
-    c->port = (uint16_t)port;
-    return u->host.n == 0 || text_read(u->host, &c->host);
+    c->hosts = heap_realloc(c->hosts, (c->hosts_n + 1) * sizeof *c->hosts);
+    struct db_host *h = &c->hosts[c->hosts_n++];
+    *h = (struct db_host){.port = (uint16_t)port};
+    return u->host.n == 0 || text_read(u->host, &h->name);
+}
+
+static bool hosts_read(struct url *u, struct db_config *c)
+{
+    bool several = u->more.p != NULL, good = host_read(u, c) && !(several && c->socket != NULL);
+    while (good && u->more.p != NULL)
+        good = url_host_next(u) == NULL && host_read(u, c);
+    for (size_t i = 0; several && i < c->hosts_n; i++)
+        good &= c->hosts[i].name != NULL;
+    return good;
 }
 
 static const char *url_read(struct slice text, struct db_config *c)
@@ -77,7 +110,7 @@ static const char *url_read(struct slice text, struct db_config *c)
         return "the name of the database has a bad percent escape";
     if (!text_read(u.user, &c->user) || !text_read(u.password, &c->password))
         return "user or password has a bad percent escape";
-    return expected == NULL && host_read(&u, c) ? NULL : "host or port is wrong";
+    return expected == NULL && hosts_read(&u, c) ? NULL : "host or port is wrong";
 }
 
 enum err db_config_parse(struct slice url, struct db_config *c, struct error *e)

@@ -97,6 +97,7 @@ static enum verdict judge(struct work *w, enum code_class class)
         db_close(w->db); /* one of the servers hangs up after 1153 */
         return statement_halve(w->merger) ? TRY_AGAIN : ended(w, MERGE_HELD, db_text(w->db));
     case CODE_WAIT:
+    case CODE_AWAY:
         return ended(w, MERGE_DOWN, db_text(w->db));
     case CODE_DUPLICATE:
     case CODE_POISON:
@@ -432,13 +433,22 @@ static void retry_count(const struct db *db)
     if (class == CODE_SIZE) STAT_ADD(chunks_retried_size, 1);
 }
 
-/* One try. A connection that cannot be opened ends the chunk for now: the pool learns when MySQL is back. */
+/* A connection that cannot be opened ends the chunk for now: the pool learns when MySQL is back. So does one to another
+ * server, whose ledger the gate has not seen. */
+static bool connected(struct work *w)
+{
+    if (db_is_open(w->db)) return true;
+    if (db_open(w->db) == CODE_OK && !db_moved(w->db)) return true;
+    (void)ended(w, MERGE_DOWN, db_is_open(w->db) ? "MySQL moved to another server" : db_text(w->db));
+    return false;
+}
+
 static enum verdict try_once(struct work *w)
 {
     if (age_ms() > w->chunk->not_after_ms)
         return ended(w, MERGE_TOO_OLD, "too old: the ledger may be pruned by now");
     w->sql.n = 0;
-    if (!db_is_open(w->db) && db_open(w->db) != CODE_OK) return ended(w, MERGE_DOWN, db_text(w->db));
+    if (!connected(w)) return ENDED;
     enum verdict v = plan_once(w);
     if (v == GO_ON) v = transaction(w);
     if (v == ENDED && (w->chunk->outcome == MERGE_DONE || w->chunk->outcome == MERGE_ALREADY)) return v;

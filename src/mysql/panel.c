@@ -12,6 +12,7 @@ void panel_init(struct panel *p, const struct db_config *config, const struct co
     *p = (struct panel){.config = *config, .counters = counters};
     p->config.connect_timeout_s = p->config.read_timeout_s = p->config.write_timeout_s = PANEL_LIMIT_S;
     p->config.lock_wait_s = PANEL_LIMIT_S - 1;
+    p->config.reads = true;
     p->db = db_create(&p->config);
     p->forms = heap_zalloc((counters->n + 1) * sizeof *p->forms);
     p->formed = heap_zalloc((counters->n + 1) * sizeof *p->formed);

@@ -1,6 +1,4 @@
-/* mysql/rejects.h - rows that were refused, kept raw: to be listed, replayed once their cause is mended, or given up.
- * A row given up stays in `rejected` of tally_counters: what Redis accepted cannot be taken back in the same step.
- * Blocking. */
+/* mysql/rejects.h - refused rows, kept raw: to list, to replay once the cause is mended, or to drop. Blocking. */
 #ifndef MYSQL_REJECTS_H
 #define MYSQL_REJECTS_H
 
@@ -23,7 +21,7 @@ struct reject {
     int64_t rejected_ms;                                      /* since 1970 */
 };
 
-/* Which of those that wait; all that is given holds. Borrowed. */
+/* Selects waiting rows that match all of these. Borrowed. */
 struct rejects_which {
     const struct reject_id *id; /* NULL: any */
     struct slice counter;       /* n = 0: any */
@@ -40,8 +38,8 @@ enum err rejects_count(struct db *db, const struct rejects_which *which, uint64_
 enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice counter, uint64_t rows),
                           void *arg, struct error *e) MUST_CHECK;
 
-/* Tries them again, each in its own transaction with its mark, so exactly once, also when it is called again after an
- * error: the row into its table, its delta from rejected to merged. What is refused again stays, with the new reason. */
+/* Merges each row again, in its own transaction with its mark, so exactly once even if called again after an error; its
+ * delta moves from rejected to merged. A row that is refused again stays, with the new reason. */
 struct rejects_replay {
     const struct counters *counters;
     /* Each may be NULL: after every row; for what is refused again. */
@@ -53,8 +51,8 @@ struct rejects_replay {
 enum err rejects_replay(struct db *db, const struct rejects_which *which, struct rejects_replay *r,
                         struct error *e) MUST_CHECK;
 
-/* Gives them up: the rows go for good. tally_counters.rejected keeps their sum, so that the books go on to balance.
- * *dropped: how many. */
+/* Deletes them (*dropped: how many). tally_counters.rejected keeps their sum, so that the books balance: Redis' accepted
+ * count cannot be lowered in the same step. */
 enum err rejects_drop(struct db *db, const struct rejects_which *which, uint64_t *dropped,
                       struct error *e) MUST_CHECK;
 

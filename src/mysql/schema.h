@@ -1,5 +1,4 @@
-/* mysql/schema.h - is MySQL fit to be merged into, and making it so. sql/ is the one source of tallyd's own
- * tables. */
+/* mysql/schema.h - checks that MySQL can be merged into, and migrates it. sql/ is the only source of tallyd's tables. */
 #ifndef MYSQL_SCHEMA_H
 #define MYSQL_SCHEMA_H
 
@@ -10,10 +9,9 @@ enum schema_level { SCHEMA_WARN, SCHEMA_REFUSE };
 
 struct schema_finding {
     enum schema_level level;
-    const struct counter
-        *counter; /* NULL: the server or tallyd's own tables; else merging it is refused (REFUSE) */
-    char *reason; /* one line */
-    char *mend;   /* SQL that mends it, ending in ';', or NULL where no SQL does */
+    const struct counter *counter; /* NULL: of the server or of tallyd's own tables */
+    char *reason;                  /* one line */
+    char *mend;                    /* SQL, ending in ';'; NULL where none mends it */
 };
 
 struct schema_report {
@@ -22,11 +20,11 @@ struct schema_report {
 };
 
 struct schema_rules {
-    bool accept_flush; /* the configuration accepts innodb_flush_log_at_trx_commit other than 1 */
+    bool accept_flush; /* innodb_flush_log_at_trx_commit need not be 1 */
 };
 
-/* Looks at everything, changes nothing. An error is only that it could not look; what it saw is in the
- * report, which begins empty ({0}) and is closed by the caller either way. */
+/* Changes nothing. Findings go to the report, which starts as {0} and which the caller closes also after an error; an error
+ * is only that it could not look. */
 enum err schema_check(struct db *db, const struct counters *cs, const struct schema_rules *rules,
                       struct schema_report *report, struct error *e) MUST_CHECK;
 size_t schema_refusals(const struct schema_report *report);
@@ -42,14 +40,14 @@ struct schema_own_table {
 };
 extern const struct schema_own_table schema_own[SCHEMA_OWN_TABLES];
 
-/* Which were made once and are there no more: bits 1 << enum schema_own. Where the versions are gone, too, only the
- * ledger can be told from one that was never made: it is the first, so it stood where any other stands. */
+/* Bits 1 << enum schema_own of the tables that were made once and are missing now. Without the table of versions that is
+ * known only of the ledger: migrate makes it first, so where another table is, it was. */
 enum err schema_dropped(struct db *db, unsigned *dropped, struct error *e) MUST_CHECK;
 
 uint32_t schema_version_wanted(void);
-/* Applies what sql/ has beyond the version that stands, or, where a table was dropped, all of it. Safe to repeat and to run
- * twice at once (GET_LOCK). from and to may be NULL. A database of a newer tallyd is refused, and without ledger_lost one
- * whose ledger was dropped: an empty one knows of no chunk that it was merged. */
+/* Applies what sql/ has beyond the database's version or, if a table was dropped, all of it. Safe to repeat and to run
+ * concurrently (GET_LOCK). from and to may be NULL. Refuses a newer tallyd's database and, without ledger_lost, one whose
+ * ledger was dropped: an empty ledger has forgotten which chunks are merged. */
 enum err schema_migrate(struct db *db, bool ledger_lost, uint32_t *from, uint32_t *to,
                         struct error *e) MUST_CHECK;
 /* CREATE TABLE IF NOT EXISTS of each counter's table. */

@@ -1,5 +1,5 @@
-/* mysql/views.h - the views of sql/views.sql, one more for each counter, and the role tally_reader, which may read them
- * and nothing else. Nothing of tallyd reads them: a database without is as good. */
+/* mysql/views.h - the views of sql/views.sql, a view of each counter, and the role tally_reader, which may read only them.
+ * tallyd itself does not use them. */
 #ifndef MYSQL_VIEWS_H
 #define MYSQL_VIEWS_H
 
@@ -8,15 +8,14 @@
 
 struct views_made {
     uint32_t views;
-    bool role;           /* made, or there, with its rights */
-    char role_text[300]; /* else why not; the server's words */
-    uint32_t nameless;   /* counters whose view would have a longer name than MySQL allows: left out */
+    bool role;           /* it exists, with its rights */
+    char role_text[300]; /* else the server's error */
+    uint32_t nameless;   /* counters left out because their view's name is too long for MySQL */
 };
 
-/* Makes or renews them. An error is that a view could not be made; a role mostly needs rights that tallyd's own account
- * should not have, so that is no error. */
+/* Makes or renews them. A role that cannot be made is no error: that takes rights which tallyd's account should not have. */
 enum err views_apply(struct db *db, const struct counters *cs, struct views_made *made,
                      struct error *e) MUST_CHECK;
-void views_print(const struct counters *cs, struct buf *out); /* all of it, for somebody who has the rights */
+void views_print(const struct counters *cs, struct buf *out); /* as SQL, for an account with the rights */
 
 #endif

@@ -20,7 +20,7 @@
 enum health { HEALTH_UNKNOWN, HEALTH_UP, HEALTH_DOWN };
 
 /* What a thread does next. The first two have queues; they are struct chunk and struct db_job. */
-enum task { TASK_CHUNK, TASK_JOB, TASK_PROBE, TASK_PROBE_WRITE, TASK_END };
+enum task { TASK_CHUNK, TASK_JOB, TASK_LEAVE, TASK_PROBE, TASK_PROBE_WRITE, TASK_END };
 #define QUEUES 2
 
 struct writer {
@@ -28,7 +28,8 @@ struct writer {
     uv_thread_t thread;
     struct db *db; /* the thread's own; db_interrupt() is the loop's */
     struct merger merger;
-    uint64_t used_ms;
+    uint64_t used_ms, since_ms; /* its connection was used; its task began */
+    unsigned era;               /* of its connection */
 };
 
 struct writer_pool {
@@ -47,8 +48,15 @@ struct writer_pool {
     unsigned probes_failed;
     uint64_t probe_at_ms;
     uint32_t running; /* threads */
+    /* Ends when MySQL fails or moves. A connection of an era before is not used again: all threads leave a server together,
+     * and none merges on another one before the loop was told, whose gate looks at its ledger first. */
+    unsigned era;
+    int host;          /* db_host() of the era; -1: none was up yet */
+    char server[240];  /* db_server() of the last that was up */
+    uint64_t ended_ms; /* when its era ended; 0: it did not */
     /* the loop's alone */
     enum health told;
+    unsigned told_era;
     uint32_t busy, handles;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -56,44 +64,108 @@ struct writer_pool {
 
 /* ---- on a writer thread ---- */
 
-static void health_set(struct writer_pool *p, bool up, const char *why)
+/* With the lock held. */
+static void era_end(struct writer *w, const char *why)
 {
-    uv_mutex_lock(&p->lock);
+    struct writer_pool *p = w->pool;
+    w->era = ++p->era;
+    p->health = HEALTH_DOWN;
+    if (p->ended_ms == 0) p->ended_ms = w->since_ms;
+    snprintf(p->why, sizeof p->why, "%s", why);
+}
+
+/* This thread's server takes no writes any more, or there is another: all leave it. */
+static void server_leave(struct writer *w, const char *why)
+{
+    uv_mutex_lock(&w->pool->lock);
+    if (w->era == w->pool->era) era_end(w, why);
+    uv_cond_broadcast(&w->pool->wake);
+    uv_mutex_unlock(&w->pool->lock);
+    uv_async_send(&w->pool->results);
+}
+
+/* With the lock held. */
+static void server_set(struct writer *w)
+{
+    struct writer_pool *p = w->pool;
+    if (p->server[0] != '\0' && strcmp(p->server, db_server(w->db)) != 0)
+        log_event(LOG_WARN, "mysql_moved", "from=%s to=%s took_ms=%llu", LOGQ(p->server),
+                  LOGQ(db_server(w->db)), (unsigned long long)(mono_ms() - p->ended_ms));
+    snprintf(p->server, sizeof p->server, "%s", db_server(w->db));
+    p->host = db_host(w->db);
+    p->ended_ms = 0;
+}
+
+/* With the lock held. What a connection of an era before was told says nothing of this one. */
+static void health_judge(struct writer *w, bool up, const char *why)
+{
+    struct writer_pool *p = w->pool;
+    if (w->era != p->era) return;
+    bool moved = up && p->host >= 0 && p->host != db_host(w->db);
+    if (p->health == HEALTH_UP && (!up || moved)) era_end(w, moved ? "MySQL moved to another server" : why);
+    if (!up) snprintf(p->why, sizeof p->why, "%s", why);
+    if (up && p->health != HEALTH_UP) server_set(w);
     p->health = up ? HEALTH_UP : HEALTH_DOWN;
-    snprintf(p->why, sizeof p->why, "%s", up ? "" : why);
     p->probes_failed = up ? 0 : p->probes_failed + 1;
     uint64_t pause_ms = up ? p->config.idle_probe_ms
                            : rand_backoff_ms(p->probes_failed - 1, PROBE_FIRST_MS, p->config.probe_ms);
     p->probe_at_ms = mono_ms() + pause_ms;
+}
+
+static void health_set(struct writer *w, bool up, const char *why)
+{
+    struct writer_pool *p = w->pool;
+    uv_mutex_lock(&p->lock);
+    health_judge(w, up, why);
     p->probing = false;
     uv_cond_broadcast(&p->wake); /* work may have waited for the first answer */
     uv_mutex_unlock(&p->lock);
     uv_async_send(&p->results);
 }
 
+/* Leaves a connection of an era before. */
+static void era_follow(struct writer *w)
+{
+    struct writer_pool *p = w->pool;
+    uv_mutex_lock(&p->lock);
+    unsigned era = p->era;
+    db_prefer(w->db, p->host);
+    uv_mutex_unlock(&p->lock);
+    if (w->era != era) db_close(w->db);
+    w->era = era;
+}
+
 /* A server that answers may still refuse to write, so the question after a failure is a write, to a row that
  * is never there. Missing tables or rights are no outage: the merge itself says so. */
 static void probe(struct writer *w, bool write)
 {
-    enum code_class class = db_is_open(w->db) ? CODE_OK : db_open(w->db);
+    era_follow(w);
+    bool fresh = !db_is_open(w->db);
+    enum code_class class = fresh ? db_open(w->db) : CODE_OK;
     bool opened = class == CODE_OK;
     if (opened && write)
         class = DB_EXEC(
             w->db,
             "DELETE FROM tally_ledger WHERE batch = x'00000000000000000000000000000000' AND chunk = 0");
-    else if (opened)
-        class = DB_EXEC(w->db, "DO 0");
+    else if (opened && !fresh)
+        class = db_look(w->db);
     w->used_ms = mono_ms();
-    if (opened && class == CODE_LINK && !write)
-        return probe(w, true); /* the link was stale: a new one, once */
-    health_set(w->pool, opened && class != CODE_LINK && class != CODE_WAIT, db_text(w->db));
+    if (!fresh && !db_is_open(w->db)) { /* it was stale, or its server is demoted: a new one, once */
+        if (class == CODE_AWAY) server_leave(w, db_text(w->db));
+        return probe(w, true);
+    }
+    health_set(w, opened && class != CODE_LINK && class != CODE_WAIT && class != CODE_AWAY, db_text(w->db));
 }
 
 static bool ready(struct writer *w)
 {
-    if (db_is_open(w->db) && mono_ms() - w->used_ms > FRESH_MS && DB_EXEC(w->db, "DO 0") != CODE_OK)
-        db_close(w->db);
-    return db_is_open(w->db) || db_open(w->db) == CODE_OK;
+    era_follow(w);
+    if (db_is_open(w->db) && mono_ms() - w->used_ms > FRESH_MS) {
+        enum code_class class = db_look(w->db);
+        if (class == CODE_AWAY) return false;
+        if (class != CODE_OK) db_close(w->db);
+    }
+    return (db_is_open(w->db) || db_open(w->db) == CODE_OK) && !db_moved(w->db);
 }
 
 static void chunk_down(struct list *link, const char *why)
@@ -104,13 +176,20 @@ static void chunk_down(struct list *link, const char *why)
     snprintf(c->text, sizeof c->text, "%s", why);
 }
 
-/* No second connect timeout right behind a first. */
+/* No second connect timeout right behind a first; no second look at a server that all have left. */
 static void after_failure(struct writer *w)
 {
-    if (db_open_failed(w->db))
-        health_set(w->pool, false, db_text(w->db));
-    else
-        probe(w, true);
+    struct writer_pool *p = w->pool;
+    uv_mutex_lock(&p->lock);
+    bool left = w->era != p->era;
+    uv_mutex_unlock(&p->lock);
+    if (left) return;
+    if (db_open_failed(w->db)) {
+        health_set(w, false, db_text(w->db));
+        return;
+    }
+    if (db_left(w->db) || db_moved(w->db)) server_leave(w, db_text(w->db));
+    probe(w, true);
 }
 
 static void chunk_run(struct writer *w, struct list *link)
@@ -149,7 +228,7 @@ static void job_run(struct writer *w, struct list *link)
     else
         job_down(link, db_text(w->db));
     w->used_ms = mono_ms();
-    if (!db_is_open(w->db)) after_failure(w);
+    if (!job->ran || !db_is_open(w->db)) after_failure(w);
 }
 
 static void job_done(struct list *link)
@@ -178,8 +257,11 @@ static void queues_answer_down(struct writer_pool *p)
 }
 
 /* With the lock held: what is there to do? Jobs go before chunks: they are short, and somebody waits for each. */
-static bool task_find(struct writer_pool *p, enum task *task, struct list **link)
+static bool task_find(struct writer *w, enum task *task, struct list **link)
 {
+    struct writer_pool *p = w->pool;
+    *task = TASK_LEAVE;
+    if (w->era != p->era && db_is_open(w->db)) return true;
     enum task first = list_empty(&p->queued[TASK_JOB]) ? TASK_CHUNK : TASK_JOB;
     bool queued = !list_empty(&p->queued[first]);
     if (queued && (p->give_up || p->health == HEALTH_DOWN)) {
@@ -198,11 +280,12 @@ static bool task_find(struct writer_pool *p, enum task *task, struct list **link
     return true;
 }
 
-static enum task task_wait(struct writer_pool *p, struct list **link)
+static enum task task_wait(struct writer *w, struct list **link)
 {
+    struct writer_pool *p = w->pool;
     enum task task;
     uv_mutex_lock(&p->lock);
-    while (!task_find(p, &task, link)) {
+    while (!task_find(w, &task, link)) {
         uint64_t now = mono_ms();
         uint64_t ms = p->probing || p->probe_at_ms <= now ? p->config.probe_ms : p->probe_at_ms - now;
         (void)uv_cond_timedwait(&p->wake, &p->lock, ms * 1000000);
@@ -217,8 +300,13 @@ static void writer_main(void *arg)
     struct writer_pool *p = w->pool;
     db_thread_begin();
     for (struct list *link = NULL;;) {
-        enum task task = task_wait(p, &link);
+        enum task task = task_wait(w, &link);
         if (task == TASK_END) break;
+        w->since_ms = mono_ms();
+        if (task == TASK_LEAVE) {
+            era_follow(w);
+            continue;
+        }
         if (task >= QUEUES) {
             probe(w, task == TASK_PROBE_WRITE);
             continue;
@@ -265,6 +353,13 @@ static void pool_dispose(struct writer_pool *p, uint32_t threads)
     uv_close((uv_handle_t *)&p->deadline, handle_closed);
 }
 
+static void health_tell(struct writer_pool *p, enum health health, const char *why)
+{
+    if (health == p->told) return;
+    p->told = health;
+    p->config.up(p->config.arg, health == HEALTH_UP, health == HEALTH_UP ? "" : why);
+}
+
 static void results_take(uv_async_t *async) /* sends coalesce: takes all, calls back unlocked */
 {
     struct writer_pool *p = async->data;
@@ -276,13 +371,13 @@ static void results_take(uv_async_t *async) /* sends coalesce: takes all, calls 
         list_move_all(&done[k], &p->done[k]);
     }
     enum health health = p->health;
+    unsigned era = p->era;
     uint32_t running = p->running;
     memcpy(why, p->why, sizeof why);
     uv_mutex_unlock(&p->lock);
-    if (health != p->told) {
-        p->told = health;
-        p->config.up(p->config.arg, health == HEALTH_UP, why);
-    }
+    if (era != p->told_era && p->told == HEALTH_UP) health_tell(p, HEALTH_DOWN, why);
+    p->told_era = era;
+    health_tell(p, health, why);
     for (int k = 0; k < QUEUES; k++) {
         for (struct list *l; (l = list_pop(&done[k])) != NULL; kinds[k].done(l))
             p->busy--;
@@ -318,6 +413,7 @@ static int pool_init(struct writer_pool *p, struct uv_loop_s *loop)
     if (rc == 0) rc = uv_async_init(loop, &p->results, results_take);
     if (rc != 0) return rc;
     uv_timer_init(loop, &p->deadline);
+    p->host = -1;
     p->results.data = p->deadline.data = p;
     for (int k = 0; k < QUEUES; k++) {
         list_init(&p->queued[k]);

@@ -1,5 +1,5 @@
-/* protocol/hit.c - see hit.h. What is not exactly of this shape, the bytes behind an argument included, is left to the
- * general parser: so a hit's key and field can be looked up, and sent on, as the bytes that they came as. */
+/* protocol/hit.c - see hit.h. Only requests of exactly this shape are read here, so a hit's key and field can be looked up
+ * and sent on as the bytes that came. */
 #include "protocol/hit.h"
 
 #include "base/num.h"
@@ -7,7 +7,7 @@
 #define HEAD "*4\r\n$7\r\nhincrby\r\n"
 #define CASE "\0\0\0\0\0\0\0\0\x20\x20\x20\x20\x20\x20\x20\0"
 #define HEAD_BYTES 17
-_Static_assert(sizeof HEAD - 1 == HEAD_BYTES, "is_head() compares so many bytes");
+_Static_assert(sizeof HEAD - 1 == HEAD_BYTES, "is_head() compares 17 bytes");
 
 static inline bool is_crlf(const char *p)
 {
@@ -17,7 +17,7 @@ static inline bool is_crlf(const char *p)
     return have == want;
 }
 
-/* `$<n>\r\n<n bytes>\r\n`, n of one or two digits without a leading zero. Returns what follows, NULL: not so. */
+/* `$<n>\r\n<n bytes>\r\n`, n of one or two digits without a leading zero. Returns what follows, NULL: another shape. */
 static inline const char *bulk(const char *at, const char *end, struct slice *arg)
 {
     if (end - at < 7) return NULL;
@@ -31,7 +31,7 @@ static inline const char *bulk(const char *at, const char *end, struct slice *ar
     return is_crlf(at) ? at + 2 : NULL;
 }
 
-/* In either case; memcmp of a fixed size is what compilers make a call of. */
+/* In either case. Compilers make a call of a memcmp of this size. */
 static inline bool is_head(const char *p)
 {
     uint64_t have[2], want[2], lower[2];

@@ -1,7 +1,5 @@
-/* protocol/hit.h - the one shape that nearly every request has, read without the general parser's state:
- * `*4 $7 HINCRBY key field n`, whole in the input, headers of one or two digits. Whatever looks otherwise (other
- * commands, longer keys, a part of a request, bytes that are no RESP) is 0, and request_parse() says what
- * it is. */
+/* protocol/hit.h - the shape of nearly every request, read without the general parser's state: `*4 $7 HINCRBY key field n`,
+ * whole in the input, headers of one or two digits. Anything else is for request_parse(). */
 #ifndef PROTOCOL_HIT_H
 #define PROTOCOL_HIT_H
 

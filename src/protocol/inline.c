@@ -40,7 +40,7 @@ static char escaped(char c)
     }
 }
 
-/* in->p stands on a backslash that is not the last byte. */
+/* in->p points to a backslash that is not the last byte. */
 static void take_escape(struct inline_reader *in)
 {
     if (in->end - in->p >= 4 && in->p[1] == 'x') {

@@ -1,6 +1,6 @@
-/* protocol/request.c - see request.h. What is refused, and how, follows redis 7.0: src/networking.c,
- * processMultibulkBuffer and processInlineBuffer. Two differences on purpose: limits are lower, and a NUL
- * byte in a header line or an inline request is a byte like others. */
+/* protocol/request.c - see request.h. Refusals follow redis 7.0: src/networking.c, processMultibulkBuffer and
+ * processInlineBuffer. Two differences on purpose: limits are lower, and a NUL byte in a header line or an inline
+ * request is a byte like any other. */
 #include "protocol/request.h"
 
 #include "base/check.h"
@@ -62,8 +62,8 @@ static inline bool header_short(const char *p, const char *end, uint32_t *value,
     return true;
 }
 
-/* The line at p, type byte and all, into *line; the byte behind its CRLF into *after. The byte behind CR is
- * skipped unlooked at, as in Redis. */
+/* The line at p with its type byte into *line; the byte behind its CRLF into *after. As in Redis the byte behind CR may be
+ * any. */
 static enum parsed header_line(struct request *r, const char *p, const char *end, const char *too_big,
                                struct slice *line, const char **after)
 {
@@ -115,7 +115,7 @@ static enum parsed bulk_read(struct request *r, const char *p, const char *end, 
     return PARSED_OK;
 }
 
-/* Arguments from p->at on, p->left of them; those before are taken as r->args says. */
+/* The p->left arguments from p->at on. */
 static enum parsed args_read(struct request *r, struct parser *p, struct slice in)
 {
     const char *at = in.p + p->at, *end = in.p + in.n;

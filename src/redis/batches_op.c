@@ -46,7 +46,7 @@ static void adopt_done(struct redis_link *l, void *arg, const struct redis_answe
 static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, size_t live_n)
 {
     static const char *const modes[] = {
-        [ADOPT_INSTANCE] = "instance", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
+        [ADOPT_INSTANCE] = "instance", [ADOPT_OWN] = "own", [ADOPT_STALE] = "stale", [ADOPT_DEAD] = "dead"};
     const struct life *life = l->config.life;
     struct buf *out = redis_link_begin(l);
     struct buf owner = {0};

@@ -5,7 +5,7 @@
 
 #define VERSION_LEAST 70000
 
-enum err redis_check_facts(const struct redis_facts *f, bool volatile_accept, struct error *e)
+enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, struct error *e)
 {
     if (f->version < VERSION_LEAST)
         return error_set(e, ERR_CONFIG,
@@ -19,37 +19,48 @@ enum err redis_check_facts(const struct redis_facts *f, bool volatile_accept, st
     if (!f->master)
         return error_set(e, ERR_CONFIG,
                          "Redis is a replica: point `redis:` at the master, or run REPLICAOF NO ONE");
-    if (volatile_accept) return ERR_NONE;
+    if (keeps == REDIS_KEEPS_NOTHING) return ERR_NONE;
     if (f->policy[0] == '\0')
         return error_set(e, ERR_CONFIG,
                          "INFO does not tell maxmemory-policy: allow INFO to tallyd's user (ACL SETUSER "
-                         "<user> +info), or set redis.volatile: accept");
+                         "<user> +info), or set redis.keeps: nothing");
     if (strcmp(f->policy, "noeviction") != 0)
         return error_set(e, ERR_CONFIG,
                          "maxmemory-policy is %s, which evicts counts without a word: run CONFIG SET "
                          "maxmemory-policy noeviction, and set it in redis.conf",
                          f->policy);
+    if (keeps == REDIS_KEEPS_REPLICAS) return ERR_NONE;
     if (!f->aof_on)
         return error_set(
             e, ERR_CONFIG,
             "AOF is off, so a restart of Redis brings merged counts back and they count twice: run "
-            "CONFIG SET appendonly yes, and set it in redis.conf (or set redis.volatile: accept)");
-    if (f->appendfsync[0] == '\0')
-        return error_set(e, ERR_CONFIG,
-                         "appendfsync cannot be read: allow CONFIG GET to tallyd's user (ACL SETUSER <user> "
-                         "+config|get), or set redis.volatile: accept");
+            "CONFIG SET appendonly yes, and set it in redis.conf (or set redis.keeps: replicas, or nothing)");
+    if (f->appendfsync[0] == '\0' && f->version < REDIS_WAITAOF)
+        return error_set(
+            e, ERR_CONFIG,
+            "appendfsync cannot be read, and Redis before 7.2 has no WAITAOF to ask instead: allow "
+            "CONFIG GET to tallyd's user (ACL SETUSER <user> +config|get), or set redis.keeps: "
+            "replicas, or nothing");
     if (strcmp(f->appendfsync, "no") == 0)
         return error_set(
             e, ERR_CONFIG,
             "appendfsync is no, so nothing says when counts are on disk: run CONFIG SET appendfsync "
-            "everysec, and set it in redis.conf (or set redis.volatile: accept)");
+            "everysec, and set it in redis.conf (or set redis.keeps: replicas, or nothing)");
     return ERR_NONE;
 }
 
-const char *redis_check_promise(const struct redis_facts *f, bool volatile_accept)
+const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps keeps)
 {
-    if (volatile_accept && (!f->aof_on || strcmp(f->policy, "noeviction") != 0))
-        return "redis.volatile: accept: whatever Redis loses or brings back is lost or counted twice";
+    if (keeps == REDIS_KEEPS_NOTHING)
+        return "redis.keeps: nothing: whatever Redis loses or brings back is lost or counted twice";
+    if (keeps == REDIS_KEEPS_REPLICAS)
+        return "redis.keeps: replicas: a batch is merged once redis.replicas of them have it; a failover "
+               "loses the "
+               "answered hits that were not replicated, a restart those that Redis does not load";
+    if (f->appendfsync[0] == '\0')
+        return "appendfsync cannot be read (CONFIG GET is refused): WAITAOF says what is on disk; a power "
+               "cut loses "
+               "the answered hits that were not, a failover those that were not replicated";
     if (strcmp(f->appendfsync, "always") == 0)
         return "appendfsync always: a power cut loses no answered hit, a failover what was not replicated";
     return "appendfsync everysec: a power cut may lose about 2 s of answered hits, a failover what was not "

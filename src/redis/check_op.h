@@ -5,11 +5,13 @@
 
 #include "redis/link.h"
 
-/* ERR_CONFIG with the exact reason and the mend in e: version below 7.0, a cluster, not a master, an evicting
- * maxmemory-policy, AOF off, appendfsync no or unreadable. volatile_accept lets the last four pass. */
-enum err redis_check_facts(const struct redis_facts *f, bool volatile_accept, struct error *e);
+#define REDIS_WAITAOF 70200 /* the first version that has it */
+
+/* ERR_CONFIG with the exact reason and the mend in e: version below 7.0, a cluster, not a master; unless nothing is
+ * kept, an evicting maxmemory-policy; for the disk, AOF off, appendfsync no, or unreadable where WAITAOF is missing. */
+enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, struct error *e);
 /* What a power cut or a failover may cost here, for `check` and the log: one sentence. */
-const char *redis_check_promise(const struct redis_facts *f, bool volatile_accept);
+const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps keeps);
 
 struct redis_kill { /* ends every link named tallyd:<instance>:<another life>:... */
     const struct life *life;

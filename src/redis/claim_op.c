@@ -4,7 +4,7 @@
  * to send it again behind later frames, cannot happen; an id goes out once. */
 #include "base/heap.h"
 #include "base/log.h"
-#include "redis/frame_in.h"
+#include "redis/frame_op.h"
 #include "redis/lua.h"
 #include "redis/registry.h"
 #include "redis/request.h"
@@ -97,7 +97,6 @@ static void claim_done(struct redis_link *l, void *arg, const struct redis_answe
         c->renamed = c->left = 0;
         c->fields = 0;
         answer_why(r, c->text, sizeof c->text);
-        frames_cut_if_unfit(fr, r);
     } else if (!claim_file(c, r)) {
         redis_link_cut(l, "MASTERDOWN Redis answered a claim oddly; it is looked for again");
         return;

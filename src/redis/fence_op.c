@@ -5,6 +5,7 @@
 #include "redis/fence_op.h"
 #include "base/latencies.h"
 #include "base/stats.h"
+#include "redis/check_op.h"
 #include "redis/info.h"
 #include "redis/lua.h"
 #include "redis/request.h"
@@ -13,18 +14,23 @@
 #define POLL_MS 100
 #define SETTLE_MS 2100
 #define WAIT_SLICE_MS 1000 /* one WAIT; asked again until the fence gives up, since it blocks the link */
-#define VERSION_WAITAOF 70200
 
 static void group_begin(struct redis_fences *fs);
 
 static bool by_waitaof(const struct redis_fences *fs)
 {
     const struct redis_facts *f = &fs->link->facts;
-    return !fs->volatile_accept && f->aof_on && f->version >= VERSION_WAITAOF;
+    return fs->keeps == REDIS_KEEPS_DISK && f->aof_on && f->version >= REDIS_WAITAOF;
 }
 
-static void fence_end(struct fence *f, bool passed, const char *text)
+/* (!) While frames are held a failover is under way, and this server may be replaced already: what it and one of its replicas
+ * have is then not what the promoted one has. */
+static void fence_end(struct redis_fences *fs, struct fence *f, bool passed, const char *text)
 {
+    if (passed && place_is_held(fs->link->config.place)) {
+        passed = false;
+        text = "a failover is under way";
+    }
     list_remove(&f->link);
     f->passed = passed;
     snprintf(f->text, sizeof f->text, "%s", text);
@@ -37,13 +43,13 @@ static void fence_end(struct fence *f, bool passed, const char *text)
 }
 
 /* All of this list. The callbacks may ask for new fences, which go to fs->waiting. */
-static void list_end(struct list *l, bool passed, const char *text)
+static void list_end(struct redis_fences *fs, struct list *l, bool passed, const char *text)
 {
     struct list now;
     list_init(&now);
     list_move_all(&now, l);
     while (!list_empty(&now))
-        fence_end(CONTAINER_OF(now.next, struct fence, link), passed, text);
+        fence_end(fs, CONTAINER_OF(now.next, struct fence, link), passed, text);
 }
 
 static void group_end(struct redis_fences *fs, bool passed, const struct redis_answer *r, const char *text)
@@ -51,20 +57,21 @@ static void group_end(struct redis_fences *fs, bool passed, const struct redis_a
     char why[200];
     if (text == NULL) answer_why(r, why, sizeof why);
     fs->flying = false;
-    list_end(&fs->group, passed, text != NULL ? text : why);
+    list_end(fs, &fs->group, passed, text != NULL ? text : why);
     group_begin(fs);
 }
 
 /* --- the timed form --- */
 
-static void timed_look(struct fence *f, bool quiet, uint64_t asked_ms, uint64_t now_ms)
+static void timed_look(struct redis_fences *fs, struct fence *f, bool quiet, uint64_t asked_ms,
+                       uint64_t now_ms)
 {
     if (now_ms > f->until_ms)
-        fence_end(f, false, "Redis did not finish its fsync in time; look at its disk");
+        fence_end(fs, f, false, "Redis did not finish its fsync in time; look at its disk");
     else if (quiet && f->seen_ms == 0)
         f->seen_ms = now_ms;
     else if (quiet && asked_ms >= f->seen_ms + SETTLE_MS)
-        fence_end(f, true, "");
+        fence_end(fs, f, true, "");
 }
 
 static void timed_look_all(struct redis_fences *fs, bool quiet)
@@ -76,7 +83,7 @@ static void timed_look_all(struct redis_fences *fs, bool quiet)
     while (!list_empty(&now)) {
         struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
         list_push(&fs->timed, &f->link);
-        timed_look(f, quiet, asked_ms, now_ms);
+        timed_look(fs, f, quiet, asked_ms, now_ms);
     }
 }
 
@@ -100,7 +107,7 @@ static void lost_end(struct redis_fences *fs)
     while (!list_empty(&now)) {
         struct fence *f = CONTAINER_OF(list_pop(&now), struct fence, link);
         list_push(&fs->timed, &f->link);
-        if (!up || f->client_id != fs->link->client_id) fence_end(f, false, "the Redis link was lost");
+        if (!up || f->client_id != fs->link->client_id) fence_end(fs, f, false, "the Redis link was lost");
     }
 }
 
@@ -136,7 +143,7 @@ static void wait_put(struct redis_fences *fs);
 static void group_waited(struct redis_fences *fs)
 {
     const struct redis_facts *f = &fs->link->facts;
-    bool done = fs->volatile_accept || by_waitaof(fs) || strcmp(f->appendfsync, "always") == 0;
+    bool done = fs->keeps != REDIS_KEEPS_DISK || by_waitaof(fs) || strcmp(f->appendfsync, "always") == 0;
     if (done)
         group_end(fs, true, NULL, "");
     else if (f->aof_on && strcmp(f->appendfsync, "no") != 0)
@@ -269,6 +276,6 @@ static void on_closed(uv_handle_t *handle)
 void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fences *fs))
 {
     fs->closed = closed;
-    list_end(&fs->timed, false, "tallyd is stopping");
+    list_end(fs, &fs->timed, false, "tallyd is stopping");
     uv_close((uv_handle_t *)&fs->poll, on_closed);
 }

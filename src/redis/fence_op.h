@@ -9,9 +9,9 @@
 struct redis_fences {
     struct redis_link *link;
     const struct life *life;
-    uint32_t replicas;    /* redis.replicas: n of WAIT; 0: none */
-    bool volatile_accept; /* nothing but the write and WAIT */
-    uint32_t wait_ms;     /* a fence that is not confirmed after so long fails, 10,000 */
+    uint32_t replicas;      /* redis.replicas: n of WAIT; 0: none */
+    enum redis_keeps keeps; /* only for the disk more than the write and WAIT */
+    uint32_t wait_ms;       /* a fence that is not confirmed after so long fails, 10,000 */
     /* private */
     struct buf key;
     uint64_t n;

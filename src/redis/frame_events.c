@@ -24,7 +24,7 @@ static void pair_put(struct buf *out, int64_t at, int64_t n)
 static uint32_t drawing_seconds_put(struct buf *out, const struct frame *f, const struct frame_op *op)
 {
     uint32_t runs = 0;
-    int64_t at = op->at, n = op->fed ? op->delta : 0;
+    int64_t at = op->which, n = op->fed ? op->delta : 0;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
         const struct op_item *item = &f->items[i];
         if (!is_numbered(item)) continue;

@@ -2,10 +2,10 @@
  * Redis answers each queued command at once with +QUEUED or with the error that makes EXEC abort, then EXEC
  * with the array of results. Anything else means that this was no transaction: the link is cut,
  * and the number in tally:seq tells what ran. */
+#include "redis/frame_op.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "redis/frame_in.h"
 #include "redis/frame_tokens.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -13,21 +13,6 @@
 #define FEEDS_TOLD_MS 1000
 
 static const struct slice bound_prefix = {"EXECABORT Transaction discarded because of: ", 44};
-
-/* Errors that say "not here, not now" of the whole server: the next connection finds out more. */
-static bool server_is_unfit(const struct redis_answer *r)
-{
-    return answer_error_is(r, "READONLY") || answer_error_is(r, "LOADING") ||
-           answer_error_is(r, "MASTERDOWN");
-}
-
-void frames_cut_if_unfit(struct redis_frames *fr, const struct redis_answer *r)
-{
-    char line[REDIS_WHY_BYTES];
-    if (!server_is_unfit(r)) return;
-    answer_why(r, line, sizeof line);
-    redis_link_cut(fr->link, line);
-}
 
 /* --- what parts share --- */
 
@@ -386,8 +371,6 @@ static void exec_file(struct redis_frames *fr, const struct redis_answer *r)
     }
     fr->frame = NULL;
     CRASH(frame_applied);
-    struct redis_answer first = {.type = REDIS_ERROR, .str = buf_slice(&f->errors)};
-    if (outcome == FRAME_REFUSED && server_is_unfit(&first)) frames_cut_if_unfit(fr, &first);
     fr->on_frame(fr->arg, f, outcome);
 }
 

@@ -46,7 +46,7 @@ void redis_frames_close(struct redis_frames *fr);
 /* Writes f (series/frame.h has the order of the wire) and files the answers into it: value or error of each
  * cell; fresh, lock_granted and lock_pttl_ms of each hash; what frame_parts.h says of ops. One at a time. f is
  * the link's until on_frame or down(). FRAME_REFUSED: f->errors is the first error, one whole line without
- * '-'. READONLY, LOADING and MASTERDOWN also cut the link, after on_frame. */
+ * '-'. */
 void redis_frames_send(struct redis_frames *fr, struct frame *f);
 
 /* The claim script (claim_op.c). c is the link's until on_claim or down(). Ended by coalesce, which calls

@@ -7,12 +7,12 @@
 static bool says_known(const struct frame *f, const struct op_limits *l, const struct frame_op *op,
                        uint32_t i)
 {
-    return (op->known >> i & 1) != 0 && (op->owed || op_keeps(l, i, op->at, f->dirty_ms / 1000));
+    return (op->known >> i & 1) != 0 && (op->owed || op_keeps(l, i, op->which, f->dirty_ms / 1000));
 }
 
 static bool moves(const struct frame *f, const struct op_limits *l, const struct frame_op *op, uint32_t i)
 {
-    return !op->owed && op_keeps(l, i, op->at, f->dirty_ms / 1000);
+    return !op->owed && op_keeps(l, i, op->which, f->dirty_ms / 1000);
 }
 
 /* Before the HINCRBYs, so that no cleaner finds a sample that nobody knows. */
@@ -52,7 +52,7 @@ uint32_t samples_put(struct redis_frames *fr, struct buf *out, const struct fram
             if (!moves(f, l, op, i)) continue;
             BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
             OP_KEY(out, &fr->scratch, name_samples(&fr->scratch, l->precisions[i], FRAME_NAME(f, op)));
-            request_int(out, op_slot(op->at, l->precisions[i]));
+            request_int(out, op_slot(op->which, l->precisions[i]));
             request_int(out, op->delta);
             n++;
         }

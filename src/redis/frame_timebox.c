@@ -30,7 +30,7 @@ uint32_t timeboxes_put(struct redis_frames *fr, struct buf *out, const struct fr
     }
     request_int(out, fr->limits->timebox_keep);
     for (op = next_scripted(f, NULL); op != NULL; op = next_scripted(f, op)) {
-        request_int(out, op->at);
+        request_int(out, op->which);
         if (op->owed)
             request_slice(out, SLICE(""));
         else
@@ -66,7 +66,7 @@ uint32_t timebox_hits_put(struct redis_frames *fr, struct buf *out, const struct
         BUF_LIT(out, "*4\r\n$7\r\nZINCRBY\r\n");
         OP_KEY(out, &fr->scratch, name_bucket_hits(&fr->scratch, FRAME_NAME(f, op)));
         request_int(out, op->delta);
-        request_int(out, op->at);
+        request_int(out, op->which);
         n++;
     }
     return n;

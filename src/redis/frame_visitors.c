@@ -34,12 +34,12 @@ static void visitors_of(struct buf *out, const struct frame *f, const struct fra
 static void visitors_keys_put(struct buf *out, struct buf *name, const struct frame *f,
                               const struct frame_op *op)
 {
-    OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->at));
-    OP_KEY(out, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->at));
+    OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->which));
+    OP_KEY(out, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->which));
     if (op->counter != NULL)
         request_slice(out, FRAME_TEXT(f, op->key_at, op->key_n));
     else
-        OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->at));
+        OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->which));
 }
 
 uint32_t visitors_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
@@ -60,7 +60,7 @@ uint32_t visitors_put(struct redis_frames *fr, struct buf *out, const struct fra
     request_int(out, f->dirty_ms);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
         uint32_t bits = bits_count(f, op, l);
-        request_int(out, op->at);
+        request_int(out, op->which);
         request_slice(out, op->counter != NULL ? op->counter->name : SLICE(""));
         request_int(out, bits);
         request_int(out, op->items_n - bits);

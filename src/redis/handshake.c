@@ -3,6 +3,7 @@
  * MULTI would run every increment of a frame for itself. The connection is up only when all that was answered
  * as a master answers it. */
 #include "base/log.h"
+#include "base/num.h"
 #include "redis/check_op.h"
 #include "redis/info.h"
 #include "redis/link_in.h"
@@ -11,6 +12,7 @@
 
 enum step {
     STEP_AUTH,
+    STEP_PING,
     STEP_SELECT,
     STEP_NAME,
     STEP_ID,
@@ -21,6 +23,14 @@ enum step {
     STEP_EXEC
 };
 
+static const char replica_text[] = "READONLY Redis is a replica here, tallyd needs the master";
+
+static void demoted(struct redis_link *l)
+{
+    place_unfit(l->config.place, l->facts.run_id, replica_text);
+    link_doom(l, replica_text);
+}
+
 static void step_add(struct redis_link *l, enum step step)
 {
     PRE(l->steps_n < sizeof l->steps);
@@ -29,7 +39,7 @@ static void step_add(struct redis_link *l, enum step step)
 
 static void auth_put(struct redis_link *l)
 {
-    const struct redis_url *url = l->config.url;
+    const struct redis_url *url = l->config.place->url;
     if (url->password == NULL) return;
     request_array(&l->out, url->user != NULL ? 3 : 2);
     REQUEST_LIT(&l->out, "AUTH");
@@ -40,10 +50,10 @@ static void auth_put(struct redis_link *l)
 
 static void select_put(struct redis_link *l)
 {
-    if (l->config.url->db == 0) return;
+    if (l->config.place->url->db == 0) return;
     request_array(&l->out, 2);
     REQUEST_LIT(&l->out, "SELECT");
-    request_int(&l->out, l->config.url->db);
+    request_int(&l->out, l->config.place->url->db);
     step_add(l, STEP_SELECT);
 }
 
@@ -95,6 +105,8 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
         return time_file(l, r);
     case STEP_EXEC:
         return answer_is_array(r, 0);
+    case STEP_PING:
+        return answer_is(r, REDIS_STATUS);
     case STEP_AUTH:
     case STEP_SELECT:
     case STEP_NAME:
@@ -106,11 +118,18 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
 
 /* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an
  * outage. */
-static void handshake_refused(struct redis_link *l, const struct redis_answer *r)
+static void handshake_refused(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
     static const char *const own[] = {"LOADING", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "CLUSTERDOWN"};
     char line[200], why[REDIS_WHY_BYTES];
     answer_why(r, line, sizeof line);
+    if (l->config.plain) error_set(&l->refusal, ERR_CONFIG, "%s", line);
+    if ((step == STEP_NAME || step == STEP_ID) && (answer_error_is(r, "NOPERM") || answer_error_is(r, "ERR")))
+        error_set(&l->refusal, ERR_CONFIG,
+                  "Redis refuses CLIENT (%s), and tallyd must end links of its own that hang, or a hit may "
+                  "count twice: "
+                  "allow it to tallyd's user (ACL SETUSER <user> +client), or use a Redis that has it",
+                  line);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (answer_error_is(r, own[i])) {
             link_doom(l, line);
@@ -124,20 +143,27 @@ static void handshake_refused(struct redis_link *l, const struct redis_answer *r
 static void handshake_over(struct redis_link *l)
 {
     char why[REDIS_WHY_BYTES];
+    if (l->config.plain) {
+        link_came_up(l);
+        return;
+    }
     if (l->facts.loading) {
         link_doom(l, "LOADING Redis is loading the dataset in memory");
         return;
     }
     if (!l->facts.master) {
-        link_doom(l, "READONLY Redis is a replica here, tallyd needs the master");
+        demoted(l);
         return;
     }
-    if (l->config.check && redis_check_facts(&l->facts, l->config.volatile_accept, &l->refusal) != ERR_NONE) {
+    if (l->config.check && redis_check_facts(&l->facts, l->config.keeps, &l->refusal) != ERR_NONE) {
         snprintf(why, sizeof why, "MASTERDOWN Redis is not fit: %.200s", l->refusal.text);
         link_doom(l, why);
         return;
     }
-    link_came_up(l);
+    if (place_agrees(l->config.place, l))
+        link_came_up(l);
+    else
+        link_doom(l, "MASTERDOWN Redis is another server here than on tallyd's other links");
 }
 
 static void handshake_step_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -145,7 +171,7 @@ static void handshake_step_done(struct redis_link *l, void *arg, const struct re
     (void)arg;
     if (r == NULL) return;
     if (!handshake_step_file(l, l->steps[at], r))
-        handshake_refused(l, r);
+        handshake_refused(l, l->steps[at], r);
     else if (at + 1u == l->steps_n)
         handshake_over(l);
 }
@@ -157,6 +183,13 @@ void handshake_send(struct redis_link *l)
     l->refusal.code = ERR_NONE;
     memset(&l->facts, 0, sizeof l->facts);
     auth_put(l);
+    if (l->config.plain) {
+        request_words(&l->out, "PING");
+        step_add(l, STEP_PING);
+        wire_expect(l, l->steps_n, handshake_step_done, NULL);
+        wire_write(l);
+        return;
+    }
     select_put(l);
     setname_put(l);
     static const struct {
@@ -172,6 +205,62 @@ void handshake_send(struct redis_link *l)
     wire_write(l);
 }
 
+/* [master, offset, [[host, port, offset], ...]]. False: no such answer. */
+static bool role_file(struct redis_role *role, const struct redis_answer *r)
+{
+    *role = (struct redis_role){.at_ms = mono_ms()};
+    if (r->n < 3 || !answer_integer(&r->elements[1], &role->offset) || r->elements[2].type != REDIS_ARRAY)
+        return false;
+    const struct redis_answer *all = &r->elements[2];
+    for (size_t i = 0; i < all->n && role->replicas_n < REDIS_REPLICAS_MAX; i++) {
+        const struct redis_answer *e = all->elements[i].elements;
+        struct redis_replica *one = &role->replicas[role->replicas_n];
+        if (!answer_is_array(&all->elements[i], 3) || !answer_integer(&e[2], &one->offset)) return false;
+        snprintf(one->where, sizeof one->where, SLICE_FMT ":" SLICE_FMT, SLICE_ARG(e[0].str),
+                 SLICE_ARG(e[1].str));
+        role->replicas_n++;
+    }
+    return true;
+}
+
+/* slave0:ip=127.0.0.1,port=6380,state=online,offset=42,lag=1 */
+static void role_file_info(struct redis_role *role, struct slice info)
+{
+    struct slice line, offset;
+    *role = (struct redis_role){.at_ms = mono_ms()};
+    if (info_get(info, "master_repl_offset", &offset)) (void)num_parse(offset, &role->offset);
+    while (role->replicas_n < REDIS_REPLICAS_MAX) {
+        struct redis_replica *one = &role->replicas[role->replicas_n];
+        char key[16], text[200], ip[46];
+        int port;
+        long long at;
+        snprintf(key, sizeof key, "slave%u", role->replicas_n);
+        if (!info_get(info, key, &line)) return;
+        slice_show(line, sizeof text - 1, text, sizeof text);
+        if (sscanf(text, "ip=%45[^,],port=%d,state=%*[^,],offset=%lld", ip, &port, &at) != 3) return;
+        snprintf(one->where, sizeof one->where, "%s:%d", ip, port);
+        one->offset = at;
+        role->replicas_n++;
+    }
+}
+
+static void role_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_role *role = &l->config.place->role;
+    (void)arg, (void)at;
+    if (r == NULL) return;
+    if (r->type == REDIS_ERROR)
+        l->no_role = true; /* NOPERM, or renamed away: INFO tells it, too */
+    else if (r->type == REDIS_STRING
+                 ? !info_is(r->str, "role", "master")
+                 : r->type != REDIS_ARRAY || r->n == 0 || !slice_eq(r->elements[0].str, SLICE("master")))
+        demoted(l);
+    else if (r->type == REDIS_STRING)
+        role_file_info(role, r->str);
+    else if (!role_file(role, r))
+        log_event(LOG_WARN, "redis_role", "role=%s why=odd", l->config.role);
+}
+
 static void time_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)arg, (void)at;
@@ -184,5 +273,7 @@ void handshake_time(struct redis_link *l)
     l->time_asked_ms = mono_ms();
     request_words(redis_link_begin(l), "TIME");
     redis_link_expect(l, 1, time_done, NULL);
+    request_words(redis_link_begin(l), l->no_role ? "INFO replication" : "ROLE");
+    redis_link_expect(l, 1, role_done, NULL);
     redis_link_flush(l);
 }

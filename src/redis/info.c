@@ -56,6 +56,8 @@ bool info_facts(struct slice info, struct redis_facts *f)
     version_show(info, version, f->version_text, sizeof f->version_text);
     f->version = major * 10000 + minor * 100 + (patch > 99 ? 99 : patch);
     if (!text_of(info, "run_id", f->run_id, sizeof f->run_id)) return false;
+    text_of(info, "master_replid", f->replid, sizeof f->replid);
+    text_of(info, "master_replid2", f->replid2, sizeof f->replid2);
     text_of(info, "maxmemory_policy", f->policy, sizeof f->policy);
     f->master = info_is(info, "role", "master");
     f->loading = info_is(info, "loading", "1") || info_is(info, "async_loading", "1");

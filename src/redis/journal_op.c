@@ -55,6 +55,7 @@ void redis_journals(struct redis_link *l, struct journal_list *list)
     struct buf *out = redis_link_begin(l);
     list->n = 0;
     list->lost = false;
+    memcpy(list->run_id, l->facts.run_id, sizeof list->run_id);
     request_words(out, "HGETALL " KEY_JOURNALS);
     request_words(out, "CLIENT LIST");
     redis_link_expect(l, 2, journals_done, list);

@@ -11,7 +11,8 @@
 
 #define TICK_MS 50
 #define STEADY_MS 2000 /* a connection that lived so long starts the backoff over */
-#define TIME_EVERY_MS 60000
+#define TIME_EVERY_MS 2000
+#define SILENT_MS 500 /* after that, is it still the primary? */
 
 static const struct sm_state link_states[LINK_STATES] = {
     [LINK_IDLE] = {"idle", TO(LINK_WAITING)},
@@ -52,6 +53,7 @@ void redis_link_init(struct redis_link *l, uv_loop_t *loop, const struct redis_l
     uv_timer_init(loop, &l->soon);
     l->tick.data = l->soon.data = l;
     l->handles = 2;
+    list_push(&config->place->links, &l->here);
 }
 
 static void sigpipe_ignore(void)
@@ -90,6 +92,18 @@ void link_doom_io(struct redis_link *l, const char *what)
     link_doom(l, why);
 }
 
+bool link_is_begun(const struct redis_link *l)
+{
+    return sm_now(&l->sm) != LINK_IDLE && !l->closing;
+}
+
+void link_try_now(struct redis_link *l)
+{
+    if (sm_now(&l->sm) != LINK_WAITING) return;
+    l->wait_until_ms = 0;
+    link_soon(l);
+}
+
 void redis_link_cut(struct redis_link *l, const char *why)
 {
     link_doom(l, why);
@@ -115,7 +129,7 @@ static void connect_unix(struct redis_link *l)
     uv_pipe_init(l->loop, &l->io.pipe, 0);
     l->io_open = true;
     l->io.stream.data = l->connect.data = l;
-    uv_pipe_connect(&l->connect, &l->io.pipe, l->config.url->path, on_connected);
+    uv_pipe_connect(&l->connect, &l->io.pipe, l->target.host, on_connected);
 }
 
 static void connect_tcp(struct redis_link *l, const struct sockaddr *address)
@@ -170,9 +184,9 @@ static void resolve_start(struct redis_link *l)
     char port[8];
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     sm_move(&l->sm, LINK_RESOLVING);
-    snprintf(port, sizeof port, "%d", l->config.url->port);
+    snprintf(port, sizeof port, "%d", l->target.port);
     l->resolve.data = l;
-    int status = uv_getaddrinfo(l->loop, &l->resolve, on_resolved, l->config.url->host, port, &hints);
+    int status = uv_getaddrinfo(l->loop, &l->resolve, on_resolved, l->target.host, port, &hints);
     if (status < 0)
         link_doom_io(l, uv_strerror(status));
     else
@@ -181,20 +195,25 @@ static void resolve_start(struct redis_link *l)
 
 static void try_begin(struct redis_link *l)
 {
-    const struct redis_url *url = l->config.url;
+    const struct redis_target *t = &l->target;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
     l->began_ms = mono_ms();
     l->was_up = false;
-    if (url->path != NULL)
+    if (!place_target(l->config.place, l)) {
+        sm_move(&l->sm, LINK_RESOLVING);
+        link_doom_io(l, "nobody has told yet where it is");
+    } else if (t->port == 0) {
         connect_unix(l);
-    else if (uv_ip4_addr(url->host, url->port, &v4) == 0)
+    } else if (uv_ip4_addr(t->host, t->port, &v4) == 0) {
         connect_tcp(l, (struct sockaddr *)&v4);
-    else if (uv_ip6_addr(url->host, url->port, &v6) == 0)
+    } else if (uv_ip6_addr(t->host, t->port, &v6) == 0) {
         connect_tcp(l, (struct sockaddr *)&v6);
-    else
+    } else {
         resolve_start(l);
+    }
     l->attempt++;
+    l->tries++;
 }
 
 void link_came_up(struct redis_link *l)
@@ -202,9 +221,11 @@ void link_came_up(struct redis_link *l)
     sm_move(&l->sm, LINK_UP);
     l->was_up = true;
     l->up_ms = mono_ms();
+    l->tries = 0;
     log_event(l->config.quiet ? LOG_DEBUG : LOG_INFO, "redis_up",
               "role=%s version=%s run_id=%.8s client=%lld", l->config.role, l->facts.version_text,
               l->facts.run_id, (long long)l->client_id);
+    place_link_up(l->config.place);
     if (!l->closing) l->up(l);
 }
 
@@ -217,6 +238,7 @@ static void handle_gone(uv_handle_t *handle)
     while (l->refused_n > 0) /* asked by a callback of the very end */
         wire_answer_refused(l);
     wire_close(l);
+    list_remove(&l->here);
     if (l->closed != NULL) l->closed(l); /* last line: l may be gone after it */
 }
 
@@ -229,9 +251,12 @@ static void handles_close(struct redis_link *l)
 
 static void retry_wait(struct redis_link *l)
 {
-    uint64_t pause_ms =
-        rand_backoff_ms(l->attempt > 0 ? l->attempt - 1 : 0, l->config.retry_ms, l->config.retry_most_ms);
-    l->wait_until_ms = mono_ms() + pause_ms;
+    uint32_t most_ms = place_retry_most_ms(l->config.place, l->config.retry_most_ms);
+    unsigned rounds = l->attempt > 0 ? l->attempt - 1 : 0;
+    if (!place_round_is_over(l->config.place, l)) most_ms = 0;
+    l->wait_until_ms = mono_ms() + (l->at_once ? 0 : rand_backoff_ms(rounds, l->config.retry_ms, most_ms));
+    if (l->at_once) link_soon(l);
+    l->at_once = false;
     sm_move(&l->sm, LINK_WAITING);
 }
 
@@ -260,7 +285,9 @@ static void down_tell(struct redis_link *l)
     snprintf(l->why, sizeof l->why, "%s", l->doom);
     if (first && !l->closing && !l->config.quiet)
         log_event(LOG_WARN, "redis_down", "role=%s why=%s", l->config.role, LOGQ(l->why));
-    if (!l->closing) l->down(l, l->why);
+    if (l->closing) return;
+    place_link_down(l->config.place, l, l->why);
+    l->down(l, l->why);
 }
 
 void link_end(struct redis_link *l)
@@ -294,9 +321,14 @@ static void on_soon(uv_timer_t *timer)
 static void up_look(struct redis_link *l, uint64_t now_ms, bool late)
 {
     char what[64];
-    snprintf(what, sizeof what, "no answer for %u ms", l->config.answer_ms);
-    if (!late && wire_is_late(l, now_ms)) link_doom_io(l, what);
-    if (now_ms - l->time_asked_ms >= TIME_EVERY_MS) handshake_time(l);
+    uint64_t silent_ms = late ? 0 : wire_silent_ms(l, now_ms);
+    if (silent_ms > l->config.answer_ms) {
+        snprintf(what, sizeof what, "no answer for %u ms", l->config.answer_ms);
+        link_doom_io(l, what);
+    } else if (silent_ms > SILENT_MS) {
+        place_doubt(l->config.place, "MASTERDOWN Redis cannot be reached (it is silent)");
+    }
+    if (!l->config.plain && now_ms - l->time_asked_ms >= TIME_EVERY_MS) handshake_time(l);
 }
 
 /* A tick that comes late says that our own loop stood still: what Redis answered meanwhile is not read yet,
@@ -309,7 +341,8 @@ static void on_tick(uv_timer_t *timer)
     l->tick_ms = now_ms;
     if (sm_now(&l->sm) == LINK_UP)
         up_look(l, now_ms, late);
-    else if (link_is_trying(l) && !late && now_ms > l->began_ms + l->config.connect_ms)
+    else if (link_is_trying(l) && !late &&
+             now_ms > l->began_ms + place_connect_ms(l->config.place, l->config.connect_ms))
         link_doom_io(l, sm_now(&l->sm) != LINK_HANDSHAKE ? "connecting took too long"
                         : l->tls != NULL                 ? link_tls_end_why(l, "no answer to the handshake")
                                                          : "no answer to the handshake");

@@ -15,28 +15,34 @@
 #include "base/error.h"
 #include "base/sm.h"
 #include "redis/answer.h"
-#include "redis/url.h"
+#include "redis/place.h"
 #include "series/names.h"
 #include <uv.h>
 
 #define REDIS_WHY_BYTES 300
+
+enum redis_keeps { REDIS_KEEPS_DISK, REDIS_KEEPS_REPLICAS, REDIS_KEEPS_NOTHING }; /* what holds a claim */
 
 /* What the server said of itself in the handshake of this connection. */
 struct redis_facts {
     int version; /* 7.0.15 -> 70015; Valkey says the Redis version it is compatible with */
     char version_text[48];
     char run_id[RUN_ID_BYTES]; /* names the server process */
+    char replid[RUN_ID_BYTES],
+        replid2[RUN_ID_BYTES]; /* of its data; of its primary's until it was promoted */
     bool master, loading, aof_on, cluster;
     char policy[32];      /* maxmemory-policy */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */
 };
 
 struct redis_link_config {
-    const struct redis_url *url; /* borrowed for the link's life */
-    const struct life *life;     /* likewise; for CLIENT SETNAME */
-    const char *role;            /* "frame", "sync", "fence", "clean", "cli" */
+    struct redis_place *place; /* borrowed for the link's life */
+    const struct life *life;   /* likewise; for CLIENT SETNAME */
+    const char *role;          /* "frame", "sync", "fence", "clean", "cli" */
     bool check; /* redis_check_facts (check_op.h) at each connect; refused: stays down, tries again */
-    bool volatile_accept;             /* for that check */
+    bool
+        plain; /* of a sentinel, or to look at a server: AUTH and PING are the whole handshake; it asks nothing by itself */
+    enum redis_keeps keeps;           /* for that check */
     bool quiet;                       /* logs no ups and downs: its owner tells them in words of its own */
     uint32_t connect_ms;              /* resolve, connect and handshake together; 0: 5,000 */
     uint32_t answer_ms;               /* nothing read for so long while an answer is due: cut; 0: 5,000 */
@@ -70,6 +76,8 @@ struct redis_link {
     /* Once for each try that ended, also one that never got up (then was_up is false). why: an error line for
      * clients, its prefix first; borrowed for the call, and l->why after it. */
     void (*down)(struct redis_link *l, const char *why);
+    /* What comes while nothing was asked, as a subscribed connection says it; NULL: that ends the connection. */
+    void (*push)(struct redis_link *l, const struct redis_answer *r);
     void *arg;
     /* read-only; facts and client_id are the newest connection's */
     struct redis_link_config config;
@@ -91,8 +99,13 @@ struct redis_link {
     uv_connect_t connect;
     uv_write_t write;
     bool io_open, resolve_busy, write_busy, reading, closing, doomed;
-    uint8_t handles; /* of tick and soon, not yet closed */
-    unsigned attempt;
+    uint8_t handles;            /* of tick and soon, not yet closed */
+    struct list here;           /* in the place's links */
+    struct redis_target target; /* of this try */
+    unsigned host_at;           /* the target's number in the URL */
+    bool at_once;               /* the next try needs no pause: it was told to go elsewhere */
+    unsigned attempt, tries;    /* since the last connection that stood, and that was up */
+    bool no_role;               /* the user may not ask ROLE */
     uint64_t began_ms, up_ms, wait_until_ms, read_ms, tick_ms, time_asked_ms;
     int64_t time_offset_ms; /* Redis' time less mono */
     bool time_known;
@@ -138,7 +151,7 @@ void redis_link_crash_after(struct redis_link *l, enum crash_point p); /* passes
  * in down. */
 void redis_link_cut(struct redis_link *l, const char *why);
 
-/* Redis' own time: TIME once a minute and the monotonic clock between. Before the first connect the local
+/* Redis' own time: TIME every two seconds and the monotonic clock between. Before the first connect the local
  * wall clock. */
 int64_t redis_time_ms(const struct redis_link *l);
 

@@ -1,4 +1,4 @@
-/* redis/link_in.h - between the files of the link: link.c (states), wire.c (requests and answers),
+/* redis/link_in.h - between the files of the link: link.c (states), place.c, wire.c (requests and answers),
  * link_tls.c (TLS between wire.c and the socket), handshake.c. */
 #ifndef REDIS_LINK_IN_H
 #define REDIS_LINK_IN_H
@@ -25,6 +25,22 @@ void link_doom_io(struct redis_link *l,
 void link_end(struct redis_link *l);  /* doomed, and not inside a call that asked */
 void link_soon(struct redis_link *l); /* link_end and refused requests, at the next turn */
 void link_came_up(struct redis_link *l);
+void link_try_now(struct redis_link *l);        /* if it waits for the next try */
+bool link_is_begun(const struct redis_link *l); /* started, and not being closed */
+
+/* place.c */
+bool place_target(const struct redis_place *p,
+                  struct redis_link *l); /* into l->target. False: nobody knows yet */
+bool place_round_is_over(const struct redis_place *p, const struct redis_link *l); /* every host was tried */
+uint32_t place_retry_most_ms(const struct redis_place *p, uint32_t otherwise);
+uint32_t place_connect_ms(const struct redis_place *p, uint32_t otherwise);
+/* l's server is fit. False: other links are up on another one. */
+bool place_agrees(struct redis_place *p, struct redis_link *l);
+void place_unfit(struct redis_place *p, const char *run_id,
+                 const char *why); /* dooms all links to that server */
+void place_link_up(struct redis_place *p);
+void place_link_down(struct redis_place *p, const struct redis_link *l,
+                     const char *why); /* or a try failed */
 
 /* wire.c */
 bool wire_start(struct redis_link *l); /* begins to read */
@@ -32,9 +48,9 @@ void wire_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, voi
 void wire_write(struct redis_link *l);          /* out goes to the socket, if that is free */
 void wire_answer_pending(struct redis_link *l); /* each with NULL */
 void wire_answer_refused(struct redis_link *l);
-bool wire_is_late(const struct redis_link *l,
-                  uint64_t now_ms);    /* nothing read for answer_ms while an answer is due */
-void wire_close(struct redis_link *l); /* memory */
+uint64_t wire_silent_ms(const struct redis_link *l,
+                        uint64_t now_ms); /* how long nothing was read while an answer is due */
+void wire_close(struct redis_link *l);    /* memory */
 
 /* link_tls.c; all for a link with TLS but the first and the last */
 void link_tls_start(struct redis_link *l); /* a link without: nothing */
@@ -48,6 +64,6 @@ void link_tls_close(struct redis_link *l);     /* memory */
 
 /* handshake.c */
 void handshake_send(struct redis_link *l);
-void handshake_time(struct redis_link *l); /* asks for TIME */
+void handshake_time(struct redis_link *l); /* asks for TIME and ROLE */
 
 #endif

@@ -6,12 +6,12 @@
 
 void link_tls_start(struct redis_link *l)
 {
-    const struct redis_url *url = l->config.url;
+    const struct redis_url *url = l->config.place->url;
     tls_session_destroy(&l->tls);
     if (!url->secure) return;
     PRE(url->tls != NULL);
     if (l->opened == NULL) l->opened = heap_alloc(INBOX_BYTES + TLS_HELD_MAX);
-    l->tls = tls_session_create(url->tls, url->host);
+    l->tls = tls_session_create(url->tls, l->target.host);
 }
 
 struct buf *link_tls_out(struct redis_link *l)
@@ -29,8 +29,8 @@ static void link_tls_failed(struct redis_link *l)
     char what[TLS_WHY_BYTES + 8];
     snprintf(what, sizeof what, "TLS: %s", tls_session_why(l->tls));
     if (tls_session_refused(l->tls))
-        error_set(&l->refusal, ERR_CONFIG, "no TLS with Redis at %s:%d: %s", l->config.url->host,
-                  l->config.url->port, tls_session_why(l->tls));
+        error_set(&l->refusal, ERR_CONFIG, "no TLS with Redis at %s:%d: %s", l->target.host, l->target.port,
+                  tls_session_why(l->tls));
     link_doom_io(l, what);
 }
 

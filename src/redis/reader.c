@@ -21,6 +21,8 @@ struct redis_reader {
     struct block *top; /* the one being filled */
     size_t taken;      /* bytes in all blocks' data */
     size_t fed;        /* since the last whole reply */
+    char unfit[200];   /* an error line about the server, for as long as the connection */
+    bool lonely;       /* NOREPLICAS */
     bool whole;        /* the arena holds a reply that was handed out, nothing half built */
 };
 
@@ -80,6 +82,19 @@ static struct redis_answer *object_place(const redisReadTask *task, enum redis_t
     return o;
 }
 
+/* An error is answered rarely, so this costs other replies nothing. EXEC that was refused repeats what it was refused for. */
+static void error_note(struct redis_reader *r, const struct redis_answer *o)
+{
+    static const char *const unfit[] = {"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN",
+                                        "MOVED",    "ASK",     "REDIRECT"};
+    static const struct slice aborted = SLICE("EXECABORT Transaction discarded because of: ");
+    struct redis_answer e = *o;
+    if (slice_starts(e.str, aborted)) e.str = slice_of(e.str.p + aborted.n, e.str.n - aborted.n);
+    r->lonely |= answer_error_is(&e, "NOREPLICAS");
+    for (size_t i = 0; i < sizeof unfit / sizeof unfit[0] && r->unfit[0] == '\0'; i++)
+        if (answer_error_is(&e, unfit[i])) answer_why(&e, r->unfit, sizeof r->unfit);
+}
+
 static void *create_string(const redisReadTask *task, char *p, size_t n)
 {
     enum redis_type type = REDIS_STRING;
@@ -94,6 +109,7 @@ static void *create_string(const redisReadTask *task, char *p, size_t n)
     memcpy(copy, p, n);
     copy[n] = '\0';
     o->str = slice_of(copy, n);
+    if (type == REDIS_ERROR) error_note(task->privdata, o);
     return o;
 }
 
@@ -203,8 +219,21 @@ void redis_reader_reset(struct redis_reader *r)
     redisReaderFree(r->hiredis);
     r->hiredis = hiredis_create(r);
     r->fed = 0;
-    r->whole = false;
+    r->whole = r->lonely = false;
+    r->unfit[0] = '\0';
     arena_reset(r);
+}
+
+const char *redis_reader_unfit(const struct redis_reader *r)
+{
+    return r->unfit[0] != '\0' ? r->unfit : NULL;
+}
+
+bool redis_reader_lonely(struct redis_reader *r)
+{
+    bool was = r->lonely;
+    r->lonely = false;
+    return was;
 }
 
 bool redis_reader_feed(struct redis_reader *r, const char *p, size_t n)

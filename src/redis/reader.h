@@ -17,6 +17,10 @@ void redis_reader_reset(struct redis_reader *r);
 enum redis_read { READ_REPLY, READ_MORE, READ_GARBAGE };
 bool redis_reader_feed(struct redis_reader *r, const char *p,
                        size_t n); /* false: garbage, or a reply beyond bounds */
+/* What errors at any depth of what was read so far say of the server: the first that says it is not the one to ask
+ * (READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, MOVED, ASK, REDIRECT), its line in *line; NULL: none. */
+const char *redis_reader_unfit(const struct redis_reader *r);
+bool redis_reader_lonely(struct redis_reader *r); /* some said NOREPLICAS; asked once */
 /* The next whole reply; it lives until the next call. After READ_GARBAGE only reset helps. */
 bool redis_reader_is_empty(const struct redis_reader *r); /* no part of a reply is in it */
 enum redis_read redis_reader_next(struct redis_reader *r, const struct redis_answer **out);

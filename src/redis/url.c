@@ -25,16 +25,31 @@ static const char *user_read(const struct url *u, struct redis_url *out)
     return NULL;
 }
 
+static const char *host_read(const struct url *u, struct redis_url *out)
+{
+    struct redis_host *host = &out->hosts[out->hosts_n];
+    host->port = REDIS_PORT_DEFAULT;
+    if (u->host.n == 0) return "a host";
+    if (u->port.p != NULL && !url_port(u->port, &host->port)) return "a port from 1 to 65535";
+    host->name = percent_string(u->host);
+    if (host->name == NULL) return "%XX escapes in the host";
+    out->hosts_n++;
+    return NULL;
+}
+
 static const char *tcp_read(const struct url *u, struct redis_url *out)
 {
     const char *expected = user_read(u, out);
     if (expected != NULL) return expected;
     if (u->query.p != NULL || (u->path.n > 1 && !db_read(slice_of(u->path.p + 1, u->path.n - 1), &out->db)))
         return "a database number after the '/'";
-    if (u->host.n == 0) return "a host";
-    if (u->port.p != NULL && !url_port(u->port, &out->port)) return "a port from 1 to 65535";
-    out->host = percent_string(u->host);
-    return out->host == NULL ? "%XX escapes in the host" : NULL;
+    expected = host_read(u, out);
+    for (struct url next = *u; expected == NULL && next.more.p != NULL;) {
+        if (out->hosts_n == REDIS_HOSTS_MAX) return "at most 8 hosts";
+        expected = url_host_next(&next);
+        if (expected == NULL) expected = host_read(&next, out);
+    }
+    return expected;
 }
 
 static const char *unix_read(const struct url *u, struct redis_url *out)
@@ -53,11 +68,12 @@ enum err redis_url_parse(struct slice text, struct redis_url *out, struct error 
 {
     struct url u;
     const char *expected = url_split(text, &u);
-    *out = (struct redis_url){.port = REDIS_PORT_DEFAULT, .secure = slice_eq(u.scheme, SLICE("rediss"))};
+    *out = (struct redis_url){.secure = slice_eq(u.scheme, SLICE("rediss"))};
     if (slice_eq(u.scheme, SLICE("unix")))
         expected = unix_read(&u, out);
     else if (!out->secure && !slice_eq(u.scheme, SLICE("redis")))
-        expected = "redis://[user:password@]host:port/db (rediss:// with TLS) or unix:///path?db=n";
+        expected =
+            "redis://[user:password@]host:port[,host:port...]/db (rediss:// with TLS) or unix:///path?db=n";
     else if (expected == NULL)
         expected = tcp_read(&u, out);
     if (expected == NULL) return ERR_NONE;
@@ -79,7 +95,8 @@ void redis_url_set_password(struct redis_url *url, struct slice password)
 
 void redis_url_close(struct redis_url *url)
 {
-    heap_free(url->host);
+    for (unsigned i = 0; i < url->hosts_n; i++)
+        heap_free(url->hosts[i].name);
     heap_free(url->path);
     heap_free(url->user);
     password_free(url);

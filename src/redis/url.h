@@ -1,5 +1,5 @@
-/* redis/url.h - where Redis is: redis://[user:password@]host[:port][/db], the same with TLS behind rediss://, or
- * unix:///path[?db=n]. */
+/* redis/url.h - where Redis is: redis://[user:password@]host[:port][,host[:port]...][/db], the same with TLS behind
+ * rediss://, or unix:///path[?db=n]. Of several hosts the one that is primary is taken (place.h). */
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
@@ -7,14 +7,21 @@
 #include "base/slice.h"
 
 #define REDIS_PORT_DEFAULT 6379
+#define REDIS_HOSTS_MAX 8
+
+struct redis_host {
+    char *name; /* or address */
+    int port;
+};
 
 /* Owns its strings (heap, NUL-terminated); redis_url_close frees them. */
 struct tls_context;
 struct redis_url {
-    char *host;            /* name or address; NULL: a unix socket */
+    struct redis_host hosts[REDIS_HOSTS_MAX];
+    unsigned hosts_n;
     char *path;            /* of the unix socket; NULL: TCP */
     char *user, *password; /* NULL: none */
-    int port, db;
+    int db;
     bool secure; /* rediss:// */
     struct tls_context
         *tls; /* of secure: how; set by the owner before the first link, destroyed by redis_url_close */

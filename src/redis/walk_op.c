@@ -100,10 +100,8 @@ static uint32_t page_sort(struct redis_walk *w, const struct redis_answer *keys,
         const struct counter *c = counters_match(w->counters, key);
         w->keys++;
         if (c != NULL) {
-            w->found++;
-            if (w->pending != NULL) w->pending(w, c, key);
             if (!w->read_only) request_slice(found, key), n++;
-        } else if (w->leftover != NULL && (c = suspect_match(w->counters, key, &pending_n)) != NULL) {
+        } else if ((c = suspect_match(w->counters, key, &pending_n)) != NULL) {
             suspect_add(w, c, key, pending_n);
         }
     }
@@ -190,7 +188,7 @@ static void walk_scan_ask(struct redis_walk *w)
 void redis_walk(struct redis_link *l, struct redis_walk *w)
 {
     w->link = l;
-    w->keys = w->found = w->restored = 0;
+    w->keys = w->restored = 0;
     w->lost = w->at_end = w->stopping = false;
     w->text[0] = '\0';
     w->suspects = NULL;

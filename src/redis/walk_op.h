@@ -12,14 +12,12 @@ struct redis_walk {
     uint32_t step;     /* SCAN's COUNT; 0: 500 */
     uint32_t pause_ms; /* between two steps */
     bool read_only;    /* puts nothing back */
-    /* Each may be NULL; slices for the call only. leftover: `<pending>_<anything>` without registry; id: the
-     * batch id in its name when that is 32 hex digits, else NULL. SCAN may show a key twice. */
-    void (*pending)(struct redis_walk *w, const struct counter *c, struct slice key);
+    /* A `<pending>_<anything>` without registry; slices for the call only. id: the batch id in its name, NULL if that is
+     * not 32 hex digits. SCAN may show a key twice. */
     void (*leftover)(struct redis_walk *w, const struct counter *c, struct slice key, struct slice pending,
                      const struct batch_id *id);
-    uint64_t keys, found; /* out: hashes seen; pending hashes among them */
-    uint64_t restored;    /* out: put back into tally:dirty */
-    bool lost;            /* out: link lost or an error: begin again */
+    uint64_t keys, restored; /* out: hashes seen; put back into tally:dirty */
+    bool lost;               /* out: link lost or an error: begin again */
     char text[200];
     void (*done)(struct redis_walk *w); /* once */
     void *arg;

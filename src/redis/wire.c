@@ -101,12 +101,12 @@ void wire_answer_refused(struct redis_link *l)
     link_soon(l);
 }
 
-bool wire_is_late(const struct redis_link *l, uint64_t now_ms)
+uint64_t wire_silent_ms(const struct redis_link *l, uint64_t now_ms)
 {
-    if (l->ring_n == 0) return false;
+    if (l->ring_n == 0) return 0;
     uint64_t since_ms = l->ring[l->ring_at].sent_ms;
     if (since_ms < l->read_ms) since_ms = l->read_ms;
-    return now_ms > since_ms + l->config.answer_ms;
+    return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
 static void crash_points_pass(struct redis_link *l)
@@ -207,12 +207,28 @@ static void replies_hand_out(struct redis_link *l)
     const struct redis_answer *r;
     enum redis_read got = READ_MORE;
     while (!l->doomed && (got = redis_reader_next(l->reader, &r)) == READ_REPLY) {
-        if (l->ring_n == 0)
+        if (l->ring_n == 0 && l->push != NULL)
+            l->push(l, r);
+        else if (l->ring_n == 0)
             link_doom_io(l, "it answered what nobody asked");
         else
             answer(l, r);
     }
     if (got == READ_GARBAGE) link_doom_io(l, "it answered garbage");
+}
+
+/* (!) The one place where an answer says that this is not the server: all links to it go. Not in the midst of a request's
+ * replies: a frame whose EXEC is refused as well is refused, not in doubt. */
+static void answers_judge(struct redis_link *l)
+{
+    const char *line = redis_reader_unfit(l->reader);
+    if (l->ring_n > 0 && ring_slot(l, 0)->at > 0) return;
+    if (line != NULL) {
+        place_unfit(l->config.place, l->facts.run_id, line);
+        link_doom(l, line);
+    } else if (redis_reader_lonely(l->reader)) {
+        place_doubt(l->config.place, "NOREPLICAS");
+    }
 }
 
 /* Half of a frame's replies say only that a command was queued. Those are passed over here, as long as they are just
@@ -249,6 +265,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         replies_hand_out(l);
     else
         link_doom_io(l, "its answer is too big or no RESP");
+    answers_judge(l);
     l->reading = false;
     if (!l->doomed) wire_write(l);
     if (l->doomed) link_end(l);

@@ -44,13 +44,12 @@ struct batch {
 void batch_init(struct batch *b, const struct batch_id *id);
 void batch_clear(struct batch *b); /* all but the id goes, the memory stays: the scan starts again */
 void batch_close(struct batch *b);
-/* Each pending hash once: registered twice it would count twice, so batch_seal takes that for a bug of ours. */
+/* Each pending hash once, or it would count twice; batch_seal asserts it. */
 uint32_t batch_add_hash(struct batch *b, struct slice pending, uint64_t hlen);
 void batch_add_row(struct batch *b, uint32_t hash, struct slice field, struct slice value);
 
-/* Sorts, drops repeats of a field (the last stands), counts. False: some hash has not exactly its registered number of
- * fields (*short_hash gets its index in sorted order); the batch is then not sealed and wants a new scan.
- * Pure and long for many rows: fit for a worker thread. */
+/* Sorts, keeps the last of a repeated field, counts. False: a hash (*short_hash: its index in sorted order) does not have
+ * its registered number of fields; the batch is not sealed and needs a new scan. Pure, and slow for many rows. */
 bool batch_seal(struct batch *b, size_t *short_hash) MUST_CHECK;
 
 static inline struct slice batch_hash_name(const struct batch *b, size_t hash)
@@ -69,18 +68,18 @@ static inline struct slice batch_value(const struct batch *b, const struct batch
 /* What a writer merges in one transaction. */
 enum merge_outcome {
     MERGE_DONE,     /* committed now */
-    MERGE_ALREADY,  /* the ledger has it, same digest: somebody committed it before */
-    MERGE_CONFLICT, /* the ledger has this (batch, chunk) with another digest or cut: never discard */
-    MERGE_DOWN, /* MySQL cannot be reached or asks to wait; nothing committed as far as known; try again later */
-    MERGE_HELD, /* the table refuses: too many rejected rows, no such table, no right; an operator must look */
-    MERGE_TOO_OLD, /* not_after_ms has passed: the ledger may be pruned by now; give the run up */
+    MERGE_ALREADY,  /* the ledger has it with the same digest: committed before */
+    MERGE_CONFLICT, /* the ledger has it with another digest or cut: never discard */
+    MERGE_DOWN,     /* MySQL is away or asks to wait; nothing is known to be committed: try again later */
+    MERGE_HELD,    /* the table refuses (too many rejected rows, no table, no right): an operator must look */
+    MERGE_TOO_OLD, /* not_after_ms has passed, so the ledger may be pruned: give the run up */
 };
 
 struct chunk {
     const struct batch *batch; /* sealed */
     uint32_t index, chunks;
     size_t first, rows_n;  /* batch->rows[first .. first + rows_n) */
-    uint64_t not_after_ms; /* age_ms(): a writer must not begin a transaction after this */
+    uint64_t not_after_ms; /* on age_ms()'s clock: no transaction begins after this */
     /* answer, written by the writer, read after done */
     enum merge_outcome outcome;
     uint32_t rows_merged, rows_rejected;

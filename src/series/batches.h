@@ -1,6 +1,5 @@
-/* series/batches.h - what is asked of Redis about batches. The asker owns a request and its memory; it is answered exactly
- * once through done(), on the loop, never from inside the call that asked. Nothing is cancelled: a lost link is an answer,
- * too. */
+/* series/batches.h - requests to Redis about batches. The asker owns a request and its memory. Each is answered exactly once
+ * through done(), on the loop, never from inside the call that asked; a lost link is an answer too. */
 #ifndef SERIES_BATCHES_H
 #define SERIES_BATCHES_H
 
@@ -10,16 +9,16 @@
 
 enum scan_outcome {
     SCAN_SEALED,  /* registry and rows are in the batch, batch_seal() said yes */
-    SCAN_GONE,    /* no registry stands (any more): somebody finished it */
-    SCAN_LOST,    /* link lost or Redis answered an error: start again later from cursor 0 */
-    SCAN_SHORT,   /* fewer (or more) fields than registered while the batch still stands: hold, alarm */
-    SCAN_UNKNOWN, /* a format version or a counter that this tallyd does not know: leave it standing */
+    SCAN_GONE,    /* it has no registry: somebody finished it */
+    SCAN_LOST,    /* link lost, or an error: start again later from cursor 0 */
+    SCAN_SHORT,   /* the batch stands, but not with the registered number of fields: hold, alarm */
+    SCAN_UNKNOWN, /* this tallyd does not know its format or its counter: leave it */
 };
 
 struct scan {
     struct batch *batch; /* in: its id; out: all else. Cleared first; the scan's until done */
     const struct counters *counters;
-    bool raw; /* also read what would be SCAN_UNKNOWN (recover --reject-unknown); counter is NULL */
+    bool raw; /* reads what would be SCAN_UNKNOWN, with counter NULL (recover --reject-unknown) */
     enum scan_outcome outcome;
     char run_id[RUN_ID_BYTES]; /* of the server that gave the rows */
     char text[200];
@@ -34,8 +33,8 @@ struct scan {
     } reading;
 };
 
-struct fence {   /* the barrier: what Redis knew before this request cannot be rolled back once it passed */
-    bool passed; /* false: link lost, refused, or not confirmed in time: back to SCAN */
+struct fence {                 /* the barrier: once passed, what Redis knew before it cannot be rolled back */
+    bool passed;               /* false: link lost, refused, or not confirmed in time */
     char run_id[RUN_ID_BYTES]; /* of the server that passed it */
     char text[200];
     void (*done)(struct fence *f);
@@ -48,35 +47,36 @@ struct fence {   /* the barrier: what Redis knew before this request cannot be r
 
 struct discard {
     const struct batch *batch; /* its id and the names of its hashes; rows are not needed */
-    bool done_ok; /* false: link lost or error: outcome unknown, send again later (it is idempotent) */
+    bool done_ok;              /* false: outcome unknown; send it again, it is idempotent */
     char text[200];
     void (*done)(struct discard *d);
     void *arg;
 };
 
 enum adopt_mode {
-    ADOPT_INSTANCE, /* at start: all of this instance's other lives */
-    ADOPT_STALE,    /* by timer: no sign of life for stale_ms */
-    ADOPT_DEAD,     /* on demand: all whose owner has no link to Redis any more, and all stale ones */
+    ADOPT_INSTANCE, /* those of this instance's other lives */
+    ADOPT_OWN,      /* those of this life: discarded ones that stand again */
+    ADOPT_STALE,    /* those without a sign of life for stale_ms */
+    ADOPT_DEAD,     /* stale ones, and those whose owner has no link to Redis */
 };
 
-struct adopt { /* atomically makes this life the owner of batches, refreshes their scores, and names them */
+struct adopt { /* atomically makes this life the owner of batches and refreshes their scores */
     enum adopt_mode mode;
     int64_t stale_ms;
-    uint32_t limit;                  /* at most so many are adopted */
-    bool dry_run;                    /* names them without touching anything */
-    const struct counters *counters; /* batches of others are counted in unknown, and left */
+    uint32_t limit;                  /* adopts at most */
+    bool dry_run;                    /* only names them */
+    const struct counters *counters; /* batches of others are left, and counted in unknown */
     struct batch_id *ids;            /* out: heap, the asker frees */
     uint32_t ids_n;
-    uint32_t unknown; /* out: batches left standing since their counter or format is not known here */
+    uint32_t unknown; /* out: batches left because their counter or format is unknown here */
     bool lost;
     char text[200]; /* out: why */
     void (*done)(struct adopt *a);
     void *arg;
 };
 
-struct standing {         /* which batches still stand? */
-    struct slice key;     /* n > 0: only those whose registry holds this pending hash; n = 0: all */
+struct standing {         /* which batches stand */
+    struct slice key;     /* only those that hold this pending hash; n = 0: all */
     struct batch_id *ids; /* out: heap, the asker frees */
     uint32_t ids_n;
     bool lost;
@@ -85,8 +85,8 @@ struct standing {         /* which batches still stand? */
 };
 
 struct gen_read {   /* tally:gen, which counts the claims of this Redis */
-    uint64_t least; /* 0: only reads. Else raises it to that when it is lower (recover --accept-rollback) */
-    uint64_t gen;   /* out: as it stands then; 0: there is none */
+    uint64_t least; /* raises a lower one to this (recover --accept-rollback); 0: only reads */
+    uint64_t gen;   /* out; 0: none */
     bool lost;      /* link lost or an error; text */
     char text[200];
     void (*done)(struct gen_read *g);

@@ -1,4 +1,4 @@
-/* series/books.h - what the ledger says, as data: which rows of a batch are merged, and MySQL's half of live totals. */
+/* series/books.h - the ledger as data: which rows of a batch are merged; MySQL's half of a live total. */
 #ifndef SERIES_BOOKS_H
 #define SERIES_BOOKS_H
 
@@ -7,7 +7,7 @@
 struct books_counter {
     char name[NAME_BYTES_MAX + 1];
     int64_t merged, rejected;  /* tally_counters as it stands */
-    int64_t newer;             /* of them, ledger totals of gen > the gen asked for */
+    int64_t newer;             /* part of those two: merged from a later gen than was asked for */
     int64_t complete_until_ms; /* 0: not set */
 };
 
@@ -25,25 +25,25 @@ struct books {
     uint64_t gen_highest; /* of the whole ledger; 0: it is empty */
 };
 void books_close(struct books *b);
-/* Is the row (key, field) of this batch merged, as far as these books know? */
+/* Do these books say that the row (key, field) of this batch is merged? */
 bool books_has(const struct books *b, const struct batch_id *id, struct slice key, struct slice field);
 
-/* The stored half of live totals (sync/README.md, rule S26) of one counter, all in one snapshot. */
+/* MySQL's half of live totals of one counter (sync/README.md, rule S26), in one snapshot. */
 struct books_total { /* of one pending hash */
     struct slice key;
     const struct slice *fields;
     size_t fields_n;
-    int64_t gen;     /* Redis' when it was read */
-    int64_t *stored; /* answer: one a field, heap, the asker frees; 0 where there is no row */
-    bool newer;      /* answer: the counter has ledger rows of gen > gen: read Redis again */
+    int64_t gen;     /* Redis' at the read */
+    int64_t *stored; /* answer: one a field, 0 without a row; heap, the asker frees it */
+    bool newer;      /* answer: the ledger has a later gen of this counter: read Redis again */
 };
 struct books_totals {
     const struct counter *counter;
     struct books_total *all;
     size_t n;
-    const struct batch_id *ids; /* standing batches with any of these pending hashes; repeats do no harm */
+    const struct batch_id *ids; /* standing batches that hold any of these hashes; may repeat */
     size_t ids_n;
-    struct books books; /* answer: chunks only; begins empty, books_close by the asker either way */
+    struct books books; /* answer: chunks only; starts empty, the asker closes it */
 };
 
 #endif

@@ -11,35 +11,34 @@
 #define CLAIMS_OUT_MAX 2        /* on the frame link at once: hits go between them */
 
 enum due_why {
-    DUE_TIME, /* its lock was granted, or it is older than `every`, or somebody asks for it: to be claimed now */
-    DUE_HITS, /* nothing but its hits were reached: may wait, at most for `every` */
+    DUE_TIME, /* lock granted, older than `every`, or asked for: claim it now */
+    DUE_HITS, /* only `hits` was reached: it may wait, at most for `every` */
 };
 
 enum claim_outcome {
-    CLAIM_STANDS,  /* tally:batch:<id> stands: go on at SCAN */
-    CLAIM_EMPTY,   /* nothing of it was there to be renamed: no batch */
-    CLAIM_REFUSED, /* Redis answered an error, nothing ran: the hashes are still due; text says why */
-    CLAIM_GONE,    /* the reply was lost and no registry stands: forget the id; what was due may still be */
+    CLAIM_STANDS,  /* there is a batch: go on at SCAN */
+    CLAIM_EMPTY,   /* none of the hashes existed: no batch */
+    CLAIM_REFUSED, /* Redis answered an error (text), nothing ran: the hashes are still due */
+    CLAIM_GONE,    /* reply lost, and no registry: forget the id; the hashes may still be due */
 };
 
 struct claim {
     struct batch_id id;
     const struct counter *counter;
-    struct slice
-        *keys; /* keys_n <= CLAIM_HASHES_MAX pending hashes; the owner of the claim owns them till done */
-    uint32_t keys_n;
+    struct slice *keys; /* pending hashes; the asker's until done */
+    uint32_t keys_n;    /* <= CLAIM_HASHES_MAX */
     enum claim_outcome outcome;
-    uint32_t renamed; /* hashes renamed; known only when the reply came */
-    uint32_t left; /* keys that the field bound left for the next claim: the last `left` of keys, still due */
-    uint64_t fields;               /* fields renamed, likewise */
+    uint32_t renamed;              /* hashes; as all figures, known only when the reply came */
+    uint32_t left;                 /* the last `left` keys are still due: the bound of fields was reached */
+    uint64_t fields;               /* in the renamed hashes */
     char text[200];                /* Redis' error */
     struct list link;              /* coalesce: sent and not answered */
     void (*done)(struct claim *c); /* once */
     void *arg;
 };
 
-struct due_poll { /* names in tally:dirty with a score at or below before_ms (Redis' time), lowest first */
-    bool highest; /* highest first, and whatever its score: before_ms is not looked at */
+struct due_poll { /* names in tally:dirty with scores <= before_ms (Redis' time), lowest first */
+    bool highest; /* instead: all, highest first */
     int64_t before_ms;
     uint32_t skip, limit; /* as ZRANGEBYSCORE's LIMIT */
     struct buf names;     /* out: bytes of them */

@@ -146,11 +146,11 @@ void frame_fail_token(struct frame *f, struct frame_token *t, struct slice line)
 }
 
 struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,
-                              int64_t at)
+                              int64_t which)
 {
     f->ops = frame_grown(f->ops, f->ops_n, &f->ops_cap, sizeof *f->ops);
     struct frame_op *op = &f->ops[f->ops_n++];
-    *op = (struct frame_op){.kind = kind, .at = at, .first_item = OP_END, .last_item = OP_END};
+    *op = (struct frame_op){.kind = kind, .which = which, .first_item = OP_END, .last_item = OP_END};
     op->name_at = text_put(f, name);
     op->name_n = (uint32_t)name.n;
     op->type_at = text_put(f, type);

@@ -117,7 +117,7 @@ struct frame_token *frame_add_token(struct frame *f, uint32_t hash, struct slice
 void frame_add_share(struct frame *f, const struct counter *c, int64_t delta); /* sums per counter */
 /* An op without hits yet. */
 struct frame_op *frame_add_op(struct frame *f, enum op_kind kind, struct slice name, struct slice type,
-                              int64_t at);
+                              int64_t which);
 /* A further event or visitor of the op; returns its number. */
 uint32_t frame_add_item(struct frame *f, struct frame_op *op, int64_t at, struct slice text);
 /* An append of these records to a journal of that name. */

@@ -25,8 +25,8 @@
 #define KEY_EVENTS                                                                                           \
     "tally:events" /* zset of the event logs, <name>:<type>, all scores 0: what the preener goes by */
 #define KEY_EVENTS_GONE "tally:events:gone" /* how often a log has left tally:events */
-/* Hash: <name>:<type> of a log -> the highest number ever leased for it. A field stays, as tickers do: whoever holds a
- * lease may use it for as long as he lives. */
+/* Hash: <name>:<type> of a log -> the highest number ever leased for it. Fields are never deleted: a lease holds for its
+ * holder's whole life. */
 #define KEY_LEASED "tally:leased"
 #define EVENT_TICKER_TYPE "index" /* no event's type: <name>:index is the ticker */
 /* What keys of one kind, or of tallyd's own, begin with: of no other kind. Those of events and visitors begin with a

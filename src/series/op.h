@@ -33,47 +33,52 @@ struct op_item {              /* event: one event; uniq: one visitor, the same o
 
 struct journal;
 
-/* All that a frame does to one (kind, name, type, at). An op that a counter's feed made is never shared with clients.
- */
+/* How an op's hits get to their keys: by this frame, by way of a journal, or out of one by this frame. */
+enum op_way { OP_STRAIGHT, OP_INTO, OP_HOME };
+
+/* All that a frame does to one (kind, name, type, which). An op that a counter's feed made is never shared with clients.
+ *            which tells apart ops of a name              delta       answer: value
+ *   series   the second                                   sum of n    how many precisions keep the second
+ *   timebox  the start of its bucket                      sum of n    hits of the bucket after it
+ *   event    enum event_id; when fed of now, the second   when fed of now, how many; else items
+ *                                                                     the last number of all drawn; 0: none
+ *   uniq     the day, YYYYMMDD                            items       each item's own */
 struct frame_op {
     enum op_kind kind;
-    uint64_t code, name_code; /* coalesce's own: of all that makes it one; of kind, name and type */
     uint32_t name_at, name_n;
     uint32_t type_at, type_n; /* events */
-    /* series: a second; timebox: start of its bucket; uniq: YYYYMMDD; event: enum event_id, or when fed their second */
-    int64_t at;
-    int64_t delta; /* series, timebox: sum of n; events, when fed: how many, since they have no items */
-    uint32_t first_item, last_item, items_n; /* events that are not fed, uniq */
-    bool fed;                                /* no client waits */
-    bool may_wait;                           /* coalesce's own: it may go into a journal */
-    /* No command of its own: one of the frame's appends has it, or another daemon brought it home. */
-    bool silent;
-    /* coalesce's own: the journal that it goes into, or, not silent, comes out of; its number there; whether that was
-     * told before; and of how many ADDs it is the sum */
-    struct journal *journal;
-    uint32_t number, adds, first_event;
-    bool was_told;
-    /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision still keeps `at`. When the op is
-     * owed: that ZADD alone, kept or not, and no HINCRBY */
-    uint64_t known;
+    int64_t which;
+    int64_t delta;
+    uint32_t first_item, last_item, items_n;
+    bool fed; /* no client waits */
     bool
-        owed; /* timebox: its place in `tb.<name>` alone, when its hits stand, and no hit; event: its log's name alone */
-    bool stands; /* timebox: known to stand in both sets, so that its hits alone go */
-    /* events */
-    bool has_numbers; /* an own id is a number, as a ticker's are */
-    bool named;       /* GIVEN: its log is put into tally:events */
-    uint32_t lease_n; /* DRAWS: so many numbers more are drawn, for a lease */
-    int64_t gone;     /* coalesce's own: frame.events_gone at which its log was known to be in tally:events */
+        silent; /* no command of its own: one of the frame's appends has it, or another daemon brought it home */
+    /* Something alone that an earlier frame left out, and no hit. Series: the ZADDs in known; timebox: its place in
+     * `tb.<name>`; events: their log's name */
+    bool owed;
+    uint64_t
+        known; /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision keeps the second */
+    bool stands;      /* timebox: known to be in both sets, so that its hits alone go */
+    bool has_numbers; /* event: an own id is a number, as a ticker's are */
+    bool named;       /* event, GIVEN: its log is put into tally:events */
+    uint32_t lease_n; /* event, DRAWS: so many numbers more are drawn, for a lease; they come last */
     /* uniq: moved by one for each new visitor, in the pending hash `key`, its field the day; NULL: none */
     const struct counter *counter;
     uint32_t key_at, key_n;
     /* answers */
-    /* series: how many precisions keep `at`; timebox: hits of the bucket after it; events that draw: the last number of
-     * all drawn, with the lease's, which come last; 0: none */
     int64_t value;
     bool late;  /* timebox: older than all of the buckets that are kept, so nothing was added */
     bool fresh; /* series, timebox: a sample, hits came into being whose ZADD the frame left out */
     uint32_t error_at, error_n; /* in frame->errors: Redis' error line without '-'; all of its items fail */
+    /* coalesce's own */
+    uint64_t code, name_code; /* of all that makes it one; of kind, name and type */
+    int64_t gone;             /* event: frame.events_gone at which its log was known to be in tally:events */
+    bool may_wait;            /* it may go into a journal */
+    enum op_way way;
+    struct journal *journal;    /* OP_INTO, OP_HOME: NULL when it is not ours any more */
+    uint32_t number;            /* there */
+    bool was_told;              /* OP_INTO: before this frame */
+    uint32_t adds, first_event; /* OP_HOME: of how many ADDs it is the sum; the first of its events */
 };
 
 struct op_tier {
@@ -119,7 +124,7 @@ static inline bool op_bucket_stays(const struct op_limits *l, int64_t bucket, in
 /* Does its frame add these events as they are? Fed ones of now have no items; those out of a journal have. */
 static inline bool op_is_given(const struct frame_op *op)
 {
-    bool has_ids = op->at == EVENT_GIVEN || op->at == EVENT_OWN;
+    bool has_ids = op->which == EVENT_GIVEN || op->which == EVENT_OWN;
     return op->kind == OP_EVENT && has_ids && (op->items_n > 0 || op->owed);
 }
 /* Is it a number as a ticker gives them: 1 to OP_NUMBER_MAX, canonical? */

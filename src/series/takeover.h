@@ -4,6 +4,7 @@
 #define SERIES_TAKEOVER_H
 
 #include "base/buf.h"
+#include "series/names.h"
 
 struct listed_journal {       /* in the list's texts */
     struct slice name, owner; /* owner: name_owner() of a life */
@@ -14,7 +15,8 @@ struct journal_list {           /* all of tally:journals */
     struct listed_journal *all; /* out: heap, as the texts; the asker frees both */
     size_t n;
     struct buf texts;
-    bool lost; /* nothing is known */
+    char run_id[RUN_ID_BYTES]; /* of the server that gave it */
+    bool lost;                 /* nothing is known */
     void (*done)(struct journal_list *l);
     void *arg;
 };

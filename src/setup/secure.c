@@ -72,6 +72,28 @@ bool setup_redis_tls(struct setup *s, struct buf *problems)
     return s->redis.tls != NULL;
 }
 
+bool setup_sentinel_tls(struct setup *s, struct buf *problems)
+{
+    static const enum conf_option at[] = {CONF_REDIS_SENTINEL_TLS_CERT, CONF_REDIS_SENTINEL_TLS_KEY,
+                                          CONF_REDIS_SENTINEL_TLS_CA};
+    const struct conf *c = s->conf;
+    const struct given g = {
+        .cert = c->redis_sentinel_tls_cert, .key = c->redis_sentinel_tls_key, .ca = c->redis_sentinel_tls_ca};
+    bool verify = c->redis_sentinel_tls_verify == CONF_VERIFY_ON;
+    if (c->redis_sentinel_tls_use == CONF_OFF)
+        return (!any_given(&g) && verify) ||
+               refuse(s, CONF_REDIS_SENTINEL_TLS_USE, problems,
+                      "redis.sentinel.tls is given, but not used: write redis.sentinel.tls.use: on");
+    if ((g.cert == NULL) != (g.key == NULL))
+        return refuse(s, g.cert == NULL ? CONF_REDIS_SENTINEL_TLS_KEY : CONF_REDIS_SENTINEL_TLS_CERT,
+                      problems,
+                      "redis.sentinel.tls.cert and redis.sentinel.tls.key are given together or not at all");
+    s->sentinels.access.secure = true;
+    s->sentinels.access.tls =
+        context_make(s, TLS_CLIENT, verify ? TLS_TRUST_CA : TLS_TRUST_ANYBODY, &g, at, problems);
+    return s->sentinels.access.tls != NULL;
+}
+
 /* --- MySQL: its library reads the files at each connect --- */
 
 static const char *mysql_wrong(const struct setup *s, const struct given *g, enum conf_option *at)
@@ -165,6 +187,14 @@ static bool is_here(const char *host)
     return inet_pton(AF_INET, host, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
 }
 
+static bool mysql_is_far(const struct db_config *c)
+{
+    bool far = false;
+    for (size_t i = 0; c->socket == NULL && i < c->hosts_n; i++)
+        far |= !is_here(c->hosts[i].name);
+    return far;
+}
+
 static bool has_port(const struct conf_addresses *a)
 {
     for (size_t i = 0; i < a->n; i++)
@@ -174,13 +204,21 @@ static bool has_port(const struct conf_addresses *a)
 
 void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg)
 {
-    if (s->redis.path == NULL && !s->redis.secure && !is_here(s->redis.host))
+    bool away = false;
+    for (unsigned i = 0; i < s->redis.hosts_n && s->sentinels.n == 0; i++)
+        away |= !is_here(s->redis.hosts[i].name);
+    for (uint32_t i = 0; i < s->sentinels.n; i++) /* what they name is where they are, as a rule */
+        away |= !is_here(s->sentinels.at[i].host);
+    if (away && !s->redis.secure)
         warn(arg, "Redis is on another machine and is spoken to without TLS: whoever is between reads the "
                   "password and changes counts. Use rediss://, or a tunnel");
     if (s->redis.secure && s->conf->redis_tls_verify == CONF_VERIFY_OFF)
         warn(arg, "redis.tls.verify is off: whoever is between may pass for Redis. Name its authority in "
                   "redis.tls.ca");
-    if (s->mysql.tls == DB_TLS_NONE && !db_config_is_socket(&s->mysql) && !is_here(s->mysql.host))
+    if (s->sentinels.access.secure && s->conf->redis_sentinel_tls_verify == CONF_VERIFY_OFF)
+        warn(arg, "redis.sentinel.tls.verify is off: whoever is between may say where Redis is. Name the "
+                  "sentinels' authority in redis.sentinel.tls.ca");
+    if (s->mysql.tls == DB_TLS_NONE && mysql_is_far(&s->mysql))
         warn(arg, "MySQL is on another machine and is spoken to without TLS: whoever is between reads and "
                   "changes counts. Use mysql.tls, or a tunnel");
     if (s->mysql.tls == DB_TLS_ANYBODY)

@@ -185,7 +185,74 @@ static bool redis_init(struct setup *s, struct buf *problems)
     }
     if (s->conf->redis_password != NULL)
         redis_url_set_password(&s->redis, slice_str(s->conf->redis_password));
+    if (s->conf->redis_keeps == CONF_KEEPS_REPLICAS && s->conf->redis_replicas == 0) {
+        error_set(&e, ERR_CONFIG,
+                  "replicas holds nothing while redis.replicas is 0: set that to how many must have a "
+                  "batch before it is merged");
+        problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_KEEPS, &e, problems);
+        return false;
+    }
     return setup_redis_tls(s, problems);
+}
+
+static bool sentinel_add(struct setup *s, const char *text, struct buf *problems)
+{
+    struct sentinels_config *to = &s->sentinels;
+    struct error e;
+    const char *expected = to->n == SENTINELS_MAX ? "at most 16 sentinels" : NULL;
+    if (expected == NULL) expected = sentinel_parse(slice_str(text), &to->at[to->n]);
+    for (uint32_t i = 0; i < to->n && expected == NULL; i++)
+        if (target_is(&to->at[i], &to->at[to->n])) expected = "each sentinel once";
+    if (expected == NULL) {
+        to->n++;
+        return true;
+    }
+    error_set(&e, ERR_CONFIG, "has '%.200s', expected %s", text, expected);
+    setup_problem(s->conf, CONF_REDIS_SENTINELS, &e, problems);
+    return false;
+}
+
+/* The host of redis.url is a name that sentinels have, so that it has no port and is not one of several. */
+static const char *sentinels_wrong(const struct setup *s, enum conf_option *at)
+{
+    const struct conf *c = s->conf;
+    const struct redis_url *url = &s->redis;
+    *at = CONF_REDIS_URL;
+    if (c->redis_sentinels.n > 0)
+        return url->path != NULL || url->hosts_n != 1 || url->hosts[0].port != REDIS_PORT_DEFAULT
+                   ? "with redis.sentinels the URL's host is the primary's name, without a port: "
+                     "redis://user@shop/0"
+                   : NULL;
+    *at = c->redis_sentinel_user != NULL ? CONF_REDIS_SENTINEL_USER : CONF_REDIS_SENTINEL_PASSWORD_FILE;
+    if (c->redis_sentinel_user != NULL || c->redis_sentinel_password_file != NULL)
+        return "is of no effect without redis.sentinels";
+    *at = CONF_REDIS_SENTINEL_TLS_USE;
+    return c->redis_sentinel_tls_use == CONF_ON ? "is of no effect without redis.sentinels" : NULL;
+}
+
+static bool sentinels_init(struct setup *s, struct buf *problems)
+{
+    const struct conf *c = s->conf;
+    struct redis_url *access = &s->sentinels.access;
+    enum conf_option at;
+    struct error e;
+    bool good = true;
+    const char *wrong = sentinels_wrong(s, &at);
+    if (wrong == NULL && c->redis_sentinel_user != NULL && c->sentinel_password == NULL) {
+        at = CONF_REDIS_SENTINEL_USER;
+        wrong = "needs a password: redis.sentinel.password_file";
+    }
+    if (wrong != NULL) {
+        error_set(&e, ERR_CONFIG, "%s", wrong);
+        setup_problem(c, at, &e, problems);
+        return false;
+    }
+    for (size_t i = 0; i < c->redis_sentinels.n; i++)
+        good = sentinel_add(s, c->redis_sentinels.all[i], problems) && good;
+    if (s->sentinels.n > 0) s->sentinels.name = s->redis.hosts[0].name;
+    if (c->redis_sentinel_user != NULL) access->user = heap_strdup(c->redis_sentinel_user);
+    if (c->sentinel_password != NULL) redis_url_set_password(access, slice_str(c->sentinel_password));
+    return setup_sentinel_tls(s, problems) && good;
 }
 
 static bool mysql_init(struct setup *s, struct buf *problems)
@@ -256,7 +323,7 @@ bool setup_users(struct users *out, const struct conf *conf, struct buf *problem
     return good;
 }
 
-/* Whoever can connect there may everything, so it has a mode, and no port. */
+/* Its clients may do everything, so it is a unix socket with a mode, and no port. */
 static bool control_check(const struct conf *conf, struct buf *problems)
 {
     struct error e;
@@ -272,7 +339,7 @@ static bool control_check(const struct conf *conf, struct buf *problems)
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems)
 {
     *out = (struct setup){.conf = conf};
-    bool redis = redis_init(out, problems);
+    bool redis = redis_init(out, problems) && sentinels_init(out, problems);
     bool mysql = mysql_init(out, problems);
     ops_init(&out->ops, conf);
     bool counters = counters_init(out, problems);
@@ -288,6 +355,7 @@ bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems
 void setup_close(struct setup *s)
 {
     redis_url_close(&s->redis);
+    redis_url_close(&s->sentinels.access);
     db_config_close(&s->mysql);
     tls_context_destroy(&s->doors);
     heap_free(s->counters.all);
@@ -297,5 +365,9 @@ void setup_close(struct setup *s)
 
 struct source setup_source(const struct setup *s)
 {
-    return (struct source){.conf = s->conf, .counters = &s->counters, .redis = &s->redis, .mysql = &s->mysql};
+    return (struct source){.conf = s->conf,
+                           .counters = &s->counters,
+                           .redis = &s->redis,
+                           .sentinels = &s->sentinels,
+                           .mysql = &s->mysql};
 }

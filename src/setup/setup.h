@@ -6,19 +6,20 @@
 
 #include "conf/conf.h"
 #include "mysql/db.h"
-#include "redis/url.h"
+#include "redis/sentinel.h"
 #include "series/op.h"
 #include "status/source.h"
 #include "users/users.h"
 
 struct setup {
-    const struct conf *conf;   /* borrowed; the counters borrow its texts */
-    struct redis_url redis;    /* with its password */
-    struct db_config mysql;    /* likewise */
-    struct counters counters;  /* in the order of conf->counters; owns all; points to ops */
-    struct op_limits ops;      /* points into counters */
-    struct users users;        /* as the configuration was read at the start */
-    struct tls_context *doors; /* of setup_doors; NULL: no address has TLS, or it was not called */
+    const struct conf *conf;           /* borrowed; the counters borrow its texts */
+    struct redis_url redis;            /* with its password */
+    struct sentinels_config sentinels; /* likewise */
+    struct db_config mysql;            /* likewise */
+    struct counters counters;          /* in the order of conf->counters; owns all; points to ops */
+    struct op_limits ops;              /* points into counters */
+    struct users users;                /* as the configuration was read at the start */
+    struct tls_context *doors;         /* of setup_doors; NULL: no address has TLS, or it was not called */
 };
 
 /* A setup points into itself: it is never copied. Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */

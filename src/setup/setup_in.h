@@ -8,8 +8,9 @@
 void setup_problem(const struct conf *conf, enum conf_option option, const struct error *e,
                    struct buf *problems);
 
-/* How Redis and MySQL are reached with TLS, once their URLs are read. */
+/* How Redis, its sentinels and MySQL are reached with TLS, once their URLs are read. */
 bool setup_redis_tls(struct setup *s, struct buf *problems);
+bool setup_sentinel_tls(struct setup *s, struct buf *problems);
 bool setup_mysql_tls(struct setup *s, struct buf *problems);
 
 #endif

@@ -1,5 +1,6 @@
 /* status/ask.c - see ask.h. */
 #include "status/ask.h"
+#include "redis/sentinel.h"
 
 #include <stdio.h>
 
@@ -8,6 +9,11 @@
 static void link_closed(struct redis_link *l)
 {
     CONTAINER_OF(l, struct ask, link)->closed = true;
+}
+
+static void sentinels_closed(void *closed)
+{
+    *(bool *)closed = true;
 }
 
 /* A verb asks link->was_up and the error of redis_link_connect; it has nothing to do on the way. */
@@ -24,13 +30,14 @@ static void link_down(struct redis_link *l, const char *why)
 
 static void link_make(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms)
 {
-    const struct redis_link_config config = {.url = where->redis,
+    const struct redis_link_config config = {.place = &a->place,
                                              .life = &a->life,
                                              .role = "cli",
                                              .quiet = true,
-                                             .volatile_accept = where->conf->redis_volatile == CONF_ACCEPT,
+                                             .keeps = (enum redis_keeps)where->conf->redis_keeps,
                                              .connect_ms = wait_ms,
                                              .answer_ms = answer_ms};
+    place_init(&a->place, where->redis);
     redis_link_init(&a->link, &a->loop, &config);
     a->link.up = link_up;
     a->link.down = link_down;
@@ -43,6 +50,14 @@ enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, u
     uv_loop_init(&a->loop);
     life_init(&a->life, slice_str(where->conf->instance));
     link_make(a, where, wait_ms, answer_ms);
+    if (where->sentinels->n > 0) {
+        a->sentinels = sentinels_create(&a->loop, where->sentinels, &a->place);
+        enum err said = sentinels_wait(a->sentinels, wait_ms, e);
+        if (said != ERR_NONE) {
+            ask_close(a);
+            return said;
+        }
+    }
     enum err code = redis_link_connect(&a->link, wait_ms, e);
     if (code == ERR_NONE) return ERR_NONE;
     ask_close(a);
@@ -62,6 +77,9 @@ void ask_close(struct ask *a)
 {
     a->closed = false;
     redis_link_close(&a->link, link_closed);
+    redis_run_until(&a->link, &a->closed);
+    a->closed = a->sentinels == NULL;
+    if (a->sentinels != NULL) sentinels_close(a->sentinels, sentinels_closed, &a->closed);
     redis_run_until(&a->link, &a->closed);
     uv_run(&a->loop, UV_RUN_NOWAIT);
     int left = uv_loop_close(&a->loop);

@@ -1,5 +1,4 @@
-/* status/ask.h - a connection to Redis for one question after the other: a loop and a link of its own, in whatever
- * thread calls. */
+/* status/ask.h - a blocking connection to Redis with a loop of its own, for any thread. */
 #ifndef STATUS_ASK_H
 #define STATUS_ASK_H
 
@@ -9,6 +8,8 @@
 struct ask {
     uv_loop_t loop;
     struct life life;
+    struct redis_place place;
+    struct sentinels *sentinels; /* NULL: none */
     struct redis_link link;
     bool closed;
 };

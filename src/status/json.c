@@ -58,6 +58,10 @@ static void service_put(struct json *j, const struct status_service *v)
         json_bool(j, "mysql_up", v->mysql_up);
         json_bool(j, "stopping", v->stopping);
         json_bool(j, "recovering", v->recovering);
+        text_or_null(j, "redis_server", v->redis_server);
+        text_or_null(j, "redis_run_id", v->redis_run_id);
+        text_or_null(j, "redis_links", v->redis_links);
+        seconds_json(j, "redis_moved_s", v->redis_moved_ms);
         json_int(j, "hits", v->stats.hits);
         figure_json(j, "hits_per_s", v->hits_per_s);
         stats_put(j, &v->stats);
@@ -65,8 +69,19 @@ static void service_put(struct json *j, const struct status_service *v)
     json_close(j, '}');
 }
 
+static void replica_put(struct json *j, const struct status_replica *r)
+{
+    json_open(j, NULL, '{');
+    json_text(j, "at", r->at);
+    json_bool(j, "online", r->online);
+    json_int(j, "lag_s", r->lag_s);
+    json_int(j, "behind_bytes", r->behind_bytes);
+    json_close(j, '}');
+}
+
 static void redis_put(struct json *j, const struct status_redis *r)
 {
+    static const char *const keeps_words[] = {"disk", "replicas", "nothing"}; /* as enum conf_keeps */
     json_open(j, "redis", '{');
     json_bool(j, "up", r->up);
     if (!r->up) {
@@ -78,7 +93,15 @@ static void redis_put(struct json *j, const struct status_redis *r)
         json_int(j, "memory_bytes", r->memory_bytes);
         json_int(j, "memory_most_bytes", r->memory_most_bytes);
         json_text(j, "policy", r->policy);
+        json_text(j, "at", r->at);
+        json_text(j, "run_id", r->run_id);
+        json_text(j, "keeps", keeps_words[r->keeps]);
         json_int(j, "replicas", r->replicas);
+        json_int(j, "replicas_wanted", r->replicas_wanted);
+        json_open(j, "replica", '[');
+        for (size_t i = 0; i < r->replica_n; i++)
+            replica_put(j, &r->replica[i]);
+        json_close(j, ']');
         json_bool(j, "aof", r->aof_on);
         text_or_null(j, "appendfsync", r->fsync);
         json_bool(j, "aof_writes", r->aof_writes);
@@ -95,6 +118,7 @@ static void mysql_put(struct json *j, const struct status_mysql *m)
     if (m->up) {
         json_text(j, "server", m->mariadb ? "MariaDB" : "MySQL");
         json_text(j, "version", m->version);
+        text_or_null(j, "at", m->server);
         json_bool(j, "read_only", m->read_only);
     }
     if (m->read) json_int(j, "gen", (int64_t)m->gen);
@@ -151,6 +175,7 @@ static void counters_put(struct json *j, const struct status *s)
         figure_json(j, "rejected", c->rejected);
         figure_json(j, "rejects", c->rejects);
         counter_held_put(j, s, c->counter);
+        text_or_null(j, "stalled", c->stalled);
         json_close(j, '}');
     }
     json_close(j, ']');

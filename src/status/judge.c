@@ -10,6 +10,8 @@
     3 /* a hash is merged after `every` at the latest; so often that, and LATE_MS, is no hiccup */
 #define LATE_MS 30000
 
+#define STALLED_NEXT "its log says what fails (event=fence_lost, merge_waits, link_down, mysql_down)"
+
 struct judging {
     const struct status *s;
     status_problem *problem;
@@ -49,6 +51,10 @@ static void servers_judge(struct judging *j)
     if (s->mysql.up && s->mysql.read_only)
         found(j, ERR_FAILED, "SET GLOBAL read_only = 0, or name the server that takes writes in mysql.url",
               "MySQL is read-only, so nothing is merged");
+    if (s->redis.up && s->redis.replicas < s->redis.replicas_wanted)
+        found(j, ERR_FAILED, "bring one back, or lower redis.replicas; hits are counted meanwhile",
+              "Redis has %" PRId64 " of the %" PRId64 " replicas that must have a batch before it is merged",
+              s->redis.replicas, s->redis.replicas_wanted);
     if (s->redis.up && s->redis.aof_on && !s->redis.aof_writes)
         found(j, ERR_FAILED, "make room on its disk, then see aof_last_write_status in redis-cli INFO",
               "Redis cannot write its AOF, and refuses hits");
@@ -123,6 +129,11 @@ static void batches_judge(struct judging *j)
 static void counter_judge(struct judging *j, const struct status_counter *c)
 {
     struct slice name = c->counter->name;
+    if (c->stalled[0] != '\0')
+        found(j, ERR_FAILED, STALLED_NEXT,
+              "merging stands still: " SLICE_FMT
+              " is due, and nothing of it was merged for sync.every and 30 s (%s)",
+              SLICE_ARG(name), c->stalled);
     int64_t most_ms = (int64_t)c->counter->every_s * 1000 * LATE_TIMES + LATE_MS;
     if (c->rejects.known && c->rejects.value > 0)
         found(j, ERR_FAILED, "`tallyd rejects list` says why; mend it, then `tallyd rejects replay --all`",
@@ -138,6 +149,9 @@ static void counter_judge(struct judging *j, const struct status_counter *c)
 static void strays_judge(struct judging *j)
 {
     const struct status *s = j->s;
+    if (s->service.stalled[0] != '\0')
+        found(j, ERR_FAILED, STALLED_NEXT,
+              "merging stands still: batches that were adopted cannot be read (%s)", s->service.stalled);
     char shown[80] = "";
     if (s->redis.held_names_n > 0) slice_show(slice_str(s->redis.held_names[0]), 60, shown, sizeof shown);
     if (s->redis.up && s->redis.held > 0)

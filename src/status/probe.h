@@ -1,4 +1,4 @@
-/* status/probe.h - the parts of status_probe, each fills its part of struct status; private to the room. */
+/* status/probe.h - the parts of status_probe; private to the room. */
 #ifndef STATUS_PROBE_H
 #define STATUS_PROBE_H
 
@@ -10,13 +10,13 @@
 #define PROBE_WAIT_MS 1500 /* for Redis, to connect and for each answer */
 #define PROBE_MYSQL_S 3
 
-void probe_service(redisContext *link, struct buf *info, struct status *s); /* link NULL: nobody answers */
+void probe_service(redisContext *link, struct buf *info, struct status *s); /* link NULL: no answer */
 void probe_service_again(redisContext *link, struct status *s);             /* the rate */
-void probe_batches_held(const struct buf *info, struct status *s);
+void probe_stands(const struct buf *info, struct status *s); /* what it says is held, or stands still */
 
 void probe_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s);
 
-/* Before Redis is looked at, then after: the ledger's gen, which must not be newer; the rest. */
+/* The first goes before probe_redis, so that the ledger's gen is not newer than Redis'; the rest goes after it. */
 void probe_mysql_first(struct db *db, struct status *s);
 void probe_mysql(struct db *db, const struct source *where, bool brief, struct status *s);
 

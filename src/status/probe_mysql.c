@@ -29,6 +29,7 @@ void probe_mysql_first(struct db *db, struct status *s)
     s->mysql.mariadb = db_is_mariadb(db);
     s->mysql.read_only = db_read_only(db);
     s->mysql.read = true;
+    snprintf(s->mysql.server, sizeof s->mysql.server, "%s", db_server(db));
     if (ledger_gen_highest(db, &s->mysql.gen, &e) != ERR_NONE) unread(s, &e);
 }
 

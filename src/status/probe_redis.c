@@ -38,6 +38,28 @@ static int64_t number(struct slice info, const char *name)
     return info_get(info, name, &text) && num_parse(text, &v) ? v : 0;
 }
 
+/* `slave0:ip=10.0.0.2,port=6379,state=online,offset=123,lag=0`: INFO's texts end in a NUL or a line's end. */
+static void replicas_take(struct slice info, struct status_redis *r)
+{
+    char name[16], line[200], ip[64], state[32];
+    long long offset, lag, port;
+    for (int i = 0; i < STATUS_REPLICAS; i++) {
+        struct slice text;
+        struct status_replica *to = &r->replica[r->replica_n];
+        snprintf(name, sizeof name, "slave%d", i);
+        if (!info_get(info, name, &text)) continue;
+        slice_show(text, sizeof line - 1, line, sizeof line);
+        if (sscanf(line, "ip=%63[^,],port=%lld,state=%31[^,],offset=%lld,lag=%lld", ip, &port, state, &offset,
+                   &lag) != 5)
+            continue;
+        snprintf(to->at, sizeof to->at, strchr(ip, ':') != NULL ? "[%s]:%lld" : "%s:%lld", ip, port);
+        to->online = strcmp(state, "online") == 0;
+        to->lag_s = lag;
+        to->behind_bytes = number(info, "master_repl_offset") - offset;
+        r->replica_n++;
+    }
+}
+
 static void info_take(void *arg, struct slice info)
 {
     struct status_redis *r = ((struct self *)arg)->to;
@@ -47,6 +69,7 @@ static void info_take(void *arg, struct slice info)
     r->memory_most_bytes = number(info, "maxmemory");
     r->replicas = number(info, "connected_slaves");
     r->uptime_s = number(info, "uptime_in_seconds");
+    replicas_take(info, r);
     r->aof_on = info_is(info, "aof_enabled", "1");
     r->aof_writes = info_is(info, "aof_last_write_status", "ok");
 }
@@ -228,6 +251,8 @@ void probe_redis(struct ask *a, const struct counters *counters, bool brief, str
     memcpy(s->redis.version, facts->version_text, sizeof s->redis.version);
     memcpy(s->redis.policy, facts->policy, sizeof s->redis.policy);
     memcpy(s->redis.fsync, facts->appendfsync, sizeof s->redis.fsync);
+    snprintf(s->redis.at, sizeof s->redis.at, "%s", a->place.where);
+    memcpy(s->redis.run_id, facts->run_id, sizeof s->redis.run_id);
     (void)(gen_probe(a, s) && self_probe(a, s) && backlog_probe(a, s) &&
            (brief || dirty_sort(a, counters, s)) && batches_probe(a, counters, brief, s));
 }

@@ -17,6 +17,12 @@ static void info_file(const struct buf *info, struct status_service *s)
     service_text(info, "tallyd_version", s->version, sizeof s->version);
     service_text(info, "instance", s->instance, sizeof s->instance);
     service_text(info, "merges_held", s->held, sizeof s->held);
+    service_text(info, "redis_server", s->redis_server, sizeof s->redis_server);
+    service_text(info, "redis_run_id", s->redis_run_id, sizeof s->redis_run_id);
+    service_text(info, "redis_links", s->redis_links, sizeof s->redis_links);
+    s->redis_moved_ms.known = service_number(info, "redis_moved_s", &s->redis_moved_ms.value);
+    s->redis_moved_ms.value *= 1000;
+    service_text(info, "stalled_-", s->stalled, sizeof s->stalled);
     service_number(info, "process_id", &s->pid);
     service_number(info, "uptime_in_seconds", &s->uptime_s);
     service_number(info, "connected_clients", &s->connections);
@@ -58,8 +64,13 @@ void probe_service_again(redisContext *link, struct status *s)
     buf_free(&info);
 }
 
-void probe_batches_held(const struct buf *info, struct status *s)
+void probe_stands(const struct buf *info, struct status *s)
 {
+    for (size_t i = 0; s->service.up && i < s->counters_n; i++) {
+        char name[100];
+        snprintf(name, sizeof name, "stalled_" SLICE_FMT, SLICE_ARG(s->counters[i].counter->name));
+        service_text(info, name, s->counters[i].stalled, sizeof s->counters[i].stalled);
+    }
     for (size_t i = 0; s->service.up && i < s->batches_n; i++) {
         char name[5 + 33] = "held_";
         batch_id_hex(&s->batches[i].id, name + 5);

@@ -7,10 +7,13 @@
 #include "redis/url.h"
 #include "series/counter.h"
 
+struct sentinels_config;
+
 struct source {
     const struct conf *conf;
     const struct counters *counters; /* in the order of conf's */
     const struct redis_url *redis;
+    const struct sentinels_config *sentinels; /* n 0: none */
     const struct db_config *mysql;
 };
 

@@ -16,6 +16,8 @@ static const struct proof_limits probe_limits = {.dirty_max = 2000, .fields_max 
 static void status_init(const struct source *where, struct status *s)
 {
     *s = (struct status){.at_ms = wall_ms(), .mono_ms = mono_ms()};
+    s->redis.keeps = (enum conf_keeps)where->conf->redis_keeps;
+    s->redis.replicas_wanted = where->conf->redis_replicas;
     s->counters_n = where->counters->n;
     s->counters = heap_zalloc((s->counters_n + 1) * sizeof *s->counters);
     for (size_t i = 0; i < s->counters_n; i++)
@@ -80,11 +82,12 @@ void status_probe(const struct source *where, const struct status_how *how, stru
     status_init(where, out);
     redisContext *own = how->service == NULL ? service_connect(where->conf, &out->service.secure) : NULL;
     redisContext *link = how->service == NULL ? own : how->service;
+    hasty.reads = true;
     hasty.connect_timeout_s = hasty.read_timeout_s = hasty.write_timeout_s = PROBE_MYSQL_S;
     struct db *db = db_create(&hasty);
     probe_service(link, &info, out);
     servers_probe(where, how, db, out);
-    probe_batches_held(&info, out);
+    probe_stands(&info, out);
     if (how->rate_ms > 0) {
         pause_until(out->mono_ms + how->rate_ms);
         probe_service_again(link, out);

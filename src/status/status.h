@@ -1,8 +1,7 @@
-/* status/status.h - how it all stands, gathered in one look: the running service, Redis, MySQL, each counter, the
- * batches. For `tallyd status` and whoever shows it. What could not be had says so, with the reason, and is never 0.
- * Blocking, with time limits: a look takes milliseconds, and some seconds when a server does not answer. No state of
- * its own: any thread may look, with a struct status of its own (between db_thread_begin and db_thread_end, when it is
- * not the main one). */
+/* status/status.h - the state of everything, gathered at once: the running service, Redis, MySQL, each counter, the
+ * batches. A figure that could not be read is unknown, with the reason, and never 0. Blocking, with time limits:
+ * milliseconds, or some seconds when a server does not answer. Stateless: any thread may call it with a struct status of
+ * its own (all but the main one between db_thread_begin and db_thread_end). */
 #ifndef STATUS_STATUS_H
 #define STATUS_STATUS_H
 
@@ -16,16 +15,14 @@ struct redisContext;
 #define STATUS_WHY_BYTES 400
 #define STATUS_BATCHES_SIZED 50 /* the oldest ones, whose fields are counted */
 #define STATUS_NAMES_MAX 10
+#define STATUS_REPLICAS 8
 #define STATUS_DIRTY_LOOKED 20000 /* hashes that are told apart by counter */
 
-struct status_how { /* what a look costs besides */
-    /* A connection to the service that the caller has already, in nobody else's hands meanwhile; NULL: one of its own,
-     * at the configuration's addresses. */
-    struct redisContext *service;
-    uint32_t
-        rate_ms; /* looks at the hits twice, at least so long apart; 0: once, and hits_per_s is not known */
-    bool books;  /* proves the books, when there is not much to add up */
-    bool brief; /* only what moves: not the schema, nothing by counter but its rejects, no sizes of batches */
+struct status_how {
+    struct redisContext *service; /* the caller's connection to the service; NULL: connects by itself */
+    uint32_t rate_ms; /* at least this long between two reads of the hits; 0: one read, hits_per_s unknown */
+    bool books;       /* proves the books, unless there is too much to add up */
+    bool brief;       /* no schema, no sizes of batches, by counter only its rejects */
 };
 
 struct figure {
@@ -39,38 +36,52 @@ void seconds_json(struct json *j, const char *key, struct figure ms); /* with th
 
 struct status_service {
     bool up;     /* answers as a tallyd does */
-    bool secure; /* not up: somebody is there, but only at tls:// addresses */
+    bool secure; /* not up, but a server answers at a tls:// address */
     char why[STATUS_WHY_BYTES];
     char version[32], instance[NAME_BYTES_MAX + 1];
     int64_t pid, uptime_s, connections, connections_most;
     bool redis_up, mysql_up, stopping, recovering; /* as it sees them */
-    char held[STATUS_WHY_BYTES]; /* why it merges nothing at all, with the mend; empty: it does */
-    struct figure hits_per_s;    /* of this look, see status_rate */
-    struct figure leftovers;     /* claimed hashes that no batch knows, as of its last walk */
+    char held[STATUS_WHY_BYTES]; /* why it merges nothing, with the mend; empty: it merges */
+    struct figure hits_per_s;    /* see status_rate */
+    struct figure leftovers;     /* claimed hashes of no batch, by its last walk */
+    char redis_server[300], redis_run_id[RUN_ID_BYTES + 3]; /* that its links are on, or were last */
+    char redis_links[64];         /* which of them are up: "frame=1,sync=1,fence=0" */
+    struct figure redis_moved_ms; /* since they moved to it; not known: never */
+    char stalled[32];             /* why batches of an unknown counter stand still; empty: they do not */
     struct stats stats;
+};
+
+struct status_replica {
+    char at[80]; /* host:port as the primary knows it */
+    bool online;
+    int64_t lag_s, behind_bytes; /* since its last acknowledgement; of the replication stream */
 };
 
 struct status_redis {
     bool up;
     char why[STATUS_WHY_BYTES];
-    char version[48], policy[32], fsync[16], role[16];
+    char version[48], policy[32], fsync[16], role[16], run_id[RUN_ID_BYTES], at[300];
+    enum conf_keeps keeps; /* redis.keeps and redis.replicas, which this look went by */
+    int64_t replicas_wanted;
     int64_t memory_bytes, memory_most_bytes; /* 0: no limit */
     int64_t replicas, uptime_s;
-    bool aof_on, aof_writes; /* its last write to the AOF went well */
-    int64_t now_ms;          /* its time, at the look */
+    struct status_replica replica[STATUS_REPLICAS]; /* the first of them */
+    size_t replica_n;
+    bool aof_on, aof_writes; /* its last write to the AOF succeeded */
+    int64_t now_ms;          /* its time */
     uint64_t gen;
     int64_t dirty;           /* hashes that hold counts not yet claimed */
     struct figure oldest_ms; /* since the first hit in the oldest of them */
-    bool sorted;             /* all were looked at, so the counters' own figures are known */
-    int64_t held;            /* hashes that no counter claims, and the first of their names */
+    bool sorted;             /* all were told apart by counter */
+    int64_t held;            /* hashes that no counter claims, and some of their names */
     char *held_names[STATUS_NAMES_MAX];
     size_t held_names_n;
 };
 
 struct status_mysql {
-    bool up, read; /* read: tallyd's tables, too */
+    bool up, read; /* read: tallyd's tables as well */
     char why[STATUS_WHY_BYTES];
-    char version[64];
+    char version[64], server[300]; /* as db_server() has it */
     bool mariadb, read_only;
     uint64_t gen; /* the ledger's highest, read before Redis' */
 };
@@ -81,6 +92,8 @@ struct status_counter {
     struct figure complete_until_ms; /* every hit before is in its table; value 0: not yet said */
     struct figure merged, rejected;  /* sums of deltas, as tally_counters has them */
     struct figure rejects;           /* rows in tally_rejects that wait for replay or drop */
+    char stalled
+        [32]; /* why nothing of it is merged though it is due, as the service's log says; empty: it is */
 };
 
 struct status_batch {
@@ -120,15 +133,14 @@ struct status {
 void status_probe(const struct source *where, const struct status_how *how, struct status *out);
 void status_close(struct status *s);
 
-/* Fills now's hits_per_s from an earlier look, for those who look again and again; not when the service was restarted
- * between the two. */
+/* Fills now's hits_per_s from an earlier status, unless the service was restarted in between. */
 void status_rate(const struct status *before, struct status *now);
 
-/* Merging waits since Redis lost merged batches (sync/README.md, rule S22); false also when nobody can tell. */
+/* Redis lost merged batches, so merging waits (sync/README.md, rule S22). False also when that is not known. */
 bool status_rolled_back(const struct status *s);
 
-/* Everything that is not well, the worst first; next is the step that mends it; slices for the call only. Returns
- * ERR_UNAVAILABLE when Redis or MySQL cannot be reached, else ERR_FAILED when there is anything, else ERR_NONE. */
+/* Calls problem for each fault, the worst first, with the step that mends it; texts for the call only. ERR_UNAVAILABLE:
+ * Redis or MySQL cannot be reached; ERR_FAILED: there is another fault. */
 typedef void status_problem(void *arg, const char *what, const char *next);
 enum err status_judge(const struct status *s, status_problem *problem, void *arg);
 

@@ -1,5 +1,5 @@
-/* status/store.c - see store.h. As for a live total (sync/README.md, rules S26 and S28): Redis first, in one script with its gen, then MySQL in
- * one snapshot; when the counter has merges of a later gen by then, both are read again. */
+/* status/store.c - see store.h. As a live total does (sync/README.md, rules S26 and S28), it reads Redis in one script with
+ * its gen, then MySQL in one snapshot, and both again if the counter has merges of a later gen by then. */
 #include "status/store.h"
 
 #include "base/heap.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #define READS_MOST 5
-#define FIELDS_MOST 200000 /* what one script may cost Redis when an operator asks for it */
+#define FIELDS_MOST 200000 /* bounds what one script costs Redis */
 
 struct seen_batch {
     int64_t registered, seen; /* fields */

@@ -1,6 +1,6 @@
-/* status/sums.h - the books of every counter (sync/README.md, rule S30), added up from what Redis and MySQL said: pure, no
- * I/O. accepted = merged + rejected + pending + claimed and not in the ledger Sums are 128 bits wide: no
- * number of int64 values that fits in memory overflows them. */
+/* status/sums.h - the books of every counter (sync/README.md, rule S30), summed from the answers of Redis and MySQL; no I/O.
+ *   accepted = merged + rejected + pending + claimed (and not in the ledger)
+ * Sums have 128 bits: no number of int64 values that fits in memory overflows them. */
 #ifndef STATUS_SUMS_H
 #define STATUS_SUMS_H
 
@@ -38,22 +38,21 @@ struct sums {
 void sums_init(struct sums *s, const struct counters *counters);
 void sums_close(struct sums *s);
 
-/* What Redis said; slices for the call only. A claimed row needs its batch first. */
+/* Redis' answers; slices for the call only. A batch comes before its claimed rows. */
 void sums_accepted(struct sums *s, struct slice counter, struct slice value);
 void sums_pending(struct sums *s, struct slice key, struct slice value);
 void sums_batch(struct sums *s, const struct batch_id *id, struct slice counter, uint64_t gen);
 void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pending, struct slice field,
                   struct slice value);
 
-/* Then what MySQL said: cuts the batches as the merge does, and counts only chunks that the ledger does not
- * have. `newer` is taken off merged: those rows of a gen after Redis' are merged and rejected ones together,
- * and only their sum is known, so merged may be too low by what of them was rejected.
- * `lost`: Redis discards a batch when it is merged, and the ledger keeps its highest gen; so a batch of a gen above that
- * which does not stand any more was merged by a MySQL that had a later history than this one. Those of lower gens that
- * went with it are not seen. */
+/* Then MySQL's: cuts the batches as the merge does, and counts the chunks that are not in the ledger. `newer` (a sum of
+ * merged and rejected rows) is subtracted from merged, which may then be too low by the rejected part.
+ * `lost`: batches above the ledger's highest gen that do not stand any more. Redis discards a batch only when it is
+ * merged, and pruning keeps the highest gen, so this MySQL has lost history. Lower gens that it lost with them
+ * cannot be seen. */
 void sums_stored(struct sums *s, const struct books *books);
 
-/* Then: keeps that counter only, also when nothing is known of it. */
+/* Then: drops all other counters. */
 void sums_only(struct sums *s, struct slice name);
 
 sum_t sum_difference(const struct sum *s); /* accepted less all the rest; 0: it balances */

@@ -3,7 +3,7 @@
  * each hit single. */
 #include "base/heap.h"
 #include "base/log.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #define ADOPT_QUEUE_MAX 1000
 
@@ -37,6 +37,7 @@ static void adopt_file(struct sync *s, const struct adopt *a)
     bool all = a->ids_n < a->limit;
     if (!all) s->adopt_at_ms = 0;
     if (a->mode == ADOPT_INSTANCE && all) s->started = true;
+    if (a->mode == ADOPT_OWN && all) s->own_due = false;
     for (uint32_t i = 0; i < a->ids_n; i++)
         if (!adopt_known(s, &a->ids[i])) adopt_push(s, &a->ids[i], false);
     if (a->ids_n > 0 || a->unknown != s->unknown)
@@ -79,6 +80,8 @@ static void ask_if_time(struct sync *s, uint64_t now_ms)
     s->adopt_at_ms = now_ms + s->config.adopt_ms;
     if (!s->started)
         adopt_ask(s, ADOPT_INSTANCE);
+    else if (s->own_due)
+        adopt_ask(s, ADOPT_OWN);
     else if (sync_may_merge(s) && s->queue_n < ADOPT_QUEUE_MAX && HOLDS(RULE_ADOPT))
         adopt_ask(s, ADOPT_STALE);
 }

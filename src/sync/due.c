@@ -1,108 +1,9 @@
-/* sync/due.c - what is due, two queues a counter, and when it is claimed: what is due by time as soon as may be, what
- * is due by its hits alone when pace.c has rows for it. The queues are bounded: what does not fit is still in the
- * dirty index, which is asked every poll_ms for what is older than its counter's `every`; so a store that goes quiet
- * is merged, too, and so is what another process left, and what is paced. */
-#include "base/heap.h"
-#include "sync/engine.h"
+/* sync/due.c - when what is due is claimed: by time as soon as may be, by hits alone when pace.c has rows for it. The
+ * dirty index is asked every poll_ms for what is older than its counter's `every`; so a store that goes quiet is merged,
+ * too, and so is what another process left, what is paced, and what had no place in a queue. */
+#include "sync/inside.h"
 
-struct family *family_of(struct sync *s, const struct counter *c)
-{
-    PRE(c >= s->counters->all && c < s->counters->all + s->counters->n);
-    return &s->families[c - s->counters->all];
-}
-
-static void name_into(struct sync *s, struct family *f, struct due_name *d, bool paced)
-{
-    d->paced = paced;
-    list_push(paced ? &f->paced : &f->queue, &d->link);
-    f->paced_n += paced;
-    s->paced_n += paced;
-}
-
-static void name_out(struct sync *s, struct family *f, struct due_name *d)
-{
-    list_remove(&d->link);
-    f->paced_n -= d->paced;
-    s->paced_n -= d->paced;
-}
-
-bool family_add(struct sync *s, struct family *f, struct slice key, enum due_why why)
-{
-    if (family_held(f)) return false;
-    struct due_name *d = map_get(&f->names, key);
-    if (d != NULL && (why == DUE_HITS || !d->paced)) return true;
-    if (d != NULL) {
-        name_out(s, f, d);
-        name_into(s, f, d, false);
-        return true;
-    }
-    uint32_t kept_free = why == DUE_HITS ? CLAIM_HASHES_MAX : 0; /* for a page of what is due by time */
-    if (s->due_n + kept_free >= s->config.due_max) return false;
-    d = heap_zalloc(sizeof *d + key.n);
-    d->n = key.n;
-    memcpy(d->name, key.p, key.n);
-    name_into(s, f, d, why == DUE_HITS);
-    map_put(&f->names, key, d);
-    s->due_n++;
-    return true;
-}
-
-static void name_drop(struct sync *s, struct family *f, struct due_name *d)
-{
-    map_remove(&f->names, slice_of(d->name, d->n));
-    name_out(s, f, d);
-    heap_free(d);
-    s->due_n--;
-}
-
-void family_take(struct sync *s, struct family *f, struct list *from, struct buf *bytes, struct slice *keys,
-                 uint32_t n)
-{
-    size_t total = 0;
-    struct list *node = from->next;
-    for (uint32_t i = 0; i < n; i++, node = node->next)
-        total += CONTAINER_OF(node, struct due_name, link)->n;
-    buf_reserve(bytes, total); /* so that it does not move below */
-    for (uint32_t i = 0; i < n; i++) {
-        struct due_name *d = CONTAINER_OF(from->next, struct due_name, link);
-        keys[i] = slice_of(bytes->p + bytes->n, d->n);
-        buf_put(bytes, d->name, d->n);
-        name_drop(s, f, d);
-    }
-}
-
-void family_release(struct sync *s, struct family *f)
-{
-    while (!list_empty(&f->paced)) {
-        struct due_name *d = CONTAINER_OF(f->paced.next, struct due_name, link);
-        name_out(s, f, d);
-        name_into(s, f, d, false);
-    }
-}
-
-void family_forget(struct sync *s, struct family *f)
-{
-    family_release(s, f);
-    while (!list_empty(&f->queue)) {
-        struct due_name *d = CONTAINER_OF(f->queue.next, struct due_name, link);
-        struct slice key = slice_of(d->name, d->n);
-        wait_names_back(s, &key, 1);
-        name_drop(s, f, d);
-    }
-}
-
-void due_close(struct sync *s)
-{
-    for (size_t i = 0; i < s->counters->n; i++) {
-        family_forget(s, &s->families[i]);
-        map_close(&s->families[i].names);
-    }
-}
-
-void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why)
-{
-    family_add(s, family_of(s, c), key, why);
-}
+#define LOOK_TIMES 20 /* as many poll_ms, while nothing can be merged, from a look at the index to the next */
 
 static bool may_claim(const struct sync *s, const struct family *f, uint64_t now_ms)
 {
@@ -139,53 +40,16 @@ static bool claim_paced(struct sync *s, struct family *f, uint64_t now_ms)
     return true;
 }
 
-/* A name is due when its own counter's `every` has passed since its score. One that no counter of ours claims may be
- * another service's: it is held only when nobody has merged it for long. Returns how many of the page stay. */
-static uint32_t file_names(struct sync *s, struct due_poll *p, bool all)
-{
-    struct slice *unknown = heap_alloc((p->keys_n + 1) * sizeof *unknown);
-    uint32_t unknown_n = 0, stays = 0;
-    int64_t now_ms = s->ports.redis_ms(s->ports.arg);
-    for (uint32_t i = 0; i < p->keys_n; i++) {
-        const struct counter *c = counters_match(s->counters, p->keys[i]);
-        bool is_due = c != NULL && (all || p->scores[i] <= now_ms - INT64_C(1000) * c->every_s);
-        bool forsaken = c == NULL && p->scores[i] <= now_ms - (int64_t)s->config.forsaken_ms;
-        if (forsaken)
-            unknown[unknown_n++] = p->keys[i];
-        else if (c == NULL || !is_due || family_held(family_of(s, c)))
-            stays++;
-        else
-            family_add(s, family_of(s, c), p->keys[i], DUE_TIME);
-    }
-    if (unknown_n > 0) s->ports.hold_names(s->ports.arg, unknown, unknown_n);
-    heap_free(unknown);
-    return stays;
-}
-
-void due_poll_free(struct due_poll *p)
-{
-    buf_free(&p->names);
-    heap_free(p->keys);
-    heap_free(p->scores);
-    p->keys = NULL;
-    p->scores = NULL;
-}
-
-/* Names of counters with a long `every`, or of held ones, may stand first in the index and stay there: the
- * next page begins behind them. */
-void due_poll_names(struct sync *s, struct due_poll *p, bool all)
-{
-    uint32_t stays = p->lost ? 0 : file_names(s, p, all);
-    bool more = !p->lost && p->keys_n == p->limit;
-    p->skip = more ? p->skip + stays : 0;
-    due_poll_free(p);
-}
-
 static void on_polled(struct due_poll *p)
 {
     struct sync *s = p->arg;
     s->polling = false;
     s->requests_out--;
+    stall_page(s, p);
+    if (!sync_may_merge(s)) { /* looked at, and not queued */
+        due_poll_free(p);
+        return;
+    }
     bool full = !p->lost && p->keys_n == p->limit;
     due_poll_names(s, p, false);
     if (full) s->poll_at_ms = 0;
@@ -205,10 +69,13 @@ static int64_t shortest_every_ms(const struct sync *s)
 
 static void poll_if_time(struct sync *s, uint64_t now_ms)
 {
-    if (s->polling || !sync_may_merge(s) || now_ms < s->poll_at_ms || s->counters->n == 0) return;
+    bool merges = sync_may_merge(s);
+    if (s->polling || !s->redis_up || !s->started || s->stopping || now_ms < s->poll_at_ms ||
+        s->counters->n == 0)
+        return;
     if (s->due_n + CLAIM_HASHES_MAX > s->config.due_max || s->fields >= s->config.fields_max) return;
-    s->poll_at_ms = now_ms + s->config.poll_ms;
-    uint32_t skip = s->poll.skip;
+    s->poll_at_ms = now_ms + (merges ? 1 : LOOK_TIMES) * s->config.poll_ms;
+    uint32_t skip = merges ? s->poll.skip : 0;
     s->poll = (struct due_poll){.skip = skip, .limit = CLAIM_HASHES_MAX, .done = on_polled, .arg = s};
     s->poll.before_ms = s->ports.redis_ms(s->ports.arg) - shortest_every_ms(s);
     s->polling = true;

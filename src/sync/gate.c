@@ -2,7 +2,7 @@
  * that order a merge between the two cannot look like a loss. */
 #include "sync/gate.h"
 #include "base/log.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 #include <stdio.h>
 
 #define RETRY_MS 5000

@@ -3,9 +3,9 @@
  * wait for rows, of which there is a bucket for all counters together: rows_burst of them, so that at light load a
  * name goes at once; refilled by the hits themselves, one row for hits_a_row of them, and by rows_free_per_s. Rows too
  * few for all that wait are saved up to paced_wait_ms, so that heavy load makes few large claims.
- * Nobody waits longer than `every`: the dirty index has the paced names, too, and moves them to the queue (due.c).
+ * Nobody waits longer than `every`: the dirty index has the paced names, too, and moves them to the queue.
  * What is due by time costs nothing here. */
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 void pace_init(struct sync *s)
 {

@@ -3,7 +3,7 @@
  * what stands. And not while the gate is closed: what stands in a Redis that was rolled back says nothing. */
 #include "sync/prune.h"
 #include "base/heap.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 /* The gate may have closed since, and another Redis may have answered. */
 static bool prune_may(const struct prune *p)

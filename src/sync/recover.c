@@ -2,7 +2,7 @@
  */
 #include "base/heap.h"
 #include "base/stats.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #define ADOPT_PAGE 1000
 

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/stats.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 static const struct sm_state run_states[] = {
     [RUN_CLAIM] = {"claim", TO(RUN_SCAN) | TO(RUN_WAIT) | TO(RUN_DONE)},
@@ -191,6 +191,8 @@ static void run_merge(struct run *r)
 
 static void count_chunk(struct run *r, const struct chunk *c)
 {
+    if (c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY)
+        r->family->stall.merged_ms = sync_now(r->sync);
     if (c->outcome == MERGE_DONE) {
         r->rows_merged += c->rows_merged;
         STAT_ADD(chunks_merged, 1);

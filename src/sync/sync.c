@@ -2,7 +2,7 @@
 #include "sync/sync.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #ifdef TALLYD_RULES
 uint32_t sync_rules_off;
@@ -79,6 +79,7 @@ void sync_tick(struct sync *s)
     due_tick(s, now_ms);
     wait_tick(s, now_ms);
     recover_tick(s);
+    stall_tick(s, now_ms);
 }
 
 void sync_turn(struct sync *s)
@@ -86,12 +87,6 @@ void sync_turn(struct sync *s)
     if (!s->eager) return;
     s->eager = false;
     sync_tick(s);
-}
-
-void sync_redis(struct sync *s, bool up)
-{
-    s->redis_up = up;
-    if (!up) wait_redis_down(s);
 }
 
 static void wake_runs(struct sync *s)
@@ -103,12 +98,27 @@ static void wake_runs(struct sync *s)
     }
 }
 
+/* (!) What stands in Redis now may be what it had before: a batch that we discarded stands again, and nobody else takes it
+ * before its sign of life is old. */
+void sync_redis(struct sync *s, bool up)
+{
+    if (up && !s->redis_up && s->started) {
+        wake_runs(s);
+        s->own_due = true;
+        s->adopt_at_ms = 0;
+    }
+    if (up != s->redis_up) s->poll_at_ms = 0;
+    s->redis_up = up;
+    if (!up) wait_redis_down(s);
+}
+
 void sync_mysql(struct sync *s, bool up)
 {
     if (up && !s->mysql_up) {
         wake_runs(s);
         pace_release(s);
     }
+    if (up != s->mysql_up) s->poll_at_ms = 0;
     s->mysql_up = up;
 }
 
@@ -119,6 +129,7 @@ void sync_hold(struct sync *s, bool hold, const char *why)
         log_event(LOG_WARN, "merges_go_on", "why=%s", LOGQ(why));
         pace_release(s);
     }
+    if (hold != s->hold) s->poll_at_ms = 0;
     s->hold = hold;
 }
 

@@ -96,6 +96,10 @@ uint32_t sync_running(const struct sync *s, struct batch_id **out);
 /* Calls each for every batch that is held now; why as the log has it: "table_refuses", say. */
 void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why),
                void *arg);
+/* Calls each for every counter of which something is due and nothing was merged for `every` and 30 s; "-": of batches
+ * whose counter is not known yet. stats.merging_stalled has for how long. */
+void sync_stalled(const struct sync *s, void (*each)(void *arg, struct slice counter, const char *why),
+                  void *arg);
 /* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are
  * held. */
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);

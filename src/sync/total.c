@@ -10,7 +10,7 @@
 #include "base/heap.h"
 #include "base/num.h"
 #include "base/stats.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 #include <stdio.h>
 
 #define ROUND_TASKS_MAX 64

@@ -3,7 +3,7 @@
 #include "sync/until.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 static void until_end(struct until *u)
 {

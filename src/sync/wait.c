@@ -8,7 +8,7 @@
  * ALL goes by the dirty index, so it misses a hash whose ZADD another service owes just then (one frame); a key does
  * not. */
 #include "base/heap.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 enum { WAIT_HIGHEST, WAIT_DIRTY, WAIT_CLAIMS, WAIT_ASK, WAIT_WATCH };
 #define WATCH_MS 50

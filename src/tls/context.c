@@ -33,7 +33,7 @@ void tls_error_text(char *out, size_t size)
 
 /* --- the files --- */
 
-struct fault { /* what is wrong, and where */
+struct fault {
     enum tls_file file;
     struct error *e;
 };
@@ -66,7 +66,7 @@ static enum err file_check(const char *path, const struct fault *f)
     return ERR_NONE;
 }
 
-/* A service starts when nobody is there to type a passphrase. */
+/* Nobody is there to type one when a service starts. */
 static int passphrase_refuse(char *out, int size, int writing, void *asked)
 {
     (void)out, (void)size, (void)writing;
@@ -114,7 +114,7 @@ static enum err ca_load(const struct tls_context *c, SSL_CTX *ctx, struct fault 
     }
     if (file_check(c->ca, f) != ERR_NONE) return f->e->code;
     bool good = SSL_CTX_load_verify_locations(ctx, c->ca, NULL) == 1;
-    if (good && c->side == TLS_SERVER) { /* what a client with several certificates chooses by */
+    if (good && c->side == TLS_SERVER) { /* by which a client with several certificates chooses */
         STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(c->ca);
         good = names != NULL;
         if (good) SSL_CTX_set_client_CA_list(ctx, names);
@@ -122,7 +122,7 @@ static enum err ca_load(const struct tls_context *c, SSL_CTX *ctx, struct fault 
     return good ? ERR_NONE : openssl_refuse(f, "certificates of authorities in PEM are expected");
 }
 
-/* --- whom it trusts --- */
+/* --- trust --- */
 
 static int chain_verify(X509_STORE_CTX *store, void *arg)
 {
@@ -141,7 +141,7 @@ static void trust_set(struct tls_context *c, SSL_CTX *ctx)
 
 /* --- all of it --- */
 
-/* Tickets are the server's own, sealed by a key of this context: after a reload nobody comes back with an old one. */
+/* Tickets are encrypted by a key of this context, so none is valid after a reload. */
 static void protocol_set(SSL_CTX *ctx)
 {
     static const unsigned char name[] = "tallyd";

@@ -1,4 +1,4 @@
-/* tls/refused.c - see refused.h. One limit for all doors: who knocks at one knocks at the other. */
+/* tls/refused.c - see refused.h. One limit for all addresses: a flood goes to any of them. */
 #include "tls/refused.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* tls/relay.c - see relay.h. "Far" is the side with TLS, "near" the plain one.
- * An end travels as it came: who ends far is ended near once all is passed on, and the other way round; a connection is
- * over when near has ended and all of it was written, or when either side breaks. */
+ * When one side ends, the other is ended once all is passed on. A connection is over when near has ended and all of it was
+ * written, or when either side breaks. */
 #include "tls/relay.h"
 
 #include "base/clock.h"
@@ -31,7 +31,7 @@ struct relay {
     uv_sem_t quiet_now;
     struct list open; /* struct passage */
     unsigned n;
-    bool waiting; /* libuv holds one that is one too many */
+    bool waiting; /* libuv holds one connection too many */
     bool listens, closed;
     uint64_t end_by_ms; /* 0: not known yet that it ends */
     char area[AREA_BYTES], text[AREA_BYTES + TLS_HELD_MAX];
@@ -58,7 +58,7 @@ struct passage {
     uv_shutdown_t shutdown;
     bool shut; /* near was told that far ended */
     unsigned handles;
-    uint64_t until_ms; /* the handshake's end, or that of a write that does not get on */
+    uint64_t until_ms; /* for the handshake, or for a write to progress */
     size_t queued;
 };
 
@@ -66,8 +66,8 @@ static void passage_go(struct passage *p);
 
 /* --- its end --- */
 
-/* By what this thread knows, not by what another wants: news that is closed with the listener open is news that never comes,
- * and the loop would go on for ever. */
+/* Decided by this thread's state, not by the flags of others: were `news` closed while the listener is open, the loop would
+ * never end. */
 static void relay_maybe_over(struct relay *r)
 {
     if (r->n > 0 || r->closed || r->end_by_ms == 0) return;
@@ -122,7 +122,7 @@ static void side_write(struct passage *p, struct side *to, struct buf *from, uv_
     uv_buf_t all = uv_buf_init(to->writing.p, (unsigned)to->writing.n);
     to->write.data = p;
     to->busy = uv_write(&to->write, &to->s.stream, &all, 1, done) == 0;
-    p->queued = SIZE_MAX; /* as no queue is: it got on */
+    p->queued = SIZE_MAX; /* unlike any queue: it progressed */
     if (!to->busy) passage_close(p);
 }
 
@@ -178,7 +178,7 @@ static void peer_show(const struct passage *p, char *out, size_t size)
 static void refused(const struct passage *p, const char *why)
 {
     char peer[80];
-    if (p->near.open) return; /* it had been let in */
+    if (p->near.open) return; /* its handshake was through */
     peer_show(p, peer, sizeof peer);
     tls_refused(p->r->door.url, peer, why);
 }
@@ -252,7 +252,7 @@ static void on_near_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *into)
     passage_go(p);
 }
 
-/* --- what is possible now --- */
+/* --- the next step --- */
 
 static void side_read(struct passage *p, struct side *of, bool want, uv_read_cb on_read)
 {
@@ -310,7 +310,7 @@ static void on_connection(uv_stream_t *stream, int status)
     if (status == 0) next_accept(stream->data);
 }
 
-/* A handshake that takes too long, a write that does not get on. */
+/* Closes a handshake that takes too long, a write without progress. */
 static void passage_look(struct passage *p, uint64_t now_ms)
 {
     size_t queued = uv_stream_get_write_queue_size(&p->far.s.stream);

@@ -1,8 +1,7 @@
-/* tls/relay.h - TLS for HTTP: a thread that speaks TLS on one socket, and passes what it says on to a plain one, in the same
- * process. libmicrohttpd has TLS of its own, by GnuTLS, but a certificate that is renewed, client certificates, the time
- * that a handshake may take, and who was refused and why would all have to be done for GnuTLS a second time, and differ from
- * what the RESP door does with the same options.
- * One write in flight each way, so a slow side is waited for, and of a connection at most some 64 KiB are held each way. */
+/* tls/relay.h - TLS for HTTP: a thread that speaks TLS on one socket and passes the text to a plain one, in the same process.
+ * libmicrohttpd has TLS of its own, by GnuTLS; but reloads, client certificates, time limits of handshakes and their log would
+ * then exist twice, and differ from RESP with the same options.
+ * One write in flight each way, so a slow side holds back the other, with about 64 KiB in memory each way. */
 #ifndef TLS_RELAY_H
 #define TLS_RELAY_H
 
@@ -11,7 +10,7 @@
 #include <sys/socket.h>
 
 struct relay_door {
-    const char *url; /* as it is called in the log; borrowed, as c, until relay_destroy */
+    const char *url; /* for the log; borrowed, as c, until relay_destroy */
     struct tls_context *c;
     int fd;               /* listens; the relay's from relay_start on */
     unsigned most;        /* connections; more wait to be accepted */
@@ -25,9 +24,9 @@ struct relay;
 
 /* NULL: no thread or descriptors; fd is closed. */
 struct relay *relay_start(const struct relay_door *door);
-/* Accepts and gives no more, also whose handshake is under way; the socket is closed when this returns. */
+/* Accepts and gives no more, not even those in a handshake; the socket is closed when this returns. */
 void relay_quiet(struct relay *r);
-/* Ends what is left after a second in which it may still be said, then the thread. */
+/* Closes what is left after a second, then ends the thread. */
 void relay_destroy(struct relay **r);
 
 #endif

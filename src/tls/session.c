@@ -1,5 +1,5 @@
-/* tls/session.c - OpenSSL on two ends of memory: a BIO of ours reads from the bytes that were just taken and writes to
- * the way out, so nothing is copied but by the cipher itself. Source: BIO_meth_new(3), SSL_read(3). */
+/* tls/session.c - OpenSSL on memory: our BIO reads from the bytes just taken and writes to `out`, so only the cipher copies.
+ * Source: BIO_meth_new(3), SSL_read(3). */
 #include "tls/session.h"
 
 #include "base/heap.h"
@@ -12,17 +12,17 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define NEW_KEYS_MOST 32             /* that a client may ask for ... */
-#define NEW_KEYS_AFTER_BYTES 1048576 /* ... before so much text came */
+#define NEW_KEYS_MOST 32             /* a client may ask for this many ... */
+#define NEW_KEYS_AFTER_BYTES 1048576 /* ... in this much text */
 
 struct tls_session {
     SSL *ssl;
     enum tls_trust trust;
     enum tls_state state;
     bool server, refused, said_end;
-    const char *beyond; /* what the other side does that OpenSSL lets it do, and we do not; NULL: nothing */
-    unsigned new_keys;  /* that it asked for ... */
-    size_t new_keys_bytes; /* ... while so much text came */
+    const char *beyond;    /* why we fail it though OpenSSL does not; NULL: no reason */
+    unsigned new_keys;     /* asked for ... */
+    size_t new_keys_bytes; /* ... in this much text */
     struct slice in;       /* taken and not yet read by OpenSSL; empty between calls */
     struct buf out;
     char host[256]; /* for texts, cut */
@@ -106,7 +106,7 @@ static void chain_why(struct tls_session *s, long code)
              s->server ? "" : " ", s->host, X509_verify_cert_error_string(code), chain_mend(code));
 }
 
-/* What the other side has against us comes as an alert, and reads as "tlsv13 alert certificate required". */
+/* An alert reads like "tlsv13 alert certificate required". */
 static void alert_why(struct tls_session *s, const char *reason)
 {
     bool about_ours = strstr(reason, "certificate") != NULL || strstr(reason, "unknown ca") != NULL;
@@ -116,8 +116,8 @@ static void alert_why(struct tls_session *s, const char *reason)
                         : "");
 }
 
-/* OpenSSL answers each try with a refusal, so that a client that reads none would have us keep them all. TLS 1.3 has no more
- * second handshakes. */
+/* OpenSSL answers each try with a refusal, and a client that reads none would fill our memory. TLS 1.3 has no second
+ * handshake. */
 static void on_info(const SSL *ssl, int where, int rc)
 {
     struct tls_session *s = SSL_get_app_data(ssl);
@@ -126,7 +126,7 @@ static void on_info(const SSL *ssl, int where, int rc)
         s->beyond = "the other side began a second handshake";
 }
 
-/* New keys are wanted once in many millions of records; each time costs both sides as much as ten requests, and an answer. */
+/* New keys are needed once in many millions of records; each time costs both sides as much as ten requests, and an answer. */
 static void on_message(int written, int version, int type, const void *message, size_t n, SSL *ssl, void *arg)
 {
     struct tls_session *s = arg;
@@ -187,7 +187,7 @@ static void host_expect(struct tls_session *s, const char *host)
     INVARIANT(set == 1);
 }
 
-/* What an operation came to; true: it is worth another one. */
+/* Files the result of an operation; true: another may follow. */
 static bool went_on(struct tls_session *s, int rc)
 {
     if (rc > 0) return true;
@@ -276,7 +276,7 @@ void tls_session_end(struct tls_session *s)
     if (s->said_end || s->state == TLS_GREETING || s->state == TLS_FAILED) return;
     s->said_end = true;
     ERR_clear_error();
-    (void)SSL_shutdown(s->ssl); /* 0: the other side did not say so yet, which nobody waits for */
+    (void)SSL_shutdown(s->ssl); /* 0: the other side has not; we do not wait for it */
     ERR_clear_error();
 }
 

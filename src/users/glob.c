@@ -1,6 +1,6 @@
-/* users/glob.c - see glob.h. Meaning follows redis 7.0: src/util.c, stringmatchlen; but a range goes by the bytes' values, where
- * Redis' are signed: [a-\xff] has a `b`, and there it has not. Time is bounded by the product of the lengths: of several stars
- * only the last one is ever tried again. */
+/* users/glob.c - see glob.h. Follows redis 7.0 (src/util.c, stringmatchlen), except that ranges compare unsigned bytes: [a-\xff]
+ * has a `b`, in Redis it has not. Time is bounded by the product of the lengths: only the last of several stars is ever tried
+ * again. */
 #include "users/glob.h"
 
 void glob_init(struct glob *g, struct slice text)
@@ -13,7 +13,7 @@ void glob_init(struct glob *g, struct slice text)
     g->is_prefix = slice_eq(g->rest, SLICE("*"));
 }
 
-/* `[...]` at p->p: does c stand in it? Moves p behind it; a class without an end ends with the pattern, as in Redis. */
+/* Is c in the `[...]` at p->p? Moves p behind it; a class without an end ends with the pattern, as in Redis. */
 static bool class_has(struct slice *p, char c)
 {
     size_t i = 1;

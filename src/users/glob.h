@@ -1,15 +1,14 @@
 /* users/glob.h - which keys a user may name: patterns as Redis' own for ACLs (`~pattern`): `*`, `?`, `[a-z]`, `[^a]`, and
- * `\` before a sign that stands for itself. Bytes, not letters; the whole key must match. */
+ * `\` before a literal character. Bytes, not letters; the whole key must match. */
 #ifndef USERS_GLOB_H
 #define USERS_GLOB_H
 
 #include "base/slice.h"
 
 struct glob {
-    struct slice
-        prefix;        /* the signs before the first that means more than itself; owned by whoever made it */
-    struct slice rest; /* the pattern behind them */
-    bool is_prefix;    /* rest is `*`: a compare of the prefix is all */
+    struct slice prefix; /* the literal start; owned by the caller of glob_init() */
+    struct slice rest;   /* the pattern behind them */
+    bool is_prefix;      /* rest is `*`: a compare of the prefix is all */
 };
 
 /* text is borrowed for as long as g is used. */

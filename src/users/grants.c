@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-/* CLIENT's LIST and KILL are an admin's besides: command/guard.c. */
+/* CLIENT LIST and CLIENT KILL also need admin: command/guard.c. */
 const struct grant grants[] = {
     {"hincrby", GRANT_WRITE, NAMES_KEY},
     {"ctr.incrby", GRANT_WRITE, NAMES_KEY},
@@ -13,8 +13,7 @@ const struct grant grants[] = {
     {"ctr.recover", GRANT_ADMIN, NAMES_ALL},
     {"series.incrby", GRANT_WRITE, NAMES_KEY},
     {"series.get", GRANT_READ, NAMES_KEY},
-    {"series.list", GRANT_ADMIN,
-     NAMES_NONE}, /* goes through all names; its answer is cut down to its user's */
+    {"series.list", GRANT_ADMIN, NAMES_NONE}, /* its answer has only the names that the user may see */
     {"box.incrby", GRANT_WRITE, NAMES_KEY},
     {"box.recent", GRANT_READ, NAMES_KEY},
     {"box.top", GRANT_READ, NAMES_KEY},
@@ -41,8 +40,7 @@ const struct grant grants[] = {
     {"config", GRANT_FREE, NAMES_NONE}, /* GET of five fixed settings */
     {"acl", GRANT_FREE, NAMES_NONE},    /* WHOAMI alone */
     {"role", GRANT_FREE, NAMES_NONE},
-    {"info", GRANT_FREE,
-     NAMES_NONE}, /* without GRANT_ADMIN it tells what client libraries look at, no figures */
+    {"info", GRANT_FREE, NAMES_NONE}, /* without GRANT_ADMIN no figures, only what client libraries read */
     {"time", GRANT_FREE, NAMES_NONE},
 };
 const size_t grants_n = sizeof(grants) / sizeof(grants[0]);

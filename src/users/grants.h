@@ -1,5 +1,5 @@
-/* users/grants.h - the table of commands that a user may be given, by name or by group, and which of their arguments are
- * names of somebody's data. command/ finds its own commands in it; one that is missing here ends the start. */
+/* users/grants.h - the commands that a user may be given, by name or by group, and which of their arguments name data.
+ * command/ looks its commands up here; a missing one ends the start. */
 #ifndef USERS_GRANTS_H
 #define USERS_GRANTS_H
 

@@ -6,7 +6,7 @@
 
 #include <xxhash.h>
 
-#define WAYS 4 /* slots that one may stand in */
+#define WAYS 4 /* slots that one may be in */
 
 void guesses_init(struct guesses *g, const struct guess_limits *limits)
 {
@@ -26,7 +26,7 @@ static uint64_t who_is(const struct guesses *g, struct slice address, struct sli
     return hash_of(address, XXH3_64bits_withSeed(user.p, user.n, g->seed));
 }
 
-/* All users of an address: nobody's name gives the same, the empty one neither. */
+/* All users of an address; no name hashes to the same, not even an empty one. */
 static uint64_t all_of(const struct guesses *g, struct slice address)
 {
     return hash_of(address, g->seed);
@@ -40,7 +40,7 @@ static struct guess *slot_find(struct guesses *g, uint64_t who)
     return NULL;
 }
 
-/* The one that is forgiven first makes room. */
+/* A new one takes the slot that is forgiven first. */
 static struct guess *slot_take(struct guesses *g, uint64_t who)
 {
     struct guess *mildest = slot_find(g, who);

@@ -8,7 +8,7 @@
 #define GUESSES_SLOTS 4096
 
 struct guess_limit {
-    uint32_t at_once, gap_ms; /* so many, then one in so long; neither is 0 */
+    uint32_t at_once, gap_ms; /* at_once guesses, then one each gap_ms; neither is 0 */
 };
 struct guess_limits {
     struct guess_limit user; /* of a user from one address: 10, 2,000 */

@@ -13,14 +13,14 @@ _Static_assert(PASSWORD_HASH_BYTES >= CRYPT_OUTPUT_SIZE, "a hash and its NUL");
 #define DIGEST_SIGNS 43 /* 32 bytes */
 #define SALT_SIGNS_MAX 86
 
-/* What crypt_gensalt(3) writes of each kind, mkpasswd(1) as well, from the cheapest, of 1 and 32 MiB, each time twice as much,
- * to the dearest, of 64. The salt follows. */
+/* The prefixes that crypt_gensalt(3) and mkpasswd(1) write, before the salt: yescrypt from 1 MiB and scrypt from 32 MiB, each
+ * twice the one before, up to 64 MiB. */
 static const char *const costs[] = {
     "$y$j75$", "$y$j85$", "$y$j7T$",        "$y$j8T$",        "$y$j9T$",
     "$y$jAT$", "$y$jBT$", "$7$BU..../....", "$7$CU..../....",
 };
 
-/* NULL: it is of no such cost. */
+/* NULL: another cost. */
 static const char *salt_of(const char *hash)
 {
     for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++)
@@ -28,7 +28,7 @@ static const char *salt_of(const char *hash)
     return NULL;
 }
 
-/* Six bits each; 64: it is none of them. */
+/* Six bits each; 64: none of them. */
 static uint32_t sign_value(char c)
 {
     static const char signs[] = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -58,12 +58,12 @@ bool password_hash_fits(const char *hash)
     if (salt_n == 0 || salt_n > SALT_SIGNS_MAX || salt[salt_n] != '$') return false;
     if (hash[1] == 'y' && !bytes_are_whole(salt, salt_n)) return false;
     const char *digest = salt + salt_n + 1;
-    int kind = crypt_checksalt(hash); /* does this libcrypt know it? */
+    int kind = crypt_checksalt(hash);
     return signs_at(digest) == DIGEST_SIGNS && digest[DIGEST_SIGNS] == '\0' &&
            (kind == CRYPT_SALT_OK || kind == CRYPT_SALT_METHOD_LEGACY);
 }
 
-/* In constant time: it tells nothing of how much was right. The length of a hash is no secret. */
+/* In constant time, so timing does not tell how much was right. The length of a hash is no secret. */
 static bool same_text(const char *a, const char *b)
 {
     size_t n = strlen(a);

@@ -1,7 +1,7 @@
 /* users/password.h - passwords as crypt(5) hashes, made and proved by libcrypt: yescrypt (`$y$`), the system's own way for
- * /etc/shadow, and scrypt (`$7$`), from which it comes. What is weaker is refused, and so is what costs more than a stranger
- * may make tallyd spend. Thread-safe; each call takes tens of ms and 16 MiB or more, as the hash says, and is to be made
- * beside the loop. */
+ * /etc/shadow, and scrypt (`$7$`), from which it comes. Weaker hashes are refused, and so are those that cost more than an
+ * unauthenticated client may make tallyd spend. Thread-safe; each call takes tens of ms and 16 MiB or more, as the hash says,
+ * so not on the loop. */
 #ifndef USERS_PASSWORD_H
 #define USERS_PASSWORD_H
 
@@ -14,7 +14,7 @@
 #define PASSWORD_MIB_LEAST 1
 #define PASSWORD_MIB_MOST 64
 
-/* Of a kind that is taken, whole, and of such a cost: password_is() is only for those. */
+/* A whole hash of an accepted kind and cost; password_is() is only for those. */
 bool password_hash_fits(const char *hash);
 bool password_is(const char *hash, struct slice password);
 /* A new yescrypt hash with a salt of its own. */

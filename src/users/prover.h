@@ -1,8 +1,8 @@
-/* users/prover.h - proves passwords beside the loop: one at a time on libuv's thread pool, so it never takes more than one
- * core. Clients that ask the same share one answer. Wrong guesses are limited (guesses.h), and so is how much may wait.
+/* users/prover.h - proves passwords on libuv's thread pool, one at a time, so it never takes more than one core. Clients that
+ * ask the same share one answer. Wrong guesses are limited (guesses.h), and so is the number that waits.
  *
- * A password that was right is remembered as HMAC-SHA-256 of name and password under a key of this process, one a user,
- * until the user's hash changes: PHP reconnects for every page. On the loop, but for the one job. */
+ * The last right password of a user is remembered, until the user's hash changes, as HMAC-SHA-256 of name and password under
+ * a key of this process: PHP reconnects for every page. All but the one job runs on the loop. */
 #ifndef USERS_PROVER_H
 #define USERS_PROVER_H
 
@@ -38,7 +38,7 @@ void prover_stop(struct prover *p); /* all that wait are answered PROOF_BUSY; th
 bool prover_over(const struct prover *p); /* no job is under way */
 void prover_destroy(struct prover **p);   /* after that */
 
-/* Is it the one that was right before? */
+/* Is it the remembered one? */
 bool prover_knows(struct prover *p, const struct user *u, struct slice password);
 
 /* All texts are borrowed for the call; u NULL: there is no such user, which takes as long to find out. False: a->outcome

@@ -1,10 +1,10 @@
-/* users/users.h - who may connect, and what each may do. Made once from the configuration; only budgets and connections
+/* users/users.h - the configured users, and what each may do. Made once from the configuration; only budgets and connections
  * change. Owns all its texts. One loop, no locks.
  *
- * Budget: a bucket of `burst` requests that fills with `rate` a second. A rate delays and does not refuse: an app that hears
+ * Budget: a bucket of `burst` requests that fills with `rate` a second. A rate delays and does not refuse: an app that gets
  * an error loses the hit, or sends it again at once. Share: while several users are active, each gets a part of a frame, so
- * that none makes the others wait for a long one. A transaction cannot be cut: it is bounded (`multi`),
- * and what it takes beyond the share is taken off the frames behind it. */
+ * that no user's long frame delays the others. A transaction cannot be cut: it is bounded (`multi`), and what it takes beyond
+ * the share comes off its share of later frames. */
 #ifndef USERS_USERS_H
 #define USERS_USERS_H
 
@@ -17,11 +17,11 @@
 
 struct user_spec { /* one user as it was configured; borrowed for the call */
     struct slice name;
-    const char *hash;                    /* crypt(5), NULL: nobody can be it */
+    const char *hash;                    /* crypt(5), NULL: nobody can log in as it */
     const struct slice *keys, *commands; /* commands_n = 0: those that read and write */
     size_t keys_n, commands_n;
     uint32_t rate;        /* requests a second, 0: no limit */
-    uint32_t burst;       /* at once, 0: a tenth of a second's, at least USER_BURST_LEAST */
+    uint32_t burst;       /* at once, 0: rate / 10, at least USER_BURST_LEAST */
     uint32_t multi;       /* commands in one MULTI, 0: the general limit */
     uint32_t connections; /* at once, 0: no limit */
 };
@@ -39,30 +39,30 @@ struct user {
     bool all_keys;
     uint64_t commands; /* GRANT_BITs */
     uint32_t rate, burst, multi_max, connections_max;
-    /* What follows moves. */
+    /* State. */
     uint32_t connections;
     int64_t budget_milli; /* requests that may be taken, in thousandths; below 0: taken ahead */
     uint64_t budget_ms;   /* mono: as it was then */
-    bool dry;             /* it was used up: only what was allowed since may be taken, */
-    uint32_t allowed;     /* and this is what is left of it */
-    uint64_t frame;       /* the one that `taken` is about */
+    bool dry;             /* it was used up: only `allowed` may be taken */
+    uint32_t allowed;
+    uint64_t frame; /* the one that `taken` is about */
     uint32_t taken;
     uint32_t ahead;                        /* of its share of the frames to come */
-    uint64_t active_ms;                    /* mono: when it last came with something */
+    uint64_t active_ms;                    /* mono: when it last sent something */
     unsigned char proof[USER_PROOF_BYTES]; /* of the password that was right, for proof_of() */
     bool proved;
     struct list
-        waiting; /* whose requests wait for the budget or the share, first come first served; the asker's nodes */
-    struct list paced; /* on the asker's list of users for whom somebody waits */
+        waiting; /* sessions that wait for budget or share, first come first served; the asker's nodes */
+    struct list paced; /* on the asker's list of users with waiting sessions */
 };
 
 struct users {
     struct user *all;        /* by name */
     size_t n;                /* 0: none are configured, all have full access */
     struct user stranger;    /* all unauthenticated clients together */
-    uint32_t frame_requests; /* of all users in a frame that no other has to wait for long */
-    uint32_t active;         /* users that came lately, */
-    uint64_t active_ms;      /* as it was counted then */
+    uint32_t frame_requests; /* of all users in a frame, so that none waits long for it */
+    uint32_t active;         /* recently active users, counted at ... */
+    uint64_t active_ms;
 };
 
 enum user_field { USER_PASSWORD, USER_COMMANDS };
@@ -102,7 +102,7 @@ uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t n
 void user_took(struct user *u, uint32_t requests);   /* after user_room(), as the two that follow */
 void user_queued(struct user *u, uint32_t requests); /* in a MULTI: paid for, and in no frame yet, */
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests); /* and then in this one */
-/* A client waits for room: what may be taken of a used-up budget. rides: in a frame that goes anyway. */
+/* A client waits for room: sets how much of a used-up budget it may take. rides: in a frame that goes anyway. */
 void user_allow(struct user *u, uint64_t now_ms, bool rides);
 
 #endif

@@ -263,7 +263,7 @@ def test_redis_that_may_lose(options, parts, make_redis, make_daemon):
     daemon = make_daemon(redis, start=False)
     daemon.migrate()
     ends(daemon, CONFIG_REFUSED, *parts)
-    daemon.config["redis"] = {"url": redis.url, "volatile": "accept"}
+    daemon.config["redis"] = {"url": redis.url, "keeps": "nothing"}
     daemon.write_config()
     daemon.start()
     assert hit(daemon) == 1

@@ -84,7 +84,12 @@ def test_well(daemon, redis, mysql):
     assert seen["redis"]["up"] and seen["redis"]["aof"] and seen["redis"]["appendfsync"] == "always"
     assert seen["redis"]["version"] == version_said(redis) and seen["redis"]["memory_bytes"] > 0
     assert seen["mysql"] == {"up": True, "server": PRODUCT, "version": seen["mysql"]["version"], "read_only": False,
-                             "gen": seen["redis"]["gen"]}
+                             "at": seen["mysql"]["at"], "gen": seen["redis"]["gen"]}
+    assert mysql.query("SELECT @@hostname")[0][0] in seen["mysql"]["at"]
+    assert service["redis_server"] == seen["redis"]["at"] == redis.socket and service["redis_moved_s"] is None
+    assert service["redis_run_id"] == seen["redis"]["run_id"] and service["redis_links"] == "frame=1,sync=1,fence=1"
+    assert (seen["redis"]["keeps"], seen["redis"]["replica"]) == ("disk", [])
+    assert seen["redis"]["run_id"] == redis.client().info("server")["run_id"]
     assert seen["backlog"]["dirty"] == 2 and 0 <= seen["backlog"]["oldest_s"] < 60
     searches, views = of_counter(seen, "searches"), of_counter(seen, "product_views")
     assert (searches["dirty"], searches["merged"], searches["rejects"]) == (2, 2, 0)

@@ -157,8 +157,8 @@ static void frame_said(struct buf *out, const struct frame *f)
     }
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
-        buf_printf(out, "op %d at %lld by %lld items %u", op->kind, (long long)op->at, (long long)op->delta,
-                   op->items_n);
+        buf_printf(out, "op %d at %lld by %lld items %u", op->kind, (long long)op->which,
+                   (long long)op->delta, op->items_n);
         put_text(out, FRAME_NAME(f, op));
         put_text(out, FRAME_TYPE(f, op));
         for (uint32_t k = op->first_item; k != OP_END && op->items_n > 0; k = f->items[k].next) {

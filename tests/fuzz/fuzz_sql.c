@@ -385,12 +385,12 @@ static enum code_class statement_run(struct sql *s)
 
 /* ---- mysql/db.h, with a server that fails as the input says ---- */
 
-enum fault { FAULT_NONE, FAULT_AGAIN, FAULT_LINK, FAULT_WAIT, FAULT_SIZE, FAULT_OPERATOR };
+enum fault { FAULT_NONE, FAULT_AGAIN, FAULT_LINK, FAULT_WAIT, FAULT_SIZE, FAULT_OPERATOR, FAULT_AWAY };
 
 static enum code_class failed(struct db *db, enum code_class code)
 {
     db->code = code;
-    if (code == CODE_LINK || code == CODE_WAIT) {
+    if (code == CODE_LINK || code == CODE_WAIT || code == CODE_AWAY) {
         rollback_run(db);
         db->open = false;
     }
@@ -418,6 +418,9 @@ static bool fails(struct db *db, struct sql *s, enum code_class *code)
         return true;
     case FAULT_OPERATOR:
         *code = failed(db, CODE_OPERATOR);
+        return true;
+    case FAULT_AWAY:
+        *code = failed(db, CODE_AWAY);
         return true;
     default:
         return false;
@@ -502,6 +505,11 @@ enum code_class db_open(struct db *db)
     db->opened++;
     return CODE_OK;
 }
+bool db_moved(const struct db *db)
+{
+    (void)db;
+    return false;
+}
 bool db_is_open(const struct db *db)
 {
     return db->open;
@@ -522,7 +530,7 @@ uint64_t db_affected(const struct db *db)
 }
 unsigned db_code(const struct db *db)
 {
-    static const unsigned codes[] = {0, 1213, 2013, 1040, 1062, 1264, 1153, 1146};
+    static const unsigned codes[] = {0, 1213, 2013, 1040, 1290, 1062, 1264, 1153, 1146};
     return codes[db->code];
 }
 const char *db_text(const struct db *db)

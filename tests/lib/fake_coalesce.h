@@ -49,14 +49,14 @@ static struct counter views = {.name = {"views", 5},
                                .field = FIELD_INTEGER,
                                .key = {{"s", 1}, {":views", 6}, true},
                                .lock = {{"s", 1}, {":views:sync", 11}, true}};
-static const struct op_limits limits = {.precisions = {1, 5, 60},
-                                        .precisions_n = 3,
-                                        .samples = 120,
-                                        .timebox_width_s = 60,
-                                        .timebox_keep = 60,
-                                        .events_keep_s = INT64_C(1) << 40,
-                                        .ahead_s = 60,
-                                        .read = {.most = 20000, .days = 400}};
+static struct op_limits limits = {.precisions = {1, 5, 60},
+                                  .precisions_n = 3,
+                                  .samples = 120,
+                                  .timebox_width_s = 60,
+                                  .timebox_keep = 60,
+                                  .events_keep_s = INT64_C(1) << 40,
+                                  .ahead_s = 60,
+                                  .read = {.most = 20000, .days = 400}};
 static const struct counters counters = {.all = &views, .n = 1, .ops = &limits};
 
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key)

@@ -14,6 +14,7 @@ struct world {
     uv_timer_t pulse; /* so that a wait looks at its condition */
     struct redis_server server;
     struct redis_url url;
+    struct redis_place place;
     struct life life;
     struct redis_link link;
     struct counter all[2];
@@ -75,7 +76,8 @@ static inline void world_counters(struct world *w)
 
 static inline void world_link(struct world *w, struct redis_link *l, const char *role)
 {
-    struct redis_link_config config = {.url = &w->url, .life = &w->life, .role = role, .answer_ms = 20000};
+    struct redis_link_config config = {
+        .place = &w->place, .life = &w->life, .role = role, .answer_ms = 20000};
     redis_link_init(l, &w->loop, &config);
     l->up = world_up;
     l->down = world_down;
@@ -91,6 +93,7 @@ static inline struct world *world_empty(void)
     uv_timer_start(&w->pulse, world_pulse, 10, 10);
     redis_server_place(&w->server);
     w->url.path = w->server.socket; /* not ours to free: redis_url_close is not called */
+    place_init(&w->place, &w->url);
     life_init(&w->life, SLICE("shop"));
     world_counters(w);
     return w;

@@ -271,9 +271,18 @@ static void ask_time(struct process *life)
     if (w->calm || world_percent(w, 5)) life->leap_ms = w->leap_ms;
 }
 
+void daemon_hold(struct process *life, uint64_t until_ms)
+{
+    struct arena *before = daemon_enter(life);
+    life->hold_ms = until_ms;
+    coalesce_hold(life->coalesce, until_ms != 0);
+    daemon_leave(life, before);
+}
+
 void daemon_tick(struct process *life)
 {
     ask_time(life);
+    if (life->hold_ms != 0 && life->w->now_ms >= life->hold_ms) daemon_hold(life, 0);
     struct arena *before = daemon_enter(life);
     coalesce_tick(life->coalesce);
     sync_tick(life->sync);

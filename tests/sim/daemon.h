@@ -66,6 +66,7 @@ struct process {
     bool paused, stopping, abandoned;
     bool let_go; /* of the frame link, at stop, whatever is in doubt */
     uint64_t paused_ms, resume_ms, walk_ms;
+    uint64_t hold_ms;  /* frames are held until then; 0: they are not */
     uint64_t slept_ms; /* by which its clock is behind; 0 unless WORLD_CLOCK is off */
     int64_t leap_ms;   /* of Redis' clock, as it was when it was last asked */
     bool walk_wanted;
@@ -97,6 +98,7 @@ struct process *daemon_life(struct world *w, int index); /* the life with this n
 bool daemon_hears(const struct world *w, int index);     /* will that life know what became of its frames? */
 
 /* Around every call into a life: its heap, its chunk size. Leaving ends a loop turn now and then. */
+void daemon_hold(struct process *life, uint64_t until_ms); /* 0: lets go */
 struct arena *daemon_enter(struct process *life);
 void daemon_leave(struct process *life, struct arena *before);
 

@@ -244,6 +244,7 @@ void ports_deliver(struct process *life, struct request *q)
         ((struct gen_read *)q->target)->done(q->target);
         return;
     case REQ_JOURNALS:
+        memcpy(((struct journal_list *)q->target)->run_id, q->run_id, sizeof q->run_id);
         journals_listed(life, &q->journals, q->target);
         return;
     case REQ_JOURNAL_TAKE:

@@ -364,8 +364,11 @@ static void run_limbo(struct world *w, struct daemon *d)
 static void run_mysql_toggle(struct world *w, struct daemon *d)
 {
     (void)d;
-    TRACE(w, "mysql: %s", w->mysql.up ? "goes down" : "comes up");
-    if (w->mysql.up)
+    bool demoted = w->mysql.up && world_percent(w, 50);
+    TRACE(w, "mysql: %s", demoted ? "is demoted" : w->mysql.up ? "goes down" : "comes up");
+    if (demoted)
+        mysql_demote(w);
+    else if (w->mysql.up)
         mysql_stop(w);
     else
         mysql_start(w);
@@ -533,6 +536,13 @@ static void run_resume(struct world *w, struct daemon *d)
     if (!world_rule(w, WORLD_CLOCK)) d->life->slept_ms += w->now_ms - d->life->paused_ms;
 }
 
+/* A failover is announced; the primary moves meanwhile, or it is called off. */
+static void run_hold(struct world *w, struct daemon *d)
+{
+    TRACE(w, "life %d holds its frames", d->life->index);
+    daemon_hold(d->life, w->now_ms + 1 + world_below(w, 3000));
+}
+
 static void run_clock(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -593,4 +603,5 @@ const struct event events[EVENT_COUNT] = {
     OF_DAEMON(question, can_question),
     OF_WORLD(dump, can_dump),
     FAULT_OF_WORLD(restore, can_restore),
+    FAULT_OF_DAEMON(hold, can_act),
 };

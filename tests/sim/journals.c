@@ -70,7 +70,7 @@ void journals_run(struct world *w, const struct link *l, const struct wire_frame
         append_run(w, l, f, &f->appends[i]);
 }
 
-void journals_look(struct world *w, const struct link *l, struct wire_look *look)
+void journals_show_owners(struct world *w, const struct link *l, struct wire_look *look)
 {
     for (unsigned i = 0; i < look->journals_n; i++) {
         const struct twin_journal *j = find(w, look->journals[i]);
@@ -97,6 +97,7 @@ static void port_take(void *arg, struct journal_take *t)
     int64_t owner = 0;
     if (!num_parse(slice_of(colon + 1, (size_t)(t->owner.p + t->owner.n - colon) - 1), &owner)) UNREACHABLE();
     q->take.owner = (int)owner;
+    memcpy(q->take.list_run_id, life->takeover.list.run_id, sizeof q->take.list_run_id);
 }
 
 void journals_wire(struct process *life)
@@ -146,6 +147,12 @@ bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, 
         return true;
     }
     if (step == 1) {
+        char run_id[RUN_ID_BYTES];
+        redis_run_id(&w->redis, run_id);
+        if (take->owner != l->life && redis_has_link(&w->redis, take->owner) &&
+            strcmp(run_id, take->list_run_id) != 0)
+            fault_found(w, FAULT_PROTOCOL, "links of life %d are ended by a list of another server",
+                        take->owner);
         if (take->owner != l->life && world_rule(w, WORLD_JOURNAL_KILL))
             redis_kill_life(&w->redis, take->owner);
         return true;
@@ -189,7 +196,8 @@ static void on_settled(struct coalesce_settle *s)
     struct sim_read *read = CONTAINER_OF(s, struct sim_read, settle);
     struct world *w = read->life->w;
     int64_t total = w->redis.now.ops.series[0].total;
-    TRACE(w, "life %d: a read of series %s", read->life->index, s->failed ? "is refused" : "may begin");
+    TRACE(w, "life %d: a read of a series or a timebox %s", read->life->index,
+          s->failed ? "is refused" : "may begin");
     read->busy = false;
     for (unsigned k = 0; k < SIM_HITS && !s->failed && !others_have_some(read->life); k++) {
         bool owed = (read->answered & 1U << k) != 0 && !w->oracle.ops[OP_SERIES_TARGET][k].lost;
@@ -203,13 +211,14 @@ void journals_read(struct process *life)
 {
     struct sim_read *read = &life->read;
     if (read->busy) return;
+    bool of_series = world_percent(life->w, 60);
     *read = (struct sim_read){.life = life};
-    read->settle = (struct coalesce_settle){.kind = OP_SERIES,
+    read->settle = (struct coalesce_settle){.kind = of_series ? OP_SERIES : OP_TIMEBOX,
                                             .name = SLICE("o"),
                                             .type = SLICE(""),
                                             .all = world_percent(life->w, 20),
                                             .done = on_settled};
-    for (unsigned k = 0; k < SIM_HITS && !others_have_some(life); k++)
+    for (unsigned k = 0; k < SIM_HITS && of_series && !others_have_some(life); k++)
         if (was_answered(life, k)) read->answered |= 1U << k;
     struct arena *before = daemon_enter(life);
     read->busy = true;

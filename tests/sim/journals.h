@@ -32,13 +32,14 @@ struct wire_journals { /* all of tally:journals */
     } all[SIM_JOURNALS];
 };
 struct wire_take {
+    char list_run_id[RUN_ID_BYTES]; /* of the server whose list it goes by */
     char name[SIM_JOURNAL_NAME];
     int owner; /* as it was named */
     bool taken;
     unsigned n;
     char bytes[SIM_JOURNAL_BYTES];
 };
-struct sim_read { /* of the clients' series */
+struct sim_read { /* of the clients' series, whose sum is checked, or of their timebox */
     struct coalesce_settle settle;
     bool busy;
     uint32_t answered; /* set of the ops that were when it was asked for */
@@ -55,7 +56,7 @@ struct journal_take;
 
 void journals_to_wire(struct wire_frame *wire, const struct frame *f);
 void journals_run(struct world *w, const struct link *l, const struct wire_frame *f);
-void journals_look(struct world *w, const struct link *l, struct wire_look *look);
+void journals_show_owners(struct world *w, const struct link *l, struct wire_look *look);
 
 /* A service's look for journals of the dead, and the taking of one. */
 void journals_wire(struct process *life);

@@ -115,7 +115,8 @@ enum world_rule {
     X(total, 2)                                                                                              \
     X(question, 15)                                                                                          \
     X(dump, 2)                                                                                               \
-    X(restore, 6)
+    X(restore, 6)                                                                                            \
+    X(hold, 2)
 
 enum sim_event {
 #define X(name, weight) EVENT_##name,

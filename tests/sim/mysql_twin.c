@@ -218,6 +218,10 @@ static void end(struct world *w, struct job *job)
         answer(w, job, MERGE_DOWN, "2006 server has gone away");
         return;
     }
+    if (!w->mysql.up && world_percent(w, 50)) { /* the others were let through before it was demoted */
+        answer(w, job, MERGE_DOWN, "1290 read-only");
+        return;
+    }
     if (w->calm || !world_percent(w, w->config.lost_commit_percent)) {
         commit(w, job);
         answer(w, job, MERGE_DONE, "");
@@ -264,6 +268,12 @@ void mysql_stop(struct world *w)
         else if (job->state == JOB_OPEN)
             job->opened_ms = w->now_ms - w->config.wait_timeout_ms - 1;
     }
+}
+
+/* It takes no writes any more; its sessions live, and what is in limbo stays there. */
+void mysql_demote(struct world *w)
+{
+    w->mysql.up = false;
 }
 
 void mysql_forget_life(struct world *w, int life)

@@ -34,7 +34,7 @@ struct job {
 };
 
 struct mysql {
-    bool up;
+    bool up; /* it takes writes */
     unsigned starts;
     bool schema_unfit, table_unfit; /* table: of the first counter */
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
@@ -60,7 +60,8 @@ void mysql_submit(struct process *life, struct chunk *c);
 void mysql_step(struct world *w, struct job *job);    /* begin, or commit; may answer the daemon */
 void mysql_resolve(struct world *w, struct job *job); /* limbo: committed or rolled back */
 void mysql_start(struct world *w);
-void mysql_stop(struct world *w);                  /* all open transactions roll back */
+void mysql_stop(struct world *w); /* all open transactions roll back */
+void mysql_demote(struct world *w);
 void mysql_forget_life(struct world *w, int life); /* its writers are gone, what was sent may stay in limbo */
 /* Rows merged up to cutoff_ms, but for the highest gen. */
 void mysql_prune(struct world *w, int64_t cutoff_ms, const struct batch_id *standing, unsigned standing_n);

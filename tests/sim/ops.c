@@ -104,7 +104,7 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
                               .stands = op->stands,
                               .box = op->kind == OP_TIMEBOX && !slice_eq(FRAME_NAME(f, op), SLICE("o")),
                               .target = target_of(life->w, FRAME_NAME(f, op), op),
-                              .at = op->at,
+                              .at = op->which,
                               .delta = op->delta,
                               .known = op->known,
                               .given = op_is_given(op),
@@ -112,7 +112,7 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
                               .lease_n = op->lease_n,
                               .first_item = wire->items_n};
         TRACE(life->w, "life %d:   op of kind %d on target %d, at %lld: %lld%s%s%s", life->index,
-              (int)op->kind, o->target, (long long)op->at, (long long)op->delta, op->fed ? ", fed" : "",
+              (int)op->kind, o->target, (long long)op->which, (long long)op->delta, op->fed ? ", fed" : "",
               op->silent ? ", into a journal" : "", op->adds > 0 ? ", out of a journal" : "");
         o->series = slice_eq(FRAME_NAME(f, op), SLICE("o")) ? 0 : 1 + o->target;
         for (uint32_t at = op->first_item; at != OP_END; at = f->items[at].next, o->items_n++)

@@ -374,7 +374,7 @@ static bool run_look(struct world *w, const struct link *l, struct wire_look *k,
         k->seq = w->redis.now.seq[seq_slot(w, l)];
         return true;
     }
-    journals_look(w, l, k);
+    journals_show_owners(w, l, k);
     for (unsigned i = 0; i < k->n; i++) {
         const struct twin_batch *b = redis_batch(&w->redis, &k->ids[i]);
         k->stands[i] = b != NULL && b->stands;
@@ -424,6 +424,7 @@ static bool adoptable(struct world *w, const struct link *l, const struct wire_i
 {
     bool stale = b->beat_ms <= world_redis_ms(w) - q->stale_ms;
     if (q->mode == ADOPT_STALE) return stale;
+    if (q->mode == ADOPT_OWN) return b->owner == l->life;
     if (q->mode == ADOPT_DEAD) return stale || !redis_has_link(&w->redis, b->owner);
     return w->instance_of[b->owner] == l->instance && b->owner != l->life;
 }

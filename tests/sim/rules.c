@@ -10,9 +10,10 @@
 static void only(struct sim_config *c, unsigned faults)
 {
     static const enum sim_event all[] = {
-        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,  EVENT_redis_restart,
-        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_full,   EVENT_client_gone,
-        EVENT_restore,      EVENT_unfit,        EVENT_fence_late, EVENT_poison, EVENT_leap};
+        EVENT_cut,           EVENT_crash,        EVENT_stop,         EVENT_pause,
+        EVENT_redis_restart, EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type,
+        EVENT_full,          EVENT_client_gone,  EVENT_restore,      EVENT_unfit,
+        EVENT_fence_late,    EVENT_poison,       EVENT_leap,         EVENT_hold};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
@@ -531,16 +532,18 @@ const struct sim_rule sim_rules[] = {
              "a frame sent again has numbers of a lease that Redis has lost"),
     WORLD("leased_stays", WORLD_LEASED, SHOWS(LOSS), 5000, profile_events_deleted,
           "an own id becomes a number that a lease still holds"),
-    COALESCE("journal_undo", RULE_JOURNAL_UNDO, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK), 1000,
-             profile_series_refused, "a journal is believed to hold what its frame was refused"),
+    COALESCE("journal_undo", RULE_JOURNAL_UNDO, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK) | SHOWS(ANSWER),
+             1000, profile_series_refused, "a journal is believed to hold what its frame was refused"),
     COALESCE("journal_look", RULE_JOURNAL_LOOK, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_journal,
              "what another one took over is brought home twice"),
-    WORLD("journal_kill", WORLD_JOURNAL_KILL, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal,
-          "a frame of its owner runs behind the reading of a journal"),
+    WORLD("journal_kill", WORLD_JOURNAL_KILL, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK), 20000,
+          profile_journal, "a frame of its owner runs behind the reading of a journal"),
     WORLD("take_owner", WORLD_TAKE_OWNER, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal,
           "two take over the same journal"),
     WORLD("take_link", WORLD_TAKE_LINK, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal_restart,
           "a journal is given to coalesce that another one has taken over since"),
+    COALESCE("takeover_server", RULE_TAKEOVER_SERVER, SHOWS(PROTOCOL), 5000, profile_journal_restart,
+             "a list from the server before ends the links of a neighbour that is well"),
     COALESCE("takeover_own", RULE_TAKEOVER_OWN, SHOWS(STUCK), 1000, profile_series_lost,
              "after Redis lost its tail nobody brings home what stands there"),
     COALESCE("bucket_owed", RULE_BUCKET_OWED, SHOWS(STUCK), 1000, profile_deleted,

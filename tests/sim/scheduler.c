@@ -75,6 +75,8 @@ static void calm_down(struct world *w)
     w->mysql.up = true;
     memset(w->mysql.poison, 0, sizeof w->mysql.poison);
     w->mysql.schema_unfit = w->mysql.table_unfit = false;
+    for (unsigned i = 0; i < w->config.daemons; i++)
+        if (w->daemons[i].life != NULL) daemon_hold(w->daemons[i].life, 0);
     if (!w->redis.restored) return;
     for (unsigned i = 0; i < w->config.daemons; i++)
         if (w->daemons[i].life != NULL) daemon_crash(w, &w->daemons[i]);

@@ -9,6 +9,11 @@ import { Part } from "./part.js";
 
 const KEPT = 900; // pulses: a quarter of an hour, as long as the page is open
 const RATE_OVER_S = 4;
+const HELD_BY = { // redis.keeps
+  disk: (replicas) => (replicas > 0 ? `the AOF and ${many(replicas, "replica")}` : "the AOF"),
+  replicas: (replicas) => many(replicas, "replica"),
+  nothing: () => badge("bad", "nothing"),
+};
 const pulses = []; // oldest first; kept while the reader looks at a store
 
 /** A pulse came, whatever view is open. */
@@ -198,9 +203,16 @@ export class OperatorView {
           ),
         service.up && fact("Hits since its start", format.number(service.hits)),
         fact("Redis", redis.up ? `${redis.version}, ${redis.role}` : badge("bad", "away")),
+        redis.up && fact("Redis' address", service.up ? service.redis_server : redis.at),
         redis.up && fact("Redis' memory", memory),
-        redis.up && fact("Redis' AOF", redis.aof ? `on, fsync ${redis.appendfsync}` : "off"),
+        redis.up && fact("Redis' AOF", redis.aof ? `on, fsync ${redis.appendfsync ?? "not known"}` : "off"),
+        redis.up && fact("A claim is held by", HELD_BY[redis.keeps](redis.replicas_wanted)),
+        redis.up &&
+          redis.replica.map((one) =>
+            fact("Replica", `${one.at}, ${one.online ? `${format.bytes(one.behind_bytes)} behind` : "not in step"}`),
+          ),
         fact("MySQL", mysql.up ? `${mysql.server} ${mysql.version.split("-")[0]}` : badge("bad", "away")),
+        mysql.up && fact("MySQL's address", `${mysql.at}${mysql.read_only ? ", read-only" : ""}`),
       ),
     );
   }

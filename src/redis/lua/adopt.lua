@@ -16,6 +16,8 @@ for i = 1, #all, 2 do
   local wanted = now - tonumber(all[i + 1]) >= stale_ms
   if mode == 'instance' then
     wanted = owner ~= me and string.sub(owner, 1, #instance + 1) == instance .. ':'
+  elseif mode == 'own' then
+    wanted = owner == me
   elseif mode == 'dead' then
     wanted = wanted or not live[owner]
   end

@@ -66,23 +66,22 @@ class MariaDB(Process):
 
     def query(self, sql, arguments=None):
         """All rows of one statement, in a session of its own."""
+        return self.query_bare(sql, arguments, "USE shop")
+
+    def query_bare(self, sql, arguments=None, *before):
+        """Likewise, in no database."""
         link = self.connect(database=None)
         try:
             with link.cursor() as cursor:
-                cursor.execute("USE shop")
+                for each in before:
+                    cursor.execute(each)
                 cursor.execute(sql, arguments)
                 return cursor.fetchall()
         finally:
             link.close()
 
     def fresh_database(self):
-        link = self.connect(database=None)
-        try:
-            with link.cursor() as cursor:
-                cursor.execute("DROP DATABASE IF EXISTS shop")
-                cursor.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
-        finally:
-            link.close()
+        self.query_bare("CREATE DATABASE shop CHARACTER SET utf8mb4", None, "DROP DATABASE IF EXISTS shop")
 
     def fresh_user(self, account, password):
         self.query(f"DROP USER IF EXISTS {account}")

@@ -129,6 +129,35 @@ static void test_not_sorted(void **state)
     has(text, "product_views                     ?            ?");
 }
 
+/* The servers: what holds claims, who follows, and who is missing. */
+static void test_servers(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    snprintf(s.service.redis_server, sizeof s.service.redis_server, "10.0.0.1:6379");
+    snprintf(s.service.redis_run_id, sizeof s.service.redis_run_id, "0123456789abcdef");
+    s.service.redis_moved_ms = known(61000);
+    s.redis.replicas = s.redis.replica_n = 1;
+    s.redis.replica[0] =
+        (struct status_replica){.at = "10.0.0.2:6379", .online = true, .lag_s = 1, .behind_bytes = 14};
+    snprintf(s.mysql.server, sizeof s.mysql.server, "db1:3306 (db1:3306)");
+    s.redis.keeps = CONF_KEEPS_REPLICAS;
+    s.redis.replicas_wanted = 1;
+    const char *text = shown(&s, &plain);
+    has(text, "           links on 10.0.0.1:6379, run_id 01234567, moved 1 min 1 s ago\n");
+    has(text, "           replica 10.0.0.2:6379 online, heard 1 s ago, 14 bytes behind\n");
+    has(text, "MySQL      up, version 10.11.6-MariaDB, at db1:3306 (db1:3306)\n");
+    has(text, "All is well.\n");
+    hasnt(text, "keeps nothing");
+    s.redis.replicas_wanted = 2;
+    has(shown(&s, &plain), "! Redis has 1 of the 2 replicas that must have a batch before it is merged\n");
+    s.redis.keeps = CONF_KEEPS_NOTHING;
+    has(shown(&s, &plain),
+        "           keeps nothing: what Redis loses or brings back is lost or counted twice\n");
+}
+
 static void test_problems(void **state)
 {
     struct status s;
@@ -142,6 +171,10 @@ static void test_problems(void **state)
     has(text, "! product_views: its oldest hit has waited for 211 s, and sync.every is 60 s\n");
     c.oldest_ms = known(210000);
     hasnt(shown(&s, &plain), "its oldest hit");
+    snprintf(c.stalled, sizeof c.stalled, "mysql_down");
+    has(shown(&s, &plain),
+        "! merging stands still: product_views is due, and nothing of it was merged for sync.every "
+        "and 30 s (mysql_down)\n  -> its log says");
     const struct screen_style colour = {.colour = true};
     has(shown(&s, &colour), "\033[1;31m! product_views: MySQL refused 2 rows\033[0m\n");
 }
@@ -229,9 +262,13 @@ static void test_rates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_well),       cmocka_unit_test(test_unknown_is_never_zero),
-        cmocka_unit_test(test_not_sorted), cmocka_unit_test(test_problems),
-        cmocka_unit_test(test_verdicts),   cmocka_unit_test(test_cut_to_the_terminal),
+        cmocka_unit_test(test_well),
+        cmocka_unit_test(test_unknown_is_never_zero),
+        cmocka_unit_test(test_not_sorted),
+        cmocka_unit_test(test_problems),
+        cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_cut_to_the_terminal),
         cmocka_unit_test(test_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,25 @@ static void pieces(void **state)
     }
 }
 
+static void several_hosts(void **state)
+{
+    (void)state;
+    struct url u;
+    assert_null(url_split(SLICE("redis://shop:s,t@a:1,b,[::1]:3,,e:/0"), &u));
+    static const char *const want[][2] = {{"a", "1"}, {"b", "-"}, {"::1", "3"}, {"", "-"}, {"e", ""}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        piece(u.host, want[i][0]);
+        piece(u.port, want[i][1]);
+        assert_int_equal(u.bracketed, i == 2);
+        assert_int_equal(u.more.p != NULL, i < 4);
+        if (i < 4) assert_null(url_host_next(&u));
+    }
+    piece(u.password, "s,t");
+    piece(u.path, "/0");
+    assert_null(url_split(SLICE("mysql://a,[::1/shop"), &u));
+    assert_non_null(strstr(url_host_next(&u), "']' after"));
+}
+
 static void what_is_none(void **state)
 {
     (void)state;
@@ -81,6 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces),
+        cmocka_unit_test(several_hosts),
         cmocka_unit_test(what_is_none),
         cmocka_unit_test(ports),
     };

@@ -1,7 +1,7 @@
 /* test_bounds.c - a full frame parks its clients, in their order and for so long; the cache of hashes forgets. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 static struct coalesce_config small(void)
 {

@@ -2,7 +2,7 @@
  * becomes of both when a frame is refused, cut, or found applied, or when somebody else has taken over. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 #include "lib/dice.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
@@ -74,7 +74,7 @@ static void journaled(const char *name, int64_t n)
 
 static uint64_t any_code(void *arg, const struct journal_record *of)
 {
-    return engine_name_code(arg, of->kind, of->name, of->type);
+    return coalesce_name_code(arg, of->kind, of->name, of->type);
 }
 
 /* What whoever reads this journal finds still to be added to a name, all its times together; -1: no journal. */
@@ -971,6 +971,28 @@ static void all_times_of_the_name_come_out(void **state)
     assert_int_equal(row("s", "60:1699999980"), 6);
 }
 
+/* A frame that puts a hit into a journal and takes it home at once, since a read waits, is cut before Redis ran it. */
+static void what_goes_in_and_comes_home_in_one_frame_counts_once(void **state)
+{
+    (void)state;
+    box_waits();
+    frame_applied();
+    struct reading one = reading("b");
+    one.settle.kind = OP_TIMEBOX;
+    assert_true(coalesce_settle(world->c, &one.settle));
+    box('c', 1000);
+    turn();
+    cut();
+    up_again();
+    for (; world->frame != NULL; turn())
+        frame_applied();
+    if (!none_stands()) comes_out();
+    for (; world->frame != NULL; turn())
+        frame_applied();
+    assert_int_equal(row("b", "1699999980"), 1111);
+    assert_true(none_stands() && coalesce_idle(world->c));
+}
+
 static void a_read_waits_for_a_checkpoint_that_is_under_way(void **state)
 {
     (void)state;
@@ -1292,6 +1314,7 @@ int main(void)
         TEST(what_is_in_no_journal_is_read_at_once),
         TEST(a_read_of_a_name_waits_for_that_name),
         TEST(all_times_of_the_name_come_out),
+        TEST(what_goes_in_and_comes_home_in_one_frame_counts_once),
         TEST(a_read_waits_for_a_checkpoint_that_is_under_way),
         TEST(a_read_of_all_names_waits_for_all),
         TEST(a_read_hears_that_redis_refuses),

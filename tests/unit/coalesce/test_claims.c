@@ -1,7 +1,7 @@
 /* test_claims.c - claims in the one order with the frames, and what a cut makes of them. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 static void a_claim_goes_also_behind_a_frame_in_flight(void **state)
 {

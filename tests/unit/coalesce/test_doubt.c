@@ -2,7 +2,7 @@
  * link is ended and the server is asked. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 /* A new link to the same server: the old one is killed, then the server is asked. */
 static void back_up(int64_t id)

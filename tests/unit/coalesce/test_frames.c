@@ -3,7 +3,7 @@
 
 #include "base/latencies.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 /* --- running values and order --- */
 

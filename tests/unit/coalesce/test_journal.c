@@ -81,7 +81,7 @@ static void times_of_a_name_are_a_chain(void **state)
     uint32_t i = first(OP_SERIES, "a", "");
     for (int64_t at = 10; at < 14; at++, i = j->ops[i].next) {
         assert_int_not_equal(i, OP_END);
-        assert_int_equal(j->ops[i].at, at);
+        assert_int_equal(j->ops[i].which, at);
         assert_slice(journal_name(j, &j->ops[i]), "a");
     }
     assert_int_equal(i, OP_END);
@@ -126,7 +126,7 @@ static void sums_that_do_not_fit_are_told(void **state)
     journal_add(j, a, JOURNAL_SUM_MAX - 1);
     assert_true(journal_fits(j, a, -1) && journal_fits(j, a, 0));
     assert_false(journal_fits(j, a, 1) || journal_fits(j, a, INT64_MAX));
-    journal_take(j, a);
+    journal_take(j, a, j->ops[a].adds);
     assert_true(journal_fits(j, a, -JOURNAL_SUM_MAX + 1));
     assert_false(journal_fits(j, a, -JOURNAL_SUM_MAX));
 }
@@ -143,7 +143,7 @@ static void what_is_added_is_pending_until_it_is_taken(void **state)
     assert_int_equal(j->ops[a].n, 0);
     assert_int_equal(j->ops[a].adds, 2);
     j->from = 2;
-    journal_take(j, a);
+    journal_take(j, a, j->ops[a].adds);
     assert_int_equal(j->pending, 1);
     assert_int_equal(j->ops[a].adds, 0);
     journal_add(j, a, 3);
@@ -159,7 +159,7 @@ static void an_op_is_told_once(void **state)
     uint32_t a = number(OP_EVENT, "name", "type", 17);
     journal_add(j, a, 5);
     journal_add(j, a, 6);
-    journal_take(j, a);
+    journal_take(j, a, j->ops[a].adds);
     static const enum journal_mark marks[] = {JOURNAL_OP, JOURNAL_ADD, JOURNAL_ADD, JOURNAL_DONE};
     struct slice rest = buf_slice(&j->records);
     for (size_t i = 0; i < 4; i++) {
@@ -175,21 +175,21 @@ static void what_did_not_run_is_undone(void **state)
     (void)state;
     uint32_t a = number(OP_SERIES, "a", "", 1);
     journal_add(j, a, 5);
-    journal_undo_add(j, a, 5, false);
+    journal_undo_add(j, a, 5, 1, false);
     assert_int_equal(j->pending, 0);
     assert_int_equal(j->ops[a].n, 0);
     assert_int_equal(j->ops[a].adds, 0);
     assert_false(j->ops[a].told);
     journal_add(j, a, 5);
     journal_add(j, a, 6);
-    journal_undo_add(j, a, 6, true);
+    journal_undo_add(j, a, 6, 1, true);
     assert_true(j->ops[a].told);
     assert_int_equal(j->ops[a].n, 5);
     assert_int_equal(j->pending, 1);
-    journal_take(j, a);
+    journal_take(j, a, j->ops[a].adds);
     journal_add(j, a, 1); /* meanwhile */
     j->from = 1;
-    journal_undo_take(j, a, 5, 1);
+    journal_undo_take(j, a, 5, 1, OP_END);
     assert_int_equal(j->ops[a].n, 6);
     assert_int_equal(j->ops[a].adds, 2);
     assert_int_equal(j->pending, 1);
@@ -236,11 +236,11 @@ static void events_go_in_the_order_they_came(void **state)
     assert_events(j, e, "1 2 3 mine  ");
     assert_int_equal(j->ops[e].adds, 5);
     assert_int_equal(j->pending, 1);
-    journal_take_events(j, e, 2);
+    journal_take(j, e, 2);
     assert_events(j, e, "3 mine  ");
     with_events(7, 7);
     assert_events(j, e, "3 mine  7 ");
-    journal_take_events(j, e, 4);
+    journal_take(j, e, 4);
     assert_events(j, e, "");
     assert_int_equal(j->pending, 0);
     with_events(8, 9);
@@ -252,12 +252,12 @@ static void events_that_did_not_run_are_undone(void **state)
 {
     (void)state;
     uint32_t e = with_events(1, 2);
-    journal_undo_events(j, e, 2, false);
+    journal_undo_add(j, e, 0, 2, false);
     assert_events(j, e, "");
     assert_false(j->ops[e].told);
     assert_int_equal(j->pending, 0);
     with_events(3, 5);
-    journal_undo_events(j, e, 2, true);
+    journal_undo_add(j, e, 0, 2, true);
     assert_events(j, e, "3 ");
     assert_true(j->ops[e].told);
     with_events(6, 6);
@@ -268,17 +268,17 @@ static void events_that_were_not_brought_home_are_first_again(void **state)
 {
     (void)state;
     uint32_t e = with_events(1, 4), first_event = j->ops[e].first_event;
-    journal_take_events(j, e, 2);
+    journal_take(j, e, 2);
     j->from = 1;
-    journal_undo_gone(j, e, first_event, 2);
+    journal_undo_take(j, e, 0, 2, first_event);
     assert_events(j, e, "1 2 3 4 ");
     assert_int_equal(j->from, 0);
-    journal_take_events(j, e, 4);
+    journal_take(j, e, 4);
     with_events(5, 5); /* meanwhile */
-    journal_undo_gone(j, e, first_event, 4);
+    journal_undo_take(j, e, 0, 4, first_event);
     assert_events(j, e, "1 2 3 4 5 ");
-    journal_take_events(j, e, 5);
-    journal_undo_gone(j, e, first_event, 5);
+    journal_take(j, e, 5);
+    journal_undo_take(j, e, 0, 5, first_event);
     assert_events(j, e, "1 2 3 4 5 ");
     assert_int_equal(j->pending, 1);
 }
@@ -288,7 +288,7 @@ static void another_one_reads_the_events_that_are_not_gone(void **state)
     (void)state;
     uint32_t e = with_events(1, 4);
     journal_add_event(j, e, 9, 0, SLICE("mine"));
-    journal_take_events(j, e, 2);
+    journal_take(j, e, 2);
     struct journal *other = journal_create(SLICE("other"), 2, 1000);
     assert_true(reads(other, buf_slice(&j->records)));
     assert_events(other, e, "3 4 mine ");
@@ -303,7 +303,7 @@ static void assert_pending(const struct journal *of, uint32_t i, const char *nam
 {
     assert_true(i < of->ops_n && of->ops[i].adds > 0);
     assert_slice(journal_name(of, &of->ops[i]), name);
-    assert_int_equal(of->ops[i].at, at);
+    assert_int_equal(of->ops[i].which, at);
     assert_int_equal(of->ops[i].n, n);
 }
 
@@ -468,11 +468,11 @@ static void some_sum(struct dice *d, uint32_t i, bool runs)
     struct journal_op before = j->ops[i];
     int64_t n = (int64_t)dice_below(d, 100) - 50;
     if (before.adds > 0 && dice_below(d, 3) == 0) {
-        journal_take(j, i);
-        if (!runs) journal_undo_take(j, i, before.n, before.adds);
+        journal_take(j, i, before.adds);
+        if (!runs) journal_undo_take(j, i, before.n, before.adds, OP_END);
     } else {
         journal_add(j, i, n);
-        if (!runs) journal_undo_add(j, i, n, before.told);
+        if (!runs) journal_undo_add(j, i, n, 1, before.told);
     }
 }
 
@@ -481,13 +481,13 @@ static void some_events(struct dice *d, uint32_t i, bool runs)
     struct journal_op before = j->ops[i];
     uint32_t n = 1 + (uint32_t)dice_below(d, 5);
     if (before.adds >= n && dice_below(d, 2) == 0) {
-        journal_take_events(j, i, n);
-        if (!runs) journal_undo_gone(j, i, before.first_event, n);
+        journal_take(j, i, n);
+        if (!runs) journal_undo_take(j, i, 0, n, before.first_event);
         return;
     }
     for (uint32_t k = 0; k < n; k++)
         journal_add_event(j, i, (int64_t)dice_below(d, 9), (int64_t)dice_below(d, 1000), SLICE("id"));
-    if (!runs) journal_undo_events(j, i, n, before.told);
+    if (!runs) journal_undo_add(j, i, 0, n, before.told);
 }
 
 static void assert_same_pending(const struct journal *a, const struct journal *b, uint32_t number)
@@ -495,7 +495,7 @@ static void assert_same_pending(const struct journal *a, const struct journal *b
     const struct journal_op *x = &a->ops[number], *y = &b->ops[number];
     assert_int_equal(x->adds, y->adds);
     assert_int_equal(x->n, y->n);
-    assert_int_equal(x->at, y->at);
+    assert_int_equal(x->which, y->which);
     assert_true(slice_eq(journal_name(a, x), journal_name(b, y)));
     uint32_t p = x->first_event, q = y->first_event;
     for (uint32_t left = journal_has_events(x) ? x->adds : 0; left > 0; left--) {

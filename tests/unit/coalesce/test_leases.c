@@ -2,7 +2,7 @@
  * names in tally:events that others may take out. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
 #define FIRST 32                /* numbers of a first lease */
@@ -28,7 +28,7 @@ static const struct frame_op *sent(const char *name, enum event_id how)
     const struct frame *f = world->frame;
     const struct frame_op *found = NULL;
     for (uint32_t i = 0; i < f->ops_n; i++) {
-        if (!slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name)) || f->ops[i].at != how) continue;
+        if (!slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name)) || f->ops[i].which != how) continue;
         assert_null(found);
         found = &f->ops[i];
     }
@@ -313,7 +313,7 @@ static void numbers_of_a_frame_sent_again_are_drawn_anew(void **state)
     cut();
     up_again();
     for (uint32_t i = 0; i < world->frame->ops_n; i++)
-        assert_int_equal(world->frame->ops[i].at, EVENT_DRAWS);
+        assert_int_equal(world->frame->ops[i].which, EVENT_DRAWS);
     frame_applied();
     assert_told('a', "$2\r\n34\r\n$4\r\nmine\r\n");
 }

@@ -2,7 +2,7 @@
  * bounds, and cuts. */
 #include "unit/coalesce/world.h"
 
-#include "coalesce/engine.h"
+#include "coalesce/inside.h"
 
 #define NOW INT64_C(1700000000) /* the world's */
 #define LOST                                                                                                 \
@@ -43,7 +43,7 @@ static const struct frame_op *sent_at(const char *name, int64_t at)
     const struct frame *f = world->frame;
     const struct frame_op *found = NULL;
     for (uint32_t i = 0; i < f->ops_n; i++) {
-        if (!slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name)) || f->ops[i].at != at) continue;
+        if (!slice_eq(FRAME_NAME(f, &f->ops[i]), slice_str(name)) || f->ops[i].which != at) continue;
         assert_null(found);
         found = &f->ops[i];
     }
@@ -82,7 +82,7 @@ static void what_comes_in_one_turn_has_one_second(void **state)
         series('a', "views", 1, COALESCE_NOW);
         turn();
         assert_int_equal(world->frame->ops_n, 1);
-        assert_int_equal(world->frame->ops[0].at, NOW + round);
+        assert_int_equal(world->frame->ops[0].which, NOW + round);
         frame_applied();
     }
 }

@@ -286,10 +286,10 @@ static inline void series_runs(struct frame *f, struct frame_op *op)
 {
     op->value = 0;
     for (uint32_t i = 0; i < limits_two.precisions_n; i++) {
-        if (!op_keeps(&limits_two, i, op->at, f->dirty_ms / 1000)) continue;
+        if (!op_keeps(&limits_two, i, op->which, f->dirty_ms / 1000)) continue;
         char slot[64];
         snprintf(slot, sizeof slot, "%u:%lld", limits_two.precisions[i],
-                 (long long)op_slot(op->at, limits_two.precisions[i]));
+                 (long long)op_slot(op->which, limits_two.precisions[i]));
         struct row *r = row_of(FRAME_NAME(f, op), slice_str(slot));
         r->value += op->delta;
         if (r->value == op->delta && (op->known >> i & 1) == 0) op->fresh = true;
@@ -300,25 +300,25 @@ static inline void series_runs(struct frame *f, struct frame_op *op)
 static inline void box_runs(struct frame *f, struct frame_op *op)
 {
     char bucket[24], time[32];
-    snprintf(bucket, sizeof bucket, "%lld", (long long)op->at);
-    snprintf(time, sizeof time, "tb %lld", (long long)op->at);
+    snprintf(bucket, sizeof bucket, "%lld", (long long)op->which);
+    snprintf(time, sizeof time, "tb %lld", (long long)op->which);
     op->late =
-        !op->stands && op->at < f->dirty_ms / 1000 - limits_two.timebox_width_s * limits_two.timebox_keep;
+        !op->stands && op->which < f->dirty_ms / 1000 - limits_two.timebox_width_s * limits_two.timebox_keep;
     if (op->late) return;
     struct row *hits = row_of(FRAME_NAME(f, op), slice_str(bucket));
     op->value = hits->value += op->delta;
     if (op->stands)
         op->fresh = op->value == op->delta;
     else if (!op->owed || hits->value != 0)
-        row_of(FRAME_NAME(f, op), slice_str(time))->value = op->at;
+        row_of(FRAME_NAME(f, op), slice_str(time))->value = op->which;
 }
 
 static inline void visitor_runs(struct frame *f, struct frame_op *op, struct op_item *item)
 {
     char visitor[64], day[24];
-    snprintf(visitor, sizeof visitor, "%lld %lld " SLICE_FMT, (long long)op->at, (long long)item->at,
+    snprintf(visitor, sizeof visitor, "%lld %lld " SLICE_FMT, (long long)op->which, (long long)item->at,
              SLICE_ARG(FRAME_TEXT(f, item->text_at, item->text_n)));
-    snprintf(day, sizeof day, "%lld", (long long)op->at);
+    snprintf(day, sizeof day, "%lld", (long long)op->which);
     struct row *r = row_of(FRAME_NAME(f, op), slice_str(visitor));
     item->value = r->value++ == 0;
     if (op->counter == NULL || item->value == 0) return;
@@ -338,7 +338,7 @@ static inline void op_runs(struct frame *f, struct frame_op *op)
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next) {
         struct op_item *item = &f->items[i];
         if (op->kind == OP_UNIQ) visitor_runs(f, op, item);
-        if (op->kind == OP_EVENT && op->at == EVENT_GIVEN && !op->owed) {
+        if (op->kind == OP_EVENT && op->which == EVENT_GIVEN && !op->owed) {
             world->given++;
             world->given_sum += item->value;
         }

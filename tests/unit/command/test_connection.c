@@ -4,27 +4,8 @@
 
 #include "command/inside.h"
 
-#define HIT(n) "HINCRBY s1:views 7 " #n "\r\n"
 #define SHORT(n)                                                                                             \
     "*4\r\n$7\r\nHINCRBY\r\n$8\r\ns1:views\r\n$1\r\n7\r\n$1\r\n" #n "\r\n" /* takes the short way */
-
-static struct conn *client;
-
-static int open_world(void **state)
-{
-    (void)state;
-    world_open();
-    client = conn_open();
-    return 0;
-}
-
-static int close_world(void **state)
-{
-    (void)state;
-    conn_close(client);
-    world_close();
-    return 0;
-}
 
 static bool has(struct conn *c, const char *text)
 {
@@ -282,24 +263,22 @@ static void the_killed_may_be_in_the_middle_of_anything(void **state)
     conn_close(queueing);
 }
 
-#define test(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(quiet_hits_count_and_say_nothing),
-        test(one_skipped_answer_is_one),
-        test(a_quiet_hit_without_room_waits_for_it),
-        test(quiet_replies_take_no_room),
-        test(a_quiet_transaction_counts_whole),
-        test(what_takes_time_is_quiet_as_well),
-        test(no_resp_is_the_end_of_a_quiet_client),
-        test(info_has_all_fields_in_the_order_of_redis),
-        test(list_tells_what_a_client_does),
-        test(list_has_all_and_those_named),
-        test(kill_closes_whom_it_means),
-        test(who_kills_itself_hears_of_it),
-        test(the_killed_may_be_in_the_middle_of_anything),
+        TEST(quiet_hits_count_and_say_nothing),
+        TEST(one_skipped_answer_is_one),
+        TEST(a_quiet_hit_without_room_waits_for_it),
+        TEST(quiet_replies_take_no_room),
+        TEST(a_quiet_transaction_counts_whole),
+        TEST(what_takes_time_is_quiet_as_well),
+        TEST(no_resp_is_the_end_of_a_quiet_client),
+        TEST(info_has_all_fields_in_the_order_of_redis),
+        TEST(list_tells_what_a_client_does),
+        TEST(list_has_all_and_those_named),
+        TEST(kill_closes_whom_it_means),
+        TEST(who_kills_itself_hears_of_it),
+        TEST(the_killed_may_be_in_the_middle_of_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,6 @@
 /* SERIES, BOX, EVENT, UNIQ: what is refused and how, what goes into the frame, what is asked and answered. */
 #include "world.h"
 
-static struct conn *client;
-
-static int open_world(void **state)
-{
-    (void)state;
-    world_open();
-    client = conn_open();
-    return 0;
-}
-
-static int close_world(void **state)
-{
-    (void)state;
-    conn_close(client);
-    world_close();
-    return 0;
-}
-
 #define NOT_INT "-ERR value is not an integer or out of range\r\n"
 #define NOT_POSITIVE "-ERR value is out of range, must be positive\r\n"
 #define SYNTAX "-ERR syntax error\r\n"
@@ -189,6 +171,19 @@ static void a_transaction_goes_whole(void **state)
     assert_int_equal(fake.adds, 3);
     frame_answered();
     heard(client, ":1\r\n:9\r\n+PONG\r\n:9\r\n");
+}
+
+static void an_event_that_grows_old_in_its_transaction_is_taken(void **state)
+{
+    (void)state;
+    limits.events_keep_s = 100;
+    say(client, "EVENT.ADD blob submit AT 1411199899\r\nMULTI\r\nEVENT.ADD blob submit AT 1411199900\r\n");
+    heard(client, "-ERR time 1411199899 is too long ago: events are kept for 100 s (events.keep)\r\n"
+                  "+OK\r\n+QUEUED\r\n");
+    world_now_s++;
+    say(client, "EXEC\r\n");
+    frame_answered();
+    heard(client, "*1\r\n:9\r\n");
 }
 
 static void a_transaction_with_a_bad_op_is_refused_whole(void **state)
@@ -375,8 +370,6 @@ static void who_leaves_hears_nothing_of_it(void **state)
     heard(client, "");
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +378,7 @@ int main(void)
         TEST(visitors_are_integers_or_texts),
         TEST(an_op_without_room_waits_as_a_hit_does),
         TEST(a_transaction_goes_whole),
+        TEST(an_event_that_grows_old_in_its_transaction_is_taken),
         TEST(a_transaction_with_a_bad_op_is_refused_whole),
         TEST(a_transaction_waits_for_room_for_all_of_its_cells),
         TEST(a_transaction_that_never_fits_says_so),

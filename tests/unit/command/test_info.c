@@ -5,27 +5,21 @@
 
 #include <stdlib.h>
 
-#define HIT(n) "HINCRBY s1:views 7 " #n "\r\n"
 #define HIT_RESP "*4\r\n$7\r\nHINCRBY\r\n$8\r\ns1:views\r\n$1\r\n7\r\n$1\r\n1\r\n"
 
-static struct conn *client, *looker;
+static struct conn *looker;
 
-static int open_world(void **state)
+static int open_both(void **state)
 {
-    (void)state;
-    world_open();
-    client = conn_open();
+    open_world(state);
     looker = conn_open();
     return 0;
 }
 
-static int close_world(void **state)
+static int close_both(void **state)
 {
-    (void)state;
-    conn_close(client);
     conn_close(looker);
-    world_close();
-    return 0;
+    return close_world(state);
 }
 
 /* -1: INFO <section> has no such line. */
@@ -185,7 +179,7 @@ static void memory_is_what_the_process_holds(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
+#define T(name) cmocka_unit_test_setup_teardown(name, open_both, close_both)
     const struct CMUnitTest tests[] = {
         T(hits_count_once_each),
         T(a_hit_that_waited_for_room_counts_once),

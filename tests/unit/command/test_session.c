@@ -4,26 +4,6 @@
 
 #include "lib/dice.h"
 
-#define HIT(n) "HINCRBY s1:views 7 " #n "\r\n"
-
-static struct conn *client;
-
-static int open_world(void **state)
-{
-    (void)state;
-    world_open();
-    client = conn_open();
-    return 0;
-}
-
-static int close_world(void **state)
-{
-    (void)state;
-    conn_close(client);
-    world_close();
-    return 0;
-}
-
 static void a_hit_is_answered_by_its_frame(void **state)
 {
     (void)state;
@@ -599,41 +579,39 @@ static void random_bytes_do_no_harm(void **state)
     }
 }
 
-#define test(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(a_hit_is_answered_by_its_frame),
-        test(replies_keep_the_order_of_requests),
-        test(a_reply_without_room_is_held_back),
-        test(a_held_reply_waits_for_all_that_is_owed),
-        test(a_hit_without_room_waits_for_it),
-        test(who_leaves_is_not_parked_any_more),
-        test(refused_hits_say_why_in_one_line),
-        test(exec_goes_whole),
-        test(exec_waits_for_room),
-        test(exec_gives_up_when_it_waited_too_long),
-        test(exec_that_never_fits_is_refused),
-        test(exec_of_too_many_bytes_is_refused),
-        test(exec_of_sums_beyond_a_frame_is_refused),
-        test(exec_is_refused_after_an_error),
-        test(exec_refused_midway_is_still_answered_in_order),
-        test(pending_is_a_barrier),
-        test(pending_is_a_map_in_resp3),
-        test(sync_answers_rows_or_why_not),
-        test(an_ask_may_be_answered_at_once),
-        test(recover_tells_what_it_did),
-        test(a_client_may_leave_while_its_request_is_out),
-        test(a_client_may_leave_while_answers_are_owed),
-        test(quit_is_the_last_word),
-        test(quit_without_room_is_still_the_last_word),
-        test(malformed_bytes_are_answered_after_all_else),
-        test(a_browser_is_dropped_without_a_word),
-        test(a_full_outlet_takes_nothing_more),
-        test(split_does_not_matter),
-        test(any_order_of_events_keeps_the_order_of_replies),
-        test(random_bytes_do_no_harm),
+        TEST(a_hit_is_answered_by_its_frame),
+        TEST(replies_keep_the_order_of_requests),
+        TEST(a_reply_without_room_is_held_back),
+        TEST(a_held_reply_waits_for_all_that_is_owed),
+        TEST(a_hit_without_room_waits_for_it),
+        TEST(who_leaves_is_not_parked_any_more),
+        TEST(refused_hits_say_why_in_one_line),
+        TEST(exec_goes_whole),
+        TEST(exec_waits_for_room),
+        TEST(exec_gives_up_when_it_waited_too_long),
+        TEST(exec_that_never_fits_is_refused),
+        TEST(exec_of_too_many_bytes_is_refused),
+        TEST(exec_of_sums_beyond_a_frame_is_refused),
+        TEST(exec_is_refused_after_an_error),
+        TEST(exec_refused_midway_is_still_answered_in_order),
+        TEST(pending_is_a_barrier),
+        TEST(pending_is_a_map_in_resp3),
+        TEST(sync_answers_rows_or_why_not),
+        TEST(an_ask_may_be_answered_at_once),
+        TEST(recover_tells_what_it_did),
+        TEST(a_client_may_leave_while_its_request_is_out),
+        TEST(a_client_may_leave_while_answers_are_owed),
+        TEST(quit_is_the_last_word),
+        TEST(quit_without_room_is_still_the_last_word),
+        TEST(malformed_bytes_are_answered_after_all_else),
+        TEST(a_browser_is_dropped_without_a_word),
+        TEST(a_full_outlet_takes_nothing_more),
+        TEST(split_does_not_matter),
+        TEST(any_order_of_events_keeps_the_order_of_replies),
+        TEST(random_bytes_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,6 @@
 /* CTR.INCRBY ... TOKEN id: what is refused and how, what goes into the frame, alone and in a MULTI. */
 #include "world.h"
 
-static struct conn *client;
-
-static int open_world(void **state)
-{
-    (void)state;
-    world_open();
-    client = conn_open();
-    return 0;
-}
-
-static int close_world(void **state)
-{
-    (void)state;
-    conn_close(client);
-    world_close();
-    return 0;
-}
-
 #define NOT_A_TOKEN "-ERR a TOKEN is 1 to 128 printable ASCII characters without a space\r\n"
 #define SYNTAX "-ERR syntax error\r\n"
 #define FED                                                                                                  \
@@ -121,8 +103,6 @@ static void a_transaction_waits_for_room_for_its_tokens(void **state)
     frame_answered();
     heard(client, "*2\r\n:7\r\n:7\r\n");
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
 int main(void)
 {

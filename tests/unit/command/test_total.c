@@ -1,25 +1,6 @@
 /* CTR.TOTAL at the door: what it refuses, what it asks for, its reply, and a client that goes while it is asked. */
 #include "unit/command/world.h"
 
-static struct conn *client;
-
-static int setup(void **state)
-{
-    (void)state;
-    world_open();
-    total_out = NULL;
-    client = conn_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    conn_close(client);
-    world_close();
-    return 0;
-}
-
 static void answered(enum ask_outcome outcome, const int64_t *totals)
 {
     struct total_request *t = total_out;
@@ -123,8 +104,6 @@ static void the_client_goes_meanwhile(void **state)
     assert_int_equal(client->holds, 0);
     assert_int_equal(client->outlet.out.n, 0);
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {

@@ -11,6 +11,7 @@
 
 static struct coalesce fake;
 static struct command *command;
+static int64_t world_now_s;       /* Redis' clock */
 static struct users *world_users; /* set before world_open(): there are users; with a prover */
 static struct prover *world_prover;
 static unsigned paces; /* how often somebody began to wait for room */
@@ -64,7 +65,7 @@ static void port_pace(void *arg)
 static int64_t port_redis_ms(void *arg)
 {
     (void)arg;
-    return NOW_S * 1000 + 999;
+    return world_now_s * 1000 + 999;
 }
 
 static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
@@ -76,7 +77,10 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
 static void world_open(void)
 {
     fake = (struct coalesce){.room = ANSWERS_MAX};
+    world_now_s = NOW_S;
+    limits.events_keep_s = NOW_S;
     read_out = NULL;
+    total_out = NULL;
     answer_inside = false;
     const struct command_config config = {
         .coalesce = &fake,
@@ -127,6 +131,30 @@ static void conn_close(struct conn *c)
     fake_client_close(c);
     heap_free(c);
 }
+
+/* ---- most tests: one world, one client ---- */
+
+static struct conn *client;
+
+static inline int open_world(void **state)
+{
+    (void)state;
+    world_open();
+    client = conn_open();
+    return 0;
+}
+
+static inline int close_world(void **state)
+{
+    (void)state;
+    conn_close(client);
+    world_close();
+    return 0;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+#define HIT(n) "HINCRBY s1:views 7 " #n "\r\n"
 
 static void say_slice(struct conn *c, struct slice bytes)
 {

@@ -61,7 +61,7 @@ static void test_defaults(void **state)
     assert_string_equal(c.mysql_url, "mysql://u@h/d");
     assert_null(c.redis_password_file);
     assert_int_equal(c.redis_replicas, 0);
-    assert_int_equal(c.redis_volatile, CONF_REFUSE);
+    assert_int_equal(c.redis_keeps, CONF_KEEPS_DISK);
     assert_int_equal(c.redis_timeout_ms, 5000);
     assert_int_equal(c.mysql_writers, 2);
     assert_int_equal(c.mysql_volatile, CONF_REFUSE);
@@ -110,7 +110,7 @@ static void test_all_given(void **state)
     struct conf c;
     accepted("listen:\n"
              "  resp: [ \"tcp://[::1]:1\", unix:///run/x.sock, tcp://0.0.0.0:65535 ]\n"
-             "redis: { url: \"unix:///r.sock?db=2\", replicas: 100, volatile: accept, timeout: 250ms }\n"
+             "redis: { url: \"unix:///r.sock?db=2\", replicas: 100, keeps: nothing, timeout: 250ms }\n"
              "mysql: { url: \"mysql://u@h/d\", writers: 16, volatile: accept, timeout: 5m }\n"
              "instance: a.B_c-1\n"
              "ledger: { keep: 36h }\n"
@@ -157,7 +157,7 @@ static void test_all_given(void **state)
     assert_int_equal(c.listen_resp.all[2].port, 65535);
     assert_string_equal(c.redis_url, "unix:///r.sock?db=2");
     assert_int_equal(c.redis_replicas, 100);
-    assert_int_equal(c.redis_volatile, CONF_ACCEPT);
+    assert_int_equal(c.redis_keeps, CONF_KEEPS_NOTHING);
     assert_int_equal(c.redis_timeout_ms, 250);
     assert_int_equal(c.mysql_writers, 16);
     assert_int_equal(c.mysql_volatile, CONF_ACCEPT);
@@ -203,6 +203,9 @@ static void test_unknown(void **state)
     refused("listne: {}\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"listne\", expected \"listen\"?\n");
     refused(MYSQL "redis:\n  replcas: 1\n" COUNTER,
             "t.yaml:3:3: unknown option \"replcas\" under redis, expected \"replicas\"?\n");
+    refused(MYSQL "redis: { volatile: accept }\n" COUNTER,
+            "t.yaml:2:10: redis.volatile is no option any more, expected redis.keeps: nothing where it was "
+            "accept, redis.keeps: disk where it was refuse\n");
     refused(MYSQL "ledger: { frobnicate: 1 }\n" COUNTER,
             "t.yaml:2:11: unknown option \"frobnicate\" under ledger, expected one of keep\n");
     /* the last names of the longest group */
@@ -550,10 +553,10 @@ static void test_secrets_stay(void **state)
             "password_file, writers, volatile, timeout, tls\n"
             "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
             "mysql://user@localhost/database?socket=/path\n");
-    refused(
-        MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,
-        "t.yaml:2:8: redis.url is another text (not shown), expected redis://[user:password@]host:port/db, "
-        "rediss:// for TLS, or unix:///path?db=0\n");
+    refused(MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,
+            "t.yaml:2:8: redis.url is another text (not shown), expected "
+            "redis://[user:password@]host:port[,host:port...]/db, "
+            "rediss:// for TLS, or unix:///path?db=0\n");
     refused(MYSQL "instance: redis://:" SECRET "@h/0\n" COUNTER,
             "t.yaml:2:11: instance is another text (not shown), expected 1 to 64 letters, digits, '.', '_' "
             "or '-'\n");

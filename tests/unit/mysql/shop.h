@@ -53,6 +53,8 @@ static struct counter shop_all[SHOP_COUNTERS] = {
 };
 static const struct counters shop = {.all = shop_all, .n = SHOP_COUNTERS};
 
+static struct mariadb server;
+
 static inline void shop_create(struct mariadb *m)
 {
     struct error e;
@@ -67,6 +69,29 @@ static inline void shop_empty(struct mariadb *m)
                                          "hourly",       "words",          "store_views"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         mariadb_do(m, "DELETE FROM %s", tables[i]);
+}
+
+/* Of a group of tests. */
+static inline int shop_start(void **state)
+{
+    (void)state;
+    mariadb_start(&server);
+    shop_create(&server);
+    return 0;
+}
+
+static inline int shop_afresh(void **state)
+{
+    (void)state;
+    shop_empty(&server);
+    return 0;
+}
+
+static inline int shop_stop(void **state)
+{
+    (void)state;
+    mariadb_stop(&server);
+    return 0;
 }
 
 static inline struct batch_id shop_id(uint8_t n)

@@ -8,7 +8,6 @@
 #include "mysql/merge.h"
 #include "mysql/rejects.h"
 
-static struct mariadb server;
 static struct db *db;
 static struct merger merger;
 static struct error e;

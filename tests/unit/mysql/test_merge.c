@@ -1,16 +1,15 @@
 /* One chunk into a real MariaDB: exactly once through crashes, cut links, stopped servers, locks and refused
  * rows. */
+#include "lib/sql_proxy.h"
+
 #include "shop.h"
 
 #include "base/crash.h"
 #include "base/stats.h"
 #include "lib/child.h"
-#include "lib/sql_proxy.h"
 #include "mysql/merge.h"
 
 #include <pthread.h>
-
-static struct mariadb server;
 
 struct bench { /* a merger with a connection of its own, and one chunk */
     struct db *db;
@@ -22,12 +21,13 @@ struct bench { /* a merger with a connection of its own, and one chunk */
 
 static void bench_open(struct bench *t, const struct db_config *config)
 {
-    t->db = db_create(config);
+    *t = (struct bench){.db = db_create(config)};
     merger_init(&t->merger, t->db);
 }
 
 static void bench_close(struct bench *t)
 {
+    batch_close(&t->batch);
     merger_close(&t->merger);
     db_destroy(&t->db);
 }
@@ -79,13 +79,6 @@ static void assert_visitors_once(void)
     assert_mariadb(&server, "1", "SELECT COUNT(*) FROM tally_ledger");
 }
 
-static int empty(void **state)
-{
-    (void)state;
-    shop_empty(&server);
-    return 0;
-}
-
 static void once(void **state)
 {
     struct bench t;
@@ -108,7 +101,6 @@ static void once(void **state)
     assert_outcome(&t, MERGE_ALREADY);
     assert_int_equal(t.chunk.rows_merged, 3);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -124,7 +116,6 @@ static void found_again_is_young_again(void **state)
     assert_outcome(&t, MERGE_ALREADY);
     assert_mariadb(&server, "1",
                    "SELECT COUNT(*) FROM tally_ledger WHERE merged_at > UTC_TIMESTAMP() - INTERVAL 1 MINUTE");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -152,7 +143,6 @@ static void empty_chunk(void **state)
     shop_chunk(&t.batch, 0, &t.chunk);
     assert_outcome(&t, MERGE_DONE);
     assert_outcome(&t, MERGE_ALREADY);
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -171,7 +161,6 @@ static void conflict(void **state)
     shop_chunk(&t.batch, 0, &t.chunk); /* other rows */
     assert_outcome(&t, MERGE_CONFLICT);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -184,7 +173,6 @@ static void too_old(void **state)
     t.chunk.not_after_ms = age_ms() - 1;
     assert_outcome(&t, MERGE_TOO_OLD);
     assert_mariadb(&server, "0", "SELECT COUNT(*) FROM tally_ledger");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -238,7 +226,6 @@ static void many_chunks(void **state)
     assert_mariadb(&server, "2500", "SELECT SUM(n) FROM words");
     assert_mariadb(&server, "0:1000 1:1000 2:500",
                    "SELECT CONCAT(chunk, ':', total) FROM tally_ledger ORDER BY chunk");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -266,7 +253,6 @@ static void crash_at(const char *point, enum merge_outcome then)
     visitors_chunk(&t, 1);
     assert_outcome(&t, then);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -326,7 +312,6 @@ static void one_refused(const char *field, const char *value, const char *reason
     assert_outcome(&t, MERGE_ALREADY);
     assert_int_equal(t.chunk.rows_rejected, 1);
     assert_mariadb(&server, "1", "SELECT COUNT(*) FROM tally_rejects");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -448,7 +433,6 @@ static void first_and_last_refused(void **state)
     assert_mariadb(&server, "0/a/2 41/zzzzz/3",
                    "SELECT CONCAT_WS('/', seq, field, delta) FROM tally_rejects ORDER BY seq");
     assert_mariadb(&server, "40/5", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -471,7 +455,6 @@ static void refused_too_many(void **state)
     mariadb_do(&server, "UPDATE words SET n = 0");
     assert_outcome(&t, MERGE_DONE);
     assert_mariadb(&server, "44", "SELECT SUM(n) FROM words");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -490,7 +473,6 @@ static void single_row_refused(void **state)
     HASH(&t.batch, "words", "a", "x", "b", "y");
     shop_chunk(&t.batch, 0, &t.chunk);
     assert_outcome(&t, MERGE_HELD);
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -514,7 +496,6 @@ static void held_by_the_table(void **state)
     mariadb_do(&server, "RENAME TABLE away TO daily_visitors");
     assert_outcome(&t, MERGE_DONE);
     assert_mariadb(&server, "2", "SELECT COUNT(*) FROM tally_ledger");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -534,7 +515,6 @@ static void held_by_a_folding_column(void **state)
     words_table_again(); /* mended: the same connection looks again */
     assert_outcome(&t, MERGE_DONE);
     assert_mariadb(&server, "2", "SELECT COUNT(*) FROM words");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -546,7 +526,6 @@ static void held_without_a_counter(void **state)
     visitors_chunk(&t, 1);
     t.batch.counter = NULL;
     assert_outcome(&t, MERGE_HELD);
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -561,13 +540,16 @@ static void down_while_read_only(void **state)
     config.user = user;
     bench_open(&t, &config);
     visitors_chunk(&t, 1);
+    assert_int_equal(db_open(t.db), CODE_OK);
     mariadb_do(&server, "SET GLOBAL read_only = 1");
-    assert_outcome(&t, MERGE_DOWN);
+    assert_outcome(&t, MERGE_DOWN); /* by the open session, which it leaves */
     assert_non_null(strstr(t.chunk.text, "1290"));
+    assert_true(db_left(t.db) && !db_is_open(t.db));
+    assert_outcome(&t, MERGE_DOWN); /* none can be opened */
+    assert_non_null(strstr(t.chunk.text, "read_only is on; name the primary"));
     mariadb_do(&server, "SET GLOBAL read_only = 0");
     assert_outcome(&t, MERGE_DONE);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
     mariadb_do(&server, "DROP USER app@localhost");
 }
@@ -583,7 +565,6 @@ static void down_without_a_server(void **state)
     visitors_chunk(&t, 1);
     assert_outcome(&t, MERGE_DOWN);
     assert_non_null(strstr(t.chunk.text, "2002"));
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -609,7 +590,6 @@ static void lock_timeout_then_done(void **state)
     mariadb_do(&server, "ROLLBACK");
     merge_end(&t, MERGE_DONE);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -636,7 +616,6 @@ static void lock_timeout_for_good(void **state)
     mariadb_do(&server, "DELETE FROM daily_visitors");
     assert_outcome(&t, MERGE_DONE);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -665,7 +644,6 @@ static void deadlock(void **state)
     assert_true(STAT_GET(chunks_retried) > before);
     mariadb_do(&server, "UPDATE daily_visitors SET visitors = visitors - 1 WHERE day = '2014-09-20'");
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -720,7 +698,6 @@ static void killed_in_the_middle(void **state)
     mariadb_do(&server, "ROLLBACK");
     merge_end(&t, MERGE_DONE);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -736,7 +713,6 @@ static void server_killed_between(void **state)
     mariadb_back(&server);
     assert_outcome(&t, MERGE_ALREADY);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -758,7 +734,6 @@ static void through_proxy(enum sql_proxy_trick trick, enum merge_outcome first, 
     kill(server.pid, SIGCONT);
     assert_outcome(&t, second);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
     sql_proxy_stop(&proxy);
 }
@@ -794,7 +769,6 @@ static void commit_cut_with_a_refused_row(void **state)
                    "SELECT CONCAT_WS('/', field, delta, counted) FROM tally_rejects ORDER BY field");
     assert_mariadb(&server, "40/3", "SELECT CONCAT_WS('/', merged, rejected) FROM tally_counters");
     assert_mariadb(&server, "40/43", "SELECT CONCAT_WS('/', rows_merged, total) FROM tally_ledger");
-    batch_close(&t.batch);
     bench_close(&t);
     sql_proxy_stop(&proxy);
 }
@@ -818,7 +792,6 @@ static void commit_stopped(void **state)
     enum merge_outcome then = merge(&t);
     assert_true(then == MERGE_ALREADY || then == MERGE_DONE);
     assert_visitors_once();
-    batch_close(&t.batch);
     bench_close(&t);
     sql_proxy_stop(&proxy);
 }
@@ -853,7 +826,6 @@ static void packet_lowered(void **state)
     assert_int_equal(db_packet_bytes(t.db), 4096);
     assert_mariadb(&server, "300", "SELECT COUNT(*) FROM words");
     packet_set(16777216);
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -875,7 +847,6 @@ static void packet_too_small_for_a_reject(void **state)
     db_close(t.db);
     assert_outcome(&t, MERGE_DONE);
     assert_mariadb(&server, "6000", "SELECT LENGTH(field) FROM tally_rejects");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -919,7 +890,6 @@ static void packet_too_small_for_a_row(void **state)
     if (strstr(said, "max_allowed_packet") == NULL) fail_msg("the reason is: %s", said);
     packet_set(16777216);
     mariadb_do(&server, "DROP TABLE `%s`", name);
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -949,7 +919,6 @@ static void large_statement_cut(void **state)
     merge_end(&t, MERGE_DONE);
     assert_int_equal(t.merger.statement_max, before / 2); /* halved twice, doubled once */
     assert_mariadb(&server, "100", "SELECT COUNT(*) FROM words");
-    batch_close(&t.batch);
     bench_close(&t);
 }
 
@@ -973,22 +942,7 @@ static void session(void **state)
     db_destroy(&db);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    mariadb_start(&server);
-    shop_create(&server);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    mariadb_stop(&server);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, empty)
+#define TEST(name) cmocka_unit_test_setup(name, shop_afresh)
 
 int main(void)
 {
@@ -1040,5 +994,5 @@ int main(void)
         TEST(packet_too_small_for_a_row),
         TEST(large_statement_cut),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shop_start, shop_stop);
 }

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 
-static struct mariadb server;
 static const struct schema_rules strict = {0};
 
 static void look(struct schema_report *r, const struct schema_rules *rules)
@@ -459,21 +458,6 @@ static void printed_is_what_runs(void **state)
     buf_free(&tables);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    mariadb_start(&server);
-    shop_create(&server);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    mariadb_stop(&server);
-    return 0;
-}
-
 static int afresh(void **state)
 {
     (void)state;
@@ -525,5 +509,5 @@ int main(void)
         TEST(printed_is_what_runs),
         TEST(binary_log),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shop_start, shop_stop);
 }

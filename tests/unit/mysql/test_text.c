@@ -25,10 +25,11 @@ static void url_is(const char *url, const char *user, const char *password, cons
     if (db_config_parse(slice_str(url), &c, &e) != ERR_NONE) fail_msg("%s", e.text);
     assert_maybe(c.user, user);
     assert_maybe(c.password, password);
-    assert_maybe(c.host, host);
+    assert_int_equal(c.hosts_n, 1);
+    assert_maybe(c.hosts[0].name, host);
     assert_maybe(c.database, database);
     assert_maybe(c.socket, socket);
-    assert_int_equal(c.port, port);
+    assert_int_equal(c.hosts[0].port, port);
     db_config_close(&c);
 }
 
@@ -43,6 +44,26 @@ static void url_good(void **state)
     url_is("mysql://tally@[::1]:3307/shop", "tally", NULL, "::1", 3307, "shop", NULL);
     url_is("mysql://[::1]/shop", NULL, NULL, "::1", 0, "shop", NULL);
     url_is("mysql:///shop", NULL, NULL, NULL, 0, "shop", NULL);
+}
+
+static void url_of_several_hosts(void **state)
+{
+    static const char *const want[] = {"db1:3306", "db2:3307", "::1:9", "localhost"};
+    struct db_config c;
+    struct error e;
+    char text[40];
+    (void)state;
+    db_config_init(&c);
+    assert_int_equal(db_config_parse(SLICE("mysql://t@db1,db2:3307,[::1]:9,localhost/shop"), &c, &e),
+                     ERR_NONE);
+    assert_int_equal(c.hosts_n, 4);
+    for (size_t i = 0; i < 4; i++) {
+        db_host_text(&c, i, text, sizeof text);
+        assert_string_equal(text, want[i]);
+    }
+    assert_true(db_config_is_socket(&c));
+    db_config_close(&c);
+    assert_int_equal(c.hosts_n, 0);
 }
 
 static void url_bad(void **state)
@@ -62,6 +83,11 @@ static void url_bad(void **state)
                                       "mysql://x:secret%00@localhost/shop",
                                       "mysql://x:secret@[::1/shop",
                                       "mysql://x:secret@[::1]3306/shop",
+                                      "mysql://x:secret@a,/shop",
+                                      "mysql://x:secret@,a/shop",
+                                      "mysql://x:secret@a:1,b:0/shop",
+                                      "mysql://x:secret@a,[::1/shop",
+                                      "mysql://x:secret@a,b/shop?socket=/x",
                                       "mysql://x:secret@localhost/shop?sock=/x",
                                       "mysql://x:secret@localhost/shop?socket="};
     (void)state;
@@ -96,14 +122,17 @@ static void codes(void **state)
         enum code_class class;
         unsigned codes[24];
     } facts[] = {
-        {CODE_AGAIN, {1205, 1213, 1020, 1180, 3101, 1206, 1614, 1317, 1969, 3024, 3572, 1412, 1615}},
+        {CODE_AGAIN,
+         {1205, 1213, 1020, 1180, 3101, 1206, 1614, 1317, 1969, 3024, 3572, 1412, 1615, 8002, 8005, 8022,
+          8028, 9007}},
         {CODE_LINK,
          {2006, 2013, 2055, 2002, 2003, 4031, 1053, 1927, 3169, 1158, 1159, 1160, 1161, 2014, 2027, 2012}},
-        {CODE_WAIT, {3, 20, 1040, 1203, 1226, 1290, 1836, 1792, 3100, 1114, 1021, 1030, 1041, 2005}},
+        {CODE_WAIT, {3, 20, 1040, 1203, 1226, 3100, 1114, 1021, 1030, 1041, 2005}},
+        {CODE_AWAY, {1036, 1047, 1290, 1792, 1836, 1874, 3032, 9001, 9002, 9003, 9004, 9005}},
         {CODE_DUPLICATE, {1062}},
         {CODE_POISON, {1264, 1690, 1406, 1366, 1292, 1048, 3819, 4025, 1452, 1644}},
         {CODE_SIZE, {1153, 1197}},
-        {CODE_OPERATOR, {1044, 1045, 1142, 1143, 1146, 1054, 1049, 1064, 1193, 1136, 1364, 65535}},
+        {CODE_OPERATOR, {1044, 1045, 1142, 1143, 1146, 1054, 1049, 1064, 1193, 1136, 1364, 9006, 65535}},
     };
     (void)state;
     assert_int_equal(code_class(0), CODE_OK);
@@ -257,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(url_good),
+        cmocka_unit_test(url_of_several_hosts),
         cmocka_unit_test(url_bad),
         cmocka_unit_test(password_of_its_own),
         cmocka_unit_test(codes),

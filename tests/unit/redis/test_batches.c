@@ -56,6 +56,18 @@ static void five_batches(struct world *w)
     batch_make(w, ID(5), "shop2:0123456789abcdef", "strange", 70000);
 }
 
+/* After a reconnect: what is ours already, and nothing else. */
+static void test_adopt_own(void **state)
+{
+    struct world *w = world_open();
+    struct adopt a = {0};
+    (void)state;
+    five_batches(w);
+    assert_string_equal(adopt(w, ADOPT_OWN, false, &a), "4");
+    assert_string_equal(adopt(w, ADOPT_OWN, false, &a), "4");
+    world_close(w);
+}
+
 static void test_adopt_instance(void **state)
 {
     struct world *w = world_open();
@@ -395,50 +407,57 @@ static void test_check(void **state)
     struct redis_facts f = good;
     struct error e;
     (void)state;
-    assert_int_equal(redis_check_facts(&f, false, &e), ERR_NONE);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
     strcpy(f.policy, "volatile-ttl");
-    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "maxmemory-policy is volatile-ttl"));
-    assert_int_equal(redis_check_facts(&f, true, &e), ERR_NONE);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_NONE);
     f = good;
     f.aof_on = false;
-    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "CONFIG SET appendonly yes"));
     f = good;
     strcpy(f.appendfsync, "no");
-    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "CONFIG SET appendfsync everysec"));
     f.appendfsync[0] = '\0';
-    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "redis.keeps: replicas"));
+    f.version = REDIS_WAITAOF;
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
+    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_DISK), "appendfsync cannot be read"));
+    f.aof_on = false;
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_REPLICAS, &e), ERR_NONE);
+    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_REPLICAS), "a failover loses"));
+    strcpy(f.policy, "volatile-lru");
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_REPLICAS, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_NONE);
+    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_NOTHING), "counted twice"));
     f = good;
     f.version = 60214;
-    assert_int_equal(redis_check_facts(&f, true, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_CONFIG);
     f = good;
     f.cluster = true;
-    assert_int_equal(redis_check_facts(&f, true, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_CONFIG);
     f = good;
     f.policy[0] = '\0';
-    assert_int_equal(redis_check_facts(&f, false, &e), ERR_CONFIG);
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
     f = good;
     f.master = false;
-    assert_int_equal(redis_check_facts(&f, true, &e), ERR_CONFIG);
-    assert_non_null(strstr(redis_check_promise(&good, false), "2 s"));
+    assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_CONFIG);
+    assert_non_null(strstr(redis_check_promise(&good, REDIS_KEEPS_DISK), "2 s"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adopt_instance),
-        cmocka_unit_test(test_adopt_stale),
-        cmocka_unit_test(test_adopt_dead),
-        cmocka_unit_test(test_standing),
-        cmocka_unit_test(test_beat_and_instance),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_due),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_gen),
-        cmocka_unit_test(test_kill_lives),
-        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_adopt_instance), cmocka_unit_test(test_adopt_own),
+        cmocka_unit_test(test_adopt_stale),    cmocka_unit_test(test_adopt_dead),
+        cmocka_unit_test(test_standing),       cmocka_unit_test(test_beat_and_instance),
+        cmocka_unit_test(test_list),           cmocka_unit_test(test_due),
+        cmocka_unit_test(test_held),           cmocka_unit_test(test_gen),
+        cmocka_unit_test(test_kill_lives),     cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void whole_way(void *arg)
     frames.on_frame = on_frame;
     frames.on_claim = on_claim;
     redis_fences_init(&fences, &w->link, &w->life);
-    fences.volatile_accept = true;
+    fences.keeps = REDIS_KEEPS_NOTHING;
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->ups == 1);
     frame_add_hash(&f, NULL, key)->zadd = true;

@@ -66,7 +66,7 @@ static void test_timed(void **state)
     got_close(&g);
 }
 
-static void test_always_and_volatile(void **state)
+static void test_always_and_nothing(void **state)
 {
     static const char *const args[] = {"--appendfsync", "always", NULL};
     struct world *w = world_with_server(args);
@@ -91,10 +91,33 @@ static void test_always_and_volatile(void **state)
     WAIT_UNTIL(w, g.answers == 4);
     assert_false(g.f[0].passed);
     assert_non_null(strstr(g.f[0].text, "CONFIG SET appendonly yes"));
-    g.fs.volatile_accept = true;
+    g.fs.keeps = REDIS_KEEPS_NOTHING;
     redis_fence(&g.fs, &g.f[0]);
     WAIT_UNTIL(w, g.answers == 5);
     assert_true(g.f[0].passed);
+    got_close(&g);
+}
+
+/* What would pass does not while a failover is under way, and does again behind it. */
+static void test_held(void **state)
+{
+    static const char *const args[] = {"--appendfsync", "always", NULL};
+    struct world *w = world_with_server(args);
+    struct got g;
+    (void)state;
+    world_link(w, &w->link, "fence");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    got_init(&g, w);
+    place_hold(&w->place, true);
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(w, g.answers == 1);
+    assert_false(g.f[0].passed);
+    assert_string_equal(g.f[0].text, "a failover is under way");
+    place_hold(&w->place, false);
+    redis_fence(&g.fs, &g.f[1]);
+    WAIT_UNTIL(w, g.answers == 2);
+    assert_true(g.f[1].passed);
     got_close(&g);
 }
 
@@ -131,7 +154,7 @@ static void test_replica_there(void **state)
     redis_server_start(&replica);
     redis_ask(&replica, "REPLICAOF 127.0.0.1 %s", port);
     g.fs.replicas = 1;
-    g.fs.volatile_accept = true;
+    g.fs.keeps = REDIS_KEEPS_REPLICAS;
     g.fs.wait_ms = 15000;
     redis_fence(&g.fs, &g.f[0]);
     WAIT_UNTIL(g.w, g.answers == 1);
@@ -174,7 +197,7 @@ static void test_link_changed(void **state)
 }
 
 /* What a 7.2 says to WAITAOF; the fence must not believe less than was asked for. */
-static void waitaof(const char *answer, bool passed)
+static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
 {
     struct world *w = world_empty();
     struct got g;
@@ -184,6 +207,7 @@ static void waitaof(const char *answer, bool passed)
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->ups == 1);
     got_init(&g, w);
+    g.fs.keeps = keeps;
     g.fs.replicas = 2;
     g.fs.wait_ms = 0; /* asked once */
     redis_fence(&g.fs, &g.f[0]);
@@ -196,23 +220,23 @@ static void waitaof(const char *answer, bool passed)
 static void test_waitaof(void **state)
 {
     (void)state;
-    waitaof("*2\r\n:1\r\n:2\r\n", true);
-    waitaof("-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n", false);
-    waitaof(":1\r\n", false);
-    waitaof("*2\r\n:0\r\n:2\r\n", false);
-    waitaof("*2\r\n:1\r\n:1\r\n", false);
+    wait_answer(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:2\r\n", true);
+    wait_answer(REDIS_KEEPS_DISK,
+                "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n", false);
+    wait_answer(REDIS_KEEPS_DISK, ":1\r\n", false);
+    wait_answer(REDIS_KEEPS_DISK, "*2\r\n:0\r\n:2\r\n", false);
+    wait_answer(REDIS_KEEPS_DISK, "*2\r\n:1\r\n:1\r\n", false);
+    wait_answer(REDIS_KEEPS_REPLICAS, ":2\r\n", true); /* asked with WAIT, though it has WAITAOF */
+    wait_answer(REDIS_KEEPS_REPLICAS, ":1\r\n", false);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timed),
-        cmocka_unit_test(test_always_and_volatile),
-        cmocka_unit_test(test_replicas_missing),
-        cmocka_unit_test(test_replica_there),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_link_changed),
-        cmocka_unit_test(test_waitaof),
+        cmocka_unit_test(test_timed),         cmocka_unit_test(test_always_and_nothing),
+        cmocka_unit_test(test_held),          cmocka_unit_test(test_replicas_missing),
+        cmocka_unit_test(test_replica_there), cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_link_changed),  cmocka_unit_test(test_waitaof),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

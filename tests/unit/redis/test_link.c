@@ -103,7 +103,7 @@ static void test_tcp_refused(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&address, n),
                      0); /* bound, not listening: nobody else gets it */
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &n), 0);
-    w->url = (struct redis_url){.host = loopback_host(), .port = ntohs(address.sin_port)};
+    w->url = (struct redis_url){.hosts = {{loopback_host(), ntohs(address.sin_port)}}, .hosts_n = 1};
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->downs == 3); /* reported each time, tried again */
@@ -117,7 +117,7 @@ static void test_name_unknown(void **state)
 {
     struct world *w = world_empty();
     (void)state;
-    w->url = (struct redis_url){.host = "tallyd-test.invalid", .port = 1};
+    w->url = (struct redis_url){.hosts = {{"tallyd-test.invalid", 1}}, .hosts_n = 1};
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->downs >= 1);
@@ -221,6 +221,24 @@ static void test_password(void **state)
     WAIT_UNTIL(w, w->downs >= 3);
     assert_non_null(strstr(w->why, "NOPERM"));
     assert_int_equal(w->ups, 1);
+    world_close(w);
+}
+
+/* A right that an operator forgot, and a managed service that has no CLIENT: neither is an outage that ends. */
+static void test_no_client(void **state)
+{
+    struct world *w = world_with_server(NULL);
+    struct error e;
+    (void)state;
+    redis_ask(&w->server, "ACL SETUSER shop on >right ~* &* +@all -client");
+    w->url.user = "shop";
+    w->url.password = "right";
+    world_link(w, &w->link, "frame");
+    assert_int_equal(redis_link_connect(&w->link, 5000, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "Redis refuses CLIENT (NOPERM"));
+    redis_ask(&w->server, "ACL SETUSER shop +client");
+    WAIT_UNTIL(w, w->ups == 1);
+    assert_int_equal(w->link.refusal.code, ERR_NONE);
     world_close(w);
 }
 
@@ -520,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_idle_is_no_timeout),
         cmocka_unit_test(test_cut_by_client_kill),
         cmocka_unit_test(test_password),
+        cmocka_unit_test(test_no_client),
         cmocka_unit_test(test_replica_and_database),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_loading),

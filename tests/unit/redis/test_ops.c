@@ -264,7 +264,7 @@ static void test_events(void **state)
     item_new(g, op, NOW, "");
     op = event_op(g, "s1", "views");
     op->fed = true;
-    op->at = NOW;
+    op->which = NOW;
     op->delta = 3;
     send_applied(g);
     assert_no_errors(g);
@@ -344,7 +344,7 @@ static void test_event_drops_windows(void **state)
     begin(g);
     op = event_op(g, "n", "x");
     op->fed = true;
-    op->at = NOW - 3600;
+    op->which = NOW - 3600;
     op->delta = 1;
     send_applied(g);
     assert_redis(s, "0", "HEXISTS statcache:x n:1699995600:3600");

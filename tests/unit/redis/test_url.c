@@ -13,35 +13,42 @@ static void reads(const char *text, struct redis_url want)
     struct redis_url url;
     struct error e = {0};
     assert_int_equal(redis_url_parse(slice_str(text), &url, &e), ERR_NONE);
-    const char *const got[] = {url.host, url.path, url.user, url.password};
-    const char *const expected[] = {want.host, want.path, want.user, want.password};
-    for (int i = 0; i < 4; i++) {
+    const char *const got[] = {url.path, url.user, url.password};
+    const char *const expected[] = {want.path, want.user, want.password};
+    for (int i = 0; i < 3; i++) {
         if (expected[i] == NULL)
             assert_null(got[i]);
         else
             assert_string_equal(got[i], expected[i]);
     }
-    if (want.host != NULL) assert_int_equal(url.port, want.port);
+    assert_int_equal(url.hosts_n, want.hosts_n);
+    for (unsigned i = 0; i < url.hosts_n; i++) {
+        assert_string_equal(url.hosts[i].name, want.hosts[i].name);
+        assert_int_equal(url.hosts[i].port, want.hosts[i].port);
+    }
     assert_int_equal(url.db, want.db);
     assert_int_equal(url.secure, want.secure);
     redis_url_close(&url);
 }
 
+#define ONE_HOST(n, p) .hosts = {{n, p}}, .hosts_n = 1
+
 static void test_forms(void **state)
 {
     (void)state;
-    reads("redis://127.0.0.1:6380/2", (struct redis_url){.host = "127.0.0.1", .port = 6380, .db = 2});
-    reads("redis://cache", (struct redis_url){.host = "cache", .port = 6379});
+    reads("redis://127.0.0.1:6380/2", (struct redis_url){ONE_HOST("127.0.0.1", 6380), .db = 2});
+    reads("redis://cache", (struct redis_url){ONE_HOST("cache", 6379)});
     reads("rediss://u:p@cache:6390/1",
-          (struct redis_url){
-              .host = "cache", .port = 6390, .db = 1, .user = "u", .password = "p", .secure = true});
-    reads("redis://cache/", (struct redis_url){.host = "cache", .port = 6379});
-    reads("redis://[::1]:7000", (struct redis_url){.host = "::1", .port = 7000});
-    reads("redis://[::1]", (struct redis_url){.host = "::1", .port = 6379});
+          (struct redis_url){ONE_HOST("cache", 6390), .db = 1, .user = "u", .password = "p", .secure = true});
+    reads("redis://cache/", (struct redis_url){ONE_HOST("cache", 6379)});
+    reads("redis://[::1]:7000", (struct redis_url){ONE_HOST("::1", 7000)});
+    reads("redis://[::1]", (struct redis_url){ONE_HOST("::1", 6379)});
     reads("redis://shop:a%40b%3Ac@h:1",
-          (struct redis_url){.host = "h", .port = 1, .user = "shop", .password = "a@b:c"});
-    reads("redis://:secret@h", (struct redis_url){.host = "h", .port = 6379, .password = "secret"});
-    reads("redis://:se@cret@h", (struct redis_url){.host = "h", .port = 6379, .password = "se@cret"});
+          (struct redis_url){ONE_HOST("h", 1), .user = "shop", .password = "a@b:c"});
+    reads("redis://:secret@h", (struct redis_url){ONE_HOST("h", 6379), .password = "secret"});
+    reads("redis://:se@cret@h", (struct redis_url){ONE_HOST("h", 6379), .password = "se@cret"});
+    reads("redis://a,b:7000,[::1]:7001/3",
+          (struct redis_url){.hosts = {{"a", 6379}, {"b", 7000}, {"::1", 7001}}, .hosts_n = 3, .db = 3});
     reads("unix:///run/redis.sock", (struct redis_url){.path = "/run/redis.sock"});
     reads("unix:///run/a%20b?db=3", (struct redis_url){.path = "/run/a b", .db = 3});
 }
@@ -67,6 +74,10 @@ static void test_refused(void **state)
                                       "unix://run/s",
                                       "unix:///s?hidden=1",
                                       "unix:///s?db=x",
+                                      "redis://h,",
+                                      "redis://h,,i",
+                                      "redis://h:1,i:x",
+                                      "redis://1,2,3,4,5,6,7,8,9",
                                       "redis://h:"};
     struct redis_url url;
     (void)state;
@@ -75,7 +86,7 @@ static void test_refused(void **state)
         assert_int_equal(redis_url_parse(slice_str(bad[i]), &url, &e), ERR_CONFIG);
         assert_null(strstr(e.text, "hidden"));
         assert_non_null(strstr(e.text, "expected"));
-        assert_null(url.host);
+        assert_int_equal(url.hosts_n, 0);
         assert_null(url.password);
     }
 }

@@ -52,11 +52,11 @@ static void test_good(void **state)
                        &conf, &setup, &problems);
     unsetenv("TALLYD_MYSQL_PASSWORD");
     assert_true(built);
-    assert_string_equal(setup.redis.host, "h");
+    assert_string_equal(setup.redis.hosts[0].name, "h");
     assert_int_equal(setup.redis.db, 2);
     assert_string_equal(setup.redis.password, SECRET);
     assert_string_equal(setup.mysql.password, "fromenv");
-    assert_int_equal(setup.mysql.port, 3);
+    assert_int_equal(setup.mysql.hosts[0].port, 3);
     assert_int_equal(setup.mysql.read_timeout_s, 6);
     assert_int_equal(setup.counters.n, 2);
     const struct counter *c = counters_match(&setup.counters, SLICE("s12:b"));
@@ -84,6 +84,8 @@ static void test_places(void **state)
             "t.yaml:9:10: counters.b.key: ", "a");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"),
             "t.yaml:4:10: counters.a.key: ", "tally:");
+    refused("redis: { keeps: replicas }\nmysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x"),
+            "t.yaml:1:17: redis.keeps: replicas holds nothing while redis.replicas is 0: ", "set that to");
 }
 
 static void test_ops(void **state)
@@ -176,6 +178,50 @@ static void test_tls(void **state)
             "t.yaml:1:66: mysql.tls.key: ", "together");
 }
 
+/* Sentinels: what is no address, and what would have no effect. */
+static void test_sentinels(void **state)
+{
+#define SENTINELS(url, rest) "redis: { url: \"" url "\", " rest " }\nmysql: \"mysql://u@h/d\"\n" REST
+    struct conf conf;
+    struct setup setup;
+    struct buf problems = {0};
+    (void)state;
+    setenv("TALLYD_SENTINEL_PASSWORD", SECRET, 1);
+    assert_true(build(
+        SENTINELS("redis://u:p@shop/3", "sentinels: [ \"s1:7\", s2, \"[::1]:8\" ], sentinel: { user: t }"),
+        &conf, &setup, &problems));
+    unsetenv("TALLYD_SENTINEL_PASSWORD");
+    assert_string_equal(setup.sentinels.name, "shop");
+    assert_int_equal(setup.sentinels.n, 3);
+    assert_string_equal(setup.sentinels.at[0].host, "s1");
+    assert_int_equal(setup.sentinels.at[0].port, 7);
+    assert_int_equal(setup.sentinels.at[1].port, 26379);
+    assert_string_equal(setup.sentinels.at[2].host, "::1");
+    assert_string_equal(setup.sentinels.access.user, "t");
+    assert_string_equal(setup.sentinels.access.password, SECRET);
+    assert_string_equal(setup.redis.password, "p");
+    setup_close(&setup);
+    conf_free(&conf);
+    buf_free(&problems);
+    refused(SENTINELS("redis://shop", "sentinels: [ \"s1:0\" ]"),
+            "t.yaml:1:42: redis.sentinels: ", "a port from 1 to");
+    refused(SENTINELS("redis://shop", "sentinels: [ \"u:p@s1\" ]"),
+            "t.yaml:1:42: redis.sentinels: ", "a host and a port");
+    refused(SENTINELS("redis://shop", "sentinels: [ s1, \"s1:26379\" ]"),
+            "t.yaml:1:42: redis.sentinels: ", "each sentinel once");
+    refused(SENTINELS("redis://shop:1", "sentinels: [ s1 ]"), "t.yaml:1:15: redis.url: ", "without a port");
+    refused(SENTINELS("redis://a,b", "sentinels: [ s1 ]"), "t.yaml:1:15: redis.url: ", "the primary's name");
+    refused(SENTINELS("unix:///r", "sentinels: [ s1 ]"), "t.yaml:1:15: redis.url: ", "the primary's name");
+    refused(SENTINELS("redis://h", "sentinel: { user: t }"),
+            "t.yaml:1:46: redis.sentinel.user: ", "of no effect");
+    refused(SENTINELS("redis://h", "sentinel: { tls: { use: on } }"),
+            "t.yaml:1:52: redis.sentinel.tls.use: ", "of no effect");
+    refused(SENTINELS("redis://h", "sentinels: [ s1 ], sentinel: { user: t }"),
+            "t.yaml:1:65: redis.sentinel.user: ", "needs a password");
+    refused(SENTINELS("redis://h", "sentinels: [ s1 ], sentinel: { tls: { ca: /x } }"),
+            "t.yaml: redis.sentinel.tls.use: ", "not used");
+}
+
 static void doors_refused(const char *listen, const char *first, const char *second)
 {
     struct conf conf;
@@ -232,9 +278,9 @@ int main(void)
 {
     unsetenv("TALLYD_REDIS_PASSWORD");
     unsetenv("TALLYD_MYSQL_PASSWORD");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_places),
-                                       cmocka_unit_test(test_ops),  cmocka_unit_test(test_feeds),
-                                       cmocka_unit_test(test_tls),  cmocka_unit_test(test_limits),
-                                       cmocka_unit_test(test_doors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good),   cmocka_unit_test(test_places),
+                                       cmocka_unit_test(test_ops),    cmocka_unit_test(test_feeds),
+                                       cmocka_unit_test(test_tls),    cmocka_unit_test(test_sentinels),
+                                       cmocka_unit_test(test_limits), cmocka_unit_test(test_doors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

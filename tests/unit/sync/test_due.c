@@ -391,6 +391,27 @@ static void stale_batches_are_adopted_by_timer_and_each_once(void **state)
     assert_int_equal(world->s->runs_n, 1);
 }
 
+/* A Redis that was away may have a batch again that was discarded: it is asked for at once, until an answer came. */
+static void own_batches_are_adopted_when_redis_is_back(void **state)
+{
+    (void)state;
+    tick_after(1000);
+    world->waits = true;
+    sync_redis(world->s, false);
+    tick_after(20);
+    sync_redis(world->s, true);
+    tick();
+    assert_int_equal(((struct adopt *)world->adopts.all[0])->mode, ADOPT_OWN);
+    adopt_lost();
+    tick_after(1000);
+    assert_int_equal(((struct adopt *)world->adopts.all[0])->mode, ADOPT_OWN);
+    adopt_answered(1, 1, 0);
+    tick();
+    assert_did("S");
+    tick_after(10000);
+    assert_int_equal(((struct adopt *)world->adopts.all[0])->mode, ADOPT_STALE);
+}
+
 /* --- signs of life --- */
 
 static void every_ten_seconds_a_sign_of_life_of_all_that_is_ours(void **state)
@@ -463,6 +484,7 @@ int main(void)
         TEST(a_failing_adoption_is_tried_again_but_not_every_tick),
         TEST(adopted_batches_wait_for_mysql),
         TEST(stale_batches_are_adopted_by_timer_and_each_once),
+        TEST(own_batches_are_adopted_when_redis_is_back),
         TEST(every_ten_seconds_a_sign_of_life_of_all_that_is_ours),
         TEST(the_ids_under_way_are_named),
     };

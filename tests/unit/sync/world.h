@@ -11,7 +11,7 @@
 
 #include "base/heap.h"
 #include "base/stats.h"
-#include "sync/engine.h"
+#include "sync/inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,7 +314,9 @@ static inline void tick_after(uint64_t ms)
 {
     while (world->polls.n > 0 && !world->waits)
         poll_answered();
-    if (world->adopts.n > 0 && !world->waits && ((struct adopt *)world->adopts.all[0])->mode == ADOPT_STALE)
+    if (world->adopts.n > 0 && !world->waits &&
+        ((struct adopt *)world->adopts.all[0])->mode != ADOPT_INSTANCE &&
+        ((struct adopt *)world->adopts.all[0])->mode != ADOPT_DEAD)
         adopt_answered(0, 0, 0);
     world->mono_ms += ms;
     world->redis_ms += (int64_t)ms;

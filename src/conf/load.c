@@ -1,4 +1,4 @@
-/* conf/conf.c - loading from a file, and what else is done with a whole configuration. */
+/* conf/load.c - loading from a file (conf.h), and what else is done with a whole configuration. */
 #include "conf/conf.h"
 
 #include "base/heap.h"
@@ -106,6 +106,7 @@ void conf_free(struct conf *c)
     heap_free(c->users);
     members_free(c, OWNER_ALL);
     secret_free(c->redis_password);
+    secret_free(c->sentinel_password);
     secret_free(c->mysql_password);
     bearers_free(&c->bearers);
     heap_free(c->file);
@@ -206,6 +207,8 @@ size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, str
             name_add(out, row->path, &n);
     }
     if (!same_text(now->redis_password, wanted->redis_password)) name_add(out, "Redis' password", &n);
+    if (!same_text(now->sentinel_password, wanted->sentinel_password))
+        name_add(out, "the sentinels' password", &n);
     if (!same_text(now->mysql_password, wanted->mysql_password)) name_add(out, "MySQL's password", &n);
     if (!same_counters(now, wanted)) name_add(out, "counters", &n);
     return n;

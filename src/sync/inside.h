@@ -1,10 +1,11 @@
-/* sync/engine.h - inside of sync/: the state that its files share.
- *   run.c    the machine of one batch           due.c   what is due, and claims  pace.c     claims for hits alone
- *   adopt.c  batches of the dead, sign of life  wait.c  CTR.SYNC                 recover.c  CTR.RECOVER
- *   sync.c   the public face and the tick
+/* sync/inside.h - inside of sync/: the state that its files share.
+ *   run.c    the machine of one batch           queue.c  what is due       due.c      when it is claimed
+ *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
+ *   sync.c   the public face and the tick       pace.c   claims for hits alone
+ *   stall.c  merging that stands still
  * gate.h, prune.h, until.h and total.h are machines of their own. */
-#ifndef SYNC_ENGINE_H
-#define SYNC_ENGINE_H
+#ifndef SYNC_INSIDE_H
+#define SYNC_INSIDE_H
 
 #include "base/rules.h"
 #include "base/sm.h"
@@ -52,6 +53,13 @@ struct due_name { /* one name in a family's queue or in its paced, value in its 
     char name[];
 };
 
+struct stall {                  /* see stall.c; times are mono, 0: never */
+    uint64_t due_ms, merged_ms; /* oldest hit that is known to wait; last merge */
+    uint64_t for_s;             /* nothing was merged for so long, too long; 0: it goes on */
+    const char *why;
+    bool waits, told; /* something was due since the last look; the log said so */
+};
+
 struct family { /* a counter and its due hashes */
     const struct counter *counter;
     struct map names;
@@ -65,6 +73,9 @@ struct family { /* a counter and its due hashes */
     uint32_t holds;    /* sync_counter_hold() without their release */
     bool unfit;        /* sync_counter_fit() */
     uint32_t refused;  /* runs held since the table refuses their rows */
+    struct stall stall;
+    uint32_t runs;              /* at its last look */
+    bool index_due, index_seen; /* due, and left in the dirty index: in the last pass over it, in this one */
 };
 
 static inline uint32_t family_queued(const struct family *f)
@@ -106,7 +117,10 @@ struct sync {
     uint32_t queue_n, queue_cap;
     uint32_t unknown; /* batches that stand since their counter is not known here, as last told */
     bool redis_up, mysql_up, started, stopping, abandoned, hold;
-    bool eager; /* sync_turn() has something to do */
+    bool own_due;       /* batches of ours may stand that we no longer know */
+    bool eager;         /* sync_turn() has something to do */
+    struct stall stall; /* of batches whose counter is not known yet */
+    uint64_t stall_at_ms;
     struct adopt adopt;
     struct due_poll poll;
     bool adopting, polling;
@@ -132,7 +146,7 @@ void run_adopted(struct run *r, bool in_recover);
 void run_resume_if_due(struct run *r, uint64_t now_ms);
 void run_free(struct run *r);
 
-/* due.c */
+/* queue.c */
 struct family *family_of(struct sync *s, const struct counter *c);
 /* DUE_TIME: true when it is in the queue now. */
 bool family_add(struct sync *s, struct family *f, struct slice key, enum due_why why);
@@ -141,10 +155,12 @@ void family_take(struct sync *s, struct family *f, struct list *from, struct buf
 void family_release(struct sync *s, struct family *f); /* paced names go to the queue */
 void family_forget(struct sync *s, struct family *f);  /* all its names; they stay in the dirty index */
 void due_close(struct sync *s);
-void due_tick(struct sync *s, uint64_t now_ms);
-void due_poll_names(struct sync *s, struct due_poll *p,
-                    bool all); /* files an answered poll into the queues */
+/* Files an answered poll; all: also what its counter's `every` has not reached. */
+void due_poll_names(struct sync *s, struct due_poll *p, bool all);
 void due_poll_free(struct due_poll *p);
+
+/* due.c */
+void due_tick(struct sync *s, uint64_t now_ms);
 
 /* pace.c */
 void pace_init(struct sync *s);
@@ -168,6 +184,10 @@ void wait_redis_down(struct sync *s);
 void wait_run_done(struct sync *s, const struct run *r);
 /* These keys were in a claim and are due again: whoever waits for one of them waits for its next claim. */
 void wait_names_back(struct sync *s, const struct slice *keys, uint32_t n);
+
+/* stall.c */
+void stall_page(struct sync *s, const struct due_poll *p); /* a page of the index, before it is filed */
+void stall_tick(struct sync *s, uint64_t now_ms);
 
 /* recover.c */
 void recover_tick(struct sync *s);

@@ -1,14 +1,15 @@
-/* coalesce/engine.h - inside of coalesce/: the state that its files share.
+/* coalesce/inside.h - what the files of coalesce/ share: the state, and what each does for the others.
  *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
  *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
  *   tokens.c    increments with a token
  *   ops.c       the door for series, timeboxes, events, visitors      feeding.c  those that hits feed
  *   kinds.c     what each kind does as its frame goes, and what is owed
- *   checkpoint.c  which of those go into a journal first, and when they are brought home
- *   buckets.c   which buckets of timeboxes stand         takeover.c  journals of dead services
+ *   checkpoint.c  what a frame puts into a journal, and what it brings home
+ *   journals.c  the open one, the closed ones, whose they are         takeover.c  journals of dead services
+ *   settle.c    reads that wait for them                 buckets.c   which buckets of timeboxes exist
  */
-#ifndef COALESCE_ENGINE_H
-#define COALESCE_ENGINE_H
+#ifndef COALESCE_INSIDE_H
+#define COALESCE_INSIDE_H
 
 #include "base/rules.h"
 #include "base/sm.h"
@@ -35,7 +36,7 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 struct owed_op {
     enum op_kind kind;
     uint32_t name_at, name_n, type_n; /* in owed_names, the type behind the name */
-    int64_t at;
+    int64_t which;
 };
 
 struct coalesce {
@@ -56,6 +57,7 @@ struct coalesce {
     uint64_t seq_known;       /* highest known to be applied */
     struct hash_entry **owed; /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
+    bool held;          /* coalesce_hold() */
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
@@ -87,54 +89,59 @@ struct coalesce {
     uint64_t side_at_ms;   /* no frame without hits before; set by a refusal */
 };
 
-uint64_t engine_epoch(struct coalesce *c); /* a new one */
-void engine_down(struct coalesce *c, const char *why);
+uint64_t coalesce_epoch(struct coalesce *c); /* a new one */
+void coalesce_down(struct coalesce *c, const char *why);
 
 #define WEIGHT_MAX (UINT64_C(1) << 60)
 
-static inline bool engine_delta_fits(int64_t delta)
+static inline bool coalesce_delta_fits(int64_t delta)
 {
     return delta <= DELTA_MAX && delta >= -DELTA_MAX;
 }
 /* Weight: with the corrections of the frame before, itself so bounded, all sums stay within int64. */
-static inline bool engine_answers_full(const struct coalesce *c, size_t bytes)
+static inline bool coalesce_answers_full(const struct coalesce *c, size_t bytes)
 {
     const struct group *g = c->now;
     return g->weight >= WEIGHT_MAX || g->answers_n >= c->config.answers_max ||
            g->frame.bytes.n + g->literals.n + bytes > c->config.bytes_max;
 }
-static inline bool engine_owes(const struct coalesce *c)
+static inline bool coalesce_owes(const struct coalesce *c)
 {
     return c->owed_n > 0 || c->ops_owed_n > 0;
 }
 
 /* coalesce.c */
-uint64_t engine_name_code(const struct coalesce *c, enum op_kind kind, struct slice name, struct slice type);
-uint64_t engine_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
-struct hash_entry *engine_entry(struct coalesce *c, struct slice key,
-                                uint64_t code); /* NULL: no counter claims it */
-enum add_result engine_full(const struct coalesce *c, const struct outlet *o); /* ADD_FULL or ADD_BUSY */
-bool engine_send_next(struct coalesce *c); /* what was collected, if it may be sent */
+uint64_t coalesce_name_code(const struct coalesce *c, enum op_kind kind, struct slice name,
+                            struct slice type);
+uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
+struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key,
+                                  uint64_t code); /* NULL: no counter claims it */
+enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o);   /* ADD_FULL or ADD_BUSY */
+enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o); /* the link is not ready */
+bool coalesce_send_next(struct coalesce *c); /* what was collected, if it may be sent */
 
-static inline void engine_came(struct coalesce *c)
+static inline void coalesce_came(struct coalesce *c)
 {
     if (c->turn_us == 0) c->turn_us = c->ports.mono_us(c->ports.arg);
 }
 
 /* flight.c */
-void engine_turn_ends(struct coalesce *c); /* what came in this one has come, for the latencies */
-void engine_send(struct coalesce *c, struct group *g);
-void engine_finish(struct coalesce *c,
+void flight_turn_ends(struct coalesce *c); /* what came in this one has come, for the latencies */
+void flight_send(struct coalesce *c, struct group *g);
+void flight_finish(struct coalesce *c,
                    struct group *g); /* answered or dropped: out of the flight, group is free */
-void engine_answer(struct coalesce *c, struct group *g);
-void engine_touch(struct coalesce *c, struct list *touched);
-struct group *engine_group_of(struct coalesce *c, const struct frame *f);
-void engine_owe(struct coalesce *c, struct hash_entry *e);
-void engine_due(struct coalesce *c, struct hash_entry *e, enum due_why why);
-void engine_take_back(struct coalesce *c, const struct group *g); /* corrections that a lost frame carried */
-void engine_applied(struct coalesce *c, struct group *g);         /* values are filed: books, dues, answers */
-uint32_t engine_depth(void);
-bool engine_answers_out(const struct coalesce *c); /* some sent group still owes answers */
+void flight_answer(struct coalesce *c, struct group *g);
+void flight_touch(struct coalesce *c, struct list *touched);
+struct group *flight_group_of(struct coalesce *c, const struct frame *f);
+void flight_owe(struct coalesce *c, struct hash_entry *e);
+void flight_due(struct coalesce *c, struct hash_entry *e, enum due_why why);
+void flight_take_back(struct coalesce *c, const struct group *g); /* corrections that a lost frame carried */
+void flight_applied(struct coalesce *c, struct group *g);         /* values are filed: books, dues, answers */
+uint32_t flight_depth(void);
+bool flight_answers_out(const struct coalesce *c); /* some sent group still owes answers */
+
+/* doubt.c */
+void doubt_fail_collected(struct coalesce *c); /* nothing of it was counted */
 
 /* claims.c */
 void claims_refuse_all(struct coalesce *c);
@@ -146,22 +153,38 @@ void tokens_applied(struct coalesce *c, const struct frame *f);
 struct frame_op *ops_fed(struct coalesce *c, struct group *g,
                          const struct coalesce_op *op); /* found or added */
 int64_t ops_precisions(const struct coalesce *c, const struct frame *f,
-                       const struct frame_op *op); /* how many keep op->at: the reply of a series */
+                       const struct frame_op *op); /* how many keep its second: the reply of a series */
 void ops_answers_lost(struct coalesce *c, struct group *g);
 
 /* checkpoint.c */
 bool checkpoint_waits(const struct coalesce *c); /* there is something to be brought home */
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op); /* may it go into the journal? */
+/* All of an op of a journal, but of events at most so many, becomes an op of the frame; returns its cost in lines. */
+uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
+                             uint32_t events_most);
 void checkpoint_on_send(struct coalesce *c, struct group *g);
 void checkpoint_applied(struct coalesce *c, const struct group *g);
 void checkpoint_undo(struct coalesce *c, struct group *g); /* what the frame carried did not run ... */
 void checkpoint_redo(struct coalesce *c, struct group *g); /* ... and is sent again */
-void checkpoint_refused(struct coalesce *c, const struct group *g);
-void checkpoint_cut(struct coalesce *c);
-void checkpoint_tick(struct coalesce *c);
-uint32_t checkpoint_look(struct coalesce *c); /* how many names are in c->looked */
-void checkpoint_looked(struct coalesce *c, const bool *ours, bool tail_lost);
-void checkpoint_close(struct coalesce *c);
+
+/* journals.c */
+struct journal *journals_oldest(const struct coalesce *c); /* NULL: there is none */
+struct journal *journals_open(struct coalesce *c);         /* the one that takes ops */
+void journals_shut(struct coalesce *c);                    /* it takes no more */
+bool journals_full(const struct coalesce *c, const struct journal *j);
+bool journals_wait(const struct coalesce *c); /* a closed one is to be brought home */
+void journals_tick(struct coalesce *c);
+uint32_t journals_look(struct coalesce *c); /* how many names are in c->looked */
+void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost);
+void journals_destroy(struct coalesce *c);
+
+/* settle.c */
+bool settles_wait(const struct coalesce *c); /* for a frame to come */
+void settles_out(struct coalesce *c, struct frame *f);
+void settles_applied(struct coalesce *c, uint64_t seq);
+void settles_refused(struct coalesce *c, const struct group *g);
+void settles_cut(struct coalesce *c);
+void settles_tick(struct coalesce *c);
 
 /* feeding.c */
 void feeding_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */

@@ -1,0 +1,199 @@
+/* redis/place.c - see place.h. The first link that comes up sets the server; what comes up elsewhere meanwhile is cut. So
+ * that this does not last: the others are asked for their role, since one that was demoted is left by all, and when they
+ * still are what they were after ODD_MS, the name has moved, and all leave. */
+#include "redis/place.h"
+#include "redis/link_in.h"
+#include <stdio.h>
+
+#define ODD_MS 1000
+#define DOUBT_MS 200
+#define CHOICE_RETRY_MS 200 /* at most, where another host may have been promoted */
+#define CHOICE_CONNECT_MS 1000
+
+#define EACH_LINK(l, p)                                                                                      \
+    for (struct redis_link *l = CONTAINER_OF((p)->links.next, struct redis_link, here);                      \
+         &l->here != &(p)->links; l = CONTAINER_OF(l->here.next, struct redis_link, here))
+
+void place_init(struct redis_place *p, const struct redis_url *url)
+{
+    *p = (struct redis_place){.url = url};
+    list_init(&p->links);
+}
+
+bool place_is_up(const struct redis_place *p)
+{
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l)) return true;
+    return false;
+}
+
+bool place_is_whole(const struct redis_place *p)
+{
+    EACH_LINK (l, p)
+        if (link_is_begun(l) && !redis_link_is_up(l)) return false;
+    return !list_empty(&p->links);
+}
+
+bool place_has_choice(const struct redis_place *p)
+{
+    return p->told_only || p->url->hosts_n > 1;
+}
+
+/* --- where a link goes --- */
+
+/* Where the others are, or, while none is up, the next host at each try, beginning with the last primary's. */
+bool place_target(const struct redis_place *p, struct redis_link *l)
+{
+    const struct redis_url *url = p->url;
+    struct redis_target *t = &l->target;
+    if (p->told_only) {
+        *t = p->told;
+        return t->host[0] != '\0';
+    }
+    l->host_at = 0;
+    if (url->hosts_n > 0) l->host_at = (p->home + (place_is_up(p) ? 0 : l->tries)) % url->hosts_n;
+    const struct redis_host *host = &url->hosts[l->host_at];
+    snprintf(t->host, sizeof t->host, "%s", url->path != NULL ? url->path : host->name);
+    t->port = url->path != NULL ? 0 : host->port;
+    return true;
+}
+
+bool place_round_is_over(const struct redis_place *p, const struct redis_link *l)
+{
+    bool goes_round = !p->told_only && p->url->hosts_n > 1 && !place_is_up(p);
+    return !goes_round || l->tries % p->url->hosts_n == 0;
+}
+
+uint32_t place_retry_most_ms(const struct redis_place *p, uint32_t otherwise)
+{
+    return place_has_choice(p) && otherwise > CHOICE_RETRY_MS ? CHOICE_RETRY_MS : otherwise;
+}
+
+uint32_t place_connect_ms(const struct redis_place *p, uint32_t otherwise)
+{
+    return place_has_choice(p) && otherwise > CHOICE_CONNECT_MS ? CHOICE_CONNECT_MS : otherwise;
+}
+
+/* --- one server for all --- */
+
+static void where_show(const struct redis_link *l, char *out, size_t size)
+{
+    struct sockaddr_storage peer;
+    char ip[64];
+    int n = sizeof peer;
+    bool known = l->target.port != 0 && uv_tcp_getpeername(&l->io.tcp, (struct sockaddr *)&peer, &n) == 0 &&
+                 uv_ip_name((struct sockaddr *)&peer, ip, sizeof ip) == 0;
+    if (l->target.port == 0)
+        snprintf(out, size, "%s", l->target.host);
+    else
+        snprintf(out, size, known && peer.ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d",
+                 known ? ip : l->target.host, l->target.port);
+}
+
+static void others_ask_role(struct redis_place *p)
+{
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l)) handshake_time(l);
+}
+
+bool place_agrees(struct redis_place *p, struct redis_link *l)
+{
+    if (place_is_up(p) && strcmp(p->run_id, l->facts.run_id) != 0) {
+        uint64_t now_ms = mono_ms();
+        if (p->odd_ms == 0) p->odd_ms = now_ms;
+        if (now_ms - p->odd_ms >= ODD_MS)
+            place_unfit(p, p->run_id, "MASTERDOWN Redis' name leads to another server now");
+        else
+            others_ask_role(p);
+        return false;
+    }
+    p->odd_ms = 0;
+    if (strcmp(p->run_id, l->facts.run_id) != 0) p->role = (struct redis_role){0};
+    memcpy(p->run_id, l->facts.run_id, sizeof p->run_id);
+    memcpy(p->replid, l->facts.replid, sizeof p->replid);
+    where_show(l, p->where, sizeof p->where);
+    p->home = l->host_at;
+    return true;
+}
+
+void place_unfit(struct redis_place *p, const char *run_id, const char *why)
+{
+    EACH_LINK (l, p)
+        if (redis_link_is_up(l) && strcmp(l->facts.run_id, run_id) == 0) link_doom(l, why);
+}
+
+/* --- the news --- */
+
+void place_link_down(struct redis_place *p, const struct redis_link *l, const char *why)
+{
+    if (l->was_up && !p->leaving) {
+        p->leaving = true;
+        p->left_ms = mono_ms();
+        snprintf(p->why, sizeof p->why, "%s", why);
+        snprintf(p->move.from, sizeof p->move.from, "%s", p->where);
+        memcpy(p->move.from_run_id, p->run_id, sizeof p->run_id);
+    }
+    place_doubt(p, why);
+}
+
+void place_link_up(struct redis_place *p)
+{
+    struct redis_move *m = &p->move;
+    if (!place_is_whole(p)) return;
+    p->odd_ms = 0;
+    if (!p->leaving) return;
+    p->leaving = false;
+    if (strcmp(m->from_run_id, p->run_id) == 0) return;
+    uint64_t now_ms = mono_ms();
+    p->moved_ms = now_ms;
+    memcpy(m->to_run_id, p->run_id, sizeof p->run_id);
+    snprintf(m->to, sizeof m->to, "%s", p->where);
+    m->why = p->why;
+    m->ms = now_ms - p->left_ms;
+    if (p->moved != NULL) p->moved(p, m);
+}
+
+void place_doubt(struct redis_place *p, const char *why)
+{
+    uint64_t now_ms = mono_ms();
+    if (now_ms - p->doubted_ms < DOUBT_MS) return;
+    p->doubted_ms = now_ms;
+    others_ask_role(p);
+    if (p->doubted != NULL) p->doubted(p, why);
+}
+
+/* --- told from outside --- */
+
+bool target_is(const struct redis_target *a, const struct redis_target *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+void place_move(struct redis_place *p, const struct redis_target *target, const char *why)
+{
+    p->told = *target;
+    for (unsigned i = 0; i < p->url->hosts_n; i++)
+        if (p->url->hosts[i].port == target->port && strcmp(p->url->hosts[i].name, target->host) == 0)
+            p->home = i;
+    EACH_LINK (l, p) {
+        l->tries = 0;
+        if (!target_is(&l->target, target)) {
+            l->at_once = true;
+            link_doom(l, why);
+        }
+        link_try_now(l);
+    }
+}
+
+void place_hold(struct redis_place *p, bool hold)
+{
+    bool was = p->hold_ms != 0;
+    if (hold == was) return;
+    p->hold_ms = hold ? mono_ms() : 0;
+    if (p->held != NULL) p->held(p, hold);
+}
+
+void place_tick(struct redis_place *p, uint64_t now_ms)
+{
+    if (p->hold_ms != 0 && now_ms - p->hold_ms >= PLACE_HOLD_MS) place_hold(p, false);
+}

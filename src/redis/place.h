@@ -1,0 +1,84 @@
+/* redis/place.h - where one Redis lives now. All links to it share one place: it names the target of each try, and (!) lets
+ * links be up together only on one server process (run_id): a link that comes up on another one is cut. One loop. */
+#ifndef REDIS_PLACE_H
+#define REDIS_PLACE_H
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "redis/url.h"
+#include "series/names.h"
+
+#define REDIS_WHERE_BYTES 280
+#define REDIS_REPLICAS_MAX 8
+
+struct redis_target {
+    char host[256]; /* a name or an address; of a unix socket the path */
+    int port;       /* 0: a unix socket */
+};
+
+bool target_is(const struct redis_target *a, const struct redis_target *b);
+
+struct redis_role { /* what ROLE or INFO replication said of the primary last */
+    uint64_t at_ms; /* mono; 0: never */
+    int64_t offset; /* of its replication stream */
+    unsigned replicas_n;
+    struct redis_replica {
+        char where[64]; /* host:port as the primary knows it */
+        int64_t offset; /* acknowledged */
+    } replicas[REDIS_REPLICAS_MAX];
+};
+
+struct redis_move { /* borrowed for the call */
+    char from[REDIS_WHERE_BYTES], to[REDIS_WHERE_BYTES];
+    char from_run_id[RUN_ID_BYTES], to_run_id[RUN_ID_BYTES];
+    const char *why; /* the first reason to leave */
+    uint64_t ms;     /* from the first link that left until all were up again */
+};
+
+struct redis_place {
+    const struct redis_url *url; /* borrowed */
+    /* set by the owner after init; each may be NULL. */
+    /* Somebody has reason to doubt who is primary (a try failed, NOREPLICAS, an answer is late): find out now. why is an
+     * error line, borrowed for the call. It may be called many times a second. */
+    void (*doubted)(struct redis_place *p, const char *why);
+    void (*moved)(struct redis_place *p, const struct redis_move *m);
+    void (*held)(struct redis_place *p, bool hold); /* send no frame from now on; or: go on */
+    void *arg, *finder;                             /* of the owner; of whoever set doubted */
+    bool told_only; /* the URL names no host (a Sentinel's name of a primary): links wait for place_move() */
+    /* read-only */
+    char run_id[RUN_ID_BYTES];     /* of the server that links are up on, or were last; empty: none was yet */
+    char where[REDIS_WHERE_BYTES]; /* its numeric address and port, or its socket */
+    char replid[RUN_ID_BYTES];     /* its replication id, when a link last came up */
+    struct redis_role role;
+    uint64_t moved_ms; /* mono, of the last move; 0: none */
+    /* private */
+    struct list links;
+    struct redis_target told;              /* by place_move; host empty: nothing yet */
+    unsigned home;                         /* which host of the URL had a primary last */
+    uint64_t odd_ms;                       /* mono, since when a link comes up elsewhere only; 0: none does */
+    uint64_t doubted_ms, hold_ms, left_ms; /* mono; 0: not */
+    bool leaving;                          /* a link left the server of run_id, and not all are up again */
+    struct redis_move move;                /* while leaving */
+    char why[300];
+};
+
+void place_init(struct redis_place *p, const struct redis_url *url);
+
+/* All links leave for target at once, and go nowhere else until the next move. A frame in flight is in doubt as after
+ * any cut. Links that are on target already stay. why is an error line for clients. */
+void place_move(struct redis_place *p, const struct redis_target *target, const char *why);
+/* While it holds, frames are not sent: hits wait. It lets go by itself after PLACE_HOLD_MS. */
+#define PLACE_HOLD_MS 3000
+void place_hold(struct redis_place *p, bool hold);
+static inline bool place_is_held(const struct redis_place *p)
+{
+    return p->hold_ms != 0;
+}
+void place_tick(struct redis_place *p, uint64_t now_ms); /* every 20 ms or so */
+bool place_is_up(const struct redis_place *p);           /* some link is up */
+bool place_is_whole(const struct redis_place *p);        /* all that were started are */
+bool place_has_choice(const struct redis_place *p);      /* its URL has several hosts, or it is told one */
+/* Every link asks ROLE now, and `doubted` is told; at most every 200 ms. */
+void place_doubt(struct redis_place *p, const char *why);
+
+#endif

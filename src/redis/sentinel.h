@@ -1,0 +1,51 @@
+/* redis/sentinel.h - asks sentinels where a primary is, listens to them, and tells its place (place.h). Each is asked once a
+ * second on one connection, all at the same time, and subscribed on another. What follows from what they say is quorum.h's;
+ * for that, the primary and the one that may become it are asked for their replication too. One loop. */
+#ifndef REDIS_SENTINEL_H
+#define REDIS_SENTINEL_H
+
+#include "redis/link.h"
+#include "redis/quorum.h"
+
+#define SENTINEL_PORT_DEFAULT 26379
+
+struct sentinels_config {
+    const char *name;        /* of the primary, as the sentinels have it; NULL: there are no sentinels */
+    struct redis_url access; /* user, password and TLS of the sentinels; it names no host */
+    struct redis_target at[SENTINELS_MAX];
+    uint32_t n;
+};
+
+enum sentinel_state {
+    SENTINEL_SILENT,  /* cannot be reached, or does not answer */
+    SENTINEL_REFUSES, /* TLS, a password, a right */
+    SENTINEL_UNKNOWN, /* knows no primary of that name */
+    SENTINEL_NAMES    /* names a primary */
+};
+
+struct sentinel_seen { /* of one */
+    struct redis_target at, primary;
+    enum sentinel_state state;
+    bool found;     /* by the others; not configured */
+    char text[240]; /* of SILENT and REFUSES: why */
+};
+
+struct sentinels;
+/* Asks at once. place: its links wait for what the sentinels say from now on. All is borrowed until closed. */
+struct sentinels *sentinels_create(uv_loop_t *loop, const struct sentinels_config *config,
+                                   struct redis_place *place);
+/* Gives all back, then calls closed, if not NULL. */
+void sentinels_close(struct sentinels *s, void (*closed)(void *arg), void *arg);
+
+/* Of each that is asked, the configured ones first; out has room for SENTINELS_MAX. Returns how many. */
+uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out);
+/* For a start: runs the loop until they have named a primary, or for wait_ms. ERR_UNAVAILABLE: none answers; ERR_CONFIG:
+ * one refuses, or knows no such name. e says what to do. */
+enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e) MUST_CHECK;
+/* Runs the loop until each that is configured has said something or cannot be reached, at most for wait_ms. */
+void sentinels_hear_all(struct sentinels *s, uint64_t wait_ms);
+
+/* "host:port", or a host alone. NULL, or what was expected. */
+const char *sentinel_parse(struct slice text, struct redis_target *out);
+
+#endif

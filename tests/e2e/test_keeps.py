@@ -1,0 +1,211 @@
+"""`redis.keeps`: what holds a claim before it is merged. A Redis as managed services have it: no AOF, no CONFIG, replicas."""
+import json
+import re
+
+import pytest
+
+from harness.account import Account
+from harness.daemon import counters
+from harness.ports import port
+from harness.resp import encode
+from harness.wait import stays, wait_until
+from harness.web import Web
+
+FAMILIES = counters(hits=10**9, every="3600s")
+VIEWS = "s1:product_views"
+MANAGED = ["--rename-command", "CONFIG", "", "--repl-diskless-sync-delay", "0", "--bind", "127.0.0.1"]
+CONFIG_REFUSED = 78
+
+
+def fields(count):
+    return [(VIEWS, field, 1 + field % 3) for field in range(1, count + 1)]
+
+
+@pytest.fixture
+def make_managed(make_redis):
+    """make(name) -> a redis-server that keeps nothing on disk; .port is its port."""
+    def make(name):
+        held = port()
+        server = make_redis(name, appendonly="no", extra=["--port", str(held), *MANAGED])
+        server.port = held
+        return server
+
+    return make
+
+
+def follow(replica, primary):
+    replica.client().replicaof("127.0.0.1", primary.port)
+    wait_until(lambda: replica.client().info("replication")["master_link_status"] == "up", 30, "the replica is in step")
+
+
+def keeps_on(server, what, **more):
+    return {"redis": {"url": server.url, "keeps": what, **more}}
+
+
+def test_replicas_hold_the_claims(make_managed, make_daemon, mysql):
+    """Killed between COMMIT and discard, and the primary with it: the promoted replica has the claim, so nothing counts twice."""
+    primary, replica = make_managed("primary"), make_managed("replica")
+    follow(replica, primary)
+    daemon = make_daemon(primary, families=FAMILIES, more=keeps_on(primary, "replicas", replicas=1))
+    said = daemon.verb("check")
+    assert said.returncode == 0 and "redis.keeps: replicas" in said.stdout, said.stdout + said.stderr
+    account = Account(primary, mysql, FAMILIES)
+    account.pending(daemon, fields(200))
+    assert daemon.terminate() == 0
+    daemon.crash = "merge_after_commit"
+    daemon.start()
+    with daemon.client() as client:
+        client.send(encode("CTR.SYNC", "ALL"))
+        assert daemon.process.wait(30) == -9
+    primary.kill9()
+    replica.client().replicaof("NO", "ONE")
+    assert replica.client().zcard("tally:batches") == 1
+    third = make_managed("third")
+    follow(third, replica)
+    daemon.crash = None
+    daemon.config.update(keeps_on(replica, "replicas", replicas=1))
+    daemon.write_config()
+    daemon.start()
+    account.hit(daemon, fields(50))
+    account.settle(daemon, replica)
+    assert account.unknown == 0 and account.merged() == account.acked
+    assert re.search(r"event=merged .* already=200 ", daemon.log()) and "rolled back" not in daemon.log()
+
+
+def test_promoted_while_it_runs(make_managed, make_daemon, mysql):
+    """A URL of two hosts, one replica of two: merged and pending hits are in the promoted one, and tallyd goes there by itself."""
+    primary, second, third = (make_managed(name) for name in ("primary", "second", "third"))
+    follow(second, primary)
+    follow(third, primary)
+    url = f"redis://127.0.0.1:{primary.port},127.0.0.1:{second.port}/0"
+    daemon = make_daemon(primary, families=FAMILIES, more={"redis": {"url": url, "keeps": "replicas", "replicas": 1}})
+    account = Account(primary, mysql, FAMILIES)
+    account.pending(daemon, fields(200))
+    daemon.sync_all()
+    account.hit(daemon, fields(50))
+    wait_until(lambda: primary.client().execute_command("WAIT", "2", "100") == 2, 30, "both replicas have all hits")
+    assert look(daemon)["service"]["redis_server"].endswith(f":{primary.port}")
+    primary.kill9()
+    second.client().replicaof("NO", "ONE")
+    follow(third, second)
+    wait_until(lambda: isinstance(account.hit(daemon, [(VIEWS, 1, 1)])[0], int), 30, "counts on the promoted one")
+    account.settle(daemon, second)
+    assert account.unknown == 0 and account.merged() == account.acked
+    service = look(daemon)["service"]
+    assert service["redis_server"].endswith(f":{second.port}") and service["redis_moved_s"] < 60
+    assert service["redis_run_id"] == second.client().info("server")["run_id"]
+    assert f":{second.port}" in daemon.verb("status").stdout and " ago\n" in daemon.verb("status").stdout
+
+
+def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql, workdir):
+    """One that is away is waited for, and what waits is said."""
+    primary, replica = make_managed("primary"), make_managed("replica")
+    way = make_proxy(primary.socket, tcp=True)
+    replica.client().replicaof("127.0.0.1", way.port)
+    wait_until(lambda: replica.client().info("replication")["master_link_status"] == "up", 30, "the replica is in step")
+    web = f"{workdir}/http.sock"
+    daemon = make_daemon(primary, families=counters(hits=1, every="1s"),
+                         more={**keeps_on(primary, "replicas", replicas=1),
+                               "listen": {"resp": [f"unix://{workdir}/tallyd-one.sock"], "http": f"unix://{web}"}})
+    account = Account(primary, mysql, FAMILIES)
+    seen = look(daemon)
+    assert (seen["redis"]["keeps"], seen["redis"]["replicas_wanted"], seen["redis"]["replicas"]) == ("replicas", 1, 1)
+    one = seen["redis"]["replica"][0]
+    assert one["at"].endswith(f":{replica.port}") and one["online"] and one["lag_s"] <= 1 and one["behind_bytes"] >= 0
+    metrics = Web(web).metrics()
+    assert metrics["tallyd_redis_replicas"] == 1 and metrics["tallyd_redis_replica_behind_bytes"] >= 0
+    assert "tallyd_redis_moved_seconds" not in metrics
+    account.hit(daemon, fields(3))
+    wait_until(lambda: account.merged() == account.acked, 30, "it merges")
+    way.refuse()
+    way.cut()
+    wait_until(lambda: primary.client().info("replication")["connected_slaves"] == 0, 30, "the replica is away")
+    before = account.merged()
+    account.hit(daemon, fields(3))
+    stays(lambda: account.merged() == before, 3, "nothing is merged that no replica has")
+    wait_until(lambda: "fewer replicas than redis.replicas answer" in daemon.log(), 30, "the log says why")
+    assert "0 of the 1 replicas" in problems(look(daemon, 1))
+    stalled_and_back(daemon, Web(web), "batch_stands", lambda: way.refuse(False))
+    wait_until(lambda: account.merged() == account.acked, 60, "it merges again")
+    account.settle(daemon)
+
+
+def test_table_that_is_locked(make_redis, make_daemon, mysql, workdir):
+    """MySQL answers everything but this: nothing else of `status` is wrong."""
+    redis = make_redis(appendfsync="always")
+    web = f"{workdir}/http.sock"
+    daemon = make_daemon(redis, families=counters(hits=1, every="1s"),
+                         more={"listen": {"resp": [f"unix://{workdir}/tallyd-one.sock"], "http": f"unix://{web}"}})
+    account = Account(redis, mysql, FAMILIES)
+    account.hit(daemon, fields(3))
+    account.settle(daemon)
+    assert look(daemon)["well"] and Web(web).metrics()["tallyd_merging_stalled_seconds"] == 0
+    with mysql.connect() as other, other.cursor() as cursor:
+        other.begin()
+        cursor.execute("SELECT * FROM product_views FOR UPDATE")
+        account.hit(daemon, fields(3))
+        stalled_and_back(daemon, Web(web), "batch_stands", other.rollback)
+    account.settle(daemon)
+
+
+def stalled_and_back(daemon, web, why, mend):
+    """After `every` and 30 s it is a problem of `status`, a metric and a line of the log; mended, it is none any more."""
+    wait_until(lambda: "event=merging_stalled" in daemon.log(), 60, "it is logged")
+    assert re.search(rf'event=merging_stalled counter=product_views for_s=3\d why={why}', daemon.log())
+    seen = look(daemon, 1)
+    assert "merging stands still: product_views is due" in problems(seen)
+    assert {one["name"]: one["stalled"] for one in seen["counters"]} == \
+           {"product_views": why, "searches": None, "unique_visitors": None}
+    assert web.metrics()["tallyd_merging_stalled_seconds"] >= 31
+    mend()
+    wait_until(lambda: "event=merging_goes_on counter=product_views" in daemon.log(), 60, "it goes on")
+    wait_until(lambda: web.metrics()["tallyd_merging_stalled_seconds"] == 0, 30, "the metric is 0 again")
+    assert daemon.log().count("event=merging_stalled") == 1
+    wait_until(lambda: daemon.verb("status").returncode == 0, 30, "all is well")
+
+
+def look(daemon, status=0):
+    done = daemon.verb("status", "--json")
+    assert done.returncode == status, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def problems(seen):
+    return "\n".join(problem["what"] for problem in seen["problems"])
+
+
+@pytest.mark.parametrize("options,keeps,parts", [
+    ({}, {"keeps": "replicas"}, ("redis.replicas is 0",)),
+    ({}, {"volatile": "accept"}, ("redis.volatile is no option any more", "redis.keeps: nothing")),
+    ({"appendonly": "no"}, {}, ("AOF is off", "redis.keeps: replicas")),
+    ({"extra": ["--rename-command", "CLIENT", ""]}, {}, ("Redis refuses CLIENT (ERR unknown command",)),
+], ids=["no replicas", "volatile", "AOF off", "no CLIENT"])
+def test_refused(options, keeps, parts, make_redis, make_daemon):
+    redis = make_redis(**options)
+    daemon = make_daemon(redis, start=False, more={"redis": {"url": redis.url, **keeps}})
+    for verb in ("check", "run"):
+        done = daemon.verb(verb, timeout_s=60)
+        text = done.stdout + done.stderr
+        assert done.returncode == CONFIG_REFUSED, f"{verb}: {done.returncode}\n{text}"
+        assert all(part in text for part in parts), text
+
+
+def test_config_cannot_be_asked(make_redis, make_daemon):
+    """With WAITAOF its own word for appendfsync is not needed; before, it is."""
+    redis = make_redis(extra=["--rename-command", "CONFIG", ""])
+    version = [int(part) for part in redis.client().info("server")["redis_version"].split(".")]
+    daemon = make_daemon(redis, start=False).migrate()
+    done = daemon.verb("check")
+    text = done.stdout + done.stderr
+    assert "appendfsync cannot be read" in text
+    assert done.returncode == (0 if version >= [7, 2] else CONFIG_REFUSED), text
+
+
+def test_nothing_is_said(make_managed, make_daemon, mysql):
+    redis = make_managed("alone")
+    daemon = make_daemon(redis, families=FAMILIES, more=keeps_on(redis, "nothing"))
+    assert "redis.keeps: nothing" in daemon.verb("check").stdout
+    assert "event=redis_keeps_nothing" in daemon.log()
+    account = Account(redis, mysql, FAMILIES)
+    account.hit(daemon, fields(20))
+    account.settle(daemon)

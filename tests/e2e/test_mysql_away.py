@@ -1,0 +1,281 @@
+"""MySQL moves: a primary that is demoted while it lives, or dies, with a replica promoted; a Galera node that leaves its
+cluster. tallyd follows, and each hit is counted once. The times are printed; the bounds are a loaded machine's."""
+import re
+import shutil
+import tempfile
+import threading
+import time
+
+import pytest
+
+from harness.books import read_mysql
+from harness.daemon import counters
+from harness.moment import COMMIT, Moment
+from harness.programs import MYSQLD
+from harness.redis_server import memory_directory
+from harness.replicas import GaleraNode, Pair, galera_missing
+from harness.shop import Shop
+from harness.wait import stays, wait_until
+
+FAMILIES = counters(hits=10, every="1s")
+NEEDS_SEMISYNC = pytest.mark.skipif(MYSQLD is not None, reason="MySQL's semi-synchronous replication is a plugin")
+SOON_S = 10  # 3 s on a machine with nothing else to do
+
+
+@pytest.fixture
+def directory():
+    made = memory_directory() or tempfile.mkdtemp(prefix="tly-sql-")
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def pair(directory, template):
+    made = Pair(directory, template)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def mysql(request):
+    """What conftest's fixtures take for the MySQL: the primary as the test begins."""
+    return request.getfixturevalue("pair").old if "pair" in request.fixturenames else request.getfixturevalue("node")
+
+
+@pytest.fixture
+def node(directory, template):
+    if galera_missing():
+        pytest.skip(galera_missing())
+    made = GaleraNode(f"{directory}/node", template).start()
+    wait_until(made.ready, 60, "the node is its cluster")
+    yield made.prepare()
+    made.close()
+
+
+class Busy(Shop):
+    """A tallyd that merges all the time, while clients go on."""
+
+    def begin(self, url, writers=2):
+        self.daemon = self.make_daemon(self.redis, start=False, families=FAMILIES, mysql=self.mysql,
+                                       mysql_url=self.mysql.url)  # root's, for migrate
+        self.daemon.migrate()
+        self.daemon.config["mysql"] = {"url": url, "writers": writers}
+        self.daemon.write_config()
+        self.daemon.start()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.go_on, daemon=True)
+        self.thread.start()
+        wait_until(lambda: self.ledger_rows() > 5, 30, "batches are merged")
+        return self
+
+    def go_on(self):
+        while not self.over.wait(0.01):
+            self.hits(20)
+
+    def end(self):
+        self.over.set()
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+
+    def rows_come(self, server, since, what):
+        """How long after `since` has `server` a new row in its ledger?"""
+        self.mysql = server
+        rows = self.ledger_rows()
+        wait_until(lambda: self.ledger_rows() > rows, SOON_S, f"rows in {server.address} after {what}", every_s=0.01)
+        print(f"{what}: rows after {time.monotonic() - since:.2f} s")
+
+    def exact(self):
+        """All that was answered is in MySQL, once; no batch was held, and none is missing."""
+        self.end()
+        self.daemon.sync_all()
+        assert read_mysql(self.mysql, FAMILIES)[0] == self.acked
+        self.daemon.verify()
+        for event in ("batch_held", "mysql_behind", "merges_held"):
+            assert f"event={event}" not in self.daemon.log()
+
+
+@pytest.fixture
+def busy(make_redis, make_daemon, make_proxy, mysql):
+    made = Busy(make_redis, make_daemon, make_proxy, mysql)
+    yield made
+    made.over.set()
+
+
+def moves(daemon):
+    return re.findall(r"event=mysql_moved .*", daemon.log())
+
+
+def switch_over(pair):
+    """The old primary refuses writes and keeps its sessions; then the replica has all it has, and takes them."""
+    pair.old.refuse_writes()
+    pair.catch_up()
+    pair.promote()
+    return time.monotonic()
+
+
+@pytest.mark.fault("mysql-demoted")
+@pytest.mark.parametrize("writers", [1, 2, 16])
+def test_demoted_alive(pair, busy, writers):
+    """By a list of hosts. All writers leave the old primary, whose sessions live."""
+    busy.begin(pair.url, writers)
+    assert pair.old.users() > 0
+    busy.rows_come(pair.new, switch_over(pair), f"demoted, {writers} writers")
+    wait_until(lambda: pair.old.users() == 0, SOON_S, "no session is left at the old primary")
+    busy.exact()
+    move, = moves(busy.daemon)
+    print(move)
+    assert f"from=\"{pair.old.address}" in move and f"to=\"{pair.new.address}" in move
+
+
+@pytest.mark.fault("mysql-name-moves")
+@pytest.mark.parametrize("writers", [1, 16])
+def test_name_moves(pair, busy, make_proxy, writers):
+    """By one name: connections that stand stay with the old primary, new ones go to the new."""
+    name = make_proxy(("127.0.0.1", pair.old.port), tcp=True)
+    busy.begin(f"mysql://tally@127.0.0.1:{name.port}/shop", writers)
+    pair.old.refuse_writes()
+    pair.catch_up()
+    name.upstream = ("127.0.0.1", pair.new.port)
+    pair.promote()
+    busy.rows_come(pair.new, time.monotonic(), f"the name moved, {writers} writers")
+    wait_until(lambda: pair.old.users() == 0, SOON_S, "no session is left at the old primary")
+    busy.exact()
+    assert len(moves(busy.daemon)) == 1
+
+
+@pytest.mark.fault("mysql-demoted-idle")
+def test_demoted_while_idle(pair, busy):
+    """Nothing is merged: the look at an idle session sees it, too. Meanwhile MySQL counts as down, and hits go on."""
+    busy.begin(pair.url, 16)
+    busy.end()
+    busy.daemon.sync_all()
+    pair.old.refuse_writes()
+    busy.daemon.log_contains("event=mysql_down", SOON_S)
+    busy.hits()
+    rows = busy.ledger_rows()
+    stays(lambda: busy.ledger_rows() == rows, 1, "the replica does not take rows")
+    pair.catch_up()
+    pair.promote()
+    busy.rows_come(pair.new, time.monotonic(), "demoted while idle")
+    wait_until(lambda: pair.old.users() == 0, SOON_S, "no session is left at the old primary")
+    busy.exact()
+
+
+@pytest.mark.fault("mysql-killed-promoted")
+@pytest.mark.parametrize("how", ["killed", "stands"])
+def test_primary_gone_replica_promoted(pair, busy, how):
+    """kill -9 (or SIGSTOP: connections stand, and say nothing) while nothing is under way, with the replica promoted."""
+    busy.begin(pair.url)
+    busy.end()
+    busy.daemon.sync_all()
+    pair.catch_up()
+    (pair.old.kill9 if how == "killed" else pair.old.pause)()
+    busy.hits()
+    pair.promote()
+    since, busy.mysql = time.monotonic(), pair.new
+    wait_until(lambda: read_mysql(pair.new, FAMILIES)[0] == busy.acked, 60, "all is merged in the new primary")
+    print(f"{how}: merged after {time.monotonic() - since:.2f} s")
+    busy.exact()
+
+
+@pytest.mark.fault("mysql-killed-semisync")
+@NEEDS_SEMISYNC
+def test_primary_killed_under_way(pair, busy):
+    """kill -9 amid COMMITs, of which the replica has each that was answered, and maybe more: the ledger knows."""
+    busy.begin(pair.url, 16)
+    pair.wait_for_replica()
+    rows = busy.ledger_rows()
+    wait_until(lambda: busy.ledger_rows() > rows + 5, 30, "batches are merged")
+    pair.old.kill9()
+    pair.apply_all()
+    pair.promote()
+    busy.rows_come(pair.new, time.monotonic(), "killed under way")
+    busy.exact()
+
+
+@pytest.mark.fault("mysql-moved-in-commit")
+@NEEDS_SEMISYNC
+def test_commit_in_doubt(pair, busy, make_proxy):
+    """The COMMIT's answer is lost with the primary, and the replica has it: the new primary's ledger says so."""
+    near = make_proxy(("127.0.0.1", pair.old.port), tcp=True)
+    busy.begin(f"mysql://tally@127.0.0.1:{near.port},{pair.new.address}/shop")
+    busy.end()
+    busy.daemon.sync_all()
+    pair.wait_for_replica()
+    pair.catch_up()
+    rows = busy.ledger_rows()
+    Moment(near, "up", COMMIT, lambda link, data: setattr(link, "swallow", True))
+    busy.hits()
+    wait_until(lambda: pair.new.query("SELECT COUNT(*) FROM tally_ledger")[0][0] > rows, 30, "the replica has it")
+    pair.old.kill9()
+    pair.apply_all()
+    pair.promote()
+    busy.mysql = pair.new
+    busy.daemon.log_contains("already=1", 60)
+    busy.exact()
+
+
+@pytest.mark.fault("mysql-failover")
+def test_replica_that_lags(pair, busy):
+    """Demoted alive, with hits all the time: however quick the move is, the new ledger is looked at before it gets a row."""
+    busy.begin(pair.url)
+    busy.end()
+    busy.daemon.sync_all()
+    pair.catch_up()
+    pair.fall_behind()
+    before = busy.acked.copy()
+    busy.hits()
+    busy.daemon.sync_all()
+    gone = busy.acked - before
+    pair.old.refuse_writes()
+    pair.promote()
+    busy.hits()
+    busy.mysql = pair.new
+    wait_until(lambda: busy.acked - read_mysql(pair.new, FAMILIES)[0] == gone, 30, "the rest is merged")
+    assert busy.daemon.log().count("event=mysql_behind") == 1
+
+
+@pytest.mark.fault("mysql-back-and-forth")
+def test_old_primary_comes_back(pair, busy):
+    """The old primary comes back as a second one that takes writes: tallyd stays where it is."""
+    busy.begin(pair.url)
+    busy.rows_come(pair.new, switch_over(pair), "there")
+    pair.old.query("SET GLOBAL read_only = OFF")
+    rows = pair.old.query("SELECT COUNT(*) FROM tally_ledger")
+    busy.rows_come(pair.new, time.monotonic(), "two take writes")
+    stays(lambda: pair.old.query("SELECT COUNT(*) FROM tally_ledger") == rows, 2, "nothing goes to the first")
+    pair.old.refuse_writes()
+    busy.exact()
+    assert len(moves(busy.daemon)) == 1
+
+
+def test_check_names_each_host(pair, make_redis, make_daemon):
+    daemon = make_daemon(make_redis(appendfsync="always", in_memory=True), start=False, mysql_url=pair.url)
+    daemon.config["mysql"] = pair.old.url
+    daemon.write_config()
+    daemon.migrate()
+    daemon.config["mysql"] = pair.url.replace("/shop", ",127.0.0.1:1/shop")
+    daemon.write_config()
+    done = daemon.verb("check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"MySQL at {pair.old.address} (" in done.stdout and ") takes writes." in done.stdout
+    assert re.search(rf"MySQL at {pair.new.address}\b.* takes no writes: read_only is on", done.stdout)
+    assert "MySQL at 127.0.0.1:1: MySQL error 2" in done.stdout
+    daemon.config["mysql"] = f"mysql://tally@{pair.new.address}/shop"
+    daemon.write_config()
+    done = daemon.verb("check")
+    assert done.returncode != 0 and "read_only is on; name the primary in mysql.url" in done.stderr
+    assert daemon.verb("verify").returncode == 0  # which only reads
+
+
+@pytest.mark.fault("mysql-galera-leaves")
+def test_galera_node_leaves(node, busy):
+    """1047: MySQL is down, no table is at fault; what waits is merged as soon as the node is back."""
+    busy.begin(f"mysql://tally@{node.address}/shop")
+    node.leave()
+    wait_until(lambda: not node.ready(), 60, "the node has left")
+    busy.daemon.log_contains("event=mysql_down", SOON_S)
+    node.come_back()
+    wait_until(node.ready, 60, "the node is back")
+    busy.rows_come(node, time.monotonic(), "the Galera node came back")
+    busy.exact()

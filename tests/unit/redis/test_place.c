@@ -1,0 +1,250 @@
+/* Where Redis lives: one server for all links, whichever comes up where, and what an answer says of it. */
+#include "lib/redis_world.h"
+
+#include "redis/link_in.h"
+#include "redis/request.h"
+
+static int moves, doubts, holds;
+static struct redis_move last_move;
+
+static void on_moved(struct redis_place *p, const struct redis_move *m)
+{
+    (void)p;
+    moves++;
+    last_move = *m;
+}
+
+static void on_doubted(struct redis_place *p, const char *why)
+{
+    (void)p, (void)why;
+    doubts++;
+}
+
+static void on_held(struct redis_place *p, bool hold)
+{
+    (void)p;
+    holds += hold ? 1 : -1;
+}
+
+static struct redis_link second;
+
+/* Two links on one server. */
+static struct world *two_links(void)
+{
+    struct world *w = world_open();
+    moves = doubts = 0;
+    w->place.moved = on_moved;
+    w->place.doubted = on_doubted;
+    world_link(w, &second, "sync");
+    return w;
+}
+
+static void two_end(struct world *w)
+{
+    world_link_close(w, &second);
+    world_close(w);
+}
+
+static void the_next_host_at_each_try(void **state)
+{
+    (void)state;
+    struct world *w = world_empty();
+    w->url = (struct redis_url){.hosts = {{"a", 1}, {"b", 2}, {"c", 3}}, .hosts_n = 3};
+    world_link(w, &w->link, "frame");
+    w->place.home = 1;
+    static const struct {
+        const char *host;
+        int port;
+        bool over; /* of the round, before this try */
+    } tries[] = {{"b", 2, true}, {"c", 3, false}, {"a", 1, false}, {"b", 2, true}};
+    for (unsigned i = 0; i < 4; i++) {
+        w->link.tries = i;
+        assert_int_equal(place_round_is_over(&w->place, &w->link), tries[i].over);
+        assert_true(place_target(&w->place, &w->link));
+        assert_string_equal(w->link.target.host, tries[i].host);
+        assert_int_equal(w->link.target.port, tries[i].port);
+    }
+    place_move(&w->place, &(struct redis_target){"c", 3}, "MASTERDOWN moved");
+    assert_int_equal(w->link.tries, 0);
+    assert_true(place_target(&w->place, &w->link));
+    assert_string_equal(w->link.target.host, "c");
+    world_close(w);
+}
+
+static void told_only_it_waits_until_it_is_told(void **state)
+{
+    (void)state;
+    struct world *w = world_empty();
+    w->place.told_only = true;
+    world_link(w, &w->link, "frame");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->downs == 1);
+    assert_string_equal(w->why, "MASTERDOWN Redis cannot be reached (nobody has told yet where it is)");
+    redis_server_run(&w->server);
+    struct redis_target target = {.port = 0};
+    snprintf(target.host, sizeof target.host, "%s", w->server.socket);
+    place_move(&w->place, &target, "MASTERDOWN moved");
+    WAIT_UNTIL(w, w->ups == 1);
+    place_move(&w->place, &target, "MASTERDOWN moved"); /* it is there */
+    assert_true(redis_link_is_up(&w->link));
+    snprintf(target.host, sizeof target.host, "%s.not", w->server.socket);
+    place_move(&w->place, &target, "MASTERDOWN moved again");
+    assert_false(redis_link_is_up(&w->link));
+    WAIT_UNTIL(w, strcmp(w->why, "MASTERDOWN moved again") == 0);
+    world_close(w);
+}
+
+/* The second link finds another server: it is cut until the first one leaves the old one, which was demoted. */
+static void links_are_up_on_one_server(void **state)
+{
+    (void)state;
+    struct redis_server other;
+    struct world *w = two_links();
+    redis_server_place(&other);
+    redis_server_run(&other);
+    w->url.path = other.socket;
+    redis_link_start(&second);
+    WAIT_UNTIL(w, w->downs >= 1);
+    assert_string_equal(w->why, "MASTERDOWN Redis is another server here than on tallyd's other links");
+    assert_true(redis_link_is_up(&w->link) && !redis_link_is_up(&second));
+    redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
+    WAIT_UNTIL(w, redis_link_is_up(&w->link) && redis_link_is_up(&second));
+    assert_string_equal(w->link.facts.run_id, second.facts.run_id);
+    assert_int_equal(moves, 1);
+    assert_string_equal(last_move.from, w->server.socket);
+    assert_string_equal(last_move.to, other.socket);
+    assert_string_equal(last_move.to_run_id, second.facts.run_id);
+    two_end(w);
+    redis_server_stop(&other);
+}
+
+/* Both are primaries. */
+static void a_name_that_moved_is_followed(void **state)
+{
+    (void)state;
+    struct redis_server other;
+    struct world *w = two_links();
+    redis_server_place(&other);
+    redis_server_run(&other);
+    w->url.path = other.socket;
+    redis_link_start(&second);
+    WAIT_UNTIL(w, redis_link_is_up(&w->link) && redis_link_is_up(&second));
+    assert_string_equal(w->link.facts.run_id, second.facts.run_id);
+    assert_string_equal(last_move.to, other.socket);
+    two_end(w);
+    redis_server_stop(&other);
+}
+
+static void an_idle_link_leaves_a_demoted_server(void **state)
+{
+    (void)state;
+    struct world *w = world_open();
+    redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
+    WAIT_UNTIL(w, w->downs > 0);
+    assert_string_equal(w->why, "READONLY Redis is a replica here, tallyd needs the master");
+    world_close(w);
+}
+
+static void the_role_is_kept(void **state)
+{
+    (void)state;
+    struct world *w = world_open();
+    WAIT_UNTIL(w, w->place.role.at_ms != 0);
+    assert_int_equal(w->place.role.replicas_n, 0);
+    redis_ask(&w->server, "ACL SETUSER default -role");
+    WAIT_UNTIL(w, w->link.no_role);
+    uint64_t before_ms = w->place.role.at_ms;
+    WAIT_UNTIL(w, w->place.role.at_ms > before_ms);
+    assert_int_equal(w->downs, 0);
+    world_close(w);
+}
+
+static void answer_ignored(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    (void)l, (void)r, (void)at;
+    ++*(int *)arg;
+}
+
+static void script(struct redis_link *l, const char *text, int *answers)
+{
+    struct buf *out = redis_link_begin(l);
+    request_array(out, 3);
+    REQUEST_LIT(out, "EVAL");
+    request_text(out, text);
+    REQUEST_LIT(out, "0");
+    redis_link_expect(l, 1, answer_ignored, answers);
+    redis_link_flush(l);
+}
+
+/* At any depth, on any link: all links leave, and the asker was told. */
+static void an_answer_that_says_elsewhere_dooms_all_links(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"MOVED 1 a:1", "ASK 1 a:1",   "CLUSTERDOWN down", "REDIRECT a:1",
+                                        "LOADING it",  "READONLY it", "MASTERDOWN it"};
+    struct world *w = two_links();
+    redis_link_start(&second);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        WAIT_UNTIL(w, redis_link_is_up(&w->link) && redis_link_is_up(&second));
+        int answers = 0, downs = w->downs;
+        char text[100];
+        snprintf(text, sizeof text, "return {1, {redis.error_reply('%s')}}", words[i]);
+        script(&second, text, &answers);
+        WAIT_UNTIL(w, w->downs == downs + 2);
+        assert_int_equal(answers, 1);
+        assert_string_equal(w->why, words[i]);
+    }
+    WAIT_UNTIL(w, redis_link_is_up(&w->link) && redis_link_is_up(&second));
+    two_end(w);
+}
+
+static void other_errors_leave_the_link(void **state)
+{
+    (void)state;
+    struct world *w = two_links();
+    int answers = 0;
+    script(&w->link, "return redis.error_reply('MOVEDON x')", &answers);
+    script(&w->link, "return redis.error_reply('OOM x')", &answers);
+    script(&w->link, "return 'MOVED 1 a:1'", &answers);
+    WAIT_UNTIL(w, answers == 3);
+    assert_int_equal(doubts, 0);
+    script(&w->link, "return redis.error_reply('NOREPLICAS x')", &answers);
+    WAIT_UNTIL(w, answers == 4);
+    assert_int_equal(doubts, 1);
+    assert_true(redis_link_is_up(&w->link));
+    two_end(w);
+}
+
+static void a_hold_lets_go_by_itself(void **state)
+{
+    (void)state;
+    struct world *w = world_empty();
+    w->place.held = on_held;
+    holds = 0;
+    place_hold(&w->place, true);
+    place_hold(&w->place, true);
+    assert_int_equal(holds, 1);
+    uint64_t now_ms = mono_ms();
+    place_tick(&w->place, now_ms + PLACE_HOLD_MS - 100);
+    assert_int_equal(holds, 1);
+    place_tick(&w->place, now_ms + PLACE_HOLD_MS);
+    assert_int_equal(holds, 0);
+    world_link(w, &w->link, "frame");
+    world_close(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_next_host_at_each_try),
+        cmocka_unit_test(told_only_it_waits_until_it_is_told),
+        cmocka_unit_test(links_are_up_on_one_server),
+        cmocka_unit_test(a_name_that_moved_is_followed),
+        cmocka_unit_test(an_idle_link_leaves_a_demoted_server),
+        cmocka_unit_test(the_role_is_kept),
+        cmocka_unit_test(an_answer_that_says_elsewhere_dooms_all_links),
+        cmocka_unit_test(other_errors_leave_the_link),
+        cmocka_unit_test(a_hold_lets_go_by_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

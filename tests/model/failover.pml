@@ -1,5 +1,5 @@
-/* tests/model/failover.pml - servers that move: two copies of a Redis that may both think that they are the primary, and MySQL
- * between them. Is any hit merged twice; is a hit that was answered lost, though its tallyd lives?
+/* tests/model/failover.pml - servers that move, and two that both think they are the primary: is any hit merged twice? Is a hit
+ * lost that was answered, though its tallyd lives? Most of it is to come: of these rules src/ has the comparison of gens alone.
  *
  * Redis        two sides. A replica has the state that its primary had at some moment. A promotion makes a primary of it, and
  *              begins a new history (master_replid); the old primary may go on for long. A demoted side takes over all of the
@@ -40,28 +40,22 @@
 #ifndef REPLAY_LOOK
 #define REPLAY_LOOK 1 /* 0: without asking what the side has */
 #endif
-#ifndef REPLAY_GATED
-#define REPLAY_GATED 1 /* only after the epoch is this side's; 0: at once */
-#endif
-#ifndef REPLAY_NUMBERS
-#define REPLAY_NUMBERS 1 /* under the old numbers; 0: under new ones */
-#endif
 #ifndef KEEP
-#define KEEP 1 /* with MYSQL_LAG: a batch is discarded when MySQL's replica has it */
+#define KEEP 1 /* with MYSQL_LAG: a batch is discarded when MySQL's replica has it, too */
 #endif
 
 /* Bounds. */
 #ifndef HITS
-#define HITS 2
+#define HITS 1
 #endif
 #ifndef BATCHES
-#define BATCHES 3
+#define BATCHES 2
 #endif
 #ifndef MOVES
 #define MOVES 2 /* promotions */
 #endif
 #ifndef CUTS
-#define CUTS 1 /* of links that could go on */
+#define CUTS 0 /* of links that could go on */
 #endif
 #ifndef GATE_SLOW
 #define GATE_SLOW 0 /* 1: others may merge between the look at Redis and that at MySQL */
@@ -77,7 +71,7 @@
 #endif
 
 #define DAEMONS 2
-#define FRAMES (HITS + HITS) /* of a daemon; renumbered ones, too */
+#define FRAMES HITS /* of a daemon */
 #define NONE 2               /* no side */
 
 #define IDLE 0
@@ -123,7 +117,6 @@ hidden byte fits;
 
 #define BIT(n) (1 << (n))
 #define HAS(set, n) (((set) >> (n)) & 1)
-#define MAY_REPLAY(d) (!REPLAY_GATED || D[d].open)
 #define CAUGHT_UP(d) (D[d].next > D[d].sent)
 #define IS_UP(d) (D[d].at != NONE && S[D[d].at].primary)
 #define OTHER(s) (1 - (s))
@@ -210,25 +203,6 @@ inline connect(d, s)
     :: !REPLAY && found < D[d].answered -> found = D[d].answered
     :: else
     fi;
-#if REPLAY_NUMBERS == 0
-    /* what the side lacks is sent as if it were new */
-    if
-    :: found < D[d].sent ->
-        top = D[d].sent;
-        for (j : 1 .. FRAMES) {
-            if
-            :: j > found && j <= top ->
-                assert(D[d].sent < FRAMES);
-                D[d].sent++;
-                D[d].hit[D[d].sent] = D[d].hit[j]
-            :: else
-            fi
-        }
-        found = top;
-        D[d].answered = (D[d].answered == top -> D[d].sent : D[d].sent - 1)
-    :: else
-    fi;
-#endif
     D[d].next = found + 1;
     if
     :: D[d].sent > 0 && CAUGHT_UP(d) -> answer(d)
@@ -350,7 +324,7 @@ end:
         printf("daemon %d loses side %d before it hears of it\n", d, D[d].at);
         link_cut(d)
     }
-    :: d_step { IS_UP(d) && !CAUGHT_UP(d) && MAY_REPLAY(d) ->
+    :: d_step { IS_UP(d) && !CAUGHT_UP(d) ->
         frame_runs(d, D[d].next);
         D[d].next++;
         if
@@ -485,8 +459,13 @@ end:
         M.merged = lagging.merged;
         M.epoch = lagging.epoch;
         M.realm = lagging.realm;
-        gate_shut(0);
-        gate_shut(1);
+        for (i : 0 .. DAEMONS - 1) {
+            gate_shut(i);
+            if
+            :: D[i].stage == MERGED -> run_end(i) /* what it kept is merged again, if the ledger lacks it */
+            :: else
+            fi
+        }
         printf("mysql    has lost its tail\n")
     }
 #endif

@@ -51,14 +51,14 @@ struct frame_op {
     int64_t delta;
     uint32_t first_item, last_item, items_n;
     bool fed; /* no client waits */
-    bool
-        silent; /* no command of its own: one of the frame's appends has it, or another daemon brought it home */
+    /* No command of its own: one of the frame's appends has it, or another daemon brought it home. */
+    bool silent;
     /* Something alone that an earlier frame left out, and no hit. Series: the ZADDs in known; timebox: its place in
      * `tb.<name>`; events: their log's name */
     bool owed;
     uint64_t
-        known; /* series: bit i: the ZADD of precision i in `known:` is needed, if that precision keeps the second */
-    bool stands;      /* timebox: known to be in both sets, so that its hits alone go */
+        known;   /* series: bit i: the ZADD of precision i in `known:` is needed, if that keeps the second */
+    bool stands; /* timebox: known to be in both sets, so that its hits alone go */
     bool has_numbers; /* event: an own id is a number, as a ticker's are */
     bool named;       /* event, GIVEN: its log is put into tally:events */
     uint32_t lease_n; /* event, DRAWS: so many numbers more are drawn, for a lease; they come last */

@@ -56,9 +56,8 @@ struct frame_op {
     /* Something alone that an earlier frame left out, and no hit. Series: the ZADDs in known; timebox: its place in
      * `tb.<name>`; events: their log's name */
     bool owed;
-    uint64_t
-        known;   /* series: bit i: the ZADD of precision i in `known:` is needed, if that keeps the second */
-    bool stands; /* timebox: known to be in both sets, so that its hits alone go */
+    uint64_t known; /* series: bit i: the ZADD of precision i in `known:` is due, if that keeps the second */
+    bool stands;    /* timebox: known to be in both sets, so that its hits alone go */
     bool has_numbers; /* event: an own id is a number, as a ticker's are */
     bool named;       /* event, GIVEN: its log is put into tally:events */
     uint32_t lease_n; /* event, DRAWS: so many numbers more are drawn, for a lease; they come last */

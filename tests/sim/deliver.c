@@ -42,8 +42,16 @@ static void deliver_frame(struct process *life, struct request *q)
         oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
         values_exact(life->w, &q->frame);
         ops_exact(life->w, &q->frame);
+        ports_keep(f, &q->frame);
     }
     filing_answer(life, f, &q->frame);
+}
+
+static void deliver_replay(struct process *life, struct request *q)
+{
+    struct redis *r = &life->w->redis;
+    if (!q->frame.refused) oracle_known(life->w, &r->executions[q->frame.execution - 1]);
+    coalesce_on_kept(life->coalesce, q->target, q->frame.refused ? FRAME_REFUSED : FRAME_APPLIED);
 }
 
 static void deliver_claim(struct process *life, struct request *q)
@@ -198,6 +206,9 @@ void ports_deliver(struct process *life, struct request *q)
     switch (q->kind) {
     case REQ_FRAME:
         deliver_frame(life, q);
+        return;
+    case REQ_REPLAY:
+        deliver_replay(life, q);
         return;
     case REQ_CLAIM:
         deliver_claim(life, q);

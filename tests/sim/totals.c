@@ -122,7 +122,7 @@ static void total_done(struct total_request *q)
     TRACE(w, "life %d: CTR.TOTAL of hash %d ends with %d", t->life->index, t->hash, (int)q->outcome);
     t->busy = false;
     for (uint32_t f = 0; f < q->fields_n && q->outcome == ASK_DONE; f++)
-        oracle_total(w, t->hash, (int)f, t->answered[t->hash][f], q->totals[f]);
+        oracle_total(w, t->life->index, t->hash, (int)f, t->answered[t->hash][f], q->totals[f]);
 }
 
 void totals_draw(struct process *life)

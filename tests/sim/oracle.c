@@ -86,6 +86,9 @@ static struct execution *execution_add(struct redis *r)
     return &r->executions[r->executions_n++];
 }
 
+static void take_back(struct world *w, struct execution *e);
+
+/* What the other server runs in a split brain is lost from the beginning. */
 void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
 {
     struct execution *e = execution_add(&w->redis);
@@ -104,6 +107,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
     tokens_executed(w, f, e);
     ops_executed(w, f, e);
     f->execution = w->redis.executions_n;
+    if (w->redis.is_other) take_back(w, e);
 }
 
 /* What the daemon knows, and what a lost tail takes back. */
@@ -155,7 +159,8 @@ static void token_taken_back(struct hit *hit)
 /* Will its daemon send it again? Not its series, timeboxes and events. An operator's copy may be older than any fence. */
 static bool comes_again(const struct world *w, const struct execution *e)
 {
-    return w->config.keeps_all && !w->redis.restored && !e->put_aside && daemon_hears(w, e->life);
+    return w->config.keeps_all && !w->config.unfenced && !w->redis.restored && !e->put_aside &&
+           daemon_hears(w, e->life);
 }
 
 /* An answer that a token gave from before is lost with that one. */
@@ -287,8 +292,10 @@ void oracle_until(struct world *w, int counter)
             }
 }
 
-void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS])
+void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS])
 {
+    const struct world *w = life->w;
+    if (w->config.daemons > 1 && moves_astray(life)) return;
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)

@@ -302,17 +302,18 @@ void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FI
                 if (w->oracle.hits[h][f][k].told == TOLD_DONE) sums[h][f] += world_delta(w, f, k);
 }
 
-/* Another daemon may say so while Redis waits for what it lost. */
-static bool is_owed(const struct hit *hit, int life)
+/* Another daemon may say so while Redis waits for what it lost, and one that has not noticed yet that its server is none. */
+static bool is_owed(struct world *w, const struct hit *hit, int life)
 {
-    return !hit->lost && !(hit->awaited && hit->ran_by != life);
+    bool knows = hit->ran_by == life && !moves_astray(daemon_life(w, life));
+    return !hit->lost && (!hit->awaited || knows);
 }
 
 void oracle_synced(struct world *w, int life, int h, int f, int64_t answered)
 {
     for (unsigned k = 0; k < SIM_HITS; k++) {
         const struct hit *hit = &w->oracle.hits[h][f][k];
-        bool owed = world_times(w, f, answered, k) != 0 && is_owed(hit, life);
+        bool owed = world_times(w, f, answered, k) != 0 && is_owed(w, hit, life);
         if (owed && world_times(w, f, mysql_has(&w->mysql, h, f), k) == 0)
             fault_at(w, FAULT_LOSS, h, f, k, "CTR.SYNC said merged, MySQL does not have it");
     }
@@ -325,7 +326,7 @@ void oracle_total(struct world *w, int life, int h, int f, int64_t answered, int
         unsigned times = world_times(w, f, total, k);
         bool rejected = world_times(w, f, w->mysql.rejects[h][f], k) > 0; /* in no row */
         if (times > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in a live total");
-        if (times == 0 && world_times(w, f, answered, k) != 0 && is_owed(hit, life) && !rejected)
+        if (times == 0 && world_times(w, f, answered, k) != 0 && is_owed(w, hit, life) && !rejected)
             fault_at(w, FAULT_LOSS, h, f, k, "answered, and not in a live total");
         if (times > 0 && (k >= w->oracle.hits_n[h][f] || (hit->told == TOLD_REFUSED && hit->sent == 0)))
             fault_at(w, FAULT_ANSWER, h, f, k, "in a live total, and never counted");

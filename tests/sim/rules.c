@@ -587,7 +587,7 @@ const struct sim_rule sim_rules[] = {
           "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
     UNGATED("barrier", RULE_BARRIER, 0, SHOWS(DOUBLE), 2000, profile_tail,
             "merged, then Redis loses the claim: merged again under another id"),
-    UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail,
+    UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE) | SHOWS(LOSS), 2000, profile_tail,
             "WAITAOF on a link that wrote nothing answers at once"),
     UNGATED("rescan", RULE_RESCAN, 0, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_tail_cut,
             "rows scanned before Redis lost its tail are merged after it"),

@@ -46,7 +46,7 @@ struct replay {
     size_t bytes;          /* of them */
     uint64_t answered;     /* the last frame that was */
     uint64_t gone, fenced; /* the last that is not kept any more; of those, the last that a fence passed on */
-    uint64_t named;        /* what was lost up to this one is named */
+    uint64_t named, ops_named;         /* up to these, lost frames, and ops that are left out, are named */
     struct kept_frame *next;           /* to be sent again; NULL: Redis has all of them */
     bool sent, in_doubt;               /* it is on the link; it was when that was cut */
     uint32_t frames;                   /* sent again since the look, with so many hits */

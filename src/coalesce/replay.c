@@ -131,9 +131,10 @@ static void lost_count(struct coalesce *c, uint64_t found)
     uint64_t frames = r->gone > from ? r->gone - from : 0;
     uint32_t ops = 0;
     for (struct kept_frame *k = r->next; k != NULL; k = kept_next(r, &k->link))
-        if (k->seq > from) ops += k->ops;
+        if (k->seq > r->ops_named) ops += k->ops;
     if (frames > 0 || ops > 0) name_lost(c, found, frames, ops);
-    r->named = r->answered;
+    if (frames > 0) r->named = r->gone;
+    r->ops_named = r->answered;
 }
 
 /* (!) A server that lacks what a fence has passed on is none that fences speak of: what is kept may be merged. */
@@ -193,6 +194,7 @@ void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outco
         r->again_ms = c->ports.mono_ms(c->ports.arg) + REPLAY_PAUSE_MS;
         return;
     }
+    if (k->failed > 0) STAT_ADD(frames_lost, 1);
     if (k->failed > 0)
         log_event(LOG_ERROR, "replay_failed", "seq=%llu cells=%u next=%s", (unsigned long long)k->seq,
                   k->failed,

@@ -210,11 +210,14 @@ void oracle_named_all(struct world *w, const struct process *life)
         const struct execution *e = &w->redis.executions[i];
         bool silent = e->life == life->index && e->lost && e->known && !e->named && e->cells_n > 0;
         if (!silent || life->let_go || w->config.rule_out) continue;
-        for (unsigned k = 0; k < SIM_HITS; k++)
-            if (world_times(w, e->cells[0].field, e->cells[0].delta, k) != 0 &&
-                w->oracle.hits[e->cells[0].hash][e->cells[0].field][k].applied == 0)
+        for (unsigned k = 0; k < SIM_HITS; k++) {
+            const struct hit *hit = &w->oracle.hits[e->cells[0].hash][e->cells[0].field][k];
+            bool answered =
+                hit->told == TOLD_DONE && !hit->failed; /* replay_failed names what failed since */
+            if (world_times(w, e->cells[0].field, e->cells[0].delta, k) != 0 && hit->applied == 0 && answered)
                 fault_at(w, FAULT_LOSS, e->cells[0].hash, e->cells[0].field, k,
                          "answered, lost, and not named by frames_lost");
+        }
     }
 }
 

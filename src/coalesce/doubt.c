@@ -87,7 +87,10 @@ void coalesce_cut(struct coalesce *c, const char *why)
     settles_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
     release(c);
-    if (!c->held) doubt_fail_collected(c);
+    if (!c->held)
+        doubt_fail_collected(c);
+    else if (HOLDS(RULE_LEASE_HELD))
+        ops_held(c, c->now);
 }
 
 static void look(struct coalesce *c)

@@ -415,6 +415,14 @@ static void profile_events_lost(struct sim_config *c)
     often(c, EVENT_fsync, 1);
 }
 
+/* And frames are held meanwhile, as before a failover. */
+static void profile_events_held(struct sim_config *c)
+{
+    profile_events_lost(c);
+    c->faults_most = 8;
+    often(c, EVENT_hold, 40);
+}
+
 /* Two services, and one of them again and again cut off for as long as the other needs to take over. */
 static void profile_journal(struct sim_config *c)
 {
@@ -467,7 +475,6 @@ static void profile_moves(struct sim_config *c)
     c->killed_percent = 30;
     c->role_ms = 1000;
     c->faults_most = 8;
-    often(c, EVENT_hold, 0);
     often(c, EVENT_failover, 20);
     often(c, EVENT_follow, 20);
     often(c, EVENT_leave, 20);
@@ -621,6 +628,8 @@ const struct sim_rule sim_rules[] = {
              "numbers are given of a lease that Redis has lost"),
     COALESCE("lease_resend", RULE_LEASE_RESEND, SHOWS(LOSS), 20000, profile_events_lost,
              "a frame sent again has numbers of a lease that Redis has lost"),
+    COALESCE("lease_held", RULE_LEASE_HELD, SHOWS(LOSS), 20000, profile_events_held,
+             "a frame that was held through a cut has numbers of a lease that Redis has lost"),
     WORLD("leased_stays", WORLD_LEASED, SHOWS(LOSS), 5000, profile_events_deleted,
           "an own id becomes a number that a lease still holds"),
     COALESCE("journal_undo", RULE_JOURNAL_UNDO, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK) | SHOWS(ANSWER),
@@ -685,8 +694,7 @@ const struct sim_rule sim_rules[] = {
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
-    {"split", "the same, and the old primary takes writes for a while: not safe yet", 0, 0, 0, 0, RULE_GATE,
-     0, 0, profile_split},
+    PROFILE("split", profile_split, "the same, and the old primary takes writes for a while: not safe yet"),
     PROFILE("history", profile_history, "the same, and servers come back with their links: not safe yet"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];

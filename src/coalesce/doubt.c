@@ -60,6 +60,11 @@ void doubt_fail_collected(struct coalesce *c)
     flight_touch(c, &touched);
 }
 
+static void release(struct coalesce *c)
+{
+    if (c->releases) c->held = c->releases = false;
+}
+
 void coalesce_cut(struct coalesce *c, const char *why)
 {
     coalesce_down(c, why);
@@ -82,6 +87,7 @@ void coalesce_cut(struct coalesce *c, const char *why)
     if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
     settles_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
+    release(c);
     if (!c->held)
         doubt_fail_collected(c);
     else if (HOLDS(RULE_LEASE_HELD))
@@ -235,6 +241,7 @@ static void ready(struct coalesce *c, uint64_t seq, const bool *stands)
 {
     c->suspect_id = 0;
     sm_move(&c->link, LINK_READY);
+    release(c);
     if (c->replay.next == NULL || !HOLDS(RULE_REPLAY_FIRST)) settle_frames(c, seq);
     if (stands != NULL) settle_claims(c, stands);
     if (c->replay.next == NULL) c->ports.caught_up(c->ports.arg);

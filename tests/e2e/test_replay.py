@@ -152,10 +152,12 @@ def power_cuts(rounds, make_redis, make_daemon, make_load, mysql):
     print(f"\n{rounds} power cuts, replayed hits {replayed(daemon)}, unknown {account.unknown}")
 
 
+@pytest.mark.fault("replay-promoted")
 def test_promoted_behind(make_redis, make_proxy, make_daemon, make_load, mysql):
     promotions(ROUNDS, make_redis, make_proxy, make_daemon, make_load, mysql)
 
 
+@pytest.mark.fault("replay-power-cut")
 def test_power_cut(make_redis, make_daemon, make_load, mysql):
     power_cuts(ROUNDS, make_redis, make_daemon, make_load, mysql)
 

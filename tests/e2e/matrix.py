@@ -116,6 +116,8 @@ ROWS = [Row(*row) for row in (
     ("mysql-killed-semisync", "kill -9 MySQL, a replica promoted", "COMMITs under way", "exact, by the ledger of the new one"),
     ("mysql-moved-in-commit", "kill -9 MySQL, a replica promoted", "COMMIT done, no answer", "by the ledger of the new one; once"),
     ("mysql-back-and-forth", "MySQL moves, the old one comes back", "two take writes", "stays with the new one; exact"),
+    ("both-at-once", "Redis and MySQL fail over together", "hits and merges under way; both planned, Redis killed, both killed",
+     "follows both; all is merged; MySQL + Redis = answered, but for frames named"),
     ("mysql-galera-leaves", "a Galera node leaves its cluster", "merges under way", "waits, holds nothing; merges when it is back"),
     ("mysql-read-only", "MySQL read_only", "any", "waits, keeps all; merges when it is over"),
     ("mysql-failover", "MySQL fails over to a copy that lags", "any", "the lost tail is reported, or merged again"),

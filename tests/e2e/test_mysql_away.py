@@ -1,8 +1,6 @@
 """MySQL moves: a primary that is demoted while it lives, or dies, with a replica promoted; a Galera node that leaves its
 cluster. tallyd follows, and each hit is counted once. The times are printed; the bounds are a loaded machine's."""
 import re
-import shutil
-import tempfile
 import threading
 import time
 
@@ -12,28 +10,13 @@ from harness.books import read_mysql
 from harness.daemon import counters
 from harness.moment import COMMIT, Moment
 from harness.programs import MYSQLD
-from harness.redis_server import memory_directory
-from harness.replicas import GaleraNode, Pair, galera_missing
+from harness.replicas import GaleraNode, galera_missing
 from harness.shop import Shop
 from harness.wait import stays, wait_until
 
 FAMILIES = counters(hits=10, every="1s")
 NEEDS_SEMISYNC = pytest.mark.skipif(MYSQLD is not None, reason="MySQL's semi-synchronous replication is a plugin")
 SOON_S = 10  # 3 s on a machine with nothing else to do
-
-
-@pytest.fixture
-def directory():
-    made = memory_directory() or tempfile.mkdtemp(prefix="tly-sql-")
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
-
-
-@pytest.fixture
-def pair(directory, template):
-    made = Pair(directory, template)
-    yield made
-    made.close()
 
 
 @pytest.fixture

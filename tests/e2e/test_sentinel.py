@@ -14,6 +14,7 @@ from harness.certificates import Authority
 from harness.daemon import counters
 from harness.load import Load
 from harness.ports import held_on
+from harness.programs import MYSQLD
 from harness.resp import Closed, Resp, encode
 from harness.sentinels import HOSTS, NAME, Sentinels
 from harness.wait import stays, wait_until
@@ -77,11 +78,11 @@ class Bare:
 
 
 class Rig:
-    def __init__(self, cluster, make_daemon, mysql, more=None, **options):
-        self.cluster, self.mysql = cluster, mysql
-        self.daemon = make_daemon(None, families=FAMILIES, redis_url={
+    def __init__(self, cluster, make_daemon, mysql, more=None, families=FAMILIES, **options):
+        self.cluster, self.mysql, self.families = cluster, mysql, families
+        self.daemon = make_daemon(None, families=families, redis_url={
             "url": f"redis://{NAME}/0", "sentinels": cluster.urls(), "replicas": 1, **(more or {})}, **options)
-        self.account = Account(None, mysql, FAMILIES)
+        self.account = Account(None, mysql, families)
         self.load = Load(self.daemon.socket, self.account.shadow, pick, CLIENTS, DEPTH, 8000)
         self.tallyd = self.bare = None
 
@@ -128,7 +129,7 @@ class Rig:
         primary = self.cluster.wait_settled(2, len([each for each in self.cluster.sentinels if each.alive()]))
         self.daemon.sync_all()
         wait_until(lambda: nothing_left(primary.client()), 30, "nothing is left in Redis")
-        there, shadow = counted(primary.client(), self.mysql, FAMILIES), self.account.shadow
+        there, shadow = counted(primary.client(), self.mysql, self.families), self.account.shadow
         double = {name: (there[name], shadow.acked[name], shadow.unknown[name]) for name in there
                   if there[name] > shadow.acked[name] + shadow.unknown[name]}
         assert not double, f"more than was answered: {double}"
@@ -157,7 +158,7 @@ def make_rig(make_cluster, make_daemon, mysql):
     made = []
 
     def make(cluster=None, **options):
-        made.append(Rig(cluster or make_cluster(), make_daemon, mysql, **options))
+        made.append(Rig(cluster or make_cluster(), make_daemon, options.pop("mysql", mysql), **options))
         return made[-1]
 
     yield make
@@ -435,6 +436,35 @@ def test_password_and_tls(make_cluster, make_rig, make_daemon, workdir, tmp_path
     refused({**more, "url": "redis://nobody/0"}, "knows no primary named 'nobody'", "sentinel monitor")
     refused({**more, "sentinel": {"password_file": str(secret)}}, "none of the 3 sentinels answers")
     refused({**more, "sentinel": {**more["sentinel"], "tls": {"use": "on"}}}, "certificate")
+
+
+def rows_of(server):
+    return server.query("SELECT COUNT(*) FROM tally_ledger")[0][0]
+
+
+@fault("both-at-once")
+@pytest.mark.parametrize("redis_way,mysql_way", [("planned", "switched"), ("killed", "switched"), pytest.param(
+    "killed", "killed", marks=pytest.mark.skipif(MYSQLD is not None, reason="MySQL's semi-synchronous replication is a plugin"))])
+def test_mysql_moves_too(redis_way, mysql_way, make_rig, pair):
+    """Nobody takes a merge when Redis' primary goes: batches that were claimed there are merged elsewhere, once."""
+    rig = make_rig(mysql=pair.old, mysql_url=pair.url, families=counters(hits=10, every="1s")).go(bare=False)
+    if mysql_way == "killed":
+        pair.wait_for_replica()
+    wait_until(lambda: rows_of(pair.old) > 5, 30, "batches are merged")
+    old, since = rig.cluster.primary(), time.monotonic()
+    (pair.old.kill9 if mysql_way == "killed" else pair.old.refuse_writes)()
+    (old.kill9 if redis_way == "killed" else rig.cluster.failover)()
+    (pair.apply_all if mysql_way == "killed" else pair.catch_up)()
+    pair.promote()
+    rows = rows_of(pair.new)
+    rig.moved(rig.cluster.wait_moved(old))
+    wait_until(lambda: rows_of(pair.new) > rows, 30, "rows in the new MySQL", every_s=0.01)
+    print(f"\nRedis {redis_way}, MySQL {mysql_way}: rows after {time.monotonic() - since:.2f} s, a gap of hits of "
+          f"{rig.tallyd.gap(since):.3f} s, frames lost {rig.named_lost()}")
+    old.start()
+    rig.mysql = pair.new
+    rig.exact()
+    assert rig.daemon.log().count("event=mysql_moved") == 1 and "event=batch_held" not in rig.daemon.log()
 
 
 def again(make_rig, times):

@@ -60,8 +60,8 @@ static void on_discarded(struct discard *d)
 static void job_work(struct db *db, struct db_job *job)
 {
     struct unknown_task *t = CONTAINER_OF(job, struct unknown_task, job);
-    t->moved =
-        ledger_reject_batch(db, &t->batch, &t->epoch, "its counter is not configured", &t->rows, &t->error) == ERR_NONE;
+    t->moved = ledger_reject_batch(db, &t->batch, &t->epoch, "its counter is not configured", &t->rows,
+                                   &t->error) == ERR_NONE;
 }
 
 static void on_moved(struct db_job *job)

@@ -84,7 +84,10 @@ static const char *port_run_id(void *arg)
 
 void wire_gate(struct core *c)
 {
-    struct gate_ports ports = {
-        .arg = c, .check = port_check, .history = port_history, .run_id = port_run_id, .mono_ms = core_mono_ms};
+    struct gate_ports ports = {.arg = c,
+                               .check = port_check,
+                               .history = port_history,
+                               .run_id = port_run_id,
+                               .mono_ms = core_mono_ms};
     gate_init(&c->gate, c->sync, &ports);
 }

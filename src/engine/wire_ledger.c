@@ -57,8 +57,11 @@ static void prune_work(struct db *db, struct db_job *job)
 {
     struct rows_task *t = CONTAINER_OF(job, struct rows_task, job);
     struct prune_rows *r = t->rows;
-    t->prune = (struct ledger_prune){
-        .epoch = t->epoch, .standing = r->standing, .standing_n = r->standing_n, .step = 1000, .steps_max = 100};
+    t->prune = (struct ledger_prune){.epoch = t->epoch,
+                                     .standing = r->standing,
+                                     .standing_n = r->standing_n,
+                                     .step = 1000,
+                                     .steps_max = 100};
     memcpy(t->prune.cutoff, r->cutoff, sizeof r->cutoff);
     r->ok = ledger_prune(db, &t->prune, &t->error) == ERR_NONE;
     r->more = t->prune.more;
@@ -84,7 +87,8 @@ static void until_work(struct db *db, struct db_job *job)
     struct until_task *t = CONTAINER_OF(job, struct until_task, job);
     struct until_write *w = t->write;
     for (size_t i = 0; i < t->counters->n && !w->failed; i++)
-        w->failed = ledger_complete_until(db, &t->epoch, t->counters->all[i].name, w->until[i], &w->error) != ERR_NONE;
+        w->failed = ledger_complete_until(db, &t->epoch, t->counters->all[i].name, w->until[i], &w->error) !=
+                    ERR_NONE;
 }
 
 static void until_worked(struct db_job *job)

@@ -66,10 +66,11 @@ enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BY
 static enum code_class pruned_until_set(struct db *db, const struct batch_id *realm, const char *cutoff)
 {
     struct buf sql = {0};
-    buf_printf(&sql,
-               "UPDATE tally_counters SET pruned_until = %s WHERE COALESCE(pruned_until < %s, 1) AND counter IN"
-               " (SELECT counter FROM tally_ledger WHERE merged_at < %s AND realm = ",
-               cutoff, cutoff, cutoff);
+    buf_printf(
+        &sql,
+        "UPDATE tally_counters SET pruned_until = %s WHERE COALESCE(pruned_until < %s, 1) AND counter IN"
+        " (SELECT counter FROM tally_ledger WHERE merged_at < %s AND realm = ",
+        cutoff, cutoff, cutoff);
     sql_id(&sql, realm);
     BUF_LIT(&sql, ") AND realm = ");
     sql_id(&sql, realm);
@@ -89,7 +90,8 @@ enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
                (unsigned long long)gen);
     sql_id(&sql, &p->epoch.realm);
     /* (!) What stands is told by the primary alone. */
-    BUF_LIT(&sql, " AND EXISTS (SELECT 1 FROM tally_realms r WHERE r.realm = tally_ledger.realm AND r.epoch = ");
+    BUF_LIT(&sql,
+            " AND EXISTS (SELECT 1 FROM tally_realms r WHERE r.realm = tally_ledger.realm AND r.epoch = ");
     sql_id(&sql, &p->epoch.id);
     BUF_LIT(&sql, ") AND batch NOT IN ");
     static const struct batch_id nobody = {{0}}; /* NOT IN (NULL) is never true */
@@ -105,8 +107,8 @@ enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
     return err;
 }
 
-enum err ledger_complete_until(struct db *db, const struct epoch *epoch, struct slice counter, int64_t wall_ms,
-                               struct error *e)
+enum err ledger_complete_until(struct db *db, const struct epoch *epoch, struct slice counter,
+                               int64_t wall_ms, struct error *e)
 {
     struct buf sql = {0};
     BUF_LIT(&sql, "UPDATE tally_counters SET complete_until = GREATEST(COALESCE(complete_until, ");

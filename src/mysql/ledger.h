@@ -7,7 +7,8 @@
 #include "series/batch.h"
 
 /* The highest gen of a merged chunk of that realm (text.h: sql_realm), 0 if none. Pruning keeps that row. */
-enum err ledger_gen_highest(struct db *db, const struct batch_id *realm, uint64_t *gen, struct error *e) MUST_CHECK;
+enum err ledger_gen_highest(struct db *db, const struct batch_id *realm, uint64_t *gen,
+                            struct error *e) MUST_CHECK;
 
 /* known[i]: some chunk of ids[i] was merged. */
 enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool *known,
@@ -33,8 +34,8 @@ struct ledger_prune {
 enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e) MUST_CHECK;
 
 /* Sets complete_until to wall_ms (Redis' time), unless the epoch is over; never backwards. */
-enum err ledger_complete_until(struct db *db, const struct epoch *epoch, struct slice counter, int64_t wall_ms,
-                               struct error *e) MUST_CHECK;
+enum err ledger_complete_until(struct db *db, const struct epoch *epoch, struct slice counter,
+                               int64_t wall_ms, struct error *e) MUST_CHECK;
 
 /* Moves all rows of a sealed batch to tally_rejects, chunk by chunk, each with its ledger row in one transaction, so
  * exactly once. *rows: moved by this call. */

@@ -15,9 +15,9 @@ struct look {
     const struct history_read *redis;
     struct slice instance;
     struct realm_look *out;
-    bool known;                                           /* there is such a realm */
-    bool fits;                                            /* its ledger has nothing that Redis lacks */
-    char run_id[RUN_ID_BYTES], replid[RUN_ID_BYTES];      /* that its epoch is for */
+    bool known;                                      /* there is such a realm */
+    bool fits;                                       /* its ledger has nothing that Redis lacks */
+    char run_id[RUN_ID_BYTES], replid[RUN_ID_BYTES]; /* that its epoch is for */
 };
 
 static bool id_take(struct slice cell, struct batch_id *id)
@@ -45,7 +45,8 @@ static enum code_class free_find(struct look *l)
 {
     struct buf sql = {0};
     struct slice cell;
-    BUF_LIT(&sql, "SELECT realm FROM tally_realms WHERE epoch = " NO_EPOCH " AND (history = '' OR (run_id = ");
+    BUF_LIT(&sql,
+            "SELECT realm FROM tally_realms WHERE epoch = " NO_EPOCH " AND (history = '' OR (run_id = ");
     sql_hex(&sql, slice_str(l->redis->run_id));
     BUF_LIT(&sql, " AND history = ");
     sql_hex(&sql, slice_str(l->redis->replid));
@@ -111,7 +112,8 @@ static enum code_class highest_read(struct db *db, const struct batch_id *realm,
     sql_id(&sql, realm);
     BUF_LIT(&sql, " ORDER BY gen DESC LIMIT 1");
     enum code_class class = db_query_free(db, &sql);
-    if (class == CODE_OK && db_row(db, cell, 2) && !(num_parse_u64(cell[0], &highest->gen) && id_take(cell[1], &highest->id)))
+    if (class == CODE_OK && db_row(db, cell, 2) &&
+        !(num_parse_u64(cell[0], &highest->gen) && id_take(cell[1], &highest->id)))
         return CODE_OPERATOR;
     return class;
 }
@@ -194,7 +196,8 @@ enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct sli
 static enum code_class free_insert(struct db *db, const struct batch_id *realm)
 {
     struct buf sql = {0};
-    BUF_LIT(&sql, "INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by) VALUES (");
+    BUF_LIT(&sql,
+            "INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by) VALUES (");
     sql_id(&sql, realm);
     BUF_LIT(&sql, ", " NO_EPOCH ", '', '', UTC_TIMESTAMP(3), '')");
     return db_exec_free(db, &sql);
@@ -211,7 +214,8 @@ enum err realm_free_make(struct db *db, struct error *e)
 static enum code_class only_find(struct db *db, struct batch_id *realm, bool *one)
 {
     struct slice cell[2];
-    enum code_class class = DB_QUERY(db, "SELECT realm, history = '' FROM tally_realms ORDER BY history = '' DESC, realm");
+    enum code_class class =
+        DB_QUERY(db, "SELECT realm, history = '' FROM tally_realms ORDER BY history = '' DESC, realm");
     *one = class == CODE_OK && db_row(db, cell, 2) && id_take(cell[0], realm);
     bool is_free = *one && slice_eq(cell[1], SLICE("1"));
     if (*one && !is_free) *one = !db_row(db, cell, 2);
@@ -227,9 +231,10 @@ enum err realm_accept(struct db *db, const struct batch_id *told, struct batch_i
     enum code_class class = batch_id_is_zero(told) ? only_find(db, realm, &one) : free_insert(db, realm);
     if (class != CODE_OK) return db_error(db, e);
     if (!one)
-        return error_set(e, ERR_CONFIG,
-                         "MySQL counts for several Redis, and this one does not say which it is: give it its realm of "
-                         "tally_realms back (redis-cli SET tally:realm, 32 hex digits), then run this again");
+        return error_set(
+            e, ERR_CONFIG,
+            "MySQL counts for several Redis, and this one does not say which it is: give it its realm of "
+            "tally_realms back (redis-cli SET tally:realm, 32 hex digits), then run this again");
     if (highest_read(db, realm, &top) != CODE_OK) return db_error(db, e);
     *highest = top.gen;
     return ERR_NONE;

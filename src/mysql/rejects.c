@@ -57,7 +57,8 @@ static void reject_take(struct reject *r, const struct slice cell[COLUMNS_N])
                          .counted = slice_eq(cell[9], SLICE("1"))};
     (void)num_parse(cell[8], &r->rejected_ms);
     memcpy(batch->bytes, cell[0].p, cell[0].n < sizeof batch->bytes ? cell[0].n : sizeof batch->bytes);
-    memcpy(r->realm.bytes, cell[10].p, cell[10].n < sizeof r->realm.bytes ? cell[10].n : sizeof r->realm.bytes);
+    memcpy(r->realm.bytes, cell[10].p,
+           cell[10].n < sizeof r->realm.bytes ? cell[10].n : sizeof r->realm.bytes);
 }
 
 static void which_put(struct buf *sql, const struct rejects_which *w)

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define REALMS_SINCE 2 /* version */
+#define REALMS_SINCE 2         /* version */
 #define PACKET_LEAST (1 << 16) /* a ledger row and one row of rejects fit with room to spare */
 
 void finding_add(struct schema_report *r, enum schema_level level, const struct counter *c, struct buf *mend,

@@ -183,7 +183,8 @@ void sql_counter_add(struct buf *b, struct slice counter, const struct batch_id 
 void sql_realm(struct buf *b, const struct batch_id *realm)
 {
     if (batch_id_is_zero(realm))
-        BUF_LIT(b, "(SELECT MIN(realm) FROM tally_realms WHERE history = '' OR (SELECT COUNT(*) FROM tally_realms) = 1)");
+        BUF_LIT(b, "(SELECT MIN(realm) FROM tally_realms WHERE history = '' OR (SELECT COUNT(*) FROM "
+                   "tally_realms) = 1)");
     else
         sql_id(b, realm);
 }

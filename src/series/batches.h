@@ -85,12 +85,14 @@ struct standing {         /* which batches stand */
     void *arg;
 };
 
-struct gen_read {   /* tally:gen, which counts the claims of this Redis, and tally:realm, which says what Redis it is */
-    bool accept;    /* recover --accept-rollback: raises a lower one to `least`, and gives this Redis its realm */
+struct
+    gen_read { /* tally:gen, which counts the claims of this Redis, and tally:realm, which says what Redis it is */
+    bool
+        accept; /* recover --accept-rollback: raises a lower one to `least`, and gives this Redis its realm */
     uint64_t least;
     struct batch_id realm; /* out; in with `accept`; zero: it has none */
-    uint64_t gen;   /* out; 0: none */
-    bool lost;      /* link lost or an error; text */
+    uint64_t gen;          /* out; 0: none */
+    bool lost;             /* link lost or an error; text */
     char text[200];
     void (*done)(struct gen_read *g);
     void *arg;

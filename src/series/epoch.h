@@ -18,8 +18,9 @@ struct claim_gen {
     struct batch_id id; /* of the batch that got it */
 };
 
-struct history_read {      /* of one moment */
-    struct batch_id realm; /* in: given to a Redis that has none, unless it is zero. Out: tally:realm; zero: it has none */
+struct history_read { /* of one moment */
+    struct batch_id
+        realm; /* in: given to a Redis that has none, unless it is zero. Out: tally:realm; zero: it has none */
     char run_id[RUN_ID_BYTES], replid[RUN_ID_BYTES]; /* out */
     uint64_t gen;                                    /* out: tally:gen, which counts claims */
     struct claim_gen *gens;                          /* out: heap, the asker frees */

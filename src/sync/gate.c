@@ -76,13 +76,15 @@ static void look_held(struct gate *g)
 static void redis_behind(struct gate *g)
 {
     if (g->seen.gen > g->read.gen)
-        snprintf(g->text, sizeof g->text,
-                 "Redis was rolled back: its gen is %llu, the ledger has %llu. Counting goes on. Find out what "
-                 "it lost, then run `tallyd recover --accept-rollback`",
-                 (unsigned long long)g->read.gen, (unsigned long long)g->seen.gen);
+        snprintf(
+            g->text, sizeof g->text,
+            "Redis was rolled back: its gen is %llu, the ledger has %llu. Counting goes on. Find out what "
+            "it lost, then run `tallyd recover --accept-rollback`",
+            (unsigned long long)g->read.gen, (unsigned long long)g->seen.gen);
     else
         snprintf(g->text, sizeof g->text,
-                 "Redis has another batch of gen %llu than the ledger: it was rolled back, or another primary went "
+                 "Redis has another batch of gen %llu than the ledger: it was rolled back, or another "
+                 "primary went "
                  "on beside it. Counting goes on. Find out which of them is right, then run `tallyd recover "
                  "--accept-rollback`",
                  (unsigned long long)g->seen.gen);
@@ -127,13 +129,15 @@ static void look_done(struct gate *g)
     case REALM_STRANGER:
         snprintf(g->text, sizeof g->text,
                  "MySQL counts for another Redis already, and this one does not say which it is (it has no "
-                 "tally:realm). Counting goes on. Is it one more? Run `tallyd migrate --another-redis`. Has it lost "
+                 "tally:realm). Counting goes on. Is it one more? Run `tallyd migrate --another-redis`. Has "
+                 "it lost "
                  "all that it had? Run `tallyd recover --accept-rollback`");
         break;
     case REALM_UNKNOWN:
         batch_id_hex(&g->read.realm, realm);
         snprintf(g->text, sizeof g->text,
-                 "This MySQL does not count for this Redis (its tally:realm is %s). Counting goes on. Is it another "
+                 "This MySQL does not count for this Redis (its tally:realm is %s). Counting goes on. Is it "
+                 "another "
                  "one's? Name the right server. Else run `tallyd recover --accept-rollback`",
                  realm);
         break;

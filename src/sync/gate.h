@@ -7,11 +7,12 @@
 
 #include "sync/sync.h"
 
-struct gate_check { /* a look at MySQL */
+struct gate_check {                   /* a look at MySQL */
     const struct history_read *redis; /* in: what Redis said before */
     bool seen;                        /* out: MySQL answered */
-    bool fit;      /* out: what all counters share. Of each counter the port tells sync_counter_fit() before done() */
-    bool refusals; /* out: something does not fit, be it only one counter's table */
+    bool
+        fit; /* out: what all counters share. Of each counter the port tells sync_counter_fit() before done() */
+    bool refusals;          /* out: something does not fit, be it only one counter's table */
     struct realm_look look; /* out, if fit */
     void (*done)(struct gate_check *c);
     void *arg;
@@ -29,7 +30,7 @@ struct gate_ports { /* requests as in sync/ports.h */
 
 struct gate {
     bool mysql_up, rolled_back;
-    char text[400]; /* rolled_back: how far, and what to do */
+    char text[400];       /* rolled_back: how far, and what to do */
     struct epoch epoch;   /* while it is open */
     struct batch_id told; /* the realm that Redis says it is; zero: it says nothing */
     /* private */
@@ -39,7 +40,7 @@ struct gate {
     struct history_read read;
     struct claim_gen seen; /* the ledger's highest, when Redis seemed to be behind it; gen 0: it did not */
     struct batch_id given; /* by MySQL, to a Redis that had none; zero: none was */
-    bool asking, again; /* a check is under way; something changed meanwhile */
+    bool asking, again;    /* a check is under way; something changed meanwhile */
     bool stopped;
     bool schema_fit;               /* since MySQL came last */
     char compared[RUN_ID_BYTES];   /* the Redis whose gen was compared last */
@@ -50,7 +51,7 @@ struct gate {
 void gate_init(struct gate *g, struct sync *s, const struct gate_ports *ports);
 void gate_redis(struct gate *g); /* a link of claims or gen() came up; before sync_redis() */
 void gate_mysql(struct gate *g, bool up);
-void gate_epoch_over(struct gate *g); /* a merge or a fence was refused */
+void gate_epoch_over(struct gate *g);           /* a merge or a fence was refused */
 void gate_merged(struct gate *g, uint64_t gen); /* a batch of that gen is merged as a whole */
 void gate_tick(struct gate *g);
 void gate_stop(struct gate *g); /* asks nothing more */

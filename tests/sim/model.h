@@ -71,6 +71,7 @@ enum world_rule {
     WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
     WORLD_MENDED = 1 << 16,      /* off: nothing mends what was made behind a deletion and nobody heard of */
     WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
+    WORLD_EPOCH = 1 << 19,       /* off: MySQL merges under whatever epoch */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
 };
 

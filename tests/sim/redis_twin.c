@@ -35,6 +35,11 @@ void redis_run_id(const struct redis *r, char out[RUN_ID_BYTES])
     snprintf(out, RUN_ID_BYTES, "%040u", r->run);
 }
 
+void redis_replid(const struct redis *r, char out[RUN_ID_BYTES])
+{
+    redis_run_id(r, out);
+}
+
 /* The log. */
 
 static void past_drop(struct redis *r, unsigned first, unsigned n)
@@ -278,7 +283,10 @@ static void claim_rename(struct world *w, struct wire_claim *c, struct twin_batc
 static void claim_register(struct world *w, const struct link *l, struct wire_claim *c, struct twin_batch *b)
 {
     struct twin_state *s = &w->redis.now;
-    if (!b->stands) b->gen = ++s->gen;
+    if (!b->stands) {
+        b->gen = ++s->gen;
+        s->gens[b->gen % SIM_GENS] = (struct claim_gen){.gen = b->gen, .id = b->id};
+    }
     b->stands = true;
     b->counter = c->counter;
     b->owner = l->life;
@@ -600,8 +608,9 @@ static bool run(struct world *w, struct link *l, struct request *q)
     case REQ_BATCHES:
         run_batches(r, q);
         return false;
-    case REQ_GEN:
-        q->gen = r->now.gen;
+    case REQ_HISTORY:
+        q->history.gen = r->now.gen;
+        memcpy(q->history.gens, r->now.gens, sizeof r->now.gens);
         return false;
     case REQ_JOURNALS:
         journals_list_run(w, &q->journals);
@@ -649,6 +658,7 @@ void redis_refuse_fence(struct world *w, struct link *l)
     TRACE(w, "redis: the fence of life %d is not confirmed in time", l->life);
     q->refused = true;
     redis_run_id(&w->redis, q->run_id);
+    redis_replid(&w->redis, q->replid);
     list_push(&l->done, &q->link);
 }
 
@@ -673,6 +683,7 @@ void redis_execute(struct world *w, struct link *l)
         if (l->client_open || !request_is_driven(q)) return;
     }
     redis_run_id(&w->redis, q->run_id);
+    redis_replid(&w->redis, q->replid);
     list_remove(&q->link);
     maybe_again(w, l, q);
     if (l->client_open && q->target != NULL)

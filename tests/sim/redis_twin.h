@@ -30,7 +30,8 @@ struct twin_state {
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
     uint64_t gen;
-    int64_t seq[SIM_LIVES]; /* -1: no key */
+    struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
+    int64_t seq[SIM_LIVES];          /* -1: no key */
     int64_t accepted[SIM_COUNTERS];
     struct twin_tokens tokens;
     struct twin_ops ops;
@@ -73,6 +74,7 @@ struct world;
 void redis_init(struct redis *r);
 void redis_close(struct redis *r);
 void redis_run_id(const struct redis *r, char out[RUN_ID_BYTES]);
+void redis_replid(const struct redis *r, char out[RUN_ID_BYTES]); /* which history it is at */
 /* May the next request of this link run? A fence waits. */
 bool redis_can_execute(const struct redis *r, const struct link *l);
 void redis_execute(struct world *w, struct link *l); /* one step of the link's first request */

@@ -54,6 +54,10 @@ static struct counter shop_all[SHOP_COUNTERS] = {
 static const struct counters shop = {.all = shop_all, .n = SHOP_COUNTERS};
 
 static struct mariadb server;
+static const struct epoch shop_epoch = {
+    .realm = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+    .id = {{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+};
 
 static inline void shop_create(struct mariadb *m)
 {
@@ -65,10 +69,12 @@ static inline void shop_create(struct mariadb *m)
 
 static inline void shop_empty(struct mariadb *m)
 {
-    static const char *const tables[] = {"tally_ledger", "tally_counters", "tally_rejects", "daily_visitors",
-                                         "hourly",       "words",          "store_views"};
+    static const char *const tables[] = {"tally_ledger",   "tally_counters", "tally_rejects", "tally_realms",
+                                         "daily_visitors", "hourly",         "words",         "store_views"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         mariadb_do(m, "DELETE FROM %s", tables[i]);
+    mariadb_do(m, "INSERT INTO tally_realms VALUES (REPEAT(x'01', 16), REPEAT(x'02', 16), 'run', 'history', "
+                  "NOW(3), 'me')");
 }
 
 /* Of a group of tests. */
@@ -123,11 +129,23 @@ static inline void shop_hash(struct batch *b, const char *name, const char *cons
 }
 #define HASH(b, name, ...) shop_hash((b), (name), (const char *const[]){__VA_ARGS__, NULL})
 
+/* The books of a counter, as whoever takes an epoch makes them. */
+static inline void shop_books(const char *counter)
+{
+    mariadb_do(&server,
+               "INSERT IGNORE INTO tally_counters (counter, realm, epoch) VALUES ('%s', REPEAT(x'01', 16),"
+               " REPEAT(x'02', 16))",
+               counter);
+}
+
 static inline void shop_chunk(struct batch *b, uint32_t index, struct chunk *c)
 {
     size_t short_hash;
     if (!b->sealed) assert_true(batch_seal(b, &short_hash));
-    *c = (struct chunk){.not_after_ms = UINT64_MAX};
+    char name[65];
+    snprintf(name, sizeof name, SLICE_FMT, SLICE_ARG(buf_slice(&b->counter_name)));
+    if (db_is_open(server.db)) shop_books(name);
+    *c = (struct chunk){.not_after_ms = UINT64_MAX, .epoch = shop_epoch};
     batch_chunk(b, index, c);
 }
 

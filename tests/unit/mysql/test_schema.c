@@ -409,8 +409,9 @@ static void migrate_at_once(void **state)
     pthread_t threads[4];
     bool good[4];
     (void)state;
-    mariadb_do(&server,
-               "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_schema, words, hourly");
+    mariadb_do(
+        &server,
+        "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_realms, tally_schema, words, hourly");
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, migrate_main, &good[i]), 0);
     for (int i = 0; i < 4; i++) {
@@ -426,7 +427,7 @@ static void migrate_waits_for_the_other(void **state)
     pthread_t thread;
     bool good;
     (void)state;
-    mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_schema");
+    mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_realms, tally_schema");
     assert_mariadb(&server, "1", "SELECT GET_LOCK(CONCAT('tallyd_', LEFT(SHA2(DATABASE(), 256), 32)), 0)");
     assert_int_equal(pthread_create(&thread, NULL, migrate_main, &good), 0);
     await_mariadb(&server, "1",

@@ -38,6 +38,7 @@ static void on_limit(uv_timer_t *timer)
 
 static void world_open(struct world *w, const struct db_config *config, uint32_t threads)
 {
+    if (db_is_open(server.db)) shop_books("words");
     *w = (struct world){
         .config = {
             .db = config, .threads = threads, .probe_ms = 200, .idle_probe_ms = 200, .up = on_up, .arg = w}};
@@ -161,7 +162,7 @@ static void question_work(struct db *db, struct db_job *job)
 {
     struct question *q = CONTAINER_OF(job, struct question, job);
     struct error e;
-    q->err = ledger_gen_highest(db, &q->gen, &e);
+    q->err = ledger_gen_highest(db, &shop_epoch.realm, &q->gen, &e);
 }
 
 static void question_done(struct db_job *job)

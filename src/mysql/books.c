@@ -101,7 +101,7 @@ static enum code_class chunks_read(struct db *db, const struct batch_id *ids, si
     return class;
 }
 
-static enum code_class highest_read(struct db *db, const struct batch_id *realm, struct books *out)
+static enum code_class gen_highest_read(struct db *db, const struct batch_id *realm, struct books *out)
 {
     struct buf sql = {0};
     struct slice cell;
@@ -118,7 +118,7 @@ enum err books_read(struct db *db, const struct batch_id *realm, uint64_t gen, c
     enum code_class class = snapshot_begin(db);
     if (class == CODE_OK) class = counters_read(db, realm, gen, out);
     if (class == CODE_OK) class = chunks_read(db, ids, n, out);
-    if (class == CODE_OK) class = highest_read(db, realm, out);
+    if (class == CODE_OK) class = gen_highest_read(db, realm, out);
     return snapshot_end(db, class, e);
 }
 

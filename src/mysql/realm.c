@@ -9,7 +9,7 @@
 #define NO_EPOCH "x'00000000000000000000000000000000'"
 
 /* A look under way. */
-struct look {
+struct realm_asked {
     struct db *db;
     const struct counters *counters;
     const struct history_read *redis;
@@ -27,7 +27,7 @@ static bool id_take(struct slice cell, struct batch_id *id)
     return good;
 }
 
-static void primary_put(struct buf *sql, const struct look *l)
+static void primary_put(struct buf *sql, const struct realm_asked *l)
 {
     BUF_LIT(sql, "run_id = ");
     sql_hex(sql, slice_str(l->redis->run_id));
@@ -41,7 +41,7 @@ static void primary_put(struct buf *sql, const struct look *l)
 
 /* --- a Redis without a realm --- */
 
-static enum code_class free_find(struct look *l)
+static enum code_class free_find(struct realm_asked *l)
 {
     struct buf sql = {0};
     struct slice cell;
@@ -58,7 +58,7 @@ static enum code_class free_find(struct look *l)
 
 /* (!) It is ours in MySQL before Redis is told: two that begin at once must not be told the same. The epoch comes with the
  * next look; whoever dies before is known by his history. */
-static enum code_class free_take(struct look *l)
+static enum code_class free_take(struct realm_asked *l)
 {
     struct buf sql = {0};
     enum code_class class = free_find(l);
@@ -76,7 +76,7 @@ static enum code_class free_take(struct look *l)
 
 /* --- its epoch --- */
 
-static enum code_class epoch_read(struct look *l)
+static enum code_class epoch_read(struct realm_asked *l)
 {
     struct buf sql = {0};
     struct slice cell[3];
@@ -92,7 +92,7 @@ static enum code_class epoch_read(struct look *l)
 }
 
 /* Waits for the transactions that have moved their counter's row, and ends all that have not. */
-static enum code_class epoch_draw(struct look *l)
+static enum code_class epoch_draw(struct realm_asked *l)
 {
     struct buf sql = {0};
     batch_id_draw(&l->out->epoch.id);
@@ -118,7 +118,7 @@ static enum code_class highest_read(struct db *db, const struct batch_id *realm,
     return class;
 }
 
-static enum code_class books_make(struct look *l)
+static enum code_class books_make(struct realm_asked *l)
 {
     struct buf sql = {0};
     if (l->counters->n == 0) return CODE_OK;
@@ -135,7 +135,7 @@ static enum code_class books_make(struct look *l)
     return db_exec_free(l->db, &sql);
 }
 
-static enum code_class epoch_write(struct look *l)
+static enum code_class epoch_write(struct realm_asked *l)
 {
     struct buf sql = {0};
     BUF_LIT(&sql, "UPDATE tally_realms SET epoch = ");
@@ -145,7 +145,7 @@ static enum code_class epoch_write(struct look *l)
     return db_exec_free(l->db, &sql);
 }
 
-static enum code_class epoch_take(struct look *l)
+static enum code_class epoch_take(struct realm_asked *l)
 {
     struct realm_look *o = l->out;
     enum code_class class = DB_EXEC(l->db, "START TRANSACTION");
@@ -161,7 +161,7 @@ static enum code_class epoch_take(struct look *l)
     return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;
 }
 
-static enum code_class look_once(struct look *l)
+static enum code_class look_once(struct realm_asked *l)
 {
     struct epoch *epoch = &l->out->epoch;
     *l->out = (struct realm_look){.epoch.realm = l->redis->realm};
@@ -173,7 +173,7 @@ static enum code_class look_once(struct look *l)
 enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
                     struct slice instance, struct realm_look *out, struct error *e)
 {
-    struct look l = {.db = db, .counters = cs, .redis = redis, .instance = instance, .out = out};
+    struct realm_asked l = {.db = db, .counters = cs, .redis = redis, .instance = instance, .out = out};
     enum code_class class = CODE_AGAIN;
     enum err err = ERR_NONE;
     for (int tries = 0; class == CODE_AGAIN && tries < TRIES_MOST; tries++) {

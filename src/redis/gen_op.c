@@ -32,6 +32,7 @@ void redis_gen(struct redis_link *l, struct gen_read *g)
     struct buf *out = redis_link_begin(l);
     char hex[33];
     if (!g->accept) {
+        g->realm = (struct batch_id){{0}};
         request_words(out, "MGET " KEY_GEN " " KEY_REALM);
     } else {
         batch_id_hex(&g->realm, hex);

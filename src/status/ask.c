@@ -44,7 +44,7 @@ static void link_make(struct ask *a, const struct source *where, uint32_t wait_m
     a->link.down = link_down;
 }
 
-static void gen_done(struct gen_read *g)
+static void realm_told(struct gen_read *g)
 {
     *(bool *)g->arg = true;
 }
@@ -53,7 +53,7 @@ static void gen_done(struct gen_read *g)
 static enum err realm_read(struct ask *a, struct error *e)
 {
     bool done = false;
-    struct gen_read gen = {.done = gen_done, .arg = &done};
+    struct gen_read gen = {.done = realm_told, .arg = &done};
     redis_gen(&a->link, &gen);
     redis_run_until(&a->link, &done);
     a->realm = gen.realm;

@@ -337,6 +337,7 @@ static void own_dropped(void **state)
     (void)state;
     own_dropped_is_made_again("tally_counters", "the sums of what was merged");
     own_dropped_is_made_again("tally_rejects", "the rows that MySQL refused");
+    own_dropped_is_made_again("tally_realms", "who merges for which Redis");
 }
 
 /* An empty ledger lets what it knew be merged again: nobody makes one unasked, not even where the versions are gone. */
@@ -419,7 +420,8 @@ static void migrate_at_once(void **state)
         assert_true(good[i]);
     }
     assert_sound();
-    assert_mariadb(&server, "1", "SELECT COUNT(*) FROM tally_schema");
+    assert_mariadb(&server, "2/1",
+                   "SELECT CONCAT_WS('/', COUNT(*), (SELECT COUNT(*) FROM tally_realms)) FROM tally_schema");
 }
 
 static void migrate_waits_for_the_other(void **state)

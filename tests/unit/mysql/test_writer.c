@@ -38,7 +38,6 @@ static void on_limit(uv_timer_t *timer)
 
 static void world_open(struct world *w, const struct db_config *config, uint32_t threads)
 {
-    if (db_is_open(server.db)) shop_books("words");
     *w = (struct world){
         .config = {
             .db = config, .threads = threads, .probe_ms = 200, .idle_probe_ms = 200, .up = on_up, .arg = w}};
@@ -390,7 +389,14 @@ static void closes_at_any_moment(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, shop_afresh)
+#define TEST(name) cmocka_unit_test_setup(name, writers_afresh)
+
+static int writers_afresh(void **state)
+{
+    shop_afresh(state);
+    shop_books("words");
+    return 0;
+}
 
 int main(void)
 {

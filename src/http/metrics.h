@@ -32,6 +32,8 @@
     M(tallyd_redis_replicas, gauge, v->seen->replicas, "Replicas that Redis has") \
     M(tallyd_redis_replica_behind_bytes, gauge, v->seen->behind_bytes, "How far the slowest replica is behind") \
     M(tallyd_redis_moved_seconds, gauge, v->seen->moved_s, "Since the links to Redis moved to another server; left out: never") \
+    M(tallyd_redis_sentinels, gauge, v->seen->sentinels, "Sentinels that are known; left out: Redis has none") \
+    M(tallyd_redis_sentinels_up, gauge, v->seen->sentinels_up, "Sentinels that answer") \
     M(tallyd_mysql_up, gauge, known(v->beat.mysql_up), "1: MySQL answers the writers")                                              \
     M(tallyd_merging_held, gauge, known(v->beat.held[0] != 0), "1: nothing is merged until an operator has looked")                 \
     M(tallyd_merging_stalled_seconds, gauge, known(STAT_GET(merging_stalled)), "For how long nothing was merged though something is due; 0: it goes on") \

@@ -75,6 +75,8 @@ static void probe_now(struct status_cache *c, struct redisContext *service)
     c->last.replicas = figure_of(s.redis.up, s.redis.replicas);
     c->last.behind_bytes = figure_of(s.redis.up && s.redis.replica_n > 0, behind_bytes(&s.redis));
     c->last.moved_s = figure_of(s.service.redis_moved_ms.known, s.service.redis_moved_ms.value / 1000);
+    c->last.sentinels = figure_of(s.service.sentinels > 0, s.service.sentinels);
+    c->last.sentinels_up = figure_of(s.service.sentinels > 0, s.service.sentinels_up);
     c->last.rejects = rejects_of(&s);
     if (books) books_file(&s, &c->last);
     if (books) c->books_at_ms = began_ms;

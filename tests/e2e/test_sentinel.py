@@ -1,5 +1,6 @@
 """The fault matrix: a Redis that fails over by Sentinel. Three redis-servers, three sentinels, at 8,000 hits/s."""
 import contextlib
+import json
 import re
 import socket
 import threading
@@ -18,6 +19,7 @@ from harness.programs import MYSQLD
 from harness.resp import Closed, Resp, encode
 from harness.sentinels import HOSTS, NAME, Sentinels
 from harness.wait import stays, wait_until
+from harness.web import Web
 
 FAMILIES = counters(hits=200, every="60s")
 CLIENTS, DEPTH = 8, 20
@@ -26,6 +28,16 @@ fault = pytest.mark.fault
 
 def pick(rng):
     return b"s%d:product_views" % rng.randrange(1, 6), b"%d" % rng.randrange(1, 40), rng.randrange(1, 4)
+
+
+def sentinels_told(daemon, web):
+    """(known, up, majority) as status, the panel and /metrics have it, and what each says; the problems that name sentinels."""
+    seen, panel, metrics = json.loads(daemon.verb("status", "--json").stdout), web.get("/api/status"), web.metrics()
+    told = seen["service"]["sentinels"]
+    counts = {tuple(at["sentinels"][name] for name in ("known", "up")) for at in (seen["service"], panel["service"])}
+    counts.add((metrics["tallyd_redis_sentinels"], metrics["tallyd_redis_sentinels_up"]))
+    problems = [{one["what"] for one in at["problems"] if "sentinel" in one["what"]} for at in (seen, panel)]
+    return counts, told["majority"], {one["at"]: (one["state"], one["heard"]) for one in told["each"]}, problems
 
 
 class Steady(threading.Thread):
@@ -386,19 +398,33 @@ def test_liar(make_cluster, make_rig):
 
 
 @fault("sentinel-majority-dead")
-def test_two_of_three_are_dead(make_rig):
+def test_two_of_three_are_dead(make_rig, workdir):
     """The third is believed at a start; of a failover that it does alone, the servers themselves are the proof."""
     rig = make_rig()
+    daemon, at, well = rig.daemon, rig.cluster.urls(), ("answers", True)
+    web = Web(f"{workdir}/http.sock")
+    daemon.config["listen"]["http"] = f"unix://{web.at}"
+    daemon.write_config()
+    daemon.restart()
+    wait_until(lambda: sentinels_told(daemon, web) == ({(3, 3)}, 2, dict.fromkeys(at, well), [set(), set()]), 10, "all three answer")
     for each in rig.cluster.sentinels[1:]:
         each.kill9()
     rig.daemon.restart()
+    what = {"1 of the 3 sentinels answers, and a majority is 2: Redis may not be failed over"}
+    dead = ({(3, 1)}, 2, {at[0]: well, **dict.fromkeys(at[1:], ("silent", False))}, [what, what])
+    wait_until(lambda: sentinels_told(daemon, web) == dead, 20, "one of three answers")
+    screen = daemon.verb("status")
+    assert screen.returncode == 1 and "1 of 3 sentinels answer, a majority is 2" in screen.stdout, screen.stdout
+    assert ", role master, " in screen.stdout, screen.stdout
     rig.go()
     old, since = rig.cluster.primary(), time.monotonic()
     rig.cluster.failover()
     rig.moved(rig.cluster.wait_moved(old))
     assert rig.tallyd.gap(since) < 1.5 and rig.named_lost() <= 1
-    for each in rig.cluster.sentinels[1:]:
-        each.start()
+    rig.cluster.sentinels[1].start()
+    wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 2)}, [set(), set()]), 20, "two of three are no problem")
+    rig.cluster.sentinels[2].start()
+    wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 3)}, [set(), set()]), 20, "all three answer again")
     rig.exact()
 
 

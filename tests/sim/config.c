@@ -17,7 +17,7 @@ static void draw_weights(struct sim_config *c, struct prng *p)
     for (int i = 0; i < EVENT_COUNT; i++)
         c->weight[i] = 4 * usual[i];
     for (unsigned i = 0; i < 4; i++) { /* some things happen seldom, or often, in this run */
-        unsigned at = (unsigned)prng_below(p, EVENT_COUNT);
+        unsigned at = (unsigned)prng_below(p, EVENTS_DRAWN);
         c->weight[at] = prng_percent(p, 50) ? c->weight[at] / 4 + 1 : c->weight[at] * 4;
     }
     static const unsigned faults[] = {0, 2, 4, 8, 16, 32};

@@ -122,10 +122,11 @@ static void deliver_scan(struct process *life, struct request *q)
     s->done(s);
 }
 
-static void deliver_fence(struct request *q)
+/* As redis/fence_op.c has it: while frames are held for a failover, none passes. */
+static void deliver_fence(struct process *life, struct request *q)
 {
     struct fence *f = q->target;
-    f->passed = !q->refused;
+    f->passed = !q->refused && (life->hold_ms == 0 || !world_rule(life->w, WORLD_HOLD));
     memcpy(f->run_id, q->run_id, sizeof f->run_id);
     memcpy(f->replid, q->replid, sizeof f->replid);
     snprintf(f->text, sizeof f->text, "%s", f->passed ? "" : "not confirmed in time");
@@ -206,9 +207,21 @@ static void deliver_discard(struct request *q)
     d->done(d);
 }
 
+/* READONLY; true: it is filed as any refusal. */
+static bool deliver_readonly(struct process *life, struct request *q)
+{
+    if (q->kind == REQ_FRAME) q->frame.refused = true;
+    if (q->kind == REQ_CLAIM) q->claim.outcome = CLAIM_REFUSED;
+    if (q->kind == REQ_FENCE) q->refused = true;
+    if (q->kind == REQ_FRAME || q->kind == REQ_CLAIM || q->kind == REQ_FENCE) return true;
+    if (q->target != NULL) ports_lost(life, &(struct lost){.kind = q->kind, .target = q->target});
+    return false;
+}
+
 void ports_deliver(struct process *life, struct request *q)
 {
     TRACE(life->w, "life %d: reply to %s", life->index, request_name(q->kind));
+    if (q->readonly && !deliver_readonly(life, q)) return;
     switch (q->kind) {
     case REQ_FRAME:
         deliver_frame(life, q);
@@ -229,7 +242,7 @@ void ports_deliver(struct process *life, struct request *q)
         deliver_scan(life, q);
         return;
     case REQ_FENCE:
-        deliver_fence(q);
+        deliver_fence(life, q);
         return;
     case REQ_DISCARD:
         deliver_discard(q);

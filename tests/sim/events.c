@@ -176,12 +176,14 @@ static struct link *draw_executable(struct world *w, bool dead, bool first)
 {
     struct link *links[64];
     unsigned n = 0;
-    list_for_each (node, &w->redis.links) {
-        struct link *l = CONTAINER_OF(node, struct link, all);
-        if (l->client_open == dead || !redis_can_execute(&w->redis, l)) continue;
-        if (n < 64) links[n++] = l;
-        if (first) break;
-    }
+    struct list *all[] = {&w->redis.links, &w->other.links};
+    for (int i = 0; i < 2; i++)
+        list_for_each (node, all[i]) {
+            struct link *l = CONTAINER_OF(node, struct link, all);
+            if (l->client_open == dead || !redis_can_execute(&w->redis, l)) continue;
+            if (n < 64) links[n++] = l;
+            if (first) break;
+        }
     if (n == 0) return NULL;
     return links[n == 1 ? 0 : world_below(w, n)];
 }
@@ -275,6 +277,73 @@ static void run_restore(struct world *w, struct daemon *d)
 {
     (void)d;
     redis_restore(w);
+}
+
+static bool can_announce(struct world *w, struct daemon *d)
+{
+    (void)d;
+    for (unsigned i = 0; i < w->config.daemons; i++) /* one that starts later would not hear of it */
+        if (w->daemons[i].life == NULL) return false;
+    return !w->calm && w->config.third_copy && w->redis.chosen == UINT64_MAX;
+}
+
+static void run_announce(struct world *w, struct daemon *d)
+{
+    (void)d;
+    moves_announce(w);
+}
+
+static bool can_failover(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm && moves_can_fail_over(w);
+}
+
+static void run_failover(struct world *w, struct daemon *d)
+{
+    (void)d;
+    moves_fail_over(w);
+}
+
+static bool can_demote(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return w->other.writes;
+}
+
+static void run_demote(struct world *w, struct daemon *d)
+{
+    (void)d;
+    moves_demote(w);
+}
+
+static bool can_follow(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm && w->other.there && !w->other.writes &&
+           (!w->other.follows || w->redis.durable < w->redis.offset);
+}
+
+static void run_follow(struct world *w, struct daemon *d)
+{
+    (void)d;
+    moves_follow(w);
+}
+
+static bool is_demoted(const struct process *life, enum role role)
+{
+    return is_open(life, role) && moves_is_away(life->w, life->links[role]) && !life->w->other.writes;
+}
+
+static bool can_leave(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return draw_role(NULL, d, is_demoted) >= 0;
+}
+
+static void run_leave(struct world *w, struct daemon *d)
+{
+    daemon_link_lost(d->life, (enum role)draw_role(w, d, is_demoted));
 }
 
 /* Somebody else's string in the place of a pending hash; only while no frame is in doubt, so that what a
@@ -553,6 +622,7 @@ static void run_clock(struct world *w, struct daemon *d)
     w->now_ms = next_ms;
     if (w->config.clean_percent > 0 && world_percent(w, w->config.clean_percent)) ops_clean(w);
     redis_age(&w->redis, w->now_ms, w->config.lag_ms);
+    moves_clock(w);
 }
 
 /* The table. */
@@ -604,4 +674,9 @@ const struct event events[EVENT_COUNT] = {
     OF_WORLD(dump, can_dump),
     FAULT_OF_WORLD(restore, can_restore),
     FAULT_OF_DAEMON(hold, can_act),
+    FAULT_OF_WORLD(announce, can_announce),
+    FAULT_OF_WORLD(failover, can_failover),
+    OF_WORLD(demote, can_demote),
+    OF_WORLD(follow, can_follow),
+    OF_DAEMON(leave, can_leave),
 };

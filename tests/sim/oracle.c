@@ -79,6 +79,9 @@ static struct execution *execution_add(struct redis *r)
     return &r->executions[r->executions_n++];
 }
 
+static void take_back(struct world *w, struct execution *e);
+
+/* What the other server runs in a split brain is lost from the beginning. */
 void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
 {
     struct execution *e = execution_add(&w->redis);
@@ -97,6 +100,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
     tokens_executed(w, f, e);
     ops_executed(w, f, e);
     f->execution = w->redis.executions_n;
+    if (w->redis.is_other) take_back(w, e);
 }
 
 /* What the daemon knows, and what a lost tail takes back. */
@@ -252,8 +256,10 @@ void oracle_until(struct world *w, int counter)
             }
 }
 
-void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS])
+void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS])
 {
+    const struct world *w = life->w;
+    if (w->config.daemons > 1 && moves_astray(life)) return;
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)

@@ -21,6 +21,8 @@ struct hit {
     int64_t value, least;  /* least: of a hit on a timebox; value: the most */
 };
 
+struct process;
+
 struct oracle {
     enum fault fault;
     char text[500];
@@ -52,9 +54,10 @@ void oracle_told(struct world *w, int hash, int field, unsigned k, enum told tol
 /* The same of a hit with a token: it may come again, whatever was heard. */
 void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum told told,
                        const int64_t *value);
-void oracle_sent(struct world *w, int hash, int field, int64_t delta);       /* a cell leaves the daemon */
-void oracle_merged(struct world *w, int hash, int field);                    /* MySQL's row grew */
-void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS]); /* of the hits answered so far */
+void oracle_sent(struct world *w, int hash, int field, int64_t delta); /* a cell leaves the daemon */
+void oracle_merged(struct world *w, int hash, int field);              /* MySQL's row grew */
+/* Of the hits answered so far. A life at a server that was demoted does not see what others are told, so none then. */
+void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS]);
 /* A live total: every hit answered before it was asked for, and none twice. */
 void oracle_total(struct world *w, int hash, int field, int64_t answered, int64_t total);
 void oracle_until(struct world *w, int counter);                            /* it was moved */

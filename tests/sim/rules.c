@@ -438,6 +438,74 @@ static void profile_tokens(struct sim_config *c)
     often(c, EVENT_hit, 200);
 }
 
+/* Redis fails over again and again, beside all else that fails, and the links follow one by one. */
+static void profile_moves(struct sim_config *c)
+{
+    if (c->seed % 2 == 0) eager(c);
+    if (c->seed % 4 < 2) only(c, 8);
+    often(c, EVENT_wait, 4);
+    c->moves = true;
+    c->restores = false;
+    c->killed_percent = 30;
+    c->role_ms = 1000;
+    c->faults_most = 8;
+    often(c, EVENT_hold, 0);
+    often(c, EVENT_failover, 20);
+    often(c, EVENT_follow, 20);
+    often(c, EVENT_leave, 20);
+    often(c, EVENT_total, 20);
+}
+
+static void profile_moves_only(struct sim_config *c)
+{
+    profile_moves(c);
+    only(c, 6);
+    eager(c);
+    c->daemons = SIM_DAEMONS;
+    often(c, EVENT_wait, 20);
+}
+
+/* What one daemon was answered it must see, wherever it looks. */
+static void profile_moves_alone(struct sim_config *c)
+{
+    profile_moves_only(c);
+    c->daemons = 1;
+    c->role_ms = 5000;
+    often(c, EVENT_total, 200);
+    often(c, EVENT_follow, 2);
+    often(c, EVENT_leave, 8);
+}
+
+/* Another copy acknowledges than the one that is promoted. */
+static void profile_moves_announced(struct sim_config *c)
+{
+    profile_moves_only(c);
+    c->third_copy = true;
+    often(c, EVENT_announce, 100);
+    often(c, EVENT_failover, 100);
+    often(c, EVENT_merge, 200);
+}
+
+/* The old primary takes writes for a while, and nothing waits for replicas. */
+static void profile_split(struct sim_config *c)
+{
+    profile_moves(c);
+    only(c, 8);
+    eager(c);
+    c->unfenced = true;
+    c->split_percent = 100;
+    c->killed_percent = 0;
+    often(c, EVENT_demote, 2);
+}
+
+/* A server is demoted, takes over other data, and is promoted again, and links to it may stay all the while. */
+static void profile_history(struct sim_config *c)
+{
+    profile_moves(c);
+    c->killed_percent = 0;
+    c->keeps_links = c->fails_back = true;
+}
+
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
         name, without, rule, 0, 0, 0, 0, faults, seeds, profile                                              \
@@ -464,6 +532,11 @@ static void profile_tokens(struct sim_config *c)
 #define WORLD(name, rule, faults, seeds, profile, without)                                                   \
     {                                                                                                        \
         name, without, 0, 0, rule, 0, 0, faults, seeds, profile                                              \
+    }
+/* No rule, but a profile to run: `sim_run --profile NAME`. */
+#define PROFILE(name, profile, what)                                                                         \
+    {                                                                                                        \
+        name, what, 0, 0, 0, 0, 0, 0, 0, profile                                                             \
     }
 
 /* Without the barrier the gate would hold all merges, once Redis lost a claim that is merged. */
@@ -580,8 +653,19 @@ const struct sim_rule sim_rules[] = {
           "a live total lacks rows of a batch of which one chunk is merged"),
     SYNC("sync_highest", RULE_SYNC_HIGHEST, SHOWS(LOSS), 2000, profile_leap,
          "after Redis' clock was put back, CTR.SYNC ALL does not see what is pending"),
+    WORLD("one_server", WORLD_ONE_SERVER | WORLD_ALL_LINKS, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK), 10000,
+          profile_moves_alone,
+          "one link follows a failover, and the others stay where nothing new is written"),
+    UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
+            "acknowledged by one copy and merged, while another is promoted that lacks it"),
+    UNGATED("rescan_moves", RULE_RESCAN, 0, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
+            "rows scanned at the old primary are merged after a fence of the new one"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
+    PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
+    {"split", "the same, and the old primary takes writes for a while: not safe yet", 0, 0, 0, 0, RULE_GATE,
+     0, 0, profile_split},
+    PROFILE("history", profile_history, "the same, and servers come back with their links: not safe yet"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];
 

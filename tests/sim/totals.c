@@ -132,7 +132,7 @@ void totals_draw(struct process *life)
     int hash = (int)world_below(w, w->config.hashes);
     if (t->busy || !life_knows(life, hash)) return;
     *t = (struct sim_total){.life = life, .hash = hash, .busy = true};
-    oracle_answered(w, t->answered);
+    oracle_answered(life, t->answered);
     for (unsigned f = 0; f < w->config.fields; f++)
         t->fields[f] = world_field_name((int)f);
     t->request = (struct total_request){.key = world_hash_name(w, hash),

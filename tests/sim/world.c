@@ -87,6 +87,7 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->counters = (struct counters){.all = w->counter, .n = config->counters, .ops = &w->limits};
     w->first_counter = (struct counters){.all = w->counter, .n = 1, .ops = &w->limits};
     redis_init(&w->redis);
+    moves_init(w);
     mysql_init(&w->mysql);
     oracle_init(&w->oracle);
     for (int i = 0; i < SIM_DAEMONS; i++)
@@ -106,6 +107,7 @@ static void world_close(struct world *w)
     }
     if (w->oracle.fault == FAULT_NONE) oracle_at_end(w);
     redis_close(&w->redis);
+    moves_close(w);
     mysql_close(&w->mysql);
 }
 

@@ -4,7 +4,8 @@
 
 -- How far each counter is, over all Redis that are counted for: every hit before complete_until (UTC) is in its table.
 CREATE OR REPLACE VIEW tally_progress AS
-SELECT CONVERT(counter USING utf8mb4) AS counter, SUM(merged) AS merged, SUM(rejected) AS rejected,
+SELECT CONVERT(counter USING utf8mb4) AS counter, CAST(SUM(merged) AS SIGNED) AS merged,
+       CAST(SUM(rejected) AS SIGNED) AS rejected,
        IF(COUNT(*) = COUNT(complete_until), MIN(complete_until), NULL) AS complete_until,
        TIMESTAMPDIFF(SECOND, IF(COUNT(*) = COUNT(complete_until), MIN(complete_until), NULL), UTC_TIMESTAMP(3))
          AS behind_seconds

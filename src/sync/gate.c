@@ -167,7 +167,8 @@ static void redis_read(struct history_read *h)
         return;
     }
     g->told = h->realm;
-    if (g->seen.gen > 0 && !history_has(h, &g->seen)) {
+    bool behind = HOLDS(RULE_GEN_ID) ? !history_has(h, &g->seen) : g->seen.gen > h->gen;
+    if (g->seen.gen > 0 && behind) {
         redis_behind(g);
         return;
     }

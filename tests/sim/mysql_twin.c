@@ -331,11 +331,13 @@ void mysql_until(struct world *w, int counter, int64_t ms)
 
 static void limbo_end(struct world *w)
 {
+    struct arena *before = arena_enter(&w->arena);
     for (struct list *node = w->mysql.jobs.next, *next; node != &w->mysql.jobs; node = next) {
         next = node->next;
         struct job *job = CONTAINER_OF(node, struct job, link);
         if (job->state == JOB_LIMBO) mysql_resolve(w, job);
     }
+    arena_enter(before);
 }
 
 const struct batch_id sim_realm = {{1}};
@@ -357,7 +359,9 @@ void mysql_look(struct world *w, const struct history_read *redis, struct realm_
     bool same = strcmp(epoch->run_id, redis->run_id) == 0 && strcmp(epoch->replid, redis->replid) == 0;
     if (!same) limbo_end(w);
     *out = (struct realm_look){.outcome = REALM_BEHIND, .taken = !same, .highest = highest_claim(m)};
-    if (RULE(sync_rules_off, RULE_GATE) && out->highest.gen > 0 && !history_has(redis, &out->highest)) return;
+    bool behind = RULE(sync_rules_off, RULE_GEN_ID) ? !history_has(redis, &out->highest)
+                                                    : out->highest.gen > redis->gen;
+    if (RULE(sync_rules_off, RULE_GATE) && out->highest.gen > 0 && behind) return;
     out->outcome = REALM_OURS;
     if (!same) {
         uint64_t number = ++m->epochs;

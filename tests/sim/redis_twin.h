@@ -58,10 +58,10 @@ struct redis {
     struct past past[PAST_MAX];
     unsigned past_n;
     uint64_t offset, durable;
-    unsigned run, runs;         /* this process; how many there were, each start of one counted */
+    unsigned run, runs;          /* this process; how many there were, each start of one counted */
     unsigned history, histories; /* that it is at; how many began, each with a start or a promotion */
-    bool is_other;              /* see moves_swap() */
-    bool alone;                 /* after a failover: nobody acknowledges */
+    bool is_other;               /* see moves_swap() */
+    bool alone;                  /* after a failover: nobody acknowledges */
     uint64_t chosen, chosen_ms; /* a failover is announced, to a copy that has so much; UINT64_MAX: none is */
     bool dumped, restored;
     struct past dump, newest; /* a copy on disk; what stood there when it was put back */

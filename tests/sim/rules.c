@@ -548,8 +548,11 @@ static void profile_history(struct sim_config *c)
 const struct sim_rule sim_rules[] = {
     SYNC("gate", RULE_GATE, SHOWS(DOUBLE), 2000, profile_restored,
          "an old copy of Redis is put back: what it has is claimed and merged again"),
-    WORLD("gate_all_links", WORLD_ALL_LINKS, SHOWS(DOUBLE) | SHOWS(STUCK), 10000, profile_restored,
-          "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
+    {"gate_all_links",
+     "a claim by a link that is already at the old copy raises its gen before the gate asks for it", 0, 0,
+     WORLD_ALL_LINKS, 0, RULE_GEN_ID, SHOWS(DOUBLE) | SHOWS(STUCK), 10000, profile_restored},
+    SYNC("gen_id", RULE_GEN_ID, SHOWS(DOUBLE), 10000, profile_restored,
+         "an old copy of Redis has made as many claims again, others than those that are merged"),
     UNGATED("barrier", RULE_BARRIER, 0, SHOWS(DOUBLE), 2000, profile_tail,
             "merged, then Redis loses the claim: merged again under another id"),
     UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail,

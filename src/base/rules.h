@@ -33,6 +33,7 @@ enum coalesce_rule {
     RULE_SHARE_BACK = 1 << 23,          /* off: a failed cell's share stays in tally:accepted */
     RULE_TAKEOVER_OWN = 1 << 24,        /* off: journals of our own instance are left to others */
     RULE_TAKEOVER_SERVER = 1 << 25,     /* off: taken by a list that another server gave */
+    RULE_LEASE_HELD = 1 << 26,          /* off: what is held through a cut keeps numbers of a lease */
 };
 enum sync_rule {
     RULE_BARRIER = 1 << 0,        /* fence before merge */

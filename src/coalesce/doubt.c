@@ -81,7 +81,10 @@ void coalesce_cut(struct coalesce *c, const char *why)
     if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
     settles_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
-    if (!c->held) doubt_fail_collected(c);
+    if (!c->held)
+        doubt_fail_collected(c);
+    else if (HOLDS(RULE_LEASE_HELD))
+        ops_held(c, c->now);
 }
 
 static void look(struct coalesce *c)

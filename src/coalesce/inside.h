@@ -192,6 +192,8 @@ void feeding_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is se
 /* kinds.c: what happened to the frame */
 void ops_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
 void ops_send_again(struct coalesce *c, struct group *g);
+void ops_held(struct coalesce *c,
+              struct group *g); /* collected, and held through a cut that forgot what is known */
 void ops_applied(struct coalesce *c, struct group *g);
 void ops_found_applied(struct coalesce *c, const struct group *g); /* after a cut, before ops_applied */
 void ops_not_applied(struct coalesce *c, const struct group *g);   /* refused or given up */

@@ -5,6 +5,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
+#include "base/stats.h"
 #include <stdio.h>
 
 /* From here on the oracle wants the exact running value for each hit in the frame. */
@@ -66,7 +67,9 @@ static void deliver_look(struct process *life, struct request *q)
     for (size_t i = 0; i < r->executions_n; i++)
         if (r->executions[i].life == life->index && (int64_t)r->executions[i].seq == q->look.seq)
             oracle_known(life->w, &r->executions[i]);
+    int64_t frames_lost = STAT_GET(frames_lost);
     coalesce_on_look(life->coalesce, q->look.seq, q->look.stands, q->look.ours);
+    if (STAT_GET(frames_lost) > frames_lost) oracle_named(life->w, life->index, q->look.seq);
 }
 
 static void deliver_values(struct process *life, struct request *q)

@@ -171,7 +171,7 @@ struct sim_config {
     bool third_copy;  /* one that is not promoted acknowledges too: failovers are announced */
     bool keeps_links; /* a server that takes over other data keeps its links */
     bool fails_back;  /* to the same process as before, not to one that started anew */
-    bool unfenced;    /* redis.replicas is 0 */
+    bool unfenced;    /* redis.replicas is 0: the gate may close for good, so the run ends without a rest */
     unsigned killed_percent,
         split_percent; /* of failovers: links end; the old one takes writes for a while */
     uint32_t role_ms;

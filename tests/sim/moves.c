@@ -85,16 +85,23 @@ static void end_links(struct list *links)
         link_kill(CONTAINER_OF(node, struct link, all));
 }
 
-/* Nobody acknowledges any more what the one that was the primary waits for. */
-static void strand_fences(struct world *w, struct list *links)
+/* The other reads what has arrived before its role changes, and says READONLY. */
+static void refuse_unread(struct world *w)
 {
-    list_for_each (node, links) {
-        list_for_each (sent, &CONTAINER_OF(node, struct link, all)->sent) {
-            struct request *q = CONTAINER_OF(sent, struct request, link);
-            if (q->kind == REQ_FENCE && q->step > 0 && q->fence_at > w->redis.durable)
-                q->fence_at = UINT64_MAX;
-        }
+    moves_swap(w);
+    list_for_each (node, &w->redis.links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        while (redis_can_execute(&w->redis, l))
+            redis_execute(w, l);
     }
+    moves_swap(w);
+}
+
+/* Redis answers whoever waits when its role changes. */
+static void refuse_fences(struct world *w)
+{
+    for (struct link *l; (l = redis_blocked_fence(&w->redis)) != NULL;)
+        redis_refuse_fence(w, l);
 }
 
 /* A state between what was acknowledged and the newest. */
@@ -119,16 +126,18 @@ static void promote(struct world *w)
 void moves_fail_over(struct world *w)
 {
     struct other *o = &w->other;
+    refuse_fences(w);
     if (!o->there || !w->config.fails_back) {
         end_links(&o->links);
         o->run = ++w->redis.runs;
+    } else {
+        refuse_unread(w);
     }
     swap_processes(w);
     o->there = true;
     o->follows = false;
     o->writes = world_percent(w, w->config.split_percent);
     o->demoted_ms = w->now_ms;
-    strand_fences(w, &o->links);
     if (world_percent(w, w->config.killed_percent)) end_links(&o->links);
     promote(w);
     w->redis.history = ++w->redis.histories;
@@ -156,7 +165,10 @@ void moves_follow(struct world *w)
     const struct past *has = &r->past[world_below(w, r->past_n)];
     TRACE(w, "redis: server %u follows, and has all up to offset %llu", w->other.run,
           (unsigned long long)has->offset);
-    if (!w->config.keeps_links) end_links(&w->other.links);
+    if (w->config.keeps_links)
+        refuse_unread(w);
+    else
+        end_links(&w->other.links);
     w->other.now = has->state;
     w->other.history = r->history;
     w->other.follows = true;

@@ -160,6 +160,29 @@ static void take_back(struct world *w, struct execution *e)
     if (e->known) execution_lost(w, e);
 }
 
+void oracle_named(struct world *w, int life, int64_t found)
+{
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        struct execution *e = &w->redis.executions[i];
+        if (e->life == life && (int64_t)e->seq > found) e->named |= e->lost && e->known;
+    }
+}
+
+/* What was answered and is in no history any more has been named. */
+void oracle_named_all(struct world *w, const struct process *life)
+{
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        const struct execution *e = &w->redis.executions[i];
+        bool silent = e->life == life->index && e->lost && e->known && !e->named && e->cells_n > 0;
+        if (!silent || life->let_go || w->config.rule_out) continue;
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            if (world_times(w, e->cells[0].field, e->cells[0].delta, k) != 0 &&
+                w->oracle.hits[e->cells[0].hash][e->cells[0].field][k].applied == 0)
+                fault_at(w, FAULT_LOSS, e->cells[0].hash, e->cells[0].field, k,
+                         "answered, lost, and not named by frames_lost");
+    }
+}
+
 static void history_lost(struct world *w)
 {
     w->oracle.tail_lost = true;

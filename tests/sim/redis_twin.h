@@ -47,6 +47,7 @@ struct execution {
     int life;
     bool lost, known;
     bool put_aside; /* lost by redis_restore() */
+    bool named;     /* lost, and its daemon said frames_lost of it */
     unsigned cells_n;
     struct wire_cell cells[SIM_CELLS];
     uint32_t ops[OP_TARGETS];                                                            /* set of k */

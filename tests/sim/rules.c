@@ -397,6 +397,14 @@ static void profile_events_lost(struct sim_config *c)
     often(c, EVENT_fsync, 1);
 }
 
+/* And frames are held meanwhile, as before a failover. */
+static void profile_events_held(struct sim_config *c)
+{
+    profile_events_lost(c);
+    c->faults_most = 8;
+    often(c, EVENT_hold, 40);
+}
+
 /* Two services, and one of them again and again cut off for as long as the other needs to take over. */
 static void profile_journal(struct sim_config *c)
 {
@@ -449,7 +457,6 @@ static void profile_moves(struct sim_config *c)
     c->killed_percent = 30;
     c->role_ms = 1000;
     c->faults_most = 8;
-    often(c, EVENT_hold, 0);
     often(c, EVENT_failover, 20);
     often(c, EVENT_follow, 20);
     often(c, EVENT_leave, 20);
@@ -546,7 +553,7 @@ static void profile_history(struct sim_config *c)
     }
 
 /* Without these others, too, it shows. */
-#define WITHOUT(name, sync, world, too, faults, seeds, profile, without)                                     \
+#define UNHEALED(name, sync, world, too, faults, seeds, profile, without)                                    \
     {                                                                                                        \
         name, without, 0, sync, world, 0, too, faults, seeds, profile                                        \
     }
@@ -554,9 +561,9 @@ static void profile_history(struct sim_config *c)
 const struct sim_rule sim_rules[] = {
     SYNC("gate", RULE_GATE, SHOWS(DOUBLE), 2000, profile_restored,
          "an old copy of Redis is put back: what it has is claimed and merged again"),
-    WITHOUT("gate_all_links", 0, WORLD_ALL_LINKS, RULE_GEN_ID, SHOWS(DOUBLE) | SHOWS(STUCK), 10000,
-            profile_restored,
-            "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
+    UNHEALED("gate_all_links", 0, WORLD_ALL_LINKS, RULE_GEN_ID, SHOWS(DOUBLE) | SHOWS(STUCK), 10000,
+             profile_restored,
+             "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
     UNGATED("barrier", RULE_BARRIER, 0, SHOWS(DOUBLE), 2000, profile_tail,
             "merged, then Redis loses the claim: merged again under another id"),
     UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail,
@@ -610,6 +617,8 @@ const struct sim_rule sim_rules[] = {
              "numbers are given of a lease that Redis has lost"),
     COALESCE("lease_resend", RULE_LEASE_RESEND, SHOWS(LOSS), 20000, profile_events_lost,
              "a frame sent again has numbers of a lease that Redis has lost"),
+    COALESCE("lease_held", RULE_LEASE_HELD, SHOWS(LOSS), 20000, profile_events_held,
+             "a frame that was held through a cut has numbers of a lease that Redis has lost"),
     WORLD("leased_stays", WORLD_LEASED, SHOWS(LOSS), 5000, profile_events_deleted,
           "an own id becomes a number that a lease still holds"),
     COALESCE("journal_undo", RULE_JOURNAL_UNDO, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK) | SHOWS(ANSWER),
@@ -665,14 +674,13 @@ const struct sim_rule sim_rules[] = {
           "one link follows a failover, and the others stay where nothing new is written"),
     UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
             "acknowledged by one copy and merged, while another is promoted that lacks it"),
-    WITHOUT("rescan_moves", RULE_RESCAN, 0, RULE_GATE | RULE_EPOCH_OF_RUN | RULE_FENCE_HISTORY,
-            SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
-            "rows scanned at the old primary are merged after a fence of the new one"),
+    UNHEALED("rescan_moves", RULE_RESCAN, 0, RULE_GATE | RULE_EPOCH_OF_RUN | RULE_FENCE_HISTORY,
+             SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
+             "rows scanned at the old primary are merged after a fence of the new one"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
-    {"split", "the same, and the old primary takes writes for a while: not safe yet", 0, 0, 0, 0, RULE_GATE,
-     0, 0, profile_split},
+    PROFILE("split", profile_split, "the same, and the old primary takes writes for a while: not safe yet"),
     PROFILE("history", profile_history, "the same, and servers come back with their links: not safe yet"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];

@@ -58,6 +58,7 @@ struct coalesce {
     struct hash_entry **owed; /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
     bool held;          /* coalesce_hold() */
+    bool releases;      /* held until the link, which is up, is ready */
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
     struct leases leases;

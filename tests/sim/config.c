@@ -164,4 +164,5 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     c->restores = c->ops_percent == 0 && !c->feeds && c->tokens_percent == 0;
     draw_down(c, &p);
     c->takeover_ms = (uint32_t)between(&p, 100, 2000);
+    if (prng_percent(&p, 30)) c->sync.keep_ms = between(&p, 300, 3000);
 }

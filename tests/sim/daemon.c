@@ -384,6 +384,7 @@ static void wait_done(struct sync_wait *wait)
     struct world *w = sw->life->w;
     TRACE(w, "life %d: CTR.SYNC ends with %d", sw->life->index, (int)wait->outcome);
     sw->busy = false;
+    if (sw->life->mysql_starts < w->mysql.promoted) return; /* it speaks of the server that was */
     for (int h = 0; h < SIM_HASHES && wait->outcome == ASK_DONE; h++)
         for (int f = 0; f < SIM_FIELDS && (sw->hash < 0 || sw->hash == h); f++)
             oracle_synced(w, h, f, sw->answered[h][f]);

@@ -433,6 +433,12 @@ static void run_limbo(struct world *w, struct daemon *d)
 static void run_mysql_toggle(struct world *w, struct daemon *d)
 {
     (void)d;
+    if (w->config.sync.keep_ms > 0 && world_percent(w, 60)) {
+        TRACE(w, "mysql: its replica is promoted, %llu ms behind",
+              (unsigned long long)(w->now_ms - w->mysql.copy.at_ms));
+        mysql_promote(w);
+        return;
+    }
     bool demoted = w->mysql.up && world_percent(w, 50);
     TRACE(w, "mysql: %s", demoted ? "is demoted" : w->mysql.up ? "goes down" : "comes up");
     if (demoted)
@@ -612,6 +618,13 @@ static void run_hold(struct world *w, struct daemon *d)
     daemon_hold(d->life, w->now_ms + 1 + world_below(w, 3000));
 }
 
+/* The replica is behind by less than mysql.keep. */
+static void mysql_age(struct world *w)
+{
+    uint64_t keep_ms = w->config.sync.keep_ms, behind_ms = w->now_ms - w->mysql.copy.at_ms;
+    if (keep_ms > 0 && (behind_ms + 1 >= keep_ms || world_percent(w, 10))) mysql_copy(w);
+}
+
 static void run_clock(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -620,6 +633,7 @@ static void run_clock(struct world *w, struct daemon *d)
         w->now_ms + 1 + world_below(w, jump ? w->config.clock_jump_ms : w->config.clock_step_ms);
     if (next_ms > w->config.unread_ms) redis_catch_up(w, next_ms - w->config.unread_ms);
     w->now_ms = next_ms;
+    mysql_age(w);
     if (w->config.clean_percent > 0 && world_percent(w, w->config.clean_percent)) ops_clean(w);
     redis_age(&w->redis, w->now_ms, w->config.lag_ms);
     moves_clock(w);

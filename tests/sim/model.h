@@ -183,7 +183,7 @@ struct sim_config {
     uint32_t world_off; /* set of enum world_rule */
     bool rule_out;      /* some rule is: whatever it breaks is worth more than the hint of tally:gen */
     struct coalesce_config coalesce;
-    struct sync_config sync;
+    struct sync_config sync; /* keep_ms > 0: MySQL's replica, behind by less, may be promoted */
 };
 
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons); /* daemons 0: the seed decides */

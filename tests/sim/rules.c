@@ -20,6 +20,7 @@ static void only(struct sim_config *c, unsigned faults)
     c->partial = c->feeds = false;
     c->ops_percent = c->clean_percent = c->tokens_percent = 0;
     c->faults_most = faults;
+    c->sync.keep_ms = 0;
 }
 
 static void often(struct sim_config *c, enum sim_event event, unsigned weight)
@@ -289,6 +290,23 @@ static void profile_poison(struct sim_config *c)
     only(c, 4);
     eager(c);
     often(c, EVENT_poison, 10);
+}
+
+/* MySQL's replica is promoted, again and again. */
+static void profile_keep(struct sim_config *c)
+{
+    only(c, 4);
+    eager(c);
+    c->sync.keep_ms = 2000;
+    often(c, EVENT_mysql_toggle, 10);
+}
+
+static void profile_keep_paused(struct sim_config *c)
+{
+    profile_keep(c);
+    c->faults_most = 8;
+    c->pause_ms = 5000;
+    often(c, EVENT_pause, 10);
 }
 
 static void profile_totals(struct sim_config *c)
@@ -657,6 +675,10 @@ const struct sim_rule sim_rules[] = {
          "the ledger forgets a batch that still stands"),
     SYNC("cutoff_first", RULE_PRUNE_CUTOFF, SHOWS(DOUBLE), 10000, profile_slow_prune,
          "the ledger forgets a batch that was claimed after it was asked what stands"),
+    SYNC("keep", RULE_KEEP, SHOWS(LOSS), 300, profile_keep,
+         "what was merged and discarded is lost with the tail of MySQL"),
+    SYNC("keep_seen", RULE_KEEP_SEEN, SHOWS(LOSS), 2000, profile_keep_paused,
+         "a daemon that stood still discards what it kept, before it hears that MySQL moved"),
     SYNC("until_slack", RULE_UNTIL_SLACK, SHOWS(LOSS), 1000, profile_until,
          "complete_until passes a hit that is on its way to Redis"),
     SYNC("until_order", RULE_UNTIL_ORDER, SHOWS(LOSS), 5000, profile_until,

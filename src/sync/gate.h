@@ -22,8 +22,8 @@ struct gate_ports { /* requests as in sync/ports.h */
     void *arg;
     void (*check)(void *arg, struct gate_check *c);
     void (*history)(void *arg, struct history_read *h);
-    /* (!) Of the Redis that claims and history() go to; empty: they go to different ones. A claim by a link that is at a
-     * Redis which was put back raises its gen before another link has heard of that Redis. */
+    /* (!) Of the Redis that claims and history() go to; empty: they go to different ones, or it lacks answered frames. A claim
+     * by a link that is at a Redis which was put back raises its gen before another link has heard of that Redis. */
     const char *(*run_id)(void *arg);
     uint64_t (*mono_ms)(void *arg);
 };

@@ -14,6 +14,7 @@ from harness.programs import MYSQLD
 from harness.replicas import GaleraNode, galera_missing
 from harness.shop import Shop
 from harness.wait import stays, wait_until
+from harness.web import Web
 
 FAMILIES = counters(hits=10, every="1s")
 NEEDS_SEMISYNC = pytest.mark.skipif(MYSQLD is not None, reason="MySQL's semi-synchronous replication is a plugin")
@@ -44,6 +45,8 @@ class Busy(Shop):
                                        mysql_url=self.mysql.url)  # root's, for migrate
         self.daemon.migrate()
         self.daemon.config["mysql"] = {"url": url, "writers": writers, "keep": keep}
+        self.web = f"{self.daemon.socket}.http"
+        self.daemon.config["listen"]["http"] = f"unix://{self.web}"
         self.daemon.write_config()
         self.daemon.start()
         self.over = threading.Event()
@@ -247,6 +250,27 @@ def test_replica_that_lags_less_than_keep(pair, busy):
 @pytest.mark.parametrize("_round", range(10))
 def test_replica_that_lags_less_than_keep_again(pair, busy, _round):
     promoted_behind(pair, busy, 5, "30s")
+
+
+def test_kept_is_no_problem(pair, busy):
+    """Nobody waits for what is kept, nothing calls it late; after a restart the ledger knows it, and it is kept again."""
+    busy.begin(pair.url, keep="6m")
+    busy.end()
+    busy.daemon.sync_all()
+    done = busy.daemon.verb("status")
+    assert done.returncode == 0 and re.search(r"\d+ on the way to MySQL, \d+ of them merged, and kept", done.stdout), done.stdout
+    kept, standing = busy.daemon.figure("batches_kept"), busy.redis.client().zcard("tally:batches")
+    assert kept == standing > 5 and busy.daemon.figure("fields_in_flight") == 0
+    merged = busy.daemon.figure("rows_merged")
+    assert busy.daemon.figure("rows_kept") == merged
+    busy.daemon.verify()
+    wait_until(lambda: "tallyd_oldest_unmerged_seconds 0.000\n" in Web(busy.web).ask("/metrics").text, 60, "none of it is late")
+    busy.daemon.terminate()
+    assert busy.redis.client().zcard("tally:batches") == standing
+    busy.daemon.start()
+    wait_until(lambda: busy.daemon.figure("batches_kept") == kept, 60, "they are kept again")
+    assert busy.daemon.figure("rows_merged") == 0
+    busy.exact()
 
 
 @pytest.mark.fault("mysql-lags-more")

@@ -34,6 +34,10 @@ enum coalesce_rule {
     RULE_TAKEOVER_OWN = 1 << 24,        /* off: journals of our own instance are left to others */
     RULE_TAKEOVER_SERVER = 1 << 25,     /* off: taken by a list that another server gave */
     RULE_LEASE_HELD = 1 << 26,          /* off: what is held through a cut keeps numbers of a lease */
+    RULE_REPLAY = 1 << 27,              /* off: answered frames that Redis lost are not sent again */
+    RULE_REPLAY_LOOK = 1 << 28,         /* off: all that are kept are sent again, whatever Redis has */
+    RULE_REPLAY_FIRST = 1 << 29,        /* off: frames in doubt are sent before those that were answered */
+    RULE_REPLAY_FENCE = 1 << 30,        /* off: a fence releases what was answered while it was under way */
 };
 enum sync_rule {
     RULE_BARRIER = 1 << 0,        /* fence before merge */

@@ -77,7 +77,7 @@ static const char *port_run_id(void *arg)
 {
     const struct core *c = arg;
     const char *of_frames = c->frame_link.facts.run_id, *run_id = c->sync_link.facts.run_id;
-    return strcmp(of_frames, run_id) == 0 ? run_id : "";
+    return coalesce_caught_up(c->coalesce) && strcmp(of_frames, run_id) == 0 ? run_id : "";
 }
 
 void wire_gate(struct core *c)

@@ -39,6 +39,7 @@ struct fence {                 /* the barrier: once passed, what Redis knew befo
     char text[200];
     void (*done)(struct fence *f);
     void *arg;
+    bool background;  /* it may take longer, and makes no other fence wait */
     struct list link; /* this and the following: redis/fence_op.c's */
     uint64_t asked_us;
     uint64_t until_ms, seen_ms; /* gives up; first sight of aof_pending_bio_fsync:0, 0: not yet */

@@ -21,8 +21,8 @@ struct gate_ports { /* requests as in sync/ports.h */
     void *arg;
     void (*check)(void *arg, struct gate_check *c);
     void (*gen)(void *arg, struct gen_read *g);
-    /* (!) Of the Redis that claims and gen() go to; empty: they go to different ones. A claim by a link that is at a
-     * Redis which was put back raises its gen before another link has heard of that Redis. */
+    /* (!) Of the Redis that claims and gen() go to; empty: they go to different ones, or it lacks answered frames. A claim by
+     * a link that is at a Redis which was put back raises its gen before another link has heard of that Redis. */
     const char *(*run_id)(void *arg);
     uint64_t (*mono_ms)(void *arg);
 };

@@ -43,8 +43,16 @@ static void deliver_frame(struct process *life, struct request *q)
         oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
         values_exact(life->w, &q->frame);
         ops_exact(life->w, &q->frame);
+        ports_keep(f, &q->frame);
     }
     filing_answer(life, f, &q->frame);
+}
+
+static void deliver_replay(struct process *life, struct request *q)
+{
+    struct redis *r = &life->w->redis;
+    if (!q->frame.refused) oracle_known(life->w, &r->executions[q->frame.execution - 1]);
+    coalesce_on_kept(life->coalesce, q->target, q->frame.refused ? FRAME_REFUSED : FRAME_APPLIED);
 }
 
 static void deliver_claim(struct process *life, struct request *q)
@@ -199,10 +207,11 @@ static void deliver_discard(struct request *q)
 /* READONLY; true: it is filed as any refusal. */
 static bool deliver_readonly(struct process *life, struct request *q)
 {
-    if (q->kind == REQ_FRAME) q->frame.refused = true;
+    bool is_frame = q->kind == REQ_FRAME || q->kind == REQ_REPLAY;
+    if (is_frame) q->frame.refused = true;
     if (q->kind == REQ_CLAIM) q->claim.outcome = CLAIM_REFUSED;
     if (q->kind == REQ_FENCE) q->refused = true;
-    if (q->kind == REQ_FRAME || q->kind == REQ_CLAIM || q->kind == REQ_FENCE) return true;
+    if (is_frame || q->kind == REQ_CLAIM || q->kind == REQ_FENCE) return true;
     if (q->target != NULL) ports_lost(life, &(struct lost){.kind = q->kind, .target = q->target});
     return false;
 }
@@ -214,6 +223,9 @@ void ports_deliver(struct process *life, struct request *q)
     switch (q->kind) {
     case REQ_FRAME:
         deliver_frame(life, q);
+        return;
+    case REQ_REPLAY:
+        deliver_replay(life, q);
         return;
     case REQ_CLAIM:
         deliver_claim(life, q);

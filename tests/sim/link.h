@@ -12,6 +12,7 @@ enum role { ROLE_FRAME, ROLE_SYNC, ROLE_FENCE, ROLES };
 
 enum request_kind {
     REQ_FRAME,
+    REQ_REPLAY,
     REQ_CLAIM,
     REQ_KILL,
     REQ_LOOK,
@@ -65,6 +66,7 @@ struct wire_frame {
     char records[SIM_JOURNAL_BYTES];
     int64_t share[SIM_COUNTERS];
     bool refused;
+    bool again;       /* Redis lost it: without what is not sent again */
     size_t execution; /* reply: its place in redis->executions, from 1 */
 };
 struct wire_claim {

@@ -54,6 +54,7 @@ bool moves_refuses(const struct world *w, const struct request *q)
     if (!w->redis.is_other || w->other.writes) return false;
     switch (q->kind) {
     case REQ_FRAME:
+    case REQ_REPLAY:
     case REQ_CLAIM:
     case REQ_FENCE:
     case REQ_DISCARD:

@@ -70,6 +70,7 @@ static const char *port_run_id(void *arg)
 {
     const struct process *life = arg;
     bool same = strcmp(life->run_id[ROLE_FRAME], life->run_id[ROLE_SYNC]) == 0;
+    if (!coalesce_caught_up(life->coalesce) && world_rule(life->w, WORLD_CAUGHT_UP)) return "";
     return same || !world_rule(life->w, WORLD_ALL_LINKS) ? life->run_id[ROLE_SYNC] : "";
 }
 

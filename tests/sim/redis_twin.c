@@ -552,6 +552,7 @@ static bool run(struct world *w, struct link *l, struct request *q)
     struct redis *r = &w->redis;
     switch (q->kind) {
     case REQ_FRAME:
+    case REQ_REPLAY:
         if (q->step == 0) {
             run_frame(w, l, &q->frame);
             return tokens_later(w, &q->frame);

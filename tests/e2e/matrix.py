@@ -43,6 +43,9 @@ ROWS = [Row(*row) for row in (
     ("snapshot-batch", "an old snapshot restored", "a batch in it is merged already", "ledger 1062; nothing is added"),
     ("snapshot-pending", "an old snapshot restored", "hits in it are merged already",
      "gen is behind: held, alarm, until an operator decides"),
+    ("pods-new", "one more Redis on one MySQL", "start", "held until the operator says that it is one more; counts meanwhile"),
+    ("pods-rolled-back", "an old snapshot restored", "one of two Redis on one MySQL", "it alone is held; the other goes on"),
+    ("pods-lost", "Redis lost everything, or belongs to another MySQL", "start", "held until an operator decides"),
     ("failover-demoted", "the primary is demoted alive", "REPLICAOF, FAILOVER; in step, cut off",
      "all links follow together; merging again within 5 s; totals never fall; others are not cut"),
     ("failover-killed", "the primary ends, the replica is promoted", "kill -9, SIGSTOP; the old one comes back",
@@ -143,6 +146,8 @@ ROWS = [Row(*row) for row in (
     ("schema-unsigned", "wrong schema: unsigned count", "start", "refused with the exact reason"),
     ("schema-missing", "wrong schema: table missing", "start", "refused with the exact reason"),
     ("schema-folding", "wrong schema: folding collation", "start", "refused with the exact reason"),
+    ("upgrade-realms", "upgrade from one Redis to realms", "batches stand, one half merged; rejects wait; under hits",
+     "held until migrate; then all is merged once"),
     ("upgrade-orphan", "upgrade over an orphan of the old version", "start", "merged once, by its stored format version"),
 )]
 IDS = {row.id for row in ROWS}

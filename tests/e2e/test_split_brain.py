@@ -58,13 +58,22 @@ class Side:
         return [line for line in self.daemon.log().splitlines() if f"event={name} " in line]
 
     def frames_lost(self):
-        """As its log names them."""
+        """As its log names them: the last one answered, the last one that Redis has."""
         told = [re.search(r"answered=(\d+) found=(\d+)", line) for line in self.events("frames_lost")]
-        return sum(int(one[1]) - int(one[2]) for one in told)
+        return [(int(one[1]), int(one[2])) for one in told]
+
+    def frames(self, side):
+        """How many of this tallyd's the side's server has."""
+        direct = side.server.client()
+        return max([int(direct.get(key)) for key in direct.scan_iter(f"tally:seq:{self.name}:*", count=1000)], default=0)
 
     def info(self):
         with self.daemon.operator() as client:
             return client.call("INFO").decode()
+
+    def counts(self):
+        with self.daemon.client() as client:
+            return isinstance(client.call("HINCRBY", "s2:product_views", "1", "0"), int)
 
     def try_to_merge(self):
         """What becomes of its claims: "merged" or "held"."""
@@ -90,11 +99,9 @@ class Split:
             side.open(make_daemon, replicas)
         self.answered = Counter()  # what MySQL must have in the end; hits of a side that lost are not in it
 
-    def hits(self, side, fields, frames=False):
-        """frames: each hit is one of its own."""
+    def hits(self, side, fields):
         with side.daemon.client() as client:
-            asked = [("HINCRBY", VIEWS, str(field), 1) for field in fields]
-            replies = [client.call(*one) for one in asked] if frames else client.pipeline(asked)
+            replies = client.pipeline([("HINCRBY", VIEWS, str(field), 1) for field in fields])
         assert all(isinstance(reply, int) for reply in replies), replies[:3]
         return Counter({(VIEWS.encode(), field_bytes(field)): 1 for field in fields})
 
@@ -160,18 +167,22 @@ class Split:
         twice = [name for name, count in self.merged().items() if count > 1]
         assert not twice, f"{len(twice)} hits are twice in MySQL, of {PENDING} that were pending"
 
-    def reunite(self, winner, loser):
-        """The loser's server is demoted; its tallyd follows."""
+    def reunite(self, winner, loser, late):
+        """The loser's server is demoted, and its tallyd follows. The hits that it had answered since the split are sent
+        again, or the frames that had them are named."""
+        told = len(loser.frames_lost())
+        answered, found = loser.frames(loser), loser.frames(winner)
+        assert answered > found
         loser.follows(winner)
         loser.goes_to(winner)
         self.primary, self.replica = winner, loser
         wait_until(lambda: loser.server.client().info("replication")["master_link_status"] == "up", 30, "it is demoted")
-
-        def counts():
-            with loser.daemon.client() as client:
-                return isinstance(client.call("HINCRBY", "s2:product_views", "1", "0"), int)
-
-        wait_until(counts, 30, "its tallyd counts on the winner's")
+        wait_until(lambda: loser.counts(), 30, "its tallyd counts on the winner's")
+        for side in self.sides:
+            side.daemon.sync_all()
+        saved = Counter({name: count for name, count in self.merged().items() if name in late})
+        assert (saved, loser.frames_lost()[told:]) in ((Counter(), [(answered, found)]), (late, []))
+        self.answered += saved
 
     def settle(self):
         """Both tallyds merge; MySQL has what was answered, and the books balance."""
@@ -199,9 +210,8 @@ class Split:
         self.pending()
         taken, over, lost = ({side: len(side.events(name)) for side in self.sides}
                              for name in ("epoch_taken", "epoch_lost", "frames_lost"))
-        frames = {side: side.frames_lost() for side in self.sides}
         self.split()
-        late = {side: self.hits(side, self.new_fields(LATE), frames=True) for side in self.sides}
+        late = {side: self.hits(side, self.new_fields(LATE)) for side in self.sides}
         winner, loser, told = self.both_merge(order)
         self.not_doubled()
         assert sorted(told.values()) == ["held", "merged"], told
@@ -211,17 +221,8 @@ class Split:
         assert len(loser.events("epoch_lost")) > over[loser]
         assert len(winner.events("epoch_taken")) > taken[winner]
         winner.daemon.verify()
-        self.reunite(winner, loser)
-        self.settle_named(winner, loser, late[loser], lost, frames)
-
-    def settle_named(self, winner, loser, late, lost, frames):
-        """What the loser had answered is sent again, or named: each of those hits was a frame."""
-        for side in self.sides:
-            side.daemon.sync_all()
-        saved = Counter({name: count for name, count in self.merged().items() if name in late})
-        assert sum(late.values()) - sum(saved.values()) == loser.frames_lost() - frames[loser]
+        self.reunite(winner, loser, late[loser])
         assert len(winner.events("frames_lost")) == lost[winner]
-        self.answered += saved
         self.settle()
 
 
@@ -269,15 +270,14 @@ def test_promoted_while_a_chunk_is_committed(make_split, mysql):
         wait_until(lambda: takes_an_epoch(mysql), 30, "the other one waits for the row")
         commit.let_go()
         assert isinstance(client.reply(), int)
-    lost = split.hits(far, split.new_fields(LATE), frames=True)
+    lost = split.hits(far, split.new_fields(LATE))
     assert far.try_to_merge() == "held"
     split.not_doubled()
     split.answered += late
     assert +split.merged() == split.answered
     split.is_held(far)
     near.daemon.verify()
-    split.reunite(near, far)
-    assert far.frames_lost() == sum(lost.values())
+    split.reunite(near, far, lost)
     split.settle()
 
 
@@ -303,6 +303,7 @@ def test_the_same_batch_on_both_sides(make_split):
         wait_until(lambda: +split.merged() == split.answered, 30, "it is adopted")
         near.daemon.resume()
         wait_until(lambda: near.server.client().zcard("tally:batches") == 0, 60, "the old side finds it in the ledger")
+        late = split.hits(near, split.new_fields(LATE))
     assert +split.merged() == split.answered
-    split.reunite(far, near)
+    split.reunite(far, near, late)
     split.settle()

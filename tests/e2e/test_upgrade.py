@@ -122,9 +122,10 @@ def before(make_redis, make_daemon, make_proxy, mysql):
 
 def test_it_says_what_is_missing(before):
     before.proxy.refuse(False)
-    for verb in ("check", "run"):
-        done = before.daemon.verb(verb, timeout_s=60)
-        assert done.returncode == 78 and "version 1" in done.stderr and "tallyd migrate" in done.stderr, done.stderr
+    done = before.daemon.verb("check")
+    assert done.returncode == 78 and "version 1" in done.stderr and "tallyd migrate" in done.stderr, done.stderr
+    done = before.daemon.verb("run", timeout_s=60)
+    assert done.returncode == 78 and "tallyd migrate" in done.stderr, done.stderr
     assert before.merged_chunks() == before.ledger
 
 

@@ -170,9 +170,11 @@ static void batches_put(struct screen *c)
         buf_printf(c->out, "%-10s ? (Redis)\n", "batches");
         return;
     }
-    buf_printf(c->out, "%-10s %s on the way to MySQL%s\n", "batches",
-               s->batches_n == 0 ? "none" : human_count((int64_t)s->batches_n, n),
-               s->batches_n > BATCHES_SHOWN ? ", the oldest:" : "");
+    buf_printf(c->out, "%-10s %s on the way to MySQL", "batches",
+               s->batches_n == 0 ? "none" : human_count((int64_t)s->batches_n, n));
+    if (s->service.stats.batches_kept > 0)
+        buf_printf(c->out, ", %s of them merged, and kept", human_count(s->service.stats.batches_kept, n));
+    buf_printf(c->out, "%s\n", s->batches_n > BATCHES_SHOWN ? ", the oldest:" : "");
     for (size_t i = 0; i < s->batches_n && i < BATCHES_SHOWN; i++)
         batch_put(c, &s->batches[i]);
 }

@@ -87,6 +87,7 @@ struct lane_config settings_lane(const struct settings *s)
         .keeps = (enum redis_keeps)conf->redis_keeps,
         .mysql_volatile = conf->mysql_volatile == CONF_ACCEPT,
         .ledger_keep_ms = (uint64_t)conf->ledger_keep_ms,
+        .mysql_keep_ms = (uint64_t)conf->mysql_keep_ms,
         .coalesce = coalesce,
     };
 }

@@ -33,6 +33,7 @@ enum coalesce_rule {
     RULE_SHARE_BACK = 1 << 23,          /* off: a failed cell's share stays in tally:accepted */
     RULE_TAKEOVER_OWN = 1 << 24,        /* off: journals of our own instance are left to others */
     RULE_TAKEOVER_SERVER = 1 << 25,     /* off: taken by a list that another server gave */
+    RULE_LEASE_HELD = 1 << 26,          /* off: what is held through a cut keeps numbers of a lease */
 };
 enum sync_rule {
     RULE_BARRIER = 1 << 0,        /* fence before merge */
@@ -45,7 +46,9 @@ enum sync_rule {
     RULE_PRUNE_CUTOFF = 1 << 7,   /* off: what is old is decided after the standing batches were read */
     RULE_UNTIL_SLACK = 1 << 8,    /* off: complete_until has no slack for hits on their way */
     RULE_UNTIL_ORDER = 1 << 9,    /* off: batches are asked before the dirty index */
-    RULE_TOTAL_BY_GEN = 1 << 10,  /* off: a total counts what was claimed and merged after Redis was read */
+    RULE_KEEP = 1 << 11,          /* off: a merged batch is discarded at once, whatever keep_ms says */
+    RULE_KEEP_SEEN = 1 << 12, /* off: a kept batch is discarded when its time is over, whatever MySQL says */
+    RULE_TOTAL_BY_GEN = 1 << 10, /* off: a total counts what was claimed and merged after Redis was read */
 };
 
 #ifdef TALLYD_RULES

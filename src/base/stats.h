@@ -35,6 +35,8 @@
     X(batches_done, "batches merged and discarded")                                                          \
     X(batches_held, "batches held now")                                                                      \
     X(fields_in_flight, "fields claimed and not yet discarded, now")                                         \
+    X(batches_kept, "batches merged and not yet discarded (mysql.keep), now")                                \
+    X(rows_kept, "their rows")                                                                               \
     X(chunks_merged, "chunks merged")                                                                        \
     X(chunks_already, "chunks that the ledger already knew")                                                 \
     X(chunks_retried, "chunk transactions tried again")                                                      \

@@ -350,8 +350,10 @@ bool coalesce_turn(struct coalesce *c)
 
 void coalesce_hold(struct coalesce *c, bool hold)
 {
-    c->held = hold;
-    if (!hold && sm_now(&c->link) != LINK_READY) doubt_fail_collected(c);
+    int link = sm_now(&c->link);
+    c->releases = !hold && (link == LINK_KILL || link == LINK_LOOK);
+    c->held = hold || c->releases;
+    if (!c->held && link == LINK_DOWN) doubt_fail_collected(c);
 }
 
 uint64_t coalesce_frame(const struct coalesce *c)

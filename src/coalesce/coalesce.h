@@ -177,7 +177,8 @@ struct coalesce_settle {
     uint32_t events; /* of the log, still to be brought home */
 };
 bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s);
-/* While it holds, no frame is sent: hits wait. Those that a cut would refuse meanwhile wait as well, for busy_ms at most. */
+/* While it holds, no frame is sent: hits wait. Those that a cut would refuse meanwhile wait as well, for busy_ms at most.
+ * A hold that ends while a link begins ends when that link is ready, or cut. */
 void coalesce_hold(struct coalesce *c, bool hold);
 /* What is sent and not answered. */
 void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims);

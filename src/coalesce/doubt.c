@@ -60,6 +60,11 @@ void doubt_fail_collected(struct coalesce *c)
     flight_touch(c, &touched);
 }
 
+static void release(struct coalesce *c)
+{
+    if (c->releases) c->held = c->releases = false;
+}
+
 void coalesce_cut(struct coalesce *c, const char *why)
 {
     coalesce_down(c, why);
@@ -81,7 +86,11 @@ void coalesce_cut(struct coalesce *c, const char *why)
     if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
     settles_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
-    if (!c->held) doubt_fail_collected(c);
+    release(c);
+    if (!c->held)
+        doubt_fail_collected(c);
+    else if (HOLDS(RULE_LEASE_HELD))
+        ops_held(c, c->now);
 }
 
 static void look(struct coalesce *c)
@@ -243,6 +252,7 @@ void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands, con
     }
     c->suspect_id = 0;
     sm_move(&c->link, LINK_READY);
+    release(c);
     settle_frames(c, seq);
     settle_claims(c, stands);
 }
@@ -256,6 +266,7 @@ void coalesce_on_killed(struct coalesce *c)
         return;
     }
     sm_move(&c->link, LINK_READY);
+    release(c);
     settle_frames(c, c->seq_known);
 }
 

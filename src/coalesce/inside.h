@@ -58,6 +58,7 @@ struct coalesce {
     struct hash_entry **owed; /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
     bool held;          /* coalesce_hold() */
+    bool releases;      /* held until the link, which is up, is ready */
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
@@ -192,6 +193,8 @@ void feeding_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is se
 /* kinds.c: what happened to the frame */
 void ops_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
 void ops_send_again(struct coalesce *c, struct group *g);
+void ops_held(struct coalesce *c,
+              struct group *g); /* collected, and held through a cut that forgot what is known */
 void ops_applied(struct coalesce *c, struct group *g);
 void ops_found_applied(struct coalesce *c, const struct group *g); /* after a cut, before ops_applied */
 void ops_not_applied(struct coalesce *c, const struct group *g);   /* refused or given up */

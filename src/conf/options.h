@@ -114,6 +114,10 @@
     G(MYSQL_TIMEOUT, "mysql.timeout", MS, mysql_timeout_ms, "10s", 5000, 300000, RESTART,                    \
       "a duration from 5s to 5m",                                                                            \
       "a MySQL that answers nothing for so long is taken as lost; above its lock waits")                     \
+    G(MYSQL_KEEP, "mysql.keep", MS, mysql_keep_ms, "0s", 0, 3600000, RESTART,                                \
+      "a duration from 0s to 1h",                                                                            \
+      "what is merged stays in Redis for so long, and is merged again where a MySQL that takes over lacks "  \
+      "it: more than replicas lag; at most a tenth of ledger.keep; 0s: not at all")                          \
     G(MYSQL_TLS_USE, "mysql.tls.use", WORD, mysql_tls_use, "off", 0, 0, RESTART,                             \
       "off|on",                                                                                              \
       "on: TLS with MySQL over TCP, or no connection")                                                       \

@@ -86,5 +86,7 @@ void wire_sync(struct core *c)
     };
     struct sync_config config = sync_config_default;
     config.give_up_ms = c->config.ledger_keep_ms / 3;
+    config.keep_ms = c->config.mysql_keep_ms;
+    config.wait_ms += (uint32_t)config.keep_ms; /* another tallyd's batch is waited for until it is gone */
     c->sync = sync_create(&ports, c->config.counters, &config);
 }

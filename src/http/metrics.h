@@ -26,6 +26,8 @@
     M(tallyd_pending_hashes, gauge, v->seen->dirty, "Hashes in the dirty index: with hits that no claim has taken")                 \
     M(tallyd_batches_in_flight, gauge, v->seen->batches, "Batches claimed and not yet discarded")                                   \
     M(tallyd_rows_in_flight, gauge, known(STAT_GET(fields_in_flight)), "Fields that this tallyd claimed and has not yet discarded") \
+    M(tallyd_batches_kept, gauge, known(STAT_GET(batches_kept)), "Batches that are merged, and kept in Redis (mysql.keep)")          \
+    M(tallyd_rows_kept, gauge, known(STAT_GET(rows_kept)), "Their rows")                                                            \
     M(tallyd_batches_held, gauge, known(STAT_GET(batches_held)), "Batches that wait for an operator")                               \
     M(tallyd_rejects, gauge, v->seen->rejects, "Rows that wait in tally_rejects")                                                   \
     M(tallyd_redis_up, gauge, known(v->beat.redis_up), "1: the links to Redis are up")                                              \

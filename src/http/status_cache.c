@@ -29,7 +29,7 @@ static int64_t oldest_ms(const struct status *s)
 {
     int64_t ms = s->redis.dirty > 0 && s->redis.oldest_ms.known ? s->redis.oldest_ms.value : 0;
     for (size_t i = 0; i < s->batches_n; i++)
-        if (s->batches[i].age_ms > ms) ms = s->batches[i].age_ms;
+        if (!status_is_merged(&s->batches[i]) && s->batches[i].age_ms > ms) ms = s->batches[i].age_ms;
     return ms;
 }
 

@@ -242,6 +242,7 @@ static void merges_put(struct json *j, const struct status *s)
     else
         json_null(j, "held");
     text_or_null(j, "why", s->service.held);
+    figure_json(j, "kept", (struct figure){s->service.up, s->service.stats.batches_kept});
     json_close(j, '}');
 }
 

@@ -58,7 +58,7 @@ static void books_file(const struct books *books, struct status *s)
 static void chunks_file(const struct books *books, struct status *s)
 {
     for (size_t i = 0; i < books->chunks_n; i++) {
-        for (size_t k = 0; k < s->batches_n && k < STATUS_BATCHES_SIZED; k++) {
+        for (size_t k = 0; k < s->batches_n && k < STATUS_BATCHES_LOOKED; k++) {
             struct status_batch *b = &s->batches[k];
             if (memcmp(&b->id, &books->chunks[i].batch, sizeof b->id) != 0) continue;
             b->chunks = (struct figure){.known = true, .value = books->chunks[i].chunks};
@@ -69,8 +69,8 @@ static void chunks_file(const struct books *books, struct status *s)
 
 static void counters_probe(struct db *db, struct status *s)
 {
-    size_t n = s->batches_n < STATUS_BATCHES_SIZED ? s->batches_n : STATUS_BATCHES_SIZED;
-    struct batch_id ids[STATUS_BATCHES_SIZED];
+    size_t n = s->batches_n < STATUS_BATCHES_LOOKED ? s->batches_n : STATUS_BATCHES_LOOKED;
+    struct batch_id ids[STATUS_BATCHES_LOOKED];
     struct books books = {0};
     struct error e;
     for (size_t i = 0; i < n; i++)
@@ -105,6 +105,7 @@ void probe_mysql(struct db *db, const struct source *where, bool brief, struct s
     struct error e;
     if (!s->mysql.up) return;
     if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);
-    if (s->mysql.read && !brief) counters_probe(db, s);
+    bool kept = where->conf->mysql_keep_ms > 0; /* of those it counts which are merged */
+    if (s->mysql.read && (!brief || kept)) counters_probe(db, s);
     if (s->mysql.read) rejects_probe(db, s);
 }

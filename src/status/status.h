@@ -13,7 +13,8 @@
 struct redisContext;
 
 #define STATUS_WHY_BYTES 400
-#define STATUS_BATCHES_SIZED 50 /* the oldest ones, whose fields are counted */
+#define STATUS_BATCHES_SIZED 50    /* the oldest ones, whose fields are counted */
+#define STATUS_BATCHES_LOOKED 1000 /* the oldest ones, whose chunks are looked up in the ledger */
 #define STATUS_NAMES_MAX 10
 #define STATUS_REPLICAS 8
 #define STATUS_SENTINELS 16
@@ -117,6 +118,12 @@ struct status_batch {
     struct figure chunks, chunks_merged; /* not known before its first chunk is merged */
     char held[64];                       /* why the service holds it, as its log says; empty: it does not */
 };
+
+/* All of it: it is kept (mysql.keep), or about to be discarded. */
+static inline bool status_is_merged(const struct status_batch *b)
+{
+    return b->chunks.known && b->chunks_merged.value == b->chunks.value;
+}
 
 struct status_books {
     bool known;

@@ -45,8 +45,9 @@ static void check_end(struct gate *g)
 static void compare_ledger(struct gate *g, uint64_t highest)
 {
     if (highest >= g->asked_merged) return;
-    log_event(LOG_ERROR, "mysql_behind", "gen=%llu merged=%llu next=%s", (unsigned long long)highest,
-              (unsigned long long)g->asked_merged,
+    log_event(LOG_ERROR, "mysql_behind", "gen=%llu merged=%llu hits=%lld next=%s",
+              (unsigned long long)highest, (unsigned long long)g->asked_merged,
+              (long long)sync_discarded_above(g->sync, highest),
               LOGQ("this MySQL lost batches that were merged (a backup, a failover, a dropped tally_ledger): "
                    "tallyd verify says how much"));
     g->merged = highest; /* said once */

@@ -190,8 +190,9 @@ void daemon_connect(struct process *life, enum role role)
     bool first = life->links[0] == NULL && life->links[1] == NULL && life->links[2] == NULL;
     if (first && !life->started && world_rule(w, WORLD_KILL_NAMED))
         redis_kill_named(&w->redis, life->instance, life->index);
-    redis_run_id(&w->redis, run_id);
-    life->links[role] = link_open(&w->redis.links, life->index, life->instance, role, ++w->redis.client_id);
+    struct link *l = life->links[role] = moves_connect(life, role);
+    if (l == NULL) return;
+    redis_run_id(l->run, run_id);
     TRACE(w, "life %d: link %d is up, client %lld", life->index, (int)role, (long long)w->redis.client_id);
     struct arena *before = daemon_enter(life);
     if (role == ROLE_FRAME) life->leap_ms = w->leap_ms;
@@ -236,12 +237,22 @@ void daemon_link_lost(struct process *life, enum role role)
     daemon_leave(life, before);
 }
 
+/* As redis/place.c does it when an answer says that this is no primary. */
+static void leave_server(struct process *life, unsigned run)
+{
+    for (int role = 0; role < ROLES; role++)
+        if (life->links[role] != NULL && life->links[role]->run == run)
+            daemon_link_lost(life, (enum role)role);
+}
+
 void daemon_deliver(struct process *life, enum role role)
 {
     struct request *q = CONTAINER_OF(list_pop(&life->links[role]->done), struct request, link);
+    unsigned run = life->links[role]->run;
     struct arena *before = daemon_enter(life);
     ports_deliver(life, q);
     daemon_leave(life, before);
+    if (q->readonly) leave_server(life, run);
     heap_free(q);
 }
 
@@ -282,6 +293,7 @@ void daemon_hold(struct process *life, uint64_t until_ms)
 void daemon_tick(struct process *life)
 {
     ask_time(life);
+    moves_tick(life);
     if (life->hold_ms != 0 && life->w->now_ms >= life->hold_ms) daemon_hold(life, 0);
     struct arena *before = daemon_enter(life);
     coalesce_tick(life->coalesce);
@@ -372,6 +384,7 @@ static void wait_done(struct sync_wait *wait)
     struct world *w = sw->life->w;
     TRACE(w, "life %d: CTR.SYNC ends with %d", sw->life->index, (int)wait->outcome);
     sw->busy = false;
+    if (sw->life->mysql_starts < w->mysql.promoted) return; /* it speaks of the server that was */
     for (int h = 0; h < SIM_HASHES && wait->outcome == ASK_DONE; h++)
         for (int f = 0; f < SIM_FIELDS && (sw->hash < 0 || sw->hash == h); f++)
             oracle_synced(w, h, f, sw->answered[h][f]);
@@ -399,7 +412,7 @@ void daemon_wait(struct process *life)
     sw->busy = true;
     sw->life = life;
     sw->hash = hash;
-    oracle_answered(w, sw->answered);
+    oracle_answered(life, sw->answered);
     if (sw->hash < 0) forgive_unindexed(w, sw);
     sw->wait.arg = sw;
     sw->wait.done = wait_done;

@@ -36,7 +36,8 @@ struct sim_wait { /* CTR.SYNC */
 
 struct sim_total { /* CTR.TOTAL */
     struct total_request request;
-    bool busy;
+    bool busy, astray; /* astray: asked at a server that is no primary */
+    unsigned run;      /* the primary then */
     int hash;
     struct slice fields[SIM_HIT_FIELDS];
     int64_t answered[SIM_HASHES][SIM_FIELDS]; /* as for sim_wait */

@@ -5,6 +5,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
+#include "base/stats.h"
 #include <stdio.h>
 
 /* From here on the oracle wants the exact running value for each hit in the frame. */
@@ -66,7 +67,9 @@ static void deliver_look(struct process *life, struct request *q)
     for (size_t i = 0; i < r->executions_n; i++)
         if (r->executions[i].life == life->index && (int64_t)r->executions[i].seq == q->look.seq)
             oracle_known(life->w, &r->executions[i]);
+    int64_t frames_lost = STAT_GET(frames_lost);
     coalesce_on_look(life->coalesce, q->look.seq, q->look.stands, q->look.ours);
+    if (STAT_GET(frames_lost) > frames_lost) oracle_named(life->w, life->index, q->look.seq);
 }
 
 static void deliver_values(struct process *life, struct request *q)
@@ -122,10 +125,11 @@ static void deliver_scan(struct process *life, struct request *q)
     s->done(s);
 }
 
-static void deliver_fence(struct request *q)
+/* As redis/fence_op.c has it: while frames are held for a failover, none passes. */
+static void deliver_fence(struct process *life, struct request *q)
 {
     struct fence *f = q->target;
-    f->passed = !q->refused;
+    f->passed = !q->refused && (life->hold_ms == 0 || !world_rule(life->w, WORLD_HOLD));
     memcpy(f->run_id, q->run_id, sizeof f->run_id);
     snprintf(f->text, sizeof f->text, "%s", f->passed ? "" : "not confirmed in time");
     f->done(f);
@@ -192,9 +196,21 @@ static void deliver_discard(struct request *q)
     d->done(d);
 }
 
+/* READONLY; true: it is filed as any refusal. */
+static bool deliver_readonly(struct process *life, struct request *q)
+{
+    if (q->kind == REQ_FRAME) q->frame.refused = true;
+    if (q->kind == REQ_CLAIM) q->claim.outcome = CLAIM_REFUSED;
+    if (q->kind == REQ_FENCE) q->refused = true;
+    if (q->kind == REQ_FRAME || q->kind == REQ_CLAIM || q->kind == REQ_FENCE) return true;
+    if (q->target != NULL) ports_lost(life, &(struct lost){.kind = q->kind, .target = q->target});
+    return false;
+}
+
 void ports_deliver(struct process *life, struct request *q)
 {
     TRACE(life->w, "life %d: reply to %s", life->index, request_name(q->kind));
+    if (q->readonly && !deliver_readonly(life, q)) return;
     switch (q->kind) {
     case REQ_FRAME:
         deliver_frame(life, q);
@@ -215,7 +231,7 @@ void ports_deliver(struct process *life, struct request *q)
         deliver_scan(life, q);
         return;
     case REQ_FENCE:
-        deliver_fence(q);
+        deliver_fence(life, q);
         return;
     case REQ_DISCARD:
         deliver_discard(q);

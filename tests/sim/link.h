@@ -138,6 +138,7 @@ struct request {
     uint64_t sent_ms;
     char run_id[RUN_ID_BYTES];       /* reply: of the server that answered */
     bool refused;                    /* reply to a fence: not confirmed in time */
+    bool readonly;                   /* reply: the server is no primary any more */
     uint64_t fence_at;               /* passes once so much is durable */
     int64_t client_id;               /* of the link to kill */
     uint64_t gen;                    /* reply */
@@ -164,6 +165,7 @@ struct link {
     int life, instance;
     enum role role;
     int64_t client_id;
+    unsigned run; /* of the server */
     bool client_open, server_open;
     uint64_t wrote_at; /* offset of the last write that came by this link */
 };

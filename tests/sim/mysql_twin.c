@@ -23,6 +23,7 @@ void mysql_close(struct mysql *m)
     while (!list_empty(&m->jobs))
         job_free(CONTAINER_OF(m->jobs.next, struct job, link));
     heap_free(m->ledger);
+    heap_free(m->copy.ledger);
 }
 
 static unsigned put_key(const struct batch *b, const struct batch_row *row, char out[40])
@@ -195,6 +196,9 @@ static void begin(struct world *w, struct job *job)
     const struct chunk *c = job->target;
     if (!w->mysql.up) {
         answer(w, job, MERGE_DOWN, "2002 cannot connect");
+    } else if (daemon_life(w, job->life)->mysql_starts <
+               w->mysql.promoted) { /* its gate has not looked yet */
+        answer(w, job, MERGE_DOWN, "another server");
     } else if (life_mono_ms(daemon_life(w, job->life)) > c->not_after_ms) {
         answer(w, job, MERGE_TOO_OLD, "too old");
     } else if (world_percent(w, w->calm ? 0 : w->config.table_refuses_percent)) {
@@ -274,6 +278,35 @@ void mysql_stop(struct world *w)
 void mysql_demote(struct world *w)
 {
     w->mysql.up = false;
+}
+
+void mysql_copy(struct world *w)
+{
+    struct mysql *m = &w->mysql;
+    heap_free(m->copy.ledger);
+    m->copy = (struct mysql_copy){.at_ms = w->now_ms, .ledger_n = m->ledger_n};
+    memcpy(m->copy.rows, m->rows, sizeof m->rows);
+    memcpy(m->copy.rejects, m->rejects, sizeof m->rejects);
+    memcpy(m->copy.until_ms, m->until_ms, sizeof m->until_ms);
+    m->copy.ledger = heap_alloc((m->ledger_n + 1) * sizeof *m->ledger);
+    if (m->ledger_n > 0) memcpy(m->copy.ledger, m->ledger, m->ledger_n * sizeof *m->ledger);
+}
+
+void mysql_promote(struct world *w)
+{
+    struct mysql *m = &w->mysql;
+    mysql_stop(w);
+    memcpy(m->rows, m->copy.rows, sizeof m->rows);
+    memcpy(m->rejects, m->copy.rejects, sizeof m->rejects);
+    memcpy(m->until_ms, m->copy.until_ms, sizeof m->until_ms);
+    heap_free(m->ledger);
+    m->ledger = m->copy.ledger;
+    m->ledger_n = m->copy.ledger_n;
+    m->ledger_cap = m->copy.ledger == NULL ? 0 : m->copy.ledger_n + 1;
+    m->copy.ledger = NULL;
+    mysql_start(w);
+    m->promoted = m->starts;
+    mysql_copy(w);
 }
 
 void mysql_forget_life(struct world *w, int life)

@@ -33,6 +33,15 @@ struct job {
     } rows[SIM_ROWS];
 };
 
+/* A replica: what the primary had then. */
+struct mysql_copy {
+    uint64_t at_ms;
+    int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
+    int64_t until_ms[SIM_COUNTERS];
+    struct ledger_row *ledger;
+    size_t ledger_n;
+};
+
 struct mysql {
     bool up; /* it takes writes */
     unsigned starts;
@@ -43,6 +52,8 @@ struct mysql {
     struct ledger_row *ledger;
     size_t ledger_n, ledger_cap;
     struct list jobs;
+    struct mysql_copy copy;
+    unsigned promoted; /* starts, when the replica was last promoted */
 };
 
 /* What is in MySQL, in its row or kept to be replayed. */
@@ -62,6 +73,8 @@ void mysql_resolve(struct world *w, struct job *job); /* limbo: committed or rol
 void mysql_start(struct world *w);
 void mysql_stop(struct world *w); /* all open transactions roll back */
 void mysql_demote(struct world *w);
+void mysql_copy(struct world *w);                  /* the replica catches up */
+void mysql_promote(struct world *w);               /* the replica: what it had not got is lost */
 void mysql_forget_life(struct world *w, int life); /* its writers are gone, what was sent may stay in limbo */
 /* Rows merged up to cutoff_ms, but for the highest gen. */
 void mysql_prune(struct world *w, int64_t cutoff_ms, const struct batch_id *standing, unsigned standing_n);

@@ -79,6 +79,9 @@ static struct execution *execution_add(struct redis *r)
     return &r->executions[r->executions_n++];
 }
 
+static void take_back(struct world *w, struct execution *e);
+
+/* What the other server runs in a split brain is lost from the beginning. */
 void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
 {
     struct execution *e = execution_add(&w->redis);
@@ -97,6 +100,7 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
     tokens_executed(w, f, e);
     ops_executed(w, f, e);
     f->execution = w->redis.executions_n;
+    if (w->redis.is_other) take_back(w, e);
 }
 
 /* What the daemon knows, and what a lost tail takes back. */
@@ -154,6 +158,29 @@ static void take_back(struct world *w, struct execution *e)
     each_hit(w, e, hit_taken_back);
     tokens_each(w, e, true, token_taken_back);
     if (e->known) execution_lost(w, e);
+}
+
+void oracle_named(struct world *w, int life, int64_t found)
+{
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        struct execution *e = &w->redis.executions[i];
+        if (e->life == life && (int64_t)e->seq > found) e->named |= e->lost && e->known;
+    }
+}
+
+/* What was answered and is in no history any more has been named. */
+void oracle_named_all(struct world *w, const struct process *life)
+{
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        const struct execution *e = &w->redis.executions[i];
+        bool silent = e->life == life->index && e->lost && e->known && !e->named && e->cells_n > 0;
+        if (!silent || life->let_go || w->config.rule_out) continue;
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            if (world_times(w, e->cells[0].field, e->cells[0].delta, k) != 0 &&
+                w->oracle.hits[e->cells[0].hash][e->cells[0].field][k].applied == 0)
+                fault_at(w, FAULT_LOSS, e->cells[0].hash, e->cells[0].field, k,
+                         "answered, lost, and not named by frames_lost");
+    }
 }
 
 static void history_lost(struct world *w)
@@ -252,8 +279,10 @@ void oracle_until(struct world *w, int counter)
             }
 }
 
-void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS])
+void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS])
 {
+    const struct world *w = life->w;
+    if (w->config.daemons > 1 && moves_astray(life)) return;
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)

@@ -21,6 +21,8 @@ struct hit {
     int64_t value, least;  /* least: of a hit on a timebox; value: the most */
 };
 
+struct process;
+
 struct oracle {
     enum fault fault;
     char text[500];
@@ -43,18 +45,21 @@ struct oracle {
 void oracle_init(struct oracle *o);
 void fault_found(struct world *w, enum fault f, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void oracle_executed(struct world *w, struct link *l,
-                     struct wire_frame *f);              /* notes the execution, fills f->execution */
-void oracle_known(struct world *w, struct execution *e); /* the daemon learned that it is applied */
-void oracle_lost_tail(struct world *w, uint64_t offset); /* what came after it is gone */
-void oracle_restored(struct world *w);                   /* what came after the copy is put aside */
-void oracle_mended(struct world *w);                     /* and is back, instead of what came then */
+                     struct wire_frame *f);                  /* notes the execution, fills f->execution */
+void oracle_known(struct world *w, struct execution *e);     /* the daemon learned that it is applied */
+void oracle_named(struct world *w, int life, int64_t found); /* frames_lost: those behind that number */
+void oracle_named_all(struct world *w, const struct process *life); /* at the end: of all that it lost */
+void oracle_lost_tail(struct world *w, uint64_t offset);            /* what came after it is gone */
+void oracle_restored(struct world *w); /* what came after the copy is put aside */
+void oracle_mended(struct world *w);   /* and is back, instead of what came then */
 void oracle_told(struct world *w, int hash, int field, unsigned k, enum told told, const int64_t *value);
 /* The same of a hit with a token: it may come again, whatever was heard. */
 void oracle_told_token(struct world *w, int hash, int field, unsigned k, enum told told,
                        const int64_t *value);
-void oracle_sent(struct world *w, int hash, int field, int64_t delta);       /* a cell leaves the daemon */
-void oracle_merged(struct world *w, int hash, int field);                    /* MySQL's row grew */
-void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS]); /* of the hits answered so far */
+void oracle_sent(struct world *w, int hash, int field, int64_t delta); /* a cell leaves the daemon */
+void oracle_merged(struct world *w, int hash, int field);              /* MySQL's row grew */
+/* Of the hits answered so far. A life at a server that was demoted does not see what others are told, so none then. */
+void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS]);
 /* A live total: every hit answered before it was asked for, and none twice. */
 void oracle_total(struct world *w, int hash, int field, int64_t answered, int64_t total);
 void oracle_until(struct world *w, int counter);                            /* it was moved */

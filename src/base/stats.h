@@ -25,6 +25,8 @@
     X(frames_refused, "frames that Redis refused whole")                                                     \
     X(frames_resent, "frames sent again after a cut")                                                        \
     X(frames_lost, "answered frames that Redis lost")                                                        \
+    X(frames_replayed, "answered frames that Redis lost, and got again")                                     \
+    X(replay_bytes, "bytes of answered frames that are kept until Redis cannot lose them, now")              \
     X(cells, "HINCRBYs sent in frames")                                                                      \
     X(ops_journaled, "ops of frames that went into a journal first")                                         \
     X(journals_adopted, "journals taken over from others")                                                   \

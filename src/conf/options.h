@@ -224,6 +224,10 @@
     G(LIMITS_ANSWERS, "limits.answers", NUMBER, limits_answers, "65536", 1000, 1000000, RESTART,             \
       "an integer from 1000 to 1000000",                                                                     \
       "answers that wait for one such transaction; what comes beyond them is read after it")                 \
+    G(LIMITS_REPLAY, "limits.replay", SIZE, limits_replay_bytes, "64MiB", 0, 4294967296, RESTART,            \
+      "a size from 0B to 4GiB",                                                                              \
+      "answered hits that are kept until redis.keeps holds them, to be sent again to a Redis that lost "     \
+      "them; the oldest go first, and 0 keeps none")                                                         \
     G(LIMITS_HASHES, "limits.hashes", NUMBER, limits_hashes, "1000000", 1000, 100000000, RESTART,            \
       "an integer from 1000 to 100000000",                                                                   \
       "hashes whose state is kept in memory, some 130 bytes each; one that is not costs Redis more")         \

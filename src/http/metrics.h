@@ -18,6 +18,8 @@
     M(tallyd_hits_unknown_total, counter, known(STAT_GET(hits_unknown)), "Increments answered with outcome unknown")                \
     M(tallyd_frames_total, counter, known(STAT_GET(frames)), "Frames sent to Redis")                                                \
     M(tallyd_frames_lost_total, counter, known(STAT_GET(frames_lost)), "Answered frames that Redis lost")                           \
+    M(tallyd_frames_replayed_total, counter, known(STAT_GET(frames_replayed)), "Answered frames that Redis lost, and got again")    \
+    M(tallyd_replay_bytes, gauge, known(STAT_GET(replay_bytes)), "Bytes of answered frames kept until Redis cannot lose them")      \
     M(tallyd_cells_total, counter, known(STAT_GET(cells)), "HINCRBYs sent in frames; by the frames, the cells of one")              \
     M(tallyd_links_cut_total, counter, known(STAT_GET(links_cut)), "Links to Redis that were lost")                                 \
     M(tallyd_batches_done_total, counter, known(STAT_GET(batches_done)), "Batches merged and discarded")                            \

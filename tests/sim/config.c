@@ -147,6 +147,12 @@ static void draw_down(struct sim_config *c, struct prng *p)
         if (all || prng_percent(p, 50)) c->down |= UINT64_C(3) << (2 * k);
 }
 
+static void draw_replay(struct sim_config *c, struct prng *p)
+{
+    c->keeps_all = prng_percent(p, 75);
+    c->coalesce.replay_bytes = c->keeps_all ? SIZE_MAX : between(p, 0, 4) * SIM_KEPT_BYTES;
+}
+
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
 {
     struct prng p = {seed * UINT64_C(0xD1342543DE82EF95) + 1};
@@ -165,4 +171,5 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     draw_down(c, &p);
     c->takeover_ms = (uint32_t)between(&p, 100, 2000);
     if (prng_percent(&p, 30)) c->sync.keep_ms = between(&p, 300, 3000);
+    draw_replay(c, &p);
 }

@@ -111,7 +111,9 @@ void daemon_crash(struct world *w, struct daemon *d)
     for (int i = 0; i < SIM_CLIENTS; i++)
         client_crashed(life, &d->clients[i]);
     arena_drop(&life->arena);
+    int index = life->index;
     life_free(d);
+    oracle_life_ends(w, index);
 }
 
 static bool waits_busy(const struct process *life)
@@ -158,7 +160,9 @@ void daemon_end(struct world *w, struct daemon *d)
     arena_drop(&life->arena);
     for (int role = 0; role < ROLES; role++)
         if (life->links[role] != NULL) link_lose(life->links[role], link_unread(life->links[role]));
+    int index = life->index;
     life_free(d);
+    oracle_life_ends(w, index);
 }
 
 /* Links. */
@@ -174,13 +178,21 @@ static bool all_links_up(const struct process *life)
            life->links[ROLE_FENCE] != NULL;
 }
 
-static void redis_is_up(struct process *life)
+static void links_changed(struct process *life)
 {
+    bool whole = coalesce_caught_up(life->coalesce) || !world_rule(life->w, WORLD_CAUGHT_UP);
+    if (!all_links_up(life) || !whole) return;
     life->redis_up = life->walk_wanted = true;
     sync_redis(life->sync, true);
     if (life->started || life->stopping) return;
     life->started = true;
     sync_start(life->sync);
+}
+
+void daemon_caught_up(struct process *life)
+{
+    gate_redis(&life->gate);
+    links_changed(life);
 }
 
 void daemon_connect(struct process *life, enum role role)
@@ -199,7 +211,7 @@ void daemon_connect(struct process *life, enum role role)
     if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis.client_id);
     memcpy(life->run_id[role], run_id, sizeof run_id);
     gate_redis(&life->gate);
-    if (all_links_up(life)) redis_is_up(life);
+    links_changed(life);
     daemon_leave(life, before);
 }
 
@@ -335,6 +347,7 @@ void daemon_stop(struct process *life)
 static void let_go(struct process *life)
 {
     life->let_go = true;
+    oracle_life_ends(life->w, life->index);
     life->w->oracle.books_blurred |= life->w->oracle.cell_errors;
     ops_forgot(life->w);
     if (life->links[ROLE_FRAME] != NULL) daemon_link_lost(life, ROLE_FRAME);
@@ -387,7 +400,7 @@ static void wait_done(struct sync_wait *wait)
     if (sw->life->mysql_starts < w->mysql.promoted) return; /* it speaks of the server that was */
     for (int h = 0; h < SIM_HASHES && wait->outcome == ASK_DONE; h++)
         for (int f = 0; f < SIM_FIELDS && (sw->hash < 0 || sw->hash == h); f++)
-            oracle_synced(w, h, f, sw->answered[h][f]);
+            oracle_synced(w, sw->life->index, h, f, sw->answered[h][f]);
 }
 
 /* ALL asks the index; a ZADD may be owed to it just now, or a service that lacks the counter took the name out. */

@@ -21,6 +21,7 @@
 #define SIM_BATCHES 24 /* standing at once */
 #define SIM_CELLS (SIM_HASHES * SIM_HIT_FIELDS)
 #define SIM_ROWS (SIM_HASHES * SIM_FIELDS)
+#define SIM_KEPT_BYTES 25000                /* about a frame */
 #define SIM_CLIENTS 3                       /* of one daemon */
 #define SIM_EPOCH_MS INT64_C(1700000000000) /* Redis' clock when the simulated one starts */
 
@@ -73,6 +74,8 @@ enum world_rule {
     WORLD_ONE_SERVER = 1 << 19,  /* off: links of one life may be at different servers */
     WORLD_HOLD = 1 << 20,        /* off: a fence counts while frames are held for a failover */
     WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
+    WORLD_EPOCH = 1 << 19,       /* off: MySQL merges under whatever epoch */
+    WORLD_CAUGHT_UP = 1 << 21,   /* off: Redis is read before it has again what it lost */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
 };
 
@@ -159,6 +162,7 @@ struct sim_config {
     uint32_t prune_ms, until_ms, takeover_ms;
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
+    bool keeps_all;        /* of frames that could be lost; else a few, or none */
     uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */
     uint64_t claim_fields_max;
     unsigned ops_percent;                   /* of clients' requests */

@@ -531,6 +531,34 @@ static void profile_history(struct sim_config *c)
     c->keeps_links = c->fails_back = true;
 }
 
+/* Redis loses what it had answered, and its daemons live on. */
+static void profile_replay(struct sim_config *c)
+{
+    only(c, 6);
+    eager(c);
+    c->keeps_all = true;
+    c->coalesce.replay_bytes = SIZE_MAX;
+    c->lose_tail_percent = 100;
+    c->lag_ms = 5000;
+    c->faults_from = 40;
+    often(c, EVENT_redis_restart, 20);
+    often(c, EVENT_fsync, 4);
+}
+
+static void profile_replay_cut(struct sim_config *c)
+{
+    profile_replay(c);
+    c->faults_most = 12;
+    often(c, EVENT_cut, 40);
+    often(c, EVENT_execute_dead, 20);
+}
+
+static void profile_replay_total(struct sim_config *c)
+{
+    profile_replay(c);
+    often(c, EVENT_total, 60);
+}
+
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
         name, without, rule, 0, 0, 0, 0, faults, seeds, profile                                              \
@@ -570,14 +598,21 @@ static void profile_history(struct sim_config *c)
         name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile                                  \
     }
 
+/* Without these others, too, it shows. */
+#define UNAIDED(name, sync, world, too, faults, seeds, profile, without)                                     \
+    {                                                                                                        \
+        name, without, 0, sync, world, 0, too, faults, seeds, profile                                        \
+    }
+
 const struct sim_rule sim_rules[] = {
     SYNC("gate", RULE_GATE, SHOWS(DOUBLE), 2000, profile_restored,
          "an old copy of Redis is put back: what it has is claimed and merged again"),
-    WORLD("gate_all_links", WORLD_ALL_LINKS, SHOWS(DOUBLE) | SHOWS(STUCK), 10000, profile_restored,
-          "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
+    UNAIDED("gate_all_links", 0, WORLD_ALL_LINKS, RULE_GEN_ID, SHOWS(DOUBLE) | SHOWS(STUCK), 10000,
+            profile_restored,
+            "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
     UNGATED("barrier", RULE_BARRIER, 0, SHOWS(DOUBLE), 2000, profile_tail,
             "merged, then Redis loses the claim: merged again under another id"),
-    UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail,
+    UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE) | SHOWS(LOSS), 2000, profile_tail,
             "WAITAOF on a link that wrote nothing answers at once"),
     UNGATED("rescan", RULE_RESCAN, 0, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_tail_cut,
             "rows scanned before Redis lost its tail are merged after it"),
@@ -654,6 +689,16 @@ const struct sim_rule sim_rules[] = {
              "a frame sent again hits a bucket that Redis has lost"),
     WORLD("unheard_mended", WORLD_MENDED, SHOWS(STUCK), 2000, profile_unheard,
           "what an unread frame of a dead daemon made behind who deleted it is in no index"),
+    COALESCE("replay", RULE_REPLAY, SHOWS(LOSS), 1000, profile_replay,
+             "answered hits that Redis lost are gone, though tallyd lives"),
+    COALESCE("replay_look", RULE_REPLAY_LOOK, SHOWS(DOUBLE), 1000, profile_replay_cut,
+             "what Redis has is sent again"),
+    COALESCE("replay_first", RULE_REPLAY_FIRST, SHOWS(LOSS) | SHOWS(DOUBLE), 5000, profile_replay_cut,
+             "the number of a newer frame says of those that are not sent again yet that Redis has them"),
+    COALESCE("replay_fence", RULE_REPLAY_FENCE, SHOWS(LOSS), 5000, profile_replay,
+             "a fence releases a frame that was answered behind its write"),
+    WORLD("caught_up", WORLD_CAUGHT_UP, SHOWS(LOSS), 5000, profile_replay_total,
+          "a total, or CTR.SYNC, goes by a Redis that lacks what was answered"),
     WORLD("token_once", WORLD_TOKEN_ONCE, SHOWS(DOUBLE), 1000, profile_tokens,
           "an increment that was sent again counts again"),
     WORLD("token_with_count", WORLD_TOKEN_WITH, SHOWS(DOUBLE), 1000, profile_tokens,
@@ -689,7 +734,8 @@ const struct sim_rule sim_rules[] = {
           "one link follows a failover, and the others stay where nothing new is written"),
     UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
             "acknowledged by one copy and merged, while another is promoted that lacks it"),
-    UNGATED("rescan_moves", RULE_RESCAN, 0, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
+    UNAIDED("rescan_moves", RULE_RESCAN, 0, RULE_GATE | RULE_EPOCH_OF_RUN | RULE_FENCE_HISTORY,
+            SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
             "rows scanned at the old primary are merged after a fence of the new one"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),

@@ -130,7 +130,7 @@ static void total_done(struct total_request *q)
     t->busy = false;
     if (is_of_old(t)) return;
     for (uint32_t f = 0; f < q->fields_n && q->outcome == ASK_DONE; f++)
-        oracle_total(w, t->hash, (int)f, t->answered[t->hash][f], q->totals[f]);
+        oracle_total(w, t->life->index, t->hash, (int)f, t->answered[t->hash][f], q->totals[f]);
 }
 
 void totals_draw(struct process *life)

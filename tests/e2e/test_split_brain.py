@@ -182,6 +182,7 @@ class Split:
             side.daemon.sync_all()
         saved = Counter({name: count for name, count in self.merged().items() if name in late})
         assert (saved, loser.frames_lost()[told:]) in ((Counter(), [(answered, found)]), (late, []))
+        print(f"{len(saved)} of {len(late)} hits sent again, {answered - found} frames")
         self.answered += saved
 
     def settle(self):

@@ -236,7 +236,7 @@ static void test_background(void **state)
 {
     struct world *w = world_empty();
     struct got g;
-    struct fake f = {.say = {"+OK\r\n", ":0\r\n", "+OK\r\n", ":2\r\n"}};
+    struct fake f = {.say = {"$3\r\nabc\r\n", ":0\r\n", "$3\r\nabc\r\n", ":2\r\n"}};
     (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "fence");

@@ -141,6 +141,10 @@ static void hosts_look(const struct db_config *all)
 static enum err check_mysql(const struct setup *setup)
 {
     hosts_look(&setup->mysql);
+    if (setup->mysql.hosts_n > 1 && setup->conf->mysql_keep_ms == 0)
+        printf("warning: mysql.keep is 0s: what is merged is lost where a replica that lags takes over; 30s "
+               "keeps "
+               "it for so long.\n");
     struct error e;
     struct db *db = db_create(&setup->mysql);
     enum err code;

@@ -48,6 +48,34 @@ static void service_put(struct screen *c)
                v->connections == 1 ? "" : "s");
 }
 
+/* All links are on one server; this look may have been at another one. */
+static void links_put(struct screen *c)
+{
+    const struct status_service *v = &c->s->service;
+    const struct status_redis *r = &c->s->redis;
+    char moved[HUMAN_BYTES];
+    if (!v->up || v->redis_server[0] == '\0') return;
+    buf_printf(c->out, "%-10s links on %s, role %s, run_id %.8s", "", v->redis_server,
+               strcmp(v->redis_run_id, r->run_id) == 0 ? r->role : "?", v->redis_run_id);
+    if (!v->redis_up) buf_printf(c->out, ", not all up (%s)", v->redis_links);
+    if (v->redis_moved_ms.known)
+        buf_printf(c->out, ", moved %s ago", human_span(v->redis_moved_ms.value, moved));
+    buf_put_char(c->out, '\n');
+}
+
+static void sentinels_put(struct screen *c)
+{
+    const struct status_service *v = &c->s->service;
+    if (v->sentinels == 0) return;
+    buf_printf(c->out, "%-10s %" PRId64 " of %" PRId64 " sentinels answer, a majority is %" PRId64 "\n", "",
+               v->sentinels_up, v->sentinels, v->sentinels_majority);
+    for (size_t i = 0; i < v->sentinel_n; i++) {
+        const struct status_sentinel *one = &v->sentinel[i];
+        buf_printf(c->out, "%-10s sentinel %s: %s, its events are %sheard\n", "", one->at, one->state,
+                   one->heard ? "" : "not ");
+    }
+}
+
 static void redis_put(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
@@ -60,13 +88,7 @@ static void redis_put(struct screen *c)
     if (r->memory_most_bytes > 0) buf_printf(c->out, " of %s", human_bytes(r->memory_most_bytes, most));
     buf_printf(c->out, ", AOF %s%s, %" PRId64 " replica%s\n", r->aof_on ? r->fsync : "off",
                r->aof_writes ? "" : " (cannot be written)", r->replicas, r->replicas == 1 ? "" : "s");
-    const struct status_service *v = &c->s->service;
-    char moved[HUMAN_BYTES];
-    if (v->up && v->redis_server[0] != '\0')
-        buf_printf(c->out, "%-10s links on %s, run_id %.8s%s%s%s%s\n", "", v->redis_server, v->redis_run_id,
-                   v->redis_up ? "" : ", not all up", v->redis_moved_ms.known ? ", moved " : "",
-                   v->redis_moved_ms.known ? human_span(v->redis_moved_ms.value, moved) : "",
-                   v->redis_moved_ms.known ? " ago" : "");
+    links_put(c);
     if (r->keeps == CONF_KEEPS_NOTHING)
         buf_printf(c->out, "%-10s keeps nothing: what Redis loses or brings back is lost or counted twice\n",
                    "");
@@ -148,9 +170,11 @@ static void batches_put(struct screen *c)
         buf_printf(c->out, "%-10s ? (Redis)\n", "batches");
         return;
     }
-    buf_printf(c->out, "%-10s %s on the way to MySQL%s\n", "batches",
-               s->batches_n == 0 ? "none" : human_count((int64_t)s->batches_n, n),
-               s->batches_n > BATCHES_SHOWN ? ", the oldest:" : "");
+    buf_printf(c->out, "%-10s %s on the way to MySQL", "batches",
+               s->batches_n == 0 ? "none" : human_count((int64_t)s->batches_n, n));
+    if (s->service.stats.batches_kept > 0)
+        buf_printf(c->out, ", %s of them merged, and kept", human_count(s->service.stats.batches_kept, n));
+    buf_printf(c->out, "%s\n", s->batches_n > BATCHES_SHOWN ? ", the oldest:" : "");
     for (size_t i = 0; i < s->batches_n && i < BATCHES_SHOWN; i++)
         batch_put(c, &s->batches[i]);
 }
@@ -208,6 +232,7 @@ void screen_put(const struct status *s, const struct screen_style *style, struct
     struct screen c = {.s = s, .style = style, .out = out};
     service_put(&c);
     redis_put(&c);
+    sentinels_put(&c);
     mysql_put(&c);
     backlog_put(&c);
     books_put(&c);

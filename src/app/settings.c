@@ -75,6 +75,7 @@ struct lane_config settings_lane(const struct settings *s)
     coalesce.bytes_max = (uint32_t)conf->limits_frame_bytes;
     coalesce.entries_max = (uint32_t)conf->limits_hashes;
     coalesce.series_max = (uint32_t)conf->limits_names;
+    coalesce.replay_bytes = conf->redis_keeps == CONF_KEEPS_NOTHING ? 0 : (size_t)conf->limits_replay_bytes;
     coalesce.doubt_ms = coalesce.busy_ms = (uint32_t)conf->limits_busy_ms;
     return (struct lane_config){
         .counters = &s->setup.counters,
@@ -87,6 +88,7 @@ struct lane_config settings_lane(const struct settings *s)
         .keeps = (enum redis_keeps)conf->redis_keeps,
         .mysql_volatile = conf->mysql_volatile == CONF_ACCEPT,
         .ledger_keep_ms = (uint64_t)conf->ledger_keep_ms,
+        .mysql_keep_ms = (uint64_t)conf->mysql_keep_ms,
         .coalesce = coalesce,
     };
 }

@@ -1,6 +1,7 @@
 /* app/wire_command.c - what clients ask for beyond increments, given by the lane; sessions on connections. */
 #include "app/service.h"
 #include "engine/asks.h"
+#include "redis/sentinel.h"
 #include <stdio.h>
 
 static void port_pending(void *arg, struct pending_request *q)
@@ -60,6 +61,19 @@ static void redis_put(const struct core *c, struct buf *out)
         buf_printf(out, "redis_moved_s:%llu\r\n", (unsigned long long)((mono_ms() - p->moved_ms) / 1000));
 }
 
+static void sentinels_put(const struct sentinels *s, struct buf *out)
+{
+    struct sentinel_seen seen[SENTINELS_MAX];
+    if (s == NULL) return;
+    struct sentinels_count count = sentinels_count(s);
+    buf_printf(out, "redis_sentinels:%u\r\nredis_sentinels_up:%u\r\nredis_sentinels_majority:%u\r\n",
+               count.known, count.answering, count.majority);
+    uint32_t n = sentinels_seen(s, seen);
+    for (uint32_t i = 0; i < n; i++)
+        buf_printf(out, "redis_sentinel%u:state=%s,heard=%d,at=%s:%d\r\n", i,
+                   sentinel_state_name(seen[i].state), seen[i].heard, seen[i].at.host, seen[i].at.port);
+}
+
 static void stalled_put(void *arg, struct slice counter, const char *why)
 {
     buf_printf(arg, "stalled_" SLICE_FMT ":%s\r\n", SLICE_ARG(counter), why);
@@ -77,6 +91,7 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
     if (gate->rolled_back) buf_printf(out, "merges_held:%s\r\n", gate->text);
     if (l->upkeep.walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)l->upkeep.leftovers);
     redis_put(&l->core, out);
+    sentinels_put(l->core.sentinels, out);
     sync_stalled(l->core.sync, stalled_put, out);
     sync_held(l->core.sync, held_put, &(struct held_list){.out = out});
 }

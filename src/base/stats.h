@@ -25,6 +25,8 @@
     X(frames_refused, "frames that Redis refused whole")                                                     \
     X(frames_resent, "frames sent again after a cut")                                                        \
     X(frames_lost, "answered frames that Redis lost")                                                        \
+    X(frames_replayed, "answered frames that Redis lost, and got again")                                     \
+    X(replay_bytes, "bytes of answered frames that are kept until Redis cannot lose them, now")              \
     X(cells, "HINCRBYs sent in frames")                                                                      \
     X(ops_journaled, "ops of frames that went into a journal first")                                         \
     X(journals_adopted, "journals taken over from others")                                                   \
@@ -35,6 +37,8 @@
     X(batches_done, "batches merged and discarded")                                                          \
     X(batches_held, "batches held now")                                                                      \
     X(fields_in_flight, "fields claimed and not yet discarded, now")                                         \
+    X(batches_kept, "batches merged and not yet discarded (mysql.keep), now")                                \
+    X(rows_kept, "their rows")                                                                               \
     X(chunks_merged, "chunks merged")                                                                        \
     X(chunks_already, "chunks that the ledger already knew")                                                 \
     X(chunks_retried, "chunk transactions tried again")                                                      \

@@ -28,6 +28,7 @@ const struct coalesce_config coalesce_config_default = {
     .behind_lines = 4000,
     .doubt_ms = 5000,
     .busy_ms = 5000,
+    .replay_bytes = 64 << 20,
 };
 
 static const struct sm_state link_states[] = {
@@ -68,6 +69,7 @@ struct coalesce *coalesce_create(const struct coalesce_ports *ports, const struc
     list_init(&c->parked);
     list_init(&c->journals);
     list_init(&c->settles);
+    replay_init(c);
     sm_init(&c->link, link_states, LINK_DOWN);
     coalesce_down(c, "MASTERDOWN Redis is not connected yet");
     return c;
@@ -84,6 +86,7 @@ void coalesce_destroy(struct coalesce **c)
     known_close(&(*c)->known);
     leases_close(&(*c)->leases);
     journals_destroy(*c);
+    replay_destroy(*c);
     heap_free((*c)->ops_owed);
     known_close(&(*c)->buckets);
     heap_free((*c)->owed);
@@ -310,7 +313,7 @@ static bool side_to_send(const struct coalesce *c)
 
 bool coalesce_send_next(struct coalesce *c)
 {
-    if (sm_now(&c->link) != LINK_READY || c->held || c->flight_n >= flight_depth()) return false;
+    if (!coalesce_caught_up(c) || c->held || c->flight_n >= flight_depth()) return false;
     if (!group_works(c->now) && !side_to_send(c)) return false;
     flight_send(c, c->now);
     return true;
@@ -325,7 +328,7 @@ static bool gathers(struct coalesce *c)
     c->gathered_n = g->answers_n;
     bool is_small =
         group_works(g) && group_size(g) < c->config.at_once_cells && g->answers_n < c->config.gather_answers;
-    bool may_send = c->flight_n == 0 && !c->held && sm_now(&c->link) == LINK_READY;
+    bool may_send = c->flight_n == 0 && !c->held && coalesce_caught_up(c);
     if (grew && is_small && may_send && c->gathered_turns < c->config.gather_turns) {
         c->gathered_turns++;
         return true;
@@ -340,6 +343,7 @@ bool coalesce_turn(struct coalesce *c)
     flight_turn_ends(c);
     const struct group *g = c->now;
     c->turn_s = 0;
+    replay_turn(c);
     if (gathers(c)) return true;
     if (!coalesce_send_next(c) && !group_works(g) && g->answers_n > 0 && !flight_answers_out(c))
         turn_literals(c);
@@ -350,8 +354,10 @@ bool coalesce_turn(struct coalesce *c)
 
 void coalesce_hold(struct coalesce *c, bool hold)
 {
-    c->held = hold;
-    if (!hold && sm_now(&c->link) != LINK_READY) doubt_fail_collected(c);
+    int link = sm_now(&c->link);
+    c->releases = !hold && (link == LINK_KILL || link == LINK_LOOK);
+    c->held = hold || c->releases;
+    if (!c->held && link == LINK_DOWN) doubt_fail_collected(c);
 }
 
 uint64_t coalesce_frame(const struct coalesce *c)
@@ -369,8 +375,13 @@ uint64_t coalesce_hits(const struct coalesce *c)
     return c->hits;
 }
 
+bool coalesce_caught_up(const struct coalesce *c)
+{
+    return sm_now(&c->link) == LINK_READY && c->replay.next == NULL;
+}
+
 bool coalesce_idle(const struct coalesce *c)
 {
-    return group_empty(c->now) && c->flight_n == 0 && !coalesce_owes(c) && list_empty(&c->journals) &&
-           list_empty(&c->claims) && list_empty(&c->refused);
+    return c->replay.next == NULL && group_empty(c->now) && c->flight_n == 0 && !coalesce_owes(c) &&
+           list_empty(&c->journals) && list_empty(&c->claims) && list_empty(&c->refused);
 }

@@ -12,6 +12,8 @@
 #include "series/frame.h"
 #include "series/names.h"
 
+struct fence;
+
 struct coalesce_config {
     /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several, of feeds only events */
     uint32_t cells_max;
@@ -32,6 +34,8 @@ struct coalesce_config {
     uint32_t journal_least, journal_ms, journal_ops_max, journal_bytes_max, checkpoint_lines, behind_lines;
     uint32_t doubt_ms; /* clients of a frame in doubt wait so long, 5,000 */
     uint32_t busy_ms;  /* a client not read from for so long is answered -BUSY, 5,000 */
+    /* Answered frames that Redis could still lose are kept up to so many bytes, 64 MiB; 0: none, no fence will pass */
+    size_t replay_bytes;
 };
 extern const struct coalesce_config coalesce_config_default;
 
@@ -39,10 +43,12 @@ extern const struct coalesce_config coalesce_config_default;
  * link is cut before; then by coalesce_cut() alone. Never from inside the port call. */
 struct coalesce_ports {
     void *arg;
-    void (*send_frame)(void *arg, struct frame *f); /* coalesce_on_frame */
-    void (*send_claim)(void *arg, struct claim *c); /* coalesce_on_claim */
-    void (*kill)(void *arg, int64_t client_id);     /* CLIENT KILL ID: coalesce_on_killed */
-    const struct life *life;                        /* whose frames and journals these are */
+    void (*send_frame)(void *arg, struct frame *f);     /* coalesce_on_frame */
+    void (*send_claim)(void *arg, struct claim *c);     /* coalesce_on_claim */
+    void (*send_kept)(void *arg, struct kept_frame *k); /* coalesce_on_kept */
+    void (*fence)(void *arg, struct fence *f);  /* of replay_bytes; answered also when links are cut */
+    void (*kill)(void *arg, int64_t client_id); /* CLIENT KILL ID: coalesce_on_killed */
+    const struct life *life;                    /* whose frames and journals these are */
     /* GET seq, EXISTS of each claim's registry, HGET of each journal: coalesce_on_look. l is valid for the call. */
     void (*look)(void *arg, const struct link_look *l);
     void (*journals_lost)(void *arg); /* read them again from Redis: coalesce_adopt for each that is there */
@@ -50,6 +56,7 @@ struct coalesce_ports {
                         struct frame *f); /* HGET of each cell, GET of each token: coalesce_on_values */
     /* Until it is claimed: once by its hits, and whenever it is due by time, though it was told before. */
     void (*due)(void *arg, const struct counter *c, struct slice key, enum due_why why);
+    void (*caught_up)(void *arg); /* coalesce_caught_up() is true from now on, until the next cut */
     void (*answered)(void *arg, struct outlet *o); /* o->out grew; called once a frame for an outlet */
     void (*room)(void *arg, struct outlet *o);     /* a parked outlet may go on */
     void (*fatal)(void *arg, const char *text);    /* two processes share a life: stop now */
@@ -156,6 +163,7 @@ void coalesce_cut(struct coalesce *c,
  * a frame in doubt hear "outcome unknown". After the link's last callback. */
 void coalesce_abandon(struct coalesce *c, const char *why);
 void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome outcome);
+void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outcome outcome);
 void coalesce_on_claim(struct coalesce *c, struct claim *claim);
 void coalesce_on_killed(struct coalesce *c);
 void coalesce_on_look(struct coalesce *c, int64_t seq, /* -1: no key */
@@ -177,7 +185,8 @@ struct coalesce_settle {
     uint32_t events; /* of the log, still to be brought home */
 };
 bool coalesce_settle(struct coalesce *c, struct coalesce_settle *s);
-/* While it holds, no frame is sent: hits wait. Those that a cut would refuse meanwhile wait as well, for busy_ms at most. */
+/* While it holds, no frame is sent: hits wait. Those that a cut would refuse meanwhile wait as well, for busy_ms at most.
+ * A hold that ends while a link begins ends when that link is ready, or cut. */
 void coalesce_hold(struct coalesce *c, bool hold);
 /* What is sent and not answered. */
 void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims);
@@ -192,7 +201,10 @@ bool coalesce_has_journal(const struct coalesce *c, struct slice name);
 int64_t coalesce_lag_ms(const struct coalesce *c, uint32_t answer_ms);
 
 uint64_t coalesce_hits(const struct coalesce *c); /* applied so far, of all counters */
-bool coalesce_idle(const struct coalesce *c);     /* nothing collected, in flight, in doubt or owed */
+/* (!) Redis has all that was answered: it was asked, and got again what it lacked. Until then whoever reads it there, or says
+ * of it that it is merged, says too little. */
+bool coalesce_caught_up(const struct coalesce *c);
+bool coalesce_idle(const struct coalesce *c); /* nothing collected, in flight, in doubt or owed */
 
 #ifdef TALLYD_RULES
 extern uint32_t coalesce_rules_off; /* simulator only */

@@ -15,7 +15,7 @@ static const char unknown_text[] = "ERR outcome unknown: the link to Redis was l
 
 static bool in_doubt(const struct coalesce *c)
 {
-    return c->flight_n > 0 || !list_empty(&c->claims);
+    return c->replay.in_doubt || c->flight_n > 0 || !list_empty(&c->claims);
 }
 
 void coalesce_in_doubt(const struct coalesce *c, uint32_t *answers, uint32_t *claims)
@@ -33,7 +33,7 @@ static bool kill_needed(const struct coalesce *c)
 {
     bool same_server = strcmp(c->run_id, c->suspect_run_id) == 0;
     if (!HOLDS(RULE_KILL) || c->suspect_id == 0 || !same_server) return false;
-    return c->flight_n > 0 || (HOLDS(RULE_KILL_FOR_CLAIM) && !list_empty(&c->claims));
+    return c->replay.in_doubt || c->flight_n > 0 || (HOLDS(RULE_KILL_FOR_CLAIM) && !list_empty(&c->claims));
 }
 
 static void mark_behind(struct coalesce *c, bool behind)
@@ -60,12 +60,18 @@ void doubt_fail_collected(struct coalesce *c)
     flight_touch(c, &touched);
 }
 
+static void release(struct coalesce *c)
+{
+    if (c->releases) c->held = c->releases = false;
+}
+
 void coalesce_cut(struct coalesce *c, const char *why)
 {
     coalesce_down(c, why);
     int was = sm_now(&c->link);
     if (was == LINK_DOWN) return;
     sm_move(&c->link, LINK_DOWN);
+    replay_cut(c);
     uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
     for (uint32_t i = 0; i < c->flight_n; i++) {
         struct group *g = c->flight[i];
@@ -81,7 +87,11 @@ void coalesce_cut(struct coalesce *c, const char *why)
     if (HOLDS(RULE_LEASE_FORGET)) leases_forget_all(&c->leases);
     settles_cut(c);
     if (HOLDS(RULE_BUCKET_FORGET)) known_forget_all(&c->buckets);
-    if (!c->held) doubt_fail_collected(c);
+    release(c);
+    if (!c->held)
+        doubt_fail_collected(c);
+    else if (HOLDS(RULE_LEASE_HELD))
+        ops_held(c, c->now);
 }
 
 static void look(struct coalesce *c)
@@ -126,18 +136,6 @@ static void settle_claims(struct coalesce *c, const bool *stands)
         claim->outcome = stands[i] ? CLAIM_STANDS : CLAIM_GONE;
         claim->done(claim);
     }
-}
-
-/* Did Redis lose what it had answered? */
-static bool count_lost(struct coalesce *c, uint64_t seq)
-{
-    if (seq >= c->seq_known) return false;
-    STAT_ADD(frames_lost, c->seq_known - seq);
-    log_event(LOG_ERROR, "frames_lost", "answered=%llu found=%llu next=%s", (unsigned long long)c->seq_known,
-              (unsigned long long)seq,
-              LOGQ("Redis lost answered hits: compare its appendfsync and failovers; run `tallyd verify`"));
-    c->seq_known = seq;
-    return true;
 }
 
 static void hashes_due(struct coalesce *c, const struct group *g)
@@ -224,6 +222,32 @@ static void settle_frames(struct coalesce *c, uint64_t seq)
     if (seq > c->seq_known) c->seq_known = seq;
 }
 
+void doubt_settle(struct coalesce *c)
+{
+    if (HOLDS(RULE_REPLAY_FIRST)) settle_frames(c, c->seq_known);
+    c->ports.caught_up(c->ports.arg);
+}
+
+/* A frame that was found applied, and is not there any more, was not answered yet. */
+static void doubt_anew(struct coalesce *c, uint64_t seq)
+{
+    for (uint32_t i = 0; i < c->flight_n; i++)
+        if (c->flight[i]->state == GROUP_APPLIED && c->flight[i]->frame.seq > seq)
+            c->flight[i]->state = GROUP_DOUBT;
+}
+
+/* (!) What was answered is sent again before what is in doubt, which is newer. */
+static void ready(struct coalesce *c, uint64_t seq, const bool *stands)
+{
+    c->suspect_id = 0;
+    sm_move(&c->link, LINK_READY);
+    release(c);
+    if (c->replay.next == NULL || !HOLDS(RULE_REPLAY_FIRST)) settle_frames(c, seq);
+    if (stands != NULL) settle_claims(c, stands);
+    if (c->replay.next == NULL) c->ports.caught_up(c->ports.arg);
+    replay_turn(c);
+}
+
 void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands, const bool *ours)
 {
     PRE(sm_now(&c->link) == LINK_LOOK);
@@ -233,30 +257,26 @@ void coalesce_on_look(struct coalesce *c, int64_t found, const bool *stands, con
                        "tally:seq of this life is ahead of every frame sent: two processes share a life");
         return;
     }
-    settle_journals(c, seq, ours, count_lost(c, seq));
+    doubt_anew(c, seq);
+    settle_journals(c, seq, ours, replay_look(c, seq));
     if (!HOLDS(RULE_KILL_FIRST) && kill_needed(c)) {
         sm_move(&c->link, LINK_KILL);
-        c->seq_known = seq;
+        c->looked_seq = seq;
         settle_claims(c, stands);
         c->ports.kill(c->ports.arg, c->suspect_id);
         return;
     }
-    c->suspect_id = 0;
-    sm_move(&c->link, LINK_READY);
-    settle_frames(c, seq);
-    settle_claims(c, stands);
+    ready(c, seq, stands);
 }
 
 void coalesce_on_killed(struct coalesce *c)
 {
     PRE(sm_now(&c->link) == LINK_KILL);
     c->suspect_id = 0;
-    if (HOLDS(RULE_KILL_FIRST)) {
+    if (HOLDS(RULE_KILL_FIRST))
         look(c);
-        return;
-    }
-    sm_move(&c->link, LINK_READY);
-    settle_frames(c, c->seq_known);
+    else
+        ready(c, c->looked_seq, NULL);
 }
 
 void coalesce_on_values(struct coalesce *c, struct frame *f)
@@ -281,6 +301,7 @@ void coalesce_abandon(struct coalesce *c, const char *why)
 {
     c->held = false;
     coalesce_cut(c, why);
+    replay_abandon(c);
     for (uint32_t i = 0; i < c->flight_n; i++)
         if (c->flight[i]->answers_n > 0) give_up(c, c->flight[i]);
     struct list claims;
@@ -326,4 +347,5 @@ void coalesce_tick(struct coalesce *c)
     tick_parked(c, now_ms);
     settles_tick(c);
     journals_tick(c);
+    replay_tick(c);
 }

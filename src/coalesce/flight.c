@@ -203,6 +203,7 @@ static void applied_book(struct coalesce *c, struct group *g)
         cell_applied(c, f, &f->cells[i]);
     tokens_applied(c, f);
     ops_applied(c, g);
+    replay_keep(c, g);
     c->hits += g->answers_n - g->literals_count;
     STAT_ADD(hits, g->answers_n - g->literals_count);
 }

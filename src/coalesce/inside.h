@@ -7,6 +7,7 @@
  *   checkpoint.c  what a frame puts into a journal, and what it brings home
  *   journals.c  the open one, the closed ones, whose they are         takeover.c  journals of dead services
  *   settle.c    reads that wait for them                 buckets.c   which buckets of timeboxes exist
+ *   replay.c    answered frames that Redis could lose
  */
 #ifndef COALESCE_INSIDE_H
 #define COALESCE_INSIDE_H
@@ -18,6 +19,7 @@
 #include "coalesce/journal.h"
 #include "coalesce/known.h"
 #include "coalesce/leases.h"
+#include "series/batches.h"
 #include <stdlib.h>
 
 #define GROUPS                                                                                               \
@@ -39,6 +41,22 @@ struct owed_op {
     int64_t which;
 };
 
+struct replay {
+    struct list kept;      /* struct kept_frame: answered, and no fence has passed since; oldest first */
+    size_t bytes;          /* of them */
+    uint64_t answered;     /* the last frame that was */
+    uint64_t gone, fenced; /* the last that is not kept any more; of those, the last that a fence passed on */
+    uint64_t named, ops_named;         /* up to these, lost frames, and ops that are left out, are named */
+    struct kept_frame *next;           /* to be sent again; NULL: Redis has all of them */
+    bool sent, in_doubt;               /* it is on the link; it was when that was cut */
+    uint32_t frames;                   /* sent again since the look, with so many hits */
+    uint64_t hits, begun_ms, again_ms; /* again_ms: not before, after a refusal */
+    struct fence fence;
+    bool fencing; /* it is under way */
+    uint64_t fence_upto,
+        fence_ms; /* releases frames up to this one, 0: none; the next is not asked for before */
+};
+
 struct coalesce {
     struct coalesce_ports ports;
     struct coalesce_config config;
@@ -48,16 +66,18 @@ struct coalesce {
     struct group *now;                /* collects */
     struct group *flight[FLIGHT_MAX]; /* sent or in doubt, in the order of sending */
     uint32_t flight_n;
-    struct group *answering;  /* out of the flight, its answers being written while the next is under way */
-    char date[8];             /* the last field that was seen to be a date */
-    struct buf raw;           /* scratch of coalesce_add */
-    uint64_t hits;            /* applied so far */
-    uint64_t epoch;           /* of the group used last */
-    uint64_t seq;             /* of the frame sent last */
-    uint64_t seq_known;       /* highest known to be applied */
+    struct group *answering; /* out of the flight, its answers being written while the next is under way */
+    char date[8];            /* the last field that was seen to be a date */
+    struct buf raw;          /* scratch of coalesce_add */
+    uint64_t hits;           /* applied so far */
+    uint64_t epoch;          /* of the group used last */
+    uint64_t seq;            /* of the frame sent last */
+    uint64_t seq_known;      /* highest known to be applied */
+    struct replay replay;
     struct hash_entry **owed; /* ZADDs for frames to come, each entry once */
     uint32_t owed_n, owed_cap;
     bool held;          /* coalesce_hold() */
+    bool releases;      /* held until the link, which is up, is ready */
     bool feeds;         /* some counter feeds something */
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
@@ -83,6 +103,7 @@ struct coalesce {
     int64_t client_id;
     char suspect_run_id[41];            /* of the server that may still run what an old link sent */
     int64_t suspect_id;                 /* that link, 0: none */
+    uint64_t looked_seq;                /* the simulator's, with the kill behind the look */
     char down_why[256], down_text[280]; /* down_text: what a hit is told */
     uint64_t
         refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line a second says so */
@@ -142,6 +163,18 @@ bool flight_answers_out(const struct coalesce *c); /* some sent group still owes
 
 /* doubt.c */
 void doubt_fail_collected(struct coalesce *c); /* nothing of it was counted */
+void doubt_settle(struct coalesce *c); /* Redis has all that was answered: frames in doubt, then new ones */
+
+/* replay.c */
+void replay_init(struct coalesce *c);
+void replay_destroy(struct coalesce *c);
+void replay_keep(struct coalesce *c, struct group *g); /* its clients are being answered */
+bool replay_look(struct coalesce *c,
+                 uint64_t found);     /* Redis has frames up to this one. True: it lost some */
+void replay_turn(struct coalesce *c); /* the next is sent, if it may be */
+void replay_tick(struct coalesce *c);
+void replay_cut(struct coalesce *c);
+void replay_abandon(struct coalesce *c);
 
 /* claims.c */
 void claims_refuse_all(struct coalesce *c);
@@ -192,6 +225,8 @@ void feeding_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is se
 /* kinds.c: what happened to the frame */
 void ops_on_send(struct coalesce *c, struct group *g); /* its dirty_ms is set */
 void ops_send_again(struct coalesce *c, struct group *g);
+void ops_held(struct coalesce *c,
+              struct group *g); /* collected, and held through a cut that forgot what is known */
 void ops_applied(struct coalesce *c, struct group *g);
 void ops_found_applied(struct coalesce *c, const struct group *g); /* after a cut, before ops_applied */
 void ops_not_applied(struct coalesce *c, const struct group *g);   /* refused or given up */

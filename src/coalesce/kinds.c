@@ -241,6 +241,13 @@ void ops_send_again(struct coalesce *c, struct group *g)
     }
 }
 
+void ops_held(struct coalesce *c, struct group *g)
+{
+    ops_send_again(c, g);
+    for (uint32_t i = 0; i < g->frame.ops_n; i++)
+        g->frame.ops[i].may_wait &= checkpoint_takes(c, &g->frame.ops[i]);
+}
+
 void ops_applied(struct coalesce *c, struct group *g)
 {
     struct frame *f = &g->frame;

@@ -114,6 +114,10 @@
     G(MYSQL_TIMEOUT, "mysql.timeout", MS, mysql_timeout_ms, "10s", 5000, 300000, RESTART,                    \
       "a duration from 5s to 5m",                                                                            \
       "a MySQL that answers nothing for so long is taken as lost; above its lock waits")                     \
+    G(MYSQL_KEEP, "mysql.keep", MS, mysql_keep_ms, "0s", 0, 3600000, RESTART,                                \
+      "a duration from 0s to 1h",                                                                            \
+      "what is merged stays in Redis for so long, and is merged again where a MySQL that takes over lacks "  \
+      "it: more than replicas lag; at most a tenth of ledger.keep; 0s: not at all")                          \
     G(MYSQL_TLS_USE, "mysql.tls.use", WORD, mysql_tls_use, "off", 0, 0, RESTART,                             \
       "off|on",                                                                                              \
       "on: TLS with MySQL over TCP, or no connection")                                                       \
@@ -220,6 +224,10 @@
     G(LIMITS_ANSWERS, "limits.answers", NUMBER, limits_answers, "65536", 1000, 1000000, RESTART,             \
       "an integer from 1000 to 1000000",                                                                     \
       "answers that wait for one such transaction; what comes beyond them is read after it")                 \
+    G(LIMITS_REPLAY, "limits.replay", SIZE, limits_replay_bytes, "64MiB", 0, 4294967296, RESTART,            \
+      "a size from 0B to 4GiB",                                                                              \
+      "answered hits that are kept until redis.keeps holds them, to be sent again to a Redis that lost "     \
+      "them; the oldest go first, and 0 keeps none")                                                         \
     G(LIMITS_HASHES, "limits.hashes", NUMBER, limits_hashes, "1000000", 1000, 100000000, RESTART,            \
       "an integer from 1000 to 100000000",                                                                   \
       "hashes whose state is kept in memory, some 130 bytes each; one that is not costs Redis more")         \

@@ -30,7 +30,7 @@ struct lane_config { /* what it points to is borrowed until lane_destroy() */
     enum redis_keeps keeps;        /* redis.keeps */
     bool mysql_volatile;           /* a MySQL that may forget is accepted */
     bool cleans;                   /* series and events: see cleaner.h */
-    uint64_t ledger_keep_ms;
+    uint64_t ledger_keep_ms, mysql_keep_ms;
     struct coalesce_config coalesce;
 };
 

@@ -9,18 +9,24 @@
 
 /* --- links --- */
 
-/* Until lane_begin() sync sees no Redis: it must not begin before all is there. */
+/* Until lane_begin() sync sees no Redis: it must not begin before all is there. Nor does it see one that lacks frames. */
 static void links_changed(struct lane *l)
 {
-    if (l->core.stage != STAGE_STARTING) sync_redis(l->core.sync, core_up(&l->core));
+    struct core *c = &l->core;
+    if (c->stage != STAGE_STARTING) sync_redis(c->sync, core_up(c) && coalesce_caught_up(c->coalesce));
+}
+
+void lane_caught_up(struct lane *l)
+{
+    if (l->core.stage == STAGE_RUNNING) upkeep_walk(&l->upkeep);
+    gate_redis(&l->core.gate);
+    links_changed(l);
 }
 
 static void frame_up(struct redis_link *link)
 {
     struct lane *l = link->arg;
     coalesce_up(l->core.coalesce, link->facts.run_id, link->client_id);
-    if (l->core.stage == STAGE_RUNNING) upkeep_walk(&l->upkeep);
-    gate_redis(&l->core.gate);
     links_changed(l);
 }
 

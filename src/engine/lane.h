@@ -54,5 +54,6 @@ void lane_close(struct lane *l, void (*closed)(struct lane *l));
 void lane_destroy(struct lane *l);
 
 void wire_coalesce(struct lane *l); /* between init's steps */
+void lane_caught_up(struct lane *l);
 
 #endif

@@ -16,6 +16,18 @@ static void send_claim(void *arg, struct claim *c)
 {
     redis_frames_claim(&((struct lane *)arg)->core.frames, c);
 }
+static void send_kept(void *arg, struct kept_frame *k)
+{
+    redis_frames_replay(&((struct lane *)arg)->core.frames, k);
+}
+static void fence(void *arg, struct fence *f)
+{
+    redis_fence(&((struct lane *)arg)->core.fences, f);
+}
+static void caught_up(void *arg)
+{
+    lane_caught_up(arg);
+}
 static void kill_client(void *arg, int64_t id)
 {
     redis_frames_kill(&((struct lane *)arg)->core.frames, id);
@@ -73,6 +85,10 @@ static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
     if (outcome == FRAME_APPLIED) histogram_add(&latencies.frame, mono_us() - l->frame_sent_us);
     coalesce_on_frame(l->core.coalesce, f, outcome);
 }
+static void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
+{
+    coalesce_on_kept(((struct lane *)arg)->core.coalesce, k, outcome);
+}
 static void on_claim(void *arg, struct claim *c)
 {
     coalesce_on_claim(((struct lane *)arg)->core.coalesce, c);
@@ -97,12 +113,15 @@ void wire_coalesce(struct lane *l)
         .arg = l,
         .send_frame = send_frame,
         .send_claim = send_claim,
+        .send_kept = send_kept,
+        .fence = fence,
         .kill = kill_client,
         .life = c->config.life,
         .look = look,
         .journals_lost = journals_lost,
         .read_values = read_values,
         .due = due,
+        .caught_up = caught_up,
         .answered = l->ports.answered,
         .room = l->ports.room,
         .fatal = l->ports.failed,
@@ -118,6 +137,8 @@ void wire_coalesce(struct lane *l)
     c->frames.on_killed = killed;
     c->frames.on_look = on_look;
     c->frames.on_values = on_values;
+    c->frames.on_kept = on_kept;
+    c->frames.keeps = c->config.coalesce.replay_bytes > 0;
     c->frames.arg = l;
     c->frames.limits = c->config.counters->ops;
 }

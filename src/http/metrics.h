@@ -18,6 +18,8 @@
     M(tallyd_hits_unknown_total, counter, known(STAT_GET(hits_unknown)), "Increments answered with outcome unknown")                \
     M(tallyd_frames_total, counter, known(STAT_GET(frames)), "Frames sent to Redis")                                                \
     M(tallyd_frames_lost_total, counter, known(STAT_GET(frames_lost)), "Answered frames that Redis lost")                           \
+    M(tallyd_frames_replayed_total, counter, known(STAT_GET(frames_replayed)), "Answered frames that Redis lost, and got again")    \
+    M(tallyd_replay_bytes, gauge, known(STAT_GET(replay_bytes)), "Bytes of answered frames kept until Redis cannot lose them")      \
     M(tallyd_cells_total, counter, known(STAT_GET(cells)), "HINCRBYs sent in frames; by the frames, the cells of one")              \
     M(tallyd_links_cut_total, counter, known(STAT_GET(links_cut)), "Links to Redis that were lost")                                 \
     M(tallyd_batches_done_total, counter, known(STAT_GET(batches_done)), "Batches merged and discarded")                            \
@@ -26,12 +28,16 @@
     M(tallyd_pending_hashes, gauge, v->seen->dirty, "Hashes in the dirty index: with hits that no claim has taken")                 \
     M(tallyd_batches_in_flight, gauge, v->seen->batches, "Batches claimed and not yet discarded")                                   \
     M(tallyd_rows_in_flight, gauge, known(STAT_GET(fields_in_flight)), "Fields that this tallyd claimed and has not yet discarded") \
+    M(tallyd_batches_kept, gauge, known(STAT_GET(batches_kept)), "Batches that are merged, and kept in Redis (mysql.keep)")          \
+    M(tallyd_rows_kept, gauge, known(STAT_GET(rows_kept)), "Their rows")                                                            \
     M(tallyd_batches_held, gauge, known(STAT_GET(batches_held)), "Batches that wait for an operator")                               \
     M(tallyd_rejects, gauge, v->seen->rejects, "Rows that wait in tally_rejects")                                                   \
     M(tallyd_redis_up, gauge, known(v->beat.redis_up), "1: the links to Redis are up")                                              \
     M(tallyd_redis_replicas, gauge, v->seen->replicas, "Replicas that Redis has") \
     M(tallyd_redis_replica_behind_bytes, gauge, v->seen->behind_bytes, "How far the slowest replica is behind") \
     M(tallyd_redis_moved_seconds, gauge, v->seen->moved_s, "Since the links to Redis moved to another server; left out: never") \
+    M(tallyd_redis_sentinels, gauge, v->seen->sentinels, "Sentinels that are known; left out: Redis has none") \
+    M(tallyd_redis_sentinels_up, gauge, v->seen->sentinels_up, "Sentinels that answer") \
     M(tallyd_mysql_up, gauge, known(v->beat.mysql_up), "1: MySQL answers the writers")                                              \
     M(tallyd_merging_held, gauge, known(v->beat.held[0] != 0), "1: nothing is merged until an operator has looked")                 \
     M(tallyd_merging_stalled_seconds, gauge, known(STAT_GET(merging_stalled)), "For how long nothing was merged though something is due; 0: it goes on") \

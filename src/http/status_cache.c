@@ -29,7 +29,7 @@ static int64_t oldest_ms(const struct status *s)
 {
     int64_t ms = s->redis.dirty > 0 && s->redis.oldest_ms.known ? s->redis.oldest_ms.value : 0;
     for (size_t i = 0; i < s->batches_n; i++)
-        if (s->batches[i].age_ms > ms) ms = s->batches[i].age_ms;
+        if (!status_is_merged(&s->batches[i]) && s->batches[i].age_ms > ms) ms = s->batches[i].age_ms;
     return ms;
 }
 
@@ -75,6 +75,8 @@ static void probe_now(struct status_cache *c, struct redisContext *service)
     c->last.replicas = figure_of(s.redis.up, s.redis.replicas);
     c->last.behind_bytes = figure_of(s.redis.up && s.redis.replica_n > 0, behind_bytes(&s.redis));
     c->last.moved_s = figure_of(s.service.redis_moved_ms.known, s.service.redis_moved_ms.value / 1000);
+    c->last.sentinels = figure_of(s.service.sentinels > 0, s.service.sentinels);
+    c->last.sentinels_up = figure_of(s.service.sentinels > 0, s.service.sentinels_up);
     c->last.rejects = rejects_of(&s);
     if (books) books_file(&s, &c->last);
     if (books) c->books_at_ms = began_ms;

@@ -12,6 +12,7 @@ struct status_figures {
     struct figure oldest_ms; /* age of the oldest hit that is not in MySQL; 0: there is none */
     struct figure batches;   /* standing */
     struct figure replicas, behind_bytes, moved_s; /* Redis', the worst of them; since the links moved */
+    struct figure sentinels, sentinels_up;         /* known, answering; unknown: Redis has none */
     struct figure rejects;                         /* rows that wait */
     struct figure balanced;                        /* 1 or 0, when the books were last added up */
     struct figure *differences; /* likewise; one a counter, in the order of the configuration */

@@ -13,7 +13,8 @@
 
 #define POLL_MS 100
 #define SETTLE_MS 2100
-#define WAIT_SLICE_MS 1000 /* one WAIT; asked again until the fence gives up, since it blocks the link */
+#define WAIT_SLICE_MS 1000    /* one WAIT; asked again until the fence gives up, since it blocks the link */
+#define BACKGROUND_SLICE_MS 5 /* when nobody but background fences waits; asked again every POLL_MS */
 
 static void group_begin(struct redis_fences *fs);
 
@@ -34,7 +35,7 @@ static void fence_end(struct redis_fences *fs, struct fence *f, bool passed, con
     list_remove(&f->link);
     f->passed = passed;
     snprintf(f->text, sizeof f->text, "%s", text);
-    if (passed) {
+    if (passed && !f->background) {
         STAT_ADD(fences, 1);
         histogram_add(&latencies.barrier, mono_us() - f->asked_us);
         CRASH(fence_done);
@@ -139,6 +140,33 @@ static void group_to_timed(struct redis_fences *fs)
 
 static void wait_put(struct redis_fences *fs);
 
+static bool all_background(const struct redis_fences *fs)
+{
+    list_for_each (node, &fs->group)
+        if (!CONTAINER_OF(node, struct fence, link)->background) return false;
+    return true;
+}
+
+static void on_rested(uv_timer_t *timer)
+{
+    struct redis_fences *fs = timer->data;
+    if (!fs->resting) return;
+    fs->resting = false;
+    /* (!) WAIT knows its own connection's writes alone. */
+    const struct fence *first = CONTAINER_OF(fs->group.next, struct fence, link);
+    if (redis_link_is_up(fs->link) && first->client_id == fs->link->client_id)
+        wait_put(fs);
+    else
+        group_end(fs, false, NULL, "the Redis link was lost");
+}
+
+/* The link is free meanwhile. A fence that may not wait takes these with it (group_begin). */
+static void group_rest(struct redis_fences *fs)
+{
+    fs->resting = true;
+    uv_timer_start(&fs->rest, on_rested, POLL_MS, 0);
+}
+
 /* What the write reached is enough; is the disk of this server to be asked, too? */
 static void group_waited(struct redis_fences *fs)
 {
@@ -173,6 +201,8 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
         group_waited(fs);
     else if (!shape)
         group_end(fs, false, r, NULL);
+    else if (mono_ms() < first->until_ms && all_background(fs))
+        group_rest(fs);
     else if (mono_ms() < first->until_ms)
         wait_put(fs);
     else if (by_waitaof(fs))
@@ -184,6 +214,7 @@ static void on_waited(struct redis_link *l, void *arg, const struct redis_answer
 /* Well below the link's own limit, which would take the silence of a WAIT for a dead server. */
 static uint32_t slice_ms(const struct redis_fences *fs)
 {
+    if (all_background(fs)) return BACKGROUND_SLICE_MS;
     uint32_t half_ms = fs->link->config.answer_ms / 2;
     return half_ms < WAIT_SLICE_MS ? half_ms : WAIT_SLICE_MS;
 }
@@ -209,11 +240,15 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_answer 
 {
     struct redis_fences *fs = arg;
     (void)l, (void)at;
-    if (!answer_is_ok(r)) {
+    if (!answer_is(r, REDIS_STRING) || r->str.n >= RUN_ID_BYTES) {
         group_end(fs, false, r, NULL);
         return;
     }
-    CRASH(fence_mid);
+    list_for_each (node, &fs->group) {
+        struct fence *f = CONTAINER_OF(node, struct fence, link);
+        snprintf(f->replid, sizeof f->replid, SLICE_FMT, SLICE_ARG(r->str));
+    }
+    if (!all_background(fs)) CRASH(fence_mid);
     if (by_waitaof(fs) || fs->replicas > 0)
         wait_put(fs);
     else
@@ -252,6 +287,11 @@ void redis_fence(struct redis_fences *fs, struct fence *f)
     f->asked_us = mono_us();
     f->until_ms = mono_ms() + fs->wait_ms;
     list_push(&fs->waiting, &f->link);
+    if (fs->resting && !f->background) {
+        fs->resting = fs->flying = false;
+        while (!list_empty(&fs->group))
+            list_push(&fs->waiting, list_pop(&fs->group));
+    }
     group_begin(fs);
 }
 
@@ -263,12 +303,14 @@ void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const s
     list_init(&fs->group);
     list_init(&fs->timed);
     uv_timer_init(link->loop, &fs->poll);
-    fs->poll.data = fs;
+    uv_timer_init(link->loop, &fs->rest);
+    fs->poll.data = fs->rest.data = fs;
 }
 
 static void on_closed(uv_handle_t *handle)
 {
     struct redis_fences *fs = handle->data;
+    if (handle != (uv_handle_t *)&fs->rest) return; /* the last */
     buf_free(&fs->key);
     if (fs->closed != NULL) fs->closed(fs); /* last line: fs may be gone after it */
 }
@@ -277,5 +319,7 @@ void redis_fences_close(struct redis_fences *fs, void (*closed)(struct redis_fen
 {
     fs->closed = closed;
     list_end(fs, &fs->timed, false, "tallyd is stopping");
+    if (fs->resting) group_end(fs, false, NULL, "tallyd is stopping");
     uv_close((uv_handle_t *)&fs->poll, on_closed);
+    uv_close((uv_handle_t *)&fs->rest, on_closed);
 }

@@ -16,7 +16,8 @@ struct redis_fences {
     struct buf key;
     uint64_t n;
     struct list waiting, group, timed; /* fences: not begun; whose write or WAIT is under way; in the 2.1 s */
-    uv_timer_t poll;
+    uv_timer_t poll, rest;
+    bool resting;      /* the group waits for its next WAIT */
     uint64_t asked_ms; /* when the INFO under way was sent; 0: none is */
     bool flying;
     void (*closed)(struct redis_fences *fs);

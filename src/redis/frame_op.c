@@ -222,26 +222,27 @@ static void seq_file(struct redis_frames *fr, struct frame *f, const struct redi
 #define ALWAYS SIZE_MAX
 static const struct frame_part {
     size_t of;
+    bool again; /* it is sent again to a Redis that lacks the frame */
     frame_put *put;
     frame_file *file;
 } parts[FRAME_PARTS] = {
-    {OF(hashes_n), dirty_put, dirty_file},
-    {OF(cells_n), cells_put, cells_file},
-    {OF(shares_n), shares_put, shares_file},
-    {OF(hashes_n), locks_put, locks_file},
-    {OF(tokens_n), tokens_put, tokens_file},
-    {OF(ops_n), series_known_put, series_known_file},
-    {OF(ops_n), samples_put, samples_file},
-    {OF(ops_n), timebox_hits_put, timebox_hits_file},
-    {OF(ops_n), timeboxes_put, timeboxes_file},
-    {OF(ops_n), events_gone_put, events_gone_file},
-    {OF(ops_n), events_named_put, events_named_file},
-    {OF(ops_n), events_drawn_put, events_drawn_file},
-    {OF(ops_n), events_given_put, events_given_file},
-    {OF(ops_n), events_windows_put, events_windows_file},
-    {OF(ops_n), visitors_put, visitors_file},
-    {OF(appends_n), appends_put, appends_file},
-    {ALWAYS, seq_put, seq_file},
+    {OF(hashes_n), false, dirty_put, dirty_file},
+    {OF(cells_n), true, cells_put, cells_file}, /* (!) the first of those: redis_frames_replay() */
+    {OF(shares_n), true, shares_put, shares_file},
+    {OF(hashes_n), false, locks_put, locks_file},
+    {OF(tokens_n), true, tokens_put, tokens_file},
+    {OF(ops_n), false, series_known_put, series_known_file},
+    {OF(ops_n), false, samples_put, samples_file},
+    {OF(ops_n), false, timebox_hits_put, timebox_hits_file},
+    {OF(ops_n), false, timeboxes_put, timeboxes_file},
+    {OF(ops_n), false, events_gone_put, events_gone_file},
+    {OF(ops_n), false, events_named_put, events_named_file},
+    {OF(ops_n), false, events_drawn_put, events_drawn_file},
+    {OF(ops_n), false, events_given_put, events_given_file},
+    {OF(ops_n), false, events_windows_put, events_windows_file},
+    {OF(ops_n), true, visitors_put, visitors_file},
+    {OF(appends_n), false, appends_put, appends_file},
+    {ALWAYS, false, seq_put, seq_file},
 };
 
 static bool has_part(const struct frame *f, const struct frame_part *part)
@@ -250,14 +251,46 @@ static bool has_part(const struct frame *f, const struct frame_part *part)
 }
 
 /* The commands between MULTI and EXEC; returns how many. */
-static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+static uint32_t body_put(struct redis_frames *fr, struct buf *out, struct frame *f)
 {
     uint32_t lines = 0;
+    buf_reset(&f->again);
+    f->again_cells = f->cells_n;
+    f->again_lines = 0;
     for (int i = 0; i < FRAME_PARTS; i++) {
+        size_t at = out->n;
         fr->sent[i] = has_part(f, &parts[i]) ? parts[i].put(fr, out, f) : 0;
         lines += fr->sent[i];
+        if (!fr->keeps || !parts[i].again) continue;
+        buf_put(&f->again, out->p + at, out->n - at);
+        f->again_lines += fr->sent[i];
     }
     return lines;
+}
+
+/* What failed is not sent again, since its client knows that it was not counted. Shares stay: the next frame takes back
+ * what they have of cells that failed. */
+static void again_without_failed(struct redis_frames *fr, struct frame *f)
+{
+    struct frame good = *f;
+    size_t all = f->cells_n * sizeof *f->cells;
+    good.cells = heap_alloc(all + f->tokens_n * sizeof *f->tokens + f->ops_n * sizeof *f->ops);
+    good.tokens = (void *)((char *)good.cells + all);
+    good.ops = (void *)(good.tokens + f->tokens_n);
+    good.cells_n = good.tokens_n = good.ops_n = 0;
+    for (uint32_t i = 0; i < f->cells_n; i++)
+        if (f->cells[i].error_n == 0) good.cells[good.cells_n++] = f->cells[i];
+    for (uint32_t i = 0; i < f->tokens_n; i++)
+        if (f->tokens[i].error_n == 0) good.tokens[good.tokens_n++] = f->tokens[i];
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        if (f->ops[i].error_n == 0) good.ops[good.ops_n++] = f->ops[i];
+    buf_reset(&f->again);
+    f->again_cells = good.cells_n;
+    f->again_lines = 0;
+    for (int i = 0; i < FRAME_PARTS; i++)
+        if (parts[i].again && has_part(&good, &parts[i]))
+            f->again_lines += parts[i].put(fr, &f->again, &good);
+    heap_free(good.cells);
 }
 
 static void answers_clear(struct frame *f)
@@ -328,6 +361,7 @@ static void applied_file(struct redis_frames *fr, struct frame *f, const struct 
     }
     trouble_tell(fr);
     if (f->ops_n > 0) feeds_tell(fr, f);
+    if (fr->keeps && f->errors.n > 0) again_without_failed(fr, f);
 }
 
 /* f->errors becomes the first error at queue time, or what EXEC itself was refused for. */
@@ -401,6 +435,91 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
     redis_link_flush_now(fr->link);
 }
 
+/* --- a frame that Redis lost --- */
+
+/* Of a bulk string; *p is moved behind it. The bytes are ours. */
+static struct slice bulk_take(const char **p)
+{
+    size_t n = 0;
+    for (++*p; **p != '\r'; ++*p)
+        n = 10 * n + (size_t)(**p - '0');
+    struct slice s = slice_of(*p + 2, n);
+    *p = s.p + n + 2;
+    return s;
+}
+
+/* The key of the next HINCRBY; *p is moved behind the command. */
+static struct slice cell_take(const char **p)
+{
+    *p += sizeof "*4\r\n" - 1;
+    (void)bulk_take(p);
+    struct slice key = bulk_take(p);
+    (void)bulk_take(p), (void)bulk_take(p);
+    return key;
+}
+
+/* (!) For each hash: what made it known dirty may be lost as well, or somebody has claimed it since. */
+static void kept_dirty_put(struct buf *out, const struct kept_frame *k)
+{
+    const char *p = k->bytes.p;
+    request_array(out, 3 + 2 * (size_t)k->cells);
+    BUF_LIT(out, "$4\r\nZADD\r\n$11\r\n" KEY_DIRTY "\r\n$2\r\nNX\r\n");
+    for (uint32_t i = 0; i < k->cells; i++) {
+        request_int(out, k->dirty_ms);
+        request_slice(out, cell_take(&p));
+    }
+}
+
+static void kept_queued(struct redis_frames *fr, const struct redis_answer *r, uint32_t at)
+{
+    static const struct slice queued = {"QUEUED", 6};
+    bool good = at == 0 ? answer_is_ok(r) : answer_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
+    if (good || (r->type == REDIS_ERROR && at > 0)) return;
+    redis_link_cut(fr->link, "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
+}
+
+static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
+{
+    struct kept_frame *k = fr->kept;
+    bool applied = answer_is_array(r, fr->lines - 1);
+    fr->kept = NULL;
+    if (!applied && r->type != REDIS_ERROR) {
+        redis_link_cut(fr->link,
+                       "MASTERDOWN Redis answered a transaction oddly; it is unknown what was counted");
+        return;
+    }
+    k->failed = 0;
+    for (size_t i = 0; applied && i < r->n; i++)
+        k->failed += r->elements[i].type == REDIS_ERROR;
+    fr->on_kept(fr->arg, k, applied ? FRAME_APPLIED : FRAME_REFUSED);
+}
+
+static void on_kept_line(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_frames *fr = arg;
+    (void)l;
+    if (r == NULL)
+        fr->kept = NULL;
+    else if (at < fr->lines)
+        kept_queued(fr, r, at);
+    else
+        kept_exec(fr, r);
+}
+
+void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
+{
+    PRE(fr->frame == NULL && fr->kept == NULL);
+    struct buf *out = redis_link_begin(fr->link);
+    fr->kept = k;
+    BUF_LIT(out, "*1\r\n$5\r\nMULTI\r\n");
+    if (k->cells > 0) kept_dirty_put(out, k);
+    buf_put_slice(out, buf_slice(&k->bytes));
+    fr->lines = 1 + (k->cells > 0) + k->lines + seq_put(fr, out, &(struct frame){.seq = k->seq});
+    BUF_LIT(out, "*1\r\n$4\r\nEXEC\r\n");
+    redis_link_expect_transaction(fr->link, fr->lines + 1, on_kept_line, fr);
+    redis_link_flush_now(fr->link);
+}
+
 /* --- the values of a frame whose answer was lost --- */
 
 /* An answer without which nothing may go on: the next connection asks again. */
@@ -438,7 +557,9 @@ static void on_value(struct redis_link *l, void *arg, const struct redis_answer 
         doubt_cut(fr, r);
         return;
     }
-    if (at + 1 >= f->cells_n + f->tokens_n) fr->on_values(fr->arg, f);
+    if (at + 1 < f->cells_n + f->tokens_n) return;
+    if (fr->keeps && f->errors.n > 0) again_without_failed(fr, f);
+    fr->on_values(fr->arg, f);
 }
 
 void redis_frames_values(struct redis_frames *fr, struct frame *f)

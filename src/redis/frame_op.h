@@ -18,8 +18,10 @@ struct redis_frames {
     void (*on_look)(void *arg, int64_t seq, const bool *stands,
                     const bool *ours); /* seq -1: no key; stands and ours for the call only */
     void (*on_values)(void *arg, struct frame *f);
+    void (*on_kept)(void *arg, struct kept_frame *k, enum frame_outcome outcome);
     void *arg;
     const struct op_limits *limits; /* NULL: no frame has ops or tokens */
+    bool keeps;                     /* frames are sent again: frame.again is filled */
     /* private */
     struct redis_link *link;
     const struct life *life;
@@ -37,7 +39,8 @@ struct redis_frames {
     bool *stands; /* of the look under way */
     int64_t look_seq;
     uint32_t look_n, look_claims, stands_cap;
-    struct frame *values; /* whose values are being read */
+    struct kept_frame *kept; /* in flight */
+    struct frame *values;    /* whose values are being read */
 };
 
 void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const struct life *life);
@@ -48,6 +51,9 @@ void redis_frames_close(struct redis_frames *fr);
  * the link's until on_frame or down(). FRAME_REFUSED: f->errors is the first error, one whole line without
  * '-'. */
 void redis_frames_send(struct redis_frames *fr, struct frame *f);
+
+/* A frame that Redis lost is sent again. Ends in on_kept or down(); FRAME_REFUSED: send it later. */
+void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k);
 
 /* The claim script (claim_op.c). c is the link's until on_claim or down(). Ended by coalesce, which calls
  * c->done. */

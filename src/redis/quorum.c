@@ -54,9 +54,9 @@ uint32_t quorum_answering(const struct quorum *q, uint64_t now_ms)
     return n;
 }
 
-/* How many sentinels there are: what half of those that answer do not exceed, so that one alone cannot make it less or more;
+/* What half of those that answer do not exceed, so that one alone cannot make it less or more;
  * and never less than are configured. */
-static uint32_t sentinels_n(const struct quorum *q, uint64_t now_ms)
+uint32_t quorum_size(const struct quorum *q, uint64_t now_ms)
 {
     uint32_t said[SENTINELS_MAX], n = 0;
     for (uint32_t i = 0; i < q->words_n; i++) {
@@ -72,7 +72,7 @@ static uint32_t sentinels_n(const struct quorum *q, uint64_t now_ms)
 
 uint32_t quorum_majority(const struct quorum *q, uint64_t now_ms)
 {
-    return sentinels_n(q, now_ms) / 2 + 1;
+    return quorum_size(q, now_ms) / 2 + 1;
 }
 
 /* Where it says the primary is, unless that is the one which we know to be replaced. */
@@ -147,7 +147,7 @@ static void move_if_most_say(struct quorum *q, uint64_t now_ms)
     /* Where we never saw a primary, the first that is named will do: its server must still say that it is one. */
     bool first = !q->seen && now_ms - q->began_ms >= QUORUM_FIRST_MS;
     if (!majority && !first) return;
-    snprintf(why, sizeof why, "%u of %u sentinels name it", n, sentinels_n(q, now_ms));
+    snprintf(why, sizeof why, "%u of %u sentinels name it", n, quorum_size(q, now_ms));
     move_to(q, best, why);
 }
 

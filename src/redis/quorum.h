@@ -89,6 +89,7 @@ void quorum_looked(struct quorum *q, const struct replication *r, uint64_t now_m
 void quorum_up(struct quorum *q, uint64_t now_ms); /* links are up where we are: what waits goes on */
 void quorum_tick(struct quorum *q, uint64_t now_ms);
 
+uint32_t quorum_size(const struct quorum *q, uint64_t now_ms);     /* how many sentinels there are */
 uint32_t quorum_majority(const struct quorum *q, uint64_t now_ms); /* how many that is */
 uint32_t quorum_answering(const struct quorum *q, uint64_t now_ms);
 

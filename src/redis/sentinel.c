@@ -31,6 +31,7 @@ struct asked { /* a sentinel */
     struct talk ask, hear;
     enum sentinel_state state;
     bool told;      /* the state is one that was seen */
+    bool heard;     /* hear is subscribed, as long as it is up */
     char text[240]; /* of it */
     uint64_t listed_ms, heard_ms;
 };
@@ -241,9 +242,14 @@ static uint32_t index_of(const struct asked *a)
     return (uint32_t)(a - a->ask.s->all);
 }
 
-static void said_file(struct asked *a, enum sentinel_state state, const char *text)
+const char *sentinel_state_name(enum sentinel_state state)
 {
     static const char *const names[] = {"silent", "refuses", "unknown_name", "answers"};
+    return names[state];
+}
+
+static void said_file(struct asked *a, enum sentinel_state state, const char *text)
+{
     if (state != SENTINEL_NAMES) quorum_silent(&a->ask.s->quorum, index_of(a));
     bool same = a->told && a->state == state;
     a->told = true;
@@ -251,7 +257,7 @@ static void said_file(struct asked *a, enum sentinel_state state, const char *te
     snprintf(a->text, sizeof a->text, "%s", text);
     if (!same)
         log_event(state == SENTINEL_NAMES ? LOG_INFO : LOG_WARN, "sentinel", "at=%s:%d state=%s why=%s",
-                  a->ask.target.host, a->ask.target.port, names[state], LOGQ(text));
+                  a->ask.target.host, a->ask.target.port, sentinel_state_name(state), LOGQ(text));
 }
 
 static void primary_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
@@ -389,6 +395,7 @@ static void hear_up(struct redis_link *l)
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         request_text(out, patterns[i]);
     redis_link_flush(l);
+    a->heard = false;
     a->heard_ms = a->hear.asked_ms = mono_ms();
 }
 
@@ -397,6 +404,7 @@ static void hear_push(struct redis_link *l, const struct redis_answer *r)
 {
     struct asked *a = l->arg;
     a->heard_ms = mono_ms();
+    if (answer_is_array(r, 3) && slice_eq(r->elements[0].str, SLICE("psubscribe"))) a->heard = true;
     if (!answer_is_array(r, 4) || !slice_eq(r->elements[0].str, SLICE("pmessage"))) return;
     quorum_heard(&a->ask.s->quorum, index_of(a), r->elements[2].str, r->elements[3].str, a->heard_ms);
 }
@@ -500,10 +508,19 @@ uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out)
         out[i] = (struct sentinel_seen){.at = a->ask.target,
                                         .primary = s->quorum.words[i].named,
                                         .state = a->state,
-                                        .found = i >= s->quorum.configured_n};
+                                        .found = i >= s->quorum.configured_n,
+                                        .heard = a->heard && a->hear.open && redis_link_is_up(&a->hear.link)};
         snprintf(out[i].text, sizeof out[i].text, "%s", a->text);
     }
     return s->quorum.words_n;
+}
+
+struct sentinels_count sentinels_count(const struct sentinels *s)
+{
+    uint64_t now_ms = mono_ms();
+    return (struct sentinels_count){.known = quorum_size(&s->quorum, now_ms),
+                                    .answering = quorum_answering(&s->quorum, now_ms),
+                                    .majority = quorum_majority(&s->quorum, now_ms)};
 }
 
 /* What is worst of all, for one who starts it. */

@@ -27,6 +27,7 @@ struct sentinel_seen { /* of one */
     struct redis_target at, primary;
     enum sentinel_state state;
     bool found;     /* by the others; not configured */
+    bool heard;     /* it has confirmed the subscription to its events, which stands */
     char text[240]; /* of SILENT and REFUSES: why */
 };
 
@@ -39,6 +40,12 @@ void sentinels_close(struct sentinels *s, void (*closed)(void *arg), void *arg);
 
 /* Of each that is asked, the configured ones first; out has room for SENTINELS_MAX. Returns how many. */
 uint32_t sentinels_seen(const struct sentinels *s, struct sentinel_seen *out);
+const char *sentinel_state_name(enum sentinel_state state); /* "answers", for one that names a primary */
+
+struct sentinels_count {
+    uint32_t known, answering, majority; /* quorum.h */
+};
+struct sentinels_count sentinels_count(const struct sentinels *s);
 /* For a start: runs the loop until they have named a primary, or for wait_ms. ERR_UNAVAILABLE: none answers; ERR_CONFIG:
  * one refuses, or knows no such name. e says what to do. */
 enum err sentinels_wait(struct sentinels *s, uint64_t wait_ms, struct error *e) MUST_CHECK;

@@ -17,6 +17,7 @@ void frame_reset(struct frame *f)
     buf_reset(&f->bytes);
     buf_reset(&f->records);
     buf_reset(&f->errors);
+    buf_reset(&f->again);
 }
 
 void frame_free(struct frame *f)
@@ -31,6 +32,7 @@ void frame_free(struct frame *f)
     buf_free(&f->bytes);
     buf_free(&f->records);
     buf_free(&f->errors);
+    buf_free(&f->again);
     *f = (struct frame){0};
 }
 

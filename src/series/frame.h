@@ -7,6 +7,7 @@
 #define SERIES_FRAME_H
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "series/op.h"
 
 struct frame_hash {   /* one pending hash that the frame touches, with hits or only with an owed ZADD */
@@ -87,6 +88,21 @@ struct frame {
                        */
     struct buf records; /* of the appends */
     struct buf errors;  /* error texts of cells, tokens and ops */
+    /* redis/'s, where frames are kept: what is sent again of it when Redis loses it (struct kept_frame) */
+    struct buf again;
+    uint32_t again_lines, again_cells;
+};
+
+/* A frame that was answered, as it is sent again to a Redis that lacks it: under its own number, with a ZADD for each hash of
+ * its cells. What failed in it is left out, and so are locks, series, timeboxes and events. */
+struct kept_frame {
+    struct list link;
+    uint64_t seq;
+    int64_t dirty_ms;
+    uint32_t hits, ops;    /* answered with it; ops that are left out */
+    uint32_t lines, cells; /* commands in bytes; of them, HINCRBYs of cells, which are the first */
+    struct buf bytes;
+    uint32_t failed; /* answer: cells that failed */
 };
 
 /* What became of a sent frame whose answer arrived. A link lost before that is no answer: coalesce_cut(). */

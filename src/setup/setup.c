@@ -11,6 +11,8 @@
 #include <stdlib.h>
 
 #define WHERE_BYTES 512
+#define LEDGER_KEEP_TIMES                                                                                    \
+    10 /* a third of it is the age at which a batch is let go (sync/README.md, rule S17) */
 
 /* counter: CONF_GLOBAL for an option that is no counter's. */
 static void problem_add(const struct conf *conf, size_t counter, enum conf_option option,
@@ -265,6 +267,12 @@ static bool mysql_init(struct setup *s, struct buf *problems)
     }
     if (s->conf->mysql_password != NULL)
         db_config_set_password(&s->mysql, slice_str(s->conf->mysql_password));
+    if (s->conf->mysql_keep_ms > s->conf->ledger_keep_ms / LEDGER_KEEP_TIMES) {
+        error_set(&e, ERR_CONFIG,
+                  "must not be longer than a tenth of ledger.keep, which knows what is merged");
+        setup_problem(s->conf, CONF_MYSQL_KEEP, &e, problems);
+        return false;
+    }
     s->mysql.read_timeout_s = (uint32_t)((s->conf->mysql_timeout_ms + 999) / 1000);
     s->mysql.write_timeout_s = s->mysql.read_timeout_s;
     return setup_mysql_tls(s, problems);

@@ -41,6 +41,28 @@ static void stats_put(struct json *j, const struct stats *of)
     json_close(j, '}');
 }
 
+static void sentinels_put(struct json *j, const struct status_service *v)
+{
+    if (v->sentinels == 0) {
+        json_null(j, "sentinels");
+        return;
+    }
+    json_open(j, "sentinels", '{');
+    json_int(j, "known", v->sentinels);
+    json_int(j, "up", v->sentinels_up);
+    json_int(j, "majority", v->sentinels_majority);
+    json_open(j, "each", '[');
+    for (size_t i = 0; i < v->sentinel_n; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "at", v->sentinel[i].at);
+        json_text(j, "state", v->sentinel[i].state);
+        json_bool(j, "heard", v->sentinel[i].heard);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
 static void service_put(struct json *j, const struct status_service *v)
 {
     json_open(j, "service", '{');
@@ -62,6 +84,7 @@ static void service_put(struct json *j, const struct status_service *v)
         text_or_null(j, "redis_run_id", v->redis_run_id);
         text_or_null(j, "redis_links", v->redis_links);
         seconds_json(j, "redis_moved_s", v->redis_moved_ms);
+        sentinels_put(j, v);
         json_int(j, "hits", v->stats.hits);
         figure_json(j, "hits_per_s", v->hits_per_s);
         stats_put(j, &v->stats);
@@ -219,6 +242,7 @@ static void merges_put(struct json *j, const struct status *s)
     else
         json_null(j, "held");
     text_or_null(j, "why", s->service.held);
+    figure_json(j, "kept", (struct figure){s->service.up, s->service.stats.batches_kept});
     json_close(j, '}');
 }
 

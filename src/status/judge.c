@@ -76,6 +76,17 @@ static void service_judge(struct judging *j)
               "the service does not merge into MySQL, which answers here");
 }
 
+static void sentinels_judge(struct judging *j)
+{
+    const struct status_service *v = &j->s->service;
+    if (v->sentinels_up < v->sentinels_majority)
+        found(j, ERR_FAILED,
+              "bring them back, or see that redis.sentinels is right; hits are counted meanwhile",
+              "%" PRId64 " of the %" PRId64 " sentinels answer%s, and a majority is %" PRId64
+              ": Redis may not be failed over",
+              v->sentinels_up, v->sentinels, v->sentinels_up == 1 ? "s" : "", v->sentinels_majority);
+}
+
 static void holds_judge(struct judging *j)
 {
     const struct status *s = j->s;
@@ -174,6 +185,7 @@ enum err status_judge(const struct status *s, status_problem *problem, void *arg
     struct judging j = {.s = s, .problem = problem, .arg = arg};
     servers_judge(&j);
     service_judge(&j);
+    sentinels_judge(&j);
     holds_judge(&j);
     batches_judge(&j);
     for (size_t i = 0; i < s->counters_n; i++)

@@ -11,6 +11,22 @@ static bool flag(const struct buf *info, const char *name)
     return service_number(info, name, &v) && v != 0;
 }
 
+static void sentinels_file(const struct buf *info, struct status_service *s)
+{
+    char name[32], text[360], heard[2];
+    s->sentinels = s->sentinels_up = s->sentinels_majority = 0;
+    service_number(info, "redis_sentinels", &s->sentinels);
+    service_number(info, "redis_sentinels_up", &s->sentinels_up);
+    service_number(info, "redis_sentinels_majority", &s->sentinels_majority);
+    for (s->sentinel_n = 0; s->sentinel_n < STATUS_SENTINELS; s->sentinel_n++) {
+        struct status_sentinel *one = &s->sentinel[s->sentinel_n];
+        snprintf(name, sizeof name, "redis_sentinel%zu", s->sentinel_n);
+        if (!service_text(info, name, text, sizeof text)) return;
+        if (sscanf(text, "state=%15[a-z_],heard=%1[01],at=%299s", one->state, heard, one->at) != 3) return;
+        one->heard = heard[0] == '1';
+    }
+}
+
 static void info_file(const struct buf *info, struct status_service *s)
 {
     s->up = true;
@@ -22,6 +38,7 @@ static void info_file(const struct buf *info, struct status_service *s)
     service_text(info, "redis_links", s->redis_links, sizeof s->redis_links);
     s->redis_moved_ms.known = service_number(info, "redis_moved_s", &s->redis_moved_ms.value);
     s->redis_moved_ms.value *= 1000;
+    sentinels_file(info, s);
     service_text(info, "stalled_-", s->stalled, sizeof s->stalled);
     service_number(info, "process_id", &s->pid);
     service_number(info, "uptime_in_seconds", &s->uptime_s);

@@ -13,9 +13,11 @@
 struct redisContext;
 
 #define STATUS_WHY_BYTES 400
-#define STATUS_BATCHES_SIZED 50 /* the oldest ones, whose fields are counted */
+#define STATUS_BATCHES_SIZED 50    /* the oldest ones, whose fields are counted */
+#define STATUS_BATCHES_LOOKED 1000 /* the oldest ones, whose chunks are looked up in the ledger */
 #define STATUS_NAMES_MAX 10
 #define STATUS_REPLICAS 8
+#define STATUS_SENTINELS 16
 #define STATUS_DIRTY_LOOKED 20000 /* hashes that are told apart by counter */
 
 struct status_how {
@@ -34,6 +36,12 @@ struct figure {
 void figure_json(struct json *j, const char *key, struct figure f);
 void seconds_json(struct json *j, const char *key, struct figure ms); /* with three decimals */
 
+struct status_sentinel {
+    char at[300];
+    char state[16]; /* "answers", or what it does instead, as in the log */
+    bool heard;     /* the subscription to its events stands */
+};
+
 struct status_service {
     bool up;     /* answers as a tallyd does */
     bool secure; /* not up, but a server answers at a tls:// address */
@@ -45,9 +53,12 @@ struct status_service {
     struct figure hits_per_s;    /* see status_rate */
     struct figure leftovers;     /* claimed hashes of no batch, by its last walk */
     char redis_server[300], redis_run_id[RUN_ID_BYTES + 3]; /* that its links are on, or were last */
-    char redis_links[64];         /* which of them are up: "frame=1,sync=1,fence=0" */
-    struct figure redis_moved_ms; /* since they moved to it; not known: never */
-    char stalled[32];             /* why batches of an unknown counter stand still; empty: they do not */
+    char redis_links[64];                                /* which of them are up: "frame=1,sync=1,fence=0" */
+    struct figure redis_moved_ms;                        /* since they moved to it; not known: never */
+    int64_t sentinels, sentinels_up, sentinels_majority; /* known, answering; 0: Redis has none */
+    struct status_sentinel sentinel[STATUS_SENTINELS];   /* that it asks */
+    size_t sentinel_n;
+    char stalled[32]; /* why batches of an unknown counter stand still; empty: they do not */
     struct stats stats;
 };
 
@@ -107,6 +118,12 @@ struct status_batch {
     struct figure chunks, chunks_merged; /* not known before its first chunk is merged */
     char held[64];                       /* why the service holds it, as its log says; empty: it does not */
 };
+
+/* All of it: it is kept (mysql.keep), or about to be discarded. */
+static inline bool status_is_merged(const struct status_batch *b)
+{
+    return b->chunks.known && b->chunks_merged.value == b->chunks.value;
+}
 
 struct status_books {
     bool known;

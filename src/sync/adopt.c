@@ -20,7 +20,7 @@ bool adopt_known(const struct sync *s, const struct batch_id *id)
 {
     for (uint32_t i = 0; i < s->queue_n; i++)
         if (memcmp(&s->queue[i].id, id, sizeof *id) == 0) return true;
-    return run_find(s, id) != NULL;
+    return keep_has(s, id) || run_find(s, id) != NULL;
 }
 
 void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover)
@@ -29,7 +29,7 @@ void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover)
         s->queue_cap = s->queue_cap == 0 ? 64 : 2 * s->queue_cap;
         s->queue = heap_realloc(s->queue, s->queue_cap * sizeof *s->queue);
     }
-    s->queue[s->queue_n++] = (struct adopted){*id, in_recover};
+    s->queue[s->queue_n++] = (struct adopted){.id = *id, .in_recover = in_recover};
 }
 
 static void adopt_file(struct sync *s, const struct adopt *a)
@@ -101,14 +101,14 @@ static void start_queued(struct sync *s)
     while (s->queue_n > 0 && sync_may_merge(s) && s->runs_n < s->config.runs_max &&
            s->fields < s->config.fields_max && scans++ < s->config.scans_max) {
         struct adopted a = s->queue[--s->queue_n];
-        run_adopted(run_create(s, &a.id), a.in_recover);
+        run_adopted(run_create(s, &a.id), &a);
     }
 }
 
 uint32_t sync_running(const struct sync *s, struct batch_id **out)
 {
-    uint32_t n = 0;
-    *out = heap_alloc((s->runs_n + s->queue_n + 1) * sizeof **out);
+    *out = heap_alloc((s->runs_n + s->queue_n + s->kept_ids.n + 1) * sizeof **out);
+    uint32_t n = keep_ids(s, *out);
     for (uint32_t i = 0; i < s->queue_n; i++)
         (*out)[n++] = s->queue[i].id;
     list_for_each (node, &s->runs) {

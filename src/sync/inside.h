@@ -2,7 +2,7 @@
  *   run.c    the machine of one batch           queue.c  what is due       due.c      when it is claimed
  *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick       pace.c   claims for hits alone
- *   stall.c  merging that stands still
+ *   stall.c  merging that stands still     keep.c   merged batches that are kept for a while
  * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_INSIDE_H
 #define SYNC_INSIDE_H
@@ -25,6 +25,7 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     struct list link;      /* sync->runs */
     struct family *family; /* NULL until the counter of an adopted batch is known */
     struct batch batch;
+    struct epoch epoch; /* as its scan began */
     struct claim claim;
     struct buf key_bytes; /* of claim.keys */
     struct scan scan;
@@ -34,7 +35,10 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     uint32_t chunks_n, chunks_next, chunks_out;
     enum merge_outcome worst;
     uint32_t worst_chunk;
-    int resume; /* RUN_WAIT: the state to go on in */
+    uint64_t merge_ms; /* its chunks were sent to MySQL no earlier ... */
+    uint32_t era;      /* and of this sync->mysql_era */
+    uint32_t kept_era; /* it was kept as merged in that one; 0: it was not */
+    int resume;        /* RUN_WAIT: the state to go on in */
     uint64_t resume_ms;
     unsigned attempts;
     uint32_t claim_no;              /* of sync->claim_marks, from 1 */
@@ -93,6 +97,13 @@ static inline bool family_held(const struct family *f)
 struct adopted { /* standing batches that wait for a free run */
     struct batch_id id;
     bool in_recover;
+    uint32_t kept_era; /* as of struct run */
+};
+
+#define DISCARDED_MAX 4096
+struct discarded {
+    uint64_t gen;
+    int64_t hits;
 };
 
 struct pace {                      /* see pace.c */
@@ -105,6 +116,7 @@ struct sync {
     struct sync_ports ports;
     struct sync_config config;
     const struct counters *counters;
+    struct epoch epoch;
     struct family *families;
     size_t claim_at; /* the family that is asked first for the next claim */
     struct list runs;
@@ -113,6 +125,13 @@ struct sync {
     struct pace pace;
     uint32_t claim_marks; /* claims begun so far */
     uint64_t fields;
+    struct list kept;
+    struct map kept_ids;
+    uint32_t mysql_era;     /* so often MySQL came (back) */
+    uint64_t mysql_seen_ms; /* MySQL merged something in this era that was sent to it then */
+    uint64_t kept_ask_ms;
+    struct discarded *discarded; /* the last DISCARDED_MAX of discarded_n */
+    size_t discarded_n;
     struct adopted *queue;
     uint32_t queue_n, queue_cap;
     uint32_t unknown; /* batches that stand since their counter is not known here, as last told */
@@ -142,7 +161,7 @@ static inline bool sync_may_merge(const struct sync *s)
 /* run.c */
 struct run *run_create(struct sync *s, const struct batch_id *id);
 void run_claim(struct run *r, struct family *f, struct list *from, uint32_t n); /* f's queue or paced */
-void run_adopted(struct run *r, bool in_recover);
+void run_adopted(struct run *r, const struct adopted *a);
 void run_resume_if_due(struct run *r, uint64_t now_ms);
 void run_free(struct run *r);
 
@@ -176,7 +195,19 @@ void adopt_tick(struct sync *s, uint64_t now_ms);
 void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover);
 bool adopt_known(const struct sync *s, const struct batch_id *id); /* runs or queues here */
 
+/* keep.c */
+bool keep_wanted(const struct run *r); /* it is merged: is it kept now? */
+void keep_add(const struct run *r);
+bool keep_has(const struct sync *s, const struct batch_id *id);
+uint32_t keep_ids(const struct sync *s, struct batch_id *out); /* of kept_ids.n */
+void keep_tick(struct sync *s, uint64_t now_ms);
+void keep_mysql_back(struct sync *s);
+int64_t keep_hits(const struct batch *b);                        /* sum of its rows */
+void keep_discarded(struct sync *s, uint64_t gen, int64_t hits); /* a batch is gone from Redis */
+void keep_close(struct sync *s);
+
 /* wait.c */
+void wait_mysql_down(struct sync *s); /* what was merged may be lost */
 void wait_tick(struct sync *s, uint64_t now_ms);
 /* At once: a Redis that comes back may have lost the claim of a batch that is waited for, and then "it stands no
  * more" does not say that it was merged. */

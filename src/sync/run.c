@@ -6,8 +6,11 @@
  *   link lost at SCAN, at DISCARD       WAIT, then the same again: HSCAN from 0; discarding twice is harmless
  *   fence lost, or passed by another    WAIT, SCAN: (!) what was scanned before may have been rolled back
  *     server process than was scanned
+ *   fence of another history, or a      WAIT, SCAN, and the gate looks again: another primary was found, or this
+ *     merge whose epoch is over           one is another by now
  *   MySQL down                          WAIT, SCAN: rows are let go meanwhile; the ledger knows what went in
  *   table refuses, rows short, conflict WAIT long, alarm; never discarded
+ *   all merged, with keep_ms            DONE: keep.c has it, and discards it later
  *   older than give_up_ms               DONE, (!) not even discarded: the batch stands for adoption
  * A crash anywhere leaves the registry, and whoever adopts it enters at SCAN. Callbacks only record and resume.
  *
@@ -123,6 +126,15 @@ static void run_given_up(struct run *r)
     run_done(r);
 }
 
+static void tell_merged(const struct run *r)
+{
+    char hex[33];
+    log_event(LOG_INFO, "merged", "batch=%s counter=%.*s hashes=%zu rows=%lld already=%lld took_ms=%llu",
+              run_hex(r, hex), SLICE_ARG(buf_slice(&r->batch.counter_name)), r->batch.hashes_n,
+              (long long)r->rows_merged, (long long)r->rows_already,
+              (unsigned long long)(sync_now(r->sync) - r->born_ms));
+}
+
 /* --- DISCARD --- */
 
 static void on_discarded(struct discard *d)
@@ -133,12 +145,8 @@ static void on_discarded(struct discard *d)
         run_back_off(r, RUN_DISCARD);
         return;
     }
-    char hex[33];
-    STAT_ADD(batches_done, 1);
-    log_event(LOG_INFO, "merged", "batch=%s counter=%.*s hashes=%zu rows=%lld already=%lld took_ms=%llu",
-              run_hex(r, hex), SLICE_ARG(buf_slice(&r->batch.counter_name)), r->batch.hashes_n,
-              (long long)r->rows_merged, (long long)r->rows_already,
-              (unsigned long long)(sync_now(r->sync) - r->born_ms));
+    keep_discarded(r->sync, r->batch.gen, keep_hits(&r->batch));
+    if (r->kept_era == 0) tell_merged(r);
     run_done(r);
 }
 
@@ -169,6 +177,7 @@ static void submit_chunks(struct run *r)
     while (r->chunks_out < s->config.chunks_max && r->chunks_next < r->chunks_n) {
         struct chunk *c = &r->chunks[r->chunks_next];
         batch_chunk(&r->batch, r->chunks_next++, c);
+        c->epoch = HOLDS(RULE_EPOCH_OF_RUN) ? r->epoch : s->epoch;
         c->not_after_ms = HOLDS(RULE_GIVE_UP) ? r->born_ms + s->config.give_up_ms : UINT64_MAX;
         c->done = on_merged;
         c->arg = r;
@@ -183,6 +192,8 @@ static void run_merge(struct run *r)
     sm_move(&r->sm, RUN_MERGE);
     r->chunks_n = batch_chunks(&r->batch);
     r->chunks_next = r->chunks_out = 0;
+    r->merge_ms = sync_now(r->sync);
+    r->era = r->sync->mysql_era;
     r->chunks = heap_realloc(r->chunks, r->chunks_n * sizeof *r->chunks);
     r->worst = MERGE_DONE;
     memset(r->chunks, 0, r->chunks_n * sizeof *r->chunks);
@@ -191,8 +202,11 @@ static void run_merge(struct run *r)
 
 static void count_chunk(struct run *r, const struct chunk *c)
 {
-    if (c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY)
+    if (c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY) {
         r->family->stall.merged_ms = sync_now(r->sync);
+        if (r->era == r->sync->mysql_era && r->merge_ms > r->sync->mysql_seen_ms)
+            r->sync->mysql_seen_ms = r->merge_ms;
+    }
     if (c->outcome == MERGE_DONE) {
         r->rows_merged += c->rows_merged;
         STAT_ADD(chunks_merged, 1);
@@ -204,6 +218,29 @@ static void count_chunk(struct run *r, const struct chunk *c)
     }
 }
 
+static void epoch_lost(struct run *r, const char *why)
+{
+    char hex[33];
+    log_event(LOG_WARN, "epoch_lost", "batch=%s detail=%s", run_hex(r, hex), LOGQ(why));
+    r->sync->ports.epoch_over(r->sync->ports.arg);
+    run_back_off(r, RUN_SCAN);
+}
+
+/* (!) Chunks of two eras: MySQL may have lost the first ones since. */
+static void run_is_in(struct run *r)
+{
+    bool keep = keep_wanted(r);
+    if (r->sync->abandoned || r->chunks_next < r->chunks_n || (keep && r->era != r->sync->mysql_era)) {
+        run_back_off(r, RUN_SCAN);
+    } else if (keep) {
+        tell_merged(r);
+        keep_add(r);
+        run_done(r);
+    } else {
+        run_discard(r);
+    }
+}
+
 /* What became of all chunks together; `worst` is the outcome that decides. */
 static void run_merged(struct run *r)
 {
@@ -212,10 +249,7 @@ static void run_merged(struct run *r)
     switch (r->worst) {
     case MERGE_DONE:
     case MERGE_ALREADY:
-        if (r->sync->abandoned || r->chunks_next < r->chunks_n)
-            run_back_off(r, RUN_SCAN);
-        else
-            run_discard(r);
+        run_is_in(r);
         return;
     case MERGE_DOWN:
         /* Whoever saw MySQL go has said so; of one that refuses only this (a full disk, a held lock) nobody did. */
@@ -231,6 +265,9 @@ static void run_merged(struct run *r)
         return;
     case MERGE_CONFLICT:
         run_hold(r, "ledger_conflict", text);
+        return;
+    case MERGE_STALE:
+        epoch_lost(r, text);
         return;
     case MERGE_TOO_OLD:
         run_given_up(r);
@@ -263,8 +300,13 @@ static void on_fenced(struct fence *f)
     struct run *r = f->arg;
     r->sync->requests_out--;
     bool same_server = strcmp(f->run_id, r->scan.run_id) == 0;
+    bool same_history = strcmp(f->run_id, r->epoch.run_id) == 0 && strcmp(f->replid, r->epoch.replid) == 0;
     if (!may_write(r->sync)) {
         run_back_off(r, RUN_SCAN);
+        return;
+    }
+    if (f->passed && same_server && !same_history && HOLDS(RULE_FENCE_HISTORY)) {
+        epoch_lost(r, "Redis has another history than when the ledger was compared with it");
         return;
     }
     if (f->passed && (same_server || !HOLDS(RULE_RESCAN))) {
@@ -329,6 +371,7 @@ static void on_scanned(struct scan *s)
 static void run_scan(struct run *r)
 {
     if (sm_now(&r->sm) != RUN_SCAN) sm_move(&r->sm, RUN_SCAN);
+    r->epoch = r->sync->epoch;
     r->scan = (struct scan){.batch = &r->batch, .counters = r->sync->counters, .done = on_scanned, .arg = r};
     r->sync->requests_out++;
     r->sync->ports.scan(r->sync->ports.arg, &r->scan);
@@ -392,11 +435,12 @@ void run_claim(struct run *r, struct family *f, struct list *from, uint32_t n)
     s->ports.claim(s->ports.arg, &r->claim);
 }
 
-void run_adopted(struct run *r, bool in_recover)
+void run_adopted(struct run *r, const struct adopted *a)
 {
     sm_init(&r->sm, run_states, RUN_SCAN);
-    r->in_recover = in_recover;
-    STAT_ADD(batches_adopted, 1);
+    r->in_recover = a->in_recover;
+    r->kept_era = a->kept_era;
+    if (a->kept_era == 0) STAT_ADD(batches_adopted, 1);
     run_scan(r);
 }
 

@@ -49,6 +49,9 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
     }
     list_init(&s->runs);
     list_init(&s->waits);
+    list_init(&s->kept);
+    map_init(&s->kept_ids);
+    s->discarded = heap_zalloc(DISCARDED_MAX * sizeof *s->discarded);
     pace_init(s);
     return s;
 }
@@ -76,6 +79,7 @@ void sync_tick(struct sync *s)
     uint64_t now_ms = sync_now(s);
     adopt_tick(s, now_ms);
     resume_runs(s, now_ms);
+    keep_tick(s, now_ms);
     due_tick(s, now_ms);
     wait_tick(s, now_ms);
     recover_tick(s);
@@ -115,11 +119,18 @@ void sync_redis(struct sync *s, bool up)
 void sync_mysql(struct sync *s, bool up)
 {
     if (up && !s->mysql_up) {
+        keep_mysql_back(s);
         wake_runs(s);
         pace_release(s);
     }
+    if (!up && s->mysql_up && s->config.keep_ms > 0) wait_mysql_down(s);
     if (up != s->mysql_up) s->poll_at_ms = 0;
     s->mysql_up = up;
+}
+
+void sync_epoch(struct sync *s, const struct epoch *epoch)
+{
+    s->epoch = *epoch;
 }
 
 void sync_hold(struct sync *s, bool hold, const char *why)
@@ -183,7 +194,9 @@ void sync_destroy(struct sync **s)
     PRE(sync_quiet(*s));
     while (!list_empty(&(*s)->runs))
         run_free(CONTAINER_OF((*s)->runs.next, struct run, link));
+    keep_close(*s);
     due_close(*s);
+    heap_free((*s)->discarded);
     heap_free((*s)->families);
     heap_free((*s)->queue);
     heap_free(*s);

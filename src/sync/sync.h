@@ -22,6 +22,7 @@ struct sync_config {
     uint32_t retry_ms, retry_most_ms; /* backoff of a run, 100 and 5,000 */
     uint32_t held_ms;                 /* a held run looks again after, 30,000 */
     uint64_t give_up_ms;  /* a run older than that is given up (a third of ledger.keep: run.c says why) */
+    uint64_t keep_ms;     /* a merged batch is discarded so much later, far less than give_up_ms; 0 */
     uint32_t forsaken_ms; /* a dirty name that no counter claims goes to tally:held after, 600,000 */
     uint32_t scans_max;   /* batches adopted whose rows are not counted yet, at once, 16 */
     uint32_t wait_ms;     /* CTR.SYNC: TRYAGAIN after, 30,000 */
@@ -82,7 +83,9 @@ void sync_turn(struct sync *s);
 /* The key is copied. Repeats are ignored, but what is due by its hits may become due by time. */
 void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why);
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */
-void sync_redis(struct sync *s, bool up); /* all three links are up, or not */
+void sync_epoch(struct sync *s,
+                const struct epoch *epoch); /* what is scanned from now on is merged under it */
+void sync_redis(struct sync *s, bool up);   /* all three links are up, or not */
 void sync_hold(struct sync *s, bool hold,
                const char *why); /* Redis was rolled back: merges and claims stop, counting goes on */
 void sync_wait_for(struct sync *s, struct sync_wait *w);
@@ -108,6 +111,8 @@ void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);
  * what is due stays so. */
 void sync_counter_hold(struct sync *s, const struct counter *c);
 void sync_counter_release(struct sync *s, const struct counter *c);
+/* Sum of the hits in batches of a gen above this that were discarded, of the last some thousand. */
+int64_t sync_discarded_above(const struct sync *s, uint64_t gen);
 void sync_stop(struct sync *s);    /* claims nothing more, ends waits and recovery; what runs goes on */
 void sync_abandon(struct sync *s); /* and makes no request any more: what is under way is only waited for */
 bool sync_quiet(const struct sync *s); /* no request out (a stopped machine with runs waiting is quiet) */

@@ -4,7 +4,7 @@
  *   DIRTY    what was dirty at the call is claimed now: one key is queued; for ALL the index is paged through
  *   CLAIMS   the claims begun until then are answered
  *   ASK      which batches stand that hold the key?
- *   WATCH    until none of them stands any more
+ *   WATCH    until none of them stands any more, but for those that this service merged and keeps (keep.c)
  * ALL goes by the dirty index, so it misses a hash whose ZADD another service owes just then (one frame); a key does
  * not. */
 #include "base/heap.h"
@@ -136,7 +136,8 @@ static void ids_keep(struct sync_wait *w, const struct standing *a)
     map_init(&now);
     for (uint32_t i = 0; i < a->ids_n; i++) {
         struct slice id = slice_of((const char *)a->ids[i].bytes, sizeof a->ids[i].bytes);
-        if (w->phase == WAIT_ASK || map_has(&w->ids, id)) map_put(&now, id, NULL);
+        bool its = w->phase == WAIT_ASK || map_has(&w->ids, id);
+        if (its && !keep_has(w->sync, &a->ids[i])) map_put(&now, id, NULL);
     }
     map_close(&w->ids);
     w->ids = now;
@@ -218,6 +219,12 @@ void wait_redis_down(struct sync *s)
         struct sync_wait *w = CONTAINER_OF(node, struct sync_wait, link);
         if (!w->answered) wait_end(w, ASK_REDIS_DOWN);
     }
+}
+
+void wait_mysql_down(struct sync *s)
+{
+    list_for_each (node, &s->waits)
+        wait_end(CONTAINER_OF(node, struct sync_wait, link), ASK_MYSQL_DOWN);
 }
 
 void wait_run_done(struct sync *s, const struct run *r)

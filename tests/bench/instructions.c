@@ -125,11 +125,17 @@ static void users_make(struct users *u)
     users_sort(u);
 }
 
+static void port_caught_up(void *arg)
+{
+    (void)arg;
+}
+
 static void world_init(struct world *w, const struct options *o)
 {
     struct coalesce_ports ports = {.arg = w,
                                    .send_frame = port_frame,
                                    .look = port_look,
+                                   .caught_up = port_caught_up,
                                    .due = port_due,
                                    .answered = port_answered,
                                    .mono_ms = port_mono_ms,

@@ -15,6 +15,7 @@ from harness.ports import port as held_port
 from harness.programs import NODE_MODULES
 from harness.proxy import Proxy
 from harness.redis_server import RedisServer, memory_directory
+from harness.replicas import Pair
 from harness.sanitizers import Reports
 from harness.still import Still
 from harness.unmodified import warm
@@ -154,6 +155,22 @@ def mysql(mariadbd):
     mariadbd.resume()
     mariadbd.fresh_database()
     return mariadbd
+
+
+@pytest.fixture
+def directory():
+    """For the data of a MySQL that one test moves."""
+    made = memory_directory() or tempfile.mkdtemp(prefix="tly-sql-")
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def pair(directory, template):
+    """A MySQL and its replica."""
+    made = Pair(directory, template)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """MySQL moves: a primary that is demoted while it lives, or dies, with a replica promoted; a Galera node that leaves its
 cluster. tallyd follows, and each hit is counted once. The times are printed; the bounds are a loaded machine's."""
+import json
 import re
-import shutil
-import tempfile
 import threading
 import time
 
@@ -12,28 +11,14 @@ from harness.books import read_mysql
 from harness.daemon import counters
 from harness.moment import COMMIT, Moment
 from harness.programs import MYSQLD
-from harness.redis_server import memory_directory
-from harness.replicas import GaleraNode, Pair, galera_missing
+from harness.replicas import GaleraNode, galera_missing
 from harness.shop import Shop
 from harness.wait import stays, wait_until
+from harness.web import Web
 
 FAMILIES = counters(hits=10, every="1s")
 NEEDS_SEMISYNC = pytest.mark.skipif(MYSQLD is not None, reason="MySQL's semi-synchronous replication is a plugin")
 SOON_S = 10  # 3 s on a machine with nothing else to do
-
-
-@pytest.fixture
-def directory():
-    made = memory_directory() or tempfile.mkdtemp(prefix="tly-sql-")
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
-
-
-@pytest.fixture
-def pair(directory, template):
-    made = Pair(directory, template)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -55,11 +40,13 @@ def node(directory, template):
 class Busy(Shop):
     """A tallyd that merges all the time, while clients go on."""
 
-    def begin(self, url, writers=2):
+    def begin(self, url, writers=2, keep="0s"):
         self.daemon = self.make_daemon(self.redis, start=False, families=FAMILIES, mysql=self.mysql,
                                        mysql_url=self.mysql.url)  # root's, for migrate
         self.daemon.migrate()
-        self.daemon.config["mysql"] = {"url": url, "writers": writers}
+        self.daemon.config["mysql"] = {"url": url, "writers": writers, "keep": keep}
+        self.web = f"{self.daemon.socket}.http"
+        self.daemon.config["listen"]["http"] = f"unix://{self.web}"
         self.daemon.write_config()
         self.daemon.start()
         self.over = threading.Event()
@@ -233,6 +220,87 @@ def test_replica_that_lags(pair, busy):
     busy.mysql = pair.new
     wait_until(lambda: busy.acked - read_mysql(pair.new, FAMILIES)[0] == gone, 30, "the rest is merged")
     assert busy.daemon.log().count("event=mysql_behind") == 1
+
+
+def promoted_behind(pair, busy, seconds, keep):
+    """kill -9 amid merges, with a replica promoted that is so many seconds behind: nothing is lost."""
+    busy.begin(pair.url, keep=keep)
+    pair.lag(seconds)
+    newest = "SELECT MAX(gen) FROM tally_ledger"
+    first, = pair.new.query(newest)[0]
+    wait_until(lambda: pair.old.query(newest)[0][0] > first + 5, 30, "it lacks batches")
+    last, = pair.old.query(newest)[0]
+    wait_until(lambda: pair.new.query(newest)[0][0] >= last, 60, "it lags by so much")
+    had = busy.ledger_rows()
+    pair.old.kill9()
+    pair.promote()
+    lacks = had - pair.new.query("SELECT COUNT(*) FROM tally_ledger")[0][0]
+    busy.rows_come(pair.new, time.monotonic(), f"{seconds} s behind, {lacks} merged batches lost with the old primary")
+    assert lacks > 0 and busy.daemon.figure("batches_kept") > 0
+    busy.exact()
+    assert "event=kept_again" in busy.daemon.log()
+
+
+@pytest.mark.fault("mysql-lags-kept")
+def test_replica_that_lags_less_than_keep(pair, busy):
+    promoted_behind(pair, busy, 5, "30s")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("_round", range(10))
+def test_replica_that_lags_less_than_keep_again(pair, busy, _round):
+    promoted_behind(pair, busy, 5, "30s")
+
+
+def test_kept_is_no_problem(pair, busy):
+    """Nobody waits for what is kept, nothing calls it late; after a restart the ledger knows it, and it is kept again."""
+    busy.begin(pair.url, keep="6m")
+    busy.end()
+    busy.daemon.sync_all()
+    done = busy.daemon.verb("status")
+    assert done.returncode == 0 and re.search(r"\d+ on the way to MySQL, \d+ of them merged, and kept", done.stdout), done.stdout
+    kept, standing = busy.daemon.figure("batches_kept"), busy.redis.client().zcard("tally:batches")
+    assert kept == standing > 5 and busy.daemon.figure("fields_in_flight") == 0
+    merged = busy.daemon.figure("rows_merged")
+    assert busy.daemon.figure("rows_kept") == merged
+    busy.daemon.verify()
+    wait_until(lambda: "tallyd_oldest_unmerged_seconds 0.000\n" in Web(busy.web).ask("/metrics").text, 60, "none of it is late")
+    busy.daemon.terminate()
+    assert busy.redis.client().zcard("tally:batches") == standing
+    busy.daemon.start()
+    wait_until(lambda: busy.daemon.figure("batches_kept") == kept, 60, "they are kept again")
+    assert busy.daemon.figure("rows_merged") == 0
+    busy.exact()
+
+
+@pytest.mark.fault("mysql-lags-more")
+def test_replica_that_lags_more_than_keep(pair, busy):
+    """What was kept is merged again; what was discarded is lost, and the log and `verify` have the same figure."""
+    busy.begin(pair.url, keep="1s")
+    busy.end()
+    busy.daemon.sync_all()
+    pair.catch_up()
+    pair.fall_behind()
+    before = busy.acked.copy()
+    for _ in range(3):
+        busy.hits()
+        busy.daemon.sync_all()
+    gone = busy.acked - before
+    wait_until(lambda: busy.daemon.figure("batches_kept") == 0, 30, "what was merged is discarded")
+    busy.hits()
+    busy.daemon.sync_all()
+    assert busy.daemon.figure("batches_kept") == 1
+    pair.old.kill9()
+    pair.promote()
+    busy.mysql = pair.new
+    busy.daemon.log_contains("event=kept_again", 60)
+    busy.hits()
+    wait_until(lambda: busy.acked - read_mysql(pair.new, FAMILIES)[0] == gone, 60, "the rest is merged")
+    said, = re.findall(r"event=mysql_behind .* hits=(\d+) ", busy.daemon.log())
+    done = busy.daemon.verb("verify", "--json")
+    views, = [counter for counter in json.loads(done.stdout)["counters"] if counter["name"] == "product_views"]
+    assert int(said) == views["difference"] == sum(gone.values()), done.stdout
+    assert done.returncode == 1
 
 
 @pytest.mark.fault("mysql-back-and-forth")

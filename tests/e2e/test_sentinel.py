@@ -1,5 +1,6 @@
 """The fault matrix: a Redis that fails over by Sentinel. Three redis-servers, three sentinels, at 8,000 hits/s."""
 import contextlib
+import json
 import re
 import socket
 import threading
@@ -14,9 +15,11 @@ from harness.certificates import Authority
 from harness.daemon import counters
 from harness.load import Load
 from harness.ports import held_on
+from harness.programs import MYSQLD
 from harness.resp import Closed, Resp, encode
 from harness.sentinels import HOSTS, NAME, Sentinels
 from harness.wait import stays, wait_until
+from harness.web import Web
 
 FAMILIES = counters(hits=200, every="60s")
 CLIENTS, DEPTH = 8, 20
@@ -25,6 +28,16 @@ fault = pytest.mark.fault
 
 def pick(rng):
     return b"s%d:product_views" % rng.randrange(1, 6), b"%d" % rng.randrange(1, 40), rng.randrange(1, 4)
+
+
+def sentinels_told(daemon, web):
+    """(known, up, majority) as status, the panel and /metrics have it, and what each says; the problems that name sentinels."""
+    seen, panel, metrics = json.loads(daemon.verb("status", "--json").stdout), web.get("/api/status"), web.metrics()
+    told = seen["service"]["sentinels"]
+    counts = {tuple(at["sentinels"][name] for name in ("known", "up")) for at in (seen["service"], panel["service"])}
+    counts.add((metrics["tallyd_redis_sentinels"], metrics["tallyd_redis_sentinels_up"]))
+    problems = [{one["what"] for one in at["problems"] if "sentinel" in one["what"]} for at in (seen, panel)]
+    return counts, told["majority"], {one["at"]: (one["state"], one["heard"]) for one in told["each"]}, problems
 
 
 class Steady(threading.Thread):
@@ -77,11 +90,11 @@ class Bare:
 
 
 class Rig:
-    def __init__(self, cluster, make_daemon, mysql, more=None, **options):
-        self.cluster, self.mysql = cluster, mysql
-        self.daemon = make_daemon(None, families=FAMILIES, redis_url={
+    def __init__(self, cluster, make_daemon, mysql, more=None, families=FAMILIES, **options):
+        self.cluster, self.mysql, self.families = cluster, mysql, families
+        self.daemon = make_daemon(None, families=families, redis_url={
             "url": f"redis://{NAME}/0", "sentinels": cluster.urls(), "replicas": 1, **(more or {})}, **options)
-        self.account = Account(None, mysql, FAMILIES)
+        self.account = Account(None, mysql, families)
         self.load = Load(self.daemon.socket, self.account.shadow, pick, CLIENTS, DEPTH, 8000)
         self.tallyd = self.bare = None
 
@@ -128,7 +141,7 @@ class Rig:
         primary = self.cluster.wait_settled(2, len([each for each in self.cluster.sentinels if each.alive()]))
         self.daemon.sync_all()
         wait_until(lambda: nothing_left(primary.client()), 30, "nothing is left in Redis")
-        there, shadow = counted(primary.client(), self.mysql, FAMILIES), self.account.shadow
+        there, shadow = counted(primary.client(), self.mysql, self.families), self.account.shadow
         double = {name: (there[name], shadow.acked[name], shadow.unknown[name]) for name in there
                   if there[name] > shadow.acked[name] + shadow.unknown[name]}
         assert not double, f"more than was answered: {double}"
@@ -157,7 +170,7 @@ def make_rig(make_cluster, make_daemon, mysql):
     made = []
 
     def make(cluster=None, **options):
-        made.append(Rig(cluster or make_cluster(), make_daemon, mysql, **options))
+        made.append(Rig(cluster or make_cluster(), make_daemon, options.pop("mysql", mysql), **options))
         return made[-1]
 
     yield make
@@ -385,19 +398,33 @@ def test_liar(make_cluster, make_rig):
 
 
 @fault("sentinel-majority-dead")
-def test_two_of_three_are_dead(make_rig):
+def test_two_of_three_are_dead(make_rig, workdir):
     """The third is believed at a start; of a failover that it does alone, the servers themselves are the proof."""
     rig = make_rig()
+    daemon, at, well = rig.daemon, rig.cluster.urls(), ("answers", True)
+    web = Web(f"{workdir}/http.sock")
+    daemon.config["listen"]["http"] = f"unix://{web.at}"
+    daemon.write_config()
+    daemon.restart()
+    wait_until(lambda: sentinels_told(daemon, web) == ({(3, 3)}, 2, dict.fromkeys(at, well), [set(), set()]), 10, "all three answer")
     for each in rig.cluster.sentinels[1:]:
         each.kill9()
     rig.daemon.restart()
+    what = {"1 of the 3 sentinels answers, and a majority is 2: Redis may not be failed over"}
+    dead = ({(3, 1)}, 2, {at[0]: well, **dict.fromkeys(at[1:], ("silent", False))}, [what, what])
+    wait_until(lambda: sentinels_told(daemon, web) == dead, 20, "one of three answers")
+    screen = daemon.verb("status")
+    assert screen.returncode == 1 and "1 of 3 sentinels answer, a majority is 2" in screen.stdout, screen.stdout
+    assert ", role master, " in screen.stdout, screen.stdout
     rig.go()
     old, since = rig.cluster.primary(), time.monotonic()
     rig.cluster.failover()
     rig.moved(rig.cluster.wait_moved(old))
     assert rig.tallyd.gap(since) < 1.5 and rig.named_lost() <= 1
-    for each in rig.cluster.sentinels[1:]:
-        each.start()
+    rig.cluster.sentinels[1].start()
+    wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 2)}, [set(), set()]), 20, "two of three are no problem")
+    rig.cluster.sentinels[2].start()
+    wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 3)}, [set(), set()]), 20, "all three answer again")
     rig.exact()
 
 
@@ -435,6 +462,35 @@ def test_password_and_tls(make_cluster, make_rig, make_daemon, workdir, tmp_path
     refused({**more, "url": "redis://nobody/0"}, "knows no primary named 'nobody'", "sentinel monitor")
     refused({**more, "sentinel": {"password_file": str(secret)}}, "none of the 3 sentinels answers")
     refused({**more, "sentinel": {**more["sentinel"], "tls": {"use": "on"}}}, "certificate")
+
+
+def rows_of(server):
+    return server.query("SELECT COUNT(*) FROM tally_ledger")[0][0]
+
+
+@fault("both-at-once")
+@pytest.mark.parametrize("redis_way,mysql_way", [("planned", "switched"), ("killed", "switched"), pytest.param(
+    "killed", "killed", marks=pytest.mark.skipif(MYSQLD is not None, reason="MySQL's semi-synchronous replication is a plugin"))])
+def test_mysql_moves_too(redis_way, mysql_way, make_rig, pair):
+    """Nobody takes a merge when Redis' primary goes: batches that were claimed there are merged elsewhere, once."""
+    rig = make_rig(mysql=pair.old, mysql_url=pair.url, families=counters(hits=10, every="1s")).go(bare=False)
+    if mysql_way == "killed":
+        pair.wait_for_replica()
+    wait_until(lambda: rows_of(pair.old) > 5, 30, "batches are merged")
+    old, since = rig.cluster.primary(), time.monotonic()
+    (pair.old.kill9 if mysql_way == "killed" else pair.old.refuse_writes)()
+    (old.kill9 if redis_way == "killed" else rig.cluster.failover)()
+    (pair.apply_all if mysql_way == "killed" else pair.catch_up)()
+    pair.promote()
+    rows = rows_of(pair.new)
+    rig.moved(rig.cluster.wait_moved(old))
+    wait_until(lambda: rows_of(pair.new) > rows, 30, "rows in the new MySQL", every_s=0.01)
+    print(f"\nRedis {redis_way}, MySQL {mysql_way}: rows after {time.monotonic() - since:.2f} s, a gap of hits of "
+          f"{rig.tallyd.gap(since):.3f} s, frames lost {rig.named_lost()}")
+    old.start()
+    rig.mysql = pair.new
+    rig.exact()
+    assert rig.daemon.log().count("event=mysql_moved") == 1 and "event=batch_held" not in rig.daemon.log()
 
 
 def again(make_rig, times):

@@ -71,9 +71,15 @@ static int64_t wire_redis_ms(void *arg)
     return wire.redis_ms;
 }
 
+static void wire_caught_up(void *arg)
+{
+    (void)arg;
+}
+
 static const struct coalesce_ports wire_ports = {.life = &wire_life,
                                                  .send_frame = wire_frame,
                                                  .send_claim = wire_claim,
+                                                 .caught_up = wire_caught_up,
                                                  .kill = wire_kill,
                                                  .look = wire_look,
                                                  .journals_lost = wire_journals_lost,

@@ -17,7 +17,7 @@ static void draw_weights(struct sim_config *c, struct prng *p)
     for (int i = 0; i < EVENT_COUNT; i++)
         c->weight[i] = 4 * usual[i];
     for (unsigned i = 0; i < 4; i++) { /* some things happen seldom, or often, in this run */
-        unsigned at = (unsigned)prng_below(p, EVENT_COUNT);
+        unsigned at = (unsigned)prng_below(p, EVENTS_DRAWN);
         c->weight[at] = prng_percent(p, 50) ? c->weight[at] / 4 + 1 : c->weight[at] * 4;
     }
     static const unsigned faults[] = {0, 2, 4, 8, 16, 32};
@@ -147,6 +147,12 @@ static void draw_down(struct sim_config *c, struct prng *p)
         if (all || prng_percent(p, 50)) c->down |= UINT64_C(3) << (2 * k);
 }
 
+static void draw_replay(struct sim_config *c, struct prng *p)
+{
+    c->keeps_all = prng_percent(p, 75);
+    c->coalesce.replay_bytes = c->keeps_all ? SIZE_MAX : between(p, 0, 4) * SIM_KEPT_BYTES;
+}
+
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
 {
     struct prng p = {seed * UINT64_C(0xD1342543DE82EF95) + 1};
@@ -164,4 +170,6 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     c->restores = c->ops_percent == 0 && !c->feeds && c->tokens_percent == 0;
     draw_down(c, &p);
     c->takeover_ms = (uint32_t)between(&p, 100, 2000);
+    if (prng_percent(&p, 30)) c->sync.keep_ms = between(&p, 300, 3000);
+    draw_replay(c, &p);
 }

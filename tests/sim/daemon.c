@@ -111,7 +111,9 @@ void daemon_crash(struct world *w, struct daemon *d)
     for (int i = 0; i < SIM_CLIENTS; i++)
         client_crashed(life, &d->clients[i]);
     arena_drop(&life->arena);
+    int index = life->index;
     life_free(d);
+    oracle_life_ends(w, index);
 }
 
 static bool waits_busy(const struct process *life)
@@ -158,7 +160,9 @@ void daemon_end(struct world *w, struct daemon *d)
     arena_drop(&life->arena);
     for (int role = 0; role < ROLES; role++)
         if (life->links[role] != NULL) link_lose(life->links[role], link_unread(life->links[role]));
+    int index = life->index;
     life_free(d);
+    oracle_life_ends(w, index);
 }
 
 /* Links. */
@@ -174,13 +178,21 @@ static bool all_links_up(const struct process *life)
            life->links[ROLE_FENCE] != NULL;
 }
 
-static void redis_is_up(struct process *life)
+static void links_changed(struct process *life)
 {
+    bool whole = coalesce_caught_up(life->coalesce) || !world_rule(life->w, WORLD_CAUGHT_UP);
+    if (!all_links_up(life) || !whole) return;
     life->redis_up = life->walk_wanted = true;
     sync_redis(life->sync, true);
     if (life->started || life->stopping) return;
     life->started = true;
     sync_start(life->sync);
+}
+
+void daemon_caught_up(struct process *life)
+{
+    gate_redis(&life->gate);
+    links_changed(life);
 }
 
 void daemon_connect(struct process *life, enum role role)
@@ -190,15 +202,16 @@ void daemon_connect(struct process *life, enum role role)
     bool first = life->links[0] == NULL && life->links[1] == NULL && life->links[2] == NULL;
     if (first && !life->started && world_rule(w, WORLD_KILL_NAMED))
         redis_kill_named(&w->redis, life->instance, life->index);
-    redis_run_id(&w->redis, run_id);
-    life->links[role] = link_open(&w->redis.links, life->index, life->instance, role, ++w->redis.client_id);
+    struct link *l = life->links[role] = moves_connect(life, role);
+    if (l == NULL) return;
+    redis_run_id(l->run, run_id);
     TRACE(w, "life %d: link %d is up, client %lld", life->index, (int)role, (long long)w->redis.client_id);
     struct arena *before = daemon_enter(life);
     if (role == ROLE_FRAME) life->leap_ms = w->leap_ms;
     if (role == ROLE_FRAME) coalesce_up(life->coalesce, run_id, w->redis.client_id);
     memcpy(life->run_id[role], run_id, sizeof run_id);
     gate_redis(&life->gate);
-    if (all_links_up(life)) redis_is_up(life);
+    links_changed(life);
     daemon_leave(life, before);
 }
 
@@ -236,12 +249,22 @@ void daemon_link_lost(struct process *life, enum role role)
     daemon_leave(life, before);
 }
 
+/* As redis/place.c does it when an answer says that this is no primary. */
+static void leave_server(struct process *life, unsigned run)
+{
+    for (int role = 0; role < ROLES; role++)
+        if (life->links[role] != NULL && life->links[role]->run == run)
+            daemon_link_lost(life, (enum role)role);
+}
+
 void daemon_deliver(struct process *life, enum role role)
 {
     struct request *q = CONTAINER_OF(list_pop(&life->links[role]->done), struct request, link);
+    unsigned run = life->links[role]->run;
     struct arena *before = daemon_enter(life);
     ports_deliver(life, q);
     daemon_leave(life, before);
+    if (q->readonly) leave_server(life, run);
     heap_free(q);
 }
 
@@ -282,6 +305,7 @@ void daemon_hold(struct process *life, uint64_t until_ms)
 void daemon_tick(struct process *life)
 {
     ask_time(life);
+    moves_tick(life);
     if (life->hold_ms != 0 && life->w->now_ms >= life->hold_ms) daemon_hold(life, 0);
     struct arena *before = daemon_enter(life);
     coalesce_tick(life->coalesce);
@@ -323,6 +347,7 @@ void daemon_stop(struct process *life)
 static void let_go(struct process *life)
 {
     life->let_go = true;
+    oracle_life_ends(life->w, life->index);
     life->w->oracle.books_blurred |= life->w->oracle.cell_errors;
     ops_forgot(life->w);
     if (life->links[ROLE_FRAME] != NULL) daemon_link_lost(life, ROLE_FRAME);
@@ -372,9 +397,10 @@ static void wait_done(struct sync_wait *wait)
     struct world *w = sw->life->w;
     TRACE(w, "life %d: CTR.SYNC ends with %d", sw->life->index, (int)wait->outcome);
     sw->busy = false;
+    if (sw->life->mysql_starts < w->mysql.promoted) return; /* it speaks of the server that was */
     for (int h = 0; h < SIM_HASHES && wait->outcome == ASK_DONE; h++)
         for (int f = 0; f < SIM_FIELDS && (sw->hash < 0 || sw->hash == h); f++)
-            oracle_synced(w, h, f, sw->answered[h][f]);
+            oracle_synced(w, sw->life->index, h, f, sw->answered[h][f]);
 }
 
 /* ALL asks the index; a ZADD may be owed to it just now, or a service that lacks the counter took the name out. */
@@ -399,7 +425,7 @@ void daemon_wait(struct process *life)
     sw->busy = true;
     sw->life = life;
     sw->hash = hash;
-    oracle_answered(w, sw->answered);
+    oracle_answered(life, sw->answered);
     if (sw->hash < 0) forgive_unindexed(w, sw);
     sw->wait.arg = sw;
     sw->wait.done = wait_done;

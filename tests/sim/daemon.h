@@ -36,7 +36,8 @@ struct sim_wait { /* CTR.SYNC */
 
 struct sim_total { /* CTR.TOTAL */
     struct total_request request;
-    bool busy;
+    bool busy, astray; /* astray: asked at a server that is no primary */
+    unsigned run;      /* the primary then */
     int hash;
     struct slice fields[SIM_HIT_FIELDS];
     int64_t answered[SIM_HASHES][SIM_FIELDS]; /* as for sim_wait */
@@ -106,6 +107,7 @@ void daemon_leave(struct process *life, struct arena *before);
 bool daemon_wants_link(const struct process *life, enum role role);
 void daemon_connect(struct process *life, enum role role);
 void daemon_link_lost(struct process *life, enum role role); /* the link was cut, and the daemon sees it */
+void daemon_caught_up(struct process *life);                 /* all that was answered is in Redis */
 void daemon_deliver(struct process *life, enum role role);   /* the oldest reply of that link */
 void daemon_answer_lost(struct process *life);
 void daemon_turn(struct process *life);

@@ -5,6 +5,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
+#include "base/stats.h"
 #include <stdio.h>
 
 /* From here on the oracle wants the exact running value for each hit in the frame. */
@@ -42,8 +43,16 @@ static void deliver_frame(struct process *life, struct request *q)
         oracle_known(life->w, &life->w->redis.executions[q->frame.execution - 1]);
         values_exact(life->w, &q->frame);
         ops_exact(life->w, &q->frame);
+        ports_keep(f, &q->frame);
     }
     filing_answer(life, f, &q->frame);
+}
+
+static void deliver_replay(struct process *life, struct request *q)
+{
+    struct redis *r = &life->w->redis;
+    if (!q->frame.refused) oracle_known(life->w, &r->executions[q->frame.execution - 1]);
+    coalesce_on_kept(life->coalesce, q->target, q->frame.refused ? FRAME_REFUSED : FRAME_APPLIED);
 }
 
 static void deliver_claim(struct process *life, struct request *q)
@@ -66,7 +75,9 @@ static void deliver_look(struct process *life, struct request *q)
     for (size_t i = 0; i < r->executions_n; i++)
         if (r->executions[i].life == life->index && (int64_t)r->executions[i].seq == q->look.seq)
             oracle_known(life->w, &r->executions[i]);
+    int64_t frames_lost = STAT_GET(frames_lost);
     coalesce_on_look(life->coalesce, q->look.seq, q->look.stands, q->look.ours);
+    if (STAT_GET(frames_lost) > frames_lost) oracle_named(life->w, life->index, q->look.seq);
 }
 
 static void deliver_values(struct process *life, struct request *q)
@@ -122,11 +133,13 @@ static void deliver_scan(struct process *life, struct request *q)
     s->done(s);
 }
 
-static void deliver_fence(struct request *q)
+/* As redis/fence_op.c has it: while frames are held for a failover, none passes. */
+static void deliver_fence(struct process *life, struct request *q)
 {
     struct fence *f = q->target;
-    f->passed = !q->refused;
+    f->passed = !q->refused && (life->hold_ms == 0 || !world_rule(life->w, WORLD_HOLD));
     memcpy(f->run_id, q->run_id, sizeof f->run_id);
+    memcpy(f->replid, q->replid, sizeof f->replid);
     snprintf(f->text, sizeof f->text, "%s", f->passed ? "" : "not confirmed in time");
     f->done(f);
 }
@@ -155,6 +168,19 @@ static void deliver_standing(struct request *q)
     s->ids_n = q->ids.n;
     s->lost = false;
     s->done(s);
+}
+
+static void deliver_history(struct request *q)
+{
+    struct history_read *h = q->target;
+    h->realm = sim_realm;
+    h->gen = q->history.gen;
+    memcpy(h->run_id, q->run_id, sizeof h->run_id);
+    memcpy(h->replid, q->replid, sizeof h->replid);
+    h->gens = heap_alloc(sizeof q->history.gens);
+    for (unsigned i = 0; i < SIM_GENS; i++)
+        if (q->history.gens[i].gen > 0) h->gens[h->gens_n++] = q->history.gens[i];
+    h->done(h);
 }
 
 static void deliver_due_poll(struct process *life, struct request *q)
@@ -192,12 +218,28 @@ static void deliver_discard(struct request *q)
     d->done(d);
 }
 
+/* READONLY; true: it is filed as any refusal. */
+static bool deliver_readonly(struct process *life, struct request *q)
+{
+    bool is_frame = q->kind == REQ_FRAME || q->kind == REQ_REPLAY;
+    if (is_frame) q->frame.refused = true;
+    if (q->kind == REQ_CLAIM) q->claim.outcome = CLAIM_REFUSED;
+    if (q->kind == REQ_FENCE) q->refused = true;
+    if (is_frame || q->kind == REQ_CLAIM || q->kind == REQ_FENCE) return true;
+    if (q->target != NULL) ports_lost(life, &(struct lost){.kind = q->kind, .target = q->target});
+    return false;
+}
+
 void ports_deliver(struct process *life, struct request *q)
 {
     TRACE(life->w, "life %d: reply to %s", life->index, request_name(q->kind));
+    if (q->readonly && !deliver_readonly(life, q)) return;
     switch (q->kind) {
     case REQ_FRAME:
         deliver_frame(life, q);
+        return;
+    case REQ_REPLAY:
+        deliver_replay(life, q);
         return;
     case REQ_CLAIM:
         deliver_claim(life, q);
@@ -215,7 +257,7 @@ void ports_deliver(struct process *life, struct request *q)
         deliver_scan(life, q);
         return;
     case REQ_FENCE:
-        deliver_fence(q);
+        deliver_fence(life, q);
         return;
     case REQ_DISCARD:
         deliver_discard(q);
@@ -239,9 +281,8 @@ void ports_deliver(struct process *life, struct request *q)
     case REQ_BATCHES:
         deliver_batches(life, q);
         return;
-    case REQ_GEN:
-        ((struct gen_read *)q->target)->gen = q->gen;
-        ((struct gen_read *)q->target)->done(q->target);
+    case REQ_HISTORY:
+        deliver_history(q);
         return;
     case REQ_JOURNALS:
         memcpy(((struct journal_list *)q->target)->run_id, q->run_id, sizeof q->run_id);
@@ -334,9 +375,9 @@ void ports_lost(struct process *life, const struct lost *lost)
         ((struct batch_list *)lost->target)->lost = true;
         ((struct batch_list *)lost->target)->done(lost->target);
         return;
-    case REQ_GEN:
-        ((struct gen_read *)lost->target)->lost = true;
-        ((struct gen_read *)lost->target)->done(lost->target);
+    case REQ_HISTORY:
+        ((struct history_read *)lost->target)->lost = true;
+        ((struct history_read *)lost->target)->done(lost->target);
         return;
     case REQ_JOURNALS:
         ((struct journal_list *)lost->target)->lost = true;

@@ -176,12 +176,14 @@ static struct link *draw_executable(struct world *w, bool dead, bool first)
 {
     struct link *links[64];
     unsigned n = 0;
-    list_for_each (node, &w->redis.links) {
-        struct link *l = CONTAINER_OF(node, struct link, all);
-        if (l->client_open == dead || !redis_can_execute(&w->redis, l)) continue;
-        if (n < 64) links[n++] = l;
-        if (first) break;
-    }
+    struct list *all[] = {&w->redis.links, &w->other.links};
+    for (int i = 0; i < 2; i++)
+        list_for_each (node, all[i]) {
+            struct link *l = CONTAINER_OF(node, struct link, all);
+            if (l->client_open == dead || !redis_can_execute(&w->redis, l)) continue;
+            if (n < 64) links[n++] = l;
+            if (first) break;
+        }
     if (n == 0) return NULL;
     return links[n == 1 ? 0 : world_below(w, n)];
 }
@@ -277,6 +279,73 @@ static void run_restore(struct world *w, struct daemon *d)
     redis_restore(w);
 }
 
+static bool can_announce(struct world *w, struct daemon *d)
+{
+    (void)d;
+    for (unsigned i = 0; i < w->config.daemons; i++) /* one that starts later would not hear of it */
+        if (w->daemons[i].life == NULL) return false;
+    return !w->calm && w->config.third_copy && w->redis.chosen == UINT64_MAX;
+}
+
+static void run_announce(struct world *w, struct daemon *d)
+{
+    (void)d;
+    moves_announce(w);
+}
+
+static bool can_failover(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm && moves_can_fail_over(w);
+}
+
+static void run_failover(struct world *w, struct daemon *d)
+{
+    (void)d;
+    moves_fail_over(w);
+}
+
+static bool can_demote(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return w->other.writes;
+}
+
+static void run_demote(struct world *w, struct daemon *d)
+{
+    (void)d;
+    moves_demote(w);
+}
+
+static bool can_follow(struct world *w, struct daemon *d)
+{
+    (void)d;
+    return !w->calm && w->other.there && !w->other.writes &&
+           (!w->other.follows || w->redis.durable < w->redis.offset);
+}
+
+static void run_follow(struct world *w, struct daemon *d)
+{
+    (void)d;
+    moves_follow(w);
+}
+
+static bool is_demoted(const struct process *life, enum role role)
+{
+    return is_open(life, role) && moves_is_away(life->w, life->links[role]) && !life->w->other.writes;
+}
+
+static bool can_leave(struct world *w, struct daemon *d)
+{
+    (void)w;
+    return draw_role(NULL, d, is_demoted) >= 0;
+}
+
+static void run_leave(struct world *w, struct daemon *d)
+{
+    daemon_link_lost(d->life, (enum role)draw_role(w, d, is_demoted));
+}
+
 /* Somebody else's string in the place of a pending hash; only while no frame is in doubt, so that what a
  * client reads afterwards is what its increment met. */
 static bool can_wrong_type(struct world *w, struct daemon *d)
@@ -364,6 +433,12 @@ static void run_limbo(struct world *w, struct daemon *d)
 static void run_mysql_toggle(struct world *w, struct daemon *d)
 {
     (void)d;
+    if (w->config.sync.keep_ms > 0 && world_percent(w, 60)) {
+        TRACE(w, "mysql: its replica is promoted, %llu ms behind",
+              (unsigned long long)(w->now_ms - w->mysql.copy.at_ms));
+        mysql_promote(w);
+        return;
+    }
     bool demoted = w->mysql.up && world_percent(w, 50);
     TRACE(w, "mysql: %s", demoted ? "is demoted" : w->mysql.up ? "goes down" : "comes up");
     if (demoted)
@@ -543,6 +618,13 @@ static void run_hold(struct world *w, struct daemon *d)
     daemon_hold(d->life, w->now_ms + 1 + world_below(w, 3000));
 }
 
+/* The replica is behind by less than mysql.keep. */
+static void mysql_age(struct world *w)
+{
+    uint64_t keep_ms = w->config.sync.keep_ms, behind_ms = w->now_ms - w->mysql.copy.at_ms;
+    if (keep_ms > 0 && (behind_ms + 1 >= keep_ms || world_percent(w, 10))) mysql_copy(w);
+}
+
 static void run_clock(struct world *w, struct daemon *d)
 {
     (void)d;
@@ -551,8 +633,10 @@ static void run_clock(struct world *w, struct daemon *d)
         w->now_ms + 1 + world_below(w, jump ? w->config.clock_jump_ms : w->config.clock_step_ms);
     if (next_ms > w->config.unread_ms) redis_catch_up(w, next_ms - w->config.unread_ms);
     w->now_ms = next_ms;
+    mysql_age(w);
     if (w->config.clean_percent > 0 && world_percent(w, w->config.clean_percent)) ops_clean(w);
     redis_age(&w->redis, w->now_ms, w->config.lag_ms);
+    moves_clock(w);
 }
 
 /* The table. */
@@ -604,4 +688,9 @@ const struct event events[EVENT_COUNT] = {
     OF_WORLD(dump, can_dump),
     FAULT_OF_WORLD(restore, can_restore),
     FAULT_OF_DAEMON(hold, can_act),
+    FAULT_OF_WORLD(announce, can_announce),
+    FAULT_OF_WORLD(failover, can_failover),
+    OF_WORLD(demote, can_demote),
+    OF_WORLD(follow, can_follow),
+    OF_DAEMON(leave, can_leave),
 };

@@ -148,7 +148,7 @@ bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, 
     }
     if (step == 1) {
         char run_id[RUN_ID_BYTES];
-        redis_run_id(&w->redis, run_id);
+        redis_run_id(w->redis.run, run_id);
         if (take->owner != l->life && redis_has_link(&w->redis, take->owner) &&
             strcmp(run_id, take->list_run_id) != 0)
             fault_found(w, FAULT_PROTOCOL, "links of life %d are ended by a list of another server",
@@ -177,7 +177,8 @@ void journals_taken(const struct wire_take *wire, struct journal_take *take)
 static bool others_have_some(const struct process *life)
 {
     const struct link *frame_link = life->links[ROLE_FRAME];
-    if (frame_link == NULL || !frame_link->server_open) return true; /* it does not know yet */
+    bool here = frame_link != NULL && frame_link->server_open && !moves_is_away(life->w, frame_link);
+    if (!here) return true; /* it does not know yet */
     for (int i = 0; i < SIM_JOURNALS; i++) {
         const struct twin_journal *j = &life->w->redis.now.journal[i];
         if (j->listed && !coalesce_has_journal(life->coalesce, slice_str(j->name))) return true;

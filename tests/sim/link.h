@@ -12,6 +12,7 @@ enum role { ROLE_FRAME, ROLE_SYNC, ROLE_FENCE, ROLES };
 
 enum request_kind {
     REQ_FRAME,
+    REQ_REPLAY,
     REQ_CLAIM,
     REQ_KILL,
     REQ_LOOK,
@@ -27,7 +28,7 @@ enum request_kind {
     REQ_WALK,
     REQ_JOURNALS,
     REQ_JOURNAL_TAKE,
-    REQ_GEN,
+    REQ_HISTORY,
     REQ_DIRTY,
     REQ_BATCHES,
     REQ_TOTAL,
@@ -65,6 +66,7 @@ struct wire_frame {
     char records[SIM_JOURNAL_BYTES];
     int64_t share[SIM_COUNTERS];
     bool refused;
+    bool again;       /* Redis lost it: without what is not sent again */
     size_t execution; /* reply: its place in redis->executions, from 1 */
 };
 struct wire_claim {
@@ -130,6 +132,12 @@ struct wire_names {
     uint32_t skip, limit;
 };
 
+#define SIM_GENS 32   /* as GENS_KEPT */
+struct wire_history { /* reply */
+    uint64_t gen;
+    struct claim_gen gens[SIM_GENS];
+};
+
 struct request {
     struct list link;
     enum request_kind kind;
@@ -138,9 +146,10 @@ struct request {
     uint64_t sent_ms;
     char run_id[RUN_ID_BYTES];       /* reply: of the server that answered */
     bool refused;                    /* reply to a fence: not confirmed in time */
+    bool readonly;                   /* reply: the server is no primary any more */
     uint64_t fence_at;               /* passes once so much is durable */
     int64_t client_id;               /* of the link to kill */
-    uint64_t gen;                    /* reply */
+    char replid[RUN_ID_BYTES];       /* reply: its history */
     int64_t lowest_ms[SIM_COUNTERS]; /* reply; dirty: the first, of all. INT64_MAX: none */
     union {
         struct wire_frame frame;
@@ -152,6 +161,7 @@ struct request {
         struct wire_journals journals;
         struct wire_take take;
         struct wire_total total;
+        struct wire_history history;
     };
 };
 
@@ -164,6 +174,7 @@ struct link {
     int life, instance;
     enum role role;
     int64_t client_id;
+    unsigned run; /* of the server */
     bool client_open, server_open;
     uint64_t wrote_at; /* offset of the last write that came by this link */
 };

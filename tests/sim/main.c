@@ -4,6 +4,7 @@
  * - scheduler.c draws by weight what happens next, of events.c: a hit, a loop turn, a reply, a step of Redis
  *   or of a MySQL transaction, time, a cut, a crash, a rollback, a pause ... then all comes to rest, calmly
  * - redis_twin.c is Redis as tallyd uses it, with a log whose tail can be lost, down to the last fence
+ * - moves.c has the other server: a failover promotes it, and links follow one by one
  * - link.c has connections, whose ends break one at a time: what a server has not read may still run
  * - mysql_twin.c has rows, ledger, transactions whose COMMIT is lost on the way there or back, or read late
  * - daemon.c wires coalesce and sync as the service does (ports.c out, deliver.c back; questions.c has what is asked of
@@ -11,7 +12,7 @@
  *   and that must be empty after a clean end
  * - oracle.c knows, since the k-th hit on a field adds or takes 4^k, which hits are in any sum. Every hit must be once
  *   in MySQL if Redis' history has it; in the history if its client was told so, unless an unfenced tail was
- *   lost later; never twice; never after a refusal. Running values are exact, tally:accepted balances,
+ *   lost later, and then frames_lost named it; never twice; never after a refusal. Running values are exact, tally:accepted balances,
  *   CTR.SYNC, CTR.TOTAL and complete_until tell the truth, nothing is left over, nothing leaks
  * - rules.c names the rules (coalesce/README.md, sync/README.md) that can be taken out, each with a profile that brings its fault
  *
@@ -229,7 +230,7 @@ static bool take_option(int letter)
         options.rule = sim_rule_find(optarg);
         options.rule_off = letter == 'o';
         options.prove = letter == 'v';
-        return options.rule != NULL;
+        return options.rule != NULL && (letter == 'p' || options.rule->seeds > 0);
     default:
         return false;
     }

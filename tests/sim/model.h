@@ -21,6 +21,7 @@
 #define SIM_BATCHES 24 /* standing at once */
 #define SIM_CELLS (SIM_HASHES * SIM_HIT_FIELDS)
 #define SIM_ROWS (SIM_HASHES * SIM_FIELDS)
+#define SIM_KEPT_BYTES 25000                /* about a frame */
 #define SIM_CLIENTS 3                       /* of one daemon */
 #define SIM_EPOCH_MS INT64_C(1700000000000) /* Redis' clock when the simulated one starts */
 
@@ -70,7 +71,11 @@ enum world_rule {
     WORLD_CLOCK = 1 << 14,       /* off: a life's clock stands while it does */
     WORLD_REJECTS = 1 << 15,     /* off: a row that MySQL refuses is dropped */
     WORLD_MENDED = 1 << 16,      /* off: nothing mends what was made behind a deletion and nobody heard of */
+    WORLD_ONE_SERVER = 1 << 19,  /* off: links of one life may be at different servers */
+    WORLD_HOLD = 1 << 20,        /* off: a fence counts while frames are held for a failover */
     WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
+    WORLD_EPOCH = 1 << 19,       /* off: MySQL merges under whatever epoch */
+    WORLD_CAUGHT_UP = 1 << 21,   /* off: Redis is read before it has again what it lost */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
 };
 
@@ -116,7 +121,12 @@ enum world_rule {
     X(question, 15)                                                                                          \
     X(dump, 2)                                                                                               \
     X(restore, 6)                                                                                            \
-    X(hold, 2)
+    X(hold, 2)                                                                                               \
+    X(announce, 0)                                                                                           \
+    X(failover, 0)                                                                                           \
+    X(demote, 0)                                                                                             \
+    X(follow, 0)                                                                                             \
+    X(leave, 0)
 
 enum sim_event {
 #define X(name, weight) EVENT_##name,
@@ -124,6 +134,7 @@ enum sim_event {
 #undef X
         EVENT_COUNT
 };
+#define EVENTS_DRAWN EVENT_announce /* those behind are of profiles alone */
 
 /* Everything that one seed draws before its run begins. */
 struct sim_config {
@@ -151,6 +162,7 @@ struct sim_config {
     uint32_t prune_ms, until_ms, takeover_ms;
     uint64_t walk_ms, keep_ms, wait_timeout_ms;
     uint64_t pause_ms;
+    bool keeps_all;        /* of frames that could be lost; else a few, or none */
     uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */
     uint64_t claim_fields_max;
     unsigned ops_percent;                   /* of clients' requests */
@@ -158,15 +170,23 @@ struct sim_config {
     unsigned clean_percent;                 /* of steps of the clock: somebody deletes samples */
     bool own_numbers;                       /* some events have ids of their own that are numbers */
     bool restores;                          /* an old copy of Redis may be put back */
-    uint64_t down;                          /* of the hits on SIM_DOWN: 3 * 4^k for each k that counts down */
-    bool feeds;                             /* the first counter feeds a series, a box and events */
+    bool moves;                             /* Redis may fail over, see moves.h */
+    bool third_copy;  /* one that is not promoted acknowledges too: failovers are announced */
+    bool keeps_links; /* a server that takes over other data keeps its links */
+    bool fails_back;  /* to the same process as before, not to one that started anew */
+    bool unfenced;    /* redis.replicas is 0: the gate may close for good, so the run ends without a rest */
+    unsigned killed_percent,
+        split_percent; /* of failovers: links end; the old one takes writes for a while */
+    uint32_t role_ms;
+    uint64_t down; /* of the hits on SIM_DOWN: 3 * 4^k for each k that counts down */
+    bool feeds;    /* the first counter feeds a series, a box and events */
     uint32_t chunk_rows[SIM_DAEMONS];
     int64_t counter_hits;
     uint32_t every_s;
     uint32_t world_off; /* set of enum world_rule */
     bool rule_out;      /* some rule is: whatever it breaks is worth more than the hint of tally:gen */
     struct coalesce_config coalesce;
-    struct sync_config sync;
+    struct sync_config sync; /* keep_ms > 0: MySQL's replica, behind by less, may be promoted */
 };
 
 void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons); /* daemons 0: the seed decides */

@@ -46,7 +46,7 @@ static int64_t until_time(const struct world *w, int hash, int64_t dirty_ms)
     return late || w->redis.now.dirty[hash] == 0 || w->config.leap_most_ms > 0 ? 0 : dirty_ms;
 }
 
-static void hit_ran(struct world *w, const struct wire_cell *c, unsigned k, int64_t dirty_ms)
+static void hit_ran(struct world *w, int life, const struct wire_cell *c, unsigned k, int64_t dirty_ms)
 {
     struct hit *hit = &w->oracle.hits[c->hash][c->field][k];
     hit->at_ms = until_time(w, c->hash, dirty_ms);
@@ -57,17 +57,24 @@ static void hit_ran(struct world *w, const struct wire_cell *c, unsigned k, int6
         later += (int64_t)world_times(w, c->field, c->delta, j) * world_delta(w, c->field, j);
     hit->value = c->value - later;
     hit->exact = hit->failed = false;
+    hit->ran_by = life;
     if (world_times(w, c->field, c->delta, k) > 1)
         fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "twice in one frame");
     if (++hit->applied > 1) fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "its frame ran twice in Redis");
     if (hit->told == TOLD_REFUSED) fault_at(w, FAULT_ANSWER, c->hash, c->field, k, "refused, then run");
 }
 
-static void cell_failed(struct world *w, const struct wire_cell *c)
+/* Of a frame that is sent again it is named (replay_failed), and the books have it. */
+static void cell_failed(struct world *w, const struct wire_cell *c, bool again)
 {
     w->oracle.cell_errors = true;
-    for (unsigned k = 0; k < SIM_HITS; k++)
-        if (world_times(w, c->field, c->delta, k) != 0) w->oracle.hits[c->hash][c->field][k].failed = true;
+    w->oracle.books_blurred |= again;
+    for (unsigned k = 0; k < SIM_HITS; k++) {
+        struct hit *hit = &w->oracle.hits[c->hash][c->field][k];
+        if (world_times(w, c->field, c->delta, k) == 0) continue;
+        hit->failed = true;
+        hit->lost |= again;
+    }
 }
 
 static struct execution *execution_add(struct redis *r)
@@ -79,6 +86,9 @@ static struct execution *execution_add(struct redis *r)
     return &r->executions[r->executions_n++];
 }
 
+static void take_back(struct world *w, struct execution *e);
+
+/* What the other server runs in a split brain is lost from the beginning. */
 void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
 {
     struct execution *e = execution_add(&w->redis);
@@ -86,20 +96,28 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
     for (unsigned i = 0; i < f->cells_n; i++) {
         const struct wire_cell *c = &f->cells[i];
         if (c->error != NULL) {
-            cell_failed(w, c);
+            cell_failed(w, c, f->again);
             w->oracle.books_blurred |= !l->client_open; /* nobody will read of it */
             continue;
         }
         e->cells[e->cells_n++] = *c;
         for (unsigned k = 0; k < SIM_HITS; k++)
-            if (world_times(w, c->field, c->delta, k) != 0) hit_ran(w, c, k, f->dirty_ms);
+            if (world_times(w, c->field, c->delta, k) != 0) hit_ran(w, l->life, c, k, f->dirty_ms);
     }
     tokens_executed(w, f, e);
     ops_executed(w, f, e);
     f->execution = w->redis.executions_n;
+    if (w->redis.is_other) take_back(w, e);
 }
 
 /* What the daemon knows, and what a lost tail takes back. */
+
+static void each_op(struct world *w, const struct execution *e, int targets, void (*act)(struct hit *hit))
+{
+    for (int target = 0; target < targets; target++)
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            if ((e->ops[target] & 1U << k) != 0) act(&w->oracle.ops[target][k]);
+}
 
 static void each_hit(struct world *w, const struct execution *e, void (*act)(struct hit *hit))
 {
@@ -107,14 +125,17 @@ static void each_hit(struct world *w, const struct execution *e, void (*act)(str
         for (unsigned k = 0; k < SIM_HITS; k++)
             if (world_times(w, e->cells[i].field, e->cells[i].delta, k) != 0)
                 act(&w->oracle.hits[e->cells[i].hash][e->cells[i].field][k]);
-    for (int target = 0; target < OP_TARGETS; target++)
-        for (unsigned k = 0; k < SIM_HITS; k++)
-            if ((e->ops[target] & 1U << k) != 0) act(&w->oracle.ops[target][k]);
+    each_op(w, e, OP_TARGETS, act);
 }
 
 static void hit_lost(struct hit *hit)
 {
     hit->lost = true;
+}
+
+static void hit_awaited(struct hit *hit)
+{
+    hit->awaited = true;
 }
 
 static void hit_taken_back(struct hit *hit)
@@ -135,11 +156,29 @@ static void token_taken_back(struct hit *hit)
     hit->exact = false;
 }
 
+/* Will its daemon send it again? Not its series, timeboxes and events. An operator's copy may be older than any fence. */
+static bool comes_again(const struct world *w, const struct execution *e)
+{
+    return w->config.keeps_all && !w->config.unfenced && !w->redis.restored && !e->put_aside &&
+           daemon_hears(w, e->life);
+}
+
 /* An answer that a token gave from before is lost with that one. */
 static void execution_lost(struct world *w, const struct execution *e)
 {
-    each_hit(w, e, hit_lost);
-    tokens_each(w, e, false, hit_lost);
+    void (*act)(struct hit * hit) = comes_again(w, e) ? hit_awaited : hit_lost;
+    each_hit(w, e, act);
+    tokens_each(w, e, false, act);
+    each_op(w, e, OP_VISITORS_TARGET, hit_lost);
+    w->oracle.ops_lost = true;
+}
+
+void oracle_life_ends(struct world *w, int life)
+{
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        const struct execution *e = &w->redis.executions[i];
+        if (e->life == life && e->known && e->lost) execution_lost(w, e);
+    }
 }
 
 void oracle_known(struct world *w, struct execution *e)
@@ -154,6 +193,32 @@ static void take_back(struct world *w, struct execution *e)
     each_hit(w, e, hit_taken_back);
     tokens_each(w, e, true, token_taken_back);
     if (e->known) execution_lost(w, e);
+}
+
+void oracle_named(struct world *w, int life, int64_t found)
+{
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        struct execution *e = &w->redis.executions[i];
+        if (e->life == life && (int64_t)e->seq > found) e->named |= e->lost && e->known;
+    }
+}
+
+/* What was answered and is in no history any more has been named. */
+void oracle_named_all(struct world *w, const struct process *life)
+{
+    for (size_t i = 0; i < w->redis.executions_n; i++) {
+        const struct execution *e = &w->redis.executions[i];
+        bool silent = e->life == life->index && e->lost && e->known && !e->named && e->cells_n > 0;
+        if (!silent || life->let_go || w->config.rule_out) continue;
+        for (unsigned k = 0; k < SIM_HITS; k++) {
+            const struct hit *hit = &w->oracle.hits[e->cells[0].hash][e->cells[0].field][k];
+            bool answered =
+                hit->told == TOLD_DONE && !hit->failed; /* replay_failed names what failed since */
+            if (world_times(w, e->cells[0].field, e->cells[0].delta, k) != 0 && hit->applied == 0 && answered)
+                fault_at(w, FAULT_LOSS, e->cells[0].hash, e->cells[0].field, k,
+                         "answered, lost, and not named by frames_lost");
+        }
+    }
 }
 
 static void history_lost(struct world *w)
@@ -202,7 +267,8 @@ void oracle_mended(struct world *w)
 static void told_done(struct world *w, int h, int f, unsigned k, int64_t value)
 {
     const struct hit *hit = &w->oracle.hits[h][f][k];
-    if (hit->applied == 0 && !hit->lost) fault_at(w, FAULT_LOSS, h, f, k, "answered, but Redis never ran it");
+    if (hit->applied == 0 && !hit->lost && !hit->awaited)
+        fault_at(w, FAULT_LOSS, h, f, k, "answered, but Redis never ran it");
     if (hit->exact && value != hit->value) fault_at(w, FAULT_ANSWER, h, f, k, "the running value is wrong");
 }
 
@@ -252,32 +318,41 @@ void oracle_until(struct world *w, int counter)
             }
 }
 
-void oracle_answered(struct world *w, int64_t sums[SIM_HASHES][SIM_FIELDS])
+void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS])
 {
+    const struct world *w = life->w;
+    if (w->config.daemons > 1 && moves_astray(life)) return;
     for (int h = 0; h < SIM_HASHES; h++)
         for (int f = 0; f < SIM_FIELDS; f++)
             for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
                 if (w->oracle.hits[h][f][k].told == TOLD_DONE) sums[h][f] += world_delta(w, f, k);
 }
 
-void oracle_synced(struct world *w, int h, int f, int64_t answered)
+/* Another daemon may say so while Redis waits for what it lost, and one that has not noticed yet that its server is none. */
+static bool is_owed(struct world *w, const struct hit *hit, int life)
+{
+    bool knows = hit->ran_by == life && !moves_astray(daemon_life(w, life));
+    return !hit->lost && (!hit->awaited || knows);
+}
+
+void oracle_synced(struct world *w, int life, int h, int f, int64_t answered)
 {
     for (unsigned k = 0; k < SIM_HITS; k++) {
         const struct hit *hit = &w->oracle.hits[h][f][k];
-        bool owed = world_times(w, f, answered, k) != 0 && !hit->lost;
+        bool owed = world_times(w, f, answered, k) != 0 && is_owed(w, hit, life);
         if (owed && world_times(w, f, mysql_has(&w->mysql, h, f), k) == 0)
             fault_at(w, FAULT_LOSS, h, f, k, "CTR.SYNC said merged, MySQL does not have it");
     }
 }
 
-void oracle_total(struct world *w, int h, int f, int64_t answered, int64_t total)
+void oracle_total(struct world *w, int life, int h, int f, int64_t answered, int64_t total)
 {
     for (unsigned k = 0; k < SIM_HITS; k++) {
         const struct hit *hit = &w->oracle.hits[h][f][k];
         unsigned times = world_times(w, f, total, k);
         bool rejected = world_times(w, f, w->mysql.rejects[h][f], k) > 0; /* in no row */
         if (times > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in a live total");
-        if (times == 0 && world_times(w, f, answered, k) != 0 && !hit->lost && !rejected)
+        if (times == 0 && world_times(w, f, answered, k) != 0 && is_owed(w, hit, life) && !rejected)
             fault_at(w, FAULT_LOSS, h, f, k, "answered, and not in a live total");
         if (times > 0 && (k >= w->oracle.hits_n[h][f] || (hit->told == TOLD_REFUSED && hit->sent == 0)))
             fault_at(w, FAULT_ANSWER, h, f, k, "in a live total, and never counted");

@@ -45,6 +45,54 @@ static void wire_cells(struct process *life, struct wire_frame *wire, const stru
     }
 }
 
+/* What is sent again of a frame, as redis/ keeps it; without what failed. */
+void ports_keep(struct frame *f, const struct wire_frame *ran)
+{
+    struct wire_frame *k = heap_zalloc(sizeof *k);
+    *k = *ran;
+    k->again = true;
+    k->appends_n = k->cells_n = k->tokens_n = k->ops_n = 0;
+    for (unsigned i = 0; i < ran->cells_n; i++)
+        if (ran->cells[i].error == NULL) k->cells[k->cells_n++] = ran->cells[i];
+    for (unsigned i = 0; i < ran->tokens_n; i++)
+        if (ran->tokens[i].error == NULL) k->tokens[k->tokens_n++] = ran->tokens[i];
+    for (unsigned i = 0; i < ran->ops_n; i++)
+        if (ran->ops[i].kind == OP_UNIQ && ran->ops[i].error == NULL) k->ops[k->ops_n++] = ran->ops[i];
+    bool any = k->cells_n + k->tokens_n + k->ops_n + f->shares_n > 0;
+    buf_reset(&f->again);
+    if (any) buf_put(&f->again, (const char *)k, sizeof *k);
+    heap_free(k);
+}
+
+static bool has_cell(const struct wire_frame *wire, int hash)
+{
+    for (unsigned i = 0; i < wire->cells_n; i++)
+        if (wire->cells[i].hash == hash) return true;
+    return false;
+}
+
+static void port_send_kept(void *arg, struct kept_frame *k)
+{
+    struct process *life = arg;
+    struct wire_frame *wire = &ports_ask(life, ROLE_FRAME, REQ_REPLAY, k)->frame;
+    PRE(k->bytes.n == sizeof *wire);
+    memcpy(wire, k->bytes.p, sizeof *wire);
+    for (unsigned i = 0; i < wire->hashes_n; i++) {
+        struct wire_hash *h = &wire->hashes[i];
+        h->zadd = has_cell(wire, h->hash);
+        h->ask_lock = false;
+    }
+    for (unsigned i = 0; i < wire->cells_n; i++)
+        oracle_sent(life->w, wire->cells[i].hash, wire->cells[i].field, wire->cells[i].delta);
+    TRACE(life->w, "life %d: frame %llu again, which Redis lost, %u cells, %u tokens, %u ops", life->index,
+          (unsigned long long)k->seq, wire->cells_n, wire->tokens_n, wire->ops_n);
+}
+
+static void port_caught_up(void *arg)
+{
+    daemon_caught_up(arg);
+}
+
 static void port_send_frame(void *arg, struct frame *f)
 {
     struct process *life = arg;
@@ -67,8 +115,14 @@ static void port_send_frame(void *arg, struct frame *f)
     for (uint32_t i = 0; i < f->shares_n; i++)
         wire->share[f->shares[i].counter - life->w->counter] += f->shares[i].delta;
     filing_send(life, f);
+    ports_keep(f, wire);
     TRACE(life->w, "life %d: frame %llu, %u hashes, %u cells, %u tokens, %u ops", life->index,
           (unsigned long long)f->seq, f->hashes_n, f->cells_n, f->tokens_n, f->ops_n);
+}
+
+static void port_fence(void *arg, struct fence *f)
+{
+    ports_ask(arg, ROLE_FENCE, REQ_FENCE, f);
 }
 
 static void port_send_claim(void *arg, struct claim *c)
@@ -164,6 +218,9 @@ struct coalesce_ports ports_coalesce(struct process *life)
     return (struct coalesce_ports){.arg = life,
                                    .send_frame = port_send_frame,
                                    .send_claim = port_send_claim,
+                                   .send_kept = port_send_kept,
+                                   .fence = port_fence,
+                                   .caught_up = port_caught_up,
                                    .kill = port_kill,
                                    .life = &life->life,
                                    .look = port_look,
@@ -188,11 +245,6 @@ static void port_scan(void *arg, struct scan *s)
 {
     struct request *q = ports_ask(arg, ROLE_SYNC, REQ_SCAN, s);
     if (q != NULL) q->scan.id = s->batch->id;
-}
-
-static void port_fence(void *arg, struct fence *f)
-{
-    ports_ask(arg, ROLE_FENCE, REQ_FENCE, f);
 }
 
 static void port_merge(void *arg, struct chunk *c)
@@ -238,6 +290,11 @@ static void port_standing(void *arg, struct standing *s)
     if (q != NULL) q->ids.hash = s->key.n > 0 ? hash_of(arg, s->key) : -1;
 }
 
+static void port_epoch_over(void *arg)
+{
+    gate_epoch_over(&((struct process *)arg)->gate);
+}
+
 static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
 {
     struct request *q = ports_ask(arg, ROLE_SYNC, REQ_BEAT, NULL);
@@ -281,6 +338,7 @@ struct sync_ports ports_sync(struct process *life)
                                .adopt = port_adopt,
                                .due_poll = port_due_poll,
                                .standing = port_standing,
+                               .epoch_over = port_epoch_over,
                                .beat = port_beat,
                                .hold_names = port_hold_names,
                                .mono_ms = port_mono_ms,

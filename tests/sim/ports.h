@@ -11,6 +11,7 @@ struct coalesce_ports ports_coalesce(struct process *life);
 struct sync_ports ports_sync(struct process *life);
 void ports_deliver(struct process *life,
                    struct request *q); /* q was run by Redis and is freed by the caller */
+void ports_keep(struct frame *f, const struct wire_frame *ran);
 void ports_lost(struct process *life, const struct lost *lost);
 
 #endif

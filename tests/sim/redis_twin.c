@@ -15,7 +15,9 @@ void redis_init(struct redis *r)
     r->past[0].offset = r->past[0].at_ms = 0;
     r->past[0].state = r->now;
     r->offset = r->durable = 0;
-    r->run = 1;
+    r->run = r->runs = r->history = r->histories = 1;
+    r->is_other = r->alone = false;
+    r->chosen = UINT64_MAX;
     r->refuses = r->dumped = r->restored = false;
     list_init(&r->links);
     r->client_id = 0;
@@ -30,9 +32,9 @@ void redis_close(struct redis *r)
     heap_free(r->executions);
 }
 
-void redis_run_id(const struct redis *r, char out[RUN_ID_BYTES])
+void redis_run_id(unsigned run, char out[RUN_ID_BYTES])
 {
-    snprintf(out, RUN_ID_BYTES, "%040u", r->run);
+    snprintf(out, RUN_ID_BYTES, "%040u", run);
 }
 
 /* The log. */
@@ -46,6 +48,7 @@ static void past_drop(struct redis *r, unsigned first, unsigned n)
 void redis_wrote(struct world *w, struct link *l)
 {
     struct redis *r = &w->redis;
+    if (r->is_other) return;
     if (r->past_n == PAST_MAX) past_drop(r, 1 + (unsigned)world_below(w, PAST_MAX - 2), 1);
     struct past *p = &r->past[r->past_n++];
     p->offset = ++r->offset;
@@ -56,9 +59,10 @@ void redis_wrote(struct world *w, struct link *l)
 
 void redis_fsync(struct redis *r, uint64_t up_to)
 {
-    if (up_to <= r->durable) return;
+    if (up_to <= r->durable || r->alone) return;
     r->durable = up_to;
     unsigned old = 0;
+    if (up_to > r->chosen) up_to = r->chosen;
     while (old + 1 < r->past_n && r->past[old].offset < up_to)
         old++;
     past_drop(r, 0, old);
@@ -77,7 +81,8 @@ void redis_restart(struct world *w, bool lose_tail)
     struct redis *r = &w->redis;
     list_for_each (node, &r->links)
         link_kill(CONTAINER_OF(node, struct link, all));
-    r->run++;
+    r->run = ++r->runs;
+    r->history = ++r->histories;
     if (!lose_tail) return;
     unsigned to = world_percent(w, 50) ? 0 : (unsigned)world_below(w, r->past_n);
     r->past_n = to + 1;
@@ -98,7 +103,8 @@ static void put_back(struct redis *r, const struct past *copy, uint64_t now_ms)
 {
     list_for_each (node, &r->links)
         link_kill(CONTAINER_OF(node, struct link, all));
-    r->run++;
+    r->run = ++r->runs;
+    r->history = ++r->histories;
     r->now = copy->state;
     r->offset = r->durable = copy->offset;
     r->past_n = 1;
@@ -125,9 +131,9 @@ void redis_mend(struct world *w)
     oracle_mended(w);
 }
 
-void redis_reap(struct redis *r)
+void redis_reap(struct list *links)
 {
-    for (struct list *node = r->links.next, *next; node != &r->links; node = next) {
+    for (struct list *node = links->next, *next; node != links; node = next) {
         next = node->next;
         struct link *l = CONTAINER_OF(node, struct link, all);
         if (link_is_dead(l)) link_free(l);
@@ -278,7 +284,10 @@ static void claim_rename(struct world *w, struct wire_claim *c, struct twin_batc
 static void claim_register(struct world *w, const struct link *l, struct wire_claim *c, struct twin_batch *b)
 {
     struct twin_state *s = &w->redis.now;
-    if (!b->stands) b->gen = ++s->gen;
+    if (!b->stands) {
+        b->gen = ++s->gen;
+        s->gens[b->gen % SIM_GENS] = (struct claim_gen){.gen = b->gen, .id = b->id};
+    }
     b->stands = true;
     b->counter = c->counter;
     b->owner = l->life;
@@ -538,7 +547,7 @@ static bool run_fence(struct world *w, struct link *l, struct request *q)
 {
     if (q->step > 0) return false;
     if (world_rule(w, WORLD_FENCE_WRITE)) redis_wrote(w, l);
-    q->fence_at = l->wrote_at;
+    q->fence_at = w->config.unfenced ? 0 : w->redis.is_other ? UINT64_MAX : l->wrote_at;
     return true;
 }
 
@@ -548,6 +557,7 @@ static bool run(struct world *w, struct link *l, struct request *q)
     struct redis *r = &w->redis;
     switch (q->kind) {
     case REQ_FRAME:
+    case REQ_REPLAY:
         if (q->step == 0) {
             run_frame(w, l, &q->frame);
             return tokens_later(w, &q->frame);
@@ -600,8 +610,9 @@ static bool run(struct world *w, struct link *l, struct request *q)
     case REQ_BATCHES:
         run_batches(r, q);
         return false;
-    case REQ_GEN:
-        q->gen = r->now.gen;
+    case REQ_HISTORY:
+        q->history.gen = r->now.gen;
+        memcpy(q->history.gens, r->now.gens, sizeof r->now.gens);
         return false;
     case REQ_JOURNALS:
         journals_list_run(w, &q->journals);
@@ -617,13 +628,22 @@ static bool has_older(const struct link *l, uint64_t than_ms)
     return !list_empty(&l->sent) && CONTAINER_OF(l->sent.next, struct request, link)->sent_ms < than_ms;
 }
 
-void redis_catch_up(struct world *w, uint64_t sent_before_ms)
+static void catch_up(struct world *w, uint64_t sent_before_ms)
 {
     list_for_each (node, &w->redis.links) {
         struct link *l = CONTAINER_OF(node, struct link, all);
         while (has_older(l, sent_before_ms) && redis_can_execute(&w->redis, l))
             redis_execute(w, l);
     }
+}
+
+void redis_catch_up(struct world *w, uint64_t sent_before_ms)
+{
+    catch_up(w, sent_before_ms);
+    if (!w->other.there) return;
+    moves_swap(w);
+    catch_up(w, sent_before_ms);
+    moves_swap(w);
 }
 
 bool redis_can_execute(const struct redis *r, const struct link *l)
@@ -648,7 +668,8 @@ void redis_refuse_fence(struct world *w, struct link *l)
     struct request *q = CONTAINER_OF(list_pop(&l->sent), struct request, link);
     TRACE(w, "redis: the fence of life %d is not confirmed in time", l->life);
     q->refused = true;
-    redis_run_id(&w->redis, q->run_id);
+    redis_run_id(w->redis.run, q->run_id);
+    redis_run_id(w->redis.history, q->replid);
     list_push(&l->done, &q->link);
 }
 
@@ -661,22 +682,34 @@ static void maybe_again(struct world *w, struct link *l, const struct request *q
     again->claim = q->claim;
 }
 
-void redis_execute(struct world *w, struct link *l)
+static void execute(struct world *w, struct link *l)
 {
     struct request *q = CONTAINER_OF(l->sent.next, struct request, link);
     TRACE(w, "redis: runs %s, step %u, of life %d%s", request_name(q->kind), q->step, l->life,
           l->client_open ? "" : ", whose link is dead");
-    if (q->kind == REQ_CLAIM && q->target == NULL) {
+    q->readonly = moves_refuses(w, q);
+    if (q->readonly) {
+        TRACE(w, "redis: READONLY");
+    } else if (q->kind == REQ_CLAIM && q->target == NULL) {
         run_claim_again(w, l, &q->claim);
     } else if (run(w, l, q)) {
         q->step++;
         if (l->client_open || !request_is_driven(q)) return;
     }
-    redis_run_id(&w->redis, q->run_id);
+    redis_run_id(w->redis.run, q->run_id);
+    redis_run_id(w->redis.history, q->replid);
     list_remove(&q->link);
     maybe_again(w, l, q);
-    if (l->client_open && q->target != NULL)
+    if (l->client_open && (q->target != NULL || q->readonly))
         list_push(&l->done, &q->link);
     else
         heap_free(q);
+}
+
+void redis_execute(struct world *w, struct link *l)
+{
+    bool away = !w->redis.is_other && moves_is_away(w, l);
+    if (away) moves_swap(w);
+    execute(w, l);
+    if (away) moves_swap(w);
 }

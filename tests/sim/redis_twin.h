@@ -30,7 +30,8 @@ struct twin_state {
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
     uint64_t gen;
-    int64_t seq[SIM_LIVES]; /* -1: no key */
+    struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
+    int64_t seq[SIM_LIVES];          /* -1: no key */
     int64_t accepted[SIM_COUNTERS];
     struct twin_tokens tokens;
     struct twin_ops ops;
@@ -46,6 +47,7 @@ struct execution {
     int life;
     bool lost, known;
     bool put_aside; /* lost by redis_restore() */
+    bool named;     /* lost, and its daemon said frames_lost of it */
     unsigned cells_n;
     struct wire_cell cells[SIM_CELLS];
     uint32_t ops[OP_TARGETS];                                                            /* set of k */
@@ -57,7 +59,11 @@ struct redis {
     struct past past[PAST_MAX];
     unsigned past_n;
     uint64_t offset, durable;
-    unsigned run; /* how often it started */
+    unsigned run, runs;          /* this process; how many there were, each start of one counted */
+    unsigned history, histories; /* that it is at; how many began, each with a start or a promotion */
+    bool is_other;               /* see moves_swap() */
+    bool alone;                  /* after a failover: nobody acknowledges */
+    uint64_t chosen, chosen_ms; /* a failover is announced, to a copy that has so much; UINT64_MAX: none is */
     bool dumped, restored;
     struct past dump, newest; /* a copy on disk; what stood there when it was put back */
     size_t newest_executions;
@@ -72,7 +78,7 @@ struct world;
 
 void redis_init(struct redis *r);
 void redis_close(struct redis *r);
-void redis_run_id(const struct redis *r, char out[RUN_ID_BYTES]);
+void redis_run_id(unsigned run, char out[RUN_ID_BYTES]);
 /* May the next request of this link run? A fence waits. */
 bool redis_can_execute(const struct redis *r, const struct link *l);
 void redis_execute(struct world *w, struct link *l); /* one step of the link's first request */
@@ -88,7 +94,7 @@ void redis_mend(struct world *w); /* and sees that it was the wrong thing to do:
 void redis_kill_named(struct redis *r, int instance, int life); /* links of the instance's other lives */
 void redis_kill_life(struct redis *r, int life);
 bool redis_has_link(struct redis *r, int life); /* one that the server has open */
-void redis_reap(struct redis *r);               /* frees links that nobody holds */
+void redis_reap(struct list *links);            /* frees links that nobody holds */
 /* What an increment of the field meets there, as Redis says it; NULL: nothing. */
 const char *redis_cell_error(const struct redis *r, int hash, int field);
 struct twin_batch *redis_batch(struct redis *r, const struct batch_id *id); /* NULL: nothing of it is there */

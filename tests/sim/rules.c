@@ -20,6 +20,7 @@ static void only(struct sim_config *c, unsigned faults)
     c->partial = c->feeds = false;
     c->ops_percent = c->clean_percent = c->tokens_percent = 0;
     c->faults_most = faults;
+    c->sync.keep_ms = 0;
 }
 
 static void often(struct sim_config *c, enum sim_event event, unsigned weight)
@@ -291,6 +292,23 @@ static void profile_poison(struct sim_config *c)
     often(c, EVENT_poison, 10);
 }
 
+/* MySQL's replica is promoted, again and again. */
+static void profile_keep(struct sim_config *c)
+{
+    only(c, 4);
+    eager(c);
+    c->sync.keep_ms = 2000;
+    often(c, EVENT_mysql_toggle, 10);
+}
+
+static void profile_keep_paused(struct sim_config *c)
+{
+    profile_keep(c);
+    c->faults_most = 8;
+    c->pause_ms = 5000;
+    often(c, EVENT_pause, 10);
+}
+
 static void profile_totals(struct sim_config *c)
 {
     only(c, 0);
@@ -397,6 +415,14 @@ static void profile_events_lost(struct sim_config *c)
     often(c, EVENT_fsync, 1);
 }
 
+/* And frames are held meanwhile, as before a failover. */
+static void profile_events_held(struct sim_config *c)
+{
+    profile_events_lost(c);
+    c->faults_most = 8;
+    often(c, EVENT_hold, 40);
+}
+
 /* Two services, and one of them again and again cut off for as long as the other needs to take over. */
 static void profile_journal(struct sim_config *c)
 {
@@ -438,6 +464,101 @@ static void profile_tokens(struct sim_config *c)
     often(c, EVENT_hit, 200);
 }
 
+/* Redis fails over again and again, beside all else that fails, and the links follow one by one. */
+static void profile_moves(struct sim_config *c)
+{
+    if (c->seed % 2 == 0) eager(c);
+    if (c->seed % 4 < 2) only(c, 8);
+    often(c, EVENT_wait, 4);
+    c->moves = true;
+    c->restores = false;
+    c->killed_percent = 30;
+    c->role_ms = 1000;
+    c->faults_most = 8;
+    often(c, EVENT_failover, 20);
+    often(c, EVENT_follow, 20);
+    often(c, EVENT_leave, 20);
+    often(c, EVENT_total, 20);
+}
+
+static void profile_moves_only(struct sim_config *c)
+{
+    profile_moves(c);
+    only(c, 6);
+    eager(c);
+    c->daemons = SIM_DAEMONS;
+    often(c, EVENT_wait, 20);
+}
+
+/* What one daemon was answered it must see, wherever it looks. */
+static void profile_moves_alone(struct sim_config *c)
+{
+    profile_moves_only(c);
+    c->daemons = 1;
+    c->role_ms = 5000;
+    often(c, EVENT_total, 200);
+    often(c, EVENT_follow, 2);
+    often(c, EVENT_leave, 8);
+}
+
+/* Another copy acknowledges than the one that is promoted. */
+static void profile_moves_announced(struct sim_config *c)
+{
+    profile_moves_only(c);
+    c->third_copy = true;
+    often(c, EVENT_announce, 100);
+    often(c, EVENT_failover, 100);
+    often(c, EVENT_merge, 200);
+}
+
+/* The old primary takes writes for a while, and nothing waits for replicas. */
+static void profile_split(struct sim_config *c)
+{
+    profile_moves(c);
+    only(c, 8);
+    eager(c);
+    c->unfenced = true;
+    c->split_percent = 100;
+    c->killed_percent = 0;
+    often(c, EVENT_demote, 2);
+}
+
+/* A server is demoted, takes over other data, and is promoted again, and links to it may stay all the while. */
+static void profile_history(struct sim_config *c)
+{
+    profile_moves(c);
+    c->killed_percent = 0;
+    c->keeps_links = c->fails_back = true;
+}
+
+/* Redis loses what it had answered, and its daemons live on. */
+static void profile_replay(struct sim_config *c)
+{
+    only(c, 6);
+    eager(c);
+    c->keeps_all = true;
+    c->coalesce.replay_bytes = SIZE_MAX;
+    c->lose_tail_percent = 100;
+    c->lag_ms = 5000;
+    c->faults_from = 40;
+    often(c, EVENT_redis_restart, 20);
+    often(c, EVENT_fsync, 4);
+}
+
+static void profile_replay_cut(struct sim_config *c)
+{
+    profile_replay(c);
+    c->faults_most = 12;
+    often(c, EVENT_cut, 40);
+    often(c, EVENT_execute_dead, 20);
+}
+
+static void profile_replay_total(struct sim_config *c)
+{
+    profile_replay(c);
+    often(c, EVENT_total, 60);
+}
+
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
         name, without, rule, 0, 0, 0, 0, faults, seeds, profile                                              \
@@ -465,6 +586,11 @@ static void profile_tokens(struct sim_config *c)
     {                                                                                                        \
         name, without, 0, 0, rule, 0, 0, faults, seeds, profile                                              \
     }
+/* No rule, but a profile to run: `sim_run --profile NAME`. */
+#define PROFILE(name, profile, what)                                                                         \
+    {                                                                                                        \
+        name, what, 0, 0, 0, 0, 0, 0, 0, profile                                                             \
+    }
 
 /* Without the barrier the gate would hold all merges, once Redis lost a claim that is merged. */
 #define UNGATED(name, sync, world, faults, seeds, profile, without)                                          \
@@ -472,14 +598,21 @@ static void profile_tokens(struct sim_config *c)
         name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile                                  \
     }
 
+/* Without these others, too, it shows. */
+#define UNAIDED(name, sync, world, too, faults, seeds, profile, without)                                     \
+    {                                                                                                        \
+        name, without, 0, sync, world, 0, too, faults, seeds, profile                                        \
+    }
+
 const struct sim_rule sim_rules[] = {
     SYNC("gate", RULE_GATE, SHOWS(DOUBLE), 2000, profile_restored,
          "an old copy of Redis is put back: what it has is claimed and merged again"),
-    WORLD("gate_all_links", WORLD_ALL_LINKS, SHOWS(DOUBLE) | SHOWS(STUCK), 10000, profile_restored,
-          "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
+    UNAIDED("gate_all_links", 0, WORLD_ALL_LINKS, RULE_GEN_ID, SHOWS(DOUBLE) | SHOWS(STUCK), 10000,
+            profile_restored,
+            "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
     UNGATED("barrier", RULE_BARRIER, 0, SHOWS(DOUBLE), 2000, profile_tail,
             "merged, then Redis loses the claim: merged again under another id"),
-    UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE), 2000, profile_tail,
+    UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE) | SHOWS(LOSS), 2000, profile_tail,
             "WAITAOF on a link that wrote nothing answers at once"),
     UNGATED("rescan", RULE_RESCAN, 0, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_tail_cut,
             "rows scanned before Redis lost its tail are merged after it"),
@@ -530,6 +663,8 @@ const struct sim_rule sim_rules[] = {
              "numbers are given of a lease that Redis has lost"),
     COALESCE("lease_resend", RULE_LEASE_RESEND, SHOWS(LOSS), 20000, profile_events_lost,
              "a frame sent again has numbers of a lease that Redis has lost"),
+    COALESCE("lease_held", RULE_LEASE_HELD, SHOWS(LOSS), 20000, profile_events_held,
+             "a frame that was held through a cut has numbers of a lease that Redis has lost"),
     WORLD("leased_stays", WORLD_LEASED, SHOWS(LOSS), 5000, profile_events_deleted,
           "an own id becomes a number that a lease still holds"),
     COALESCE("journal_undo", RULE_JOURNAL_UNDO, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK) | SHOWS(ANSWER),
@@ -554,6 +689,16 @@ const struct sim_rule sim_rules[] = {
              "a frame sent again hits a bucket that Redis has lost"),
     WORLD("unheard_mended", WORLD_MENDED, SHOWS(STUCK), 2000, profile_unheard,
           "what an unread frame of a dead daemon made behind who deleted it is in no index"),
+    COALESCE("replay", RULE_REPLAY, SHOWS(LOSS), 1000, profile_replay,
+             "answered hits that Redis lost are gone, though tallyd lives"),
+    COALESCE("replay_look", RULE_REPLAY_LOOK, SHOWS(DOUBLE), 1000, profile_replay_cut,
+             "what Redis has is sent again"),
+    COALESCE("replay_first", RULE_REPLAY_FIRST, SHOWS(LOSS) | SHOWS(DOUBLE), 5000, profile_replay_cut,
+             "the number of a newer frame says of those that are not sent again yet that Redis has them"),
+    COALESCE("replay_fence", RULE_REPLAY_FENCE, SHOWS(LOSS), 5000, profile_replay,
+             "a fence releases a frame that was answered behind its write"),
+    WORLD("caught_up", WORLD_CAUGHT_UP, SHOWS(LOSS), 5000, profile_replay_total,
+          "a total, or CTR.SYNC, goes by a Redis that lacks what was answered"),
     WORLD("token_once", WORLD_TOKEN_ONCE, SHOWS(DOUBLE), 1000, profile_tokens,
           "an increment that was sent again counts again"),
     WORLD("token_with_count", WORLD_TOKEN_WITH, SHOWS(DOUBLE), 1000, profile_tokens,
@@ -568,6 +713,10 @@ const struct sim_rule sim_rules[] = {
          "the ledger forgets a batch that still stands"),
     SYNC("cutoff_first", RULE_PRUNE_CUTOFF, SHOWS(DOUBLE), 10000, profile_slow_prune,
          "the ledger forgets a batch that was claimed after it was asked what stands"),
+    SYNC("keep", RULE_KEEP, SHOWS(LOSS), 300, profile_keep,
+         "what was merged and discarded is lost with the tail of MySQL"),
+    SYNC("keep_seen", RULE_KEEP_SEEN, SHOWS(LOSS), 2000, profile_keep_paused,
+         "a daemon that stood still discards what it kept, before it hears that MySQL moved"),
     SYNC("until_slack", RULE_UNTIL_SLACK, SHOWS(LOSS), 1000, profile_until,
          "complete_until passes a hit that is on its way to Redis"),
     SYNC("until_order", RULE_UNTIL_ORDER, SHOWS(LOSS), 5000, profile_until,
@@ -580,8 +729,19 @@ const struct sim_rule sim_rules[] = {
           "a live total lacks rows of a batch of which one chunk is merged"),
     SYNC("sync_highest", RULE_SYNC_HIGHEST, SHOWS(LOSS), 2000, profile_leap,
          "after Redis' clock was put back, CTR.SYNC ALL does not see what is pending"),
+    WORLD("one_server", WORLD_ONE_SERVER | WORLD_ALL_LINKS, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK), 10000,
+          profile_moves_alone,
+          "one link follows a failover, and the others stay where nothing new is written"),
+    UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
+            "acknowledged by one copy and merged, while another is promoted that lacks it"),
+    UNAIDED("rescan_moves", RULE_RESCAN, 0, RULE_GATE | RULE_EPOCH_OF_RUN | RULE_FENCE_HISTORY,
+            SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
+            "rows scanned at the old primary are merged after a fence of the new one"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
+    PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
+    PROFILE("split", profile_split, "the same, and the old primary takes writes for a while: not safe yet"),
+    PROFILE("history", profile_history, "the same, and servers come back with their links: not safe yet"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];
 

@@ -58,7 +58,8 @@ bool scheduler_step(struct world *w)
     TRACE(w, "-- %s %d", choices[at].event->name, (int)(choices[at].daemon - w->daemons));
     choices[at].event->run(w, choices[at].daemon);
     end_stopped(w);
-    redis_reap(&w->redis);
+    redis_reap(&w->redis.links);
+    redis_reap(&w->other.links);
     return true;
 }
 
@@ -72,6 +73,7 @@ static void calm_down(struct world *w)
     w->calm = true;
     TRACE(w, "== from here on nothing fails any more");
     w->redis.refuses = false;
+    moves_rest(w);
     w->mysql.up = true;
     memset(w->mysql.poison, 0, sizeof w->mysql.poison);
     w->mysql.schema_unfit = w->mysql.table_unfit = false;

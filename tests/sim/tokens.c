@@ -96,6 +96,7 @@ void tokens_executed(struct world *w, const struct wire_frame *f, struct executi
         e->tokens[t->hash][t->field] |= 1U << t->k;
         if (!t->is_new) continue;
         e->new_tokens[t->hash][t->field] |= 1U << t->k;
+        w->oracle.hits[t->hash][t->field][t->k].ran_by = e->life;
         ran(w, t);
     }
 }

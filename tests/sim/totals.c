@@ -115,14 +115,22 @@ void totals_wire(struct process *life)
                 life->w->config.sync.give_up_ms);
 }
 
+/* What an old primary has may be merged by the others under a gen that it counted as well. */
+static bool is_of_old(const struct sim_total *t)
+{
+    const struct world *w = t->life->w;
+    return w->config.moves && w->config.daemons > 1 && (t->astray || t->run != w->redis.run);
+}
+
 static void total_done(struct total_request *q)
 {
     struct sim_total *t = CONTAINER_OF(q, struct sim_total, request);
     struct world *w = t->life->w;
     TRACE(w, "life %d: CTR.TOTAL of hash %d ends with %d", t->life->index, t->hash, (int)q->outcome);
     t->busy = false;
+    if (is_of_old(t)) return;
     for (uint32_t f = 0; f < q->fields_n && q->outcome == ASK_DONE; f++)
-        oracle_total(w, t->hash, (int)f, t->answered[t->hash][f], q->totals[f]);
+        oracle_total(w, t->life->index, t->hash, (int)f, t->answered[t->hash][f], q->totals[f]);
 }
 
 void totals_draw(struct process *life)
@@ -131,8 +139,9 @@ void totals_draw(struct process *life)
     struct sim_total *t = &life->asked[world_below(w, SIM_TOTALS)];
     int hash = (int)world_below(w, w->config.hashes);
     if (t->busy || !life_knows(life, hash)) return;
-    *t = (struct sim_total){.life = life, .hash = hash, .busy = true};
-    oracle_answered(w, t->answered);
+    *t = (struct sim_total){
+        .life = life, .hash = hash, .busy = true, .astray = moves_astray(life), .run = w->redis.run};
+    oracle_answered(life, t->answered);
     for (unsigned f = 0; f < w->config.fields; f++)
         t->fields[f] = world_field_name((int)f);
     t->request = (struct total_request){.key = world_hash_name(w, hash),

@@ -87,6 +87,7 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->counters = (struct counters){.all = w->counter, .n = config->counters, .ops = &w->limits};
     w->first_counter = (struct counters){.all = w->counter, .n = 1, .ops = &w->limits};
     redis_init(&w->redis);
+    moves_init(w);
     mysql_init(&w->mysql);
     oracle_init(&w->oracle);
     for (int i = 0; i < SIM_DAEMONS; i++)
@@ -96,16 +97,19 @@ static void world_init(struct world *w, const struct sim_config *config)
 /* Lives at rest are taken apart as the service does it; after a fault they are only forgotten. */
 static void world_close(struct world *w)
 {
+    bool at_rest = w->oracle.fault == FAULT_NONE && !w->config.unfenced;
     for (unsigned i = 0; i < w->config.daemons; i++) {
         struct daemon *d = &w->daemons[i];
         if (d->life == NULL) continue;
-        if (w->oracle.fault == FAULT_NONE)
+        if (at_rest) oracle_named_all(w, d->life);
+        if (at_rest && w->oracle.fault == FAULT_NONE)
             daemon_end(w, d);
         else
             daemon_crash(w, d);
     }
-    if (w->oracle.fault == FAULT_NONE) oracle_at_end(w);
+    if (at_rest && w->oracle.fault == FAULT_NONE) oracle_at_end(w);
     redis_close(&w->redis);
+    moves_close(w);
     mysql_close(&w->mysql);
 }
 
@@ -117,7 +121,7 @@ void world_run(struct world *w, const struct sim_config *config)
     override_begin(w);
     while (w->step < config->steps && w->oracle.fault == FAULT_NONE)
         scheduler_step(w);
-    if (w->oracle.fault == FAULT_NONE) scheduler_quiesce(w);
+    if (w->oracle.fault == FAULT_NONE && !config->unfenced) scheduler_quiesce(w);
     world_close(w);
     override_begin(NULL);
     arena_enter(before);

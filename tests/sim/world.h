@@ -4,6 +4,7 @@
 
 #include "sim/arena.h"
 #include "sim/daemon.h"
+#include "sim/moves.h"
 #include "sim/mysql_twin.h"
 #include "sim/oracle.h"
 #include "sim/redis_twin.h"
@@ -19,6 +20,7 @@ struct world {
     struct op_limits limits;
     struct counters counters, first_counter; /* all; of a daemon that knows only one */
     struct redis redis;
+    struct other other;
     struct mysql mysql;
     struct daemon daemons[SIM_DAEMONS];
     unsigned lives_n;

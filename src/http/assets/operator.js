@@ -14,6 +14,12 @@ const HELD_BY = { // redis.keeps
   replicas: (replicas) => many(replicas, "replica"),
   nothing: () => badge("bad", "nothing"),
 };
+const SENTINEL_SAYS = { // service.sentinels.each[].state
+  answers: "answers",
+  silent: "does not answer",
+  refuses: "refuses tallyd",
+  unknown_name: "does not know this Redis",
+};
 const pulses = []; // oldest first; kept while the reader looks at a store
 
 /** A pulse came, whatever view is open. */
@@ -192,6 +198,8 @@ export class OperatorView {
       (redis.memory_most_bytes > 0
         ? `${format.bytes(redis.memory_bytes)} of ${format.bytes(redis.memory_most_bytes)}`
         : format.bytes(redis.memory_bytes));
+    const { sentinels } = service;
+    const answering = sentinels && `${sentinels.up} of ${sentinels.known} answer, a majority is ${sentinels.majority}`;
     this.service.replaceChildren(
       el(
         "dl",
@@ -211,6 +219,10 @@ export class OperatorView {
           redis.replica.map((one) =>
             fact("Replica", `${one.at}, ${one.online ? `${format.bytes(one.behind_bytes)} behind` : "not in step"}`),
           ),
+        sentinels && fact("Sentinels", sentinels.up < sentinels.majority ? badge("bad", answering) : answering),
+        sentinels?.each.map(({ at, state, heard }) =>
+          fact("Sentinel", `${at}, ${SENTINEL_SAYS[state]}${heard ? "" : ", its events are not heard"}`),
+        ),
         fact("MySQL", mysql.up ? `${mysql.server} ${mysql.version.split("-")[0]}` : badge("bad", "away")),
         mysql.up && fact("MySQL's address", `${mysql.at}${mysql.read_only ? ", read-only" : ""}`),
       ),

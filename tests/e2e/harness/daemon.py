@@ -1,6 +1,7 @@
 """tallyd itself: its configuration file, its verbs, and the running service."""
 import json
 import os
+import re
 import subprocess
 
 from harness.process import Process
@@ -120,6 +121,11 @@ class Daemon(Process):
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=timeout_s, check=False, cwd=self.directory,
                               env={**os.environ, **(environment or {})})
+
+    def figure(self, name):
+        """A number of INFO."""
+        with self.operator() as client:
+            return int(re.search(rf"^{name}:(\d+)\r?$", client.call("INFO").decode(), re.M).group(1))
 
     def migrate(self):
         done = self.verb("migrate", "--tables")

@@ -145,8 +145,11 @@ static void test_servers(void **state)
     snprintf(s.mysql.server, sizeof s.mysql.server, "db1:3306 (db1:3306)");
     s.redis.keeps = CONF_KEEPS_REPLICAS;
     s.redis.replicas_wanted = 1;
+    snprintf(s.redis.run_id, sizeof s.redis.run_id, "0123456789abcdef");
+    snprintf(s.redis.role, sizeof s.redis.role, "master");
     const char *text = shown(&s, &plain);
-    has(text, "           links on 10.0.0.1:6379, run_id 01234567, moved 1 min 1 s ago\n");
+    has(text, "           links on 10.0.0.1:6379, role master, run_id 01234567, moved 1 min 1 s ago\n");
+    hasnt(text, "sentinel");
     has(text, "           replica 10.0.0.2:6379 online, heard 1 s ago, 14 bytes behind\n");
     has(text, "MySQL      up, version 10.11.6-MariaDB, at db1:3306 (db1:3306)\n");
     has(text, "All is well.\n");
@@ -156,6 +159,46 @@ static void test_servers(void **state)
     s.redis.keeps = CONF_KEEPS_NOTHING;
     has(shown(&s, &plain),
         "           keeps nothing: what Redis loses or brings back is lost or counted twice\n");
+}
+
+/* A look at another server than the one that has the links says nothing of its role. */
+static void test_links(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    snprintf(s.service.redis_server, sizeof s.service.redis_server, "10.0.0.1:6379");
+    snprintf(s.service.redis_run_id, sizeof s.service.redis_run_id, "0123456789abcdef");
+    snprintf(s.service.redis_links, sizeof s.service.redis_links, "frame=1,sync=0,fence=1");
+    snprintf(s.redis.run_id, sizeof s.redis.run_id, "fedcba9876543210");
+    snprintf(s.redis.role, sizeof s.redis.role, "master");
+    s.service.redis_up = false;
+    has(shown(&s, &plain),
+        "links on 10.0.0.1:6379, role ?, run_id 01234567, not all up (frame=1,sync=0,fence=1)\n");
+}
+
+static void test_sentinels(void **state)
+{
+    struct status s;
+    struct status_counter c;
+    (void)state;
+    well(&s, &c);
+    s.service.sentinels = 3;
+    s.service.sentinels_up = s.service.sentinels_majority = 2;
+    s.service.sentinel_n = 2;
+    s.service.sentinel[0] = (struct status_sentinel){.at = "s1:26379", .state = "answers", .heard = true};
+    s.service.sentinel[1] = (struct status_sentinel){.at = "s2:26379", .state = "silent"};
+    const char *text = shown(&s, &plain);
+    has(text, "           2 of 3 sentinels answer, a majority is 2\n");
+    has(text, "           sentinel s1:26379: answers, its events are heard\n");
+    has(text, "           sentinel s2:26379: silent, its events are not heard\n");
+    has(text, "All is well.\n");
+    s.service.sentinels_up = 1;
+    text = shown(&s, &plain);
+    has(text, "! 1 of the 3 sentinels answers, and a majority is 2: Redis may not be failed over\n");
+    s.redis = (struct status_redis){.why = "Redis cannot be reached (refused)"};
+    has(shown(&s, &plain), "           1 of 3 sentinels answer, a majority is 2\n");
 }
 
 static void test_problems(void **state)
@@ -267,6 +310,8 @@ int main(void)
         cmocka_unit_test(test_not_sorted),
         cmocka_unit_test(test_problems),
         cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_sentinels),
         cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_cut_to_the_terminal),
         cmocka_unit_test(test_rates),

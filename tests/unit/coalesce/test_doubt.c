@@ -32,6 +32,36 @@ static void what_was_not_sent_fails_at_once_and_definitely(void **state)
     assert_did("");
 }
 
+static void what_waits_for_a_failover_waits_for_the_new_link_to_be_ready(void **state)
+{
+    (void)state;
+    coalesce_hold(world->c, true);
+    HIT('a', "p1", "5", 1);
+    cut();
+    link_up(RUN_B, 8);
+    coalesce_hold(world->c, false);
+    assert_told('a', "");
+    HIT('b', "p1", "5", 1);
+    look_answered(NULL);
+    turn();
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_told('b', ":2\r\n");
+}
+
+static void what_waits_for_a_new_link_is_refused_when_that_is_cut(void **state)
+{
+    (void)state;
+    coalesce_hold(world->c, true);
+    HIT('a', "p1", "5", 1);
+    cut();
+    link_up(RUN_B, 8);
+    coalesce_hold(world->c, false);
+    cut();
+    assert_told('a', REFUSED "\r\n");
+    assert_int_equal(hit('a', "p1", "7", 1), ADD_DOWN);
+}
+
 static void who_waits_for_the_frame_in_doubt_hears_of_it_first(void **state)
 {
     (void)state;
@@ -507,6 +537,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_was_not_sent_fails_at_once_and_definitely),
+        TEST(what_waits_for_a_failover_waits_for_the_new_link_to_be_ready),
+        TEST(what_waits_for_a_new_link_is_refused_when_that_is_cut),
         TEST(who_waits_for_the_frame_in_doubt_hears_of_it_first),
         TEST(not_applied_it_is_sent_again_with_all_its_zadds),
         TEST(applied_its_values_are_read_and_what_left_out_a_zadd_owes_it),

@@ -302,6 +302,22 @@ static void a_cut_forgets_all_leases(void **state)
     assert_int_equal(sent("e", EVENT_DRAWS)->lease_n, FIRST);
 }
 
+static void what_is_held_through_a_cut_draws_its_numbers_anew(void **state)
+{
+    (void)state;
+    learn("e");
+    coalesce_hold(world->c, true);
+    event("e", "");
+    cut();
+    up_again();
+    coalesce_hold(world->c, false);
+    turn();
+    assert_null(sent("e", EVENT_GIVEN));
+    assert_int_equal(sent("e", EVENT_DRAWS)->items_n, 1);
+    frame_applied();
+    assert_told('a', "$2\r\n34\r\n");
+}
+
 static void numbers_of_a_frame_sent_again_are_drawn_anew(void **state)
 {
     (void)state;
@@ -439,6 +455,7 @@ int main(void)
         TEST(an_error_forgets_the_log),
         TEST(a_refused_frame_loses_its_numbers_and_nothing_else),
         TEST(a_cut_forgets_all_leases),
+        TEST(what_is_held_through_a_cut_draws_its_numbers_anew),
         TEST(numbers_of_a_frame_sent_again_are_drawn_anew),
         TEST(ids_that_were_given_are_told_also_without_an_answer),
         TEST(a_log_that_may_have_left_is_owed_and_named_until_it_stands),

@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "base/stats.h"
 #include "coalesce/coalesce.h"
+#include "series/batches.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -63,13 +64,17 @@ struct world {
     char did[4096];
     struct row rows[256];
     uint32_t rows_n;
-    int64_t accepted;  /* of all counters */
-    int64_t ticker;    /* of all events */
-    int64_t gone;      /* tally:events:gone; -1: it is somebody else's */
-    uint64_t given;    /* events whose ids were known before */
-    int64_t given_sum; /* of those ids */
-    int64_t seq;       /* -1: no key */
-    bool grants;       /* SET NX says OK */
+    int64_t accepted;        /* of all counters */
+    int64_t ticker;          /* of all events */
+    int64_t gone;            /* tally:events:gone; -1: it is somebody else's */
+    uint64_t given;          /* events whose ids were known before */
+    int64_t given_sum;       /* of those ids */
+    int64_t seq;             /* -1: no key */
+    bool grants;             /* SET NX says OK */
+    bool keeps;              /* frames have something that could be sent again */
+    struct kept_frame *kept; /* sent again, no answer yet */
+    struct fence *fence;     /* asked for, no answer yet */
+    unsigned caught_up;
     int64_t pttl_ms;
     struct client clients[26];
     uint64_t allocations;
@@ -132,7 +137,25 @@ static inline void port_send_frame(void *arg, struct frame *f)
     (void)arg;
     assert_null(world->frame);
     world->frame = f;
+    if (world->keeps) buf_put(&f->again, "x", 1);
     world_did("F");
+}
+static inline void port_caught_up(void *arg)
+{
+    (void)arg;
+    world->caught_up++;
+}
+static inline void port_send_kept(void *arg, struct kept_frame *k)
+{
+    (void)arg;
+    world->kept = k;
+    world_did("R");
+}
+static inline void port_fence(void *arg, struct fence *f)
+{
+    (void)arg;
+    assert_null(world->fence);
+    world->fence = f;
 }
 static inline void port_send_claim(void *arg, struct claim *claim)
 {
@@ -209,6 +232,9 @@ static const struct coalesce_ports world_ports = {
     .journals_lost = port_journals_lost,
     .send_frame = port_send_frame,
     .send_claim = port_send_claim,
+    .send_kept = port_send_kept,
+    .fence = port_fence,
+    .caught_up = port_caught_up,
     .kill = port_kill,
     .look = port_look,
     .read_values = port_values,
@@ -595,6 +621,8 @@ static inline void world_make_of(const struct coalesce_config *config, const str
     struct coalesce_config at_once = *config; /* a turn sends; test_bounds.c has what waits */
     at_once.gather_turns =
         config->gather_turns == coalesce_config_default.gather_turns ? 0 : config->gather_turns;
+    if (config->replay_bytes == coalesce_config_default.replay_bytes)
+        at_once.replay_bytes = 0; /* test_replay.c */
     world->c = coalesce_create(&world_ports, counters, &at_once);
 }
 

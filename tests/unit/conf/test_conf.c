@@ -550,7 +550,7 @@ static void test_secrets_stay(void **state)
     refused("mysql: { \"mysql://u:" SECRET "@h/d\" }\n" COUNTER,
             "t.yaml:1:10: unknown option (not shown: it does not look like a name) under mysql, expected one "
             "of url, "
-            "password_file, writers, volatile, timeout, tls\n"
+            "password_file, writers, volatile, timeout, keep, tls\n"
             "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
             "mysql://user@localhost/database?socket=/path\n");
     refused(MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,

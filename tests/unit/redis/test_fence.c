@@ -201,7 +201,7 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
 {
     struct world *w = world_empty();
     struct got g;
-    struct fake f = {.say = {"+OK\r\n", answer}};
+    struct fake f = {.say = {"$3\r\nabc\r\n", answer}};
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
     redis_link_start(&w->link);
@@ -213,6 +213,7 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
     redis_fence(&g.fs, &g.f[0]);
     WAIT_UNTIL(w, g.answers == 1);
     assert_int_equal(g.f[0].passed, passed);
+    assert_string_equal(g.f[0].replid, "abc");
     fake_stop(&f);
     got_close(&g);
 }
@@ -230,6 +231,54 @@ static void test_waitaof(void **state)
     wait_answer(REDIS_KEEPS_REPLICAS, ":1\r\n", false);
 }
 
+/* A background fence leaves the link to others between its looks; the next other one takes it with its own write. */
+static void test_background(void **state)
+{
+    struct world *w = world_empty();
+    struct got g;
+    struct fake f = {.say = {"$3\r\nabc\r\n", ":0\r\n", "$3\r\nabc\r\n", ":2\r\n"}};
+    (void)state;
+    fake_start(w, &f);
+    world_link(w, &w->link, "fence");
+    redis_link_start(&w->link);
+    WAIT_UNTIL(w, w->ups == 1);
+    got_init(&g, w);
+    g.fs.keeps = REDIS_KEEPS_REPLICAS;
+    g.fs.replicas = 2;
+    g.f[0].background = true;
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(w, g.fs.resting);
+    assert_int_equal(g.answers, 0);
+    redis_fence(&g.fs, &g.f[1]);
+    assert_false(g.fs.resting);
+    WAIT_UNTIL(w, g.answers == 2);
+    assert_true(g.f[0].passed && g.f[1].passed);
+    assert_int_equal(g.fs.n, 2);
+    fake_stop(&f);
+    got_close(&g);
+}
+
+/* On another connection WAIT would speak of nothing. */
+static void test_background_lost(void **state)
+{
+    struct got g;
+    (void)state;
+    got_init(&g, world_open());
+    g.fs.keeps = REDIS_KEEPS_REPLICAS;
+    g.fs.replicas = 1;
+    g.f[0].background = true;
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(g.w, g.fs.resting);
+    redis_ask(&g.w->server, "CLIENT KILL ID %lld", (long long)g.w->link.client_id);
+    WAIT_UNTIL(g.w, g.answers == 1);
+    assert_false(g.f[0].passed);
+    assert_non_null(strstr(g.f[0].text, "link"));
+    g.fs.replicas = 2;
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(g.w, g.fs.resting || g.answers == 2);
+    got_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_held),          cmocka_unit_test(test_replicas_missing),
         cmocka_unit_test(test_replica_there), cmocka_unit_test(test_lost),
         cmocka_unit_test(test_link_changed),  cmocka_unit_test(test_waitaof),
+        cmocka_unit_test(test_background),    cmocka_unit_test(test_background_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

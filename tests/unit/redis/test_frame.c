@@ -11,7 +11,7 @@ struct got {
     struct redis_frames frames;
     struct frame f;
     struct world *w;
-    int frames_n, claims_n, killed, looks, values;
+    int frames_n, claims_n, killed, looks, values, kept_n;
     enum frame_outcome outcome;
     int64_t seq;
     bool stands[4], ours[4];
@@ -53,6 +53,14 @@ static void on_values(void *arg, struct frame *f)
     ((struct got *)arg)->values++;
 }
 
+static void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
+{
+    struct got *g = arg;
+    (void)k;
+    g->kept_n++;
+    g->outcome = outcome;
+}
+
 static void got_init(struct got *g, struct world *w)
 {
     memset(g, 0, sizeof *g);
@@ -63,6 +71,7 @@ static void got_init(struct got *g, struct world *w)
     g->frames.on_killed = on_killed;
     g->frames.on_look = on_look;
     g->frames.on_values = on_values;
+    g->frames.on_kept = on_kept;
     g->frames.arg = g;
 }
 
@@ -144,6 +153,96 @@ static void test_applied(void **state)
     assert_in_range(g->f.hashes[0].lock_pttl_ms, 50000, 60000);
     assert_redis(s, "2", "HGET tally:accepted unique_visitors");
     assert_redis(s, "2", "GET tally:seq:shop:%s", g->w->life.id);
+    got_close(g);
+}
+
+/* --- a frame that Redis lost --- */
+
+/* As coalesce keeps it; its buffer is the frame's still. */
+static struct kept_frame kept_of(const struct got *g)
+{
+    const struct frame *f = &g->f;
+    return (struct kept_frame){.seq = f->seq,
+                               .dirty_ms = f->dirty_ms,
+                               .lines = f->again_lines,
+                               .cells = f->again_cells,
+                               .bytes = f->again};
+}
+
+static void replay_and_wait(struct got *g, struct kept_frame *k)
+{
+    int before = g->kept_n;
+    redis_frames_replay(&g->frames, k);
+    assert_int_equal(g->kept_n, before);
+    WAIT_UNTIL(g->w, g->kept_n == before + 1);
+}
+
+/* Under its number, with a ZADD for each hash, and no lock. */
+static void test_replayed(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->frames.keeps = true;
+    one_cell(g, KEY, "20140920", 3);
+    one_cell(g, "s2:unique_visitors:daily", "20140920", 4);
+    one_cell(g, KEY, "20140921", -5);
+    g->f.hashes[0].zadd = false;
+    ask_lock(g, &g->f.hashes[0], LOCK);
+    send_and_wait(g);
+    struct kept_frame k = kept_of(g);
+    redis_ask(s, "FLUSHALL");
+    replay_and_wait(g, &k);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    assert_int_equal(k.failed, 0);
+    assert_redis(s, "3", "HGET " KEY " 20140920");
+    assert_redis(s, "-5", "HGET " KEY " 20140921");
+    assert_redis(s, "4", "HGET s2:unique_visitors:daily 20140920");
+    assert_redis(s, "2", "HGET tally:accepted unique_visitors");
+    assert_redis(s, "1234567890123", "ZSCORE tally:dirty " KEY);
+    assert_redis(s, "1234567890123", "ZSCORE tally:dirty s2:unique_visitors:daily");
+    assert_redis(s, "0", "EXISTS " LOCK);
+    assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
+    redis_ask(s, "CONFIG SET maxmemory 1");
+    replay_and_wait(g, &k);
+    assert_int_equal(g->outcome, FRAME_REFUSED);
+    assert_redis(s, "3", "HGET " KEY " 20140920");
+    redis_ask(s, "CONFIG SET maxmemory 0");
+    redis_ask(s, "DEL " KEY);
+    redis_ask(s, "SET " KEY " other");
+    replay_and_wait(g, &k);
+    assert_int_equal(k.failed, 2);
+    got_close(g);
+}
+
+/* Its clients were told so. Its share stays, since the next frame takes it back. */
+static void test_what_failed_is_not_replayed(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->frames.keeps = true;
+    redis_ask(s, "SET " KEY " other");
+    one_cell(g, KEY, "20140920", 3);
+    one_cell(g, "s2:unique_visitors:daily", "20140920", 4);
+    send_and_wait(g);
+    struct kept_frame k = kept_of(g);
+    assert_int_equal(k.cells, 1);
+    redis_ask(s, "FLUSHALL");
+    replay_and_wait(g, &k);
+    assert_redis(s, "0", "EXISTS " KEY);
+    assert_redis(s, "4", "HGET s2:unique_visitors:daily 20140920");
+    assert_redis(s, "7", "HGET tally:accepted unique_visitors");
+    got_close(g);
+}
+
+static void test_without_keeping_nothing_is_copied(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    one_cell(g, KEY, "20140920", 3);
+    send_and_wait(g);
+    assert_int_equal(g->f.again.n, 0);
     got_close(g);
 }
 
@@ -616,6 +715,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_applied),
+        cmocka_unit_test(test_replayed),
+        cmocka_unit_test(test_what_failed_is_not_replayed),
+        cmocka_unit_test(test_without_keeping_nothing_is_copied),
         cmocka_unit_test(test_warm),
         cmocka_unit_test(test_many_cells),
         cmocka_unit_test(test_cell_errors),

@@ -304,6 +304,7 @@ static void liar_with_friends(void **state)
     quorum_others(&q, 2, others, 2);
     assert_false(quorum_believes(&q, 1000, now));
     assert_true(quorum_believes(&q, 101, now));
+    assert_int_equal(quorum_size(&q, now), 3);
     assert_int_equal(quorum_majority(&q, now), 2);
 }
 

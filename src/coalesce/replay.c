@@ -1,0 +1,220 @@
+/* coalesce/replay.c - answered frames that Redis could still lose (README.md, rules C36 to C40). Each is kept as it would be
+ * sent again, until a fence has passed that was asked for behind its answer. A server that comes up behind what was answered
+ * gets those that it lacks, one at a time and in order, before anything new; what was in doubt is settled after that. What is
+ * not there any more is named. */
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "coalesce/inside.h"
+
+#define FENCE_PAUSE_MS 100
+#define REPLAY_PAUSE_MS 100 /* after a refusal */
+
+static struct kept_frame *kept_of(struct list *node)
+{
+    return CONTAINER_OF(node, struct kept_frame, link);
+}
+
+static struct kept_frame *kept_next(struct replay *r, struct list *node)
+{
+    return node->next == &r->kept ? NULL : kept_of(node->next);
+}
+
+static size_t kept_bytes(const struct kept_frame *k)
+{
+    return sizeof *k + k->bytes.cap;
+}
+
+static void kept_drop(struct replay *r, struct kept_frame *k)
+{
+    r->gone = k->seq;
+    r->bytes -= kept_bytes(k);
+    STAT_ADD(replay_bytes, -(int64_t)kept_bytes(k));
+    if (r->next == k) r->next = kept_next(r, &k->link);
+    list_remove(&k->link);
+    buf_free(&k->bytes);
+    heap_free(k);
+}
+
+static void kept_drop_to(struct replay *r, uint64_t seq)
+{
+    while (!list_empty(&r->kept) && kept_of(r->kept.next)->seq <= seq)
+        kept_drop(r, kept_of(r->kept.next));
+    if (seq > r->gone) r->gone = seq;
+}
+
+void replay_init(struct coalesce *c)
+{
+    list_init(&c->replay.kept);
+}
+
+void replay_destroy(struct coalesce *c)
+{
+    kept_drop_to(&c->replay, UINT64_MAX);
+}
+
+/* --- what is kept --- */
+
+static uint32_t ops_left_out(const struct frame *f)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->ops_n; i++)
+        n += f->ops[i].kind != OP_UNIQ && !f->ops[i].owed;
+    return n;
+}
+
+/* (!) What was answered "outcome unknown" is never sent again. */
+void replay_keep(struct coalesce *c, struct group *g)
+{
+    struct replay *r = &c->replay;
+    struct frame *f = &g->frame;
+    if (g->given_up) return;
+    r->answered = f->seq;
+    if (c->config.replay_bytes == 0) r->gone = f->seq;
+    if (f->again.n == 0) return;
+    struct kept_frame *k = heap_zalloc(sizeof *k);
+    *k = (struct kept_frame){.seq = f->seq, .dirty_ms = f->dirty_ms, .bytes = f->again};
+    k->hits = g->answers_n - g->literals_count;
+    k->ops = ops_left_out(f);
+    k->lines = f->again_lines;
+    k->cells = f->again_cells;
+    f->again = (struct buf){0};
+    list_push(&r->kept, &k->link);
+    r->bytes += kept_bytes(k);
+    STAT_ADD(replay_bytes, kept_bytes(k));
+    while (r->bytes > c->config.replay_bytes)
+        kept_drop(r, kept_of(r->kept.next));
+}
+
+/* --- the fence --- */
+
+/* (!) It covers what was answered before it was asked for, on the server that it passed on. */
+static void replay_fenced(struct fence *f)
+{
+    struct coalesce *c = f->arg;
+    struct replay *r = &c->replay;
+    uint64_t upto = HOLDS(RULE_REPLAY_FENCE) ? r->fence_upto : r->answered;
+    r->fencing = false;
+    r->fence_ms = c->ports.mono_ms(c->ports.arg) + FENCE_PAUSE_MS;
+    if (!f->passed || r->fence_upto == 0 || strcmp(f->run_id, c->run_id) != 0) return;
+    r->fenced = upto;
+    kept_drop_to(r, upto);
+}
+
+void replay_tick(struct coalesce *c)
+{
+    struct replay *r = &c->replay;
+    if (r->fencing || list_empty(&r->kept) || !coalesce_caught_up(c)) return;
+    if (c->ports.mono_ms(c->ports.arg) < r->fence_ms) return;
+    r->fencing = true;
+    r->fence_upto = kept_of(r->kept.prev)->seq;
+    r->fence = (struct fence){.done = replay_fenced, .arg = c, .background = true};
+    c->ports.fence(c->ports.arg, &r->fence);
+}
+
+/* --- what Redis lacks --- */
+
+static void name_lost(struct coalesce *c, uint64_t found, uint64_t frames, uint32_t ops)
+{
+    STAT_ADD(frames_lost, frames);
+    log_event(LOG_ERROR, "frames_lost", "answered=%llu found=%llu lost=%llu ops=%u next=%s",
+              (unsigned long long)c->replay.answered, (unsigned long long)found, (unsigned long long)frames,
+              ops,
+              LOGQ("Redis lost answered hits: compare its appendfsync and failovers; run `tallyd verify`"));
+}
+
+/* Of each frame once, however often the link is cut while it is sent again. */
+static void lost_count(struct coalesce *c, uint64_t found)
+{
+    struct replay *r = &c->replay;
+    uint64_t from = found > r->named ? found : r->named;
+    uint64_t frames = r->gone > from ? r->gone - from : 0;
+    uint32_t ops = 0;
+    for (struct kept_frame *k = r->next; k != NULL; k = kept_next(r, &k->link))
+        if (k->seq > r->ops_named) ops += k->ops;
+    if (frames > 0 || ops > 0) name_lost(c, found, frames, ops);
+    if (frames > 0) r->named = r->gone;
+    r->ops_named = r->answered;
+}
+
+/* (!) A server that lacks what a fence has passed on is none that fences speak of: what is kept may be merged. */
+bool replay_look(struct coalesce *c, uint64_t found)
+{
+    struct replay *r = &c->replay;
+    bool is_behind = found < c->seq_known, all = !HOLDS(RULE_REPLAY_LOOK);
+    r->next = NULL;
+    r->sent = r->in_doubt = false;
+    if (!is_behind && !all) return false;
+    if (found < r->fenced || !HOLDS(RULE_REPLAY)) kept_drop_to(r, r->answered);
+    for (struct list *node = r->kept.prev; node != &r->kept && (all || kept_of(node)->seq > found);
+         node = node->prev)
+        r->next = kept_of(node);
+    if (is_behind) lost_count(c, found);
+    if (is_behind) c->seq_known = r->next != NULL ? r->answered : found;
+    r->frames = 0;
+    r->hits = 0;
+    r->begun_ms = c->ports.mono_ms(c->ports.arg);
+    return is_behind;
+}
+
+/* --- again --- */
+
+void replay_turn(struct coalesce *c)
+{
+    struct replay *r = &c->replay;
+    if (r->next == NULL || r->sent || c->held || sm_now(&c->link) != LINK_READY) return;
+    if (c->ports.mono_ms(c->ports.arg) < r->again_ms) return;
+    r->sent = true;
+    c->ports.send_kept(c->ports.arg, r->next);
+}
+
+void replay_cut(struct coalesce *c)
+{
+    struct replay *r = &c->replay;
+    r->in_doubt |= r->sent;
+    r->sent = false;
+    r->fence_upto = 0;
+}
+
+static void replay_ends(struct coalesce *c)
+{
+    const struct replay *r = &c->replay;
+    log_event(LOG_WARN, "frames_replayed", "frames=%u hits=%llu upto=%llu ms=%llu", r->frames,
+              (unsigned long long)r->hits, (unsigned long long)r->answered,
+              (unsigned long long)(c->ports.mono_ms(c->ports.arg) - r->begun_ms));
+    doubt_settle(c);
+}
+
+void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outcome outcome)
+{
+    struct replay *r = &c->replay;
+    INVARIANT(r->sent && r->next == k);
+    r->sent = false;
+    if (outcome == FRAME_REFUSED) {
+        r->again_ms = c->ports.mono_ms(c->ports.arg) + REPLAY_PAUSE_MS;
+        return;
+    }
+    if (k->failed > 0) STAT_ADD(frames_lost, 1);
+    if (k->failed > 0)
+        log_event(LOG_ERROR, "replay_failed", "seq=%llu cells=%u next=%s", (unsigned long long)k->seq,
+                  k->failed,
+                  LOGQ("keys of another type stand where this frame was counted; run `tallyd verify`"));
+    STAT_ADD(frames_replayed, 1);
+    r->frames++;
+    r->hits += k->hits;
+    r->next = kept_next(r, &k->link);
+    if (r->next == NULL)
+        replay_ends(c);
+    else
+        replay_turn(c);
+}
+
+/* It stops before all was sent again. */
+void replay_abandon(struct coalesce *c)
+{
+    struct replay *r = &c->replay;
+    if (r->next == NULL) return;
+    uint64_t found = r->next->seq - 1;
+    r->next = NULL;
+    name_lost(c, found, r->answered - found, 0);
+}

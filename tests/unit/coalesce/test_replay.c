@@ -1,0 +1,262 @@
+/* Answered frames that Redis could lose: what is kept, when it is let go, and what a server that lacks them gets. */
+#include "unit/coalesce/world.h"
+
+/* As struct kept_frame and one byte. */
+#define FRAMES_BYTES(n) ((n) * (sizeof(struct kept_frame) + 64))
+
+static void keeping(size_t bytes)
+{
+    struct coalesce_config config = coalesce_config_default;
+    config.replay_bytes = bytes;
+    world_reopen(&config);
+    world->keeps = true;
+}
+
+static void frames(int n)
+{
+    for (; n > 0; n--) {
+        HIT('a', "p1", "5", 1);
+        turn();
+        frame_applied();
+    }
+    forget_did();
+}
+
+static void back_behind(const char *run_id, int64_t seq)
+{
+    cut();
+    world->seq = seq;
+    link_up(run_id, 8);
+    look_answered(NULL);
+}
+
+static void kept_ran(uint64_t seq)
+{
+    struct kept_frame *k = world->kept;
+    assert_non_null(k);
+    assert_int_equal(k->seq, seq);
+    world->kept = NULL;
+    world->seq = (int64_t)seq;
+    coalesce_on_kept(world->c, k, FRAME_APPLIED);
+}
+
+static void fence_ends(bool passed, const char *run_id)
+{
+    struct fence *f = world->fence;
+    assert_non_null(f);
+    world->fence = NULL;
+    f->passed = passed;
+    snprintf(f->run_id, sizeof f->run_id, "%s", run_id);
+    f->done(f);
+}
+
+static void what_redis_lacks_it_gets_in_order_and_first(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(4);
+    int64_t lost = STAT_GET(frames_lost), replayed = STAT_GET(frames_replayed);
+    HIT('b', "p1", "5", 1);
+    turn();
+    unsigned before = world->caught_up;
+    forget_did();
+    back_behind(RUN_B, 2);
+    assert_did("LJR");
+    assert_false(coalesce_caught_up(world->c));
+    HIT('c', "p1", "6", 1);
+    turn();
+    assert_did(""); /* it waits, and is not refused */
+    kept_ran(3);
+    assert_int_equal(world->caught_up, before);
+    assert_false(coalesce_idle(world->c));
+    kept_ran(4);
+    assert_int_equal(world->caught_up, before + 1);
+    assert_int_equal(world->frame->seq, 5); /* in doubt until now */
+    frame_applied();
+    turn();
+    assert_int_equal(world->frame->seq, 6);
+    frame_applied();
+    assert_told('c', ":1\r\n");
+    assert_int_equal(STAT_GET(frames_lost), lost);
+    assert_int_equal(STAT_GET(frames_replayed) - replayed, 2);
+}
+
+static void a_server_that_has_all_gets_nothing(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(3);
+    back_behind(RUN_A, 3);
+    assert_did("L");
+    assert_true(coalesce_caught_up(world->c));
+}
+
+/* The old link may still run what was sent again. */
+static void cut_meanwhile_it_kills_and_looks_anew(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(3);
+    back_behind(RUN_B, 1);
+    assert_did("LJR");
+    world->kept = NULL;
+    cut();
+    world->seq = 2;
+    link_up(RUN_B, 9);
+    assert_did("K");
+    coalesce_on_killed(world->c);
+    look_answered(NULL);
+    assert_did("LJR");
+    kept_ran(3);
+    assert_true(coalesce_caught_up(world->c));
+}
+
+static void refused_it_is_sent_later(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(2);
+    back_behind(RUN_B, 1);
+    forget_did();
+    struct kept_frame *k = world->kept;
+    world->kept = NULL;
+    coalesce_on_kept(world->c, k, FRAME_REFUSED);
+    turn();
+    assert_did("");
+    world->mono_ms += 1000;
+    turn();
+    assert_did("R");
+    kept_ran(2);
+}
+
+static void while_frames_are_held_none_is_sent_again(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(2);
+    coalesce_hold(world->c, true);
+    back_behind(RUN_B, 1);
+    assert_did("LJ");
+    coalesce_hold(world->c, false);
+    turn();
+    assert_did("R");
+    kept_ran(2);
+}
+
+/* A fence covers what was answered before it was asked for. */
+static void a_fence_lets_go_what_was_before_it(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(2);
+    tick_after(1000);
+    frames(1);
+    fence_ends(true, RUN_A);
+    int64_t lost = STAT_GET(frames_lost);
+    back_behind(RUN_B, 2);
+    kept_ran(3);
+    assert_int_equal(STAT_GET(frames_lost), lost);
+}
+
+static void one_that_failed_or_was_elsewhere_lets_nothing_go(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(1);
+    tick_after(1000);
+    fence_ends(false, RUN_A);
+    tick_after(1000);
+    fence_ends(true, RUN_B);
+    tick_after(1000);
+    back_behind(RUN_B, 0);
+    fence_ends(true, RUN_A); /* asked for before the cut */
+    kept_ran(1);
+    back_behind(RUN_A, 0);
+    kept_ran(1);
+}
+
+/* It is none that fences speak of: others may have merged what is kept. */
+static void a_server_without_what_was_fenced_gets_nothing(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(2);
+    tick_after(1000);
+    fence_ends(true, RUN_A);
+    frames(2);
+    int64_t lost = STAT_GET(frames_lost);
+    back_behind(RUN_B, 1);
+    assert_did("LJ");
+    assert_int_equal(STAT_GET(frames_lost) - lost, 3);
+    frames(1);
+    back_behind(RUN_A, 4);
+    kept_ran(5);
+    assert_int_equal(STAT_GET(frames_lost) - lost, 3);
+}
+
+static void the_oldest_go_when_there_are_too_many(void **state)
+{
+    (void)state;
+    keeping(FRAMES_BYTES(2));
+    int64_t lost = STAT_GET(frames_lost), bytes = STAT_GET(replay_bytes);
+    frames(5);
+    assert_true(STAT_GET(replay_bytes) - bytes <= (int64_t)FRAMES_BYTES(2));
+    back_behind(RUN_B, 1);
+    kept_ran(4);
+    back_behind(RUN_A, 1); /* named once */
+    kept_ran(4);
+    kept_ran(5);
+    assert_int_equal(STAT_GET(frames_lost) - lost, 2);
+}
+
+/* Its clients were told "outcome unknown", and may have sent it again themselves. */
+static void what_was_given_up_is_not_kept(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(1);
+    HIT('b', "p1", "5", 1);
+    turn();
+    redis_runs(world->frame);
+    cut();
+    tick_after(coalesce_config_default.doubt_ms);
+    forget_did();
+    link_up(RUN_A, 8);
+    coalesce_on_killed(world->c);
+    look_answered(NULL);
+    values_read();
+    forget_did();
+    back_behind(RUN_B, 0);
+    assert_did("LJR");
+    kept_ran(1);
+    assert_true(coalesce_caught_up(world->c));
+}
+
+static void stopped_before_the_end_it_names_the_rest(void **state)
+{
+    (void)state;
+    keeping(SIZE_MAX);
+    frames(3);
+    int64_t lost = STAT_GET(frames_lost);
+    back_behind(RUN_B, 1);
+    coalesce_abandon(world->c, WHY);
+    assert_int_equal(STAT_GET(frames_lost) - lost, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_redis_lacks_it_gets_in_order_and_first),
+        TEST(a_server_that_has_all_gets_nothing),
+        TEST(cut_meanwhile_it_kills_and_looks_anew),
+        TEST(refused_it_is_sent_later),
+        TEST(while_frames_are_held_none_is_sent_again),
+        TEST(a_fence_lets_go_what_was_before_it),
+        TEST(one_that_failed_or_was_elsewhere_lets_nothing_go),
+        TEST(a_server_without_what_was_fenced_gets_nothing),
+        TEST(the_oldest_go_when_there_are_too_many),
+        TEST(what_was_given_up_is_not_kept),
+        TEST(stopped_before_the_end_it_names_the_rest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

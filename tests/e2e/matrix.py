@@ -43,6 +43,9 @@ ROWS = [Row(*row) for row in (
     ("snapshot-batch", "an old snapshot restored", "a batch in it is merged already", "ledger 1062; nothing is added"),
     ("snapshot-pending", "an old snapshot restored", "hits in it are merged already",
      "gen is behind: held, alarm, until an operator decides"),
+    ("pods-new", "one more Redis on one MySQL", "start", "held until the operator says that it is one more; counts meanwhile"),
+    ("pods-rolled-back", "an old snapshot restored", "one of two Redis on one MySQL", "it alone is held; the other goes on"),
+    ("pods-lost", "Redis lost everything, or belongs to another MySQL", "start", "held until an operator decides"),
     ("failover-demoted", "the primary is demoted alive", "REPLICAOF, FAILOVER; in step, cut off",
      "all links follow together; merging again within 5 s; totals never fall; others are not cut"),
     ("failover-killed", "the primary ends, the replica is promoted", "kill -9, SIGSTOP; the old one comes back",
@@ -50,6 +53,9 @@ ROWS = [Row(*row) for row in (
     ("failover-name", "the name leads to another primary", "both are primaries", "links are never up on two; all follow"),
     ("failover-lagging", "failover to a lagging replica", "after RENAMENX, before COMMIT",
      "WAIT is not reached: no COMMIT; merged once afterwards"),
+    ("split-brain", "two primaries, a tallyd at each", "both have the same hits pending, claim and merge",
+     "MySQL takes one side's merges; the other is held and named; nothing doubled, what is lost is named"),
+    ("split-commit", "two primaries, a tallyd at each", "in COMMIT; a batch that both have", "once; who does not know it is held"),
     ("redis-stopped-idle", "SIGSTOP Redis 10 s", "idle", "the loop lives, own time limits; goes on by itself"),
     ("redis-stopped-frame", "SIGSTOP Redis 10 s", "in a frame", "clients are answered in time, memory bounded; no double"),
     ("redis-stopped-scan", "SIGSTOP Redis 10 s", "in HSCAN", "own time limit, scanned again; once"),
@@ -145,6 +151,8 @@ ROWS = [Row(*row) for row in (
     ("schema-unsigned", "wrong schema: unsigned count", "start", "refused with the exact reason"),
     ("schema-missing", "wrong schema: table missing", "start", "refused with the exact reason"),
     ("schema-folding", "wrong schema: folding collation", "start", "refused with the exact reason"),
+    ("upgrade-realms", "upgrade from one Redis to realms", "batches stand, one half merged; rejects wait; under hits",
+     "held until migrate; then all is merged once"),
     ("upgrade-orphan", "upgrade over an orphan of the old version", "start", "merged once, by its stored format version"),
 )]
 IDS = {row.id for row in ROWS}

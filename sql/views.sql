@@ -2,11 +2,15 @@
 -- complete_until; its text is made from the configuration, src/mysql/views.c). Applied by `tallyd migrate --views`, safe to
 -- repeat, and of no version: nothing of tallyd reads them. Each statement ends with a semicolon at the end of its line.
 
--- How far each counter is: every hit before complete_until (UTC) is in its table.
+-- How far each counter is, over all Redis that are counted for: every hit before complete_until (UTC) is in its table.
 CREATE OR REPLACE VIEW tally_progress AS
-SELECT CONVERT(counter USING utf8mb4) AS counter, merged, rejected, complete_until,
-       TIMESTAMPDIFF(SECOND, complete_until, UTC_TIMESTAMP(3)) AS behind_seconds
-FROM tally_counters;
+SELECT CONVERT(counter USING utf8mb4) AS counter, CAST(SUM(merged) AS SIGNED) AS merged,
+       CAST(SUM(rejected) AS SIGNED) AS rejected,
+       IF(COUNT(*) = COUNT(complete_until), MIN(complete_until), NULL) AS complete_until,
+       TIMESTAMPDIFF(SECOND, IF(COUNT(*) = COUNT(complete_until), MIN(complete_until), NULL), UTC_TIMESTAMP(3))
+         AS behind_seconds
+FROM tally_counters
+GROUP BY counter;
 
 -- Rows that MySQL refused and that nobody has replayed, as a person can read them.
 CREATE OR REPLACE VIEW tally_rejects_waiting AS

@@ -98,6 +98,8 @@ const struct option options[] = {
     {"ledger-lost", 0, OPTION_SWITCH, NULL, AT(ledger_lost), OF(MIGRATE),
      "make a tally_ledger that was dropped again, empty (what of the batches in Redis is merged counts "
      "twice)"},
+    {"another-redis", 0, OPTION_SWITCH, NULL, AT(another_redis), OF(MIGRATE),
+     "the Redis of this configuration is one more beside those that this MySQL counts for already"},
     {"json", 0, OPTION_SWITCH, NULL, AT(json), OF(STATUS) | OF(VERIFY) | OF(REJECTS),
      "as JSON, for programs"},
     {"watch", 0, OPTION_SECONDS, "SECONDS", AT(watch_s), OF(STATUS),

@@ -13,7 +13,8 @@ struct call { /* one command line, read */
     const char *counter, *store; /* NULL: any */
     int64_t watch_s;             /* 0: once */
     int64_t limit;               /* 0: not given */
-    bool tables, views, print, ledger_lost, dry_run, reject_unknown, accept_rollback, json, all, yes, help;
+    bool tables, views, print, ledger_lost, another_redis, dry_run, reject_unknown, accept_rollback, json,
+        all, yes, help;
     char **words; /* behind the verb; the first is one of verb->words */
     size_t words_n;
 };

@@ -5,7 +5,7 @@
 #include "base/heap.h"
 #include "base/stats.h"
 #include "engine/recovery.h"
-#include "mysql/ledger.h"
+#include "mysql/realm.h"
 #include "redis/gen_op.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -19,6 +19,7 @@ struct alone {
     struct service *service;
     struct db_job gen_job;
     struct gen_read gen;
+    struct batch_id told, realm; /* tally:realm, as it is and as it will be */
     uint64_t highest;
     bool looked;
     struct error error; /* of the job, then of the whole */
@@ -83,13 +84,14 @@ static void on_raised(struct gen_read *g)
     if (g->lost)
         alone_end(a, ERR_UNAVAILABLE, g->text);
     else
-        a->accepted = true; /* the gate looks again by itself */
+        a->accepted = true;
+    gate_epoch_over(&a->service->lane.core.gate);
 }
 
 static void gen_work(struct db *db, struct db_job *job)
 {
     struct alone *a = CONTAINER_OF(job, struct alone, gen_job);
-    a->looked = ledger_gen_highest(db, &a->highest, &a->error) == ERR_NONE;
+    a->looked = realm_accept(db, &a->told, &a->realm, &a->highest, &a->error) == ERR_NONE;
 }
 
 static void on_gen_looked(struct db_job *job)
@@ -99,13 +101,14 @@ static void on_gen_looked(struct db_job *job)
         alone_end(a, ERR_UNAVAILABLE, job->ran ? a->error.text : job->text);
         return;
     }
-    a->gen = (struct gen_read){.least = a->highest, .done = on_raised};
+    a->gen = (struct gen_read){.accept = true, .least = a->highest, .realm = a->realm, .done = on_raised};
     redis_gen(&a->service->lane.core.sync_link, &a->gen);
 }
 
 static void accept_rollback(struct alone *a)
 {
     a->accepting = true;
+    a->told = a->service->lane.core.gate.told;
     a->gen_job.work = gen_work;
     a->gen_job.done = on_gen_looked;
     core_job(&a->service->lane.core, &a->gen_job);
@@ -117,7 +120,7 @@ static void wait_for_gate(struct alone *a)
 {
     const struct core *c = &a->service->lane.core;
     bool may_wait = mono_ms() < a->until_ms;
-    if (!a->accepted && !a->accepting && c->gate.mysql_up)
+    if (!a->accepted && !a->accepting && gate_compared(&c->gate) && c->gate.mysql_up)
         accept_rollback(a);
     else if (gate_open(&c->gate) && a->accepted)
         begin(a);

@@ -50,6 +50,9 @@ enum sync_rule {
     RULE_PRUNE_CUTOFF = 1 << 7,   /* off: what is old is decided after the standing batches were read */
     RULE_UNTIL_SLACK = 1 << 8,    /* off: complete_until has no slack for hits on their way */
     RULE_UNTIL_ORDER = 1 << 9,    /* off: batches are asked before the dirty index */
+    RULE_GEN_ID = 1 << 13,        /* off: only gens are compared, not their batches */
+    RULE_EPOCH_OF_RUN = 1 << 14,  /* off: a chunk is merged under the newest epoch, not under its scan's */
+    RULE_FENCE_HISTORY = 1 << 15, /* off: the fence does not ask which history the server is at */
     RULE_KEEP = 1 << 11,          /* off: a merged batch is discarded at once, whatever keep_ms says */
     RULE_KEEP_SEEN = 1 << 12, /* off: a kept batch is discarded when its time is over, whatever MySQL says */
     RULE_TOTAL_BY_GEN = 1 << 10, /* off: a total counts what was claimed and merged after Redis was read */

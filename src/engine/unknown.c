@@ -18,6 +18,7 @@ struct unknown_task {
     struct batch_id *ids;
     size_t n, cap, at;
     struct batch batch;
+    struct epoch epoch; /* as its scan began */
     struct scan scan;
     struct fence fence;
     struct discard discard;
@@ -59,8 +60,8 @@ static void on_discarded(struct discard *d)
 static void job_work(struct db *db, struct db_job *job)
 {
     struct unknown_task *t = CONTAINER_OF(job, struct unknown_task, job);
-    t->moved =
-        ledger_reject_batch(db, &t->batch, "its counter is not configured", &t->rows, &t->error) == ERR_NONE;
+    t->moved = ledger_reject_batch(db, &t->batch, &t->epoch, "its counter is not configured", &t->rows,
+                                   &t->error) == ERR_NONE;
 }
 
 static void on_moved(struct db_job *job)
@@ -78,7 +79,9 @@ static void on_moved(struct db_job *job)
 static void on_fenced(struct fence *f)
 {
     struct unknown_task *t = CONTAINER_OF(f, struct unknown_task, fence);
-    if (!f->passed || strcmp(f->run_id, t->scan.run_id) != 0) {
+    bool same = strcmp(f->run_id, t->scan.run_id) == 0 && strcmp(f->run_id, t->epoch.run_id) == 0 &&
+                strcmp(f->replid, t->epoch.replid) == 0;
+    if (!f->passed || !same) {
         unknown_fail(t, "barrier", f->text);
         return;
     }
@@ -110,6 +113,7 @@ static void unknown_next(struct unknown_task *t)
     }
     batch_close(&t->batch);
     batch_init(&t->batch, &t->ids[t->at++]);
+    t->epoch = t->core->gate.epoch;
     t->scan = (struct scan){
         .batch = &t->batch, .counters = t->core->config.counters, .raw = true, .done = on_scanned};
     redis_scan(&t->core->sync_link, &t->scan);

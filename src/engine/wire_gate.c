@@ -1,8 +1,8 @@
-/* engine/wire_gate.c - the gate's ports: schema and ledger by a writer thread, tally:gen by the sync link. */
+/* engine/wire_gate.c - the gate's ports: schema, ledger and epoch by a writer thread, Redis' history by the sync link. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "engine/core.h"
-#include "mysql/ledger.h"
+#include "mysql/realm.h"
 #include "mysql/schema.h"
 #include "redis/gen_op.h"
 
@@ -21,7 +21,9 @@ static void check_work(struct db *db, struct db_job *job)
     struct gate_check *c = t->check;
     c->seen = schema_check(db, t->core->config.counters, &t->rules, &t->report, &t->error) == ERR_NONE;
     c->fit = c->seen && !schema_refused(&t->report, NULL);
-    if (c->fit) c->seen = ledger_gen_highest(db, &c->highest, &t->error) == ERR_NONE;
+    if (c->fit)
+        c->seen = realm_look(db, t->core->config.counters, c->redis, t->core->config.life->instance, &c->look,
+                             &t->error) == ERR_NONE;
 }
 
 static void log_findings(const struct schema_report *r)
@@ -68,9 +70,9 @@ static void port_check(void *arg, struct gate_check *check)
     core_job(c, &t->job);
 }
 
-static void port_gen(void *arg, struct gen_read *g)
+static void port_history(void *arg, struct history_read *h)
 {
-    redis_gen(&((struct core *)arg)->sync_link, g);
+    redis_history(&((struct core *)arg)->sync_link, h);
 }
 
 static const char *port_run_id(void *arg)
@@ -82,7 +84,10 @@ static const char *port_run_id(void *arg)
 
 void wire_gate(struct core *c)
 {
-    struct gate_ports ports = {
-        .arg = c, .check = port_check, .gen = port_gen, .run_id = port_run_id, .mono_ms = core_mono_ms};
+    struct gate_ports ports = {.arg = c,
+                               .check = port_check,
+                               .history = port_history,
+                               .run_id = port_run_id,
+                               .mono_ms = core_mono_ms};
     gate_init(&c->gate, c->sync, &ports);
 }

@@ -11,6 +11,7 @@
 struct rows_task {
     struct db_job job;
     struct prune_rows *rows;
+    struct epoch epoch;
     uint64_t keep_s;
     struct ledger_prune prune;
     struct error error;
@@ -32,6 +33,7 @@ static void rows_ask(struct core *c, struct prune_rows *r, void (*work)(struct d
     struct rows_task *t = heap_zalloc(sizeof *t);
     t->rows = r;
     t->keep_s = c->config.ledger_keep_ms / 1000;
+    t->epoch = c->gate.epoch;
     t->job.work = work;
     t->job.done = rows_end;
     core_job(c, &t->job);
@@ -55,8 +57,11 @@ static void prune_work(struct db *db, struct db_job *job)
 {
     struct rows_task *t = CONTAINER_OF(job, struct rows_task, job);
     struct prune_rows *r = t->rows;
-    t->prune = (struct ledger_prune){
-        .standing = r->standing, .standing_n = r->standing_n, .step = 1000, .steps_max = 100};
+    t->prune = (struct ledger_prune){.epoch = t->epoch,
+                                     .standing = r->standing,
+                                     .standing_n = r->standing_n,
+                                     .step = 1000,
+                                     .steps_max = 100};
     memcpy(t->prune.cutoff, r->cutoff, sizeof r->cutoff);
     r->ok = ledger_prune(db, &t->prune, &t->error) == ERR_NONE;
     r->more = t->prune.more;
@@ -73,6 +78,7 @@ static void port_prune_rows(void *arg, struct prune_rows *r)
 struct until_task {
     struct db_job job;
     struct until_write *write;
+    struct epoch epoch;
     const struct counters *counters;
 };
 
@@ -81,7 +87,8 @@ static void until_work(struct db *db, struct db_job *job)
     struct until_task *t = CONTAINER_OF(job, struct until_task, job);
     struct until_write *w = t->write;
     for (size_t i = 0; i < t->counters->n && !w->failed; i++)
-        w->failed = ledger_complete_until(db, t->counters->all[i].name, w->until[i], &w->error) != ERR_NONE;
+        w->failed = ledger_complete_until(db, &t->epoch, t->counters->all[i].name, w->until[i], &w->error) !=
+                    ERR_NONE;
 }
 
 static void until_worked(struct db_job *job)
@@ -99,6 +106,7 @@ static void port_write(void *arg, struct until_write *w)
     struct until_task *t = heap_zalloc(sizeof *t);
     t->write = w;
     t->counters = c->config.counters;
+    t->epoch = c->gate.epoch;
     t->job.work = until_work;
     t->job.done = until_worked;
     core_job(c, &t->job);

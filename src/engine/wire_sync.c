@@ -42,6 +42,11 @@ static void port_due_poll(void *arg, struct due_poll *poll)
     redis_due(&((struct core *)arg)->sync_link, poll);
 }
 
+static void port_epoch_over(void *arg)
+{
+    gate_epoch_over(&((struct core *)arg)->gate);
+}
+
 static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
 {
     struct core *c = arg;
@@ -76,6 +81,7 @@ void wire_sync(struct core *c)
         .adopt = port_adopt,
         .due_poll = port_due_poll,
         .standing = core_standing,
+        .epoch_over = port_epoch_over,
         .beat = port_beat,
         .hold_names = port_hold_names,
         /* (!) A run that slept with its host must know its age: the ledger may have been pruned meanwhile. */

@@ -40,7 +40,8 @@ static void counter_put(struct books *b, const struct slice cell[5])
     memcpy(c->name, cell[0].p, cell[0].n < sizeof c->name ? cell[0].n : sizeof c->name - 1);
 }
 
-static enum code_class counters_read(struct db *db, uint64_t gen, struct books *out)
+static enum code_class counters_read(struct db *db, const struct batch_id *realm, uint64_t gen,
+                                     struct books *out)
 {
     struct buf sql = {0};
     struct slice cell[5];
@@ -48,8 +49,12 @@ static enum code_class counters_read(struct db *db, uint64_t gen, struct books *
                "SELECT c.counter, c.merged, c.rejected, COALESCE(l.total, 0), "
                "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', c.complete_until) DIV 1000"
                " FROM tally_counters c LEFT JOIN (SELECT counter, SUM(total) AS total FROM tally_ledger"
-               " WHERE gen > %llu GROUP BY counter) l ON l.counter = c.counter ORDER BY c.counter",
+               " WHERE gen > %llu AND realm = ",
                (unsigned long long)gen);
+    sql_realm(&sql, realm);
+    BUF_LIT(&sql, " GROUP BY counter) l ON l.counter = c.counter WHERE c.realm = ");
+    sql_realm(&sql, realm);
+    BUF_LIT(&sql, " ORDER BY c.counter");
     enum code_class class = db_query_free(db, &sql);
     while (class == CODE_OK && db_row(db, cell, 5))
         counter_put(out, cell);
@@ -96,15 +101,24 @@ static enum code_class chunks_read(struct db *db, const struct batch_id *ids, si
     return class;
 }
 
-enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, size_t n, struct books *out,
-                    struct error *e)
+static enum code_class gen_highest_read(struct db *db, const struct batch_id *realm, struct books *out)
 {
+    struct buf sql = {0};
     struct slice cell;
-    enum code_class class = snapshot_begin(db);
-    if (class == CODE_OK) class = counters_read(db, gen, out);
-    if (class == CODE_OK) class = chunks_read(db, ids, n, out);
-    if (class == CODE_OK) class = DB_QUERY(db, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger");
+    BUF_LIT(&sql, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger WHERE realm = ");
+    sql_realm(&sql, realm);
+    enum code_class class = db_query_free(db, &sql);
     if (class == CODE_OK && db_row(db, &cell, 1)) out->gen_highest = (uint64_t)cell_int(cell);
+    return class;
+}
+
+enum err books_read(struct db *db, const struct batch_id *realm, uint64_t gen, const struct batch_id *ids,
+                    size_t n, struct books *out, struct error *e)
+{
+    enum code_class class = snapshot_begin(db);
+    if (class == CODE_OK) class = counters_read(db, realm, gen, out);
+    if (class == CODE_OK) class = chunks_read(db, ids, n, out);
+    if (class == CODE_OK) class = gen_highest_read(db, realm, out);
     return snapshot_end(db, class, e);
 }
 
@@ -153,13 +167,16 @@ static enum code_class stored_read(struct db *db, struct books_totals *t, const 
     return class;
 }
 
-/* The highest gen after `gen` that was merged of this counter; 0: none. */
-static enum code_class newest_read(struct db *db, const struct counter *c, int64_t gen, int64_t *highest)
+/* The realm's highest gen after `gen` that was merged of this counter; 0: none. */
+static enum code_class newest_read(struct db *db, const struct batch_id *realm, const struct counter *c,
+                                   int64_t gen, int64_t *highest)
 {
     struct buf sql = {0};
     struct slice cell;
     buf_printf(&sql, "SELECT MAX(gen) FROM tally_ledger WHERE gen > %lld AND counter = ", (long long)gen);
     sql_hex(&sql, c->name);
+    BUF_LIT(&sql, " AND realm = ");
+    sql_realm(&sql, realm);
     enum code_class class = db_query_free(db, &sql);
     *highest = class == CODE_OK && db_row(db, &cell, 1) ? cell_int(cell) : 0;
     return class;
@@ -170,7 +187,7 @@ static enum code_class newer_read(struct db *db, struct books_totals *t)
     int64_t highest, least = INT64_MAX;
     for (size_t i = 0; i < t->n; i++)
         if (t->all[i].gen < least) least = t->all[i].gen;
-    enum code_class class = newest_read(db, t->counter, least, &highest);
+    enum code_class class = newest_read(db, &t->realm, t->counter, least, &highest);
     for (size_t i = 0; i < t->n; i++)
         t->all[i].newer = highest > t->all[i].gen;
     return class;
@@ -254,7 +271,7 @@ enum err books_store_read(struct db *db, struct books_store *s, struct error *e)
     class = snapshot_begin(db);
     if (class == CODE_OK) class = sum_query(db, s, &forms, store);
     if (class == CODE_OK) class = rejects_query(db, s);
-    if (class == CODE_OK) class = newest_read(db, c, s->gen, &highest);
+    if (class == CODE_OK) class = newest_read(db, &s->realm, c, s->gen, &highest);
     if (class == CODE_OK && s->ids_n > 0) class = chunks_read(db, s->ids, s->ids_n, &s->books);
     s->newer = highest > s->gen;
     return snapshot_end(db, class, e);

@@ -6,9 +6,10 @@
 #include "mysql/db.h"
 #include "series/books.h"
 
-/* out starts as {0}, and the caller closes it also after an error. merged + rejected - newer is the sum up to gen. */
-enum err books_read(struct db *db, uint64_t gen, const struct batch_id *ids, size_t n, struct books *out,
-                    struct error *e) MUST_CHECK;
+/* Of one realm, which may be zero (text.h: sql_realm). out starts as {0}, and the caller closes it also after an error.
+ * merged + rejected - newer is the sum up to gen. */
+enum err books_read(struct db *db, const struct batch_id *realm, uint64_t gen, const struct batch_id *ids,
+                    size_t n, struct books *out, struct error *e) MUST_CHECK;
 
 /* Fills the answers. */
 enum err books_totals_read(struct db *db, struct books_totals *t, struct error *e) MUST_CHECK;
@@ -17,6 +18,7 @@ enum err books_totals_read(struct db *db, struct books_totals *t, struct error *
 struct books_store {
     const struct counter *counter;
     struct slice key;           /* its pending hash */
+    struct batch_id realm;      /* of the Redis that holds it; zero: text.h's sql_realm */
     int64_t gen;                /* Redis' at the read */
     const struct batch_id *ids; /* standing batches that hold that hash */
     size_t ids_n;

@@ -3,17 +3,21 @@
 
 #include "base/num.h"
 #include "mysql/merge.h"
+#include "mysql/realm.h"
 #include "mysql/text.h"
 
 #include <stdio.h>
 
 #define IDS_A_STATEMENT 1000
 
-enum err ledger_gen_highest(struct db *db, uint64_t *gen, struct error *e)
+enum err ledger_gen_highest(struct db *db, const struct batch_id *realm, uint64_t *gen, struct error *e)
 {
+    struct buf sql = {0};
     struct slice cell;
     *gen = 0;
-    if (DB_QUERY(db, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger") != CODE_OK) return db_error(db, e);
+    BUF_LIT(&sql, "SELECT COALESCE(MAX(gen), 0) FROM tally_ledger WHERE realm = ");
+    sql_realm(&sql, realm);
+    if (db_query_free(db, &sql) != CODE_OK) return db_error(db, e);
     if (!db_row(db, &cell, 1) || !num_parse_u64(cell, gen))
         return error_set(e, ERR_FAILED, "MySQL tells no highest gen of tally_ledger");
     return ERR_NONE;
@@ -59,13 +63,17 @@ enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BY
 }
 
 /* Written before the first row goes: whoever looks for an old batch in the ledger must see that it may be gone. */
-static enum code_class pruned_until_set(struct db *db, const char *cutoff)
+static enum code_class pruned_until_set(struct db *db, const struct batch_id *realm, const char *cutoff)
 {
     struct buf sql = {0};
-    buf_printf(&sql,
-               "UPDATE tally_counters SET pruned_until = %s WHERE counter IN (SELECT counter FROM"
-               " tally_ledger WHERE merged_at < %s) AND COALESCE(pruned_until < %s, 1)",
-               cutoff, cutoff, cutoff);
+    buf_printf(
+        &sql,
+        "UPDATE tally_counters SET pruned_until = %s WHERE COALESCE(pruned_until < %s, 1) AND counter IN"
+        " (SELECT counter FROM tally_ledger WHERE merged_at < %s AND realm = ",
+        cutoff, cutoff, cutoff);
+    sql_id(&sql, realm);
+    BUF_LIT(&sql, ") AND realm = ");
+    sql_id(&sql, realm);
     return db_exec_free(db, &sql);
 }
 
@@ -76,10 +84,16 @@ enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
     PRE(p->step > 0 && p->steps_max > 0 && p->cutoff[0] != '\0');
     p->pruned = 0;
     p->more = false;
-    enum err err = ledger_gen_highest(db, &gen, e);
-    if (err == ERR_NONE && pruned_until_set(db, p->cutoff) != CODE_OK) err = db_error(db, e);
-    buf_printf(&sql, "DELETE FROM tally_ledger WHERE merged_at < %s AND gen < %llu AND batch NOT IN ",
-               p->cutoff, (unsigned long long)gen);
+    enum err err = ledger_gen_highest(db, &p->epoch.realm, &gen, e);
+    if (err == ERR_NONE && pruned_until_set(db, &p->epoch.realm, p->cutoff) != CODE_OK) err = db_error(db, e);
+    buf_printf(&sql, "DELETE FROM tally_ledger WHERE merged_at < %s AND gen < %llu AND realm = ", p->cutoff,
+               (unsigned long long)gen);
+    sql_id(&sql, &p->epoch.realm);
+    /* (!) What stands is told by the primary alone. */
+    BUF_LIT(&sql,
+            " AND EXISTS (SELECT 1 FROM tally_realms r WHERE r.realm = tally_ledger.realm AND r.epoch = ");
+    sql_id(&sql, &p->epoch.id);
+    BUF_LIT(&sql, ") AND batch NOT IN ");
     static const struct batch_id nobody = {{0}}; /* NOT IN (NULL) is never true */
     sql_ids(&sql, p->standing_n > 0 ? p->standing : &nobody, p->standing_n > 0 ? p->standing_n : 1);
     buf_printf(&sql, " ORDER BY merged_at LIMIT %u", p->step);
@@ -93,30 +107,34 @@ enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e)
     return err;
 }
 
-enum err ledger_complete_until(struct db *db, struct slice counter, int64_t wall_ms, struct error *e)
+enum err ledger_complete_until(struct db *db, const struct epoch *epoch, struct slice counter,
+                               int64_t wall_ms, struct error *e)
 {
     struct buf sql = {0};
-    BUF_LIT(&sql, "INSERT INTO tally_counters (counter, complete_until) VALUES (");
-    sql_hex(&sql, counter);
-    BUF_LIT(&sql, ", ");
-    sql_ms(&sql, wall_ms);
-    BUF_LIT(&sql, ") ON DUPLICATE KEY UPDATE complete_until = GREATEST(COALESCE(complete_until, ");
+    BUF_LIT(&sql, "UPDATE tally_counters SET complete_until = GREATEST(COALESCE(complete_until, ");
     sql_ms(&sql, wall_ms);
     BUF_LIT(&sql, "), ");
     sql_ms(&sql, wall_ms);
-    BUF_LIT(&sql, ")");
+    BUF_LIT(&sql, ") WHERE counter = ");
+    sql_hex(&sql, counter);
+    BUF_LIT(&sql, " AND realm = ");
+    sql_id(&sql, &epoch->realm);
+    BUF_LIT(&sql, " AND epoch = ");
+    sql_id(&sql, &epoch->id);
     enum code_class class = db_exec_free(db, &sql);
     return class == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
-enum err ledger_reject_batch(struct db *db, const struct batch *b, const char *reason, uint64_t *rows,
-                             struct error *e)
+enum err ledger_reject_batch(struct db *db, const struct batch *b, const struct epoch *epoch,
+                             const char *reason, uint64_t *rows, struct error *e)
 {
     struct merger m;
-    struct chunk c = {.not_after_ms = UINT64_MAX};
+    struct chunk c = {.not_after_ms = UINT64_MAX, .epoch = *epoch};
     char id[33];
     PRE(b->sealed);
     *rows = 0;
+    enum err err = realm_counter_make(db, epoch, buf_slice(&b->counter_name), e);
+    if (err != ERR_NONE) return err;
     merger_init(&m, db);
     for (uint32_t i = 0; i < batch_chunks(b); i++) {
         batch_chunk(b, i, &c);

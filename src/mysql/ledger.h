@@ -6,8 +6,9 @@
 #include "mysql/db.h"
 #include "series/batch.h"
 
-/* The highest gen of a merged chunk, 0 if none. Pruning keeps that row. */
-enum err ledger_gen_highest(struct db *db, uint64_t *gen, struct error *e) MUST_CHECK;
+/* The highest gen of a merged chunk of that realm (text.h: sql_realm), 0 if none. Pruning keeps that row. */
+enum err ledger_gen_highest(struct db *db, const struct batch_id *realm, uint64_t *gen,
+                            struct error *e) MUST_CHECK;
 
 /* known[i]: some chunk of ids[i] was merged. */
 enum err ledger_known(struct db *db, const struct batch_id *ids, size_t n, bool *known,
@@ -19,9 +20,10 @@ enum err ledger_cutoff(struct db *db, uint64_t keep_s, char out[LEDGER_CUTOFF_BY
                        struct error *e) MUST_CHECK;
 
 /* Deletes rows merged before the cutoff, in up to steps_max transactions of up to step rows; keeps rows of standing ids
- * and of the highest gen. Sets tally_counters.pruned_until. (!) Take the cutoff first, then ask what stands, then call: a
+ * and of the realm's highest gen, and all when the epoch is over. Sets tally_counters.pruned_until. (!) Take the cutoff first, then ask what stands, then call: a
  * service that pauses before a cutoff taken last would call rows old whose batch was claimed after it asked. */
 struct ledger_prune {
+    struct epoch epoch;
     char cutoff[LEDGER_CUTOFF_BYTES];
     const struct batch_id *standing;
     size_t standing_n;
@@ -31,13 +33,13 @@ struct ledger_prune {
 };
 enum err ledger_prune(struct db *db, struct ledger_prune *p, struct error *e) MUST_CHECK;
 
-/* Sets complete_until to wall_ms (Redis' time); never backwards. */
-enum err ledger_complete_until(struct db *db, struct slice counter, int64_t wall_ms,
-                               struct error *e) MUST_CHECK;
+/* Sets complete_until to wall_ms (Redis' time), unless the epoch is over; never backwards. */
+enum err ledger_complete_until(struct db *db, const struct epoch *epoch, struct slice counter,
+                               int64_t wall_ms, struct error *e) MUST_CHECK;
 
 /* Moves all rows of a sealed batch to tally_rejects, chunk by chunk, each with its ledger row in one transaction, so
  * exactly once. *rows: moved by this call. */
-enum err ledger_reject_batch(struct db *db, const struct batch *b, const char *reason, uint64_t *rows,
-                             struct error *e) MUST_CHECK;
+enum err ledger_reject_batch(struct db *db, const struct batch *b, const struct epoch *epoch,
+                             const char *reason, uint64_t *rows, struct error *e) MUST_CHECK;
 
 #endif

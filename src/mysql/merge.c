@@ -147,8 +147,10 @@ static void ledger_statement(struct work *w)
     uint8_t digest[16];
     buf_reset(&w->sql);
     BUF_LIT(&w->sql,
-            "INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest,"
-            " rows_merged, total, merged_at) VALUES (");
+            "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
+            " digest, rows_merged, total, merged_at) VALUES (");
+    sql_id(&w->sql, &c->epoch.realm);
+    BUF_LIT(&w->sql, ", ");
     sql_id(&w->sql, &b->id);
     buf_printf(&w->sql, ", %u, %u, ", c->index, c->chunks);
     sql_hex(&w->sql, buf_slice(&b->counter_name));
@@ -303,6 +305,8 @@ static void reject_row(struct work *w, const struct refusal *r)
     const struct batch_row *row = &b->rows[w->chunk->first + r->seq];
     struct buf *sql = &w->sql;
     BUF_LIT(sql, "(");
+    sql_id(sql, &w->chunk->epoch.realm);
+    BUF_LIT(sql, ",");
     sql_id(sql, &b->id);
     buf_printf(sql, ",%u,%u,", w->chunk->index, r->seq);
     sql_hex(sql, buf_slice(&b->counter_name));
@@ -323,9 +327,8 @@ static enum verdict rejects_insert(struct work *w)
     enum verdict v = GO_ON;
     for (size_t i = 0; v == GO_ON && i < p->refused_n;) {
         buf_reset(&w->sql);
-        BUF_LIT(&w->sql, "INSERT INTO tally_rejects (batch, chunk, seq, counter, pending_hash, field, delta, "
-                         "counted, reason,"
-                         " rejected_at) VALUES ");
+        BUF_LIT(&w->sql, "INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field,"
+                         " delta, counted, reason, rejected_at) VALUES ");
         size_t kept = w->sql.n;
         do {
             if (w->sql.n > kept) BUF_LIT(&w->sql, ",");
@@ -354,12 +357,18 @@ static enum verdict ledger_correct(struct work *w)
     return run(w);
 }
 
+/* (!) Who finds another primary takes the next epoch, and writes it into this row: without it the chunk is not ours. */
 static enum verdict books_add(struct work *w)
 {
+    const struct epoch *epoch = &w->chunk->epoch;
     buf_reset(&w->sql);
-    sql_counter_add(&w->sql, buf_slice(&w->chunk->batch->counter_name), w->plan.total - w->plan.rejected,
-                    w->plan.rejected);
-    return run(w);
+    sql_counter_add(&w->sql, buf_slice(&w->chunk->batch->counter_name), &epoch->realm,
+                    w->plan.total - w->plan.rejected, w->plan.rejected);
+    BUF_LIT(&w->sql, " AND epoch = ");
+    sql_id(&w->sql, &epoch->id);
+    enum verdict v = run(w);
+    if (v != GO_ON || db_affected(w->db) == 1) return v;
+    return ended(w, MERGE_STALE, "the epoch is over: another tallyd has found another primary");
 }
 
 static enum verdict commit(struct work *w)

@@ -153,9 +153,9 @@ enum err panel_until(struct panel *p, const struct counter *c, int64_t *until_ms
     struct slice cell;
     struct buf sql = {0};
     *until_ms = 0;
-    BUF_LIT(&sql,
-            "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', complete_until) DIV 1000 FROM tally_counters"
-            " WHERE complete_until IS NOT NULL AND counter = ");
+    BUF_LIT(&sql, "SELECT IF(COUNT(*) = COUNT(complete_until),"
+                  " TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(complete_until)) DIV 1000, NULL)"
+                  " FROM tally_counters WHERE counter = ");
     sql_hex(&sql, c->name);
     enum code_class class = ask(p, &sql);
     while (class == CODE_OK && db_row(p->db, &cell, 1))

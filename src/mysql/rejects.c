@@ -9,8 +9,8 @@
 
 #define COLUMNS                                                                                              \
     "batch, chunk, seq, counter, pending_hash, field, delta, reason, "                                       \
-    "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', rejected_at) DIV 1000, counted"
-#define COLUMNS_N 10
+    "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', rejected_at) DIV 1000, counted, realm"
+#define COLUMNS_N 11
 
 void reject_id_write(const struct reject_id *id, char out[REJECT_ID_BYTES])
 {
@@ -57,6 +57,8 @@ static void reject_take(struct reject *r, const struct slice cell[COLUMNS_N])
                          .counted = slice_eq(cell[9], SLICE("1"))};
     (void)num_parse(cell[8], &r->rejected_ms);
     memcpy(batch->bytes, cell[0].p, cell[0].n < sizeof batch->bytes ? cell[0].n : sizeof batch->bytes);
+    memcpy(r->realm.bytes, cell[10].p,
+           cell[10].n < sizeof r->realm.bytes ? cell[10].n : sizeof r->realm.bytes);
 }
 
 static void which_put(struct buf *sql, const struct rejects_which *w)
@@ -162,7 +164,10 @@ static enum code_class replay_transaction(struct db *db, const struct counter *c
     sql_upsert_tail(&sql, c, db_dialect(db));
     class = db_exec_free(db, &sql);
     if (class != CODE_OK) return class;
-    sql_counter_add(&sql, c->name, delta, r->counted ? -delta : 0);
+    sql_counter_make(&sql, c->name, &r->realm);
+    class = db_exec_free(db, &sql);
+    if (class != CODE_OK) return class;
+    sql_counter_add(&sql, c->name, &r->realm, delta, r->counted ? -delta : 0);
     class = db_exec_free(db, &sql);
     return class == CODE_OK ? DB_EXEC(db, "COMMIT") : class;
 }

@@ -17,6 +17,7 @@ bool reject_id_read(struct slice text, struct reject_id *out); /* as written, an
 struct reject {
     struct reject_id id;
     bool counted; /* its delta is part of tally_counters.rejected */
+    struct batch_id realm;
     struct slice counter, pending_hash, field, delta, reason; /* good for the call */
     int64_t rejected_ms;                                      /* since 1970 */
 };

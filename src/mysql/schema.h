@@ -33,7 +33,14 @@ bool schema_refused(const struct schema_report *report, const struct counter *c)
 void schema_report_close(struct schema_report *report);
 
 /* tallyd's own tables, in the order in which migrate makes them. */
-enum schema_own { SCHEMA_LEDGER, SCHEMA_COUNTERS, SCHEMA_REJECTS, SCHEMA_VERSIONS, SCHEMA_OWN_TABLES };
+enum schema_own {
+    SCHEMA_LEDGER,
+    SCHEMA_COUNTERS,
+    SCHEMA_REJECTS,
+    SCHEMA_VERSIONS,
+    SCHEMA_REALMS,
+    SCHEMA_OWN_TABLES
+};
 struct schema_own_table {
     const char *name;
     const char *lost; /* what was in it; NULL: of the versions, without which none is taken for dropped */

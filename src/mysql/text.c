@@ -160,13 +160,33 @@ void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dia
     if (dialect == DB_VALUES) BUF_LIT(b, ")");
 }
 
-void sql_counter_add(struct buf *b, struct slice counter, int64_t merged, int64_t rejected)
+void sql_counter_make(struct buf *b, struct slice counter, const struct batch_id *realm)
 {
-    BUF_LIT(b, "INSERT INTO tally_counters (counter, merged, rejected) VALUES (");
+    BUF_LIT(b, "INSERT IGNORE INTO tally_counters (counter, realm, epoch) SELECT ");
     sql_hex(b, counter);
+    BUF_LIT(b, ", realm, epoch FROM tally_realms WHERE realm = ");
+    sql_id(b, realm);
+}
+
+void sql_counter_add(struct buf *b, struct slice counter, const struct batch_id *realm, int64_t merged,
+                     int64_t rejected)
+{
     buf_printf(b,
-               ", %lld, %lld) ON DUPLICATE KEY UPDATE merged = merged + (%lld), rejected = rejected + (%lld)",
-               (long long)merged, (long long)rejected, (long long)merged, (long long)rejected);
+               "UPDATE tally_counters SET merged = merged + (%lld), rejected = rejected + (%lld),"
+               " chunks = chunks + 1 WHERE counter = ",
+               (long long)merged, (long long)rejected);
+    sql_hex(b, counter);
+    BUF_LIT(b, " AND realm = ");
+    sql_id(b, realm);
+}
+
+void sql_realm(struct buf *b, const struct batch_id *realm)
+{
+    if (batch_id_is_zero(realm))
+        BUF_LIT(b, "(SELECT MIN(realm) FROM tally_realms WHERE history = '' OR (SELECT COUNT(*) FROM "
+                   "tally_realms) = 1)");
+    else
+        sql_id(b, realm);
 }
 
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out)

@@ -42,8 +42,13 @@ void sql_upsert_head(struct buf *b, const struct counter *c);
 void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first);
 void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dialect);
 
-/* Adds to the books of a counter, making its row if it is the first. */
-void sql_counter_add(struct buf *b, struct slice counter, int64_t merged, int64_t rejected);
+/* Makes the books of a counter, unless there are some; the caller ends it. */
+void sql_counter_make(struct buf *b, struct slice counter, const struct batch_id *realm);
+/* UPDATE of the books of a counter, of one realm; the caller ends it. */
+void sql_counter_add(struct buf *b, struct slice counter, const struct batch_id *realm, int64_t merged,
+                     int64_t rejected);
+/* A realm. Zero, as of a Redis that has none yet or was not read: the only one, or the one that it would be given. */
+void sql_realm(struct buf *b, const struct batch_id *realm);
 
 /* Reads the forms of the counter's key columns. CODE_OK does not say that they fit: ask columns_fit. */
 enum code_class columns_read(struct db *db, const struct counter *c, struct columns *out) MUST_CHECK;

@@ -22,7 +22,8 @@ static void stored_view(const struct counter *c, struct buf *out)
     sql_key_names(out, c, ", ");
     BUF_LIT(out, ", ");
     sql_name(out, c->column_count);
-    BUF_LIT(out, ",\n       (SELECT complete_until FROM tally_counters WHERE counter = ");
+    BUF_LIT(out, ",\n       (SELECT IF(COUNT(*) = COUNT(complete_until), MIN(complete_until), NULL)"
+                 " FROM tally_counters WHERE counter = ");
     sql_hex(out, c->name);
     BUF_LIT(out, ") AS complete_until\nFROM ");
     sql_name(out, c->table);

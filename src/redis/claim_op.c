@@ -10,8 +10,8 @@
 #include "redis/request.h"
 #include "series/batch.h"
 
-#define KEYS_FIXED 4
-#define ARGS_FIXED 7
+#define KEYS_FIXED 5
+#define ARGS_FIXED 8
 
 static void names_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
 {
@@ -33,6 +33,7 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
     request_eval(out, lua_claim, KEYS_FIXED + 3 * (size_t)c->keys_n, ARGS_FIXED);
     REQUEST_LIT(out, KEY_DIRTY);
     REQUEST_LIT(out, KEY_GEN);
+    REQUEST_LIT(out, KEY_GENS);
     REQUEST_LIT(out, KEY_BATCHES);
     buf_reset(&fr->scratch);
     name_batch(&fr->scratch, &c->id);
@@ -47,6 +48,7 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
     request_int(out, c->counter->every_s);
     request_int(out, CLAIM_FIELDS_MAX);
     request_text(out, hex);
+    request_int(out, GENS_KEPT);
 }
 
 static void odd_tell(const struct claim *c, const struct redis_answer *r)

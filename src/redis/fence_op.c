@@ -240,9 +240,13 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_answer 
 {
     struct redis_fences *fs = arg;
     (void)l, (void)at;
-    if (!answer_is_ok(r)) {
+    if (!answer_is(r, REDIS_STRING) || r->str.n >= RUN_ID_BYTES) {
         group_end(fs, false, r, NULL);
         return;
+    }
+    list_for_each (node, &fs->group) {
+        struct fence *f = CONTAINER_OF(node, struct fence, link);
+        snprintf(f->replid, sizeof f->replid, SLICE_FMT, SLICE_ARG(r->str));
     }
     if (!all_background(fs)) CRASH(fence_mid);
     if (by_waitaof(fs) || fs->replicas > 0)

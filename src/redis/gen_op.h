@@ -1,4 +1,4 @@
-/* redis/gen_op.h - reads tally:gen, or raises it. */
+/* redis/gen_op.h - what a Redis says of itself to those who merge: tally:gen, tally:gens, tally:realm and its history. */
 #ifndef REDIS_GEN_OP_H
 #define REDIS_GEN_OP_H
 
@@ -6,5 +6,6 @@
 #include "series/batches.h"
 
 void redis_gen(struct redis_link *l, struct gen_read *g);
+void redis_history(struct redis_link *l, struct history_read *h);
 
 #endif

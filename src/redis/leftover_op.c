@@ -12,6 +12,7 @@
 static void leftover_keys_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
 {
     REQUEST_LIT(out, KEY_GEN);
+    REQUEST_LIT(out, KEY_GENS);
     REQUEST_LIT(out, KEY_BATCHES);
     name_batch(name, &o->id);
     request_slice(out, buf_slice(name));
@@ -36,6 +37,7 @@ static void leftover_args_put(struct buf *out, const struct redis_leftover *o, s
     request_int(out, FIELDS_MAX);
     request_text(out, hex);
     request_int(out, o->accept);
+    request_int(out, GENS_KEPT);
     for (uint32_t i = 0; i < o->n; i++)
         request_slice(out, o->pendings[i]);
 }
@@ -73,7 +75,7 @@ void redis_leftover(struct redis_link *l, struct redis_leftover *o)
     o->renamed = o->left = o->odd = 0;
     o->fields = 0;
     o->text[0] = '\0';
-    request_eval(out, lua_leftover, 4 + 2 * (size_t)o->n, 6 + (size_t)o->n);
+    request_eval(out, lua_leftover, 5 + 2 * (size_t)o->n, 7 + (size_t)o->n);
     leftover_keys_put(out, o, &name);
     leftover_args_put(out, o, &name);
     buf_free(&name);

@@ -6,7 +6,7 @@
 
 #include "base/list.h"
 #include "series/counter.h"
-#include "series/names.h"
+#include "series/epoch.h"
 
 #define BATCH_FORMAT 1
 #ifndef BATCH_CHUNK_ROWS /* the simulator alone compiles with fewer */
@@ -72,6 +72,7 @@ enum merge_outcome {
     MERGE_CONFLICT, /* the ledger has it with another digest or cut: never discard */
     MERGE_DOWN,     /* MySQL is away or asks to wait; nothing is known to be committed: try again later */
     MERGE_HELD,    /* the table refuses (too many rejected rows, no table, no right): an operator must look */
+    MERGE_STALE,   /* its epoch is over: another primary was found. ROLLBACK; nothing is merged */
     MERGE_TOO_OLD, /* not_after_ms has passed, so the ledger may be pruned: give the run up */
 };
 
@@ -80,6 +81,7 @@ struct chunk {
     uint32_t index, chunks;
     size_t first, rows_n;  /* batch->rows[first .. first + rows_n) */
     uint64_t not_after_ms; /* on age_ms()'s clock: no transaction begins after this */
+    struct epoch epoch;    /* under which its rows were scanned */
     /* answer, written by the writer, read after done */
     enum merge_outcome outcome;
     uint32_t rows_merged, rows_rejected;

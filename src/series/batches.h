@@ -35,7 +35,8 @@ struct scan {
 
 struct fence {                 /* the barrier: once passed, what Redis knew before it cannot be rolled back */
     bool passed;               /* false: link lost, refused, or not confirmed in time */
-    char run_id[RUN_ID_BYTES]; /* of the server that passed it */
+    char run_id[RUN_ID_BYTES]; /* of the server that passed it, and its history meanwhile */
+    char replid[RUN_ID_BYTES];
     char text[200];
     void (*done)(struct fence *f);
     void *arg;
@@ -85,10 +86,14 @@ struct standing {         /* which batches stand */
     void *arg;
 };
 
-struct gen_read {   /* tally:gen, which counts the claims of this Redis */
-    uint64_t least; /* raises a lower one to this (recover --accept-rollback); 0: only reads */
-    uint64_t gen;   /* out; 0: none */
-    bool lost;      /* link lost or an error; text */
+struct
+    gen_read { /* tally:gen, which counts the claims of this Redis, and tally:realm, which says what Redis it is */
+    bool
+        accept; /* recover --accept-rollback: raises a lower one to `least`, and gives this Redis its realm */
+    uint64_t least;
+    struct batch_id realm; /* out; in with `accept`; zero: it has none */
+    uint64_t gen;          /* out; 0: none */
+    bool lost;             /* link lost or an error; text */
     char text[200];
     void (*done)(struct gen_read *g);
     void *arg;

@@ -22,7 +22,7 @@ struct books {
     struct books_counter *counters; /* by name */
     struct books_chunk *chunks;     /* by batch, chunk */
     size_t counters_n, chunks_n;
-    uint64_t gen_highest; /* of the whole ledger; 0: it is empty */
+    uint64_t gen_highest; /* of the realm's ledger; 0: it is empty */
 };
 void books_close(struct books *b);
 /* Do these books say that the row (key, field) of this batch is merged? */
@@ -39,6 +39,7 @@ struct books_total { /* of one pending hash */
 };
 struct books_totals {
     const struct counter *counter;
+    struct batch_id realm; /* of the Redis that was read */
     struct books_total *all;
     size_t n;
     const struct batch_id *ids; /* standing batches that hold any of these hashes; may repeat */

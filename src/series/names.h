@@ -10,6 +10,8 @@
 #define KEY_BATCHES "tally:batches"
 #define KEY_BATCH_PREFIX "tally:batch:"
 #define KEY_GEN "tally:gen"
+#define KEY_GENS "tally:gens" /* hash: a gen -> the batch that got it, of the last GENS_KEPT */
+#define KEY_REALM "tally:realm"
 #define KEY_SEQ_PREFIX "tally:seq:"
 #define KEY_ACCEPTED "tally:accepted"
 #define KEY_HELD "tally:held"
@@ -40,6 +42,14 @@ extern const struct slice name_leads[NAME_LEADS_N];
 struct batch_id {
     uint8_t bytes[16];
 };
+static inline bool batch_id_same(const struct batch_id *a, const struct batch_id *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+static inline bool batch_id_is_zero(const struct batch_id *id)
+{
+    return batch_id_same(id, &(struct batch_id){{0}});
+}
 
 /* One start of one instance: who writes seq keys and owns batches. Filled once at start. */
 struct life {

@@ -11,6 +11,7 @@ struct ask {
     struct redis_place place;
     struct sentinels *sentinels; /* NULL: none */
     struct redis_link link;
+    struct batch_id realm; /* tally:realm, read by ask_open; zero: it has none */
     bool closed;
 };
 

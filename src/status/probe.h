@@ -17,7 +17,8 @@ void probe_stands(const struct buf *info, struct status *s); /* what it says is 
 void probe_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s);
 
 /* The first goes before probe_redis, so that the ledger's gen is not newer than Redis'; the rest goes after it. */
-void probe_mysql_first(struct db *db, struct status *s);
-void probe_mysql(struct db *db, const struct source *where, bool brief, struct status *s);
+void probe_mysql_first(struct db *db, const struct batch_id *realm, struct status *s);
+void probe_mysql(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
+                 struct status *s);
 
 #endif

@@ -16,7 +16,7 @@ static void unread(struct status *s, const struct error *e)
         snprintf(s->mysql.why, sizeof s->mysql.why, "%.*s", STATUS_WHY_BYTES - 1, e->text);
 }
 
-void probe_mysql_first(struct db *db, struct status *s)
+void probe_mysql_first(struct db *db, const struct batch_id *realm, struct status *s)
 {
     struct error e;
     s->mysql.up = db_open(db) == CODE_OK;
@@ -30,7 +30,7 @@ void probe_mysql_first(struct db *db, struct status *s)
     s->mysql.read_only = db_read_only(db);
     s->mysql.read = true;
     snprintf(s->mysql.server, sizeof s->mysql.server, "%s", db_server(db));
-    if (ledger_gen_highest(db, &s->mysql.gen, &e) != ERR_NONE) unread(s, &e);
+    if (ledger_gen_highest(db, realm, &s->mysql.gen, &e) != ERR_NONE) unread(s, &e);
 }
 
 static struct status_counter *counter_find(struct status *s, struct slice name)
@@ -67,7 +67,7 @@ static void chunks_file(const struct books *books, struct status *s)
     }
 }
 
-static void counters_probe(struct db *db, struct status *s)
+static void counters_probe(struct db *db, const struct batch_id *realm, struct status *s)
 {
     size_t n = s->batches_n < STATUS_BATCHES_LOOKED ? s->batches_n : STATUS_BATCHES_LOOKED;
     struct batch_id ids[STATUS_BATCHES_LOOKED];
@@ -75,7 +75,7 @@ static void counters_probe(struct db *db, struct status *s)
     struct error e;
     for (size_t i = 0; i < n; i++)
         ids[i] = s->batches[i].id;
-    if (books_read(db, UINT64_MAX >> 1, ids, n, &books, &e) == ERR_NONE) {
+    if (books_read(db, realm, UINT64_MAX >> 1, ids, n, &books, &e) == ERR_NONE) {
         books_file(&books, s);
         chunks_file(&books, s);
     } else {
@@ -99,13 +99,14 @@ static void rejects_probe(struct db *db, struct status *s)
     if (code != ERR_NONE) unread(s, &e);
 }
 
-void probe_mysql(struct db *db, const struct source *where, bool brief, struct status *s)
+void probe_mysql(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
+                 struct status *s)
 {
     const struct schema_rules rules = {.accept_flush = where->conf->mysql_volatile == CONF_ACCEPT};
     struct error e;
     if (!s->mysql.up) return;
     if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);
     bool kept = where->conf->mysql_keep_ms > 0; /* of those it counts which are merged */
-    if (s->mysql.read && (!brief || kept)) counters_probe(db, s);
+    if (s->mysql.read && (!brief || kept)) counters_probe(db, realm, s);
     if (s->mysql.read) rejects_probe(db, s);
 }

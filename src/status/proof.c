@@ -65,14 +65,14 @@ static enum err read_redis(struct proof *p, struct ask *a, const struct proof_li
     return ERR_NONE;
 }
 
-static enum err read_mysql(struct proof *p, struct db *db, struct error *e)
+static enum err read_mysql(struct proof *p, const struct batch_id *realm, struct db *db, struct error *e)
 {
     size_t n = p->sums->batches_n;
     struct batch_id *ids = heap_zalloc((n + 1) * sizeof *ids);
     struct books books = {0};
     for (size_t i = 0; i < n; i++)
         ids[i] = p->sums->batches[i].id;
-    enum err code = books_read(db, (uint64_t)p->redis.gen, ids, n, &books, e);
+    enum err code = books_read(db, realm, (uint64_t)p->redis.gen, ids, n, &books, e);
     if (code == ERR_NONE) sums_stored(p->sums, &books);
     books_close(&books);
     heap_free(ids);
@@ -84,5 +84,5 @@ enum err proof_read(struct ask *a, struct db *db, const struct proof_limits *lim
 {
     struct proof p = {.sums = sums};
     enum err code = read_redis(&p, a, limits, e);
-    return code == ERR_NONE ? read_mysql(&p, db, e) : code;
+    return code == ERR_NONE ? read_mysql(&p, &a->realm, db, e) : code;
 }

@@ -50,13 +50,14 @@ static void servers_probe(const struct source *where, const struct status_how *h
 {
     struct ask ask;
     struct error e;
-    probe_mysql_first(db, s);
     bool connected = ask_open(&ask, where, PROBE_WAIT_MS, PROBE_WAIT_MS, &e) == ERR_NONE;
+    const struct batch_id realm = connected ? ask.realm : (struct batch_id){{0}};
+    probe_mysql_first(db, &realm, s);
     if (connected)
         probe_redis(&ask, where->counters, how->brief, s);
     else
         snprintf(s->redis.why, sizeof s->redis.why, "%.*s", (int)strcspn(e.text, ";"), e.text);
-    probe_mysql(db, where, how->brief, s);
+    probe_mysql(db, where, &realm, how->brief, s);
     if (!how->books)
         books_unknown(s, "not asked for");
     else if (s->redis.up)

@@ -128,10 +128,11 @@ static enum err redis_read(struct seen *s, struct ask *a, struct error *e)
 
 /* --- MySQL --- */
 
-static enum err mysql_read(struct seen *s, struct db *db, struct error *e)
+static enum err mysql_read(struct seen *s, const struct batch_id *realm, struct db *db, struct error *e)
 {
     s->books = (struct books_store){.counter = s->proof->counter,
                                     .key = s->proof->key,
+                                    .realm = *realm,
                                     .gen = s->redis.gen,
                                     .ids = s->ids,
                                     .ids_n = s->batches_n};
@@ -222,7 +223,7 @@ enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status
         struct seen s = {.proof = p, .problem = problem, .arg = arg};
         p->pending = p->claimed = 0;
         code = redis_read(&s, a, e);
-        if (code == ERR_NONE) code = mysql_read(&s, db, e);
+        if (code == ERR_NONE) code = mysql_read(&s, &a->realm, db, e);
         newer = s.books.newer;
         if (code == ERR_NONE && !newer) {
             add_up(&s);

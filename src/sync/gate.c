@@ -1,6 +1,7 @@
-/* sync/gate.c - one check answers for both sides, MySQL first: schema and the ledger's highest gen; then Redis' gen. In
- * that order a merge between the two cannot look like a loss. */
+/* sync/gate.c - one look answers for both sides: what Redis says of itself, then MySQL: schema, ledger, epoch. Others may
+ * merge in between, so a Redis that seems to be behind is read once more, and compared with what the ledger had before. */
 #include "sync/gate.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "sync/inside.h"
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #define RETRY_MS 5000
 
 static void gate_ask(struct gate *g);
+static void redis_read(struct history_read *h);
 
 static bool is_at(const struct gate *g, const char run_id[RUN_ID_BYTES])
 {
@@ -37,8 +39,17 @@ static void retry_later(struct gate *g)
 static void check_end(struct gate *g)
 {
     g->asking = false;
+    heap_free(g->read.gens);
+    g->read.gens = NULL;
     sync_mysql(g->sync, checked(g));
     if (g->again) gate_ask(g);
+}
+
+static void redis_ask(struct gate *g)
+{
+    heap_free(g->read.gens);
+    g->read = (struct history_read){.realm = g->given, .done = redis_read, .arg = g};
+    g->ports.history(g->ports.arg, &g->read);
 }
 
 /* A ledger keeps its highest gen. */
@@ -53,42 +64,118 @@ static void compare_ledger(struct gate *g, uint64_t highest)
     g->merged = highest; /* said once */
 }
 
-static void compare_redis(struct gate *g, uint64_t gen, uint64_t highest)
+/* g->text says why. */
+static void look_held(struct gate *g)
 {
-    g->rolled_back = HOLDS(RULE_GATE) && gen < highest;
-    snprintf(g->text, sizeof g->text,
-             "Redis was rolled back: its gen is %llu, the ledger has %llu. Counting goes on. Find out what "
-             "it lost, then run `tallyd recover --accept-rollback`",
-             (unsigned long long)gen, (unsigned long long)highest);
-    sync_hold(g->sync, g->rolled_back, g->rolled_back ? g->text : "gen is not behind the ledger");
-    if (g->rolled_back) retry_later(g);
+    g->rolled_back = true;
+    memcpy(g->compared, g->read.run_id, sizeof g->compared);
+    sync_hold(g->sync, true, g->text);
+    retry_later(g);
+    check_end(g);
 }
 
-static void gen_done(struct gen_read *r)
+static void redis_behind(struct gate *g)
 {
-    struct gate *g = r->arg;
-    if (r->lost || !is_at(g, g->asked_of)) {
-        retry_later(g);
-    } else {
-        compare_ledger(g, g->check.highest);
-        compare_redis(g, r->gen, g->check.highest);
-        memcpy(g->compared, g->asked_of, sizeof g->compared);
+    if (g->seen.gen > g->read.gen)
+        snprintf(
+            g->text, sizeof g->text,
+            "Redis was rolled back: its gen is %llu, the ledger has %llu. Counting goes on. Find out what "
+            "it lost, then run `tallyd recover --accept-rollback`",
+            (unsigned long long)g->read.gen, (unsigned long long)g->seen.gen);
+    else
+        snprintf(g->text, sizeof g->text,
+                 "Redis has another batch of gen %llu than the ledger: it was rolled back, or another "
+                 "primary went "
+                 "on beside it. Counting goes on. Find out which of them is right, then run `tallyd recover "
+                 "--accept-rollback`",
+                 (unsigned long long)g->seen.gen);
+    look_held(g);
+}
+
+static void look_ours(struct gate *g)
+{
+    const struct epoch *epoch = &g->check.look.epoch;
+    char realm[33], id[33];
+    compare_ledger(g, g->check.look.highest.gen);
+    if (g->check.look.taken) {
+        batch_id_hex(&epoch->realm, realm);
+        batch_id_hex(&epoch->id, id);
+        log_event(LOG_INFO, "epoch_taken", "epoch=%s realm=%s run_id=%s history=%s", id, realm, epoch->run_id,
+                  epoch->replid);
     }
+    g->epoch = *epoch;
+    sync_epoch(g->sync, epoch);
+    g->rolled_back = false;
+    memcpy(g->compared, g->read.run_id, sizeof g->compared);
+    sync_hold(g->sync, false, "Redis is not behind the ledger");
     check_end(g);
+}
+
+static void look_done(struct gate *g)
+{
+    const struct realm_look *look = &g->check.look;
+    char realm[33];
+    switch (look->outcome) {
+    case REALM_OURS:
+        look_ours(g);
+        return;
+    case REALM_GIVEN:
+        g->given = look->epoch.realm;
+        redis_ask(g);
+        return;
+    case REALM_BEHIND:
+        g->seen = look->highest;
+        redis_ask(g);
+        return;
+    case REALM_STRANGER:
+        snprintf(g->text, sizeof g->text,
+                 "MySQL counts for another Redis already, and this one does not say which it is (it has no "
+                 "tally:realm). Counting goes on. Is it one more? Run `tallyd migrate --another-redis`. Has "
+                 "it lost "
+                 "all that it had? Run `tallyd recover --accept-rollback`");
+        break;
+    case REALM_UNKNOWN:
+        batch_id_hex(&g->read.realm, realm);
+        snprintf(g->text, sizeof g->text,
+                 "This MySQL does not count for this Redis (its tally:realm is %s). Counting goes on. Is it "
+                 "another "
+                 "one's? Name the right server. Else run `tallyd recover --accept-rollback`",
+                 realm);
+        break;
+    }
+    look_held(g);
 }
 
 static void check_done(struct gate_check *c)
 {
     struct gate *g = c->arg;
-    if (!c->seen || c->refusals) retry_later(g);
+    if (c->refusals) retry_later(g);
     if (c->seen) g->schema_fit = c->fit;
-    if (!c->seen) {
+    if (c->seen && c->fit && is_at(g, g->read.run_id)) {
+        look_done(g);
+        return;
+    }
+    retry_later(g);
+    check_end(g);
+}
+
+static void redis_read(struct history_read *h)
+{
+    struct gate *g = h->arg;
+    if (h->lost || !is_at(g, h->run_id)) {
+        retry_later(g);
         check_end(g);
         return;
     }
-    snprintf(g->asked_of, sizeof g->asked_of, "%s", g->ports.run_id(g->ports.arg));
-    g->gen = (struct gen_read){.done = gen_done, .arg = g};
-    g->ports.gen(g->ports.arg, &g->gen);
+    g->told = h->realm;
+    bool behind = HOLDS(RULE_GEN_ID) ? !history_has(h, &g->seen) : g->seen.gen > h->gen;
+    if (g->seen.gen > 0 && behind) {
+        redis_behind(g);
+        return;
+    }
+    g->seen.gen = 0;
+    g->check = (struct gate_check){.redis = h, .done = check_done, .arg = g};
+    g->ports.check(g->ports.arg, &g->check);
 }
 
 static void gate_ask(struct gate *g)
@@ -98,8 +185,9 @@ static void gate_ask(struct gate *g)
     g->asking = true;
     g->retry_at_ms = UINT64_MAX;
     g->asked_merged = g->merged;
-    g->check = (struct gate_check){.done = check_done, .arg = g};
-    g->ports.check(g->ports.arg, &g->check);
+    g->seen.gen = 0;
+    g->given = (struct batch_id){{0}};
+    redis_ask(g);
 }
 
 void gate_init(struct gate *g, struct sync *s, const struct gate_ports *ports)
@@ -119,6 +207,13 @@ void gate_mysql(struct gate *g, bool up)
     if (!up) g->schema_fit = false;
     sync_mysql(g->sync, checked(g));
     if (up) gate_ask(g);
+}
+
+void gate_epoch_over(struct gate *g)
+{
+    g->compared[0] = '\0';
+    sync_mysql(g->sync, checked(g));
+    if (g->mysql_up) gate_ask(g);
 }
 
 void gate_merged(struct gate *g, uint64_t gen)

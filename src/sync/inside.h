@@ -25,6 +25,7 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     struct list link;      /* sync->runs */
     struct family *family; /* NULL until the counter of an adopted batch is known */
     struct batch batch;
+    struct epoch epoch; /* as its scan began */
     struct claim claim;
     struct buf key_bytes; /* of claim.keys */
     struct scan scan;
@@ -115,6 +116,7 @@ struct sync {
     struct sync_ports ports;
     struct sync_config config;
     const struct counters *counters;
+    struct epoch epoch;
     struct family *families;
     size_t claim_at; /* the family that is asked first for the next claim */
     struct list runs;

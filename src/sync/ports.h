@@ -16,6 +16,8 @@ struct sync_ports {
     void (*adopt)(void *arg, struct adopt *a);
     void (*due_poll)(void *arg, struct due_poll *p);
     void (*standing)(void *arg, struct standing *s);
+    /* A merge or a fence was refused: the epoch is over, or Redis has another history. Another look decides. */
+    void (*epoch_over)(void *arg);
     /* Fire and forget: sign of life of these batches (and of this instance, with n = 0 too). */
     void (*beat)(void *arg, const struct batch_id *ids, uint32_t n);
     /* Fire and forget: dirty names that no counter claims go from tally:dirty to tally:held. */

@@ -6,6 +6,8 @@
  *   link lost at SCAN, at DISCARD       WAIT, then the same again: HSCAN from 0; discarding twice is harmless
  *   fence lost, or passed by another    WAIT, SCAN: (!) what was scanned before may have been rolled back
  *     server process than was scanned
+ *   fence of another history, or a      WAIT, SCAN, and the gate looks again: another primary was found, or this
+ *     merge whose epoch is over           one is another by now
  *   MySQL down                          WAIT, SCAN: rows are let go meanwhile; the ledger knows what went in
  *   table refuses, rows short, conflict WAIT long, alarm; never discarded
  *   all merged, with keep_ms            DONE: keep.c has it, and discards it later
@@ -175,6 +177,7 @@ static void submit_chunks(struct run *r)
     while (r->chunks_out < s->config.chunks_max && r->chunks_next < r->chunks_n) {
         struct chunk *c = &r->chunks[r->chunks_next];
         batch_chunk(&r->batch, r->chunks_next++, c);
+        c->epoch = HOLDS(RULE_EPOCH_OF_RUN) ? r->epoch : s->epoch;
         c->not_after_ms = HOLDS(RULE_GIVE_UP) ? r->born_ms + s->config.give_up_ms : UINT64_MAX;
         c->done = on_merged;
         c->arg = r;
@@ -213,6 +216,14 @@ static void count_chunk(struct run *r, const struct chunk *c)
         r->rows_already += (int64_t)c->rows_n;
         STAT_ADD(chunks_already, 1);
     }
+}
+
+static void epoch_lost(struct run *r, const char *why)
+{
+    char hex[33];
+    log_event(LOG_WARN, "epoch_lost", "batch=%s detail=%s", run_hex(r, hex), LOGQ(why));
+    r->sync->ports.epoch_over(r->sync->ports.arg);
+    run_back_off(r, RUN_SCAN);
 }
 
 /* (!) Chunks of two eras: MySQL may have lost the first ones since. */
@@ -255,6 +266,9 @@ static void run_merged(struct run *r)
     case MERGE_CONFLICT:
         run_hold(r, "ledger_conflict", text);
         return;
+    case MERGE_STALE:
+        epoch_lost(r, text);
+        return;
     case MERGE_TOO_OLD:
         run_given_up(r);
         return;
@@ -286,8 +300,13 @@ static void on_fenced(struct fence *f)
     struct run *r = f->arg;
     r->sync->requests_out--;
     bool same_server = strcmp(f->run_id, r->scan.run_id) == 0;
+    bool same_history = strcmp(f->run_id, r->epoch.run_id) == 0 && strcmp(f->replid, r->epoch.replid) == 0;
     if (!may_write(r->sync)) {
         run_back_off(r, RUN_SCAN);
+        return;
+    }
+    if (f->passed && same_server && !same_history && HOLDS(RULE_FENCE_HISTORY)) {
+        epoch_lost(r, "Redis has another history than when the ledger was compared with it");
         return;
     }
     if (f->passed && (same_server || !HOLDS(RULE_RESCAN))) {
@@ -352,6 +371,7 @@ static void on_scanned(struct scan *s)
 static void run_scan(struct run *r)
 {
     if (sm_now(&r->sm) != RUN_SCAN) sm_move(&r->sm, RUN_SCAN);
+    r->epoch = r->sync->epoch;
     r->scan = (struct scan){.batch = &r->batch, .counters = r->sync->counters, .done = on_scanned, .arg = r};
     r->sync->requests_out++;
     r->sync->ports.scan(r->sync->ports.arg, &r->scan);

@@ -128,6 +128,11 @@ void sync_mysql(struct sync *s, bool up)
     s->mysql_up = up;
 }
 
+void sync_epoch(struct sync *s, const struct epoch *epoch)
+{
+    s->epoch = *epoch;
+}
+
 void sync_hold(struct sync *s, bool hold, const char *why)
 {
     if (hold && !s->hold) log_event(LOG_ERROR, "merges_held", "why=%s", LOGQ(why));

@@ -83,7 +83,9 @@ void sync_turn(struct sync *s);
 /* The key is copied. Repeats are ignored, but what is due by its hits may become due by time. */
 void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why);
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */
-void sync_redis(struct sync *s, bool up); /* all three links are up, or not */
+void sync_epoch(struct sync *s,
+                const struct epoch *epoch); /* what is scanned from now on is merged under it */
+void sync_redis(struct sync *s, bool up);   /* all three links are up, or not */
 void sync_hold(struct sync *s, bool hold,
                const char *why); /* Redis was rolled back: merges and claims stop, counting goes on */
 void sync_wait_for(struct sync *s, struct sync_wait *w);

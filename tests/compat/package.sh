@@ -122,7 +122,7 @@ started="$started $!"
 within 60 "redis-server is up" redis_cli PING
 within 60 "mariadbd is up" sql -e 'SELECT 1'
 sql -e "DROP DATABASE IF EXISTS shop; DROP USER IF EXISTS tally@localhost; CREATE DATABASE shop; CREATE USER tally@localhost IDENTIFIED BY 'only for this test';
-    GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON shop.* TO tally@localhost"
+    GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER ON shop.* TO tally@localhost"
 debian_run sh -c "$readme_configure"
 sed -i -e 's|resp: \[.*|resp: "unix:///run/tallyd/tallyd.sock"|' \
     -e 's|url: "redis:.*|url: "unix:///run/redis/redis.sock?db=0"|' \

@@ -102,7 +102,7 @@ within 60 "mariadbd is up" mariadb -e 'SELECT 1'
 within 60 "redis-server is up" redis-cli PING
 redis-cli FLUSHALL
 mariadb -e "DROP DATABASE IF EXISTS shop; DROP USER IF EXISTS tally@localhost; CREATE DATABASE shop; CREATE USER tally@localhost IDENTIFIED BY 'only for this test';
-    GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON shop.* TO tally@localhost"
+    GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER ON shop.* TO tally@localhost"
 (umask 077 && printf 'only for this test\n' >/etc/tallyd/mysql.password)
 install -m 640 -g tallyd /usr/share/tallyd/tallyd.yaml /etc/tallyd/tallyd.yaml
 sed -i -e 's|resp: \[.*|resp: [ "tcp://127.0.0.1:7370", "unix:///run/tallyd/tallyd.sock" ]|' \

@@ -66,7 +66,7 @@ def test_what_mysql_refuses_is_told_once(make_clock, make_redis, make_daemon, my
     clock = make_clock().flow()
     daemon = make_daemon(make_redis(appendfsync="always", clock=clock), families=FAMILIES, clock=clock)
     wait_until(lambda: complete_until(mysql), 30, "complete_until is written")
-    mysql.query("CREATE TRIGGER refuses BEFORE INSERT ON tally_counters FOR EACH ROW IF NEW.complete_until IS NOT NULL"
+    mysql.query("CREATE TRIGGER refuses BEFORE UPDATE ON tally_counters FOR EACH ROW IF NOT NEW.complete_until <=> OLD.complete_until"
                 " THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not today'; END IF")
     steps(clock, EVERY_S)
     daemon.log_contains("event=complete_until error=")

@@ -277,8 +277,8 @@ def test_busy_total(limited, mysql):
     with daemon.client() as client:
         client.call("HINCRBY", "s1:product_views", 7, 1)
         daemon.sync_all()
-        mysql.query("INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged,"
-                    " total, merged_at) VALUES (REPEAT('x', 16), 0, 1, 'product_views', 1000000, '', '', REPEAT('x', 16), 0, 0,"
+        mysql.query("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged,"
+                    " total, merged_at) VALUES ((SELECT MIN(realm) FROM tally_realms), REPEAT('x', 16), 0, 1, 'product_views', 1000000, '', '', REPEAT('x', 16), 0, 0,"
                     " NOW(3))")
         began = time.monotonic()
         assert client.call("CTR.TOTAL", "s1:product_views", 7).startswith("TRYAGAIN")

@@ -373,11 +373,11 @@ def orphan_of_an_older_tallyd(shop):
     direct.set("tally:gen", 2)
     direct.hset("tally:accepted", "searches", sum(ORPHAN_FIELDS.values()))
     chunk, first, last, digest, rows, total = ORPHAN_CHUNKS[0]
-    store("INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged, total,"
-          " merged_at) VALUES (UNHEX(%s), %s, 2, 'searches', 2, UNHEX(%s), UNHEX(%s), UNHEX(%s), %s, %s, UTC_TIMESTAMP(3))",
+    store("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged, total,"
+          " merged_at) VALUES ((SELECT MIN(realm) FROM tally_realms), UNHEX(%s), %s, 2, 'searches', 2, UNHEX(%s), UNHEX(%s), UNHEX(%s), %s, %s, UTC_TIMESTAMP(3))",
           (ORPHAN, chunk, first, last, digest, rows, total))
-    store("INSERT INTO tally_counters (counter, merged) VALUES ('searches', %s) ON DUPLICATE KEY UPDATE merged = %s",
-          (total, total))
+    store("INSERT INTO tally_counters (counter, realm, epoch, merged) SELECT 'searches', realm, epoch, %s FROM tally_realms",
+          (total,))
     for at in range(1000):
         shop.acked[b"s7:searches", b"term %d" % at] = at % 9 + 1
     values = ",".join(f"(7, 'term {at}', {at % 9 + 1})" for at in range(1000))

@@ -14,7 +14,7 @@ from harness.moment import COMMIT, Hold, Moment
 from harness.shop import FAMILIES, VIEWS, Shop
 from harness.wait import wait_until
 
-TRANSACTION = (b"START TRANSACTION", b"INSERT INTO tally_ledger", b"INSERT INTO `product_views`", b"INSERT INTO tally_counters",
+TRANSACTION = (b"START TRANSACTION", b"INSERT INTO tally_ledger", b"INSERT INTO `product_views`", b"UPDATE tally_counters",
                COMMIT)
 
 
@@ -142,7 +142,7 @@ def test_wait_timeout(closed):
     shop.hits()
     shop.daemon.sync_all()
     assert shop.counted() == shop.acked
-    late = Hold(shop.proxy, "up", b"INSERT INTO tally_counters")
+    late = Hold(shop.proxy, "up", b"UPDATE tally_counters")
     shop.hits()
     link = shop.ask_for_merging()
     late.wait_held()

@@ -110,7 +110,7 @@ def test_views_and_their_reader(make_redis, make_daemon, mysql, users):
         progress = {row[0]: row[1:] for row in read("SELECT counter, merged, rejected, behind_seconds FROM tally_progress")}
         assert progress["unique_visitors"][:2] == (7, 0) and progress["product_views"][:2] == (2, 0)
         mysql.query("INSERT INTO shop.tally_rejects VALUES (x'00112233445566778899aabbccddeeff', 0, 1, 'searches',"
-                    " 's1:searches', x'c3a4', '5', 1, 'too long', UTC_TIMESTAMP(3), NULL)")
+                    " 's1:searches', x'c3a4', '5', 1, 'too long', UTC_TIMESTAMP(3), NULL, REPEAT(x'00', 16))")
         assert read("SELECT counter, pending_hash, field, delta, reason FROM tally_rejects_waiting") == (
             ("searches", "s1:searches", "ä", "5", "too long"),)
         for refused in ("SELECT * FROM daily_visitors", "SELECT * FROM tally_ledger", "SELECT * FROM tally_counters",

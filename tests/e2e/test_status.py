@@ -223,8 +223,8 @@ def test_unknown_counter(daemon, redis):
 
 
 def test_rejects_standing(daemon, mysql):
-    mysql.query("INSERT INTO tally_rejects (batch, chunk, seq, counter, pending_hash, field, delta, counted, reason,"
-                " rejected_at) VALUES (x'00', 0, 1, 'searches', 's1:searches', 'x', '1', 0, 'why', UTC_TIMESTAMP(3))")
+    mysql.query("INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field, delta, counted, reason,"
+                " rejected_at) VALUES ((SELECT MIN(realm) FROM tally_realms), x'00', 0, 1, 'searches', 's1:searches', 'x', '1', 0, 'why', UTC_TIMESTAMP(3))")
     seen = look(daemon, 1)
     assert of_counter(seen, "searches")["rejects"] == 1 and of_counter(seen, "product_views")["rejects"] == 0
     assert "tallyd rejects" in problems(seen)

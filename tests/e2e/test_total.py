@@ -304,8 +304,8 @@ def test_refused(make_daemon, redis, mysql):
 
 def later_merge(mysql, counter):
     """A ledger row as if some other tallyd had just merged a later claim of the counter; stays until it is deleted."""
-    mysql.query("INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged,"
-                " total, merged_at) VALUES (REPEAT('x', 16), 0, 1, %s, 1000000, '', '', REPEAT('x', 16), 0, 0, NOW(3))",
+    mysql.query("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged,"
+                " total, merged_at) VALUES ((SELECT MIN(realm) FROM tally_realms), REPEAT('x', 16), 0, 1, %s, 1000000, '', '', REPEAT('x', 16), 0, 0, NOW(3))",
                 (counter,))
 
 

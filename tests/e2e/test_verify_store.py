@@ -78,8 +78,8 @@ def test_claimed(daemon, redis):
 
 def test_claimed_and_in_the_ledger(daemon, redis, mysql):
     claim(redis)
-    mysql.query("INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged, total,"
-                " merged_at) SELECT UNHEX(%s), 0, 1, 'product_views', 1, CONCAT(x'0010', %s, x'0001', '7'),"
+    mysql.query("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged, total,"
+                " merged_at) SELECT (SELECT MIN(realm) FROM tally_realms), UNHEX(%s), 0, 1, 'product_views', 1, CONCAT(x'0010', %s, x'0001', '7'),"
                 " CONCAT(x'0010', %s, x'0001', '9'), REPEAT(x'00', 16), 2, 30, UTC_TIMESTAMP(3)", (BATCH, VIEWS, VIEWS))
     assert views(verify(daemon)) == (9, 3, 0, 2, 0)
 
@@ -120,8 +120,8 @@ def test_values_of_others(field, value, daemon, redis):
 
 
 def test_rejects(daemon, mysql):
-    mysql.query("INSERT INTO tally_rejects (batch, chunk, seq, counter, pending_hash, field, delta, counted, reason,"
-                " rejected_at) VALUES (x'00', 0, 1, 'product_views', %s, 'x', '1', 0, 'why', UTC_TIMESTAMP(3))", (VIEWS,))
+    mysql.query("INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field, delta, counted, reason,"
+                " rejected_at) VALUES ((SELECT MIN(realm) FROM tally_realms), x'00', 0, 1, 'product_views', %s, 'x', '1', 0, 'why', UTC_TIMESTAMP(3))", (VIEWS,))
     seen = verify(daemon, status=1)
     assert "refused 1 row" in problem(seen) and views(seen)[4] == 1
     assert views(verify(daemon, store="2"))[4] == 0
@@ -129,8 +129,8 @@ def test_rejects(daemon, mysql):
 
 def test_merged_after_the_look_at_redis(daemon, mysql):
     """The ledger has a later gen than Redis had: never added up, said instead."""
-    mysql.query("INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged, total,"
-                " merged_at) VALUES (REPEAT(x'77', 16), 0, 1, 'product_views', 999, 'a', 'b', REPEAT(x'00', 16), 1, 5,"
+    mysql.query("INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key, digest, rows_merged, total,"
+                " merged_at) VALUES ((SELECT MIN(realm) FROM tally_realms), REPEAT(x'77', 16), 0, 1, 'product_views', 999, 'a', 'b', REPEAT(x'00', 16), 1, 5,"
                 " UTC_TIMESTAMP(3))")
     done = daemon.verb("verify", "--store", "1", "--counter", "product_views")
     assert done.returncode == 1 and done.stdout == "" and "run verify again" in done.stderr

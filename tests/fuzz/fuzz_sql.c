@@ -45,8 +45,11 @@ struct entry { /* a chunk that is in, or that a transaction puts in */
     size_t upserts_n, rejects_n;
 };
 
+static const struct epoch epoch = {.realm = {{7, 1}}, .id = {{9, 2}}};
+
 struct db {
     bool open, in_transaction;
+    bool epoch_is_over; /* an UPDATE of the books finds no row */
     uint64_t opened;
     enum code_class code;
     enum db_dialect dialect;
@@ -177,11 +180,18 @@ static void id_expect(struct sql *s)
     MUST(slice_eq(bytes_read(s), slice_of((const char *)s->db->batch->id.bytes, 16)));
 }
 
+static void realm_expect(struct sql *s)
+{
+    MUST(slice_eq(bytes_read(s), slice_of((const char *)epoch.realm.bytes, 16)));
+}
+
 /* False: the chunk is in, 1062. */
 static bool ledger_run(struct sql *s)
 {
     struct db *db = s->db;
     struct entry *e = &db->now;
+    realm_expect(s);
+    sql_expect(s, ", ");
     id_expect(s);
     sql_expect(s, ", ");
     db->at = (uint32_t)number_read(s);
@@ -277,6 +287,8 @@ static void rejects_run(struct sql *s)
     do {
         struct reject r;
         sql_expect(s, "(");
+        realm_expect(s);
+        sql_expect(s, ",");
         id_expect(s);
         sql_expect(s, ",");
         MUST(number_read(s) == db->at);
@@ -304,17 +316,17 @@ static void rejects_run(struct sql *s)
 static void books_run(struct sql *s)
 {
     struct entry *e = &s->db->now;
-    MUST(slice_eq(bytes_read(s), buf_slice(&s->db->batch->counter_name)));
-    sql_expect(s, ", ");
     e->books_merged = number_read(s);
-    sql_expect(s, ", ");
-    e->books_rejected = number_read(s);
-    sql_expect(s, ") ON DUPLICATE KEY UPDATE merged = merged + (");
-    MUST(number_read(s) == e->books_merged);
     sql_expect(s, "), rejected = rejected + (");
-    MUST(number_read(s) == e->books_rejected);
-    sql_expect(s, ")");
+    e->books_rejected = number_read(s);
+    sql_expect(s, "), chunks = chunks + 1 WHERE counter = ");
+    MUST(slice_eq(bytes_read(s), buf_slice(&s->db->batch->counter_name)));
+    sql_expect(s, " AND realm = ");
+    realm_expect(s);
+    sql_expect(s, " AND epoch = ");
+    MUST(slice_eq(bytes_read(s), slice_of((const char *)epoch.id.bytes, 16)));
     end_expect(s);
+    s->db->epoch_is_over = take_byte(&s->db->faults) % 16 == 15;
 }
 
 static void where_expect(struct sql *s)
@@ -340,6 +352,7 @@ static void update_run(struct sql *s)
 
 static void commit_run(struct db *db)
 {
+    MUST(!db->epoch_is_over);
     if (db->now.stands && !db->in[db->at].stands) db->in[db->at] = db->now;
     db->now = (struct entry){0};
     db->in_transaction = false;
@@ -348,7 +361,7 @@ static void commit_run(struct db *db)
 static void rollback_run(struct db *db)
 {
     db->now = (struct entry){0};
-    db->in_transaction = false;
+    db->in_transaction = db->epoch_is_over = false;
 }
 
 static enum code_class statement_run(struct sql *s)
@@ -364,15 +377,14 @@ static enum code_class statement_run(struct sql *s)
     } else {
         MUST(db->in_transaction);
         if (sql_try(
-                s,
-                "INSERT INTO tally_ledger (batch, chunk, chunks, counter, gen, first_key, last_key, digest,"
-                " rows_merged, total, merged_at) VALUES ("))
+                s, "INSERT INTO tally_ledger (realm, batch, chunk, chunks, counter, gen, first_key, last_key,"
+                   " digest, rows_merged, total, merged_at) VALUES ("))
             return ledger_run(s) ? CODE_OK : CODE_DUPLICATE;
-        if (sql_try(s, "INSERT INTO tally_counters (counter, merged, rejected) VALUES ("))
+        if (sql_try(s, "UPDATE tally_counters SET merged = merged + ("))
             books_run(s);
-        else if (sql_try(s, "INSERT INTO tally_rejects (batch, chunk, seq, counter, pending_hash, field, "
-                            "delta, counted,"
-                            " reason, rejected_at) VALUES "))
+        else if (sql_try(s,
+                         "INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field,"
+                         " delta, counted, reason, rejected_at) VALUES "))
             rejects_run(s);
         else if (sql_try(s, "UPDATE tally_ledger SET "))
             update_run(s);
@@ -525,8 +537,7 @@ uint64_t db_opened(const struct db *db)
 }
 uint64_t db_affected(const struct db *db)
 {
-    (void)db;
-    return 1;
+    return !db->epoch_is_over;
 }
 unsigned db_code(const struct db *db)
 {
@@ -599,8 +610,9 @@ static void chunk_merge(struct db *db, struct merger *m, uint32_t index, const c
     struct chunk c = {0};
     batch_chunk(db->batch, index, &c);
     c.not_after_ms = UINT64_MAX;
+    c.epoch = epoch;
     c.outcome = MERGE_DOWN;
-    for (int i = 0; i < ROUNDS && c.outcome == MERGE_DOWN; i++) {
+    for (int i = 0; i < ROUNDS && (c.outcome == MERGE_DOWN || c.outcome == MERGE_STALE); i++) {
         if (db->counter == NULL)
             merge_reject(m, &c, reason);
         else

@@ -23,7 +23,10 @@
 #define EPOCH_BY_HISTORY 1 /* 0: by run_id, which a demotion and a promotion leave as it is */
 #endif
 #ifndef LINK_HISTORY
-#define LINK_HISTORY 1 /* a link asks what history its side is at, at each look and scan: it may change while links live */
+#define LINK_HISTORY 1 /* a link asks what history its side is at, and is cut: it may change while links live */
+#endif
+#ifndef FENCE_HISTORY
+#define FENCE_HISTORY 1 /* the fence asks, too: what was scanned is of the epoch's history */
 #endif
 #ifndef EPOCH_UNIQUE
 #define EPOCH_UNIQUE 1 /* an epoch has a random id; 0: it is counted on, and a MySQL that lost its tail counts again */
@@ -97,7 +100,8 @@ typedef daemon_state {
     bool open, held, has_read, again;
     byte epoch, history, seen;                         /* seen: the ledger's highest batch, when Redis seemed to be behind it */
     byte read_history, read_gen, read_id[BATCHES + 1]; /* of the look */
-    byte stage, batch, run_at, run_epoch;
+    byte epoch_history;                                /* of the look that took the epoch */
+    byte stage, batch, run_at, run_epoch, run_history; /* as its scan began */
 };
 daemon_state D[DAEMONS];
 
@@ -156,6 +160,7 @@ inline gate_shut(d)
     D[d].open = false;
     D[d].held = false;
     D[d].epoch = (EPOCH_OF_RUN -> 0 : D[d].epoch);
+    D[d].epoch_history = 0;
     for (j : 1 .. BATCHES) { D[d].read_id[j] = 0 }
     D[d].has_read = false;
     D[d].again = false;
@@ -169,7 +174,8 @@ inline run_end(d)
     D[d].stage = IDLE;
     D[d].batch = 0;
     D[d].run_at = 0;
-    D[d].run_epoch = 0
+    D[d].run_epoch = 0;
+    D[d].run_history = 0
 }
 
 inline link_cut(d)
@@ -244,8 +250,10 @@ inline take_epoch(d)
             printf("daemon %d takes epoch %d\n", d, M.epoch)
         :: else -> printf("daemon %d joins epoch %d\n", d, M.epoch)
         fi;
+        i = D[d].read_history;
         gate_shut(d);
         D[d].open = true;
+        D[d].epoch_history = i;
         D[d].epoch = M.epoch
     :: !fits && GATE_TWICE && !D[d].again ->
         gate_shut(d);
@@ -350,19 +358,25 @@ end:
         link_cut(d)
     }
 #endif
-    :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].stand != 0 && (!LINK_HISTORY || D[d].history == S[D[d].at].history) ->
+    :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].stand != 0 ->
         for (j : 1 .. BATCHES) {
             if
             :: HAS(S[D[d].at].stand, j) -> D[d].batch = j
             :: else
             fi
         }
-        D[d].stage = (REPLICAS -> SCANNED : FENCED);
+        D[d].stage = SCANNED;
         D[d].run_at = D[d].at;
         D[d].run_epoch = D[d].epoch;
+        D[d].run_history = D[d].epoch_history;
         printf("daemon %d scanned batch %d\n", d, D[d].batch)
     }
-    :: d_step { D[d].stage == SCANNED && IS_UP(d) &&
+    :: d_step { D[d].stage == SCANNED && IS_UP(d) && FENCE_HISTORY && S[D[d].at].history != D[d].run_history ->
+        printf("daemon %d has its fence refused on side %d\n", d, D[d].at);
+        gate_shut(d);
+        run_end(d)
+    }
+    :: d_step { D[d].stage == SCANNED && IS_UP(d) && (!FENCE_HISTORY || S[D[d].at].history == D[d].run_history) &&
                 (REPLICAS == 0 ||
                  (!S[OTHER(D[d].at)].primary && S[OTHER(D[d].at)].id[batch_gen[D[d].batch]] == D[d].batch)) ->
         D[d].stage = FENCED

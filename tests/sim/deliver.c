@@ -139,6 +139,7 @@ static void deliver_fence(struct process *life, struct request *q)
     struct fence *f = q->target;
     f->passed = !q->refused && (life->hold_ms == 0 || !world_rule(life->w, WORLD_HOLD));
     memcpy(f->run_id, q->run_id, sizeof f->run_id);
+    memcpy(f->replid, q->replid, sizeof f->replid);
     snprintf(f->text, sizeof f->text, "%s", f->passed ? "" : "not confirmed in time");
     f->done(f);
 }
@@ -167,6 +168,19 @@ static void deliver_standing(struct request *q)
     s->ids_n = q->ids.n;
     s->lost = false;
     s->done(s);
+}
+
+static void deliver_history(struct request *q)
+{
+    struct history_read *h = q->target;
+    h->realm = sim_realm;
+    h->gen = q->history.gen;
+    memcpy(h->run_id, q->run_id, sizeof h->run_id);
+    memcpy(h->replid, q->replid, sizeof h->replid);
+    h->gens = heap_alloc(sizeof q->history.gens);
+    for (unsigned i = 0; i < SIM_GENS; i++)
+        if (q->history.gens[i].gen > 0) h->gens[h->gens_n++] = q->history.gens[i];
+    h->done(h);
 }
 
 static void deliver_due_poll(struct process *life, struct request *q)
@@ -267,9 +281,8 @@ void ports_deliver(struct process *life, struct request *q)
     case REQ_BATCHES:
         deliver_batches(life, q);
         return;
-    case REQ_GEN:
-        ((struct gen_read *)q->target)->gen = q->gen;
-        ((struct gen_read *)q->target)->done(q->target);
+    case REQ_HISTORY:
+        deliver_history(q);
         return;
     case REQ_JOURNALS:
         memcpy(((struct journal_list *)q->target)->run_id, q->run_id, sizeof q->run_id);
@@ -362,9 +375,9 @@ void ports_lost(struct process *life, const struct lost *lost)
         ((struct batch_list *)lost->target)->lost = true;
         ((struct batch_list *)lost->target)->done(lost->target);
         return;
-    case REQ_GEN:
-        ((struct gen_read *)lost->target)->lost = true;
-        ((struct gen_read *)lost->target)->done(lost->target);
+    case REQ_HISTORY:
+        ((struct history_read *)lost->target)->lost = true;
+        ((struct history_read *)lost->target)->done(lost->target);
         return;
     case REQ_JOURNALS:
         ((struct journal_list *)lost->target)->lost = true;

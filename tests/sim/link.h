@@ -28,7 +28,7 @@ enum request_kind {
     REQ_WALK,
     REQ_JOURNALS,
     REQ_JOURNAL_TAKE,
-    REQ_GEN,
+    REQ_HISTORY,
     REQ_DIRTY,
     REQ_BATCHES,
     REQ_TOTAL,
@@ -132,6 +132,12 @@ struct wire_names {
     uint32_t skip, limit;
 };
 
+#define SIM_GENS 32   /* as GENS_KEPT */
+struct wire_history { /* reply */
+    uint64_t gen;
+    struct claim_gen gens[SIM_GENS];
+};
+
 struct request {
     struct list link;
     enum request_kind kind;
@@ -143,7 +149,7 @@ struct request {
     bool readonly;                   /* reply: the server is no primary any more */
     uint64_t fence_at;               /* passes once so much is durable */
     int64_t client_id;               /* of the link to kill */
-    uint64_t gen;                    /* reply */
+    char replid[RUN_ID_BYTES];       /* reply: its history */
     int64_t lowest_ms[SIM_COUNTERS]; /* reply; dirty: the first, of all. INT64_MAX: none */
     union {
         struct wire_frame frame;
@@ -155,6 +161,7 @@ struct request {
         struct wire_journals journals;
         struct wire_take take;
         struct wire_total total;
+        struct wire_history history;
     };
 };
 

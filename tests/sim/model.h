@@ -74,6 +74,7 @@ enum world_rule {
     WORLD_ONE_SERVER = 1 << 19,  /* off: links of one life may be at different servers */
     WORLD_HOLD = 1 << 20,        /* off: a fence counts while frames are held for a failover */
     WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
+    WORLD_EPOCH = 1 << 19,       /* off: MySQL merges under whatever epoch */
     WORLD_CAUGHT_UP = 1 << 21,   /* off: Redis is read before it has again what it lost */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
 };

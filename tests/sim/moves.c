@@ -29,12 +29,14 @@ static void swap_processes(struct world *w)
     static struct twin_state kept;
     struct redis *r = &w->redis;
     struct other *o = &w->other;
-    unsigned run = r->run;
+    unsigned run = r->run, history = r->history;
     kept = r->now;
     r->now = o->now;
     o->now = kept;
     r->run = o->run;
+    r->history = o->history;
     o->run = run;
+    o->history = history;
     swap_links(&r->links, &o->links);
 }
 
@@ -139,6 +141,7 @@ void moves_fail_over(struct world *w)
     o->demoted_ms = w->now_ms;
     if (world_percent(w, w->config.killed_percent)) end_links(&o->links);
     promote(w);
+    w->redis.history = ++w->redis.histories;
 }
 
 void moves_announce(struct world *w)
@@ -168,6 +171,7 @@ void moves_follow(struct world *w)
     else
         end_links(&w->other.links);
     w->other.now = has->state;
+    w->other.history = r->history;
     w->other.follows = true;
     r->alone = false;
     redis_fsync(r, has->offset);

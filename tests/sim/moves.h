@@ -17,7 +17,7 @@ struct other { /* the process that was the primary before */
     bool there;
     bool writes;  /* it takes writes still: a split brain */
     bool follows; /* it has the primary's data, so it may be promoted */
-    unsigned run;
+    unsigned run, history;
     uint64_t demoted_ms;
     struct twin_state now;
     struct list links;

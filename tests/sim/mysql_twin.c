@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "base/num.h"
+#include "base/rules.h"
 #include <stdio.h>
 
 void mysql_init(struct mysql *m)
@@ -61,6 +62,7 @@ void mysql_submit(struct process *life, struct chunk *c)
     struct job *job = heap_zalloc(sizeof *job);
     job->target = c;
     job->life = life->index;
+    job->epoch = c->epoch.id;
     job->row = (struct ledger_row){
         .batch = c->batch->id, .chunk = c->index, .chunks = c->chunks, .gen = c->batch->gen};
     chunk_digest(c, job->row.digest);
@@ -145,6 +147,11 @@ void mysql_resolve(struct world *w, struct job *job)
     job_free(job);
 }
 
+static bool epoch_is_over(const struct world *w, const struct job *job)
+{
+    return world_rule(w, WORLD_EPOCH) && !batch_id_same(&job->epoch, &w->mysql.epoch.id);
+}
+
 static void become_limbo(struct job *job)
 {
     job->state = JOB_LIMBO;
@@ -222,6 +229,10 @@ static void end(struct world *w, struct job *job)
         answer(w, job, MERGE_DOWN, "2006 server has gone away");
         return;
     }
+    if (epoch_is_over(w, job)) {
+        answer(w, job, MERGE_STALE, "the epoch is over");
+        return;
+    }
     if (!w->mysql.up && world_percent(w, 50)) { /* the others were let through before it was demoted */
         answer(w, job, MERGE_DOWN, "1290 read-only");
         return;
@@ -284,7 +295,7 @@ void mysql_copy(struct world *w)
 {
     struct mysql *m = &w->mysql;
     heap_free(m->copy.ledger);
-    m->copy = (struct mysql_copy){.at_ms = w->now_ms, .ledger_n = m->ledger_n};
+    m->copy = (struct mysql_copy){.at_ms = w->now_ms, .epoch = m->epoch, .ledger_n = m->ledger_n};
     memcpy(m->copy.rows, m->rows, sizeof m->rows);
     memcpy(m->copy.rejects, m->rejects, sizeof m->rejects);
     memcpy(m->copy.until_ms, m->until_ms, sizeof m->until_ms);
@@ -300,6 +311,7 @@ void mysql_promote(struct world *w)
     memcpy(m->rejects, m->copy.rejects, sizeof m->rejects);
     memcpy(m->until_ms, m->copy.until_ms, sizeof m->until_ms);
     heap_free(m->ledger);
+    m->epoch = m->copy.epoch;
     m->ledger = m->copy.ledger;
     m->ledger_n = m->copy.ledger_n;
     m->ledger_cap = m->copy.ledger == NULL ? 0 : m->copy.ledger_n + 1;
@@ -315,7 +327,7 @@ void mysql_forget_life(struct world *w, int life)
         next = node->next;
         struct job *job = CONTAINER_OF(node, struct job, link);
         if (job->life != life || job->state == JOB_LIMBO) continue;
-        if (job->state == JOB_OPEN && !session_lost(w, job) && world_percent(w, 50))
+        if (job->state == JOB_OPEN && !session_lost(w, job) && !epoch_is_over(w, job) && world_percent(w, 50))
             become_limbo(job);
         else
             job_free(job);
@@ -349,6 +361,51 @@ void mysql_until(struct world *w, int counter, int64_t ms)
     TRACE(w, "mysql: complete_until of counter %d is %lld", counter, (long long)(ms - SIM_EPOCH_MS));
     w->mysql.until_ms[counter] = ms;
     oracle_until(w, counter);
+}
+
+static void limbo_end(struct world *w)
+{
+    struct arena *before = arena_enter(&w->arena);
+    for (struct list *node = w->mysql.jobs.next, *next; node != &w->mysql.jobs; node = next) {
+        next = node->next;
+        struct job *job = CONTAINER_OF(node, struct job, link);
+        if (job->state == JOB_LIMBO) mysql_resolve(w, job);
+    }
+    arena_enter(before);
+}
+
+const struct batch_id sim_realm = {{1}};
+
+static struct claim_gen highest_claim(const struct mysql *m)
+{
+    struct claim_gen highest = {0};
+    for (size_t i = 0; i < m->ledger_n; i++)
+        if (m->ledger[i].gen > highest.gen)
+            highest = (struct claim_gen){.gen = m->ledger[i].gen, .id = m->ledger[i].batch};
+    return highest;
+}
+
+/* As mysql/realm.c. What is in limbo has moved its row of the books, and holds its lock. */
+void mysql_look(struct world *w, const struct history_read *redis, struct realm_look *out)
+{
+    struct mysql *m = &w->mysql;
+    struct epoch *epoch = &m->epoch;
+    bool same = strcmp(epoch->run_id, redis->run_id) == 0 && strcmp(epoch->replid, redis->replid) == 0;
+    if (!same) limbo_end(w);
+    *out = (struct realm_look){.outcome = REALM_BEHIND, .taken = !same, .highest = highest_claim(m)};
+    bool behind = RULE(sync_rules_off, RULE_GEN_ID) ? !history_has(redis, &out->highest)
+                                                    : out->highest.gen > redis->gen;
+    if (RULE(sync_rules_off, RULE_GATE) && out->highest.gen > 0 && behind) return;
+    out->outcome = REALM_OURS;
+    if (!same) {
+        uint64_t number = ++m->epochs;
+        *epoch = (struct epoch){.realm = sim_realm};
+        memcpy(epoch->id.bytes, &number, sizeof number);
+        memcpy(epoch->run_id, redis->run_id, sizeof epoch->run_id);
+        memcpy(epoch->replid, redis->replid, sizeof epoch->replid);
+        TRACE(w, "mysql: epoch %llu is taken", (unsigned long long)number);
+    }
+    out->epoch = *epoch;
 }
 
 uint64_t mysql_highest_gen(const struct mysql *m)

@@ -24,6 +24,7 @@ struct job {
     int life;
     enum job_state state;
     uint64_t opened_ms;
+    struct batch_id epoch;
     struct ledger_row row;
     unsigned rows_n;
     struct {
@@ -35,6 +36,7 @@ struct job {
 
 /* A replica: what the primary had then. */
 struct mysql_copy {
+    struct epoch epoch;
     uint64_t at_ms;
     int64_t rows[SIM_HASHES][SIM_FIELDS], rejects[SIM_HASHES][SIM_FIELDS];
     int64_t until_ms[SIM_COUNTERS];
@@ -52,9 +54,14 @@ struct mysql {
     struct ledger_row *ledger;
     size_t ledger_n, ledger_cap;
     struct list jobs;
+    /* The realm: its epoch, counted by `epochs`, which knows all that ever were, and the primary that it is for. */
+    struct epoch epoch;
+    uint64_t epochs;
     struct mysql_copy copy;
     unsigned promoted; /* starts, when the replica was last promoted */
 };
+
+extern const struct batch_id sim_realm;
 
 /* What is in MySQL, in its row or kept to be replayed. */
 static inline int64_t mysql_has(const struct mysql *m, int hash, int field)
@@ -79,6 +86,7 @@ void mysql_forget_life(struct world *w, int life); /* its writers are gone, what
 /* Rows merged up to cutoff_ms, but for the highest gen. */
 void mysql_prune(struct world *w, int64_t cutoff_ms, const struct batch_id *standing, unsigned standing_n);
 void mysql_until(struct world *w, int counter, int64_t ms);
+void mysql_look(struct world *w, const struct history_read *redis, struct realm_look *out);
 uint64_t mysql_highest_gen(const struct mysql *m);
 
 #endif

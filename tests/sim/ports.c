@@ -290,6 +290,11 @@ static void port_standing(void *arg, struct standing *s)
     if (q != NULL) q->ids.hash = s->key.n > 0 ? hash_of(arg, s->key) : -1;
 }
 
+static void port_epoch_over(void *arg)
+{
+    gate_epoch_over(&((struct process *)arg)->gate);
+}
+
 static void port_beat(void *arg, const struct batch_id *ids, uint32_t n)
 {
     struct request *q = ports_ask(arg, ROLE_SYNC, REQ_BEAT, NULL);
@@ -333,6 +338,7 @@ struct sync_ports ports_sync(struct process *life)
                                .adopt = port_adopt,
                                .due_poll = port_due_poll,
                                .standing = port_standing,
+                               .epoch_over = port_epoch_over,
                                .beat = port_beat,
                                .hold_names = port_hold_names,
                                .mono_ms = port_mono_ms,

@@ -50,7 +50,7 @@ static void answer_check(struct process *life, void *target)
     c->seen = m->up;
     c->fit = c->seen && !m->schema_unfit;
     c->refusals = c->seen && (m->schema_unfit || m->table_unfit);
-    if (c->fit) c->highest = mysql_highest_gen(m);
+    if (c->fit) mysql_look(life->w, c->redis, &c->look);
     for (size_t i = 0; c->seen && i < counters->n; i++)
         sync_counter_fit(life->sync, &counters->all[i], i > 0 || !m->table_unfit);
     c->done(c);
@@ -61,9 +61,9 @@ static void port_check(void *arg, struct gate_check *c)
     questions_ask(arg, answer_check, c);
 }
 
-static void port_gen(void *arg, struct gen_read *g)
+static void port_history(void *arg, struct history_read *h)
 {
-    ports_ask(arg, ROLE_SYNC, REQ_GEN, g);
+    ports_ask(arg, ROLE_SYNC, REQ_HISTORY, h);
 }
 
 static const char *port_run_id(void *arg)
@@ -153,8 +153,11 @@ static uint64_t port_mono_ms(void *arg)
 
 void questions_wire(struct process *life)
 {
-    struct gate_ports gate = {
-        .arg = life, .check = port_check, .gen = port_gen, .run_id = port_run_id, .mono_ms = port_mono_ms};
+    struct gate_ports gate = {.arg = life,
+                              .check = port_check,
+                              .history = port_history,
+                              .run_id = port_run_id,
+                              .mono_ms = port_mono_ms};
     struct prune_ports prune = {.arg = life,
                                 .cutoff = port_cutoff,
                                 .standing = port_standing,

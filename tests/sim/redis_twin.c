@@ -15,7 +15,7 @@ void redis_init(struct redis *r)
     r->past[0].offset = r->past[0].at_ms = 0;
     r->past[0].state = r->now;
     r->offset = r->durable = 0;
-    r->run = r->runs = 1;
+    r->run = r->runs = r->history = r->histories = 1;
     r->is_other = r->alone = false;
     r->chosen = UINT64_MAX;
     r->refuses = r->dumped = r->restored = false;
@@ -82,6 +82,7 @@ void redis_restart(struct world *w, bool lose_tail)
     list_for_each (node, &r->links)
         link_kill(CONTAINER_OF(node, struct link, all));
     r->run = ++r->runs;
+    r->history = ++r->histories;
     if (!lose_tail) return;
     unsigned to = world_percent(w, 50) ? 0 : (unsigned)world_below(w, r->past_n);
     r->past_n = to + 1;
@@ -103,6 +104,7 @@ static void put_back(struct redis *r, const struct past *copy, uint64_t now_ms)
     list_for_each (node, &r->links)
         link_kill(CONTAINER_OF(node, struct link, all));
     r->run = ++r->runs;
+    r->history = ++r->histories;
     r->now = copy->state;
     r->offset = r->durable = copy->offset;
     r->past_n = 1;
@@ -282,7 +284,10 @@ static void claim_rename(struct world *w, struct wire_claim *c, struct twin_batc
 static void claim_register(struct world *w, const struct link *l, struct wire_claim *c, struct twin_batch *b)
 {
     struct twin_state *s = &w->redis.now;
-    if (!b->stands) b->gen = ++s->gen;
+    if (!b->stands) {
+        b->gen = ++s->gen;
+        s->gens[b->gen % SIM_GENS] = (struct claim_gen){.gen = b->gen, .id = b->id};
+    }
     b->stands = true;
     b->counter = c->counter;
     b->owner = l->life;
@@ -605,8 +610,9 @@ static bool run(struct world *w, struct link *l, struct request *q)
     case REQ_BATCHES:
         run_batches(r, q);
         return false;
-    case REQ_GEN:
-        q->gen = r->now.gen;
+    case REQ_HISTORY:
+        q->history.gen = r->now.gen;
+        memcpy(q->history.gens, r->now.gens, sizeof r->now.gens);
         return false;
     case REQ_JOURNALS:
         journals_list_run(w, &q->journals);
@@ -663,6 +669,7 @@ void redis_refuse_fence(struct world *w, struct link *l)
     TRACE(w, "redis: the fence of life %d is not confirmed in time", l->life);
     q->refused = true;
     redis_run_id(w->redis.run, q->run_id);
+    redis_run_id(w->redis.history, q->replid);
     list_push(&l->done, &q->link);
 }
 
@@ -690,6 +697,7 @@ static void execute(struct world *w, struct link *l)
         if (l->client_open || !request_is_driven(q)) return;
     }
     redis_run_id(w->redis.run, q->run_id);
+    redis_run_id(w->redis.history, q->replid);
     list_remove(&q->link);
     maybe_again(w, l, q);
     if (l->client_open && (q->target != NULL || q->readonly))

@@ -30,7 +30,8 @@ struct twin_state {
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
     uint64_t gen;
-    int64_t seq[SIM_LIVES]; /* -1: no key */
+    struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
+    int64_t seq[SIM_LIVES];          /* -1: no key */
     int64_t accepted[SIM_COUNTERS];
     struct twin_tokens tokens;
     struct twin_ops ops;
@@ -58,9 +59,10 @@ struct redis {
     struct past past[PAST_MAX];
     unsigned past_n;
     uint64_t offset, durable;
-    unsigned run, runs;         /* this process; how many there were, each start of one counted */
-    bool is_other;              /* see moves_swap() */
-    bool alone;                 /* after a failover: nobody acknowledges */
+    unsigned run, runs;          /* this process; how many there were, each start of one counted */
+    unsigned history, histories; /* that it is at; how many began, each with a start or a promotion */
+    bool is_other;               /* see moves_swap() */
+    bool alone;                  /* after a failover: nobody acknowledges */
     uint64_t chosen, chosen_ms; /* a failover is announced, to a copy that has so much; UINT64_MAX: none is */
     bool dumped, restored;
     struct past dump, newest; /* a copy on disk; what stood there when it was put back */

@@ -598,11 +598,18 @@ static void profile_replay_total(struct sim_config *c)
         name, without, 0, sync, world, 0, RULE_GATE, faults, seeds, profile                                  \
     }
 
+/* Without these others, too, it shows. */
+#define UNAIDED(name, sync, world, too, faults, seeds, profile, without)                                     \
+    {                                                                                                        \
+        name, without, 0, sync, world, 0, too, faults, seeds, profile                                        \
+    }
+
 const struct sim_rule sim_rules[] = {
     SYNC("gate", RULE_GATE, SHOWS(DOUBLE), 2000, profile_restored,
          "an old copy of Redis is put back: what it has is claimed and merged again"),
-    WORLD("gate_all_links", WORLD_ALL_LINKS, SHOWS(DOUBLE) | SHOWS(STUCK), 10000, profile_restored,
-          "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
+    UNAIDED("gate_all_links", 0, WORLD_ALL_LINKS, RULE_GEN_ID, SHOWS(DOUBLE) | SHOWS(STUCK), 10000,
+            profile_restored,
+            "a claim by a link that is already at the old copy raises its gen before the gate asks for it"),
     UNGATED("barrier", RULE_BARRIER, 0, SHOWS(DOUBLE), 2000, profile_tail,
             "merged, then Redis loses the claim: merged again under another id"),
     UNGATED("fence_write", 0, WORLD_FENCE_WRITE, SHOWS(DOUBLE) | SHOWS(LOSS), 2000, profile_tail,
@@ -727,7 +734,8 @@ const struct sim_rule sim_rules[] = {
           "one link follows a failover, and the others stay where nothing new is written"),
     UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
             "acknowledged by one copy and merged, while another is promoted that lacks it"),
-    UNGATED("rescan_moves", RULE_RESCAN, 0, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
+    UNAIDED("rescan_moves", RULE_RESCAN, 0, RULE_GATE | RULE_EPOCH_OF_RUN | RULE_FENCE_HISTORY,
+            SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
             "rows scanned at the old primary are merged after a fence of the new one"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),

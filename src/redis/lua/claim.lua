@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- KEYS: dirty, gen, batches, registry, then pending, claimed, lock of each hash. ARGV: counter, format, owner,
--- instance, every_s, fields_max, id. Answers renamed, left, fields, gen, then up to ten keys that are no hashes. The
+-- KEYS: dirty, gen, gens, batches, registry, then pending, claimed, lock of each hash. ARGV: counter, format, owner,
+-- instance, every_s, fields_max, id, gens_kept. Answers renamed, left, fields, gen, then up to ten keys that are no hashes. The
 -- calls with many arguments go in pieces of 500: unpack() has a bound near 8,000.
 local counter, format, owner, instance = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local every_s, fields_max, id = ARGV[5], tonumber(ARGV[6]), ARGV[7]
-local dirty, gen_key, batches, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local every_s, fields_max, id, gens_kept = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local dirty, gen_key, gens, batches, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 if redis.call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' stands') end
 local take, seen, gone, odd, fields, left, lowest = {}, {}, {}, {}, 0, 0, now
-for i = 5, #KEYS, 3 do
+for i = 6, #KEYS, 3 do
   local kind = redis.call('TYPE', KEYS[i]).ok
   if kind ~= 'hash' then
     gone[#gone + 1] = KEYS[i]
@@ -34,6 +34,8 @@ end
 local gen = 0
 if #take > 0 then
   gen = redis.call('INCR', gen_key)
+  redis.call('HSET', gens, gen, id)
+  redis.call('HDEL', gens, gen - gens_kept)
   redis.call('ZADD', batches, now, id)
   redis.call('HSET', registry, 'format', format, 'counter', counter, 'gen', gen, 'owner', owner,
              'lowest_ms', string.format('%.0f', lowest))

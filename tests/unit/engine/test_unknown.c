@@ -47,9 +47,10 @@ void core_job(struct core *c, struct db_job *job)
     world.job = job;
 }
 
-enum err ledger_reject_batch(struct db *db, const struct batch *b, const char *reason, uint64_t *rows,
-                             struct error *e)
+enum err ledger_reject_batch(struct db *db, const struct batch *b, const struct epoch *epoch,
+                             const char *reason, uint64_t *rows, struct error *e)
 {
+    (void)epoch;
     (void)db, (void)b, (void)reason, (void)e;
     *rows = 7;
     return ERR_NONE;

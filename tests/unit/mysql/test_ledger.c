@@ -41,11 +41,11 @@ static void gen_highest(void **state)
 {
     uint64_t gen = 9;
     (void)state;
-    assert_fine(ledger_gen_highest(db, &gen, &e));
+    assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e));
     assert_int_equal(gen, 0);
     merge_visits(1, 3, "1");
     merge_visits(2, UINT64_C(18446744073709551615), "1");
-    assert_fine(ledger_gen_highest(db, &gen, &e));
+    assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e));
     assert_true(gen == UINT64_MAX);
 }
 
@@ -75,7 +75,8 @@ static void age(uint8_t id, int days)
 static void prune(void **state)
 {
     struct batch_id standing = shop_id(2);
-    struct ledger_prune p = {.standing = &standing, .standing_n = 1, .step = 1, .steps_max = 2};
+    struct ledger_prune p = {
+        .epoch = shop_epoch, .standing = &standing, .standing_n = 1, .step = 1, .steps_max = 2};
     (void)state;
     for (uint8_t id = 1; id <= 6; id++)
         merge_visits(id, id, "1");
@@ -102,7 +103,7 @@ static void prune(void **state)
  */
 static void prune_keeps_the_highest_gen(void **state)
 {
-    struct ledger_prune p = {.step = 100, .steps_max = 10};
+    struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};
     uint64_t gen;
     (void)state;
     for (uint8_t id = 1; id <= 3; id++) {
@@ -112,7 +113,7 @@ static void prune_keeps_the_highest_gen(void **state)
     assert_fine(ledger_cutoff(db, 60, p.cutoff, &e));
     assert_fine(ledger_prune(db, &p, &e));
     assert_int_equal(p.pruned, 2);
-    assert_fine(ledger_gen_highest(db, &gen, &e));
+    assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e));
     assert_int_equal(gen, 3);
     assert_int_not_equal(ledger_cutoff(db, UINT64_MAX, p.cutoff, &e), ERR_NONE);
 }
@@ -120,7 +121,7 @@ static void prune_keeps_the_highest_gen(void **state)
 /* The batch of a row that was young at the cutoff may have been claimed after it was asked what stands. */
 static void prune_goes_by_the_cutoff(void **state)
 {
-    struct ledger_prune p = {.step = 100, .steps_max = 10};
+    struct ledger_prune p = {.epoch = shop_epoch, .step = 100, .steps_max = 10};
     (void)state;
     merge_visits(1, 1, "1");
     merge_visits(2, 2, "1");
@@ -137,11 +138,13 @@ static void prune_goes_by_the_cutoff(void **state)
 static void complete_until(void **state)
 {
     (void)state;
-    assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200123, &e));
+    shop_books("visitors");
+    assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200123, &e));
     assert_mariadb(&server, "2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
-    assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200122, &e)); /* never backwards */
+    assert_fine(
+        ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200122, &e)); /* never backwards */
     assert_mariadb(&server, "2014-09-20 00:00:00.123", "SELECT complete_until FROM tally_counters");
-    assert_fine(ledger_complete_until(db, SLICE("visitors"), 4102444800000, &e)); /* past 2038 */
+    assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 4102444800000, &e)); /* past 2038 */
     assert_mariadb(&server, "2100-01-01 00:00:00.000", "SELECT complete_until FROM tally_counters");
     merge_visits(1, 1, "5");
     assert_mariadb(&server, "5/2100-01-01 00:00:00.000",
@@ -160,9 +163,9 @@ static void reject_batch(void **state)
     b.gen = 4;
     HASH(&b, "s7:retired", "x", "4", "y", "junk");
     assert_true(batch_seal(&b, &short_hash));
-    assert_fine(ledger_reject_batch(db, &b, "unknown counter", &rows, &e));
+    assert_fine(ledger_reject_batch(db, &b, &shop_epoch, "unknown counter", &rows, &e));
     assert_int_equal(rows, 2);
-    assert_fine(ledger_reject_batch(db, &b, "unknown counter", &rows, &e));
+    assert_fine(ledger_reject_batch(db, &b, &shop_epoch, "unknown counter", &rows, &e));
     assert_int_equal(rows, 0);
     assert_mariadb(
         &server, "s7:retired/x/4/1/unknown counter s7:retired/y/junk/0/the value is not an integer",
@@ -191,7 +194,7 @@ static void books_of_a_gen(void **state)
     merge_chunk(&merger, &c);
     assert_int_equal(c.outcome, MERGE_DONE);
     batch_close(&words);
-    assert_fine(books_read(db, 2, ids, 2, &b, &e));
+    assert_fine(books_read(db, &shop_epoch.realm, 2, ids, 2, &b, &e));
     assert_int_equal(b.counters_n, 2);
     assert_string_equal(b.counters[0].name, "visitors");
     assert_int_equal(b.counters[0].merged, 70);
@@ -215,12 +218,13 @@ static void books_times(void **state)
     struct books b = {0};
     (void)state;
     merge_visits(1, 1, "1");
-    assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200123, &e));
-    assert_fine(books_read(db, 0, NULL, 0, &b, &e));
+    assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200123, &e));
+    assert_fine(books_read(db, &shop_epoch.realm, 0, NULL, 0, &b, &e));
     assert_true(b.counters[0].complete_until_ms == 1411171200123);
     assert_int_equal(b.counters[0].newer, 1);
     books_close(&b);
-    assert_fine(ledger_complete_until(db, SLICE("visitors"), 1411171200124, &e)); /* the snapshot was ended */
+    assert_fine(ledger_complete_until(db, &shop_epoch, SLICE("visitors"), 1411171200124,
+                                      &e)); /* the snapshot was ended */
     assert_mariadb(&server, "2014-09-20 00:00:00.124", "SELECT complete_until FROM tally_counters");
 }
 
@@ -242,7 +246,7 @@ static void books_know_rows_by_chunk(void **state)
     shop_chunk(&b, 1, &c); /* the second chunk alone */
     merge_chunk(&merger, &c);
     assert_int_equal(c.outcome, MERGE_DONE);
-    assert_fine(books_read(db, 1, &id, 1, &books, &e));
+    assert_fine(books_read(db, &shop_epoch.realm, 1, &id, 1, &books, &e));
     for (size_t i = 0; i < b.rows_n; i++)
         assert_int_equal(books_has(&books, &id, SLICE("words"), batch_field(&b, &b.rows[i])), i >= 1000);
     books_close(&books);
@@ -265,7 +269,12 @@ static void live_totals(void **state)
         {.key = SLICE("s8:visitors"), .fields = fields, .fields_n = 2, .gen = 2},
         {.key = SLICE("s7:visitors"), .fields = day, .fields_n = 1, .gen = 2},
     };
-    struct books_totals t = {.counter = &shop_all[VISITORS], .all = all, .n = 3, .ids = ids, .ids_n = 2};
+    struct books_totals t = {.realm = shop_epoch.realm,
+                             .counter = &shop_all[VISITORS],
+                             .all = all,
+                             .n = 3,
+                             .ids = ids,
+                             .ids_n = 2};
     (void)state;
     merge_visits(1, 1, "10");
     assert_fine(books_totals_read(db, &t, &e));
@@ -296,7 +305,7 @@ static void live_totals_of_many_fields(void **state)
     static char text[MANY][12];
     static struct slice fields[MANY];
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = MANY, .gen = 1};
-    struct books_totals t = {.counter = &shop_all[WORDS], .all = &one, .n = 1};
+    struct books_totals t = {.realm = shop_epoch.realm, .counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
     (void)state;
     shop_batch(&b, 1, WORDS, 1);
@@ -318,7 +327,7 @@ static void live_total_without_store(void **state)
 {
     struct slice fields[1] = {SLICE("it's")};
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = 1};
-    struct books_totals t = {.counter = &shop_all[WORDS], .all = &one, .n = 1};
+    struct books_totals t = {.realm = shop_epoch.realm, .counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
     (void)state;
     shop_batch(&b, 1, WORDS, 1);
@@ -369,12 +378,13 @@ static void ids(void **state)
 
 static void reject_make(uint8_t batch, unsigned seq, const char *field)
 {
-    mariadb_do(
-        &server,
-        "INSERT INTO tally_rejects (batch, chunk, seq, counter, pending_hash, field, delta, counted, reason,"
-        " rejected_at) VALUES (REPEAT(x'%02x', 16), 0, %u, 'words', 'words', '%s', '3', 1, 'why', "
-        "UTC_TIMESTAMP(3))",
-        batch, seq, field);
+    mariadb_do(&server,
+               "INSERT INTO tally_rejects (realm, batch, chunk, seq, counter, pending_hash, field, delta, "
+               "counted, reason,"
+               " rejected_at) VALUES (REPEAT(x'01', 16), REPEAT(x'%02x', 16), 0, %u, 'words', 'words', '%s', "
+               "'3', 1, 'why', "
+               "UTC_TIMESTAMP(3))",
+               batch, seq, field);
 }
 
 static void chosen(void **state)
@@ -384,7 +394,8 @@ static void chosen(void **state)
     struct rejects_replay run = {.counters = &shop};
     uint64_t n;
     (void)state;
-    mariadb_do(&server, "INSERT INTO tally_counters (counter, rejected) VALUES ('words', 9)");
+    shop_books("words");
+    mariadb_do(&server, "UPDATE tally_counters SET rejected = 9");
     reject_make(1, 0, "a");
     reject_make(2, 1, "b");
     reject_make(2, 2, "c");
@@ -455,16 +466,16 @@ static void errors_are_told(void **state)
     uint64_t gen;
     (void)state;
     mariadb_do(&server, "RENAME TABLE tally_ledger TO away");
-    assert_int_equal(ledger_gen_highest(db, &gen, &e), ERR_CONFIG);
+    assert_int_equal(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "1146"));
     assert_non_null(strstr(e.text, "run tallyd check"));
     struct books b = {0};
-    assert_int_equal(books_read(db, 0, NULL, 0, &b, &e), ERR_CONFIG);
+    assert_int_equal(books_read(db, &shop_epoch.realm, 0, NULL, 0, &b, &e), ERR_CONFIG);
     books_close(&b);
     mariadb_do(&server, "RENAME TABLE away TO tally_ledger");
-    assert_fine(ledger_gen_highest(db, &gen, &e)); /* the snapshot was ended */
+    assert_fine(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e)); /* the snapshot was ended */
     db_close(db);
-    assert_int_equal(ledger_gen_highest(db, &gen, &e), ERR_UNAVAILABLE);
+    assert_int_equal(ledger_gen_highest(db, &shop_epoch.realm, &gen, &e), ERR_UNAVAILABLE);
 }
 
 static int empty(void **state)

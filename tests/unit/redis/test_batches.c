@@ -348,11 +348,12 @@ static void test_gen(void **state)
     (void)state;
     answers = 0;
     for (int i = 0; i < 4; i++) {
-        struct gen_read g = {.least = steps[i].least, .done = on_gen};
+        struct gen_read g = {.accept = i > 0, .least = steps[i].least, .realm = {{7}}, .done = on_gen};
         redis_gen(&w->link, &g);
         WAIT_UNTIL(w, answers == i + 1);
         assert_false(g.lost);
         assert_int_equal(g.gen, steps[i].gen);
+        assert_int_equal(g.realm.bytes[0], i > 0 ? 7 : 0);
     }
     world_close(w);
 }

@@ -201,7 +201,7 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
 {
     struct world *w = world_empty();
     struct got g;
-    struct fake f = {.say = {"+OK\r\n", answer}};
+    struct fake f = {.say = {"$3\r\nabc\r\n", answer}};
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
     redis_link_start(&w->link);
@@ -213,6 +213,7 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
     redis_fence(&g.fs, &g.f[0]);
     WAIT_UNTIL(w, g.answers == 1);
     assert_int_equal(g.f[0].passed, passed);
+    assert_string_equal(g.f[0].replid, "abc");
     fake_stop(&f);
     got_close(&g);
 }
@@ -235,7 +236,7 @@ static void test_background(void **state)
 {
     struct world *w = world_empty();
     struct got g;
-    struct fake f = {.say = {"+OK\r\n", ":0\r\n", "+OK\r\n", ":2\r\n"}};
+    struct fake f = {.say = {"$3\r\nabc\r\n", ":0\r\n", "$3\r\nabc\r\n", ":2\r\n"}};
     (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "fence");

@@ -364,8 +364,8 @@ static void adopted_batches_wait_for_mysql(void **state)
     sync_mysql(world->s, true);
     tick();
     assert_did("S");
-    scan_sealed_by(STARS, 3, RUN_B);
-    fence_answered(true, RUN_B);
+    scan_sealed_by(STARS, 3, RUN_A);
+    fence_answered(true, RUN_A);
     merge_answered(MERGE_ALREADY);
     discard_answered(true);
     assert_int_equal(world->s->runs_n, 0);

@@ -192,6 +192,7 @@ static void a_fence_of_another_process_than_was_scanned_does_not_count(void **st
     scan_sealed(1);
     fence_answered(true, RUN_B);
     assert_did("CSF");
+    epoch_is_of(RUN_B);
     tick_after(5000);
     assert_did("S");
     scan_sealed_by(VIEWS, 1, RUN_B);
@@ -199,7 +200,43 @@ static void a_fence_of_another_process_than_was_scanned_does_not_count(void **st
     assert_did("FM");
 }
 
+/* It was demoted, took over another server's data, and was promoted: the same process, and the link lives. */
+static void a_fence_of_another_history_than_the_epochs_does_not_count(void **state)
+{
+    (void)state;
+    due(VIEWS, "p1");
+    tick();
+    claim_answered(CLAIM_STANDS, 1, 0);
+    scan_sealed(1);
+    struct fence *f = answer(&world->fences);
+    f->passed = true;
+    snprintf(f->run_id, sizeof f->run_id, "%s", RUN_A);
+    snprintf(f->replid, sizeof f->replid, "%s", RUN_B);
+    f->done(f);
+    assert_did("CSF");
+    assert_int_equal(world->epochs_over, 1);
+    tick_after(5000);
+    assert_did("S");
+}
+
 /* --- MERGE --- */
+
+/* All of its chunks under the epoch of its scan, whatever the gate has heard meanwhile. */
+static void a_merge_whose_epoch_is_over_scans_again(void **state)
+{
+    (void)state;
+    run_to_merge(3000);
+    const struct chunk *c = world->merges.all[0];
+    assert_string_equal(c->epoch.run_id, RUN_A);
+    epoch_is_of(RUN_B);
+    merge_answered(MERGE_DONE);
+    merge_answered(MERGE_STALE);
+    merge_answered(MERGE_STALE);
+    assert_int_equal(world->epochs_over, 1);
+    forget_did();
+    tick_after(5000);
+    assert_did("S");
+}
 
 static void mysql_down_waits_and_scans_again(void **state)
 {
@@ -555,6 +592,8 @@ int main(void)
         TEST(missing_fields_hold_the_batch_and_are_looked_at_again),
         TEST(a_lost_fence_goes_back_to_scan),
         TEST(a_fence_of_another_process_than_was_scanned_does_not_count),
+        TEST(a_fence_of_another_history_than_the_epochs_does_not_count),
+        TEST(a_merge_whose_epoch_is_over_scans_again),
         TEST(mysql_down_waits_and_scans_again),
         TEST(rows_cost_no_memory_while_mysql_is_away),
         TEST(the_table_has_no_move_that_takes_a_rule_out),

@@ -40,7 +40,7 @@ struct world {
     uint32_t dirty_n;
     bool waits; /* neither the dirty index nor the adoption of stale batches answers by itself, at the next
                    tick */
-    uint32_t polls_n, adopts_n, beats_n;
+    uint32_t polls_n, adopts_n, beats_n, epochs_over;
     char did[8192];
     char held_names[256];
     uint32_t beat_n;
@@ -178,6 +178,12 @@ static inline uint64_t port_hits(void *arg)
     return world->hits;
 }
 
+static inline void port_epoch_over(void *arg)
+{
+    (void)arg;
+    world->epochs_over++;
+}
+
 static const struct sync_ports world_ports = {
     .claim = port_claim,
     .scan = port_scan,
@@ -187,6 +193,7 @@ static const struct sync_ports world_ports = {
     .adopt = port_adopt,
     .due_poll = port_due_poll,
     .standing = port_standing,
+    .epoch_over = port_epoch_over,
     .beat = port_beat,
     .hold_names = port_hold_names,
     .mono_ms = port_mono,
@@ -241,6 +248,7 @@ static inline void fence_answered(bool passed, const char *run_id)
     struct fence *f = answer(&world->fences);
     f->passed = passed;
     snprintf(f->run_id, sizeof f->run_id, "%s", run_id);
+    snprintf(f->replid, sizeof f->replid, "%s", run_id);
     f->done(f);
 }
 
@@ -329,12 +337,22 @@ static inline void tick(void)
 
 /* --- set up --- */
 
+/* Of the server with that run_id; its history has the same name. */
+static inline void epoch_is_of(const char *run_id)
+{
+    struct epoch epoch = {.id = {{1}}};
+    snprintf(epoch.run_id, sizeof epoch.run_id, "%s", run_id);
+    snprintf(epoch.replid, sizeof epoch.replid, "%s", run_id);
+    sync_epoch(world->s, &epoch);
+}
+
 static inline void world_make(const struct sync_config *config)
 {
     world = calloc(1, sizeof *world);
     world->mono_ms = 1000000;
     world->redis_ms = 1700000000000;
     world->s = sync_create(&world_ports, &counters_three, config);
+    epoch_is_of(RUN_A);
 }
 
 /* Started, and nothing was there to be adopted. */

@@ -1,0 +1,35 @@
+-- Which Redis a row is of, and who may merge for it. Version 1 knew one Redis: what it left becomes one realm, which the first
+-- tallyd takes for its Redis. A server that has no ADD COLUMN IF NOT EXISTS is asked first, so that this may run again.
+
+-- A realm is one Redis with all that it fails over to. Whoever merges for it needs its epoch: who finds another primary takes
+-- a new one (src/sync/README.md), which ends the merging of all who still think that theirs is the primary.
+CREATE TABLE IF NOT EXISTS tally_realms (
+    realm    BINARY(16)    NOT NULL COMMENT 'random; tally:realm in Redis',
+    epoch    BINARY(16)    NOT NULL COMMENT 'random; also in tally_counters, where each chunk asks for it',
+    run_id   VARBINARY(40) NOT NULL COMMENT 'the primary that the epoch is for',
+    history  VARBINARY(40) NOT NULL COMMENT 'its master_replid; empty: free, taken by the next Redis without a realm',
+    since    DATETIME(3)   NOT NULL COMMENT 'UTC',
+    taken_by VARBINARY(64) NOT NULL COMMENT 'instance that took the epoch',
+    PRIMARY KEY (realm)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 ROW_FORMAT=DYNAMIC;
+
+SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_ledger' AND COLUMN_NAME = 'realm'), 'DO 0', 'ALTER TABLE tally_ledger ADD COLUMN realm BINARY(16) NOT NULL, ADD KEY realm_gen (realm, gen)');
+PREPARE tally FROM @tally;
+EXECUTE tally;
+
+SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_rejects' AND COLUMN_NAME = 'realm'), 'DO 0', 'ALTER TABLE tally_rejects ADD COLUMN realm BINARY(16) NOT NULL');
+PREPARE tally FROM @tally;
+EXECUTE tally;
+
+-- chunks makes each merge change the row, also one whose sum is 0: then an UPDATE that changes none says that the epoch is over.
+SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_counters' AND COLUMN_NAME = 'realm'), 'DO 0', 'ALTER TABLE tally_counters ADD COLUMN realm BINARY(16) NOT NULL, ADD COLUMN epoch BINARY(16) NOT NULL, ADD COLUMN chunks BIGINT UNSIGNED NOT NULL DEFAULT 0, DROP PRIMARY KEY, ADD PRIMARY KEY (counter, realm)');
+PREPARE tally FROM @tally;
+EXECUTE tally;
+DEALLOCATE PREPARE tally;
+
+-- Realms that rows name, where this table was dropped; and one that is free, where there is none at all.
+INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by) SELECT DISTINCT realm, realm, '', 'lost', UTC_TIMESTAMP(3), '' FROM tally_counters WHERE realm <> REPEAT(x'00', 16);
+INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by) SELECT UNHEX(LEFT(SHA2(CONCAT(UUID(), RAND()), 256), 32)), REPEAT(x'00', 16), '', '', UTC_TIMESTAMP(3), '' FROM (SELECT 1 AS one) o WHERE NOT EXISTS (SELECT 1 FROM tally_realms);
+UPDATE tally_ledger SET realm = (SELECT MIN(realm) FROM tally_realms) WHERE realm = REPEAT(x'00', 16);
+UPDATE tally_rejects SET realm = (SELECT MIN(realm) FROM tally_realms) WHERE realm = REPEAT(x'00', 16);
+UPDATE tally_counters SET realm = (SELECT MIN(realm) FROM tally_realms) WHERE realm = REPEAT(x'00', 16);

@@ -1,0 +1,241 @@
+/* mysql/realm.c - see realm.h. Whoever takes an epoch writes it into the row of each counter's books, which is the last that a
+ * chunk's transaction moves: the two conflict on that row, be it by its lock or, in a cluster, when the later one commits. */
+#include "mysql/realm.h"
+
+#include "base/num.h"
+#include "mysql/text.h"
+
+#define TRIES_MOST 5
+#define NO_EPOCH "x'00000000000000000000000000000000'"
+
+/* A look under way. */
+struct realm_asked {
+    struct db *db;
+    const struct counters *counters;
+    const struct history_read *redis;
+    struct slice instance;
+    struct realm_look *out;
+    bool known;                                      /* there is such a realm */
+    bool fits;                                       /* its ledger has nothing that Redis lacks */
+    char run_id[RUN_ID_BYTES], replid[RUN_ID_BYTES]; /* that its epoch is for */
+};
+
+static bool id_take(struct slice cell, struct batch_id *id)
+{
+    bool good = cell.p != NULL && cell.n == sizeof id->bytes;
+    if (good) memcpy(id->bytes, cell.p, cell.n);
+    return good;
+}
+
+static void primary_put(struct buf *sql, const struct realm_asked *l)
+{
+    BUF_LIT(sql, "run_id = ");
+    sql_hex(sql, slice_str(l->redis->run_id));
+    BUF_LIT(sql, ", history = ");
+    sql_hex(sql, slice_str(l->redis->replid));
+    BUF_LIT(sql, ", since = UTC_TIMESTAMP(3), taken_by = ");
+    sql_hex(sql, l->instance);
+    BUF_LIT(sql, " WHERE realm = ");
+    sql_id(sql, &l->out->epoch.realm);
+}
+
+/* --- a Redis without a realm --- */
+
+static enum code_class free_find(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    BUF_LIT(&sql,
+            "SELECT realm FROM tally_realms WHERE epoch = " NO_EPOCH " AND (history = '' OR (run_id = ");
+    sql_hex(&sql, slice_str(l->redis->run_id));
+    BUF_LIT(&sql, " AND history = ");
+    sql_hex(&sql, slice_str(l->redis->replid));
+    BUF_LIT(&sql, ")) ORDER BY history = '', realm LIMIT 1");
+    enum code_class class = db_query_free(l->db, &sql);
+    l->known = class == CODE_OK && db_row(l->db, &cell, 1) && id_take(cell, &l->out->epoch.realm);
+    return class;
+}
+
+/* (!) It is ours in MySQL before Redis is told: two that begin at once must not be told the same. The epoch comes with the
+ * next look; whoever dies before is known by his history. */
+static enum code_class free_take(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    enum code_class class = free_find(l);
+    l->out->outcome = REALM_STRANGER;
+    if (class != CODE_OK || !l->known) return class;
+    BUF_LIT(&sql, "UPDATE tally_realms SET ");
+    primary_put(&sql, l);
+    BUF_LIT(&sql, " AND epoch = " NO_EPOCH " AND (history = '' OR history = ");
+    sql_hex(&sql, slice_str(l->redis->replid));
+    BUF_LIT(&sql, ")");
+    class = db_exec_free(l->db, &sql);
+    if (class == CODE_OK && db_affected(l->db) == 1) l->out->outcome = REALM_GIVEN;
+    return class;
+}
+
+/* --- its epoch --- */
+
+static enum code_class epoch_read(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    struct slice cell[3];
+    BUF_LIT(&sql, "SELECT epoch, run_id, history FROM tally_realms WHERE realm = ");
+    sql_id(&sql, &l->out->epoch.realm);
+    BUF_LIT(&sql, " FOR UPDATE");
+    enum code_class class = db_query_free(l->db, &sql);
+    l->known = class == CODE_OK && db_row(l->db, cell, 3) && id_take(cell[0], &l->out->epoch.id);
+    bool same = l->known && slice_eq(cell[1], slice_str(l->redis->run_id)) &&
+                slice_eq(cell[2], slice_str(l->redis->replid));
+    l->out->taken = !same || batch_id_is_zero(&l->out->epoch.id);
+    return class;
+}
+
+/* Waits for the transactions that have moved their counter's row, and ends all that have not. */
+static enum code_class epoch_draw(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    batch_id_draw(&l->out->epoch.id);
+    BUF_LIT(&sql, "UPDATE tally_counters SET epoch = ");
+    sql_id(&sql, &l->out->epoch.id);
+    BUF_LIT(&sql, " WHERE realm = ");
+    sql_id(&sql, &l->out->epoch.realm);
+    return db_exec_free(l->db, &sql);
+}
+
+static enum code_class highest_read(struct db *db, const struct batch_id *realm, struct claim_gen *highest)
+{
+    struct buf sql = {0};
+    struct slice cell[2];
+    *highest = (struct claim_gen){0};
+    BUF_LIT(&sql, "SELECT gen, batch FROM tally_ledger WHERE realm = ");
+    sql_id(&sql, realm);
+    BUF_LIT(&sql, " ORDER BY gen DESC LIMIT 1");
+    enum code_class class = db_query_free(db, &sql);
+    if (class == CODE_OK && db_row(db, cell, 2) &&
+        !(num_parse_u64(cell[0], &highest->gen) && id_take(cell[1], &highest->id)))
+        return CODE_OPERATOR;
+    return class;
+}
+
+static enum code_class books_make(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    if (l->counters->n == 0) return CODE_OK;
+    BUF_LIT(&sql, "INSERT IGNORE INTO tally_counters (counter, realm, epoch) VALUES ");
+    for (size_t i = 0; i < l->counters->n; i++) {
+        buf_put_slice(&sql, i == 0 ? SLICE("(") : SLICE(",("));
+        sql_hex(&sql, l->counters->all[i].name);
+        BUF_LIT(&sql, ",");
+        sql_id(&sql, &l->out->epoch.realm);
+        BUF_LIT(&sql, ",");
+        sql_id(&sql, &l->out->epoch.id);
+        BUF_LIT(&sql, ")");
+    }
+    return db_exec_free(l->db, &sql);
+}
+
+static enum code_class epoch_write(struct realm_asked *l)
+{
+    struct buf sql = {0};
+    BUF_LIT(&sql, "UPDATE tally_realms SET epoch = ");
+    sql_id(&sql, &l->out->epoch.id);
+    BUF_LIT(&sql, ", ");
+    primary_put(&sql, l);
+    return db_exec_free(l->db, &sql);
+}
+
+static enum code_class epoch_take(struct realm_asked *l)
+{
+    struct realm_look *o = l->out;
+    enum code_class class = DB_EXEC(l->db, "START TRANSACTION");
+    if (class == CODE_OK) class = epoch_read(l);
+    o->outcome = REALM_UNKNOWN;
+    if (class != CODE_OK || !l->known) return class;
+    if (o->taken) class = epoch_draw(l);
+    if (class == CODE_OK) class = highest_read(l->db, &o->epoch.realm, &o->highest);
+    o->outcome = o->highest.gen == 0 || history_has(l->redis, &o->highest) ? REALM_OURS : REALM_BEHIND;
+    if (class != CODE_OK || o->outcome == REALM_BEHIND) return class;
+    class = books_make(l);
+    if (class == CODE_OK && o->taken) class = epoch_write(l);
+    return class == CODE_OK ? DB_EXEC(l->db, "COMMIT") : class;
+}
+
+static enum code_class look_once(struct realm_asked *l)
+{
+    struct epoch *epoch = &l->out->epoch;
+    *l->out = (struct realm_look){.epoch.realm = l->redis->realm};
+    memcpy(epoch->run_id, l->redis->run_id, sizeof epoch->run_id);
+    memcpy(epoch->replid, l->redis->replid, sizeof epoch->replid);
+    return batch_id_is_zero(&epoch->realm) ? free_take(l) : epoch_take(l);
+}
+
+enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
+                    struct slice instance, struct realm_look *out, struct error *e)
+{
+    struct realm_asked l = {.db = db, .counters = cs, .redis = redis, .instance = instance, .out = out};
+    enum code_class class = CODE_AGAIN;
+    enum err err = ERR_NONE;
+    for (int tries = 0; class == CODE_AGAIN && tries < TRIES_MOST; tries++) {
+        class = look_once(&l);
+        err = class == CODE_OK ? ERR_NONE : db_error(db, e);
+        if (db_is_open(db) && DB_EXEC(db, "ROLLBACK") != CODE_OK) db_close(db);
+    }
+    return err;
+}
+
+enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct slice counter, struct error *e)
+{
+    struct buf sql = {0};
+    sql_counter_make(&sql, counter, &epoch->realm);
+    BUF_LIT(&sql, " AND epoch = ");
+    sql_id(&sql, &epoch->id);
+    return db_exec_free(db, &sql) == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+static enum code_class free_insert(struct db *db, const struct batch_id *realm)
+{
+    struct buf sql = {0};
+    BUF_LIT(&sql,
+            "INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by) VALUES (");
+    sql_id(&sql, realm);
+    BUF_LIT(&sql, ", " NO_EPOCH ", '', '', UTC_TIMESTAMP(3), '')");
+    return db_exec_free(db, &sql);
+}
+
+enum err realm_free_make(struct db *db, struct error *e)
+{
+    struct batch_id realm;
+    batch_id_draw(&realm);
+    return free_insert(db, &realm) == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+/* The free one goes before the others; of several others none is the right one. */
+static enum code_class only_find(struct db *db, struct batch_id *realm, bool *one)
+{
+    struct slice cell[2];
+    enum code_class class =
+        DB_QUERY(db, "SELECT realm, history = '' FROM tally_realms ORDER BY history = '' DESC, realm");
+    *one = class == CODE_OK && db_row(db, cell, 2) && id_take(cell[0], realm);
+    bool is_free = *one && slice_eq(cell[1], SLICE("1"));
+    if (*one && !is_free) *one = !db_row(db, cell, 2);
+    return class;
+}
+
+enum err realm_accept(struct db *db, const struct batch_id *told, struct batch_id *realm, uint64_t *highest,
+                      struct error *e)
+{
+    struct claim_gen top;
+    bool one = true;
+    *realm = *told;
+    enum code_class class = batch_id_is_zero(told) ? only_find(db, realm, &one) : free_insert(db, realm);
+    if (class != CODE_OK) return db_error(db, e);
+    if (!one)
+        return error_set(
+            e, ERR_CONFIG,
+            "MySQL counts for several Redis, and this one does not say which it is: give it its realm of "
+            "tally_realms back (redis-cli SET tally:realm, 32 hex digits), then run this again");
+    if (highest_read(db, realm, &top) != CODE_OK) return db_error(db, e);
+    *highest = top.gen;
+    return ERR_NONE;
+}

@@ -1,0 +1,27 @@
+/* mysql/realm.h - whose turn is it to merge for a Redis? (sync/README.md, "Epochs"). Blocking: on a verb's own connection, or
+ * in a db_job. On an error every function fills e and returns its code. */
+#ifndef MYSQL_REALM_H
+#define MYSQL_REALM_H
+
+#include "mysql/db.h"
+#include "series/counter.h"
+#include "series/epoch.h"
+
+/* Joins the epoch of this Redis' history, or takes a new one, in one transaction that compares the realm's ledger with what
+ * Redis said: no merge of an epoch before can be between the two. A Redis without a realm is given one that is free. */
+enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
+                    struct slice instance, struct realm_look *out, struct error *e) MUST_CHECK;
+
+/* Makes the books of a counter that is not configured. Without the epoch it makes none: a merge finds that out. */
+enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct slice counter,
+                            struct error *e) MUST_CHECK;
+
+/* One more realm that is free, for one more Redis. */
+enum err realm_free_make(struct db *db, struct error *e) MUST_CHECK;
+
+/* recover --accept-rollback: which realm is a Redis from now on that says it is `told` (zero: it says nothing)? One that MySQL
+ * does not know is made; of a Redis that says nothing it is the only one there is, or the free one. *highest: of its ledger. */
+enum err realm_accept(struct db *db, const struct batch_id *told, struct batch_id *realm, uint64_t *highest,
+                      struct error *e) MUST_CHECK;
+
+#endif

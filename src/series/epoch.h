@@ -1,0 +1,53 @@
+/* series/epoch.h - who may merge for a Redis, and what that Redis says of itself (sync/README.md, "Epochs"). A realm is one
+ * Redis with all that it fails over to. An epoch of a realm belongs to one primary: a server process and its history. */
+#ifndef SERIES_EPOCH_H
+#define SERIES_EPOCH_H
+
+#include "series/names.h"
+
+#define GENS_KEPT 1000 /* claims whose batch Redis remembers in tally:gens, more than ever stand at once */
+
+struct epoch {
+    struct batch_id realm, id; /* random both; id zero: there is none */
+    char run_id[RUN_ID_BYTES]; /* of the primary */
+    char replid[RUN_ID_BYTES]; /* its history: another one begins with each start and each promotion */
+};
+
+struct claim_gen {
+    uint64_t gen;
+    struct batch_id id; /* of the batch that got it */
+};
+
+struct history_read { /* of one moment */
+    struct batch_id
+        realm; /* in: given to a Redis that has none, unless it is zero. Out: tally:realm; zero: it has none */
+    char run_id[RUN_ID_BYTES], replid[RUN_ID_BYTES]; /* out */
+    uint64_t gen;                                    /* out: tally:gen, which counts claims */
+    struct claim_gen *gens;                          /* out: heap, the asker frees */
+    uint32_t gens_n;
+    bool lost; /* link lost or an error; text */
+    char text[200];
+    void (*done)(struct history_read *h);
+    void *arg;
+};
+
+/* Did this Redis give that gen to that batch? Yes, too, where it does not remember: gens from before an older tallyd was
+ * replaced, and from before an operator accepted a rollback. */
+bool history_has(const struct history_read *h, const struct claim_gen *claim);
+
+enum realm_outcome {
+    REALM_OURS,     /* the epoch is the answer, joined or taken */
+    REALM_GIVEN,    /* this Redis has none: epoch.realm was free, and is to be written into it */
+    REALM_BEHIND,   /* the ledger has a claim that this Redis does not know */
+    REALM_STRANGER, /* this Redis has none, and none is free */
+    REALM_UNKNOWN,  /* this MySQL does not know its realm */
+};
+
+struct realm_look { /* at MySQL, behind one at Redis */
+    enum realm_outcome outcome;
+    bool taken;               /* OURS: a new epoch */
+    struct epoch epoch;       /* OURS, GIVEN */
+    struct claim_gen highest; /* of the realm's ledger; gen 0: it is empty */
+};
+
+#endif

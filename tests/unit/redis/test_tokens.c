@@ -86,6 +86,9 @@ static void test_replayed_once(void **state)
         assert_redis(s, KEY " 1700000000001", "ZRANGE tally:dirty 0 -1 WITHSCORES");
         assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
     }
+    redis_ask(s, "FLUSHALL");
+    redis_ask(s, "SET " KEY " other");
+    assert_int_equal(replay_failed(g), 2);
     got_close(g);
 }
 

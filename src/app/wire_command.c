@@ -20,6 +20,10 @@ static void port_total(void *arg, struct total_request *q)
 {
     totals_ask(&((struct service *)arg)->lane.totals, q);
 }
+static void port_wait(void *arg, struct wait_request *q)
+{
+    ask_wait(&((struct service *)arg)->lane.core, q);
+}
 static void port_read(void *arg, struct read_request *q)
 {
     ask_read(&((struct service *)arg)->lane.core, q);
@@ -148,7 +152,8 @@ void wire_command(struct service *s)
                    .hold = conn_hold,
                    .release = conn_release,
                    .peer = conn_peer,
-                   .info = conn_info},
+                   .info = conn_info,
+                   .left = conn_left},
         .ports = {.arg = s,
                   .pending = port_pending,
                   .sync = port_sync,
@@ -156,6 +161,7 @@ void wire_command(struct service *s)
                   .info = port_info,
                   .total = port_total,
                   .read = port_read,
+                  .wait = port_wait,
                   .redis_ms = port_redis_ms,
                   .pace = wire_users_pace},
         .limits = limits,

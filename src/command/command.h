@@ -4,7 +4,7 @@
  *
  * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes
  * through coalesce_literal(), otherwise straight into outlet.out. An asynchronous command (CTR.PENDING,
- * CTR.TOTAL, CTR.SYNC, CTR.RECOVER, and what reads series, timeboxes, events, visitors) is a barrier on its connection:
+ * CTR.TOTAL, CTR.SYNC, CTR.RECOVER, WAIT, WAITAOF, and what reads series, timeboxes, events, visitors) is a barrier on its connection:
  * it waits until nothing is owed, and nothing more is taken until it is answered. */
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
@@ -32,6 +32,7 @@ struct client_ports {
     void (*release)(struct conn *c); /* ... until here; the session may be gone after it */
     void (*peer)(const struct conn *c, char *out, size_t size);
     void (*info)(const struct conn *c, struct conn_info *info);
+    bool (*left)(const struct conn *c); /* it closed its side */
 };
 
 /* What INFO was asked for. */
@@ -52,6 +53,7 @@ struct command_ports {
     void (*info)(void *arg, const struct info_asked *asked, struct buf *out);
     void (*total)(void *arg, struct total_request *r);
     void (*read)(void *arg, struct read_request *r);
+    void (*wait)(void *arg, struct wait_request *r);
     int64_t (*redis_ms)(void *arg); /* the clock of frames; before the first link this host's */
     void (*pace)(void *arg); /* requests of a user wait: command_pace() every ms or two until it says false */
 };
@@ -134,6 +136,7 @@ struct session {
     bool last;                    /* the reply just made is the last one */
     uint64_t id;                  /* CLIENT ID, from 1 */
     uint64_t opened_ms;           /* mono */
+    uint64_t waited_ms;           /* mono: its last WAIT or WAITAOF; 0: none */
     uint64_t active_ms;           /* mono: when it sent something last, */
     const struct spec *ran;       /* and what; NULL: nothing yet, or no command */
     enum session_replies replies; /* CLIENT REPLY */
@@ -152,6 +155,7 @@ struct session {
         struct read_request read;
         struct sync_request sync;
         struct recover_request recover;
+        struct wait_request wait;
         struct auth_request {
             struct proof_ask proof;
             size_t name_n, password_n, client_n, why_n; /* of what lies in `key`, one behind the other */

@@ -9,6 +9,7 @@
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
  *   total.c    CTR.TOTAL
+ *   wait.c     WAIT, WAITAOF
  *   reads.c    what series.c, timeboxes.c, events.c and uniques.c share: commands that read
  *   auth.c     AUTH, HELLO
  *   client.c   PING, CLIENT and other commands about one connection
@@ -250,6 +251,10 @@ enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q,
 
 /* total.c */
 enum taken run_total(struct session *s, const struct request *r, struct buf *out);
+
+/* wait.c */
+enum taken run_wait(struct session *s, const struct request *r, struct buf *out);
+enum taken run_waitaof(struct session *s, const struct request *r, struct buf *out);
 
 /* client.c */
 extern const struct spec client_specs[];

@@ -2,6 +2,7 @@
 #include "engine/asks.h"
 #include "base/heap.h"
 #include "engine/recovery.h"
+#include "redis/check_op.h"
 #include "redis/hash_op.h"
 #include "redis/query_op.h"
 #include <stdio.h>
@@ -67,6 +68,60 @@ void ask_sync(struct core *c, struct sync_request *q)
     task->wait.key = q->key;
     task->wait.done = wait_done;
     sync_wait_for(c->sync, &task->wait);
+}
+
+/* --- WAIT, WAITAOF --- */
+
+struct durable_task {
+    struct redis_durable redis;
+    struct wait_request *request;
+};
+
+static bool durable_left(struct redis_durable *w)
+{
+    struct wait_request *q = CONTAINER_OF(w, struct durable_task, redis)->request;
+    return q->left(q);
+}
+
+static void durable_done(struct redis_durable *w)
+{
+    struct durable_task *task = CONTAINER_OF(w, struct durable_task, redis);
+    struct wait_request *q = task->request;
+    q->outcome = w->text[0] == '\0' ? ASK_DONE : ASK_FAILED;
+    q->text = w->text;
+    q->local = w->got_local;
+    q->replicas = w->got_replicas;
+    q->done(q);
+    heap_free(task);
+}
+
+/* (!) The links came up elsewhere since: what was answered on the server before may not be on this one. */
+void ask_wait(struct core *c, struct wait_request *q)
+{
+    char text[160];
+    q->outcome = ASK_FAILED;
+    q->text = REDIS_UNBLOCKED;
+    bool unknown = q->disk && c->frame_link.facts.version < REDIS_WAITAOF;
+    if (unknown) {
+        snprintf(text, sizeof text,
+                 "ERR unknown command 'WAITAOF', with args beginning with: '%lld' '%lld' '%llu' ",
+                 (long long)q->local, (long long)q->replicas, (unsigned long long)q->timeout_ms);
+        q->text = text;
+    } else if (!core_up(c)) {
+        q->outcome = ASK_REDIS_DOWN;
+    }
+    if (unknown || !core_up(c) || place_moved_ms(&c->place) > q->since_ms) {
+        q->done(q);
+        return;
+    }
+    struct durable_task *task = heap_zalloc(sizeof *task);
+    task->request = q;
+    task->redis = (struct redis_durable){.local = q->local,
+                                         .replicas = q->replicas,
+                                         .timeout_ms = q->timeout_ms,
+                                         .left = durable_left,
+                                         .done = durable_done};
+    redis_wait_for(q->disk ? &c->waitaofs : &c->waits, &task->redis);
 }
 
 /* --- CTR.RECOVER --- */

@@ -8,6 +8,7 @@
 void ask_pending(struct core *c, struct pending_request *q);
 void ask_sync(struct core *c, struct sync_request *q);
 void ask_recover(struct core *c, struct recover_request *q);
+void ask_wait(struct core *c, struct wait_request *q);
 void ask_read(struct core *c, struct read_request *q);
 
 #endif

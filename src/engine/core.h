@@ -9,6 +9,7 @@
 #include "redis/frame_op.h"
 #include "redis/scout.h"
 #include "redis/sentinel.h"
+#include "redis/wait_op.h"
 #include "sync/total.h"
 #include <uv.h>
 
@@ -46,6 +47,8 @@ struct core {
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;
+    struct redis_link wait_link, waitaof_link;
+    struct redis_waits waits, waitaofs; /* of clients */
     struct coalesce *coalesce;
     struct sync *sync;
     struct gate gate;

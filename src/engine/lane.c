@@ -109,6 +109,10 @@ static void links_init(struct lane *l)
     redis_frames_init(&c->frames, &c->frame_link, c->config.life);
     redis_fences_init(&c->fences, &c->fence_link, c->config.life);
     c->fences.replicas = c->config.replicas;
+    core_link_init(c, &c->wait_link, "wait");
+    core_link_init(c, &c->waitaof_link, "waitaof");
+    redis_waits_init(&c->waits, &c->wait_link, c->config.life, false);
+    redis_waits_init(&c->waitaofs, &c->waitaof_link, c->config.life, true);
     c->fences.keeps = c->config.keeps;
 }
 
@@ -219,6 +223,8 @@ void lane_stop(struct lane *l)
     gate_stop(&l->core.gate);
     totals_stop(&l->totals);
     takeover_stop(&l->takeover);
+    redis_waits_stop(&l->core.waits);
+    redis_waits_stop(&l->core.waitaofs);
     upkeep_stop(&l->upkeep);
     recovery_stop(&l->core);
     coalesce_flush(l->core.coalesce);
@@ -271,6 +277,26 @@ static void fence_closed(struct redis_link *link)
     redis_fences_close(&((struct lane *)link->arg)->core.fences, fences_closed);
 }
 
+static void waits_closed(struct redis_waits *ws)
+{
+    maybe_closed(CONTAINER_OF(ws, struct lane, core.waits));
+}
+
+static void waitaofs_closed(struct redis_waits *ws)
+{
+    maybe_closed(CONTAINER_OF(ws, struct lane, core.waitaofs));
+}
+
+static void wait_closed(struct redis_link *link)
+{
+    redis_waits_close(link->arg, waits_closed);
+}
+
+static void waitaof_closed(struct redis_link *link)
+{
+    redis_waits_close(link->arg, waitaofs_closed);
+}
+
 static void cleaner_closed(struct cleaner *c)
 {
     maybe_closed(CONTAINER_OF(c, struct lane, cleaner));
@@ -284,7 +310,7 @@ static void sentinels_closed(void *lane)
 void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
     l->closed = closed;
-    l->open = 6;
+    l->open = 8;
     if (l->core.sentinels != NULL)
         sentinels_close(l->core.sentinels, sentinels_closed, l);
     else
@@ -295,6 +321,8 @@ void lane_close(struct lane *l, void (*closed)(struct lane *l))
     redis_link_close(&l->core.sync_link, sync_closed);
     redis_link_close(&l->core.frame_link, frame_closed);
     redis_link_close(&l->core.fence_link, fence_closed);
+    redis_link_close(&l->core.wait_link, wait_closed);
+    redis_link_close(&l->core.waitaof_link, waitaof_closed);
 }
 
 void lane_destroy(struct lane *l)

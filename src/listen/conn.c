@@ -13,6 +13,7 @@
 
 #include <linux/sockios.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 
@@ -29,6 +30,14 @@ struct conn *conn_of(struct outlet *o)
 void *conn_session(struct conn *c)
 {
     return c->session;
+}
+
+/* While it is not read nothing else tells. */
+bool conn_left(const struct conn *c)
+{
+    struct pollfd p = {.events = POLLRDHUP};
+    if (c->outlet.gone || uv_fileno((const uv_handle_t *)&c->s.stream, &p.fd) != 0) return true;
+    return poll(&p, 1, 0) > 0;
 }
 
 static bool is_closing(const struct conn *c)

@@ -85,6 +85,7 @@ void *conn_session(struct conn *c);
 /* "127.0.0.1:4711", "[::1]:4711", or the unix socket's path and ":0". */
 void conn_peer(const struct conn *c, char *out, size_t size);
 void conn_info(const struct conn *c, struct conn_info *info);
+bool conn_left(const struct conn *c); /* it closed its side: it is gone, or sends no more */
 
 /* Not read from, no bytes(). */
 void conn_pause(struct conn *c);

@@ -251,21 +251,34 @@ static bool has_part(const struct frame *f, const struct frame_part *part)
 }
 
 /* The commands between MULTI and EXEC; returns how many. */
-static uint32_t body_put(struct redis_frames *fr, struct buf *out, struct frame *f)
+static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     uint32_t lines = 0;
-    buf_reset(&f->again);
-    f->again_cells = f->cells_n;
-    f->again_lines = 0;
     for (int i = 0; i < FRAME_PARTS; i++) {
-        size_t at = out->n;
         fr->sent[i] = has_part(f, &parts[i]) ? parts[i].put(fr, out, f) : 0;
+        fr->ends[i] = out->n;
         lines += fr->sent[i];
-        if (!fr->keeps || !parts[i].again) continue;
-        buf_put(&f->again, out->p + at, out->n - at);
-        f->again_lines += fr->sent[i];
     }
     return lines;
+}
+
+/* Of a frame that was just written what is sent again, should Redis lose it; `from` is where its body began. */
+static void again_copy(const struct redis_frames *fr, struct frame *f, const char *out, size_t from)
+{
+    size_t n = 0, at = from;
+    f->again_cells = f->cells_n;
+    f->again_lines = 0;
+    for (int i = 0; i < FRAME_PARTS; at = fr->ends[i++])
+        if (parts[i].again) n += fr->ends[i] - at;
+    buf_free(&f->again);
+    if (n == 0) return;
+    f->again.p = heap_alloc(f->again.cap = n);
+    at = from;
+    for (int i = 0; i < FRAME_PARTS; at = fr->ends[i++]) {
+        if (!parts[i].again) continue;
+        buf_put(&f->again, out + at, fr->ends[i] - at);
+        f->again_lines += fr->sent[i];
+    }
 }
 
 /* What failed is not sent again, since its client knows that it was not counted. Shares stay: the next frame takes back
@@ -427,7 +440,9 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
     fr->frame = f;
     answers_clear(f);
     BUF_LIT(out, "*1\r\n$5\r\nMULTI\r\n");
+    size_t from = out->n;
     fr->lines = 1 + body_put(fr, out, f);
+    if (fr->keeps) again_copy(fr, f, out->p, from);
     BUF_LIT(out, "*1\r\n$4\r\nEXEC\r\n");
     redis_link_expect_transaction(fr->link, fr->lines + 1, on_line, fr);
     CRASH(frame_before_send);

@@ -29,6 +29,7 @@ struct redis_frames {
     struct frame *frame;        /* in flight */
     uint32_t lines;             /* of it: replies before EXEC's */
     uint32_t sent[FRAME_PARTS]; /* of it: commands of each part */
+    size_t ends[FRAME_PARTS];   /* ... and where they end in what is written */
     int64_t tokens_standing;    /* as Redis said last */
     const char *trouble_key;    /* of the answers being filed: a key that was not written or read ... */
     const struct redis_answer *trouble;   /* ... as its answer says; NULL: none */

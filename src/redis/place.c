@@ -153,6 +153,12 @@ void place_link_up(struct redis_place *p)
     if (p->moved != NULL) p->moved(p, m);
 }
 
+uint64_t place_moved_ms(const struct redis_place *p)
+{
+    bool moving = p->leaving && strcmp(p->move.from_run_id, p->run_id) != 0;
+    return moving ? mono_ms() : p->moved_ms;
+}
+
 void place_doubt(struct redis_place *p, const char *why)
 {
     uint64_t now_ms = mono_ms();

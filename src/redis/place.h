@@ -75,9 +75,11 @@ static inline bool place_is_held(const struct redis_place *p)
     return p->hold_ms != 0;
 }
 void place_tick(struct redis_place *p, uint64_t now_ms); /* every 20 ms or so */
-bool place_is_up(const struct redis_place *p);           /* some link is up */
-bool place_is_whole(const struct redis_place *p);        /* all that were started are */
-bool place_has_choice(const struct redis_place *p);      /* its URL has several hosts, or it is told one */
+/* mono: when the links left for the server they are on, or go to; 0: they never did. */
+uint64_t place_moved_ms(const struct redis_place *p);
+bool place_is_up(const struct redis_place *p);      /* some link is up */
+bool place_is_whole(const struct redis_place *p);   /* all that were started are */
+bool place_has_choice(const struct redis_place *p); /* its URL has several hosts, or it is told one */
 /* Every link asks ROLE now, and `doubted` is told; at most every 200 ms. */
 void place_doubt(struct redis_place *p, const char *why);
 

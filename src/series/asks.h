@@ -53,6 +53,18 @@ struct read_request {
     void (*done)(struct read_request *r);
 };
 
+/* WAIT, and WAITAOF with `disk`. */
+struct wait_request {
+    bool disk;
+    int64_t local, replicas; /* wanted; then how many there are */
+    uint64_t timeout_ms;     /* 0: none */
+    uint64_t since_ms;       /* mono: the client's hits were answered since then */
+    enum ask_outcome outcome;
+    const char *text;
+    bool (*left)(struct wait_request *r); /* nobody waits for it any more */
+    void (*done)(struct wait_request *r);
+};
+
 struct recover_request {
     bool dry_run;
     enum ask_outcome outcome;

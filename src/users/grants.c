@@ -23,6 +23,8 @@ const struct grant grants[] = {
     {"event.count", GRANT_READ, NAMES_EVENT},
     {"uniq.add", GRANT_WRITE, NAMES_KEY},
     {"uniq.count", GRANT_READ, NAMES_KEY},
+    {"wait", GRANT_WRITE, NAMES_NONE},
+    {"waitaof", GRANT_WRITE, NAMES_NONE},
     {"ping", GRANT_FREE, NAMES_NONE},
     {"echo", GRANT_FREE, NAMES_NONE},
     {"hello", GRANT_FREE, NAMES_NONE},

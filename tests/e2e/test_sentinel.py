@@ -126,8 +126,7 @@ class Rig:
 
     def named_lost(self):
         """Frames that tallyd says Redis lost."""
-        return sum(int(answered) - int(found) for answered, found in
-                   re.findall(r"event=frames_lost answered=(\d+) found=(\d+)", self.daemon.log()))
+        return sum(map(int, re.findall(r"event=frames_lost .*?lost=(\d+)", self.daemon.log())))
 
     def stop(self):
         for each in (self.tallyd, self.bare):

@@ -87,8 +87,14 @@ static inline void on_info(const struct conn *c, struct conn_info *info)
     on_peer(c, info->peer, sizeof(info->peer));
 }
 
-static const struct client_ports fake_client_ports = {on_pause, on_resume, conn_take,  on_answered, on_finish,
-                                                      on_drop,  on_hold,   on_release, on_peer,     on_info};
+static inline bool on_left(const struct conn *c)
+{
+    return c->dropped;
+}
+
+static const struct client_ports fake_client_ports = {on_pause,  on_resume, conn_take, on_answered,
+                                                      on_finish, on_drop,   on_hold,   on_release,
+                                                      on_peer,   on_info,   on_left};
 
 /* When nothing of it is out any more. */
 static inline void fake_client_close(struct conn *c)

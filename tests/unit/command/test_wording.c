@@ -163,9 +163,18 @@ static const struct vector vectors[] = {
         HELLO3 "+OK\r\n%3\r\n$5\r\nflags\r\n~2\r\n$2\r\non\r\n$6\r\noptout\r\n$8\r\nredirect\r\n:0\r\n"
                "$8\r\nprefixes\r\n*0\r\n"),
     SAME("UNWATCH", "+OK\r\n"),
+    SAME("WAIT 1", ARITY("wait")),
+    SAME("WAIT a -1", "-ERR value is not an integer or out of range\r\n"),
+    SAME("WAIT 1 1.5", "-ERR timeout is not an integer or out of range\r\n"),
+    SAME("WAIT 1 -1", "-ERR timeout is negative\r\n"),
+    OWN("WAIT 1 9223372036854775807", "-ERR timeout is out of range\r\n"),
+    OWN("WAITAOF 1 0", ARITY("waitaof")),
+    OWN("WAITAOF 2 0 0", "-ERR value is out of range, value must between 0 and 1\r\n"),
+    OWN("WAITAOF 1 a 0", "-ERR value is out of range, must be positive\r\n"),
+    OWN("WAITAOF 1 0 -1", "-ERR timeout is negative\r\n"),
     SAME("MULTI\r\nUNWATCH\r\nPING\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+PONG\r\n"),
     SAME("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n"),
-    OWN("COMMAND COUNT", ":37\r\n"),
+    OWN("COMMAND COUNT", ":39\r\n"),
     OWN("COMMAND INFO PING nope", "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*2\r\n+"
                                   "@fast\r\n+@connection\r\n*0\r\n*0\r\n"
                                   "*0\r\n$-1\r\n"),
@@ -294,7 +303,7 @@ static void long_and_varying_ones(void **state)
     buf_reset(&c->said);
     say(c, "COMMAND\r\n");
     assert_true(has(
-        c, "*37\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
+        c, "*39\r\n*10\r\n$7\r\nhincrby\r\n:4\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"));
     buf_reset(&c->said);
     say(c, "CLIENT HELP\r\n");
     assert_true(has(c, "+setname - "));

@@ -20,6 +20,7 @@ static struct total_request *total_out;
 static struct read_request *read_out;
 static struct sync_request *sync_out;
 static struct recover_request *recover_out;
+static struct wait_request *wait_out;
 static bool answer_inside; /* CTR.SYNC is answered from inside the call */
 
 static void port_pending(void *arg, struct pending_request *r)
@@ -48,6 +49,12 @@ static void port_recover(void *arg, struct recover_request *r)
 {
     (void)arg;
     recover_out = r;
+}
+
+static void port_wait(void *arg, struct wait_request *r)
+{
+    (void)arg;
+    wait_out = r;
 }
 
 static void port_read(void *arg, struct read_request *r)
@@ -81,6 +88,7 @@ static void world_open(void)
     limits.events_keep_s = NOW_S;
     read_out = NULL;
     total_out = NULL;
+    wait_out = NULL;
     answer_inside = false;
     const struct command_config config = {
         .coalesce = &fake,
@@ -92,6 +100,7 @@ static void world_open(void)
                   .info = port_info,
                   .total = port_total,
                   .read = port_read,
+                  .wait = port_wait,
                   .redis_ms = port_redis_ms,
                   .pace = port_pace},
         .users = world_users,

@@ -1,0 +1,81 @@
+/* command/wait.c - WAIT numreplicas timeout, WAITAOF numlocal numreplicas timeout: when this connection's hits so far are on so
+ * many replicas, or disks. Replies and errors are those of Redis (replication.c). */
+#include "base/num.h"
+#include "command/inside.h"
+
+/* Milliseconds. */
+static bool timeout_read(struct slice w, uint64_t *timeout_ms, struct buf *out)
+{
+    int64_t v;
+    if (!num_parse(w, &v))
+        reply_error(out, "ERR timeout is not an integer or out of range");
+    else if (v < 0)
+        reply_error(out, "ERR timeout is negative");
+    else if (v > INT64_MAX - (int64_t)mono_ms())
+        reply_error(out, "ERR timeout is out of range");
+    else {
+        *timeout_ms = (uint64_t)v;
+        return true;
+    }
+    return false;
+}
+
+static bool disks_read(const struct request *r, struct wait_request *q, struct buf *out)
+{
+    if (!word_int(r->args[1], &q->local, out)) return false;
+    if (q->local < 0 || q->local > 1)
+        reply_error(out, "ERR value is out of range, value must between 0 and 1");
+    else if (!num_parse(r->args[2], &q->replicas) || q->replicas < 0)
+        reply_error(out, "ERR value is out of range, must be positive");
+    else
+        return timeout_read(r->args[3], &q->timeout_ms, out);
+    return false;
+}
+
+static bool client_left(struct wait_request *q)
+{
+    const struct session *s = CONTAINER_OF(q, struct session, ask.wait);
+    return s->gone || s->command->config.client.left(s->conn);
+}
+
+static void wait_done(struct wait_request *q)
+{
+    struct session *s = CONTAINER_OF(q, struct session, ask.wait);
+    struct buf *out = &s->outlet->out;
+    bool disk = q->disk;
+    if (ask_answers(s, q->outcome, q->text)) {
+        if (disk) reply_array(out, 2);
+        if (disk) reply_int(out, q->local);
+        reply_int(out, q->replicas);
+    }
+    ask_end(s);
+}
+
+/* Behind all that the connection sent before: those hits are answered then. */
+static enum taken wait_ask(struct session *s, const struct wait_request *q)
+{
+    const struct command_ports *ports = &s->command->config.ports;
+    if (session_barrier(s) == LEFT) return LEFT;
+    s->ask.wait = *q;
+    s->ask.wait.since_ms = s->waited_ms > 0 ? s->waited_ms : s->opened_ms;
+    s->ask.wait.left = client_left;
+    s->ask.wait.done = wait_done;
+    s->waited_ms = s->command->now_ms;
+    ask_begin(s);
+    ports->wait(ports->arg, &s->ask.wait);
+    return TAKEN;
+}
+
+enum taken run_wait(struct session *s, const struct request *r, struct buf *out)
+{
+    struct wait_request q = {.disk = false};
+    if (!word_int(r->args[1], &q.replicas, out) || !timeout_read(r->args[2], &q.timeout_ms, out))
+        return TAKEN;
+    return wait_ask(s, &q);
+}
+
+enum taken run_waitaof(struct session *s, const struct request *r, struct buf *out)
+{
+    struct wait_request q = {.disk = true};
+    return disks_read(r, &q, out) ? wait_ask(s, &q) : TAKEN;
+}

@@ -1,0 +1,353 @@
+/* redis/wait_op.c - see wait_op.h. A round: a write of our own, since WAIT speaks only of its link's writes (rule S9), then for
+ * WAIT what INFO says of the replication stream behind the write. So later rounds may begin at once: INFO tells how far each
+ * replica is, for all. One WAIT of a short time behind it makes the replicas tell at once. WAITAOF speaks of the last write
+ * alone, and a later one would move the mark on: the next round begins when this one is over or ROUND_MS old. */
+#include "redis/wait_op.h"
+#include "base/num.h"
+#include "redis/info.h"
+#include "redis/lua.h"
+#include "redis/request.h"
+#include <stdio.h>
+
+#define TICK_MS 10
+#define SLICE_MS 50 /* Redis may round it up to 100 */
+#define ASK_LEAST_MS 20
+#define ASK_MOST_MS 250
+#define ROUND_MS 2000
+#define LEFT_MS 5000 /* a client that shut its side down is waited for so long: it may want its answer */
+#define STOP_MS 1000
+
+static struct redis_durable *wait_of(struct list *node)
+{
+    return CONTAINER_OF(node, struct redis_durable, link);
+}
+
+static void wait_end(struct redis_durable *w, const char *text)
+{
+    list_remove(&w->link);
+    snprintf(w->text, sizeof w->text, "%s", text);
+    w->done(w); /* last line: w may be gone after it */
+}
+
+static bool wait_is_over(const struct redis_waits *ws, const struct redis_durable *w)
+{
+    bool late = w->until_ms != 0 && w->until_ms <= mono_ms();
+    bool enough = w->got_local >= w->local && w->got_replicas >= w->replicas && w->offset != 0;
+    return late || (enough && !place_is_held(ws->link->config.place)) ||
+           (ws->stop_by_ms != 0 && ws->stop_by_ms <= mono_ms());
+}
+
+static bool wait_was_left(struct redis_durable *w)
+{
+    return mono_ms() - w->began_ms >= LEFT_MS && w->left(w);
+}
+
+/* Ends all of l whose time, goal or server has come. A done() may ask for more, which goes to ws->fresh. */
+static void waits_look(struct redis_waits *ws, struct list *l)
+{
+    struct list now;
+    list_init(&now);
+    list_move_all(&now, l);
+    for (struct list *node; (node = list_pop(&now)) != NULL;) {
+        struct redis_durable *w = wait_of(node);
+        list_push(l, node);
+        if (strcmp(ws->link->config.place->run_id, w->run_id) != 0)
+            wait_end(w, REDIS_UNBLOCKED);
+        else if (wait_is_over(ws, w) || wait_was_left(w))
+            wait_end(w, "");
+    }
+}
+
+static void list_append(struct list *to, struct list *from)
+{
+    for (struct list *node; (node = list_pop(from)) != NULL;)
+        list_push(to, node);
+}
+
+/* --- what Redis says --- */
+
+/* The link that wrote is gone; the server may be the same. */
+static void round_lost(struct redis_waits *ws)
+{
+    list_append(&ws->sent, &ws->written);
+    list_append(&ws->fresh, &ws->sent);
+    list_for_each (node, &ws->fresh)
+        wait_of(node)->offset = 0;
+}
+
+/* Those whom the error is about: with WAITAOF they who want a file of this server, if there are any. */
+static void round_refused(struct redis_waits *ws, const struct redis_answer *r)
+{
+    struct list now;
+    char why[REDIS_WHY_BYTES];
+    bool about_local = false;
+    answer_why(r, why, sizeof why);
+    if (strstr(why, "cannot be used with replica instances") != NULL) {
+        round_lost(ws);
+        return;
+    }
+    list_append(&ws->written, &ws->sent);
+    list_for_each (node, &ws->written)
+        about_local = about_local || wait_of(node)->local > 0;
+    list_init(&now);
+    list_move_all(&now, &ws->written);
+    for (struct list *node; (node = list_pop(&now)) != NULL;) {
+        list_push(&ws->written, node);
+        if (!about_local || wait_of(node)->local > 0) wait_end(wait_of(node), why);
+    }
+}
+
+static bool server_left(const struct redis_answer *r)
+{
+    return r == NULL || answer_error_is(r, "READONLY") || answer_error_is(r, "MASTERDOWN") ||
+           answer_error_is(r, "LOADING");
+}
+
+static void on_wait_write(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_waits *ws = arg;
+    (void)l, (void)at;
+    if (server_left(r))
+        round_lost(ws);
+    else if (!answer_is_ok(r))
+        round_refused(ws, r);
+}
+
+/* How many replicas have acknowledged the stream up to there. */
+static int64_t info_acks(struct slice info, int64_t offset)
+{
+    char key[24];
+    struct slice line;
+    int64_t acks = 0;
+    for (int i = 0; snprintf(key, sizeof key, "slave%d", i), info_get(info, key, &line); i++) {
+        char text[300];
+        long long acked = -1;
+        slice_show(line, sizeof text - 1, text, sizeof text);
+        const char *p = strstr(text, ",offset=");
+        bool online = strstr(text, ",state=online,") != NULL;
+        if (online && p != NULL && sscanf(p, ",offset=%lld", &acked) == 1 && acked >= offset) acks++;
+    }
+    return acks;
+}
+
+/* What is told while a failover is under way says nothing: see fence_op.c. */
+static void got_set(struct redis_waits *ws, struct redis_durable *w, int64_t local, int64_t replicas)
+{
+    if (place_is_held(ws->link->config.place)) return;
+    if (local > w->got_local) w->got_local = local;
+    if (replicas > w->got_replicas) w->got_replicas = replicas;
+}
+
+static void on_replication(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_waits *ws = arg;
+    struct slice text;
+    int64_t offset;
+    (void)l, (void)at;
+    if (r == NULL || (answer_is(r, REDIS_STRING) && !info_is(r->str, "role", "master"))) {
+        round_lost(ws);
+        return;
+    }
+    if (!answer_is(r, REDIS_STRING) || !info_get(r->str, "master_repl_offset", &text) ||
+        !num_parse(text, &offset)) {
+        round_refused(ws, r);
+        return;
+    }
+    list_for_each (node, &ws->sent)
+        wait_of(node)->offset = offset + (offset == 0); /* 0 as long as nobody ever replicated */
+    list_append(&ws->written, &ws->sent);
+    list_for_each (node, &ws->written)
+        got_set(ws, wait_of(node), 0, info_acks(r->str, wait_of(node)->offset));
+}
+
+/* Of WAIT or WAITAOF, the last of what was asked: for all that were written. */
+static void on_count(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_waits *ws = arg;
+    int64_t local = 0, replicas = 0;
+    bool fits = ws->aof ? answer_is_array(r, 2) && answer_integer(&r->elements[0], &local) &&
+                              answer_integer(&r->elements[1], &replicas)
+                        : answer_is(r, REDIS_INTEGER) && answer_integer(r, &replicas);
+    (void)l, (void)at;
+    ws->busy = false;
+    if (r == NULL) {
+        round_lost(ws);
+        return;
+    }
+    if (ws->aof) {
+        list_for_each (node, &ws->sent)
+            wait_of(node)->offset = 1; /* it was written */
+        list_append(&ws->written, &ws->sent);
+    }
+    if (!fits) round_refused(ws, r);
+    list_for_each (node, &ws->written)
+        if (fits) got_set(ws, wait_of(node), local, replicas);
+    waits_look(ws, &ws->written);
+    if (!list_empty(&ws->fresh)) uv_timer_start(&ws->timer, ws->timer.timer_cb, 0, TICK_MS);
+}
+
+static void on_polled(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct redis_waits *ws = arg;
+    on_replication(l, arg, r, at);
+    ws->busy = false;
+    waits_look(ws, &ws->written);
+}
+
+/* --- asking --- */
+
+/* So many that one more client may have its answer. */
+static void least_wanted(const struct redis_waits *ws, int64_t *local, int64_t *replicas)
+{
+    const struct list *lists[] = {&ws->sent, &ws->written};
+    bool first = true;
+    *local = *replicas = 0;
+    for (size_t i = 0; i < 2; i++)
+        list_for_each (node, (struct list *)lists[i]) {
+            const struct redis_durable *w = wait_of(node);
+            if (w->local <= w->got_local && w->replicas <= w->got_replicas) continue;
+            int64_t most = w->replicas < INT32_MAX ? w->replicas : INT32_MAX;
+            if (first || most < *replicas) *replicas = most;
+            if (first || w->local < *local) *local = w->local;
+            first = false;
+        }
+    if (*replicas < 0) *replicas = 0;
+}
+
+static void count_put(struct redis_waits *ws)
+{
+    int64_t local, replicas;
+    struct buf *out = redis_link_begin(ws->link);
+    least_wanted(ws, &local, &replicas);
+    request_array(out, ws->aof ? 4 : 3);
+    request_text(out, ws->aof ? "WAITAOF" : "WAIT");
+    if (ws->aof) request_int(out, local);
+    request_int(out, replicas);
+    request_int(out, SLICE_MS);
+    redis_link_expect(ws->link, 1, on_count, ws);
+}
+
+static void round_begin(struct redis_waits *ws)
+{
+    ws->wrote_ms = mono_ms();
+    list_append(&ws->sent, &ws->fresh);
+    struct buf *out = redis_link_begin(ws->link);
+    request_eval(out, lua_fence, 1, 1);
+    request_slice(out, buf_slice(&ws->key));
+    request_int(out, (int64_t)++ws->n);
+    redis_link_expect(ws->link, 1, on_wait_write, ws);
+    if (!ws->aof) {
+        request_words(redis_link_begin(ws->link), "INFO replication");
+        redis_link_expect(ws->link, 1, on_replication, ws);
+    }
+    count_put(ws);
+}
+
+static void poll_put(struct redis_waits *ws)
+{
+    if (ws->aof) {
+        count_put(ws);
+        return;
+    }
+    request_words(redis_link_begin(ws->link), "INFO replication");
+    redis_link_expect(ws->link, 1, on_polled, ws);
+}
+
+/* Seldomer the longer nothing came of it. */
+static bool poll_is_due(const struct redis_waits *ws)
+{
+    uint64_t now_ms = mono_ms(), every_ms = (now_ms - ws->wrote_ms) / 10;
+    if (every_ms < ASK_LEAST_MS) every_ms = ASK_LEAST_MS;
+    if (every_ms > ASK_MOST_MS) every_ms = ASK_MOST_MS;
+    return !list_empty(&ws->written) && now_ms - ws->asked_ms >= every_ms;
+}
+
+static bool round_is_due(const struct redis_waits *ws)
+{
+    bool over = !ws->aof || list_empty(&ws->written) || mono_ms() - ws->wrote_ms >= ROUND_MS;
+    return !list_empty(&ws->fresh) && over;
+}
+
+static void waits_tick(uv_timer_t *timer)
+{
+    struct redis_waits *ws = timer->data;
+    waits_look(ws, &ws->fresh);
+    waits_look(ws, &ws->sent);
+    waits_look(ws, &ws->written);
+    if (list_empty(&ws->fresh) && list_empty(&ws->sent) && list_empty(&ws->written)) {
+        uv_timer_stop(timer);
+        return;
+    }
+    if (ws->busy || !redis_link_is_up(ws->link)) return;
+    bool begins = round_is_due(ws);
+    if (!begins && !poll_is_due(ws)) return;
+    ws->busy = true;
+    ws->asked_ms = mono_ms();
+    if (begins)
+        round_begin(ws);
+    else
+        poll_put(ws);
+    redis_link_flush(ws->link);
+}
+
+void redis_wait_for(struct redis_waits *ws, struct redis_durable *w)
+{
+    w->got_local = w->got_replicas = w->offset = 0;
+    w->text[0] = '\0';
+    w->began_ms = mono_ms();
+    w->until_ms = w->timeout_ms == 0 ? 0 : w->began_ms + w->timeout_ms;
+    memcpy(w->run_id, ws->link->config.place->run_id, sizeof w->run_id);
+    list_push(&ws->fresh, &w->link);
+    if (!ws->begun) redis_link_start(ws->link);
+    ws->begun = true;
+    uv_timer_start(&ws->timer, waits_tick, 0, TICK_MS);
+}
+
+void redis_waits_stop(struct redis_waits *ws)
+{
+    ws->stop_by_ms = mono_ms() + STOP_MS;
+}
+
+/* --- begin and end --- */
+
+static void wait_link_up(struct redis_link *l)
+{
+    (void)l; /* the next tick sees it */
+}
+
+static void wait_link_down(struct redis_link *l, const char *why)
+{
+    (void)why;
+    round_lost(l->arg);
+}
+
+void redis_waits_init(struct redis_waits *ws, struct redis_link *link, const struct life *life, bool aof)
+{
+    *ws = (struct redis_waits){.link = link, .life = life, .aof = aof};
+    link->up = wait_link_up;
+    link->down = wait_link_down;
+    link->arg = ws;
+    name_fence(&ws->key, life);
+    list_init(&ws->fresh);
+    list_init(&ws->sent);
+    list_init(&ws->written);
+    uv_timer_init(link->loop, &ws->timer);
+    ws->timer.data = ws;
+}
+
+static void on_waits_closed(uv_handle_t *handle)
+{
+    struct redis_waits *ws = handle->data;
+    buf_free(&ws->key);
+    ws->closed(ws); /* last line: ws may be gone after it */
+}
+
+void redis_waits_close(struct redis_waits *ws, void (*closed)(struct redis_waits *ws))
+{
+    struct list *node;
+    ws->closed = closed;
+    round_lost(ws);
+    while ((node = list_pop(&ws->fresh)) != NULL)
+        wait_end(wait_of(node), "ERR tallyd is stopping");
+    uv_close((uv_handle_t *)&ws->timer, on_waits_closed);
+}

@@ -1,0 +1,172 @@
+"""What was answered, and Redis lost: tallyd lives, and sends it again. A primary dies with a replica behind; a power cut takes
+the last two seconds of an AOF."""
+import os
+import re
+import threading
+import time
+
+import pytest
+
+from harness.account import Account
+from harness.daemon import counters
+from harness.load import Load
+from harness.ports import port as held_port
+from harness.wait import wait_until
+
+FAMILIES = counters(hits=200, every="60s")
+ROUNDS, SOAK_ROUNDS = 3, 20
+AT_ONCE = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
+
+
+def pick(rng):
+    return b"s%d:product_views" % rng.randrange(1, 6), b"%d" % rng.randrange(1, 40), rng.randrange(1, 4)
+
+
+def replayed(daemon):
+    return [int(hits) for hits in re.findall(r"event=frames_replayed frames=\d+ hits=(\d+)", daemon.log())]
+
+
+@pytest.fixture
+def make_load():
+    made = []
+
+    def make(daemon, account):
+        made.append(Load(daemon.socket, account.shadow, pick, 8, 20, 8000))
+        made[-1].go()
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+def counts(account, more):
+    """So many hits more are answered."""
+    least = sum(account.shadow.acked.values()) + more
+    wait_until(lambda: sum(account.shadow.acked.values()) >= least, 30, "hits are answered")
+
+
+def exact(daemon, account, redis):
+    account.settle(daemon, redis)
+    assert account.merged() >= account.acked and "frames_lost" not in daemon.log()
+
+
+class Pair:
+    """A primary and its replica, which gets the stream through a proxy."""
+
+    def __init__(self, make_redis, make_proxy):
+        self.servers = []
+        for name in ("first", "second"):
+            held = held_port()
+            server = make_redis(name, in_memory=True, extra=["--port", str(held), *AT_ONCE])
+            server.port = held
+            self.servers.append(server)
+        self.way = make_proxy(("127.0.0.1", self.servers[0].port), tcp=True)
+        self.replica.client().replicaof("127.0.0.1", self.way.port)
+        self.in_step()
+
+    primary = property(lambda self: self.servers[0])
+    replica = property(lambda self: self.servers[1])
+    url = property(lambda self: "redis://" + ",".join(f"127.0.0.1:{each.port}" for each in self.servers) + "/0")
+
+    def in_step(self):
+        wait_until(lambda: self.replica.client().info("replication")["master_link_status"] == "up", 30, "in step")
+
+    def fail_over(self, account):
+        """The replica gets nothing more while hits are answered; then the primary dies, and it is promoted."""
+        self.way.stall("down")
+        counts(account, 4000)
+        self.primary.kill9()
+        self.way.cut()
+        self.way.flow()
+        self.replica.client().replicaof("NO", "ONE")
+        self.servers.reverse()
+        self.way.upstream = ("127.0.0.1", self.primary.port)
+
+    def old_follows(self):
+        self.replica.extra = ["--port", str(self.replica.port), *AT_ONCE, "--replicaof", "127.0.0.1", str(self.way.port)]
+        self.replica.start()
+        self.in_step()
+
+
+def promotions(rounds, make_redis, make_proxy, make_daemon, make_load, mysql):
+    pair = Pair(make_redis, make_proxy)
+    daemon = make_daemon(pair.primary, families=FAMILIES, more={"redis": {"url": pair.url, "replicas": 1}})
+    account = Account(pair.primary, mysql, FAMILIES)
+    load = make_load(daemon, account)
+    for at in range(rounds):
+        counts(account, 8000)
+        pair.fail_over(account)
+        wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "the promoted one gets what it lacks")
+        counts(account, 4000)
+        pair.old_follows()
+    load.pause()
+    exact(daemon, account, pair.primary)
+    print(f"\npromoted {rounds} times, replayed hits {replayed(daemon)}, unknown {account.unknown}")
+
+
+class Sizes(threading.Thread):
+    """How long the newest file of the AOF was, and when."""
+
+    def __init__(self, redis):
+        super().__init__(daemon=True)
+        self.directory, self.seen, self.ending = os.path.join(redis.data, "appendonlydir"), [], False
+        self.start()
+
+    def newest(self):
+        return max((os.path.join(self.directory, name) for name in os.listdir(self.directory) if ".incr." in name),
+                   key=os.path.getmtime)
+
+    def run(self):
+        while not self.ending:
+            self.seen.append((time.monotonic(), os.path.getsize(self.newest())))
+            time.sleep(0.02)
+
+    def cut(self, before):
+        """What was written since that moment is gone, and in the midst of a command."""
+        self.ending = True
+        self.join()
+        size = max(size for at, size in self.seen if at <= before)
+        lost = os.path.getsize(self.newest()) - size
+        os.truncate(self.newest(), size)
+        return lost
+
+
+def power_cuts(rounds, make_redis, make_daemon, make_load, mysql):
+    redis = make_redis(in_memory=True)
+    daemon = make_daemon(redis, families=FAMILIES)
+    account = Account(redis, mysql, FAMILIES)
+    load = make_load(daemon, account)
+    for at in range(rounds):
+        sizes = Sizes(redis)
+        until = time.monotonic() + 3
+        counts(account, 16000)
+        wait_until(lambda until=until: time.monotonic() > until, 30, "three seconds of hits")
+        redis.kill9()
+        assert sizes.cut(time.monotonic() - 2) > 0
+        redis.start()
+        wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "it gets what it lacks")
+    counts(account, 4000)
+    load.pause()
+    exact(daemon, account, redis)
+    print(f"\n{rounds} power cuts, replayed hits {replayed(daemon)}, unknown {account.unknown}")
+
+
+@pytest.mark.fault("replay-promoted")
+def test_promoted_behind(make_redis, make_proxy, make_daemon, make_load, mysql):
+    promotions(ROUNDS, make_redis, make_proxy, make_daemon, make_load, mysql)
+
+
+@pytest.mark.fault("replay-power-cut")
+def test_power_cut(make_redis, make_daemon, make_load, mysql):
+    power_cuts(ROUNDS, make_redis, make_daemon, make_load, mysql)
+
+
+@pytest.mark.soak
+def test_promoted_behind_again_and_again(make_redis, make_proxy, make_daemon, make_load, mysql):
+    promotions(SOAK_ROUNDS, make_redis, make_proxy, make_daemon, make_load, mysql)
+
+
+@pytest.mark.soak
+def test_power_cut_again_and_again(make_redis, make_daemon, make_load, mysql):
+    power_cuts(SOAK_ROUNDS, make_redis, make_daemon, make_load, mysql)

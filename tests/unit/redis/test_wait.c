@@ -1,0 +1,170 @@
+/* Clients' WAITs on a link of their own: they share a write, each ends at its own time, none is enough while a failover is under
+ * way, and another server answers none. */
+#include "lib/redis_world.h"
+#include "redis/wait_op.h"
+
+static struct world *w;
+static struct redis_link wait_link;
+static struct redis_waits waits;
+static struct redis_durable all[3];
+static int answers, ends;
+static bool everybody_left;
+
+static void on_durable(struct redis_durable *d)
+{
+    (void)d;
+    answers++;
+}
+
+static bool on_left(struct redis_durable *d)
+{
+    (void)d;
+    return everybody_left;
+}
+
+static void waits_ended(struct redis_waits *ws)
+{
+    (void)ws;
+    ends++;
+}
+
+static void link_ended(struct redis_link *l)
+{
+    redis_waits_close(l->arg, waits_ended);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    w = world_open(); /* its link says where the server is */
+    world_link(w, &wait_link, "wait");
+    redis_waits_init(&waits, &wait_link, &w->life, false);
+    answers = ends = 0;
+    everybody_left = false;
+    for (int i = 0; i < 3; i++)
+        all[i] = (struct redis_durable){.left = on_left, .done = on_durable};
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    redis_link_close(&wait_link, link_ended);
+    WAIT_UNTIL(w, ends == 1);
+    world_close(w);
+    return 0;
+}
+
+static void ask(int at, int64_t replicas, uint64_t timeout_ms)
+{
+    all[at].replicas = replicas;
+    all[at].timeout_ms = timeout_ms;
+    redis_wait_for(&waits, &all[at]);
+}
+
+static void each_at_its_own_time_behind_one_write(void **state)
+{
+    (void)state;
+    uint64_t from_ms = mono_ms();
+    ask(0, 1, 900);
+    ask(1, 1, 300);
+    ask(2, 0, 0);
+    assert_int_equal(answers, 0);
+    WAIT_UNTIL(w, answers == 1);
+    assert_false(list_linked(&all[2].link)); /* none is wanted: at once */
+    WAIT_UNTIL(w, answers == 2);
+    assert_in_range(mono_ms() - from_ms, 300, 800);
+    assert_false(list_linked(&all[1].link));
+    WAIT_UNTIL(w, answers == 3);
+    assert_in_range(mono_ms() - from_ms, 900, 1500);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(all[i].text, "");
+        assert_int_equal(all[i].got_replicas, 0);
+    }
+    assert_redis(&w->server, "1", "GET tally:fence:shop:%s", w->life.id);
+}
+
+static void none_is_enough_while_a_failover_is_under_way(void **state)
+{
+    (void)state;
+    place_hold(&w->place, true);
+    uint64_t from_ms = mono_ms();
+    ask(0, 0, 0);
+    WAIT_UNTIL(w, mono_ms() > from_ms + 300);
+    assert_int_equal(answers, 0);
+    place_hold(&w->place, false);
+    WAIT_UNTIL(w, answers == 1);
+}
+
+static void another_server_answers_none(void **state)
+{
+    (void)state;
+    ask(0, 1, 0);
+    WAIT_UNTIL(w, list_linked(&waits.written));
+    w->place.run_id[0] ^= 1;
+    WAIT_UNTIL(w, answers == 1);
+    assert_string_equal(all[0].text, REDIS_UNBLOCKED);
+    w->place.run_id[0] ^= 1;
+}
+
+/* The same server: what was answered there is still there, so it is asked again. */
+static void a_cut_link_begins_anew(void **state)
+{
+    (void)state;
+    ask(0, 1, 2000);
+    WAIT_UNTIL(w, list_linked(&waits.written));
+    redis_link_cut(&wait_link, "for the test");
+    WAIT_UNTIL(w, list_linked(&waits.fresh));
+    WAIT_UNTIL(w, list_linked(&waits.written));
+    assert_redis(&w->server, "2", "GET tally:fence:shop:%s", w->life.id);
+    WAIT_UNTIL(w, answers == 1);
+    assert_string_equal(all[0].text, "");
+}
+
+static void a_stop_waits_a_second(void **state)
+{
+    (void)state;
+    uint64_t from_ms = mono_ms();
+    ask(0, 1, 0);
+    redis_waits_stop(&waits);
+    WAIT_UNTIL(w, answers == 1);
+    assert_in_range(mono_ms() - from_ms, 1000, 1800);
+    assert_string_equal(all[0].text, "");
+}
+
+static void one_that_left_is_waited_for_no_longer(void **state)
+{
+    (void)state;
+    everybody_left = true;
+    uint64_t from_ms = mono_ms();
+    ask(0, 1, 0);
+    WAIT_UNTIL(w, answers == 1);
+    assert_in_range(mono_ms() - from_ms, 5000, 6000);
+}
+
+static void what_still_waits_hears_that_all_is_closed(void **state)
+{
+    (void)state;
+    ask(0, 1, 0);
+    redis_link_close(&wait_link, link_ended);
+    WAIT_UNTIL(w, ends == 1);
+    assert_int_equal(answers, 1);
+    assert_string_equal(all[0].text, "ERR tallyd is stopping");
+    world_close(w);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_at_its_own_time_behind_one_write),
+        TEST(none_is_enough_while_a_failover_is_under_way),
+        TEST(another_server_answers_none),
+        TEST(a_cut_link_begins_anew),
+        TEST(a_stop_waits_a_second),
+        TEST(one_that_left_is_waited_for_no_longer),
+        cmocka_unit_test_setup(what_still_waits_hears_that_all_is_closed, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

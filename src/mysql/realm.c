@@ -41,16 +41,22 @@ static void primary_put(struct buf *sql, const struct realm_asked *l)
 
 /* --- a Redis without a realm --- */
 
+/* One that may be its: after an upgrade the free one has a ledger, and a Redis whose gen is below that is another one. */
 static enum code_class free_find(struct realm_asked *l)
 {
     struct buf sql = {0};
     struct slice cell;
-    BUF_LIT(&sql,
-            "SELECT realm FROM tally_realms WHERE epoch = " NO_EPOCH " AND (history = '' OR (run_id = ");
+    BUF_LIT(&sql, "SELECT r.realm FROM tally_realms r WHERE r.epoch = " NO_EPOCH
+                  " AND (r.history = '' OR (r.run_id = ");
     sql_hex(&sql, slice_str(l->redis->run_id));
-    BUF_LIT(&sql, " AND history = ");
+    BUF_LIT(&sql, " AND r.history = ");
     sql_hex(&sql, slice_str(l->redis->replid));
-    BUF_LIT(&sql, ")) ORDER BY history = '', realm LIMIT 1");
+    buf_printf(
+        &sql,
+        ")) AND NOT EXISTS (SELECT 1 FROM tally_ledger l WHERE l.realm = r.realm AND l.gen > %llu)"
+        " ORDER BY r.history = '', (SELECT MAX(l.gen) FROM tally_ledger l WHERE l.realm = r.realm) DESC,"
+        " r.realm LIMIT 1",
+        (unsigned long long)l->redis->gen);
     enum code_class class = db_query_free(l->db, &sql);
     l->known = class == CODE_OK && db_row(l->db, &cell, 1) && id_take(cell, &l->out->epoch.realm);
     return class;

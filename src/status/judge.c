@@ -90,7 +90,10 @@ static void sentinels_judge(struct judging *j)
 static void holds_judge(struct judging *j)
 {
     const struct status *s = j->s;
-    if (status_rolled_back(s))
+    if (s->redis.nameless && s->service.held[0] != '\0')
+        found(j, ERR_FAILED, "run one of the two, once it is known which is true", "all merges are held: %s",
+              s->service.held);
+    else if (status_rolled_back(s))
         found(j, ERR_FAILED,
               "find out what Redis lost, then run `tallyd recover --accept-rollback`; counting goes on",
               "all merges are held: Redis was rolled back, its gen is %" PRIu64 ", the ledger has %" PRIu64,

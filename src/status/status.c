@@ -52,6 +52,7 @@ static void servers_probe(const struct source *where, const struct status_how *h
     struct error e;
     bool connected = ask_open(&ask, where, PROBE_WAIT_MS, PROBE_WAIT_MS, &e) == ERR_NONE;
     const struct batch_id realm = connected ? ask.realm : (struct batch_id){{0}};
+    s->redis.nameless = connected && batch_id_is_zero(&realm);
     probe_mysql_first(db, &realm, s);
     if (connected)
         probe_redis(&ask, where->counters, how->brief, s);

@@ -81,6 +81,7 @@ struct status_redis {
     bool aof_on, aof_writes; /* its last write to the AOF succeeded */
     int64_t now_ms;          /* its time */
     uint64_t gen;
+    bool nameless;           /* it has no tally:realm */
     int64_t dirty;           /* hashes that hold counts not yet claimed */
     struct figure oldest_ms; /* since the first hit in the oldest of them */
     bool sorted;             /* all were told apart by counter */

@@ -13,6 +13,7 @@ from harness.daemon import counters
 from harness.load import Load
 from harness.resp import encode
 from harness.wait import stays, wait_until
+from test_pods import held
 
 SQL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sql")
 FAMILIES = counters(hits=10**9, every="3600s")
@@ -187,6 +188,25 @@ def test_migrated_before_the_start(before):
     before.daemon.sync_all()
     wait_until(lambda: nothing_left(before.redis.client()), 30, "nothing is left in Redis")
     replayed(before, before.mysql)
+
+
+@fault("upgrade-realms")
+def test_another_redis_comes_first(before, make_redis, make_daemon, mysql):
+    """What the version before left is one realm, and free. A Redis that is new is not the one that it belongs to."""
+    before.proxy.refuse(False)
+    redis = make_redis("another", appendfsync="always")
+    another = make_daemon(redis, families=FAMILIES, instance="another")
+    wait_until(lambda: held(another), 30, "it is held")
+    assert "--another-redis" in held(another) and redis.client().get("tally:realm") is None
+    assert another.verb("migrate", "--another-redis").returncode == 0
+    wait_until(lambda: held(another) is None, 30, "it has a realm of its own")
+    before.daemon.start()
+    before.daemon.sync_all()
+    wait_until(lambda: nothing_left(before.redis.client()), 30, "nothing is left in Redis")
+    assert before.account.hit(another, [("s4:product_views", 1, 1)]) == [1]
+    another.sync_all()
+    another.verify()
+    replayed(before, mysql)
 
 
 @pytest.fixture

@@ -751,7 +751,8 @@ const struct sim_rule sim_rules[] = {
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
-    PROFILE("split", profile_split, "the same, the old primary takes writes for a while, and no replica is waited for"),
+    PROFILE("split", profile_split,
+            "the same, the old primary takes writes for a while, and no replica is waited for"),
     PROFILE("history", profile_history, "the same, and servers come back with their links: not safe yet"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];

@@ -123,17 +123,27 @@ static void name_lost(struct coalesce *c, uint64_t found, uint64_t frames, uint3
               LOGQ("Redis lost answered hits: compare its appendfsync and failovers; run `tallyd verify`"));
 }
 
+/* Frames that are lost, and not named yet: those named last are one run of numbers, from named_from on. */
+static uint64_t frames_to_name(struct replay *r, uint64_t found)
+{
+    uint64_t from = found > r->named ? found : r->named, frames = 0;
+    if (r->gone <= found) return 0;
+    if (found < r->named_from) frames += (r->gone < r->named_from ? r->gone : r->named_from) - found;
+    if (r->gone > from) frames += r->gone - from;
+    if (found < r->named_from || found > r->named) r->named_from = found;
+    if (r->gone > r->named) r->named = r->gone;
+    return frames;
+}
+
 /* Of each frame once, however often the link is cut while it is sent again. */
 static void lost_count(struct coalesce *c, uint64_t found)
 {
     struct replay *r = &c->replay;
-    uint64_t from = found > r->named ? found : r->named;
-    uint64_t frames = r->gone > from ? r->gone - from : 0;
+    uint64_t frames = frames_to_name(r, found);
     uint32_t ops = 0;
     for (struct kept_frame *k = r->next; k != NULL; k = kept_next(r, &k->link))
         if (k->seq > r->ops_named) ops += k->ops;
     if (frames > 0 || ops > 0) name_lost(c, found, frames, ops);
-    if (frames > 0) r->named = r->gone;
     r->ops_named = r->answered;
 }
 

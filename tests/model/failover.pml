@@ -1,5 +1,5 @@
 /* tests/model/failover.pml - servers that move, and two that both think they are the primary: is any hit merged twice? Is a hit
- * lost that was answered, though its tallyd lives? Most of it is to come: of these rules src/ has the comparison of gens alone.
+ * lost that was answered, though its tallyd lives? Partly to come: sync/README.md says what src/ has.
  *
  * Redis        two sides. A replica has the state that its primary had at some moment. A promotion makes a primary of it, and
  *              begins a new history (master_replid); the old primary may go on for long. A demoted side takes over all of the

@@ -50,6 +50,7 @@ enum sync_rule {
     RULE_PRUNE_CUTOFF = 1 << 7,   /* off: what is old is decided after the standing batches were read */
     RULE_UNTIL_SLACK = 1 << 8,    /* off: complete_until has no slack for hits on their way */
     RULE_UNTIL_ORDER = 1 << 9,    /* off: batches are asked before the dirty index */
+    RULE_TOTAL_EPOCH = 1 << 16,   /* off: a total does not ask whether its epoch is over */
     RULE_GEN_ID = 1 << 13,        /* off: only gens are compared, not their batches */
     RULE_EPOCH_OF_RUN = 1 << 14,  /* off: a chunk is merged under the newest epoch, not under its scan's */
     RULE_FENCE_HISTORY = 1 << 15, /* off: the fence does not ask which history the server is at */

@@ -277,7 +277,7 @@ void coalesce_unpark(struct coalesce *c, struct outlet *o)
     if (list_linked(&o->parked)) list_remove(&o->parked);
 }
 
-/* Those who find no room again park themselves anew; when the group is full the rest keeps its place. */
+/* Those who find no room again park themselves anew; when the group is full, or nothing new is sent, the rest keeps its place. */
 static void parked_go_on(struct coalesce *c)
 {
     struct list waiting;
@@ -286,7 +286,7 @@ static void parked_go_on(struct coalesce *c)
     bool link_ready = sm_now(&c->link) == LINK_READY;
     while (!list_empty(&waiting)) {
         bool is_full = coalesce_answers_full(c, 0) || group_cells(c->now) >= c->config.cells_max;
-        if (link_ready && is_full) break;
+        if (link_ready && (is_full || !coalesce_caught_up(c))) break;
         struct outlet *o = CONTAINER_OF(list_pop(&waiting), struct outlet, parked);
         c->ports.room(c->ports.arg, o);
     }

@@ -196,7 +196,7 @@ void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outco
     }
     if (k->failed > 0) STAT_ADD(frames_lost, 1);
     if (k->failed > 0)
-        log_event(LOG_ERROR, "replay_failed", "seq=%llu cells=%u next=%s", (unsigned long long)k->seq,
+        log_event(LOG_ERROR, "replay_failed", "seq=%llu failed=%u next=%s", (unsigned long long)k->seq,
                   k->failed,
                   LOGQ("keys of another type stand where this frame was counted; run `tallyd verify`"));
     STAT_ADD(frames_replayed, 1);

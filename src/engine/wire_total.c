@@ -34,7 +34,6 @@ static void port_total_mysql(void *arg, struct total_stored *stored)
 {
     struct stored_task *t = heap_zalloc(sizeof *t);
     t->stored = stored;
-    stored->books.realm = ((struct core *)arg)->gate.told;
     t->job.work = stored_work;
     t->job.done = stored_worked;
     core_job(arg, &t->job);

@@ -182,12 +182,25 @@ static enum code_class newest_read(struct db *db, const struct batch_id *realm, 
     return class;
 }
 
+static enum code_class epoch_check(struct db *db, struct books_totals *t)
+{
+    struct buf sql = {0};
+    struct slice cell;
+    BUF_LIT(&sql, "SELECT 1 FROM tally_realms WHERE realm = ");
+    sql_id(&sql, &t->epoch.realm);
+    BUF_LIT(&sql, " AND epoch = ");
+    sql_id(&sql, &t->epoch.id);
+    enum code_class class = db_query_free(db, &sql);
+    t->stale = class == CODE_OK && !db_row(db, &cell, 1);
+    return class;
+}
+
 static enum code_class newer_read(struct db *db, struct books_totals *t)
 {
     int64_t highest, least = INT64_MAX;
     for (size_t i = 0; i < t->n; i++)
         if (t->all[i].gen < least) least = t->all[i].gen;
-    enum code_class class = newest_read(db, &t->realm, t->counter, least, &highest);
+    enum code_class class = newest_read(db, &t->epoch.realm, t->counter, least, &highest);
     for (size_t i = 0; i < t->n; i++)
         t->all[i].newer = highest > t->all[i].gen;
     return class;
@@ -218,6 +231,7 @@ enum err books_totals_read(struct db *db, struct books_totals *t, struct error *
     class = snapshot_begin(db);
     if (class == CODE_OK) class = stored_read(db, t, &forms);
     if (class == CODE_OK) class = newer_read(db, t);
+    if (class == CODE_OK) class = epoch_check(db, t);
     if (class == CODE_OK && t->ids_n > 0) class = chunks_read(db, t->ids, t->ids_n, &t->books);
     return snapshot_end(db, class, e);
 }

@@ -493,6 +493,15 @@ static void kept_queued(struct redis_frames *fr, const struct redis_answer *r, u
     redis_link_cut(fr->link, "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
 }
 
+/* Also of one token or visitor in a script's answer. */
+static uint32_t errors_count(const struct redis_answer *r)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; r->type == REDIS_ARRAY && i < r->n; i++)
+        n += r->elements[i].type == REDIS_ERROR ? 1 : errors_count(&r->elements[i]);
+    return n;
+}
+
 static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
 {
     struct kept_frame *k = fr->kept;
@@ -503,9 +512,7 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
                        "MASTERDOWN Redis answered a transaction oddly; it is unknown what was counted");
         return;
     }
-    k->failed = 0;
-    for (size_t i = 0; applied && i < r->n; i++)
-        k->failed += r->elements[i].type == REDIS_ERROR;
+    k->failed = errors_count(r);
     fr->on_kept(fr->arg, k, applied ? FRAME_APPLIED : FRAME_REFUSED);
 }
 

@@ -109,7 +109,7 @@ static void on_wait_write(struct redis_link *l, void *arg, const struct redis_an
     (void)l, (void)at;
     if (server_left(r))
         round_lost(ws);
-    else if (!answer_is_ok(r))
+    else if (!answer_is(r, REDIS_STRING))
         round_refused(ws, r);
 }
 

@@ -39,7 +39,8 @@ struct books_total { /* of one pending hash */
 };
 struct books_totals {
     const struct counter *counter;
-    struct batch_id realm; /* of the Redis that was read */
+    struct epoch epoch; /* when Redis was read */
+    bool stale;         /* answer: it is over, so that Redis may be none any more: read again, all of them */
     struct books_total *all;
     size_t n;
     const struct batch_id *ids; /* standing batches that hold any of these hashes; may repeat */

@@ -102,7 +102,7 @@ struct kept_frame {
     uint32_t hits, ops;    /* answered with it; ops that are left out */
     uint32_t lines, cells; /* commands in bytes; of them, HINCRBYs of cells, which are the first */
     struct buf bytes;
-    uint32_t failed; /* answer: cells that failed */
+    uint32_t failed; /* answer: cells, tokens and visitors that failed */
 };
 
 /* What became of a sent frame whose answer arrived. A link lost before that is no answer: coalesce_cut(). */

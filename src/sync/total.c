@@ -176,7 +176,9 @@ static void round_answer(struct total_round *r)
     list_init(&again);
     struct totals *s = r->totals;
     uint64_t now_ms = s->ports.mono_ms(s->ports.arg);
-    bool stale = now_ms - r->began_ms >= s->give_up_ms; /* what was claimed then may be pruned by now */
+    /* What was claimed then may be pruned by now. Another primary has claims of the same gens. */
+    bool stale = now_ms - r->began_ms >= s->give_up_ms || (r->stored.books.stale && HOLDS(RULE_TOTAL_EPOCH));
+    if (r->stored.books.stale) s->sync->ports.epoch_over(s->sync->ports.arg);
     for (size_t i = 0; i < r->stored.books.n; i++) {
         struct total_task *t = CONTAINER_OF(list_pop(&r->tasks), struct total_task, link);
         if (!stale && (!r->stored.books.all[i].newer || !HOLDS(RULE_TOTAL_BY_GEN))) {
@@ -287,6 +289,7 @@ static void round_next(struct totals *s)
     struct total_round *r = s->round = heap_zalloc(sizeof *r);
     r->totals = s;
     r->began_ms = s->ports.mono_ms(s->ports.arg);
+    r->stored.books.epoch = s->gate->epoch;
     list_init(&r->tasks);
     uint32_t tasks = round_take(r, &s->waiting);
     r->stored.books.all = heap_zalloc(tasks * sizeof *r->stored.books.all);

@@ -78,7 +78,7 @@ ROWS = [Row(*row) for row in (
     ("sentinel-stopped", "SIGSTOP the primary, Sentinel", "hits under way", "left at the promotion, not at the time limit"),
     ("sentinel-planned", "SENTINEL FAILOVER", "hits under way", "hits wait; at most one frame is lost, and named"),
     ("sentinel-partition", "a partition of the primary with some clients", "hits under way",
-     "left when another is promoted; nothing doubled, what is lost is named"),
+     "left when another is promoted; what only the old one had is sent again; exact"),
     ("sentinel-lost-discard", "failover to a lagging replica", "discarded, not replicated", "adopted within 5 s; ledger 1062; once"),
     ("sentinel-liar", "a sentinel lies", "any", "nobody follows it, no password goes there; its holds are bounded"),
     ("sentinel-majority-dead", "two of three sentinels dead", "start, planned failover", "the third is enough where servers agree"),

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from harness.account import Account
+from harness.books import nothing_left
 from harness.daemon import counters
 from harness.load import Load
 from harness.ports import port as held_port
@@ -118,7 +119,7 @@ class Sizes(threading.Thread):
                    key=os.path.getmtime)
 
     def run(self):
-        while not self.ending:
+        while not self.ending and os.path.isdir(self.directory):
             self.seen.append((time.monotonic(), os.path.getsize(self.newest())))
             time.sleep(0.02)
 
@@ -160,6 +161,34 @@ def test_promoted_behind(make_redis, make_proxy, make_daemon, make_load, mysql):
 @pytest.mark.fault("replay-power-cut")
 def test_power_cut(make_redis, make_daemon, make_load, mysql):
     power_cuts(ROUNDS, make_redis, make_daemon, make_load, mysql)
+
+
+def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
+    """What does not fit goes, the oldest first, and is named; the rest is sent again."""
+    redis = make_redis(in_memory=True)
+    daemon = make_daemon(redis, families=FAMILIES, more={"limits": {"replay": "64KiB"}})
+    account = Account(redis, mysql, FAMILIES)
+    load = make_load(daemon, account)
+    sizes = Sizes(redis)
+    until = time.monotonic() + 3
+    with daemon.client() as client:
+        def kept():
+            found = int(re.search(r"replay_bytes:(\d+)", client.call("INFO").decode())[1])
+            assert found <= 64 << 10
+            return found
+
+        wait_until(lambda: time.monotonic() > until and kept() > 32 << 10, 30, "as much is kept as may be")
+    redis.kill9()
+    assert sizes.cut(time.monotonic() - 2) > 0
+    redis.start()
+    wait_until(lambda: replayed(daemon), 30, "it gets what is left")
+    load.pause()
+    daemon.sync_all()
+    wait_until(lambda: nothing_left(redis.client()), 30, "nothing is left in Redis")
+    lost = int(re.search(r"event=frames_lost .*?lost=(\d+)", daemon.log())[1])
+    missing = account.acked - account.merged()
+    print(f"\nframes lost {lost}, hits replayed {replayed(daemon)}, missing {missing}")
+    assert lost > 0 and missing > 0 and replayed(daemon)[0] > 0
 
 
 @pytest.mark.soak

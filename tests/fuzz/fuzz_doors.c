@@ -278,6 +278,13 @@ static void recover_answer(void *request)
     q->done(q);
 }
 
+static void wait_answer(void *request)
+{
+    struct wait_request *q = request;
+    q->outcome = ASK_DONE;
+    q->done(q);
+}
+
 static void total_answer(void *request)
 {
     static const int64_t none[TOTAL_FIELDS_ASKED_MAX];
@@ -359,6 +366,14 @@ static void port_total(void *arg, struct total_request *q)
     const struct session *s = CONTAINER_OF(q, struct session, ask.total);
     must_name(rule_of(s), "ctr.total", q->key);
     ask_keep(s, q, total_answer);
+}
+static void port_wait(void *arg, struct wait_request *q)
+{
+    (void)arg;
+    const struct session *s = CONTAINER_OF(q, struct session, ask.wait);
+    const struct rule *r = rule_of(s);
+    MUST(r == NULL || reference_may(&r->commands, q->disk ? "waitaof" : "wait"));
+    ask_keep(s, q, wait_answer);
 }
 static void port_read(void *arg, struct read_request *q)
 {
@@ -651,6 +666,7 @@ static void open_all(void)
                                                     .info = port_info,
                                                     .total = port_total,
                                                     .read = port_read,
+                                                    .wait = port_wait,
                                                     .redis_ms = port_redis_ms,
                                                     .pace = port_pace},
                                           .limits = request_limits_default,

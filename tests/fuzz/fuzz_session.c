@@ -106,6 +106,12 @@ static void port_total(void *arg, struct total_request *r)
     r->totals = none;
     r->done(r);
 }
+static void port_wait(void *arg, struct wait_request *r)
+{
+    (void)arg;
+    r->outcome = ASK_DONE; /* as many as were asked for */
+    r->done(r);
+}
 static void port_read(void *arg, struct read_request *r)
 {
     (void)arg;
@@ -239,6 +245,7 @@ static struct command *command_make(struct coalesce *c)
                   .recover = port_recover,
                   .total = port_total,
                   .read = port_read,
+                  .wait = port_wait,
                   .redis_ms = wire_redis_ms},
         .limits = request_limits_default,
         .clients_max = 100,

@@ -390,6 +390,7 @@ void ops_executed(struct world *w, struct wire_frame *f, struct execution *e)
         for (unsigned k = 0; k < SIM_HITS && !op->fed; k++) {
             if (!op_has(f, op, k)) continue;
             op_hit(w, op->target, k)->failed = op->error != NULL;
+            op_hit(w, op->target, k)->lost |= op->error != NULL && f->again; /* replay_failed */
             if (op->error != NULL || !op_ran(w, f, op, k)) continue;
             op_hit(w, op->target, k)->ran_by = e->life;
             e->ops[op->target] |= 1U << k;

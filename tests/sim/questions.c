@@ -115,7 +115,9 @@ static void answer_until(struct process *life, void *target)
 {
     struct until_write *t = target;
     t->ran = life->w->mysql.up;
-    for (size_t i = 0; t->ran && i < world_counters_of(life->w, life->instance)->n; i++)
+    bool ours =
+        !world_rule(life->w, WORLD_EPOCH) || batch_id_same(&life->gate.epoch.id, &life->w->mysql.epoch.id);
+    for (size_t i = 0; t->ran && ours && i < world_counters_of(life->w, life->instance)->n; i++)
         mysql_until(life->w, (int)i, t->until[i]);
     t->done(t);
 }

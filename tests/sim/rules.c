@@ -518,6 +518,10 @@ static void profile_split(struct sim_config *c)
     only(c, 8);
     eager(c);
     c->unfenced = true;
+    c->keep_ms = 3600000; /* no copy is older than the ledger */
+    c->daemons = SIM_DAEMONS;
+    often(c, EVENT_wait, 20);
+    often(c, EVENT_merge, 200);
     c->split_percent = 100;
     c->killed_percent = 0;
     often(c, EVENT_demote, 2);
@@ -734,13 +738,21 @@ const struct sim_rule sim_rules[] = {
           "one link follows a failover, and the others stay where nothing new is written"),
     UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
             "acknowledged by one copy and merged, while another is promoted that lacks it"),
+    WORLD("epoch", WORLD_EPOCH, SHOWS(DOUBLE), 10000, profile_split,
+          "both sides of a split brain merge what both had"),
+    SYNC("gen_id", RULE_GEN_ID, SHOWS(DOUBLE), 20000, profile_split,
+         "the other side of a split brain has made as many claims, others than those that are merged"),
+    SYNC("total_epoch", RULE_TOTAL_EPOCH, SHOWS(DOUBLE), 20000, profile_split,
+         "a live total reads a Redis that is no primary any more, behind another one's merge of as high a "
+         "gen"),
     UNAIDED("rescan_moves", RULE_RESCAN, 0, RULE_GATE | RULE_EPOCH_OF_RUN | RULE_FENCE_HISTORY,
             SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
             "rows scanned at the old primary are merged after a fence of the new one"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
-    PROFILE("split", profile_split, "the same, and the old primary takes writes for a while: not safe yet"),
+    PROFILE("split", profile_split,
+            "the same, the old primary takes writes for a while, and no replica is waited for"),
     PROFILE("history", profile_history, "the same, and servers come back with their links: not safe yet"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];

@@ -92,6 +92,8 @@ void tokens_executed(struct world *w, const struct wire_frame *f, struct executi
 {
     for (unsigned i = 0; i < f->tokens_n; i++) {
         const struct wire_token *t = &f->tokens[i];
+        if (t->error != NULL && f->again)
+            w->oracle.hits[t->hash][t->field][t->k].lost = true; /* replay_failed */
         if (t->error != NULL) continue;
         e->tokens[t->hash][t->field] |= 1U << t->k;
         if (!t->is_new) continue;

@@ -71,6 +71,7 @@ static void put_chunk(struct world *w, struct books *b, const struct ledger_row 
 static void read_books(struct world *w, struct books_totals *t)
 {
     const struct mysql *m = &w->mysql;
+    t->stale = !batch_id_same(&t->epoch.id, &m->epoch.id);
     for (size_t i = 0; i < t->n; i++) {
         struct books_total *of = &t->all[i];
         of->stored = heap_zalloc((of->fields_n + 1) * sizeof *of->stored);

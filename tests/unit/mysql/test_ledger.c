@@ -269,12 +269,8 @@ static void live_totals(void **state)
         {.key = SLICE("s8:visitors"), .fields = fields, .fields_n = 2, .gen = 2},
         {.key = SLICE("s7:visitors"), .fields = day, .fields_n = 1, .gen = 2},
     };
-    struct books_totals t = {.realm = shop_epoch.realm,
-                             .counter = &shop_all[VISITORS],
-                             .all = all,
-                             .n = 3,
-                             .ids = ids,
-                             .ids_n = 2};
+    struct books_totals t = {
+        .epoch = shop_epoch, .counter = &shop_all[VISITORS], .all = all, .n = 3, .ids = ids, .ids_n = 2};
     (void)state;
     merge_visits(1, 1, "10");
     assert_fine(books_totals_read(db, &t, &e));
@@ -291,7 +287,11 @@ static void live_totals(void **state)
     assert_fine(books_totals_read(db, &t, &e));
     assert_int_equal(all[2].stored[0], 15);
     assert_true(all[0].newer); /* of gen 2, which it had not seen */
-    assert_false(all[1].newer || all[2].newer);
+    assert_false(all[1].newer || all[2].newer || t.stale);
+    totals_done(&t);
+    t.epoch.id.bytes[0] ^= 1;
+    assert_fine(books_totals_read(db, &t, &e));
+    assert_true(t.stale);
     totals_done(&t);
     fields[0] = SLICE("20140931"); /* no such day */
     assert_int_equal(books_totals_read(db, &t, &e), ERR_CONFIG);
@@ -305,7 +305,7 @@ static void live_totals_of_many_fields(void **state)
     static char text[MANY][12];
     static struct slice fields[MANY];
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = MANY, .gen = 1};
-    struct books_totals t = {.realm = shop_epoch.realm, .counter = &shop_all[WORDS], .all = &one, .n = 1};
+    struct books_totals t = {.epoch = shop_epoch, .counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
     (void)state;
     shop_batch(&b, 1, WORDS, 1);
@@ -327,7 +327,7 @@ static void live_total_without_store(void **state)
 {
     struct slice fields[1] = {SLICE("it's")};
     struct books_total one = {.key = SLICE("words"), .fields = fields, .fields_n = 1};
-    struct books_totals t = {.realm = shop_epoch.realm, .counter = &shop_all[WORDS], .all = &one, .n = 1};
+    struct books_totals t = {.epoch = shop_epoch, .counter = &shop_all[WORDS], .all = &one, .n = 1};
     struct batch b;
     (void)state;
     shop_batch(&b, 1, WORDS, 1);

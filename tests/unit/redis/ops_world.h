@@ -12,7 +12,7 @@ struct got {
     struct frame f;
     struct op_limits limits;
     struct world *w;
-    int frames_n, values;
+    int frames_n, values, kept_n;
     enum frame_outcome outcome;
 };
 
@@ -30,6 +30,14 @@ static inline void on_values(void *arg, struct frame *f)
     ((struct got *)arg)->values++;
 }
 
+static inline void on_kept(void *arg, struct kept_frame *k, enum frame_outcome outcome)
+{
+    struct got *g = arg;
+    (void)k;
+    g->kept_n++;
+    g->outcome = outcome;
+}
+
 static inline struct got *got_open(void)
 {
     struct got *g = calloc(1, sizeof *g);
@@ -44,6 +52,7 @@ static inline struct got *got_open(void)
     redis_frames_init(&g->frames, &g->w->link, &g->w->life);
     g->frames.on_frame = on_frame;
     g->frames.on_values = on_values;
+    g->frames.on_kept = on_kept;
     g->frames.arg = g;
     g->frames.limits = &g->limits;
     return g;
@@ -75,6 +84,27 @@ static inline void send_applied(struct got *g)
 {
     send_and_wait(g);
     assert_int_equal(g->outcome, FRAME_APPLIED);
+}
+
+/* What was sent last is sent again, as to a Redis that lost it; returns how much of it failed. */
+static inline uint32_t replay_failed(struct got *g)
+{
+    const struct frame *f = &g->f;
+    int before = g->kept_n;
+    struct kept_frame k = {.seq = f->seq,
+                           .dirty_ms = f->dirty_ms,
+                           .lines = f->again_lines,
+                           .cells = f->again_cells,
+                           .bytes = f->again};
+    redis_frames_replay(&g->frames, &k);
+    WAIT_UNTIL(g->w, g->kept_n == before + 1);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    return k.failed;
+}
+
+static inline void replay_applied(struct got *g)
+{
+    assert_int_equal(replay_failed(g), 0);
 }
 
 static inline struct frame_op *op_new(struct got *g, enum op_kind kind, const char *name, int64_t at,

@@ -470,6 +470,31 @@ static void test_visitors_feed(void **state)
     got_close(g);
 }
 
+/* Of the ops of a frame that Redis lost, visitors alone are sent again. */
+static void test_visitors_replayed(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->frames.keeps = true;
+    begin(g);
+    op_new(g, OP_TIMEBOX, "b", 60, 4);
+    struct frame_op *op = op_new(g, OP_UNIQ, "s1", 20140920, 0);
+    feed(g, op, "s1:unique_visitors:daily");
+    item_new(g, op, 7, "");
+    item_new(g, op, -1, "anna");
+    send_applied(g);
+    assert_no_errors(g);
+    redis_ask(s, "FLUSHALL");
+    for (int round = 0; round < 2; round++) {
+        replay_applied(g);
+        assert_redis(s, "20140920 2", "HGETALL s1:unique_visitors:daily");
+        assert_redis(s, "unique_visitors 2", "HGETALL tally:accepted");
+        assert_redis(s, "0", "EXISTS tb.b pv.b");
+    }
+    got_close(g);
+}
+
 /* Bit, sketch and counter move together or not at all. */
 static void test_visitors_errors(void **state)
 {
@@ -634,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_event_errors),
         cmocka_unit_test(test_visitors),
         cmocka_unit_test(test_visitors_feed),
+        cmocka_unit_test(test_visitors_replayed),
         cmocka_unit_test(test_visitors_errors),
         cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_refused),

@@ -65,6 +65,33 @@ static void test_counts_once(void **state)
     got_close(g);
 }
 
+/* Redis lost the first of two frames, or both; who sends it again meanwhile counts it, and the replay does not. */
+static void test_replayed_once(void **state)
+{
+    struct got *g = tokens_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->frames.keeps = true;
+    begin(g);
+    token_of(g, KEY, DAY, 3, "a");
+    token_of(g, KEY, DAY, 4, "b");
+    token_of(g, KEY, DAY, 5, "a"); /* refused */
+    send_applied(g);
+    token_fails(g, 2, OTHER);
+    redis_ask(s, "FLUSHALL");
+    for (int round = 0; round < 2; round++) {
+        replay_applied(g);
+        assert_redis(s, DAY " 7", "HGETALL " KEY);
+        assert_redis(s, "unique_visitors 7", "HGETALL tally:accepted");
+        assert_redis(s, KEY " 1700000000001", "ZRANGE tally:dirty 0 -1 WITHSCORES");
+        assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
+    }
+    redis_ask(s, "FLUSHALL");
+    redis_ask(s, "SET " KEY " other");
+    assert_int_equal(replay_failed(g), 2);
+    got_close(g);
+}
+
 static void test_stands_behind_the_cells(void **state)
 {
     struct got *g = tokens_open();
@@ -289,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_once),
+        cmocka_unit_test(test_replayed_once),
         cmocka_unit_test(test_stands_behind_the_cells),
         cmocka_unit_test(test_refuses_another_payload),
         cmocka_unit_test(test_is_exact_to_the_end_of_int64),

@@ -43,6 +43,9 @@
 #ifndef REPLAY_LOOK
 #define REPLAY_LOOK 1 /* 0: without asking what the side has */
 #endif
+#ifndef REPLAY_FENCE
+#define REPLAY_FENCE 1 /* with LET_GO: an answered frame is kept until the other side has it; 0: nowhere */
+#endif
 #ifndef KEEP
 #define KEEP 1 /* with MYSQL_LAG: a batch is discarded when MySQL's replica has it, too */
 #endif
@@ -62,6 +65,9 @@
 #endif
 #ifndef GATE_SLOW
 #define GATE_SLOW 0 /* 1: others may merge between the look at Redis and that at MySQL */
+#endif
+#ifndef LET_GO
+#define LET_GO 0 /* 1: frames are not kept for ever */
 #endif
 #ifndef CRASHES
 #define CRASHES 0
@@ -97,6 +103,9 @@ typedef daemon_state {
     byte sent, answered, next; /* frames; the next one that the side wants */
     byte hit[FRAMES + 1];
     byte lost; /* frames up to this one died with a life */
+#if LET_GO
+    byte fenced; /* ... are not kept any more */
+#endif
     bool open, held, has_read, again;
     byte epoch, history, seen;                         /* seen: the ledger's highest batch, when Redis seemed to be behind it */
     byte read_history, read_gen, read_id[BATCHES + 1]; /* of the look */
@@ -209,6 +218,12 @@ inline connect(d, s)
     :: !REPLAY && found < D[d].answered -> found = D[d].answered
     :: else
     fi;
+#if LET_GO
+    if
+    :: found < D[d].fenced -> found = D[d].answered /* it is none that the fence spoke of */
+    :: else
+    fi;
+#endif
     D[d].next = found + 1;
     if
     :: D[d].sent > 0 && CAUGHT_UP(d) -> answer(d)
@@ -332,6 +347,13 @@ end:
         printf("daemon %d loses side %d before it hears of it\n", d, D[d].at);
         link_cut(d)
     }
+#if LET_GO
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && D[d].answered > D[d].fenced &&
+                (!REPLAY_FENCE || (!S[OTHER(D[d].at)].primary && S[OTHER(D[d].at)].seq[d] >= D[d].answered)) ->
+        D[d].fenced = D[d].answered;
+        printf("daemon %d lets its frames up to %d go\n", d, D[d].fenced)
+    }
+#endif
     :: d_step { IS_UP(d) && !CAUGHT_UP(d) ->
         frame_runs(d, D[d].next);
         D[d].next++;

@@ -49,15 +49,14 @@ static void realm_told(struct gen_read *g)
     *(bool *)g->arg = true;
 }
 
-/* It changes only when an operator accepts a rollback. */
-static enum err realm_read(struct ask *a, struct error *e)
+/* It changes only when an operator accepts a rollback. Why a Redis says nothing is said by what is asked next. */
+static void realm_read(struct ask *a)
 {
     bool done = false;
     struct gen_read gen = {.done = realm_told, .arg = &done};
     redis_gen(&a->link, &gen);
     redis_run_until(&a->link, &done);
     a->realm = gen.realm;
-    return gen.lost ? error_set(e, ERR_UNAVAILABLE, "Redis did not say which it is: %s", gen.text) : ERR_NONE;
 }
 
 enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
@@ -76,7 +75,7 @@ enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, u
         }
     }
     enum err code = redis_link_connect(&a->link, wait_ms, e);
-    if (code == ERR_NONE) code = realm_read(a, e);
+    if (code == ERR_NONE) realm_read(a);
     if (code == ERR_NONE) return ERR_NONE;
     ask_close(a);
     e->text[strcspn(e->text, ";")] = '\0'; /* what follows is meant for clients */

@@ -34,7 +34,9 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLET
     "(a row in MySQL, the pending hash, or a claimed hash whose chunk the ledger does not have), that\n"     \
     "what is pending is in the index of what is to be merged, that no field was lost since a claim, and\n"   \
     "that all are integers and of the counter's kind. Not that no hit is missing: accepted hits are\n"       \
-    "summed by counter, not by store. Exits with 0 when all balance, 1 when one does not, and says\n"        \
+    "summed by counter, not by store. Where several Redis are merged into one MySQL it proves the one of\n"  \
+    "the configuration; --all names the others, with what is merged of each. Exits with 0 when all "         \
+    "balance, 1 when one does not, and says\n"                                                               \
     "which, by how much, and the next step.\n"
 #define REJECTS_HELP                                                                                         \
     "Rows that MySQL refused wait in tally_rejects, raw, with the reason. When the cause is mended:\n"       \
@@ -107,7 +109,8 @@ const struct option options[] = {
     {"counter", 0, OPTION_COUNTER, "NAME", AT(counter), OF(VERIFY) | OF(REJECTS), "of this counter only"},
     {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(VERIFY) | OF(REJECTS),
      "of this store only, as it stands in the key"},
-    {"all", 0, OPTION_SWITCH, NULL, AT(all), OF(REJECTS), "all that wait"},
+    {"all", 0, OPTION_SWITCH, NULL, AT(all), OF(REJECTS) | OF(VERIFY),
+     "all that wait; of verify: also what MySQL has of each other Redis"},
     {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS), "list at most so many, by default 100"},
     {"yes", 0, OPTION_SWITCH, NULL, AT(yes), OF(REJECTS), "do drop"},
     {"dry-run", 0, OPTION_SWITCH, NULL, AT(dry_run), OF(RECOVER), "change nothing, name what would be done"},

@@ -3,14 +3,44 @@
 
 #include "admin/choice.h"
 #include "admin/servers.h"
+#include "mysql/realm.h"
 #include "status/proof.h"
 
-static enum err prove(const struct source *where, struct sums *sums, struct error *e)
+struct realms_text {
+    struct buf text;
+    char ours[33];
+};
+
+static void realm_print(void *arg, const struct realm_row *r)
+{
+    struct realms_text *t = arg;
+    buf_printf(&t->text, "realm %.8s: merged " SLICE_FMT ", rejected " SLICE_FMT ", ", r->id.p,
+               SLICE_ARG(r->merged), SLICE_ARG(r->rejected));
+    if (slice_eq(r->id, slice_str(t->ours)))
+        BUF_LIT(&t->text, "this Redis\n");
+    else if (r->is_free)
+        BUF_LIT(&t->text, "free: the next Redis takes it\n");
+    else
+        buf_printf(&t->text, "another Redis: verify it with the configuration of " SLICE_FMT "\n",
+                   SLICE_ARG(r->taken_by));
+}
+
+static enum err realms_print(struct servers *servers, struct error *e)
+{
+    struct realms_text t = {0};
+    batch_id_hex(&servers->ask.realm, t.ours);
+    enum err code = realms_read(servers->db, realm_print, &t, e);
+    enum err printed = text_print(&t.text);
+    return code == ERR_NONE ? printed : code;
+}
+
+static enum err prove(const struct call *call, const struct source *where, struct sums *sums, struct error *e)
 {
     struct servers servers;
     enum err code = servers_open(&servers, where, e);
     if (code != ERR_NONE) return code;
     code = proof_read(&servers.ask, servers.db, &proof_limits_verb, sums, e);
+    if (code == ERR_NONE && call->all && !call->json) code = realms_print(&servers, e);
     servers_close(&servers);
     return code;
 }
@@ -52,7 +82,7 @@ static enum err verify_all(const struct call *call, const struct setup *setup, c
     struct sums sums;
     struct error e;
     sums_init(&sums, &setup->counters);
-    enum err code = prove(&where, &sums, &e);
+    enum err code = prove(call, &where, &sums, &e);
     if (code == ERR_NONE && only != NULL) sums_only(&sums, only->name);
     code = code == ERR_NONE ? report(call, &sums) : call_failed(&e);
     sums_close(&sums);

@@ -216,6 +216,26 @@ enum err realm_free_make(struct db *db, struct error *e)
     return free_insert(db, &realm) == CODE_OK ? ERR_NONE : db_error(db, e);
 }
 
+enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_row *r), void *arg,
+                     struct error *e)
+{
+    struct slice cell[5];
+    enum code_class class =
+        DB_QUERY(db, "SELECT LOWER(HEX(r.realm)), r.taken_by, CAST(COALESCE(SUM(c.merged), 0) AS CHAR),"
+                     " CAST(COALESCE(SUM(c.rejected), 0) AS CHAR), r.history = '' FROM tally_realms r"
+                     " LEFT JOIN tally_counters c ON c.realm = r.realm GROUP BY r.realm, r.taken_by, "
+                     "r.history ORDER BY r.realm");
+    while (class == CODE_OK && db_row(db, cell, 5)) {
+        const struct realm_row r = {.id = cell[0],
+                                    .taken_by = cell[1],
+                                    .merged = cell[2],
+                                    .rejected = cell[3],
+                                    .is_free = slice_eq(cell[4], SLICE("1"))};
+        each(arg, &r);
+    }
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
 /* The free one goes before the others; of several others none is the right one. */
 static enum code_class only_find(struct db *db, struct batch_id *realm, bool *one)
 {

@@ -19,6 +19,15 @@ enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct sli
 /* One more realm that is free, for one more Redis. */
 enum err realm_free_make(struct db *db, struct error *e) MUST_CHECK;
 
+/* Calls each for every realm. Slices for the call only; the sums are decimal. */
+struct realm_row {
+    struct slice id; /* 32 hex digits */
+    struct slice taken_by, merged, rejected;
+    bool is_free;
+};
+enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_row *r), void *arg,
+                     struct error *e) MUST_CHECK;
+
 /* recover --accept-rollback: which realm is a Redis from now on that says it is `told` (zero: it says nothing)? One that MySQL
  * does not know is made; of a Redis that says nothing it is the only one there is, or the free one. *highest: of its ledger. */
 enum err realm_accept(struct db *db, const struct batch_id *told, struct batch_id *realm, uint64_t *highest,

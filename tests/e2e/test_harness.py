@@ -28,7 +28,7 @@ def tables(mysql):
 
 
 def ledger(mysql, first, last):
-    mysql.query("INSERT INTO tally_ledger VALUES (UNHEX(%s), 0, 2, 'product_views', 1, %s, %s, '', 1, 5, NOW(), REPEAT(x'01', 16))",
+    mysql.query("INSERT INTO tally_ledger VALUES (UNHEX(%s), 0, 2, 'product_views', 1, %s, %s, '', 1, 5, NOW())",
                 (BATCH, row_key(*first), row_key(*last)))
 
 

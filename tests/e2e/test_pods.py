@@ -291,3 +291,11 @@ def test_a_redis_of_another_mysql(pods, make_daemon, workdir, template):
     finally:
         other.close()
     pods.exact()
+
+
+def test_all_books(pods):
+    """`verify` proves one Redis' part; with --all each realm has its line, from MySQL alone."""
+    pods.both().exact()
+    done = pods.daemons[0].verb("verify", "--all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(done.stdout.count(redis.client().get("tally:realm").decode()[:8]) == 1 for redis in pods.redis), done.stdout

@@ -452,7 +452,7 @@ def test_readme_what_may_not_stand_in_multi(servers):
     (error,) = errors_of("Commands in `MULTI`")
     said = differences()["Commands in `MULTI`"]
     named = re.findall(r"`([A-Z. ]+)`", said)
-    assert len(named) == 8
+    assert len(named) == 9
     for name in named:
         with daemon.client() as client:
             (info,) = client.call("COMMAND", "INFO", name.replace(" ", "|"))

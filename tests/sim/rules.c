@@ -727,7 +727,7 @@ const struct sim_rule sim_rules[] = {
          "a hash is claimed after the batches were asked and before the dirty index is"),
     WORLD("clock_runs", WORLD_CLOCK, SHOWS(DOUBLE), 1000, profile_sleep,
           "a run that slept takes itself for young"),
-    SYNC("total_by_gen", RULE_TOTAL_BY_GEN, SHOWS(DOUBLE), 2000, profile_totals,
+    SYNC("total_by_gen", RULE_TOTAL_BY_GEN, SHOWS(DOUBLE), 5000, profile_totals,
          "a live total has what was claimed and merged after Redis was read twice"),
     WORLD("total_by_chunk", WORLD_BY_CHUNK, SHOWS(LOSS), 2000, profile_totals,
           "a live total lacks rows of a batch of which one chunk is merged"),

@@ -123,7 +123,7 @@ def test_many_clients(two):
         with two.daemon.client() as client:
             client.call("HINCRBY", VIEWS, str(at + 1), 1)
             got, took = timed(client, "WAIT", 1 + at % 2, timeout)
-            on_time = took < timeout / 1000 + 0.9 if at % 2 == 0 else timeout / 1000 - 0.05 <= took < timeout / 1000 + 0.9
+            on_time = took < timeout / 1000 + 3 if at % 2 == 0 else timeout / 1000 - 0.05 <= took < timeout / 1000 + 3
             if got > 1 or not on_time:
                 wrong.append((at, got, took))
 
@@ -144,7 +144,7 @@ def test_merging_goes_on(two):
         client.call("HINCRBY", VIEWS, "7", 1)
         client.send(b"WAIT 2 0\r\n")
         other.call("HINCRBY", VIEWS, "8", 1)
-        assert other.call("WAIT", 2, 100) == 1
+        assert other.call("WAIT", 2, 1500) == 1
         began = time.monotonic()
         two.daemon.sync_all()
         assert time.monotonic() - began < 6

@@ -8,6 +8,8 @@ function sent($path, $n)
             if ($client === null) {
                 $client = new Redis();
                 $client->connect($path);
+                // It may connect again by itself, and wait there for the answer that was lost: by default for a minute.
+                $client->setOption(Redis::OPT_READ_TIMEOUT, 3);
             }
             $reply = $client->rawCommand('CTR.INCRBY', 's77:product_views', '5', '2', 'TOKEN', "order-$n");
             if ($reply !== false) return $reply;

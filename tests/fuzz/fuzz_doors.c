@@ -320,8 +320,9 @@ static void names_answer(struct read_request *q)
     q->outcome = ASK_DONE;
     q->answer = &a;
     size_t before = c->outlet.out.n;
+    bool quiet = session_is_quiet(s); /* CLIENT REPLY OFF or SKIP */
     q->done(q);
-    if (!c->dropped) names_shown(s, slice_of(c->outlet.out.p + before, c->outlet.out.n - before));
+    if (!c->dropped && !quiet) names_shown(s, slice_of(c->outlet.out.p + before, c->outlet.out.n - before));
     query_answer_free(&a);
 }
 

@@ -433,7 +433,8 @@ static void run_limbo(struct world *w, struct daemon *d)
 static void run_mysql_toggle(struct world *w, struct daemon *d)
 {
     (void)d;
-    if (w->config.sync.keep_ms > 0 && world_percent(w, 60)) {
+    if (w->config.sync.keep_ms > 0 && world_percent(w, 60) &&
+        !w->redis.restored) { /* or nobody has what shows it */
         TRACE(w, "mysql: its replica is promoted, %llu ms behind",
               (unsigned long long)(w->now_ms - w->mysql.copy.at_ms));
         mysql_promote(w);

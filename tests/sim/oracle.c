@@ -320,21 +320,24 @@ void oracle_until(struct world *w, int counter)
             }
 }
 
-void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS])
-{
-    const struct world *w = life->w;
-    if (w->config.daemons > 1 && moves_astray(life)) return;
-    for (int h = 0; h < SIM_HASHES; h++)
-        for (int f = 0; f < SIM_FIELDS; f++)
-            for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++)
-                if (w->oracle.hits[h][f][k].told == TOLD_DONE) sums[h][f] += world_delta(w, f, k);
-}
-
 /* Another daemon may say so while Redis waits for what it lost, and one that has not noticed yet that its server is none. */
 static bool is_owed(struct world *w, const struct hit *hit, int life)
 {
     bool knows = hit->ran_by == life && !moves_astray(daemon_life(w, life));
     return !hit->lost && (!hit->awaited || knows);
+}
+
+void oracle_answered(const struct process *life, int64_t sums[SIM_HASHES][SIM_FIELDS])
+{
+    struct world *w = life->w;
+    if (w->config.daemons > 1 && moves_astray(life)) return;
+    for (int h = 0; h < SIM_HASHES; h++)
+        for (int f = 0; f < SIM_FIELDS; f++)
+            for (unsigned k = 0; k < w->oracle.hits_n[h][f]; k++) {
+                const struct hit *hit = &w->oracle.hits[h][f][k];
+                if (hit->told == TOLD_DONE && is_owed(w, hit, life->index))
+                    sums[h][f] += world_delta(w, f, k);
+            }
 }
 
 void oracle_synced(struct world *w, int life, int h, int f, int64_t answered)

@@ -13,7 +13,7 @@
 #define KEYS_FIXED 5
 #define ARGS_FIXED 10
 
-static void locks_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
+static void claim_locks_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
 {
     for (uint32_t i = 0; i < c->keys_n; i++) {
         bool stays = c->fresh != NULL && c->fresh[i];
@@ -49,7 +49,7 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
     request_int(out, GENS_KEPT);
     request_int(out, PACK_FIELDS_MAX);
     request_int(out, PACK_BYTES_MAX);
-    locks_put(fr, out, c);
+    claim_locks_put(fr, out, c);
 }
 
 static void odd_tell(const struct claim *c, const struct redis_answer *r)

@@ -1,4 +1,4 @@
-/* redis/packed.c - see packed.h. https://github.com/msgpack/msgpack/blob/master/spec.md: of that only arrays and strings. */
+/* redis/packed.c - see packed.h. Of the msgpack format it reads arrays and strings; a claim writes nothing else. */
 #include "redis/packed.h"
 #include "redis/registry.h"
 

@@ -299,9 +299,9 @@ def test_discarded_and_not_replicated(island, make_rig, mysql):
     cluster, partition = island
     rig = make_rig(cluster)
     with rig.daemon.client() as client:
-        for field in range(9):  # more than are packed: the discard has a hash to UNLINK
+        for field in range(9):  # more than are packed: the batch has a hash of its own
             assert client.call("HINCRBY", "s1:product_views", field, 3) == 3
-        partition.on_request = (b"UNLINK", partition.cut)
+        partition.on_request = (b"unpack(KEYS", partition.cut)
         client.send(encode("CTR.SYNC", "ALL"))
         wait_until(lambda: mysql.query("SELECT views FROM product_views") == ((3,),) * 9, 30, "merged")
         wait_until(lambda: not partition.whole.is_set(), 30, "discarded where nobody hears of it")

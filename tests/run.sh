@@ -75,7 +75,7 @@ step "gcc, warnings as errors" make_build "$build/gcc" -DCMAKE_C_COMPILER=gcc
 wait "$npm" || echo "npm gives nothing ($build/npm.log): what needs it is skipped"
 export NODE_MODULES="$build/npm/node_modules"
 # End to end, tests wait more than they work.
-ctest --test-dir "$build/gcc" --output-on-failure -j "$((3 * jobs))" -LE 'soak|compat|bench' || failed="$failed tests;"
+ctest --test-dir "$build/gcc" --output-on-failure -j "$((5 * jobs))" -LE 'soak|compat|bench' || failed="$failed tests;"
 [ -z "$failed" ] || {
     echo "failed:$failed"
     exit 1

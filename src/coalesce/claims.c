@@ -19,16 +19,22 @@ static void forget_dirty(struct coalesce *c, const struct claim *claim)
     }
 }
 
-/* The script sets the lock of what it renames, so that the next claim waits for `every` or for `hits`. */
+/* The script sets the lock of what it claims, so that the next claim waits for `every` or for `hits`. A lock that has nine
+ * tenths of `every` left stays: setting it would be a third of what the claim costs Redis. */
 static void begin_anew(struct coalesce *c, const struct claim *claim)
 {
-    uint64_t until = c->ports.mono_ms(c->ports.arg) + UINT64_C(1000) * claim->counter->every_s;
+    uint64_t every_ms = UINT64_C(1000) * claim->counter->every_s;
+    uint64_t until = c->ports.mono_ms(c->ports.arg) + every_ms;
     for (uint32_t i = 0; i < claim->keys_n; i++) {
         struct hash_entry *e = claimed_entry(c, claim, i);
         if (e == NULL) continue;
         e->hits = 0;
         e->due = false;
-        e->lock_until_ms = until;
+        bool fresh = claim->fresh != NULL && e->lock_until_ms >= until - every_ms / 10;
+        if (fresh)
+            claim->fresh[i] = true;
+        else
+            e->lock_until_ms = until;
     }
 }
 

@@ -136,7 +136,7 @@ static void on_batch(void *arg, const struct batch_seen *b)
     struct unknown_task *t = arg;
     struct batch_id read;
     bool configured = counters_find(t->core->config.counters, b->counter) != NULL;
-    bool other_format = b->format >= 0 && b->format != BATCH_FORMAT;
+    bool other_format = b->format >= 0 && !batch_format_known(b->format);
     if ((configured && !other_format) || !batch_id_read(b->id, &read)) return;
     batch_found(t, b, other_format);
     if (other_format) return;

@@ -1,5 +1,5 @@
-/* redis/claim_op.c - the claim (sync/README.md, rules S2 and S3), one script. It looks first and writes then, and writes the
- * registry before it renames: RENAMENX of a hash that is there to a name that is not cannot fail, so an error
+/* redis/claim_op.c - the claim (sync/README.md, rules S2, S3 and S39), one script. It looks first and writes then, and writes
+ * the registry before it takes a hash away: RENAMENX of a hash that is there to a name that is not cannot fail, so an error
  * leaves no hash renamed and unregistered. Sent whole with EVAL: a NOSCRIPT, and with it the question whether
  * to send it again behind later frames, cannot happen; an id goes out once. */
 #include "base/heap.h"
@@ -11,17 +11,14 @@
 #include "series/batch.h"
 
 #define KEYS_FIXED 5
-#define ARGS_FIXED 8
+#define ARGS_FIXED 10
 
-static void names_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
+static void claim_locks_put(struct redis_frames *fr, struct buf *out, const struct claim *c)
 {
     for (uint32_t i = 0; i < c->keys_n; i++) {
-        request_slice(out, c->keys[i]);
+        bool stays = c->fresh != NULL && c->fresh[i];
         buf_reset(&fr->scratch);
-        name_claimed(&fr->scratch, c->keys[i], &c->id);
-        request_slice(out, buf_slice(&fr->scratch));
-        buf_reset(&fr->scratch);
-        counter_lock_name(c->counter, c->keys[i], &fr->scratch);
+        if (!stays) counter_lock_name(c->counter, c->keys[i], &fr->scratch);
         request_slice(out, buf_slice(&fr->scratch));
     }
 }
@@ -30,7 +27,7 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
 {
     char hex[33];
     batch_id_hex(&c->id, hex);
-    request_eval(out, lua_claim, KEYS_FIXED + 3 * (size_t)c->keys_n, ARGS_FIXED);
+    request_eval(out, lua_claim, KEYS_FIXED + (size_t)c->keys_n, ARGS_FIXED + (size_t)c->keys_n);
     REQUEST_LIT(out, KEY_DIRTY);
     REQUEST_LIT(out, KEY_GEN);
     REQUEST_LIT(out, KEY_GENS);
@@ -38,7 +35,8 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
     buf_reset(&fr->scratch);
     name_batch(&fr->scratch, &c->id);
     request_slice(out, buf_slice(&fr->scratch));
-    names_put(fr, out, c);
+    for (uint32_t i = 0; i < c->keys_n; i++)
+        request_slice(out, c->keys[i]);
     request_slice(out, c->counter->name);
     request_int(out, BATCH_FORMAT);
     buf_reset(&fr->scratch);
@@ -49,6 +47,9 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
     request_int(out, CLAIM_FIELDS_MAX);
     request_text(out, hex);
     request_int(out, GENS_KEPT);
+    request_int(out, PACK_FIELDS_MAX);
+    request_int(out, PACK_BYTES_MAX);
+    claim_locks_put(fr, out, c);
 }
 
 static void odd_tell(const struct claim *c, const struct redis_answer *r)

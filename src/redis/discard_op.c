@@ -10,11 +10,15 @@ static void discard_put(struct buf *out, const struct batch *b)
     char hex[33];
     struct buf name = {0};
     batch_id_hex(&b->id, hex);
-    request_eval(out, lua_discard, 2 + b->hashes_n, 1);
+    size_t renamed = 0;
+    for (size_t i = 0; i < b->hashes_n; i++)
+        renamed += !b->hashes[i].packed;
+    request_eval(out, lua_discard, 2 + renamed, 1);
     name_batch(&name, &b->id);
     request_slice(out, buf_slice(&name));
     REQUEST_LIT(out, KEY_BATCHES);
     for (size_t i = 0; i < b->hashes_n; i++) {
+        if (b->hashes[i].packed) continue;
         buf_reset(&name);
         name_claimed(&name, batch_hash_name(b, i), &b->id);
         request_slice(out, buf_slice(&name));

@@ -1,4 +1,5 @@
-/* redis/scan_op.c - HGETALL of the registry, HSCAN of each claimed hash, EXISTS of the registry, batch_seal.
+/* redis/scan_op.c - HGETALL of the registry, which has what is packed, HSCAN of each claimed hash, EXISTS of the registry,
+ * batch_seal.
  * The registry is looked at again behind the last row: what is short of fields is either being discarded by
  * its owner (GONE: fine) or has lost some (SHORT: hold it). One link, so the order of the answers is the
  * order of the reads. */
@@ -7,6 +8,7 @@
 #include "base/latencies.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "redis/packed.h"
 #include "redis/registry.h"
 #include "redis/request.h"
 #include <stdio.h>
@@ -126,12 +128,22 @@ static bool rows_file(struct scan *s, uint32_t hash, const struct redis_answer *
     return true;
 }
 
+/* False: each claimed hash is read, or being read. */
+static bool hash_ask(struct redis_link *l, struct scan *s)
+{
+    uint32_t *next = &s->reading.next;
+    while (*next < s->batch->hashes_n && s->batch->hashes[*next].packed)
+        ++*next;
+    if (*next == s->batch->hashes_n) return false;
+    rows_ask(l, s, (*next)++, SLICE("0"));
+    return true;
+}
+
 /* The next hash that nobody reads yet; or, of the last answer, the end. */
 static void hash_next(struct redis_link *l, struct scan *s)
 {
-    if (!s->reading.failed && s->reading.next < s->batch->hashes_n)
-        rows_ask(l, s, s->reading.next++, SLICE("0"));
-    else if (s->reading.out > 0)
+    if (!s->reading.failed && hash_ask(l, s)) return;
+    if (s->reading.out > 0)
         return; /* another answer ends it */
     else if (s->reading.failed)
         finish(s, SCAN_LOST);
@@ -159,9 +171,10 @@ static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *
 /* --- registry --- */
 
 /* False: a field of ours with a value that we would not have written. */
-static bool field_file(struct batch *b, struct slice field, struct slice value)
+static bool field_file(struct batch *b, struct slice field, struct slice value, struct map *seen)
 {
     int64_t v;
+    if (slice_eq(field, SLICE(REGISTRY_PACKED))) return packed_file(b, value, seen);
     if (field.n > 0 && field.p[0] == REGISTRY_HASH) {
         if (!num_parse(value, &v) || v < 0) return false;
         batch_add_hash(b, slice_of(field.p + 1, field.n - 1), (uint64_t)v);
@@ -183,7 +196,7 @@ static bool fields_file(struct batch *b, const struct redis_answer *r, struct ma
     for (size_t i = 0; i + 1 < r->n; i += 2) {
         const struct redis_answer *e = &r->elements[i];
         if (e[0].type != REDIS_STRING || e[1].type != REDIS_STRING) return false;
-        if (!map_put(seen, e[0].str, NULL) || !field_file(b, e[0].str, e[1].str)) return false;
+        if (!map_put(seen, e[0].str, NULL) || !field_file(b, e[0].str, e[1].str, seen)) return false;
     }
     return true;
 }
@@ -206,7 +219,7 @@ static bool registry_known(struct scan *s)
     char name[NAME_BYTES_MAX + 1];
     struct batch *b = s->batch;
     b->counter = counters_find(s->counters, buf_slice(&b->counter_name));
-    if (b->format == BATCH_FORMAT && b->counter != NULL) return true;
+    if (batch_format_known(b->format) && b->counter != NULL) return true;
     slice_show(buf_slice(&b->counter_name), sizeof name - 1, name, sizeof name);
     snprintf(s->text, sizeof s->text, "format %u, counter \"%s\": %s", b->format, name,
              b->counter == NULL ? "no such counter is configured" : "written by another version of tallyd");
@@ -228,9 +241,10 @@ static void on_registry(struct redis_link *l, void *arg, const struct redis_answ
     } else if (!registry_known(s) && !s->raw) {
         finish(s, SCAN_UNKNOWN);
     } else {
-        if (s->batch->hashes_n == 0) still_there_ask(l, s);
-        while (s->reading.out < SCAN_HASHES_AT_ONCE && s->reading.next < s->batch->hashes_n)
-            hash_next(l, s);
+        CRASH(scan_mid);
+        while (s->reading.out < SCAN_HASHES_AT_ONCE && hash_ask(l, s))
+            continue;
+        if (s->reading.out == 0) still_there_ask(l, s);
     }
 }
 

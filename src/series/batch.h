@@ -1,6 +1,7 @@
 /* series/batch.h - the rows of a batch, and how they are cut into chunks. The cut belongs to the batch, not to the
  * configuration: rows ordered by (length, bytes) of the pending hash, then of the field, BATCH_CHUNK_ROWS a chunk,
- * fixed by the format version. Built on the loop, immutable once sealed, then read by writer threads too. */
+ * fixed by the format version. Format 2 may have packed hashes; 1 was written by versions before, and has none. Its cut
+ * is the same. Built on the loop, immutable once sealed, then read by writer threads too. */
 #ifndef SERIES_BATCH_H
 #define SERIES_BATCH_H
 
@@ -8,7 +9,7 @@
 #include "series/counter.h"
 #include "series/epoch.h"
 
-#define BATCH_FORMAT 1
+#define BATCH_FORMAT 2
 #ifndef BATCH_CHUNK_ROWS /* the simulator alone compiles with fewer */
 #define BATCH_CHUNK_ROWS 1000
 #endif
@@ -18,6 +19,7 @@ struct batch_hash {
     uint32_t name_at, name_n; /* pending hash's name in bytes */
     uint64_t hlen;            /* fields registered at the claim */
     uint64_t seen;            /* distinct fields scanned, set by batch_seal */
+    bool packed;              /* its rows are in the registry: Redis has no claimed hash of it */
 };
 
 struct batch_row {
@@ -41,6 +43,10 @@ struct batch {
     bool sealed;
 };
 
+static inline bool batch_format_known(int64_t format)
+{
+    return format >= 1 && format <= BATCH_FORMAT;
+}
 void batch_init(struct batch *b, const struct batch_id *id);
 void batch_clear(struct batch *b); /* all but the id goes, the memory stays: the scan starts again */
 void batch_close(struct batch *b);

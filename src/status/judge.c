@@ -124,7 +124,7 @@ static void batches_judge(struct judging *j)
             found(j, ERR_FAILED,
                   "the log says more (event=batch_held); `tallyd check` names what MySQL refuses",
                   "batch %s of %s is held: %s", id, b->counter, b->held);
-        if (b->format >= 0 && b->format != BATCH_FORMAT) {
+        if (b->format >= 0 && !batch_format_known(b->format)) {
             found(j, ERR_FAILED, "the version of tallyd that claimed it merges it, or a newer one",
                   "batch %s of %s is of format %" PRId64 ", which this tallyd does not know", id, b->counter,
                   b->format);

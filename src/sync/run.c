@@ -61,6 +61,7 @@ void run_free(struct run *r)
     batch_close(&r->batch);
     buf_free(&r->key_bytes);
     heap_free(r->claim.keys);
+    heap_free(r->claim.fresh);
     heap_free(r->chunks);
     heap_free(r);
 }
@@ -427,6 +428,7 @@ void run_claim(struct run *r, struct family *f, struct list *from, uint32_t n)
     r->claim =
         (struct claim){.id = r->batch.id, .counter = f->counter, .keys_n = n, .done = on_claimed, .arg = r};
     r->claim.keys = heap_alloc(n * sizeof *r->claim.keys);
+    r->claim.fresh = heap_zalloc(n * sizeof *r->claim.fresh);
     family_take(s, f, from, &r->key_bytes, r->claim.keys, n);
     if (from == &f->paced) pace_claimed(r);
     s->requests_out++;

@@ -14,6 +14,7 @@ from harness.wait import stays, wait_until
 FAMILIES = counters(hits=10**9, every="3600s")
 VIEWS = "s1:product_views"
 CLAIMED = re.compile(rb"s1:product_views_([0-9a-f]{32})")
+REGISTRY = re.compile(rb"tally:batch:([0-9a-f]{32})")
 fault = pytest.mark.fault
 
 
@@ -51,7 +52,7 @@ def test_answer_of_a_claim_is_lost(reaches, rig):
     gen, ledger, ids = int(rig.direct.get("tally:gen")), batches(rig.mysql), []
 
     def lose(link, data):
-        ids.extend(CLAIMED.findall(data))
+        ids.extend(REGISTRY.findall(data))
         link.swallow = True
         return None if reaches else b""
 
@@ -78,7 +79,7 @@ def test_name_of_a_claim_is_taken(taken, rig):
     names = []
 
     def take(link, data):
-        batch = CLAIMED.search(data)[1]
+        batch = REGISTRY.search(data)[1]
         names.append(b"tally:batch:" + batch if taken == "the registry" else b"s1:product_views_" + batch)
         rig.direct.hset(names[0], "7", 1000)
 

@@ -395,7 +395,7 @@ def test_orphan_of_an_older_version(closed):
     newer = "f" * 32
     direct = shop.redis.client()
     direct.hset(f"s8:product_views_{newer}", "1", 5)
-    direct.hset(f"tally:batch:{newer}", mapping={"format": "2", "counter": "product_views", "gen": "3", "owner": "two:1",
+    direct.hset(f"tally:batch:{newer}", mapping={"format": "3", "counter": "product_views", "gen": "3", "owner": "two:1",
                                                  "lowest_ms": "1795316937435", "=s8:product_views": "1"})
     direct.zadd("tally:batches", {newer: 1795300000000})
     direct.set("tally:gen", 3)
@@ -410,7 +410,7 @@ def test_orphan_of_an_older_version(closed):
     shop.daemon.verify()
     for words in (("status",), ("recover", "--dry-run")):
         said = shop.daemon.verb(*words).stdout
-        assert newer in said and "of format 2" in said, said
+        assert newer in said and "of format 3" in said, said
     assert shop.daemon.verb("recover", "--reject-unknown").returncode == 0
     assert direct.hgetall(f"s8:product_views_{newer}") == {b"1": b"5"}
     direct.hset(f"tally:batch:{newer}", "format", "1")  # somebody who knows it has come

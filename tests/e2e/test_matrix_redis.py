@@ -21,7 +21,7 @@ from harness.wait import stays, wait_until
 FAMILIES = counters(hits=10**9, every="3600s")
 VIEWS = "s1:product_views"
 fault = pytest.mark.fault
-REQUESTS = {"frame": b"HINCRBY", "claim": b"RENAMENX", "scan": b"HSCAN", "barrier": b"tally:fence:", "discard": b"UNLINK"}
+REQUESTS = {"frame": b"HINCRBY", "claim": b"RENAMENX", "scan": b"HSCAN", "barrier": b"tally:fence:", "discard": b"unpack(KEYS"}
 
 
 def fields(count):

@@ -12,6 +12,7 @@ from harness.books import nothing_left
 from harness.daemon import counters
 from harness.load import Load
 from harness.ports import port as held_port
+from harness.redis_server import in_step
 from harness.sentinels import NAME, Sentinels
 from harness.wait import wait_until
 
@@ -80,14 +81,11 @@ class Pair:
             self.servers.append(server)
         self.way = make_proxy(("127.0.0.1", self.servers[0].port), tcp=True)
         self.replica.client().replicaof("127.0.0.1", self.way.port)
-        self.in_step()
+        in_step(self.primary)
 
     primary = property(lambda self: self.servers[0])
     replica = property(lambda self: self.servers[1])
     url = property(lambda self: "redis://" + ",".join(f"127.0.0.1:{each.port}" for each in self.servers) + "/0")
-
-    def in_step(self):
-        wait_until(lambda: self.replica.client().info("replication")["master_link_status"] == "up", 30, "in step")
 
     def fail_over(self, account):
         """The replica gets nothing more while hits are answered; then the primary dies, and it is promoted."""
@@ -103,7 +101,7 @@ class Pair:
     def old_follows(self):
         self.replica.extra = ["--port", str(self.replica.port), *AT_ONCE, "--replicaof", "127.0.0.1", str(self.way.port)]
         self.replica.start()
-        self.in_step()
+        in_step(self.primary)
 
 
 def promotions(rounds, make_redis, make_proxy, make_daemon, make_load, mysql):

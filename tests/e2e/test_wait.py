@@ -8,6 +8,7 @@ import redis
 
 from harness.daemon import counters
 from harness.ports import port as held_port
+from harness.redis_server import in_step
 from harness.resp import Resp, RespError
 from harness.wait import wait_until
 
@@ -37,8 +38,7 @@ class World:
                                         for at, port in enumerate(self.ports)]
         for each in self.replicas:
             each.client().replicaof("127.0.0.1", self.ports[0])
-        for each in self.replicas:
-            wait_until(lambda each=each: each.client().info("replication")["master_link_status"] == "up", 30, "in step")
+        in_step(self.primary, replicas)
         self.url = "redis://" + ",".join(f"127.0.0.1:{port}" for port in self.ports) + "/0"
         self.daemon = make_daemon(self.primary, families=FAMILIES, redis_url=self.url,
                                   more={"redis": {"url": self.url, **more}})

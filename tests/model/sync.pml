@@ -11,7 +11,8 @@
  * Abstracted   frames (frames.pml): a hit is in the pending hash, and acknowledged, in one step, and every pending hash is
  *              found. Time: whoever likes adopts what stands, the owner alive or not (prune.pml has ages). gate.c: nobody
  *              holds the merges of a Redis that was rolled back. Rows that MySQL refuses, replicas (WAIT is the same step).
- *              Run ids have two values: at most one restart.
+ *              Run ids have two values: at most one restart. A hash is renamed or packed: either way its rows go from
+ *              pending to the batch in one step. They differ in who reads them, and when.
  * Ends         when nothing can move any more, after clients and faults have ended (`calm`).
  *
  * A rule is a macro, 1 unless it is taken out by -DRULE=0; CMakeLists.txt has what each breaks. */
@@ -38,6 +39,12 @@
 #endif
 #ifndef REGISTRY_IN_SCRIPT
 #define REGISTRY_IN_SCRIPT 1 /* 0: a command of its own behind the renames */
+#endif
+#ifndef PACK_IN_SCRIPT
+#define PACK_IN_SCRIPT 1 /* 0: what was packed is deleted by a command of its own behind the script */
+#endif
+#ifndef FORMAT_KNOWN
+#define FORMAT_KNOWN 1 /* 0: an older daemon adopts batches that have packed hashes */
 #endif
 #ifndef CUT_BY_FORMAT
 #define CUT_BY_FORMAT 1 /* 0: daemon 0 cuts by two rows, daemon 1 by one */
@@ -72,6 +79,13 @@
 #define FOR_GOOD 0 /* 1: daemon 0, once dead, does not come back */
 #endif
 
+#ifndef PACKED
+#define PACKED 2 /* hashes that a claim packs, a bit each: the second; the first is renamed */
+#endif
+#ifndef OLDER
+#define OLDER 0 /* 1: daemon 1 is of the version before: it packs none, and sees none in a batch */
+#endif
+
 #define LOSS 1
 #define DOUBLE 2
 #define STUCK 4
@@ -95,6 +109,7 @@
 typedef batch {
     byte rows;   /* of the claimed hashes: hits */
     byte hashes; /* that the registry names, a bit each */
+    byte packed; /* of them: those whose rows the registry has */
     bool stands;
     byte owner;
 };
@@ -111,6 +126,7 @@ byte ledger[2 * BATCHES];         /* a chunk's digest and how many chunks; 0: no
 #define IDLE 0
 #define CLAIM 1   /* sent */
 #define RENAMED 2 /* only without REGISTRY_IN_SCRIPT */
+#define COPIED 13 /* only without PACK_IN_SCRIPT */
 #define CLAIMED 3 /* ran, its reply is on the way */
 #define DOUBT 4   /* its reply is lost */
 #define SCAN 5
@@ -135,6 +151,7 @@ byte hits, next, faults = FAULTS; /* hits: that came, a bit each; next: batch id
 bool calm;
 hidden byte i, rows, chunks, digest, size;
 
+#define READS_PACKED(d) (!OLDER || (d) != 1)
 #define FAULT (!calm && faults > 0)
 #define MAY(d) R[d].alive
 
@@ -151,7 +168,8 @@ inline run_claim(d)
         :: else
         fi;
         B[R[d].b].rows = pending;
-        pending = 0;
+        B[R[d].b].packed = (READS_PACKED(d) -> HASHES(pending) & PACKED : 0);
+        pending = (PACK_IN_SCRIPT -> 0 : pending & ROWS_OF(B[R[d].b].packed));
         printf("redis    claim of daemon %d: batch %d has hits %d\n", d, R[d].b, B[R[d].b].rows);
         if
         :: REGISTRY_IN_SCRIPT -> run_register(d)
@@ -165,7 +183,7 @@ inline run_register(d)
     B[R[d].b].hashes = HASHES(B[R[d].b].rows);
     B[R[d].b].stands = true;
     B[R[d].b].owner = d;
-    R[d].st = CLAIMED;
+    R[d].st = (PACK_IN_SCRIPT -> CLAIMED : COPIED);
     printf("redis    batch %d is registered\n", R[d].b)
 }
 
@@ -177,6 +195,7 @@ inline run_discard(id)
     fi;
     B[id].rows = 0;
     B[id].hashes = 0;
+    B[id].packed = 0;
     B[id].stands = false;
     B[id].owner = 0;
     printf("redis    batch %d is discarded\n", id)
@@ -191,6 +210,7 @@ inline keep()
     :: i < BATCHES ->
         kept[i].rows = B[i].rows;
         kept[i].hashes = B[i].hashes;
+        kept[i].packed = B[i].packed;
         kept[i].stands = B[i].stands;
         kept[i].owner = B[i].owner;
         i++
@@ -228,6 +248,7 @@ inline restart()
     :: i < BATCHES ->
         B[i].rows = kept[i].rows;
         B[i].hashes = kept[i].hashes;
+        B[i].packed = kept[i].packed;
         B[i].stands = kept[i].stands;
         B[i].owner = kept[i].owner;
         i++
@@ -237,7 +258,7 @@ inline restart()
     do
     :: i < DAEMONS ->
         if
-        :: R[i].st == CLAIM || R[i].st == RENAMED || R[i].st == CLAIMED -> R[i].st = DOUBT
+        :: R[i].st == CLAIM || R[i].st == RENAMED || R[i].st == COPIED || R[i].st == CLAIMED -> R[i].st = DOUBT
         :: R[i].st == SCAN_MORE -> again(i, SCAN)
         :: R[i].st == FENCING || R[i].st == FENCED ->
             if
@@ -257,9 +278,17 @@ proctype redis(byte d)
 {
 end:
     do
-    :: d_step { R[d].st == CLAIM && (calm || next + 1 < BATCHES || R[d].b != NO_BATCH) -> run_claim(d) }
+    :: d_step { R[d].st == CLAIM && (calm || next + 1 < BATCHES || R[d].b != NO_BATCH) &&
+        (PACK_IN_SCRIPT || pending == 0 || next < BATCHES) -> run_claim(d) }
 #if REGISTRY_IN_SCRIPT == 0
     :: d_step { R[d].st == RENAMED -> run_register(d) }
+#endif
+#if PACK_IN_SCRIPT == 0
+    :: d_step { R[d].st == COPIED ->
+        pending = pending & ~ROWS_OF(B[R[d].b].packed);
+        R[d].st = CLAIMED;
+        printf("redis    what was packed is deleted\n")
+    }
 #endif
 #if TWICE
     :: d_step { FAULT && !RENAMENX && R[d].b != NO_BATCH && B[R[d].b].stands && pending != 0 ->
@@ -332,7 +361,8 @@ inline merge(d, chunk, heard)
 #define TO_MERGE(d, chunk) (MAY(d) && R[d].st == MERGE && (chunk) < CHUNKS(d) && ((R[d].done >> (chunk)) & 1) == 0)
 
 #define ADOPT(batch)                                                                                         \
-    d_step { MAY(d) && R[d].st == IDLE && B[batch].stands && (ADOPTION || B[batch].owner == d) ->            \
+    d_step { MAY(d) && R[d].st == IDLE && B[batch].stands && (ADOPTION || B[batch].owner == d) &&            \
+        (!FORMAT_KNOWN || READS_PACKED(d) || B[batch].packed == 0) ->                                        \
         B[batch].owner = d;                                                                                  \
         R[d].b = batch;                                                                                      \
         R[d].adopted = !ADOPTER_FENCES; /* a state less when the rule is in */                               \
@@ -368,14 +398,15 @@ end:
         if
         :: !B[R[d].b].stands -> printf("daemon %d finds batch %d gone\n", d, R[d].b); ends(d)
         :: else ->
-            R[d].hashes = B[R[d].b].hashes;
-            R[d].rows = B[R[d].b].rows & FIRST;
+            i = (READS_PACKED(d) -> 0 : B[R[d].b].packed); /* what it does not see */
+            R[d].hashes = B[R[d].b].hashes & ~i;
+            R[d].rows = B[R[d].b].rows & (FIRST | ROWS_OF(B[R[d].b].packed)) & ~ROWS_OF(i);
             R[d].server = server;
             R[d].st = SCAN_MORE
         fi
     }
     :: d_step { MAY(d) && R[d].st == SCAN_MORE ->
-        R[d].rows = R[d].rows | (B[R[d].b].rows & SECOND);
+        R[d].rows = R[d].rows | (B[R[d].b].rows & SECOND & ~ROWS_OF(B[R[d].b].packed));
         if
         :: !B[R[d].b].stands -> printf("daemon %d finds batch %d gone\n", d, R[d].b); ends(d)
         :: B[R[d].b].stands && HASHES(R[d].rows) != R[d].hashes -> R[d].st = HELD
@@ -398,7 +429,7 @@ end:
     :: d_step { TO_MERGE(d, 1) -> merge(d, 1, true) }
     :: d_step { MAY(d) && R[d].st == DISCARD -> run_discard(R[d].b); ends(d) }
     /* Faults on its way. */
-    :: d_step { FAULT && MAY(d) && (R[d].st == CLAIM || R[d].st == RENAMED || R[d].st == CLAIMED) ->
+    :: d_step { FAULT && MAY(d) && (R[d].st == CLAIM || R[d].st == RENAMED || R[d].st == COPIED || R[d].st == CLAIMED) ->
         faults--;
         R[d].st = DOUBT;
         printf("daemon %d loses the link that its claim is on\n", d)

@@ -172,4 +172,5 @@ void sim_config_draw(struct sim_config *c, uint64_t seed, unsigned daemons)
     c->takeover_ms = (uint32_t)between(&p, 100, 2000);
     if (prng_percent(&p, 30)) c->sync.keep_ms = between(&p, 300, 3000);
     draw_replay(c, &p);
+    c->pack_fields = (unsigned)between(&p, 0, SIM_FIELDS);
 }

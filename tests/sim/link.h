@@ -75,7 +75,8 @@ struct wire_claim {
     uint32_t every_s;
     unsigned n;
     int hashes[SIM_HASHES];
-    unsigned again; /* hashes that the first run renamed, when this is a second run */
+    unsigned again;  /* hashes that the first run renamed, when this is a second run */
+    unsigned packed; /* of them, without the rule that they go in the same step */
     enum claim_outcome outcome;
     uint32_t renamed, left;
     uint64_t fields;

@@ -77,6 +77,8 @@ enum world_rule {
     WORLD_EPOCH = 1 << 19,       /* off: MySQL merges under whatever epoch */
     WORLD_CAUGHT_UP = 1 << 21,   /* off: Redis is read before it has again what it lost */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
+    WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a command of its own behind the script */
+    WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */
@@ -165,7 +167,9 @@ struct sim_config {
     bool keeps_all;        /* of frames that could be lost; else a few, or none */
     uint64_t leap_most_ms; /* Redis' clock is off by up to so much, either way; 0: never */
     uint64_t claim_fields_max;
-    unsigned ops_percent;                   /* of clients' requests */
+    unsigned pack_fields; /* a claim packs hashes with at most so many; 0: none */
+    bool older;           /* the second daemon is of the version before: it packs and reads none */
+    unsigned ops_percent; /* of clients' requests */
     unsigned tokens_percent, again_percent; /* of their hits; of those, the ones that were sent before */
     unsigned clean_percent;                 /* of steps of the clock: somebody deletes samples */
     bool own_numbers;                       /* some events have ids of their own that are numbers */

@@ -251,6 +251,21 @@ static void run_frame(struct world *w, struct link *l, struct wire_frame *f)
 
 /* The claim. */
 
+static bool knows_packed(const struct world *w, const struct link *l)
+{
+    return !w->config.older || l->instance == 0;
+}
+
+static int64_t lowest_score(struct world *w)
+{
+    int64_t lowest = world_redis_ms(w);
+    for (int h = 0; h < SIM_HASHES; h++) {
+        int64_t score = w->redis.now.dirty[h];
+        if (score != 0 && score < lowest) lowest = score;
+    }
+    return lowest;
+}
+
 static bool claim_one(struct world *w, struct wire_claim *c, struct twin_batch *b, int h)
 {
     struct twin_state *s = &w->redis.now;
@@ -260,8 +275,11 @@ static bool claim_one(struct world *w, struct wire_claim *c, struct twin_batch *
     }
     if (b->claimed[h].has != 0 && world_rule(w, WORLD_RENAMENX)) return false;
     b->claimed[h] = s->pending[h];
-    memset(&s->pending[h], 0, sizeof s->pending[h]);
-    if (b->lowest_ms == 0 || (s->dirty[h] != 0 && s->dirty[h] < b->lowest_ms)) b->lowest_ms = s->dirty[h];
+    bool later = (b->packed >> h & 1) != 0 && !world_rule(w, WORLD_PACK);
+    if (later)
+        c->packed |= 1U << h;
+    else
+        memset(&s->pending[h], 0, sizeof s->pending[h]);
     s->dirty[h] = 0;
     s->lock[h].until_ms = world_redis_ms(w) + INT64_C(1000) * c->every_s;
     c->fields += hash_length(&b->claimed[h]);
@@ -270,12 +288,14 @@ static bool claim_one(struct world *w, struct wire_claim *c, struct twin_batch *
     return true;
 }
 
-static void claim_rename(struct world *w, struct wire_claim *c, struct twin_batch *b)
+static void claim_take(struct world *w, const struct link *l, struct wire_claim *c, struct twin_batch *b)
 {
-    unsigned at = 0;
+    unsigned at = 0, pack_most = knows_packed(w, l) ? w->config.pack_fields : 0;
+    b->lowest_ms = lowest_score(w);
     for (; at < c->n; at++) {
         unsigned length = hash_length(&w->redis.now.pending[c->hashes[at]]);
         if (c->fields > 0 && c->fields + length > w->config.claim_fields_max) break;
+        if (length > 0 && length <= pack_most) b->packed |= 1U << c->hashes[at];
         claim_one(w, c, b, c->hashes[at]);
     }
     c->left = c->n - at;
@@ -298,7 +318,8 @@ static void claim_register(struct world *w, const struct link *l, struct wire_cl
     }
 }
 
-/* The script; with the rule about the registry out, the renames alone, and true: there is a second step. */
+/* The script; with the rule about the registry out, the renames alone, and true: there is a second step. So with the rule
+ * about what is packed. */
 static bool run_claim(struct world *w, struct link *l, struct wire_claim *c)
 {
     struct twin_batch *b = batch_make(&w->redis, &c->id);
@@ -307,20 +328,24 @@ static bool run_claim(struct world *w, struct link *l, struct wire_claim *c)
         c->outcome = CLAIM_REFUSED;
         return false;
     }
-    claim_rename(w, c, b);
+    claim_take(w, l, c, b);
     c->outcome = c->renamed > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
-    bool later = c->renamed > 0 && !world_rule(w, WORLD_REGISTRY);
-    if (c->renamed > 0 && !later) claim_register(w, l, c, b);
+    bool later = c->renamed > 0 && (!world_rule(w, WORLD_REGISTRY) || c->packed != 0);
+    if (c->renamed > 0 && world_rule(w, WORLD_REGISTRY)) claim_register(w, l, c, b);
     batch_tidy(b);
     redis_wrote(w, l);
     return later;
 }
 
-static void run_registry(struct world *w, struct link *l, struct wire_claim *c)
+static void run_claim_rest(struct world *w, struct link *l, struct wire_claim *c)
 {
-    struct twin_batch *b = batch_make(&w->redis, &c->id);
-    INVARIANT(b != NULL);
-    claim_register(w, l, c, b);
+    for (int h = 0; h < SIM_HASHES; h++)
+        if ((c->packed >> h & 1) != 0) memset(&w->redis.now.pending[h], 0, sizeof(struct twin_hash));
+    if (!world_rule(w, WORLD_REGISTRY)) {
+        struct twin_batch *b = batch_make(&w->redis, &c->id);
+        INVARIANT(b != NULL);
+        claim_register(w, l, c, b);
+    }
     redis_wrote(w, l);
 }
 
@@ -335,24 +360,30 @@ static void run_claim_again(struct world *w, struct link *l, struct wire_claim *
     redis_wrote(w, l);
 }
 
-/* Scans: the registry, then a hash a step, then whether the registry still stands. */
+/* Scans: the registry with what is packed, then a claimed hash a step, then whether the registry still stands. */
 
-static void scan_registry(struct redis *r, struct wire_scan *s)
+static void scan_registry(struct world *w, const struct link *l, struct wire_scan *s)
 {
-    const struct twin_batch *b = redis_batch(r, &s->id);
+    const struct twin_batch *b = redis_batch(&w->redis, &s->id);
     s->gone = b == NULL || !b->stands;
     if (s->gone) return;
     s->counter = b->counter;
     s->owner = b->owner;
     s->gen = b->gen;
     s->lowest_ms = b->lowest_ms;
-    memcpy(s->hlen, b->hlen, sizeof s->hlen);
+    for (int h = 0; h < SIM_HASHES; h++) {
+        bool packed = (b->packed >> h & 1) != 0;
+        s->hlen[h] = packed && !knows_packed(w, l) ? 0 : b->hlen[h];
+        for (int f = 0; packed && f < SIM_FIELDS; f++)
+            if ((b->claimed[h].has & 1 << f) != 0)
+                s->rows[s->rows_n++] = (struct wire_row){h, f, b->claimed[h].value[f]};
+    }
 }
 
 static void scan_hash(struct world *w, struct wire_scan *s, int hash)
 {
     const struct twin_batch *b = redis_batch(&w->redis, &s->id);
-    if (b == NULL) return;
+    if (b == NULL || (b->packed >> hash & 1) != 0) return;
     const struct twin_hash *h = &b->claimed[hash];
     for (int f = SIM_FIELDS - 1; f >= 0; f--) {
         unsigned times = (h->has & 1 << f) == 0 ? 0 : 1 + world_percent(w, w->config.repeat_percent);
@@ -362,10 +393,10 @@ static void scan_hash(struct world *w, struct wire_scan *s, int hash)
 }
 
 /* True: there are more steps. */
-static bool run_scan(struct world *w, struct wire_scan *s, unsigned step)
+static bool run_scan(struct world *w, const struct link *l, struct wire_scan *s, unsigned step)
 {
     if (step == 0) {
-        scan_registry(&w->redis, s);
+        scan_registry(w, l, s);
         return !s->gone;
     }
     if (step <= SIM_HASHES) {
@@ -408,8 +439,9 @@ static void run_discard(struct world *w, struct link *l, const struct request *q
     struct twin_batch *b = redis_batch(&w->redis, &q->scan.id);
     if (b == NULL) return;
     for (int h = 0; h < SIM_HASHES; h++)
-        if (q->scan.hlen[h] > 0) memset(&b->claimed[h], 0, sizeof b->claimed[h]);
+        if (q->scan.hlen[h] > 0 || (b->packed >> h & 1) != 0) memset(&b->claimed[h], 0, sizeof b->claimed[h]);
     b->stands = false;
+    b->packed = 0;
     batch_tidy(b);
     redis_wrote(w, l);
 }
@@ -443,7 +475,8 @@ static void run_adopt(struct world *w, struct link *l, struct wire_ids *q)
     for (int i = 0; i < SIM_BATCHES && q->n < q->limit; i++) {
         struct twin_batch *b = &w->redis.now.batch[i];
         if (!b->used || !b->stands || !adoptable(w, l, q, b)) continue;
-        if (!knows(w, l, b->counter)) {
+        bool other_format = b->packed != 0 && !knows_packed(w, l) && world_rule(w, WORLD_FORMAT);
+        if (!knows(w, l, b->counter) || other_format) {
             q->unknown++;
             continue;
         }
@@ -567,7 +600,7 @@ static bool run(struct world *w, struct link *l, struct request *q)
         return false;
     case REQ_CLAIM:
         if (q->step == 0) return run_claim(w, l, &q->claim);
-        run_registry(w, l, &q->claim);
+        run_claim_rest(w, l, &q->claim);
         return false;
     case REQ_KILL:
         run_kill(r, q->client_id);
@@ -578,7 +611,7 @@ static bool run(struct world *w, struct link *l, struct request *q)
         run_values(r, &q->frame);
         return false;
     case REQ_SCAN:
-        return run_scan(w, &q->scan, q->step);
+        return run_scan(w, l, &q->scan, q->step);
     case REQ_FENCE:
         return run_fence(w, l, q);
     case REQ_DISCARD:

@@ -20,6 +20,7 @@ struct twin_batch {
     uint64_t gen;
     int64_t lowest_ms, beat_ms;
     uint32_t hlen[SIM_HASHES]; /* registered; 0: not in it */
+    uint32_t packed; /* set of hashes: theirs are in the registry, the others are keys of their own */
     struct twin_hash claimed[SIM_HASHES];
 };
 struct twin_state {

@@ -115,6 +115,20 @@ static void profile_cut(struct sim_config *c)
     c->coalesce.doubt_ms = 5000;
 }
 
+static void profile_packed(struct sim_config *c)
+{
+    profile_cut(c);
+    c->pack_fields = SIM_FIELDS;
+}
+
+static void profile_older(struct sim_config *c)
+{
+    profile_crash(c);
+    c->daemons = SIM_DAEMONS;
+    c->pack_fields = SIM_FIELDS;
+    c->older = true;
+}
+
 /* Cut, and away for so long that the other one adopts the batch whose claim was not answered. */
 static void profile_claim_once(struct sim_config *c)
 {
@@ -629,6 +643,10 @@ const struct sim_rule sim_rules[] = {
           "an adopter cuts chunks that the ledger does not know"),
     WORLD("registry_in_script", WORLD_REGISTRY, SHOWS(LOSS) | SHOWS(STUCK), 1000, profile_cut,
           "renamed, but in no registry"),
+    WORLD("packed_in_script", WORLD_PACK, SHOWS(LOSS) | SHOWS(DOUBLE), 1000, profile_packed,
+          "packed, then hit, then deleted; or packed, and never deleted"),
+    WORLD("format_known", WORLD_FORMAT, SHOWS(LOSS), 1000, profile_older,
+          "a tallyd of the version before finds no hash in the batch, and discards it"),
     WORLD("life_in_seq", WORLD_LIFE, SHOWS(LOSS) | SHOWS(PROTOCOL), 1000, profile_life,
           "the seq of an earlier life is taken for one's own"),
     COALESCE("kill_before_seq", RULE_KILL, SHOWS(DOUBLE), 1000, profile_cut,

@@ -6,10 +6,12 @@ local prefix, dirty_max, fields_max, fields = ARGV[1], tonumber(ARGV[2]), tonumb
 local gen = redis.call('GET', KEYS[1]) or '0'
 local n = redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4])
 if n > dirty_max then return {gen, n} end
+local function room_for(n)
+  fields = fields + n
+  return fields <= fields_max
+end
 local function hash(name)
-  if redis.call('TYPE', name).ok ~= 'hash' then return {} end
-  fields = fields + redis.call('HLEN', name)
-  if fields > fields_max then return {} end
+  if redis.call('TYPE', name).ok ~= 'hash' or not room_for(redis.call('HLEN', name)) then return {} end
   return redis.call('HGETALL', name)
 end
 local pending, seen = {}, {}
@@ -25,6 +27,12 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[5], 0, -1)) do
   for i = 1, #is, 2 do
     if is[i] == 'counter' then counter = is[i + 1] end
     if is[i] == 'gen' then of = is[i + 1] end
+    if is[i] == 'packed' then
+      local all = cmsgpack.unpack(is[i + 1])
+      for j = 1, #all, 2 do
+        claimed[#claimed + 1] = {all[j], room_for(#all[j + 1] / 2) and all[j + 1] or {}}
+      end
+    end
     if string.sub(is[i], 1, 1) == '=' then
       local name = string.sub(is[i], 2)
       claimed[#claimed + 1] = {name, hash(name .. '_' .. id)}

@@ -1,55 +1,65 @@
 #!lua flags=allow-oom
--- KEYS: dirty, gen, gens, batches, registry, then pending, claimed, lock of each hash. ARGV: counter, format, owner,
--- instance, every_s, fields_max, id, gens_kept. Answers renamed, left, fields, gen, then up to ten keys that are no hashes. The
--- calls with many arguments go in pieces of 500: unpack() has a bound near 8,000.
+-- KEYS: dirty, gen, gens, batches, registry, then the pending hashes. ARGV: counter, format, owner, instance, every_s,
+-- fields_max, id, gens_kept, the most fields and bytes of a hash that is packed, then each hash's lock, or '' to leave it
+-- alone. Answers claimed, left, fields, gen, then up to ten keys that are no hashes. (!) A packed hash is in its key or in
+-- the registry, never in both or neither, so its UNLINK and the HSET behind it must not fail one without the other: the
+-- UNLINK is one command, and an HSET of the registry has been done by then.
+local call = redis.call
 local counter, format, owner, instance = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local every_s, fields_max, id, gens_kept = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local pack_fields, pack_bytes = tonumber(ARGV[9]), tonumber(ARGV[10])
 local dirty, gen_key, gens, batches, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local t = redis.call('TIME')
+local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if redis.call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' stands') end
-local take, seen, gone, odd, fields, left, lowest = {}, {}, {}, {}, 0, 0, now
-for i = 6, #KEYS, 3 do
-  local kind = redis.call('TYPE', KEYS[i]).ok
-  if kind ~= 'hash' then
-    gone[#gone + 1] = KEYS[i]
-    if kind ~= 'none' and #odd < 10 then odd[#odd + 1] = KEYS[i] end
-  elseif not seen[KEYS[i]] and redis.call('EXISTS', KEYS[i + 1]) == 0 then
-    local n = redis.call('HLEN', KEYS[i])
-    if #take > 0 and fields + n > fields_max then left = (#KEYS - i + 1) / 3 break end
-    seen[KEYS[i]] = true
-    fields = fields + n
-    take[#take + 1] = {i, n}
-    local score = tonumber(redis.call('ZSCORE', dirty, KEYS[i]) or now)
-    if score < lowest then lowest = score end
+if call('EXISTS', registry) == 1 then return redis.error_reply('ERR batch ' .. id .. ' stands') end
+local small, packed, large, lengths, locks, seen, gone, odd = {}, {}, {}, {}, {}, {}, {}, {}
+local taken, fields, left, gen = 0, 0, 0, 0
+local function whole(key, n)
+  local all, bytes = call('HGETALL', key), 0
+  for i = 1, #all do bytes = bytes + #all[i] end
+  return #all == 2 * n and bytes <= pack_bytes and all
+end
+for i = 6, #KEYS do
+  local key = KEYS[i]
+  local n = redis.pcall('HLEN', key)
+  if n == 0 or type(n) == 'table' then
+    if n ~= 0 and string.sub(n.err, 1, 9) ~= 'WRONGTYPE' then return n end
+    if n ~= 0 and #odd < 10 then odd[#odd + 1] = key end
+    gone[#gone + 1] = key
+  elseif not seen[key] then
+    if taken > 0 and fields + n > fields_max then left = #KEYS - i + 1 break end
+    local all = n <= pack_fields and whole(key, n)
+    if all or call('EXISTS', key .. '_' .. id) == 0 then
+      seen[key], taken, fields = true, taken + 1, fields + n
+      gone[#gone + 1] = key
+      if all then
+        small[#small + 1] = key
+        packed[#packed + 1] = key
+        packed[#packed + 1] = all
+      else
+        large[#large + 1] = key
+        lengths[#lengths + 1] = '=' .. key
+        lengths[#lengths + 1] = n
+      end
+      if ARGV[i + 5] ~= '' then locks[#locks + 1] = ARGV[i + 5] end
+    end
   end
 end
-local function in_pieces(list, ...)
-  for at = 1, #list, 500 do
-    local call = {...}
-    for i = at, math.min(at + 499, #list) do call[#call + 1] = list[i] end
-    redis.call(unpack(call))
+if taken > 0 then
+  local first = call('ZRANGE', dirty, 0, 0, 'WITHSCORES')
+  local lowest, text = math.min(now, tonumber(first[2] or now)), cmsgpack.pack(packed)
+  gen = call('INCR', gen_key)
+  call('HSET', gens, gen, id)
+  call('HDEL', gens, gen - gens_kept)
+  call('ZADD', batches, now, id)
+  call('HSET', registry, 'format', format, 'counter', counter, 'gen', gen, 'owner', owner, 'lowest_ms',
+       string.format('%.0f', lowest), unpack(lengths))
+  if #small > 0 then
+    call('UNLINK', unpack(small))
+    call('HSET', registry, 'packed', text, 'packed_n', #small)
   end
+  for _, key in ipairs(large) do call('RENAMENX', key, key .. '_' .. id) end
+  for _, lock in ipairs(locks) do call('SET', lock, instance, 'EX', every_s) end
 end
-local gen = 0
-if #take > 0 then
-  gen = redis.call('INCR', gen_key)
-  redis.call('HSET', gens, gen, id)
-  redis.call('HDEL', gens, gen - gens_kept)
-  redis.call('ZADD', batches, now, id)
-  redis.call('HSET', registry, 'format', format, 'counter', counter, 'gen', gen, 'owner', owner,
-             'lowest_ms', string.format('%.0f', lowest))
-  local lengths = {}
-  for _, h in ipairs(take) do
-    lengths[#lengths + 1] = '=' .. KEYS[h[1]]
-    lengths[#lengths + 1] = h[2]
-  end
-  in_pieces(lengths, 'HSET', registry)
-  for _, h in ipairs(take) do
-    redis.call('RENAMENX', KEYS[h[1]], KEYS[h[1] + 1])
-    gone[#gone + 1] = KEYS[h[1]]
-    redis.call('SET', KEYS[h[1] + 2], instance, 'EX', every_s)
-  end
-end
-in_pieces(gone, 'ZREM', dirty)
-return {#take, left, fields, gen, unpack(odd)}
+if #gone > 0 then call('ZREM', dirty, unpack(gone)) end
+return {taken, left, fields, gen, unpack(odd)}

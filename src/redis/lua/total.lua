@@ -1,6 +1,7 @@
 #!lua flags=no-writes
 -- KEYS: gen, batches, the pending hash. ARGV: registry prefix, fields. Answers gen, values, {{id, {values}}, ...}; or
 -- Redis' own WRONGTYPE, as HMGET says it.
+--include parts/packed.lua
 local prefix, batches, key = ARGV[1], {}, KEYS[3]
 local function values(name)
   return redis.pcall('HMGET', name, unpack(ARGV, 2))
@@ -12,6 +13,11 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
     local claimed = values(key .. '_' .. id)
     if claimed.err then return claimed end
     batches[#batches + 1] = {id, claimed}
+  else
+    local all, of, claimed = packed(prefix .. id, key) or {}, {}, {}
+    for i = 1, #all, 2 do of[all[i]] = all[i + 1] end
+    for i = 2, #ARGV do claimed[i - 1] = of[ARGV[i]] or false end
+    if #all > 0 then batches[#batches + 1] = {id, claimed} end
   end
 end
 return {redis.call('GET', KEYS[1]) or '0', pending, batches}

@@ -19,6 +19,13 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
     if redis.call('TYPE', key).ok == 'hash' then
         found[#found + 1] = key
         found[#found + 1] = redis.call('HGETALL', key)
+        local id = string.match(key, '^tally:batch:(.*)')
+        local packed = id and redis.call('HGET', key, 'packed')
+        local hashes = packed and cmsgpack.unpack(packed) or {}
+        for i = 1, #hashes, 2 do
+            found[#found + 1] = hashes[i] .. '_' .. id
+            found[#found + 1] = hashes[i + 1]
+        end
     end
 end
 return found

@@ -101,6 +101,36 @@ static void a_claim_holds_the_lock_that_nobody_was_granted(void **state)
     frame_applied();
 }
 
+/* A lock with nine tenths of `every` left is not set again, and ends when it would have. */
+static void a_fresh_lock_stays_as_it_is(void **state)
+{
+    (void)state;
+    struct test_claim t;
+    world->grants = true;
+    round_of('a', "s1:v", "20140920", 1);
+    world->mono_ms += 6000;
+    claim_keys(&t, 0, "s1:v", "s2:v");
+    assert_true(t.fresh[0]);
+    assert_false(t.fresh[1]);
+    claim_answered(CLAIM_STANDS);
+    world->mono_ms += 53999;
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_false(asks_lock("s1:v"));
+    frame_applied();
+    world->mono_ms += 1;
+    round_of('a', "s1:v", "20140920", 1);
+    world->mono_ms += 6001;
+    claim_keys(&t, 0, "s1:v", NULL);
+    assert_false(t.fresh[0]);
+    claim_answered(CLAIM_STANDS);
+    world->mono_ms += 59999;
+    HIT('a', "s1:v", "20140920", 1);
+    turn();
+    assert_false(asks_lock("s1:v"));
+    frame_applied();
+}
+
 static void a_claim_that_redis_refused_leaves_no_lock_behind(void **state)
 {
     (void)state;
@@ -238,6 +268,7 @@ int main(void)
         TEST(a_refusal_behind_a_claim_brings_no_old_copy_back),
         TEST(a_claim_begins_hits_and_due_anew_and_holds_the_lock),
         TEST(a_claim_holds_the_lock_that_nobody_was_granted),
+        TEST(a_fresh_lock_stays_as_it_is),
         TEST(a_claim_that_redis_refused_leaves_no_lock_behind),
         TEST(a_claim_of_hashes_never_seen_is_fine),
         TEST(without_a_link_a_claim_is_refused_with_the_next_turn),

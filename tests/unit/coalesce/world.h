@@ -562,6 +562,7 @@ static inline void look_answered(const bool *stands)
 struct test_claim {
     struct claim claim;
     struct slice keys[4];
+    bool fresh[4];
     unsigned done;
 };
 
@@ -577,6 +578,7 @@ static inline void claim_keys(struct test_claim *t, uint32_t counter, const char
     t->claim = (struct claim){.counter = &counters_all[counter],
                               .keys = t->keys,
                               .keys_n = b != NULL ? 2 : 1,
+                              .fresh = t->fresh,
                               .done = on_claim_done};
     coalesce_claim(world->c, &t->claim);
 }

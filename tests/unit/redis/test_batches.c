@@ -99,7 +99,10 @@ static void test_adopt_stale(void **state)
     assert_redis(&w->server, "nil", "ZSCORE tally:batches " ID(9));
     assert_redis(&w->server, "shop2:0123456789abcdef", "HGET tally:batch:" ID(5) " owner");
     assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "");
-    redis_ask(&w->server, "HSET tally:batch:" ID(3) " format 2");
+    redis_ask(&w->server, "HSET tally:batch:" ID(3) " format 2 owner gone:1");
+    redis_ask(&w->server, "ZADD tally:batches 1 " ID(3));
+    assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "3"); /* a format that it knows, too */
+    redis_ask(&w->server, "HSET tally:batch:" ID(3) " format 3");
     redis_ask(&w->server, "ZADD tally:batches 1 " ID(3));
     assert_string_equal(adopt(w, ADOPT_STALE, false, &a), "");
     assert_int_equal(a.unknown, 2);
@@ -153,6 +156,15 @@ static void test_standing(void **state)
     assert_int_equal(s.ids_n, 1);
     assert_int_equal(s.ids[0].bytes[15], 2);
     assert_false(s.lost);
+    heap_free(s.ids);
+    redis_ask(
+        &w->server, "EVAL %s 1 tally:batch:" ID(4),
+        "return redis.call('HSET', KEYS[1], 'packed', cmsgpack.pack({'s78:product_views', {'1', '2'}}))");
+    s.key = SLICE("s78:product_views");
+    redis_standing(&w->link, &s);
+    WAIT_UNTIL(w, answers == 3);
+    assert_int_equal(s.ids_n, 1);
+    assert_int_equal(s.ids[0].bytes[15], 4);
     heap_free(s.ids);
     world_close(w);
 }

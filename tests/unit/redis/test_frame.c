@@ -528,6 +528,8 @@ static const char *hex_of(const struct claim *c)
     return hex;
 }
 
+static const char unpacked[] = "return cjson.encode(cmsgpack.unpack(redis.call('HGET', KEYS[1], 'packed')))";
+
 static void test_claim(void **state)
 {
     struct got *g = got_open();
@@ -547,20 +549,81 @@ static void test_claim(void **state)
     assert_int_equal(c.left, 0);
     assert_int_equal(c.fields, 2);
     assert_redis(s, "0", "EXISTS " KEY);
-    assert_redis(s, "2", "HLEN " KEY "_%s", hex_of(&c));
+    assert_redis(s, "0", "EXISTS " KEY "_%s", hex_of(&c));
+    assert_redis(s, "[\"" KEY "\",[\"a\",\"1\",\"b\",\"2\"]]", "EVAL %s 1 tally:batch:%s", unpacked,
+                 hex_of(&c));
     assert_redis(s, "other", "ZRANGE tally:dirty 0 -1");
     assert_redis(s, "shop", "GET " LOCK);
     assert_in_range(atoll(redis_ask(s, "TTL " LOCK)), 50, 60);
     assert_redis(s, "0", "EXISTS s2:unique_visitors:sync");
     assert_redis(s, "1", "GET tally:gen");
     assert_redis(s, hex_of(&c), "ZRANGE tally:batches 0 -1");
-    assert_redis(s, "1 unique_visitors 1 1700000000456 2",
-                 "HMGET tally:batch:%s format counter gen lowest_ms =" KEY, hex_of(&c));
-    assert_redis(s, "6", "HLEN tally:batch:%s", hex_of(&c));
+    assert_redis(s, "2 unique_visitors 1 5 1", "HMGET tally:batch:%s format counter gen lowest_ms packed_n",
+                 hex_of(&c));
+    assert_redis(s, "7", "HLEN tally:batch:%s", hex_of(&c));
     claim_and_wait(g, &c);
     assert_int_equal(c.outcome, CLAIM_EMPTY);
     assert_redis(s, "1", "GET tally:gen");
     assert_redis(s, "1", "ZCARD tally:batches");
+    got_close(g);
+}
+
+/* What has many fields or long ones is renamed, in the same batch; a fresh lock stays as it is. */
+static void test_claim_small_and_large(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    struct slice keys[] = {SLICE("s1:unique_visitors:daily"), SLICE("s2:unique_visitors:daily"),
+                           SLICE("s3:unique_visitors:daily"), SLICE("s4:unique_visitors:daily")};
+    bool fresh[] = {false, true, true, false};
+    struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 4, .fresh = fresh};
+    char long_field[602] = "";
+    (void)state;
+    memset(long_field, 'f', 600);
+    redis_ask(s, "HSET s1:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9");
+    redis_ask(s, "HSET s2:unique_visitors:daily 1 -9223372036854775808 2 9223372036854775807");
+    redis_ask(s, "HSET s3:unique_visitors:daily %s 1", long_field);
+    redis_ask(s, "HSET s4:unique_visitors:daily 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8");
+    redis_ask(s, "ZADD tally:dirty 7 s1:unique_visitors:daily 8 s2:unique_visitors:daily");
+    claim_and_wait(g, &c);
+    assert_int_equal(c.outcome, CLAIM_STANDS);
+    assert_int_equal(c.renamed, 4);
+    assert_int_equal(c.fields, 9 + 2 + 1 + 8);
+    assert_redis(s, "9", "HLEN s1:unique_visitors:daily_%s", hex_of(&c));
+    assert_redis(s, "1", "HLEN s3:unique_visitors:daily_%s", hex_of(&c));
+    assert_redis(s, "0",
+                 "EXISTS s1:unique_visitors:daily s2:unique_visitors:daily s3:unique_visitors:daily "
+                 "s4:unique_visitors:daily tally:dirty");
+    assert_redis(s, "9 1 nil nil 2 7",
+                 "HMGET tally:batch:%s =s1:unique_visitors:daily =s3:unique_visitors:daily "
+                 "=s2:unique_visitors:daily =s4:unique_visitors:daily packed_n lowest_ms",
+                 hex_of(&c));
+    assert_redis(
+        s,
+        "[\"s2:unique_visitors:daily\",[\"1\",\"-9223372036854775808\",\"2\",\"9223372036854775807\"],"
+        "\"s4:unique_visitors:daily\",[\"1\",\"1\",\"2\",\"2\",\"3\",\"3\",\"4\",\"4\","
+        "\"5\",\"5\",\"6\",\"6\",\"7\",\"7\",\"8\",\"8\"]]",
+        "EVAL %s 1 tally:batch:%s", unpacked, hex_of(&c));
+    assert_redis(s, "shop", "GET s1:unique_visitors:sync");
+    assert_redis(s, "0", "EXISTS s2:unique_visitors:sync s3:unique_visitors:sync");
+    assert_redis(s, "shop", "GET s4:unique_visitors:sync");
+    got_close(g);
+}
+
+/* A Redis user that may not UNLINK: nothing is packed, so nothing is there twice. */
+static void test_claim_may_not_unlink(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    struct slice keys[] = {SLICE(KEY)};
+    struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
+    (void)state;
+    redis_ask(s, "HSET " KEY " a 1");
+    redis_ask(s, "ACL SETUSER default -unlink");
+    claim_and_wait(g, &c);
+    assert_int_equal(c.outcome, CLAIM_REFUSED);
+    assert_redis(s, "a 1", "HGETALL " KEY);
+    assert_redis(s, "nil", "HGET tally:batch:%s packed", hex_of(&c));
     got_close(g);
 }
 
@@ -572,13 +635,13 @@ static void test_claim_target_exists(void **state)
     struct claim c = {.counter = &g->w->all[0], .keys = keys, .keys_n = 1};
     (void)state;
     batch_id_draw(&c.id);
-    redis_ask(s, "HSET " KEY " a 1");
+    redis_ask(s, "HSET " KEY " a 1 b 2 c 3 d 4 e 5 f 6 g 7 h 8 i 9");
     redis_ask(s, "HSET " KEY "_%s old 9", hex_of(&c));
     redis_ask(s, "ZADD tally:dirty 1 " KEY);
     redis_frames_claim(&g->frames, &c);
     WAIT_UNTIL(g->w, g->claims_n == 1);
     assert_int_equal(c.outcome, CLAIM_EMPTY);
-    assert_redis(s, "a 1", "HGETALL " KEY);
+    assert_redis(s, "9", "HLEN " KEY);
     assert_redis(s, "1", "ZCARD tally:dirty");
     assert_redis(s, "old 9", "HGETALL " KEY "_%s", hex_of(&c));
     got_close(g);
@@ -603,7 +666,9 @@ static void test_claim_thousand_when_full(void **state)
     assert_int_equal(c.outcome, CLAIM_STANDS);
     assert_int_equal(c.renamed, 1000);
     assert_int_equal(c.fields, 2000);
-    assert_redis(s, "1005", "HLEN tally:batch:%s", hex_of(&c));
+    assert_redis(s, "1000", "HGET tally:batch:%s packed_n", hex_of(&c));
+    assert_redis(s, "7", "HLEN tally:batch:%s", hex_of(&c));
+    assert_redis(s, "0", "EXISTS s0:product_views s999:product_views");
     assert_redis(s, "0", "ZCARD tally:dirty");
     assert_redis(s, "1000", "HGET tally:batch:%s lowest_ms", hex_of(&c));
     free(k);
@@ -680,7 +745,8 @@ static void test_order(void **state)
     assert_int_equal(c.fields, 1);
     send_and_wait(g);
     assert_true(g->f.hashes[0].fresh);
-    assert_redis(&g->w->server, "20140920 2", "HGETALL " KEY "_%s", hex_of(&c));
+    assert_redis(&g->w->server, "[\"" KEY "\",[\"20140920\",\"2\"]]", "EVAL %s 1 tally:batch:%s", unpacked,
+                 hex_of(&c));
     got_close(g);
 }
 
@@ -728,6 +794,8 @@ int main(void)
         cmocka_unit_test(test_cut_in_flight),
         cmocka_unit_test(test_look_with_nothing),
         cmocka_unit_test(test_claim),
+        cmocka_unit_test(test_claim_small_and_large),
+        cmocka_unit_test(test_claim_may_not_unlink),
         cmocka_unit_test(test_claim_target_exists),
         cmocka_unit_test(test_claim_thousand_when_full),
         cmocka_unit_test(test_claim_field_bound),

@@ -168,7 +168,7 @@ static void test_leftover(void **state)
     assert_int_equal(o.fields, 4);
     assert_int_equal(o.odd, 1);
     assert_redis(r, "9007199254740995", "HGET tally:accepted product_views");
-    assert_redis(r, "1 product_views 42 3 1",
+    assert_redis(r, "2 product_views 42 3 1",
                  "HMGET tally:batch:%s format counter gen =s1:product_views =s2:product_views", hex);
     assert_redis(r, "3", "HLEN s1:product_views_%s", hex);
     assert_redis(r, hex, "ZRANGE tally:batches 0 -1");
@@ -264,6 +264,15 @@ static void books_make(struct world *w)
     redis_ask(r, "SET tally:gen 7");
 }
 
+/* The claimed hash of books_make(), packed. */
+static void books_pack(struct world *w)
+{
+    static const char pack[] = "redis.call('DEL', KEYS[2]) redis.call('HDEL', KEYS[1], '=s1:product_views') "
+                               "return redis.call('HSET', KEYS[1], 'format', 2, 'packed_n', 1, 'packed', "
+                               "cmsgpack.pack({'s1:product_views', {'1', '70', '3', '5'}}))";
+    assert_redis(&w->server, "2", "EVAL %s 2 tally:batch:" HEX_A " s1:product_views_" HEX_A, pack);
+}
+
 static void test_books(void **state)
 {
     struct world *w = world_open();
@@ -296,10 +305,20 @@ static void test_books(void **state)
     assert_true(b.too_many);
     assert_int_equal(s.batches, 1);
     redis_ask(&w->server, "CONFIG SET maxmemory 0");
-    redis_ask(&w->server, "SET tally:accepted word");
+    books_pack(w);
+    s = (struct sums){0};
     b.dirty_max = 50000;
     redis_books(&w->link, &b);
     WAIT_UNTIL(w, answers == 3);
+    assert_int_equal(s.claimed, 75);
+    b.fields_max = 5;
+    redis_books(&w->link, &b);
+    WAIT_UNTIL(w, answers == 4);
+    assert_true(b.too_many);
+    b.fields_max = 0;
+    redis_ask(&w->server, "SET tally:accepted word");
+    redis_books(&w->link, &b);
+    WAIT_UNTIL(w, answers == 5);
     assert_true(b.lost);
     assert_non_null(strstr(b.text, "WRONGTYPE"));
     world_close(w);
@@ -345,15 +364,24 @@ static void test_total(void **state)
     assert_int_equal(t.gen, 7);
     assert_int_equal(s.pending, 10 + 20 * 2);
     assert_int_equal(s.claimed, 70 + 5 * 3);
+    books_pack(w);
+    s = (struct sums){0};
+    redis_total(&w->link, &t);
+    WAIT_UNTIL(w, answers == 2);
+    assert_int_equal(s.claimed, 70 + 5 * 3);
+    t.key = SLICE("s1:product"); /* its bytes are in the packed text, and it is none of them */
+    redis_total(&w->link, &t);
+    WAIT_UNTIL(w, answers == 3);
+    assert_int_equal(s.claimed, 70 + 5 * 3);
     redis_ask(&w->server, "SET s3:product_views word");
     t.key = SLICE("s3:product_views");
     redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 2);
+    WAIT_UNTIL(w, answers == 4);
     assert_true(t.lost && !t.cut);
     assert_string_equal(t.text, "WRONGTYPE Operation against a key holding the wrong kind of value");
     redis_server_kill(&w->server);
     redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 3);
+    WAIT_UNTIL(w, answers == 5);
     assert_true(t.lost && t.cut);
     world_close(w);
 }

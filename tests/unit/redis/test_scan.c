@@ -115,6 +115,78 @@ static void test_many_hashes(void **state)
     got_close(g);
 }
 
+/* Packed as the claim's script does it: rows as they were, beside a hash that was renamed; a discard leaves nothing. */
+static void test_packed(void **state)
+{
+    static const char pack[] =
+        "local long = string.rep('n', 300) "
+        "redis.call('HSET', KEYS[1], 'format', 2, 'packed_n', 3, 'packed', cmsgpack.pack({"
+        "'s2:product_views', {'1', '-9223372036854775808'}, "
+        "'s3:' .. long, {'a\\0b\\255', '5', '', '9223372036854775807'}, "
+        "'s4:product_views', {string.rep('f', 70000), '1', '1', '1', '2', '1', '3', '1', '4', '1', '5', '1', "
+        "'6', '1', '7', '1'}}))";
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "HSET " KEY1 "_%s 1 4 2 5", g->hex);
+    redis_ask(s, "HSET tally:batch:%s counter product_views gen 12 owner a:b lowest_ms 1 =" KEY1 " 2",
+              g->hex);
+    redis_ask(s, "EVAL %s 1 tally:batch:%s", pack, g->hex);
+    redis_ask(s, "ZADD tally:batches 1 %s", g->hex);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCAN_SEALED);
+    assert_int_equal(g->b.hashes_n, 4);
+    assert_int_equal(g->b.rows_n, 2 + 1 + 2 + 8);
+    assert_slice(batch_hash_name(&g->b, 0), KEY1);
+    assert_false(g->b.hashes[0].packed);
+    assert_slice(batch_hash_name(&g->b, 1), KEY2);
+    assert_slice(batch_value(&g->b, &g->b.rows[2]), "-9223372036854775808");
+    assert_int_equal(batch_field(&g->b, &g->b.rows[10]).n, 70000);
+    assert_int_equal(batch_hash_name(&g->b, 3).n, 303);
+    assert_int_equal(batch_field(&g->b, &g->b.rows[11]).n, 0);
+    assert_slice(batch_value(&g->b, &g->b.rows[11]), "9223372036854775807");
+    assert_memory_equal(batch_field(&g->b, &g->b.rows[12]).p, "a\0b\377", 4);
+    redis_discard(&g->w->link, &g->d);
+    WAIT_UNTIL(g->w, g->discards == 1);
+    assert_redis(s, "0", "DBSIZE");
+    got_close(g);
+}
+
+/* None of these did a claim write: the batch is left alone. */
+static void test_packed_badly(void **state)
+{
+    static const char *const texts[] = {
+        "cmsgpack.pack({'s2:product_views'})",
+        "cmsgpack.pack({'s2:product_views', {'1'}})",
+        "cmsgpack.pack({'s2:product_views', {'1', 1}})",
+        "cmsgpack.pack({'s2:product_views', '1'})",
+        "cmsgpack.pack({'s1:product_views', {'1', '1'}})",
+        "cmsgpack.pack({'s2:product_views', {'1', '1'}, 's2:product_views', {'1', '1'}})",
+        "string.sub(cmsgpack.pack({'s2:product_views', {'1', '1'}}), 1, -2)",
+        "cmsgpack.pack({'s2:product_views', {'1', '1'}}) .. 'x'",
+        "''",
+        "'\\221'",
+        "'\\221\\219\\255'",
+    };
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    make(g, 2, 0);
+    redis_ask(s, "HDEL tally:batch:%s =" KEY2, g->hex);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char script[400];
+        snprintf(script, sizeof script, "return redis.call('HSET', KEYS[1], 'format', 2, 'packed', %s)",
+                 texts[i]);
+        redis_ask(s, "EVAL %s 1 tally:batch:%s", script, g->hex);
+        scan(g);
+        assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
+    }
+    redis_ask(s, "HDEL tally:batch:%s packed", g->hex);
+    scan(g);
+    assert_int_equal(g->s.outcome, SCAN_SEALED);
+    got_close(g);
+}
+
 static void test_gone_and_short(void **state)
 {
     struct got *g = got_open();
@@ -168,7 +240,7 @@ static void test_unknown(void **state)
     assert_null(g->b.counter);
     assert_int_equal(g->b.rows_n, 5);
     g->s.raw = false;
-    redis_ask(s, "HSET tally:batch:%s counter product_views format 2", g->hex);
+    redis_ask(s, "HSET tally:batch:%s counter product_views format 3", g->hex);
     scan(g);
     assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
     assert_non_null(strstr(g->s.text, "another version of tallyd"));
@@ -249,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sealed),         cmocka_unit_test(test_many_hashes),
+        cmocka_unit_test(test_packed),         cmocka_unit_test(test_packed_badly),
         cmocka_unit_test(test_gone_and_short), cmocka_unit_test(test_gone_while_scanning),
         cmocka_unit_test(test_unknown),        cmocka_unit_test(test_killed_mid_scan),
         cmocka_unit_test(test_when_full),      cmocka_unit_test(test_discard_refused),

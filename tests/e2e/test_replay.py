@@ -51,17 +51,12 @@ def counts(account, seconds):
     wait_until(lambda: account.shadow.answered >= least, 60, "hits are answered")
 
 
-class Kept:
-    """What was answered in a time, and how many bytes were kept of it at its end."""
-
-    def __init__(self, daemon, account):
-        self.daemon, self.account = daemon, account
-        self.since, self.before, self.bytes = time.monotonic(), account.shadow.answered, daemon.figure("replay_bytes")
-
-    def show(self):
-        hits = self.account.shadow.answered - self.before
-        kept = self.daemon.figure("replay_bytes")
-        print(f"{hits / (time.monotonic() - self.since):.0f} hits/s, {(kept - self.bytes) / hits:.0f} bytes kept a hit, {kept} in all")
+def counts_so_many(daemon, account, seconds):
+    """The same, and says how many came in a second."""
+    since, before = time.monotonic(), account.shadow.answered
+    counts(account, seconds)
+    rate = (account.shadow.answered - before) / (time.monotonic() - since)
+    print(f"{rate:.0f} hits/s, {daemon.figure('replay_bytes')} bytes kept")
 
 
 def exact(daemon, account, redis):
@@ -139,9 +134,7 @@ def elections(rounds, workdir, make_daemon, make_load, mysql):
             counts(account, 1)
             old = cluster.primary()
             cut_off(old)
-            kept = Kept(daemon, account)
-            counts(account, 1)
-            kept.show()
+            counts_so_many(daemon, account, 1)
             old.kill9()
             cluster.wait_moved(old)
             wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "the promoted one gets what it lacks")
@@ -189,9 +182,7 @@ def power_cuts(rounds, make_redis, make_daemon, make_load, mysql):
     load = make_load(daemon, account)
     for at in range(rounds):
         sizes = Sizes(redis)
-        kept = Kept(daemon, account)
-        counts(account, 3)
-        kept.show()
+        counts_so_many(daemon, account, 3)
         redis.kill9()
         assert sizes.cut(time.monotonic() - 2) > 0
         redis.start()

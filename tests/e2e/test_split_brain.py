@@ -202,7 +202,10 @@ class Split:
         self.pending()
         held, over, lost = ({side: len(side.events(name)) for side in self.sides}
                             for name in ("merges_held", "epoch_lost", "frames_lost"))
+        taken = len(self.replica.events("epoch_taken"))
         self.split()
+        if order == ORDERS[1]:
+            wait_until(lambda: len(self.replica.events("epoch_taken")) > taken, 30, "the promoted side has an epoch to lose")
         late = {side: self.hits(side, self.new_fields(LATE)) for side in self.sides}
         winner, loser, told = self.both_merge(order)
         self.not_doubled()

@@ -32,6 +32,18 @@ DAY = b"20140920"
 VISITORS, VIEWS = "daily_visitors", "product_views"
 SETTING = ("Everything on this machine, over TCP on 127.0.0.1: 50 connections, AOF everysec, "
            "innodb_flush_log_at_trx_commit=1, sync (hits 50, every 60s) running all the while.")
+MIDWAY = """
+math.randomseed(ARGV[1])
+local now, sum = redis.call('TIME')[1] * 1000, 0
+for n = ARGV[1], ARGV[2] do
+  local visits, hits = 's' .. n .. ':unique_visitors:daily', math.random(ARGV[3] - 1)
+  sum = sum + hits
+  redis.call('HINCRBY', visits, '20140920', hits)
+  redis.call('SET', 's' .. n .. ':unique_visitors:sync', 'bench', 'NX', 'EX', math.random(60))
+  if ARGV[4] == '1' then redis.call('ZADD', 'tally:dirty', 'NX', now - math.random(60000), visits) end
+end
+redis.call('HINCRBY', 'tally:accepted', 'unique_visitors', sum)
+"""
 # Warm-up and window of the method of before, in seconds: of hits, and of all else.
 OLD_HITS, OLD = (2.3, 1.0), (0.2, 0.6)
 
@@ -49,10 +61,12 @@ class Sizes:
     many_stores: int = 1_000_000
     idle_connections: int = 10_000
     names: int = 100_000
+    patience_s: float = 120  # for what is owed
 
 
 QUICK = Sizes(rounds=1, window_s=0.5, warm_s=0.3, peer_warm_s=0.3, known_s=0.1, drained_hashes=5_000, drained_fields=20_000,
-              limit_fields=20_000, many_stores=20_000, idle_connections=200, names=2_000)
+              limit_fields=20_000, many_stores=20_000, idle_connections=200, names=2_000,
+              patience_s=1)
 
 
 @dataclass
@@ -138,8 +152,7 @@ class World:
         self.null = self.up(Null(directory, self.program("null")))
         self.tallyd = self.up(self.make_tallyd("shop", self.behind))
         self.servers = {"tallyd": self.tallyd, "plain": self.plain, "nutcracker": self.nutcracker, "null": self.null}
-        self.standing = list(self.midway(UNIFORM_STORES, 50))
-        self.plain.pour(self.standing)
+        self.stand(self.plain, UNIFORM_STORES, 50)
 
     def wants(self, *names):
         return not self.only or not self.only.isdisjoint(names)
@@ -154,23 +167,15 @@ class World:
     def make_tallyd(self, name, behind, **more):
         return Tallyd(self.directory, f"bench-{name}", self.tallyd_program, behind, self.mysql, name, **more)
 
-    @staticmethod
-    def midway(stores, hits):
-        """Counts and locks of all stores in the midst of their ways: they come due as evenly as in a long run."""
-        dice = random.Random(1)
-        counts = [dice.randrange(1, hits) for _ in range(stores)]
-        for n, count in enumerate(counts, 1):
-            yield resp(b"HINCRBY", visits(n), DAY, b"%d" % count)
-            yield resp(b"SET", lock(n), b"bench", b"NX", b"EX", b"%d" % dice.randrange(1, 61))
-        yield resp(b"HINCRBY", b"tally:accepted", b"unique_visitors", b"%d" % sum(counts))
+    def stand(self, server, stores, hits, ages=False):
+        """Counts and locks of all stores in the midst of their ways, and their ages: they come due as evenly as in a long run."""
+        run = server.admin.register_script(MIDWAY)
+        for first in range(1, stores + 1, 10_000):
+            run(args=[first, min(stores, first + 9_999), hits, int(ages)])
 
-    def fill(self, tallyd, stores, standing):
-        """... and their ages; then tallyd has seen each of them once."""
-        now_ms = int(time.time() * 1000)
-        ages = ((b"%d" % (now_ms - random.randrange(60_000)), visits(n)) for n in range(1, stores + 1))
-        tallyd.behind.pour(standing)
-        tallyd.behind.pour(resp(b"ZADD", b"tally:dirty", b"NX", *[word for pair in chunk for word in pair])
-                           for chunk in chunks(ages, 1000))
+    def fill(self, tallyd, stores, hits):
+        """... and tallyd has seen each of them once."""
+        self.stand(tallyd.behind, stores, hits, ages=True)
         self.touch(tallyd, stores)
 
     def load_argv(self, server, *options):
@@ -198,13 +203,14 @@ class World:
             rest = process.stdout.read()
             process.wait(120)
         assert process.returncode == 0, f"load {options}: {first}{rest}"
-        window.read(rest).paid_s = paid_s(server.owed, most(before))  # what stands: in the warm-up
+        window.read(rest).paid_s = paid_s(server.owed, most(before), self.sizes.patience_s)  # what stands: in the warm-up
 
     def window(self, server, *options):
         """With how many Redis commands and MySQL rows each hit had."""
-        sizes = self.sizes
-        warm_s = sizes.warm_s if isinstance(server, Tallyd) else sizes.peer_warm_s
-        behind = server.behind if isinstance(server, Tallyd) else self.plain
+        sizes, warm_s, behind = self.sizes, self.sizes.peer_warm_s, self.plain
+        if isinstance(server, Tallyd):
+            warm_s, behind = sizes.warm_s, server.behind
+            paid_s(server.owed, {"journals": 0})  # so a short window would begin, after a pause
         with self.load(server, *options, "-w", warm_s, "-d", sizes.window_s) as (window, _):
             began_s, commands, rows = time.monotonic(), behind.commands(), self.mysql.rows()
             time.sleep(0.9 * sizes.window_s)  # not to wait for something: most of the window
@@ -227,10 +233,6 @@ class World:
 
 def visits(store):
     return b"s%d:unique_visitors:daily" % store
-
-
-def lock(store):
-    return b"s%d:unique_visitors:sync" % store
 
 
 # --- works beside their peers ---
@@ -256,7 +258,7 @@ def side_by_side(world, block, works, peers, old=OLD):
         for work in works:
             tallyd, options = world.servers[work.server], options_of(world, work, turn)
             if work.standing:
-                world.fill(tallyd, UNIFORM_STORES, world.standing)
+                world.fill(tallyd, UNIFORM_STORES, 50)
             found = world.window(tallyd, *options)
             ours.setdefault(work.name, []).append(found)
             if tallyd.every_s == 60 and work.server != "million":
@@ -455,9 +457,8 @@ def many(world):
     works = [Work("million", f"{n:,} stores uniform, all dirty, `every: 60s`, P=100", uniform(100, n), "million"),
              Work("once", f"{n:,} stores, each hit once a round, `every: 1h`, P=16", [*uniform(16, n), "-S", "-R", n], "hour")]
     peers = [Peer("million", "million-plain", [], RAW, 0.5, 0.7), Peer("once", "million-plain", [], RAW, 0.9, 1.0)]
-    standing = list(world.midway(n, 2))
     world.servers["million-plain"] = world.up(RedisServer(world.directory, "plain-million"))
-    world.servers["million-plain"].pour(standing)
+    world.stand(world.servers["million-plain"], n, 2)
     for name, every_s, work in (("hour", 3600, "once"), ("million", 60, "million")):
         if not world.wants("many", work, *["memory"] * (name == "hour")):
             continue
@@ -466,8 +467,9 @@ def many(world):
         if name == "hour":
             rows += memory(world, n)
         else:
-            world.fill(tallyd, n, standing)
+            world.fill(tallyd, n, 2)
         rows = side_by_side(world, "many", [w for w in works if w.name == work], peers)[1] + rows
+        tallyd.settle()
         tallyd.verb("verify")
         tallyd.kill9()
         behind.kill9()

@@ -572,9 +572,9 @@ def instructions(world):
         return int(re.search(r"Collected : (\d+)", done.stdout)[1])
 
     rows = []
-    for pipeline in (100, 16, 1):
+    for pipeline, bound in ((100, 500), (16, 600), (1, 900)):
         turns = 1600 // pipeline
-        for more, name, bound in (([], "", 600), (["-u"], ", a user's", 650)):
+        for more, name, bound in (([], "", bound), (["-u"], ", a user's", bound + 60)):
             per_hit = ((collected(pipeline, 2 * turns, *more) - collected(pipeline, turns, *more)) /
                        (turns * pipeline * CONNECTIONS))
             rows.append(Row(f"instructions a hit, hot, P={pipeline}{name}", "parse + coalesce + reply, callgrind",

@@ -13,23 +13,32 @@ CREATE TABLE IF NOT EXISTS tally_realms (
     PRIMARY KEY (realm)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 ROW_FORMAT=DYNAMIC;
 
-SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_ledger' AND COLUMN_NAME = 'realm'), 'DO 0', 'ALTER TABLE tally_ledger ADD COLUMN realm BINARY(16) NOT NULL, ADD KEY realm_gen (realm, gen)');
+-- Realms that rows name, where this table was dropped; and one that is free, where there is none at all.
+SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_counters' AND COLUMN_NAME = 'realm'), 'INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by) SELECT DISTINCT realm, realm, '''', ''lost'', UTC_TIMESTAMP(3), '''' FROM tally_counters', 'DO 0');
+PREPARE tally FROM @tally;
+EXECUTE tally;
+INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by) SELECT UNHEX(LEFT(SHA2(CONCAT(UUID(), RAND()), 256), 32)), REPEAT(x'00', 16), '', '', UTC_TIMESTAMP(3), '' FROM (SELECT 1 AS one) o WHERE NOT EXISTS (SELECT 1 FROM tally_realms);
+
+-- The rows that are there get their realm as the default of the new column, so a large ledger is not rewritten. Then the default
+-- goes: an older tallyd, which names no realm, is refused.
+SET @realm = (SELECT HEX(MIN(realm)) FROM tally_realms);
+SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_ledger' AND COLUMN_NAME = 'realm'), 'DO 0', CONCAT('ALTER TABLE tally_ledger ADD COLUMN realm BINARY(16) NOT NULL DEFAULT x''', @realm, ''''));
+PREPARE tally FROM @tally;
+EXECUTE tally;
+ALTER TABLE tally_ledger ALTER COLUMN realm DROP DEFAULT;
+
+SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_ledger' AND INDEX_NAME = 'realm_gen'), 'DO 0', 'ALTER TABLE tally_ledger ADD KEY realm_gen (realm, gen)');
 PREPARE tally FROM @tally;
 EXECUTE tally;
 
-SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_rejects' AND COLUMN_NAME = 'realm'), 'DO 0', 'ALTER TABLE tally_rejects ADD COLUMN realm BINARY(16) NOT NULL');
+SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_rejects' AND COLUMN_NAME = 'realm'), 'DO 0', CONCAT('ALTER TABLE tally_rejects ADD COLUMN realm BINARY(16) NOT NULL DEFAULT x''', @realm, ''''));
 PREPARE tally FROM @tally;
 EXECUTE tally;
+ALTER TABLE tally_rejects ALTER COLUMN realm DROP DEFAULT;
 
 -- chunks makes each merge change the row, also one whose sum is 0: then an UPDATE that changes none says that the epoch is over.
-SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_counters' AND COLUMN_NAME = 'realm'), 'DO 0', 'ALTER TABLE tally_counters ADD COLUMN realm BINARY(16) NOT NULL, ADD COLUMN epoch BINARY(16) NOT NULL, ADD COLUMN chunks BIGINT UNSIGNED NOT NULL DEFAULT 0, DROP PRIMARY KEY, ADD PRIMARY KEY (counter, realm)');
+SET @tally = IF(EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'tally_counters' AND COLUMN_NAME = 'realm'), 'DO 0', CONCAT('ALTER TABLE tally_counters ADD COLUMN realm BINARY(16) NOT NULL DEFAULT x''', @realm, ''', ADD COLUMN epoch BINARY(16) NOT NULL, ADD COLUMN chunks BIGINT UNSIGNED NOT NULL DEFAULT 0, DROP PRIMARY KEY, ADD PRIMARY KEY (counter, realm)'));
 PREPARE tally FROM @tally;
 EXECUTE tally;
+ALTER TABLE tally_counters ALTER COLUMN realm DROP DEFAULT;
 DEALLOCATE PREPARE tally;
-
--- Realms that rows name, where this table was dropped; and one that is free, where there is none at all.
-INSERT IGNORE INTO tally_realms (realm, epoch, run_id, history, since, taken_by) SELECT DISTINCT realm, realm, '', 'lost', UTC_TIMESTAMP(3), '' FROM tally_counters WHERE realm <> REPEAT(x'00', 16);
-INSERT INTO tally_realms (realm, epoch, run_id, history, since, taken_by) SELECT UNHEX(LEFT(SHA2(CONCAT(UUID(), RAND()), 256), 32)), REPEAT(x'00', 16), '', '', UTC_TIMESTAMP(3), '' FROM (SELECT 1 AS one) o WHERE NOT EXISTS (SELECT 1 FROM tally_realms);
-UPDATE tally_ledger SET realm = (SELECT MIN(realm) FROM tally_realms) WHERE realm = REPEAT(x'00', 16);
-UPDATE tally_rejects SET realm = (SELECT MIN(realm) FROM tally_realms) WHERE realm = REPEAT(x'00', 16);
-UPDATE tally_counters SET realm = (SELECT MIN(realm) FROM tally_realms) WHERE realm = REPEAT(x'00', 16);

@@ -4,9 +4,11 @@
 #include "base/check.h"
 #include "base/log.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void *libc_realloc(void *arg, void *p, size_t size)
 {
@@ -28,8 +30,12 @@ void heap_replace(const struct heap *h)
     heap = h != NULL ? h : &libc_heap;
 }
 
+/* Of several threads that meet it, one says so. */
 void heap_exhausted(size_t asked)
 {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&said))
+        pause();
     log_event(LOG_ERROR, "out_of_memory",
               "asked_bytes=%zu next=\"give tallyd more memory; a restart recovers\"", asked);
     abort();

@@ -8,6 +8,7 @@ import pytest
 from harness.account import Account
 from harness.daemon import counters
 from harness.ports import port as held_port
+from harness.redis_server import in_step
 from harness.resp import RespError, encode
 from harness.wait import stays, wait_until
 
@@ -31,7 +32,7 @@ class Pair:
                                               extra=["--port", str(port), *AT_ONCE])
                                    for at, port in enumerate(self.ports)]
         self.second.client().replicaof("127.0.0.1", self.ports[0])
-        wait_until(lambda: self.second.client().info("replication")["master_link_status"] == "up", 30, "in step")
+        in_step(self.first)
         self.name = make_proxy(("127.0.0.1", self.ports[0]), tcp=True)
         self.account = Account(self.first, mysql, FAMILIES)
 
@@ -44,15 +45,8 @@ class Pair:
         return self.make_daemon(self.first, families=FAMILIES, instance=instance, redis_url=self.url(way),
                                 more={"redis": {"url": self.url(way), **redis}})
 
-    def in_step(self):
-        """WAIT is for what its own connection wrote."""
-        with self.first.client().client() as link:
-            link.set("nothing", "")
-            wait_until(lambda: link.execute_command("WAIT", "1", "1000") == 1, 30, "the replica has all")
-            link.delete("nothing")
-
     def promote(self):
-        self.in_step()
+        in_step(self.first)
         self.second.client().replicaof("NO", "ONE")
         self.name.upstream = ("127.0.0.1", self.ports[1])
 
@@ -180,7 +174,7 @@ def test_primary_ends_and_the_replica_is_promoted(end, pair):
     """It is found as soon as it is promoted; the old primary, back as one, is not believed."""
     daemon = pair.daemon("hosts")
     pair.account.pending(daemon, fields(20))
-    pair.in_step()
+    in_step(pair.first)
     getattr(pair.first, end)()
     pair.second.client().replicaof("NO", "ONE")
     began = time.monotonic()
@@ -204,7 +198,7 @@ def test_a_silent_primary_is_not_left_for_an_old_one(pair):
     """The primary of before is back as one and is found while ours is silent: it did not follow ours, so nobody goes there."""
     daemon = pair.daemon("hosts")
     pair.account.pending(daemon, fields(20))
-    pair.in_step()
+    in_step(pair.first)
     pair.first.kill9()
     pair.second.client().replicaof("NO", "ONE")
     pair.settles(daemon, 10)

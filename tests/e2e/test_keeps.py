@@ -7,6 +7,7 @@ import pytest
 from harness.account import Account
 from harness.daemon import counters
 from harness.ports import port
+from harness.redis_server import in_step
 from harness.resp import encode
 from harness.wait import stays, wait_until
 from harness.web import Web
@@ -35,7 +36,7 @@ def make_managed(make_redis):
 
 def follow(replica, primary):
     replica.client().replicaof("127.0.0.1", primary.port)
-    wait_until(lambda: replica.client().info("replication")["master_link_status"] == "up", 30, "the replica is in step")
+    in_step(primary)
 
 
 def keeps_on(server, what, **more):
@@ -102,7 +103,7 @@ def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql, workd
     primary, replica = make_managed("primary"), make_managed("replica")
     way = make_proxy(primary.socket, tcp=True)
     replica.client().replicaof("127.0.0.1", way.port)
-    wait_until(lambda: replica.client().info("replication")["master_link_status"] == "up", 30, "the replica is in step")
+    in_step(primary)
     web = f"{workdir}/http.sock"
     daemon = make_daemon(primary, families=counters(hits=1, every="1s"),
                          more={**keeps_on(primary, "replicas", replicas=1),

@@ -296,11 +296,37 @@ def test_replica_that_lags_more_than_keep(pair, busy):
     busy.daemon.log_contains("event=kept_again", 60)
     busy.hits()
     wait_until(lambda: busy.acked - read_mysql(pair.new, FAMILIES)[0] == gone, 60, "the rest is merged")
+    said_alike(busy, gone)
+
+
+def said_alike(busy, gone):
+    """The log and `verify` have the same figure of what is lost."""
     said, = re.findall(r"event=mysql_behind .* hits=(\d+) ", busy.daemon.log())
     done = busy.daemon.verb("verify", "--json")
     views, = [counter for counter in json.loads(done.stdout)["counters"] if counter["name"] == "product_views"]
     assert int(said) == views["difference"] == sum(gone.values()), done.stdout
     assert done.returncode == 1
+
+
+@pytest.mark.soak
+def test_replica_that_lags_40_s(pair, busy):
+    """The same in its real proportion, under hits all the time."""
+    busy.begin(pair.url, keep="30s")
+    newest = "SELECT MAX(gen) FROM tally_ledger"
+    last, = pair.old.query(newest)[0]
+    pair.lag(40)
+    wait_until(lambda: pair.new.query(newest)[0][0] > last, 90, "it has applied what is 40 s old")
+    had, kept = busy.ledger_rows(), busy.daemon.figure("batches_kept")
+    pair.old.kill9()
+    lacks = had - pair.new.query("SELECT COUNT(*) FROM tally_ledger")[0][0]
+    pair.promote()
+    busy.rows_come(pair.new, time.monotonic(), f"40 s behind, {lacks} merged batches lost with the old primary, {kept} kept")
+    busy.end()
+    busy.daemon.sync_all()
+    gone = busy.acked - read_mysql(pair.new, FAMILIES)[0]
+    print(f"answered {sum(busy.acked.values())}, lost {sum(gone.values())}")
+    assert sum(gone.values()) > 0 and lacks > kept > 0
+    said_alike(busy, gone)
 
 
 @pytest.mark.fault("mysql-back-and-forth")

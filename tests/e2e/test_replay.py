@@ -1,5 +1,5 @@
-"""What was answered, and Redis lost: tallyd lives, and sends it again. A primary dies with a replica behind; a power cut takes
-the last two seconds of an AOF."""
+"""What was answered, and Redis lost: tallyd lives, and sends it again. A primary dies with its replicas behind, and Sentinel
+promotes one; a power cut takes the last two seconds of an AOF. 20,000 hits a second, most of them alone in their field."""
 import os
 import re
 import threading
@@ -12,15 +12,19 @@ from harness.books import nothing_left
 from harness.daemon import counters
 from harness.load import Load
 from harness.ports import port as held_port
+from harness.redis_server import in_step
+from harness.sentinels import NAME, Sentinels
 from harness.wait import wait_until
 
 FAMILIES = counters(hits=200, every="60s")
 ROUNDS, SOAK_ROUNDS = 3, 20
+PER_SECOND = 20_000
 AT_ONCE = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
+ONE_FILE = ["--auto-aof-rewrite-percentage", "0"]  # at 64 MB it would begin another, whose end is elsewhere
 
 
 def pick(rng):
-    return b"s%d:product_views" % rng.randrange(1, 6), b"%d" % rng.randrange(1, 40), rng.randrange(1, 4)
+    return b"s%d:product_views" % rng.randrange(1, 201), b"%d" % rng.randrange(1, 101), rng.randrange(1, 4)
 
 
 def replayed(daemon):
@@ -32,7 +36,7 @@ def make_load():
     made = []
 
     def make(daemon, account):
-        made.append(Load(daemon.socket, account.shadow, pick, 8, 20, 8000))
+        made.append(Load(daemon.socket, account.shadow, pick, 8, 100, PER_SECOND, on_time=True))
         made[-1].go()
         return made[-1]
 
@@ -41,10 +45,18 @@ def make_load():
         each.stop()
 
 
-def counts(account, more):
-    """So many hits more are answered."""
-    least = sum(account.shadow.acked.values()) + more
-    wait_until(lambda: sum(account.shadow.acked.values()) >= least, 30, "hits are answered")
+def counts(account, seconds):
+    """As many hits more are answered as come in that time."""
+    least = account.shadow.answered + seconds * PER_SECOND
+    wait_until(lambda: account.shadow.answered >= least, 60, "hits are answered")
+
+
+def counts_so_many(daemon, account, seconds):
+    """The same, and says how many came in a second."""
+    since, before = time.monotonic(), account.shadow.answered
+    counts(account, seconds)
+    rate = (account.shadow.answered - before) / (time.monotonic() - since)
+    print(f"{rate:.0f} hits/s, {daemon.figure('replay_bytes')} bytes kept")
 
 
 def exact(daemon, account, redis):
@@ -64,19 +76,16 @@ class Pair:
             self.servers.append(server)
         self.way = make_proxy(("127.0.0.1", self.servers[0].port), tcp=True)
         self.replica.client().replicaof("127.0.0.1", self.way.port)
-        self.in_step()
+        in_step(self.primary)
 
     primary = property(lambda self: self.servers[0])
     replica = property(lambda self: self.servers[1])
     url = property(lambda self: "redis://" + ",".join(f"127.0.0.1:{each.port}" for each in self.servers) + "/0")
 
-    def in_step(self):
-        wait_until(lambda: self.replica.client().info("replication")["master_link_status"] == "up", 30, "in step")
-
     def fail_over(self, account):
         """The replica gets nothing more while hits are answered; then the primary dies, and it is promoted."""
         self.way.stall("down")
-        counts(account, 4000)
+        counts(account, 1)
         self.primary.kill9()
         self.way.cut()
         self.way.flow()
@@ -87,7 +96,7 @@ class Pair:
     def old_follows(self):
         self.replica.extra = ["--port", str(self.replica.port), *AT_ONCE, "--replicaof", "127.0.0.1", str(self.way.port)]
         self.replica.start()
-        self.in_step()
+        in_step(self.primary)
 
 
 def promotions(rounds, make_redis, make_proxy, make_daemon, make_load, mysql):
@@ -96,14 +105,47 @@ def promotions(rounds, make_redis, make_proxy, make_daemon, make_load, mysql):
     account = Account(pair.primary, mysql, FAMILIES)
     load = make_load(daemon, account)
     for at in range(rounds):
-        counts(account, 8000)
+        counts(account, 1)
         pair.fail_over(account)
         wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "the promoted one gets what it lacks")
-        counts(account, 4000)
+        counts(account, 0.5)
         pair.old_follows()
     load.pause()
     exact(daemon, account, pair.primary)
     print(f"\npromoted {rounds} times, replayed hits {replayed(daemon)}, unknown {account.unknown}")
+
+
+def cut_off(primary):
+    """Its replicas are not served any more, and so lack what it is sent from now on."""
+    link = primary.client()
+    link.execute_command("ACL", "SETUSER", "default", "-psync", "-sync")
+    link.client_kill_filter(_type="slave")
+
+
+def elections(rounds, workdir, make_daemon, make_load, mysql):
+    cluster = Sentinels(workdir)
+    try:
+        cluster.start()
+        daemon = make_daemon(None, families=FAMILIES,
+                             redis_url={"url": f"redis://{NAME}/0", "sentinels": cluster.urls(), "replicas": 1})
+        account = Account(None, mysql, FAMILIES)
+        load = make_load(daemon, account)
+        for at in range(rounds):
+            counts(account, 1)
+            old = cluster.primary()
+            cut_off(old)
+            counts_so_many(daemon, account, 1)
+            old.kill9()
+            cluster.wait_moved(old)
+            wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "the promoted one gets what it lacks")
+            counts(account, 0.5)
+            old.start()
+            cluster.wait_settled()
+        load.pause()
+        exact(daemon, account, cluster.primary())
+    finally:
+        cluster.close()
+    print(f"\nelected {rounds} times, replayed hits {replayed(daemon)}, answered {account.shadow.answered}, unknown {account.unknown}")
 
 
 class Sizes(threading.Thread):
@@ -134,20 +176,18 @@ class Sizes(threading.Thread):
 
 
 def power_cuts(rounds, make_redis, make_daemon, make_load, mysql):
-    redis = make_redis(in_memory=True)
+    redis = make_redis(in_memory=True, extra=ONE_FILE)
     daemon = make_daemon(redis, families=FAMILIES)
     account = Account(redis, mysql, FAMILIES)
     load = make_load(daemon, account)
     for at in range(rounds):
         sizes = Sizes(redis)
-        until = time.monotonic() + 3
-        counts(account, 16000)
-        wait_until(lambda until=until: time.monotonic() > until, 30, "three seconds of hits")
+        counts_so_many(daemon, account, 3)
         redis.kill9()
         assert sizes.cut(time.monotonic() - 2) > 0
         redis.start()
         wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "it gets what it lacks")
-    counts(account, 4000)
+    counts(account, 0.5)
     load.pause()
     exact(daemon, account, redis)
     print(f"\n{rounds} power cuts, replayed hits {replayed(daemon)}, unknown {account.unknown}")
@@ -156,6 +196,11 @@ def power_cuts(rounds, make_redis, make_daemon, make_load, mysql):
 @pytest.mark.fault("replay-promoted")
 def test_promoted_behind(make_redis, make_proxy, make_daemon, make_load, mysql):
     promotions(ROUNDS, make_redis, make_proxy, make_daemon, make_load, mysql)
+
+
+@pytest.mark.fault("replay-elected")
+def test_elected_behind(workdir, make_daemon, make_load, mysql):
+    elections(ROUNDS, workdir, make_daemon, make_load, mysql)
 
 
 @pytest.mark.fault("replay-power-cut")
@@ -194,6 +239,11 @@ def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
 @pytest.mark.soak
 def test_promoted_behind_again_and_again(make_redis, make_proxy, make_daemon, make_load, mysql):
     promotions(SOAK_ROUNDS, make_redis, make_proxy, make_daemon, make_load, mysql)
+
+
+@pytest.mark.soak
+def test_elected_behind_again_and_again(workdir, make_daemon, make_load, mysql):
+    elections(SOAK_ROUNDS, workdir, make_daemon, make_load, mysql)
 
 
 @pytest.mark.soak

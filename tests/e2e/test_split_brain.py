@@ -10,6 +10,7 @@ from harness.books import field_bytes, nothing_left, read_mysql
 from harness.daemon import counters
 from harness.moment import COMMIT, Hold
 from harness.ports import port as held_port
+from harness.redis_server import in_step
 from harness.resp import encode
 from harness.wait import wait_until
 
@@ -111,11 +112,7 @@ class Split:
 
     def wait_in_step(self):
         wait_until(lambda: all(side.in_step() for side in self.sides), 30, "all replicas are linked")
-        with self.primary.server.client().client() as link:
-            link.set("nothing", "")
-            replicas = 1 + len(self.primary.copies)
-            wait_until(lambda: link.execute_command("WAIT", replicas, "1000") == replicas, 30, "the replicas have all")
-            link.delete("nothing")
+        in_step(self.primary.server, 1 + len(self.primary.copies))
 
     def pending(self):
         """Hits that both sides will have, behind a merge that set the locks."""
@@ -205,7 +202,10 @@ class Split:
         self.pending()
         held, over, lost = ({side: len(side.events(name)) for side in self.sides}
                             for name in ("merges_held", "epoch_lost", "frames_lost"))
+        taken = len(self.replica.events("epoch_taken"))
         self.split()
+        if order == ORDERS[1]:
+            wait_until(lambda: len(self.replica.events("epoch_taken")) > taken, 30, "the promoted side has an epoch to lose")
         late = {side: self.hits(side, self.new_fields(LATE)) for side in self.sides}
         winner, loser, told = self.both_merge(order)
         self.not_doubled()

@@ -3,6 +3,7 @@ once, hits are counted all the while, and what waits for an operator still waits
 import json
 import os
 import re
+import time
 
 import pymysql
 import pytest
@@ -11,6 +12,7 @@ from harness.account import Account
 from harness.books import nothing_left
 from harness.daemon import counters
 from harness.load import Load
+from harness.moment import Reply
 from harness.resp import encode
 from harness.wait import stays, wait_until
 from test_pods import held
@@ -248,6 +250,28 @@ def test_migrate_goes_on_where_it_was_interrupted(schema_1, mysql):
         for table in ("tally_ledger", "tally_counters", "tally_rejects"):
             assert mysql.query(f"SELECT DISTINCT realm FROM {table}") == mysql.query("SELECT realm FROM tally_realms"), table
         assert mysql.query("SELECT counter, merged FROM tally_counters ORDER BY 1") == ((b"product_views", 5), (b"searches", 0))
+
+
+def test_migrate_rewrites_no_ledger(schema_1, mysql):
+    daemon, _ = schema_1
+    mysql.query("INSERT INTO tally_ledger SELECT RANDOM_BYTES(16), 0, 1, 'product_views', 2, 'x', 'y', REPEAT('d', 16), 1, 5, UTC_TIMESTAMP(3)"
+                " FROM information_schema.COLLATIONS, (SELECT 1 UNION SELECT 2 UNION SELECT 3) three")
+    had = mysql.query("SELECT COUNT(*) FROM tally_ledger")[0][0]
+    updated = "SHOW GLOBAL STATUS LIKE 'Handler_update'"
+    before = int(mysql.query(updated)[0][1])
+    assert daemon.verb("migrate").returncode == 0
+    assert int(mysql.query(updated)[0][1]) - before < 20 < 300 < had
+    assert mysql.query("SELECT l.realm = r.realm, COUNT(*) FROM tally_ledger l, tally_realms r GROUP BY 1") == ((1, had),)
+
+
+def test_migrate_waits_for_mysql(schema_1, mysql, make_proxy, make_daemon, redis):
+    """An index of a large ledger takes longer than mysql.timeout."""
+    proxy = make_proxy(mysql.socket)
+    url = f"mysql://root@localhost/shop?socket={proxy.path}"
+    daemon = make_daemon(redis, start=False, families=FAMILIES, mysql_url=url, more={"mysql": {"url": url, "timeout": "5s"}})
+    slow = Reply(proxy, b"ADD KEY realm_gen", lambda *_: time.sleep(6))
+    done = daemon.verb("migrate")
+    assert done.returncode == 0 and slow.over.is_set(), done.stderr
 
 
 @pytest.mark.parametrize("sql", [

@@ -8,10 +8,12 @@ from harness.resp import Closed, Resp, encode
 
 class Load:
     """`clients` threads with a connection each; each sends pipelines of random hits until it is paused or stopped.
-    pick(random) -> (key, field, delta) as bytes, bytes, int; with another command, what comes after it."""
+    pick(random) -> (key, field, delta) as bytes, bytes, int; with another command, what comes after it. per_second: at most,
+    and with on_time so many, as long as replies come in time."""
 
-    def __init__(self, address, shadow, pick, clients=8, depth=20, per_second=4000, seed=1, command=(b"HINCRBY",)):
+    def __init__(self, address, shadow, pick, clients=8, depth=20, per_second=4000, seed=1, command=(b"HINCRBY",), on_time=False):
         self.address, self.shadow, self.pick, self.depth, self.command = address, shadow, pick, depth, command
+        self.on_time = on_time
         self.gap_s = depth * clients / per_second
         self.running = threading.Event()
         self.ending = False
@@ -29,8 +31,10 @@ class Load:
                 self.idle[at].set()
                 self.running.wait(0.2)
                 continue
+            since = time.monotonic()
             link = self.turn(link, rng)
-            time.sleep(self.gap_s)  # the pace of a visitor, not a synchronisation
+            took_s = time.monotonic() - since if self.on_time else 0
+            time.sleep(max(0, self.gap_s - took_s))  # the pace of a visitor, not a synchronisation
         self.idle[at].set()
 
     def turn(self, link, rng):

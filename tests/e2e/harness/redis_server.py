@@ -7,7 +7,7 @@ import redis
 
 from harness.process import Process
 from harness.programs import REDIS_SERVER
-
+from harness.wait import wait_until
 
 MEMORY = "/dev/shm"
 
@@ -18,6 +18,15 @@ def memory_directory():
         return None
     room = os.statvfs(MEMORY)
     return tempfile.mkdtemp(prefix="tly-", dir=MEMORY) if room.f_bavail * room.f_frsize > 1 << 30 else None
+
+
+def in_step(primary, replicas=1):
+    """So many have what was written. That their links are up does not say it: a primary streams nothing before a replica's
+    first ACK, up to a second behind its sync. WAIT is for what its own connection wrote."""
+    with primary.client().client() as link:
+        link.set("nothing", "")
+        wait_until(lambda: link.execute_command("WAIT", replicas, "1000") == replicas, 30, "the replicas have all")
+        link.delete("nothing")
 
 
 class RedisServer(Process):

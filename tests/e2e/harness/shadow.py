@@ -10,6 +10,7 @@ class Shadow:
         self.lock = threading.Lock()
         self.acked, self.unknown, self.refused = Counter(), Counter(), Counter()
         self.refusals = Counter()
+        self.answered = 0  # how many of them were acknowledged
 
     def settle(self, requests, replies):
         """requests: (key, field, delta); replies: as many or fewer; what has none is unknown."""
@@ -18,6 +19,7 @@ class Shadow:
                 reply = replies[at] if at < len(replies) else None
                 if isinstance(reply, int):
                     self.acked[key, field] += delta
+                    self.answered += 1
                 elif reply is None or "outcome unknown" in reply:
                     self.unknown[key, field] += delta
                 else:

@@ -36,7 +36,7 @@ static struct frame_op *op_for(struct frame *f, uint32_t first, const struct jou
     return add_op(f, of, which);
 }
 
-static void take_event(struct frame *f, struct frame_op *op, const struct journal_record *r)
+static void kept_event(struct frame *f, struct frame_op *op, const struct journal_record *r)
 {
     uint32_t item = frame_add_item(f, op, r->at, r->name);
     f->items[item].value = r->n;
@@ -63,7 +63,7 @@ void kept_take_ops(struct frame *f, struct slice records, uint64_t found)
         } else if (r.mark == JOURNAL_EVENT) {
             struct frame_op *op = op_for(f, first, &of, r.n > 0 ? EVENT_KEPT : of.at);
             op->ours = ours;
-            take_event(f, op, &r);
+            kept_event(f, op, &r);
         } else if (has_items) {
             ours = r.n > 0 && (uint64_t)r.n <= found;
         } else {

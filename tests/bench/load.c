@@ -10,6 +10,7 @@
  *   -S         each store once a round       -d 5   the window, seconds
  *   -D 1       delta                         -n 0   ends after so many hits
  *   -R 262144  requests built                -r 0   open loop: hits a second
+ *   -F 1       so many parts of as many requests, each with stores of its own: a second of the run has one after the other
  *   -m hit     HINCRBY                       -x     a TCP connection for each hit
  *   -m seeds   HINCRBY and SETNX, one pipeline
  *   -m trips   HINCRBY, its reply, then SETNX (P = 1)
@@ -28,7 +29,8 @@
  *
  * Prints `window` when the window begins, and at the end one line: hits=... (all, warm-up too) errors=...
  * lost=... seconds=... hits_per_s=... (both of the window) p50_us=... p99_us=... p999_us=... max_us=...,
- * then the first error line if there was one. Exit status 0 only without errors and lost connections. */
+ * then tenths=... (hits answered in each tenth of a second, warm-up too, by commas), then the first error line if there
+ * was one. Exit status 0 only without errors and lost connections. */
 #include "clock.h"
 #include "histogram.h"
 #include "requests.h"
@@ -43,6 +45,7 @@
 #include <unistd.h>
 
 #define PATIENCE_NS (30 * NS_A_S) /* for replies after the window's end */
+#define TENTHS 6000               /* of a second; what is answered after these is in no tenth */
 #define SOURCES 50                /* of 127/8, so that closed connections do not use up the ports of one */
 
 enum mode { MODE_HIT, MODE_SEEDS, MODE_TRIPS };
@@ -75,13 +78,14 @@ struct run {
     struct requests requests;
     struct link *links;
     int epoll, turn;
-    uint32_t next, replies;                         /* replies: that a pipeline (or a trip) gets */
+    uint32_t part, next, replies;                   /* replies: that a pipeline (or a trip) gets */
     uint64_t begun_ns, window_ns, end_ns, pause_ns; /* pause: between two pipelines of an open loop */
     uint64_t scheduled, hits_begun, hits, hits_in_window, errors, lost, under_way;
     bool announced, in_error;
     char error_line[200];
     size_t error_n;
     struct histogram times;
+    uint64_t tenths[TENTHS];
 };
 
 static volatile sig_atomic_t told_to_stop;
@@ -193,7 +197,7 @@ static void link_write(struct run *r, struct link *l)
 static void link_begin(struct run *r, struct link *l)
 {
     uint32_t n = r->o.pipeline;
-    if (r->next + n > r->requests.n) r->next = 0;
+    if (r->next + n > (r->part + 1) * r->o.spec.n) r->next = r->part * r->o.spec.n;
     requests_renew(&r->requests, r->next, n);
     l->sent = r->requests.at[r->next];
     l->send_end = r->requests.at[r->next + n];
@@ -258,6 +262,8 @@ static void pipeline_done(struct run *r, struct link *l, uint64_t at_ns)
     if (from_ns >= r->window_ns && from_ns < r->end_ns) histogram_put(&r->times, at_ns - from_ns);
     r->hits += r->o.pipeline;
     if (at_ns >= r->window_ns && at_ns < r->end_ns) r->hits_in_window += r->o.pipeline;
+    uint64_t tenth = (at_ns - r->begun_ns) / (NS_A_S / 10);
+    if (tenth < TENTHS) r->tenths[tenth] += r->o.pipeline;
     r->under_way--;
     l->done++;
     l->owed = r->replies;
@@ -350,6 +356,14 @@ static void run_serve(struct run *r, uint64_t at_ns)
     }
 }
 
+static void turn_part(struct run *r, uint64_t at_ns)
+{
+    uint32_t part = (uint32_t)((at_ns - r->begun_ns) / NS_A_S % r->o.spec.parts);
+    if (part == r->part) return;
+    r->part = part;
+    r->next = part * r->o.spec.n;
+}
+
 static void announce(struct run *r, uint64_t at_ns)
 {
     if (r->announced || at_ns < r->window_ns) return;
@@ -368,6 +382,7 @@ static double run_go(struct run *r)
         link_feed(r, &r->links[i], at_ns);
     for (; run_goes_on(r, at_ns) && r->lost < (uint64_t)r->o.connections; at_ns = now_ns()) {
         announce(r, at_ns);
+        turn_part(r, at_ns);
         if (r->o.rate > 0) feed_due(r, at_ns);
         run_serve(r, at_ns);
     }
@@ -387,7 +402,7 @@ static _Noreturn void usage(void)
         stderr,
         "usage: load -s PATH | -t PORT [-c connections] [-P pipeline] [-k stores] [-f first] [-z zipf] [-S]"
         " [-D delta]\n            [-m mode] [-a second] [-x] [-w warm-up] [-d seconds] [-n hits] [-r hits"
-        " a second] [-R requests] [-W FILE]\n");
+        " a second] [-R requests] [-F parts] [-W FILE]\n");
     exit(64);
 }
 
@@ -453,6 +468,9 @@ static void option_read(struct options *o, int letter)
     case 'R':
         o->spec.n = (uint32_t)strtoul(optarg, NULL, 10);
         return;
+    case 'F':
+        o->spec.parts = (uint32_t)strtoul(optarg, NULL, 10);
+        return;
     case 'm':
         mode_read(o, optarg);
         return;
@@ -487,13 +505,15 @@ static void option_read(struct options *o, int letter)
 
 static struct options options_read(int argc, char **argv)
 {
-    struct options o = {.connections = 50,
-                        .pipeline = 16,
-                        .spec = {.n = 262144, .stores = 1000, .first = 1, .zipf = 1.0, .delta = 1},
-                        .seconds = 5};
-    for (int c; (c = getopt(argc, argv, "s:t:c:P:k:f:z:SD:R:m:a:xw:d:n:r:A:W:")) != -1;)
+    struct options o = {
+        .connections = 50,
+        .pipeline = 16,
+        .spec = {.n = 262144, .stores = 1000, .first = 1, .zipf = 1.0, .delta = 1, .parts = 1},
+        .seconds = 5};
+    for (int c; (c = getopt(argc, argv, "s:t:c:P:k:f:z:SD:R:F:m:a:xw:d:n:r:A:W:")) != -1;)
         option_read(&o, c);
-    bool fits = o.connections >= 1 && o.pipeline >= 1 && o.pipeline <= o.spec.n && o.spec.stores >= 1;
+    bool fits = o.connections >= 1 && o.pipeline >= 1 && o.pipeline <= o.spec.n && o.spec.stores >= 1 &&
+                o.spec.parts >= 1;
     bool one_at_a_time = o.pipeline == 1 && o.rate <= 0;
     if ((o.mode == MODE_TRIPS || o.connect_each) && !one_at_a_time) fits = false;
     if (o.connect_each && o.path != NULL) fits = false;
@@ -520,6 +540,12 @@ static int report(const struct run *r, double seconds)
         (unsigned long long)r->lost, seconds, seconds > 0 ? (double)good / seconds : 0,
         histogram_us(&r->times, 0.5), histogram_us(&r->times, 0.99), histogram_us(&r->times, 0.999),
         (double)r->times.most_ns / 1e3);
+    uint64_t last = TENTHS;
+    while (last > 0 && r->tenths[last - 1] == 0)
+        last--;
+    for (uint64_t i = 0; i < last; i++)
+        printf("%s%llu", i == 0 ? "tenths=" : ",", (unsigned long long)r->tenths[i]);
+    printf("\n");
     if (r->errors > 0) printf("first error: %s\n", r->error_line);
     return r->errors > 0 || r->lost > 0 || r->under_way > 0 ? 1 : 0;
 }

@@ -29,7 +29,7 @@ class Panel(threading.Thread):
         asks.close()
 
     def ask(self, asks, counter):
-        for query in (f"?from={self.day}&to={self.day}", ""):
+        for query in (f"?from={self.day}&to={self.day}", "") if counter.endswith("visitors") else ("?top=10",):
             asks.request("GET", f"/api/stores/{self.store}/counters/{counter}{query}")
             answer = asks.getresponse()
             assert answer.status == 200 and answer.read()
@@ -64,6 +64,7 @@ class Watchers:
         return self
 
     def __exit__(self, *why):
+        assert all(one.is_alive() for one in self.all), "a panel or the scraper was refused"
         for one in self.all:
             one.ended.set()
         for one in self.all:

@@ -148,21 +148,21 @@ void requests_build(struct requests *r, const struct requests_spec *spec)
     size_t used = 0;
     size_t each = shapes[spec->shape].commands * HIT_BYTES_MAX + (spec->lock ? LOCK_BYTES_MAX : 0);
     struct zipf zipf;
-    uint32_t turn = 0, step = step_over(spec->stores);
-    *r = (struct requests){.bytes = malloc(spec->n * each), .n = spec->n, .shape = spec->shape};
-    r->at = malloc((spec->n + 1) * sizeof *r->at);
-    r->lock_at = malloc(spec->n * sizeof *r->lock_at);
+    uint32_t turn = 0, step = step_over(spec->stores), n = spec->n * spec->parts;
+    *r = (struct requests){.bytes = malloc(n * each), .n = n, .shape = spec->shape};
+    r->at = malloc((n + 1) * sizeof *r->at);
+    r->lock_at = malloc(n * sizeof *r->lock_at);
     if (r->bytes == NULL || r->at == NULL || r->lock_at == NULL) die("memory");
     zipf_init(&zipf, spec->stores, spec->zipf, SEED);
-    for (uint32_t i = 0; i < spec->n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         turn = (uint32_t)(((uint64_t)turn + step) % spec->stores);
-        uint32_t store = spec->first + (spec->in_turn ? turn : zipf_draw(&zipf));
+        uint32_t store = spec->first + i / spec->n * spec->stores + (spec->in_turn ? turn : zipf_draw(&zipf));
         r->at[i] = used;
         used += shapes[spec->shape].put(r->bytes + used, spec, store);
         r->lock_at[i] = used;
         if (spec->lock) used += put_lock(r->bytes + used, store);
     }
-    r->at[spec->n] = used;
+    r->at[n] = used;
     zipf_close(&zipf);
 }
 

@@ -21,7 +21,8 @@ enum shape {
 
 struct requests_spec {
     enum shape shape;
-    uint32_t n; /* how many hits */
+    uint32_t n;     /* how many hits a part */
+    uint32_t parts; /* each has stores of its own, the next after those of the one before */
     uint32_t stores,
         first;    /* stores first .. first + stores - 1, pending hashes s<store>:unique_visitors:daily */
     double zipf;  /* exponent over the stores */

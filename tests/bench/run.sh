@@ -1,10 +1,12 @@
 #!/bin/sh
-# The benchmark: tallyd beside what a shop would use instead, on this machine, in under 10 minutes. Builds, starts all
+# The benchmark: tallyd beside what a shop would use instead, on this machine, in half an hour. Builds, starts all
 # its servers privately on 127.0.0.1, prints a Markdown table of ratios. Figures mean nothing when anything else runs.
-#   sh tests/bench/run.sh [JSON] [--markdown FILE] [--only BLOCKS] [--quick]
-# JSON (by default build/bench.json): the figures. When it is there already, what moved by more than 10 % since is
-# printed too, and the older one is kept as JSON.before. --markdown: the table goes into FILE, too. BUILD=dir: where to
-# build. --quick shows in a minute that all of it works; its figures mean nothing.
+#   sh tests/bench/run.sh [JSON] [--markdown FILE] [--only NAMES] [--rounds N] [--quick]
+# JSON (by default build/bench.json): the figures. When it is there already, what moved by more than 15 % since is
+# printed too, and the older one is kept as JSON.before. --markdown: the table goes into FILE, too. --only: blocks and
+# works, by commas (--help lists them); their rows replace those in JSON. BUILD=dir: where to build.
+# REDIS_SERVER=program: another Redis, or a Valkey, under tallyd and under its peers. --quick shows in two minutes that
+# all of it works; its figures mean nothing.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

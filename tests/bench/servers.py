@@ -14,6 +14,7 @@ import redis
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
 from harness.process import Process  # noqa: E402
+from harness.programs import REDIS_SERVER  # noqa: E402
 from harness.wait import wait_until  # noqa: E402
 
 HOST = "127.0.0.1"
@@ -50,12 +51,16 @@ class Server(Process):
         os.makedirs(os.path.join(directory, name))
         super().__init__(os.path.join(directory, name))
 
+    def owed(self):
+        """What it has answered for and not done yet."""
+        return {}
+
 
 class RedisServer(Server):
     """AOF everysec. Its file is not rewritten by itself, so that no measurement has a fork in it; trim() does it."""
 
     def argv(self):
-        return ["redis-server", "--bind", HOST, "--port", str(self.port), "--dir", self.directory, "--save", "",
+        return [REDIS_SERVER, "--bind", HOST, "--port", str(self.port), "--dir", self.directory, "--save", "",
                 "--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
                 "--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning",
                 "--protected-mode", "no"]  # it takes 127.0.0.2, from where loads connect too, for another machine
@@ -63,6 +68,11 @@ class RedisServer(Server):
     def is_ready(self):
         self.admin = redis.Redis(HOST, self.port, socket_timeout=60)
         return self.admin.ping()
+
+    def version(self):
+        said = self.admin.info("server")
+        kind = said.get("server_name", "redis")
+        return f"{kind} {said.get(f'{kind}_version')}"
 
     def commands(self):
         """All that ran so far, those inside MULTI too."""
@@ -109,9 +119,6 @@ class MariaDB(Server):
         link = pymysql.connect(unix_socket=f"{self.directory}/s", user="root", autocommit=True)
         with link.cursor() as cursor:
             for sql in ("CREATE DATABASE IF NOT EXISTS shop CHARACTER SET utf8mb4",
-                        "CREATE DATABASE IF NOT EXISTS many CHARACTER SET utf8mb4",
-                        "CREATE DATABASE IF NOT EXISTS ops CHARACTER SET utf8mb4",
-                        "CREATE DATABASE IF NOT EXISTS watched CHARACTER SET utf8mb4",
                         f"CREATE USER IF NOT EXISTS bench@'{HOST}'", f"GRANT ALL ON *.* TO bench@'{HOST}'"):
                 cursor.execute(sql)
         link.close()
@@ -143,13 +150,13 @@ counters:
     key: "s<store>:unique_visitors:daily"
     lock: "s<store>:unique_visitors:sync"
     field: date
-    sync: {{ hits: 50, every: 60s }}
+    sync: {{ hits: 50, every: {every_s}s }}
     table: daily_visitors
     columns: {{ store: store_id, field: day, count: visitors }}
   product_views:
     key: "s<store>:product_views"
     field: integer
-    sync: {{ hits: 50, every: 60s }}
+    sync: {{ hits: 50, every: {every_s}s }}
     table: product_views
     columns: {{ store: store_id, field: product_id, count: views }}
 """
@@ -168,14 +175,16 @@ FED = """\
 class Tallyd(Server):
     """more: counters besides, as they stand in a configuration."""
 
-    def __init__(self, directory, name, program, behind, mysql, database, more="", http=False):
+    def __init__(self, directory, name, program, behind, mysql, database, more="", http=False, every_s=60):
         super().__init__(directory, name)
+        mysql.query(f"CREATE DATABASE IF NOT EXISTS {database} CHARACTER SET utf8mb4")
+        self.every_s = every_s
         self.http_port = free_port() if http else None
         self.program, self.behind, self.mysql = program, behind, mysql
         self.configuration = os.path.join(self.directory, "tallyd.yaml")
         with open(self.configuration, "w", encoding="ascii") as file:
             file.write(CONFIGURATION.format(name=name, port=self.port, redis=behind.port, mysql=mysql.port,
-                                            database=database, http=self.listen_http()) + more)
+                                            database=database, every_s=every_s, http=self.listen_http()) + more)
         self.verb("migrate", "--tables")
 
     def listen_http(self):
@@ -192,6 +201,15 @@ class Tallyd(Server):
     def is_ready(self):
         self.admin = redis.Redis(HOST, self.port, socket_timeout=120)
         return self.admin.ping()
+
+    def owed(self):
+        link = self.behind.admin
+        with link.pipeline(transaction=False) as asked:
+            for name in link.hkeys("tally:journals"):
+                asked.strlen(b"tally:journal:" + name)
+            journals = sum(asked.execute())
+        return {"journals": journals, "due": link.zcount("tally:dirty", "-inf", 1000 * (link.time()[0] - self.every_s)),
+                "claimed": int(self.admin.info("stats")["fields_in_flight"])}
 
     def settle(self, what="ALL", within_s=180):
         """Everything counted so far is in MySQL."""

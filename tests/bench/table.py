@@ -1,13 +1,16 @@
 """What is shown and kept: a Markdown table of ratios, JSON beside it, and what moved since an earlier run."""
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from statistics import median
 
-MOVED = 0.10
+MOVED = 0.15
 LEGEND = """\
 Ratios are the median of those of the rounds; ± is how far the middle half of the rounds lies apart, in percent of it. \
-"Redis" and "MySQL": commands that Redis ran and rows that MySQL inserted or changed, each hit, with tallyd."""
+"owes": seconds from the window's end until tallyd owed no more than when it began (bytes of journals, names dirty for longer than \
+`every`, fields of batches); they count into its rate. "tallyd", "peer": hits a second, then p50 / p99 / p99.9 of a pipeline, ms. "old": \
+the ratio of a part of the same loads, as short as the windows once were, its debts not counted. "Redis", "MySQL": commands that \
+Redis ran and rows that MySQL inserted or changed, each hit, with tallyd."""
 
 
 @dataclass
@@ -19,6 +22,9 @@ class Row:
     aim: float
     unit: str = ""
     less: bool = False  # the smaller the better
+    old: float = None
+    tallyd: dict = field(default_factory=dict)  # side()
+    peer: dict = field(default_factory=dict)
     redis_a_hit: float = None
     mysql_a_hit: float = None
     figures: dict = field(default_factory=dict)  # what the ratio was made of: name -> median
@@ -49,6 +55,21 @@ class Row:
         return {**asdict(self), "value": self.value, "spread": self.spread, "reached": self.reached}
 
 
+def side(windows):
+    return {name: median(getattr(w, name) for w in windows) for name in ("rate", "paid_s", "p50_us", "p99_us", "p999_us")}
+
+
+def compared(work, against, ours, theirs, at_least, aim, early, less=False, unit=""):
+    """A row of windows in turn; early: warm-up and window of the old method, s."""
+    def ratios(rate):
+        pairs = [(rate(a), rate(b)) for a, b in zip(ours, theirs)]
+        return [b / a if less else a / b for a, b in pairs if a and b]
+
+    old = ratios(lambda window: window.early(*early))
+    return Row(work, against, ratios(lambda window: window.rate), at_least, aim, unit, less, median(old) if old else None,
+               side(ours), side(theirs), median(w.redis_a_hit for w in ours), median(w.mysql_a_hit for w in ours))
+
+
 def number(value):
     if value is None:
         return ""
@@ -61,29 +82,53 @@ def shown_figure(value):
     return f"{value / 1000:,.0f}k" if value >= 10000 else number(value)
 
 
-def markdown(rows, about):
-    lines = [f"{about['date']}, {about['machine']}. {about['setting']}", "", LEGEND, "",
-             "| work | against | ratio | ± | at least | aim | reached | Redis | MySQL | figures |",
-             "|---|---|---:|---:|---:|---:|---|---:|---:|---|"]
+def shown_side(of):
+    if not of:
+        return ""
+    times = [number(of[name] / 1000) for name in ("p50_us", "p99_us", "p999_us") if of[name]]
+    return "; ".join([shown_figure(of["rate"]), *([" / ".join(times)] if times else [])])
+
+
+def lines(rows):
+    text = ["| work | against | ratio | ± | at least | aim | reached | old | owes | tallyd | peer | Redis | MySQL | figures |",
+            "|---|---|---:|---:|---:|---:|---|---:|---:|---|---|---:|---:|---|"]
     for row in rows:
         goals = [f"{'≤ ' if row.less else ''}{number(goal)}" if goal is not None else ""
                  for goal in (row.at_least, row.aim)]
         figures = "; ".join(f"{name} {shown_figure(value)}" for name, value in row.figures.items())
         spread = f"{100 * row.spread:.0f} %" if len(row.samples) > 1 else ""
-        cells = [row.work, row.against, number(row.value) + row.unit, spread, *goals, row.reached,
+        cells = [row.work, row.against, number(row.value) + row.unit, spread, *goals, row.reached, number(row.old),
+                 number(row.tallyd.get("paid_s")), shown_side(row.tallyd), shown_side(row.peer),
                  number(row.redis_a_hit), number(row.mysql_a_hit), figures]
-        lines.append(f"| {' | '.join(cells)} |")
+        text.append(f"| {' | '.join(cells)} |")
+    return text
+
+
+def markdown(rows, about):
     with_goal = [row for row in rows if row.at_least is not None]
     reached = sum(row.reached != "no" for row in with_goal)
-    return "\n".join([*lines, "", f"Reached: {reached} of {len(with_goal)}."]) + "\n"
+    return "\n".join([f"{about['date']}, {about['server']}, {about['machine']}. {about['setting']}", "", LEGEND, "", *lines(rows), "",
+                      f"Reached: {reached} of {len(with_goal)}."]) + "\n"
+
+
+def kept_at(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def merged(rows, path):
+    """Those of the run that is kept at path, and in their places these."""
+    names = {known.name for known in fields(Row)}
+    now = {(row.work, row.against): row for row in rows}
+    before = [Row(**{name: value for name, value in row.items() if name in names}) for row in kept_at(path)["rows"]]
+    return [now.pop((row.work, row.against), row) for row in before] + list(now.values())
 
 
 def moved(rows, path):
-    """Lines about what differs by more than 10 % from the run that is kept at path."""
-    with open(path, encoding="utf-8") as file:
-        before = json.load(file)
+    """Lines about what differs by more than 15 % from the run that is kept at path."""
+    before = kept_at(path)
     old = {(row["work"], row["against"]): row for row in before["rows"]}
-    lines = [f"Against the run of {before['about']['date']}, more than {100 * MOVED:.0f} % apart:"]
+    found = [f"Against the run of {before['about']['date']}, more than {100 * MOVED:.0f} % apart:"]
     for row in rows:
         was = old.get((row.work, row.against))
         if was is None or not was["value"]:
@@ -94,9 +139,9 @@ def moved(rows, path):
         words = ["better" if (change < 0) == row.less else "worse"]
         if max(row.spread, was["spread"]) > MOVED:
             words.append("a noisy row")
-        lines.append(f"  {row.work} / {row.against}: {number(was['value'])} -> {number(row.value)} "
+        found.append(f"  {row.work} / {row.against}: {number(was['value'])} -> {number(row.value)} "
                      f"({100 * change:+.0f} %, {', '.join(words)})")
-    return lines if len(lines) > 1 else [f"Nothing moved by more than 10 % since {before['about']['date']}."]
+    return found if len(found) > 1 else [f"Nothing moved by more than {100 * MOVED:.0f} % since {before['about']['date']}."]
 
 
 def keep(rows, about, path):

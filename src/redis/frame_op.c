@@ -542,9 +542,11 @@ static uint32_t kept_ops_put(struct redis_frames *fr, struct buf *out, const str
 {
     struct frame *f = &fr->lost;
     uint32_t lines = 0;
+    fr->kept_events = false;
     frame_reset(f);
     f->dirty_ms = k->dirty_ms;
     kept_take_ops(f, buf_slice(&k->records), k->found);
+    if (f->ops_n == 0) return 0;
     for (int i = 0; i < FRAME_PARTS; i++)
         if (parts[i].of == OF(ops_n) && !parts[i].again) lines += parts[i].put(fr, out, f);
     fr->kept_events = events_kept_put(fr, out, f) > 0;

@@ -37,6 +37,7 @@ enum coalesce_rule {
     RULE_REPLAY = 1 << 27,              /* off: answered frames that Redis lost are not sent again */
     RULE_REPLAY_LOOK = 1 << 28,         /* off: all that are kept are sent again, whatever Redis has */
     RULE_REPLAY_FIRST = 1 << 29,        /* off: frames in doubt are sent before those that were answered */
+    RULE_REPLAY_HOME = INT32_MIN,       /* off: what came out of a journal is sent again */
     RULE_REPLAY_FENCE = 1 << 30,        /* off: a fence releases what was answered while it was under way */
 };
 enum sync_rule {

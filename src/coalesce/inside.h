@@ -47,11 +47,11 @@ struct replay {
     uint64_t answered;     /* the last frame that was */
     uint64_t gone, fenced; /* the last that is not kept any more; of those, the last that a fence passed on */
     uint64_t named_from, named; /* frames behind the first, up to the second, were lost and are named */
-    uint64_t ops_named;         /* ops that are left out are named up to this frame */
     struct kept_frame *next;    /* to be sent again; NULL: Redis has all of them */
     bool sent, in_doubt;        /* it is on the link; it was when that was cut */
     uint32_t frames;            /* sent again since the look, with so many hits */
     uint64_t hits, begun_ms, again_ms; /* again_ms: not before, after a refusal */
+    uint64_t found;                    /* the last frame that Redis had then */
     struct fence fence;
     bool fencing; /* it is under way */
     uint64_t fence_upto,

@@ -145,12 +145,12 @@ static void event_send_again(struct coalesce *c, struct frame *f, struct frame_o
         f->items[i].value = 0;
 }
 
-static void event_drew(struct coalesce *c, const struct frame_op *op)
+static void event_drew(struct coalesce *c, const struct frame *f, const struct frame_op *op)
 {
     struct lease *l = leases_learn(&c->leases, op->name_code);
     l->gone = c->events_gone;
     if (op->has_numbers) lease_bar(l);
-    if (op->lease_n > 0) leases_fill(&c->leases, l, op->value, op->lease_n);
+    if (op->lease_n > 0) leases_fill(&c->leases, l, op->value, op->lease_n, f->seq);
 }
 
 /* A log that has left tally:events since its name was known to stand there may have been this one: then it is back. */
@@ -171,7 +171,7 @@ static void event_applied(struct coalesce *c, const struct frame *f, struct fram
     if (op->error_n == 0 && op_is_given(op))
         event_was_given(c, f, op);
     else if (!is_unsure && !op->fed)
-        event_drew(c, op);
+        event_drew(c, f, op);
 }
 
 /* --- visitors --- */

@@ -73,11 +73,12 @@ uint32_t leases_wanted(const struct leases *l, const struct lease *of)
     return of->barred || of->left > 0 ? 0 : of->want;
 }
 
-void leases_fill(const struct leases *l, struct lease *of, int64_t last, uint32_t n)
+void leases_fill(const struct leases *l, struct lease *of, int64_t last, uint32_t n, uint64_t seq)
 {
     PRE(n > 0 && n <= l->most && last >= n);
     if (of->barred) return;
     of->next = last - n + 1;
+    of->seq = seq;
     of->left = (uint16_t)n;
     of->want = (uint16_t)(GROWTH * n < l->most ? GROWTH * n : l->most);
 }

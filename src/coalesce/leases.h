@@ -16,6 +16,7 @@
 struct lease {
     uint64_t code;
     int64_t next;  /* the number that is given next */
+    uint64_t seq;  /* the frame that drew it */
     int64_t gone;  /* frame.events_gone when its name was last known to stand in tally:events */
     uint64_t used; /* leases.now at its last use, 0: free */
     uint16_t left; /* numbers */
@@ -41,8 +42,8 @@ void leases_forget_all(struct leases *l);
 int64_t lease_take(struct lease *l); /* there is one left */
 uint32_t leases_wanted(const struct leases *l,
                        const struct lease *of); /* how many to draw; of: NULL, not known */
-void leases_fill(const struct leases *l, struct lease *of, int64_t last,
-                 uint32_t n); /* n > 0 numbers, the last of them */
+void leases_fill(const struct leases *l, struct lease *of, int64_t last, uint32_t n,
+                 uint64_t seq); /* n > 0 numbers, the last of them, drawn by that frame */
 void lease_bar(struct lease *l);
 
 #endif

@@ -137,6 +137,7 @@ static void event_take(struct coalesce *c, const struct coalesce_op *op, struct 
     struct lease *l = leases_find(&c->leases, into->name_code);
     if (into->which == EVENT_GIVEN) {
         item->value = lease_take(l);
+        into->lease_seq = l->seq;
     } else if (op->id.n > 0 && op_id_is_number(op->id)) {
         into->has_numbers = true;
         if (l != NULL) lease_bar(l);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "coalesce/inside.h"
+#include "series/kept.h"
 
 #define FENCE_PAUSE_MS 100
 #define REPLAY_PAUSE_MS 100 /* after a refusal */
@@ -22,7 +23,7 @@ static struct kept_frame *kept_next(struct replay *r, struct list *node)
 
 static size_t kept_bytes(const struct kept_frame *k)
 {
-    return sizeof *k + k->bytes.cap;
+    return sizeof *k + k->bytes.cap + k->records.cap;
 }
 
 static void kept_drop(struct replay *r, struct kept_frame *k)
@@ -33,6 +34,7 @@ static void kept_drop(struct replay *r, struct kept_frame *k)
     if (r->next == k) r->next = kept_next(r, &k->link);
     list_remove(&k->link);
     buf_free(&k->bytes);
+    buf_free(&k->records);
     heap_free(k);
 }
 
@@ -55,12 +57,22 @@ void replay_destroy(struct coalesce *c)
 
 /* --- what is kept --- */
 
-static uint32_t ops_left_out(const struct frame *f)
+/* (!) What came out of a journal stands there still, in a Redis that lacks the frame, and somebody brings it home; what went
+ * into one goes straight. */
+static bool is_kept(const struct frame_op *op, bool told)
 {
-    uint32_t n = 0;
+    bool is_home = op->way == OP_HOME && HOLDS(RULE_REPLAY_HOME);
+    return op->kind != OP_UNIQ && !is_home && !(told && (op->error_n > 0 || op->late));
+}
+
+static void keep_ops(struct coalesce *c, struct kept_frame *k, const struct frame *f, bool told)
+{
+    buf_reset(&c->raw);
     for (uint32_t i = 0; i < f->ops_n; i++)
-        n += f->ops[i].kind != OP_UNIQ && !f->ops[i].owed;
-    return n;
+        if (is_kept(&f->ops[i], told)) kept_put_op(&c->raw, f, &f->ops[i], told);
+    if (c->raw.n == 0) return;
+    k->records.p = heap_alloc(k->records.cap = c->raw.n);
+    buf_put_slice(&k->records, buf_slice(&c->raw));
 }
 
 /* (!) What was answered "outcome unknown" is never sent again. */
@@ -71,11 +83,11 @@ void replay_keep(struct coalesce *c, struct group *g)
     if (g->given_up) return;
     r->answered = f->seq;
     if (c->config.replay_bytes == 0) r->gone = f->seq;
-    if (f->again.n == 0) return;
+    if (c->config.replay_bytes == 0 || f->again.n + f->ops_n == 0) return;
     struct kept_frame *k = heap_zalloc(sizeof *k);
     *k = (struct kept_frame){.seq = f->seq, .dirty_ms = f->dirty_ms, .bytes = f->again};
     k->hits = g->answers_n - g->literals_count;
-    k->ops = ops_left_out(f);
+    keep_ops(c, k, f, g->state != GROUP_APPLIED);
     k->lines = f->again_lines;
     k->cells = f->again_cells;
     f->again = (struct buf){0};
@@ -114,12 +126,11 @@ void replay_tick(struct coalesce *c)
 
 /* --- what Redis lacks --- */
 
-static void name_lost(struct coalesce *c, uint64_t found, uint64_t frames, uint32_t ops)
+static void name_lost(struct coalesce *c, uint64_t found, uint64_t frames)
 {
     STAT_ADD(frames_lost, frames);
-    log_event(LOG_ERROR, "frames_lost", "answered=%llu found=%llu lost=%llu ops=%u next=%s",
+    log_event(LOG_ERROR, "frames_lost", "answered=%llu found=%llu lost=%llu next=%s",
               (unsigned long long)c->replay.answered, (unsigned long long)found, (unsigned long long)frames,
-              ops,
               LOGQ("Redis lost answered hits: compare its appendfsync and failovers; run `tallyd verify`"));
 }
 
@@ -135,18 +146,6 @@ static uint64_t frames_to_name(struct replay *r, uint64_t found)
     return frames;
 }
 
-/* Of each frame once, however often the link is cut while it is sent again. */
-static void lost_count(struct coalesce *c, uint64_t found)
-{
-    struct replay *r = &c->replay;
-    uint64_t frames = frames_to_name(r, found);
-    uint32_t ops = 0;
-    for (struct kept_frame *k = r->next; k != NULL; k = kept_next(r, &k->link))
-        if (k->seq > r->ops_named) ops += k->ops;
-    if (frames > 0 || ops > 0) name_lost(c, found, frames, ops);
-    r->ops_named = r->answered;
-}
-
 /* (!) A server that lacks what a fence has passed on is none that fences speak of: what is kept may be merged. */
 bool replay_look(struct coalesce *c, uint64_t found)
 {
@@ -159,7 +158,9 @@ bool replay_look(struct coalesce *c, uint64_t found)
     for (struct list *node = r->kept.prev; node != &r->kept && (all || kept_of(node)->seq > found);
          node = node->prev)
         r->next = kept_of(node);
-    if (is_behind) lost_count(c, found);
+    uint64_t lost = is_behind ? frames_to_name(r, found) : 0;
+    if (lost > 0) name_lost(c, found, lost);
+    r->found = found;
     if (is_behind) c->seq_known = r->next != NULL ? r->answered : found;
     r->frames = 0;
     r->hits = 0;
@@ -175,6 +176,7 @@ void replay_turn(struct coalesce *c)
     if (r->next == NULL || r->sent || c->held || sm_now(&c->link) != LINK_READY) return;
     if (c->ports.mono_ms(c->ports.arg) < r->again_ms) return;
     r->sent = true;
+    r->next->found = r->found;
     c->ports.send_kept(c->ports.arg, r->next);
 }
 
@@ -209,6 +211,9 @@ void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outco
         log_event(LOG_ERROR, "replay_failed", "seq=%llu failed=%u next=%s", (unsigned long long)k->seq,
                   k->failed,
                   LOGQ("keys of another type stand where this frame was counted; run `tallyd verify`"));
+    if (k->renumbered > 0)
+        log_event(LOG_WARN, "events_renumbered", "seq=%llu events=%u", (unsigned long long)k->seq,
+                  k->renumbered);
     STAT_ADD(frames_replayed, 1);
     r->frames++;
     r->hits += k->hits;
@@ -226,5 +231,5 @@ void replay_abandon(struct coalesce *c)
     if (r->next == NULL) return;
     uint64_t found = r->next->seq - 1;
     r->next = NULL;
-    name_lost(c, found, r->answered - found, 0);
+    name_lost(c, found, r->answered - found);
 }

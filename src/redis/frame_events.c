@@ -68,7 +68,7 @@ static void drawing_put(struct buf *out, const struct frame *f, const struct fra
 static struct frame_op *drawing_next(const struct frame *f, const struct frame_op *op)
 {
     struct frame_op *next = op_next(f, OP_EVENT, op);
-    while (next != NULL && op_is_given(next))
+    while (next != NULL && (op_is_given(next) || next->which == EVENT_KEPT))
         next = op_next(f, OP_EVENT, next);
     return next;
 }
@@ -147,4 +147,41 @@ void events_drawn_file(struct redis_frames *fr, struct frame *f, const struct re
 {
     (void)n;
     op_script_file(f, drawing_next, fr->limits, r, drawing_take);
+}
+
+/* --- of a frame that is sent again --- */
+
+static struct frame_op *kept_op_next(const struct frame *f, const struct frame_op *op)
+{
+    struct frame_op *next = op_next(f, OP_EVENT, op);
+    while (next != NULL && next->which != EVENT_KEPT)
+        next = op_next(f, OP_EVENT, next);
+    return next;
+}
+
+uint32_t events_kept_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
+{
+    struct buf *name = &fr->scratch;
+    size_t keys = 1, args = 0;
+    const struct frame_op *op;
+    for (op = kept_op_next(f, NULL); op != NULL; op = kept_op_next(f, op)) {
+        keys += 3;
+        args += 3 + 2 * (size_t)op->items_n;
+    }
+    if (args == 0) return 0;
+    request_eval(out, lua_frame_events_kept, keys, args);
+    REQUEST_LIT(out, KEY_EVENTS);
+    for (op = kept_op_next(f, NULL); op != NULL; op = kept_op_next(f, op)) {
+        OP_KEY(out, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
+        OP_KEY(out, name, name_ticker(name, FRAME_NAME(f, op)));
+        OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
+    }
+    for (op = kept_op_next(f, NULL); op != NULL; op = kept_op_next(f, op)) {
+        request_slice(out, FRAME_NAME(f, op));
+        request_int(out, op->ours);
+        request_int(out, op->items_n);
+        for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
+            pair_put(out, f->items[i].at, f->items[i].value);
+    }
+    return 1;
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "redis/frame_tokens.h"
+#include "series/kept.h"
 #include <stddef.h>
 #include <stdio.h>
 
@@ -502,6 +503,14 @@ static uint32_t errors_count(const struct redis_answer *r)
     return n;
 }
 
+static uint32_t sum_of(const struct redis_answer *r)
+{
+    int64_t n = 0;
+    for (size_t i = 0; r->type == REDIS_ARRAY && i < r->n; i++)
+        if (r->elements[i].type == REDIS_INTEGER) n += r->elements[i].integer;
+    return (uint32_t)n;
+}
+
 static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
 {
     struct kept_frame *k = fr->kept;
@@ -513,6 +522,7 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
         return;
     }
     k->failed = errors_count(r);
+    k->renumbered = applied && fr->kept_events ? sum_of(&r->elements[r->n - 2]) : 0;
     fr->on_kept(fr->arg, k, applied ? FRAME_APPLIED : FRAME_REFUSED);
 }
 
@@ -528,6 +538,21 @@ static void on_kept_line(struct redis_link *l, void *arg, const struct redis_ans
         kept_exec(fr, r);
 }
 
+static uint32_t kept_ops_put(struct redis_frames *fr, struct buf *out, const struct kept_frame *k)
+{
+    struct frame *f = &fr->lost;
+    uint32_t lines = 0;
+    fr->kept_events = false;
+    frame_reset(f);
+    f->dirty_ms = k->dirty_ms;
+    kept_take_ops(f, buf_slice(&k->records), k->found);
+    if (f->ops_n == 0) return 0;
+    for (int i = 0; i < FRAME_PARTS; i++)
+        if (parts[i].of == OF(ops_n) && !parts[i].again) lines += parts[i].put(fr, out, f);
+    fr->kept_events = events_kept_put(fr, out, f) > 0;
+    return lines + fr->kept_events;
+}
+
 void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
 {
     PRE(fr->frame == NULL && fr->kept == NULL);
@@ -536,7 +561,9 @@ void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
     BUF_LIT(out, "*1\r\n$5\r\nMULTI\r\n");
     if (k->cells > 0) kept_dirty_put(out, k);
     buf_put_slice(out, buf_slice(&k->bytes));
-    fr->lines = 1 + (k->cells > 0) + k->lines + seq_put(fr, out, &(struct frame){.seq = k->seq});
+    fr->lines = 1 + (k->cells > 0) + k->lines;
+    fr->lines += kept_ops_put(fr, out, k);
+    fr->lines += seq_put(fr, out, &(struct frame){.seq = k->seq});
     BUF_LIT(out, "*1\r\n$4\r\nEXEC\r\n");
     redis_link_expect_transaction(fr->link, fr->lines + 1, on_kept_line, fr);
     redis_link_flush_now(fr->link);
@@ -691,6 +718,7 @@ void redis_frames_close(struct redis_frames *fr)
     buf_free(&fr->seq_key);
     buf_free(&fr->owner);
     buf_free(&fr->scratch);
+    frame_free(&fr->lost);
     heap_free(fr->claims);
     heap_free(fr->stands);
 }

@@ -41,6 +41,8 @@ struct redis_frames {
     int64_t look_seq;
     uint32_t look_n, look_claims, stands_cap;
     struct kept_frame *kept; /* in flight */
+    struct frame lost;       /* its ops */
+    bool kept_events;        /* some have numbers: they are the last in front of seq */
     struct frame *values;    /* whose values are being read */
 };
 

@@ -15,7 +15,8 @@ typedef uint32_t frame_put(struct redis_frames *fr, struct buf *out, const struc
 typedef void frame_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n);
 
 frame_put tokens_put, series_known_put, samples_put, timebox_hits_put, timeboxes_put, events_gone_put,
-    events_named_put, events_drawn_put, events_given_put, events_windows_put, visitors_put;
+    events_named_put, events_drawn_put, events_given_put, events_windows_put, visitors_put,
+    events_kept_put; /* of no answered frame: frame_op.c */
 frame_file tokens_file, series_known_file, samples_file, timebox_hits_file, timeboxes_file, events_gone_file,
     events_named_file, events_drawn_file, events_given_file, events_windows_file, visitors_file;
 

@@ -94,15 +94,19 @@ struct frame {
 };
 
 /* A frame that was answered, as it is sent again to a Redis that lacks it: under its own number, with a ZADD for each hash of
- * its cells. What failed in it is left out, and so are locks, series, timeboxes and events. */
+ * its cells. What failed in it is left out, and so are locks. */
 struct kept_frame {
     struct list link;
     uint64_t seq;
     int64_t dirty_ms;
-    uint32_t hits, ops;    /* answered with it; ops that are left out */
+    uint32_t hits;         /* answered with it */
     uint32_t lines, cells; /* commands in bytes; of them, HINCRBYs of cells, which are the first */
-    struct buf bytes;
-    uint32_t failed; /* answer: cells, tokens and visitors that failed */
+    struct buf bytes;      /* of cells, shares, tokens and visitors */
+    struct buf records;    /* of the other ops (kept.h) */
+    uint64_t found;        /* the last frame that Redis has, when it is sent again */
+    /* answers */
+    uint32_t failed;     /* commands, tokens and ops */
+    uint32_t renumbered; /* events that got another number than their clients were told */
 };
 
 /* What became of a sent frame whose answer arrived. A link lost before that is no answer: coalesce_cut(). */

@@ -19,7 +19,12 @@ enum op_kind { OP_SERIES, OP_TIMEBOX, OP_EVENT, OP_UNIQ };
 /* Where an event's id comes from. DRAWS: Redis draws a number, or has to look whether the own id may be added. GIVEN: it
  * has a number of a lease (coalesce/leases.h). OWN: it has a text that no ticker could give. A text may come twice, and
  * which one came first shows in the log alone, so it never waits in a journal. */
-enum event_id { EVENT_DRAWS, EVENT_GIVEN, EVENT_OWN };
+enum event_id {
+    EVENT_DRAWS,
+    EVENT_GIVEN,
+    EVENT_OWN,
+    EVENT_KEPT /* of a frame that is sent again: the number that its client was told */
+};
 
 struct op_item {              /* event: one event; uniq: one visitor, the same one perhaps more than once */
     uint32_t next;            /* index in frame->items, in the order of arrival; OP_END: the last of its op */
@@ -58,9 +63,11 @@ struct frame_op {
     bool owed;
     uint64_t known; /* series: bit i: the ZADD of precision i in `known:` is due, if that keeps the second */
     bool stands;    /* timebox: known to be in both sets, so that its hits alone go */
-    bool has_numbers; /* event: an own id is a number, as a ticker's are */
-    bool named;       /* event, GIVEN: its log is put into tally:events */
-    uint32_t lease_n; /* event, DRAWS: so many numbers more are drawn, for a lease; they come last */
+    bool has_numbers;   /* event: an own id is a number, as a ticker's are */
+    bool named;         /* event, GIVEN: its log is put into tally:events */
+    uint32_t lease_n;   /* event, DRAWS: so many numbers more are drawn, for a lease; they come last */
+    uint64_t lease_seq; /* event, GIVEN: the frame that drew its lease */
+    bool ours;          /* event, KEPT: Redis knows that lease */
     /* uniq: moved by one for each new visitor, in the pending hash `key`, its field the day; NULL: none */
     const struct counter *counter;
     uint32_t key_at, key_n;

@@ -72,6 +72,7 @@ ROWS = [Row(*row) for row in (
     ("redis-noreplicas", "NOREPLICAS", "any", "not executed, told so; nothing dropped"),
     ("redis-readonly", "READONLY", "in a frame", "refused, not counted; counts and merges again afterwards"),
     ("replay-promoted", "failover to a lagging replica", "hits answered, not replicated", "sent again; MySQL + Redis = answered"),
+    ("replay-other-ways", "failover to a lagging replica", "series, boxes, events answered, not replicated", "sent again; an event keeps its id"),
     ("replay-elected", "Redis killed, Sentinel promotes one behind", "hits answered, not replicated", "sent again; MySQL + Redis = answered"),
     ("replay-power-cut", "power cut of Redis, AOF everysec", "hits answered, not on disk", "sent again; MySQL + Redis = answered"),
     ("sentinel-killed", "kill -9 the primary, Sentinel", "hits under way", "followed at the promotion; exact but for frames named"),

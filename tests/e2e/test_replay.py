@@ -4,6 +4,7 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -14,6 +15,7 @@ from harness.load import Load
 from harness.ports import port as held_port
 from harness.redis_server import in_step
 from harness.sentinels import NAME, Sentinels
+from harness.storm import Known, settled
 from harness.wait import wait_until
 
 FAMILIES = counters(hits=200, every="60s")
@@ -86,6 +88,9 @@ class Pair:
         """The replica gets nothing more while hits are answered; then the primary dies, and it is promoted."""
         self.way.stall("down")
         counts(account, 1)
+        self.promote()
+
+    def promote(self):
         self.primary.kill9()
         self.way.cut()
         self.way.flow()
@@ -206,6 +211,73 @@ def test_elected_behind(workdir, make_daemon, make_load, mysql):
 @pytest.mark.fault("replay-power-cut")
 def test_power_cut(make_redis, make_daemon, make_load, mysql):
     power_cuts(ROUNDS, make_redis, make_daemon, make_load, mysql)
+
+
+OTHER_WAYS = {"series": {"precisions": [3600], "samples": 1000}, "boxes": {"width": "3600s", "keep": 1000}}
+
+
+def pick_op(rng):
+    """Names that come again and again, so that most go by way of a journal, or have a number of a lease."""
+    name, n = b"n%d" % rng.randrange(30), b"%d" % rng.randrange(1, 9)
+    what = rng.randrange(3)
+    if what == 2:
+        return (b"EVENT.ADD", name, b"seen") + ((b"ID", b"own%x" % rng.getrandbits(64)) if n == b"1" else ())
+    return (b"BOX.INCRBY" if what else b"SERIES.INCRBY", name, n)
+
+
+def sums_asked(requests):
+    """(command, name) -> what was added; of events how many."""
+    asked = Counter()
+    for command, name, n, *_ in requests:
+        asked[command, name] += 1 if command == b"EVENT.ADD" else int(n)
+    return asked
+
+
+def sums_in_redis(direct):
+    found = Counter()
+    for at in range(30):
+        name = b"n%d" % at
+        found[b"SERIES.INCRBY", name] = sum(map(int, direct.hvals(b"count:3600:" + name)))
+        found[b"BOX.INCRBY", name] = sum(int(hits) for _, hits in direct.zrange(b"pv." + name, 0, -1, withscores=True))
+        found[b"EVENT.ADD", name] = direct.zcard(name + b":seen")
+    return found
+
+
+@pytest.mark.fault("replay-other-ways")
+def test_other_ways_to_count(make_redis, make_proxy, make_daemon):
+    """Series, timeboxes and events that were answered stand again in what is promoted, an event under the id it was
+    answered with."""
+    pair, known = Pair(make_redis, make_proxy), Known()
+    daemon = make_daemon(pair.primary, families=FAMILIES, more={"redis": {"url": pair.url, "replicas": 1}, **OTHER_WAYS})
+    load = Load(daemon.socket, known, pick_op, clients=8, depth=100, per_second=8000, command=())
+
+    def answered(more):
+        least = len(known.answered) + more
+        wait_until(lambda: len(known.answered) >= least, 30, "hits are answered")
+
+    try:
+        for at in range(ROUNDS):
+            load.go()
+            answered(8000)
+            pair.way.stall("down")
+            answered(4000)
+            pair.promote()
+            wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "the promoted one gets what it lacks")
+            answered(4000)
+            pair.old_follows()
+        load.pause()
+    finally:
+        load.stop()
+    settled(daemon, pair.primary)
+    assert "frames_lost" not in daemon.log() and "replay_failed" not in daemon.log()
+    least, most, found = sums_asked(known.sure()), sums_asked(known.sure() + known.unknown), sums_in_redis(pair.primary.client())
+    assert all(least[each] <= found[each] <= most[each] for each in found), (least - found, found - most)
+    stand = {at: set(pair.primary.client().zrange(b"n%d:seen" % at, 0, -1)) for at in range(30)}
+    lost = [(request, reply) for request, reply in known.answered
+            if request[0] == b"EVENT.ADD" and reply not in stand[int(request[1][1:])]]
+    renumbered = sum(map(int, re.findall(r"event=events_renumbered seq=\d+ events=(\d+)", daemon.log())))
+    print(f"\n{len(known.answered)} answered, replayed {replayed(daemon)}, renumbered {renumbered}, unknown {len(known.unknown)}")
+    assert len(lost) <= renumbered, lost[:5]
 
 
 def test_over_the_limit(make_redis, make_daemon, make_load, mysql):

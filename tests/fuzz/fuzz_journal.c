@@ -124,6 +124,7 @@ static void adopted(struct slice bytes)
     static const bool none[1];
     struct coalesce_config config = coalesce_config_default;
     config.gather_turns = 0;
+    config.replay_bytes = 0;
     config.series_max = 64;
     wire = (struct wire){.mono_ms = 1000000, .redis_ms = NOW_S * 1000};
     struct coalesce *c = coalesce_create(&wire_ports, &counters, &config);

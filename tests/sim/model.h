@@ -76,6 +76,7 @@ enum world_rule {
     WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
     WORLD_EPOCH = 1 << 19,       /* off: MySQL merges under whatever epoch */
     WORLD_CAUGHT_UP = 1 << 21,   /* off: Redis is read before it has again what it lost */
+    WORLD_KEPT_NUMBER = 1 << 24, /* off: an event that is sent again keeps its number, whoever may have it */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
     WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a command of its own behind the script */
     WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */

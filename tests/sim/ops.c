@@ -82,7 +82,7 @@ static struct wire_item item_of(const struct frame *f, const struct frame_op *op
     int64_t k = item->at, number = 0;
     if (op->kind == OP_EVENT) k -= OP_EVENT_AT;
     if (op->kind == OP_UNIQ && text.n > 0 && !num_parse(slice_of(text.p + 1, text.n - 1), &k)) UNREACHABLE();
-    if (op_is_given(op) && text.n == 0) number = item->value;
+    if ((op_is_given(op) || op->which == EVENT_KEPT) && text.n == 0) number = item->value;
     if (op->kind == OP_EVENT && text.n > 0 && !num_parse(text, &number)) number = 0;
     return (struct wire_item){.k = (unsigned)k,
                               .number = number,
@@ -92,7 +92,7 @@ static struct wire_item item_of(const struct frame *f, const struct frame_op *op
 
 void ops_to_wire(struct process *life, struct wire_frame *wire, const struct frame *f)
 {
-    PRE(f->ops_n <= SIM_OPS && f->items_n <= SIM_ITEMS);
+    PRE(wire->ops_n + f->ops_n <= SIM_OPS && wire->items_n + f->items_n <= SIM_ITEMS);
     for (uint32_t i = 0; i < f->ops_n; i++) {
         const struct frame_op *op = &f->ops[i];
         struct wire_op *o = &wire->ops[wire->ops_n++];
@@ -109,6 +109,8 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
                               .known = op->known,
                               .given = op_is_given(op),
                               .named = op->named,
+                              .kept = op->kind == OP_EVENT && op->which == EVENT_KEPT,
+                              .ours = op->ours,
                               .lease_n = op->lease_n,
                               .first_item = wire->items_n};
         TRACE(life->w, "life %d:   op of kind %d on target %d, at %lld: %lld%s%s%s", life->index,
@@ -226,10 +228,35 @@ static void run_draws(struct twin_log *l, struct wire_frame *f, struct wire_op *
     }
 }
 
-static void run_events(struct twin_ops *o, struct wire_frame *f, struct wire_op *op)
+static void run_kept(struct world *w, struct twin_log *l, struct wire_frame *f, const struct wire_op *op)
 {
+    int64_t drawn = l->ticker, again = 0;
+    bool all = op->ours || !world_rule(w, WORLD_KEPT_NUMBER);
+    struct wire_item *item = &f->items[op->first_item];
+    for (unsigned i = 0; i < op->items_n; i++, item++) {
+        item->lost = !world_rule(w, WORLD_KEPT_NUMBER) && number_stands(l, item->number);
+        item->refused = !item->lost && ((!all && item->number <= drawn) || number_stands(l, item->number));
+        again += item->refused;
+        if (item->refused || item->lost) continue;
+        number_put(l, item->number);
+        if (item->number > l->ticker) l->ticker = item->number;
+    }
+    for (int64_t next = again > 0 ? draw(l, again) - again + 1 : 0; item-- > &f->items[op->first_item];) {
+        if (!item->refused) continue;
+        item->refused = false;
+        item->number = item->value = next++;
+        number_put(l, item->number);
+    }
+    l->has = l->named = true;
+}
+
+static void run_events(struct world *w, struct wire_frame *f, struct wire_op *op)
+{
+    struct twin_ops *o = &w->redis.now.ops;
     op->gone = o->log.gone;
-    if (op->given)
+    if (op->kept)
+        run_kept(w, &o->log, f, op);
+    else if (op->given)
         run_given(&o->log, f, op);
     else if (op->fed)
         o->fed_events[op->target] += op->delta;
@@ -297,7 +324,7 @@ void ops_run(struct world *w, const struct link *l, struct wire_frame *f)
         struct wire_op *op = &f->ops[i];
         if (op->silent) continue;
         if (op->kind == OP_SERIES) run_series(&o->series[op->series], op);
-        if (op->kind == OP_EVENT) run_events(o, f, op);
+        if (op->kind == OP_EVENT) run_events(w, f, op);
         if (op->kind == OP_UNIQ) run_visitors(w, f, op);
     }
     note_unheard(o, &was, !daemon_hears(w, l->life));
@@ -539,6 +566,15 @@ void ops_forgot(struct world *w)
     for (int i = 0; i < SIM_BOXES; i++)
         o->boxes[i].unheard = true;
     o->log.unheard = true;
+}
+
+void ops_named(struct world *w, int target, uint32_t which)
+{
+    for (unsigned k = 0; k < SIM_HITS; k++) {
+        const struct hit *hit = op_hit(w, target, k);
+        if ((which >> k & 1) != 0 && hit->told == TOLD_DONE && hit->applied == 0 && !hit->failed)
+            op_fault(w, FAULT_LOSS, target, k, "answered, lost, and not named by frames_lost");
+    }
 }
 
 int64_t ops_visitors(const struct world *w, int hash)

@@ -20,7 +20,7 @@
 #define SIM_SERIES (1 + SIM_HASHES) /* the clients', then the one that each hash feeds */
 #define SIM_BOXES 2                 /* the clients', the one that all hashes feed */
 #define SIM_OPS 128                 /* of a frame */
-#define SIM_ITEMS 64
+#define SIM_ITEMS 128
 
 #define SIM_NUMBERS 4096 /* of the ticker: the highest */
 
@@ -43,6 +43,7 @@ struct wire_op {
     uint64_t known;
     unsigned first_item, items_n; /* in the frame's items */
     bool given, named;            /* events */
+    bool kept, ours;
     uint32_t lease_n;
     int64_t value; /* reply, as are the following */
     int64_t samples[SIM_PRECISIONS];
@@ -103,6 +104,8 @@ void ops_clean(struct world *w);
 /* A daemon or Redis forgot what it should have put right in `known:`, tb. or tally:events. */
 void ops_forgot(struct world *w);
 void ops_at_end(struct world *w);
+void ops_named(struct world *w, int target,
+               uint32_t which); /* of a lost frame that was not named: they stand again */
 int64_t ops_visitors(const struct world *w, int hash); /* in Redis' history */
 
 #endif

@@ -112,20 +112,15 @@ void oracle_executed(struct world *w, struct link *l, struct wire_frame *f)
 
 /* What the daemon knows, and what a lost tail takes back. */
 
-static void each_op(struct world *w, const struct execution *e, int targets, void (*act)(struct hit *hit))
-{
-    for (int target = 0; target < targets; target++)
-        for (unsigned k = 0; k < SIM_HITS; k++)
-            if ((e->ops[target] & 1U << k) != 0) act(&w->oracle.ops[target][k]);
-}
-
 static void each_hit(struct world *w, const struct execution *e, void (*act)(struct hit *hit))
 {
     for (unsigned i = 0; i < e->cells_n; i++)
         for (unsigned k = 0; k < SIM_HITS; k++)
             if (world_times(w, e->cells[i].field, e->cells[i].delta, k) != 0)
                 act(&w->oracle.hits[e->cells[i].hash][e->cells[i].field][k]);
-    each_op(w, e, OP_TARGETS, act);
+    for (int target = 0; target < OP_TARGETS; target++)
+        for (unsigned k = 0; k < SIM_HITS; k++)
+            if ((e->ops[target] & 1U << k) != 0) act(&w->oracle.ops[target][k]);
 }
 
 static void hit_lost(struct hit *hit)
@@ -156,7 +151,7 @@ static void token_taken_back(struct hit *hit)
     hit->exact = false;
 }
 
-/* Will its daemon send it again? Not its series, timeboxes and events. An operator's copy may be older than any fence. */
+/* Will its daemon send it again? An operator's copy may be older than any fence. */
 static bool comes_again(const struct world *w, const struct execution *e)
 {
     return w->config.keeps_all && !w->config.unfenced && !w->redis.restored && !e->put_aside &&
@@ -166,11 +161,11 @@ static bool comes_again(const struct world *w, const struct execution *e)
 /* An answer that a token gave from before is lost with that one. */
 static void execution_lost(struct world *w, const struct execution *e)
 {
-    void (*act)(struct hit * hit) = comes_again(w, e) ? hit_awaited : hit_lost;
+    bool again = comes_again(w, e);
+    void (*act)(struct hit * hit) = again ? hit_awaited : hit_lost;
     each_hit(w, e, act);
     tokens_each(w, e, false, act);
-    each_op(w, e, OP_VISITORS_TARGET, hit_lost);
-    w->oracle.ops_lost = true;
+    w->oracle.ops_lost |= !again;
 }
 
 void oracle_life_ends(struct world *w, int life)
@@ -208,9 +203,11 @@ void oracle_named_all(struct world *w, const struct process *life)
 {
     for (size_t i = 0; i < w->redis.executions_n; i++) {
         const struct execution *e = &w->redis.executions[i];
-        bool silent = e->life == life->index && e->lost && e->known && !e->named && e->cells_n > 0;
+        bool silent = e->life == life->index && e->lost && e->known && !e->named;
         if (!silent || life->let_go || w->config.rule_out) continue;
-        for (unsigned k = 0; k < SIM_HITS; k++) {
+        for (int target = 0; target < OP_TARGETS; target++)
+            ops_named(w, target, e->ops[target]);
+        for (unsigned k = 0; k < SIM_HITS && e->cells_n > 0; k++) {
             const struct hit *hit = &w->oracle.hits[e->cells[0].hash][e->cells[0].field][k];
             bool answered =
                 hit->told == TOLD_DONE && !hit->failed; /* replay_failed names what failed since */

@@ -33,7 +33,7 @@ struct oracle {
     unsigned ops_n[OP_TARGETS];
     struct hit ops[OP_TARGETS][SIM_HITS];
     bool events_deleted, series_deleted, box_deleted; /* by somebody, at least once */
-    bool ops_lost;                                    /* of frames that were sent again: all but visitors */
+    bool ops_lost;                                    /* of frames that nobody sends again */
     bool tail_lost;     /* Redis lost its tail, so a journal may have come into other hands */
     bool books_blurred; /* an error's share of tally:accepted may have died with a daemon or with Redis' tail
                          */

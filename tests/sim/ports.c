@@ -4,6 +4,7 @@
 #include "sim/world.h"
 
 #include "base/heap.h"
+#include "series/kept.h"
 
 /* A request without a link is answered as lost at one of the next turns. */
 struct request *ports_ask(struct process *life, enum role role, enum request_kind kind, void *target)
@@ -58,7 +59,7 @@ void ports_keep(struct frame *f, const struct wire_frame *ran)
         if (ran->tokens[i].error == NULL) k->tokens[k->tokens_n++] = ran->tokens[i];
     for (unsigned i = 0; i < ran->ops_n; i++)
         if (ran->ops[i].kind == OP_UNIQ && ran->ops[i].error == NULL) k->ops[k->ops_n++] = ran->ops[i];
-    bool any = k->cells_n + k->tokens_n + k->ops_n + f->shares_n > 0;
+    bool any = k->cells_n + k->tokens_n + k->ops_n + f->shares_n > 0; /* the other ops are coalesce's */
     buf_reset(&f->again);
     if (any) buf_put(&f->again, (const char *)k, sizeof *k);
     heap_free(k);
@@ -75,8 +76,15 @@ static void port_send_kept(void *arg, struct kept_frame *k)
 {
     struct process *life = arg;
     struct wire_frame *wire = &ports_ask(life, ROLE_FRAME, REQ_REPLAY, k)->frame;
-    PRE(k->bytes.n == sizeof *wire);
-    memcpy(wire, k->bytes.p, sizeof *wire);
+    struct frame lost = {0};
+    PRE(k->bytes.n == 0 || k->bytes.n == sizeof *wire);
+    if (k->bytes.n > 0) memcpy(wire, k->bytes.p, sizeof *wire);
+    wire->again = true;
+    wire->seq = k->seq;
+    wire->dirty_ms = k->dirty_ms;
+    kept_take_ops(&lost, buf_slice(&k->records), k->found);
+    ops_to_wire(life, wire, &lost);
+    frame_free(&lost);
     for (unsigned i = 0; i < wire->hashes_n; i++) {
         struct wire_hash *h = &wire->hashes[i];
         h->zadd = has_cell(wire, h->hash);

@@ -563,6 +563,22 @@ static void profile_replay(struct sim_config *c)
     often(c, EVENT_fsync, 4);
 }
 
+static void profile_replay_journal(struct sim_config *c)
+{
+    profile_replay(c);
+    series(c);
+    c->coalesce.journal_least = 1;
+    c->coalesce.journal_ms = 500;
+}
+
+static void profile_replay_events(struct sim_config *c)
+{
+    profile_replay(c);
+    events(c);
+    c->daemons = SIM_DAEMONS;
+    c->coalesce.lease_first = 2;
+}
+
 static void profile_replay_cut(struct sim_config *c)
 {
     profile_replay(c);
@@ -579,7 +595,7 @@ static void profile_replay_total(struct sim_config *c)
 
 #define COALESCE(name, rule, faults, seeds, profile, without)                                                \
     {                                                                                                        \
-        name, without, rule, 0, 0, 0, 0, faults, seeds, profile                                              \
+        name, without, (uint32_t)(rule), 0, 0, 0, 0, faults, seeds, profile                                  \
     }
 /* Owed ZADDs heal what these prevent, so that only both together show it; alone, a daemon needs none. */
 #define UNHEALED(name, rule, faults, seeds, profile, without)                                                \
@@ -719,6 +735,10 @@ const struct sim_rule sim_rules[] = {
              "the number of a newer frame says of those that are not sent again yet that Redis has them"),
     COALESCE("replay_fence", RULE_REPLAY_FENCE, SHOWS(LOSS), 5000, profile_replay,
              "a fence releases a frame that was answered behind its write"),
+    COALESCE("replay_home", RULE_REPLAY_HOME, SHOWS(DOUBLE), 2000, profile_replay_journal,
+             "what came out of a journal is sent again, and stands in the journal still"),
+    WORLD("kept_number", WORLD_KEPT_NUMBER, SHOWS(LOSS), 5000, profile_replay_events,
+          "an event that is sent again takes a number that another tallyd has, or is refused it"),
     WORLD("caught_up", WORLD_CAUGHT_UP, SHOWS(LOSS), 5000, profile_replay_total,
           "a total, or CTR.SYNC, goes by a Redis that lacks what was answered"),
     WORLD("token_once", WORLD_TOKEN_ONCE, SHOWS(DOUBLE), 1000, profile_tokens,

@@ -3,14 +3,12 @@
 -- looks, then r times second, how many events without id, then g times second, id. Answers for each: the last of the
 -- numbers given (they are one run, the lease at its end; 0 when none was asked for), or an error; or a list of it and
 -- of which of the g are refused (from 1): numbers that do not stand and that a lease may hold. looks: 1 when there
--- are numbers among the g. take: numbers are unique, not dense. When one of a run stands as somebody's id, the next
--- run begins further on, each time twice as far, so that a log of a million ids that are numbers costs twenty looks,
--- once. A log of another type shows by what is done to it: then the ticker gets back what was drawn. notes: what
--- KEY_LEASED says of a log, "leased own": no own id of it is a number above `own`, so a run above needs no look at
--- each of its numbers, which would cost more than the events. It is known from when the log was empty on; without it
--- ("leased", of older versions, or no field) each is looked at.
+-- are numbers among the g. notes: what KEY_LEASED says of a log, "leased own": no own id of it is a number above `own`,
+-- so a run above needs no look at each of its numbers, which would cost more than the events. It is known from when the
+-- log was empty on; without it ("leased", of older versions, or no field) each is looked at.
 --include parts/frame_head.lua
 --include parts/event_windows.lua
+--include parts/event_take.lua
 local a, logs = 1, {}
 local function stands(log, ids, own)
   local found = false
@@ -20,31 +18,6 @@ local function stands(log, ids, own)
     for k = 1, #scores do found = found or scores[k] end
     return scores
   end) or found
-end
-local function give_back(ticker, n, last)
-  if last == n then call('DEL', ticker) else call('DECRBY', ticker, n) end
-end
-local function take(ticker, n, is_taken)
-  local drawn, skip = 0, 0
-  while true do
-    local last = call('INCRBY', ticker, n + skip)
-    if bad(last) then return last end
-    if last >= 9007199254740992 then
-      return redis.error_reply('ERR increment or decrement would overflow')
-    end
-    drawn = drawn + n + skip
-    if last < n then
-      give_back(ticker, drawn, last)
-      return redis.error_reply('ERR the ticker ' .. ticker .. ' is below 0, set by somebody: set it to the highest number that its log had')
-    end
-    local taken = is_taken(last)
-    if bad(taken) then
-      give_back(ticker, drawn, last)
-      return taken
-    end
-    if not taken then return last end
-    skip = 2 * skip + 1
-  end
 end
 local function notes(log)
   local n = call('ZCARD', log)

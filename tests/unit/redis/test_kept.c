@@ -1,0 +1,154 @@
+/* The ops of a frame that was answered, sent again to a Redis that lost it: what stands there then, on a real server. */
+#include "base/heap.h"
+#include "series/kept.h"
+#include "unit/redis/ops_world.h"
+
+static struct kept_frame kept_of(struct got *g, bool told)
+{
+    struct kept_frame k = {.seq = g->f.seq, .dirty_ms = g->f.dirty_ms};
+    for (uint32_t i = 0; i < g->f.ops_n; i++)
+        kept_put_op(&k.records, &g->f, &g->f.ops[i], told);
+    return k;
+}
+
+static void replay(struct got *g, struct kept_frame *k)
+{
+    int before = g->kept_n;
+    redis_frames_replay(&g->frames, k);
+    WAIT_UNTIL(g->w, g->kept_n == before + 1);
+}
+
+static struct frame_op *numbered(struct got *g, int64_t at, int64_t number)
+{
+    struct frame_op *op = event_op(g, "e", "x");
+    op->which = EVENT_GIVEN;
+    uint32_t item = frame_add_item(&g->f, op, at, SLICE(""));
+    g->f.items[item].value = number;
+    return op;
+}
+
+/* Whatever way they went, they go straight now, with their names and places. */
+static void test_sums(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    op_new(g, OP_SERIES, "hits", NOW, 5)->silent = true;
+    op_new(g, OP_TIMEBOX, "b", 120, 7)->stands = true;
+    op_new(g, OP_SERIES, "owed", NOW, 0)->owed = true;
+    op_new(g, OP_EVENT, "fed", NOW, 3)->fed = true;
+    struct kept_frame k = kept_of(g, true);
+    replay(g, &k);
+    assert_int_equal(g->outcome, FRAME_APPLIED);
+    assert_int_equal(k.failed, 0);
+    assert_redis(s, "1700000000 5", "HGETALL count:1:hits");
+    assert_redis(s, "1:hits 1:owed 3600:hits 3600:owed 60:hits 60:owed", "ZRANGE known: 0 -1");
+    assert_redis(s, "120 7", "ZRANGE pv.b 0 -1 WITHSCORES");
+    assert_redis(s, "120 120", "ZRANGE tb.b 0 -1 WITHSCORES");
+    assert_redis(s, "1 1700000000 2 1700000000 3 1700000000", "ZRANGE fed: 0 -1 WITHSCORES");
+    assert_redis(s, "1", "GET tally:seq:shop:%s", g->w->life.id);
+    redis_ask(s, "SET count:60:hits x");
+    replay(g, &k);
+    assert_int_equal(k.failed, 1);
+    assert_redis(s, "10", "HGET count:1:hits 1700000000");
+    buf_free(&k.records);
+    got_close(g);
+}
+
+/* A number above the ticker is nobody's; one of a lease that Redis knows is ours; else another is drawn. */
+static void test_numbers(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    numbered(g, NOW, 7)->lease_seq = 4;
+    struct kept_frame k = kept_of(g, true);
+    replay(g, &k);
+    assert_int_equal(k.failed + k.renumbered, 0);
+    assert_redis(s, "7 1700000000", "ZRANGE e:x 0 -1 WITHSCORES");
+    assert_redis(s, "7", "GET e:index");
+    assert_redis(s, "e:x", "ZRANGE tally:events 0 -1");
+    replay(g, &k); /* as if another one had been given it */
+    assert_int_equal(k.renumbered, 1);
+    assert_redis(s, "7 8", "ZRANGE e:x 0 -1");
+    redis_ask(s, "DEL e:x");
+    replay(g, &k);
+    assert_int_equal(k.renumbered, 1);
+    assert_redis(s, "9", "ZRANGE e:x 0 -1");
+    redis_ask(s, "DEL e:x");
+    k.found = 4;
+    replay(g, &k);
+    assert_int_equal(k.renumbered, 0);
+    assert_redis(s, "7", "ZRANGE e:x 0 -1");
+    assert_redis(s, "9", "GET e:index");
+    redis_ask(s, "DEL e:x");
+    redis_ask(s, "SET e:x other");
+    replay(g, &k);
+    assert_int_equal(k.failed, 1);
+    assert_int_equal(k.renumbered, 0);
+    buf_free(&k.records);
+    got_close(g);
+}
+
+/* Numbers that were drawn are kept when they were told; own ids come as they came. */
+static void test_drawn(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    begin(g);
+    struct frame_op *op = event_op(g, "e", "x");
+    item_new(g, op, NOW, "");
+    item_new(g, op, NOW + 1, "mine");
+    item_new(g, op, NOW + 2, "");
+    item_new(g, op, NOW + 3, "40");
+    op->has_numbers = true;
+    send_applied(g);
+    assert_redis(s, "1 mine 2 40", "ZRANGE e:x 0 -1");
+    struct kept_frame k = kept_of(g, true), lost = kept_of(g, false);
+    redis_ask(s, "FLUSHALL");
+    replay(g, &k);
+    assert_redis(s, "1 mine 2 40", "ZRANGE e:x 0 -1");
+    assert_int_equal(k.renumbered, 0);
+    redis_ask(s, "FLUSHALL");
+    redis_ask(s, "SET e:index 5");
+    replay(g, &lost);
+    assert_int_equal(lost.failed + lost.renumbered, 0);
+    assert_redis(s, "6 mine 7 40", "ZRANGE e:x 0 -1");
+    buf_free(&k.records);
+    buf_free(&lost.records);
+    got_close(g);
+}
+
+static void test_what_was_refused_is_left_out(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "HSET tally:leased e:x 50");
+    begin(g);
+    struct frame_op *op = event_op(g, "e", "x");
+    op->has_numbers = true;
+    item_new(g, op, NOW, "40");
+    send_applied(g);
+    assert_int_equal(g->f.items[0].value, EVENT_REFUSED);
+    struct kept_frame k = kept_of(g, true);
+    redis_ask(s, "FLUSHALL");
+    replay(g, &k);
+    assert_redis(s, "0", "EXISTS e:x");
+    buf_free(&k.records);
+    got_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_drawn),
+        cmocka_unit_test(test_what_was_refused_is_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import math
 import os
-import random
 import re
 import select
 import signal
@@ -261,7 +260,9 @@ def side_by_side(world, block, works, peers, old=OLD):
                 world.fill(tallyd, UNIFORM_STORES, 50)
             found = world.window(tallyd, *options)
             ours.setdefault(work.name, []).append(found)
-            if tallyd.every_s == 60 and work.server != "million":
+            if work.server in ("hour", "million"):  # a million rows wait: they are not to be merged beside a peer
+                tallyd.pause()
+            else:
                 tallyd.settle()
             for at, peer in enumerate(peers):
                 if peer.work == work.name and peer.server == "direct":
@@ -269,6 +270,7 @@ def side_by_side(world, block, works, peers, old=OLD):
                     theirs.setdefault(at, []).append(direct)
                 elif peer.work == work.name:
                     theirs.setdefault(at, []).append(world.window(world.servers[peer.server], *options, *peer.options))
+            tallyd.resume()
             say(f"{work.name}, round {turn + 1}: {found.rate:,.0f}/s, p99 {found.p99_us:,.0f} us, owed {found.paid_s:.2f} s; peers "
                 f"{', '.join(f'{w[-1].rate:,.0f}' for at, w in theirs.items() if peers[at].work == work.name)}")
         forget_events(world, [work for work in works if work.name.startswith("event")])
@@ -380,40 +382,47 @@ def p99_us(world, rate, during=None):
     return window.p99_us
 
 
-def while_stalled(world, _):
-    world.mysql.pause()
-    try:
-        time.sleep(world.sizes.window_s)  # the stall itself
-    finally:
-        world.mysql.resume()
+def stalled(world, _):
+    def during():
+        world.mysql.pause()
+        try:
+            time.sleep(world.sizes.window_s)  # the stall itself
+        finally:
+            world.mysql.resume()
+
+    return during
 
 
-def while_killed(world, _):
-    ends_s = time.monotonic() + world.sizes.window_s
-    world.mysql.restart()
-    time.sleep(max(0, ends_s - time.monotonic()))  # the window itself: what waited is merged in the rest of it
+def killed(world, _):
+    def during():
+        ends_s = time.monotonic() + world.sizes.window_s
+        world.mysql.restart()
+        time.sleep(max(0, ends_s - time.monotonic()))  # the window itself: what waited is merged in the rest of it
+
+    return during
 
 
-def while_draining(world, turn):
-    world.tallyd.settle(put_big_hash(world, 1_000 + turn, world.sizes.drained_fields))
+def draining(world, turn):
+    key = put_big_hash(world, 1_000 + turn, world.sizes.drained_fields)
+    return lambda: world.tallyd.settle(key)
 
 
-TIMES = [("stalled", "MySQL is stalled", while_stalled, 1.1, 1.0),
-         ("killed", "MySQL is killed and comes back", while_killed, 1.2, 1.0),
-         ("draining", "{:,} rows drain", while_draining, 2.0, 1.3)]
+TIMES = [(stalled, "MySQL is stalled", 1.1, 1.0),
+         (killed, "MySQL is killed and comes back", 1.2, 1.0),
+         (draining, "{:,} rows drain", 2.0, 1.3)]
 
 
 def times(world):
     with world.load(world.tallyd, *hot(1), "-w", world.sizes.peer_warm_s, "-d", world.sizes.known_s) as (closed, _):
         pass
     rate, rows = closed.hits_per_s / 2, []
-    for name, title, during, at_least, aim in TIMES:
+    for begin, title, at_least, aim in TIMES:
         idle, then = [], []
-        for turn in range(world.sizes.rounds if world.wants("times", name) else 0):
+        for turn in range(world.sizes.rounds if world.wants("times", begin.__name__) else 0):
             world.tallyd.settle()
             idle.append(p99_us(world, rate))
-            then.append(p99_us(world, rate, lambda: during(world, turn)))
-            say(f"p99 {idle[-1]:,.0f} us, {name} {then[-1]:,.0f} us")
+            then.append(p99_us(world, rate, begin(world, turn)))
+            say(f"p99 {idle[-1]:,.0f} us, {begin.__name__} {then[-1]:,.0f} us")
         if idle:
             title = title.format(world.sizes.drained_fields)
             rows.append(Row(f"p99 of a hit at half load (hot, P=1) while {title}", "MySQL with nothing but this load's merges",
@@ -593,7 +602,7 @@ def machine():
             f"Linux {os.uname().release}")
 
 
-BLOCKS = {hits: [work.name for work in HITS], drain_hashes: [], drain_big_hash: [], times: [name for name, *_ in TIMES],
+BLOCKS = {hits: [work.name for work in HITS], drain_hashes: [], drain_big_hash: [], times: [begin.__name__ for begin, *_ in TIMES],
           ops: [*OP_GOALS, "fed"], many: ["million", "once", "memory"], watched: [], instructions: []}
 
 

@@ -543,8 +543,9 @@ static int report(const struct run *r, double seconds)
     uint64_t last = TENTHS;
     while (last > 0 && r->tenths[last - 1] == 0)
         last--;
+    printf("tenths=");
     for (uint64_t i = 0; i < last; i++)
-        printf("%s%llu", i == 0 ? "tenths=" : ",", (unsigned long long)r->tenths[i]);
+        printf("%s%llu", i == 0 ? "" : ",", (unsigned long long)r->tenths[i]);
     printf("\n");
     if (r->errors > 0) printf("first error: %s\n", r->error_line);
     return r->errors > 0 || r->lost > 0 || r->under_way > 0 ? 1 : 0;

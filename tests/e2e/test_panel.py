@@ -258,10 +258,10 @@ def test_every_figure_of_the_operator(shop, browser, redis, mysql):
     seen(browser, lambda: len(browser.rows("[data-part=rejects]")), 1, "one reject")
     assert in_sql(mysql, "SELECT views FROM product_views WHERE product_id = 9") == 100
     act(browser, "Drop", "8")
-    browser.one("dialog button[value=keep]").click()
+    browser.click("dialog button[value=keep]")
     assert waiting() == 1
     act(browser, "Drop", "8")
-    browser.one("dialog button[value=drop]").click()
+    browser.click("dialog button[value=drop]")
     seen(browser, lambda: browser.rows("[data-part=rejects]"), [], "no reject")
     assert waiting() == 0
     seen(browser, lambda: books(browser), books_of(direct, mysql), "the books", 30)
@@ -270,7 +270,7 @@ def test_every_figure_of_the_operator(shop, browser, redis, mysql):
 
 
 def act(browser, what, field):
-    browser.one(f"[data-part=rejects] button[aria-label='{what} {VIEWS} {field}']").click()
+    browser.click(f"[data-part=rejects] button[aria-label='{what} {VIEWS} {field}']")
 
 
 def books(browser):

@@ -5,10 +5,13 @@ import os
 import re
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+
+from harness.wait import wait_until
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
@@ -50,6 +53,16 @@ class Browser:
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def click(self, selector):
+        """Drawn anew between the look and the click, nothing was clicked: again."""
+        def clicked():
+            try:
+                self.one(selector).click()
+            except StaleElementReferenceException:
+                return False
+            return True
+        wait_until(clicked, 20, f"a click on {selector}")
 
     def text(self, selector):
         """What a reader sees there; in one go, so that nothing is drawn anew in between."""

@@ -396,6 +396,7 @@ static void on_claimed(struct claim *c)
     s->claims_out--;
     s->eager = true; /* room for the next claim */
     pace_claim_answered(r);
+    size_claimed(s, c);
     switch (c->outcome) {
     case CLAIM_STANDS:
         names_due_again(r, c->keys_n - c->left);

@@ -218,7 +218,6 @@ bool keep_has(const struct sync *s, const struct batch_id *id);
 uint32_t keep_ids(const struct sync *s, struct batch_id *out); /* of kept_ids.n */
 void keep_tick(struct sync *s, uint64_t now_ms);
 void keep_mysql_back(struct sync *s);
-int64_t keep_hits(const struct batch *b);                        /* sum of its rows */
 void keep_discarded(struct sync *s, uint64_t gen, int64_t hits); /* a batch is gone from Redis */
 void keep_close(struct sync *s);
 

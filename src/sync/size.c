@@ -23,6 +23,11 @@ uint32_t size_now(const struct sync *s)
     return s->size.hits_come ? s->size.piece.now : CLAIM_HASHES_MAX;
 }
 
+bool sync_hits_come(const struct sync *s)
+{
+    return s->size.hits_come;
+}
+
 bool size_room(const struct sync *s)
 {
     return s->claims_out < (s->size.hits_come ? 1 : s->config.claims_max);

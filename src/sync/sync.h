@@ -82,6 +82,8 @@ void sync_start(
 void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine hang on it */
 /* Every loop turn: what an answer of this turn made possible begins now, and not at the next tick. */
 void sync_turn(struct sync *s);
+/* Others wait for Redis and MySQL, as of the last tick. */
+bool sync_hits_come(const struct sync *s);
 /* The key is copied. Repeats are ignored, but what is due by its hits may become due by time. */
 void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why);
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */

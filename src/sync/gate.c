@@ -118,7 +118,7 @@ static void look_ours(struct gate *g)
     check_end(g);
 }
 
-static void on_fenced(struct fence *f)
+static void realm_fenced(struct fence *f)
 {
     struct gate *g = f->arg;
     bool same = is_at(g, f->run_id) && strcmp(f->run_id, g->read.run_id) == 0 &&
@@ -136,7 +136,7 @@ static void on_fenced(struct fence *f)
 /* (!) In the background: a batch's fence does not wait for it. */
 static void gate_fence(struct gate *g)
 {
-    g->fence = (struct fence){.background = true, .done = on_fenced, .arg = g};
+    g->fence = (struct fence){.background = true, .done = realm_fenced, .arg = g};
     g->ports.fence(g->ports.arg, &g->fence);
 }
 

@@ -64,8 +64,9 @@ bool moves_refuses(const struct world *w, const struct request *q)
     case REQ_BEAT:
     case REQ_HOLD_NAMES:
     case REQ_HISTORY:
-    case REQ_JOURNAL_TAKE:
         return q->step == 0;
+    case REQ_JOURNAL_TAKE:
+        return q->step == 0 || q->step == 2;
     case REQ_WALK:
         return true;
     default:

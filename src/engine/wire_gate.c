@@ -75,11 +75,6 @@ static void port_history(void *arg, struct history_read *h)
     redis_history(&((struct core *)arg)->sync_link, h);
 }
 
-static void port_fence(void *arg, struct fence *f)
-{
-    redis_fence(&((struct core *)arg)->fences, f);
-}
-
 static const char *port_run_id(void *arg)
 {
     const struct core *c = arg;
@@ -92,7 +87,7 @@ void wire_gate(struct core *c)
     struct gate_ports ports = {.arg = c,
                                .check = port_check,
                                .history = port_history,
-                               .fence = port_fence,
+                               .fence = core_fence,
                                .run_id = port_run_id,
                                .mono_ms = core_mono_ms};
     gate_init(&c->gate, c->sync, &ports);

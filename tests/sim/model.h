@@ -79,7 +79,8 @@ enum world_rule {
     WORLD_KEPT_NUMBER = 1 << 24, /* off: an event that is sent again keeps its number, whoever may have it */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
     WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a command of its own behind the script */
-    WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */
+    WORLD_TAKE_ALL = 1 << 26, /* off: of a journal taken twice only the last owner's links are ended */
+    WORLD_FORMAT = 1 << 23,   /* off: a tallyd that knows no packed hashes adopts batches that have some */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */
@@ -129,7 +130,8 @@ enum world_rule {
     X(failover, 0)                                                                                           \
     X(demote, 0)                                                                                             \
     X(follow, 0)                                                                                             \
-    X(leave, 0)
+    X(leave, 0)                                                                                              \
+    X(crash_taking, 0)
 
 enum sim_event {
 #define X(name, weight) EVENT_##name,

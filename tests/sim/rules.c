@@ -10,10 +10,10 @@
 static void only(struct sim_config *c, unsigned faults)
 {
     static const enum sim_event all[] = {
-        EVENT_cut,           EVENT_crash,        EVENT_stop,         EVENT_pause,
-        EVENT_redis_restart, EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type,
-        EVENT_full,          EVENT_client_gone,  EVENT_restore,      EVENT_unfit,
-        EVENT_fence_late,    EVENT_poison,       EVENT_leap,         EVENT_hold};
+        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,  EVENT_redis_restart,
+        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_full,   EVENT_client_gone,
+        EVENT_restore,      EVENT_unfit,        EVENT_fence_late, EVENT_poison, EVENT_leap,
+        EVENT_hold,         EVENT_crash_taking};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
@@ -468,6 +468,14 @@ static void profile_journal_restart(struct sim_config *c)
     often(c, EVENT_reconnect, 100);
 }
 
+/* Whoever takes one dies before it has ended its owner's links. */
+static void profile_journal_taker(struct sim_config *c)
+{
+    profile_journal_restart(c);
+    c->for_good_percent = 0;
+    often(c, EVENT_crash_taking, 400);
+}
+
 /* Sent again and again, over cuts, to one daemon and the other. */
 static void profile_tokens(struct sim_config *c)
 {
@@ -715,6 +723,8 @@ const struct sim_rule sim_rules[] = {
           "two take over the same journal"),
     WORLD("take_link", WORLD_TAKE_LINK, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal_restart,
           "a journal is given to coalesce that another one has taken over since"),
+    WORLD("take_all", WORLD_TAKE_ALL, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_journal_taker,
+          "a journal taken over twice is brought home by its first owner, too"),
     COALESCE("takeover_server", RULE_TAKEOVER_SERVER, SHOWS(PROTOCOL), 5000, profile_journal_restart,
              "a list from the server before ends the links of a neighbour that is well"),
     COALESCE("takeover_own", RULE_TAKEOVER_OWN, SHOWS(STUCK), 1000, profile_series_lost,

@@ -70,6 +70,7 @@ void core_pause(uv_loop_t *loop, uint64_t ms); /* runs the loop */
 uint64_t core_mono_ms(void *core);
 uint64_t core_age_ms(void *core); /* runs while the host sleeps */
 int64_t core_redis_ms(void *core);
+void core_fence(void *core, struct fence *fence);
 void core_standing(void *core, struct standing *standing);
 
 #endif

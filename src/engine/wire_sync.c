@@ -14,11 +14,6 @@ static void port_scan(void *arg, struct scan *scan)
     redis_scan(&((struct core *)arg)->scans, scan);
 }
 
-static void port_fence(void *arg, struct fence *fence)
-{
-    redis_fence(&((struct core *)arg)->fences, fence);
-}
-
 static void port_merge(void *arg, struct chunk *c)
 {
     writer_pool_merge(((struct core *)arg)->pool, c);
@@ -74,7 +69,7 @@ void wire_sync(struct core *c)
         .arg = c,
         .claim = port_claim,
         .scan = port_scan,
-        .fence = port_fence,
+        .fence = core_fence,
         .merge = port_merge,
         .discard = port_discard,
         .adopt = port_adopt,

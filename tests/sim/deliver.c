@@ -174,7 +174,7 @@ static void deliver_standing(struct request *q)
 static void deliver_history(struct request *q)
 {
     struct history_read *h = q->target;
-    h->realm = sim_realm;
+    h->realm = q->history.realm ? sim_realm : (struct batch_id){{0}};
     h->gen = q->history.gen;
     memcpy(h->run_id, q->run_id, sizeof h->run_id);
     memcpy(h->replid, q->replid, sizeof h->replid);

@@ -133,8 +133,10 @@ struct wire_names {
     uint32_t skip, limit;
 };
 
-#define SIM_GENS 32   /* as GENS_KEPT */
-struct wire_history { /* reply */
+#define SIM_GENS 32 /* as GENS_KEPT */
+struct wire_history {
+    bool give;  /* a realm, if it has none; the rest is the reply */
+    bool realm; /* it has one */
     uint64_t gen;
     struct claim_gen gens[SIM_GENS];
 };

@@ -99,7 +99,7 @@ static void still_there_ask(struct redis_link *l, struct scan *s)
 /* --- rows --- */
 
 static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at);
-static void on_rested(uv_timer_t *timer);
+static void on_scans_rested(uv_timer_t *timer);
 
 /* While others wait for this Redis, what is asked at once is a piece, and as long as it took nothing is asked behind it. */
 static bool piece_open(const struct redis_scans *ss)
@@ -177,10 +177,10 @@ static void rows_ask_next(struct scan *s)
     rows_ask(s, s->reading.begun[s->reading.begun_n].hash, s->reading.begun[s->reading.begun_n].cursor);
 }
 
-static void rest_begin(struct redis_scans *ss)
+static void scans_rest(struct redis_scans *ss)
 {
     uint64_t now_us = mono_us(), us = ss->rest_until_us > now_us ? ss->rest_until_us - now_us : 0;
-    if (!uv_is_active((uv_handle_t *)&ss->rest)) uv_timer_start(&ss->rest, on_rested, us / 1000 + 1, 0);
+    if (!uv_is_active((uv_handle_t *)&ss->rest)) uv_timer_start(&ss->rest, on_scans_rested, us / 1000 + 1, 0);
 }
 
 /* All that may be asked now; or, behind the last answer, the end. */
@@ -198,7 +198,7 @@ static void rows_go_on(struct scan *s)
         still_there_ask(ss->link, s);
     } else {
         list_push(&ss->resting, &s->reading.link);
-        rest_begin(ss);
+        scans_rest(ss);
     }
 }
 
@@ -222,21 +222,21 @@ static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *
 }
 
 /* (!) The cursor of another connection may be that of another server. */
-static void rest_end(struct scan *s)
+static void scan_wake(struct scan *s)
 {
     const struct redis_link *l = s->reading.of->link;
     if (!redis_link_is_up(l) || l->client_id != s->reading.client_id) fail(s, NULL);
     rows_go_on(s);
 }
 
-static void on_rested(uv_timer_t *timer)
+static void on_scans_rested(uv_timer_t *timer)
 {
     struct redis_scans *ss = timer->data;
     struct list now;
     list_init(&now);
     list_move_all(&now, &ss->resting);
     for (struct list *node; (node = list_pop(&now)) != NULL;)
-        rest_end(CONTAINER_OF(node, struct scan, reading.link));
+        scan_wake(CONTAINER_OF(node, struct scan, reading.link));
 }
 
 /* --- registry --- */
@@ -325,7 +325,7 @@ void redis_scans_init(struct redis_scans *ss, struct redis_link *link)
     ss->rest.data = ss;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_scans_closed(uv_handle_t *handle)
 {
     struct redis_scans *ss = handle->data;
     ss->closed(ss); /* last line: ss may be gone after it */
@@ -334,8 +334,8 @@ static void on_closed(uv_handle_t *handle)
 void redis_scans_close(struct redis_scans *ss, void (*closed)(struct redis_scans *ss))
 {
     ss->closed = closed;
-    on_rested(&ss->rest);
-    uv_close((uv_handle_t *)&ss->rest, on_closed);
+    on_scans_rested(&ss->rest);
+    uv_close((uv_handle_t *)&ss->rest, on_scans_closed);
 }
 
 void redis_scan(struct redis_scans *ss, struct scan *s)

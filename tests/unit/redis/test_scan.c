@@ -42,14 +42,14 @@ static struct got *got_open(void)
     return g;
 }
 
-static void on_scans_closed(struct redis_scans *ss)
+static void on_all_closed(struct redis_scans *ss)
 {
     CONTAINER_OF(ss, struct got, scans)->closed = true;
 }
 
 static void scans_close(struct got *g)
 {
-    redis_scans_close(&g->scans, on_scans_closed);
+    redis_scans_close(&g->scans, on_all_closed);
     WAIT_UNTIL(g->w, g->closed);
 }
 

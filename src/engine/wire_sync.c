@@ -1,4 +1,5 @@
 /* engine/wire_sync.c - sync's ports given by the Redis links and the writer threads. */
+#include "base/latencies.h"
 #include "engine/core.h"
 #include "redis/batches_op.h"
 #include "redis/dirty_op.h"
@@ -63,6 +64,12 @@ static uint64_t port_hits(void *arg)
     return coalesce_hits(((struct core *)arg)->coalesce);
 }
 
+static uint64_t port_felt_us(void *arg)
+{
+    (void)arg;
+    return __atomic_load_n(&latencies.hit.sum_us, __ATOMIC_RELAXED);
+}
+
 void wire_sync(struct core *c)
 {
     struct sync_ports ports = {
@@ -83,6 +90,7 @@ void wire_sync(struct core *c)
         .redis_ms = core_redis_ms,
         .draw_id = port_draw_id,
         .hits = port_hits,
+        .felt_us = port_felt_us,
     };
     struct sync_config config = sync_config_default;
     config.give_up_ms = c->config.ledger_keep_ms / 3;

@@ -3,7 +3,7 @@
  *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick       pace.c   claims for hits alone
  *   stall.c  merging that stands still     keep.c   merged batches that are kept for a while
- *   size.c   how many hashes a claim takes
+ *   size.c   how many hashes a claim takes     rest.c   pauses between chunks
  * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_INSIDE_H
 #define SYNC_INSIDE_H
@@ -35,6 +35,7 @@ struct run { /* one batch on its way; freed in RUN_DONE, when no request of it i
     struct discard discard;
     struct chunk *chunks;
     uint32_t chunks_n, chunks_next, chunks_out;
+    struct list rests; /* sync->rest.waiting: it has chunks to be sent later */
     enum merge_outcome worst;
     uint32_t worst_chunk;
     uint64_t merge_ms; /* its chunks were sent to MySQL no earlier ... */
@@ -120,6 +121,16 @@ struct claim_size {          /* see size.c */
     bool hits_come;
 };
 
+struct rest {                   /* see rest.c */
+    struct list waiting;        /* runs with chunks to be sent */
+    uint32_t out;               /* chunks, of all runs */
+    uint32_t eighths;           /* of a chunk's time: the rest behind it */
+    uint64_t sent_ms, until_ms; /* when the first of them was sent; no chunk before */
+    uint64_t hits, felt_us;     /* as of the last look */
+    uint64_t beside_us,
+        without_us; /* what a hit waits while a chunk is out, and while none is; 0: not known */
+};
+
 struct sync {
     struct sync_ports ports;
     struct sync_config config;
@@ -132,6 +143,7 @@ struct sync {
     uint32_t due_n, paced_n; /* names of all families; of them, paced */
     struct pace pace;
     struct claim_size size;
+    struct rest rest;
     uint32_t claim_marks; /* claims begun so far */
     uint64_t fields;
     struct list kept;
@@ -172,6 +184,7 @@ struct run *run_create(struct sync *s, const struct batch_id *id);
 void run_claim(struct run *r, struct family *f, struct list *from, uint32_t n); /* f's queue or paced */
 void run_adopted(struct run *r, const struct adopted *a);
 void run_resume_if_due(struct run *r, uint64_t now_ms);
+void runs_merge_on(struct sync *s); /* those whose chunks rest */
 void run_free(struct run *r);
 
 /* queue.c */
@@ -198,6 +211,12 @@ uint32_t pace_ready(const struct sync *s, const struct family *f,
 void pace_claimed(struct run *r);        /* sent: r->claim's names are paid for */
 void pace_claim_answered(struct run *r); /* what it really cost */
 void pace_release(struct sync *s);       /* nobody waits for rows any more */
+
+/* rest.c */
+void rest_init(struct sync *s);
+bool rest_over(const struct sync *s); /* a chunk may be sent */
+void rest_chunk_sent(struct sync *s);
+void rest_chunk_answered(struct sync *s);
 
 /* size.c */
 void size_init(struct sync *s);

@@ -25,7 +25,8 @@ struct sync_ports {
     uint64_t (*mono_ms)(void *arg);
     int64_t (*redis_ms)(void *arg); /* Redis' own time */
     void (*draw_id)(void *arg, struct batch_id *id);
-    uint64_t (*hits)(void *arg); /* applied so far, of all counters; only grows */
+    uint64_t (*hits)(void *arg);    /* applied so far, of all counters; only grows */
+    uint64_t (*felt_us)(void *arg); /* that they waited for their answers, all together; only grows */
 };
 
 #endif

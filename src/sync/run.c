@@ -45,6 +45,7 @@ struct run *run_create(struct sync *s, const struct batch_id *id)
     r->sync = s;
     r->born_ms = sync_now(s);
     batch_init(&r->batch, id);
+    list_init(&r->rests);
     list_push(&s->runs, &r->link);
     s->runs_n++;
     return r;
@@ -53,6 +54,7 @@ struct run *run_create(struct sync *s, const struct batch_id *id)
 void run_free(struct run *r)
 {
     list_remove(&r->link);
+    list_remove(&r->rests);
     r->sync->runs_n--;
     r->sync->fields -= r->fields;
     STAT_ADD(fields_in_flight, -(int64_t)r->fields);
@@ -172,19 +174,30 @@ static bool may_write(const struct sync *s)
 
 static void on_merged(struct chunk *c);
 
+static void submit_chunk(struct run *r)
+{
+    struct sync *s = r->sync;
+    struct chunk *c = &r->chunks[r->chunks_next];
+    batch_chunk(&r->batch, r->chunks_next++, c);
+    c->epoch = HOLDS(RULE_EPOCH_OF_RUN) ? r->epoch : s->epoch;
+    c->not_after_ms = HOLDS(RULE_GIVE_UP) ? r->born_ms + s->config.give_up_ms : UINT64_MAX;
+    c->done = on_merged;
+    c->arg = r;
+    r->chunks_out++;
+    s->requests_out++;
+    rest_chunk_sent(s);
+    s->ports.merge(s->ports.arg, c);
+}
+
 static void submit_chunks(struct run *r)
 {
     struct sync *s = r->sync;
     while (r->chunks_out < s->config.chunks_max && r->chunks_next < r->chunks_n) {
-        struct chunk *c = &r->chunks[r->chunks_next];
-        batch_chunk(&r->batch, r->chunks_next++, c);
-        c->epoch = HOLDS(RULE_EPOCH_OF_RUN) ? r->epoch : s->epoch;
-        c->not_after_ms = HOLDS(RULE_GIVE_UP) ? r->born_ms + s->config.give_up_ms : UINT64_MAX;
-        c->done = on_merged;
-        c->arg = r;
-        r->chunks_out++;
-        s->requests_out++;
-        s->ports.merge(s->ports.arg, c);
+        if (!rest_over(s)) {
+            if (!list_linked(&r->rests)) list_push(&s->rest.waiting, &r->rests);
+            return;
+        }
+        submit_chunk(r);
     }
 }
 
@@ -277,19 +290,37 @@ static void run_merged(struct run *r)
     UNREACHABLE();
 }
 
+/* The next chunks; or, behind the last answer, what became of all. */
+static void merge_on(struct run *r)
+{
+    if (r->worst == MERGE_DONE && may_write(r->sync))
+        submit_chunks(r);
+    else
+        list_remove(&r->rests);
+    if (r->chunks_out == 0 && !list_linked(&r->rests)) run_merged(r);
+}
+
 static void on_merged(struct chunk *c)
 {
     struct run *r = c->arg;
     r->sync->requests_out--;
     r->chunks_out--;
+    rest_chunk_answered(r->sync);
     count_chunk(r, c);
     bool in = c->outcome == MERGE_DONE || c->outcome == MERGE_ALREADY;
     if (!in && (r->worst == MERGE_DONE || r->worst == MERGE_DOWN)) {
         r->worst = c->outcome;
         r->worst_chunk = c->index;
     }
-    if (r->worst == MERGE_DONE && may_write(r->sync)) submit_chunks(r);
-    if (r->chunks_out == 0) run_merged(r);
+    merge_on(r);
+}
+
+/* In turn: a run that rests again does so behind the others. */
+void runs_merge_on(struct sync *s)
+{
+    while (!list_empty(&s->rest.waiting) && (rest_over(s) || !may_write(s))) {
+        merge_on(CONTAINER_OF(list_pop(&s->rest.waiting), struct run, rests));
+    }
 }
 
 /* --- FENCE --- */

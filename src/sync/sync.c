@@ -57,6 +57,7 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
     s->discarded = heap_zalloc(DISCARDED_MAX * sizeof *s->discarded);
     pace_init(s);
     size_init(s);
+    rest_init(s);
     return s;
 }
 
@@ -83,6 +84,7 @@ void sync_tick(struct sync *s)
     uint64_t now_ms = sync_now(s);
     adopt_tick(s, now_ms);
     resume_runs(s, now_ms);
+    runs_merge_on(s);
     keep_tick(s, now_ms);
     due_tick(s, now_ms);
     wait_tick(s, now_ms);
@@ -92,6 +94,7 @@ void sync_tick(struct sync *s)
 
 void sync_turn(struct sync *s)
 {
+    runs_merge_on(s);
     if (!s->eager) return;
     s->eager = false;
     sync_tick(s);
@@ -185,11 +188,12 @@ void sync_stop(struct sync *s)
 void sync_abandon(struct sync *s)
 {
     s->stopping = s->abandoned = true;
+    runs_merge_on(s); /* which stops those that rest */
 }
 
 bool sync_quiet(const struct sync *s)
 {
-    return s->requests_out == 0;
+    return s->requests_out == 0 && list_empty(&s->rest.waiting);
 }
 
 void sync_destroy(struct sync **s)

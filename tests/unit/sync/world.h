@@ -34,7 +34,7 @@ struct world {
     struct sync *s;
     uint64_t mono_ms;
     int64_t redis_ms;
-    uint64_t hits;
+    uint64_t hits, felt_us;
     struct asked claims, scans, fences, merges, discards, adopts, polls, standings;
     struct dirty *dirty; /* sorted by whoever fills it */
     uint32_t dirty_n;
@@ -178,6 +178,12 @@ static inline uint64_t port_hits(void *arg)
     return world->hits;
 }
 
+static inline uint64_t port_felt_us(void *arg)
+{
+    (void)arg;
+    return world->felt_us;
+}
+
 static inline void port_epoch_over(void *arg)
 {
     (void)arg;
@@ -200,6 +206,7 @@ static const struct sync_ports world_ports = {
     .redis_ms = port_redis,
     .draw_id = port_draw_id,
     .hits = port_hits,
+    .felt_us = port_felt_us,
 };
 
 /* --- answers --- */

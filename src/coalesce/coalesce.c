@@ -22,10 +22,9 @@ const struct coalesce_config coalesce_config_default = {
     .lease_most = 1000,
     .journal_least = 16,
     .journal_ms = 500,
-    .journal_ops_max = 1 << 17,
-    .journal_bytes_max = 8 << 20,
-    .checkpoint_lines = 500,
-    .behind_lines = 4000,
+    .journal_ops_max = 1 << 18,
+    .journal_bytes_max = 16 << 20,
+    .checkpoint_lines = 600,
     .doubt_ms = 5000,
     .busy_ms = 5000,
     .replay_bytes = 64 << 20,
@@ -42,8 +41,7 @@ static bool any_feeds(const struct counters *cs)
 {
     bool any = false;
     for (size_t i = 0; i < cs->n; i++)
-        for (int which = 0; which < FEEDS; which++)
-            any |= counter_feeds(&cs->all[i], which);
+        any |= counter_feeds_any(&cs->all[i]);
     return any;
 }
 
@@ -187,7 +185,9 @@ static enum add_result take_new(struct coalesce *c, struct outlet *o, const stru
     if (coalesce_answers_full(c, h->bytes.raw.n) || group_cells(g) >= c->config.cells_max)
         return coalesce_full(c, o);
     group_add_cell(g, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
-    g->frame.cells[g->frame.cells_n - 1].hit_is_event = c->feeds && counter_feeds(e->counter, FEED_EVENT);
+    if (!c->feeds) return ADD_OK;
+    g->frame.cells[g->frame.cells_n - 1].hit_is_event = counter_feeds(e->counter, FEED_EVENT);
+    if (counter_feeds_any(e->counter)) g->op_quarters += checkpoint_price(c);
     return ADD_OK;
 }
 

@@ -10,20 +10,12 @@
 #define TOKEN_QUARTERS                                                                                       \
     20 /* five cells: 8 us of Redis' time where a HINCRBY takes 0.9, so a full frame takes 1.6 ms */
 
-static bool feeds_any(const struct counter *counter)
-{
-    bool any = false;
-    for (int which = 0; which < FEEDS; which++)
-        any |= counter_feeds(counter, which);
-    return any;
-}
-
 static enum add_result token_fits(const struct hash_entry *e, const struct coalesce_token *t)
 {
     if (e == NULL) return ADD_NO_COUNTER;
     if (!coalesce_delta_fits(t->delta)) return ADD_DELTA;
     if (!field_valid(e->counter->field, t->field)) return ADD_FIELD;
-    return feeds_any(e->counter) ? ADD_FED : ADD_OK;
+    return counter_feeds_any(e->counter) ? ADD_FED : ADD_OK;
 }
 
 static struct hash_entry *entry_of(struct coalesce *c, const struct coalesce_token *t)

@@ -35,12 +35,12 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
             e, ERR_CONFIG,
             "AOF is off, so a restart of Redis brings merged counts back and they count twice: run "
             "CONFIG SET appendonly yes, and set it in redis.conf (or set redis.keeps: replicas, or nothing)");
-    if (f->appendfsync[0] == '\0' && f->version < REDIS_WAITAOF)
-        return error_set(
-            e, ERR_CONFIG,
-            "appendfsync cannot be read, and Redis before 7.2 has no WAITAOF to ask instead: allow "
-            "CONFIG GET to tallyd's user (ACL SETUSER <user> +config|get), or set redis.keeps: "
-            "replicas, or nothing");
+    if (f->appendfsync[0] == '\0' && f->version < REDIS_WAITAOF_TRUE)
+        return error_set(e, ERR_CONFIG,
+                         "appendfsync cannot be read, and before Redis 8.0 and in Valkey WAITAOF cannot be "
+                         "asked instead: allow "
+                         "CONFIG GET to tallyd's user (ACL SETUSER <user> +config|get), or set redis.keeps: "
+                         "replicas, or nothing");
     if (strcmp(f->appendfsync, "no") == 0)
         return error_set(
             e, ERR_CONFIG,

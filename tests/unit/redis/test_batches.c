@@ -436,7 +436,7 @@ static void test_check(void **state)
     f.appendfsync[0] = '\0';
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "redis.keeps: replicas"));
-    f.version = REDIS_WAITAOF;
+    f.version = REDIS_WAITAOF_TRUE;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
     assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_DISK), "appendfsync cannot be read"));
     f.aof_on = false;

@@ -7,6 +7,7 @@
 #include "mysql/writer.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
+#include "redis/scan_op.h"
 #include "redis/scout.h"
 #include "redis/sentinel.h"
 #include "redis/wait_op.h"
@@ -47,6 +48,7 @@ struct core {
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;
+    struct redis_scans scans;
     struct redis_link wait_link, waitaof_link;
     struct redis_waits waits, waitaofs; /* of clients */
     struct coalesce *coalesce;

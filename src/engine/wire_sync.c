@@ -3,7 +3,6 @@
 #include "redis/batches_op.h"
 #include "redis/dirty_op.h"
 #include "redis/discard_op.h"
-#include "redis/scan_op.h"
 
 static void port_claim(void *arg, struct claim *c)
 {
@@ -12,7 +11,7 @@ static void port_claim(void *arg, struct claim *c)
 
 static void port_scan(void *arg, struct scan *scan)
 {
-    redis_scan(&((struct core *)arg)->sync_link, scan);
+    redis_scan(&((struct core *)arg)->scans, scan);
 }
 
 static void port_merge(void *arg, struct chunk *c)

@@ -62,6 +62,7 @@ static void deliver_claim(struct process *life, struct request *q)
     c->renamed = q->claim.renamed;
     c->left = q->claim.left;
     c->fields = q->claim.fields;
+    c->took_us = q->claim.took_us;
     snprintf(c->text, sizeof c->text, "%s",
              c->outcome == CLAIM_REFUSED ? "MISCONF Redis is configured to save RDB snapshots" : "");
     TRACE(life->w, "life %d: claim outcome %d, %u renamed", life->index, (int)c->outcome, c->renamed);

@@ -79,7 +79,7 @@ struct wire_claim {
     unsigned packed; /* of them, without the rule that they go in the same step */
     enum claim_outcome outcome;
     uint32_t renamed, left;
-    uint64_t fields;
+    uint64_t fields, took_us;
 };
 struct wire_look {
     unsigned n;

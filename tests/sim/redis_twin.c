@@ -330,6 +330,7 @@ static bool run_claim(struct world *w, struct link *l, struct wire_claim *c)
         return false;
     }
     claim_take(w, l, c, b);
+    c->took_us = 8U * c->id.bytes[0];
     c->outcome = c->renamed > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
     bool later = c->renamed > 0 && (!world_rule(w, WORLD_REGISTRY) || c->packed != 0);
     if (c->renamed > 0 && world_rule(w, WORLD_REGISTRY)) claim_register(w, l, c, b);

@@ -11,6 +11,7 @@ static void takeover_end(struct takeover *t, bool lost)
     heap_free(t->list.all);
     buf_free(&t->list.texts);
     buf_free(&t->take.bytes);
+    buf_free(&t->take.owners);
     t->busy = false;
     if (lost) t->at_ms = t->coalesce->ports.mono_ms(t->coalesce->ports.arg) + t->every_ms / 10;
 }
@@ -39,9 +40,13 @@ static void take_next(struct takeover *t)
         return;
     }
     const struct listed_journal *next = &t->list.all[t->at++];
-    struct buf kept = t->take.bytes;
-    t->take = (struct journal_take){
-        .name = next->name, .owner = next->owner, .bytes = kept, .done = take_done, .arg = t};
+    struct buf bytes = t->take.bytes, owners = t->take.owners;
+    t->take = (struct journal_take){.name = next->name,
+                                    .owner = next->owner,
+                                    .bytes = bytes,
+                                    .owners = owners,
+                                    .done = take_done,
+                                    .arg = t};
     t->ports.take(t->ports.arg, &t->take);
 }
 

@@ -8,8 +8,10 @@
  * In all states but TAKING the client is paused; in ENDING it is not read any more. */
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "base/rand.h"
+#include "base/stats.h"
 #include "command/inside.h"
 #include "protocol/hit.h"
 
@@ -101,10 +103,24 @@ static void reply_close(struct session *s, struct buf *out)
 
 /* ---- requests ---- */
 
+/* As Redis does: a page may make a browser inside the network send this. */
+static void attack_log(struct session *s)
+{
+    static struct log_seldom line;
+    unsigned times;
+    char peer[160];
+    STAT_ADD(cross_protocol, 1);
+    if (!log_seldom(&line, &times)) return;
+    s->command->config.client.peer(s->conn, peer, sizeof peer);
+    log_event(LOG_WARN, "cross_protocol", "peer=%s times=%u why=%s", peer, times,
+              LOGQ("HTTP came to the RESP door: a page may try to use a browser; the connection is closed"));
+}
+
 static enum taken run(struct session *s, const struct request *r)
 {
     if (r->args_n == 0) return TAKEN;
     if (spec_is_attack(r)) {
+        attack_log(s);
         session_state(s, SESSION_ENDING);
         s->command->config.client.drop(s->conn);
         return TAKEN;

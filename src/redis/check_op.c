@@ -67,6 +67,18 @@ const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps ke
            "replicated";
 }
 
+const char *redis_check_advice(const struct redis_facts *f, enum redis_keeps keeps)
+{
+    bool timed =
+        keeps == REDIS_KEEPS_DISK && f->version < REDIS_WAITAOF && strcmp(f->appendfsync, "always") != 0;
+    if (!timed) return NULL;
+    return "Redis 7.2 or newer, or Valkey: by WAITAOF it says when a claim is on disk, which takes up to 1 "
+           "s. Here "
+           "each claim waits 2.1 s before it is merged, and answered hits are kept for up to 5 s, not 2, to "
+           "be sent "
+           "again";
+}
+
 /* --- links of other lives --- */
 
 static void kill_fail(struct redis_kill *k, const struct redis_answer *r)

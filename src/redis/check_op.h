@@ -12,6 +12,8 @@
 enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, struct error *e);
 /* What a power cut or a failover may cost here, for `check` and the log: one sentence. */
 const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps keeps);
+/* The server that is recommended instead of this one, and what it brings; NULL: none. */
+const char *redis_check_advice(const struct redis_facts *f, enum redis_keeps keeps);
 
 struct redis_kill { /* ends every link named tallyd:<instance>:<another life>:... */
     const struct life *life;

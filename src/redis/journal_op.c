@@ -105,6 +105,33 @@ static void take_piece_ask(struct redis_link *l, struct journal_take *t)
     redis_link_flush(l);
 }
 
+static void take_ended_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    struct journal_take *t = arg;
+    (void)at;
+    if (!answer_is(r, REDIS_INTEGER))
+        take_fail(t, r);
+    else if (r->integer == 0)
+        t->done(t);
+    else
+        take_piece_ask(l, t);
+}
+
+static void take_ended_ask(struct redis_link *l, struct journal_take *t)
+{
+    struct buf *out = redis_link_begin(l);
+    struct buf mine = {0};
+    name_owner(&mine, l->config.life);
+    request_eval(out, lua_journal_ended, 2, 2);
+    REQUEST_LIT(out, KEY_JOURNALS);
+    REQUEST_LIT(out, KEY_JOURNALS_TAKEN);
+    request_slice(out, t->name);
+    request_slice(out, buf_slice(&mine));
+    buf_free(&mine);
+    redis_link_expect(l, 1, take_ended_done, t);
+    redis_link_flush(l);
+}
+
 static void take_kill_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct journal_take *t = arg;
@@ -116,49 +143,62 @@ static void take_kill_done(struct redis_link *l, void *arg, const struct redis_a
     if (t->lost)
         t->done(t);
     else
-        take_piece_ask(l, t);
+        take_ended_ask(l, t);
+}
+
+/* Our own links stay, also when we had it once before. */
+static bool must_end(const struct journal_take *t, const struct redis_client *c, struct slice mine)
+{
+    struct slice rest = buf_slice(&t->owners);
+    for (const char *space; (space = memchr(rest.p, ' ', rest.n)) != NULL;) {
+        struct slice owner = slice_of(rest.p, (size_t)(space - rest.p));
+        if (!slice_eq(owner, mine) && client_is_of(c, owner)) return true;
+        rest = slice_of(space + 1, rest.n - owner.n - 1);
+    }
+    return false;
+}
+
+static void take_kill_ask(struct redis_link *l, struct journal_take *t, struct slice clients)
+{
+    struct buf *out = redis_link_begin(l);
+    struct redis_client c;
+    struct buf mine = {0};
+    name_owner(&mine, l->config.life);
+    while (client_next(&clients, &c)) {
+        if (!must_end(t, &c, buf_slice(&mine))) continue;
+        client_kill_put(out, &c);
+        t->killing++;
+    }
+    buf_free(&mine);
+    if (t->killing == 0) return;
+    redis_link_expect(l, t->killing, take_kill_done, t);
+    redis_link_flush(l);
 }
 
 static void take_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct journal_take *t = arg;
-    struct redis_client c;
     (void)at;
     if (!answer_is(r, REDIS_STRING)) {
         take_fail(t, r);
         return;
     }
-    struct slice clients = r->str;
-    struct buf *out = redis_link_begin(l);
-    while (client_next(&clients, &c)) {
-        if (!client_is_of(&c, t->owner)) continue;
-        client_kill_put(out, &c);
-        t->killing++;
-    }
-    if (t->killing == 0) {
-        take_piece_ask(l, t);
-        return;
-    }
-    redis_link_expect(l, t->killing, take_kill_done, t);
-    redis_link_flush(l);
+    take_kill_ask(l, t, r->str);
+    if (t->killing == 0) take_ended_ask(l, t);
 }
 
-/* A journal that this very life took before, and lost the answer: it is taken again. Its own links stay. */
 static void take_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct journal_take *t = arg;
-    struct buf mine = {0};
     (void)at;
-    name_owner(&mine, l->config.life);
-    bool is_mine = slice_eq(t->owner, buf_slice(&mine));
-    buf_free(&mine);
-    if (!answer_is(r, REDIS_INTEGER)) {
-        take_fail(t, r);
-    } else if (r->integer == 0) {
+    if (answer_is(r, REDIS_INTEGER)) {
         t->done(t);
-    } else if (is_mine) {
+    } else if (!answer_is(r, REDIS_STRING)) {
+        take_fail(t, r);
+    } else if (r->str.n == 0) {
         take_piece_ask(l, t);
     } else {
+        buf_put_slice(&t->owners, r->str);
         request_words(redis_link_begin(l), "CLIENT LIST");
         redis_link_expect(l, 1, take_list_done, t);
         redis_link_flush(l);
@@ -172,9 +212,11 @@ void redis_journal_take(struct redis_link *l, struct journal_take *t)
     t->taken = t->lost = false;
     t->killing = 0;
     buf_reset(&t->bytes);
+    buf_reset(&t->owners);
     name_owner(&mine, l->config.life);
-    request_eval(out, lua_journal_take, 1, 3);
+    request_eval(out, lua_journal_take, 2, 3);
     REQUEST_LIT(out, KEY_JOURNALS);
+    REQUEST_LIT(out, KEY_JOURNALS_TAKEN);
     request_slice(out, t->name);
     request_slice(out, t->owner);
     request_slice(out, buf_slice(&mine));

@@ -22,6 +22,8 @@
 #define KEY_TEMPORARY_PREFIX "tally:tmp:"
 #define KEY_JOURNALS                                                                                         \
     "tally:journals" /* hash: name of a journal -> <instance>:<life> of whoever brings it to its keys */
+#define KEY_JOURNALS_TAKEN                                                                                   \
+    "tally:journals:taken" /* hash: name of a journal -> its owners before whose links may stand, "a b " */
 #define KEY_JOURNAL_PREFIX "tally:journal:"
 #define KEY_KNOWN "known:" /* zset of <precision>:<name>, all scores 0 */
 #define KEY_EVENTS                                                                                           \

@@ -22,12 +22,14 @@ struct journal_list {           /* all of tally:journals */
 };
 
 /* (!) In this order: the journal is ours in tally:journals, if its owner is still the one named; every link of that life is
- * ended, so that nothing which it sent runs later; then it is read. When it comes back it looks there first. */
+ * ended, so that nothing which it sent runs later, and of each owner before whose taker died with that undone; then it is
+ * read. When they come back they look there first. */
 struct journal_take {
     struct slice name, owner; /* the asker's until done */
     bool taken;               /* false: another one was faster, or it is gone */
     bool lost;                /* the link was cut, or Redis refused: why; ask again */
-    struct buf bytes;         /* when taken; the asker frees */
+    struct buf bytes;         /* when taken; the asker frees, as the owners */
+    struct buf owners;        /* whose links are to be ended, a space behind each */
     char why[200];
     void (*done)(struct journal_take *t);
     void *arg;

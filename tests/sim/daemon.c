@@ -398,6 +398,7 @@ static void wait_done(struct sync_wait *wait)
     TRACE(w, "life %d: CTR.SYNC ends with %d", sw->life->index, (int)wait->outcome);
     sw->busy = false;
     if (sw->life->mysql_starts < w->mysql.promoted) return; /* it speaks of the server that was */
+    if (moves_strayed(sw->life, sw->strays)) return;
     for (int h = 0; h < SIM_HASHES && wait->outcome == ASK_DONE; h++)
         for (int f = 0; f < SIM_FIELDS && (sw->hash < 0 || sw->hash == h); f++)
             oracle_synced(w, sw->life->index, h, f, sw->answered[h][f]);
@@ -425,6 +426,7 @@ void daemon_wait(struct process *life)
     sw->busy = true;
     sw->life = life;
     sw->hash = hash;
+    sw->strays = life->strays;
     oracle_answered(life, sw->answered);
     if (sw->hash < 0) forgive_unindexed(w, sw);
     sw->wait.arg = sw;

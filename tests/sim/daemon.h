@@ -30,14 +30,15 @@ struct sim_wait { /* CTR.SYNC */
     struct sync_wait wait;
     bool busy;
     int hash;                                 /* -1: ALL */
+    unsigned strays;                          /* its life's, then */
     int64_t answered[SIM_HASHES][SIM_FIELDS]; /* sums of the hits answered before the call */
     struct process *life;
 };
 
 struct sim_total { /* CTR.TOTAL */
     struct total_request request;
-    bool busy, astray; /* astray: asked at a server that is no primary */
-    unsigned run;      /* the primary then */
+    bool busy, astray;    /* astray: asked at a server that is no primary */
+    unsigned run, strays; /* the primary then; the life's */
     int hash;
     struct slice fields[SIM_HIT_FIELDS];
     int64_t answered[SIM_HASHES][SIM_FIELDS]; /* as for sim_wait */
@@ -61,6 +62,7 @@ struct process {
     struct list questions;
     struct filing *filings;
     struct link *links[ROLES]; /* NULL: not connected */
+    unsigned strays;           /* so often a link came up at a server that is not the primary */
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as it was told */
     unsigned mysql_starts;

@@ -557,6 +557,21 @@ static void run_crash(struct world *w, struct daemon *d)
     daemon_crash(w, d);
 }
 
+/* It has taken a journal, and its owner's links stand. */
+static bool can_crash_taking(struct world *w, struct daemon *d)
+{
+    if (!can_crash(w, d) || d->life->links[ROLE_FRAME] == NULL) return false;
+    const struct list *sent = &d->life->links[ROLE_FRAME]->sent;
+    if (list_empty(sent)) return false;
+    const struct request *q = CONTAINER_OF(sent->next, struct request, link);
+    return q->kind == REQ_JOURNAL_TAKE && q->step == 1;
+}
+
+static void run_crash_taking(struct world *w, struct daemon *d)
+{
+    run_crash(w, d);
+}
+
 static bool can_stop(struct world *w, struct daemon *d)
 {
     return can_crash(w, d) && acting(d) && !d->life->stopping;
@@ -694,4 +709,5 @@ const struct event events[EVENT_COUNT] = {
     OF_WORLD(demote, can_demote),
     OF_WORLD(follow, can_follow),
     OF_DAEMON(leave, can_leave),
+    FAULT_OF_DAEMON(crash_taking, can_crash_taking),
 };

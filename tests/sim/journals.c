@@ -134,29 +134,50 @@ void journals_listed(struct process *life, const struct wire_journals *wire, str
     list->done(list);
 }
 
-/* The script, the kill, the reading. */
+/* lua/journal_take.lua */
+static bool take_begin(struct world *w, struct link *l, struct twin_journal *j, struct wire_take *take)
+{
+    bool its = j != NULL && j->listed && j->owner == take->owner;
+    take->taken = its || (j != NULL && j->listed && !world_rule(w, WORLD_TAKE_OWNER));
+    if (!take->taken) return false;
+    if (!world_rule(w, WORLD_TAKE_ALL)) j->to_end = 0;
+    if (take->owner != l->life) j->to_end |= UINT64_C(1) << take->owner;
+    take->to_end = j->to_end & ~(UINT64_C(1) << l->life);
+    j->owner = l->life;
+    redis_wrote(w, l);
+    return true;
+}
+
+static void take_kill(struct world *w, const struct wire_take *take)
+{
+    char run_id[RUN_ID_BYTES];
+    redis_run_id(w->redis.run, run_id);
+    bool elsewhere = strcmp(run_id, take->list_run_id) != 0;
+    if ((take->to_end >> take->owner & 1) != 0 && redis_has_link(&w->redis, take->owner) && elsewhere)
+        fault_found(w, FAULT_PROTOCOL, "links of life %d are ended by a list of another server", take->owner);
+    for (int life = 0; life < SIM_LIVES && world_rule(w, WORLD_JOURNAL_KILL); life++)
+        if ((take->to_end >> life & 1) != 0) redis_kill_life(&w->redis, life);
+}
+
+/* lua/journal_ended.lua */
+static bool take_ended(struct world *w, struct link *l, struct twin_journal *j, struct wire_take *take)
+{
+    take->taken = j != NULL && j->owner == l->life;
+    if (!take->taken) return false;
+    j->to_end = 0;
+    redis_wrote(w, l);
+    return true;
+}
+
 bool journals_take_run(struct world *w, struct link *l, struct wire_take *take, unsigned step)
 {
     struct twin_journal *j = find(w, take->name);
-    if (step == 0) {
-        bool its = j != NULL && j->listed && j->owner == take->owner;
-        take->taken = its || (j != NULL && j->listed && !world_rule(w, WORLD_TAKE_OWNER));
-        if (!take->taken) return false;
-        j->owner = l->life;
-        redis_wrote(w, l);
-        return true;
-    }
+    if (step == 0) return take_begin(w, l, j, take);
     if (step == 1) {
-        char run_id[RUN_ID_BYTES];
-        redis_run_id(w->redis.run, run_id);
-        if (take->owner != l->life && redis_has_link(&w->redis, take->owner) &&
-            strcmp(run_id, take->list_run_id) != 0)
-            fault_found(w, FAULT_PROTOCOL, "links of life %d are ended by a list of another server",
-                        take->owner);
-        if (take->owner != l->life && world_rule(w, WORLD_JOURNAL_KILL))
-            redis_kill_life(&w->redis, take->owner);
+        take_kill(w, take);
         return true;
     }
+    if (step == 2) return take_ended(w, l, j, take);
     if (j == NULL) return false;
     take->n = j->n;
     memcpy(take->bytes, j->bytes, j->n);

@@ -11,9 +11,10 @@
 #define SIM_APPENDS 8 /* of a frame */
 
 struct twin_journal {
-    bool stands; /* the string */
-    bool listed; /* in tally:journals */
-    int owner;   /* a life */
+    bool stands;     /* the string */
+    bool listed;     /* in tally:journals */
+    int owner;       /* a life */
+    uint64_t to_end; /* set of lives: in tally:journals:taken */
     char name[SIM_JOURNAL_NAME];
     unsigned n;
     char bytes[SIM_JOURNAL_BYTES];
@@ -35,6 +36,7 @@ struct wire_take {
     char list_run_id[RUN_ID_BYTES]; /* of the server whose list it goes by */
     char name[SIM_JOURNAL_NAME];
     int owner; /* as it was named */
+    uint64_t to_end;
     bool taken;
     unsigned n;
     char bytes[SIM_JOURNAL_BYTES];

@@ -63,8 +63,10 @@ bool moves_refuses(const struct world *w, const struct request *q)
     case REQ_ADOPT:
     case REQ_BEAT:
     case REQ_HOLD_NAMES:
-    case REQ_JOURNAL_TAKE:
+    case REQ_HISTORY:
         return q->step == 0;
+    case REQ_JOURNAL_TAKE:
+        return q->step == 0 || q->step == 2;
     case REQ_WALK:
         return true;
     default:
@@ -210,6 +212,11 @@ bool moves_astray(const struct process *life)
     return false;
 }
 
+bool moves_strayed(const struct process *life, unsigned strays)
+{
+    return life->w->config.daemons > 1 && life->strays != strays;
+}
+
 static bool agrees(const struct process *life, unsigned run)
 {
     for (int role = 0; role < ROLES; role++)
@@ -228,6 +235,7 @@ struct link *moves_connect(struct process *life, enum role role)
               run);
         return NULL;
     }
+    life->strays += to_other;
     struct list *links = to_other ? &w->other.links : &w->redis.links;
     struct link *l = link_open(links, life->index, life->instance, role, ++w->redis.client_id);
     l->run = run;

@@ -10,10 +10,10 @@
 static void only(struct sim_config *c, unsigned faults)
 {
     static const enum sim_event all[] = {
-        EVENT_cut,           EVENT_crash,        EVENT_stop,         EVENT_pause,
-        EVENT_redis_restart, EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type,
-        EVENT_full,          EVENT_client_gone,  EVENT_restore,      EVENT_unfit,
-        EVENT_fence_late,    EVENT_poison,       EVENT_leap,         EVENT_hold};
+        EVENT_cut,          EVENT_crash,        EVENT_stop,       EVENT_pause,  EVENT_redis_restart,
+        EVENT_redis_refuse, EVENT_mysql_toggle, EVENT_wrong_type, EVENT_full,   EVENT_client_gone,
+        EVENT_restore,      EVENT_unfit,        EVENT_fence_late, EVENT_poison, EVENT_leap,
+        EVENT_hold,         EVENT_crash_taking};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
         c->weight[all[i]] = 0;
     c->weight[EVENT_wait] = c->weight[EVENT_recover] = 0;
@@ -468,6 +468,14 @@ static void profile_journal_restart(struct sim_config *c)
     often(c, EVENT_reconnect, 100);
 }
 
+/* Whoever takes one dies before it has ended its owner's links. */
+static void profile_journal_taker(struct sim_config *c)
+{
+    profile_journal_restart(c);
+    c->for_good_percent = 0;
+    often(c, EVENT_crash_taking, 400);
+}
+
 /* Sent again and again, over cuts, to one daemon and the other. */
 static void profile_tokens(struct sim_config *c)
 {
@@ -483,6 +491,7 @@ static void profile_moves(struct sim_config *c)
 {
     if (c->seed % 2 == 0) eager(c);
     if (c->seed % 4 < 2) only(c, 8);
+    c->fresh = c->seed % 8 < 2;
     often(c, EVENT_wait, 4);
     c->moves = true;
     c->restores = false;
@@ -493,6 +502,17 @@ static void profile_moves(struct sim_config *c)
     often(c, EVENT_follow, 20);
     often(c, EVENT_leave, 20);
     often(c, EVENT_total, 20);
+}
+
+/* The first epoch of a realm, and failovers around it. */
+static void profile_realm(struct sim_config *c)
+{
+    profile_moves(c);
+    only(c, 6);
+    c->fresh = true;
+    c->steps = 200;
+    often(c, EVENT_fsync, 2);
+    often(c, EVENT_failover, 100);
 }
 
 static void profile_moves_only(struct sim_config *c)
@@ -519,6 +539,7 @@ static void profile_moves_alone(struct sim_config *c)
 static void profile_moves_announced(struct sim_config *c)
 {
     profile_moves_only(c);
+    c->fresh = false;
     c->third_copy = true;
     often(c, EVENT_announce, 100);
     often(c, EVENT_failover, 100);
@@ -715,6 +736,8 @@ const struct sim_rule sim_rules[] = {
           "two take over the same journal"),
     WORLD("take_link", WORLD_TAKE_LINK, SHOWS(DOUBLE) | SHOWS(LOSS), 20000, profile_journal_restart,
           "a journal is given to coalesce that another one has taken over since"),
+    WORLD("take_all", WORLD_TAKE_ALL, SHOWS(DOUBLE) | SHOWS(LOSS), 5000, profile_journal_taker,
+          "a journal taken over twice is brought home by its first owner, too"),
     COALESCE("takeover_server", RULE_TAKEOVER_SERVER, SHOWS(PROTOCOL), 5000, profile_journal_restart,
              "a list from the server before ends the links of a neighbour that is well"),
     COALESCE("takeover_own", RULE_TAKEOVER_OWN, SHOWS(STUCK), 1000, profile_series_lost,
@@ -776,6 +799,11 @@ const struct sim_rule sim_rules[] = {
           "one link follows a failover, and the others stay where nothing new is written"),
     UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
             "acknowledged by one copy and merged, while another is promoted that lacks it"),
+    WORLD("realm_fence", WORLD_REALM_FENCE, SHOWS(STUCK), 1000, profile_realm,
+          "a failover takes the realm from a Redis that MySQL merges for"),
+    SYNC("realm_kept", RULE_REALM_KEPT, SHOWS(STUCK), 1000, profile_realm,
+         "a failover takes the realm from Redis before tallyd sees that it stands there, and none is free "
+         "any more"),
     WORLD("epoch", WORLD_EPOCH, SHOWS(DOUBLE), 10000, profile_split,
           "both sides of a split brain merge what both had"),
     SYNC("gen_id", RULE_GEN_ID, SHOWS(DOUBLE), 20000, profile_split,

@@ -130,8 +130,10 @@ static void total_done(struct total_request *q)
     TRACE(w, "life %d: CTR.TOTAL of hash %d ends with %d", t->life->index, t->hash, (int)q->outcome);
     t->busy = false;
     if (is_of_old(t)) return;
+    bool sees_all = !moves_strayed(t->life, t->strays);
     for (uint32_t f = 0; f < q->fields_n && q->outcome == ASK_DONE; f++)
-        oracle_total(w, t->life->index, t->hash, (int)f, t->answered[t->hash][f], q->totals[f]);
+        oracle_total(w, t->life->index, t->hash, (int)f, sees_all ? t->answered[t->hash][f] : 0,
+                     q->totals[f]);
 }
 
 void totals_draw(struct process *life)
@@ -140,8 +142,12 @@ void totals_draw(struct process *life)
     struct sim_total *t = &life->asked[world_below(w, SIM_TOTALS)];
     int hash = (int)world_below(w, w->config.hashes);
     if (t->busy || !life_knows(life, hash)) return;
-    *t = (struct sim_total){
-        .life = life, .hash = hash, .busy = true, .astray = moves_astray(life), .run = w->redis.run};
+    *t = (struct sim_total){.life = life,
+                            .hash = hash,
+                            .busy = true,
+                            .astray = moves_astray(life),
+                            .run = w->redis.run,
+                            .strays = life->strays};
     oracle_answered(life, t->answered);
     for (unsigned f = 0; f < w->config.fields; f++)
         t->fields[f] = world_field_name((int)f);

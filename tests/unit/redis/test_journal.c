@@ -370,6 +370,12 @@ static void take(struct got *g, struct journal_take *t)
     WAIT_UNTIL(g->w, g->done == before + 1);
 }
 
+static void take_free(struct journal_take *t)
+{
+    buf_free(&t->bytes);
+    buf_free(&t->owners);
+}
+
 static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
 {
     struct got *g = got_open();
@@ -390,12 +396,13 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     assert_redis(s, g->mine, "HGET tally:journals a");
     assert_redis(s, OTHER, "HGET tally:journals b");
     assert_redis(s, "records", "GET tally:journal:a");
+    assert_redis(s, "0", "EXISTS tally:journals:taken");
     WAIT_UNTIL(g->w, g->w->downs == 2);
     WAIT_UNTIL(g->w, redis_link_is_up(&frame) && redis_link_is_up(&sync));
     assert_true(frame.client_id != frame_id && sync.client_id != sync_id);
     assert_true(like.client_id == like_id && redis_link_is_up(&g->w->link));
     assert_int_equal(g->w->downs, 2);
-    buf_free(&t.bytes);
+    take_free(&t);
     world_link_close(g->w, &frame);
     world_link_close(g->w, &sync);
     world_link_close(g->w, &like);
@@ -417,7 +424,7 @@ static void one_whose_owner_changed_is_left_alone(void **state)
         take(g, &t);
         assert_false(t.taken || t.lost);
         assert_int_equal(t.bytes.n, 0);
-        buf_free(&t.bytes);
+        take_free(&t);
     }
     assert_redis(s, "a third:1", "HGETALL tally:journals");
     assert_int_equal(g->w->downs, 0);
@@ -440,8 +447,62 @@ static void our_own_is_taken_again(void **state)
     assert_slice(buf_slice(&t.bytes), "records");
     assert_redis(&g->w->server, g->mine, "HGET tally:journals a");
     assert_int_equal(g->w->downs, 0);
-    buf_free(&t.bytes);
+    take_free(&t);
     world_link_close(g->w, &link);
+    got_close(g);
+}
+
+/* Whoever took it before us died before it had ended the links of the owner. Ours stay: we had it once before. */
+static void of_one_taken_twice_all_owners_have_no_link(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    struct redis_link first, mine;
+    (void)state;
+    another_link(g->w, &first, &other, "frame");
+    another_link(g->w, &mine, &g->w->life, "sync");
+    int64_t first_id = first.client_id;
+    char owners[160];
+    snprintf(owners, sizeof owners, "%s dead:1 %s ", OTHER, g->mine);
+    redis_ask(s, "HSET tally:journals a dead:2 b " OTHER);
+    redis_ask(s, "HSET tally:journals:taken a %s gone %s b %s", owners, "dead:3 ", "dead:4 ");
+    redis_ask(s, "SET tally:journal:a records");
+    struct journal_take t = take_of(g, "a", "dead:2");
+    take(g, &t);
+    assert_true(t.taken && !t.lost);
+    assert_slice(buf_slice(&t.bytes), "records");
+    WAIT_UNTIL(g->w, g->w->downs == 1);
+    WAIT_UNTIL(g->w, redis_link_is_up(&first));
+    assert_true(first.client_id != first_id && redis_link_is_up(&mine));
+    assert_int_equal(g->w->downs, 1);
+    assert_redis(s, "b", "HKEYS tally:journals:taken");
+    take_free(&t);
+    world_link_close(g->w, &first);
+    world_link_close(g->w, &mine);
+    got_close(g);
+}
+
+/* They are written down until they have ended. */
+static void a_take_that_is_refused_leaves_its_owners_named(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "HSET tally:journals a dead:1");
+    redis_ask(s, "ACL SETUSER default -client|list");
+    for (int again = 0; again < 2; again++) {
+        struct journal_take t = take_of(g, "a", again ? g->mine : "dead:1");
+        take(g, &t);
+        assert_true(t.lost && !t.taken);
+        assert_redis(s, "dead:1 ", "HGET tally:journals:taken a");
+        take_free(&t);
+    }
+    redis_ask(s, "ACL SETUSER default +client|list");
+    struct journal_take t = take_of(g, "a", g->mine);
+    take(g, &t);
+    assert_true(t.taken);
+    assert_redis(s, "0", "EXISTS tally:journals:taken");
+    take_free(&t);
     got_close(g);
 }
 
@@ -463,7 +524,7 @@ static void a_long_one_comes_in_pieces(void **state)
         assert_true(t.taken);
         assert_int_equal(t.bytes.n, bytes.n);
         if (bytes.n > 0) assert_memory_equal(t.bytes.p, bytes.p, bytes.n);
-        buf_free(&t.bytes);
+        take_free(&t);
     }
     buf_free(&bytes);
     got_close(g);
@@ -480,7 +541,7 @@ static void one_is_taken_of_a_full_redis(void **state)
     take(g, &t);
     assert_true(t.taken);
     assert_redis(&g->w->server, g->mine, "HGET tally:journals a");
-    buf_free(&t.bytes);
+    take_free(&t);
     got_close(g);
 }
 
@@ -494,7 +555,7 @@ static void a_key_of_another_kind_is_told(void **state)
     take(g, &t);
     assert_true(t.lost && !t.taken);
     assert_non_null(strstr(t.why, "WRONGTYPE"));
-    buf_free(&t.bytes);
+    take_free(&t);
     got_close(g);
 }
 
@@ -504,8 +565,9 @@ static void a_key_of_another_kind_is_told(void **state)
     "$109\r\nid=3 addr=? name=tallyd:dead:1:frame age=1\nid=4 addr=? name= age=1\n"                          \
     "id=5 addr=? name=tallyd:dead:1:sync age=1\n\r\n"
 
-static const char *const steps[] = {":1\r\n", CLIENTS, ":1\r\n:1\r\n", "$7\r\nrecords\r\n"};
-#define STEPS 4
+static const char *const steps[] = {"$7\r\ndead:1 \r\n", CLIENTS, ":1\r\n:1\r\n", ":1\r\n",
+                                    "$7\r\nrecords\r\n"};
+#define STEPS 5
 
 struct fake_got {
     struct got *g;
@@ -530,7 +592,7 @@ static void fake_close(struct fake_got *fg)
 
 static void a_fake_that_answers_all_is_taken(void **state)
 {
-    struct fake_got fg = {.f = {.say = {steps[0], steps[1], steps[2], steps[3]}}};
+    struct fake_got fg = {.f = {.say = {steps[0], steps[1], steps[2], steps[3], steps[4]}}};
     (void)state;
     fake_open(&fg);
     struct journal_take t = take_of(fg.g, "a", "dead:1");
@@ -538,7 +600,21 @@ static void a_fake_that_answers_all_is_taken(void **state)
     assert_true(t.taken);
     assert_int_equal(fg.f.reads, 1 + STEPS);
     assert_slice(buf_slice(&t.bytes), "records");
-    buf_free(&t.bytes);
+    take_free(&t);
+    fake_close(&fg);
+}
+
+/* Its new owner will have ended our links by the time it reads. */
+static void one_taken_from_us_meanwhile_is_left_alone(void **state)
+{
+    struct fake_got fg = {.f = {.say = {steps[0], steps[1], steps[2], ":0\r\n"}}};
+    (void)state;
+    fake_open(&fg);
+    struct journal_take t = take_of(fg.g, "a", "dead:1");
+    take(fg.g, &t);
+    assert_false(t.taken || t.lost);
+    assert_int_equal(fg.f.reads, 1 + 4);
+    take_free(&t);
     fake_close(&fg);
 }
 
@@ -558,7 +634,7 @@ static void a_link_lost_at_any_step_is_told_once(void **state)
         WAIT_UNTIL(fg.g->w, fg.g->w->downs > 0);
         assert_int_equal(fg.g->done, 1);
         assert_true(t.lost && !t.taken);
-        buf_free(&t.bytes);
+        take_free(&t);
         fake_close(&fg);
         assert_int_equal(fg.f.accepts > 0, 1);
     }
@@ -577,7 +653,7 @@ static void a_link_lost_between_two_kills_is_told_once(void **state)
     WAIT_UNTIL(fg.g->w, fg.g->w->downs > 0);
     assert_int_equal(fg.g->done, 1);
     assert_true(t.lost && !t.taken);
-    buf_free(&t.bytes);
+    take_free(&t);
     fake_close(&fg);
 }
 
@@ -603,14 +679,14 @@ static void a_link_lost_between_two_pieces_is_told_once(void **state)
     take(g, &t);
     assert_true(t.taken);
     assert_int_equal(t.bytes.n, n);
-    buf_free(&t.bytes);
+    take_free(&t);
     got_close(g);
 }
 
 static void a_refusal_at_any_step_is_told_once(void **state)
 {
     static const char *const noes[] = {"-NOPERM no\r\n", "-NOPERM no\r\n", ":1\r\n-NOPERM no\r\n",
-                                       "-NOPERM no\r\n"};
+                                       "-NOPERM no\r\n", "-NOPERM no\r\n"};
     (void)state;
     for (int at = 0; at < STEPS; at++) {
         struct fake_got fg = {0};
@@ -622,7 +698,7 @@ static void a_refusal_at_any_step_is_told_once(void **state)
         assert_true(t.lost && !t.taken);
         assert_non_null(strstr(t.why, "NOPERM no"));
         assert_int_equal(fg.f.reads, 1 + at + 1); /* nothing more is asked */
-        buf_free(&t.bytes);
+        take_free(&t);
         fake_close(&fg);
     }
 }
@@ -637,7 +713,7 @@ static void nothing_is_taken_without_a_link(void **state)
     take(g, &t);
     assert_true(t.lost && !t.taken);
     assert_non_null(strstr(t.why, "link was lost"));
-    buf_free(&t.bytes);
+    take_free(&t);
     got_close(g);
 }
 
@@ -658,6 +734,9 @@ int main(void)
         cmocka_unit_test(a_taken_one_is_ours_and_its_owner_has_no_link),
         cmocka_unit_test(one_whose_owner_changed_is_left_alone),
         cmocka_unit_test(our_own_is_taken_again),
+        cmocka_unit_test(of_one_taken_twice_all_owners_have_no_link),
+        cmocka_unit_test(a_take_that_is_refused_leaves_its_owners_named),
+        cmocka_unit_test(one_taken_from_us_meanwhile_is_left_alone),
         cmocka_unit_test(a_long_one_comes_in_pieces),
         cmocka_unit_test(one_is_taken_of_a_full_redis),
         cmocka_unit_test(a_key_of_another_kind_is_told),

@@ -1,0 +1,9 @@
+#!lua flags=allow-oom
+-- KEYS: journals, taken. ARGV: journal, who took it and has ended the links of all owners before. Answers 0 when it was taken
+-- from him in turn. What taken has of journals that are home by now goes, too.
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[2], ARGV[1])
+for _, journal in ipairs(redis.call('HKEYS', KEYS[2])) do
+  if redis.call('HEXISTS', KEYS[1], journal) == 0 then redis.call('HDEL', KEYS[2], journal) end
+end
+return 1

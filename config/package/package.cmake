@@ -8,7 +8,10 @@ install(FILES config/systemd/tallyd.sysusers DESTINATION lib/sysusers.d RENAME t
 install(FILES config/systemd/tallyd.tmpfiles DESTINATION lib/tmpfiles.d RENAME tallyd.conf)
 install(FILES config/tallyd.yaml config/prometheus/tallyd.rules.yml DESTINATION share/tallyd)
 install(FILES config/grafana/tallyd.json DESTINATION share/tallyd RENAME tallyd.grafana.json)
-install(FILES README.md DESTINATION share/doc/tallyd)
+foreach(PAGE README.md config/README.md config/prometheus/README.md src/command/README.md src/http/README.md sql/README.md)
+    get_filename_component(PLACE ${PAGE} DIRECTORY)
+    install(FILES ${PAGE} DESTINATION share/doc/tallyd/${PLACE})
+endforeach()
 install(FILES LICENSE DESTINATION share/doc/tallyd RENAME copyright)
 
 set(CPACK_GENERATOR DEB)

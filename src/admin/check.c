@@ -71,6 +71,13 @@ static void sentinels_print(struct sentinels *s)
     }
 }
 
+static void redis_fit_print(const struct redis_facts *facts, enum redis_keeps keeps)
+{
+    const char *advice = redis_check_advice(facts, keeps);
+    printf("Redis %s is fit. %s.\n", facts->version_text, redis_check_promise(facts, keeps));
+    if (advice != NULL) printf("recommended: %s.\n", advice);
+}
+
 static enum err check_redis(const struct setup *setup)
 {
     struct ask ask;
@@ -84,8 +91,7 @@ static enum err check_redis(const struct setup *setup)
     if (n > 0)
         fprintf(stderr, "%.*s", (int)problems.n, problems.p);
     else
-        printf("Redis %s is fit. %s.\n", ask.link.facts.version_text,
-               redis_check_promise(&ask.link.facts, keeps));
+        redis_fit_print(&ask.link.facts, keeps);
     buf_free(&problems);
     ask_close(&ask);
     return n > 0 ? ERR_CONFIG : ERR_NONE;

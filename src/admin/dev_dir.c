@@ -72,6 +72,22 @@ static void dirs_remove(const char *wanted, size_t stood)
     }
 }
 
+/* MariaDB's socket takes root without a password, from everybody who may enter the directory that it is in. */
+static enum err dir_is_own(const char *dir, struct error *e)
+{
+    struct stat st;
+    if (stat(dir, &st) != 0) return dev_dir_failed(dir, e);
+    if (st.st_uid != geteuid())
+        return error_set(e, ERR_FAILED,
+                         "%s belongs to another user: choose a directory of your own with --dir", dir);
+    if ((st.st_mode & 077) == 0) return ERR_NONE;
+    return error_set(
+        e, ERR_FAILED,
+        "other users may enter %s (mode %04o), where the database has no password: chmod 700 %s, or "
+        "choose another with --dir",
+        dir, st.st_mode & 07777, dir);
+}
+
 enum err dev_dir_open(struct dev *d, struct error *e)
 {
     struct statvfs space;
@@ -83,6 +99,7 @@ enum err dev_dir_open(struct dev *d, struct error *e)
     if (code != ERR_NONE) dirs_remove(wanted, stood);
     if (code != ERR_NONE) return code;
     if (access(d->dir, W_OK | X_OK) != 0) return dev_dir_failed(d->dir, e);
+    if (dir_is_own(d->dir, e) != ERR_NONE) return e->code;
     if (statvfs(d->dir, &space) != 0) return dev_dir_failed(d->dir, e);
     unsigned long long free_mib = (unsigned long long)space.f_bavail * space.f_frsize >> 20;
     if (free_mib >= FREE_MIB_LEAST) return ERR_NONE;

@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #define QUOTED_BYTES_MAX 1400
 #define QUOTED_AT_ONCE 8
 #define STUCK_MS 100
+#define SELDOM_MS 10000
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const priorities[] = {"<7>", "<6>", "<4>", "<3>"};
@@ -154,4 +154,15 @@ const char *log_quote(const char *text)
     }
     memcpy(out + n, *text != '\0' ? "...\"" : "\"", *text != '\0' ? 5 : 2);
     return out;
+}
+
+bool log_seldom(struct log_seldom *s, unsigned *times)
+{
+    uint64_t now_ms = mono_ms(), due_ms = __atomic_load_n(&s->next_ms, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->unlogged, 1, __ATOMIC_RELAXED);
+    if (now_ms < due_ms || !__atomic_compare_exchange_n(&s->next_ms, &due_ms, now_ms + SELDOM_MS, false,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return false;
+    *times = __atomic_exchange_n(&s->unlogged, 0, __ATOMIC_RELAXED);
+    return true;
 }

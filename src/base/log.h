@@ -3,6 +3,9 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_set_level(enum log_level least);
@@ -14,6 +17,14 @@ const char *log_priority(enum log_level level); /* "<3>"; "" where stderr is no 
 /* fmt makes the pairs after event=; use LOGQ() around a text that may hold spaces, quotes or control bytes. */
 void log_event(enum log_level level, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* What a stranger can cause any number of times is logged once in ten seconds. True: now, for *times that came since the
+ * last line. Each place has a static one, all zero. Thread-safe. */
+struct log_seldom {
+    uint64_t next_ms;
+    unsigned unlogged;
+};
+bool log_seldom(struct log_seldom *s, unsigned *times);
 
 /* Quoted and escaped as logfmt wants it; lives in one of 8 thread-local buffers, so at most 8 in one log_event. */
 const char *log_quote(const char *text);

@@ -55,6 +55,7 @@ enum sync_rule {
     RULE_GEN_ID = 1 << 13,        /* off: only gens are compared, not their batches */
     RULE_EPOCH_OF_RUN = 1 << 14,  /* off: a chunk is merged under the newest epoch, not under its scan's */
     RULE_FENCE_HISTORY = 1 << 15, /* off: the fence does not ask which history the server is at */
+    RULE_REALM_KEPT = 1 << 17,    /* off: a realm that MySQL gave is forgotten with the look that asked */
     RULE_KEEP = 1 << 11,          /* off: a merged batch is discarded at once, whatever keep_ms says */
     RULE_KEEP_SEEN = 1 << 12, /* off: a kept batch is discarded when its time is over, whatever MySQL says */
     RULE_TOTAL_BY_GEN = 1 << 10, /* off: a total counts what was claimed and merged after Redis was read */

@@ -8,6 +8,7 @@
 #define STATS(X)                                                                                             \
     X(connections_accepted, "connections accepted")                                                          \
     X(connections_refused, "connections refused over the limit")                                             \
+    X(cross_protocol, "connections closed since a browser sent HTTP to the RESP door")                       \
     X(tls_refused, "TLS handshakes that failed")                                                             \
     X(tls_put_off, "times that a TLS handshake was put off, for others")                                     \
     X(connections_open, "connections open now")                                                              \

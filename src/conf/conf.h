@@ -14,6 +14,7 @@ enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; 
 enum conf_keeps { CONF_KEEPS_DISK, CONF_KEEPS_REPLICAS, CONF_KEEPS_NOTHING };   /* as enum redis_keeps */
 enum conf_volatile { CONF_REFUSE, CONF_ACCEPT };
 enum conf_switch { CONF_OFF, CONF_ON };
+enum conf_local { CONF_LOCAL_OPEN, CONF_LOCAL_TOKEN };
 enum conf_verify { CONF_VERIFY_ON, CONF_VERIFY_OFF };
 enum conf_field {
     CONF_FIELD_DATE,

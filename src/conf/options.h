@@ -45,6 +45,8 @@
       "the path of a file that only its owner may read",                                                     \
       "who may ask over HTTP from elsewhere than this machine: a line for each, "                            \
       "`name token`, or `name token store` for one who sees nothing but that store")                         \
+    G(HTTP_LOCAL, "http.local", WORD, http_local, "open", 0, 0, RESTART, "open|token",                        \
+      "token: clients on this machine need a token too, as behind a proxy that adds no header")              \
     G(REDIS_URL, "redis.url", URL, redis_url, "redis://127.0.0.1:6379/0", 0, 0, RESTART,                       \
       "redis://[user:password@]host:port[,host:port...]/db, rediss:// for TLS, or unix:///path?db=0",                       \
       "the Redis (7.0 or newer) that holds the counts, the primary of several hosts; "                         \

@@ -51,6 +51,11 @@ int64_t core_redis_ms(void *core)
     return redis_time_ms(&((struct core *)core)->frame_link);
 }
 
+void core_fence(void *core, struct fence *fence)
+{
+    redis_fence(&((struct core *)core)->fences, fence);
+}
+
 void core_standing(void *core, struct standing *standing)
 {
     redis_standing(&((struct core *)core)->sync_link, standing);

@@ -7,6 +7,7 @@
 #include "mysql/writer.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
+#include "redis/scan_op.h"
 #include "redis/scout.h"
 #include "redis/sentinel.h"
 #include "redis/wait_op.h"
@@ -47,6 +48,7 @@ struct core {
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;
+    struct redis_scans scans;
     struct redis_link wait_link, waitaof_link;
     struct redis_waits waits, waitaofs; /* of clients */
     struct coalesce *coalesce;
@@ -68,6 +70,7 @@ void core_pause(uv_loop_t *loop, uint64_t ms); /* runs the loop */
 uint64_t core_mono_ms(void *core);
 uint64_t core_age_ms(void *core); /* runs while the host sleeps */
 int64_t core_redis_ms(void *core);
+void core_fence(void *core, struct fence *fence);
 void core_standing(void *core, struct standing *standing);
 
 #endif

@@ -108,6 +108,7 @@ static void links_init(struct lane *l)
     c->fence_link.up = fence_up;
     redis_frames_init(&c->frames, &c->frame_link, c->config.life);
     redis_fences_init(&c->fences, &c->fence_link, c->config.life);
+    redis_scans_init(&c->scans, &c->sync_link);
     c->fences.replicas = c->config.replicas;
     core_link_init(c, &c->wait_link, "wait");
     core_link_init(c, &c->waitaof_link, "waitaof");
@@ -195,6 +196,7 @@ void lane_begin(struct lane *l)
 bool lane_turn(struct lane *l)
 {
     sync_turn(l->core.sync);
+    l->core.scans.gentle = sync_hits_come(l->core.sync);
     return coalesce_turn(l->core.coalesce);
 }
 
@@ -255,9 +257,14 @@ static void lane_scouts_closed(struct redis_scouts *s)
     maybe_closed(CONTAINER_OF(s, struct lane, core.scouts));
 }
 
+static void scans_closed(struct redis_scans *scans)
+{
+    maybe_closed(CONTAINER_OF(scans, struct lane, core.scans));
+}
+
 static void sync_closed(struct redis_link *link)
 {
-    maybe_closed(link->arg);
+    redis_scans_close(&((struct lane *)link->arg)->core.scans, scans_closed);
 }
 
 static void frame_closed(struct redis_link *link)

@@ -116,7 +116,7 @@ static void unknown_next(struct unknown_task *t)
     t->epoch = t->core->gate.epoch;
     t->scan = (struct scan){
         .batch = &t->batch, .counters = t->core->config.counters, .raw = true, .done = on_scanned};
-    redis_scan(&t->core->sync_link, &t->scan);
+    redis_scan(&t->core->scans, &t->scan);
 }
 
 /* Another version's format is nobody's to reject: rows might be read wrongly. */

@@ -87,6 +87,7 @@ void wire_gate(struct core *c)
     struct gate_ports ports = {.arg = c,
                                .check = port_check,
                                .history = port_history,
+                               .fence = core_fence,
                                .run_id = port_run_id,
                                .mono_ms = core_mono_ms};
     gate_init(&c->gate, c->sync, &ports);

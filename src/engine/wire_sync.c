@@ -3,7 +3,6 @@
 #include "redis/batches_op.h"
 #include "redis/dirty_op.h"
 #include "redis/discard_op.h"
-#include "redis/scan_op.h"
 
 static void port_claim(void *arg, struct claim *c)
 {
@@ -12,12 +11,7 @@ static void port_claim(void *arg, struct claim *c)
 
 static void port_scan(void *arg, struct scan *scan)
 {
-    redis_scan(&((struct core *)arg)->sync_link, scan);
-}
-
-static void port_fence(void *arg, struct fence *fence)
-{
-    redis_fence(&((struct core *)arg)->fences, fence);
+    redis_scan(&((struct core *)arg)->scans, scan);
 }
 
 static void port_merge(void *arg, struct chunk *c)
@@ -75,7 +69,7 @@ void wire_sync(struct core *c)
         .arg = c,
         .claim = port_claim,
         .scan = port_scan,
-        .fence = port_fence,
+        .fence = core_fence,
         .merge = port_merge,
         .discard = port_discard,
         .adopt = port_adopt,

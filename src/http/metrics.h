@@ -46,6 +46,7 @@
     M(tallyd_connections_stalled_total, counter, known(STAT_GET(connections_stalled)),                                              \
       "Connections closed since their clients read nothing (limits.stalled)")                                                      \
     M(tallyd_unread_bytes, gauge, known(STAT_GET(unread_bytes)), "Answers that clients have not read (limits.unread_all)")          \
+    M(tallyd_cross_protocol_total, counter, known(STAT_GET(cross_protocol)), "Connections closed since HTTP came to the RESP door") \
     M(tallyd_tls_refused_total, counter, known(STAT_GET(tls_refused)), "TLS handshakes that failed, RESP and HTTP")                 \
     M(tallyd_tls_put_off_total, counter, known(STAT_GET(tls_put_off)), "Times that a TLS handshake of the RESP door was put off")   \
     M(tallyd_certificate_expires_seconds, gauge, v->expires_s, "When the certificate of tls:// addresses ends, since 1970")         \

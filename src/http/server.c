@@ -101,13 +101,27 @@ static const struct sockaddr *peer_of(const struct exchange *x)
     return info == NULL || info->client_addr == NULL ? &nobody : info->client_addr;
 }
 
-static bool is_allowed(struct exchange *x)
+static enum MHD_Result forwarded_look(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind, (void)value;
+    if (!header_is_of_a_proxy(name)) return MHD_YES;
+    *(bool *)arg = true;
+    return MHD_NO;
+}
+
+static bool is_allowed(struct exchange *x, const char *version)
 {
     struct who_asks q = {.peer = peer_of(x),
                          .host = header(x, "Host"),
                          .authorization = header(x, "Authorization"),
-                         .forwarded = header(x, "Forwarded") != NULL || header(x, "X-Forwarded-For") != NULL};
+                         .forwarded = strcmp(version, MHD_HTTP_VERSION_1_0) == 0,
+                         .local_token = x->http->where->conf->http_local == CONF_LOCAL_TOKEN};
     if (x->route->access == ACCESS_ANYBODY) return true;
+    if (is_cross_origin(header(x, "Sec-Fetch-Site"), header(x, "Origin"), q.host)) {
+        exchange_refuse(x, 403, "ask from the panel, or with a program", "a page of another site sent this");
+        return false;
+    }
+    MHD_get_connection_values(x->connection, MHD_HEADER_KIND, forwarded_look, &q.forwarded);
     x->who = who_asks(&q, bearers_now(&x->http->bearers));
     if (!x->who.known) {
         exchange_refuse(x, 401,
@@ -159,7 +173,7 @@ static void exchanges_wait(struct http *h)
 }
 
 static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *connection, const char *path,
-                                       const char *method)
+                                       const char *method, const char *version)
 {
     struct exchange *x = heap_zalloc(sizeof *x);
     pthread_mutex_lock(&h->lock);
@@ -171,7 +185,8 @@ static struct exchange *exchange_begin(struct http *h, struct MHD_Connection *co
     list_init(&x->job.link);
     const char *match = header(x, "If-None-Match");
     if (match != NULL) x->if_none_match = heap_strdup(match);
-    if (target_read(x, path) && route_read(x, method) && is_allowed(x) && is_meant(x)) (void)args_known(x);
+    if (target_read(x, path) && route_read(x, method) && is_allowed(x, version) && is_meant(x))
+        (void)args_known(x);
     return x;
 }
 
@@ -257,9 +272,9 @@ static enum MHD_Result request_take(void *arg, struct MHD_Connection *connection
                                     void **held)
 {
     struct exchange *x = *held;
-    (void)version, (void)body;
+    (void)body;
     if (x == NULL) {
-        *held = exchange_begin(arg, connection, path, method);
+        *held = exchange_begin(arg, connection, path, method, version);
         return MHD_YES;
     }
     if (*body_n > 0) {

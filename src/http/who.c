@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <strings.h>
 
 static bool is_loopback_peer(const struct sockaddr *peer)
 {
@@ -29,8 +30,28 @@ static bool is_loopback_host(const char *host)
 
 static bool is_from_here(const struct who_asks *q)
 {
-    if (q->forwarded || !is_loopback_peer(q->peer)) return false;
+    if (q->local_token || q->forwarded || !is_loopback_peer(q->peer)) return false;
     return q->peer->sa_family == AF_UNIX || (q->host != NULL && is_loopback_host(q->host));
+}
+
+bool header_is_of_a_proxy(const char *name)
+{
+    static const char *const beginnings[] = {
+        "akamai-",   "cdn-",           "cf-",       "client-ip", "fastly-",      "fly-",        "forwarded",
+        "proxy-",    "true-client-ip", "via",       "x-amz",     "x-appengine-", "x-arr-",      "x-azure-",
+        "x-client-", "x-cluster-",     "x-envoy-",  "x-forward", "x-host",       "x-original-", "x-proxy",
+        "x-real-ip", "x-remote-",      "x-vercel-", "x-via"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncasecmp(name, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    return false;
+}
+
+bool is_cross_origin(const char *fetch_site, const char *origin, const char *host)
+{
+    if (fetch_site != NULL) return strcmp(fetch_site, "same-origin") != 0 && strcmp(fetch_site, "none") != 0;
+    if (origin == NULL) return false;
+    const char *name = strstr(origin, "://"); /* `null` has none */
+    return name == NULL || host == NULL || !slice_ieq(slice_str(name + 3), slice_str(host));
 }
 
 /* In constant time: it tells nothing of how much was right. */

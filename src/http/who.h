@@ -1,8 +1,8 @@
 /* http/who.h - who asks, and what it may see. Pure; texts are borrowed for the call.
  *
- * A request from this machine needs no token: its peer is a loopback address or a unix socket, its Host is a loopback name
- * (else a foreign page may have led a browser here: DNS rebinding), and it is not forwarded (else the peer is a proxy).
- * All others need one. */
+ * A request from this machine needs no token, unless http.local is `token`: its peer is a loopback address or a unix socket,
+ * its Host is a loopback name (else a foreign page may have led a browser here: DNS rebinding), and no proxy forwarded it.
+ * All others need one. A proxy that adds no header and speaks HTTP/1.1 cannot be told from a client: `token` is for it. */
 #ifndef HTTP_WHO_H
 #define HTTP_WHO_H
 
@@ -20,8 +20,16 @@ struct who_asks {
     const struct sockaddr *peer;
     const char *host;          /* the header; NULL: none */
     const char *authorization; /* likewise */
-    bool forwarded;            /* Forwarded or X-Forwarded-For is there */
+    bool forwarded;            /* a proxy's header is there, or it is HTTP/1.0, as nginx speaks by default */
+    bool local_token;          /* http.local is `token` */
 };
+
+/* Is this a header that proxies, balancers and content networks add? */
+bool header_is_of_a_proxy(const char *name);
+
+/* Did a page of another origin make a browser send this? By Sec-Fetch-Site, else by Origin; what has neither comes from no
+ * browser. Each is a header, NULL: none. */
+bool is_cross_origin(const char *fetch_site, const char *origin, const char *host);
 
 struct who who_asks(const struct who_asks *q, const struct conf_bearers *bearers);
 

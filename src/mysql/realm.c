@@ -156,8 +156,9 @@ static enum code_class epoch_take(struct realm_asked *l)
     struct realm_look *o = l->out;
     enum code_class class = DB_EXEC(l->db, "START TRANSACTION");
     if (class == CODE_OK) class = epoch_read(l);
-    o->outcome = REALM_UNKNOWN;
-    if (class != CODE_OK || !l->known) return class;
+    o->outcome = l->known ? REALM_UNFENCED : REALM_UNKNOWN;
+    bool first = batch_id_is_zero(&o->epoch.id);
+    if (class != CODE_OK || !l->known || (first && !l->redis->fenced)) return class;
     if (o->taken) class = epoch_draw(l);
     if (class == CODE_OK) class = highest_read(l->db, &o->epoch.realm, &o->highest);
     o->outcome = o->highest.gen == 0 || history_has(l->redis, &o->highest) ? REALM_OURS : REALM_BEHIND;

@@ -88,6 +88,14 @@ static struct claim *claim_pop(struct redis_frames *fr)
     return c;
 }
 
+/* Of two answers that came together the later one seems to have taken no time. */
+static void claim_time(struct redis_frames *fr, struct claim *c)
+{
+    uint64_t now_us = mono_us(), from_us = c->sent_us > fr->heard_us ? c->sent_us : fr->heard_us;
+    c->took_us = now_us - from_us;
+    fr->heard_us = now_us;
+}
+
 static void claim_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
@@ -105,6 +113,7 @@ static void claim_done(struct redis_link *l, void *arg, const struct redis_answe
         return;
     }
     CRASH(claim_done);
+    claim_time(fr, c);
     fr->on_claim(fr->arg, c);
 }
 
@@ -120,6 +129,7 @@ static void claim_push(struct redis_frames *fr, struct claim *c)
 void redis_frames_claim(struct redis_frames *fr, struct claim *c)
 {
     PRE(c->keys_n > 0 && c->keys_n <= CLAIM_HASHES_MAX);
+    c->sent_us = mono_us();
     claim_push(fr, c);
     claim_put(fr, redis_link_begin(fr->link), c);
     redis_link_expect(fr->link, 1, claim_done, fr);

@@ -406,6 +406,7 @@ static void exec_file(struct redis_frames *fr, const struct redis_answer *r)
 {
     struct frame *f = fr->frame;
     enum frame_outcome outcome = FRAME_APPLIED;
+    fr->heard_us = mono_us();
     if (answer_is_array(r, fr->lines - 1)) {
         applied_file(fr, f, r->elements);
     } else if (r->type == REDIS_ERROR) {

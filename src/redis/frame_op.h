@@ -27,6 +27,7 @@ struct redis_frames {
     const struct life *life;
     struct buf seq_key, owner, scratch;
     struct frame *frame;        /* in flight */
+    uint64_t heard_us;          /* the last answer of a frame or a claim */
     uint32_t lines;             /* of it: replies before EXEC's */
     uint32_t sent[FRAME_PARTS]; /* of it: commands of each part */
     size_t ends[FRAME_PARTS];   /* ... and where they end in what is written */

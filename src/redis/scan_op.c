@@ -13,7 +13,10 @@
 #include "redis/request.h"
 #include <stdio.h>
 
-#define HSCAN_COUNT "1000"
+#define HSCAN_COUNT 1000
+#define PIECE_LEAST 250
+#define REST_US_MAX 1000
+#define PIECE_US 500
 
 struct sealing { /* on a thread of the pool */
     uv_work_t work;
@@ -97,23 +100,53 @@ static void still_there_ask(struct redis_link *l, struct scan *s)
 /* --- rows --- */
 
 static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at);
+static void on_scans_rested(uv_timer_t *timer);
 
-static void rows_ask(struct redis_link *l, struct scan *s, uint32_t hash, struct slice cursor)
+/* While others wait for this Redis, what is asked at once is a piece, and as long as it took nothing is asked behind it. */
+static bool piece_open(const struct redis_scans *ss)
 {
-    struct buf *out = redis_link_begin(l), *name = &s->reading.name;
+    if (!ss->gentle) return true;
+    return ss->fields < ss->piece.now && (ss->out > 0 || mono_us() >= ss->rest_until_us);
+}
+
+static void piece_asked(struct redis_scans *ss, uint64_t hlen)
+{
+    if (ss->out++ == 0) {
+        ss->asked_us = mono_us();
+        ss->fields = 0;
+    }
+    ss->fields += hlen < ss->piece.now ? (uint32_t)hlen : ss->piece.now;
+}
+
+static void piece_answered(struct redis_scans *ss)
+{
+    if (--ss->out > 0) return;
+    uint64_t now_us = mono_us(), took_us = now_us - ss->asked_us;
+    if (ss->gentle) piece_took(&ss->piece, ss->fields, took_us);
+    ss->rest_until_us = now_us + (took_us < REST_US_MAX ? took_us : REST_US_MAX);
+    ss->fields = 0;
+}
+
+static void rows_ask(struct scan *s, uint32_t hash, uint64_t cursor)
+{
+    struct redis_scans *ss = s->reading.of;
+    struct buf *out = redis_link_begin(ss->link), *name = &s->reading.name;
+    char text[24];
     buf_reset(name);
     name_claimed(name, batch_hash_name(s->batch, hash), &s->batch->id);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
+    piece_asked(ss, s->batch->hashes[hash].hlen);
     request_array(out, 5);
     REQUEST_LIT(out, "HSCAN");
     request_slice(out, buf_slice(name));
-    request_slice(out, cursor);
+    request_text(out, text);
     REQUEST_LIT(out, "COUNT");
-    REQUEST_LIT(out, HSCAN_COUNT);
+    request_int(out, ss->gentle ? ss->piece.now : HSCAN_COUNT);
     s->reading.asked[(s->reading.asked_oldest + s->reading.out++) % SCAN_HASHES_AT_ONCE] = hash;
-    redis_link_ask(l, 1, on_rows, s);
+    redis_link_ask(ss->link, 1, on_rows, s);
 }
 
-static bool rows_file(struct scan *s, uint32_t hash, const struct redis_answer *r, struct slice *cursor)
+static bool rows_file(struct scan *s, uint32_t hash, const struct redis_answer *r, uint64_t *cursor)
 {
     if (!answer_is_array(r, 2) || r->elements[0].type != REDIS_STRING || r->elements[1].type != REDIS_ARRAY)
         return false;
@@ -124,48 +157,87 @@ static bool rows_file(struct scan *s, uint32_t hash, const struct redis_answer *
             return false;
         batch_add_row(s->batch, hash, list->elements[i].str, list->elements[i + 1].str);
     }
-    *cursor = r->elements[0].str;
-    return true;
+    return num_parse_u64(r->elements[0].str, cursor);
 }
 
-/* False: each claimed hash is read, or being read. */
-static bool hash_ask(struct redis_link *l, struct scan *s)
+static bool rows_left(struct scan *s)
 {
     uint32_t *next = &s->reading.next;
     while (*next < s->batch->hashes_n && s->batch->hashes[*next].packed)
         ++*next;
-    if (*next == s->batch->hashes_n) return false;
-    rows_ask(l, s, (*next)++, SLICE("0"));
-    return true;
+    return s->reading.begun_n > 0 || *next < s->batch->hashes_n;
 }
 
-/* The next hash that nobody reads yet; or, of the last answer, the end. */
-static void hash_next(struct redis_link *l, struct scan *s)
+static void rows_ask_next(struct scan *s)
 {
-    if (!s->reading.failed && hash_ask(l, s)) return;
-    if (s->reading.out > 0)
-        return; /* another answer ends it */
-    else if (s->reading.failed)
+    if (s->reading.begun_n == 0) {
+        rows_ask(s, s->reading.next++, 0);
+        return;
+    }
+    s->reading.begun_n--;
+    rows_ask(s, s->reading.begun[s->reading.begun_n].hash, s->reading.begun[s->reading.begun_n].cursor);
+}
+
+static void scans_rest(struct redis_scans *ss)
+{
+    uint64_t now_us = mono_us(), us = ss->rest_until_us > now_us ? ss->rest_until_us - now_us : 0;
+    if (!uv_is_active((uv_handle_t *)&ss->rest)) uv_timer_start(&ss->rest, on_scans_rested, us / 1000 + 1, 0);
+}
+
+/* All that may be asked now; or, behind the last answer, the end. */
+static void rows_go_on(struct scan *s)
+{
+    struct redis_scans *ss = s->reading.of;
+    bool left;
+    while ((left = !s->reading.failed && rows_left(s)) && s->reading.out < SCAN_HASHES_AT_ONCE &&
+           piece_open(ss))
+        rows_ask_next(s);
+    if (s->reading.out > 0) return; /* another answer goes on */
+    if (s->reading.failed) {
         finish(s, SCAN_LOST);
-    else
-        still_there_ask(l, s);
+    } else if (!left) {
+        still_there_ask(ss->link, s);
+    } else {
+        list_push(&ss->resting, &s->reading.link);
+        scans_rest(ss);
+    }
 }
 
 static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct scan *s = arg;
-    struct slice cursor = SLICE("0");
+    uint64_t cursor = 0;
     uint32_t hash = s->reading.asked[s->reading.asked_oldest++ % SCAN_HASHES_AT_ONCE];
-    (void)at;
+    (void)l, (void)at;
     s->reading.out--;
+    piece_answered(s->reading.of);
     CRASH(scan_mid);
     /* Somebody put another type there: no field of it is left, which batch_seal will call short. */
     bool no_hash = answer_error_is(r, "WRONGTYPE");
     if (!s->reading.failed && !no_hash && !rows_file(s, hash, r, &cursor)) fail(s, r);
-    if (!s->reading.failed && !slice_eq(cursor, SLICE("0")))
-        rows_ask(l, s, hash, cursor);
-    else
-        hash_next(l, s);
+    if (cursor != 0) {
+        s->reading.begun[s->reading.begun_n].hash = hash;
+        s->reading.begun[s->reading.begun_n++].cursor = cursor;
+    }
+    rows_go_on(s);
+}
+
+/* (!) The cursor of another connection may be that of another server. */
+static void scan_wake(struct scan *s)
+{
+    const struct redis_link *l = s->reading.of->link;
+    if (!redis_link_is_up(l) || l->client_id != s->reading.client_id) fail(s, NULL);
+    rows_go_on(s);
+}
+
+static void on_scans_rested(uv_timer_t *timer)
+{
+    struct redis_scans *ss = timer->data;
+    struct list now;
+    list_init(&now);
+    list_move_all(&now, &ss->resting);
+    for (struct list *node; (node = list_pop(&now)) != NULL;)
+        scan_wake(CONTAINER_OF(node, struct scan, reading.link));
 }
 
 /* --- registry --- */
@@ -229,7 +301,7 @@ static bool registry_known(struct scan *s)
 static void on_registry(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct scan *s = arg;
-    (void)at;
+    (void)l, (void)at;
     if (!answer_is(r, REDIS_ARRAY)) {
         fail(s, r);
         finish(s, SCAN_LOST);
@@ -242,16 +314,38 @@ static void on_registry(struct redis_link *l, void *arg, const struct redis_answ
         finish(s, SCAN_UNKNOWN);
     } else {
         CRASH(scan_mid);
-        while (s->reading.out < SCAN_HASHES_AT_ONCE && hash_ask(l, s))
-            continue;
-        if (s->reading.out == 0) still_there_ask(l, s);
+        rows_go_on(s);
     }
 }
 
-void redis_scan(struct redis_link *l, struct scan *s)
+void redis_scans_init(struct redis_scans *ss, struct redis_link *link)
 {
+    *ss = (struct redis_scans){.link = link, .piece = {HSCAN_COUNT, PIECE_LEAST, HSCAN_COUNT, PIECE_US, 0}};
+    list_init(&ss->resting);
+    uv_timer_init(link->loop, &ss->rest);
+    ss->rest.data = ss;
+}
+
+static void on_scans_closed(uv_handle_t *handle)
+{
+    struct redis_scans *ss = handle->data;
+    ss->closed(ss); /* last line: ss may be gone after it */
+}
+
+void redis_scans_close(struct redis_scans *ss, void (*closed)(struct redis_scans *ss))
+{
+    ss->closed = closed;
+    on_scans_rested(&ss->rest);
+    uv_close((uv_handle_t *)&ss->rest, on_scans_closed);
+}
+
+void redis_scan(struct redis_scans *ss, struct scan *s)
+{
+    struct redis_link *l = ss->link;
     struct buf *out = redis_link_begin(l), *name = &s->reading.name;
     memset(&s->reading, 0, sizeof s->reading);
+    s->reading.of = ss;
+    s->reading.client_id = l->client_id;
     s->reading.asked_us = mono_us();
     s->text[0] = '\0';
     memcpy(s->run_id, l->facts.run_id, sizeof s->run_id);

@@ -165,6 +165,17 @@ static void rows_settle(struct batch *b, const struct row_key *keys)
     heap_free(old);
 }
 
+/* Values that are no integers are MySQL's rejects. */
+static void rows_sum(struct batch *b)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < b->rows_n; i++) {
+        int64_t value;
+        if (num_parse(batch_value(b, &b->rows[i]), &value)) sum += (uint64_t)value;
+    }
+    b->hits = (int64_t)sum;
+}
+
 bool batch_seal(struct batch *b, size_t *short_hash)
 {
     PRE(!b->sealed);
@@ -178,6 +189,7 @@ bool batch_seal(struct batch *b, size_t *short_hash)
         *short_hash = i;
         return false;
     }
+    rows_sum(b);
     b->sealed = true;
     return true;
 }

@@ -39,6 +39,7 @@ struct batch {
     struct batch_hash *hashes;
     struct batch_row *rows;
     size_t hashes_n, hashes_cap, rows_n, rows_cap;
+    int64_t hits; /* sum of the rows, once sealed */
     struct buf bytes;
     bool sealed;
 };

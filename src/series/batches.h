@@ -7,6 +7,8 @@
 
 #define SCAN_HASHES_AT_ONCE 32
 
+struct redis_scans;
+
 enum scan_outcome {
     SCAN_SEALED,  /* registry and rows are in the batch, batch_seal() said yes */
     SCAN_GONE,    /* it has no registry: somebody finished it */
@@ -25,9 +27,17 @@ struct scan {
     void (*done)(struct scan *s);
     void *arg;
     struct { /* redis/scan_op.c's */
+        struct redis_scans *of;
+        struct list link; /* of->resting */
         struct buf name;
         uint32_t next, out;                                /* next hash to begin; requests under way */
         uint32_t asked[SCAN_HASHES_AT_ONCE], asked_oldest; /* their hashes; answers come in this order */
+        struct {
+            uint32_t hash;
+            uint64_t cursor;
+        } begun[SCAN_HASHES_AT_ONCE]; /* to be asked again: there is more */
+        uint32_t begun_n;
+        int64_t client_id; /* (!) a cursor is of this connection's server */
         uint64_t asked_us;
         bool failed;
     } reading;

@@ -32,6 +32,7 @@ struct claim {
     uint32_t renamed;              /* hashes; as all figures, known only when the reply came */
     uint32_t left;                 /* the last `left` keys are still due: the bound of fields was reached */
     uint64_t fields;               /* in the renamed hashes */
+    uint64_t sent_us, took_us;     /* until its answer, less what was in front of it on its link */
     char text[200];                /* Redis' error */
     struct list link;              /* coalesce: sent and not answered */
     void (*done)(struct claim *c); /* once */

@@ -25,7 +25,8 @@ struct history_read { /* of one moment */
     uint64_t gen;                                    /* out: tally:gen, which counts claims */
     struct claim_gen *gens;                          /* out: heap, the asker frees */
     uint32_t gens_n;
-    bool lost; /* link lost or an error; text */
+    bool fenced; /* in, of a look: it cannot be lost any more */
+    bool lost;   /* link lost or an error; text */
     char text[200];
     void (*done)(struct history_read *h);
     void *arg;
@@ -37,6 +38,7 @@ bool history_has(const struct history_read *h, const struct claim_gen *claim);
 
 enum realm_outcome {
     REALM_OURS,     /* the epoch is the answer, joined or taken */
+    REALM_UNFENCED, /* it would be the realm's first epoch: what Redis said is to be fenced before */
     REALM_GIVEN,    /* this Redis has none: epoch.realm was free, and is to be written into it */
     REALM_BEHIND,   /* the ledger has a claim that this Redis does not know */
     REALM_STRANGER, /* this Redis has none, and none is free */

@@ -9,7 +9,7 @@ static bool may_claim(const struct sync *s, const struct family *f, uint64_t now
 {
     if (!sync_may_merge(s) || family_held(f) || f->holds > 0) return false;
     if (f->names.n == 0 || now_ms < f->pause_ms) return false;
-    if (s->claims_out >= s->config.claims_max || s->runs_n >= s->config.runs_max) return false;
+    if (!size_room(s) || s->runs_n >= s->config.runs_max) return false;
     return s->fields < s->config.fields_max;
 }
 
@@ -24,8 +24,9 @@ static bool claim_queued(struct sync *s, struct family *f, uint64_t now_ms)
 {
     uint32_t n = family_queued(f);
     if (n == 0 || (now_ms < f->next_ms && !f->hurry)) return false;
-    if (n > CLAIM_HASHES_MAX) n = CLAIM_HASHES_MAX;
-    f->next_ms = n == CLAIM_HASHES_MAX ? now_ms : now_ms + s->config.claim_gap_ms;
+    uint32_t full = size_now(s);
+    if (n > full) n = full;
+    f->next_ms = n == full ? now_ms : now_ms + s->config.claim_gap_ms;
     claim_names(s, f, &f->queue, n);
     if (list_empty(&f->queue)) f->hurry = false;
     return true;
@@ -101,6 +102,7 @@ static bool claim_next(struct sync *s, uint64_t now_ms)
 void due_tick(struct sync *s, uint64_t now_ms)
 {
     pace_tick(s, now_ms);
+    size_tick(s, now_ms);
     poll_if_time(s, now_ms);
     while (claim_next(s, now_ms))
         continue;

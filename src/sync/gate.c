@@ -9,6 +9,7 @@
 #define RETRY_MS 5000
 
 static void gate_ask(struct gate *g);
+static void mysql_ask(struct gate *g);
 static void redis_read(struct history_read *h);
 
 static bool is_at(const struct gate *g, const char run_id[RUN_ID_BYTES])
@@ -45,6 +46,12 @@ static void check_end(struct gate *g)
     if (g->again) gate_ask(g);
 }
 
+static void look_later(struct gate *g)
+{
+    retry_later(g);
+    check_end(g);
+}
+
 static void redis_ask(struct gate *g)
 {
     heap_free(g->read.gens);
@@ -70,8 +77,7 @@ static void look_held(struct gate *g)
     g->rolled_back = true;
     memcpy(g->compared, g->read.run_id, sizeof g->compared);
     sync_hold(g->sync, true, g->text);
-    retry_later(g);
-    check_end(g);
+    look_later(g);
 }
 
 static void redis_behind(struct gate *g)
@@ -103,12 +109,35 @@ static void look_ours(struct gate *g)
         log_event(LOG_INFO, "epoch_taken", "epoch=%s realm=%s run_id=%s history=%s", id, realm, epoch->run_id,
                   epoch->replid);
     }
+    g->given = (struct batch_id){{0}};
     g->epoch = *epoch;
     sync_epoch(g->sync, epoch);
     g->rolled_back = false;
     memcpy(g->compared, g->read.run_id, sizeof g->compared);
     sync_hold(g->sync, false, "Redis is not behind the ledger");
     check_end(g);
+}
+
+static void realm_fenced(struct fence *f)
+{
+    struct gate *g = f->arg;
+    bool same = is_at(g, f->run_id) && strcmp(f->run_id, g->read.run_id) == 0 &&
+                strcmp(f->replid, g->read.replid) == 0;
+    g->read.fenced = f->passed && same;
+    if (g->read.fenced) {
+        mysql_ask(g);
+        return;
+    }
+    log_event(LOG_WARN, "realm_not_fenced", "passed=%d same_server=%d detail=%s", f->passed, same,
+              LOGQ(f->text));
+    look_later(g);
+}
+
+/* (!) In the background: a batch's fence does not wait for it. */
+static void gate_fence(struct gate *g)
+{
+    g->fence = (struct fence){.background = true, .done = realm_fenced, .arg = g};
+    g->ports.fence(g->ports.arg, &g->fence);
 }
 
 static void look_done(struct gate *g)
@@ -120,8 +149,10 @@ static void look_done(struct gate *g)
         look_ours(g);
         return;
     case REALM_GIVEN:
-        g->given = look->epoch.realm;
         redis_ask(g);
+        return;
+    case REALM_UNFENCED:
+        gate_fence(g);
         return;
     case REALM_BEHIND:
         g->seen = look->highest;
@@ -151,20 +182,25 @@ static void check_done(struct gate_check *c)
     struct gate *g = c->arg;
     if (c->refusals) retry_later(g);
     if (c->seen) g->schema_fit = c->fit;
-    if (c->seen && c->fit && is_at(g, g->read.run_id)) {
+    bool told = c->seen && c->fit && !g->stopped;
+    if (told && c->look.outcome == REALM_GIVEN) g->given = c->look.epoch.realm;
+    if (told && is_at(g, g->read.run_id))
         look_done(g);
-        return;
-    }
-    retry_later(g);
-    check_end(g);
+    else
+        look_later(g);
+}
+
+static void mysql_ask(struct gate *g)
+{
+    g->check = (struct gate_check){.redis = &g->read, .done = check_done, .arg = g};
+    g->ports.check(g->ports.arg, &g->check);
 }
 
 static void redis_read(struct history_read *h)
 {
     struct gate *g = h->arg;
     if (h->lost || !is_at(g, h->run_id)) {
-        retry_later(g);
-        check_end(g);
+        look_later(g);
         return;
     }
     g->told = h->realm;
@@ -174,8 +210,7 @@ static void redis_read(struct history_read *h)
         return;
     }
     g->seen.gen = 0;
-    g->check = (struct gate_check){.redis = h, .done = check_done, .arg = g};
-    g->ports.check(g->ports.arg, &g->check);
+    mysql_ask(g);
 }
 
 static void gate_ask(struct gate *g)
@@ -186,7 +221,7 @@ static void gate_ask(struct gate *g)
     g->retry_at_ms = UINT64_MAX;
     g->asked_merged = g->merged;
     g->seen.gen = 0;
-    g->given = (struct batch_id){{0}};
+    if (!HOLDS(RULE_REALM_KEPT)) g->given = (struct batch_id){{0}};
     redis_ask(g);
 }
 

@@ -22,6 +22,7 @@ struct gate_ports { /* requests as in sync/ports.h */
     void *arg;
     void (*check)(void *arg, struct gate_check *c);
     void (*history)(void *arg, struct history_read *h);
+    void (*fence)(void *arg, struct fence *f);
     /* (!) Of the Redis that claims and history() go to; empty: they go to different ones, or it lacks answered frames. A claim
      * by a link that is at a Redis which was put back raises its gen before another link has heard of that Redis. */
     const char *(*run_id)(void *arg);
@@ -38,9 +39,11 @@ struct gate {
     struct sync *sync;
     struct gate_check check;
     struct history_read read;
+    struct fence fence;
     struct claim_gen seen; /* the ledger's highest, when Redis seemed to be behind it; gen 0: it did not */
-    struct batch_id given; /* by MySQL, to a Redis that had none; zero: none was */
-    bool asking, again;    /* a check is under way; something changed meanwhile */
+    struct batch_id
+        given; /* by MySQL, to a Redis that had none: until an epoch is taken, Redis may lose it. Zero: none was */
+    bool asking, again; /* a check is under way; something changed meanwhile */
     bool stopped;
     bool schema_fit;               /* since MySQL came last */
     char compared[RUN_ID_BYTES];   /* the Redis whose gen was compared last */

@@ -3,10 +3,12 @@
  *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick       pace.c   claims for hits alone
  *   stall.c  merging that stands still     keep.c   merged batches that are kept for a while
+ *   size.c   how many hashes a claim takes
  * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_INSIDE_H
 #define SYNC_INSIDE_H
 
+#include "base/piece.h"
 #include "base/rules.h"
 #include "base/sm.h"
 #include "sync/sync.h"
@@ -112,6 +114,12 @@ struct pace {                      /* see pace.c */
     uint64_t hits_left, time_left; /* ... but for these: parts of a row, of hits_a_row and of 1,000 */
 };
 
+struct claim_size {          /* see size.c */
+    struct piece piece;      /* while hits come */
+    uint64_t hits, until_ms; /* so many came; until then they count as coming */
+    bool hits_come;
+};
+
 struct sync {
     struct sync_ports ports;
     struct sync_config config;
@@ -123,6 +131,7 @@ struct sync {
     uint32_t runs_n, claims_out, requests_out;
     uint32_t due_n, paced_n; /* names of all families; of them, paced */
     struct pace pace;
+    struct claim_size size;
     uint32_t claim_marks; /* claims begun so far */
     uint64_t fields;
     struct list kept;
@@ -190,6 +199,13 @@ void pace_claimed(struct run *r);        /* sent: r->claim's names are paid for 
 void pace_claim_answered(struct run *r); /* what it really cost */
 void pace_release(struct sync *s);       /* nobody waits for rows any more */
 
+/* size.c */
+void size_init(struct sync *s);
+void size_tick(struct sync *s, uint64_t now_ms);
+uint32_t size_now(const struct sync *s);
+bool size_room(const struct sync *s); /* for one more claim */
+void size_claimed(struct sync *s, const struct claim *c);
+
 /* adopt.c */
 void adopt_tick(struct sync *s, uint64_t now_ms);
 void adopt_push(struct sync *s, const struct batch_id *id, bool in_recover);
@@ -202,7 +218,6 @@ bool keep_has(const struct sync *s, const struct batch_id *id);
 uint32_t keep_ids(const struct sync *s, struct batch_id *out); /* of kept_ids.n */
 void keep_tick(struct sync *s, uint64_t now_ms);
 void keep_mysql_back(struct sync *s);
-int64_t keep_hits(const struct batch *b);                        /* sum of its rows */
 void keep_discarded(struct sync *s, uint64_t gen, int64_t hits); /* a batch is gone from Redis */
 void keep_close(struct sync *s);
 

@@ -35,16 +35,6 @@ bool keep_has(const struct sync *s, const struct batch_id *id)
     return map_has(&s->kept_ids, id_slice(id));
 }
 
-int64_t keep_hits(const struct batch *b)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < b->rows_n; i++) {
-        int64_t value;
-        if (num_parse(batch_value(b, &b->rows[i]), &value)) sum += (uint64_t)value;
-    }
-    return (int64_t)sum;
-}
-
 bool keep_wanted(const struct run *r)
 {
     const struct sync *s = r->sync;
@@ -60,7 +50,7 @@ void keep_add(const struct run *r)
                        .born_ms = r->born_ms,
                        .due_ms = sync_now(s) + s->config.keep_ms,
                        .rows = b->rows_n,
-                       .hits = keep_hits(b),
+                       .hits = b->hits,
                        .era = s->mysql_era};
     batch_init(&k->batch, &b->id);
     k->batch.gen = b->gen;

@@ -31,7 +31,7 @@ void pace_tick(struct sync *s, uint64_t now_ms)
 
 uint32_t pace_ready(const struct sync *s, const struct family *f, uint64_t now_ms)
 {
-    uint32_t wants = f->paced_n < CLAIM_HASHES_MAX ? f->paced_n : CLAIM_HASHES_MAX;
+    uint32_t full = size_now(s), wants = f->paced_n < full ? f->paced_n : full;
     uint64_t since_ms = now_ms - f->paced_ms;
     if (s->pace.rows <= 0 || since_ms < s->config.claim_gap_ms) return 0;
     if (s->pace.rows >= wants) return wants;

@@ -146,7 +146,7 @@ static void on_discarded(struct discard *d)
         run_back_off(r, RUN_DISCARD);
         return;
     }
-    keep_discarded(r->sync, r->batch.gen, keep_hits(&r->batch));
+    keep_discarded(r->sync, r->batch.gen, r->batch.hits);
     if (r->kept_era == 0) tell_merged(r);
     run_done(r);
 }
@@ -396,6 +396,7 @@ static void on_claimed(struct claim *c)
     s->claims_out--;
     s->eager = true; /* room for the next claim */
     pace_claim_answered(r);
+    size_claimed(s, c);
     switch (c->outcome) {
     case CLAIM_STANDS:
         names_due_again(r, c->keys_n - c->left);

@@ -9,11 +9,14 @@ uint32_t sync_rules_off;
 #endif
 
 const struct sync_config sync_config_default = {
-    .runs_max = 128,
+    .runs_max = 1024,
     .claims_max = CLAIMS_OUT_MAX,
     .chunks_max = 8,
     .fields_max = 500000,
     .claim_gap_ms = 100,
+    .claim_us = 500,
+    .claim_least = 32,
+    .busy_ms = 1000,
     .poll_ms = 250,
     .beat_ms = 10000,
     .adopt_ms = 10000,
@@ -53,6 +56,7 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
     map_init(&s->kept_ids);
     s->discarded = heap_zalloc(DISCARDED_MAX * sizeof *s->discarded);
     pace_init(s);
+    size_init(s);
     return s;
 }
 

@@ -10,15 +10,17 @@
 #include "sync/ports.h"
 
 struct sync_config {
-    uint32_t runs_max;     /* batches under way at once, 128 */
+    uint32_t runs_max;     /* batches under way at once, 1,024 */
     uint32_t claims_max;   /* at most CLAIMS_OUT_MAX, which is the default */
     uint32_t chunks_max;   /* chunks of one run handed to the writers at once, 8 */
     uint64_t fields_max;   /* claimed and not discarded, over which nothing is claimed, 500,000 */
     uint32_t claim_gap_ms; /* least pause between two claims of one counter, unless a claim is full, 100 */
-    uint32_t poll_ms;      /* how often the dirty index is asked, 250 */
-    uint32_t beat_ms;      /* sign of life, 10,000 */
-    uint32_t adopt_ms;     /* how often stale batches are looked for, 10,000 */
-    uint32_t stale_ms;     /* a batch without sign of life for so long is adopted, 60,000 */
+    /* While hits come, and busy_ms after, 1,000, a claim takes Redis claim_us, 500, but no fewer hashes than claim_least, 32 (size.c) */
+    uint32_t claim_us, claim_least, busy_ms;
+    uint32_t poll_ms;                 /* how often the dirty index is asked, 250 */
+    uint32_t beat_ms;                 /* sign of life, 10,000 */
+    uint32_t adopt_ms;                /* how often stale batches are looked for, 10,000 */
+    uint32_t stale_ms;                /* a batch without sign of life for so long is adopted, 60,000 */
     uint32_t retry_ms, retry_most_ms; /* backoff of a run, 100 and 5,000 */
     uint32_t held_ms;                 /* a held run looks again after, 30,000 */
     uint64_t give_up_ms;  /* a run older than that is given up (a third of ledger.keep: run.c says why) */
@@ -80,6 +82,8 @@ void sync_start(
 void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine hang on it */
 /* Every loop turn: what an answer of this turn made possible begins now, and not at the next tick. */
 void sync_turn(struct sync *s);
+/* Others wait for Redis and MySQL, as of the last tick. */
+bool sync_hits_come(const struct sync *s);
 /* The key is copied. Repeats are ignored, but what is due by its hits may become due by time. */
 void sync_due(struct sync *s, const struct counter *c, struct slice key, enum due_why why);
 void sync_mysql(struct sync *s, bool up); /* down: nothing is claimed, runs wait */

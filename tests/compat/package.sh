@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Debian package, by the commands of the README: built twice in different places (the same bytes), then its whole life
+# The Debian package, by the commands of config/README.md: built twice in different places (the same bytes), then its whole life
 # in a clean Debian 12: installed, configured, checked, migrated, started, hit, upgraded to a higher version, removed,
 # purged. There is no systemd in a chroot: the unit's ExecStart is run by hand, as its user, with its credentials.
 #   sh tests/compat/package.sh               (ROOT=dir keeps and reuses the Debian there, COMMIT=what is built)
@@ -41,12 +41,12 @@ within() {
     done
 }
 
-# The commands under the README's "Install", by their numbers, each as its beginning says.
+# The commands under "Install", by their numbers, each as its beginning says.
 readme() { # NUMBER BEGINNING
-    command=$(sed -n '/^### Install/,/^### /s/^    \([^ ].*\)/\1/p' README.md | sed -n "$1{s/  *#.*//;p}")
+    command=$(sed -n '/^## Install/,/^## /s/^    \([^ ].*\)/\1/p' config/README.md | sed -n "$1{s/  *#.*//;p}")
     case "$command" in
     "$2"*) echo "$command" ;;
-    *) echo "exit 1 # the README's command $1 is no longer $2" ;;
+    *) echo "exit 1 # the page's command $1 is no longer $2" ;;
     esac
 }
 readme_build="$(readme 1 cmake) && $(readme 2 ninja) && $(readme 3 '(cd')"

@@ -260,6 +260,20 @@ def make_proxy(workdir):
 
 
 @pytest.fixture
+def make_tool(workdir):
+    """make(class of harness/tools.py, arguments) -> it, started."""
+    made = []
+
+    def make(tool, *arguments):
+        made.append(tool(workdir, *arguments))
+        return made[-1].start()
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
 def free_port():
     return held_port()
 

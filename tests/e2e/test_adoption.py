@@ -1,5 +1,5 @@
-"""README, "Beside an existing scheme": a shop that counts as the seed of this idea does, taken over step by step, under
-traffic, by pasting the README's commands; nothing is lost and nothing counts twice."""
+"""config/README.md, "Beside an existing scheme": a shop that counts as the seed of this idea does, taken over step by step, under
+traffic, by pasting the page's commands; nothing is lost and nothing counts twice."""
 import os
 import random
 import re
@@ -10,7 +10,7 @@ from collections import Counter
 from harness.daemon import TALLYD
 from harness.wait import wait_until
 
-README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../README.md")
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../config/README.md")
 FAMILIES = {"unique_visitors": {
     "key": "s<store>:unique_visitors:daily", "lock": "s<store>:unique_visitors:sync", "field": "date",
     "sync": {"hits": 50, "every": "60s"}, "table": "daily_visitors",
@@ -92,8 +92,8 @@ def rows(mysql):
 
 def pasted():
     """The commands of the section, without their comments."""
-    with open(README, encoding="utf-8") as file:
-        section = re.search(r"^### Beside an existing scheme\n(.*?)^##", file.read(), re.M | re.S)[1]
+    with open(PAGE, encoding="utf-8") as file:
+        section = re.search(r"^## Beside an existing scheme\n(.*?)^##", file.read(), re.M | re.S)[1]
     return [line.split("#")[0].strip() for line in re.findall(r"^       (\S.*)$", section, re.M)]
 
 

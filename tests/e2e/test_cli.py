@@ -65,6 +65,18 @@ def test_check(idle):
     assert "everysec" in done.stdout or "always" in done.stdout  # it says what a power cut may cost
 
 
+def test_check_recommends_a_server_with_waitaof(idle, redis):
+    client = redis.client()
+    idle.migrate()
+    usual = client.config_get("appendfsync")
+    client.config_set("appendfsync", "everysec")
+    try:
+        said = idle.verb("check").stdout
+    finally:
+        client.config_set("appendfsync", usual["appendfsync"])
+    assert ("recommended: Redis 8.0" in said) == client.info("server")["redis_version"].startswith("7."), said
+
+
 YAML_FAULTS = [
     # what is put in the place of what, line and column of the fault, what the message has
     ("hits: 50", "hits: many", ("many", "integer")),

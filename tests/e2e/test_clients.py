@@ -1,5 +1,6 @@
 """Unmodified clients: one by one, in a pipeline, in MULTI; the replies equal those of a redis-server."""
 import json
+import os
 import re
 import subprocess
 
@@ -28,6 +29,9 @@ NPM = {
     "iovalkey": ["node", f"{CLIENTS}/ioredis.js", "iovalkey"],
 }
 
+README = os.path.join(os.path.dirname(__file__), "../../README.md")
+EXAMPLES = {"php": ["php", "-r"], "python": [PYTHON_CLIENT, "-c"], "ruby": ["ruby", "-e"], "js": ["node", "-e"]}
+
 
 @pytest.mark.parametrize("name", DEBIAN)
 def test_client(name, calm, make_redis, mysql):
@@ -37,6 +41,21 @@ def test_client(name, calm, make_redis, mysql):
 @pytest.mark.parametrize("name", NPM)
 def test_newer_client(name, calm, make_redis, mysql, node_modules):
     same_as_redis(NPM[name], calm, at(make_redis("plain")), mysql, {"NODE_PATH": node_modules})
+
+
+@pytest.mark.parametrize("language", EXAMPLES)
+def test_example(language, calm, request):
+    """The README's lines in each language count one hit."""
+    with open(README, encoding="utf-8") as file:
+        (code,) = re.findall(rf"^```{language}\n(.*?)^```", file.read(), re.M | re.S)
+    modules = {"NODE_PATH": request.getfixturevalue("node_modules")} if language == "js" else {}
+    def total():
+        with calm.client() as client:
+            return client.call("CTR.TOTAL", "s12345:unique_visitors:daily", "20140920")[0]
+    before = total()
+    subprocess.run([*EXAMPLES[language], code.replace("7370", str(calm.port))], check=True, timeout=60,
+                   env={**os.environ, **modules})
+    assert total() == before + 1
 
 
 def test_valkey_glide(calm, make_redis, mysql, node_modules):

@@ -168,6 +168,16 @@ def test_takes_a_configuration_of_ones_own(own):
         assert client.call("CTR.TOTAL", "s12345:what's searched", "shoes") == [1]
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o711, 0o770])
+def test_directory_that_others_may_enter(mode, workdir):
+    """The database in it has no password."""
+    home = os.path.join(workdir, "shared")
+    os.mkdir(home)
+    os.chmod(home, mode)
+    done = subprocess.run([TALLYD, "dev", "--dir", home], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and f"chmod 700 {home}" in done.stderr and os.listdir(home) == [], done.stderr
+
+
 @pytest.mark.parametrize("home,part", [("x" * 120, "--dir"), ("new/" + "x" * 120, "--dir"), ("file/below", "--dir")])
 def test_directory_that_cannot_be(home, part, workdir):
     with open(f"{workdir}/file", "w", encoding="utf-8"):

@@ -219,6 +219,25 @@ def test_a_silent_primary_is_not_left_for_an_old_one(pair):
     daemon.sync_all()
 
 
+@fault("failover-lagging")
+def test_a_realm_that_the_replica_lacks(pair, mysql):
+    """The first tallyd gives Redis its realm. MySQL takes no epoch of it before a failover would keep it; the one that is
+    promoted without it is given the same."""
+    pair.second.client().replicaof("NO", "ONE")
+    daemon = pair.daemon("hosts", replicas=1)
+    realm = wait_until(lambda: pair.first.client().get("tally:realm"), 10, "Redis is told")
+    pair.account.hit(daemon, fields(20))
+
+    def epochs():
+        return mysql.query("SELECT LOWER(HEX(realm)), epoch <> REPEAT(x'00', 16) FROM tally_realms")
+
+    stays(lambda: epochs() == ((realm.decode(), 0),), 2, "it has no epoch")
+    assert pair.second.client().get("tally:realm") is None
+    pair.first.client().replicaof("127.0.0.1", pair.ports[1])
+    pair.settles(daemon, 30)
+    assert pair.second.client().get("tally:realm") == realm and epochs() == ((realm.decode(), 1),)
+
+
 @fault("failover-name")
 def test_a_name_that_moves_between_primaries(pair):
     """Both are primaries, and one link after the other finds the new one: they are never up on two, and soon all there."""

@@ -12,11 +12,11 @@ from harness.wait import wait_until
 FED = {"feeds": {"series": "s<store>:views", "box": "s<store>:views", "event": "s<store>:view"}}
 
 
-def make_web(make_daemon, redis, families=None, more=None, **options):
+def make_web(make_daemon, redis, families=None, more=None, start_http=None, **options):
     daemon = make_daemon(redis, start=False, families=families or counters(hits=10, every="1s", product_views=FED),
                          **options)
     path = os.path.join(daemon.directory, "http.sock")
-    daemon.config["listen"]["http"] = f"unix://{path}"
+    daemon.config["listen"]["http"] = start_http or f"unix://{path}"
     daemon.config.update(more or {})
     daemon.write_config()
     daemon.migrate()

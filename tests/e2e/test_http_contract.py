@@ -14,6 +14,7 @@ from test_http import FED, make_web, today
 OPERATOR, SHOP = "operator-0123456789abcdef", "shop-0123456789abcdef"
 UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
 AWAY = {"X-Forwarded-For": "192.0.2.1"}  # somebody who is not here, so needs a token
+ELSEWHERE = {"Sec-Fetch-Site": "cross-site"}  # a browser, led here by another site's page
 ID = "0" * 32 + "-0-0"
 
 OPEN = ["/", "/favicon.ico", "/assets/panel.js", "/assets/dygraph.min.js", "/healthz", "/readyz", "/api/openapi.yaml"]
@@ -75,6 +76,7 @@ def test_every_path_and_status_of_the_contract(world, redis, mysql, workdir):
     ask_all(Web(web.at, "wrong-0123456789abcdef"), SEEN_BY_ALL + OF_THE_OPERATOR, 401)
     ask_all(shop, SEEN_BY_ALL, 200)
     ask_all(shop, OF_THE_OPERATOR + OF_ANOTHER, 403)
+    ask_all(web, SEEN_BY_ALL + OF_THE_OPERATOR, 403, headers=ELSEWHERE)
     ask_all(web, WRONG, 400)
     ask_all(web, ["/assets/nothing.js", "/api/stores/7/counters/nothing", "/api/stores/99/counters/searches"], 404)
     for path in POSTS:

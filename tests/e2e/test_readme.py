@@ -1,16 +1,21 @@
-"""README.md's sessions, pasted: every line does what the comment behind it says. And its table of options."""
+"""The pages' sessions, pasted: every line does what the comment behind it says. And the table of options."""
 import os
 import re
 import subprocess
 
 from harness.daemon import TALLYD, counters
 
-README = os.path.join(os.path.dirname(__file__), "../../README.md")
+ROOT = os.path.join(os.path.dirname(__file__), "../..")
 COMMAND = re.compile(r"^    redis-cli -p 7370 (.*?)(?: +# (.*))?$", re.M)
 REPLY = re.compile(r"\d+(?: exact| estimated| \d+)?|upload-77")  # of a comment that begins with the reply
 
 FAMILIES = counters(product_views={"feeds": {"series": "s<store>:views"}})
 UNIQUES = {"uniques": {"name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}  # as `tallyd dev`
+
+
+def page(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
 
 
 def test_sessions(make_clock, make_redis, make_daemon):
@@ -19,8 +24,7 @@ def test_sessions(make_clock, make_redis, make_daemon):
     server = make_redis(appendfsync="always", clock=clock)
     daemon = make_daemon(server, clock=clock, families=FAMILIES, more=UNIQUES)
     clock.step(60 - clock.now % 60)
-    with open(README, encoding="utf-8") as file:
-        commands = COMMAND.findall(file.read())
+    commands = COMMAND.findall(page("README.md")) + COMMAND.findall(page("src/command/README.md"))
     compared = 0
     for command, comment in commands:
         done = subprocess.run(["sh", "-c", f"redis-cli -s {daemon.socket} {command}"], stdin=subprocess.DEVNULL,
@@ -36,8 +40,7 @@ def test_sessions(make_clock, make_redis, make_daemon):
 
 def test_options():
     """Its table has each option of the program, with its default and whether a reload takes it over, and no other."""
-    with open(README, encoding="utf-8") as file:
-        rows = re.findall(r"^\| `([a-z_.*]+)` \| (.*?) \| (reload|) ?\| \S.* \|$", file.read(), re.M)
+    rows = re.findall(r"^\| `([a-z_.*]+)` \| (.*?) \| (reload|) ?\| \S.* \|$", page("config/README.md"), re.M)
     said = subprocess.run([TALLYD, "run", "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
                           check=True).stdout.split("Options of the configuration file")[1]
     options = re.findall(r"^  ([a-z_.*]+)(?: = (.*?)|(, must be given))?(, reloadable)?$", said, re.M)

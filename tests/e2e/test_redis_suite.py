@@ -1,6 +1,6 @@
 """Redis' own tests of 7.0.15 (protocol, multi, hash, and of introspection-2 what is about commands) as cases of ours, with
-HINCRBY for what tallyd has not: each on tallyd, and on a redis-server beside it, which must say the same. Then what README.md
-says differs, and INFO's text."""
+HINCRBY for what tallyd has not: each on tallyd, and on a redis-server beside it, which must say the same. Then what the page of commands
+lists as different, and INFO's text."""
 import os
 import re
 import socket
@@ -12,7 +12,7 @@ from harness.resp import Resp, RespError, encode
 from harness.wait import wait_until
 from test_protocol import answer, fresh, pair, skip_where_valkey_differs  # noqa: F401 (pair is a fixture)
 
-README = os.path.join(os.path.dirname(__file__), "../../README.md")
+PAGE = os.path.join(os.path.dirname(__file__), "../../src/command/README.md")
 KEY, OTHER = "s1:product_views", "s2:product_views"
 
 
@@ -391,12 +391,12 @@ def test_redis_cli_stat(as_they_are):
         assert re.fullmatch(r"\(\+\d+\)", more), line
 
 
-# ---- README.md: what differs ----
+# ---- src/command/README.md: what differs ----
 
 def differences():
     """Its rows: what -> the text of the row."""
-    with open(README, encoding="utf-8") as file:
-        part = file.read().split("### What differs from Redis\n")[1].split("\n### ")[0]
+    with open(PAGE, encoding="utf-8") as file:
+        part = file.read().split("## What differs from Redis\n")[1].split("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")][1:]
     assert all(len(row) == 4 for row in rows)
     return {row[0]: row[1] for row in rows}
@@ -407,7 +407,7 @@ def errors_of(row):
 
 
 def fits(reply, error):
-    """`...` in the README stands for anything."""
+    """`...` on that page stands for anything."""
     return isinstance(reply, RespError) and re.fullmatch(".*".join(map(re.escape, error.split("..."))), reply)
 
 

@@ -17,19 +17,6 @@ from harness.web import Connection
 REDIS_PY = [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"]
 
 
-@pytest.fixture
-def make_tool(workdir):
-    made = []
-
-    def make(tool, *arguments):
-        made.append(tool(workdir, *arguments))
-        return made[-1].start()
-
-    yield make
-    for each in made:
-        each.close()
-
-
 def test_haproxy(calm, make_redis, make_tool, mysql):
     """Both usual checks find the master; hits go through; tallyd killed is found out."""
     haproxy = make_tool(HAProxy, calm.port)

@@ -126,7 +126,7 @@ static void who_agrees(struct slice host_line, struct slice authorization_line)
     const char *authorization = authorization_line.n > 0 ? given : NULL;
     const struct sockaddr *peers[] = {(struct sockaddr *)&here, (struct sockaddr *)&away};
     for (int i = 0; i < 4; i++) {
-        struct who_asks q = {peers[i & 1], host, authorization, (i & 2) != 0};
+        struct who_asks q = {peers[i & 1], host, authorization, (i & 2) != 0, false};
         struct who who = who_asks(&q, &tokens);
         MUST(authorization == NULL || who.known == has_token(given));
         MUST(authorization != NULL || who.known == (i == 0 && who.known && names_loopback(host)));

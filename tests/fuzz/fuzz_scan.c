@@ -21,6 +21,7 @@ struct asked {
 };
 
 static struct redis_link link_now;
+static struct redis_scans scans = {.link = &link_now, .piece = {1, 1, 1, 1, 0}}; /* never gentle: no timer */
 static struct buf request;
 static struct asked asked[WAITING_MAX];
 static uint32_t asked_n;
@@ -306,7 +307,7 @@ static bool replies_read(struct scan *s, struct redis_reader *reader, size_t at,
 
 static void scan_run(struct scan *s, struct redis_reader *reader, size_t step)
 {
-    redis_scan(&link_now, s);
+    redis_scan(&scans, s);
     for (bool good = true; good && asked_n > 0 && replies_at < replies.n;) {
         size_t left = replies.n - replies_at, n = left < step ? left : step;
         replies_at += n;

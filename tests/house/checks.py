@@ -113,15 +113,22 @@ def resolves(known, name):
     return any(fnmatch.fnmatch(path, name) or fnmatch.fnmatch(path, "*/" + name) for path in known)
 
 
+def anchors(text):
+    """What a link to a heading of this page has behind its #."""
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
 def mentions(root):
     """Files that a README links or names exist (of source without a path: in its room); so do functions and structs that it
     names behind their file."""
     known = source.repository(root)
     for page in (path for path in known if path.endswith("README.md")):
         text = source.read(page, root)
-        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-            if "://" not in link and not os.path.exists(os.path.join(root, os.path.dirname(page), link)):
-                yield f"{page}: its link {link} leads nowhere"
+        for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+            target = os.path.normpath(os.path.join(os.path.dirname(page), link)) if link else page
+            if "://" not in link and not (os.path.exists(os.path.join(root, target)) and (
+                    not anchor or anchor in anchors(source.read(target, root)))):
+                yield f"{page}: its link {link}#{anchor} leads nowhere"
         for name in sorted(set(re.findall(r"(?<![\w./*-])([\w./*-]+\.(?:c|h|lua|py|pml|cmake))(?![\w/-])", text))):
             beside = page.count("/") == 2 and "/" not in name and name.endswith((".c", ".h"))
             if not resolves(known, os.path.join(os.path.dirname(page), name) if beside else name):

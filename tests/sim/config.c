@@ -106,6 +106,7 @@ static void draw_sync(struct sync_config *c, struct prng *p)
     c->chunks_max = (uint32_t)between(p, 1, 3);
     if (prng_percent(p, 20)) c->fields_max = between(p, 1, 6);
     c->claim_gap_ms = (uint32_t)between(p, 0, 100);
+    c->claim_least = 1;
     c->poll_ms = (uint32_t)between(p, 50, 300);
     c->beat_ms = 300;
     c->adopt_ms = 300;

@@ -62,6 +62,7 @@ static void deliver_claim(struct process *life, struct request *q)
     c->renamed = q->claim.renamed;
     c->left = q->claim.left;
     c->fields = q->claim.fields;
+    c->took_us = q->claim.took_us;
     snprintf(c->text, sizeof c->text, "%s",
              c->outcome == CLAIM_REFUSED ? "MISCONF Redis is configured to save RDB snapshots" : "");
     TRACE(life->w, "life %d: claim outcome %d, %u renamed", life->index, (int)c->outcome, c->renamed);
@@ -173,7 +174,7 @@ static void deliver_standing(struct request *q)
 static void deliver_history(struct request *q)
 {
     struct history_read *h = q->target;
-    h->realm = sim_realm;
+    h->realm = q->history.realm ? sim_realm : (struct batch_id){{0}};
     h->gen = q->history.gen;
     memcpy(h->run_id, q->run_id, sizeof h->run_id);
     memcpy(h->replid, q->replid, sizeof h->replid);

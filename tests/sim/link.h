@@ -79,7 +79,7 @@ struct wire_claim {
     unsigned packed; /* of them, without the rule that they go in the same step */
     enum claim_outcome outcome;
     uint32_t renamed, left;
-    uint64_t fields;
+    uint64_t fields, took_us;
 };
 struct wire_look {
     unsigned n;
@@ -133,8 +133,10 @@ struct wire_names {
     uint32_t skip, limit;
 };
 
-#define SIM_GENS 32   /* as GENS_KEPT */
-struct wire_history { /* reply */
+#define SIM_GENS 32 /* as GENS_KEPT */
+struct wire_history {
+    bool give;  /* a realm, if it has none; the rest is the reply */
+    bool realm; /* it has one */
     uint64_t gen;
     struct claim_gen gens[SIM_GENS];
 };

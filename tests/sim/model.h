@@ -74,13 +74,14 @@ enum world_rule {
     WORLD_ONE_SERVER = 1 << 19,  /* off: links of one life may be at different servers */
     WORLD_HOLD = 1 << 20,        /* off: a fence counts while frames are held for a failover */
     WORLD_BY_CHUNK = 1 << 18,    /* off: a batch of which any chunk is in the ledger counts as merged */
-    WORLD_EPOCH = 1 << 19,       /* off: MySQL merges under whatever epoch */
+    WORLD_EPOCH = 1 << 25,       /* off: MySQL merges under whatever epoch */
     WORLD_CAUGHT_UP = 1 << 21,   /* off: Redis is read before it has again what it lost */
     WORLD_KEPT_NUMBER = 1 << 24, /* off: an event that is sent again keeps its number, whoever may have it */
     WORLD_ALL_LINKS = 1 << 17,   /* off: the gate goes by the Redis of the sync link alone */
     WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a command of its own behind the script */
-    WORLD_TAKE_ALL = 1 << 26, /* off: of a journal taken twice only the last owner's links are ended */
-    WORLD_FORMAT = 1 << 23,   /* off: a tallyd that knows no packed hashes adopts batches that have some */
+    WORLD_REALM_FENCE = 1 << 27, /* off: a realm's first epoch is taken without a fence */
+    WORLD_TAKE_ALL = 1 << 26,    /* off: of a journal taken twice only the last owner's links are ended */
+    WORLD_FORMAT = 1 << 23,      /* off: a tallyd that knows no packed hashes adopts batches that have some */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */
@@ -181,7 +182,8 @@ struct sim_config {
     bool third_copy;  /* one that is not promoted acknowledges too: failovers are announced */
     bool keeps_links; /* a server that takes over other data keeps its links */
     bool fails_back;  /* to the same process as before, not to one that started anew */
-    bool unfenced;    /* redis.replicas is 0: the gate may close for good, so the run ends without a rest */
+    bool fresh;    /* Redis has no realm yet; no life that gave it one may end before MySQL merges for it */
+    bool unfenced; /* redis.replicas is 0: the gate may close for good, so the run ends without a rest */
     unsigned killed_percent,
         split_percent; /* of failovers: links end; the old one takes writes for a while */
     uint32_t role_ms;

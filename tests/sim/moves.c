@@ -63,6 +63,7 @@ bool moves_refuses(const struct world *w, const struct request *q)
     case REQ_ADOPT:
     case REQ_BEAT:
     case REQ_HOLD_NAMES:
+    case REQ_HISTORY:
         return q->step == 0;
     case REQ_JOURNAL_TAKE:
         return q->step == 0 || q->step == 2;

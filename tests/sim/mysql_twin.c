@@ -386,12 +386,42 @@ static struct claim_gen highest_claim(const struct mysql *m)
     return highest;
 }
 
+static bool is_primary_of(const struct epoch *epoch, const struct history_read *redis)
+{
+    return strcmp(epoch->run_id, redis->run_id) == 0 && strcmp(epoch->replid, redis->replid) == 0;
+}
+
+static void primary_note(struct epoch *epoch, const struct history_read *redis)
+{
+    memcpy(epoch->run_id, redis->run_id, sizeof epoch->run_id);
+    memcpy(epoch->replid, redis->replid, sizeof epoch->replid);
+}
+
+/* There is one realm, which is free until a history has it. */
+static void realm_give(struct world *w, const struct history_read *redis, struct realm_look *out)
+{
+    struct epoch *epoch = &w->mysql.epoch;
+    bool is_free = batch_id_is_zero(&epoch->id) && (epoch->run_id[0] == '\0' || is_primary_of(epoch, redis));
+    *out = (struct realm_look){.outcome = is_free ? REALM_GIVEN : REALM_STRANGER, .epoch.realm = sim_realm};
+    if (is_free) primary_note(epoch, redis);
+    TRACE(w, "mysql: the realm is %s", is_free ? "given" : "another one's");
+}
+
 /* As mysql/realm.c. What is in limbo has moved its row of the books, and holds its lock. */
 void mysql_look(struct world *w, const struct history_read *redis, struct realm_look *out)
 {
     struct mysql *m = &w->mysql;
     struct epoch *epoch = &m->epoch;
-    bool same = strcmp(epoch->run_id, redis->run_id) == 0 && strcmp(epoch->replid, redis->replid) == 0;
+    bool same = is_primary_of(epoch, redis) && !batch_id_is_zero(&epoch->id);
+    if (batch_id_is_zero(&redis->realm)) {
+        realm_give(w, redis, out);
+        return;
+    }
+    bool first = batch_id_is_zero(&epoch->id) && world_rule(w, WORLD_REALM_FENCE);
+    if (first && w->config.fresh && !redis->fenced) {
+        *out = (struct realm_look){.outcome = REALM_UNFENCED};
+        return;
+    }
     if (!same) limbo_end(w);
     *out = (struct realm_look){.outcome = REALM_BEHIND, .taken = !same, .highest = highest_claim(m)};
     bool behind = RULE(sync_rules_off, RULE_GEN_ID) ? !history_has(redis, &out->highest)
@@ -402,8 +432,7 @@ void mysql_look(struct world *w, const struct history_read *redis, struct realm_
         uint64_t number = ++m->epochs;
         *epoch = (struct epoch){.realm = sim_realm};
         memcpy(epoch->id.bytes, &number, sizeof number);
-        memcpy(epoch->run_id, redis->run_id, sizeof epoch->run_id);
-        memcpy(epoch->replid, redis->replid, sizeof epoch->replid);
+        primary_note(epoch, redis);
         TRACE(w, "mysql: epoch %llu is taken", (unsigned long long)number);
     }
     out->epoch = *epoch;

@@ -63,7 +63,13 @@ static void port_check(void *arg, struct gate_check *c)
 
 static void port_history(void *arg, struct history_read *h)
 {
-    ports_ask(arg, ROLE_SYNC, REQ_HISTORY, h);
+    struct request *q = ports_ask(arg, ROLE_SYNC, REQ_HISTORY, h);
+    if (q != NULL) q->history.give = !batch_id_is_zero(&h->realm);
+}
+
+static void port_fence(void *arg, struct fence *f)
+{
+    ports_ask(arg, ROLE_FENCE, REQ_FENCE, f);
 }
 
 static const char *port_run_id(void *arg)
@@ -158,6 +164,7 @@ void questions_wire(struct process *life)
     struct gate_ports gate = {.arg = life,
                               .check = port_check,
                               .history = port_history,
+                              .fence = port_fence,
                               .run_id = port_run_id,
                               .mono_ms = port_mono_ms};
     struct prune_ports prune = {.arg = life,

@@ -6,9 +6,10 @@
 #include "base/heap.h"
 #include <stdio.h>
 
-void redis_init(struct redis *r)
+void redis_init(struct redis *r, bool fresh)
 {
     memset(&r->now, 0, sizeof r->now);
+    r->now.realm = !fresh;
     for (int i = 0; i < SIM_LIVES; i++)
         r->now.seq[i] = -1;
     r->past_n = 1;
@@ -329,6 +330,7 @@ static bool run_claim(struct world *w, struct link *l, struct wire_claim *c)
         return false;
     }
     claim_take(w, l, c, b);
+    c->took_us = 8U * c->id.bytes[0];
     c->outcome = c->renamed > 0 ? CLAIM_STANDS : CLAIM_EMPTY;
     bool later = c->renamed > 0 && (!world_rule(w, WORLD_REGISTRY) || c->packed != 0);
     if (c->renamed > 0 && world_rule(w, WORLD_REGISTRY)) claim_register(w, l, c, b);
@@ -576,6 +578,19 @@ static void run_kill(struct redis *r, int64_t client_id)
     }
 }
 
+static void run_history(struct world *w, struct link *l, struct wire_history *q)
+{
+    struct twin_state *s = &w->redis.now;
+    if (q->give && !s->realm) {
+        s->realm = true;
+        TRACE(w, "redis: server %u has a realm", w->redis.run);
+        redis_wrote(w, l);
+    }
+    q->realm = s->realm;
+    q->gen = s->gen;
+    memcpy(q->gens, s->gens, sizeof s->gens);
+}
+
 static bool run_fence(struct world *w, struct link *l, struct request *q)
 {
     if (q->step > 0) return false;
@@ -644,8 +659,7 @@ static bool run(struct world *w, struct link *l, struct request *q)
         run_batches(r, q);
         return false;
     case REQ_HISTORY:
-        q->history.gen = r->now.gen;
-        memcpy(q->history.gens, r->now.gens, sizeof r->now.gens);
+        run_history(w, l, &q->history);
         return false;
     case REQ_JOURNALS:
         journals_list_run(w, &q->journals);

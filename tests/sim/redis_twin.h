@@ -30,6 +30,7 @@ struct twin_state {
     int64_t dirty[SIM_HASHES];   /* score; 0: not a member */
     struct twin_lock lock[SIM_HASHES];
     struct twin_batch batch[SIM_BATCHES];
+    bool realm; /* tally:realm stands */
     uint64_t gen;
     struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
     int64_t seq[SIM_LIVES];          /* -1: no key */
@@ -77,7 +78,7 @@ struct redis {
 
 struct world;
 
-void redis_init(struct redis *r);
+void redis_init(struct redis *r, bool fresh);
 void redis_close(struct redis *r);
 void redis_run_id(unsigned run, char out[RUN_ID_BYTES]);
 /* May the next request of this link run? A fence waits. */

@@ -491,6 +491,7 @@ static void profile_moves(struct sim_config *c)
 {
     if (c->seed % 2 == 0) eager(c);
     if (c->seed % 4 < 2) only(c, 8);
+    c->fresh = c->seed % 8 < 2;
     often(c, EVENT_wait, 4);
     c->moves = true;
     c->restores = false;
@@ -501,6 +502,17 @@ static void profile_moves(struct sim_config *c)
     often(c, EVENT_follow, 20);
     often(c, EVENT_leave, 20);
     often(c, EVENT_total, 20);
+}
+
+/* The first epoch of a realm, and failovers around it. */
+static void profile_realm(struct sim_config *c)
+{
+    profile_moves(c);
+    only(c, 6);
+    c->fresh = true;
+    c->steps = 200;
+    often(c, EVENT_fsync, 2);
+    often(c, EVENT_failover, 100);
 }
 
 static void profile_moves_only(struct sim_config *c)
@@ -527,6 +539,7 @@ static void profile_moves_alone(struct sim_config *c)
 static void profile_moves_announced(struct sim_config *c)
 {
     profile_moves_only(c);
+    c->fresh = false;
     c->third_copy = true;
     often(c, EVENT_announce, 100);
     often(c, EVENT_failover, 100);
@@ -786,6 +799,11 @@ const struct sim_rule sim_rules[] = {
           "one link follows a failover, and the others stay where nothing new is written"),
     UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
             "acknowledged by one copy and merged, while another is promoted that lacks it"),
+    WORLD("realm_fence", WORLD_REALM_FENCE, SHOWS(STUCK), 1000, profile_realm,
+          "a failover takes the realm from a Redis that MySQL merges for"),
+    SYNC("realm_kept", RULE_REALM_KEPT, SHOWS(STUCK), 1000, profile_realm,
+         "a failover takes the realm from Redis before tallyd sees that it stands there, and none is free "
+         "any more"),
     WORLD("epoch", WORLD_EPOCH, SHOWS(DOUBLE), 10000, profile_split,
           "both sides of a split brain merge what both had"),
     SYNC("gen_id", RULE_GEN_ID, SHOWS(DOUBLE), 20000, profile_split,

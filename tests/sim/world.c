@@ -86,7 +86,7 @@ static void world_init(struct world *w, const struct sim_config *config)
     w->limits.uniq_counter = &w->counter[0];
     w->counters = (struct counters){.all = w->counter, .n = config->counters, .ops = &w->limits};
     w->first_counter = (struct counters){.all = w->counter, .n = 1, .ops = &w->limits};
-    redis_init(&w->redis);
+    redis_init(&w->redis, w->config.fresh);
     moves_init(w);
     mysql_init(&w->mysql);
     oracle_init(&w->oracle);

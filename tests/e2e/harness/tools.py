@@ -1,6 +1,7 @@
 """Proxies and tools that stand beside tallyd in a shop: Debian's own, with a configuration of clients/ in which @NAMES@ are
 filled in. Each in one process, which ends with the test."""
 import os
+import re
 import socket
 import urllib.request
 
@@ -84,6 +85,46 @@ class Nginx(Tool):
 
     def is_ready(self):
         return self.listens(self.socket)
+
+
+def page_block(language):
+    """The lines of this language that config/README.md shows, as they are."""
+    with open(os.path.join(CLIENTS, "../../../config/README.md"), encoding="utf-8") as page:
+        (block,) = re.findall(rf"^```{language}\n(.*?)^```", page.read(), re.M | re.S)
+    return block
+
+
+class FrontNginx(Tool):
+    """bare: nginx as it comes; told: as config/README.md has it. Both are ports, in front of tallyd's HTTP."""
+    name = "front_nginx"
+
+    def __init__(self, directory, http_port):
+        super().__init__(directory)
+        self.bare, self.told = port(), port()
+        self.configure("front_nginx.conf", here=directory, port=self.bare, told=self.told,
+                       server=page_block("nginx").replace("7371", "@TALLYD@"), tallyd=http_port)
+
+    def argv(self):
+        return ["nginx", "-e", "stderr", "-c", self.path("conf")]
+
+    def is_ready(self):
+        return all(socket.create_connection(("127.0.0.1", number)).close() is None for number in (self.bare, self.told))
+
+
+class FrontHAProxy(Tool):
+    name = "front_haproxy"
+
+    def __init__(self, directory, http_port, more=""):
+        super().__init__(directory)
+        self.told = port()
+        section = page_block("haproxy").replace("bind :443 ssl crt /etc/haproxy/panel.pem", f"bind 127.0.0.1:{self.told}")
+        self.configure("front_haproxy.cfg", section=section.replace("7371", str(http_port)) + more)
+
+    def argv(self):
+        return ["haproxy", "-db", "-f", self.path("conf")]
+
+    def is_ready(self):
+        return socket.create_connection(("127.0.0.1", self.told)).close() is None
 
 
 class Rsyslog(Tool):

@@ -23,9 +23,9 @@ void redis_batch_list(struct redis_link *l, struct batch_list *b)
     world.list = b;
 }
 
-void redis_scan(struct redis_link *l, struct scan *s)
+void redis_scan(struct redis_scans *ss, struct scan *s)
 {
-    (void)l;
+    (void)ss;
     world.scan = s;
 }
 

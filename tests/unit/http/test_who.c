@@ -46,6 +46,43 @@ static void others_are_not(void **state)
     assert_false(is_here("127.0.0.1", "localhost", true)); /* a proxy */
 }
 
+static void a_proxy_gives_itself_away(void **state)
+{
+    (void)state;
+    static const char *const added[] = {"Forwarded",
+                                        "X-Forwarded-For",
+                                        "x-forwarded-host",
+                                        "X-Real-IP",
+                                        "Via",
+                                        "CF-Connecting-IP",
+                                        "True-Client-IP",
+                                        "X-Envoy-External-Address",
+                                        "X-Amzn-Trace-Id",
+                                        "Fly-Client-IP"};
+    static const char *const own[] = {"Host",     "Accept", "User-Agent", "Authorization",
+                                      "X-Tallyd", "Cookie", "Origin"};
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++)
+        assert_true(header_is_of_a_proxy(added[i]));
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        assert_false(header_is_of_a_proxy(own[i]));
+}
+
+static void another_origin_is_seen(void **state)
+{
+    (void)state;
+    const char *host = "127.0.0.1:7371";
+    assert_false(is_cross_origin(NULL, NULL, host)); /* no browser */
+    assert_false(is_cross_origin("same-origin", NULL, host));
+    assert_false(is_cross_origin("none", NULL, host)); /* typed, or a bookmark */
+    assert_true(is_cross_origin("cross-site", NULL, host));
+    assert_true(is_cross_origin("same-site", NULL, host)); /* another port of this machine */
+    assert_false(is_cross_origin("same-origin", "https://panel.example", host)); /* a proxy changed Host */
+    assert_false(is_cross_origin(NULL, "http://127.0.0.1:7371", host));
+    assert_true(is_cross_origin(NULL, "http://127.0.0.1:3000", host));
+    assert_true(is_cross_origin(NULL, "null", host));
+    assert_true(is_cross_origin(NULL, "http://127.0.0.1:7371", NULL));
+}
+
 static void a_unix_socket_is_here(void **state)
 {
     (void)state;
@@ -53,6 +90,9 @@ static void a_unix_socket_is_here(void **state)
     struct who_asks q = {.peer = (struct sockaddr *)&local, .host = "anything"};
     assert_true(who_asks(&q, &tokens).known);
     q.forwarded = true;
+    assert_false(who_asks(&q, &tokens).known);
+    q.forwarded = false;
+    q.local_token = true;
     assert_false(who_asks(&q, &tokens).known);
 }
 
@@ -137,6 +177,8 @@ int main(void)
         cmocka_unit_test(the_loopback_is_here),
         cmocka_unit_test(others_are_not),
         cmocka_unit_test(a_unix_socket_is_here),
+        cmocka_unit_test(a_proxy_gives_itself_away),
+        cmocka_unit_test(another_origin_is_seen),
         cmocka_unit_test(a_token_is_taken_whole),
         cmocka_unit_test(a_token_too_long_to_be_one_is_refused),
         cmocka_unit_test(names_belong_to_stores),

@@ -436,7 +436,7 @@ static void test_check(void **state)
     f.appendfsync[0] = '\0';
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "redis.keeps: replicas"));
-    f.version = REDIS_WAITAOF;
+    f.version = REDIS_WAITAOF_TRUE;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
     assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_DISK), "appendfsync cannot be read"));
     f.aof_on = false;
@@ -462,6 +462,20 @@ static void test_check(void **state)
     assert_non_null(strstr(redis_check_promise(&good, REDIS_KEEPS_DISK), "2 s"));
 }
 
+static void test_advice(void **state)
+{
+    struct redis_facts f = {.version = 70015, .appendfsync = "everysec"};
+    (void)state;
+    assert_non_null(strstr(redis_check_advice(&f, REDIS_KEEPS_DISK), "WAITAOF"));
+    assert_null(redis_check_advice(&f, REDIS_KEEPS_REPLICAS));
+    assert_null(redis_check_advice(&f, REDIS_KEEPS_NOTHING));
+    strcpy(f.appendfsync, "always");
+    assert_null(redis_check_advice(&f, REDIS_KEEPS_DISK));
+    strcpy(f.appendfsync, "everysec");
+    f.version = REDIS_WAITAOF_TRUE;
+    assert_null(redis_check_advice(&f, REDIS_KEEPS_DISK));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_list),           cmocka_unit_test(test_due),
         cmocka_unit_test(test_held),           cmocka_unit_test(test_gen),
         cmocka_unit_test(test_kill_lives),     cmocka_unit_test(test_check),
+        cmocka_unit_test(test_advice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,7 @@ static void whole_way(void *arg)
     struct world *w = world_empty();
     struct redis_frames frames;
     struct redis_fences fences;
+    struct redis_scans scans;
     struct frame f = {.seq = 1};
     struct slice key = SLICE(KEY);
     struct claim claim = {.id = plan->id, .counter = &w->all[0], .keys = &key, .keys_n = 1};
@@ -66,6 +67,7 @@ static void whole_way(void *arg)
     redis_frames_init(&frames, &w->link, &w->life);
     frames.on_frame = on_frame;
     frames.on_claim = on_claim;
+    redis_scans_init(&scans, &w->link);
     redis_fences_init(&fences, &w->link, &w->life);
     fences.keeps = REDIS_KEEPS_NOTHING;
     redis_link_start(&w->link);
@@ -77,7 +79,7 @@ static void whole_way(void *arg)
     redis_frames_claim(&frames, &claim);
     WAIT_UNTIL(w, answers == 2);
     batch_init(&batch, &plan->id);
-    redis_scan(&w->link, &scan);
+    redis_scan(&scans, &scan);
     WAIT_UNTIL(w, answers == 3);
     redis_fence(&fences, &fence);
     WAIT_UNTIL(w, answers == 4);

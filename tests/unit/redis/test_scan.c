@@ -13,13 +13,15 @@ struct got {
     struct batch b;
     struct scan s;
     struct discard d;
+    struct redis_scans scans;
     char hex[33];
-    int scans, discards;
+    int scanned, discards;
+    bool closed;
 };
 
 static void on_scan(struct scan *s)
 {
-    ((struct got *)s->arg)->scans++;
+    ((struct got *)s->arg)->scanned++;
 }
 static void on_discard(struct discard *d)
 {
@@ -31,6 +33,7 @@ static struct got *got_open(void)
     struct got *g = calloc(1, sizeof *g);
     struct batch_id id;
     g->w = world_open();
+    redis_scans_init(&g->scans, &g->w->link);
     batch_id_draw(&id);
     batch_id_hex(&id, g->hex);
     batch_init(&g->b, &id);
@@ -39,8 +42,20 @@ static struct got *got_open(void)
     return g;
 }
 
+static void on_all_closed(struct redis_scans *ss)
+{
+    CONTAINER_OF(ss, struct got, scans)->closed = true;
+}
+
+static void scans_close(struct got *g)
+{
+    redis_scans_close(&g->scans, on_all_closed);
+    WAIT_UNTIL(g->w, g->closed);
+}
+
 static void got_close(struct got *g)
 {
+    if (!g->closed) scans_close(g);
     world_close(g->w);
     batch_close(&g->b);
     free(g);
@@ -63,10 +78,10 @@ static void make(struct got *g, int n1, int n2)
 
 static void scan(struct got *g)
 {
-    int before = g->scans;
-    redis_scan(&g->w->link, &g->s);
-    assert_int_equal(g->scans, before);
-    WAIT_UNTIL(g->w, g->scans == before + 1);
+    int before = g->scanned;
+    redis_scan(&g->scans, &g->s);
+    assert_int_equal(g->scanned, before);
+    WAIT_UNTIL(g->w, g->scanned == before + 1);
 }
 
 static void test_sealed(void **state)
@@ -215,11 +230,11 @@ static void test_gone_while_scanning(void **state)
     (void)state;
     make(g, 20000, 5);
     scan(g); /* so that the discard knows the names */
-    redis_scan(&g->w->link, &g->s);
+    redis_scan(&g->scans, &g->s);
     while (g->s.reading.out == 0) /* the registry was read, the rows are asked for */
         uv_run(&g->w->loop, UV_RUN_ONCE);
     redis_ask(&g->w->server, "DEL tally:batch:%s " KEY1 "_%s " KEY2 "_%s", g->hex, g->hex, g->hex);
-    WAIT_UNTIL(g->w, g->scans == 2);
+    WAIT_UNTIL(g->w, g->scanned == 2);
     assert_int_equal(g->s.outcome, SCAN_GONE);
     got_close(g);
 }
@@ -260,15 +275,15 @@ static void test_killed_mid_scan(void **state)
     redis_ask(&g->w->server, "CONFIG SET appendfsync always");
     make(g, 50000, 5);
     memcpy(run_id, g->w->link.facts.run_id, sizeof run_id);
-    redis_scan(&g->w->link, &g->s);
+    redis_scan(&g->scans, &g->s);
     WAIT_UNTIL(g->w, g->b.rows_n > 5000);
     redis_server_kill(&g->w->server);
-    WAIT_UNTIL(g->w, g->scans == 1);
+    WAIT_UNTIL(g->w, g->scanned == 1);
     assert_int_equal(g->s.outcome, SCAN_LOST);
     assert_non_null(strstr(g->s.text, "link"));
-    redis_scan(&g->w->link, &g->s); /* not up: refused at the next turn */
-    assert_int_equal(g->scans, 1);
-    WAIT_UNTIL(g->w, g->scans == 2);
+    redis_scan(&g->scans, &g->s); /* not up: refused at the next turn */
+    assert_int_equal(g->scanned, 1);
+    WAIT_UNTIL(g->w, g->scanned == 2);
     assert_int_equal(g->s.outcome, SCAN_LOST);
     redis_server_run(&g->w->server);
     WAIT_UNTIL(g->w, g->w->ups == 2);
@@ -276,6 +291,68 @@ static void test_killed_mid_scan(void **state)
     assert_int_equal(g->s.outcome, SCAN_SEALED);
     assert_int_equal(g->b.rows_n, 50005);
     assert_string_not_equal(g->s.run_id, run_id);
+    got_close(g);
+}
+
+/* --- others wait for this Redis --- */
+
+static void test_gentle(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    uint32_t most = 0;
+    (void)state;
+    make(g, 3000, 7);
+    for (int i = 10; i < 60; i++) {
+        redis_ask(s, "HSET s%d:product_views_%s 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9 10 10", i, g->hex);
+        redis_ask(s, "HSET tally:batch:%s =s%d:product_views 10", g->hex, i);
+    }
+    g->scans.gentle = true;
+    g->scans.piece = (struct piece){40, 40, 40, 1000000, 0};
+    redis_scan(&g->scans, &g->s);
+    while (g->scanned == 0) {
+        uv_run(&g->w->loop, UV_RUN_ONCE);
+        if (g->s.reading.out > most) most = g->s.reading.out;
+    }
+    assert_in_range(most, 2, 5);
+    assert_int_equal(g->s.outcome, SCAN_SEALED);
+    assert_int_equal(g->b.rows_n, 3000 + 7 + 500);
+    got_close(g);
+}
+
+static void gentle_until_rest(struct got *g)
+{
+    make(g, 20000, 5);
+    g->scans.gentle = true;
+    redis_scan(&g->scans, &g->s);
+    WAIT_UNTIL(g->w, !list_empty(&g->scans.resting));
+}
+
+/* It ends before it asks anything of a connection that another server may have. */
+static void test_another_connection(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    gentle_until_rest(g);
+    g->w->link.client_id++;
+    WAIT_UNTIL(g->w, g->scanned == 1);
+    assert_int_equal(g->s.outcome, SCAN_LOST);
+    assert_true(g->b.rows_n < 20000);
+    got_close(g);
+}
+
+static void test_closed_while_it_rests(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    gentle_until_rest(g);
+    uv_timer_stop(&g->scans.rest);
+    redis_server_kill(&g->w->server);
+    WAIT_UNTIL(g->w, g->w->downs == 1);
+    assert_int_equal(g->scanned, 0);
+    scans_close(g);
+    assert_int_equal(g->scanned, 1);
+    assert_int_equal(g->s.outcome, SCAN_LOST);
     got_close(g);
 }
 
@@ -320,11 +397,19 @@ static void test_discard_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sealed),         cmocka_unit_test(test_many_hashes),
-        cmocka_unit_test(test_packed),         cmocka_unit_test(test_packed_badly),
-        cmocka_unit_test(test_gone_and_short), cmocka_unit_test(test_gone_while_scanning),
-        cmocka_unit_test(test_unknown),        cmocka_unit_test(test_killed_mid_scan),
-        cmocka_unit_test(test_when_full),      cmocka_unit_test(test_discard_refused),
+        cmocka_unit_test(test_sealed),
+        cmocka_unit_test(test_many_hashes),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_packed_badly),
+        cmocka_unit_test(test_gone_and_short),
+        cmocka_unit_test(test_gone_while_scanning),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_killed_mid_scan),
+        cmocka_unit_test(test_gentle),
+        cmocka_unit_test(test_another_connection),
+        cmocka_unit_test(test_closed_while_it_rests),
+        cmocka_unit_test(test_when_full),
+        cmocka_unit_test(test_discard_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

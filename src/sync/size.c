@@ -1,0 +1,39 @@
+/* sync/size.c - how many hashes a claim takes. Its script is one step of Redis, and hits wait behind it. So while hits come it
+ * is a piece of claim_us, and one claim is out at a time. When nobody waits it is as large as may be: that costs Redis and MySQL
+ * less a hash. */
+#include "sync/inside.h"
+
+void size_init(struct sync *s)
+{
+    s->size = (struct claim_size){
+        .piece = {CLAIM_HASHES_MAX, s->config.claim_least, CLAIM_HASHES_MAX, s->config.claim_us, 0},
+        .hits = s->ports.hits(s->ports.arg)};
+}
+
+void size_tick(struct sync *s, uint64_t now_ms)
+{
+    uint64_t hits = s->ports.hits(s->ports.arg);
+    if (hits != s->size.hits) s->size.until_ms = now_ms + s->config.busy_ms;
+    s->size.hits = hits;
+    s->size.hits_come = now_ms < s->size.until_ms;
+}
+
+uint32_t size_now(const struct sync *s)
+{
+    return s->size.hits_come ? s->size.piece.now : CLAIM_HASHES_MAX;
+}
+
+bool sync_hits_come(const struct sync *s)
+{
+    return s->size.hits_come;
+}
+
+bool size_room(const struct sync *s)
+{
+    return s->claims_out < (s->size.hits_come ? 1 : s->config.claims_max);
+}
+
+void size_claimed(struct sync *s, const struct claim *c)
+{
+    if (c->outcome == CLAIM_STANDS) piece_took(&s->size.piece, c->keys_n - c->left, c->took_us);
+}

@@ -1,0 +1,63 @@
+/* A piece grows and shrinks to what is done in its time. */
+#include "base/piece.h"
+#include "lib/unit.h"
+
+static struct piece begun(void)
+{
+    return (struct piece){.now = 1000, .least = 32, .most = 1000, .us = 500};
+}
+
+/* A server that needs so long for each, and fixed_us for a piece. */
+static uint32_t settles(double each_us, uint32_t fixed_us)
+{
+    struct piece p = begun();
+    for (int i = 0; i < 60; i++)
+        piece_took(&p, p.now, (uint64_t)(p.now * each_us) + fixed_us);
+    return p.now;
+}
+
+static void it_settles_at_what_is_done_in_its_time(void **state)
+{
+    (void)state;
+    assert_in_range(settles(5, 0), 95, 105);
+    assert_in_range(settles(5, 40), 85, 100);
+    assert_int_equal(settles(0.1, 0), 1000);
+    assert_int_equal(settles(100, 0), 32);
+    assert_int_equal(settles(0, 0), 1000);
+}
+
+/* Every second time has somebody else's 4 ms in it, every tenth answer came with the one before. */
+static void the_times_of_others_do_not_count(void **state)
+{
+    (void)state;
+    struct piece p = begun();
+    for (int i = 0; i < 60; i++)
+        piece_took(&p, p.now, 5 * p.now);
+    for (int i = 0; i < 200; i++) {
+        piece_took(&p, p.now, i % 10 == 5 ? 1 : 5 * p.now + (i % 2 == 0 ? 4000 : 0));
+        assert_in_range(p.now, 70, 180);
+    }
+}
+
+static void a_small_one_says_little(void **state)
+{
+    (void)state;
+    struct piece p = begun();
+    for (int i = 0; i < 60; i++)
+        piece_took(&p, p.now, 5 * p.now);
+    uint32_t now = p.now;
+    piece_took(&p, 1, 100);
+    piece_took(&p, 0, 10000);
+    piece_took(&p, now / 2 - 1, 1);
+    assert_int_equal(p.now, now);
+    piece_took(&p, 1, 501);
+    assert_true(p.now < now);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(it_settles_at_what_is_done_in_its_time),
+                                       cmocka_unit_test(the_times_of_others_do_not_count),
+                                       cmocka_unit_test(a_small_one_says_little)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -84,8 +84,7 @@ enum add_result {
 /* One hit as it came, its bytes borrowed for the calls. */
 struct coalesce_hit {
     struct hit_bytes bytes;
-    uint64_t code, key_code; /* coalesce's own */
-    uint32_t cell;           /* UINT32_MAX: none of it yet, when it was looked for */
+    uint64_t code; /* coalesce's own */
 };
 
 /* Adds a hit. On ADD_OK o->waiting has grown by one. coalesce_look() before, once; of several hits the three steps for

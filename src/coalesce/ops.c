@@ -107,7 +107,7 @@ static void op_moves(struct coalesce *c, struct group *g, struct frame_op *op, s
     buf_reset(&c->raw);
     if (!op_uniq_key(l, name, &c->raw)) return;
     struct slice key = buf_slice(&c->raw);
-    struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    struct hash_entry *e = coalesce_entry(c, key);
     if (e == NULL) return;
     op->counter = e->counter;
     op->key_at = (uint32_t)f->bytes.n;

@@ -26,14 +26,9 @@ static enum add_result token_fits(const struct hash_entry *e, const struct coale
     return feeds_any(e->counter) ? ADD_FED : ADD_OK;
 }
 
-static struct hash_entry *entry_of(struct coalesce *c, const struct coalesce_token *t)
-{
-    return coalesce_entry(c, t->key, hash_cache_code(&c->hash_cache, t->key));
-}
-
 enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t)
 {
-    return token_fits(entry_of(c, t), t);
+    return token_fits(coalesce_entry(c, t->key), t);
 }
 
 uint32_t coalesce_token_cells(void)
@@ -56,7 +51,7 @@ static void token_take(struct coalesce *c, struct outlet *o, struct hash_entry *
 
 enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
 {
-    struct hash_entry *e = entry_of(c, t);
+    struct hash_entry *e = coalesce_entry(c, t->key);
     enum add_result fits = token_fits(e, t);
     if (fits != ADD_OK) return fits;
     if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);

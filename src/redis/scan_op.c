@@ -14,7 +14,8 @@
 #include <stdio.h>
 
 #define HSCAN_COUNT 1000
-#define PIECE_LEAST 100
+#define PIECE_LEAST 250
+#define REST_US_MAX 1000
 #define PIECE_US 500
 
 struct sealing { /* on a thread of the pool */
@@ -122,7 +123,7 @@ static void piece_answered(struct redis_scans *ss)
     if (--ss->out > 0) return;
     uint64_t now_us = mono_us(), took_us = now_us - ss->asked_us;
     if (ss->gentle) piece_took(&ss->piece, ss->fields, took_us);
-    ss->rest_until_us = now_us + took_us;
+    ss->rest_until_us = now_us + (took_us < REST_US_MAX ? took_us : REST_US_MAX);
     ss->fields = 0;
 }
 
@@ -319,7 +320,7 @@ static void on_registry(struct redis_link *l, void *arg, const struct redis_answ
 
 void redis_scans_init(struct redis_scans *ss, struct redis_link *link)
 {
-    *ss = (struct redis_scans){.link = link, .piece = {HSCAN_COUNT, PIECE_LEAST, HSCAN_COUNT, PIECE_US}};
+    *ss = (struct redis_scans){.link = link, .piece = {HSCAN_COUNT, PIECE_LEAST, HSCAN_COUNT, PIECE_US, 0}};
     list_init(&ss->resting);
     uv_timer_init(link->loop, &ss->rest);
     ss->rest.data = ss;

@@ -6,7 +6,7 @@
 void size_init(struct sync *s)
 {
     s->size = (struct claim_size){
-        .piece = {CLAIM_HASHES_MAX, s->config.claim_least, CLAIM_HASHES_MAX, s->config.claim_us},
+        .piece = {CLAIM_HASHES_MAX, s->config.claim_least, CLAIM_HASHES_MAX, s->config.claim_us, 0},
         .hits = s->ports.hits(s->ports.arg)};
 }
 

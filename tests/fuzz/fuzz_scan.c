@@ -21,7 +21,7 @@ struct asked {
 };
 
 static struct redis_link link_now;
-static struct redis_scans scans = {.link = &link_now, .piece = {1, 1, 1, 1}}; /* never gentle: no timer */
+static struct redis_scans scans = {.link = &link_now, .piece = {1, 1, 1, 1, 0}}; /* never gentle: no timer */
 static struct buf request;
 static struct asked asked[WAITING_MAX];
 static uint32_t asked_n;

@@ -308,7 +308,7 @@ static void test_gentle(void **state)
         redis_ask(s, "HSET tally:batch:%s =s%d:product_views 10", g->hex, i);
     }
     g->scans.gentle = true;
-    g->scans.piece = (struct piece){40, 40, 40, 1000000};
+    g->scans.piece = (struct piece){40, 40, 40, 1000000, 0};
     redis_scan(&g->scans, &g->s);
     while (g->scanned == 0) {
         uv_run(&g->w->loop, UV_RUN_ONCE);

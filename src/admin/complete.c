@@ -7,7 +7,7 @@
 
 static void one_of(const char *words, char between, struct buf *out)
 {
-    for (const char *p = words; *p != '\0'; p++)
+    for (const char *p = words + strspn(words, "|"); *p != '\0'; p++)
         buf_put_char(out, *p == '|' ? between : *p);
 }
 

@@ -19,7 +19,8 @@ static void option_help_put(const struct option *o, struct buf *out)
 void usage_put(const struct verb *verb, struct buf *out)
 {
     size_t begin = out->n;
-    if (verb->words != NULL) buf_printf(out, "%s ", verb->words);
+    const char *words = verb->words;
+    if (words != NULL) buf_printf(out, words[0] == '|' ? "[%s] " : "%s ", words + strspn(words, "|"));
     if (verb->further != NULL) buf_printf(out, "%s ", verb->further);
     for (size_t i = 0; i < options_n; i++) {
         if (!option_of(&options[i], (int)(verb - verbs)) || options[i].letter == 'h') continue;

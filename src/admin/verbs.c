@@ -1,7 +1,7 @@
 /* admin/verbs.c - the table of verbs and options. */
 #include "admin/verbs.h"
 
-enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLETION, MANUAL, VERBS };
+enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, ADJUST, RECOVER, HASH, DEV, COMPLETION, MANUAL, VERBS };
 
 #define OF(verb) (1u << (verb))
 #define OF_ALL (OF(VERBS) - 1)
@@ -46,6 +46,14 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, RECOVER, HASH, DEV, COMPLET
     "replay and drop want IDs, as list shows them, or --counter, --store or --all. The books balance\n"      \
     "all the while: a replayed row goes from rejected to merged, the sum of dropped ones stays in\n"         \
     "rejected. Exits with 1 when a row was refused again or an ID does not wait.\n"
+#define ADJUST_HELP                                                                                          \
+    "Corrects a stored count by hand, and keeps who asked for it and why: --by adds to it, --set makes\n"    \
+    "it that figure. Hits that are not merged yet come on top. Exactly once: the same --id again changes\n"  \
+    "nothing, so what failed may be sent again. Without --id one is made and printed.\n"                     \
+    "    tallyd adjust --counter product_views --store 12345 --field 42 --by -300 --reason \"crawler\"\n"    \
+    "    tallyd adjust list    what was adjusted, the newest first\n"                                        \
+    "`tallyd verify` shows the sum by counter as adjusted; the books balance without it. Exits with 1\n"     \
+    "when MySQL refuses the new figure, or the id was used for another adjustment.\n"
 #define RECOVER_HELP                                                                                         \
     "Takes over what dead tallyds left: batches of theirs, and claimed hashes that no batch knows.\n"        \
     "Through the running service when there is one, else by itself. Safe to repeat and to interrupt:\n"      \
@@ -80,6 +88,8 @@ const struct verb verbs[VERBS] = {
     [VERIFY] = {"verify", NULL, NULL, "prove that the books balance", VERIFY_HELP, verb_verify},
     [REJECTS] = {"rejects", "list|replay|drop", "[ID ...]", "show, replay or give up rows that MySQL refused",
                  REJECTS_HELP, verb_rejects},
+    [ADJUST] = {"adjust", "|list", NULL, "correct a stored count by hand, with a reason", ADJUST_HELP,
+                verb_adjust},
     [RECOVER] = {"recover", NULL, NULL, "take over what dead tallyds left", RECOVER_HELP, verb_recover},
     [HASH] = {"hash", NULL, NULL, "make the hash of a user's password", HASH_HELP, verb_hash},
     [DEV] = {"dev", NULL, NULL, "try it: private Redis, MariaDB and tallyd", DEV_HELP, verb_dev},
@@ -102,16 +112,24 @@ const struct option options[] = {
      "twice)"},
     {"another-redis", 0, OPTION_SWITCH, NULL, AT(another_redis), OF(MIGRATE),
      "the Redis of this configuration is one more beside those that this MySQL counts for already"},
-    {"json", 0, OPTION_SWITCH, NULL, AT(json), OF(STATUS) | OF(VERIFY) | OF(REJECTS),
+    {"json", 0, OPTION_SWITCH, NULL, AT(json), OF(STATUS) | OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
      "as JSON, for programs"},
     {"watch", 0, OPTION_SECONDS, "SECONDS", AT(watch_s), OF(STATUS),
      "again and again, by default every 2 seconds, until Ctrl-C"},
-    {"counter", 0, OPTION_COUNTER, "NAME", AT(counter), OF(VERIFY) | OF(REJECTS), "of this counter only"},
-    {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(VERIFY) | OF(REJECTS),
+    {"counter", 0, OPTION_COUNTER, "NAME", AT(counter), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
+     "of this counter only"},
+    {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
      "of this store only, as it stands in the key"},
     {"all", 0, OPTION_SWITCH, NULL, AT(all), OF(REJECTS) | OF(VERIFY),
      "all that wait; of verify: also what MySQL has of each other Redis"},
-    {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS), "list at most so many, by default 100"},
+    {"field", 0, OPTION_TEXT, "FIELD", AT(field), OF(ADJUST), "the date, id or text that is counted by"},
+    {"by", 0, OPTION_TEXT, "N", AT(by), OF(ADJUST), "add N, which may be negative"},
+    {"set", 0, OPTION_TEXT, "N", AT(set), OF(ADJUST), "make the stored count N"},
+    {"reason", 0, OPTION_TEXT, "TEXT", AT(reason), OF(ADJUST), "why, for those who look at the list"},
+    {"id", 0, OPTION_TEXT, "ID", AT(id), OF(ADJUST),
+     "of this adjustment: the same one again changes nothing"},
+    {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS) | OF(ADJUST),
+     "list at most so many, by default 100"},
     {"yes", 0, OPTION_SWITCH, NULL, AT(yes), OF(REJECTS), "do drop"},
     {"dry-run", 0, OPTION_SWITCH, NULL, AT(dry_run), OF(RECOVER), "change nothing, name what would be done"},
     {"reject-unknown", 0, OPTION_SWITCH, NULL, AT(reject_unknown), OF(RECOVER),

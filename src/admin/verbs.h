@@ -10,9 +10,10 @@ struct call { /* one command line, read */
     const struct admin_ports *ports;
     const char *conf_path; /* -c, else the default; of `dev` NULL when not given */
     const char *dir;
-    const char *counter, *store; /* NULL: any */
-    int64_t watch_s;             /* 0: once */
-    int64_t limit;               /* 0: not given */
+    const char *counter, *store;                /* NULL: any */
+    const char *field, *by, *set, *reason, *id; /* of adjust; NULL: not given */
+    int64_t watch_s;                            /* 0: once */
+    int64_t limit;                              /* 0: not given */
     bool tables, views, print, ledger_lost, another_redis, dry_run, reject_unknown, accept_rollback, json,
         all, yes, help;
     char **words; /* behind the verb; the first is one of verb->words */
@@ -30,6 +31,7 @@ enum err verb_migrate(const struct call *call);
 enum err verb_status(const struct call *call);
 enum err verb_verify(const struct call *call);
 enum err verb_rejects(const struct call *call);
+enum err verb_adjust(const struct call *call);
 enum err verb_recover(const struct call *call);
 enum err verb_hash(const struct call *call);
 enum err verb_dev(const struct call *call);
@@ -46,7 +48,8 @@ enum err text_print(struct buf *text);
 
 struct verb {
     const char *name;
-    const char *words;   /* what its first word may be, '|' between them; NULL: it takes none */
+    const char *
+        words; /* what its first word may be, '|' between them, before the first: it may be left out; NULL: none */
     const char *further; /* what words may follow that one, for usage: "[ID ...]"; NULL: none */
     const char *summary, *help;
     enum err (*run)(const struct call *call);

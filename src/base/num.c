@@ -49,7 +49,7 @@ static const char pairs[] =
     "4748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293"
     "949596979899";
 
-/* Most replies. Writes four bytes, even if fewer count. */
+/* Writes four bytes, even if fewer count. */
 static inline size_t upto_four_write(unsigned v, char *out)
 {
     char digits[8];
@@ -73,6 +73,7 @@ static size_t size_write(uint64_t v, char *out)
 
 size_t num_write(int64_t v, char out[21])
 {
+    if ((uint64_t)v < 10000) return upto_four_write((unsigned)v, out); /* nearly every reply */
     if (v >= 0) return size_write((uint64_t)v, out);
     out[0] = '-';
     return 1 + size_write(-(uint64_t)v, out + 1);

@@ -17,6 +17,22 @@ bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
     return may && (c->journal == NULL || !journals_full(c, c->journal) || !journals_wait(c));
 }
 
+#define PRICE_MOST 32 /* 125 ops a frame */
+#define AHEAD_MOST 25 /* percent of a journal */
+
+/* In quarters of a cell. A journal is to be no fuller than the one before is empty: the further it is ahead, the fewer ops a
+ * frame takes. Then as much goes in as comes home, and all clients wait a little, instead of some for a frame that
+ * does it all. */
+uint32_t checkpoint_price(const struct coalesce *c)
+{
+    if (c->journal == NULL || !journals_wait(c)) return 0;
+    const struct journal *before = journals_oldest(c);
+    uint32_t full = journals_percent(c, c->journal);
+    uint32_t empty = 100 - (uint32_t)(UINT64_C(100) * before->pending / (before->ops_n + 1));
+    if (full <= empty) return 0;
+    return full - empty >= AHEAD_MOST ? PRICE_MOST : PRICE_MOST * (full - empty) / AHEAD_MOST;
+}
+
 static uint32_t going_in(const struct frame *f)
 {
     uint32_t n = 0;
@@ -74,10 +90,18 @@ static void put_all_in(struct coalesce *c, struct frame *f)
 
 /* --- home --- */
 
+static uint32_t samples_of(const struct coalesce *c, const struct frame_op *op)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->counters->ops->precisions_n; i++)
+        n += !op_joins(op, c->counters->ops->precisions[i]);
+    return n;
+}
+
 /* Adding an event to a log costs half of a HINCRBY, a hit on a known bucket two, on another one four. */
 static uint32_t lines_of(const struct coalesce *c, const struct frame_op *op)
 {
-    if (op->kind == OP_SERIES) return c->counters->ops->precisions_n;
+    if (op->kind == OP_SERIES) return samples_of(c, op);
     if (op->items_n > 0) return 1 + op->items_n / 2;
     return op->kind == OP_TIMEBOX && buckets_know(c, op) ? 2 : 4;
 }
@@ -106,9 +130,8 @@ static void leave(struct frame_op *op)
     if (!op->silent) journal_take(op->journal, op->number, op->adds);
 }
 
-/* All of it, but of events at most so many; returns what it costs, in lines. */
-uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
-                             uint32_t events_most)
+static uint32_t one_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
+                        uint32_t events_most, bool joins)
 {
     const struct journal_op *from = &j->ops[number];
     struct frame_op *op =
@@ -122,23 +145,25 @@ uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal
     op->number = number;
     op->adds = has_events && from->adds > events_most ? events_most : from->adds;
     op->first_event = from->first_event;
+    op->joined = joins;
     if (has_events) events_out(f, op, j);
     leave(op);
     return lines_of(c, op);
 }
 
-/* More comes in than is brought home: the one that takes ops has been waiting to be closed for long. */
-static bool is_behind(const struct coalesce *c)
+/* Of a series the later seconds of that journal go with it. */
+uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
+                             uint32_t events_most)
 {
-    const struct journal *j = c->journal;
-    if (j == NULL || !journals_wait(c)) return false;
-    return journals_full(c, j) ||
-           c->ports.mono_ms(c->ports.arg) - j->begun_ms >= 2 * (uint64_t)c->config.journal_ms;
+    uint32_t lines = one_out(c, f, j, number, events_most, false), i = j->ops[number].next;
+    for (; i != OP_END && j->ops[i].kind == OP_SERIES; i = j->ops[i].next)
+        if (j->ops[i].adds > 0) lines += one_out(c, f, j, i, 0, true);
+    return lines;
 }
 
 static void closed_out(struct coalesce *c, struct frame *f)
 {
-    uint32_t lines = 0, most = is_behind(c) ? c->config.behind_lines : c->config.checkpoint_lines;
+    uint32_t lines = 0, most = c->config.checkpoint_lines;
     list_for_each (node, &c->journals) {
         struct journal *j = CONTAINER_OF(node, struct journal, link);
         while (j->closed && j->from < j->ops_n && lines < most) {
@@ -172,7 +197,7 @@ static void append_all(struct coalesce *c, struct frame *f)
         next = node->next;
         bool never_was = j->closed && j->pending == 0 && !j->opened && j->records.n == 0 && j->frames == 0;
         if (never_was)
-            journal_destroy(j);
+            journals_drop(c, j);
         else
             append(f, j);
     }
@@ -196,7 +221,7 @@ void checkpoint_applied(struct coalesce *c, const struct group *g)
         const struct frame_append *a = &f->appends[i];
         if (a->journal == NULL) continue;
         a->journal->frames--;
-        if (a->ends) journal_destroy(a->journal);
+        if (a->ends) journals_drop(c, a->journal);
     }
     settles_applied(c, f->seq);
 }

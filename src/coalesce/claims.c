@@ -7,8 +7,8 @@
 
 static struct hash_entry *claimed_entry(struct coalesce *c, const struct claim *claim, uint32_t i)
 {
-    uint64_t code;
-    return hash_cache_find(&c->hash_cache, claim->keys[i], &code);
+    uint64_t code = hash_cache_code(&c->hash_cache, claim->keys[i]);
+    return hash_cache_find(&c->hash_cache, claim->keys[i], code);
 }
 
 static void forget_dirty(struct coalesce *c, const struct claim *claim)

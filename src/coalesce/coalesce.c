@@ -22,10 +22,9 @@ const struct coalesce_config coalesce_config_default = {
     .lease_most = 1000,
     .journal_least = 16,
     .journal_ms = 500,
-    .journal_ops_max = 1 << 17,
-    .journal_bytes_max = 8 << 20,
-    .checkpoint_lines = 500,
-    .behind_lines = 4000,
+    .journal_ops_max = 1 << 18,
+    .journal_bytes_max = 16 << 20,
+    .checkpoint_lines = 600,
     .doubt_ms = 5000,
     .busy_ms = 5000,
     .replay_bytes = 64 << 20,
@@ -42,8 +41,7 @@ static bool any_feeds(const struct counters *cs)
 {
     bool any = false;
     for (size_t i = 0; i < cs->n; i++)
-        for (int which = 0; which < FEEDS; which++)
-            any |= counter_feeds(&cs->all[i], which);
+        any |= counter_feeds_any(&cs->all[i]);
     return any;
 }
 
@@ -123,17 +121,23 @@ uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t 
     return hash_cache_code(&c->hash_cache, slice_of((const char *)parts, sizeof parts));
 }
 
-struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key, uint64_t code)
+__attribute__((noinline, cold)) static struct hash_entry *entry_add(struct coalesce *c, struct slice key,
+                                                                    uint64_t code)
 {
-    struct hash_entry *e = hash_cache_find_code(&c->hash_cache, key, code);
-    if (e != NULL) return e;
     const struct counter *counter = counters_match(c->counters, key);
     return counter == NULL ? NULL : hash_cache_add(&c->hash_cache, key, code, counter);
 }
 
+struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key)
+{
+    uint64_t code = hash_cache_code(&c->hash_cache, key);
+    struct hash_entry *e = hash_cache_find(&c->hash_cache, key, code);
+    return e != NULL ? e : entry_add(c, key, code);
+}
+
 const struct counter *coalesce_counter(struct coalesce *c, struct slice key)
 {
-    const struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    const struct hash_entry *e = coalesce_entry(c, key);
     return e == NULL ? NULL : e->counter;
 }
 
@@ -153,16 +157,13 @@ enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o
 
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
 {
-    h->code = hash_cache_code(&c->hash_cache, h->bytes.raw);
-    h->cell = group_find(c->now, h->bytes.raw, h->code);
-    if (h->cell != GROUP_NO_CELL) return;
-    h->key_code = hash_cache_code(&c->hash_cache, h->bytes.key);
-    hash_cache_prefetch(&c->hash_cache, h->key_code);
+    h->code = hash_cache_code(&c->hash_cache, h->bytes.key);
+    hash_cache_prefetch(&c->hash_cache, h->code);
 }
 
 void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
 {
-    if (h->cell == GROUP_NO_CELL) hash_cache_prefetch_entry(&c->hash_cache, h->key_code);
+    hash_cache_prefetch_entry(&c->hash_cache, h->code);
 }
 
 /* Nearly all hits of a day have that day. */
@@ -176,18 +177,18 @@ static bool field_fits(struct coalesce *c, const struct counter *counter, struct
 }
 
 /* The first hit of its key and field in this frame. */
-static enum add_result take_new(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
+static enum add_result take_new(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h,
+                                struct hash_entry *e, uint64_t field_code, uint32_t *cell)
 {
     struct group *g = c->now;
-    struct hash_entry *e = coalesce_entry(c, h->bytes.key, h->key_code);
-    if (e == NULL) return ADD_NO_COUNTER;
     if (!coalesce_delta_fits(h->bytes.delta)) return ADD_DELTA;
     if (!field_fits(c, e->counter, h->bytes.field)) return ADD_FIELD;
     if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);
     if (coalesce_answers_full(c, h->bytes.raw.n) || group_cells(g) >= c->config.cells_max)
         return coalesce_full(c, o);
-    group_add_cell(g, e, h->bytes.raw, h->bytes.field, h->code, h->bytes.delta);
-    g->frame.cells[g->frame.cells_n - 1].hit_is_event = c->feeds && counter_feeds(e->counter, FEED_EVENT);
+    *cell = group_add_cell(g, e, h->bytes.raw, h->bytes.field, field_code, h->bytes.delta);
+    g->frame.cells[*cell].hit_is_event = c->feeds && counter_feeds(e->counter, FEED_EVENT);
+    if (c->feeds && counter_feeds_any(e->counter)) g->op_quarters += checkpoint_price(c);
     return ADD_OK;
 }
 
@@ -209,11 +210,14 @@ static enum add_result take_more(struct coalesce *c, struct outlet *o, const str
 enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h)
 {
     struct group *g = c->now;
-    uint32_t cell = h->cell != GROUP_NO_CELL ? h->cell : group_find(g, h->bytes.raw, h->code);
-    bool is_new = cell == GROUP_NO_CELL;
-    enum add_result got = is_new ? take_new(c, o, h) : take_more(c, o, h, &g->frame.cells[cell]);
+    struct hash_entry *e = hash_cache_find(&c->hash_cache, h->bytes.key, h->code);
+    if (e == NULL) e = entry_add(c, h->bytes.key, h->code);
+    if (e == NULL) return ADD_NO_COUNTER;
+    uint64_t field_code;
+    uint32_t cell = group_find(g, e, h->bytes.field, &field_code);
+    enum add_result got = cell == GROUP_NO_CELL ? take_new(c, o, h, e, field_code, &cell)
+                                                : take_more(c, o, h, &g->frame.cells[cell]);
     if (got != ADD_OK) return got;
-    if (is_new) cell = g->frame.cells_n - 1;
     g->weight += (uint64_t)llabs(h->bytes.delta);
     o->parked_ms = 0;
     coalesce_came(c);

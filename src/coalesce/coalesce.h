@@ -29,9 +29,10 @@ struct coalesce_config {
      * many event logs, 10 MiB */
     uint32_t series_max;
     uint32_t lease_first, lease_most; /* numbers of a log's first lease, 32; of its largest, 1,000 */
-    /* Series and feeds go through a journal (checkpoint.c) when a frame has so many of them, 16; it is brought home after
-     * so many ms, 500, ops, 131,072, or bytes, 8 MiB, by some 500 commands a frame, or 4,000 when that is too slow */
-    uint32_t journal_least, journal_ms, journal_ops_max, journal_bytes_max, checkpoint_lines, behind_lines;
+    /* Series and feeds go through a journal (checkpoint.c) when a frame has so many of them, 16; it is brought home after so
+     * many ms, 500, when the one before is, by some 600 commands a frame, 1 ms of Redis; with so many ops, 262,144, or bytes,
+     * 16 MiB, it is full, and frames take fewer while it fills faster than that one comes home */
+    uint32_t journal_least, journal_ms, journal_ops_max, journal_bytes_max, checkpoint_lines;
     uint32_t doubt_ms; /* clients of a frame in doubt wait so long, 5,000 */
     uint32_t busy_ms;  /* a client not read from for so long is answered -BUSY, 5,000 */
     /* Answered frames that Redis could still lose are kept up to so many bytes, 64 MiB; 0: none, no fence will pass */
@@ -84,8 +85,7 @@ enum add_result {
 /* One hit as it came, its bytes borrowed for the calls. */
 struct coalesce_hit {
     struct hit_bytes bytes;
-    uint64_t code, key_code; /* coalesce's own */
-    uint32_t cell;           /* UINT32_MAX: none of it yet, when it was looked for */
+    uint64_t code; /* coalesce's own */
 };
 
 /* Adds a hit. On ADD_OK o->waiting has grown by one. coalesce_look() before, once; of several hits the three steps for

@@ -12,8 +12,7 @@
 
 uint64_t coalesce_epoch(struct coalesce *c)
 {
-    c->epoch += (uint32_t)c->epoch == UINT32_MAX ? 2 : 1; /* group.h says why */
-    return c->epoch;
+    return ++c->epoch;
 }
 
 uint32_t flight_depth(void)
@@ -65,11 +64,19 @@ static void hash_on_send(struct frame *f, struct frame_hash *h, uint64_t now_ms)
     if ((h->cells > 0 || h->moved) && !e->due && now_ms >= e->lock_until_ms) ask_lock(f, h, e);
 }
 
+static const struct counter *cell_counter(const struct frame *f, uint32_t cell)
+{
+    return ((const struct hash_entry *)f->hashes[f->cells[cell].hash].entry)->counter;
+}
+
 static void add_shares(struct frame *f)
 {
-    for (uint32_t i = 0; i < f->cells_n; i++) {
-        const struct hash_entry *e = f->hashes[f->cells[i].hash].entry;
-        frame_add_share(f, e->counter, f->cells[i].delta);
+    for (uint32_t i = 0; i < f->cells_n;) {
+        const struct counter *of = cell_counter(f, i);
+        int64_t sum = 0;
+        for (; i < f->cells_n && cell_counter(f, i) == of; i++)
+            sum += f->cells[i].delta;
+        frame_add_share(f, of, sum);
     }
 }
 
@@ -158,10 +165,8 @@ void flight_take_back(struct coalesce *c, const struct group *g)
     const struct frame *f = &g->frame;
     for (uint32_t i = 0; i < f->shares_n; i++) {
         int64_t correction = f->shares[i].delta;
-        for (uint32_t j = 0; j < f->cells_n; j++) {
-            const struct hash_entry *e = f->hashes[f->cells[j].hash].entry;
-            if (e->counter == f->shares[i].counter) correction -= f->cells[j].delta;
-        }
+        for (uint32_t j = 0; j < f->cells_n; j++)
+            if (cell_counter(f, j) == f->shares[i].counter) correction -= f->cells[j].delta;
         if (correction != 0) group_correct(c->now, f->shares[i].counter, correction);
     }
 }

@@ -6,17 +6,12 @@
 #include "base/num.h"
 #include <stdlib.h>
 
-struct cell_slot {
-    uint32_t epoch; /* low half of the group's epoch when it was filled; another one: free */
-    uint32_t cell;
-};
-
 void group_init(struct group *g, uint32_t cells_max)
 {
-    *g = (struct group){.slots_cap = 64};
-    while (g->slots_cap < 2 * cells_max)
-        g->slots_cap *= 2;
-    g->slots = heap_zalloc(g->slots_cap * sizeof *g->slots);
+    *g = (struct group){.further_cap = 64};
+    while (g->further_cap < 2 * cells_max)
+        g->further_cap *= 2;
+    g->further = heap_zalloc(g->further_cap * sizeof *g->further);
 }
 
 void group_close(struct group *g)
@@ -25,15 +20,14 @@ void group_close(struct group *g)
     buf_free(&g->literals);
     heap_free(g->answers);
     heap_free(g->arrivals);
-    heap_free(g->slots);
+    heap_free(g->further);
     heap_free(g->op_slots.at);
 }
 
-/* Slots know only the low half of an epoch, so they are cleared before it can come round again. */
-static void epoch_set(struct group *g, uint64_t epoch)
+static void further_clear(struct group *g)
 {
-    if (g->epoch >> 31 != epoch >> 31) memset(g->slots, 0, g->slots_cap * sizeof *g->slots);
-    g->epoch = epoch;
+    if (g->further_n > 0) memset(g->further, 0, g->further_cap * sizeof *g->further);
+    g->further_n = 0;
 }
 
 static void ops_clear(struct group *g)
@@ -54,7 +48,8 @@ void group_reuse(struct group *g, uint64_t epoch)
     g->state = GROUP_COLLECTS;
     g->given_up = g->undone = false;
     ops_clear(g);
-    epoch_set(g, epoch);
+    further_clear(g);
+    g->epoch = epoch;
 }
 
 struct frame_hash *group_hash(struct group *g, struct hash_entry *e)
@@ -63,7 +58,9 @@ struct frame_hash *group_hash(struct group *g, struct hash_entry *e)
     struct frame_hash *h = frame_add_hash(&g->frame, e, hash_entry_key(e));
     e->epoch = g->epoch;
     e->slot = g->frame.hashes_n - 1;
+    e->cell = GROUP_NO_CELL;
     e->pins++;
+    e->used = true;
     return h;
 }
 
@@ -86,47 +83,47 @@ void group_unpin(struct group *g)
     }
 }
 
-typedef uint64_t sixteen __attribute__((vector_size(16)));
-
-static inline sixteen differ(const char *a, const char *b)
+static uint32_t further_find(const struct group *g, const struct hash_entry *e, struct slice field,
+                             uint64_t code)
 {
-    sixteen have, want;
-    memcpy(&have, a, 16);
-    memcpy(&want, b, 16);
-    return have ^ want;
-}
-
-/* A key and a field are mostly 32 to 64 bytes: four pieces that overlap, and one branch. */
-static inline bool raw_eq(struct slice a, struct slice b)
-{
-    if (a.n != b.n) return false;
-    if (a.n < 32 || a.n > 64) return slice_eq(a, b);
-    sixteen d = differ(a.p, b.p) | differ(a.p + 16, b.p + 16) | differ(a.p + a.n - 32, b.p + a.n - 32) |
-                differ(a.p + a.n - 16, b.p + a.n - 16);
-    return (d[0] | d[1]) == 0;
-}
-
-uint32_t group_find(const struct group *g, struct slice raw, uint64_t code)
-{
-    for (uint32_t i = (uint32_t)code & (g->slots_cap - 1);; i = (i + 1) & (g->slots_cap - 1)) {
-        const struct cell_slot *s = &g->slots[i];
-        if (s->epoch != (uint32_t)g->epoch) return GROUP_NO_CELL;
-        const struct frame_cell *c = &g->frame.cells[s->cell];
-        if (c->code == code && raw_eq(FRAME_RAW(&g->frame, c), raw)) return s->cell;
+    for (uint32_t i = (uint32_t)code & (g->further_cap - 1);; i = (i + 1) & (g->further_cap - 1)) {
+        if (g->further[i] == 0) return GROUP_NO_CELL;
+        const struct frame_cell *c = &g->frame.cells[g->further[i] - 1];
+        if (c->code == code && c->hash == e->slot && slice_eq(FRAME_FIELD(&g->frame, c), field))
+            return g->further[i] - 1;
     }
 }
 
-void group_add_cell(struct group *g, struct hash_entry *e, struct slice raw, struct slice field,
-                    uint64_t code, int64_t delta)
+uint32_t group_find(const struct group *g, const struct hash_entry *e, struct slice field, uint64_t *code)
 {
-    PRE(g->frame.cells_n < g->slots_cap / 2);
+    *code = 0;
+    if (e->epoch != g->epoch || e->cell == GROUP_NO_CELL) return GROUP_NO_CELL;
+    if (slice_eq(FRAME_FIELD(&g->frame, &g->frame.cells[e->cell]), field)) return e->cell;
+    *code = hash_entry_code(e, field);
+    return further_find(g, e, field, *code);
+}
+
+static void further_add(struct group *g, uint32_t cell, uint64_t code)
+{
+    PRE(g->further_n < g->further_cap / 2);
+    uint32_t i = (uint32_t)code & (g->further_cap - 1);
+    while (g->further[i] != 0)
+        i = (i + 1) & (g->further_cap - 1);
+    g->further[i] = cell + 1;
+    g->further_n++;
+}
+
+uint32_t group_add_cell(struct group *g, struct hash_entry *e, struct slice raw, struct slice field,
+                        uint64_t code, int64_t delta)
+{
+    uint32_t cell = g->frame.cells_n;
     group_hash(g, e);
-    struct frame_cell *c = frame_add_raw(&g->frame, e->slot, raw, field, delta);
-    c->code = code;
-    uint32_t i = (uint32_t)code & (g->slots_cap - 1);
-    while (g->slots[i].epoch == (uint32_t)g->epoch)
-        i = (i + 1) & (g->slots_cap - 1);
-    g->slots[i] = (struct cell_slot){(uint32_t)g->epoch, g->frame.cells_n - 1};
+    frame_add_raw(&g->frame, e->slot, raw, field, delta)->code = code;
+    if (e->cell == GROUP_NO_CELL)
+        e->cell = cell;
+    else
+        further_add(g, cell, code);
+    return cell;
 }
 
 __attribute__((noinline, cold)) static void answers_grow(struct group *g)
@@ -265,7 +262,8 @@ void group_drop_frame(struct group *g, uint64_t epoch)
     g->weight = 0;
     for (uint32_t i = 0; i < g->frame.shares_n; i++)
         g->weight += (uint64_t)llabs(g->frame.shares[i].delta);
-    epoch_set(g, epoch);
+    further_clear(g);
+    g->epoch = epoch;
 }
 
 void group_correct(struct group *g, const struct counter *c, int64_t delta)

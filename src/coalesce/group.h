@@ -44,16 +44,16 @@ struct group {
     struct arrival *arrivals; /* one a turn of the loop */
     uint32_t arrivals_n, arrivals_cap;
     uint32_t literals_count; /* of the answers, how many are of no write; a write's may be a literal, too */
-    uint64_t epoch;  /* of the use; entries and cell slots with another epoch are not of it. Its low half
-                      * is never 0, which marks a free slot */
-    uint64_t weight; /* sum of |delta|: bounded, so that no sum of the frame overflows */
+    uint64_t epoch;          /* of the use; entries with another epoch are not of it */
+    uint64_t weight;         /* sum of |delta|: bounded, so that no sum of the frame overflows */
     enum group_state state;
     bool undone;   /* known not to have run: what it did to journals is taken back until it is sent again */
     bool given_up; /* its clients were told "outcome unknown": never sent again */
     uint64_t doubt_ms; /* mono: since when in doubt */
     struct buf literals;
-    struct cell_slot *slots; /* (key, field) -> cell */
-    uint32_t slots_cap;
+    /* Hash of key and field -> its cell's number + 1, 0: free. Not of the first cell of a hash, which hash_entry has. */
+    uint32_t *further;
+    uint32_t further_n, further_cap;
     struct op_slots op_slots;
     uint32_t
         op_quarters; /* what tokens, ops of clients, and events of hits, count as, in quarters of a cell */
@@ -65,12 +65,12 @@ void group_reuse(struct group *g, uint64_t epoch); /* empty and collecting */
 
 struct frame_hash *group_hash(struct group *g,
                               struct hash_entry *e); /* e's place in the frame; adds and pins it when new */
-/* The number of the cell of a key and field, as their bytes came (frame_cell.raw). code is their hash, for group_add_cell
- * too. */
+/* The number of a field's cell. *code is for group_add_cell, when there is none. */
 #define GROUP_NO_CELL UINT32_MAX
-uint32_t group_find(const struct group *g, struct slice raw, uint64_t code);
-void group_add_cell(struct group *g, struct hash_entry *e, struct slice raw, struct slice field,
-                    uint64_t code, int64_t delta);
+uint32_t group_find(const struct group *g, const struct hash_entry *e, struct slice field, uint64_t *code);
+/* raw: key and field, as their bytes came (frame_cell.raw); field points into it. Returns its number. */
+uint32_t group_add_cell(struct group *g, struct hash_entry *e, struct slice raw, struct slice field,
+                        uint64_t code, int64_t delta);
 void group_expect(struct group *g, struct outlet *o, uint32_t cell, int64_t upto);
 void group_expect_literal(struct group *g, struct outlet *o, struct slice bytes);
 void group_hush(struct group *g, const struct outlet *o, uint32_t n); /* the last n, all of o, say nothing */

@@ -1,6 +1,9 @@
-/* coalesce/hash_cache.h - the pending hashes this process has seen, by key: what is known of each. A cache:
- * bounded, and forgetting an entry costs a ZADD and a SET NX more, never a count. Entries that a frame holds
- * (pins) or that owe a ZADD stay. About 60 bytes, the key, and 27 bytes of table an entry. */
+/* coalesce/hash_cache.h - the pending hashes this process has seen, by key: what is known of each, and where it stands in the
+ * frame that collects, so that one look-up finds a hit's cell. A cache: bounded, and forgetting an entry costs a ZADD and a
+ * SET NX more, never a count. Entries that a frame holds (pins) or that owe a ZADD stay. About 60 bytes, the key, and 27
+ * bytes of table an entry.
+ * The table is of many parts, by the high bits of the hash, each of which grows and forgets by itself: with a million
+ * entries the slowest add goes through 4,000. */
 #ifndef COALESCE_HASH_CACHE_H
 #define COALESCE_HASH_CACHE_H
 
@@ -13,8 +16,9 @@ struct hash_entry {
     uint64_t hits;          /* sum of |delta| applied since the last claim */
     uint64_t epoch;         /* the group whose frame has this hash in `slot`; 0: none */
     uint32_t slot;
-    uint32_t pins; /* frames that name it */
+    uint32_t cell; /* the first of this hash in that frame; GROUP_NO_CELL: none yet */
     uint16_t key_n;
+    uint8_t pins;     /* frames that name it */
     bool known_dirty; /* in tally:dirty by the order of sending */
     bool owed;        /* on coalesce's list of owed ZADDs */
     bool due;         /* told to sync, not yet claimed */
@@ -22,10 +26,21 @@ struct hash_entry {
     char key[];
 };
 
-struct hash_cache {
+#define HASH_CACHE_PARTS 256
+
+struct hash_cache_slot {
+    uint64_t code;
+    struct hash_entry *entry; /* NULL: free */
+};
+
+struct hash_cache_part {
     struct hash_cache_slot *slots;
-    size_t n, cap, most;
-    size_t hand;   /* of the eviction sweep */
+    uint32_t n, cap;
+};
+
+struct hash_cache {
+    struct hash_cache_part parts[HASH_CACHE_PARTS];
+    size_t n, most;
     uint64_t seed; /* so that nobody can choose keys that collide */
 };
 
@@ -36,17 +51,47 @@ static inline struct slice hash_entry_key(const struct hash_entry *e)
 
 void hash_cache_init(struct hash_cache *r, size_t most);
 void hash_cache_close(struct hash_cache *r);
-struct hash_entry *hash_cache_find(struct hash_cache *r, struct slice key, uint64_t *code);
-struct hash_entry *hash_cache_find_code(struct hash_cache *r, struct slice key, uint64_t code);
-/* Two steps that bring what hash_cache_find_code(code) reads into the cache: of many keys, the first for all, then the
- * second for all, hides most of the time that a million entries take to be read. */
-void hash_cache_prefetch(const struct hash_cache *r, uint64_t code);
-void hash_cache_prefetch_entry(const struct hash_cache *r, uint64_t code);
-/* key must not be in it; code is what hash_cache_find gave. Makes room by forgetting others when it is full. */
+uint64_t hash_cache_code(const struct hash_cache *r, struct slice bytes);
+uint64_t hash_entry_code(const struct hash_entry *e, struct slice field); /* of a field of it */
+/* key must not be in it; code is its hash_cache_code(). Makes room by forgetting others when it is full. */
 struct hash_entry *hash_cache_add(struct hash_cache *r, struct slice key, uint64_t code,
                                   const struct counter *counter);
-void hash_cache_forget_dirty(
-    struct hash_cache *r); /* every cut: nothing is known to be dirty, no lock known held */
-uint64_t hash_cache_code(const struct hash_cache *r, struct slice bytes);
+/* Every cut: nothing is known to be dirty, no lock known held. */
+void hash_cache_forget_dirty(struct hash_cache *r);
+
+static inline size_t hash_cache_part(uint64_t code)
+{
+    return code / (UINT64_MAX / HASH_CACHE_PARTS + 1);
+}
+
+static inline struct hash_entry *hash_cache_find(const struct hash_cache *r, struct slice key, uint64_t code)
+{
+    const struct hash_cache_part *p = &r->parts[hash_cache_part(code)];
+    for (size_t i = code & (p->cap - 1);; i = (i + 1) & (p->cap - 1)) {
+        struct hash_entry *e = p->slots[i].entry;
+        if (e == NULL) return NULL;
+        if (p->slots[i].code == code && slice_eq(hash_entry_key(e), key)) return e;
+    }
+}
+
+static inline const struct hash_cache_slot *hash_cache_home(const struct hash_cache *r, uint64_t code)
+{
+    const struct hash_cache_part *p = &r->parts[hash_cache_part(code)];
+    return &p->slots[code & (p->cap - 1)];
+}
+
+/* Two steps that bring what hash_cache_find(code) reads into the cache: of many keys, the first for all, then the
+ * second for all, hides most of the time that a million entries take to be read. */
+static inline void hash_cache_prefetch(const struct hash_cache *r, uint64_t code)
+{
+    __builtin_prefetch(hash_cache_home(r, code));
+}
+
+static inline void hash_cache_prefetch_entry(const struct hash_cache *r, uint64_t code)
+{
+    uintptr_t e = (uintptr_t)hash_cache_home(r, code)->entry; /* 0 in an empty slot: nothing is fetched */
+    __builtin_prefetch((const void *)e);
+    __builtin_prefetch((const void *)(e + 64));
+}
 
 #endif

@@ -89,6 +89,7 @@ struct coalesce {
     struct buf owed_names;
     struct list journals;                /* oldest first; what stands in Redis or is under way */
     struct journal *journal;             /* of them, the one that takes ops; NULL: none yet */
+    struct journal *spare_journal;       /* the memory of the next */
     uint64_t journals_n;                 /* begun so far */
     struct list settles;                 /* reads that wait for a checkpoint */
     struct slice *looked;                /* names of journals, for the look */
@@ -136,8 +137,7 @@ static inline bool coalesce_owes(const struct coalesce *c)
 uint64_t coalesce_name_code(const struct coalesce *c, enum op_kind kind, struct slice name,
                             struct slice type);
 uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
-struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key,
-                                  uint64_t code); /* NULL: no counter claims it */
+struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key); /* NULL: no counter claims it */
 enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o);   /* ADD_FULL or ADD_BUSY */
 enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o); /* the link is not ready */
 bool coalesce_send_next(struct coalesce *c); /* what was collected, if it may be sent */
@@ -193,6 +193,8 @@ void ops_answers_lost(struct coalesce *c, struct group *g);
 /* checkpoint.c */
 bool checkpoint_waits(const struct coalesce *c); /* there is something to be brought home */
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op); /* may it go into the journal? */
+uint32_t checkpoint_price(
+    const struct coalesce *c); /* of an op more that goes into the journal, in quarters of a cell */
 /* All of an op of a journal, but of events at most so many, becomes an op of the frame; returns its cost in lines. */
 uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
                              uint32_t events_most);
@@ -206,7 +208,9 @@ struct journal *journals_oldest(const struct coalesce *c); /* NULL: there is non
 struct journal *journals_open(struct coalesce *c);         /* the one that takes ops */
 void journals_shut(struct coalesce *c);                    /* it takes no more */
 bool journals_full(const struct coalesce *c, const struct journal *j);
-bool journals_wait(const struct coalesce *c); /* a closed one is to be brought home */
+uint32_t journals_percent(const struct coalesce *c, const struct journal *j); /* 100: it is full */
+bool journals_wait(const struct coalesce *c);              /* a closed one is to be brought home */
+void journals_drop(struct coalesce *c, struct journal *j); /* all of it is home, or another one's */
 void journals_tick(struct coalesce *c);
 uint32_t journals_look(struct coalesce *c); /* how many names are in c->looked */
 void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost);

@@ -7,9 +7,7 @@ struct journal *journal_create(struct slice name, uint64_t age, uint64_t now_ms)
 {
     struct journal *j = heap_zalloc(sizeof *j);
     list_init(&j->link);
-    buf_put_slice(&j->name, name);
-    j->age = age;
-    j->begun_ms = now_ms;
+    journal_begin(j, name, age, now_ms);
     return j;
 }
 
@@ -24,6 +22,21 @@ void journal_destroy(struct journal *j)
     heap_free(j->events);
     heap_free(j->slots);
     heap_free(j);
+}
+
+void journal_begin(struct journal *j, struct slice name, uint64_t age, uint64_t now_ms)
+{
+    PRE(!list_linked(&j->link) && j->frames == 0);
+    struct buf *bufs[] = {&j->name, &j->texts, &j->records};
+    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
+        buf_reset(bufs[i]);
+    if (j->slots != NULL) memset(j->slots, 0, j->slots_cap * sizeof *j->slots);
+    j->ops_n = j->events_n = j->names_n = j->from = j->pending = 0;
+    j->opened = j->closed = j->looked = false;
+    j->bytes = 0;
+    j->age = age;
+    j->begun_ms = now_ms;
+    buf_put_slice(&j->name, name);
 }
 
 struct slice journal_name(const struct journal *j, const struct journal_op *op)

@@ -6,7 +6,7 @@
  *     known total; events numbered from a lease. The rest goes straight to its key, so the first client to meet a key of
  *     the wrong type sees the error. So do the ops of a frame that has only a few.
  *   Home: closed journals, oldest first, some commands a frame, as ops of later frames that take them out of the journal
- *     in the same MULTI; and at once what a read asks for (settle).
+ *     in the same MULTI, all seconds of a series one behind the other; and at once what a read asks for (settle).
  *   Undo: what a refused or lost frame put in or took out is undone here before the frame is sent again or given up.
  *   (!) Take-over: tally:journals names the daemon that brings a journal home. A link that comes up looks there before
  *     the next frame. A journal that another daemon took over meanwhile is that one's, whatever we remember (it killed our
@@ -70,6 +70,8 @@ static inline bool journal_has_events(const struct journal_op *op)
 
 struct journal *journal_create(struct slice name, uint64_t age, uint64_t now_ms);
 void journal_destroy(struct journal *j);
+void journal_begin(struct journal *j, struct slice name, uint64_t age,
+                   uint64_t now_ms); /* a new one, in the memory of the one before */
 
 struct slice journal_name(const struct journal *j, const struct journal_op *op);
 struct slice journal_type(const struct journal *j, const struct journal_op *op);

@@ -10,9 +10,16 @@ struct journal *journals_oldest(const struct coalesce *c)
     return list_empty(&c->journals) ? NULL : CONTAINER_OF(c->journals.next, struct journal, link);
 }
 
+uint32_t journals_percent(const struct coalesce *c, const struct journal *j)
+{
+    uint64_t ops = UINT64_C(100) * j->ops_n / c->config.journal_ops_max;
+    uint64_t bytes = UINT64_C(100) * j->bytes / c->config.journal_bytes_max;
+    return (uint32_t)(ops > bytes ? ops : bytes);
+}
+
 bool journals_full(const struct coalesce *c, const struct journal *j)
 {
-    return j->ops_n >= c->config.journal_ops_max || j->bytes >= c->config.journal_bytes_max;
+    return journals_percent(c, j) >= 100;
 }
 
 bool journals_wait(const struct coalesce *c)
@@ -21,9 +28,31 @@ bool journals_wait(const struct coalesce *c)
     return j != NULL && j->closed;
 }
 
+/* (!) The memory of one is kept for the next: tables of 100,000 names that grow anew twice a second stop the loop for tens of
+ * milliseconds. */
+void journals_drop(struct coalesce *c, struct journal *j)
+{
+    PRE(j->frames == 0);
+    list_remove(&j->link);
+    if (c->spare_journal != NULL) journal_destroy(c->spare_journal);
+    c->spare_journal = j;
+}
+
+static void spare_free(struct coalesce *c)
+{
+    if (c->spare_journal != NULL) journal_destroy(c->spare_journal);
+    c->spare_journal = NULL;
+}
+
 static struct journal *begin(struct coalesce *c, struct slice name)
 {
-    struct journal *j = journal_create(name, ++c->journals_n, c->ports.mono_ms(c->ports.arg));
+    uint64_t now_ms = c->ports.mono_ms(c->ports.arg);
+    struct journal *j = c->spare_journal;
+    c->spare_journal = NULL;
+    if (j == NULL)
+        j = journal_create(name, ++c->journals_n, now_ms);
+    else
+        journal_begin(j, name, ++c->journals_n, now_ms);
     list_push(&c->journals, &j->link);
     return j;
 }
@@ -47,6 +76,7 @@ struct journal *journals_open(struct coalesce *c)
 void journals_tick(struct coalesce *c)
 {
     const struct journal *j = c->journal;
+    if (list_empty(&c->journals)) spare_free(c);
     if (j == NULL || journals_wait(c)) return;
     if (journals_full(c, j) || c->ports.mono_ms(c->ports.arg) - j->begun_ms >= c->config.journal_ms)
         journals_shut(c);
@@ -88,7 +118,7 @@ static void forget(struct coalesce *c, struct journal *j)
         forget_in(&c->flight[i]->frame, j);
     if (j == c->journal) c->journal = NULL;
     j->frames = 0;
-    journal_destroy(j);
+    journals_drop(c, j);
 }
 
 /* Its end ran, and only the answer was lost. */
@@ -156,5 +186,6 @@ void journals_destroy(struct coalesce *c)
         j->frames = 0;
         journal_destroy(j);
     }
+    spare_free(c);
     heap_free(c->looked);
 }

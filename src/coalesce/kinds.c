@@ -181,7 +181,7 @@ static void visitors_applied(struct coalesce *c, const struct frame *f, struct f
 {
     if (op->counter == NULL || op->error_n > 0) return;
     struct slice key = FRAME_TEXT(f, op->key_at, op->key_n);
-    struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    struct hash_entry *e = coalesce_entry(c, key);
     if (e == NULL) return;
     for (uint32_t i = op->first_item; i != OP_END; i = f->items[i].next)
         e->hits += f->items[i].value > 0;

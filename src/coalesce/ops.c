@@ -84,13 +84,13 @@ static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
     return quarters == QUARTERS_PRECISIONS ? c->counters->ops->precisions_n : quarters;
 }
 
-/* What waits in the journal costs the frame nothing to speak of; events that need no script cost it a quarter. */
+/* What waits in the journal costs the frame nothing to speak of, unless it comes home too slowly; events that need no script cost it a quarter. */
 static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op,
                                 const struct op_codes *codes)
 {
     const struct frame_op is = {
         .kind = op->kind, .which = codes->which, .code = codes->all, .name_code = codes->name};
-    if (checkpoint_takes(c, &is)) return 0;
+    if (checkpoint_takes(c, &is)) return checkpoint_price(c);
     return op->kind == OP_EVENT && codes->which != EVENT_DRAWS ? 1 : quarters_of_op(c, op->kind);
 }
 
@@ -107,7 +107,7 @@ static void op_moves(struct coalesce *c, struct group *g, struct frame_op *op, s
     buf_reset(&c->raw);
     if (!op_uniq_key(l, name, &c->raw)) return;
     struct slice key = buf_slice(&c->raw);
-    struct hash_entry *e = coalesce_entry(c, key, hash_cache_code(&c->hash_cache, key));
+    struct hash_entry *e = coalesce_entry(c, key);
     if (e == NULL) return;
     op->counter = e->counter;
     op->key_at = (uint32_t)f->bytes.n;

@@ -10,30 +10,17 @@
 #define TOKEN_QUARTERS                                                                                       \
     20 /* five cells: 8 us of Redis' time where a HINCRBY takes 0.9, so a full frame takes 1.6 ms */
 
-static bool feeds_any(const struct counter *counter)
-{
-    bool any = false;
-    for (int which = 0; which < FEEDS; which++)
-        any |= counter_feeds(counter, which);
-    return any;
-}
-
 static enum add_result token_fits(const struct hash_entry *e, const struct coalesce_token *t)
 {
     if (e == NULL) return ADD_NO_COUNTER;
     if (!coalesce_delta_fits(t->delta)) return ADD_DELTA;
     if (!field_valid(e->counter->field, t->field)) return ADD_FIELD;
-    return feeds_any(e->counter) ? ADD_FED : ADD_OK;
-}
-
-static struct hash_entry *entry_of(struct coalesce *c, const struct coalesce_token *t)
-{
-    return coalesce_entry(c, t->key, hash_cache_code(&c->hash_cache, t->key));
+    return counter_feeds_any(e->counter) ? ADD_FED : ADD_OK;
 }
 
 enum add_result coalesce_try_token(struct coalesce *c, const struct coalesce_token *t)
 {
-    return token_fits(entry_of(c, t), t);
+    return token_fits(coalesce_entry(c, t->key), t);
 }
 
 uint32_t coalesce_token_cells(void)
@@ -56,7 +43,7 @@ static void token_take(struct coalesce *c, struct outlet *o, struct hash_entry *
 
 enum add_result coalesce_add_token(struct coalesce *c, struct outlet *o, const struct coalesce_token *t)
 {
-    struct hash_entry *e = entry_of(c, t);
+    struct hash_entry *e = coalesce_entry(c, t->key);
     enum add_result fits = token_fits(e, t);
     if (fits != ADD_OK) return fits;
     if (sm_now(&c->link) != LINK_READY) return coalesce_down_or_held(c, o);

@@ -29,10 +29,10 @@ static struct users *users_of(const struct session *s)
     return s->command->config.users;
 }
 
-/* The user whose budget pays. */
+/* The user whose budget pays; session.user is NULL but behind DOOR_USER. */
 static struct user *payer(const struct session *s)
 {
-    return s->door == DOOR_USER ? s->user : &users_of(s)->stranger;
+    return s->user != NULL ? s->user : &users_of(s)->stranger;
 }
 
 /* ---- in and out ---- */
@@ -189,7 +189,8 @@ static void wait_for_room(struct session *s, struct user *u)
 uint32_t guard_room(struct session *s)
 {
     struct user *u = payer(s);
-    uint32_t room = user_room(users_of(s), u, s->command->window, mono_ms());
+    uint32_t room = user_room_left(users_of(s), u, s->command->window);
+    if (room == 0) room = user_room(users_of(s), u, s->command->window, mono_ms());
     if (room == 0) wait_for_room(s, u);
     return room;
 }

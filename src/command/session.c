@@ -116,8 +116,9 @@ static void attack_log(struct session *s)
               LOGQ("HTTP came to the RESP door: a page may try to use a browser; the connection is closed"));
 }
 
-static enum taken run_slow(struct session *s, const struct request *r)
+static enum taken run(struct session *s, const struct request *r)
 {
+    if (r->args_n == 0) return TAKEN;
     if (spec_is_attack(r)) {
         attack_log(s);
         session_state(s, SESSION_ENDING);
@@ -143,31 +144,6 @@ static enum taken run_slow(struct session *s, const struct request *r)
     return taken;
 }
 
-/* Seven letters in one compare: this is the way of a hit. */
-static inline bool is_hincrby(struct slice name)
-{
-    uint64_t have = 0, want = 0;
-    if (name.n != 7) return false;
-    memcpy(&have, name.p, 7);
-    memcpy(&want, "hincrby", 7);
-    return (have | UINT64_C(0x0020202020202020)) == want;
-}
-
-static enum taken run(struct session *s, const struct request *r)
-{
-    if (r->args_n == 0) return TAKEN;
-    if (r->args_n != 4 || s->multi != NULL || s->door != DOOR_OPEN || !is_hincrby(r->args[0]) ||
-        s->replies != REPLIES_ON)
-        return run_slow(s, r);
-    int64_t n;
-    if (!num_parse(r->args[3], &n)) return run_slow(s, r);
-    s->ran = &specs[SPEC_HINCRBY];
-    enum add_result got = coalesce_add(s->command->config.coalesce, s->outlet, r->args[1], r->args[2], n);
-    if (got != ADD_OK) return run_slow(s, r);
-    calls_end(&s->command->calls[SPEC_HINCRBY], 0, 1);
-    return TAKEN;
-}
-
 #define AHEAD 16 /* hits that are looked up together: their reads of memory overlap */
 
 struct ahead {
@@ -176,12 +152,12 @@ struct ahead {
     uint32_t n;
 };
 
-/* At most `most`; user: only of keys that it may name. */
-__attribute__((always_inline)) static inline void
-ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user *user, struct ahead *a)
+/* At most `most`; user: only of keys that it may name, NULL: of all. */
+static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user *user,
+                              struct ahead *a)
 {
     size_t used = 0;
-    for (a->n = 0; a->n < most; a->n++) {
+    for (a->n = 0; a->n < most && used < in.n; a->n++) {
         struct coalesce_hit *hit = &a->hits[a->n];
         size_t bytes = request_hit(slice_of(in.p + used, in.n - used), &hit->bytes);
         if (bytes == 0 || (user != NULL && !user_names(user, hit->bytes.key))) break;
@@ -190,52 +166,39 @@ ahead_read(struct coalesce *c, struct slice in, uint32_t most, const struct user
     }
 }
 
-/* Takes whole hits, one behind the other, of a user at most `room`; returns their bytes. The rest is for request_parse(). Only
- * between requests, and not inside MULTI. user NULL: no limits. */
-__attribute__((always_inline)) static inline size_t hits_take(struct session *s, struct slice in,
-                                                              const struct user *user, uint32_t room)
+/* Takes whole hits, one behind the other, at most `room`; returns their bytes. The rest is for request_parse(). Only between
+ * requests, and not inside MULTI. */
+static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
 {
     struct coalesce *c = s->command->config.coalesce;
     struct ahead a;
     size_t used = 0;
-    uint32_t taken = 0, most, i;
+    uint32_t i;
     do {
-        most = user != NULL && room - taken < AHEAD ? room - taken : AHEAD;
-        ahead_read(c, slice_of(in.p + used, in.n - used), most, user, &a);
+        ahead_read(c, slice_of(in.p + used, in.n - used), room < AHEAD ? room : AHEAD, s->user, &a);
         for (i = 0; i < a.n && a.n > 1; i++)
             coalesce_look_again(c, &a.hits[i]);
         for (i = 0; i < a.n && coalesce_take(c, s->outlet, &a.hits[i]) == ADD_OK;)
             i++;
         used += i > 0 ? a.ends[i - 1] : 0;
-        taken += i;
-    } while (i == AHEAD && (user == NULL || taken < room) && s->outlet->out.n < OUTLET_FULL);
-    if (user != NULL) guard_took(s, taken);
+        room -= i;
+    } while (i == AHEAD && s->outlet->out.n < OUTLET_FULL);
     return used;
 }
 
-/* Takes the hits that come next; returns their bytes. room: of a user. A quiet client's hits go one by one. */
-__attribute__((always_inline)) static inline size_t hits(struct session *s, struct slice in, uint32_t room)
+/* Takes the hits that come next, of a user at most `room`; returns their bytes. A quiet client's hits go one by one. */
+static inline size_t hits(struct session *s, struct slice in, uint32_t room)
 {
     struct calls *calls = &s->command->calls[SPEC_HINCRBY];
     if (s->parser.at != 0 || s->multi != NULL || s->replies != REPLIES_ON) return 0;
     uint32_t owed = s->outlet->waiting;
     uint64_t begun_us = calls_begin(calls);
-    size_t used = s->door == DOOR_OPEN ? hits_take(s, in, NULL, 0) : hits_take(s, in, s->user, room);
-    calls_end(calls, begun_us, s->outlet->waiting - owed);
+    size_t used = hits_take(s, in, room);
+    uint32_t taken = s->outlet->waiting - owed;
+    calls_end(calls, begun_us, taken);
+    if (s->user != NULL) guard_took(s, taken);
     if (used > 0) s->ran = &specs[SPEC_HINCRBY];
     return used;
-}
-
-/* Of a session without DOOR_OPEN. False: it has to wait. */
-static bool guard_takes(struct session *s, struct slice in, size_t *used)
-{
-    static const struct grant *hincrby;
-    if (hincrby == NULL) hincrby = grant_find(SLICE("hincrby"));
-    uint32_t room = guard_room(s);
-    if (room == 0) return false;
-    if (s->door == DOOR_USER && user_may(s->user, hincrby))
-        *used += hits(s, slice_of(in.p + *used, in.n - *used), room);
-    return true;
 }
 
 /* Bytes that are no RESP: the error goes out after all earlier replies, then the client is closed. */
@@ -276,11 +239,10 @@ size_t session_bytes(struct session *s, struct slice in)
     size_t used = 0;
     s->active_ms = s->command->now_ms;
     while (s->state == SESSION_TAKING && used < in.n && s->outlet->out.n < OUTLET_FULL) {
-        if (s->door != DOOR_OPEN) {
-            if (!guard_takes(s, in, &used)) break;
-        } else {
-            used += hits(s, slice_of(in.p + used, in.n - used), 0);
-        }
+        uint32_t room = s->door == DOOR_OPEN ? UINT32_MAX : guard_room(s);
+        if (room == 0) break;
+        if (s->user == NULL ? s->door == DOOR_OPEN : s->user->may_hit)
+            used += hits(s, slice_of(in.p + used, in.n - used), room);
         if (used == in.n) break;
         enum parsed got = parse(s, slice_of(in.p + used, in.n - used));
         if (got == PARSED_UNFIN) break;

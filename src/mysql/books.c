@@ -29,14 +29,15 @@ static int64_t cell_int(struct slice cell)
     return cell.p != NULL && num_parse(cell, &v) ? v : 0;
 }
 
-static void counter_put(struct books *b, const struct slice cell[5])
+static void counter_put(struct books *b, const struct slice cell[6])
 {
     b->counters = heap_realloc(b->counters, (b->counters_n + 1) * sizeof *b->counters);
     struct books_counter *c = &b->counters[b->counters_n++];
     *c = (struct books_counter){.merged = cell_int(cell[1]),
                                 .rejected = cell_int(cell[2]),
                                 .newer = cell_int(cell[3]),
-                                .complete_until_ms = cell_int(cell[4])};
+                                .complete_until_ms = cell_int(cell[4]),
+                                .adjusted = cell_int(cell[5])};
     memcpy(c->name, cell[0].p, cell[0].n < sizeof c->name ? cell[0].n : sizeof c->name - 1);
 }
 
@@ -44,10 +45,11 @@ static enum code_class counters_read(struct db *db, const struct batch_id *realm
                                      struct books *out)
 {
     struct buf sql = {0};
-    struct slice cell[5];
+    struct slice cell[6];
     buf_printf(&sql,
                "SELECT c.counter, c.merged, c.rejected, COALESCE(l.total, 0), "
-               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', c.complete_until) DIV 1000"
+               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', c.complete_until) DIV 1000, "
+               "(SELECT SUM(delta) FROM tally_adjustments a WHERE a.counter = c.counter)"
                " FROM tally_counters c LEFT JOIN (SELECT counter, SUM(total) AS total FROM tally_ledger"
                " WHERE gen > %llu AND realm = ",
                (unsigned long long)gen);
@@ -56,7 +58,7 @@ static enum code_class counters_read(struct db *db, const struct batch_id *realm
     sql_realm(&sql, realm);
     BUF_LIT(&sql, " ORDER BY c.counter");
     enum code_class class = db_query_free(db, &sql);
-    while (class == CODE_OK && db_row(db, cell, 5))
+    while (class == CODE_OK && db_row(db, cell, 6))
         counter_put(out, cell);
     return class;
 }

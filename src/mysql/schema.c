@@ -9,7 +9,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define REALMS_SINCE 2         /* version */
+#define REALMS_SINCE 2 /* version */
+#define ADJUSTMENTS_SINCE 3
 #define PACKET_LEAST (1 << 16) /* a ledger row and one row of rejects fit with room to spare */
 
 void finding_add(struct schema_report *r, enum schema_level level, const struct counter *c, struct buf *mend,
@@ -162,6 +163,9 @@ const struct schema_own_table schema_own[SCHEMA_OWN_TABLES] = {
                         "the rows that MySQL refused: what they counted stays in tally_counters.rejected"},
     [SCHEMA_VERSIONS] = {"tally_schema", NULL},
     [SCHEMA_REALMS] = {"tally_realms", "who merges for which Redis: every tallyd finds that out anew"},
+    [SCHEMA_ADJUSTMENTS] =
+        {"tally_adjustments",
+         "the list of what was adjusted by hand: an adjustment that is sent again counts again"},
 };
 
 static enum code_class own_standing(struct db *db, unsigned *standing)
@@ -187,6 +191,7 @@ enum code_class own_dropped(struct db *db, unsigned *dropped, uint32_t *version)
     if (class != CODE_OK) return class;
     unsigned missing = ((1u << SCHEMA_OWN_TABLES) - 1) & ~standing;
     if (*version < REALMS_SINCE) missing &= ~(1u << SCHEMA_REALMS);
+    if (*version < ADJUSTMENTS_SINCE) missing &= ~(1u << SCHEMA_ADJUSTMENTS);
     if (*version > 0) *dropped = missing;
     if (standing != 0) *dropped |= missing & (1u << SCHEMA_LEDGER);
     return CODE_OK;

@@ -39,6 +39,7 @@ enum schema_own {
     SCHEMA_REJECTS,
     SCHEMA_VERSIONS,
     SCHEMA_REALMS,
+    SCHEMA_ADJUSTMENTS,
     SCHEMA_OWN_TABLES
 };
 struct schema_own_table {

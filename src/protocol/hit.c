@@ -7,6 +7,7 @@
 #define HEAD "*4\r\n$7\r\nhincrby\r\n"
 #define CASE "\0\0\0\0\0\0\0\0\x20\x20\x20\x20\x20\x20\x20\0"
 #define HEAD_BYTES 17
+#define BULK_BYTES_LEAST 7
 _Static_assert(sizeof HEAD - 1 == HEAD_BYTES, "is_head() compares 17 bytes");
 
 static inline bool is_crlf(const char *p)
@@ -17,18 +18,18 @@ static inline bool is_crlf(const char *p)
     return have == want;
 }
 
-/* `$<n>\r\n<n bytes>\r\n`, n of one or two digits without a leading zero. Returns what follows, NULL: another shape. */
-static inline const char *bulk(const char *at, const char *end, struct slice *arg)
+/* `$<n>\r\n<n bytes>\r\n` and `behind` bytes more, n of one or two digits without a leading zero; BULK_BYTES_LEAST are there.
+ * Returns what follows, NULL: another shape. */
+static inline const char *bulk(const char *at, const char *end, ptrdiff_t behind, struct slice *arg)
 {
-    if (end - at < 7) return NULL;
     unsigned n = (unsigned)(at[1] - '0'), second = (unsigned)(at[2] - '0');
     bool good = at[0] == '$' && n - 1 <= 8;
     at += 2;
     if (second <= 9) n = n * 10 + second, at++;
-    if (!good || !is_crlf(at) || end - at < (ptrdiff_t)n + 4) return NULL;
-    *arg = slice_of(at + 2, n);
-    at += n + 2;
-    return is_crlf(at) ? at + 2 : NULL;
+    const char *bytes = at + 2;
+    if (!good || !is_crlf(at) || end - bytes < (ptrdiff_t)n + 2 + behind) return NULL;
+    *arg = slice_of(bytes, n);
+    return is_crlf(bytes + n) ? bytes + n + 2 : NULL;
 }
 
 /* In either case. Compilers make a call of a memcmp of this size. */
@@ -46,7 +47,6 @@ static inline const char *delta_read(const char *at, const char *end, int64_t *d
 {
     struct slice digits;
     uint32_t have, want;
-    if (end - at < 7) return NULL;
     memcpy(&have, at, 4);
     memcpy(&want, "$1\r\n", 4);
     unsigned digit = (unsigned)(at[4] - '0');
@@ -54,17 +54,17 @@ static inline const char *delta_read(const char *at, const char *end, int64_t *d
         *delta = digit;
         return at + 7;
     }
-    at = bulk(at, end, &digits);
+    at = bulk(at, end, 0, &digits);
     return at != NULL && num_parse(digits, delta) ? at : NULL;
 }
 
 size_t request_hit(struct slice in, struct hit_bytes *h)
 {
     const char *at = in.p + HEAD_BYTES, *end = in.p + in.n;
-    if (in.n < HEAD_BYTES || !is_head(in.p)) return 0;
+    if (in.n < HEAD_BYTES + 3 * BULK_BYTES_LEAST || !is_head(in.p)) return 0;
     h->raw.p = at;
-    if ((at = bulk(at, end, &h->key)) == NULL) return 0;
-    if ((at = bulk(at, end, &h->field)) == NULL) return 0;
+    if ((at = bulk(at, end, 2 * BULK_BYTES_LEAST, &h->key)) == NULL) return 0;
+    if ((at = bulk(at, end, BULK_BYTES_LEAST, &h->field)) == NULL) return 0;
     h->raw.n = (size_t)(at - h->raw.p);
     if ((at = delta_read(at, end, &h->delta)) == NULL) return 0;
     return (size_t)(at - in.p);

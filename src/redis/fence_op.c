@@ -1,5 +1,5 @@
 /* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms
- * meanwhile. The timed form, for servers without WAITAOF: once the write is answered, aof_pending_bio_fsync:0
+ * meanwhile. The timed form, for servers whose WAITAOF is not to be believed or not there: once the write is answered, aof_pending_bio_fsync:0
  * says that it has left Redis for the kernel; an fsync begins within a second after; 2.1 s later 0 again says
  * that this fsync has ended. Its fences overlap, so a slow barrier costs delay, not throughput. */
 #include "redis/fence_op.h"
@@ -21,7 +21,7 @@ static void group_begin(struct redis_fences *fs);
 static bool by_waitaof(const struct redis_fences *fs)
 {
     const struct redis_facts *f = &fs->link->facts;
-    return fs->keeps == REDIS_KEEPS_DISK && f->aof_on && f->version >= REDIS_WAITAOF;
+    return fs->keeps == REDIS_KEEPS_DISK && f->aof_on && f->version >= REDIS_WAITAOF_TRUE;
 }
 
 /* (!) While frames are held a failover is under way, and this server may be replaced already: what it and one of its replicas

@@ -1,5 +1,6 @@
 /* redis/frame_series.c - series, which need no script: measured, a plain HINCRBY in a MULTI costs Redis two thirds of one
- * called from Lua. So an op on a series is not all or nothing: when one precision's key is somebody else's, the client
+ * called from Lua. What a journal holds of one name goes home together, so its seconds share the HINCRBYs of all coarser
+ * slots. So an op on a series is not all or nothing: when one precision's key is somebody else's, the client
  * hears the error, and the other precisions have moved. */
 #include "redis/frame_parts.h"
 
@@ -10,9 +11,20 @@ static bool says_known(const struct frame *f, const struct op_limits *l, const s
     return (op->known >> i & 1) != 0 && (op->owed || op_keeps(l, i, op->which, f->dirty_ms / 1000));
 }
 
+/* Has the op a command of its own? One that joins the op before has not. */
 static bool moves(const struct frame *f, const struct op_limits *l, const struct frame_op *op, uint32_t i)
 {
-    return !op->owed && op_keeps(l, i, op->which, f->dirty_ms / 1000);
+    return !op->owed && op_keeps(l, i, op->which, f->dirty_ms / 1000) && !op_joins(op, l->precisions[i]);
+}
+
+/* By how much: with those that join it. */
+static int64_t moves_by(const struct frame *f, const struct op_limits *l, const struct frame_op *op,
+                        uint32_t i)
+{
+    int64_t n = op->delta;
+    while (++op < f->ops + f->ops_n && op_joins(op, l->precisions[i]))
+        n += op->delta;
+    return n;
 }
 
 /* Before the HINCRBYs, so that no cleaner finds a sample that nobody knows. */
@@ -53,7 +65,7 @@ uint32_t samples_put(struct redis_frames *fr, struct buf *out, const struct fram
             BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
             OP_KEY(out, &fr->scratch, name_samples(&fr->scratch, l->precisions[i], FRAME_NAME(f, op)));
             request_int(out, op_slot(op->which, l->precisions[i]));
-            request_int(out, op->delta);
+            request_int(out, moves_by(f, l, op, i));
             n++;
         }
     return n;
@@ -67,7 +79,7 @@ void samples_file(struct redis_frames *fr, struct frame *f, const struct redis_a
             if (!moves(f, fr->limits, op, i)) continue;
             if (r->type != REDIS_INTEGER)
                 op_fail(f, op, r);
-            else if (r->integer == op->delta && (op->known >> i & 1) == 0)
+            else if ((op->known >> i & 1) == 0 && r->integer == moves_by(f, fr->limits, op, i))
                 op->fresh = true;
             op->value++;
             r++;

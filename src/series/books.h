@@ -9,6 +9,7 @@ struct books_counter {
     int64_t merged, rejected;  /* tally_counters as it stands */
     int64_t newer;             /* part of those two: merged from a later gen than was asked for */
     int64_t complete_until_ms; /* 0: not set */
+    int64_t adjusted;          /* by hand, for all Redis; in none of those */
 };
 
 struct books_chunk { /* a ledger row of one of the batches asked for */

@@ -105,6 +105,10 @@ static inline bool counter_feeds(const struct counter *c, enum feed which)
 {
     return !pattern_empty(&c->feeds[which]);
 }
+static inline bool counter_feeds_any(const struct counter *c)
+{
+    return counter_feeds(c, FEED_SERIES) || counter_feeds(c, FEED_TIMEBOX) || counter_feeds(c, FEED_EVENT);
+}
 /* "s1:views" -> "s1" and "views", at the last ':'. False: one of them would be empty, or the type is the ticker's
  * "index". */
 bool event_split(struct slice event, struct slice *name, struct slice *type);

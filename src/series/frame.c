@@ -36,13 +36,17 @@ void frame_free(struct frame *f)
     *f = (struct frame){0};
 }
 
-/* Room for one more item in an array of n; returns the array, perhaps moved. */
-static void *frame_grown(void *items, uint32_t n, uint32_t *cap, size_t size)
+static void *frame_doubled(void *items, uint32_t *cap, size_t size)
 {
-    if (n < *cap) return items;
     PRE(*cap < UINT32_MAX / 2);
     *cap = *cap > 0 ? *cap * 2 : FRAME_CAP_FIRST;
     return heap_realloc(items, *cap * size);
+}
+
+/* Room for one more item in an array of n; returns the array, perhaps moved. */
+static inline void *frame_grown(void *items, uint32_t n, uint32_t *cap, size_t size)
+{
+    return n < *cap ? items : frame_doubled(items, cap, size);
 }
 
 struct frame_hash *frame_add_hash(struct frame *f, void *entry, struct slice key)

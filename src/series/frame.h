@@ -25,7 +25,7 @@ struct frame_hash {   /* one pending hash that the frame touches, with hits or o
 };
 
 struct frame_cell { /* one HINCRBY */
-    uint64_t code;  /* hash of (entry, field), coalesce's own */
+    uint64_t code;  /* hash of key and field, 0 in the first of its hash: coalesce's own */
     uint32_t hash;  /* index into frame->hashes */
     uint32_t raw_at,
         raw_n; /* in frame->bytes: key and field as a request has them, $n CR LF bytes CR LF each */

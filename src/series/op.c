@@ -9,6 +9,19 @@ bool op_id_is_number(struct slice id)
     return num_parse(id, &n) && n > 0 && n <= OP_NUMBER_MAX;
 }
 
+/* So that no sum of a name's seconds overflows. */
+static bool may_join(const struct frame_op *op)
+{
+    return op->delta < INT64_C(1) << 48 && op->delta > -(INT64_C(1) << 48);
+}
+
+bool op_joins(const struct frame_op *op, uint32_t precision_s)
+{
+    const struct frame_op *before = op - 1;
+    if (!op->joined || op->silent || before->silent || !may_join(op) || !may_join(before)) return false;
+    return op_slot(op->which, precision_s) == op_slot(before->which, precision_s);
+}
+
 bool op_uniq_key(const struct op_limits *l, struct slice name, struct buf *out)
 {
     const struct counter *c = l->uniq_counter;

@@ -85,6 +85,7 @@ struct frame_op {
     uint32_t number;            /* there */
     bool was_told;              /* OP_INTO: before this frame */
     uint32_t adds, first_event; /* OP_HOME: of how many ADDs it is the sum; the first of its events */
+    bool joined;                /* OP_HOME, series: as the op before, at another second */
 };
 
 struct op_tier {
@@ -133,6 +134,8 @@ static inline bool op_is_given(const struct frame_op *op)
     bool has_ids = op->which == EVENT_GIVEN || op->which == EVENT_OWN;
     return op->kind == OP_EVENT && has_ids && (op->items_n > 0 || op->owed);
 }
+/* Is the op's sample of that precision one with that of the op before? Then one HINCRBY moves both. */
+bool op_joins(const struct frame_op *op, uint32_t precision_s);
 /* Is it a number as a ticker gives them: 1 to OP_NUMBER_MAX, canonical? */
 bool op_id_is_number(struct slice id);
 /* The pending hash that new visitors under this name move: appended to out. False: none does. */

@@ -137,6 +137,7 @@ void sums_stored(struct sums *s, const struct books *books)
         struct sum *sum = sum_of(s, slice_str(c->name));
         sum->merged += (sum_t)c->merged - c->newer;
         sum->rejected += c->rejected;
+        sum->adjusted += c->adjusted;
     }
     for (size_t i = 0; i < s->batches_n; i++)
         batch_add(s, &s->batches[i], books);
@@ -210,6 +211,7 @@ void sum_columns_json(struct json *j, const struct sum *s)
     sum_json(j, "pending", s->pending);
     sum_json(j, "claimed", s->claimed);
     sum_json(j, "difference", sum_difference(s));
+    sum_json(j, "adjusted", s->adjusted);
 }
 
 void sums_json(const struct sums *s, struct json *j, const char *key)
@@ -228,7 +230,8 @@ void sums_json(const struct sums *s, struct json *j, const char *key)
 
 static void line_print(const struct sum *s, struct buf *out)
 {
-    const sum_t columns[] = {s->accepted, s->merged, s->rejected, s->pending, s->claimed, sum_difference(s)};
+    const sum_t columns[] = {s->accepted, s->merged,         s->rejected, s->pending,
+                             s->claimed,  sum_difference(s), s->adjusted};
     char text[48];
     buf_printf(out, "%-24s", s->name);
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
@@ -272,8 +275,8 @@ static void advice_print(const struct sum *s, struct buf *out)
 
 size_t sums_print(const struct sums *s, struct buf *out)
 {
-    buf_printf(out, "%-24s %15s %15s %15s %15s %15s %15s\n", "counter", "accepted", "merged", "rejected",
-               "pending", "claimed", "difference");
+    buf_printf(out, "%-24s %15s %15s %15s %15s %15s %15s %15s\n", "counter", "accepted", "merged", "rejected",
+               "pending", "claimed", "difference", "adjusted");
     for (size_t i = 0; i < s->n; i++)
         line_print(&s->all[i], out);
     for (size_t i = 0; i < s->n; i++)

@@ -19,6 +19,7 @@ struct sum { /* one counter, configured or only found */
     sum_t merged, rejected; /* MySQL, up to Redis' gen; see sums_stored */
     sum_t pending;          /* Redis: not yet claimed */
     sum_t claimed;          /* Redis: claimed, their chunk not in the ledger */
+    sum_t adjusted;         /* MySQL: by hand, in none of the others */
     uint64_t odd;           /* values in Redis that are no integers, so in no sum */
     uint64_t broken;        /* standing batches whose cut is not the ledger's */
 };

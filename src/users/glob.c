@@ -11,6 +11,10 @@ void glob_init(struct glob *g, struct slice text)
     g->prefix = slice_of(text.p, n);
     g->rest = slice_of(text.p + n, text.n - n);
     g->is_prefix = slice_eq(g->rest, SLICE("*"));
+    size_t head_n = n < sizeof(g->head) ? n : sizeof(g->head);
+    g->head = g->mask = 0;
+    memcpy(&g->head, text.p, head_n);
+    memset(&g->mask, 0xFF, head_n);
 }
 
 /* Is c in the `[...]` at p->p? Moves p behind it; a class without an end ends with the pattern, as in Redis. */

@@ -58,6 +58,7 @@ static enum err commands_take(struct user *u, const struct user_spec *spec, stru
                              slice_show(spec->commands[i], 40, shown, sizeof(shown)));
         u->commands |= bits;
     }
+    u->may_hit = user_may(u, grant_find(SLICE("hincrby")));
     return ERR_NONE;
 }
 
@@ -184,9 +185,10 @@ void user_allow(struct user *u, uint64_t now_ms, bool rides)
         u->allowed = left > 0 ? (uint32_t)least_of(left, USER_RIDES) : 0;
     else
         u->allowed = left >= chunk ? (uint32_t)chunk : 0;
+    u->room = 0;
 }
 
-uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
+static uint32_t room_in(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
 {
     if (u->frame != frame) {
         active_count(all, now_ms);
@@ -208,6 +210,13 @@ uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t n
     return most < share ? most : share;
 }
 
+uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms)
+{
+    u->room = room_in(all, u, frame, now_ms);
+    u->room_of = all->active;
+    return u->room;
+}
+
 void user_took(struct user *u, uint32_t requests)
 {
     u->taken += requests;
@@ -218,11 +227,13 @@ void user_took_at_once(const struct users *all, struct user *u, uint32_t request
 {
     uint32_t now = (uint32_t)least_of(requests, share_of(all, u));
     u->taken += now;
+    u->room = 0;
     if (share_whole(all) != UINT32_MAX) u->ahead += requests - now;
 }
 
 void user_queued(struct user *u, uint32_t requests)
 {
+    u->room -= requests < u->room ? requests : u->room;
     u->allowed -= requests < u->allowed ? requests : u->allowed;
-    if (u->rate > 0) u->budget_milli -= (int64_t)requests * 1000;
+    u->budget_milli -= (int64_t)requests * 1000;
 }

@@ -38,6 +38,7 @@ struct user {
     size_t keys_n;
     bool all_keys;
     uint64_t commands; /* GRANT_BITs */
+    bool may_hit;      /* HINCRBY is among them */
     uint32_t rate, burst, multi_max, connections_max;
     /* State. */
     uint32_t connections;
@@ -45,10 +46,12 @@ struct user {
     uint64_t budget_ms;   /* mono: as it was then */
     bool dry;             /* it was used up: only `allowed` may be taken */
     uint32_t allowed;
-    uint64_t frame; /* the one that `taken` is about */
+    uint64_t frame; /* the one that `taken` and `room` are about */
     uint32_t taken;
-    uint32_t ahead;                        /* of its share of the frames to come */
-    uint64_t active_ms;                    /* mono: when it last sent something */
+    uint32_t room,
+        room_of;        /* what user_room() said last, less what was taken since; while so many were active */
+    uint32_t ahead;     /* of its share of the frames to come */
+    uint64_t active_ms; /* mono: when it last sent something */
     unsigned char proof[USER_PROOF_BYTES]; /* of the password that was right, for proof_of() */
     bool proved;
     struct list
@@ -99,6 +102,11 @@ static inline bool user_names(const struct user *u, struct slice key)
 
 /* How many requests it may have now, for this frame. 0: wait, some ms or until the next one. */
 uint32_t user_room(struct users *all, struct user *u, uint64_t frame, uint64_t now_ms);
+/* What is left of that, without a look at the clock. 0: ask user_room(). */
+static inline uint32_t user_room_left(const struct users *all, const struct user *u, uint64_t frame)
+{
+    return u->frame == frame && u->room_of == all->active ? u->room : 0;
+}
 void user_took(struct user *u, uint32_t requests);   /* after user_room(), as the two that follow */
 void user_queued(struct user *u, uint32_t requests); /* in a MULTI: paid for, and in no frame yet, */
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests); /* and then in this one */

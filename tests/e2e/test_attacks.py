@@ -1,15 +1,20 @@
-"""What an attacker tries at each door, for real: through proxies, from pages of other sites, with a browser at the RESP door."""
+"""What an attacker tries at each door, for real: through proxies, from pages of other sites, with a tenant's password, with texts
+that would be SQL. guards.py takes each guard out and sees the attack succeed."""
 import os
 import re
 import socket
+import threading
+import time
 
 import pytest
 
 from harness.daemon import counters
+from harness.resp import RespError
 from harness.tools import FrontHAProxy, FrontNginx
 from harness.wait import wait_until
 from harness.web import Web
 from test_http import make_web
+from test_users import NOAUTH, NOPERM_KEY, hashes, known, shops, status_of  # noqa: F401 (fixtures)
 
 OPERATOR = "operator-0123456789abcdef"
 FIGURES = ["/metrics", "/api/status", "/api/books", "/api/stores", "/api/counters", "/api/rejects", "/api/series",
@@ -106,3 +111,180 @@ def test_browser_at_the_resp_door(make_doors):
     wait_until(lambda: "event=cross_protocol" in daemon.log(), 20, "the log has it")
     assert len(re.findall(r"level=warn event=cross_protocol peer=\S+ times=1 ", daemon.log())) == 1
     assert Web(("127.0.0.1", port)).metrics()["tallyd_cross_protocol_total"] == 3
+
+
+def test_identity_ends(shops):
+    """RESET ends it, a wrong password leaves the old one, and inside MULTI nobody becomes another."""
+    daemon = shops()
+    with known(daemon, "shop1") as client:
+        assert client.call("AUTH", "shop2", "wrong").startswith("WRONGPASS")
+        assert client.call("HINCRBY", "s2:product_views", "7", 1) == NOPERM_KEY
+        assert client.call("MULTI") == "OK"
+        for words in (("AUTH", "shop2", "secret of shop2"), ("HELLO", "3", "AUTH", "shop2", "secret of shop2")):
+            assert client.call(*words) == "ERR Command not allowed inside a transaction", words
+        assert client.call("HINCRBY", "s2:product_views", "7", 1) == NOPERM_KEY
+        assert client.call("EXEC").startswith("EXECABORT")
+        assert client.call("MULTI") == "OK" and client.call("HINCRBY", "s1:product_views", "7", 1) == "QUEUED"
+        assert client.call("RESET") == "RESET"
+        assert client.call("EXEC").startswith(("NOAUTH", "EXECABORT", "ERR EXEC without MULTI"))
+        assert client.call("HINCRBY", "s1:product_views", "7", 1) == NOAUTH
+        assert client.call("HELLO", "3", "AUTH", "shop2", "secret of shop2")
+        assert client.call("HINCRBY", "s1:product_views", "7", 1) == NOPERM_KEY
+    with daemon.operator() as operator:
+        assert operator.call("CTR.TOTAL", "s1:product_views", "7") == operator.call("CTR.TOTAL", "s2:product_views", "7") == [0]
+
+
+def test_names_that_look_alike(shops):
+    """Another case, a NUL, a pattern's own signs, a name with the type of another: none is the other store's, nor one's own."""
+    daemon = shops(shop1={"keys": ["s1:*"], "commands": ["all"]})
+    names = ["S2:views", "s2:views", "s1\0:views", "s2:views\0s1:", "*", "s[12]:views", "s", "s1:views\n", "s1*:x"]
+    with known(daemon, "shop1") as client:
+        for name in names:
+            for words in (("SERIES.INCRBY", name, 1), ("BOX.INCRBY", name, 1), ("EVENT.ADD", name, "click"),
+                          ("UNIQ.ADD", name, "20140920", "7"), ("CTR.TOTAL", name, "7"), ("HINCRBY", name, "7", 1)):
+                assert isinstance(client.call(*words), RespError), words
+        assert isinstance(client.call("EVENT.ADD", "s1:a", "b:c"), RespError)
+        assert client.call("EVENT.ADD", "s1:a", "b") == b"1"
+
+
+def test_name_that_was_rebound(make_doors):
+    """A foreign page's own name leads to 127.0.0.1: the browser sends that name as Host, and same-origin."""
+    _, port = make_doors()
+    said = statuses(("127.0.0.1", port), {"Host": f"evil.example:{port}", "Sec-Fetch-Site": "same-origin"})
+    assert set(said.values()) == {401}
+
+
+def test_plain_form(make_doors):
+    """What a form of an old browser sends has no header of ours."""
+    _, port = make_doors()
+    path = f"/api/rejects/{'0' * 32}-0-0/drop"
+    assert Web(("127.0.0.1", port)).ask(path, "POST", {"Content-Type": "text/plain"}).status == 400
+
+
+TEXTS = [b"'", b'"', b"\\", b"\\'", b"'; DROP TABLE searches; -- ", b"x' OR 1=1 #", b"a\0b", b"\xff\xfe", b"\xbf\x27 OR 1=1 -- ",
+         b"`", b"%s%n%x", b"\xe2\x98\x83", b"\xf0\x9f\x9b\x92", b"\xc0\xa7", b"\r\n", b"\x1a", b"?", b":1", b"{}", b"$1", b"/*!50000 x*/"]
+
+
+@pytest.mark.parametrize("mode", ["", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES", "PIPES_AS_CONCAT,IGNORE_SPACE"])
+@pytest.mark.parametrize("charset", ["utf8mb4", "gbk", "latin1"])
+def test_texts_are_not_sql(make_daemon, redis, mysql, mode, charset):
+    """Fields, and rows that MySQL refuses, come back byte by byte, whatever the server's modes and character set are."""
+    before = mysql.query("SELECT @@GLOBAL.sql_mode, @@GLOBAL.character_set_server")[0]
+    mysql.query(f"SET GLOBAL sql_mode = '{mode}'")
+    mysql.query(f"SET GLOBAL character_set_server = {charset}")
+    try:
+        daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"))
+        mysql.query("ALTER TABLE searches ADD CONSTRAINT few CHECK (searches < 1000)")
+        with daemon.client() as client:
+            for text in TEXTS:
+                assert client.call("HINCRBY", "s7:searches", text, 5) == 5 or text
+        daemon.sync_all()
+        with daemon.client() as client:
+            assert client.call("HINCRBY", "s8:searches", TEXTS[4], 5000) == 5000
+        daemon.sync_all()
+        rows = dict(mysql.query("SELECT HEX(term), searches FROM searches WHERE store_id = 7"))
+        assert {bytes.fromhex(term): int(hits) for term, hits in rows.items()} == {text: 5 for text in TEXTS}
+        assert mysql.query("SELECT HEX(field) FROM tally_rejects") == ((TEXTS[4].hex().upper(),),)
+        daemon.verify()
+    finally:
+        mysql.query(f"SET GLOBAL sql_mode = '{before[0]}'")
+        mysql.query(f"SET GLOBAL character_set_server = {before[1]}")
+
+
+def smuggled(at, head, hidden):
+    """What comes back when these bytes go out as one request's, with another in its body."""
+    with socket.create_connection(at, timeout=10) as link:
+        link.sendall(head + hidden)
+        answer = b""
+        try:
+            while piece := link.recv(65536):
+                answer += piece
+        except (TimeoutError, ConnectionResetError):
+            pass
+    return re.findall(rb"HTTP/1\.1 (\d+)", answer)
+
+
+def test_requests_smuggled_through_haproxy(make_doors, make_tool):
+    """A body that is a request to who reads lengths otherwise: nobody runs it as the operator's."""
+    _, port = make_doors(local="token")
+    door = ("127.0.0.1", make_tool(FrontHAProxy, port).told)
+    hidden = b"GET /api/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    path = b"POST /api/rejects/" + b"0" * 32 + b"-0-0/drop HTTP/1.1\r\nHost: localhost\r\nX-Tallyd: 1\r\nConnection: close\r\n"
+    for lengths in (b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                    b"Content-Length: 4\r\nContent-Length: 0\r\n\r\n", b"Content-Length: +0\r\n\r\n",
+                    b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+                    b"Transfer-Encoding : chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+                    b"Transfer-Encoding: \x0bchunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n"):
+        for at in (door, ("127.0.0.1", port)):
+            assert b"200" not in smuggled(at, path + lengths, hidden), (lengths, at)
+    assert set(statuses(door, {"Host": "localhost"}).values()) == {401}
+
+
+def test_a_thousand_slow_clients(make_doors):
+    """Half at each door, each with a byte now and then: hits and the panel answer all the while."""
+    daemon, port = make_doors()
+    slow = []
+    try:
+        for n in range(1000):
+            link = socket.socket(socket.AF_INET if n % 2 else socket.AF_UNIX)
+            link.connect(("127.0.0.1", port) if n % 2 else daemon.socket)
+            link.sendall(b"GET /api/status HT" if n % 2 else b"*4\r\n$7\r\nHINC")
+            slow.append(link)
+        ended = threading.Event()
+
+        def dribble():
+            while not ended.is_set():
+                for link in slow:
+                    try:
+                        link.send(b"T")
+                    except OSError:
+                        pass
+                ended.wait(1)
+
+        dribbler = threading.Thread(target=dribble)
+        dribbler.start()
+        try:
+            with daemon.client() as client:
+                began = time.monotonic()
+                for n in range(2000):
+                    assert client.call("CTR.INCRBY", "s7:product_views", "1", 1) > 0
+                assert Web(("127.0.0.1", port)).ask("/api/status").status == 200
+                assert time.monotonic() - began < 30
+        finally:
+            ended.set()
+            dribbler.join()
+    finally:
+        for link in slow:
+            link.close()
+
+
+@pytest.mark.parametrize("how", ["mode", "group", "directory", "dangling"])
+def test_password_file_that_others_may_read(make_daemon, redis, workdir, how):
+    daemon = make_daemon(redis, start=False)
+    path = os.path.join(workdir, "secret")
+    with open(path, "w", encoding="ascii") as out:
+        out.write("the-password\n")
+    os.chmod(path, {"mode": 0o604, "group": 0o640}.get(how, 0o600))
+    named = {"directory": workdir, "dangling": os.path.join(workdir, "link")}.get(how, path)
+    if how == "dangling":
+        os.symlink(os.path.join(workdir, "nothing"), named)
+    daemon.config["mysql"] = {"url": daemon.config["mysql"] if isinstance(daemon.config["mysql"], str) else
+                              daemon.config["mysql"]["url"], "password_file": named}
+    daemon.write_config()
+    done = daemon.verb("check")
+    assert done.returncode == 78 and "password_file" in done.stderr + done.stdout, done.stderr
+    assert "the-password" not in done.stderr + done.stdout
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_groups_of_root_are_given_up(shops, workdir, mysql):
+    """Also one that root had besides, such as that of who may read the log."""
+    for way in (workdir, mysql.directory):
+        os.chmod(way, 0o755)
+    groups = os.getgroups()
+    os.setgroups([*groups, 4242])
+    try:
+        daemon = shops(more={"run_as": "nobody"})
+    finally:
+        os.setgroups(groups)
+    assert not {"4242", "0"} & set(status_of(daemon.pid)["Groups"].split())

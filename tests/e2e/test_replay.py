@@ -2,6 +2,7 @@
 promotes one; a power cut takes the last two seconds of an AOF. 20,000 hits a second, most of them alone in their field."""
 import os
 import re
+import select
 import threading
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from harness.daemon import counters
 from harness.load import Load
 from harness.ports import port as held_port
 from harness.redis_server import in_step
+from harness.resp import Resp, encode
 from harness.sentinels import NAME, Sentinels
 from harness.storm import Known, settled
 from harness.wait import wait_until
@@ -158,43 +160,66 @@ class Sizes(threading.Thread):
 
     def __init__(self, redis):
         super().__init__(daemon=True)
-        self.directory, self.seen, self.ending = os.path.join(redis.data, "appendonlydir"), [], False
+        self.redis, self.directory, self.seen, self.ending = redis, os.path.join(redis.data, "appendonlydir"), [], False
         self.start()
 
     def newest(self):
         return max((os.path.join(self.directory, name) for name in os.listdir(self.directory) if ".incr." in name),
                    key=os.path.getmtime)
 
+    def size(self):
+        return os.path.getsize(self.newest())
+
     def run(self):
         while not self.ending and os.path.isdir(self.directory):
-            self.seen.append((time.monotonic(), os.path.getsize(self.newest())))
+            self.seen.append((time.monotonic(), self.size()))
             time.sleep(0.02)
 
-    def cut(self, before):
-        """What was written since that moment is gone, and in the midst of a command."""
+    def told_safe(self, link):
+        """Kills it, when it has not said for half a second that anything more is on disk. So long was the file then."""
+        while True:
+            link.call("SET", "nothing", "", "PX", "1")
+            size = self.size()
+            link.send(encode("WAITAOF", 1, 0, 0))
+            if not select.select([link.socket], [], [], 0.5)[0]:
+                self.redis.pause()
+                if not select.select([link.socket], [], [], 0)[0]:
+                    self.redis.kill9()
+                    return size
+                self.redis.resume()
+            link.reply()
+
+    def power_cut(self):
+        """What was written in the last two seconds is gone, but for what Redis said to be on disk: from 8.0 on that is true."""
+        with Resp(self.redis.socket) as link:
+            if int(self.redis.client().info("server")["redis_version"].split(".")[0]) >= 8:
+                safe = self.told_safe(link)
+            else:
+                self.redis.kill9()
+                safe = 0
+        before = time.monotonic() - 2
         self.ending = True
         self.join()
-        size = max(size for at, size in self.seen if at <= before)
-        lost = os.path.getsize(self.newest()) - size
+        size = max(safe, *(size for at, size in self.seen if at <= before))
+        lost = self.size() - size
         os.truncate(self.newest(), size)
         return lost
 
 
 def power_cuts(rounds, make_redis, make_daemon, make_load, mysql):
-    redis = make_redis(in_memory=True, extra=ONE_FILE)
-    daemon = make_daemon(redis, families=FAMILIES)
-    account = Account(redis, mysql, FAMILIES)
+    server = make_redis(in_memory=True, extra=ONE_FILE)
+    daemon = make_daemon(server, families=FAMILIES)
+    account = Account(server, mysql, FAMILIES)
     load = make_load(daemon, account)
     for at in range(rounds):
-        sizes = Sizes(redis)
+        sizes = Sizes(server)
         counts_so_many(daemon, account, 3)
-        redis.kill9()
-        assert sizes.cut(time.monotonic() - 2) > 0
-        redis.start()
+        assert sizes.power_cut() > 0
+        server.start()
         wait_until(lambda at=at: len(replayed(daemon)) > at, 30, "it gets what it lacks")
     counts(account, 0.5)
     load.pause()
-    exact(daemon, account, redis)
+    exact(daemon, account, server)
     print(f"\n{rounds} power cuts, replayed hits {replayed(daemon)}, unknown {account.unknown}")
 
 
@@ -282,11 +307,11 @@ def test_other_ways_to_count(make_redis, make_proxy, make_daemon):
 
 def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
     """What does not fit goes, the oldest first, and is named; the rest is sent again."""
-    redis = make_redis(in_memory=True)
-    daemon = make_daemon(redis, families=FAMILIES, more={"limits": {"replay": "64KiB"}})
-    account = Account(redis, mysql, FAMILIES)
+    server = make_redis(in_memory=True)
+    daemon = make_daemon(server, families=FAMILIES, more={"limits": {"replay": "64KiB"}})
+    account = Account(server, mysql, FAMILIES)
     load = make_load(daemon, account)
-    sizes = Sizes(redis)
+    sizes = Sizes(server)
     until = time.monotonic() + 3
     with daemon.client() as client:
         def kept():
@@ -295,13 +320,12 @@ def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
             return found
 
         wait_until(lambda: time.monotonic() > until and kept() > 32 << 10, 30, "as much is kept as may be")
-    redis.kill9()
-    assert sizes.cut(time.monotonic() - 2) > 0
-    redis.start()
+    assert sizes.power_cut() > 0
+    server.start()
     wait_until(lambda: replayed(daemon), 30, "it gets what is left")
     load.pause()
     daemon.sync_all()
-    wait_until(lambda: nothing_left(redis.client()), 30, "nothing is left in Redis")
+    wait_until(lambda: nothing_left(server.client()), 30, "nothing is left in Redis")
     lost = int(re.search(r"event=frames_lost .*?lost=(\d+)", daemon.log())[1])
     missing = account.acked - account.merged()
     print(f"\nframes lost {lost}, hits replayed {replayed(daemon)}, missing {missing}")

@@ -26,7 +26,7 @@ static inline const char *fake_hello(struct fake *f, const char *info)
 }
 
 #define FAKE_INFO                                                                                            \
-    "redis_version:7.2.4\r\nrun_id:aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd\r\nrole:master\r\nloading:0\r\n" \
+    "redis_version:8.0.0\r\nrun_id:aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd\r\nrole:master\r\nloading:0\r\n" \
     "aof_enabled:1\r\nmaxmemory_policy:noeviction\r\n"
 
 static inline void fake_room(uv_handle_t *h, size_t n, uv_buf_t *buf)

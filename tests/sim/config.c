@@ -84,7 +84,7 @@ static void draw_coalesce(struct coalesce_config *c, struct prng *p)
     c->journal_ops_max = (uint32_t)between(p, 1, 20);
     c->journal_bytes_max = 512;
     c->checkpoint_lines = (uint32_t)between(p, 1, 10);
-    c->behind_lines = c->checkpoint_lines * (uint32_t)between(p, 1, 4);
+    (void)between(p, 1, 4);
     if (prng_percent(p, 70)) c->at_once_cells = (uint32_t)between(p, 1, 3);
 }
 

@@ -211,6 +211,14 @@ static void tokens_say(const struct wire_frame *f)
     say(a);
 }
 
+/* What the sample is behind all that joins the op. */
+static int64_t sample_of(const struct wire_frame *f, const struct wire_op *op, int p)
+{
+    while (op + 1 < f->ops + f->ops_n && op[1].joins[p])
+        op++;
+    return op->samples[p];
+}
+
 static void series_say(const struct wire_frame *f)
 {
     const struct wire_op *op;
@@ -220,7 +228,7 @@ static void series_say(const struct wire_frame *f)
     if (known) say(integer(0));
     for (op = NULL; (op = op_after(f, op, OP_SERIES)) != NULL;)
         for (int p = 0; p < SIM_PRECISIONS && !op->owed; p++)
-            say(integer(op->samples[p]));
+            if (!op->joins[p]) say(integer(sample_of(f, op, p)));
 }
 
 /* The last number, behind it which of the own ids are refused: the first is 1. */

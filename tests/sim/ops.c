@@ -116,6 +116,8 @@ void ops_to_wire(struct process *life, struct wire_frame *wire, const struct fra
         TRACE(life->w, "life %d:   op of kind %d on target %d, at %lld: %lld%s%s%s", life->index,
               (int)op->kind, o->target, (long long)op->which, (long long)op->delta, op->fed ? ", fed" : "",
               op->silent ? ", into a journal" : "", op->adds > 0 ? ", out of a journal" : "");
+        for (int p = 0; p < SIM_PRECISIONS; p++)
+            o->joins[p] = op->kind == OP_SERIES && op_joins(op, ops_limits.precisions[p]);
         o->series = slice_eq(FRAME_NAME(f, op), SLICE("o")) ? 0 : 1 + o->target;
         for (uint32_t at = op->first_item; at != OP_END; at = f->items[at].next, o->items_n++)
             wire->items[wire->items_n++] = item_of(f, op, &f->items[at]);

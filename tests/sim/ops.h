@@ -35,10 +35,11 @@ struct wire_item {
 struct wire_op {
     enum op_kind kind;
     bool fed, owed, stands, silent;
-    bool taken;   /* out of a journal */
-    int series;   /* which of the twin's */
-    unsigned box; /* which of the twin's */
-    int target;   /* of clients: which; fed: the hash; -1: of none */
+    bool taken;                 /* out of a journal */
+    bool joins[SIM_PRECISIONS]; /* no sample of its own: the one of the op before */
+    int series;                 /* which of the twin's */
+    unsigned box;               /* which of the twin's */
+    int target;                 /* of clients: which; fed: the hash; -1: of none */
     int64_t at, delta;
     uint64_t known;
     unsigned first_item, items_n; /* in the frame's items */

@@ -314,7 +314,7 @@ export class OperatorView {
       load: (signal) => get("api/books", {}, signal),
       draw: ({ counters, balanced, as_of }) => {
         say(side, `as of ${format.clock(as_of)}`);
-        const columns = ["Accepted", "In MySQL", "Refused", "Pending", "Claimed", "Difference"].map((title) => ({
+        const columns = ["Accepted", "In MySQL", "Refused", "Pending", "Claimed", "Difference", "Adjusted"].map((title) => ({
           title,
           number: true,
         }));
@@ -322,6 +322,7 @@ export class OperatorView {
           format.title(book.counter),
           ...["accepted", "merged", "rejected", "pending", "claimed"].map((of) => format.number(book[of])),
           badge(book.difference === 0 ? "good" : "bad", format.number(book.difference)),
+          format.number(book.adjusted),
         ]);
         body.replaceChildren(
           el(

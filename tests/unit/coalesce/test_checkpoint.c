@@ -399,7 +399,7 @@ static void two_full_journals_take_no_more(void **state)
     struct coalesce_config config = coalesce_config_default;
     config.journal_least = 1;
     config.journal_ops_max = 1;
-    config.checkpoint_lines = config.behind_lines = 1;
+    config.checkpoint_lines = 1;
     world_reopen(&config);
     for (char name[] = "s"; name[0] <= 'v'; name[0]++)
         known(name);
@@ -423,7 +423,68 @@ static void two_full_journals_take_no_more(void **state)
         assert_int_equal(home(name), name[0] == 's' ? 3 : 2);
 }
 
+/* A frame that could hold four thousand of them takes few while the journal fills faster than the one before comes home. */
+static void what_fills_too_fast_waits_at_the_door(void **state)
+{
+    (void)state;
+    struct coalesce_config config = coalesce_config_default;
+    config.journal_least = 1;
+    config.journal_ops_max = 240;
+    config.checkpoint_lines = 1;
+    world_reopen(&config);
+    char name[16];
+    for (int i = 0; i < 100; i++)
+        snprintf(name, sizeof name, "s%d", i), known(name);
+    for (int i = 0; i < 100; i++)
+        snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
+    turn();
+    frame_applied();
+    assert_int_equal(checkpoint_price(world->c), 0); /* none waits */
+    tick_after(500);
+    for (int i = 0; i < 80; i++)
+        snprintf(name, sizeof name, "s%d", i), series('a', name, 1);
+    turn();
+    frame_applied();
+    assert_int_equal(checkpoint_price(world->c), 32);
+    enum add_result got = ADD_OK;
+    int taken = 0;
+    for (; got == ADD_OK; taken++) {
+        snprintf(name, sizeof name, "s%d", taken % 100);
+        struct coalesce_op o = {
+            .kind = OP_SERIES, .name = slice_str(name), .n = 1, .at = NOW + 1 + taken / 100};
+        got = coalesce_op(world->c, &client('a')->o, &o);
+    }
+    assert_int_equal(got, ADD_FULL);
+    assert_int_equal(taken - 1, 125);
+}
+
 /* --- out --- */
+
+static void the_seconds_of_a_name_come_out_together(void **state)
+{
+    (void)state;
+    bounds(1, 1);
+    known("s");
+    known("t");
+    series_at('a', "s", 1, NOW);
+    series_at('a', "t", 1, NOW);
+    series_at('a', "s", 2, NOW + 1);
+    turn();
+    frame_applied();
+    tick_after(500);
+    turn();
+    const struct frame *f = world->frame;
+    assert_int_equal(f->ops_n, 2);
+    assert_slice(FRAME_NAME(f, &f->ops[1]), "s");
+    assert_true(!f->ops[0].joined && f->ops[1].joined);
+    assert_int_equal(f->ops[0].delta + f->ops[1].delta, 3);
+    while (!none_stands()) {
+        frame_applied();
+        turn();
+    }
+    assert_int_equal(home("s"), 2);
+    assert_int_equal(home("t"), 2);
+}
 
 static void what_is_in_comes_out_after_a_while(void **state)
 {
@@ -1289,6 +1350,8 @@ int main(void)
         TEST(a_sum_that_does_not_fit_goes_straight),
         TEST(a_full_journal_is_followed_by_another),
         TEST(two_full_journals_take_no_more),
+        TEST(what_fills_too_fast_waits_at_the_door),
+        TEST(the_seconds_of_a_name_come_out_together),
         TEST(what_is_in_comes_out_after_a_while),
         TEST(a_sum_of_nothing_comes_out_as_well),
         TEST(a_frame_brings_so_much_home),

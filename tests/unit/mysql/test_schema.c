@@ -338,6 +338,7 @@ static void own_dropped(void **state)
     own_dropped_is_made_again("tally_counters", "the sums of what was merged");
     own_dropped_is_made_again("tally_rejects", "the rows that MySQL refused");
     own_dropped_is_made_again("tally_realms", "who merges for which Redis");
+    own_dropped_is_made_again("tally_adjustments", "what was adjusted by hand");
 }
 
 /* An empty ledger lets what it knew be merged again: nobody makes one unasked, not even where the versions are gone. */
@@ -410,9 +411,8 @@ static void migrate_at_once(void **state)
     pthread_t threads[4];
     bool good[4];
     (void)state;
-    mariadb_do(
-        &server,
-        "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_realms, tally_schema, words, hourly");
+    mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_realms, "
+                        "tally_adjustments, tally_schema, words, hourly");
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, migrate_main, &good[i]), 0);
     for (int i = 0; i < 4; i++) {
@@ -420,7 +420,7 @@ static void migrate_at_once(void **state)
         assert_true(good[i]);
     }
     assert_sound();
-    assert_mariadb(&server, "2/1",
+    assert_mariadb(&server, "3/1",
                    "SELECT CONCAT_WS('/', COUNT(*), (SELECT COUNT(*) FROM tally_realms)) FROM tally_schema");
 }
 
@@ -429,7 +429,8 @@ static void migrate_waits_for_the_other(void **state)
     pthread_t thread;
     bool good;
     (void)state;
-    mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_realms, tally_schema");
+    mariadb_do(&server, "DROP TABLE tally_ledger, tally_counters, tally_rejects, tally_realms, "
+                        "tally_adjustments, tally_schema");
     assert_mariadb(&server, "1", "SELECT GET_LOCK(CONCAT('tallyd_', LEFT(SHA2(DATABASE(), 256), 32)), 0)");
     assert_int_equal(pthread_create(&thread, NULL, migrate_main, &good), 0);
     await_mariadb(&server, "1",

@@ -436,7 +436,7 @@ static void test_check(void **state)
     f.appendfsync[0] = '\0';
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "redis.keeps: replicas"));
-    f.version = REDIS_WAITAOF;
+    f.version = REDIS_WAITAOF_TRUE;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
     assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_DISK), "appendfsync cannot be read"));
     f.aof_on = false;
@@ -472,7 +472,7 @@ static void test_advice(void **state)
     strcpy(f.appendfsync, "always");
     assert_null(redis_check_advice(&f, REDIS_KEEPS_DISK));
     strcpy(f.appendfsync, "everysec");
-    f.version = REDIS_WAITAOF;
+    f.version = REDIS_WAITAOF_TRUE;
     assert_null(redis_check_advice(&f, REDIS_KEEPS_DISK));
 }
 

@@ -196,7 +196,7 @@ static void test_link_changed(void **state)
     got_close(&g);
 }
 
-/* What a 7.2 says to WAITAOF; the fence must not believe less than was asked for. */
+/* What an 8.0 says to WAITAOF; the fence must not believe less than was asked for. */
 static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
 {
     struct world *w = world_empty();

@@ -37,6 +37,34 @@ static void test_series(void **state)
     got_close(g);
 }
 
+/* Out of a journal: one HINCRBY a slot, however many of the name's seconds are in it. */
+static void test_series_joined(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    static const int64_t at[] = {NOW, NOW + 1, NOW + 2, NOW + 60};
+    (void)state;
+    begin(g);
+    for (int i = 0; i < 4; i++)
+        op_new(g, OP_SERIES, "hits", at[i], 1 + i)->joined = i > 0;
+    g->f.ops[0].known = 7;
+    g->f.ops[2].silent = true; /* what comes behind it joins nothing */
+    op_new(g, OP_SERIES, "other", NOW, 5);
+    op_new(g, OP_SERIES, "other", NOW + 1, INT64_C(1) << 48)->joined = true; /* too large */
+    send_applied(g);
+    assert_no_errors(g);
+    static const int64_t commands[] = {3, 1, 0, 3, 3, 3};
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(g->f.ops[i].value, commands[i]);
+    assert_false(g->f.ops[0].fresh);
+    assert_true(g->f.ops[1].fresh && g->f.ops[3].fresh && g->f.ops[4].fresh);
+    assert_redis(s, "1700000000 1 1700000001 2 1700000060 4", "HGETALL count:1:hits");
+    assert_redis(s, "1699999980 3 1700000040 4", "HGETALL count:60:hits");
+    assert_redis(s, "1699999200 7", "HGETALL count:3600:hits");
+    assert_redis(s, "1699999980 281474976710661", "HGETALL count:60:other");
+    got_close(g);
+}
+
 /* An owed op is its ZADD alone, also of a time that is not kept any more. */
 static void test_series_owed(void **state)
 {
@@ -646,6 +674,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_series),
+        cmocka_unit_test(test_series_joined),
         cmocka_unit_test(test_series_owed),
         cmocka_unit_test(test_series_errors),
         cmocka_unit_test(test_box),

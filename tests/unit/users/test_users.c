@@ -146,6 +146,7 @@ static void test_budget(void **state)
     user_allow(a, now + 10, true);
     assert_int_equal(user_room(&u, a, 3, now + 10), 10);
     user_took(a, 4);
+    assert_int_equal(user_room_left(&u, a, 3), 6);
     assert_int_equal(user_room(&u, a, 3, now + 10), 6);
     user_took(a, 6);
     assert_int_equal(user_room(&u, a, 3, now + 10), 0);
@@ -170,11 +171,18 @@ static void test_share(void **state)
     uint64_t now = 100000;
     assert_int_equal(user_room(&u, a, 1, now), UINT32_MAX);
     user_took(a, 400);
+    assert_true(user_room_left(&u, a, 1) > 0);
     assert_true(user_room(&u, b, 1, now) > 0);
+    assert_int_equal(user_room_left(&u, a, 1), 0); /* it is not alone any more */
     assert_int_equal(user_room(&u, a, 1, now), 0);
+    assert_int_equal(user_room_left(&u, a, 2), 0);
     assert_int_equal(user_room(&u, a, 2, now), u.frame_requests / 2);
     user_took(a, u.frame_requests / 2 - 3);
+    assert_int_equal(user_room_left(&u, a, 2), 3);
     assert_int_equal(user_room(&u, a, 2, now), 3);
+    user_took_at_once(&u, a, 2);
+    assert_int_equal(user_room_left(&u, a, 2), 0);
+    assert_int_equal(user_room(&u, a, 2, now), 1);
     for (uint64_t frame = 3; frame < 6; frame++) /* the other one is silent */
         user_room(&u, a, frame, now += 700);
     assert_int_equal(user_room(&u, a, 9, now), UINT32_MAX);

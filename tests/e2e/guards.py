@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Takes each guard against attackers out of a copy of the source, builds tallyd, and sees its attack succeed: a test that
+passes with the guard and must fail without it. `ctest -R attack_guards -V` runs it and prints the table.
+
+  guards.py --source DIR --work DIR [NAME...]     all guards, or these
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+# name: (file, what stands there once, what replaces it, the test: file and -k)
+GUARDS = {
+    "key pattern": ("src/command/guard.c", "return user_names(s->user, r->args[1]);", "return true;",
+                    "test_users.py", "no_store_reads"),
+    "key pattern, fast path": ("src/command/guard.c", "return s->door == DOOR_USER && user_names(s->user, key);",
+                               "return s->door == DOOR_USER && key.n > 0;", "test_users.py", "no_store_reads"),
+    "name:type": ("src/command/guard.c", "return user_names(s->user, buf_slice(key));", "return true;",
+                  "test_users.py", "no_store_reads"),
+    "MULTI": ("src/command/multi.c", "s->door != DOOR_OPEN && !guard_lets(s, whole, spec, r, out)", "false",
+              "test_users.py", "no_store_reads"),
+    "CTR.SYNC ALL": ("src/command/guard.c", 'SLICE("all")) ? s->user->all_keys :', 'SLICE("all")) ? true :',
+                     "test_users.py", "no_store_reads"),
+    "RESET": ("src/command/guard.c", "if (s->door != DOOR_USER) return;\n    guard_leave(s);\n    place_set(s, DOOR_CLOSED);",
+              "(void)s;", "test_attacks.py", "identity"),
+    "INFO": ("src/command/guard.c", "return s->door == DOOR_OPEN || (s->door == DOOR_USER && (s->user->commands & all) == all);",
+             "return all != 0 || s->user != NULL;", "test_users.py", "info_tells"),
+    "unauthenticated clients' time": ("src/command/guard.c", "if (now_ms - s->stranger_ms < c->config.stranger_ms) return;",
+                                      "if (now_ms > 0) return;", "test_users.py", "strangers_have_little_time"),
+    "proxies' headers": ("src/http/who.c", "return true;\n    return false;\n}\n\nbool is_cross_origin",
+                         "return false;\n    return false;\n}\n\nbool is_cross_origin", "test_attacks.py", "header_of_a_proxy"),
+    "HTTP/1.0": ("src/http/server.c", ".forwarded = strcmp(version, MHD_HTTP_VERSION_1_0) == 0,",
+                 ".forwarded = version == NULL,", "test_attacks.py", "nginx_in_front and http0"),
+    "http.local": ("src/http/who.c", "q->local_token || q->forwarded", "q->forwarded", "test_attacks.py", "local_token"),
+    "Host": ("src/http/who.c", "(q->host != NULL && is_loopback_host(q->host))",
+             "(q->host == NULL || is_loopback_host(q->host) || q->host[0] != 0)", "test_attacks.py", "rebound"),
+    "Sec-Fetch-Site, Origin": ("src/http/server.c", 'if (is_cross_origin(header(x, "Sec-Fetch-Site"), header(x, "Origin"), q.host))',
+                               "if (q.host == NULL)", "test_attacks.py", "another_site"),
+    "X-Tallyd": ("src/http/server.c", 'strcmp(x->route->method, "GET") == 0 ||', 'x->route != NULL ||',
+                 "test_attacks.py", "plain_form"),
+    "a store's token, counters": ("src/http/exchange.c", "if (bound.p == NULL || slice_eq(bound, store)) return true;",
+                                  "if (bound.p == NULL || store.p != NULL) return true;",
+                                  "test_http_contract.py", "every_path_and_status"),
+    "a store's token, names": ("src/http/exchange.c", "name_is_of(x->http->where->counters, kind, name, type, bound)) return true;",
+                               "type.n + name.n + (size_t)kind + 1 > 0) return true;", "test_http_contract.py", "every_path_and_status"),
+    "a store's token, operator's pages": ("src/http/server.c", "x->route->access == ACCESS_KNOWN || who_store(&x->who).p == NULL",
+                                          "true", "test_http_contract.py", "every_path_and_status"),
+    "script in texts": ("src/http/assets/dom.js",
+                        "node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && "
+                        "child !== false));",
+                        "for (const child of children.flat(Infinity)) if (child?.nodeType) node.append(child); "
+                        'else if (child || child === 0) node.insertAdjacentHTML("beforeend", String(child));',
+                        "test_panel.py", "wrong_ranges_and_names"),
+    "SQL in texts": ("src/mysql/text.c", """    BUF_LIT(b, "x'");
+    char *to = buf_reserve(b, 2 * bytes.n);
+    hex_write((const uint8_t *)bytes.p, bytes.n, to);
+    b->n += 2 * bytes.n;
+""", """    BUF_LIT(b, "'");
+    buf_put_slice(b, bytes);
+""", "test_attacks.py", "are_not_sql"),
+    "browser at the RESP door": ("src/command/session.c", "if (spec_is_attack(r)) {", "if (r->args_n == 0) {",
+                                 "test_attacks.py", "resp_door"),
+    "password files' mode": ("src/conf/secret.c", "if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {", "if (st.st_mode == 0) {",
+                             "test_attacks.py", "others_may_read"),
+    "run_as": ("src/app/privileges.c", "initgroups(to->pw_name, to->pw_gid) == 0 && setresgid", "setresgid",
+               "test_attacks.py", "groups_of_root"),
+    "core dumps": ("src/app/privileges.c", "bool off = conf->core_dumps == CONF_OFF;", "bool off = conf == NULL;",
+                   "test_users.py", "no_core"),
+    "TLS 1.1": ("src/tls/context.c", "SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);",
+                'SSL_CTX_set_min_proto_version(ctx, 0);\n    SSL_CTX_set_cipher_list(ctx, "ALL:@SECLEVEL=0");\n    return;',
+                "test_tls.py", "who_is_refused"),
+    "client certificates": ("src/tls/context.c", "mode | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;", "mode;",
+                            "test_tls.py", "client_certificates"),
+    "dev's directory": ("src/admin/dev_dir.c", "if ((st.st_mode & 077) == 0) return ERR_NONE;",
+                        "if (st.st_mode != 0) return ERR_NONE;", "test_dev.py", "others_may_enter and 493"),
+}
+
+
+def copied(source, work):
+    copy = os.path.join(work, "source")
+    shutil.rmtree(copy, ignore_errors=True)
+    names = subprocess.run(["git", "-C", source, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
+    for name in filter(None, names.split("\0")):
+        os.makedirs(os.path.dirname(os.path.join(copy, name)), exist_ok=True)
+        shutil.copy2(os.path.join(source, name), os.path.join(copy, name))
+    return copy
+
+
+def built(copy, build):
+    return subprocess.run(["ninja", "-C", build, "tallyd"], capture_output=True, text=True, check=False)
+
+
+def outcome(copy, build, test, which):
+    """passed, failed, or what else came of it."""
+    report = os.path.join(build, "case.xml")
+    subprocess.run(["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--junitxml={report}", test,
+                    "-k", which], cwd=os.path.join(copy, "tests/e2e"), check=False, capture_output=True,
+                   env={**os.environ, "TALLYD": os.path.join(build, "tallyd"), "PYTHONDONTWRITEBYTECODE": "1"})
+    suite = xml.etree.ElementTree.parse(report).getroot()[0]
+    counts = {name: int(suite.get(name)) for name in ("tests", "failures", "errors", "skipped")}
+    if counts["failures"] > 0:
+        return "failed"
+    return "passed" if counts["tests"] > 0 and counts["errors"] == counts["skipped"] == 0 else str(counts)
+
+
+def without(copy, build, guard):
+    """What the attack comes to without this guard."""
+    path, old, new, test, which = guard
+    with open(os.path.join(copy, path), encoding="utf-8") as file:
+        text = file.read()
+    if text.count(old) != 1:
+        return f"the guard stands there {text.count(old)} times"
+    with open(os.path.join(copy, path), "w", encoding="utf-8") as file:
+        file.write(text.replace(old, new))
+    try:
+        made = built(copy, build)
+        return made.stdout[-2000:] if made.returncode != 0 else outcome(copy, build, test, which)
+    finally:
+        with open(os.path.join(copy, path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    words.add_argument("--source", required=True)
+    words.add_argument("--work", required=True)
+    words.add_argument("names", nargs="*")
+    said = words.parse_args()
+    copy, build = copied(said.source, said.work), os.path.join(said.work, "build")
+    subprocess.run(["cmake", "-S", copy, "-B", build, "-G", "Ninja"], check=True, stdout=subprocess.DEVNULL)
+    seen = {}
+    for name in said.names or GUARDS:
+        seen[name] = without(copy, build, GUARDS[name])
+        print(f"| {name} | {GUARDS[name][0]} | {GUARDS[name][3]}: {GUARDS[name][4]} | {seen[name]} |", flush=True)
+    assert built(copy, build).returncode == 0
+    for test, which in sorted({GUARDS[name][3:] for name in seen}):
+        with_all = outcome(copy, build, test, which)
+        print(f"with every guard: {test}: {which}: {with_all}", flush=True)
+        seen[test, which] = "failed" if with_all == "passed" else with_all
+    return 0 if set(seen.values()) == {"failed"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

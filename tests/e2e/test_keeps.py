@@ -84,7 +84,7 @@ def test_promoted_while_it_runs(make_managed, make_daemon, mysql):
     account.pending(daemon, fields(200))
     daemon.sync_all()
     account.hit(daemon, fields(50))
-    wait_until(lambda: primary.client().execute_command("WAIT", "2", "100") == 2, 30, "both replicas have all hits")
+    in_step(primary, 2)
     assert look(daemon)["service"]["redis_server"].endswith(f":{primary.port}")
     primary.kill9()
     second.client().replicaof("NO", "ONE")

@@ -33,6 +33,7 @@ static void frame_up(struct redis_link *link)
 static void frame_down(struct redis_link *link, const char *why)
 {
     struct lane *l = link->arg;
+    redis_link_numbered(link, 0);
     coalesce_cut(l->core.coalesce, why);
     if (link->was_up) coalesce_in_doubt(l->core.coalesce, &l->doubt_answers, &l->doubt_claims);
     links_changed(l);

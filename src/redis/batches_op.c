@@ -2,6 +2,7 @@
 #include "redis/batches_op.h"
 #include "base/heap.h"
 #include "redis/client_list.h"
+#include "redis/info.h"
 #include "redis/lua.h"
 #include "redis/registry.h"
 #include "redis/request.h"
@@ -130,10 +131,24 @@ static int64_t int_or(const struct redis_answer *r, int64_t otherwise)
     return answer_integer(r, &v) ? v : otherwise;
 }
 
+/* Asked last: all of it is of that history. */
+static void replid_file(struct batch_list *b, const struct redis_answer *r)
+{
+    struct slice replid = SLICE("-"); /* as history.lua has it */
+    if (!answer_is(r, REDIS_STRING)) b->lost = true;
+    if (!b->lost) (void)info_get(r->str, "master_replid", &replid);
+    slice_show(replid, sizeof b->replid - 1, b->replid, sizeof b->replid);
+}
+
 static void batch_list_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct batch_list *b = arg;
-    (void)l, (void)at;
+    (void)l;
+    if (at == 1) {
+        replid_file(b, r);
+        b->done(b);
+        return;
+    }
     b->lost = !answer_is(r, REDIS_ARRAY);
     for (size_t i = 0; !b->lost && i < r->n; i++) {
         const struct redis_answer *e = r->elements[i].elements;
@@ -148,7 +163,7 @@ static void batch_list_done(struct redis_link *l, void *arg, const struct redis_
                                         .hashes = (uint32_t)int_or(&e[6], 0)};
         b->batch(b->arg, &seen);
     }
-    b->done(b);
+    if (r == NULL) b->done(b);
 }
 
 void redis_batch_list(struct redis_link *l, struct batch_list *b)
@@ -157,7 +172,8 @@ void redis_batch_list(struct redis_link *l, struct batch_list *b)
     request_eval(out, lua_batch_list, 1, 1);
     REQUEST_LIT(out, KEY_BATCHES);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
-    redis_link_ask(l, 1, batch_list_done, b);
+    request_words(out, "INFO replication");
+    redis_link_ask(l, 2, batch_list_done, b);
 }
 
 /* --- signs of life --- */

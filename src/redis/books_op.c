@@ -95,7 +95,7 @@ void redis_books(struct redis_link *l, struct redis_books *b)
 
 static bool total_file(struct total_read *t, const struct redis_answer *r)
 {
-    if (!answer_is_array(r, 3) || !answer_integer(&r->elements[0], &t->gen)) return false;
+    if (!answer_is_array(r, 4) || !answer_integer(&r->elements[0], &t->gen)) return false;
     if (!answer_is_array(&r->elements[1], t->fields_n) || r->elements[2].type != REDIS_ARRAY) return false;
     for (uint32_t i = 0; i < t->fields_n; i++)
         t->pending(t->arg, i, r->elements[1].elements[i].str);
@@ -113,9 +113,9 @@ static bool total_file(struct total_read *t, const struct redis_answer *r)
 static void total_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct total_read *t = arg;
-    (void)l, (void)at;
-    t->cut = r == NULL;
-    t->lost = !total_file(t, r);
+    (void)at;
+    t->cut = r == NULL || (r->n == 4 && !redis_link_whole(l, t->number, &r->elements[3]));
+    t->lost = t->cut || !total_file(t, r);
     if (t->lost) answer_why(r, t->text, sizeof t->text);
     t->done(t);
 }
@@ -123,12 +123,16 @@ static void total_done(struct redis_link *l, void *arg, const struct redis_answe
 void redis_total(struct redis_link *l, struct total_read *t)
 {
     PRE(t->fields_n > 0 && t->fields_n <= TOTAL_FIELDS_MAX);
-    struct buf *out = redis_link_begin(l);
+    struct buf *out = redis_link_begin(l), seq = {0};
     t->text[0] = '\0';
-    request_eval(out, lua_total, 3, 1 + (size_t)t->fields_n);
+    t->number = redis_link_number(l);
+    name_seq(&seq, l->config.life);
+    request_eval(out, lua_total, 4, 1 + (size_t)t->fields_n);
     REQUEST_LIT(out, KEY_GEN);
     REQUEST_LIT(out, KEY_BATCHES);
     request_slice(out, t->key);
+    request_slice(out, buf_slice(&seq));
+    buf_free(&seq);
     REQUEST_LIT(out, KEY_BATCH_PREFIX);
     for (uint32_t i = 0; i < t->fields_n; i++)
         request_slice(out, t->fields[i]);

@@ -239,14 +239,19 @@ static void wait_put(struct redis_fences *fs)
 static void on_write(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_fences *fs = arg;
-    (void)l, (void)at;
-    if (!answer_is(r, REDIS_STRING) || r->str.n >= RUN_ID_BYTES) {
+    (void)at;
+    if (!answer_is_array(r, 2) || !answer_is(&r->elements[0], REDIS_STRING) ||
+        r->elements[0].str.n >= RUN_ID_BYTES) {
         group_end(fs, false, r, NULL);
+        return;
+    }
+    if (!redis_link_whole(l, fs->number, &r->elements[1])) {
+        group_end(fs, false, NULL, "Redis took over another one's data");
         return;
     }
     list_for_each (node, &fs->group) {
         struct fence *f = CONTAINER_OF(node, struct fence, link);
-        snprintf(f->replid, sizeof f->replid, SLICE_FMT, SLICE_ARG(r->str));
+        snprintf(f->replid, sizeof f->replid, SLICE_FMT, SLICE_ARG(r->elements[0].str));
     }
     if (!all_background(fs)) CRASH(fence_mid);
     if (by_waitaof(fs) || fs->replicas > 0)
@@ -258,8 +263,10 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_answer 
 static void write_put(struct redis_fences *fs)
 {
     struct buf *out = redis_link_begin(fs->link);
-    request_eval(out, lua_fence, 1, 1);
+    fs->number = redis_link_number(fs->link);
+    request_eval(out, lua_fence, 2, 1);
     request_slice(out, buf_slice(&fs->key));
+    request_slice(out, buf_slice(&fs->seq_key));
     request_int(out, (int64_t)++fs->n);
     redis_link_expect(fs->link, 1, on_write, fs);
     redis_link_flush(fs->link);
@@ -299,6 +306,7 @@ void redis_fences_init(struct redis_fences *fs, struct redis_link *link, const s
 {
     *fs = (struct redis_fences){.link = link, .life = life, .wait_ms = 10000};
     name_fence(&fs->key, life);
+    name_seq(&fs->seq_key, life);
     list_init(&fs->waiting);
     list_init(&fs->group);
     list_init(&fs->timed);
@@ -312,6 +320,7 @@ static void on_closed(uv_handle_t *handle)
     struct redis_fences *fs = handle->data;
     if (handle != (uv_handle_t *)&fs->rest) return; /* the last */
     buf_free(&fs->key);
+    buf_free(&fs->seq_key);
     if (fs->closed != NULL) fs->closed(fs); /* last line: fs may be gone after it */
 }
 

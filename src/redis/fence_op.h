@@ -13,8 +13,8 @@ struct redis_fences {
     enum redis_keeps keeps; /* only for the disk more than the write and WAIT */
     uint32_t wait_ms;       /* a fence that is not confirmed after so long fails, 10,000 */
     /* private */
-    struct buf key;
-    uint64_t n;
+    struct buf key, seq_key;
+    uint64_t n, number;                /* writes; what redis_link_number() said when the last was asked for */
     struct list waiting, group, timed; /* fences: not begun; whose write or WAIT is under way; in the 2.1 s */
     uv_timer_t poll, rest;
     bool resting;      /* the group waits for its next WAIT */

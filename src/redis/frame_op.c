@@ -216,6 +216,30 @@ static void seq_file(struct redis_frames *fr, struct frame *f, const struct redi
     if (!answer_is_ok(r)) frames_trouble(fr, KEY_SEQ_PREFIX, r);
 }
 
+/* Behind each frame, for the next one: (!) EXEC does nothing when the number has changed meanwhile. No other connection sets it,
+ * but a server that is demoted, takes over another one's data and is promoted again has touched it, and keeps its links. */
+static void watch_put(struct redis_frames *fr, struct buf *out)
+{
+    BUF_LIT(out, "*2\r\n$5\r\nWATCH\r\n");
+    request_slice(out, buf_slice(&fr->seq_key));
+}
+
+static void on_watched(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    (void)arg, (void)at;
+    if (r != NULL && !answer_is_ok(r)) redis_link_cut(l, "MASTERDOWN Redis refuses WATCH to tallyd's user");
+}
+
+/* EXEC's answer is nil, or of no known shape. */
+static void exec_odd(struct redis_frames *fr, const struct redis_answer *r)
+{
+    if (r->type == REDIS_NIL)
+        redis_link_changed(fr->link);
+    else
+        redis_link_cut(fr->link,
+                       "MASTERDOWN Redis answered a transaction oddly; it is unknown what was counted");
+}
+
 /* --- the frame --- */
 
 /* In the order of the wire. A part of which the frame has nothing (OF counts) is passed over. */
@@ -408,14 +432,14 @@ static void exec_file(struct redis_frames *fr, const struct redis_answer *r)
     enum frame_outcome outcome = FRAME_APPLIED;
     fr->heard_us = mono_us();
     if (answer_is_array(r, fr->lines - 1)) {
+        redis_link_numbered(fr->link, f->seq);
         applied_file(fr, f, r->elements);
     } else if (r->type == REDIS_ERROR) {
         refusal_file(f, r);
         outcome = FRAME_REFUSED;
     } else {
         fr->frame = NULL;
-        redis_link_cut(fr->link,
-                       "MASTERDOWN Redis answered a transaction oddly; it is unknown what was counted");
+        exec_odd(fr, r);
         return;
     }
     fr->frame = NULL;
@@ -446,7 +470,9 @@ void redis_frames_send(struct redis_frames *fr, struct frame *f)
     fr->lines = 1 + body_put(fr, out, f);
     if (fr->keeps) again_copy(fr, f, out->p, from);
     BUF_LIT(out, "*1\r\n$4\r\nEXEC\r\n");
+    watch_put(fr, out);
     redis_link_expect_transaction(fr->link, fr->lines + 1, on_line, fr);
+    redis_link_expect(fr->link, 1, on_watched, fr);
     CRASH(frame_before_send);
     redis_link_crash_after(fr->link, CRASH_frame_after_send);
     redis_link_flush_now(fr->link);
@@ -518,10 +544,10 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
     bool applied = answer_is_array(r, fr->lines - 1);
     fr->kept = NULL;
     if (!applied && r->type != REDIS_ERROR) {
-        redis_link_cut(fr->link,
-                       "MASTERDOWN Redis answered a transaction oddly; it is unknown what was counted");
+        exec_odd(fr, r);
         return;
     }
+    if (applied) redis_link_numbered(fr->link, k->seq);
     k->failed = errors_count(r);
     k->renumbered = applied && fr->kept_events ? sum_of(&r->elements[r->n - 2]) : 0;
     fr->on_kept(fr->arg, k, applied ? FRAME_APPLIED : FRAME_REFUSED);
@@ -566,7 +592,9 @@ void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
     fr->lines += kept_ops_put(fr, out, k);
     fr->lines += seq_put(fr, out, &(struct frame){.seq = k->seq});
     BUF_LIT(out, "*1\r\n$4\r\nEXEC\r\n");
+    watch_put(fr, out);
     redis_link_expect_transaction(fr->link, fr->lines + 1, on_kept_line, fr);
+    redis_link_expect(fr->link, 1, on_watched, fr);
     redis_link_flush_now(fr->link);
 }
 
@@ -658,6 +686,7 @@ static bool look_file(struct redis_frames *fr, const struct redis_answer *r, uin
     if (at == 0) {
         bool known = r->type == REDIS_NIL || (answer_integer(r, &v) && v >= 0);
         fr->look_seq = v;
+        if (known) redis_link_numbered(fr->link, v < 0 ? 0 : (uint64_t)v);
         return known;
     }
     if (at <= fr->look_claims) {
@@ -671,11 +700,12 @@ static bool look_file(struct redis_frames *fr, const struct redis_answer *r, uin
 static void on_look(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_frames *fr = arg;
-    (void)l;
     if (r == NULL) return;
-    if (!look_file(fr, r, at))
+    if (at == 0)
+        on_watched(l, fr, r, 0);
+    else if (!look_file(fr, r, at - 1))
         doubt_cut(fr, r);
-    else if (at == fr->look_n)
+    else if (at == fr->look_n + 1)
         fr->on_look(fr->arg, fr->look_seq, fr->stands, fr->stands + fr->look_claims);
 }
 
@@ -689,6 +719,7 @@ void redis_frames_look(struct redis_frames *fr, const struct link_look *l)
     }
     fr->look_n = n;
     fr->look_claims = l->claims_n;
+    watch_put(fr, out);
     BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
     request_slice(out, buf_slice(&fr->seq_key));
     for (uint32_t i = 0; i < l->claims_n; i++) {
@@ -702,7 +733,7 @@ void redis_frames_look(struct redis_frames *fr, const struct link_look *l)
         REQUEST_LIT(out, KEY_JOURNALS);
         request_slice(out, l->journals[i]);
     }
-    redis_link_expect(fr->link, n + 1, on_look, fr);
+    redis_link_expect(fr->link, n + 2, on_look, fr);
     redis_link_flush(fr->link);
 }
 

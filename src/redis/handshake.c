@@ -268,6 +268,28 @@ static void time_done(struct redis_link *l, void *arg, const struct redis_answer
         log_event(LOG_WARN, "redis_time", "role=%s why=no_time", l->config.role);
 }
 
+static void number_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    uint64_t number = l->number_asked;
+    (void)arg, (void)at;
+    l->number_asked = 0;
+    if (r != NULL) (void)redis_link_whole(l, number, r);
+}
+
+/* Nobody may hit or read for long. */
+static void number_ask(struct redis_link *l)
+{
+    struct buf key = {0};
+    if (l->number_asked > 0 || redis_link_number(l) == 0) return;
+    l->number_asked = redis_link_number(l);
+    name_seq(&key, l->config.life);
+    request_array(redis_link_begin(l), 2);
+    REQUEST_LIT(&l->out, "GET");
+    request_slice(&l->out, buf_slice(&key));
+    redis_link_expect(l, 1, number_done, NULL);
+    buf_free(&key);
+}
+
 void handshake_time(struct redis_link *l)
 {
     l->time_asked_ms = mono_ms();
@@ -275,5 +297,6 @@ void handshake_time(struct redis_link *l)
     redis_link_expect(l, 1, time_done, NULL);
     request_words(redis_link_begin(l), l->no_role ? "INFO replication" : "ROLE");
     redis_link_expect(l, 1, role_done, NULL);
+    number_ask(l);
     redis_link_flush(l);
 }

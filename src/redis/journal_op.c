@@ -208,15 +208,19 @@ static void take_done(struct redis_link *l, void *arg, const struct redis_answer
 void redis_journal_take(struct redis_link *l, struct journal_take *t)
 {
     struct buf *out = redis_link_begin(l);
-    struct buf mine = {0};
+    struct buf mine = {0}, seq = {0};
     t->taken = t->lost = false;
     t->killing = 0;
     buf_reset(&t->bytes);
     buf_reset(&t->owners);
     name_owner(&mine, l->config.life);
-    request_eval(out, lua_journal_take, 2, 3);
+    request_eval(out, lua_journal_take, 3, 3);
     REQUEST_LIT(out, KEY_JOURNALS);
     REQUEST_LIT(out, KEY_JOURNALS_TAKEN);
+    buf_put_slice(&seq, SLICE(KEY_SEQ_PREFIX));
+    buf_put_slice(&seq, t->owner);
+    request_slice(out, buf_slice(&seq));
+    buf_free(&seq);
     request_slice(out, t->name);
     request_slice(out, t->owner);
     request_slice(out, buf_slice(&mine));

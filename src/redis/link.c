@@ -109,6 +109,34 @@ void redis_link_cut(struct redis_link *l, const char *why)
     link_doom(l, why);
 }
 
+/* --- what the server has --- */
+
+void redis_link_numbered(struct redis_link *l, uint64_t number)
+{
+    l->config.place->number = number;
+}
+
+uint64_t redis_link_number(const struct redis_link *l)
+{
+    return l->config.place->number;
+}
+
+void redis_link_changed(struct redis_link *l)
+{
+    l->config.place->changes++;
+    place_unfit(l->config.place, l->facts.run_id,
+                "MASTERDOWN Redis took over another one's data; answered frames are looked for");
+}
+
+bool redis_link_whole(struct redis_link *l, uint64_t number, const struct redis_answer *seq)
+{
+    int64_t has = 0;
+    bool known = answer_integer(seq, &has) || answer_is(seq, REDIS_NIL);
+    bool lacks = known && has >= 0 && (uint64_t)has < number;
+    if (lacks) redis_link_changed(l);
+    return !lacks;
+}
+
 /* --- a try --- */
 
 static void on_connected(uv_connect_t *req, int status)

@@ -107,6 +107,7 @@ struct redis_link {
     unsigned attempt, tries;    /* since the last connection that stood, and that was up */
     bool no_role;               /* the user may not ask ROLE */
     uint64_t began_ms, up_ms, wait_until_ms, read_ms, tick_ms, time_asked_ms;
+    uint64_t number_asked;  /* the number that the seq key is asked for; 0: it is not */
     int64_t time_offset_ms; /* Redis' time less mono */
     bool time_known;
     struct redis_reader *reader;
@@ -150,6 +151,14 @@ void redis_link_crash_after(struct redis_link *l, enum crash_point p); /* passes
 /* Ends this connection at the next turn of the loop (or after the callback); it comes back by itself. why as
  * in down. */
 void redis_link_cut(struct redis_link *l, const char *why);
+
+/* The server has our frames up to number; 0: none, or it is not known. Whoever reads what must be whole notes
+ * redis_link_number() when it asks, has the seq key read as well, and believes the answer if that has as many. Else the server
+ * took over another one's data, and has our links still: all of them leave, and the frame link looks for what is missing. */
+void redis_link_numbered(struct redis_link *l, uint64_t number);
+uint64_t redis_link_number(const struct redis_link *l);
+bool redis_link_whole(struct redis_link *l, uint64_t number, const struct redis_answer *seq);
+void redis_link_changed(struct redis_link *l);
 
 /* Redis' own time: TIME every two seconds and the monotonic clock between. Before the first connect the local
  * wall clock. */

@@ -51,6 +51,8 @@ struct redis_place {
     char replid[RUN_ID_BYTES];     /* its replication id, when a link last came up */
     struct redis_role role;
     uint64_t moved_ms; /* mono, of the last move; 0: none */
+    uint64_t number;   /* of our last frame that its server is known to have; 0: none, or not known */
+    unsigned changes;  /* so often it was found with other data, though its links lived */
     /* private */
     struct list links;
     struct redis_target told;              /* by place_move; host empty: nothing yet */

@@ -51,7 +51,8 @@ static void waits_look(struct redis_waits *ws, struct list *l)
     for (struct list *node; (node = list_pop(&now)) != NULL;) {
         struct redis_durable *w = wait_of(node);
         list_push(l, node);
-        if (strcmp(ws->link->config.place->run_id, w->run_id) != 0)
+        const struct redis_place *p = ws->link->config.place;
+        if (strcmp(p->run_id, w->run_id) != 0 || p->changes != w->changes)
             wait_end(w, REDIS_UNBLOCKED);
         else if (wait_is_over(ws, w) || wait_was_left(w))
             wait_end(w, "");
@@ -106,10 +107,10 @@ static bool server_left(const struct redis_answer *r)
 static void on_wait_write(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_waits *ws = arg;
-    (void)l, (void)at;
-    if (server_left(r))
+    (void)at;
+    if (server_left(r) || (answer_is_array(r, 2) && !redis_link_whole(l, ws->number, &r->elements[1])))
         round_lost(ws);
-    else if (!answer_is(r, REDIS_STRING))
+    else if (!answer_is_array(r, 2))
         round_refused(ws, r);
 }
 
@@ -232,8 +233,10 @@ static void round_begin(struct redis_waits *ws)
     ws->wrote_ms = mono_ms();
     list_append(&ws->sent, &ws->fresh);
     struct buf *out = redis_link_begin(ws->link);
-    request_eval(out, lua_fence, 1, 1);
+    ws->number = redis_link_number(ws->link);
+    request_eval(out, lua_fence, 2, 1);
     request_slice(out, buf_slice(&ws->key));
+    request_slice(out, buf_slice(&ws->seq_key));
     request_int(out, (int64_t)++ws->n);
     redis_link_expect(ws->link, 1, on_wait_write, ws);
     if (!ws->aof) {
@@ -297,6 +300,7 @@ void redis_wait_for(struct redis_waits *ws, struct redis_durable *w)
     w->began_ms = mono_ms();
     w->until_ms = w->timeout_ms == 0 ? 0 : w->began_ms + w->timeout_ms;
     memcpy(w->run_id, ws->link->config.place->run_id, sizeof w->run_id);
+    w->changes = ws->link->config.place->changes;
     list_push(&ws->fresh, &w->link);
     if (!ws->begun) redis_link_start(ws->link);
     ws->begun = true;
@@ -328,6 +332,7 @@ void redis_waits_init(struct redis_waits *ws, struct redis_link *link, const str
     link->down = wait_link_down;
     link->arg = ws;
     name_fence(&ws->key, life);
+    name_seq(&ws->seq_key, life);
     list_init(&ws->fresh);
     list_init(&ws->sent);
     list_init(&ws->written);
@@ -339,6 +344,7 @@ static void on_waits_closed(uv_handle_t *handle)
 {
     struct redis_waits *ws = handle->data;
     buf_free(&ws->key);
+    buf_free(&ws->seq_key);
     ws->closed(ws); /* last line: ws may be gone after it */
 }
 

@@ -20,6 +20,7 @@ struct redis_durable {
     uint64_t began_ms, until_ms; /* mono; until_ms 0: none */
     int64_t offset;              /* of Redis' replication stream behind the write; 0: not known yet */
     char run_id[RUN_ID_BYTES];   /* where the hits were answered */
+    unsigned changes;            /* ... as place said then */
 };
 
 struct redis_waits {
@@ -27,8 +28,8 @@ struct redis_waits {
     const struct life *life;
     bool aof; /* WAITAOF */
     /* private */
-    struct buf key;
-    uint64_t n;
+    struct buf key, seq_key;
+    uint64_t n, number;               /* writes; what redis_link_number() said when the last was asked for */
     struct list fresh, sent, written; /* no write yet; it is under way; it was answered */
     uv_timer_t timer;
     uint64_t wrote_ms, asked_ms; /* mono, of the last */

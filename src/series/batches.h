@@ -116,6 +116,7 @@ struct batch_seen { /* slices for the call only; a number that cannot be read is
 };
 struct batch_list { /* every standing batch, with what its registry says */
     void (*batch)(void *arg, const struct batch_seen *b); /* called for each, before done */
+    char replid[RUN_ID_BYTES];                            /* Redis' history, read last */
     bool lost;
     void (*done)(struct batch_list *b);
     void *arg;

@@ -28,7 +28,7 @@ struct until {
     bool busy;
     /* private */
     struct until_ports ports;
-    const struct gate *gate;
+    struct gate *gate;
     const struct counters *counters;
     uint32_t every_ms;
     uint64_t at_ms;
@@ -41,7 +41,7 @@ struct until {
 
 #define UNTIL_SLACK_MS 1000 /* over lag_ms(): ticks, and clocks as they were told */
 
-void until_init(struct until *u, const struct gate *gate, const struct counters *counters,
+void until_init(struct until *u, struct gate *gate, const struct counters *counters,
                 const struct until_ports *ports, uint32_t every_ms);
 void until_tick(struct until *u); /* while the links are up */
 void until_stop(struct until *u); /* writes nothing more; what was asked is still answered */

@@ -48,6 +48,8 @@ ROWS = [Row(*row) for row in (
     ("pods-lost", "Redis lost everything, or belongs to another MySQL", "start", "held until an operator decides"),
     ("failover-demoted", "the primary is demoted alive", "REPLICAOF, FAILOVER; in step, cut off",
      "all links follow together; merging again within 5 s; totals never fall; others are not cut"),
+    ("failover-back", "a demoted primary comes back with other data", "its links live on; a hit, a total, or nothing",
+     "found at once, or within 2 s; what is gone is sent again"),
     ("failover-killed", "the primary ends, the replica is promoted", "kill -9, SIGSTOP; the old one comes back",
      "counts again as soon as it is promoted; the old one is not believed"),
     ("failover-name", "the name leads to another primary", "both are primaries", "links are never up on two; all follow"),

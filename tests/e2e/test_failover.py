@@ -111,6 +111,10 @@ def links_of(redis, daemon):
     return {client["name"].rpartition(":")[2]: client["id"] for client in found}
 
 
+def no_error(answer):
+    return None if isinstance(answer, RespError) else answer
+
+
 def demote_to_replica(pair):
     pair.first.client().replicaof("127.0.0.1", pair.ports[1])
 
@@ -217,6 +221,45 @@ def test_a_silent_primary_is_not_left_for_an_old_one(pair):
         assert isinstance(client.reply(), int)
     assert not links_of(pair.first, daemon) and daemon.log().count("event=redis_moved") == 1
     daemon.sync_all()
+
+
+def takes_over(pair, daemon):
+    """The first is demoted, takes over the second one's data and is promoted again, while tallyd stands still."""
+    first, second = pair.first.client(), pair.second.client()
+    daemon.pause()
+    first.replicaof("127.0.0.1", pair.ports[1])
+    wait_until(lambda: first.info("replication")["master_link_status"] == "up", 20, "taken over", 0.01)
+    first.replicaof("NO", "ONE")
+    assert not first.hexists(VIEWS, "20")
+    second.replicaof("127.0.0.1", pair.ports[0])
+    wait_until(lambda: first.info("replication")["connected_slaves"] == 1, 20, "a replica again", 0.01)
+    daemon.resume()
+
+
+@fault("failover-back")
+@pytest.mark.parametrize("then", ["hit", "total", "nothing"])
+def test_a_primary_comes_back_without_what_it_answered(then, pair):
+    """No link to it ends meanwhile. The frame, the total or the look that comes next finds what is missing."""
+    daemon = pair.daemon("hosts", replicas=1)
+    pair.account.pending(daemon, fields(5))
+    in_step(pair.first)
+    pair.second.client().replicaof("NO", "ONE")
+    assert all(isinstance(told, int) for told in pair.account.hit(daemon, fields(20)))
+    ids = links_of(pair.first, daemon)
+    takes_over(pair, daemon)
+    assert links_of(pair.first, daemon) == ids
+    if then == "hit":
+        assert isinstance(pair.account.hit(daemon, fields(20)[-1:])[0], int)
+    elif then == "total":
+        with daemon.client() as client:
+            told = wait_until(lambda: no_error(client.call("CTR.TOTAL", VIEWS, "20")), 10, "a total")
+            assert told[0] == 1 + 20 % 3
+    wait_until(lambda: "event=frames_replayed" in daemon.log(), 10, "sent again")
+    assert daemon.log().count("took over") >= 1
+    daemon.sync_all(20)
+    pair.account.settle(daemon, pair.first)
+    assert pair.account.unknown == 0 and pair.account.merged() == pair.account.acked
+    assert "frames_lost" not in daemon.log()
 
 
 @fault("failover-lagging")

@@ -388,9 +388,9 @@ def test_redirections(error, rig):
     account.pending(rig.daemon, fields(20))
 
     def abort(link, data):
-        assert data.startswith(b"*1\r\n$5\r\nMULTI\r\n") and data.endswith(b"EXEC\r\n")
-        link.say(b"+OK\r\n" + line * (commands(data) - 2)
-                 + b"-EXECABORT Transaction discarded because of previous errors.\r\n")
+        assert data.startswith(b"*1\r\n$5\r\nMULTI\r\n") and b"\r\nEXEC\r\n*2\r\n$5\r\nWATCH\r\n" in data
+        link.say(b"+OK\r\n" + line * (commands(data) - 3)
+                 + b"-EXECABORT Transaction discarded because of previous errors.\r\n+OK\r\n")
         return b""
 
     frame = Moment(rig.proxy, "up", b"HINCRBY", abort)

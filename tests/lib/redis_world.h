@@ -7,6 +7,7 @@
 
 #include "lib/redis_server.h"
 #include "redis/link.h"
+#include "redis/request.h"
 #include "series/counter.h"
 
 struct world {
@@ -137,6 +138,20 @@ static inline void world_close(struct world *w)
 {
     world_link_close(w, &w->link);
     world_end(w);
+}
+
+static inline void on_forgot(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    (void)l, (void)arg, (void)at;
+    assert_true(answer_is_ok(r));
+}
+
+/* The test has taken away what frames left there: no link is to notice. */
+static inline void link_forget(struct redis_link *l)
+{
+    redis_link_numbered(l, 0);
+    request_words(redis_link_begin(l), "UNWATCH");
+    redis_link_ask(l, 1, on_forgot, NULL);
 }
 
 #endif

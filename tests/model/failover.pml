@@ -1,5 +1,5 @@
 /* tests/model/failover.pml - servers that move, and two that both think they are the primary: is any hit merged twice? Is a hit
- * lost that was answered, though its tallyd lives? Partly to come: sync/README.md says what src/ has.
+ * lost that was answered, though its tallyd lives?
  *
  * Redis        two sides. A replica has the state that its primary had at some moment. A promotion makes a primary of it, and
  *              begins a new history (master_replid); the old primary may go on for long. A demoted side takes over all of the
@@ -23,7 +23,10 @@
 #define EPOCH_BY_HISTORY 1 /* 0: by run_id, which a demotion and a promotion leave as it is */
 #endif
 #ifndef LINK_HISTORY
-#define LINK_HISTORY 1 /* a link asks what history its side is at, and is cut: it may change while links live */
+#define LINK_HISTORY 1 /* a link asks how many frames its side has, and is cut when it has fewer: it may take over other data */
+#endif
+#ifndef FRAME_WATCH
+#define FRAME_WATCH 1 /* a frame runs only where the one before is the last; 0: its number hides what is lost before it */
 #endif
 #ifndef FENCE_HISTORY
 #define FENCE_HISTORY 1 /* the fence asks, too: what was scanned is of the epoch's history */
@@ -79,7 +82,9 @@
 #define MYSQL_LAG 0 /* so often MySQL loses its tail */
 #endif
 
+#ifndef DAEMONS
 #define DAEMONS 2
+#endif
 #define FRAMES HITS /* of a daemon */
 #define NONE 2               /* no side */
 
@@ -107,7 +112,8 @@ typedef daemon_state {
     byte fenced; /* ... are not kept any more */
 #endif
     bool open, held, has_read, again;
-    byte epoch, history, seen;                         /* seen: the ledger's highest batch, when Redis seemed to be behind it */
+    byte had, epoch, seen; /* had: up to which frame its side had them, last; seen: the ledger's highest batch, when Redis
+                            * seemed to be behind it */
     byte read_history, read_gen, read_id[BATCHES + 1]; /* of the look */
     byte epoch_history;                                /* of the look that took the epoch */
     byte stage, batch, run_at, run_epoch, run_history; /* as its scan began */
@@ -132,10 +138,13 @@ hidden byte fits;
 #define HAS(set, n) (((set) >> (n)) & 1)
 #define CAUGHT_UP(d) (D[d].next > D[d].sent)
 #define IS_UP(d) (D[d].at != NONE && S[D[d].at].primary)
+#define LACKS(d) (D[d].at != NONE && S[D[d].at].seq[d] < D[d].had)
+#define WATCHED(d) (!FRAME_WATCH || S[D[d].at].seq[d] == D[d].had)
 #define OTHER(s) (1 - (s))
+#define LAST_DAEMON (DAEMONS - 1)
 #define DIFFER                                                                                               \
     (S[0].pend != S[1].pend || S[0].stand != S[1].stand || S[0].gen != S[1].gen || S[0].seq[0] != S[1].seq[0] ||  \
-     S[0].seq[1] != S[1].seq[1] || S[0].id[1] != S[1].id[1] || S[0].id[2] != S[1].id[2] ||                          \
+     S[0].seq[LAST_DAEMON] != S[1].seq[LAST_DAEMON] || S[0].id[1] != S[1].id[1] || S[0].id[2] != S[1].id[2] ||                          \
      S[0].id[BATCHES] != S[1].id[BATCHES])
 #define DOUBLE "BROKEN double\n"
 #define LOSS "BROKEN loss\n"
@@ -190,7 +199,7 @@ inline run_end(d)
 inline link_cut(d)
 {
     D[d].at = NONE;
-    D[d].history = 0;
+    D[d].had = 0;
     D[d].next = 0;
     gate_shut(d);
     if
@@ -208,7 +217,7 @@ inline answer(d)
 inline connect(d, s)
 {
     D[d].at = s;
-    D[d].history = S[s].history;
+    D[d].had = S[s].seq[d];
     found = (REPLAY_LOOK -> S[s].seq[d] : 0);
     if
     :: found < D[d].lost -> found = D[d].lost
@@ -238,6 +247,7 @@ inline frame_runs(d, number)
     f = D[d].hit[number];
     S[D[d].at].pend = S[D[d].at].pend | BIT(f);
     S[D[d].at].seq[d] = number;
+    D[d].had = number;
     printf("side %d   runs frame %d of daemon %d, hit %d\n", D[d].at, number, d, f)
 }
 
@@ -279,10 +289,13 @@ inline take_epoch(d)
         top = D[d].seen;
         top_gen = batch_gen[top];
         fits = GATE_TWICE && top_gen <= D[d].read_gen && (!GEN_ID || D[d].read_id[top_gen] == top);
+        i = D[d].read_history;
         gate_shut(d);
         if
         :: !fits ->
-            D[d].held = true; printf("daemon %d is held: side %d lacks a merged batch\n", d, D[d].at)
+            D[d].held = true;
+            D[d].read_history = i;
+            printf("daemon %d is held: side %d lacks a merged batch\n", d, D[d].at)
         :: else
         fi
     fi
@@ -340,8 +353,8 @@ end:
         printf("daemon %d loses side %d\n", d, D[d].at);
         link_cut(d)
     }
-    :: d_step { IS_UP(d) && CAUGHT_UP(d) && !calm && hits < HITS -> new_frame(d); answer(d) }
-    :: d_step { IS_UP(d) && CAUGHT_UP(d) && !calm && hits < HITS && cuts > 0 ->
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && WATCHED(d) && !calm && hits < HITS -> new_frame(d); answer(d) }
+    :: d_step { IS_UP(d) && CAUGHT_UP(d) && WATCHED(d) && !calm && hits < HITS && cuts > 0 ->
         cuts--;
         new_frame(d);
         printf("daemon %d loses side %d before it hears of it\n", d, D[d].at);
@@ -354,7 +367,7 @@ end:
         printf("daemon %d lets its frames up to %d go\n", d, D[d].fenced)
     }
 #endif
-    :: d_step { IS_UP(d) && !CAUGHT_UP(d) ->
+    :: d_step { IS_UP(d) && !CAUGHT_UP(d) && WATCHED(d) ->
         frame_runs(d, D[d].next);
         D[d].next++;
         if
@@ -374,9 +387,15 @@ end:
         take_epoch(d)
     }
     :: d_step { IS_UP(d) && D[d].open && D[d].stage == IDLE && S[D[d].at].pend != 0 && batches < BATCHES -> claim(d) }
+    /* It looks again now and then. */
+    :: d_step { IS_UP(d) && D[d].held && S[D[d].at].history != D[d].read_history -> gate_shut(d) }
+    :: d_step { IS_UP(d) && !WATCHED(d) && (!CAUGHT_UP(d) || (!calm && hits < HITS)) ->
+        printf("daemon %d has its frame refused on side %d\n", d, D[d].at);
+        link_cut(d)
+    }
 #if LINK_HISTORY
-    :: d_step { IS_UP(d) && D[d].history != S[D[d].at].history ->
-        printf("daemon %d sees another history on side %d\n", d, D[d].at);
+    :: d_step { IS_UP(d) && LACKS(d) ->
+        printf("daemon %d finds fewer frames on side %d than there were\n", d, D[d].at);
         link_cut(d)
     }
 #endif
@@ -441,7 +460,7 @@ inline at_end()
         fi
     }
     if
-    :: D[0].held || D[1].held ->
+    :: D[0].held || D[LAST_DAEMON].held ->
         if
         :: !fits || REPLICAS == 1 -> printf("held without need\n"); printf(STUCK); assert(false)
         :: else
@@ -465,9 +484,9 @@ active proctype world()
         S[0].history = 1;
         S[1].history = 1;
         D[0].at = NONE;
-        D[1].at = NONE
+        D[LAST_DAEMON].at = NONE
     };
-    atomic { run daemon(0); run daemon(1) };
+    atomic { for (i : 0 .. DAEMONS - 1) { run daemon(i) } };
 end:
     do
     :: d_step { S[0].primary && !S[1].primary && DIFFER -> copy_side(0, 1); printf("side 1   has what side 0 has\n") }

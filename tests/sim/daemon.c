@@ -57,6 +57,7 @@ void daemon_start(struct world *w, struct daemon *d)
     life->index = (int)w->lives_n++;
     life->instance = w->instance_of[life->index] = d->instance;
     life->walk_ms = w->now_ms + w->config.walk_ms;
+    life->number = -1;
     life->life.instance = d->instance == 0 ? SLICE("d0") : SLICE("d1");
     snprintf(life->life.id, sizeof life->life.id, "%d", life->index);
     list_init(&life->lost);
@@ -240,6 +241,7 @@ void daemon_link_lost(struct process *life, enum role role)
     life->links[role] = NULL;
     link_lose(l, draw_unread(w, l));
     struct arena *before = daemon_enter(life);
+    if (role == ROLE_FRAME) life->number = -1;
     if (role == ROLE_FRAME) filing_cut(life);
     if (role == ROLE_FRAME) coalesce_cut(life->coalesce, "MASTERDOWN Redis link lost");
     if (life->redis_up) {
@@ -250,21 +252,36 @@ void daemon_link_lost(struct process *life, enum role role)
 }
 
 /* As redis/place.c does it when an answer says that this is no primary. */
-static void leave_server(struct process *life, unsigned run)
+void daemon_leave_server(struct process *life, unsigned run)
 {
     for (int role = 0; role < ROLES; role++)
         if (life->links[role] != NULL && life->links[role]->run == run)
             daemon_link_lost(life, (enum role)role);
 }
 
+/* Not what it was: the server has taken over data that lack a frame which it had. */
+static bool is_of_another(const struct process *life, const struct request *q)
+{
+    static const uint32_t asks = 1U << REQ_TOTAL | 1U << REQ_FENCE;
+    bool asked = (asks >> q->kind & 1) != 0 && !q->readonly;
+    return q->changed || (asked && q->number < q->least && world_rule(life->w, WORLD_NUMBER));
+}
+
 void daemon_deliver(struct process *life, enum role role)
 {
-    struct request *q = CONTAINER_OF(list_pop(&life->links[role]->done), struct request, link);
+    struct request *q = CONTAINER_OF(life->links[role]->done.next, struct request, link);
     unsigned run = life->links[role]->run;
+    if (is_of_another(life, q)) {
+        TRACE(life->w, "life %d: %s finds frame %lld, was %lld", life->index, request_name(q->kind),
+              (long long)q->number, (long long)q->least);
+        daemon_leave_server(life, run);
+        return;
+    }
+    list_remove(&q->link);
     struct arena *before = daemon_enter(life);
     ports_deliver(life, q);
     daemon_leave(life, before);
-    if (q->readonly) leave_server(life, run);
+    if (q->readonly) daemon_leave_server(life, run);
     heap_free(q);
 }
 

@@ -62,6 +62,8 @@ struct process {
     struct list questions;
     struct filing *filings;
     struct link *links[ROLES]; /* NULL: not connected */
+    uint64_t looked_ms;        /* for that number, last */
+    int64_t number;            /* of the last frame that their server is known to have */
     unsigned strays;           /* so often a link came up at a server that is not the primary */
     bool started;              /* sync_start was called */
     bool redis_up, mysql_up;   /* as it was told */
@@ -108,9 +110,10 @@ void daemon_leave(struct process *life, struct arena *before);
 /* What the scheduler asks of a life that runs and is not paused. */
 bool daemon_wants_link(const struct process *life, enum role role);
 void daemon_connect(struct process *life, enum role role);
-void daemon_link_lost(struct process *life, enum role role); /* the link was cut, and the daemon sees it */
-void daemon_caught_up(struct process *life);                 /* all that was answered is in Redis */
-void daemon_deliver(struct process *life, enum role role);   /* the oldest reply of that link */
+void daemon_link_lost(struct process *life, enum role role);  /* the link was cut, and the daemon sees it */
+void daemon_leave_server(struct process *life, unsigned run); /* all links to it are cut */
+void daemon_caught_up(struct process *life);                  /* all that was answered is in Redis */
+void daemon_deliver(struct process *life, enum role role);    /* the oldest reply of that link */
 void daemon_answer_lost(struct process *life);
 void daemon_turn(struct process *life);
 void daemon_tick(struct process *life);

@@ -51,6 +51,7 @@ static void deliver_frame(struct process *life, struct request *q)
 static void deliver_replay(struct process *life, struct request *q)
 {
     struct redis *r = &life->w->redis;
+    if (!q->frame.refused) life->number = (int64_t)q->frame.seq;
     if (!q->frame.refused) oracle_known(life->w, &r->executions[q->frame.execution - 1]);
     coalesce_on_kept(life->coalesce, q->target, q->frame.refused ? FRAME_REFUSED : FRAME_APPLIED);
 }
@@ -77,6 +78,7 @@ static void deliver_look(struct process *life, struct request *q)
         if (r->executions[i].life == life->index && (int64_t)r->executions[i].seq == q->look.seq)
             oracle_known(life->w, &r->executions[i]);
     int64_t frames_lost = STAT_GET(frames_lost);
+    life->number = q->look.seq;
     coalesce_on_look(life->coalesce, q->look.seq, q->look.stands, q->look.ours);
     if (STAT_GET(frames_lost) > frames_lost) oracle_named(life->w, life->index, q->look.seq);
 }
@@ -209,6 +211,7 @@ static void deliver_batches(struct process *life, struct request *q)
         if (q->lowest_ms[c] != INT64_MAX)
             b->batch(b->arg,
                      &(struct batch_seen){.counter = life->w->counter[c].name, .lowest_ms = q->lowest_ms[c]});
+    memcpy(b->replid, q->replid, sizeof b->replid);
     b->done(b);
 }
 

@@ -22,6 +22,7 @@ struct filing {
 
 struct buf *redis_link_begin(struct redis_link *l)
 {
+    CONTAINER_OF(l, struct filing, link)->hear = NULL;
     buf_reset(&l->out);
     return &l->out;
 }
@@ -30,6 +31,7 @@ void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *c
 {
     struct filing *own = CONTAINER_OF(l, struct filing, link);
     PRE(arg == &own->frames);
+    if (own->hear != NULL) return; /* of WATCH, behind a frame */
     own->hear = cb;
     own->replies = replies;
 }
@@ -57,6 +59,16 @@ void redis_link_crash_after(struct redis_link *l, enum crash_point p)
 void redis_link_cut(struct redis_link *l, const char *why)
 {
     fault_found(((struct process *)l->arg)->w, FAULT_PROTOCOL, "redis/ gives up its link: %s", why);
+}
+
+void redis_link_numbered(struct redis_link *l, uint64_t number)
+{
+    ((struct process *)l->arg)->number = (int64_t)number;
+}
+
+void redis_link_changed(struct redis_link *l)
+{
+    fault_found(((struct process *)l->arg)->w, FAULT_PROTOCOL, "redis/ takes an answer for nil");
 }
 
 /* --- one of them --- */

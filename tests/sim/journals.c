@@ -143,6 +143,7 @@ static bool take_begin(struct world *w, struct link *l, struct twin_journal *j, 
     if (!world_rule(w, WORLD_TAKE_ALL)) j->to_end = 0;
     if (take->owner != l->life) j->to_end |= UINT64_C(1) << take->owner;
     take->to_end = j->to_end & ~(UINT64_C(1) << l->life);
+    if (take->owner != l->life && world_rule(w, WORLD_TAKE_TOUCHES)) w->redis.now.touched[take->owner]++;
     j->owner = l->life;
     redis_wrote(w, l);
     return true;

@@ -150,6 +150,8 @@ struct request {
     char run_id[RUN_ID_BYTES];       /* reply: of the server that answered */
     bool refused;                    /* reply to a fence: not confirmed in time */
     bool readonly;                   /* reply: the server is no primary any more */
+    int64_t number, least;           /* reply: of the life's last frame there; what it was at least */
+    bool changed;                    /* reply to a frame: it did not run, what the link watches has changed */
     uint64_t fence_at;               /* passes once so much is durable */
     int64_t client_id;               /* of the link to kill */
     char replid[RUN_ID_BYTES];       /* reply: its history */
@@ -179,6 +181,7 @@ struct link {
     int64_t client_id;
     unsigned run; /* of the server */
     bool client_open, server_open;
+    bool changed;      /* the life's number, since this link watches it */
     uint64_t wrote_at; /* offset of the last write that came by this link */
 };
 

@@ -81,7 +81,10 @@ enum world_rule {
     WORLD_PACK = 1 << 22, /* off: what a claim packed is deleted by a command of its own behind the script */
     WORLD_REALM_FENCE = 1 << 27, /* off: a realm's first epoch is taken without a fence */
     WORLD_TAKE_ALL = 1 << 26,    /* off: of a journal taken twice only the last owner's links are ended */
-    WORLD_FORMAT = 1 << 23,      /* off: a tallyd that knows no packed hashes adopts batches that have some */
+    WORLD_WATCH = 1 << 30, /* off: a frame runs whatever became of the life's number since the frame before */
+    WORLD_TAKE_TOUCHES = 1 << 28, /* off: who takes a journal over leaves its owner's number alone */
+    WORLD_NUMBER = 1 << 29,       /* off: what is read is believed, whatever became of the life's number */
+    WORLD_FORMAT = 1 << 23, /* off: a tallyd that knows no packed hashes adopts batches that have some */
 };
 
 /* What may happen, with its usual weight; events.c has the code of each. */

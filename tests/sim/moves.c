@@ -107,6 +107,17 @@ static void refuse_fences(struct world *w)
         redis_refuse_fence(w, l);
 }
 
+/* A server's data become another one's: who watches the number that a frame sets hears of it. */
+static void tell_watchers(const struct world *w, struct list *links, const struct twin_state *had,
+                          const struct twin_state *has)
+{
+    list_for_each (node, links) {
+        struct link *l = CONTAINER_OF(node, struct link, all);
+        int slot = redis_seq_slot(w, l);
+        l->changed |= had->seq[slot] != has->seq[slot] || had->touched[slot] != has->touched[slot];
+    }
+}
+
 /* A state between what was acknowledged and the newest. */
 static void promote(struct world *w)
 {
@@ -117,6 +128,7 @@ static void promote(struct world *w)
     unsigned to = world_percent(w, 50) ? least : least + (unsigned)world_below(w, r->past_n - least);
     r->past[0] = r->past[to];
     r->past_n = 1;
+    tell_watchers(w, &r->links, &r->now, &r->past[0].state);
     r->now = r->past[0].state;
     r->durable = r->offset = r->past[0].offset;
     r->alone = true;
@@ -172,6 +184,7 @@ void moves_follow(struct world *w)
         refuse_unread(w);
     else
         end_links(&w->other.links);
+    tell_watchers(w, &w->other.links, &w->other.now, &has->state);
     w->other.now = has->state;
     w->other.history = r->history;
     w->other.follows = true;
@@ -181,9 +194,7 @@ void moves_follow(struct world *w)
 
 static void leave_other(struct process *life)
 {
-    for (int role = 0; role < ROLES; role++)
-        if (life->links[role] != NULL && moves_is_away(life->w, life->links[role]))
-            daemon_link_lost(life, (enum role)role);
+    if (life->w->other.there) daemon_leave_server(life, life->w->other.run);
 }
 
 void moves_rest(struct world *w)
@@ -217,6 +228,13 @@ bool moves_strayed(const struct process *life, unsigned strays)
     return life->w->config.daemons > 1 && life->strays != strays;
 }
 
+bool moves_lacks(const struct process *life)
+{
+    const struct link *l = life->links[ROLE_FRAME];
+    const struct redis *r = &life->w->redis;
+    return l != NULL && l->run == r->run && r->now.seq[redis_seq_slot(life->w, l)] < life->number;
+}
+
 static bool agrees(const struct process *life, unsigned run)
 {
     for (int role = 0; role < ROLES; role++)
@@ -242,9 +260,19 @@ struct link *moves_connect(struct process *life, enum role role)
     return l;
 }
 
+/* As each link asks now and then: for ROLE, and for the number. */
+static void look_for_number(struct process *life)
+{
+    struct world *w = life->w;
+    if (!world_rule(w, WORLD_NUMBER) || w->now_ms - life->looked_ms < w->config.role_ms) return;
+    life->looked_ms = w->now_ms;
+    if (moves_lacks(life)) daemon_leave_server(life, w->redis.run);
+}
+
 void moves_tick(struct process *life)
 {
     const struct other *o = &life->w->other;
+    if (life->w->config.moves) look_for_number(life);
     if (!o->there || o->writes || life->w->now_ms - o->demoted_ms < life->w->config.role_ms) return;
     leave_other(life);
 }

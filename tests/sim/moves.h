@@ -40,6 +40,8 @@ void moves_clock(struct world *w);
 
 /* NULL: it is cut at once, since others of the life are at another server. */
 struct link *moves_connect(struct process *life, enum role role);
+bool moves_lacks(
+    const struct process *life); /* the primary, which its links are at, a frame that was there */
 bool moves_astray(const struct process *life); /* some link is at a server that is not the primary */
 /* Beside others, one came up at such a server since: what they are told meanwhile it need not see. */
 bool moves_strayed(const struct process *life, unsigned strays);

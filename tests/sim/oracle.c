@@ -420,6 +420,7 @@ static const char *redis_unrest(const struct redis *r)
 
 static const char *life_unrest(const struct process *life)
 {
+    if (moves_lacks(life)) return "a frame that was lost, and not looked for";
     if (!coalesce_idle(life->coalesce) && !life->let_go) return "coalesce is not idle";
     for (int i = 0; i < SIM_CLIENTS; i++)
         if (life->daemon->clients[i].parked) return "a client waits for room";

@@ -15,6 +15,7 @@ struct request *ports_ask(struct process *life, enum role role, enum request_kin
     struct request *q = NULL;
     if (l != NULL) {
         q = request_send(l, kind, target, life->w->now_ms);
+        q->least = life->number;
     } else if (target != NULL) {
         PRE(role != ROLE_FRAME || kind == REQ_JOURNAL_TAKE);
         struct lost *lost = heap_zalloc(sizeof *lost);

@@ -195,7 +195,7 @@ static unsigned hash_length(const struct twin_hash *h)
 
 /* The frame. */
 
-static int seq_slot(struct world *w, const struct link *l)
+int redis_seq_slot(const struct world *w, const struct link *l)
 {
     return world_rule(w, WORLD_LIFE) ? l->life : l->instance;
 }
@@ -245,7 +245,7 @@ static void run_frame(struct world *w, struct link *l, struct wire_frame *f)
     tokens_run(w, f);
     ops_run(w, l, f);
     journals_run(w, l, f);
-    r->now.seq[seq_slot(w, l)] = (int64_t)f->seq;
+    r->now.seq[redis_seq_slot(w, l)] = (int64_t)f->seq;
     redis_wrote(w, l);
     oracle_executed(w, l, f);
 }
@@ -410,10 +410,11 @@ static bool run_scan(struct world *w, const struct link *l, struct wire_scan *s,
     return false;
 }
 
-static bool run_look(struct world *w, const struct link *l, struct wire_look *k, unsigned step)
+static bool run_look(struct world *w, struct link *l, struct wire_look *k, unsigned step)
 {
     if (step == 0) {
-        k->seq = w->redis.now.seq[seq_slot(w, l)];
+        l->changed = false;
+        k->seq = w->redis.now.seq[redis_seq_slot(w, l)];
         return true;
     }
     journals_show_owners(w, l, k);
@@ -607,7 +608,11 @@ static bool run(struct world *w, struct link *l, struct request *q)
     case REQ_FRAME:
     case REQ_REPLAY:
         if (q->step == 0) {
+            q->changed = l->changed && world_rule(w, WORLD_WATCH);
+            if (q->changed) TRACE(w, "redis: another one's history");
+            if (q->changed) return false;
             run_frame(w, l, &q->frame);
+            l->changed = false;
             return tokens_later(w, &q->frame);
         }
         tokens_write(w, &q->frame);
@@ -745,6 +750,7 @@ static void execute(struct world *w, struct link *l)
     }
     redis_run_id(w->redis.run, q->run_id);
     redis_run_id(w->redis.history, q->replid);
+    q->number = w->redis.now.seq[redis_seq_slot(w, l)];
     list_remove(&q->link);
     maybe_again(w, l, q);
     if (l->client_open && (q->target != NULL || q->readonly))

@@ -34,6 +34,7 @@ struct twin_state {
     uint64_t gen;
     struct claim_gen gens[SIM_GENS]; /* at gen % SIM_GENS; gen 0: none */
     int64_t seq[SIM_LIVES];          /* -1: no key */
+    unsigned touched[SIM_LIVES];     /* so often the key was, though it says the same */
     int64_t accepted[SIM_COUNTERS];
     struct twin_tokens tokens;
     struct twin_ops ops;
@@ -99,6 +100,7 @@ bool redis_has_link(struct redis *r, int life); /* one that the server has open 
 void redis_reap(struct list *links);            /* frees links that nobody holds */
 /* What an increment of the field meets there, as Redis says it; NULL: nothing. */
 const char *redis_cell_error(const struct redis *r, int hash, int field);
+int redis_seq_slot(const struct world *w, const struct link *l); /* which number in seq its frames set */
 struct twin_batch *redis_batch(struct redis *r, const struct batch_id *id); /* NULL: nothing of it is there */
 void redis_wrote(struct world *w, struct link *l); /* the state changed: one more entry of the log */
 

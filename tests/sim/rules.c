@@ -570,6 +570,28 @@ static void profile_history(struct sim_config *c)
     c->keeps_links = c->fails_back = true;
 }
 
+static void profile_history_eager(struct sim_config *c)
+{
+    profile_history(c);
+    only(c, 8);
+    eager(c);
+    c->faults_from = 40;
+    often(c, EVENT_failover, 100);
+    often(c, EVENT_follow, 200);
+    often(c, EVENT_leave, 2);
+}
+
+static void profile_history_journal(struct sim_config *c)
+{
+    profile_history_eager(c);
+    series(c);
+    c->daemons = SIM_DAEMONS;
+    c->coalesce.journal_least = 1;
+    c->coalesce.journal_ms = 500;
+    c->takeover_ms = 100;
+    often(c, EVENT_pause, 40);
+}
+
 /* Redis loses what it had answered, and its daemons live on. */
 static void profile_replay(struct sim_config *c)
 {
@@ -794,8 +816,8 @@ const struct sim_rule sim_rules[] = {
           "a live total lacks rows of a batch of which one chunk is merged"),
     SYNC("sync_highest", RULE_SYNC_HIGHEST, SHOWS(LOSS), 2000, profile_leap,
          "after Redis' clock was put back, CTR.SYNC ALL does not see what is pending"),
-    WORLD("one_server", WORLD_ONE_SERVER | WORLD_ALL_LINKS, SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK), 10000,
-          profile_moves_alone,
+    WORLD("one_server", WORLD_ONE_SERVER | WORLD_ALL_LINKS | WORLD_NUMBER,
+          SHOWS(DOUBLE) | SHOWS(LOSS) | SHOWS(STUCK), 10000, profile_moves_alone,
           "one link follows a failover, and the others stay where nothing new is written"),
     UNGATED("hold", 0, WORLD_HOLD, SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_announced,
             "acknowledged by one copy and merged, while another is promoted that lacks it"),
@@ -814,12 +836,21 @@ const struct sim_rule sim_rules[] = {
     UNAIDED("rescan_moves", RULE_RESCAN, 0, RULE_GATE | RULE_EPOCH_OF_RUN | RULE_FENCE_HISTORY,
             SHOWS(DOUBLE) | SHOWS(LOSS), 10000, profile_moves_only,
             "rows scanned at the old primary are merged after a fence of the new one"),
+    WORLD("link_history", WORLD_WATCH, SHOWS(LOSS) | SHOWS(DOUBLE), 20000, profile_history_eager,
+          "a frame runs on a server that took over other data since the one before: its number hides what is "
+          "lost"),
+    WORLD("link_number", WORLD_NUMBER, SHOWS(LOSS) | SHOWS(STUCK), 20000, profile_history,
+          "a total, or a fence, goes by a server that took over other data, and whose links are there still"),
+    SYNC("until_history", RULE_UNTIL_HISTORY, SHOWS(LOSS), 20000, profile_history_eager,
+         "a claim is lost between the two reads of complete_until, and its hash is in neither"),
+    WORLD("take_touches", WORLD_TAKE_TOUCHES, SHOWS(DOUBLE), 20000, profile_history_journal,
+          "a journal is taken over, and its owner's links live through that elsewhere"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,
           "a row that MySQL refuses is in no table"),
     PROFILE("moves", profile_moves, "Redis fails over, and the links follow one by one"),
     PROFILE("split", profile_split,
             "the same, the old primary takes writes for a while, and no replica is waited for"),
-    PROFILE("history", profile_history, "the same, and servers come back with their links: not safe yet"),
+    PROFILE("history", profile_history, "the same as moves, and servers come back with their links"),
 };
 const unsigned sim_rules_n = sizeof sim_rules / sizeof sim_rules[0];
 

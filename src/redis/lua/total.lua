@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- KEYS: gen, batches, the pending hash. ARGV: registry prefix, fields. Answers gen, values, {{id, {values}}, ...}; or
--- Redis' own WRONGTYPE, as HMGET says it.
+-- KEYS: gen, batches, the pending hash, the asker's seq key. ARGV: registry prefix, fields. Answers gen, values,
+-- {{id, {values}}, ...}, seq; or Redis' own WRONGTYPE, as HMGET says it.
 --include parts/packed.lua
 local prefix, batches, key = ARGV[1], {}, KEYS[3]
 local function values(name)
@@ -20,4 +20,4 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
     if #all > 0 then batches[#batches + 1] = {id, claimed} end
   end
 end
-return {redis.call('GET', KEYS[1]) or '0', pending, batches}
+return {redis.call('GET', KEYS[1]) or '0', pending, batches, redis.call('GET', KEYS[4])}

@@ -96,6 +96,7 @@ static inline uint32_t replay_failed(struct got *g)
                            .lines = f->again_lines,
                            .cells = f->again_cells,
                            .bytes = f->again};
+    link_forget(&g->w->link);
     redis_frames_replay(&g->frames, &k);
     WAIT_UNTIL(g->w, g->kept_n == before + 1);
     assert_int_equal(g->outcome, FRAME_APPLIED);

@@ -121,6 +121,26 @@ static void test_held(void **state)
     got_close(&g);
 }
 
+/* It asks for the number, too: one that is less than what was there is of other data. */
+static void test_other_data(void **state)
+{
+    struct got g;
+    (void)state;
+    got_init(&g, world_open());
+    g.fs.keeps = REDIS_KEEPS_NOTHING;
+    redis_ask(&g.w->server, "SET tally:seq:shop:%s 7", g.w->life.id);
+    redis_link_numbered(&g.w->link, 7);
+    redis_fence(&g.fs, &g.f[0]);
+    WAIT_UNTIL(g.w, g.answers == 1);
+    assert_true(g.f[0].passed);
+    redis_link_numbered(&g.w->link, 8);
+    redis_fence(&g.fs, &g.f[1]);
+    WAIT_UNTIL(g.w, g.answers == 2 && g.w->downs == 1);
+    assert_false(g.f[1].passed);
+    assert_non_null(strstr(g.w->why, "another one's data"));
+    got_close(&g);
+}
+
 static void test_replicas_missing(void **state)
 {
     struct got g;
@@ -201,7 +221,7 @@ static void wait_answer(enum redis_keeps keeps, const char *answer, bool passed)
 {
     struct world *w = world_empty();
     struct got g;
-    struct fake f = {.say = {"$3\r\nabc\r\n", answer}};
+    struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", answer}};
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
     redis_link_start(&w->link);
@@ -236,7 +256,7 @@ static void test_background(void **state)
 {
     struct world *w = world_empty();
     struct got g;
-    struct fake f = {.say = {"$3\r\nabc\r\n", ":0\r\n", "$3\r\nabc\r\n", ":2\r\n"}};
+    struct fake f = {.say = {"*2\r\n$3\r\nabc\r\n$-1\r\n", ":0\r\n", "*2\r\n$3\r\nabc\r\n$-1\r\n", ":2\r\n"}};
     (void)state;
     fake_start(w, &f);
     world_link(w, &w->link, "fence");
@@ -282,11 +302,17 @@ static void test_background_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timed),         cmocka_unit_test(test_always_and_nothing),
-        cmocka_unit_test(test_held),          cmocka_unit_test(test_replicas_missing),
-        cmocka_unit_test(test_replica_there), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_link_changed),  cmocka_unit_test(test_waitaof),
-        cmocka_unit_test(test_background),    cmocka_unit_test(test_background_lost),
+        cmocka_unit_test(test_timed),
+        cmocka_unit_test(test_always_and_nothing),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_replicas_missing),
+        cmocka_unit_test(test_other_data),
+        cmocka_unit_test(test_replica_there),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_link_changed),
+        cmocka_unit_test(test_waitaof),
+        cmocka_unit_test(test_background),
+        cmocka_unit_test(test_background_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,6 +172,7 @@ static struct kept_frame kept_of(const struct got *g)
 static void replay_and_wait(struct got *g, struct kept_frame *k)
 {
     int before = g->kept_n;
+    link_forget(&g->w->link);
     redis_frames_replay(&g->frames, k);
     assert_int_equal(g->kept_n, before);
     WAIT_UNTIL(g->w, g->kept_n == before + 1);
@@ -373,6 +374,58 @@ static void test_refused_by_a_replica(void **state)
     WAIT_UNTIL(g->w, g->w->ups == 2);
     send_and_wait(g);
     assert_int_equal(g->outcome, FRAME_APPLIED);
+    got_close(g);
+}
+
+/* Its number was touched since the frame before: the server took over other data. */
+static void test_not_run_on_other_data(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    g->f.seq = 1;
+    one_cell(g, KEY, "20140920", 1);
+    send_and_wait(g);
+    assert_int_equal(redis_link_number(&g->w->link), g->f.seq);
+    redis_ask(s, "EXPIRE tally:seq:shop:%s 1000", g->w->life.id);
+    redis_frames_send(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->w->downs == 1);
+    assert_non_null(strstr(g->w->why, "another one's data"));
+    assert_int_equal(g->frames_n, 1);
+    assert_redis(s, "1", "HGET " KEY " 20140920");
+    WAIT_UNTIL(g->w, g->w->ups == 2);
+    send_and_wait(g);
+    assert_redis(s, "2", "HGET " KEY " 20140920");
+    got_close(g);
+}
+
+/* On a new link, from the look on. */
+static void test_not_run_behind_the_look(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    redis_frames_look(&g->frames, &(struct link_look){0});
+    WAIT_UNTIL(g->w, g->looks == 1);
+    redis_ask(&g->w->server, "SET tally:seq:shop:%s 7", g->w->life.id);
+    g->f.seq = 1;
+    one_cell(g, KEY, "20140920", 1);
+    redis_frames_send(&g->frames, &g->f);
+    WAIT_UNTIL(g->w, g->w->downs == 1);
+    assert_int_equal(g->frames_n, 0);
+    got_close(g);
+}
+
+/* Nobody hits: TIME is asked for every two seconds, and the number with it. */
+static void test_idle_link_looks(void **state)
+{
+    struct got *g = got_open();
+    (void)state;
+    g->f.seq = 5;
+    one_cell(g, KEY, "20140920", 1);
+    send_and_wait(g);
+    redis_ask(&g->w->server, "SET tally:seq:shop:%s 4", g->w->life.id);
+    WAIT_UNTIL(g->w, g->w->downs == 1);
+    assert_non_null(strstr(g->w->why, "another one's data"));
     got_close(g);
 }
 
@@ -789,6 +842,9 @@ int main(void)
         cmocka_unit_test(test_cell_errors),
         cmocka_unit_test(test_refused_when_full),
         cmocka_unit_test(test_refused_by_a_replica),
+        cmocka_unit_test(test_not_run_on_other_data),
+        cmocka_unit_test(test_not_run_behind_the_look),
+        cmocka_unit_test(test_idle_link_looks),
         cmocka_unit_test(test_refused_at_exec),
         cmocka_unit_test(test_no_transaction),
         cmocka_unit_test(test_cut_in_flight),

@@ -389,9 +389,11 @@ static void a_taken_one_is_ours_and_its_owner_has_no_link(void **state)
     int64_t frame_id = frame.client_id, sync_id = sync.client_id, like_id = like.client_id;
     redis_ask(s, "HSET tally:journals a " OTHER " b " OTHER);
     redis_ask(s, "SET tally:journal:a records");
+    redis_ask(s, "SET tally:seq:" OTHER " 1");
     struct journal_take t = take_of(g, "a", OTHER);
     take(g, &t);
     assert_true(t.taken && !t.lost);
+    assert_true(atoll(redis_ask(s, "TTL tally:seq:" OTHER)) > 0); /* touched: who watches it hears of it */
     assert_slice(buf_slice(&t.bytes), "records");
     assert_redis(s, g->mine, "HGET tally:journals a");
     assert_redis(s, OTHER, "HGET tally:journals b");

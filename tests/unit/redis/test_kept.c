@@ -14,6 +14,7 @@ static struct kept_frame kept_of(struct got *g, bool told)
 static void replay(struct got *g, struct kept_frame *k)
 {
     int before = g->kept_n;
+    link_forget(&g->w->link);
     redis_frames_replay(&g->frames, k);
     WAIT_UNTIL(g->w, g->kept_n == before + 1);
 }

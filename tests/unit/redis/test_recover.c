@@ -379,9 +379,15 @@ static void test_total(void **state)
     WAIT_UNTIL(w, answers == 4);
     assert_true(t.lost && !t.cut);
     assert_string_equal(t.text, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    redis_link_numbered(&w->link, 1); /* and there is none */
+    t.key = SLICE("s1:product_views");
+    redis_total(&w->link, &t);
+    WAIT_UNTIL(w, answers == 5 && w->ups == 2);
+    assert_true(t.lost && t.cut);
+    redis_link_numbered(&w->link, 0);
     redis_server_kill(&w->server);
     redis_total(&w->link, &t);
-    WAIT_UNTIL(w, answers == 5);
+    WAIT_UNTIL(w, answers == 6);
     assert_true(t.lost && t.cut);
     world_close(w);
 }

@@ -197,6 +197,7 @@ static void test_own_keys_of_other_types(void **state)
     (void)state;
     for (size_t i = 0; i < 4; i++) {
         redis_ask(s, "FLUSHALL");
+        link_forget(&g->w->link);
         redis_ask(s, spoil[i]);
         begin(g);
         token_of(g, KEY, DAY, 3, "a");

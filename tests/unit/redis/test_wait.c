@@ -155,6 +155,19 @@ static void what_still_waits_hears_that_all_is_closed(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
+/* What its client was answered may be gone with the rest. */
+static void no_count_on_other_data(void **state)
+{
+    (void)state;
+    redis_ask(&w->server, "SET tally:seq:shop:%s 7", w->life.id);
+    redis_link_numbered(&w->link, 8);
+    ask(0, 0, 0);
+    ask(1, 1, 5000);
+    WAIT_UNTIL(w, answers == 2);
+    assert_int_equal(all[1].got_replicas, 0);
+    assert_true(all[1].text[0] != '\0');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +177,7 @@ int main(void)
         TEST(a_cut_link_begins_anew),
         TEST(a_stop_waits_a_second),
         TEST(one_that_left_is_waited_for_no_longer),
+        TEST(no_count_on_other_data),
         cmocka_unit_test_setup(what_still_waits_hears_that_all_is_closed, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -269,6 +269,18 @@ def test_every_figure_of_the_operator(shop, browser, redis, mysql):
     assert browser.complaints() == []
 
 
+def test_errors_are_text(shop, browser, mysql):
+    """What MySQL says of a refused row, with markup in it."""
+    shop.hit(SEARCHES, "boots", 1)
+    shop.daemon.sync_all()
+    mysql.query("ALTER TABLE searches ADD CONSTRAINT `<img src=x onerror=alert(1)>` CHECK (searches < 100)")
+    shop.hit(SEARCHES, "<script>alert(1)</script>", 500)
+    shop.daemon.sync_all()
+    browser.open(shop.operator)
+    wait_until(lambda: "<img src=x" in browser.text("[data-part=rejects]"), 20, "the reason as it is")
+    assert browser.all("#view img, #view script") == [] and browser.complaints() == []
+
+
 def act(browser, what, field):
     browser.click(f"[data-part=rejects] button[aria-label='{what} {VIEWS} {field}']")
 
@@ -347,6 +359,9 @@ def test_wrong_ranges_and_names(shop, browser):
     top = "[data-counter=searches][data-figure=top]"
     seen(browser, lambda: [row[0] for row in browser.rows(top)], ["<img src=x onerror=alert(1)>"], "the term as it is")
     assert browser.all(f"{top} img") == [] and browser.complaints() == []
+    browser.open(shop.store("%3Cimg%20src=x%20onerror=alert(1)%3E"))  # the address is somebody else's to write
+    wait_until(lambda: "<img src=x onerror=alert(1)>" in browser.text("#view"), 10, "the name as it is")
+    assert browser.all("#view img") == [] and [line for line in browser.complaints() if "404 (Not Found)" not in line] == []
 
     browser.open(shop.store("4711"))
     wait_until(lambda: 'No store "4711" has been counted' in browser.text(TODAY), 10, "a store that nobody knows")

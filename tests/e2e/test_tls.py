@@ -288,14 +288,16 @@ def test_a_flood_of_handshakes(make_daemon, redis, pairs, authority):
     assert dict(daemon.mysql.query("SELECT product_id, views FROM product_views")) == {1: 5, 2: 6, 3: 1}
 
 
-def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority):
+def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority, stranger):
     """With listen.tls.ca only who shows a certificate comes in, by RESP and HTTP; the verbs say what they need of a service that
     has no other address, and do their work once it has it."""
     daemon = make_door(make_daemon, redis, pairs["good"], unix=False, http=True, ca=authority.cert)
     with redis_client(daemon, authority, pairs["client"]) as client:
         assert client.hincrby(VIEWS, 7, 1) == 1
-    with pytest.raises((redis_py.ConnectionError, ssl.SSLError)):
-        redis_client(daemon, authority).ping()
+    none, stale = None, authority.issue("stale", usage="clientAuth", days=-1)
+    for shown in (none, stale, stranger.issue("foreign", usage="clientAuth")):
+        with pytest.raises((redis_py.ConnectionError, ssl.SSLError)):
+            redis_client(daemon, authority, shown).ping()
     address = f"https://localhost:{daemon.http_port}"
     shown = ["--cacert", authority.cert, "--cert", pairs["client"].cert, "--key", pairs["client"].key]
     assert curl(*shown, f"{address}/healthz").stdout == "ok\n"

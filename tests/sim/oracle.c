@@ -60,6 +60,7 @@ static void hit_ran(struct world *w, int life, const struct wire_cell *c, unsign
     hit->ran_by = life;
     if (world_times(w, c->field, c->delta, k) > 1)
         fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "twice in one frame");
+    hit->ran = true;
     if (++hit->applied > 1) fault_at(w, FAULT_DOUBLE, c->hash, c->field, k, "its frame ran twice in Redis");
     if (hit->told == TOLD_REFUSED) fault_at(w, FAULT_ANSWER, c->hash, c->field, k, "refused, then run");
 }
@@ -356,7 +357,8 @@ void oracle_total(struct world *w, int life, int h, int f, int64_t answered, int
         if (times > 1) fault_at(w, FAULT_DOUBLE, h, f, k, "twice in a live total");
         if (times == 0 && world_times(w, f, answered, k) != 0 && is_owed(w, hit, life) && !rejected)
             fault_at(w, FAULT_LOSS, h, f, k, "answered, and not in a live total");
-        if (times > 0 && (k >= w->oracle.hits_n[h][f] || (hit->told == TOLD_REFUSED && hit->sent == 0)))
+        if (times > 0 &&
+            (k >= w->oracle.hits_n[h][f] || (hit->told == TOLD_REFUSED && hit->sent == 0 && !hit->ran)))
             fault_at(w, FAULT_ANSWER, h, f, k, "in a live total, and never counted");
     }
 }

@@ -10,6 +10,7 @@ enum told { TOLD_NOTHING, TOLD_DONE, TOLD_UNKNOWN, TOLD_REFUSED };
 struct hit {
     enum told told;
     unsigned applied; /* in Redis' history as it stands: 0 or 1 */
+    bool ran;         /* it was in some history, which may be lost: whoever read then has seen it */
     bool lost;        /* Redis lost it after its daemon knew it to be applied, or never had it (rule C15) */
     bool awaited;     /* Redis lost it, and its daemon will send it again */
     bool exact;       /* the reply must be `value` */

@@ -501,7 +501,10 @@ void ops_told(struct world *w, int target, unsigned k, struct slice reply)
     bool lost = slice_starts(reply, SLICE("-ERR counted, but the answer was lost"));
     if (slice_starts(reply, SLICE("-ERR outcome unknown"))) {
         told(w, target, k, TOLD_UNKNOWN)->answered_unknown = true;
-    } else if (reply.n > 0 && reply.p[0] == '-' && (!lost || op_hit(w, target, k)->failed)) {
+    } else if (lost && op_hit(w, target, k)->failed) {
+        (void)told(w, target, k,
+                   TOLD_UNKNOWN); /* what refused it was lost, too: a Redis that lost the frame may take it */
+    } else if (reply.n > 0 && reply.p[0] == '-' && !lost) {
         ops_refused(w, target, k);
     } else {
         const struct hit *hit = told(w, target, k, TOLD_DONE);

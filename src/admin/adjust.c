@@ -14,7 +14,6 @@
 
 struct adjusting { /* one run of the verb */
     const struct call *call;
-    const struct setup *setup;
     const struct counter *counter; /* NULL: none was named */
     struct buf key;                /* the pending hash of --store; empty: any */
     struct db *db;
@@ -167,7 +166,7 @@ static enum err one(struct adjusting *a, struct error *e)
 
 static enum err adjusting_run(const struct call *call, const struct setup *setup)
 {
-    struct adjusting a = {.call = call, .setup = setup};
+    struct adjusting a = {.call = call};
     struct error e = {.code = ERR_NONE, .text = ""};
     a.json.out = &a.text;
     a.db = db_create(&setup->mysql);

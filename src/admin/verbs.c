@@ -47,8 +47,8 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, ADJUST, RECOVER, HASH, DEV,
     "all the while: a replayed row goes from rejected to merged, the sum of dropped ones stays in\n"         \
     "rejected. Exits with 1 when a row was refused again or an ID does not wait.\n"
 #define ADJUST_HELP                                                                                          \
-    "Corrects a stored count by hand, and keeps who asked for it and why: --by adds to it, --set makes\n"    \
-    "it that figure. Hits that are not merged yet come on top. Exactly once: the same --id again changes\n"  \
+    "Corrects a stored count by hand, and keeps the reason: --by adds to it, --set makes it that figure.\n"  \
+    "Hits that are not merged yet come on top. Exactly once: the same --id again changes\n"                  \
     "nothing, so what failed may be sent again. Without --id one is made and printed.\n"                     \
     "    tallyd adjust --counter product_views --store 12345 --field 42 --by -300 --reason \"crawler\"\n"    \
     "    tallyd adjust list    what was adjusted, the newest first\n"                                        \

@@ -84,7 +84,8 @@ static uint32_t quarters_of_op(const struct coalesce *c, enum op_kind kind)
     return quarters == QUARTERS_PRECISIONS ? c->counters->ops->precisions_n : quarters;
 }
 
-/* What waits in the journal costs the frame nothing to speak of, unless it comes home too slowly; events that need no script cost it a quarter. */
+/* What waits in the journal costs the frame nothing to speak of, unless it comes home too slowly; events that need no script
+ * cost it a quarter. */
 static uint32_t quarters_of_new(const struct coalesce *c, const struct coalesce_op *op,
                                 const struct op_codes *codes)
 {

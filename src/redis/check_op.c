@@ -38,9 +38,8 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
     if (f->appendfsync[0] == '\0' && f->version < REDIS_WAITAOF_TRUE)
         return error_set(e, ERR_CONFIG,
                          "appendfsync cannot be read, and before Redis 8.0 and in Valkey WAITAOF cannot be "
-                         "asked instead: allow "
-                         "CONFIG GET to tallyd's user (ACL SETUSER <user> +config|get), or set redis.keeps: "
-                         "replicas, or nothing");
+                         "asked instead: allow CONFIG GET to tallyd's user (ACL SETUSER <user> +config|get), "
+                         "or set redis.keeps: replicas, or nothing");
     if (strcmp(f->appendfsync, "no") == 0)
         return error_set(
             e, ERR_CONFIG,
@@ -72,10 +71,9 @@ const char *redis_check_advice(const struct redis_facts *f, enum redis_keeps kee
     bool timed =
         keeps == REDIS_KEEPS_DISK && f->version < REDIS_WAITAOF_TRUE && strcmp(f->appendfsync, "always") != 0;
     if (!timed) return NULL;
-    return "Redis 8.0 or newer: by WAITAOF it says when a claim is on disk, which takes up to 1 "
-           "s. Here "
-           "each claim waits 2.1 s before it is merged, and answered hits are kept for up to 5 s, not 2, to "
-           "be sent "
+    return "Redis 8.0 or newer: by WAITAOF it says when a claim is on disk, which takes up to 1 s. Here each "
+           "claim waits 2.1 s before it is merged, and answered hits are kept for up to 5 s, not 2, to be "
+           "sent "
            "again";
 }
 

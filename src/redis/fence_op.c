@@ -1,7 +1,7 @@
 /* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms
- * meanwhile. The timed form, for servers whose WAITAOF is not to be believed or not there: once the write is answered, aof_pending_bio_fsync:0
- * says that it has left Redis for the kernel; an fsync begins within a second after; 2.1 s later 0 again says
- * that this fsync has ended. Its fences overlap, so a slow barrier costs delay, not throughput. */
+ * meanwhile. The timed form, for servers whose WAITAOF is not to be believed or not there: once the write is answered,
+ * aof_pending_bio_fsync:0 says that it has left Redis for the kernel; an fsync begins within a second after; 2.1 s later 0
+ * again says that this fsync has ended. Its fences overlap, so a slow barrier costs delay, not throughput. */
 #include "redis/fence_op.h"
 #include "base/latencies.h"
 #include "base/stats.h"

@@ -15,7 +15,8 @@ struct sync_config {
     uint32_t chunks_max;   /* chunks of one run handed to the writers at once, 8 */
     uint64_t fields_max;   /* claimed and not discarded, over which nothing is claimed, 500,000 */
     uint32_t claim_gap_ms; /* least pause between two claims of one counter, unless a claim is full, 100 */
-    /* While hits come, and busy_ms after, 1,000, a claim takes Redis claim_us, 500, but no fewer hashes than claim_least, 32 (size.c) */
+    /* While hits come, and busy_ms after, 1,000, a claim takes Redis claim_us, 500, but no fewer hashes than claim_least, 32
+     * (size.c) */
     uint32_t claim_us, claim_least, busy_ms;
     uint32_t poll_ms;                 /* how often the dirty index is asked, 250 */
     uint32_t beat_ms;                 /* sign of life, 10,000 */

@@ -41,7 +41,7 @@ def statuses(at, headers=None, token=None):
     return {path: Web(at, token).ask(path, headers=headers, check=False).status for path in FIGURES}
 
 
-def nobody_gets_in(at):
+def assert_nobody_gets_in(at):
     for host in HOSTS:
         for more in ({}, {"X-Forwarded-For": "127.0.0.1"}, {"Connection": "X-Forwarded-For, close"}):
             said = statuses(at, {"Host": host, **more})
@@ -55,13 +55,13 @@ def test_nginx_in_front(make_doors, make_tool, http):
     _, port = make_doors(**http)
     nginx = make_tool(FrontNginx, port)
     for door in (nginx.bare, nginx.told):
-        nobody_gets_in(("127.0.0.1", door))
+        assert_nobody_gets_in(("127.0.0.1", door))
 
 
 @pytest.mark.parametrize("http", [{}, {"local": "token"}])
 def test_haproxy_in_front(make_doors, make_tool, http):
     _, port = make_doors(**http)
-    nobody_gets_in(("127.0.0.1", make_tool(FrontHAProxy, port).told))
+    assert_nobody_gets_in(("127.0.0.1", make_tool(FrontHAProxy, port).told))
 
 
 @pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via", "CF-Connecting-IP",

@@ -2,15 +2,16 @@
 # Try tallyd, on a fresh Debian 12 as root (or as anybody, once the packages are there): installs what is missing, builds,
 # starts a private redis-server, mariadbd and tallyd, sends hits with redis-cli, waits for the merchants' rows in SQL and
 # compares them with the hits. Nothing of the system's own services is touched.
-#   sh config/try.sh           goes on running until Ctrl-C; data stays in var/
+#   sh config/try.sh           says what to try, and goes on running until Ctrl-C; data stays in var/
+#   sh config/try.sh --panel   also opens the panel in a browser, and sends a minute of a shop's traffic
 #   sh config/try.sh --once    stops after the comparison and cleans up; exit status 0 only if the rows equal the hits
+# TALLYD=binary: runs that one and builds nothing; DIR=dir: keeps data there instead of in var/.
 set -eu
-once=no
-case "${1:-}" in
-'') ;;
---once) once=yes ;;
+how=${1:-stay}
+case "$#$how" in
+0stay | 1--panel | 1--once) ;;
 *)
-    echo "usage: sh config/try.sh [--once]" >&2
+    echo "usage: sh config/try.sh [--panel | --once]" >&2
     exit 64
     ;;
 esac
@@ -21,7 +22,9 @@ packages_need $PACKAGES_BUILD $PACKAGES_SERVERS
 
 tmp=$(mktemp -d /tmp/tallyd-try-XXXXXX)
 dev=
+traffic=
 end() {
+    [ -z "$traffic" ] || kill "$traffic" 2>/dev/null || true
     if [ -n "$dev" ] && kill -TERM "$dev" 2>/dev/null; then wait "$dev" || true; fi
     rm -rf "$tmp"
 }
@@ -34,13 +37,16 @@ fail() {
     exit 1
 }
 
-echo "building"
-{ cmake -S . -B build/try -G Ninja && ninja -C build/try tallyd; } >"$tmp/build.log" 2>&1 ||
-    fail "it does not build:" build.log
+tallyd=${TALLYD:-build/try/tallyd}
+if [ -z "${TALLYD:-}" ]; then
+    echo "building"
+    { cmake -S . -B build/try -G Ninja && ninja -C build/try tallyd; } >"$tmp/build.log" 2>&1 ||
+        fail "tallyd does not build:" build.log
+fi
 
-dir=$PWD/var
-if [ $once = yes ] || [ ${#dir} -gt 90 ]; then dir=$tmp/var; fi # a unix socket's path has 107 bytes
-build/try/tallyd dev --dir "$dir" >"$tmp/dev.log" 2>&1 &
+dir=${DIR:-$PWD/var}
+if [ "$how" = --once ] || [ ${#dir} -gt 90 ]; then dir=$tmp/var; fi # a unix socket's path has 107 bytes
+"$tallyd" dev --dir "$dir" >"$tmp/dev.log" 2>&1 &
 dev=$!
 left=1200
 until grep -qs '^tallyd runs' "$tmp/dev.log"; do
@@ -49,6 +55,8 @@ until grep -qs '^tallyd runs' "$tmp/dev.log"; do
     sleep 0.1
 done
 echo "tallyd runs: $dir/tallyd.sock"
+port=$(sed -n 's/^ *redis-cli -p \([0-9]*\) .*/\1/p' "$tmp/dev.log" | head -n 1)
+url=$(grep -o 'http://127[.]0[.]0[.]1:[0-9]*/' "$tmp/dev.log" | head -n 1)
 
 # The hits: two new shops' visitors and product views, "key field n" a line.
 shop=$(date +%s)
@@ -92,10 +100,53 @@ until rows 2>"$tmp/sql.log" | sort >"$tmp/found" && cmp -s "$tmp/wanted" "$tmp/f
 done
 sql -t -e "SELECT * FROM daily_visitors WHERE store_id BETWEEN $shop AND $shop + 1;
            SELECT * FROM product_views WHERE store_id BETWEEN $shop AND $shop + 1"
-build/try/tallyd verify -c "$dir/tallyd.yaml"
+"$tallyd" verify -c "$dir/tallyd.yaml"
 echo "The merchants' rows equal the $(wc -l <"$tmp/hits") requests sent."
-[ $once = no ] || exit 0
+[ "$how" != --once ] || exit 0
 
-sed -n '/^tallyd runs/,$p' "$tmp/dev.log"
-echo "(tallyd is build/try/tallyd)"
+# A shop's minute, for the panel: a month of visitors at once, then each second some visits and what they look at, a few
+# products most.
+traffic_send() {
+    now=$(date +%s)
+    for ago in $(seq 1 29); do
+        day=$(date -d "$ago days ago" +%Y%m%d)
+        echo "HINCRBY s$shop:unique_visitors:daily $day $((400 + ago * 7919 % 300))"
+    done
+    for second in $(seq 60); do
+        awk -v shop="$shop" -v day="$(date +%Y%m%d)" -v seed="$((now + second))" 'BEGIN {
+            srand(seed)
+            for (visits = 3 + int(9 * rand()); visits > 0; visits--) {
+                print "UNIQ.ADD s" shop ":visitors", day, 1 + int(100000 * rand())
+                for (views = 1 + int(5 * rand()); views > 0; views--)
+                    print "HINCRBY s" shop ":product_views", 1000 + int(40 * rand() ^ 3), 1
+            }
+        }'
+        sleep 1
+    done
+}
+if [ "$how" = --panel ]; then
+    traffic_send | redis-cli -s "$dir/tallyd.sock" >"$tmp/traffic.log" 2>&1 &
+    traffic=$!
+    echo "sending a minute of traffic for the store $shop"
+    # With no display xdg-open would put a text browser into this terminal.
+    if [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] && command -v xdg-open >/dev/null; then
+        xdg-open "$url#/store/$shop" >"$tmp/browser.log" 2>&1 || echo "no browser opens here: open the panel yourself"
+    fi
+fi
+
+cat <<END
+
+What ran    redis-server, mariadbd and tallyd, private to $dir; their logs are there.
+            redis-cli sent $(wc -l <"$tmp/hits") hits; tallyd merged them into MariaDB; the sums are equal.
+The panel   $url#/store/$shop
+Now try
+  1. Count a product view, and see it in the panel within two seconds:
+       redis-cli -p $port HINCRBY s$shop:product_views 1004 1
+  2. Read what the merchant reads (tallyd merges within a minute, or at once after CTR.SYNC ALL):
+       mariadb -u root -S $dir/mysql.sock tally -e 'SELECT * FROM product_views WHERE store_id = $shop'
+  3. Prove that every hit is counted once:
+       $tallyd verify -c $dir/tallyd.yaml
+Your own    $tallyd check -c shop.yaml prints the ten lines to begin with; config/README.md goes on from there.
+Ctrl-C stops all three. The data stays in $dir.
+END
 wait "$dev"

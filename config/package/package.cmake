@@ -7,6 +7,7 @@ install(FILES config/systemd/tallyd.service DESTINATION lib/systemd/system)
 install(FILES config/systemd/tallyd.sysusers DESTINATION lib/sysusers.d RENAME tallyd.conf)
 install(FILES config/systemd/tallyd.tmpfiles DESTINATION lib/tmpfiles.d RENAME tallyd.conf)
 install(FILES config/tallyd.yaml config/prometheus/tallyd.rules.yml DESTINATION share/tallyd)
+install(FILES config/tallyd.full.yaml DESTINATION share/doc/tallyd/examples)
 install(FILES config/grafana/tallyd.json DESTINATION share/tallyd RENAME tallyd.grafana.json)
 foreach(PAGE README.md config/README.md config/prometheus/README.md src/command/README.md src/http/README.md sql/README.md)
     get_filename_component(PLACE ${PAGE} DIRECTORY)
@@ -32,10 +33,11 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXE
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION database)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
-# The libraries by what the binary links; systemd-sysusers and -tmpfiles are what postinst calls.
+# The libraries by what the binary links; systemd-sysusers and -tmpfiles are what postinst calls; tzdata is for the options
+# zone and store_zone.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers | systemd-sysusers, \
-systemd | systemd-standalone-tmpfiles | systemd-tmpfiles, init-system-helpers (>= 1.54)")
+systemd | systemd-standalone-tmpfiles | systemd-tmpfiles, init-system-helpers (>= 1.54), tzdata")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "redis-server (>= 5:7.0), default-mysql-server, prometheus")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${CMAKE_SOURCE_DIR}/config/package/postinst;\
 ${CMAKE_SOURCE_DIR}/config/package/prerm;${CMAKE_SOURCE_DIR}/config/package/postrm")

@@ -1,11 +1,14 @@
 /* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with what mends it. */
 #include "admin/verbs.h"
-#include "mysql/schema.h"
+#include "mysql/lookup.h"
 #include "redis/check_op.h"
+#include "redis/cluster.h"
 #include "redis/sentinel.h"
 #include "setup/secure.h"
 #include "status/ask.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 
 /* Puts the first thing right that redis_check_facts looks at and that is not yet put right. */
@@ -71,6 +74,27 @@ static void sentinels_print(struct sentinels *s)
     }
 }
 
+static void cluster_print(struct cluster *c)
+{
+    struct cluster_seen seen[CLUSTER_NODES_MAX];
+    if (c == NULL) return;
+    cluster_hear_all(c, 1000);
+    uint32_t n = cluster_look(c, seen);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct cluster_seen *one = &seen[i];
+        printf("%sthe cluster node %s:%d ", one->state == CLUSTER_NAMES ? "" : "warning: ", one->at.host,
+               one->at.port);
+        if (one->state == CLUSTER_NAMES)
+            printf("says that tallyd's keys are on %s:%d.\n", one->owner.host, one->owner.port);
+        else if (one->state == CLUSTER_UNOWNED)
+            printf("knows of no node that has the slot of tallyd's keys.\n");
+        else if (one->state == CLUSTER_REFUSES)
+            printf("refuses tallyd: %s.\n", one->text);
+        else
+            printf("does not answer%s%s.\n", one->text[0] == '\0' ? "" : ": ", one->text);
+    }
+}
+
 static void redis_fit_print(const struct redis_facts *facts, enum redis_keeps keeps)
 {
     const char *advice = redis_check_advice(facts, keeps);
@@ -86,7 +110,8 @@ static enum err check_redis(const struct setup *setup)
     const struct source where = setup_source(setup);
     if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) return call_failed(&e);
     sentinels_print(ask.sentinels);
-    enum redis_keeps keeps = (enum redis_keeps)setup->conf->redis_keeps;
+    cluster_print(ask.cluster);
+    enum redis_keeps keeps = (enum redis_keeps)setup->conf->redis_durability;
     unsigned n = facts_problems(ask.link.facts, keeps, &problems);
     if (n > 0)
         fprintf(stderr, "%.*s", (int)problems.n, problems.p);
@@ -107,12 +132,27 @@ static void finding_print(const struct schema_finding *f)
     if (f->mend != NULL) fprintf(to, "  mend it with: %s\n", f->mend);
 }
 
+/* What is only read. */
+static enum err lookups_check(struct db *db, const struct setup *setup, struct schema_report *report,
+                              struct error *e)
+{
+    enum err code = ERR_NONE;
+    for (size_t i = 0; code == ERR_NONE && i < setup->counters.n; i++) {
+        const struct counter *c = &setup->counters.all[i];
+        if (c->labels.table.n > 0) code = lookup_check(db, &c->labels, c, "labels", report, e);
+    }
+    if (code == ERR_NONE && setup->store_zone.table.n > 0)
+        code = lookup_check(db, &setup->store_zone, NULL, "store_zone", report, e);
+    return code;
+}
+
 static enum err schema_look(struct db *db, const struct setup *setup)
 {
-    const struct schema_rules rules = {.accept_flush = setup->conf->mysql_volatile == CONF_ACCEPT};
+    const struct schema_rules rules = {.accept_flush = setup->conf->mysql_durability == CONF_RELAXED};
     struct schema_report report = {0};
     struct error e;
     enum err code = schema_check(db, &setup->counters, &rules, &report, &e);
+    if (code == ERR_NONE) code = lookups_check(db, setup, &report, &e);
     for (size_t i = 0; i < report.n; i++)
         finding_print(&report.all[i]);
     if (code != ERR_NONE) {
@@ -192,11 +232,50 @@ static enum err check_secure(struct setup *setup)
     return doors != ERR_NONE ? doors : redis;
 }
 
+/* What a shop starts with: it counts visitors a day. */
+static const char starter[] =
+    "listen: { resp: \"tcp://127.0.0.1:7370\", http: \"tcp://127.0.0.1:7371\" }  # your apps; the panel\n"
+    "redis: \"redis://127.0.0.1:6379/0\"             # Redis 7.0 or newer, or Valkey, with AOF\n"
+    "mysql: \"mysql://tally@127.0.0.1:3306/shop\"    # its password: TALLYD_MYSQL_PASSWORD\n"
+    "counters:\n"
+    "  unique_visitors:\n"
+    "    key: \"s<store>:unique_visitors:daily\"      # HINCRBY s12345:unique_visitors:daily 20140920 1\n"
+    "    field: date                                # date, hour, integer or text\n"
+    "    sync: { hits: 50, every: 60s }             # merged at 50 hits of a field, or after a minute\n"
+    "    table: daily_visitors                      # `tallyd migrate --tables` makes it\n"
+    "    columns: { store: store_id, field: day, count: visitors }\n";
+
+/* There is no such file, or nothing in it but comments and an empty map. */
+static bool conf_is_bare(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    if (f == NULL) return errno == ENOENT;
+    bool bare = true, comment = false;
+    for (int c; bare && (c = fgetc(f)) != EOF;) {
+        comment = c == '#' || (comment && c != '\n');
+        bare = comment || isspace(c) || strchr("-{}", c) != NULL;
+    }
+    bare = bare && !ferror(f);
+    fclose(f);
+    return bare;
+}
+
+/* The lines alone go to stdout: `tallyd check -c NEW > NEW` makes the file. */
+static void starter_print(const char *path)
+{
+    fprintf(stderr, "tallyd: write these ten lines to %s, change the addresses, and check again:\n", path);
+    fflush(stderr);
+    fputs(starter, stdout);
+}
+
 enum err verb_check(const struct call *call)
 {
     struct conf conf;
     struct setup setup;
-    if (!call_load(call, &conf, &setup)) return ERR_CONFIG;
+    if (!call_load(call, &conf, &setup)) {
+        if (conf_is_bare(call->conf_path)) starter_print(call->conf_path);
+        return ERR_CONFIG;
+    }
     printf("%s is a good configuration with %zu counter%s.\n", call->conf_path, conf.counters_n,
            conf.counters_n == 1 ? "" : "s");
     enum err secure = check_secure(&setup);

@@ -11,6 +11,28 @@ static void one_of(const char *words, char between, struct buf *out)
         buf_put_char(out, *p == '|' ? between : *p);
 }
 
+static void option_word(void *arg, const struct conf_text *t)
+{
+    struct buf *words = arg;
+    buf_printf(words, "%s%s", words->n > 0 ? "|" : "", t->path);
+}
+
+/* What the first word behind the verb may be; of `help` verbs and the options of the configuration. */
+static void words_put(const struct verb *v, char between, struct buf *out)
+{
+    struct buf words = {0};
+    if (v->words != NULL) {
+        one_of(v->words, between, out);
+        return;
+    }
+    for (size_t i = 0; i < verbs_n; i++)
+        buf_printf(&words, "%s%s", i > 0 ? "|" : "", verbs[i].name);
+    conf_describe(option_word, &words);
+    buf_put_char(&words, '\0');
+    one_of(words.p, between, out);
+    buf_free(&words);
+}
+
 /* Inside single quotes; both bash and zsh end them for one of their own. */
 static void quoted(const char *text, const char *quote, struct buf *out)
 {
@@ -64,9 +86,9 @@ static void bash_verb(size_t i, struct buf *out)
     for (size_t k = 0; k < options_n; k++)
         if (verb_takes(i, &options[k])) buf_printf(out, "--%s ", options[k].name);
     BUF_LIT(out, "\"\n");
-    if (verbs[i].words != NULL) {
+    if (verbs[i].words != NULL || verbs[i].run == verb_help) {
         BUF_LIT(out, "        ((at + 1 == COMP_CWORD)) && words=\"");
-        one_of(verbs[i].words, ' ', out);
+        words_put(&verbs[i], ' ', out);
         BUF_LIT(out, " $words\"\n");
     }
     BUF_LIT(out, "        ;;\n");
@@ -129,12 +151,12 @@ static void zsh_verb(size_t i, struct buf *out)
     buf_printf(out, "        (%s)\n            _arguments", verbs[i].name);
     for (size_t k = 0; k < options_n; k++)
         if (verb_takes(i, &options[k])) zsh_option(&options[k], out);
-    if (verbs[i].words != NULL) {
+    if (verbs[i].words != NULL || verbs[i].run == verb_help) {
         BUF_LIT(out, " \\\n            '1:what:(");
-        one_of(verbs[i].words, ' ', out);
+        words_put(&verbs[i], ' ', out);
         BUF_LIT(out, ")'");
     }
-    if (verbs[i].further != NULL) BUF_LIT(out, " '*:ID: '");
+    if (verbs[i].words != NULL && verbs[i].further != NULL) BUF_LIT(out, " '*:ID: '");
     BUF_LIT(out, "\n            ;;\n");
 }
 
@@ -185,13 +207,13 @@ static void fish_verb(const struct verb *v, struct buf *out)
     buf_printf(out, "complete -c tallyd -n __fish_use_subcommand -a %s -d '", v->name);
     quoted(v->summary, FISH_QUOTE, out);
     BUF_LIT(out, "'\n");
-    if (v->words == NULL) return;
+    if (v->words == NULL && v->run != verb_help) return;
     buf_printf(out,
                "complete -c tallyd -n '__fish_seen_subcommand_from %s; and not __fish_seen_subcommand_from ",
                v->name);
-    one_of(v->words, ' ', out);
+    words_put(v, ' ', out);
     BUF_LIT(out, "' -a '");
-    one_of(v->words, ' ', out);
+    words_put(v, ' ', out);
     BUF_LIT(out, "'\n");
 }
 

@@ -55,12 +55,13 @@ void help_all(struct buf *out)
                TALLYD_VERSION);
     for (size_t i = 0; i < verbs_n; i++)
         buf_printf(out, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
-    BUF_LIT(out, "\n`tallyd VERB --help` tells more. Exit status:\n");
+    BUF_LIT(
+        out,
+        "\n`tallyd VERB --help` tells more, `tallyd run --help` lists the options of the configuration, and\n"
+        "`tallyd help OPTION` explains one. Exit status:\n");
 #define X(code, status, text) buf_printf(out, "  %-10d %s\n", status, text);
     ERROR_CODES(X)
 #undef X
-    BUF_LIT(out, "\nOptions of the configuration file, with their defaults:\n");
-    conf_help(out);
 }
 
 void help_verb(const struct verb *verb, struct buf *out)
@@ -72,4 +73,32 @@ void help_verb(const struct verb *verb, struct buf *out)
     if (verb->run != verb_run) return;
     BUF_LIT(out, "\nOptions of the configuration file, with their defaults:\n");
     conf_help(out);
+}
+
+static const struct verb *verb_named(const char *name)
+{
+    for (size_t i = 0; i < verbs_n; i++)
+        if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
+    return NULL;
+}
+
+enum err verb_help(const struct call *call)
+{
+    struct buf out = {0};
+    struct error e;
+    char shown[64];
+    const char *nearest = NULL;
+    const struct verb *verb = call->words_n == 0 ? NULL : verb_named(call->words[0]);
+    if (call->words_n == 0)
+        help_all(&out);
+    else if (verb != NULL)
+        help_verb(verb, &out);
+    else if (!conf_help_of(slice_str(call->words[0]), &out, &nearest)) {
+        slice_show(slice_str(call->words[0]), 40, shown, sizeof(shown));
+        error_set(&e, ERR_USAGE, "there is no option or verb \"%s\"%s%s%s", shown,
+                  nearest != NULL ? ", did you mean \"" : "; `tallyd run --help` lists the options",
+                  nearest != NULL ? nearest : "", nearest != NULL ? "\"?" : "");
+        return call_failed(&e);
+    }
+    return text_print(&out);
 }

@@ -129,6 +129,10 @@ static bool word_fits(const struct verb *v, const char *word)
 
 static enum err word_read(const struct verb *v, char *word, struct call *call, struct error *e)
 {
+    if (v->words == NULL && v->further != NULL && call->words_n == 0) {
+        call->words[call->words_n++] = word;
+        return ERR_NONE;
+    }
     if (v->words == NULL)
         return error_set(e, ERR_USAGE, "tallyd %s takes options only; \"%.40s\" is none", v->name, word);
     if (call->words_n == 0 && !word_fits(v, word))

@@ -89,7 +89,7 @@ static void redis_put(struct screen *c)
     buf_printf(c->out, ", AOF %s%s, %" PRId64 " replica%s\n", r->aof_on ? r->fsync : "off",
                r->aof_writes ? "" : " (cannot be written)", r->replicas, r->replicas == 1 ? "" : "s");
     links_put(c);
-    if (r->keeps == CONF_KEEPS_NOTHING)
+    if (r->durability == CONF_DURABILITY_NONE)
         buf_printf(c->out, "%-10s keeps nothing: what Redis loses or brings back is lost or counted twice\n",
                    "");
     for (size_t i = 0; i < r->replica_n; i++) {

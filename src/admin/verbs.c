@@ -1,11 +1,26 @@
 /* admin/verbs.c - the table of verbs and options. */
 #include "admin/verbs.h"
 
-enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, ADJUST, RECOVER, HASH, DEV, COMPLETION, MANUAL, VERBS };
+enum {
+    RUN,
+    CHECK,
+    MIGRATE,
+    STATUS,
+    VERIFY,
+    REJECTS,
+    ADJUST,
+    RECOVER,
+    HASH,
+    DEV,
+    COMPLETION,
+    MANUAL,
+    HELP,
+    VERBS
+};
 
 #define OF(verb) (1u << (verb))
 #define OF_ALL (OF(VERBS) - 1)
-#define OF_CONFIGURED (OF_ALL - OF(HASH) - OF(COMPLETION) - OF(MANUAL))
+#define OF_CONFIGURED (OF_ALL - OF(HASH) - OF(COMPLETION) - OF(MANUAL) - OF(HELP))
 
 #define RUN_HELP                                                                                             \
     "Runs the service in the foreground until SIGTERM or SIGINT; it then takes no more, answers what is\n"   \
@@ -79,6 +94,12 @@ enum { RUN, CHECK, MIGRATE, STATUS, VERIFY, REJECTS, ADJUST, RECOVER, HASH, DEV,
     "Prints tallyd(1) or tallyd.yaml(5) for scdoc, which makes the page that man shows:\n"                   \
     "    tallyd manual 5 | scdoc > tallyd.yaml.5\n"
 
+#define HELP_HELP                                                                                            \
+    "Explains an option of the configuration, all options of a section, or a verb:\n"                        \
+    "    tallyd help limits.memory\n"                                                                        \
+    "    tallyd help redis\n"                                                                                \
+    "    tallyd help migrate\n"
+
 const struct verb verbs[VERBS] = {
     [RUN] = {"run", NULL, NULL, "run the service", RUN_HELP, verb_run},
     [CHECK] = {"check", NULL, NULL, "list what keeps tallyd from running, with the mend", CHECK_HELP,
@@ -96,6 +117,8 @@ const struct verb verbs[VERBS] = {
     [COMPLETION] = {"completion", "bash|zsh|fish", NULL, "print a shell's completions", COMPLETION_HELP,
                     verb_completion},
     [MANUAL] = {"manual", "1|5", NULL, "print the manual's pages, for scdoc", MANUAL_HELP, verb_manual},
+    [HELP] = {"help", NULL, "[OPTION|VERB]", "explain an option of the configuration, or a verb", HELP_HELP,
+              verb_help},
 };
 const size_t verbs_n = VERBS;
 

@@ -37,6 +37,7 @@ enum err verb_hash(const struct call *call);
 enum err verb_dev(const struct call *call);
 enum err verb_completion(const struct call *call);
 enum err verb_manual(const struct call *call);
+enum err verb_help(const struct call *call);
 
 /* Reads the configuration and what follows from it, and says every problem. False: there was one; else the
  * caller closes both. */

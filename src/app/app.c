@@ -24,7 +24,7 @@ static enum err run(void *arg, const struct conf *conf, const char *path, struct
 {
     (void)arg;
     struct settings settings;
-    privileges_cores(conf);
+    privileges_cores();
     if (settings_build(conf, &settings, e) != ERR_NONE) return e->code;
     if (certificates_load(&settings, e) != ERR_NONE) return settings_close(&settings), e->code;
     struct service *s = heap_zalloc(sizeof *s);

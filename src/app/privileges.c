@@ -11,11 +11,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-void privileges_cores(const struct conf *conf)
+/* Passwords are in the memory. No option turns this off: root can still look into the process, and take a core with gcore. */
+void privileges_cores(void)
 {
     const struct rlimit none = {0, 0};
-    bool off = conf->core_dumps == CONF_OFF;
-    if ((off && setrlimit(RLIMIT_CORE, &none) != 0) || prctl(PR_SET_DUMPABLE, off ? 0 : 1) != 0)
+    if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
         log_event(LOG_WARN, "core_dumps", "error=%s", LOGQ(strerror(errno)));
 }
 
@@ -65,7 +65,7 @@ static enum err drop(const struct conf *conf, const struct passwd *to, struct er
         sockets_give(&conf->listen_control, to, e) != ERR_NONE ||
         sockets_give(&conf->listen_http, to, e) != ERR_NONE || become(to, e) != ERR_NONE)
         return e->code;
-    privileges_cores(conf);
+    privileges_cores();
     log_event(LOG_INFO, "run_as", "user=%s", LOGQ(to->pw_name));
     return ERR_NONE;
 }

@@ -8,9 +8,9 @@
 
 #include <sys/types.h>
 
-/* Core dumps off, or on as the configuration wants them. At the start, and again whenever ids change, which the kernel
+/* Core dumps off. At the start, and again whenever ids change, which the kernel
  * answers with a choice of its own. */
-void privileges_cores(const struct conf *conf);
+void privileges_cores(void);
 
 /* Becomes the user of run_as for good, and makes sure that there is no way back; files whose paths are given (unix sockets)
  * become its own. Once sockets are bound and secrets are read. Not as root: run_as must be who runs already. */

@@ -12,10 +12,10 @@ void service_stop(struct service *s)
 {
     s->stop_asked = true;
     if (s->stage != STAGE_RUNNING) return;
-    log_event(LOG_INFO, "stopping", "within_ms=%llu", (unsigned long long)s->settings->stop_within_ms);
+    log_event(LOG_INFO, "stopping", "within_ms=%llu", (unsigned long long)s->settings->stop_timeout_ms);
     notify_stopping(&s->notify);
     s->stage = STAGE_DRAINING;
-    s->stop_by_ms = mono_ms() + s->settings->stop_within_ms;
+    s->stop_by_ms = mono_ms() + s->settings->stop_timeout_ms;
 }
 
 void service_fail(struct service *s, enum err code, const char *text)
@@ -123,6 +123,7 @@ static void rooms_close(struct service *s)
     if (s->listen != NULL) listen_destroy(&s->listen);
     command_destroy(&s->command);
     wire_users_close(s);
+    wire_zones_close(s);
     lane_destroy(&s->lane);
 }
 

@@ -11,6 +11,7 @@
 #include "command/command.h"
 #include "engine/lane.h"
 #include "listen/listen.h"
+#include "mysql/store_zones.h"
 #include <uv.h>
 
 struct http;
@@ -41,8 +42,11 @@ struct service {
     struct listen *listen;
     struct command *command;
     struct users_side users;
-    uv_prepare_t turn; /* the end of each loop turn */
-    uv_idle_t again;   /* active: the next turn comes without waiting for events */
+    struct zones zones;
+    struct zone_view zone_view;      /* the loop's */
+    struct store_zones *store_zones; /* NULL: no table has them */
+    uv_prepare_t turn;               /* the end of each loop turn */
+    uv_idle_t again;                 /* active: the next turn comes without waiting for events */
     uv_timer_t tick;
     uv_signal_t signals[3];
     struct http_side web;
@@ -85,6 +89,12 @@ void wire_http_reload(struct service *s, struct conf *wanted); /* takes the toke
 void wire_http_stop(struct service *s);
 bool wire_http_over(const struct service *s); /* it has ended, or never was */
 void wire_http_close(struct service *s);      /* when the loop is over */
+
+/* wire_zones.c */
+void wire_zones_init(struct service *s);
+enum err wire_zones_begin(struct service *s, struct error *e); /* reads store_zone */
+void wire_zones_stop(struct service *s);
+void wire_zones_close(struct service *s); /* when the loop is over */
 
 /* wire_users.c */
 void wire_users_init(struct service *s);

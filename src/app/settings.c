@@ -42,7 +42,7 @@ enum err settings_build(const struct conf *conf, struct settings *out, struct er
     snprintf(out->instance, sizeof out->instance, "%s", conf->instance);
     host_id(out->host, sizeof out->host);
     life_init(&out->life, slice_str(out->instance));
-    out->stop_within_ms = (uint64_t)conf->stop_within_ms;
+    out->stop_timeout_ms = (uint64_t)conf->stop_timeout_ms;
     log_set_level((enum log_level)conf->log_level);
     return ERR_NONE;
 }
@@ -56,7 +56,7 @@ void settings_close(struct settings *s)
 void settings_reload(struct settings *s, const struct conf *wanted)
 {
     log_set_level((enum log_level)wanted->log_level);
-    s->stop_within_ms = (uint64_t)wanted->stop_within_ms;
+    s->stop_timeout_ms = (uint64_t)wanted->stop_timeout_ms;
     struct buf names = {0};
     if (conf_needs_restart(s->conf, wanted, &names) > 0)
         log_event(LOG_WARN, "reload", "needs_restart=\"%.*s\"", SLICE_ARG(buf_slice(&names)));
@@ -70,13 +70,11 @@ struct lane_config settings_lane(const struct settings *s)
 {
     const struct conf *conf = s->conf;
     struct coalesce_config coalesce = coalesce_config_default;
-    coalesce.cells_max = (uint32_t)conf->limits_frame;
-    coalesce.answers_max = (uint32_t)conf->limits_answers;
-    coalesce.bytes_max = (uint32_t)conf->limits_frame_bytes;
-    coalesce.entries_max = (uint32_t)conf->limits_hashes;
-    coalesce.series_max = (uint32_t)conf->limits_names;
-    coalesce.replay_bytes = conf->redis_keeps == CONF_KEEPS_NOTHING ? 0 : (size_t)conf->limits_replay_bytes;
-    coalesce.doubt_ms = coalesce.busy_ms = (uint32_t)conf->limits_busy_ms;
+    struct shares shares = setup_shares(conf);
+    coalesce.entries_max = shares.hashes;
+    coalesce.series_max = shares.names;
+    coalesce.replay_bytes = conf->redis_durability == CONF_DURABILITY_NONE ? 0 : shares.replay_bytes;
+    coalesce.doubt_ms = coalesce.busy_ms = (uint32_t)conf->limits_busy_timeout_ms;
     return (struct lane_config){
         .counters = &s->setup.counters,
         .redis = &s->setup.redis,
@@ -85,8 +83,8 @@ struct lane_config settings_lane(const struct settings *s)
         .host = s->host,
         .timeout_ms = (uint32_t)conf->redis_timeout_ms,
         .replicas = (uint32_t)conf->redis_replicas,
-        .keeps = (enum redis_keeps)conf->redis_keeps,
-        .mysql_volatile = conf->mysql_volatile == CONF_ACCEPT,
+        .keeps = (enum redis_keeps)conf->redis_durability,
+        .mysql_volatile = conf->mysql_durability == CONF_RELAXED,
         .ledger_keep_ms = (uint64_t)conf->ledger_keep_ms,
         .mysql_keep_ms = (uint64_t)conf->mysql_keep_ms,
         .coalesce = coalesce,

@@ -14,7 +14,7 @@ struct settings {
     char host[128]; /* "<boot id>:<network namespace>", the same for two processes that can meet on a local
                        name */
     struct life life;
-    uint64_t stop_within_ms;
+    uint64_t stop_timeout_ms;
 };
 
 /* e names file, line and column of what is wrong. */

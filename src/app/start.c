@@ -36,6 +36,7 @@ void service_init(struct service *s)
     config.cleans = s->serves;
     lane_init(&s->lane, &s->loop, &config, &ports, s);
     wire_users_init(s);
+    wire_zones_init(s);
     wire_command(s);
     wire_http_init(s);
 }
@@ -62,7 +63,7 @@ static enum err schema_refusal(const struct schema_report *r, struct error *e)
 static enum err mysql_check(struct service *s, struct db *db, struct error *e)
 {
     struct schema_report report = {0};
-    struct schema_rules rules = {.accept_flush = s->settings->conf->mysql_volatile == CONF_ACCEPT};
+    struct schema_rules rules = {.accept_flush = s->settings->conf->mysql_durability == CONF_RELAXED};
     enum err code = schema_check(db, &s->settings->setup.counters, &rules, &report, e);
     if (code == ERR_NONE && schema_refusals(&report) > 0) code = schema_refusal(&report, e);
     schema_report_close(&report);
@@ -117,15 +118,14 @@ static enum err listen_begin(struct service *s, struct error *e)
 {
     if (!s->serves) return ERR_NONE;
     const struct conf *conf = s->settings->conf;
+    struct shares shares = setup_shares(conf);
     struct listen_limits limits = listen_limits_default;
     limits.clients_max = (uint32_t)conf->limits_clients;
-    limits.unread = (size_t)conf->limits_unread_bytes;
-    limits.unread_all = (size_t)conf->limits_unread_all_bytes;
-    limits.stall_ms = (uint32_t)conf->limits_stalled_ms;
-    limits.greeting_ms = (uint32_t)conf->limits_handshake_within_ms;
-    limits.handshakes_percent = (uint32_t)conf->limits_handshakes;
-    limits.backlog = (uint32_t)conf->limits_backlog;
-    limits.keepalive_s = (uint32_t)conf->limits_keepalive_s;
+    limits.unread = shares.unread_bytes;
+    limits.unread_all = shares.unread_all_bytes;
+    limits.stall_ms = (uint32_t)conf->limits_send_timeout_ms;
+    limits.greeting_ms = (uint32_t)conf->limits_auth_timeout_ms;
+    limits.handshakes_percent = (uint32_t)conf->limits_tls_handshakes;
     s->listen = listen_create(&s->loop, &limits);
     if (s->settings->setup.doors != NULL) listen_secure(s->listen, s->settings->setup.doors);
     struct listen_handler handler = wire_listen_handler(s);
@@ -143,7 +143,8 @@ static enum err rights_drop(struct service *s, struct error *e)
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
-        redis_begin, mysql_begin, writers_begin, look_first, listen_begin, wire_http_begin, rights_drop,
+        redis_begin, mysql_begin,  writers_begin,   wire_zones_begin,
+        look_first,  listen_begin, wire_http_begin, rights_drop,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
         if (steps[i](s, e) != ERR_NONE) return e->code;
@@ -157,7 +158,7 @@ void service_begin(struct service *s)
     for (size_t i = 0; s->serves && i < s->settings->conf->listen_resp.n; i++)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
     if (s->lane.core.config.keeps == REDIS_KEEPS_NOTHING)
-        log_event(LOG_WARN, "redis_keeps_nothing", "detail=%s",
+        log_event(LOG_WARN, "redis_durability_none", "detail=%s",
                   LOGQ(redis_check_promise(&s->lane.core.frame_link.facts, REDIS_KEEPS_NOTHING)));
     log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,
               s->settings->instance, s->settings->life.id, s->lane.core.frame_link.facts.version_text);

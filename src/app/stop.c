@@ -45,6 +45,7 @@ static void drain_begin(struct service *s)
     lane_stop(&s->lane);
     wire_http_stop(s);
     wire_users_stop(s);
+    wire_zones_stop(s);
     if (s->listen == NULL)
         s->listen_closed = true;
     else

@@ -137,9 +137,6 @@ struct listen_handler wire_inside_handler(struct service *s)
 void wire_command(struct service *s)
 {
     const struct conf *conf = s->settings->conf;
-    struct request_limits limits = request_limits_default;
-    limits.bytes_max = (uint32_t)conf->limits_request_bytes;
-    limits.args_max = (uint32_t)conf->limits_arguments;
     struct command_config config = {
         .coalesce = s->lane.core.coalesce,
         .counters = &s->settings->setup.counters,
@@ -164,14 +161,15 @@ void wire_command(struct service *s)
                   .wait = port_wait,
                   .redis_ms = port_redis_ms,
                   .pace = wire_users_pace},
-        .limits = limits,
+        .limits = request_limits_default,
         .clients_max = (uint32_t)conf->limits_clients,
-        .multi_max = (uint32_t)conf->limits_multi,
-        .multi_bytes_max = (uint32_t)conf->limits_multi_bytes,
-        .busy_ms = (uint32_t)conf->limits_busy_ms,
+        .multi_max = COMMAND_MULTI_MAX,
+        .multi_bytes_max = COMMAND_MULTI_BYTES_MAX,
+        .busy_ms = (uint32_t)conf->limits_busy_timeout_ms,
+        .zones = &s->zone_view,
         .users = s->users.now,
         .prover = s->users.prover,
-        .stranger_ms = (uint32_t)conf->limits_strangers_ms,
+        .stranger_ms = (uint32_t)conf->limits_auth_timeout_ms,
     };
     s->command = command_create(&config);
 }

@@ -59,8 +59,11 @@ void wire_http_init(struct service *s)
 
 enum err wire_http_begin(struct service *s, struct error *e)
 {
-    struct http_ports ports = {
-        .arg = s, .connect = http_connect, .stopped = http_stopped, .tls = s->settings->setup.doors};
+    struct http_ports ports = {.arg = s,
+                               .connect = http_connect,
+                               .stopped = http_stopped,
+                               .tls = s->settings->setup.doors,
+                               .zones = &s->zones};
     if (!s->serves || s->settings->conf->listen_http.n == 0) return ERR_NONE;
     s->web.where = setup_source(&s->settings->setup);
     s->web.http = http_create(&s->web.where, &ports);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 
 #define PACE_MS 2
+#define LOGINS_OF_ALL 5 /* an office behind one address has several users with a wrong password at once */
 
 static void on_pace(uv_timer_t *timer)
 {
@@ -21,11 +22,10 @@ void wire_users_pace(void *arg)
 
 static struct prover_limits limits_of(const struct conf *conf)
 {
-    return (struct prover_limits){
-        .guesses = {.user = {(uint32_t)conf->limits_guesses, (uint32_t)conf->limits_guesses_every_ms},
-                    .wide = {(uint32_t)conf->limits_address_guesses,
-                             (uint32_t)conf->limits_address_guesses_every_ms}},
-        .waiting_max = (uint32_t)conf->limits_proofs};
+    struct prover_limits limits = prover_limits_default;
+    limits.guesses.user.at_once = (uint32_t)conf->limits_failed_logins;
+    limits.guesses.wide.at_once = LOGINS_OF_ALL * (uint32_t)conf->limits_failed_logins;
+    return limits;
 }
 
 void wire_users_init(struct service *s)

@@ -45,6 +45,24 @@ static size_t character_bytes(struct slice s, size_t at)
     return overlong || beyond ? 0 : n;
 }
 
+bool text_is_utf8(struct slice s)
+{
+    size_t at = 0;
+    for (size_t n; at < s.n && (n = character_bytes(s, at)) > 0;)
+        at += n;
+    return at == s.n;
+}
+
+void text_put_utf8(struct buf *out, struct slice text)
+{
+    for (size_t at = 0; at < text.n;) {
+        size_t n = character_bytes(text, at);
+        if (n == 0) BUF_LIT(out, "\xEF\xBF\xBD");
+        buf_put(out, text.p + at, n);
+        at += n == 0 ? 1 : n;
+    }
+}
+
 static void character_put(struct buf *out, struct slice s, size_t at, size_t n)
 {
     char c = s.p[at];

@@ -19,6 +19,8 @@ void json_int(struct json *j, const char *key, int64_t v);
 void json_bool(struct json *j, const char *key, bool v);
 void json_null(struct json *j, const char *key);
 void json_digits(struct json *j, const char *key,
-                 struct slice number); /* a number as it is written, of any size */
+                 struct slice number);                  /* a number as it is written, of any size */
+bool text_is_utf8(struct slice text);                   /* RFC 3629 */
+void text_put_utf8(struct buf *out, struct slice text); /* what is none becomes U+FFFD */
 
 #endif

@@ -12,6 +12,9 @@
 
 static const char unknown_text[] = "ERR outcome unknown: the link to Redis was lost before its answer; "
                                    "the increment may or may not have been counted";
+static const char astray_text[] =
+    "TRYAGAIN the slot of tallyd's keys is on its way to another node of the cluster; "
+    "nothing was counted";
 
 static bool in_doubt(const struct coalesce *c)
 {
@@ -179,6 +182,7 @@ static void group_send_again(struct coalesce *c, struct group *g)
     checkpoint_redo(c, g);
     ops_send_again(c, g);
     g->state = GROUP_SENT;
+    g->astray = false;
     STAT_ADD(frames_resent, 1);
     c->ports.send_frame(c->ports.arg, &g->frame);
 }
@@ -289,10 +293,14 @@ void coalesce_on_values(struct coalesce *c, struct frame *f)
 /* Clients of a frame in doubt wait so long, and (!) a frame so answered is never sent again. */
 static void give_up(struct coalesce *c, struct group *g)
 {
-    log_event(LOG_ERROR, "outcome_unknown", "seq=%llu answers=%u", (unsigned long long)g->frame.seq,
-              g->answers_n);
-    STAT_ADD(hits_unknown, g->answers_n - g->literals_count);
-    group_fail(g, slice_str(unknown_text));
+    log_event(LOG_ERROR, g->astray ? "frame_astray" : "outcome_unknown", "seq=%llu answers=%u",
+              (unsigned long long)g->frame.seq, g->answers_n);
+    uint64_t hits = g->answers_n - g->literals_count;
+    if (g->astray)
+        STAT_ADD(hits_refused, hits);
+    else
+        STAT_ADD(hits_unknown, hits);
+    group_fail(g, slice_str(g->astray ? astray_text : unknown_text));
     g->given_up = true;
     flight_answer(c, g);
 }

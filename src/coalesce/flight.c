@@ -296,6 +296,8 @@ void coalesce_on_frame(struct coalesce *c, struct frame *f, enum frame_outcome o
         frame_refused(c, g);
         return;
     }
+    g->astray = outcome == FRAME_ASTRAY;
+    if (g->astray) return; /* the cut that follows puts it in doubt, and the next link sends it again */
     INVARIANT(f->seq > c->seq_known || !HOLDS(RULE_ONE_IN_FLIGHT));
     c->seq_known = f->seq;
     applied_in_turn(c, g);

@@ -35,11 +35,11 @@ static void auth_refuse(enum proof_outcome outcome, struct buf *out)
         reply_error(out, WRONGPASS);
         return;
     case PROOF_TOO_MANY:
-        reply_error(out,
-                    "ERR too many wrong passwords from this address; wait some seconds (limits.guesses)");
+        reply_error(
+            out, "ERR too many wrong passwords from this address; wait some seconds (limits.failed_logins)");
         return;
     case PROOF_BUSY:
-        reply_error(out, "ERR too many clients authenticate at once; try again (limits.proofs)");
+        reply_error(out, "ERR too many clients authenticate at once; try again");
         return;
     case PROOF_RIGHT:
         break;

@@ -14,6 +14,7 @@
 #include "coalesce/coalesce.h"
 #include "protocol/request.h"
 #include "series/asks.h"
+#include "series/zones.h"
 #include "users/prover.h"
 
 struct conn; /* never looked into */
@@ -58,6 +59,10 @@ struct command_ports {
     void (*pace)(void *arg); /* requests of a user wait: command_pace() every ms or two until it says false */
 };
 
+#define COMMAND_MULTI_MAX                                                                                    \
+    10000 /* far beyond what fits into a frame: it bounds a MULTI of commands that do not count */
+#define COMMAND_MULTI_BYTES_MAX (1 << 20) /* as many as one request may have */
+
 struct command_config {
     struct coalesce *coalesce;
     const struct counters *counters; /* coalesce's own, with ops */
@@ -65,10 +70,11 @@ struct command_config {
     struct command_ports ports;
     struct request_limits limits;
     uint32_t clients_max;     /* for CONFIG GET and INFO */
-    uint32_t multi_max;       /* commands in one MULTI, 10,000 */
-    uint32_t multi_bytes_max; /* and their requests, 1 MiB */
-    uint32_t busy_ms;    /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
-    struct users *users; /* borrowed; none in it: full access for all */
+    uint32_t multi_max;       /* commands in one MULTI */
+    uint32_t multi_bytes_max; /* bytes of their requests */
+    uint32_t busy_ms; /* a transaction that waited this long for room is refused: coalesce's own, 5,000 */
+    struct zone_view *zones; /* for CTR.HIT; borrowed */
+    struct users *users;     /* borrowed; none in it: full access for all */
     struct prover *prover;
     uint32_t stranger_ms; /* unauthenticated clients are disconnected then */
 };

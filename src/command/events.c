@@ -2,7 +2,7 @@
 #include "command/inside.h"
 
 #define WINDOW_MAX_S                                                                                         \
-    INT64_C(315360000) /* ten years; times limits.read, a million at most, it is exact in Redis' Lua */
+    INT64_C(315360000) /* ten years; times the most windows of a reply it is exact in Redis' Lua */
 
 static const struct query_limits *limits_of(const struct session *s)
 {
@@ -16,7 +16,7 @@ static bool part_read(const struct session *s, const struct request *r, struct q
     if (!word_not_negative(r->args[6], &q->offset, out) || !word_positive(r->args[7], &q->limit, out))
         return false;
     if (q->limit <= limits_of(s)->most) return true;
-    reply_errorf(out, "ERR at most %u events come at once (limits.read); ask for more with a larger offset",
+    reply_errorf(out, "ERR at most %u events come at once; ask for more with a larger offset",
                  limits_of(s)->most);
     return false;
 }
@@ -40,8 +40,8 @@ static bool windows_read(const struct session *s, const struct request *r, struc
     if (n == 0) {
         reply_error(out, "ERR the span is shorter than one window");
     } else if (n > limits_of(s)->most) {
-        reply_errorf(out, "ERR span / window is %lld windows; at most %u are counted at once (limits.read)",
-                     (long long)n, limits_of(s)->most);
+        reply_errorf(out, "ERR span / window is %lld windows; at most %u are counted at once", (long long)n,
+                     limits_of(s)->most);
     } else if (q->window_s > WINDOW_MAX_S) {
         reply_errorf(out, "ERR a window is at most %lld s", (long long)WINDOW_MAX_S);
     } else {

@@ -1,4 +1,5 @@
-/* command/hits.c - increments: HINCRBY and CTR.INCRBY, the latter also with a token. Their replies come with the frame (coalesce/). */
+/* command/hits.c - increments: HINCRBY, CTR.INCRBY, which may have a token, and CTR.HIT, whose field is today. Their replies come
+ * with the frame (coalesce/). */
 #include "base/stats.h"
 #include "command/inside.h"
 
@@ -26,6 +27,12 @@ void hit_refuse_field(struct session *s, struct slice key, struct slice field, s
                  field_kind_expected(c->field));
 }
 
+/* Among the requests that are increments. */
+static bool is_of_today(const struct request *r)
+{
+    return r->args[0].n == 7 && r->args[0].p[3] == '.'; /* CTR.HIT; HINCRBY has no dot */
+}
+
 static void hit_refuse_token(struct session *s, struct slice key, struct buf *out)
 {
     const struct counter *c = coalesce_counter(s->command->config.coalesce, key);
@@ -49,7 +56,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
         return;
     case ADD_DELTA:
         reply_errorf(out, "ERR increment '" SLICE_FMT "' is too large: at most %lld either way",
-                     SLICE_ARG(r->args[3]), (long long)DELTA_MAX);
+                     SLICE_ARG(r->args[is_of_today(r) ? 2 : 3]), (long long)DELTA_MAX);
         return;
     case ADD_FED:
         hit_refuse_token(s, r->args[1], out);
@@ -67,8 +74,38 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
     UNREACHABLE();
 }
 
-bool hit_read(const struct request *r, struct coalesce_token *hit, struct buf *out)
+/* Today, or this hour, in the store's zone. False: the counter's field is no time. */
+static bool today_put(struct session *s, const struct counter *c, struct coalesce_token *hit, struct buf *out)
 {
+    int64_t now_s = redis_now_s(s);
+    struct slice store = SLICE("");
+    if (c->field != FIELD_DATE && c->field != FIELD_HOUR) {
+        reply_errorf(out,
+                     "ERR counter '" SLICE_FMT "' counts by %s, so it has no field of today; CTR.HIT is for "
+                     "counters by date or hour, use HINCRBY",
+                     SLICE_ARG(c->name), field_kind_name(c->field));
+        return false;
+    }
+    (void)pattern_match(&c->key, c->store, hit->key, &store);
+    struct slice hour = zone_view_hour(s->command->config.zones, store, now_s < 0 ? 0 : now_s);
+    hit->field = slice_of(hour.p, c->field == FIELD_DATE ? 8 : ZONE_HOUR_BYTES);
+    return true;
+}
+
+/* CTR.HIT key [n] */
+static bool today_read(struct session *s, const struct request *r, struct coalesce_token *hit,
+                       struct buf *out)
+{
+    *hit = (struct coalesce_token){.key = r->args[1], .delta = 1};
+    if (r->args_n > 3) return words_syntax(out);
+    if (r->args_n == 3 && !word_int(r->args[2], &hit->delta, out)) return false;
+    const struct counter *c = hit_counter(s, hit->key, out);
+    return c != NULL && today_put(s, c, hit, out);
+}
+
+bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out)
+{
+    if (is_of_today(r)) return today_read(s, r, hit, out);
     *hit = (struct coalesce_token){.key = r->args[1], .field = r->args[2]};
     if (!word_int(r->args[3], &hit->delta, out)) return false;
     if (r->args_n == 4) return true;
@@ -87,7 +124,7 @@ enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
 {
     struct coalesce_token hit;
-    if (!hit_read(r, &hit, out)) {
+    if (!hit_read(s, r, &hit, out)) {
         STAT_ADD(hits_refused, 1);
         return TAKEN;
     }

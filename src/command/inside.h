@@ -4,7 +4,7 @@
  *   table.c    the command table, what a request must look like
  *   words.c    checks of arguments
  *   guard.c    what a client may do, and how much of it
- *   hits.c     HINCRBY, CTR.INCRBY
+ *   hits.c     HINCRBY, CTR.INCRBY, CTR.HIT
  *   ops.c      SERIES.INCRBY, BOX.INCRBY, EVENT.ADD, UNIQ.ADD
  *   multi.c    MULTI, EXEC, DISCARD
  *   asks.c     CTR.PENDING, CTR.SYNC, CTR.RECOVER
@@ -174,7 +174,7 @@ extern const struct spec acl_specs[];
 
 /* hits.c */
 /* Key, field and n of r, and its token (id.n = 0: none), checked but for what coalesce knows. */
-bool hit_read(const struct request *r, struct coalesce_token *hit, struct buf *out);
+bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
 /* The end of a request that writes: taken, refused, or parked until there is room. */

@@ -73,7 +73,7 @@ static bool hit_takes(struct session *s, const struct request *r, struct buf *ou
 {
     struct coalesce *c = s->command->config.coalesce;
     struct coalesce_token hit;
-    if (!hit_read(r, &hit, out)) return false;
+    if (!hit_read(s, r, &hit, out)) return false;
     bool has_token = hit.id.n > 0;
     enum add_result got =
         has_token ? coalesce_try_token(c, &hit) : coalesce_try(c, hit.key, hit.field, hit.delta);
@@ -99,10 +99,10 @@ static bool queue_holds(const struct session *s, const struct request *r, struct
     const struct command_config *config = &s->command->config;
     uint32_t most = guard_multi_max(s);
     if (s->multi->n >= most)
-        reply_errorf(out, TOO_LARGE ": at most %u commands (%s)", most,
-                     most < config->multi_max ? "users.*.multi" : "limits.multi");
+        reply_errorf(out, TOO_LARGE ": at most %u commands; send more than one transaction", most);
     else if (s->multi->requests.n + r->raw.n > config->multi_bytes_max)
-        reply_errorf(out, TOO_LARGE ": at most %u bytes (limits.multi_bytes)", config->multi_bytes_max);
+        reply_errorf(out, TOO_LARGE ": at most %u bytes; send more than one transaction",
+                     config->multi_bytes_max);
     else
         return true;
     return false;
@@ -159,8 +159,8 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
         return TAKEN;
     *refused = true;
     if (never) {
-        reply_error(out, "EXECABORT Transaction discarded because it does not fit into one frame "
-                         "(limits.frame, limits.frame_bytes); send fewer commands");
+        reply_error(out, "EXECABORT Transaction discarded because it does not fit into one frame; send "
+                         "fewer commands");
         return TAKEN;
     }
     if (parked_too_long(s)) {
@@ -196,7 +196,7 @@ static enum add_result exec_add(struct session *s, const struct spec *spec, cons
     struct coalesce_token hit;
     struct coalesce_op op;
     bool is_op = (spec->flags & SPEC_OP) != 0;
-    bool fits = is_op ? op_read(s, r, &op, &s->command->exec) : hit_read(r, &hit, &s->command->exec);
+    bool fits = is_op ? op_read(s, r, &op, &s->command->exec) : hit_read(s, r, &hit, &s->command->exec);
     INVARIANT(fits);
     return is_op ? op_add(s, &op) : hit_add(s, &hit);
 }

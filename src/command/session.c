@@ -18,7 +18,7 @@
 struct command *command_create(const struct command_config *config)
 {
     PRE(config->coalesce != NULL && config->client.offer != NULL && config->busy_ms > 0);
-    PRE(config->counters != NULL && config->counters->ops != NULL);
+    PRE(config->counters != NULL && config->counters->ops != NULL && config->zones != NULL);
     struct command *c = heap_zalloc(sizeof(*c));
     c->config = *config;
     c->started_ms = c->now_ms = mono_ms();

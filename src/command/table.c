@@ -12,6 +12,8 @@ const struct spec specs[] = {
                       "Adds to a counter; answers the pending value", NULL},
     {"ctr.incrby", -4, SPEC_HIT | WRITE, hit_run, "counter",
      "As HINCRBY; with a token it counts once, however often it is sent [TOKEN id]", NULL},
+    {"ctr.hit", -2, SPEC_HIT | WRITE, hit_run, "counter",
+     "As HINCRBY, in the field of today in the store's time zone [n]", NULL},
     {"ctr.pending", 2, READ, run_pending, "counter", "The counts of a key that are not claimed yet", NULL},
     {"ctr.total", -3, READ, run_total, "counter", "Live totals: in MySQL, claimed and pending", NULL},
     {"ctr.sync", 2, SPEC_ADMIN | SPEC_ASKS | SPEC_KEY, run_sync, "counter",

@@ -17,8 +17,7 @@ static bool days_read(const struct session *s, const struct request *r, struct q
     uint32_t most = s->command->config.counters->ops->read.days;
     int64_t n = day_number(q->to) - day_number(q->from) + 1;
     if (n <= most) return true;
-    reply_errorf(out, "ERR that is %lld days; at most %u are united at once (limits.days)", (long long)n,
-                 most);
+    reply_errorf(out, "ERR that is %lld days; at most %u are united at once", (long long)n, most);
     return false;
 }
 

@@ -117,8 +117,8 @@ bool second_begun(const struct session *s, int64_t at, struct buf *out)
 {
     int64_t ahead_s = s->command->config.counters->ops->ahead_s, now_s = redis_now_s(s);
     if (at <= now_s + ahead_s) return true;
-    reply_errorf(out, "ERR time %lld is %lld s ahead of Redis' clock; at most %lld s may be (clock.ahead)",
-                 (long long)at, (long long)(at - now_s), (long long)ahead_s);
+    reply_errorf(out, "ERR time %lld is %lld s ahead of Redis' clock; at most %lld s may be", (long long)at,
+                 (long long)(at - now_s), (long long)ahead_s);
     return false;
 }
 

@@ -11,8 +11,12 @@
 #include "conf/options.h"
 
 enum conf_log { CONF_LOG_DEBUG, CONF_LOG_INFO, CONF_LOG_WARN, CONF_LOG_ERROR }; /* as enum log_level */
-enum conf_keeps { CONF_KEEPS_DISK, CONF_KEEPS_REPLICAS, CONF_KEEPS_NOTHING };   /* as enum redis_keeps */
-enum conf_volatile { CONF_REFUSE, CONF_ACCEPT };
+enum conf_durability {
+    CONF_DURABILITY_DISK,
+    CONF_DURABILITY_REPLICAS,
+    CONF_DURABILITY_NONE
+}; /* as enum redis_keeps */
+enum conf_mysql_durability { CONF_STRICT, CONF_RELAXED };
 enum conf_switch { CONF_OFF, CONF_ON };
 enum conf_local { CONF_LOCAL_OPEN, CONF_LOCAL_TOKEN };
 enum conf_verify { CONF_VERIFY_ON, CONF_VERIFY_OFF };
@@ -64,6 +68,13 @@ struct conf_tiers {
     size_t n;              /* 1..CONF_TIERS_MAX */
 };
 
+/* A table of the merchant's, its column that is looked for and the one that is read; the file names them as the row's
+ * `expect` does. */
+#define CONF_LOOKUP_NAMES 3
+struct conf_lookup {
+    char *names[CONF_LOOKUP_NAMES]; /* all, or none: not given */
+};
+
 /* The type of a kind's member. A URL may hold a password: never print it; the room that connects takes it apart. */
 #define CONF_TYPE_ADDRESSES struct conf_addresses
 #define CONF_TYPE_URL char *
@@ -73,6 +84,7 @@ struct conf_tiers {
 #define CONF_TYPE_INSTANCE char *
 #define CONF_TYPE_PATTERN char *
 #define CONF_TYPE_IDENTIFIER char * /* NULL: not given */
+#define CONF_TYPE_LOOKUP struct conf_lookup
 #define CONF_TYPE_NUMBER int64_t
 #define CONF_TYPE_MS int64_t
 #define CONF_TYPE_SECONDS int64_t
@@ -156,10 +168,12 @@ const char *conf_where_user(const struct conf *c, size_t user, enum conf_option 
 /* The options that differ and need a restart: their names into out, ", " between them. Returns how many. */
 size_t conf_needs_restart(const struct conf *now, const struct conf *wanted, struct buf *out);
 
-/* All options with default, bounds and help, as text of at most 100 columns. */
+/* All options with default, bounds and help, by section, as text of at most 100 columns. */
 void conf_help(struct buf *out);
+/* The same of one option, or of the options of a section. False: there is none; *nearest is a path that was perhaps meant, or NULL. */
+bool conf_help_of(struct slice path, struct buf *out, const char **nearest) MUST_CHECK;
 
-struct conf_text {                      /* one option, for a manual; texts for the call only */
+struct conf_text { /* one option, or a structure with its members; texts for the call only */
     const char *path, *standard, *help; /* standard NULL: must be given; "": may be left out */
     struct slice expected;
     bool reload;

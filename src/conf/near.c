@@ -27,6 +27,16 @@ size_t near_distance(struct slice a, struct slice b)
     return rows[a.n % 3][b.n];
 }
 
+/* Is word a whole part of name, as "busy" is of "busy_timeout"? */
+static bool is_part(struct slice word, const char *name)
+{
+    size_t n = strlen(name);
+    if (word.n == 0 || n <= word.n) return false;
+    bool begins = memcmp(name, word.p, word.n) == 0 && name[word.n] == '_';
+    bool ends = memcmp(name + n - word.n, word.p, word.n) == 0 && name[n - word.n - 1] == '_';
+    return begins || ends;
+}
+
 const char *near_name(struct slice word, const char *const *names, size_t n)
 {
     size_t best = SIZE_MAX, bound = word.n / 3 > 0 ? word.n / 3 : 1;
@@ -37,5 +47,7 @@ const char *near_name(struct slice word, const char *const *names, size_t n)
         best = distance;
         nearest = names[i];
     }
+    for (size_t i = 0; nearest == NULL && i < n; i++)
+        if (is_part(word, names[i])) nearest = names[i];
     return nearest;
 }

@@ -8,8 +8,8 @@
  * all. */
 size_t near_distance(struct slice a, struct slice b);
 
-/* The nearest of the n names when at most a third of the word's letters (at least one) is wrong, else NULL.
- */
+/* The nearest of the n names when at most a third of the word's letters (at least one) is wrong; else one of which it
+ * is a whole part, as "busy" is of "busy_timeout"; else NULL. */
 const char *near_name(struct slice word, const char *const *names, size_t n);
 
 #endif

@@ -22,6 +22,7 @@
 #define USERS_PATH "users"
 #define USER_PATH "users.*"
 #define NAME_BYTES_MAX 64
+#define MYSQL_NAME "a MySQL name of 1 to 64 letters, digits, '_' or '$'"
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
@@ -135,22 +136,6 @@ static bool path_join(const char *group, struct slice name, char out[PATH_BYTES]
     return true;
 }
 
-/* Options that were there once. */
-static const struct {
-    const char *path, *expected;
-} removed[] = {
-    {"redis.volatile", "redis.keeps: nothing where it was accept, redis.keeps: disk where it was refuse"}};
-
-static bool is_removed(struct reader *r, struct conf_place at, const char *path)
-{
-    for (size_t i = 0; i < sizeof(removed) / sizeof(*removed); i++) {
-        if (strcmp(path, removed[i].path) != 0) continue;
-        problem(r, at, "%s is no option any more, expected %s", path, removed[i].expected);
-        return true;
-    }
-    return false;
-}
-
 static void problem_unknown(struct reader *r, struct conf_place at, const struct spot *in, struct slice name)
 {
     char shown[64];
@@ -182,20 +167,6 @@ static void scalar_read(struct reader *r, const struct conf_row *row, const stru
     problem_expected(r, place_of(&node->start_mark), at->shown, row, why != NULL ? why : what);
 }
 
-static void option_read(struct reader *r, const struct conf_row *row, const struct spot *at,
-                        yaml_node_t *node)
-{
-    at->places[row - conf_rows] = place_of(&node->start_mark);
-    if (!value_listed(row) || node->type != YAML_SEQUENCE_NODE) {
-        scalar_read(r, row, at, node);
-        return;
-    }
-    yaml_node_item_t *item = node->data.sequence.items.start, *end = node->data.sequence.items.top;
-    if (item == end) problem_expected(r, place_of(&node->start_mark), at->shown, row, "an empty list");
-    for (; item < end; item++)
-        scalar_read(r, row, at, yaml_document_get_node(r->doc, *item));
-}
-
 /* The pair's key as a name; one that is no text, or is there twice, is a problem. */
 static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair, struct slice *name)
 {
@@ -214,6 +185,79 @@ static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair
         return false;
     }
     return true;
+}
+
+static size_t pairs_of(const yaml_node_t *node) /* 0: an empty map, or none */
+{
+    if (node->type != YAML_MAPPING_NODE) return 0;
+    return (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
+}
+
+/* Which of the lookup's names this is; CONF_LOOKUP_NAMES: none. */
+static size_t lookup_place(const struct conf_row *row, struct slice name)
+{
+    size_t i = 0;
+    while (i < CONF_LOOKUP_NAMES && !slice_eq(value_lookup_name(row, i), name))
+        i++;
+    return i;
+}
+
+static void lookup_pair_read(struct reader *r, const struct conf_row *row, const struct spot *at,
+                             yaml_node_t *map, yaml_node_pair_t *pair, bool given[CONF_LOOKUP_NAMES])
+{
+    struct slice name;
+    char shown[64], what[128];
+    if (!name_read(r, map, pair, &name)) return;
+    yaml_node_t *value = yaml_document_get_node(r->doc, pair->value);
+    struct conf_place place = place_of(&value->start_mark);
+    size_t i = lookup_place(row, name);
+    if (i == CONF_LOOKUP_NAMES) {
+        problem(r, place_of(&yaml_document_get_node(r->doc, pair->key)->start_mark),
+                "unknown option %s under %s, expected %s", show_name(name, shown, sizeof(shown)), at->shown,
+                row->expect);
+        return;
+    }
+    given[i] = true;
+    if (value->type == YAML_SCALAR_NODE && value_lookup_set(row, i, scalar_of(value), at->of)) return;
+    describe(value, row, what, sizeof(what));
+    problem(r, place, "%s." SLICE_FMT " is %s, expected " MYSQL_NAME, at->shown, SLICE_ARG(name), what);
+}
+
+static void lookup_read(struct reader *r, const struct conf_row *row, const struct spot *at,
+                        yaml_node_t *node)
+{
+    bool given[CONF_LOOKUP_NAMES] = {false};
+    struct conf_place here = place_of(&node->start_mark);
+    char what[128];
+    if (node->type != YAML_MAPPING_NODE) {
+        describe(node, row, what, sizeof(what));
+        problem_expected(r, here, at->shown, row, what);
+        return;
+    }
+    for (size_t i = 0; i < pairs_of(node); i++)
+        lookup_pair_read(r, row, at, node, &node->data.mapping.pairs.start[i], given);
+    for (size_t i = 0; i < CONF_LOOKUP_NAMES; i++)
+        if (!given[i])
+            problem(r, here, "%s." SLICE_FMT " is missing, expected " MYSQL_NAME, at->shown,
+                    SLICE_ARG(value_lookup_name(row, i)));
+}
+
+static void option_read(struct reader *r, const struct conf_row *row, const struct spot *at,
+                        yaml_node_t *node)
+{
+    at->places[row - conf_rows] = place_of(&node->start_mark);
+    if (row->kind == KIND_LOOKUP) {
+        lookup_read(r, row, at, node);
+        return;
+    }
+    if (!value_listed(row) || node->type != YAML_SEQUENCE_NODE) {
+        scalar_read(r, row, at, node);
+        return;
+    }
+    yaml_node_item_t *item = node->data.sequence.items.start, *end = node->data.sequence.items.top;
+    if (item == end) problem_expected(r, place_of(&node->start_mark), at->shown, row, "an empty list");
+    for (; item < end; item++)
+        scalar_read(r, row, at, yaml_document_get_node(r->doc, *item));
 }
 
 static void map_read(struct reader *r, const struct spot *in, yaml_node_t *node);
@@ -263,12 +307,6 @@ static void entry_read(struct reader *r, const struct section *s, yaml_node_t *m
     strcpy(at.path, s->entry);
     path_join(s->path, name, at.shown);
     map_read(r, &at, yaml_document_get_node(r->doc, pair->value));
-}
-
-static size_t pairs_of(const yaml_node_t *node) /* 0: an empty map, or none */
-{
-    if (node->type != YAML_MAPPING_NODE) return 0;
-    return (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
 }
 
 static void counters_read(struct reader *r, yaml_node_t *node)
@@ -331,7 +369,7 @@ static void pair_read(struct reader *r, const struct spot *in, yaml_node_t *map,
         users_read(r, value);
     else if (plain && conf_group_exists(slice_str(at.path)))
         group_read(r, &at, value);
-    else if (!plain || !is_removed(r, place_of(&key->start_mark), at.path))
+    else
         problem_unknown(r, place_of(&key->start_mark), in, name);
 }
 

@@ -1,5 +1,6 @@
 /* conf/table.c - see table.h; and `--help` of all options. */
 #include "conf/table.h"
+#include "conf/near.h"
 
 #define RELOAD true
 #define RESTART false
@@ -70,6 +71,7 @@ size_t conf_group_names(const char *group, const char *names[CONF_OPTION_COUNT],
 
 void conf_expected(const struct conf_row *row, struct buf *out)
 {
+    if (row->kind == KIND_LOOKUP) buf_put_slice(out, SLICE("three MySQL names as "));
     if (row->kind != KIND_WORD) {
         buf_put_slice(out, slice_str(row->expect));
         return;
@@ -106,43 +108,119 @@ static void wrap(struct buf *out, const char *text)
     buf_put_char(out, '\n');
 }
 
-static void help_row(const struct conf_row *row, struct buf *out)
+#define STRUCTURE(path_, help_) {.path = path_, .help = help_},
+static const struct structure {
+    const char *path, *help;
+} structures[] = {CONF_STRUCTURES(STRUCTURE)};
+
+/* The structure of which the row is a member. NULL: it stands alone. */
+static const struct structure *structure_of(const struct conf_row *row)
 {
-    struct buf note = {0};
-    buf_put_slice(&note, slice_str(row->help));
-    BUF_LIT(&note, " (");
-    conf_expected(row, &note);
-    BUF_LIT(&note, ")");
-    buf_put_char(&note, '\0');
-    buf_printf(out, "  %s", row->path);
-    if (row->standard == NULL)
-        BUF_LIT(out, ", must be given");
-    else if (row->standard[0] != '\0')
-        buf_printf(out, " = %s", row->standard);
-    if (row->reload) BUF_LIT(out, ", reloadable");
-    buf_put_char(out, '\n');
-    wrap(out, note.p);
-    buf_free(&note);
+    for (size_t i = 0; i < sizeof(structures) / sizeof(*structures); i++)
+        if (below(slice_str(row->path), slice_str(structures[i].path)).p != NULL) return &structures[i];
+    return NULL;
+}
+
+/* "{ ca, cert, key, verify }" and the defaults that are not empty; returns the row behind its last member. */
+static size_t members_put(const struct structure *s, size_t i, struct conf_text *t, struct buf *out)
+{
+    BUF_LIT(out, "{ ");
+    for (size_t first = i; i < CONF_OPTION_COUNT && structure_of(&conf_rows[i]) == s; i++) {
+        const struct conf_row *row = &conf_rows[i];
+        buf_printf(out, "%s%s", i == first ? "" : ", ", row->path + strlen(s->path) + 1);
+        if (row->standard == NULL)
+            t->standard = NULL;
+        else if (row->standard[0] != '\0')
+            buf_printf(out, ": %s", row->standard);
+        t->reload = row->reload;
+    }
+    BUF_LIT(out, " }");
+    return i;
 }
 
 void conf_describe(void (*option)(void *arg, const struct conf_text *t), void *arg)
 {
     struct buf expected = {0};
-    for (size_t i = 0; i < CONF_OPTION_COUNT; i++) {
+    for (size_t i = 0; i < CONF_OPTION_COUNT;) {
         const struct conf_row *row = &conf_rows[i];
+        const struct structure *s = structure_of(row);
+        struct conf_text t = {
+            .path = row->path, .standard = row->standard, .help = row->help, .reload = row->reload};
         buf_reset(&expected);
-        conf_expected(row, &expected);
-        option(arg, &(struct conf_text){.path = row->path,
-                                        .standard = row->standard,
-                                        .help = row->help,
-                                        .expected = buf_slice(&expected),
-                                        .reload = row->reload});
+        if (s != NULL) {
+            t.path = s->path, t.help = s->help, t.standard = "";
+            i = members_put(s, i, &t, &expected);
+        } else {
+            conf_expected(row, &expected);
+            i++;
+        }
+        t.expected = buf_slice(&expected);
+        option(arg, &t);
     }
     buf_free(&expected);
 }
 
+struct help {
+    struct buf *out;
+    struct slice path, section; /* of conf_help_of; p NULL: all; and the section that came last */
+    bool found;
+    const char *near[CONF_OPTION_COUNT];
+    size_t near_n;
+};
+
+static struct slice section_of(const char *path)
+{
+    return slice_of(path, strcspn(path, "."));
+}
+
+static void option_help(void *arg, const struct conf_text *t)
+{
+    struct help *h = arg;
+    struct buf note = {0};
+    struct slice section = section_of(t->path);
+    if (h->path.p == NULL && !slice_eq(section, h->section))
+        buf_printf(h->out, "\n" SLICE_FMT ":\n", SLICE_ARG(section));
+    h->section = section;
+    buf_printf(&note, "%s (" SLICE_FMT ")", t->help, SLICE_ARG(t->expected));
+    buf_put_char(&note, '\0');
+    buf_printf(h->out, "  %s", t->path);
+    if (t->standard == NULL)
+        BUF_LIT(h->out, ", must be given");
+    else if (t->standard[0] != '\0')
+        buf_printf(h->out, " = %s", t->standard);
+    if (t->reload) BUF_LIT(h->out, ", reloadable");
+    buf_put_char(h->out, '\n');
+    wrap(h->out, note.p);
+    buf_free(&note);
+}
+
 void conf_help(struct buf *out)
 {
-    for (size_t i = 0; i < CONF_OPTION_COUNT; i++)
-        help_row(&conf_rows[i], out);
+    struct help h = {.out = out, .section = slice_of("", 0)};
+    conf_describe(option_help, &h);
+}
+
+/* Is it this option, one of its section, or the structure of which it is a member? */
+static void wanted_help(void *arg, const struct conf_text *t)
+{
+    struct help *h = arg;
+    struct slice path = slice_str(t->path);
+    h->near[h->near_n++] = t->path;
+    bool member = conf_row_find(h->path) != NULL && below(h->path, path).p != NULL;
+    if (!slice_eq(path, h->path) && below(path, h->path).p == NULL && !member) return;
+    option_help(arg, t);
+    h->found = true;
+}
+
+bool conf_help_of(struct slice path, struct buf *out, const char **nearest)
+{
+    struct help h = {.out = out, .path = path, .section = slice_of("", 0)};
+    conf_describe(wanted_help, &h);
+    *nearest = h.found ? NULL : near_name(path, h.near, h.near_n);
+    for (size_t i = 0; i < h.near_n && !h.found && *nearest == NULL; i++) {
+        const char *dot = strrchr(h.near[i], '.'); /* a last name alone: "clients" */
+        const char *last = dot == NULL ? h.near[i] : dot + 1;
+        if (near_name(path, &last, 1) != NULL) *nearest = h.near[i];
+    }
+    return h.found;
 }

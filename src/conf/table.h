@@ -13,6 +13,7 @@ enum conf_kind {
     KIND_INSTANCE,
     KIND_PATTERN,
     KIND_IDENTIFIER,
+    KIND_LOOKUP,
     KIND_NUMBER,
     KIND_MS,
     KIND_SECONDS,

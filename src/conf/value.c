@@ -55,6 +55,29 @@ static bool text_valid(const struct conf_row *row, struct slice text)
     }
 }
 
+/* Of "{ table, id, name }". */
+struct slice value_lookup_name(const struct conf_row *row, size_t i)
+{
+    const char *at = row->expect;
+    PRE(row->kind == KIND_LOOKUP && i < CONF_LOOKUP_NAMES);
+    for (;; i--) {
+        at += strspn(at, "{ ,");
+        size_t n = strcspn(at, " ,}");
+        if (i == 0) return slice_of(at, n);
+        at += n;
+    }
+}
+
+bool value_lookup_set(const struct conf_row *row, size_t i, struct slice text, void *base)
+{
+    struct conf_lookup *to = conf_member(row, base);
+    PRE(row->kind == KIND_LOOKUP && i < CONF_LOOKUP_NAMES);
+    if (!name_valid(text, "_$")) return false;
+    heap_free(to->names[i]);
+    to->names[i] = heap_strndup(text.p, text.n);
+    return true;
+}
+
 static bool number_read(const struct conf_row *row, struct slice text, bool quoted, int64_t *out)
 {
     int64_t value = 0;
@@ -126,6 +149,8 @@ bool value_read(const struct conf_row *row, struct slice text, bool quoted, void
         return texts_read(row, text, to, why);
     case KIND_WORD:
         return word_read(row, text, to);
+    case KIND_LOOKUP: /* a map: value_lookup_set() */
+        return false;
     }
     UNREACHABLE();
 }
@@ -161,6 +186,19 @@ static bool texts_write(const struct conf_texts *list, struct buf *out)
     }
     buf_put_char(out, ']');
     return list->n > 0;
+}
+
+/* False: it was not given. */
+static bool lookup_write(const struct conf_row *row, const struct conf_lookup *lookup, struct buf *out)
+{
+    if (lookup->names[0] == NULL) return false;
+    for (size_t i = 0; i < CONF_LOOKUP_NAMES; i++) {
+        struct slice name = value_lookup_name(row, i);
+        buf_printf(out, "%s" SLICE_FMT ": ", i == 0 ? "{ " : ", ", SLICE_ARG(name));
+        text_write(lookup->names[i], out);
+    }
+    BUF_LIT(out, " }");
+    return true;
 }
 
 bool value_write(const struct conf_row *row, const void *base, struct buf *out)
@@ -200,6 +238,8 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         return true;
     case KIND_TEXTS:
         return texts_write(from, out);
+    case KIND_LOOKUP:
+        return lookup_write(row, from, out);
     case KIND_WORD:
         buf_put_slice(out, value_word(row->expect, *(const int *)from));
         return true;
@@ -213,6 +253,13 @@ static void addresses_free(struct conf_addresses *list)
         address_free(&list->all[i]);
     heap_free(list->all);
     *list = (struct conf_addresses){0};
+}
+
+static void lookup_free(struct conf_lookup *lookup)
+{
+    for (size_t i = 0; i < CONF_LOOKUP_NAMES; i++)
+        heap_free(lookup->names[i]);
+    *lookup = (struct conf_lookup){0};
 }
 
 void value_free(const struct conf_row *row, void *base)
@@ -238,6 +285,9 @@ void value_free(const struct conf_row *row, void *base)
         return;
     case KIND_TEXTS:
         texts_free(at);
+        return;
+    case KIND_LOOKUP:
+        lookup_free(at);
         return;
     default:
         return;

@@ -17,6 +17,10 @@ bool value_secret(const struct conf_row *row); /* may its text hold a password? 
 bool value_write(const struct conf_row *row, const void *base, struct buf *out);
 void value_free(const struct conf_row *row, void *base);
 
+/* Of a KIND_LOOKUP: what the file calls its i-th name; and sets it. False: it is no MySQL name, nothing was stored. */
+struct slice value_lookup_name(const struct conf_row *row, size_t i);
+bool value_lookup_set(const struct conf_row *row, size_t i, struct slice text, void *base) MUST_CHECK;
+
 /* The n-th of "a|b|c". p NULL: there is none. */
 struct slice value_word(const char *words, int n);
 

@@ -5,6 +5,7 @@
 
 #include "coalesce/coalesce.h"
 #include "mysql/writer.h"
+#include "redis/cluster.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
 #include "redis/scan_op.h"
@@ -28,7 +29,7 @@ struct lane_config { /* what it points to is borrowed until lane_destroy() */
     const struct life *life;
     const char *host;              /* "<boot id>:<network namespace>": where the life is */
     uint32_t timeout_ms, replicas; /* redis.timeout, redis.replicas */
-    enum redis_keeps keeps;        /* redis.keeps */
+    enum redis_keeps keeps;        /* redis.durability */
     bool mysql_volatile;           /* a MySQL that may forget is accepted */
     bool cleans;                   /* series and events: see cleaner.h */
     uint64_t ledger_keep_ms, mysql_keep_ms;
@@ -45,6 +46,7 @@ struct core {
     struct redis_place place; /* of all links */
     struct redis_scouts scouts;
     struct sentinels *sentinels; /* NULL: there are none, or they are closed */
+    struct cluster *cluster;     /* likewise */
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;

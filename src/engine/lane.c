@@ -18,6 +18,7 @@ static void links_changed(struct lane *l)
 
 void lane_caught_up(struct lane *l)
 {
+    place_found(&l->core.place);
     if (l->core.stage == STAGE_RUNNING) upkeep_walk(&l->upkeep);
     gate_redis(&l->core.gate);
     links_changed(l);
@@ -84,6 +85,7 @@ static void place_make(struct lane *l)
     struct redis_place *p = &l->core.place;
     place_init(p, l->core.config.redis);
     scouts_init(&l->core.scouts, l->core.loop, l->core.config.life, p);
+    if (l->core.config.redis->cluster) p->hold_most_ms = l->core.config.coalesce.busy_ms;
     p->moved = place_moved;
     p->held = place_held;
     p->doubted = place_doubted;
@@ -158,6 +160,10 @@ enum err lane_start(struct lane *l, const bool *stop, struct error *e)
     if (c->config.sentinels->n > 0) {
         c->sentinels = sentinels_create(c->loop, c->config.sentinels, &c->place);
         if (sentinels_wait(c->sentinels, CONNECT_MS, e) != ERR_NONE) return e->code;
+    }
+    if (c->config.redis->cluster) {
+        c->cluster = cluster_create(c->loop, &c->place);
+        if (cluster_wait(c->cluster, CONNECT_MS, e) != ERR_NONE) return e->code;
     }
     if (link_begin(&c->sync_link, e) != ERR_NONE) return e->code;
     if (!*stop && name_take(&c->sync_link, c->config.host, stop, e) != ERR_NONE) return e->code;
@@ -310,7 +316,7 @@ static void cleaner_closed(struct cleaner *c)
     maybe_closed(CONTAINER_OF(c, struct lane, cleaner));
 }
 
-static void sentinels_closed(void *lane)
+static void finder_closed(void *lane)
 {
     maybe_closed(lane);
 }
@@ -318,12 +324,17 @@ static void sentinels_closed(void *lane)
 void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
     l->closed = closed;
-    l->open = 8;
+    l->open = 9;
     if (l->core.sentinels != NULL)
-        sentinels_close(l->core.sentinels, sentinels_closed, l);
+        sentinels_close(l->core.sentinels, finder_closed, l);
     else
         l->open--;
     l->core.sentinels = NULL;
+    if (l->core.cluster != NULL)
+        cluster_close(l->core.cluster, finder_closed, l);
+    else
+        l->open--;
+    l->core.cluster = NULL;
     cleaner_close(&l->cleaner, cleaner_closed);
     scouts_close(&l->core.scouts, lane_scouts_closed);
     redis_link_close(&l->core.sync_link, sync_closed);

@@ -1,4 +1,4 @@
-/* http/api_counts.c - series, timeboxes, events and visitors: the door's own commands as JSON. */
+/* http/api_counts.c - series, timeboxes, events and visitors: the door's own commands as JSON, or as CSV. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/num.h"
@@ -6,7 +6,9 @@
 #include "http/range.h"
 #include "http/route.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define NO_TYPE slice_of("", 0)
 #define DAYS_MOST 366
@@ -39,6 +41,23 @@ static void pairs_put(struct json *j, const char *key, const redisReply *reply)
         json_close(j, ']');
     }
     json_close(j, ']');
+}
+
+/* 2014-09-20T13:00:00Z, hits of a flat array. */
+static void pairs_put_csv(struct csv *c, const redisReply *reply)
+{
+    csv_text(c, SLICE("time"));
+    csv_text(c, SLICE("hits"));
+    csv_end(c);
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        char text[32];
+        time_t at_s = (time_t)reply->element[i]->integer;
+        struct tm tm;
+        size_t n = gmtime_r(&at_s, &tm) == NULL ? 0 : strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+        csv_text(c, slice_of(text, n));
+        csv_int(c, reply->element[i + 1]->integer);
+        csv_end(c);
+    }
 }
 
 /* --- series --- */
@@ -137,18 +156,26 @@ void run_series(struct exchange *x, struct worker *w)
     struct digits a, b;
     int64_t from, to, precision;
     struct slice name = exchange_part(x, 0);
-    if (!exchange_sees_name(x, OP_SERIES, name, NO_TYPE) || !span_words(x, &from, &to)) return;
+    bool csv;
+    if (!exchange_sees_name(x, OP_SERIES, name, NO_TYPE) || !exchange_wants_csv(x, &csv) ||
+        !span_words(x, &from, &to))
+        return;
     struct slice words[] = {SLICE("SERIES.GET"), name,        exchange_part(x, 1), SLICE("FROM"),
                             word_of(from, &a),   SLICE("TO"), word_of(to, &b)};
     redisReply *reply = exchange_ask(x, w, words, 7, REDIS_REPLY_ARRAY);
     if (reply == NULL) return;
     bool read = num_parse(words[2], &precision);
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
-    json_slice(&j, "name", name);
-    json_int(&j, "precision", read ? precision : 0);
-    pairs_put(&j, "samples", reply);
-    json_close(&j, '}');
+    if (csv) {
+        struct csv c = exchange_csv(x, name, words[2]);
+        pairs_put_csv(&c, reply);
+    } else {
+        struct json j = exchange_json(x);
+        json_open(&j, NULL, '{');
+        json_slice(&j, "name", name);
+        json_int(&j, "precision", read ? precision : 0);
+        pairs_put(&j, "samples", reply);
+        json_close(&j, '}');
+    }
     freeReplyObject(reply);
 }
 
@@ -176,7 +203,8 @@ void run_timebox(struct exchange *x, struct worker *w)
     struct digits a, b;
     int64_t n, offset;
     struct slice name = exchange_part(x, 0);
-    if (!exchange_sees_name(x, OP_TIMEBOX, name, NO_TYPE)) return;
+    bool csv;
+    if (!exchange_sees_name(x, OP_TIMEBOX, name, NO_TYPE) || !exchange_wants_csv(x, &csv)) return;
     size_t order = order_read(x, &n, &offset);
     if (order == 3) return;
     struct slice recent[] = {SLICE("BOX.RECENT"), name, word_of(offset, &a), word_of(n, &b)};
@@ -184,13 +212,18 @@ void run_timebox(struct exchange *x, struct worker *w)
     redisReply *reply = order == 0 ? exchange_ask(x, w, recent, 4, REDIS_REPLY_ARRAY)
                                    : exchange_ask(x, w, extreme, 3, REDIS_REPLY_ARRAY);
     if (reply == NULL) return;
-    struct json j = exchange_json(x);
-    json_open(&j, NULL, '{');
-    json_slice(&j, "name", name);
-    json_text(&j, "order", orders[order]);
-    json_int(&j, "width", x->http->where->counters->ops->timebox_width_s);
-    pairs_put(&j, "buckets", reply);
-    json_close(&j, '}');
+    if (csv) {
+        struct csv c = exchange_csv(x, name, slice_str(orders[order]));
+        pairs_put_csv(&c, reply);
+    } else {
+        struct json j = exchange_json(x);
+        json_open(&j, NULL, '{');
+        json_slice(&j, "name", name);
+        json_text(&j, "order", orders[order]);
+        json_int(&j, "width", x->http->where->counters->ops->timebox_width_s);
+        pairs_put(&j, "buckets", reply);
+        json_close(&j, '}');
+    }
     freeReplyObject(reply);
 }
 
@@ -324,7 +357,25 @@ static void uniques_put(struct exchange *x, const struct range *r, redisReply *c
     json_close(&j, '}');
 }
 
-static void uniques_answer(struct exchange *x, struct worker *w, const struct range *r)
+static void uniques_put_csv(struct exchange *x, const struct range *r, redisReply *const *answers)
+{
+    char f[RANGE_FIELD_BYTES], day[16];
+    struct csv c = exchange_csv(x, exchange_part(x, 0), SLICE("days"));
+    csv_text(&c, SLICE("day"));
+    csv_text(&c, SLICE("visitors"));
+    csv_text(&c, SLICE("exact"));
+    csv_end(&c);
+    for (size_t i = 0; i < r->n; i++) {
+        range_field(r, i, f);
+        snprintf(day, sizeof day, "%.4s-%.2s-%.2s", f, f + 4, f + 6);
+        csv_text(&c, slice_str(day));
+        csv_int(&c, answers[i + 1]->element[0]->integer);
+        csv_text(&c, strcmp(answers[i + 1]->element[1]->str, "exact") == 0 ? SLICE("yes") : SLICE("no"));
+        csv_end(&c);
+    }
+}
+
+static void uniques_answer(struct exchange *x, struct worker *w, const struct range *r, bool csv)
 {
     redisReply **answers = heap_zalloc((r->n + 1) * sizeof *answers);
     if (days_ask(x, w, r, answers)) {
@@ -333,7 +384,7 @@ static void uniques_answer(struct exchange *x, struct worker *w, const struct ra
                answers[i]->element[1]->str != NULL)
             i++;
         if (i > r->n) {
-            uniques_put(x, r, answers);
+            (csv ? uniques_put_csv : uniques_put)(x, r, answers);
         } else {
             exchange_refuse_reply(x, answers[i]);
             answers[i] = NULL;
@@ -351,12 +402,13 @@ void run_uniques(struct exchange *x, struct worker *w)
     struct slice from = slice_of(NULL, 0), to = from, name = exchange_part(x, 0);
     target_arg(&x->target, "from", &from);
     target_arg(&x->target, "to", &to);
-    if (!exchange_sees_name(x, OP_UNIQ, name, NO_TYPE)) return;
+    bool csv;
+    if (!exchange_sees_name(x, OP_UNIQ, name, NO_TYPE) || !exchange_wants_csv(x, &csv)) return;
     if (!range_read(FIELD_DATE, from, to, wall_ms() / 1000, 30, &r, why, sizeof why))
         exchange_refuse(x, 400, "correct the range, or leave it out", "%s", why);
     else if (r.n > DAYS_MOST)
         exchange_refuse(x, 400, "ask for fewer days", "that is %zu days; at most %d are united at once", r.n,
                         DAYS_MOST);
     else
-        uniques_answer(x, w, &r);
+        uniques_answer(x, w, &r, csv);
 }

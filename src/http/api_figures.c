@@ -7,6 +7,7 @@
 #include "http/inside.h"
 #include "http/range.h"
 #include "http/route.h"
+#include "series/zones.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct figures {
     struct slice field; /* p NULL: not one field */
     int64_t top;
     bool mysql_up, redis_up;
+    bool csv;
     struct rows_answer answer;
 };
 
@@ -73,13 +75,19 @@ static bool field_read(struct figures *f)
     return false;
 }
 
+/* Fields are days and hours of the store's zone. */
+static int64_t now_of(const struct figures *f)
+{
+    int64_t now_s = wall_ms() / 1000;
+    return now_s + zones_clock(f->x->http->ports.zones, f->store, now_s).offset_s;
+}
+
 static bool range_of(struct figures *f, struct slice from, struct slice to)
 {
     char why[160];
     size_t standard = f->counter->field == FIELD_DATE ? DAYS_STANDARD : HOURS_STANDARD;
     f->by_time = true;
-    if (range_read(f->counter->field, from, to, wall_ms() / 1000, standard, &f->range, why, sizeof why))
-        return true;
+    if (range_read(f->counter->field, from, to, now_of(f), standard, &f->range, why, sizeof why)) return true;
     exchange_refuse(f->x, 400, "correct the range, or leave it out", "%s", why);
     return false;
 }
@@ -331,12 +339,17 @@ static void time_put(struct json *j, const char *key, int64_t at_s)
     figure_json(j, key, (struct figure){at_s > 0, at_s});
 }
 
-static void rows_put(struct json *j, const struct rows *rows)
+/* names: of a counter that has labels; all NULL: it has none. */
+static void rows_put(struct json *j, const struct rows *rows, const struct labels *names)
 {
     json_open(j, "rows", '[');
     for (size_t i = 0; i < rows->n; i++) {
         json_open(j, NULL, '{');
         json_slice(j, "field", rows_field(rows, i));
+        if (names->all != NULL && names->all[i].p != NULL)
+            json_slice(j, "label", names->all[i]);
+        else if (names->all != NULL)
+            json_null(j, "label");
         figure_json(j, "stored", rows->all[i].stored);
         figure_json(j, "live", rows->all[i].live);
         json_close(j, '}');
@@ -344,8 +357,59 @@ static void rows_put(struct json *j, const struct rows *rows)
     json_close(j, ']');
 }
 
+static struct labels names_of(const struct figures *f)
+{
+    if (f->counter->labels.table.n == 0) return (struct labels){0};
+    return labels_read(&f->x->http->label_cache, f->mysql_up ? &f->w->panel : NULL, f->counter,
+                       &f->answer.rows);
+}
+
+/* A day as 2014-09-20, an hour as 2014-09-20 13:00, as spreadsheets read them. */
+static void field_put(struct csv *c, const struct figures *f, struct slice field)
+{
+    char text[24];
+    const char *d = field.p;
+    if (f->counter->field == FIELD_DATE)
+        snprintf(text, sizeof text, "%.4s-%.2s-%.2s", d, d + 4, d + 6);
+    else if (f->counter->field == FIELD_HOUR)
+        snprintf(text, sizeof text, "%.4s-%.2s-%.2s %.2s:00", d, d + 4, d + 6, d + 8);
+    int64_t item;
+    if (f->counter->field == FIELD_DATE || f->counter->field == FIELD_HOUR)
+        csv_text(c, slice_str(text));
+    else if (f->counter->field == FIELD_INTEGER && num_parse(field, &item))
+        csv_int(c, item);
+    else
+        csv_text(c, field);
+}
+
+static void heading_put(struct csv *c, const struct figures *f, bool named)
+{
+    static const char *const first[] = {"day", "hour", "item", "item"};
+    csv_text(c, slice_str(first[f->counter->field]));
+    if (named) csv_text(c, SLICE("name"));
+    csv_text(c, SLICE("live"));
+    csv_text(c, SLICE("stored"));
+    csv_end(c);
+}
+
+static void figures_put_csv(struct figures *f)
+{
+    struct labels names = names_of(f);
+    struct csv c = exchange_csv(f->x, f->store, f->counter->name);
+    heading_put(&c, f, names.all != NULL);
+    for (size_t i = 0; i < f->answer.rows.n; i++) {
+        field_put(&c, f, rows_field(&f->answer.rows, i));
+        if (names.all != NULL) csv_text(&c, names.all[i].p == NULL ? SLICE("") : names.all[i]);
+        csv_figure(&c, f->answer.rows.all[i].live);
+        csv_figure(&c, f->answer.rows.all[i].stored);
+        csv_end(&c);
+    }
+    labels_free(&names);
+}
+
 static void figures_put(struct figures *f)
 {
+    struct labels names = names_of(f);
     struct json j = exchange_json(f->x);
     json_open(&j, NULL, '{');
     json_slice(&j, "counter", f->counter->name);
@@ -356,8 +420,9 @@ static void figures_put(struct figures *f)
     figure_json(&j, "complete_until", f->answer.until_s);
     time_put(&j, "stored_as_of", f->answer.stored_s);
     time_put(&j, "live_as_of", f->answer.live_s);
-    rows_put(&j, &f->answer.rows);
+    rows_put(&j, &f->answer.rows, &names);
     json_close(&j, '}');
+    labels_free(&names);
 }
 
 /* Without MySQL: what it said to this question the last time, or the rows that there are without it. */
@@ -384,7 +449,7 @@ static void figures_answer(struct figures *f)
     char shown[80];
     if (!figures_read(f)) return;
     if (store_is_known(f))
-        figures_put(f);
+        (f->csv ? figures_put_csv : figures_put)(f);
     else
         exchange_refuse(f->x, 404, "see /api/stores", "no store \"%s\" has been counted",
                         slice_show(f->store, 70, shown, sizeof shown));
@@ -394,7 +459,8 @@ void run_figures(struct exchange *x, struct worker *w)
 {
     struct beat beat = pulse_beat(&x->http->pulse);
     struct figures f = {.x = x, .w = w, .mysql_up = beat.mysql_up, .redis_up = beat.redis_up};
-    if (counter_read(&f) && exchange_sees_store(x, f.store) && question_read(&f)) {
+    if (counter_read(&f) && exchange_sees_store(x, f.store) && exchange_wants_csv(x, &f.csv) &&
+        question_read(&f)) {
         question_put(&f);
         figures_answer(&f);
     }

@@ -3,6 +3,8 @@
 #include "base/heap.h"
 #include "http/inside.h"
 #include "http/route.h"
+#include "series/day.h"
+#include "series/zones.h"
 
 #include <stdlib.h>
 
@@ -31,6 +33,7 @@ static void counter_json(struct json *j, const struct counter *c, const struct o
     else
         json_null(j, "store");
     json_slice(j, "table", c->table);
+    json_bool(j, "labels", c->labels.table.n > 0);
     json_open(j, "feeds", '{');
     pattern_json(j, "series", &c->feeds[FEED_SERIES]);
     pattern_json(j, "box", &c->feeds[FEED_TIMEBOX]);
@@ -154,4 +157,25 @@ void run_stores(struct exchange *x, struct worker *w)
     for (size_t i = 0; i < names.n; i++)
         heap_free((void *)names.all[i].p);
     heap_free(names.all);
+}
+
+/* Its zone, and its day there: as CTR.HIT has them. */
+void run_store(struct exchange *x, struct worker *w)
+{
+    struct zones *zones = x->http->ports.zones;
+    struct slice store = exchange_part(x, 0);
+    int64_t now_s = wall_ms() / 1000;
+    (void)w;
+    if (!exchange_sees_store(x, store)) return;
+    struct zone_clock clock = zones_clock(zones, store, now_s);
+    struct json j = exchange_json(x);
+    json_open(&j, NULL, '{');
+    json_slice(&j, "store", store);
+    if (zones->named)
+        json_text(&j, "zone", clock.name);
+    else
+        json_null(&j, "zone");
+    json_int(&j, "today", day_of_s(now_s + clock.offset_s));
+    json_int(&j, "since", clock.day_s);
+    json_close(&j, '}');
 }

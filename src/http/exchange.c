@@ -1,12 +1,15 @@
 /* http/exchange.c - see exchange.h. */
 #include "http/exchange.h"
 
+#include "base/heap.h"
 #include "base/num.h"
 #include "http/inside.h"
 #include "http/route.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+
+#define FILE_PART_MAX 80 /* of the name of a file to be saved */
 
 struct json exchange_json(struct exchange *x)
 {
@@ -15,6 +18,43 @@ struct json exchange_json(struct exchange *x)
     x->type = "application/json";
     buf_reset(&x->body);
     return (struct json){.out = &x->body};
+}
+
+bool exchange_wants_csv(struct exchange *x, bool *csv)
+{
+    struct slice format = SLICE("json");
+    char shown[40];
+    target_arg(&x->target, "format", &format);
+    *csv = slice_eq(format, SLICE("csv"));
+    if (*csv || slice_eq(format, SLICE("json"))) return true;
+    exchange_refuse(x, 400, "correct the parameter, or leave it out",
+                    "format is \"%s\", expected json or csv", slice_show(format, 30, shown, sizeof shown));
+    return false;
+}
+
+static void file_name_put(struct buf *name, struct slice part)
+{
+    for (size_t i = 0; i < part.n && i < FILE_PART_MAX; i++) {
+        char c = part.p[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        buf_put_char(name, letter || c == '_' || c == '-' || (c == '.' && i > 0) ? c : '_');
+    }
+}
+
+struct csv exchange_csv(struct exchange *x, struct slice a, struct slice b)
+{
+    struct buf name = {0};
+    file_name_put(&name, a);
+    BUF_LIT(&name, "-");
+    file_name_put(&name, b);
+    BUF_LIT(&name, ".csv");
+    x->file = heap_strndup(name.p, name.n);
+    buf_free(&name);
+    x->answered = true;
+    x->status = 200;
+    x->type = "text/csv; charset=utf-8; header=present";
+    buf_reset(&x->body);
+    return (struct csv){.out = &x->body};
 }
 
 void exchange_refuse(struct exchange *x, unsigned status, const char *next, const char *fmt, ...)

@@ -4,6 +4,7 @@
 #define HTTP_EXCHANGE_H
 
 #include "base/json.h"
+#include "http/csv.h"
 #include "http/pool.h"
 #include "http/target.h"
 #include "http/who.h"
@@ -29,6 +30,7 @@ struct exchange {
     const char *type;   /* Content-Type */
     const char *etag;   /* NULL: none, and not to be kept */
     const char *allow;  /* of a 405 */
+    char *file;         /* to be saved under this name; NULL: shown. Owned */
     struct slice fixed; /* instead of body: bytes that last as long as the program */
     struct buf body;
     struct stream *stream; /* instead of both: events without end */
@@ -36,6 +38,10 @@ struct exchange {
 
 /* 200, application/json, and a writer into body. */
 struct json exchange_json(struct exchange *x);
+/* The parameter `format`: csv, or json, the default. False: refused. */
+bool exchange_wants_csv(struct exchange *x, bool *csv) MUST_CHECK;
+/* 200, text/csv to be saved under "<a>-<b>.csv", of which the letters, digits, '.', '_' and '-' are kept. */
+struct csv exchange_csv(struct exchange *x, struct slice a, struct slice b);
 /* {"error":..., "next":...}; what stood in body is dropped. */
 void exchange_refuse(struct exchange *x, unsigned status, const char *next, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

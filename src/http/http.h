@@ -12,8 +12,10 @@
 #include "status/source.h"
 
 struct tls_context;
+struct zones;
 struct http_ports {
     void *arg;
+    struct zones *zones;     /* of stores; borrowed until http_destroy */
     struct tls_context *tls; /* of addresses with TLS; NULL: there is none. Borrowed until http_destroy */
     /* A new stream socket, connected to the RESP door; the caller closes it. -1: none now. From any thread. */
     int (*connect)(void *arg);

@@ -8,6 +8,7 @@
 #include "http/bearers.h"
 #include "http/exchange.h"
 #include "http/http.h"
+#include "http/labels.h"
 #include "http/pulse.h"
 #include "http/status_cache.h"
 #include "http/stream.h"
@@ -22,6 +23,7 @@ struct http {
     struct hub hub;
     struct status_cache status_cache;
     struct answer_cache answer_cache;
+    struct label_cache label_cache;
     struct bearers bearers;
     struct MHD_Daemon **daemons; /* one an address */
     int *sockets;                /* that they listened at, at the end; -1: none */

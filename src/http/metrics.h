@@ -44,8 +44,8 @@
     M(tallyd_books_balanced, gauge, v->seen->balanced, "1: the books balanced when they were looked at last")                       \
     M(tallyd_connections, gauge, known(STAT_GET(connections_open)), "Connections to the RESP socket")                               \
     M(tallyd_connections_stalled_total, counter, known(STAT_GET(connections_stalled)),                                              \
-      "Connections closed since their clients read nothing (limits.stalled)")                                                      \
-    M(tallyd_unread_bytes, gauge, known(STAT_GET(unread_bytes)), "Answers that clients have not read (limits.unread_all)")          \
+      "Connections closed since their clients read nothing (limits.send_timeout)")                                                      \
+    M(tallyd_unread_bytes, gauge, known(STAT_GET(unread_bytes)), "Output buffers of all clients (a half of limits.memory)")          \
     M(tallyd_cross_protocol_total, counter, known(STAT_GET(cross_protocol)), "Connections closed since HTTP came to the RESP door") \
     M(tallyd_tls_refused_total, counter, known(STAT_GET(tls_refused)), "TLS handshakes that failed, RESP and HTTP")                 \
     M(tallyd_tls_put_off_total, counter, known(STAT_GET(tls_put_off)), "Times that a TLS handshake of the RESP door was put off")   \

@@ -35,6 +35,7 @@ void run_readyz(struct exchange *x, struct worker *w);
 void run_metrics(struct exchange *x, struct worker *w);
 void run_counters(struct exchange *x, struct worker *w);
 void run_stores(struct exchange *x, struct worker *w);
+void run_store(struct exchange *x, struct worker *w);
 void run_figures(struct exchange *x, struct worker *w);
 void run_series_names(struct exchange *x, struct worker *w);
 void run_series(struct exchange *x, struct worker *w);

@@ -21,7 +21,16 @@
 #define BACKLOG 1024
 #define CONNECTIONS_LEAST 64 /* where descriptors lack */
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
-#define LAST_WORDS_MS 1000   /* for answers that are made and not yet sent, at the end */
+/* No option moves these: a panel and a scraper need far less, and their sum stays small beside limits.memory. */
+#define CONNECTIONS_MOST 1024 /* of each address; 16 MiB for their heads */
+#define IDLE_TIMEOUT_S                                                                                       \
+    10 /* a connection on which nothing moves is closed; a stream's heart beats more often */
+#define HEAD_BYTES                                                                                           \
+    (16 << 10) /* of a connection: request line and headers, which must fit, and pieces of the answer */
+#define BODY_BYTES (64 << 10)   /* is read and not used: no route wants one */
+#define STREAMS_MOST 256        /* each costs a lock and a copy a second */
+#define STREAM_BYTES (32 << 10) /* that a stream leaves unread; it is told nothing more until it reads */
+#define LAST_WORDS_MS 1000      /* for answers that are made and not yet sent, at the end */
 
 /* --- what is asked --- */
 
@@ -198,6 +207,7 @@ static void exchange_free(struct exchange *x)
     pthread_mutex_unlock(&h->lock);
     target_close(&x->target);
     heap_free(x->if_none_match);
+    heap_free(x->file);
     buf_free(&x->body);
     heap_free(x);
 }
@@ -237,6 +247,11 @@ static void headers_put(const struct exchange *x, struct MHD_Response *r)
                             "frame-ancestors 'none'");
     MHD_add_response_header(r, "Cache-Control", x->etag != NULL ? "no-cache" : "no-store");
     if (x->etag != NULL) MHD_add_response_header(r, "ETag", x->etag);
+    if (x->file != NULL) {
+        char disposition[200];
+        snprintf(disposition, sizeof disposition, "attachment; filename=\"%s\"", x->file);
+        MHD_add_response_header(r, "Content-Disposition", disposition);
+    }
     if (x->allow != NULL) MHD_add_response_header(r, "Allow", x->allow);
     if (x->status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer realm=\"tallyd\"");
 }
@@ -280,7 +295,7 @@ static enum MHD_Result request_take(void *arg, struct MHD_Connection *connection
     if (*body_n > 0) {
         x->taken_bytes += *body_n;
         *body_n = 0;
-        return x->taken_bytes <= (size_t)x->http->where->conf->limits_http_body_bytes ? MHD_YES : MHD_NO;
+        return x->taken_bytes <= BODY_BYTES ? MHD_YES : MHD_NO;
     }
     return x->answered ? exchange_answer(x) : exchange_run(x);
 }
@@ -305,8 +320,7 @@ void run_stream(struct exchange *x, struct worker *w)
     x->stream = stream_open(&x->http->hub, bound.p == NULL, store, x->who.bearer);
     if (x->stream == NULL) {
         exchange_refuse(x, 503, "ask again in some seconds",
-                        "there are %lld streams already (limits.streams), or tallyd is stopping",
-                        (long long)x->http->where->conf->limits_streams);
+                        "there are %d streams already, or tallyd is stopping", STREAMS_MOST);
         return;
     }
     x->answered = true;
@@ -329,7 +343,7 @@ static void daemon_log(void *arg, const char *fmt, va_list args)
 static unsigned connections_most(const struct conf *conf)
 {
     struct rlimit files;
-    rlim_t n = 0, door = (rlim_t)conf->limits_clients + FILES_BESIDE, most = (rlim_t)conf->limits_http;
+    rlim_t n = 0, door = (rlim_t)conf->limits_clients + FILES_BESIDE, most = CONNECTIONS_MOST;
     for (size_t i = 0; i < conf->listen_http.n; i++)
         n += conf->listen_http.all[i].tls ? 3 : 1; /* with TLS a relay has one more, and a socketpair */
     rlim_t want = door + n * most;
@@ -344,7 +358,6 @@ static unsigned connections_most(const struct conf *conf)
 /* fd -1: it listens nowhere, and is given its connections. */
 static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
 {
-    const struct conf *conf = h->where->conf;
     unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;
     struct MHD_OptionItem listens[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem *listening = fd < 0 ? &listens[1] : listens;
@@ -352,10 +365,10 @@ static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
         where | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
             MHD_USE_ERROR_LOG,
         0, NULL, NULL, request_take, h, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL, MHD_OPTION_ARRAY,
-        listening, MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)conf->limits_http_silent_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)conf->limits_http_head_bytes, MHD_OPTION_NOTIFY_COMPLETED, request_completed, NULL,
-        MHD_OPTION_UNESCAPE_CALLBACK, as_it_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        listening, MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
+        request_completed, NULL, MHD_OPTION_UNESCAPE_CALLBACK, as_it_is, NULL,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 /* A TLS handshake that is through: its text comes and goes by fd, which is the daemon's whatever comes of it. */
@@ -370,7 +383,7 @@ static bool secure_serve(struct http *h, const struct address *a, struct MHD_Dae
                                     .c = h->ports.tls,
                                     .fd = fd,
                                     .most = most,
-                                    .greeting_ms = (unsigned)h->where->conf->limits_handshake_within_ms,
+                                    .greeting_ms = (unsigned)h->where->conf->limits_auth_timeout_ms,
                                     .given = secure_given,
                                     .arg = d};
     struct relay *r = relay_start(&door);
@@ -417,10 +430,10 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     h->ports = *ports;
     pool_init(&h->pool, &h->ports, where);
     pulse_init(&h->pulse, h);
-    hub_init(&h->hub, where->counters, &h->bearers, (size_t)where->conf->limits_streams,
-             (size_t)where->conf->limits_streams_unread_bytes);
+    hub_init(&h->hub, where->counters, &h->bearers, STREAMS_MOST, STREAM_BYTES);
     status_cache_init(&h->status_cache, where);
     answer_cache_init(&h->answer_cache);
+    label_cache_init(&h->label_cache);
     bearers_init(&h->bearers, &where->conf->bearers);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->answered, NULL);
@@ -493,6 +506,7 @@ void http_destroy(struct http **h)
     pool_close(&(*h)->pool);
     status_cache_close(&(*h)->status_cache);
     answer_cache_close(&(*h)->answer_cache);
+    label_cache_close(&(*h)->label_cache);
     bearers_close(&(*h)->bearers);
     pthread_cond_destroy(&(*h)->answered);
     pthread_mutex_destroy(&(*h)->lock);

@@ -17,11 +17,11 @@
 
 const struct listen_limits listen_limits_default = {
     .clients_max = 10000,
-    .backlog = 511,
+    .backlog = 511, /* as Redis; the kernel caps it at net.core.somaxconn */
     .unread = 128 << 20,
     .unread_all = 256 << 20,
     .stall_ms = 60000,
-    .keepalive_s = 300,
+    .keepalive_s = 300, /* as Redis */
     .greeting_ms = 10000,
     .handshakes_percent = 25,
 };

@@ -2,6 +2,7 @@
 #include "mysql/panel.h"
 
 #include "base/heap.h"
+#include "base/json.h"
 #include "base/num.h"
 #include "mysql/text.h"
 
@@ -264,5 +265,37 @@ enum err panel_stores(struct panel *p, const struct counter *c, struct slice pre
     enum code_class class = ask(p, &sql);
     while (class == CODE_OK && db_row(p->db, &cell, 1))
         if (cell.p != NULL) store(arg, cell);
+    return answer(p, &sql, class, e);
+}
+
+/* --- names of items --- */
+
+/* Strings, also of integers: MySQL makes them the column's type, so an index serves either. A text that is no UTF-8 has no
+ * name, and as a literal MySQL would refuse it. */
+static void labels_put(struct buf *sql, const struct counter *c, const struct slice *fields, size_t n)
+{
+    sql_lookup(sql, &c->labels);
+    BUF_LIT(sql, " WHERE ");
+    sql_name(sql, c->labels.key);
+    BUF_LIT(sql, " IN (NULL");
+    for (size_t i = 0; i < n; i++) {
+        if (!text_is_utf8(fields[i])) continue;
+        BUF_LIT(sql, ", _utf8mb4 ");
+        sql_hex(sql, fields[i]);
+    }
+    buf_printf(sql, ") LIMIT %zu", n);
+}
+
+enum err panel_labels(struct panel *p, const struct counter *c, const struct slice *fields, size_t n,
+                      void (*label)(void *arg, struct slice id, struct slice name), void *arg,
+                      struct error *e)
+{
+    struct buf sql = {0};
+    struct slice cell[2];
+    PRE(c->labels.table.n > 0);
+    labels_put(&sql, c, fields, n);
+    enum code_class class = ask(p, &sql);
+    while (class == CODE_OK && db_row(p->db, cell, 2))
+        if (cell[0].p != NULL && cell[1].p != NULL) label(arg, cell[0], cell[1]);
     return answer(p, &sql, class, e);
 }

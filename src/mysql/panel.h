@@ -48,4 +48,10 @@ enum err panel_store_known(struct panel *p, struct slice store, bool *known, str
 enum err panel_stores(struct panel *p, const struct counter *c, struct slice prefix, uint32_t n,
                       void (*store)(void *arg, struct slice name), void *arg, struct error *e) MUST_CHECK;
 
+/* Names of fields of a counter with labels, as its table has them: at most n calls, none for a field without a name. id is
+ * the field, byte for byte. */
+enum err panel_labels(struct panel *p, const struct counter *c, const struct slice *fields, size_t n,
+                      void (*label)(void *arg, struct slice id, struct slice name), void *arg,
+                      struct error *e) MUST_CHECK;
+
 #endif

@@ -132,6 +132,16 @@ void sql_upsert_head(struct buf *b, const struct counter *c)
     BUF_LIT(b, ") VALUES ");
 }
 
+void sql_lookup(struct buf *b, const struct lookup *l)
+{
+    BUF_LIT(b, "SELECT ");
+    sql_name(b, l->key);
+    BUF_LIT(b, ", ");
+    sql_name(b, l->value);
+    BUF_LIT(b, " FROM ");
+    sql_name(b, l->table);
+}
+
 void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first)
 {
     if (!first) BUF_LIT(b, ",");

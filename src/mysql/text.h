@@ -39,6 +39,7 @@ void sql_key_names(struct buf *b, const struct counter *c,
 
 /* INSERT ... VALUES | (key,delta),(key,delta) | ON DUPLICATE KEY UPDATE ... */
 void sql_upsert_head(struct buf *b, const struct counter *c);
+void sql_lookup(struct buf *b, const struct lookup *l); /* SELECT `key`, `value` FROM `table` */
 void sql_upsert_row(struct buf *b, struct slice key, int64_t delta, bool first);
 void sql_upsert_tail(struct buf *b, const struct counter *c, enum db_dialect dialect);
 

@@ -10,11 +10,13 @@
 
 #include <stdio.h>
 
+/* The longest command of use is an increment with names of at most 512 bytes: these bounds are far beyond all of them, so no
+ * option moves them. They bound what a client can make tallyd hold before it is looked at. */
 const struct request_limits request_limits_default = {
     .args_max = 1024,
     .bulk_max = 64 * 1024,
     .line_max = 64 * 1024,
-    .bytes_max = 256 * 1024,
+    .bytes_max = 1 << 20,
 };
 
 const struct request_limits request_limits_stranger = {

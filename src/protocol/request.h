@@ -11,7 +11,7 @@ struct request_limits {
     uint32_t args_max;  /* arguments of a request, 1,024 */
     uint32_t bulk_max;  /* bytes of one argument, 64 KiB */
     uint32_t line_max;  /* bytes of an inline request or of a header line, 64 KiB as in Redis */
-    uint32_t bytes_max; /* bytes of a whole request, 256 KiB */
+    uint32_t bytes_max; /* bytes of a whole request, 1 MiB */
     bool stranger;      /* an unauthenticated client: errors say so */
 };
 extern const struct request_limits request_limits_default;

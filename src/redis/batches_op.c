@@ -10,11 +10,13 @@
 
 _Static_assert(SEQ_TTL_S == 2592000, "beat.lua keeps the seq key as long as a frame does");
 
-/* ids from elements[from] on. False: not all of them are ids. */
+/* ids from elements[from] on. False: it is no array, or not all of them are ids. */
 static bool ids_file(const struct redis_answer *r, size_t from, struct batch_id **ids, uint32_t *n)
 {
     *n = 0;
-    *ids = r->n > from ? heap_alloc((r->n - from) * sizeof **ids) : NULL;
+    *ids = NULL;
+    if (!answer_is(r, REDIS_ARRAY)) return false;
+    if (r->n > from) *ids = heap_alloc((r->n - from) * sizeof **ids);
     for (size_t i = from; i < r->n; i++) {
         if (r->elements[i].type != REDIS_STRING || !batch_id_read(r->elements[i].str, &(*ids)[*n])) goto bad;
         ++*n;
@@ -53,7 +55,7 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     struct buf owner = {0};
     name_owner(&owner, life);
     request_eval(out, lua_adopt, 1, 9 + a->counters->n + live_n);
-    REQUEST_LIT(out, KEY_BATCHES);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
     request_text(out, modes[a->mode]);
     request_int(out, a->stale_ms);
     request_int(out, a->limit);
@@ -61,7 +63,7 @@ static void adopt_ask(struct redis_link *l, struct adopt *a, struct slice live, 
     request_slice(out, life->instance);
     request_int(out, BATCH_FORMAT);
     request_int(out, a->dry_run);
-    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
     request_int(out, (int64_t)a->counters->n);
     for (size_t i = 0; i < a->counters->n; i++)
         request_slice(out, a->counters->all[i].name);
@@ -108,19 +110,26 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
 static void standing_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct standing *s = arg;
-    (void)l, (void)at;
-    s->lost = !answer_is(r, REDIS_ARRAY) || !ids_file(r, 0, &s->ids, &s->ids_n);
+    (void)at;
+    s->lost = !answer_is_array(r, 3) || !answer_is(&r->elements[1], REDIS_STRING) ||
+              !redis_link_whole(l, s->number, &r->elements[2]) ||
+              !ids_file(&r->elements[0], 0, &s->ids, &s->ids_n);
+    if (!s->lost) slice_show(r->elements[1].str, sizeof s->replid - 1, s->replid, sizeof s->replid);
     s->done(s);
 }
 
 void redis_standing(struct redis_link *l, struct standing *s)
 {
-    struct buf *out = redis_link_begin(l);
+    struct buf *out = redis_link_begin(l), seq = {0};
     s->ids = NULL;
     s->ids_n = 0;
-    request_eval(out, lua_standing, 1, 2);
-    REQUEST_LIT(out, KEY_BATCHES);
-    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    s->number = redis_link_number(l);
+    name_seq(&seq, l->config.life);
+    request_eval(out, lua_standing, 2, 2);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
+    request_key(out, redis_tag(l), buf_slice(&seq));
+    buf_free(&seq);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
     request_slice(out, s->key);
     redis_link_ask(l, 1, standing_done, s);
 }
@@ -170,8 +179,8 @@ void redis_batch_list(struct redis_link *l, struct batch_list *b)
 {
     struct buf *out = redis_link_begin(l);
     request_eval(out, lua_batch_list, 1, 1);
-    REQUEST_LIT(out, KEY_BATCHES);
-    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
     request_words(out, "INFO replication");
     redis_link_ask(l, 2, batch_list_done, b);
 }
@@ -189,12 +198,12 @@ void redis_beat(struct redis_link *l, const struct life *life, struct slice host
     struct buf *out = redis_link_begin(l);
     struct buf name = {0};
     request_eval(out, lua_beat, 3, 1 + (size_t)ids_n);
-    REQUEST_LIT(out, KEY_BATCHES);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
     name_instance(&name, life->instance);
-    request_slice(out, buf_slice(&name));
+    request_key(out, redis_tag(l), buf_slice(&name));
     buf_reset(&name);
     name_seq(&name, life);
-    request_slice(out, buf_slice(&name));
+    request_key(out, redis_tag(l), buf_slice(&name));
     buf_reset(&name);
     buf_printf(&name, "%s|" SLICE_FMT, life->id, SLICE_ARG(host));
     request_slice(out, buf_slice(&name));
@@ -250,7 +259,7 @@ void redis_instance(struct redis_link *l, struct redis_instance *i)
     name_instance(&name, i->life->instance);
     request_array(out, 2);
     REQUEST_LIT(out, "GET");
-    request_slice(out, buf_slice(&name));
+    request_key(out, redis_tag(l), buf_slice(&name));
     buf_free(&name);
     request_words(out, "CLIENT LIST");
     redis_link_ask(l, 2, instance_done, i);

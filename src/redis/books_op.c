@@ -80,12 +80,12 @@ void redis_books(struct redis_link *l, struct redis_books *b)
     b->dirty = 0;
     b->text[0] = '\0';
     request_eval(out, lua_books, 5, 3);
-    REQUEST_LIT(out, KEY_GEN);
-    REQUEST_LIT(out, KEY_ACCEPTED);
-    REQUEST_LIT(out, KEY_DIRTY);
-    REQUEST_LIT(out, KEY_HELD);
-    REQUEST_LIT(out, KEY_BATCHES);
-    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    REQUEST_KEY(out, redis_tag(l), KEY_GEN);
+    REQUEST_KEY(out, redis_tag(l), KEY_ACCEPTED);
+    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
+    REQUEST_KEY(out, redis_tag(l), KEY_HELD);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
     request_int(out, b->dirty_max);
     request_int(out, b->fields_max > 0 ? b->fields_max : DELTA_MAX);
     redis_link_ask(l, 1, books_done, b);
@@ -128,12 +128,12 @@ void redis_total(struct redis_link *l, struct total_read *t)
     t->number = redis_link_number(l);
     name_seq(&seq, l->config.life);
     request_eval(out, lua_total, 4, 1 + (size_t)t->fields_n);
-    REQUEST_LIT(out, KEY_GEN);
-    REQUEST_LIT(out, KEY_BATCHES);
-    request_slice(out, t->key);
-    request_slice(out, buf_slice(&seq));
+    REQUEST_KEY(out, redis_tag(l), KEY_GEN);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
+    request_key(out, redis_tag(l), t->key);
+    request_key(out, redis_tag(l), buf_slice(&seq));
     buf_free(&seq);
-    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
     for (uint32_t i = 0; i < t->fields_n; i++)
         request_slice(out, t->fields[i]);
     redis_link_ask(l, 1, total_done, t);

@@ -11,11 +11,16 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
         return error_set(e, ERR_CONFIG,
                          "Redis is %s: tallyd needs 7.0 or newer (scripts with flags); upgrade Redis",
                          f->version_text);
-    if (f->cluster)
+    if (f->cluster && !f->cluster_wanted)
         return error_set(
             e, ERR_CONFIG,
-            "Redis runs in cluster mode, and a frame touches keys of several slots: point `redis:` at a "
-            "server of its own with cluster-enabled no");
+            "Redis runs in cluster mode, and redis.url names a Redis of its own: write "
+            "redis+cluster://host:port,host:port/ with some of the cluster's nodes (rediss+cluster:// "
+            "with TLS)");
+    if (!f->cluster && f->cluster_wanted)
+        return error_set(
+            e, ERR_CONFIG,
+            "Redis does not run in cluster mode: write redis:// in redis.url (rediss:// with TLS)");
     if (!f->master)
         return error_set(e, ERR_CONFIG,
                          "Redis is a replica: point `redis:` at the master, or run REPLICAOF NO ONE");
@@ -23,7 +28,7 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
     if (f->policy[0] == '\0')
         return error_set(e, ERR_CONFIG,
                          "INFO does not tell maxmemory-policy: allow INFO to tallyd's user (ACL SETUSER "
-                         "<user> +info), or set redis.keeps: nothing");
+                         "<user> +info), or set redis.durability: none");
     if (strcmp(f->policy, "noeviction") != 0)
         return error_set(e, ERR_CONFIG,
                          "maxmemory-policy is %s, which evicts counts without a word: run CONFIG SET "
@@ -34,26 +39,28 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
         return error_set(
             e, ERR_CONFIG,
             "AOF is off, so a restart of Redis brings merged counts back and they count twice: run "
-            "CONFIG SET appendonly yes, and set it in redis.conf (or set redis.keeps: replicas, or nothing)");
+            "CONFIG SET appendonly yes, and set it in redis.conf (or set redis.durability: replicas, or "
+            "none)");
     if (f->appendfsync[0] == '\0' && f->version < REDIS_WAITAOF_TRUE)
         return error_set(e, ERR_CONFIG,
                          "appendfsync cannot be read, and before Redis 8.0 and in Valkey WAITAOF cannot be "
                          "asked instead: allow CONFIG GET to tallyd's user (ACL SETUSER <user> +config|get), "
-                         "or set redis.keeps: replicas, or nothing");
+                         "or set redis.durability: replicas, or none");
     if (strcmp(f->appendfsync, "no") == 0)
         return error_set(
             e, ERR_CONFIG,
             "appendfsync is no, so nothing says when counts are on disk: run CONFIG SET appendfsync "
-            "everysec, and set it in redis.conf (or set redis.keeps: replicas, or nothing)");
+            "everysec, and set it in redis.conf (or set redis.durability: replicas, or none)");
     return ERR_NONE;
 }
 
 const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps keeps)
 {
     if (keeps == REDIS_KEEPS_NOTHING)
-        return "redis.keeps: nothing: whatever Redis loses or brings back is lost or counted twice";
+        return "redis.durability: none: whatever Redis loses or brings back is lost or counted twice";
     if (keeps == REDIS_KEEPS_REPLICAS)
-        return "redis.keeps: replicas: a batch is merged once redis.replicas of them have it; a failover "
+        return "redis.durability: replicas: a batch is merged once redis.replicas of them have it; a "
+               "failover "
                "loses the "
                "answered hits that were not replicated, a restart those that Redis does not load";
     if (f->appendfsync[0] == '\0')

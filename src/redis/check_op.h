@@ -10,7 +10,8 @@
  * is fsynced yet (redis/redis, pull request 13793). */
 #define REDIS_WAITAOF_TRUE 80000
 
-/* ERR_CONFIG with the exact reason and the mend in e: version below 7.0, a cluster, not a master; unless nothing is
+/* ERR_CONFIG with the exact reason and the mend in e: version below 7.0, a cluster where the URL has none
+ * or the other way round, not a master; unless nothing is
  * kept, an evicting maxmemory-policy; for the disk, AOF off, appendfsync no, or unreadable where WAITAOF cannot be believed. */
 enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, struct error *e);
 /* What a power cut or a failover may cost here, for `check` and the log: one sentence. */

@@ -19,7 +19,7 @@ static void claim_locks_put(struct redis_frames *fr, struct buf *out, const stru
         bool stays = c->fresh != NULL && c->fresh[i];
         buf_reset(&fr->scratch);
         if (!stays) counter_lock_name(c->counter, c->keys[i], &fr->scratch);
-        request_slice(out, buf_slice(&fr->scratch));
+        request_key(out, stays ? slice_of(NULL, 0) : fr->tag, buf_slice(&fr->scratch));
     }
 }
 
@@ -28,15 +28,15 @@ static void claim_put(struct redis_frames *fr, struct buf *out, const struct cla
     char hex[33];
     batch_id_hex(&c->id, hex);
     request_eval(out, lua_claim, KEYS_FIXED + (size_t)c->keys_n, ARGS_FIXED + (size_t)c->keys_n);
-    REQUEST_LIT(out, KEY_DIRTY);
-    REQUEST_LIT(out, KEY_GEN);
-    REQUEST_LIT(out, KEY_GENS);
-    REQUEST_LIT(out, KEY_BATCHES);
+    REQUEST_KEY(out, fr->tag, KEY_DIRTY);
+    REQUEST_KEY(out, fr->tag, KEY_GEN);
+    REQUEST_KEY(out, fr->tag, KEY_GENS);
+    REQUEST_KEY(out, fr->tag, KEY_BATCHES);
     buf_reset(&fr->scratch);
     name_batch(&fr->scratch, &c->id);
-    request_slice(out, buf_slice(&fr->scratch));
+    request_key(out, fr->tag, buf_slice(&fr->scratch));
     for (uint32_t i = 0; i < c->keys_n; i++)
-        request_slice(out, c->keys[i]);
+        request_key(out, fr->tag, c->keys[i]);
     request_slice(out, c->counter->name);
     request_int(out, BATCH_FORMAT);
     buf_reset(&fr->scratch);

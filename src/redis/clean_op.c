@@ -49,7 +49,7 @@ void redis_page(struct redis_link *l, struct redis_page *p)
     buf_put_slice(&from, p->after);
     request_array(out, 7);
     REQUEST_LIT(out, "ZRANGEBYLEX");
-    request_slice(out, p->key);
+    request_key(out, redis_tag(l), p->key);
     request_slice(out, buf_slice(&from));
     REQUEST_LIT(out, "+");
     REQUEST_LIT(out, "LIMIT");
@@ -61,9 +61,9 @@ void redis_page(struct redis_link *l, struct redis_page *p)
 
 /* --- requests --- */
 
-static void name_put(struct buf *out, struct buf *name)
+static void name_put(struct buf *out, struct slice tag, struct buf *name)
 {
-    request_slice(out, buf_slice(name));
+    request_key(out, tag, buf_slice(name));
     buf_reset(name);
 }
 
@@ -78,32 +78,32 @@ static void clean_args_put(struct buf *out, const struct redis_clean *c)
     request_int(out, pieces[c->kind]);
 }
 
-static void clean_series_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_series_put(struct buf *out, struct slice tag, struct buf *name, const struct redis_clean *c)
 {
     request_eval(out, lua_clean_series, 1 + (size_t)c->names_n, ARGS_FIXED + 1);
-    REQUEST_LIT(out, KEY_KNOWN);
+    REQUEST_KEY(out, tag, KEY_KNOWN);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_samples_of(name, c->names[i]);
-        name_put(out, name);
+        name_put(out, tag, name);
     }
     clean_args_put(out, c);
     request_int(out, c->limits->samples);
 }
 
 /* A member that is no <name>:<type> is somebody else's: its log is looked at as any, its cache is none. */
-static void clean_events_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_events_put(struct buf *out, struct slice tag, struct buf *name, const struct redis_clean *c)
 {
     struct slice event, type;
     request_eval(out, lua_clean_events, 2 + 2 * (size_t)c->names_n, ARGS_FIXED + 1 + (size_t)c->names_n);
-    REQUEST_LIT(out, KEY_EVENTS);
-    REQUEST_LIT(out, KEY_EVENTS_GONE);
+    REQUEST_KEY(out, tag, KEY_EVENTS);
+    REQUEST_KEY(out, tag, KEY_EVENTS_GONE);
     for (uint32_t i = 0; i < c->names_n; i++) {
-        request_slice(out, c->names[i]);
+        request_key(out, tag, c->names[i]);
         if (event_split(c->names[i], &event, &type))
             name_windows(name, type);
         else
             buf_put_slice(name, c->names[i]);
-        name_put(out, name);
+        name_put(out, tag, name);
     }
     clean_args_put(out, c);
     request_int(out, c->limits->events_keep_s);
@@ -111,14 +111,15 @@ static void clean_events_put(struct buf *out, struct buf *name, const struct red
         request_slice(out, event_split(c->names[i], &event, &type) ? event : c->names[i]);
 }
 
-static void clean_windows_put(struct buf *out, struct buf *name, const struct redis_clean *c)
+static void clean_windows_put(struct buf *out, struct slice tag, struct buf *name,
+                              const struct redis_clean *c)
 {
     const struct op_limits *l = c->limits;
     PRE(l->tiers_n > 0);
     request_eval(out, lua_clean_windows, c->names_n, ARGS_FIXED + 2 * (size_t)l->tiers_n);
     for (uint32_t i = 0; i < c->names_n; i++) {
         name_windows(name, c->names[i]);
-        name_put(out, name);
+        name_put(out, tag, name);
     }
     clean_args_put(out, c);
     for (uint32_t i = 0; i < l->tiers_n; i++) {
@@ -158,7 +159,7 @@ static void clean_done(struct redis_link *l, void *arg, const struct redis_answe
 
 void redis_clean(struct redis_link *l, struct redis_clean *c)
 {
-    static void (*const put[])(struct buf *, struct buf *, const struct redis_clean *) = {
+    static void (*const put[])(struct buf *, struct slice, struct buf *, const struct redis_clean *) = {
         [REDIS_CLEAN_SERIES] = clean_series_put,
         [REDIS_CLEAN_EVENTS] = clean_events_put,
         [REDIS_CLEAN_WINDOWS] = clean_windows_put,
@@ -166,7 +167,7 @@ void redis_clean(struct redis_link *l, struct redis_clean *c)
     struct buf name = {0};
     PRE(c->names_n > 0 && c->names_n <= REDIS_CLEAN_NAMES_MAX);
     c->text[0] = '\0';
-    put[c->kind](redis_link_begin(l), &name, c);
+    put[c->kind](redis_link_begin(l), redis_tag(l), &name, c);
     buf_free(&name);
     redis_link_ask(l, 1, clean_done, c);
 }

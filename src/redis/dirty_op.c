@@ -45,7 +45,7 @@ void redis_due(struct redis_link *l, struct due_poll *d)
     d->keys_n = 0;
     request_array(out, 8);
     request_text(out, d->highest ? "ZREVRANGEBYSCORE" : "ZRANGEBYSCORE");
-    REQUEST_LIT(out, KEY_DIRTY);
+    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
     request_text(out, d->highest ? "+inf" : "-inf");
     if (d->highest)
         REQUEST_LIT(out, "-inf");
@@ -60,21 +60,23 @@ void redis_due(struct redis_link *l, struct due_poll *d)
 
 /* --- held and restored --- */
 
-static void move_put(struct buf *out, struct slice from, struct slice to, const struct slice *names, size_t n)
+static void move_put(struct redis_link *l, struct slice from, struct slice to, const struct slice *names,
+                     size_t n)
 {
+    struct buf *out = redis_link_begin(l);
     request_eval(out, lua_dirty_move, 2, n);
-    request_slice(out, from);
-    request_slice(out, to);
+    request_key(out, redis_tag(l), from);
+    request_key(out, redis_tag(l), to);
     for (size_t i = 0; i < n; i++)
         request_slice(out, names[i]);
 }
 
-static uint32_t moves_put(struct buf *out, struct slice from, struct slice to, const struct slice *names,
+static uint32_t moves_put(struct redis_link *l, struct slice from, struct slice to, const struct slice *names,
                           size_t n)
 {
     uint32_t scripts = 0;
     for (size_t at = 0; at < n; at += NAMES_A_SCRIPT, scripts++)
-        move_put(out, from, to, names + at, n - at < NAMES_A_SCRIPT ? n - at : NAMES_A_SCRIPT);
+        move_put(l, from, to, names + at, n - at < NAMES_A_SCRIPT ? n - at : NAMES_A_SCRIPT);
     return scripts;
 }
 
@@ -91,7 +93,7 @@ static void on_held(struct redis_link *l, void *arg, const struct redis_answer *
 void redis_hold_names(struct redis_link *l, const struct slice *names, uint32_t n)
 {
     if (n == 0) return;
-    uint32_t scripts = moves_put(redis_link_begin(l), SLICE(KEY_DIRTY), SLICE(KEY_HELD), names, n);
+    uint32_t scripts = moves_put(l, SLICE(KEY_DIRTY), SLICE(KEY_HELD), names, n);
     redis_link_ask(l, scripts, on_held, NULL);
 }
 
@@ -121,7 +123,7 @@ static void on_held_names(struct redis_link *l, void *arg, const struct redis_an
     ours = heap_alloc(r->n * sizeof *ours);
     for (size_t i = 0; i < r->n; i++)
         if (counters_match(s->counters, r->elements[i].str) != NULL) ours[n++] = r->elements[i].str;
-    s->scripts = moves_put(redis_link_begin(l), SLICE(KEY_HELD), SLICE(KEY_DIRTY), ours, n);
+    s->scripts = moves_put(l, SLICE(KEY_HELD), SLICE(KEY_DIRTY), ours, n);
     heap_free(ours);
     if (s->scripts == 0) {
         s->done(s);
@@ -133,7 +135,12 @@ static void on_held_names(struct redis_link *l, void *arg, const struct redis_an
 void redis_restore(struct redis_link *l, struct redis_restore *s)
 {
     s->restored = s->scripts = 0;
-    request_words(redis_link_begin(l), "ZRANGE " KEY_HELD " 0 -1");
+    struct buf *out = redis_link_begin(l);
+    request_array(out, 4);
+    REQUEST_LIT(out, "ZRANGE");
+    REQUEST_KEY(out, redis_tag(l), KEY_HELD);
+    REQUEST_LIT(out, "0");
+    REQUEST_LIT(out, "-1");
     redis_link_ask(l, 1, on_held_names, s);
 }
 
@@ -160,9 +167,17 @@ void redis_dirty_state(struct redis_link *l, struct dirty_state *d)
 {
     struct buf *out = redis_link_begin(l);
     d->lost = false;
-    request_words(out, "ZCARD " KEY_DIRTY);
-    request_words(out, "ZCARD " KEY_HELD);
-    request_words(out, "ZCARD " KEY_BATCHES);
-    request_words(out, "ZRANGE " KEY_DIRTY " 0 0 WITHSCORES");
+    static const struct slice counted[] = {SLICE(KEY_DIRTY), SLICE(KEY_HELD), SLICE(KEY_BATCHES)};
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
+        request_array(out, 2);
+        REQUEST_LIT(out, "ZCARD");
+        request_key(out, redis_tag(l), counted[i]);
+    }
+    request_array(out, 5);
+    REQUEST_LIT(out, "ZRANGE");
+    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
+    REQUEST_LIT(out, "0");
+    REQUEST_LIT(out, "0");
+    REQUEST_LIT(out, "WITHSCORES");
     redis_link_ask(l, 4, on_state, d);
 }

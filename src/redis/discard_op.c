@@ -5,7 +5,7 @@
 #include "redis/lua.h"
 #include "redis/request.h"
 
-static void discard_put(struct buf *out, const struct batch *b)
+static void discard_put(struct buf *out, struct slice tag, const struct batch *b)
 {
     char hex[33];
     struct buf name = {0};
@@ -15,13 +15,13 @@ static void discard_put(struct buf *out, const struct batch *b)
         renamed += !b->hashes[i].packed;
     request_eval(out, lua_discard, 2 + renamed, 1);
     name_batch(&name, &b->id);
-    request_slice(out, buf_slice(&name));
-    REQUEST_LIT(out, KEY_BATCHES);
+    request_key(out, tag, buf_slice(&name));
+    REQUEST_KEY(out, tag, KEY_BATCHES);
     for (size_t i = 0; i < b->hashes_n; i++) {
         if (b->hashes[i].packed) continue;
         buf_reset(&name);
         name_claimed(&name, batch_hash_name(b, i), &b->id);
-        request_slice(out, buf_slice(&name));
+        request_key(out, tag, buf_slice(&name));
     }
     request_text(out, hex);
     buf_free(&name);
@@ -43,7 +43,7 @@ void redis_discard(struct redis_link *l, struct discard *d)
 {
     d->done_ok = false;
     d->text[0] = '\0';
-    discard_put(redis_link_begin(l), d->batch);
+    discard_put(redis_link_begin(l), redis_tag(l), d->batch);
     redis_link_expect(l, 1, on_discarded, d);
     CRASH(discard_before_send);
     redis_link_crash_after(l, CRASH_discard_after_send);

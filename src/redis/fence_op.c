@@ -265,8 +265,8 @@ static void write_put(struct redis_fences *fs)
     struct buf *out = redis_link_begin(fs->link);
     fs->number = redis_link_number(fs->link);
     request_eval(out, lua_fence, 2, 1);
-    request_slice(out, buf_slice(&fs->key));
-    request_slice(out, buf_slice(&fs->seq_key));
+    request_key(out, redis_tag(fs->link), buf_slice(&fs->key));
+    request_key(out, redis_tag(fs->link), buf_slice(&fs->seq_key));
     request_int(out, (int64_t)++fs->n);
     redis_link_expect(fs->link, 1, on_write, fs);
     redis_link_flush(fs->link);

@@ -84,12 +84,12 @@ uint32_t events_drawn_put(struct redis_frames *fr, struct buf *out, const struct
     }
     if (args == 0) return 0;
     request_eval(out, lua_frame_events, keys, args);
-    REQUEST_LIT(out, KEY_EVENTS);
-    REQUEST_LIT(out, KEY_LEASED);
+    REQUEST_KEY(out, fr->tag, KEY_EVENTS);
+    REQUEST_KEY(out, fr->tag, KEY_LEASED);
     for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op)) {
-        OP_KEY(out, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
-        OP_KEY(out, name, name_ticker(name, FRAME_NAME(f, op)));
-        OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
+        OP_KEY(out, fr->tag, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
+        OP_KEY(out, fr->tag, name, name_ticker(name, FRAME_NAME(f, op)));
+        OP_KEY(out, fr->tag, name, name_windows(name, FRAME_TYPE(f, op)));
     }
     for (op = drawing_next(f, NULL); op != NULL; op = drawing_next(f, op))
         drawing_put(out, f, op);
@@ -101,7 +101,7 @@ uint32_t events_gone_put(struct redis_frames *fr, struct buf *out, const struct 
     (void)fr;
     if (op_next(f, OP_EVENT, NULL) == NULL) return 0;
     BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
-    REQUEST_LIT(out, KEY_EVENTS_GONE);
+    REQUEST_KEY(out, fr->tag, KEY_EVENTS_GONE);
     return 1;
 }
 
@@ -170,11 +170,11 @@ uint32_t events_kept_put(struct redis_frames *fr, struct buf *out, const struct 
     }
     if (args == 0) return 0;
     request_eval(out, lua_frame_events_kept, keys, args);
-    REQUEST_LIT(out, KEY_EVENTS);
+    REQUEST_KEY(out, fr->tag, KEY_EVENTS);
     for (op = kept_op_next(f, NULL); op != NULL; op = kept_op_next(f, op)) {
-        OP_KEY(out, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
-        OP_KEY(out, name, name_ticker(name, FRAME_NAME(f, op)));
-        OP_KEY(out, name, name_windows(name, FRAME_TYPE(f, op)));
+        OP_KEY(out, fr->tag, name, name_events(name, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
+        OP_KEY(out, fr->tag, name, name_ticker(name, FRAME_NAME(f, op)));
+        OP_KEY(out, fr->tag, name, name_windows(name, FRAME_TYPE(f, op)));
     }
     for (op = kept_op_next(f, NULL); op != NULL; op = kept_op_next(f, op)) {
         request_slice(out, FRAME_NAME(f, op));

@@ -26,11 +26,11 @@ uint32_t events_named_put(struct redis_frames *fr, struct buf *out, const struct
     if (n == 0) return 0;
     request_array(out, 2 + 2 * n);
     BUF_LIT(out, "$4\r\nZADD\r\n");
-    REQUEST_LIT(out, KEY_EVENTS);
+    REQUEST_KEY(out, fr->tag, KEY_EVENTS);
     for (op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
         if (!op->named) continue;
         BUF_LIT(out, "$1\r\n0\r\n");
-        OP_KEY(out, &fr->scratch, name_events(&fr->scratch, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
+        OP_MEMBER(out, &fr->scratch, name_events(&fr->scratch, FRAME_NAME(f, op), FRAME_TYPE(f, op)));
     }
     return 1;
 }
@@ -57,7 +57,8 @@ static struct slice id_of(const struct frame *f, const struct op_item *item, cha
     return slice_of(digits, num_write(item->value, digits));
 }
 
-static void zadds_put(struct buf *out, const struct frame *f, const struct frame_op *op, struct slice log)
+static void zadds_put(struct buf *out, const struct frame *f, const struct frame_op *op, struct slice tag,
+                      struct slice log)
 {
     char digits[24];
     uint32_t at = 0;
@@ -67,7 +68,7 @@ static void zadds_put(struct buf *out, const struct frame *f, const struct frame
         if (at % EVENTS_A_ZADD == 0) {
             request_array(out, 3 + 2 * (size_t)(left < EVENTS_A_ZADD ? left : EVENTS_A_ZADD));
             BUF_LIT(out, "$4\r\nZADD\r\n");
-            request_slice(out, log);
+            request_key(out, tag, log);
             BUF_LIT(out, "$2\r\nNX\r\n");
         }
         request_int(out, item->at);
@@ -107,7 +108,7 @@ uint32_t events_given_put(struct redis_frames *fr, struct buf *out, const struct
     for (const struct frame_op *op = given_next(f, NULL); op != NULL; op = given_next(f, op)) {
         buf_reset(&fr->scratch);
         name_events(&fr->scratch, FRAME_NAME(f, op), FRAME_TYPE(f, op));
-        zadds_put(out, f, op, buf_slice(&fr->scratch));
+        zadds_put(out, f, op, fr->tag, buf_slice(&fr->scratch));
         n += zadds_of(op);
     }
     return n;
@@ -175,7 +176,7 @@ uint32_t events_windows_put(struct redis_frames *fr, struct buf *out, const stru
     request_eval(out, lua_frame_windows, runs, runs);
     for (op = holding_next(f, before = NULL); op != NULL; before = op, op = holding_next(f, op))
         if (begins_run(f, op, before))
-            OP_KEY(out, &fr->scratch, name_windows(&fr->scratch, FRAME_TYPE(f, op)));
+            OP_KEY(out, fr->tag, &fr->scratch, name_windows(&fr->scratch, FRAME_TYPE(f, op)));
     types_put(out, &fr->scratch, f);
     return 1;
 }

@@ -58,13 +58,14 @@ void op_script_file(struct frame *f, op_walk *next, const struct op_limits *l, c
 
 static uint32_t dirty_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
-    (void)fr;
     size_t n = 0;
     for (uint32_t i = 0; i < f->hashes_n; i++)
         n += f->hashes[i].zadd;
     if (n == 0) return 0;
     request_array(out, 3 + 2 * n);
-    BUF_LIT(out, "$4\r\nZADD\r\n$11\r\n" KEY_DIRTY "\r\n$2\r\nNX\r\n");
+    BUF_LIT(out, "$4\r\nZADD\r\n");
+    REQUEST_KEY(out, fr->tag, KEY_DIRTY);
+    BUF_LIT(out, "$2\r\nNX\r\n");
     for (uint32_t i = 0; i < f->hashes_n; i++) {
         if (!f->hashes[i].zadd) continue;
         request_int(out, f->dirty_ms);
@@ -81,11 +82,15 @@ static void dirty_file(struct redis_frames *fr, struct frame *f, const struct re
 
 static uint32_t cells_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
-    (void)fr;
     for (uint32_t i = 0; i < f->cells_n; i++) {
         const struct frame_cell *c = &f->cells[i];
         BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
-        buf_put_slice(out, FRAME_RAW(f, c));
+        if (fr->tag.n == 0) {
+            buf_put_slice(out, FRAME_RAW(f, c));
+        } else {
+            request_key(out, fr->tag, f->hashes[c->hash].key);
+            request_slice(out, FRAME_FIELD(f, c));
+        }
         request_int(out, c->delta);
     }
     return f->cells_n;
@@ -114,9 +119,9 @@ static void cells_file(struct redis_frames *fr, struct frame *f, const struct re
 
 static uint32_t shares_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
-    (void)fr;
     for (uint32_t i = 0; i < f->shares_n; i++) {
-        BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n$14\r\n" KEY_ACCEPTED "\r\n");
+        BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
+        REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
         request_slice(out, f->shares[i].counter->name);
         request_int(out, f->shares[i].delta);
     }
@@ -138,12 +143,12 @@ static uint32_t locks_put(struct redis_frames *fr, struct buf *out, const struct
         if (!h->ask_lock) continue;
         struct slice lock = slice_of(f->bytes.p + h->lock_at, h->lock_n);
         BUF_LIT(out, "*6\r\n$3\r\nSET\r\n");
-        request_slice(out, lock);
+        request_key(out, fr->tag, lock);
         request_slice(out, fr->life->instance);
         BUF_LIT(out, "$2\r\nNX\r\n$2\r\nEX\r\n");
         request_int(out, h->lock_s);
         BUF_LIT(out, "*2\r\n$4\r\nPTTL\r\n");
-        request_slice(out, lock);
+        request_key(out, fr->tag, lock);
         lines += 2;
     }
     return lines;
@@ -171,22 +176,22 @@ static uint32_t appends_put(struct redis_frames *fr, struct buf *out, const stru
         name_journal_key(&fr->scratch, name);
         if (a->opens && !a->ends) {
             BUF_LIT(out, "*4\r\n$4\r\nHSET\r\n");
-            REQUEST_LIT(out, KEY_JOURNALS);
+            REQUEST_KEY(out, fr->tag, KEY_JOURNALS);
             request_slice(out, name);
             request_slice(out, buf_slice(&fr->owner));
             lines++;
         }
         if (a->bytes_n > 0) {
             BUF_LIT(out, "*3\r\n$6\r\nAPPEND\r\n");
-            request_slice(out, buf_slice(&fr->scratch));
+            request_key(out, fr->tag, buf_slice(&fr->scratch));
             request_slice(out, slice_of(f->records.p + a->bytes_at, a->bytes_n));
             lines++;
         }
         if (!a->ends) continue;
         BUF_LIT(out, "*2\r\n$6\r\nUNLINK\r\n");
-        request_slice(out, buf_slice(&fr->scratch));
+        request_key(out, fr->tag, buf_slice(&fr->scratch));
         BUF_LIT(out, "*3\r\n$4\r\nHDEL\r\n");
-        REQUEST_LIT(out, KEY_JOURNALS);
+        REQUEST_KEY(out, fr->tag, KEY_JOURNALS);
         request_slice(out, name);
         lines += 2;
     }
@@ -203,7 +208,7 @@ static void appends_file(struct redis_frames *fr, struct frame *f, const struct 
 static uint32_t seq_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     BUF_LIT(out, "*5\r\n$3\r\nSET\r\n");
-    request_slice(out, buf_slice(&fr->seq_key));
+    request_key(out, fr->tag, buf_slice(&fr->seq_key));
     request_int(out, (int64_t)f->seq);
     BUF_LIT(out, "$2\r\nEX\r\n");
     request_int(out, SEQ_TTL_S);
@@ -216,18 +221,38 @@ static void seq_file(struct redis_frames *fr, struct frame *f, const struct redi
     if (!answer_is_ok(r)) frames_trouble(fr, KEY_SEQ_PREFIX, r);
 }
 
+/* The keys are on their way to another node of a cluster: the next link asks again. False: r is something else, or there is
+ * no cluster in which another node might have them. */
+static bool stray_cut(struct redis_link *l, const struct redis_answer *r)
+{
+    if (l->config.place->redirected == NULL || !answer_error_is(r, "TRYAGAIN")) return false;
+    redis_link_astray(l);
+    return true;
+}
+
+/* Also with the words in which a cluster says that the slot is served by nobody. */
+static bool cut_as_told(struct redis_link *l, const struct redis_answer *r)
+{
+    char line[200];
+    if (!answer_error_is(r, "CLUSTERDOWN")) return stray_cut(l, r);
+    answer_why(r, line, sizeof line);
+    redis_link_cut(l, line);
+    return true;
+}
+
 /* Behind each frame, for the next one: (!) EXEC does nothing when the number has changed meanwhile. No other connection sets it,
  * but a server that is demoted, takes over another one's data and is promoted again has touched it, and keeps its links. */
 static void watch_put(struct redis_frames *fr, struct buf *out)
 {
     BUF_LIT(out, "*2\r\n$5\r\nWATCH\r\n");
-    request_slice(out, buf_slice(&fr->seq_key));
+    request_key(out, fr->tag, buf_slice(&fr->seq_key));
 }
 
 static void on_watched(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     (void)arg, (void)at;
-    if (r != NULL && !answer_is_ok(r)) redis_link_cut(l, "MASTERDOWN Redis refuses WATCH to tallyd's user");
+    if (r == NULL || answer_is_ok(r)) return;
+    if (!cut_as_told(l, r)) redis_link_cut(l, "MASTERDOWN Redis refuses WATCH to tallyd's user");
 }
 
 /* EXEC's answer is nil, or of no known shape. */
@@ -434,9 +459,12 @@ static void exec_file(struct redis_frames *fr, const struct redis_answer *r)
     if (answer_is_array(r, fr->lines - 1)) {
         redis_link_numbered(fr->link, f->seq);
         applied_file(fr, f, r->elements);
+        redis_link_served(fr->link);
     } else if (r->type == REDIS_ERROR) {
         refusal_file(f, r);
         outcome = FRAME_REFUSED;
+        const struct redis_answer first = {.type = REDIS_ERROR, .str = buf_slice(&f->errors)};
+        if (stray_cut(fr->link, &first)) outcome = FRAME_ASTRAY;
     } else {
         fr->frame = NULL;
         exec_odd(fr, r);
@@ -502,14 +530,17 @@ static struct slice cell_take(const char **p)
 }
 
 /* (!) For each hash: what made it known dirty may be lost as well, or somebody has claimed it since. */
-static void kept_dirty_put(struct buf *out, const struct kept_frame *k)
+static void kept_dirty_put(struct redis_frames *fr, struct buf *out, const struct kept_frame *k)
 {
     const char *p = k->bytes.p;
     request_array(out, 3 + 2 * (size_t)k->cells);
-    BUF_LIT(out, "$4\r\nZADD\r\n$11\r\n" KEY_DIRTY "\r\n$2\r\nNX\r\n");
+    BUF_LIT(out, "$4\r\nZADD\r\n");
+    REQUEST_KEY(out, fr->tag, KEY_DIRTY);
+    BUF_LIT(out, "$2\r\nNX\r\n");
     for (uint32_t i = 0; i < k->cells; i++) {
         request_int(out, k->dirty_ms);
-        request_slice(out, cell_take(&p));
+        struct slice key = cell_take(&p);
+        request_slice(out, slice_of(key.p + fr->tag.n, key.n - fr->tag.n));
     }
 }
 
@@ -517,7 +548,7 @@ static void kept_queued(struct redis_frames *fr, const struct redis_answer *r, u
 {
     static const struct slice queued = {"QUEUED", 6};
     bool good = at == 0 ? answer_is_ok(r) : answer_is(r, REDIS_STATUS) && slice_eq(r->str, queued);
-    if (good || (r->type == REDIS_ERROR && at > 0)) return;
+    if (good || stray_cut(fr->link, r) || (r->type == REDIS_ERROR && at > 0)) return;
     redis_link_cut(fr->link, "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
 }
 
@@ -547,6 +578,7 @@ static void kept_exec(struct redis_frames *fr, const struct redis_answer *r)
         exec_odd(fr, r);
         return;
     }
+    if (stray_cut(fr->link, r)) return;
     if (applied) redis_link_numbered(fr->link, k->seq);
     k->failed = errors_count(r);
     k->renumbered = applied && fr->kept_events ? sum_of(&r->elements[r->n - 2]) : 0;
@@ -586,7 +618,7 @@ void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
     struct buf *out = redis_link_begin(fr->link);
     fr->kept = k;
     BUF_LIT(out, "*1\r\n$5\r\nMULTI\r\n");
-    if (k->cells > 0) kept_dirty_put(out, k);
+    if (k->cells > 0) kept_dirty_put(fr, out, k);
     buf_put_slice(out, buf_slice(&k->bytes));
     fr->lines = 1 + (k->cells > 0) + k->lines;
     fr->lines += kept_ops_put(fr, out, k);
@@ -604,6 +636,7 @@ void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
 static void doubt_cut(struct redis_frames *fr, const struct redis_answer *r)
 {
     char line[200], why[REDIS_WHY_BYTES];
+    if (cut_as_told(fr->link, r)) return;
     answer_why(r, line, sizeof line);
     snprintf(why, sizeof why, "MASTERDOWN Redis did not tell what became of the last frame (%s)", line);
     redis_link_cut(fr->link, why);
@@ -649,10 +682,10 @@ void redis_frames_values(struct redis_frames *fr, struct frame *f)
     if (lines == 0) request_words(out, "PING"); /* so that the answer comes, as always, behind this call */
     for (uint32_t i = 0; i < f->cells_n; i++) {
         BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
-        request_slice(out, f->hashes[f->cells[i].hash].key);
+        request_key(out, fr->tag, f->hashes[f->cells[i].hash].key);
         request_slice(out, FRAME_FIELD(f, &f->cells[i]));
     }
-    tokens_ask(out, f);
+    tokens_ask(out, fr->tag, f);
     redis_link_expect(fr->link, lines > 0 ? lines : 1, on_value, fr);
     redis_link_flush(fr->link);
 }
@@ -721,16 +754,16 @@ void redis_frames_look(struct redis_frames *fr, const struct link_look *l)
     fr->look_claims = l->claims_n;
     watch_put(fr, out);
     BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
-    request_slice(out, buf_slice(&fr->seq_key));
+    request_key(out, fr->tag, buf_slice(&fr->seq_key));
     for (uint32_t i = 0; i < l->claims_n; i++) {
         buf_reset(&fr->scratch);
         name_batch(&fr->scratch, &l->claims[i]->id);
         BUF_LIT(out, "*2\r\n$6\r\nEXISTS\r\n");
-        request_slice(out, buf_slice(&fr->scratch));
+        request_key(out, fr->tag, buf_slice(&fr->scratch));
     }
     for (uint32_t i = 0; i < l->journals_n; i++) {
         BUF_LIT(out, "*3\r\n$4\r\nHGET\r\n");
-        REQUEST_LIT(out, KEY_JOURNALS);
+        REQUEST_KEY(out, fr->tag, KEY_JOURNALS);
         request_slice(out, l->journals[i]);
     }
     redis_link_expect(fr->link, n + 2, on_look, fr);
@@ -739,7 +772,7 @@ void redis_frames_look(struct redis_frames *fr, const struct link_look *l)
 
 void redis_frames_init(struct redis_frames *fr, struct redis_link *link, const struct life *life)
 {
-    *fr = (struct redis_frames){.link = link, .life = life};
+    *fr = (struct redis_frames){.link = link, .life = life, .tag = redis_tag(link)};
     name_seq(&fr->seq_key, life);
     name_owner(&fr->owner, life);
 }

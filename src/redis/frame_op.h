@@ -25,6 +25,7 @@ struct redis_frames {
     /* private */
     struct redis_link *link;
     const struct life *life;
+    struct slice tag; /* of all keys */
     struct buf seq_key, owner, scratch;
     struct frame *frame;        /* in flight */
     uint64_t heard_us;          /* the last answer of a frame or a claim */

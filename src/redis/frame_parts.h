@@ -38,12 +38,13 @@ void op_script_file(struct frame *f, op_walk *next, const struct op_limits *l, c
                     op_take *take);
 void op_fail(struct frame *f, struct frame_op *op, const struct redis_answer *r);
 
-/* What a name_...() function made of an op, as an argument. */
-#define OP_KEY(out, name, make)                                                                              \
+/* What a name_...() function made of an op, as a member of an index; and as a key. */
+#define OP_MEMBER(out, name, make) OP_KEY(out, slice_of(NULL, 0), name, make)
+#define OP_KEY(out, tag, name, make)                                                                         \
     do {                                                                                                     \
         buf_reset(name);                                                                                     \
         make;                                                                                                \
-        request_slice((out), buf_slice(name));                                                               \
+        request_key((out), (tag), buf_slice(name));                                                          \
     } while (0)
 
 #endif

@@ -39,12 +39,12 @@ uint32_t series_known_put(struct redis_frames *fr, struct buf *out, const struct
     if (n == 0) return 0;
     request_array(out, 2 + 2 * n);
     BUF_LIT(out, "$4\r\nZADD\r\n");
-    REQUEST_LIT(out, KEY_KNOWN);
+    REQUEST_KEY(out, fr->tag, KEY_KNOWN);
     for (op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
         for (uint32_t i = 0; op->known != 0 && i < l->precisions_n; i++) {
             if (!says_known(f, l, op, i)) continue;
             BUF_LIT(out, "$1\r\n0\r\n");
-            OP_KEY(out, &fr->scratch, name_series(&fr->scratch, l->precisions[i], FRAME_NAME(f, op)));
+            OP_MEMBER(out, &fr->scratch, name_series(&fr->scratch, l->precisions[i], FRAME_NAME(f, op)));
         }
     return 1;
 }
@@ -63,7 +63,8 @@ uint32_t samples_put(struct redis_frames *fr, struct buf *out, const struct fram
         for (uint32_t i = 0; i < l->precisions_n; i++) {
             if (!moves(f, l, op, i)) continue;
             BUF_LIT(out, "*4\r\n$7\r\nHINCRBY\r\n");
-            OP_KEY(out, &fr->scratch, name_samples(&fr->scratch, l->precisions[i], FRAME_NAME(f, op)));
+            OP_KEY(out, fr->tag, &fr->scratch,
+                   name_samples(&fr->scratch, l->precisions[i], FRAME_NAME(f, op)));
             request_int(out, op_slot(op->which, l->precisions[i]));
             request_int(out, moves_by(f, l, op, i));
             n++;

@@ -25,8 +25,8 @@ uint32_t timeboxes_put(struct redis_frames *fr, struct buf *out, const struct fr
     if (n == 0) return 0;
     request_eval(out, lua_frame_timebox, 2 * n, 1 + 2 * n);
     for (op = next_scripted(f, NULL); op != NULL; op = next_scripted(f, op)) {
-        OP_KEY(out, &fr->scratch, name_buckets(&fr->scratch, FRAME_NAME(f, op)));
-        OP_KEY(out, &fr->scratch, name_bucket_hits(&fr->scratch, FRAME_NAME(f, op)));
+        OP_KEY(out, fr->tag, &fr->scratch, name_buckets(&fr->scratch, FRAME_NAME(f, op)));
+        OP_KEY(out, fr->tag, &fr->scratch, name_bucket_hits(&fr->scratch, FRAME_NAME(f, op)));
     }
     request_int(out, fr->limits->timebox_keep);
     for (op = next_scripted(f, NULL); op != NULL; op = next_scripted(f, op)) {
@@ -64,7 +64,7 @@ uint32_t timebox_hits_put(struct redis_frames *fr, struct buf *out, const struct
     for (const struct frame_op *op = f->ops; op < f->ops + f->ops_n; op++) {
         if (!is_plain(op)) continue;
         BUF_LIT(out, "*4\r\n$7\r\nZINCRBY\r\n");
-        OP_KEY(out, &fr->scratch, name_bucket_hits(&fr->scratch, FRAME_NAME(f, op)));
+        OP_KEY(out, fr->tag, &fr->scratch, name_bucket_hits(&fr->scratch, FRAME_NAME(f, op)));
         request_int(out, op->delta);
         request_int(out, op->which);
         n++;

@@ -18,12 +18,12 @@
 uint32_t tokens_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     request_eval(out, lua_frame_tokens, 3 + 2 * (size_t)f->tokens_n, 3 + 4 * (size_t)f->tokens_n);
-    REQUEST_LIT(out, KEY_ACCEPTED);
-    REQUEST_LIT(out, KEY_DIRTY);
-    REQUEST_LIT(out, KEY_TOKENS);
+    REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
+    REQUEST_KEY(out, fr->tag, KEY_DIRTY);
+    REQUEST_KEY(out, fr->tag, KEY_TOKENS);
     for (uint32_t i = 0; i < f->tokens_n; i++) {
-        request_slice(out, FRAME_NAME(f, &f->tokens[i]));
-        request_slice(out, f->hashes[f->tokens[i].hash].key);
+        request_key(out, fr->tag, FRAME_NAME(f, &f->tokens[i]));
+        request_key(out, fr->tag, f->hashes[f->tokens[i].hash].key);
     }
     request_int(out, f->dirty_ms);
     request_int(out, fr->limits->token_keep_s);
@@ -77,11 +77,11 @@ void tokens_file(struct redis_frames *fr, struct frame *f, const struct redis_an
     fr->tokens_standing = stand;
 }
 
-void tokens_ask(struct buf *out, const struct frame *f)
+void tokens_ask(struct buf *out, struct slice tag, const struct frame *f)
 {
     for (uint32_t i = 0; i < f->tokens_n; i++) {
         BUF_LIT(out, "*2\r\n$3\r\nGET\r\n");
-        request_slice(out, FRAME_NAME(f, &f->tokens[i]));
+        request_key(out, tag, FRAME_NAME(f, &f->tokens[i]));
     }
 }
 

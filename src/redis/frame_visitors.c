@@ -31,15 +31,16 @@ static void visitors_of(struct buf *out, const struct frame *f, const struct fra
     }
 }
 
-static void visitors_keys_put(struct buf *out, struct buf *name, const struct frame *f,
+static void visitors_keys_put(struct redis_frames *fr, struct buf *out, const struct frame *f,
                               const struct frame_op *op)
 {
-    OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->which));
-    OP_KEY(out, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->which));
+    struct buf *name = &fr->scratch;
+    OP_KEY(out, fr->tag, name, name_visitors(name, FRAME_NAME(f, op), op->which));
+    OP_KEY(out, fr->tag, name, name_visitors_sketch(name, FRAME_NAME(f, op), op->which));
     if (op->counter != NULL)
-        request_slice(out, FRAME_TEXT(f, op->key_at, op->key_n));
+        request_key(out, fr->tag, FRAME_TEXT(f, op->key_at, op->key_n));
     else
-        OP_KEY(out, name, name_visitors(name, FRAME_NAME(f, op), op->which));
+        OP_KEY(out, fr->tag, name, name_visitors(name, FRAME_NAME(f, op), op->which));
 }
 
 uint32_t visitors_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
@@ -53,10 +54,10 @@ uint32_t visitors_put(struct redis_frames *fr, struct buf *out, const struct fra
     }
     if (keys == 2) return 0;
     request_eval(out, lua_frame_visitors, keys, args);
-    REQUEST_LIT(out, KEY_ACCEPTED);
-    REQUEST_LIT(out, KEY_DIRTY);
+    REQUEST_KEY(out, fr->tag, KEY_ACCEPTED);
+    REQUEST_KEY(out, fr->tag, KEY_DIRTY);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op))
-        visitors_keys_put(out, &fr->scratch, f, op);
+        visitors_keys_put(fr, out, f, op);
     request_int(out, f->dirty_ms);
     for (op = op_next(f, OP_UNIQ, NULL); op != NULL; op = op_next(f, OP_UNIQ, op)) {
         uint32_t bits = bits_count(f, op, l);

@@ -33,13 +33,16 @@ void redis_gen(struct redis_link *l, struct gen_read *g)
     char hex[33];
     if (!g->accept) {
         g->realm = (struct batch_id){{0}};
-        request_words(out, "MGET " KEY_GEN " " KEY_REALM);
+        request_array(out, 3);
+        REQUEST_LIT(out, "MGET");
+        REQUEST_KEY(out, redis_tag(l), KEY_GEN);
+        REQUEST_KEY(out, redis_tag(l), KEY_REALM);
     } else {
         batch_id_hex(&g->realm, hex);
         request_eval(out, lua_gen_raise, 3, 2);
-        REQUEST_LIT(out, KEY_GEN);
-        REQUEST_LIT(out, KEY_GENS);
-        REQUEST_LIT(out, KEY_REALM);
+        REQUEST_KEY(out, redis_tag(l), KEY_GEN);
+        REQUEST_KEY(out, redis_tag(l), KEY_GENS);
+        REQUEST_KEY(out, redis_tag(l), KEY_REALM);
         request_int(out, (int64_t)g->least);
         request_text(out, hex);
     }
@@ -94,9 +97,9 @@ void redis_history(struct redis_link *l, struct history_read *h)
     PRE(h->gens == NULL && h->gens_n == 0);
     h->text[0] = '\0';
     request_eval(out, lua_history, 3, 1);
-    REQUEST_LIT(out, KEY_REALM);
-    REQUEST_LIT(out, KEY_GEN);
-    REQUEST_LIT(out, KEY_GENS);
+    REQUEST_KEY(out, redis_tag(l), KEY_REALM);
+    REQUEST_KEY(out, redis_tag(l), KEY_GEN);
+    REQUEST_KEY(out, redis_tag(l), KEY_GENS);
     request_text(out, hex);
     redis_link_ask(l, 1, history_done, h);
 }

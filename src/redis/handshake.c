@@ -182,6 +182,7 @@ void handshake_send(struct redis_link *l)
     l->client_id = 0;
     l->refusal.code = ERR_NONE;
     memset(&l->facts, 0, sizeof l->facts);
+    l->facts.cluster_wanted = l->config.place->url->cluster;
     auth_put(l);
     if (l->config.plain) {
         request_words(&l->out, "PING");
@@ -285,7 +286,7 @@ static void number_ask(struct redis_link *l)
     name_seq(&key, l->config.life);
     request_array(redis_link_begin(l), 2);
     REQUEST_LIT(&l->out, "GET");
-    request_slice(&l->out, buf_slice(&key));
+    request_key(&l->out, redis_tag(l), buf_slice(&key));
     redis_link_expect(l, 1, number_done, NULL);
     buf_free(&key);
 }

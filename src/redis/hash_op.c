@@ -14,6 +14,6 @@ void redis_hash(struct redis_link *l, struct redis_hash *h)
     struct buf *out = redis_link_begin(l);
     request_array(out, 2);
     REQUEST_LIT(out, "HGETALL");
-    request_slice(out, h->key);
+    request_key(out, redis_tag(l), h->key);
     redis_link_ask(l, 1, hash_done, h);
 }

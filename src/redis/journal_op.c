@@ -56,7 +56,9 @@ void redis_journals(struct redis_link *l, struct journal_list *list)
     list->n = 0;
     list->lost = false;
     memcpy(list->run_id, l->facts.run_id, sizeof list->run_id);
-    request_words(out, "HGETALL " KEY_JOURNALS);
+    request_array(out, 2);
+    REQUEST_LIT(out, "HGETALL");
+    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS);
     request_words(out, "CLIENT LIST");
     redis_link_expect(l, 2, journals_done, list);
     redis_link_flush(l);
@@ -97,7 +99,7 @@ static void take_piece_ask(struct redis_link *l, struct journal_take *t)
     name_journal_key(&key, t->name);
     request_array(out, 4);
     REQUEST_LIT(out, "GETRANGE");
-    request_slice(out, buf_slice(&key));
+    request_key(out, redis_tag(l), buf_slice(&key));
     request_int(out, (int64_t)t->bytes.n);
     request_int(out, (int64_t)t->bytes.n + PIECE_BYTES - 1);
     buf_free(&key);
@@ -123,8 +125,8 @@ static void take_ended_ask(struct redis_link *l, struct journal_take *t)
     struct buf mine = {0};
     name_owner(&mine, l->config.life);
     request_eval(out, lua_journal_ended, 2, 2);
-    REQUEST_LIT(out, KEY_JOURNALS);
-    REQUEST_LIT(out, KEY_JOURNALS_TAKEN);
+    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS);
+    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS_TAKEN);
     request_slice(out, t->name);
     request_slice(out, buf_slice(&mine));
     buf_free(&mine);
@@ -215,11 +217,11 @@ void redis_journal_take(struct redis_link *l, struct journal_take *t)
     buf_reset(&t->owners);
     name_owner(&mine, l->config.life);
     request_eval(out, lua_journal_take, 3, 3);
-    REQUEST_LIT(out, KEY_JOURNALS);
-    REQUEST_LIT(out, KEY_JOURNALS_TAKEN);
+    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS);
+    REQUEST_KEY(out, redis_tag(l), KEY_JOURNALS_TAKEN);
     buf_put_slice(&seq, SLICE(KEY_SEQ_PREFIX));
     buf_put_slice(&seq, t->owner);
-    request_slice(out, buf_slice(&seq));
+    request_key(out, redis_tag(l), buf_slice(&seq));
     buf_free(&seq);
     request_slice(out, t->name);
     request_slice(out, t->owner);

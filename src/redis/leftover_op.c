@@ -9,19 +9,20 @@
 
 #define FIELDS_MAX 20000 /* HINCRBYs of one script, a few ms each thousand */
 
-static void leftover_keys_put(struct buf *out, const struct redis_leftover *o, struct buf *name)
+static void leftover_keys_put(struct buf *out, struct slice tag, const struct redis_leftover *o,
+                              struct buf *name)
 {
-    REQUEST_LIT(out, KEY_GEN);
-    REQUEST_LIT(out, KEY_GENS);
-    REQUEST_LIT(out, KEY_BATCHES);
+    REQUEST_KEY(out, tag, KEY_GEN);
+    REQUEST_KEY(out, tag, KEY_GENS);
+    REQUEST_KEY(out, tag, KEY_BATCHES);
     name_batch(name, &o->id);
-    request_slice(out, buf_slice(name));
-    REQUEST_LIT(out, KEY_ACCEPTED);
+    request_key(out, tag, buf_slice(name));
+    REQUEST_KEY(out, tag, KEY_ACCEPTED);
     for (uint32_t i = 0; i < o->n; i++) {
-        request_slice(out, o->names[i]);
+        request_key(out, tag, o->names[i]);
         buf_reset(name);
         name_claimed(name, o->pendings[i], &o->id);
-        request_slice(out, buf_slice(name));
+        request_key(out, tag, buf_slice(name));
     }
 }
 
@@ -76,7 +77,7 @@ void redis_leftover(struct redis_link *l, struct redis_leftover *o)
     o->fields = 0;
     o->text[0] = '\0';
     request_eval(out, lua_leftover, 5 + 2 * (size_t)o->n, 7 + (size_t)o->n);
-    leftover_keys_put(out, o, &name);
+    leftover_keys_put(out, redis_tag(l), o, &name);
     leftover_args_put(out, o, &name);
     buf_free(&name);
     redis_link_ask(l, 1, leftover_done, o);

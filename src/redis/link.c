@@ -6,6 +6,7 @@
 #include "base/rand.h"
 #include "base/stats.h"
 #include "redis/link_in.h"
+#include "redis/reader.h"
 #include <signal.h>
 #include <stdio.h>
 
@@ -126,6 +127,17 @@ void redis_link_changed(struct redis_link *l)
     l->config.place->changes++;
     place_unfit(l->config.place, l->facts.run_id,
                 "MASTERDOWN Redis took over another one's data; answered frames are looked for");
+}
+
+void redis_link_astray(struct redis_link *l)
+{
+    place_stray(l->config.place);
+    link_doom(l, CLUSTER_ASTRAY);
+}
+
+void redis_link_served(struct redis_link *l)
+{
+    place_served(l->config.place);
 }
 
 bool redis_link_whole(struct redis_link *l, uint64_t number, const struct redis_answer *seq)

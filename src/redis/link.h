@@ -31,6 +31,7 @@ struct redis_facts {
     char replid[RUN_ID_BYTES],
         replid2[RUN_ID_BYTES]; /* of its data; of its primary's until it was promoted */
     bool master, loading, aof_on, cluster;
+    bool cluster_wanted;  /* by the URL, not the server */
     char policy[32];      /* maxmemory-policy */
     char appendfsync[16]; /* always, everysec, no; empty: CONFIG GET was refused */
 };
@@ -160,9 +161,19 @@ uint64_t redis_link_number(const struct redis_link *l);
 bool redis_link_whole(struct redis_link *l, uint64_t number, const struct redis_answer *seq);
 void redis_link_changed(struct redis_link *l);
 
+/* In a cluster: the slot is on its way to another node, so a frame did not run. Frames are held, and this connection ends. */
+void redis_link_astray(struct redis_link *l);
+void redis_link_served(struct redis_link *l); /* a frame was applied */
+
 /* Redis' own time: TIME every two seconds and the monotonic clock between. Before the first connect the local
  * wall clock. */
 int64_t redis_time_ms(const struct redis_link *l);
+
+/* What stands in front of the names of all keys; empty on a Redis of its own. */
+static inline struct slice redis_tag(const struct redis_link *l)
+{
+    return tag_slice(&l->config.place->tag);
+}
 
 /* For the verbs of the command line, which own their loop: run it until *done, or until the link is up or
  * refused or could not be reached within wait_ms (ERR_UNAVAILABLE; ERR_CONFIG for a failed check). */

@@ -38,6 +38,8 @@ uint32_t place_connect_ms(const struct redis_place *p, uint32_t otherwise);
 bool place_agrees(struct redis_place *p, struct redis_link *l);
 void place_unfit(struct redis_place *p, const char *run_id,
                  const char *why); /* dooms all links to that server */
+void place_redirect(struct redis_place *p, const struct redis_link *l,
+                    const char *line); /* l's server says MOVED */
 void place_link_up(struct redis_place *p);
 void place_link_down(struct redis_place *p, const struct redis_link *l,
                      const char *why); /* or a try failed */

@@ -2,6 +2,7 @@
  * that this does not last: the others are asked for their role, since one that was demoted is left by all, and when they
  * still are what they were after ODD_MS, the name has moved, and all leave. */
 #include "redis/place.h"
+#include "base/num.h"
 #include "redis/link_in.h"
 #include <stdio.h>
 
@@ -9,6 +10,7 @@
 #define DOUBT_MS 200
 #define CHOICE_RETRY_MS 200 /* at most, where another host may have been promoted */
 #define CHOICE_CONNECT_MS 1000
+#define HOLD_MOST_MS 3000
 
 #define EACH_LINK(l, p)                                                                                      \
     for (struct redis_link *l = CONTAINER_OF((p)->links.next, struct redis_link, here);                      \
@@ -16,8 +18,11 @@
 
 void place_init(struct redis_place *p, const struct redis_url *url)
 {
-    *p = (struct redis_place){.url = url};
+    *p = (struct redis_place){.url = url, .hold_most_ms = HOLD_MOST_MS};
     list_init(&p->links);
+    if (!url->cluster) return;
+    tag_find(0, 1, &p->tag);
+    p->slot = slot_of(tag_slice(&p->tag));
 }
 
 bool place_is_up(const struct redis_place *p)
@@ -146,6 +151,7 @@ void place_link_up(struct redis_place *p)
     if (strcmp(m->from_run_id, p->run_id) == 0) return;
     uint64_t now_ms = mono_ms();
     p->moved_ms = now_ms;
+    p->stray_ms = 0;
     memcpy(m->to_run_id, p->run_id, sizeof p->run_id);
     snprintf(m->to, sizeof m->to, "%s", p->where);
     m->why = p->why;
@@ -175,6 +181,17 @@ bool target_is(const struct redis_target *a, const struct redis_target *b)
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
+bool target_parse(struct slice host, struct slice port, struct redis_target *out)
+{
+    int64_t number;
+    if (host.n == 0 || host.n >= sizeof out->host || memchr(host.p, '\0', host.n) != NULL) return false;
+    if (!num_parse(port, &number) || number < 1 || number > 65535) return false;
+    memcpy(out->host, host.p, host.n);
+    out->host[host.n] = '\0';
+    out->port = (int)number;
+    return true;
+}
+
 void place_move(struct redis_place *p, const struct redis_target *target, const char *why)
 {
     p->told = *target;
@@ -199,7 +216,38 @@ void place_hold(struct redis_place *p, bool hold)
     if (p->held != NULL) p->held(p, hold);
 }
 
+void place_stray(struct redis_place *p)
+{
+    uint64_t now_ms = mono_ms();
+    if (p->stray_ms == 0) p->stray_ms = now_ms;
+    if (now_ms - p->stray_ms < p->hold_most_ms) place_hold(p, true);
+}
+
+void place_found(struct redis_place *p)
+{
+    if (p->redirected != NULL) place_hold(p, false);
+}
+
+void place_served(struct redis_place *p)
+{
+    p->stray_ms = 0;
+}
+
+/* "MOVED <slot> <host>:<port>"; no host: that of the server that says it. */
+void place_redirect(struct redis_place *p, const struct redis_link *l, const char *line)
+{
+    const char *at = strrchr(line, ' '), *colon = at == NULL ? NULL : strrchr(at, ':');
+    struct redis_target to;
+    place_stray(p);
+    if (colon == NULL) return;
+    struct slice host = slice_of(at + 1, (size_t)(colon - at - 1));
+    if (host.n == 0 || (host.n == 1 && host.p[0] == '?')) host = slice_str(l->target.host);
+    bool known = target_parse(host, slice_str(colon + 1), &to);
+    if (known && p->redirected != NULL) p->redirected(p, &to, line);
+}
+
 void place_tick(struct redis_place *p, uint64_t now_ms)
 {
-    if (p->hold_ms != 0 && now_ms - p->hold_ms >= PLACE_HOLD_MS) place_hold(p, false);
+    uint64_t since_ms = p->stray_ms != 0 ? p->stray_ms : p->hold_ms;
+    if (p->hold_ms != 0 && now_ms - since_ms >= p->hold_most_ms) place_hold(p, false);
 }

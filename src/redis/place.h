@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "redis/url.h"
 #include "series/names.h"
+#include "series/slot.h"
 
 #define REDIS_WHERE_BYTES 280
 #define REDIS_REPLICAS_MAX 8
@@ -17,6 +18,8 @@ struct redis_target {
 };
 
 bool target_is(const struct redis_target *a, const struct redis_target *b);
+bool target_parse(struct slice host, struct slice port,
+                  struct redis_target *out); /* false: no host and port */
 
 struct redis_role { /* what ROLE or INFO replication said of the primary last */
     uint64_t at_ms; /* mono; 0: never */
@@ -43,9 +46,14 @@ struct redis_place {
     void (*doubted)(struct redis_place *p, const char *why);
     void (*moved)(struct redis_place *p, const struct redis_move *m);
     void (*held)(struct redis_place *p, bool hold); /* send no frame from now on; or: go on */
-    void *arg, *finder;                             /* of the owner; of whoever set doubted */
-    bool told_only; /* the URL names no host (a Sentinel's name of a primary): links wait for place_move() */
+    void (*redirected)(struct redis_place *p, const struct redis_target *to, const char *why); /* MOVED */
+    void *arg, *finder; /* of the owner; of whoever set doubted */
+    bool
+        told_only; /* the URL names no primary (but a Sentinel's name of it, or a cluster's nodes): links wait for place_move() */
+    uint32_t hold_most_ms; /* 3,000 */
     /* read-only */
+    struct tag tag;                /* of its lane's keys, when the URL is a cluster's */
+    unsigned slot;                 /* of that tag */
     char run_id[RUN_ID_BYTES];     /* of the server that links are up on, or were last; empty: none was yet */
     char where[REDIS_WHERE_BYTES]; /* its numeric address and port, or its socket */
     char replid[RUN_ID_BYTES];     /* its replication id, when a link last came up */
@@ -59,8 +67,10 @@ struct redis_place {
     unsigned home;                         /* which host of the URL had a primary last */
     uint64_t odd_ms;                       /* mono, since when a link comes up elsewhere only; 0: none does */
     uint64_t doubted_ms, hold_ms, left_ms; /* mono; 0: not */
-    bool leaving;                          /* a link left the server of run_id, and not all are up again */
-    struct redis_move move;                /* while leaving */
+    uint64_t
+        stray_ms; /* mono, since when the cluster takes no frame for its slot is on its way; 0: it does */
+    bool leaving; /* a link left the server of run_id, and not all are up again */
+    struct redis_move move; /* while leaving */
     char why[300];
 };
 
@@ -69,13 +79,17 @@ void place_init(struct redis_place *p, const struct redis_url *url);
 /* All links leave for target at once, and go nowhere else until the next move. A frame in flight is in doubt as after
  * any cut. Links that are on target already stay. why is an error line for clients. */
 void place_move(struct redis_place *p, const struct redis_target *target, const char *why);
-/* While it holds, frames are not sent: hits wait. It lets go by itself after PLACE_HOLD_MS. */
-#define PLACE_HOLD_MS 3000
+/* While it holds, frames are not sent: hits wait. It lets go by itself after hold_most_ms. */
 void place_hold(struct redis_place *p, bool hold);
 static inline bool place_is_held(const struct redis_place *p)
 {
     return p->hold_ms != 0;
 }
+/* Our slot is on its way to another node (MOVED, ASK, TRYAGAIN), so that a frame did not run: holds, until place_found(), and
+ * for hold_most_ms at most, however often it is said meanwhile. */
+void place_stray(struct redis_place *p);
+void place_found(struct redis_place *p);                 /* the frame link has all that it asked for */
+void place_served(struct redis_place *p);                /* a frame was applied */
 void place_tick(struct redis_place *p, uint64_t now_ms); /* every 20 ms or so */
 /* mono: when the links left for the server they are on, or go to; 0: they never did. */
 uint64_t place_moved_ms(const struct redis_place *p);

@@ -42,12 +42,12 @@ static void on_piece(struct redis_link *l, void *arg, const struct redis_answer 
     n = (int64_t)reply->elements[1].n / 2;
     if (r->query->limit < 0 && (int64_t)r->answer.n / 2 - n + left > r->limits->read.most) {
         query_refuse(r,
-                     "ERR more than %u events in that time (limits.read); ask for a shorter one, or for a "
+                     "ERR more than %u events in that time; ask for a shorter one, or for a "
                      "part: LIMIT offset count",
                      r->limits->read.most);
     } else if (r->answer.texts.n > r->limits->read.texts_max) {
         query_refuse(r,
-                     "ERR more than %u bytes of ids (limits.read_bytes); ask for a shorter time, or for a "
+                     "ERR more than %u bytes of ids (limits.memory); ask for a shorter time, or for a "
                      "part: LIMIT offset count",
                      r->limits->read.texts_max);
     } else if (left <= n || piece_size(r) == 0) {
@@ -64,7 +64,7 @@ void query_events(struct redis_query *r)
     struct buf *out = redis_link_begin(r->link);
     name_events(query_key(r), q->name, q->type);
     request_eval(out, lua_query_events, 1, r->begun ? 6 : 4);
-    request_slice(out, buf_slice(&r->key));
+    request_key(out, redis_tag(r->link), buf_slice(&r->key));
     request_int(out, q->from);
     request_int(out, q->to);
     request_int(out, q->offset);

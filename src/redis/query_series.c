@@ -61,7 +61,7 @@ void query_samples(struct redis_query *r)
     name_samples(query_key(r), r->query->precision_s, r->query->name);
     request_array(out, 2);
     REQUEST_LIT(out, "HGETALL");
-    request_slice(out, buf_slice(&r->key));
+    request_key(out, redis_tag(r->link), buf_slice(&r->key));
     redis_link_ask(r->link, 1, on_samples, r);
 }
 
@@ -99,11 +99,10 @@ static void on_page(struct redis_link *l, void *arg, const struct redis_answer *
     else if (reply->n < NAMES_A_PAGE)
         query_finish(r);
     else if (r->answer.texts.n > r->limits->read.texts_max)
-        query_refuse(
-            r,
-            "ERR there are more than %zu series, too many for one answer (limits.read_bytes); read them "
-            "in Redis with ZSCAN " KEY_KNOWN,
-            r->answer.n);
+        query_refuse(r,
+                     "ERR there are more than %zu series, too many for one answer (limits.memory); read them "
+                     "in Redis with ZSCAN " KEY_KNOWN,
+                     r->answer.n);
     else
         query_names(r);
 }
@@ -116,7 +115,7 @@ void query_names(struct redis_query *r)
     buf_put_slice(from, buf_slice(&r->last));
     request_array(out, 7);
     REQUEST_LIT(out, "ZRANGEBYLEX");
-    REQUEST_LIT(out, KEY_KNOWN);
+    REQUEST_KEY(out, redis_tag(r->link), KEY_KNOWN);
     request_slice(out, buf_slice(from));
     REQUEST_LIT(out, "+");
     REQUEST_LIT(out, "LIMIT");

@@ -60,10 +60,10 @@ static void recent_ask(struct redis_query *r)
     int64_t left = buckets_left(r), first = r->begun ? 0 : r->query->offset;
     request_eval(out, lua_query_timebox, 2, r->begun ? 3 : 2);
     name_buckets(query_key(r), r->query->name);
-    request_slice(out, buf_slice(&r->key));
+    request_key(out, redis_tag(r->link), buf_slice(&r->key));
     buf_reset(&r->last);
     name_bucket_hits(&r->last, r->query->name);
-    request_slice(out, buf_slice(&r->last));
+    request_key(out, redis_tag(r->link), buf_slice(&r->last));
     request_int(out, first);
     request_int(out, last_rank(first, left < BUCKETS_A_PIECE ? left : BUCKETS_A_PIECE));
     if (r->begun) request_int(out, r->at);
@@ -77,7 +77,7 @@ static void extreme_ask(struct redis_query *r)
     request_array(out, 5);
     request_text(out, r->query->kind == QUERY_TIMEBOX_TOP ? "ZREVRANGE" : "ZRANGE");
     name_bucket_hits(query_key(r), r->query->name);
-    request_slice(out, buf_slice(&r->key));
+    request_key(out, redis_tag(r->link), buf_slice(&r->key));
     request_int(out, r->query->offset);
     request_int(out, last_rank(r->query->offset, r->query->limit));
     REQUEST_LIT(out, "WITHSCORES");

@@ -57,15 +57,15 @@ static void step_keys_put(struct redis_query *r, struct buf *out)
 {
     struct slice id = slice_of(r->temporary, sizeof r->temporary);
     name_temporary(query_key(r), id, SLICE("bits"));
-    request_slice(out, buf_slice(&r->key));
+    request_key(out, redis_tag(r->link), buf_slice(&r->key));
     name_temporary(query_key(r), id, SLICE("hll"));
-    request_slice(out, buf_slice(&r->key));
+    request_key(out, redis_tag(r->link), buf_slice(&r->key));
     for (int64_t n = step_days(r), i = 0; i < n; i++) {
         int64_t day = day_of_number(r->at + i);
         name_visitors(query_key(r), r->query->name, day);
-        request_slice(out, buf_slice(&r->key));
+        request_key(out, redis_tag(r->link), buf_slice(&r->key));
         name_visitors_sketch(query_key(r), r->query->name, day);
-        request_slice(out, buf_slice(&r->key));
+        request_key(out, redis_tag(r->link), buf_slice(&r->key));
     }
 }
 

@@ -51,9 +51,9 @@ static void windows_ask(struct redis_query *r)
     struct buf *out = redis_link_begin(r->link);
     request_eval(out, lua_query_windows, 2, 8);
     name_events(query_key(r), q->name, q->type);
-    request_slice(out, buf_slice(&r->key));
+    request_key(out, redis_tag(r->link), buf_slice(&r->key));
     name_windows(query_key(r), q->type);
-    request_slice(out, buf_slice(&r->key));
+    request_key(out, redis_tag(r->link), buf_slice(&r->key));
     request_slice(out, q->name);
     request_int(out, q->window_s);
     request_int(out, windows_size(r));

@@ -8,17 +8,6 @@
 
 #define WORDS_MAX 8
 
-bool target_parse(struct slice host, struct slice port, struct redis_target *out)
-{
-    int64_t number;
-    if (host.n == 0 || host.n >= sizeof out->host || memchr(host.p, '\0', host.n) != NULL) return false;
-    if (!num_parse(port, &number) || number < 1 || number > 65535) return false;
-    memcpy(out->host, host.p, host.n);
-    out->host[host.n] = '\0';
-    out->port = (int)number;
-    return true;
-}
-
 void quorum_init(struct quorum *q, const struct quorum_ports *ports, const char *name, uint32_t configured_n,
                  uint64_t now_ms)
 {

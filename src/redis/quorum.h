@@ -21,10 +21,6 @@
 #define QUORUM_HOLD_SHARE 20
 #define QUORUM_PROVEN_MS 10000 /* after a proof: so long the others may still name the primary that we left */
 
-/* As sentinels write it. */
-bool target_parse(struct slice host, struct slice port,
-                  struct redis_target *out); /* false: no host and port */
-
 struct quorum_ports {
     void *arg;
     void (*move)(void *arg, const struct redis_target *to, const char *why);

@@ -23,7 +23,9 @@ struct redis_reader {
     size_t fed;        /* since the last whole reply */
     char unfit[200];   /* an error line about the server, for as long as the connection */
     bool lonely;       /* NOREPLICAS */
-    bool whole;        /* the arena holds a reply that was handed out, nothing half built */
+    bool of_cluster;
+    char moved[300]; /* likewise */
+    bool whole;      /* the arena holds a reply that was handed out, nothing half built */
 };
 
 static struct block *block_create(size_t cap, struct block *next)
@@ -82,6 +84,16 @@ static struct redis_answer *object_place(const redisReadTask *task, enum redis_t
     return o;
 }
 
+/* A script meets a key that has left as an error of its own: nothing of the slot is asked or written behind it. */
+static void astray_note(struct redis_reader *r, struct redis_answer *o)
+{
+    bool moved = answer_error_is(o, "MOVED");
+    bool left = slice_starts(o->str, SLICE("ERR Script attempted to access a non local key"));
+    if (!moved && !left && !answer_error_is(o, "ASK") && !answer_error_is(o, "TRYAGAIN")) return;
+    if (moved && r->moved[0] == '\0') answer_why(o, r->moved, sizeof r->moved);
+    o->str = SLICE(CLUSTER_ASTRAY);
+}
+
 /* An error is answered rarely, so this costs other replies nothing. EXEC that was refused repeats what it was refused for. */
 static void error_note(struct redis_reader *r, const struct redis_answer *o)
 {
@@ -109,7 +121,9 @@ static void *create_string(const redisReadTask *task, char *p, size_t n)
     memcpy(copy, p, n);
     copy[n] = '\0';
     o->str = slice_of(copy, n);
-    if (type == REDIS_ERROR) error_note(task->privdata, o);
+    struct redis_reader *r = task->privdata;
+    if (type == REDIS_ERROR && r->of_cluster) astray_note(r, o);
+    if (type == REDIS_ERROR) error_note(r, o);
     return o;
 }
 
@@ -220,13 +234,24 @@ void redis_reader_reset(struct redis_reader *r)
     r->hiredis = hiredis_create(r);
     r->fed = 0;
     r->whole = r->lonely = false;
-    r->unfit[0] = '\0';
+    r->unfit[0] = r->moved[0] = '\0';
+    r->of_cluster = false;
     arena_reset(r);
 }
 
 const char *redis_reader_unfit(const struct redis_reader *r)
 {
     return r->unfit[0] != '\0' ? r->unfit : NULL;
+}
+
+void redis_reader_of_cluster(struct redis_reader *r)
+{
+    r->of_cluster = true;
+}
+
+const char *redis_reader_moved(const struct redis_reader *r)
+{
+    return r->moved[0] != '\0' ? r->moved : NULL;
 }
 
 bool redis_reader_lonely(struct redis_reader *r)

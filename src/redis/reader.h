@@ -5,6 +5,9 @@
 
 #include "redis/answer.h"
 
+/* What clients are told instead of MOVED and ASK. */
+#define CLUSTER_ASTRAY "TRYAGAIN the slot of tallyd's keys is on its way to another node of the cluster"
+
 #define REDIS_ELEMENTS_MAX (4 << 20)            /* of one array; a server that claims more is not believed */
 #define REDIS_DEPTH_MAX 8                       /* arrays in arrays; ours have six */
 #define REDIS_REPLY_BYTES_MAX ((size_t)1 << 29) /* of one reply: Redis' own bound of a bulk string */
@@ -20,6 +23,10 @@ bool redis_reader_feed(struct redis_reader *r, const char *p,
 /* What errors at any depth of what was read so far say of the server: the first that says it is not the one to ask
  * (READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, MOVED, ASK, REDIRECT), its line in *line; NULL: none. */
 const char *redis_reader_unfit(const struct redis_reader *r);
+/* Of a cluster's node: what it says of a slot that is elsewhere, or on its way, is told above as TRYAGAIN, since a client that
+ * knows clusters would follow it there. MOVED is kept besides: its line, or NULL. */
+void redis_reader_of_cluster(struct redis_reader *r);
+const char *redis_reader_moved(const struct redis_reader *r);
 bool redis_reader_lonely(struct redis_reader *r); /* some said NOREPLICAS; asked once */
 /* The next whole reply; it lives until the next call. After READ_GARBAGE only reset helps. */
 bool redis_reader_is_empty(const struct redis_reader *r); /* no part of a reply is in it */

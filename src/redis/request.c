@@ -12,6 +12,14 @@ void request_slice(struct buf *out, struct slice s)
     put_bulk(out, s);
 }
 
+void request_key(struct buf *out, struct slice tag, struct slice name)
+{
+    put_head(out, '$', (int64_t)(tag.n + name.n));
+    buf_put_slice(out, tag);
+    buf_put_slice(out, name);
+    BUF_LIT(out, "\r\n");
+}
+
 void request_int(struct buf *out, int64_t v)
 {
     char digits[21];

@@ -7,7 +7,10 @@
 
 void request_array(struct buf *out, size_t n);       /* *n */
 void request_slice(struct buf *out, struct slice s); /* $n, bytes */
-void request_int(struct buf *out, int64_t v);        /* an integer as a bulk string */
+/* $n, the lane's tag and a key's name: all keys, and texts that scripts make keys of, are written by this. */
+void request_key(struct buf *out, struct slice tag, struct slice name);
+#define REQUEST_KEY(out, tag, literal) request_key((out), (tag), SLICE(literal))
+void request_int(struct buf *out, int64_t v); /* an integer as a bulk string */
 void request_text(struct buf *out, const char *text);
 #define REQUEST_LIT(out, literal) request_slice((out), SLICE(literal))
 /* A whole command of words without arguments in it: request_words(out, "CLIENT ID"). Split at single spaces. */

@@ -93,7 +93,7 @@ static void still_there_ask(struct redis_link *l, struct scan *s)
     name_batch(name, &s->batch->id);
     request_array(out, 2);
     REQUEST_LIT(out, "EXISTS");
-    request_slice(out, buf_slice(name));
+    request_key(out, redis_tag(l), buf_slice(name));
     redis_link_ask(l, 1, on_still_there, s);
 }
 
@@ -138,7 +138,7 @@ static void rows_ask(struct scan *s, uint32_t hash, uint64_t cursor)
     piece_asked(ss, s->batch->hashes[hash].hlen);
     request_array(out, 5);
     REQUEST_LIT(out, "HSCAN");
-    request_slice(out, buf_slice(name));
+    request_key(out, redis_tag(ss->link), buf_slice(name));
     request_text(out, text);
     REQUEST_LIT(out, "COUNT");
     request_int(out, ss->gentle ? ss->piece.now : HSCAN_COUNT);
@@ -353,6 +353,6 @@ void redis_scan(struct redis_scans *ss, struct scan *s)
     name_batch(name, &s->batch->id);
     request_array(out, 2);
     REQUEST_LIT(out, "HGETALL");
-    request_slice(out, buf_slice(name));
+    request_key(out, redis_tag(l), buf_slice(name));
     redis_link_ask(l, 1, on_registry, s);
 }

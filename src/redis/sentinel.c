@@ -254,7 +254,7 @@ static void said_file(struct asked *a, enum sentinel_state state, const char *te
     bool same = a->told && a->state == state;
     a->told = true;
     a->state = state;
-    snprintf(a->text, sizeof a->text, "%s", text);
+    snprintf(a->text, sizeof a->text, "%.*s", (int)sizeof a->text - 1, text);
     if (!same)
         log_event(state == SENTINEL_NAMES ? LOG_INFO : LOG_WARN, "sentinel", "at=%s:%d state=%s why=%s",
                   a->ask.target.host, a->ask.target.port, sentinel_state_name(state), LOGQ(text));

@@ -27,7 +27,7 @@ void redis_self(struct redis_link *l, struct redis_self *s)
     request_words(out, "INFO");
     request_array(out, 4);
     REQUEST_LIT(out, "ZRANGE");
-    REQUEST_LIT(out, KEY_HELD);
+    REQUEST_KEY(out, redis_tag(l), KEY_HELD);
     request_int(out, 0);
     request_int(out, (int64_t)s->names_most - 1);
     redis_link_ask(l, 2, self_done, s);
@@ -47,7 +47,7 @@ void redis_batch_size(struct redis_link *l, struct redis_batch_size *b)
     b->fields = 0;
     request_eval(out, lua_status_size, 1, 0);
     name_batch(&name, &b->id);
-    request_slice(out, buf_slice(&name));
+    request_key(out, redis_tag(l), buf_slice(&name));
     buf_free(&name);
     redis_link_ask(l, 1, size_done, b);
 }

@@ -56,13 +56,13 @@ void redis_store(struct redis_link *l, struct redis_store *s)
     struct buf *out = redis_link_begin(l);
     s->text[0] = '\0';
     request_eval(out, lua_store, 6, 2);
-    REQUEST_LIT(out, KEY_GEN);
-    REQUEST_LIT(out, KEY_DIRTY);
-    REQUEST_LIT(out, KEY_HELD);
-    REQUEST_LIT(out, KEY_BATCHES);
-    request_slice(out, s->key);
-    request_slice(out, s->lock);
-    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    REQUEST_KEY(out, redis_tag(l), KEY_GEN);
+    REQUEST_KEY(out, redis_tag(l), KEY_DIRTY);
+    REQUEST_KEY(out, redis_tag(l), KEY_HELD);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCHES);
+    request_key(out, redis_tag(l), s->key);
+    request_key(out, redis_tag(l), s->lock);
+    REQUEST_KEY(out, redis_tag(l), KEY_BATCH_PREFIX);
     request_int(out, s->fields_max);
     redis_link_ask(l, 1, store_done, s);
 }

@@ -43,6 +43,7 @@ static const char *tcp_read(const struct url *u, struct redis_url *out)
     if (expected != NULL) return expected;
     if (u->query.p != NULL || (u->path.n > 1 && !db_read(slice_of(u->path.p + 1, u->path.n - 1), &out->db)))
         return "a database number after the '/'";
+    if (out->cluster && out->db != 0) return "no database number: a Redis Cluster has only 0";
     expected = host_read(u, out);
     for (struct url next = *u; expected == NULL && next.more.p != NULL;) {
         if (out->hosts_n == REDIS_HOSTS_MAX) return "at most 8 hosts";
@@ -68,12 +69,15 @@ enum err redis_url_parse(struct slice text, struct redis_url *out, struct error 
 {
     struct url u;
     const char *expected = url_split(text, &u);
-    *out = (struct redis_url){.secure = slice_eq(u.scheme, SLICE("rediss"))};
+    bool secure_cluster = slice_eq(u.scheme, SLICE("rediss+cluster"));
+    *out = (struct redis_url){.secure = secure_cluster || slice_eq(u.scheme, SLICE("rediss")),
+                              .cluster = secure_cluster || slice_eq(u.scheme, SLICE("redis+cluster"))};
     if (slice_eq(u.scheme, SLICE("unix")))
         expected = unix_read(&u, out);
-    else if (!out->secure && !slice_eq(u.scheme, SLICE("redis")))
-        expected =
-            "redis://[user:password@]host:port[,host:port...]/db (rediss:// with TLS) or unix:///path?db=n";
+    else if (!out->secure && !out->cluster && !slice_eq(u.scheme, SLICE("redis")))
+        expected = "redis://[user:password@]host:port[,host:port...]/db (rediss:// with TLS), "
+                   "redis+cluster://host:port[,host:port...]/ (rediss+cluster:// with TLS) or "
+                   "unix:///path?db=n";
     else if (expected == NULL)
         expected = tcp_read(&u, out);
     if (expected == NULL) return ERR_NONE;

@@ -1,5 +1,6 @@
 /* redis/url.h - where Redis is: redis://[user:password@]host[:port][,host[:port]...][/db], the same with TLS behind
- * rediss://, or unix:///path[?db=n]. Of several hosts the one that is primary is taken (place.h). */
+ * rediss://, or unix:///path[?db=n]. Of several hosts the one that is primary is taken (place.h). redis+cluster:// and
+ * rediss+cluster:// name nodes of a Redis Cluster: any of them says where the lane's slot is (cluster.h). */
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
@@ -22,7 +23,8 @@ struct redis_url {
     char *path;            /* of the unix socket; NULL: TCP */
     char *user, *password; /* NULL: none */
     int db;
-    bool secure; /* rediss:// */
+    bool secure;  /* rediss:// */
+    bool cluster; /* redis+cluster:// */
     struct tls_context
         *tls; /* of secure: how; set by the owner before the first link, destroyed by redis_url_close */
 };

@@ -235,8 +235,8 @@ static void round_begin(struct redis_waits *ws)
     struct buf *out = redis_link_begin(ws->link);
     ws->number = redis_link_number(ws->link);
     request_eval(out, lua_fence, 2, 1);
-    request_slice(out, buf_slice(&ws->key));
-    request_slice(out, buf_slice(&ws->seq_key));
+    request_key(out, redis_tag(ws->link), buf_slice(&ws->key));
+    request_key(out, redis_tag(ws->link), buf_slice(&ws->seq_key));
     request_int(out, (int64_t)++ws->n);
     redis_link_expect(ws->link, 1, on_wait_write, ws);
     if (!ws->aof) {

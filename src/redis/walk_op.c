@@ -7,7 +7,7 @@
 #include "redis/lua.h"
 #include "redis/request.h"
 
-#define STEP_DEFAULT 500
+#define STEP_DEFAULT 200
 
 struct redis_suspect { /* a hash that looks claimed */
     const struct counter *counter;
@@ -93,10 +93,13 @@ static void suspect_add(struct redis_walk *w, const struct counter *c, struct sl
 /* Appends the pending hashes of this page to `found`, as RESP; returns how many. */
 static uint32_t page_sort(struct redis_walk *w, const struct redis_answer *keys, struct buf *found)
 {
+    struct slice tag = redis_tag(w->link);
     uint32_t n = 0;
     size_t pending_n;
     for (size_t i = 0; i < keys->n; i++) {
         struct slice key = keys->elements[i].str;
+        if (!slice_starts(key, tag)) continue;
+        key = slice_of(key.p + tag.n, key.n - tag.n);
         const struct counter *c = counters_match(w->counters, key);
         w->keys++;
         if (c != NULL) {
@@ -142,8 +145,8 @@ static void page_ask(struct redis_walk *w, struct slice found, uint32_t found_n)
 {
     struct buf *out = redis_link_begin(w->link);
     request_eval(out, lua_walk, 1, 2 + (size_t)found_n + 2 * (size_t)w->suspects_n);
-    REQUEST_LIT(out, KEY_DIRTY);
-    REQUEST_LIT(out, KEY_BATCH_PREFIX);
+    REQUEST_KEY(out, redis_tag(w->link), KEY_DIRTY);
+    REQUEST_KEY(out, redis_tag(w->link), KEY_BATCH_PREFIX);
     request_int(out, found_n);
     buf_put_slice(out, found);
     suspects_put(w, out);
@@ -175,13 +178,18 @@ static void walk_scan_done(struct redis_link *l, void *arg, const struct redis_a
 static void walk_scan_ask(struct redis_walk *w)
 {
     struct buf *out = redis_link_begin(w->link);
-    request_array(out, 6);
+    struct slice tag = redis_tag(w->link);
+    request_array(out, tag.n > 0 ? 8 : 6);
     REQUEST_LIT(out, "SCAN");
     request_slice(out, buf_slice(&w->cursor));
     REQUEST_LIT(out, "COUNT");
     request_int(out, w->step);
     REQUEST_LIT(out, "TYPE");
     REQUEST_LIT(out, "hash");
+    if (tag.n > 0) {
+        REQUEST_LIT(out, "MATCH");
+        request_key(out, tag, SLICE("*"));
+    }
     redis_link_ask(w->link, 1, walk_scan_done, w);
 }
 

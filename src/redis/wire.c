@@ -223,7 +223,11 @@ static void answers_judge(struct redis_link *l)
 {
     const char *line = redis_reader_unfit(l->reader);
     if (l->ring_n > 0 && ring_slot(l, 0)->at > 0) return;
-    if (line != NULL) {
+    if (redis_reader_moved(l->reader) != NULL) {
+        place_redirect(l->config.place, l, redis_reader_moved(l->reader));
+        place_unfit(l->config.place, l->facts.run_id, CLUSTER_ASTRAY);
+        link_doom(l, CLUSTER_ASTRAY);
+    } else if (line != NULL) {
         place_unfit(l->config.place, l->facts.run_id, line);
         link_doom(l, line);
     } else if (redis_reader_lonely(l->reader)) {
@@ -284,6 +288,7 @@ bool wire_start(struct redis_link *l)
         l->reader = redis_reader_create();
     else
         redis_reader_reset(l->reader);
+    if (l->config.place->redirected != NULL) redis_reader_of_cluster(l->reader);
     if (l->inbox == NULL) l->inbox = heap_alloc(INBOX_BYTES);
     buf_reset(&l->out);
     l->crash_after = 0;

@@ -91,7 +91,9 @@ struct standing {         /* which batches stand */
     struct slice key;     /* only those that hold this pending hash; n = 0: all */
     struct batch_id *ids; /* out: heap, the asker frees */
     uint32_t ids_n;
-    bool lost;
+    char replid[RUN_ID_BYTES]; /* out: Redis' history, of the same moment */
+    bool lost;                 /* also: Redis took over data that lack frames which it had */
+    uint64_t number;           /* redis/'s: of the last frame that Redis had when it was asked */
     void (*done)(struct standing *s);
     void *arg;
 };

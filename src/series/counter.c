@@ -223,6 +223,20 @@ static enum err names_validate(const struct counter *c, struct error *e)
     return ERR_NONE;
 }
 
+bool lookup_valid(const struct lookup *l)
+{
+    return l->table.n == 0 || (is_identifier(l->table) && is_identifier(l->key) && is_identifier(l->value));
+}
+
+static enum err labels_validate(const struct counter *c, struct error *e)
+{
+    if (!lookup_valid(&c->labels))
+        return refuse(c, "labels.table, labels.id and labels.name are each 1 to 64 of A-Z a-z 0-9 _ $", e);
+    if (c->labels.table.n > 0 && (c->field == FIELD_DATE || c->field == FIELD_HOUR))
+        return refuse(c, "labels are names for items, but its field is a time; take them out", e);
+    return ERR_NONE;
+}
+
 static enum err columns_validate(const struct counter *c, struct error *e)
 {
     if (!is_identifier(c->table) || !is_identifier(c->column_field) || !is_identifier(c->column_count))
@@ -249,7 +263,8 @@ static enum err alone_validate(const struct counter *c, struct error *e)
     if (!c->key.has_store && c->lock.has_store)
         return refuse(c, "its key holds no <store>, so its lock cannot hold it either", e);
     enum err code = names_validate(c, e);
-    return code != ERR_NONE ? code : columns_validate(c, e);
+    if (code == ERR_NONE) code = columns_validate(c, e);
+    return code != ERR_NONE ? code : labels_validate(c, e);
 }
 
 static enum err refuse_overlap(const struct counter *c, const char *mine, const struct counter *other,

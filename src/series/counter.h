@@ -32,6 +32,12 @@ struct pattern {
 enum feed { FEED_SERIES, FEED_TIMEBOX, FEED_EVENT };
 #define FEEDS 3
 
+/* A table of the merchant's that is only read: its column that is looked for, and the one that is wanted. */
+struct lookup {
+    struct slice table; /* n = 0: there is none. All three are MySQL identifiers, as a counter's */
+    struct slice key, value;
+};
+
 struct counter {
     struct slice name;  /* [a-z0-9_]{1,64} */
     struct pattern key; /* of the pending hash */
@@ -43,10 +49,13 @@ struct counter {
     struct slice table;        /* MySQL identifiers, validated: [A-Za-z0-9_$]{1,64} */
     struct slice column_store; /* n = 0 when the pattern has no <store> */
     struct slice column_field, column_count;
+    struct lookup labels; /* names for fields, integer or text */
     /* What the same hit moves besides, by enum feed; a pattern that is empty: nothing. An event's is
      * "<its name>:<its type>", parted at the last ':'. */
     struct pattern feeds[FEEDS];
 };
+
+bool lookup_valid(const struct lookup *l); /* none, or three identifiers */
 
 struct op_limits; /* op.h */
 

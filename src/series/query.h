@@ -6,9 +6,9 @@
 #include "base/buf.h"
 
 struct query_limits {   /* from the configuration */
-    uint32_t most;      /* events of one EVENT.RANGE, windows of one EVENT.COUNT: limits.read */
-    uint32_t days;      /* of one UNIQ.COUNT: limits.days */
-    uint32_t texts_max; /* bytes of names or ids in one answer: limits.read_bytes */
+    uint32_t most;      /* events of one EVENT.RANGE, windows of one EVENT.COUNT */
+    uint32_t days;      /* of one UNIQ.COUNT */
+    uint32_t texts_max; /* bytes of names or ids in one answer: a share of limits.memory */
 };
 
 enum query_kind {

@@ -2,6 +2,7 @@
 #include "setup/setup.h"
 
 #include "base/heap.h"
+#include "base/zone.h"
 #include "conf/near.h"
 #include "series/feeds.h"
 #include "setup/setup_in.h"
@@ -11,6 +12,14 @@
 #include <stdlib.h>
 
 #define WHERE_BYTES 512
+#define AHEAD_S                                                                                              \
+    60 /* how far ahead of Redis' clock AT may be: clocks that are kept by NTP differ by less than a second */
+#define READ_MAX 100000 /* events or windows of one reply: some 100 ms of Redis */
+#define READ_DAYS 366   /* that one UNIQ.COUNT unites: a year; each may be 2 MiB in Redis */
+#define USER_MULTI                                                                                           \
+    500 /* commands in a user's MULTI: it goes to Redis in one piece, and other users wait for it */
+#define HASH_BYTES 130 /* of the cache of hashes, for each */
+#define NAME_BYTES 88  /* of the caches of series, buckets and logs, for one of each: 24, 24 and 40 */
 #define LEDGER_KEEP_TIMES                                                                                    \
     10 /* a third of it is the age at which a batch is let go (sync/README.md, rule S17) */
 
@@ -59,6 +68,12 @@ static bool feeds_init(struct setup *s, size_t i, struct buf *problems)
     return good;
 }
 
+static struct lookup lookup_of(const struct conf_lookup *from)
+{
+    if (from->names[0] == NULL) return (struct lookup){.table = {NULL, 0}};
+    return (struct lookup){slice_str(from->names[0]), slice_str(from->names[1]), slice_str(from->names[2])};
+}
+
 static bool counter_init(struct setup *s, size_t i, struct buf *problems)
 {
     const struct conf_counter *from = &s->conf->counters[i];
@@ -73,7 +88,8 @@ static bool counter_init(struct setup *s, size_t i, struct buf *problems)
                            .column_store =
                                from->column_store == NULL ? slice_of(NULL, 0) : slice_str(from->column_store),
                            .column_field = slice_str(from->column_field),
-                           .column_count = slice_str(from->column_count)};
+                           .column_count = slice_str(from->column_count),
+                           .labels = lookup_of(&from->labels)};
     bool key = pattern_parse(slice_str(from->key), &to->key, &e) == ERR_NONE;
     if (!key) problem_add(s->conf, i, CONF_COUNTER_KEY, &e, problems);
     bool lock = pattern_parse(slice_str(from->lock), &to->lock, &e) == ERR_NONE;
@@ -115,18 +131,17 @@ static void ops_init(struct op_limits *to, const struct conf *from)
     to->samples = (uint32_t)from->series_samples;
     to->timebox_width_s = (uint32_t)from->boxes_width_s;
     to->timebox_keep = (uint32_t)from->boxes_keep;
-    to->uniq_limit = (uint32_t)from->uniques_limit;
-    to->ahead_s = from->clock_ahead_s;
+    to->uniq_limit = (uint32_t)from->uniques_exact_below;
+    to->ahead_s = AHEAD_S;
     to->token_keep_s = from->tokens_keep_s;
-    to->tokens_most = from->tokens_most;
+    to->tokens_most = from->tokens_max;
     to->events_keep_s = from->events_keep_s;
     to->tiers_n = (uint32_t)from->events_windows.n;
     for (uint32_t i = 0; i < to->tiers_n; i++)
         to->tiers[i] = (struct op_tier){.window_s = (uint32_t)from->events_windows.all[i].window_s,
                                         .keep_s = from->events_windows.all[i].keep_s};
-    to->read = (struct query_limits){.most = (uint32_t)from->limits_read,
-                                     .days = (uint32_t)from->limits_days,
-                                     .texts_max = (uint32_t)from->limits_read_bytes};
+    to->read = (struct query_limits){
+        .most = READ_MAX, .days = READ_DAYS, .texts_max = setup_shares(from).read_bytes};
 }
 
 /* The counter of uniques.feeds.counter. NULL: there is none of that name. */
@@ -187,11 +202,11 @@ static bool redis_init(struct setup *s, struct buf *problems)
     }
     if (s->conf->redis_password != NULL)
         redis_url_set_password(&s->redis, slice_str(s->conf->redis_password));
-    if (s->conf->redis_keeps == CONF_KEEPS_REPLICAS && s->conf->redis_replicas == 0) {
+    if (s->conf->redis_durability == CONF_DURABILITY_REPLICAS && s->conf->redis_replicas == 0) {
         error_set(&e, ERR_CONFIG,
                   "replicas holds nothing while redis.replicas is 0: set that to how many must have a "
                   "batch before it is merged");
-        problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_KEEPS, &e, problems);
+        problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_DURABILITY, &e, problems);
         return false;
     }
     return setup_redis_tls(s, problems);
@@ -221,7 +236,8 @@ static const char *sentinels_wrong(const struct setup *s, enum conf_option *at)
     const struct redis_url *url = &s->redis;
     *at = CONF_REDIS_URL;
     if (c->redis_sentinels.n > 0)
-        return url->path != NULL || url->hosts_n != 1 || url->hosts[0].port != REDIS_PORT_DEFAULT
+        return url->path != NULL || url->cluster || url->hosts_n != 1 ||
+                       url->hosts[0].port != REDIS_PORT_DEFAULT
                    ? "with redis.sentinels the URL's host is the primary's name, without a port: "
                      "redis://user@shop/0"
                    : NULL;
@@ -278,6 +294,20 @@ static bool mysql_init(struct setup *s, struct buf *problems)
     return setup_mysql_tls(s, problems);
 }
 
+static bool zones_check(struct setup *s, struct buf *problems)
+{
+    struct zone zone;
+    struct error e;
+    s->store_zone = lookup_of(&s->conf->store_zone);
+    if (s->conf->zone == NULL) return true;
+    if (zone_load(slice_str(s->conf->zone), &zone, &e) == ERR_NONE) {
+        zone_free(&zone);
+        return true;
+    }
+    setup_problem(s->conf, CONF_ZONE, &e, problems);
+    return false;
+}
+
 static struct slice *slices_of(const struct conf_texts *texts)
 {
     struct slice *out = heap_alloc((texts->n + 1) * sizeof(*out));
@@ -306,8 +336,7 @@ static bool user_init(struct users *out, const struct conf *conf, size_t i, stru
                                    .commands = commands,
                                    .commands_n = from->commands.n,
                                    .rate = (uint32_t)from->rate,
-                                   .burst = (uint32_t)from->burst,
-                                   .multi = (uint32_t)from->multi,
+                                   .multi = USER_MULTI,
                                    .connections = (uint32_t)from->connections};
     enum user_field which;
     struct error e;
@@ -321,9 +350,7 @@ static bool user_init(struct users *out, const struct conf *conf, size_t i, stru
 bool setup_users(struct users *out, const struct conf *conf, struct buf *problems)
 {
     bool good = true;
-    const struct users_limits limits = {.frame_requests = (uint32_t)conf->limits_share,
-                                        .strangers_rate = (uint32_t)conf->limits_strangers_rate};
-    users_init(out, &limits);
+    users_init(out, &users_limits_default);
     for (size_t i = 0; i < conf->users_n; i++)
         good = user_init(out, conf, i, problems) && good;
     users_sort(out);
@@ -355,7 +382,8 @@ bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems
     bool uniques = counters && uniq_feed_init(out, problems);
     bool users = setup_users(&out->users, conf, problems);
     bool control = control_check(conf, problems);
-    if (redis && mysql && feeds && uniques && users && control) return true;
+    bool zones = zones_check(out, problems);
+    if (redis && mysql && feeds && uniques && users && control && zones) return true;
     setup_close(out);
     return false;
 }
@@ -369,6 +397,17 @@ void setup_close(struct setup *s)
     heap_free(s->counters.all);
     users_close(&s->users);
     *s = (struct setup){0};
+}
+
+struct shares setup_shares(const struct conf *conf)
+{
+    int64_t all = conf->limits_memory_bytes;
+    return (struct shares){.unread_bytes = (size_t)(all / 4),
+                           .unread_all_bytes = (size_t)(all / 2),
+                           .replay_bytes = (size_t)(all / 8),
+                           .read_bytes = (uint32_t)(all / 32),
+                           .hashes = (uint32_t)(all / 4 / HASH_BYTES),
+                           .names = (uint32_t)(all / 16 / NAME_BYTES)};
 }
 
 struct source setup_source(const struct setup *s)

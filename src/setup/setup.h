@@ -18,6 +18,7 @@ struct setup {
     struct db_config mysql;            /* likewise */
     struct counters counters;          /* in the order of conf->counters; owns all; points to ops */
     struct op_limits ops;              /* points into counters */
+    struct lookup store_zone;          /* table.n = 0: none */
     struct users users;                /* as the configuration was read at the start */
     struct tls_context *doors;         /* of setup_doors; NULL: no address has TLS, or it was not called */
 };
@@ -29,6 +30,16 @@ void setup_close(struct setup *s);
 /* The certificate of the tls:// addresses, for who listens there, and for who checks it: other verbs need no key. Same
  * in problems. */
 bool setup_doors(struct setup *s, struct buf *problems) MUST_CHECK;
+
+/* What each part may take of limits.memory. Only output buffers are shared out as clients need them, so a client may have half
+ * of all. */
+struct shares {
+    size_t unread_bytes, unread_all_bytes; /* output buffers: of one client, of all */
+    size_t replay_bytes;                   /* answered hits that Redis could still lose */
+    uint32_t read_bytes;                   /* ids or names of one reply */
+    uint32_t hashes, names;                /* whose state is remembered */
+};
+struct shares setup_shares(const struct conf *conf);
 
 /* For a look at what runs with it; borrows from s. */
 struct source setup_source(const struct setup *s);

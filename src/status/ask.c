@@ -1,5 +1,6 @@
 /* status/ask.c - see ask.h. */
 #include "status/ask.h"
+#include "redis/cluster.h"
 #include "redis/gen_op.h"
 #include "redis/sentinel.h"
 
@@ -12,7 +13,7 @@ static void link_closed(struct redis_link *l)
     CONTAINER_OF(l, struct ask, link)->closed = true;
 }
 
-static void sentinels_closed(void *closed)
+static void finder_closed(void *closed)
 {
     *(bool *)closed = true;
 }
@@ -35,7 +36,7 @@ static void link_make(struct ask *a, const struct source *where, uint32_t wait_m
                                              .life = &a->life,
                                              .role = "cli",
                                              .quiet = true,
-                                             .keeps = (enum redis_keeps)where->conf->redis_keeps,
+                                             .keeps = (enum redis_keeps)where->conf->redis_durability,
                                              .connect_ms = wait_ms,
                                              .answer_ms = answer_ms};
     place_init(&a->place, where->redis);
@@ -59,6 +60,21 @@ static void realm_read(struct ask *a)
     a->realm = gen.realm;
 }
 
+/* Whoever is to say where Redis is. */
+static enum err place_seek(struct ask *a, const struct source *where, uint32_t wait_ms, struct error *e)
+{
+    e->code = ERR_NONE;
+    if (where->sentinels->n > 0) {
+        a->sentinels = sentinels_create(&a->loop, where->sentinels, &a->place);
+        return sentinels_wait(a->sentinels, wait_ms, e);
+    }
+    if (where->redis->cluster) {
+        a->cluster = cluster_create(&a->loop, &a->place);
+        return cluster_wait(a->cluster, wait_ms, e);
+    }
+    return ERR_NONE;
+}
+
 enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
                   struct error *e)
 {
@@ -66,13 +82,9 @@ enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, u
     uv_loop_init(&a->loop);
     life_init(&a->life, slice_str(where->conf->instance));
     link_make(a, where, wait_ms, answer_ms);
-    if (where->sentinels->n > 0) {
-        a->sentinels = sentinels_create(&a->loop, where->sentinels, &a->place);
-        enum err said = sentinels_wait(a->sentinels, wait_ms, e);
-        if (said != ERR_NONE) {
-            ask_close(a);
-            return said;
-        }
+    if (place_seek(a, where, wait_ms, e) != ERR_NONE) {
+        ask_close(a);
+        return e->code;
     }
     enum err code = redis_link_connect(&a->link, wait_ms, e);
     if (code == ERR_NONE) realm_read(a);
@@ -95,8 +107,9 @@ void ask_close(struct ask *a)
     a->closed = false;
     redis_link_close(&a->link, link_closed);
     redis_run_until(&a->link, &a->closed);
-    a->closed = a->sentinels == NULL;
-    if (a->sentinels != NULL) sentinels_close(a->sentinels, sentinels_closed, &a->closed);
+    a->closed = a->sentinels == NULL && a->cluster == NULL;
+    if (a->sentinels != NULL) sentinels_close(a->sentinels, finder_closed, &a->closed);
+    if (a->cluster != NULL) cluster_close(a->cluster, finder_closed, &a->closed);
     redis_run_until(&a->link, &a->closed);
     uv_run(&a->loop, UV_RUN_NOWAIT);
     int left = uv_loop_close(&a->loop);

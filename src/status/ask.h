@@ -10,6 +10,7 @@ struct ask {
     struct life life;
     struct redis_place place;
     struct sentinels *sentinels; /* NULL: none */
+    struct cluster *cluster;     /* likewise */
     struct redis_link link;
     struct batch_id realm; /* tally:realm, read by ask_open; zero: it has none */
     bool closed;

@@ -104,7 +104,7 @@ static void replica_put(struct json *j, const struct status_replica *r)
 
 static void redis_put(struct json *j, const struct status_redis *r)
 {
-    static const char *const keeps_words[] = {"disk", "replicas", "nothing"}; /* as enum conf_keeps */
+    static const char *const durabilities[] = {"disk", "replicas", "none"}; /* as enum conf_durability */
     json_open(j, "redis", '{');
     json_bool(j, "up", r->up);
     if (!r->up) {
@@ -118,7 +118,7 @@ static void redis_put(struct json *j, const struct status_redis *r)
         json_text(j, "policy", r->policy);
         json_text(j, "at", r->at);
         json_text(j, "run_id", r->run_id);
-        json_text(j, "keeps", keeps_words[r->keeps]);
+        json_text(j, "durability", durabilities[r->durability]);
         json_int(j, "replicas", r->replicas);
         json_int(j, "replicas_wanted", r->replicas_wanted);
         json_open(j, "replica", '[');

@@ -102,7 +102,7 @@ static void rejects_probe(struct db *db, struct status *s)
 void probe_mysql(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
                  struct status *s)
 {
-    const struct schema_rules rules = {.accept_flush = where->conf->mysql_volatile == CONF_ACCEPT};
+    const struct schema_rules rules = {.accept_flush = where->conf->mysql_durability == CONF_RELAXED};
     struct error e;
     if (!s->mysql.up) return;
     if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);

@@ -16,7 +16,7 @@ static const struct proof_limits probe_limits = {.dirty_max = 2000, .fields_max 
 static void status_init(const struct source *where, struct status *s)
 {
     *s = (struct status){.at_ms = wall_ms(), .mono_ms = mono_ms()};
-    s->redis.keeps = (enum conf_keeps)where->conf->redis_keeps;
+    s->redis.durability = (enum conf_durability)where->conf->redis_durability;
     s->redis.replicas_wanted = where->conf->redis_replicas;
     s->counters_n = where->counters->n;
     s->counters = heap_zalloc((s->counters_n + 1) * sizeof *s->counters);

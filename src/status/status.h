@@ -72,7 +72,7 @@ struct status_redis {
     bool up;
     char why[STATUS_WHY_BYTES];
     char version[48], policy[32], fsync[16], role[16], run_id[RUN_ID_BYTES], at[300];
-    enum conf_keeps keeps; /* redis.keeps and redis.replicas, which this look went by */
+    enum conf_durability durability; /* redis.durability and redis.replicas, which this look went by */
     int64_t replicas_wanted;
     int64_t memory_bytes, memory_most_bytes; /* 0: no limit */
     int64_t replicas, uptime_s;

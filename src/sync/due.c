@@ -26,7 +26,7 @@ static bool claim_queued(struct sync *s, struct family *f, uint64_t now_ms)
     if (n == 0 || (now_ms < f->next_ms && !f->hurry)) return false;
     uint32_t full = size_now(s);
     if (n > full) n = full;
-    f->next_ms = n == full ? now_ms : now_ms + s->config.claim_gap_ms;
+    f->next_ms = n == full || s->behind ? now_ms : now_ms + s->config.claim_gap_ms;
     claim_names(s, f, &f->queue, n);
     if (list_empty(&f->queue)) f->hurry = false;
     return true;
@@ -48,12 +48,12 @@ static void on_polled(struct due_poll *p)
     s->requests_out--;
     stall_page(s, p);
     if (!sync_may_merge(s)) { /* looked at, and not queued */
+        s->behind = false;
         due_poll_free(p);
         return;
     }
-    bool full = !p->lost && p->keys_n == p->limit;
+    if (!p->lost) s->behind = p->keys_n == p->limit;
     due_poll_names(s, p, false);
-    if (full) s->poll_at_ms = 0;
     /* Not for pages in which nothing is due: those are asked for at the pace of the tick. */
     s->eager = s->due_n > s->paced_n;
 }
@@ -68,16 +68,25 @@ static int64_t shortest_every_ms(const struct sync *s)
     return least;
 }
 
-static void poll_if_time(struct sync *s, uint64_t now_ms)
+/* The index has more than the last page, and of that one less than a claim is left. */
+static bool page_is_claimed(const struct sync *s)
+{
+    return s->behind && s->due_n - s->paced_n < size_now(s);
+}
+
+static bool poll_wanted(const struct sync *s, uint64_t now_ms)
+{
+    if (!s->redis_up || !s->started || s->stopping || s->counters->n == 0) return false;
+    if (s->due_n + CLAIM_HASHES_MAX > s->config.due_max || s->fields >= s->config.fields_max) return false;
+    return now_ms >= s->poll_at_ms || page_is_claimed(s);
+}
+
+static void poll_begin(struct sync *s, uint64_t now_ms)
 {
     bool merges = sync_may_merge(s);
-    if (s->polling || !s->redis_up || !s->started || s->stopping || now_ms < s->poll_at_ms ||
-        s->counters->n == 0)
-        return;
-    if (s->due_n + CLAIM_HASHES_MAX > s->config.due_max || s->fields >= s->config.fields_max) return;
     s->poll_at_ms = now_ms + (merges ? 1 : LOOK_TIMES) * s->config.poll_ms;
     uint32_t skip = merges ? s->poll.skip : 0;
-    s->poll = (struct due_poll){.skip = skip, .limit = CLAIM_HASHES_MAX, .done = on_polled, .arg = s};
+    s->poll = (struct due_poll){.skip = skip, .limit = size_page(s), .done = on_polled, .arg = s};
     s->poll.before_ms = s->ports.redis_ms(s->ports.arg) - shortest_every_ms(s);
     s->polling = true;
     s->requests_out++;
@@ -99,11 +108,20 @@ static bool claim_next(struct sync *s, uint64_t now_ms)
     return false;
 }
 
+/* While pages are full, a page and a claim take turns: one that is read beside a claim has the claimed names once more. */
+static bool takes_turns(const struct sync *s)
+{
+    return s->behind && (s->polling || s->claims_out > 0);
+}
+
 void due_tick(struct sync *s, uint64_t now_ms)
 {
     pace_tick(s, now_ms);
     size_tick(s, now_ms);
-    poll_if_time(s, now_ms);
-    while (claim_next(s, now_ms))
-        continue;
+    do {
+        bool wanted = !s->polling && poll_wanted(s, now_ms);
+        if (wanted && takes_turns(s)) return;
+        if (wanted) poll_begin(s, now_ms);
+        if (s->polling && takes_turns(s)) return;
+    } while (claim_next(s, now_ms));
 }

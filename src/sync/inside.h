@@ -164,6 +164,7 @@ struct sync {
     struct adopt adopt;
     struct due_poll poll;
     bool adopting, polling;
+    bool behind; /* the last page was full: the index has more that is due */
     uint64_t poll_at_ms, adopt_at_ms, beat_at_ms;
     struct list waits;
     struct sync_recover *recover;
@@ -222,7 +223,8 @@ void rest_chunk_answered(struct sync *s);
 void size_init(struct sync *s);
 void size_tick(struct sync *s, uint64_t now_ms);
 uint32_t size_now(const struct sync *s);
-bool size_room(const struct sync *s); /* for one more claim */
+uint32_t size_page(const struct sync *s); /* how many names of the index are asked for at once */
+bool size_room(const struct sync *s);     /* for one more claim */
 void size_claimed(struct sync *s, const struct claim *c);
 
 /* adopt.c */

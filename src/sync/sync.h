@@ -52,7 +52,8 @@ struct sync_wait {
     /* private */
     struct sync *sync;
     int phase;
-    bool queued, asking, answered;
+    bool begun, queued, asking, answered;
+    char replid[RUN_ID_BYTES]; /* the epoch's, as it began */
     uint64_t since_ms, ask_at_ms;
     int64_t before_ms;
     uint32_t claim_mark;

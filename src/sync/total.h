@@ -31,7 +31,7 @@ struct totals {
     struct total_ports ports;
     struct sync *sync;
     const struct gate *gate;
-    uint64_t within_ms;        /* limits.busy */
+    uint64_t within_ms;        /* limits.busy_timeout */
     uint64_t give_up_ms;       /* a third of ledger.keep, as of sync_config */
     struct list waiting;       /* of struct total_task, for the next round */
     struct total_round *round; /* under way, NULL: none */

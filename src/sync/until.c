@@ -50,10 +50,11 @@ static void batch_seen(void *arg, const struct batch_seen *b)
 static void until_ask_dirty(struct until *u);
 
 /* (!) A claim may be lost between the two reads, and its hashes be back in the index: when the server took over another
- * one's data. The histories of a server do not come again, so the last one is that of all that was read since the gate looked. */
+ * one's data. The histories of a server do not come again, so the last one is that of all that was read since the gate looked:
+ * before the first read. It may look again between the two, and open for the other data. */
 static bool is_of_epoch(struct until *u, const struct batch_list *b)
 {
-    bool same = strcmp(b->replid, u->gate->epoch.replid) == 0 || !HOLDS(RULE_UNTIL_HISTORY);
+    bool same = strcmp(b->replid, u->replid) == 0 || !HOLDS(RULE_UNTIL_HISTORY);
     if (!same) gate_epoch_over(u->gate);
     return same;
 }
@@ -105,6 +106,7 @@ static void until_begin(struct until *u)
     for (size_t i = 0; i < u->counters->n; i++)
         u->until[i] = u->ports.redis_ms(u->ports.arg);
     u->busy = true;
+    memcpy(u->replid, u->gate->epoch.replid, sizeof u->replid);
     if (HOLDS(RULE_UNTIL_ORDER))
         until_ask_dirty(u);
     else

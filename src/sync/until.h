@@ -37,6 +37,7 @@ struct until {
     struct batch_list batches;
     struct until_write write;
     int64_t *until;
+    char replid[RUN_ID_BYTES]; /* the epoch's, as the reading began */
 };
 
 #define UNTIL_SLACK_MS 1000 /* over lag_ms(): ticks, and clocks as they were told */

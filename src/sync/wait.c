@@ -5,6 +5,7 @@
  *   CLAIMS   the claims begun until then are answered
  *   ASK      which batches stand that hold the key?
  *   WATCH    until none of them stands any more, but for those that this service merged and keeps (keep.c)
+ * All of it is of one history of one server, or it ends with TRYAGAIN (sync/README.md, rule S42).
  * ALL goes by the dirty index, so it misses a hash whose ZADD another service owes just then (one frame); a key does
  * not. */
 #include "base/heap.h"
@@ -143,16 +144,34 @@ static void ids_keep(struct sync_wait *w, const struct standing *a)
     w->ids = now;
 }
 
+static void standing_file(struct sync_wait *w, const struct standing *a)
+{
+    ids_keep(w, a);
+    w->phase = WAIT_WATCH;
+    if (w->ids.n == 0) wait_end(w, ASK_DONE);
+}
+
+/* (!) A server that took over other data may have lost a batch, and its hashes be pending again, behind our look at the index.
+ * A server's histories do not come again, and a wait does not outlive its links. */
+static bool is_as_begun(const struct sync_wait *w, const struct standing *a)
+{
+    return strcmp(a->replid, w->replid) == 0 || !HOLDS(RULE_SYNC_HISTORY);
+}
+
 static void on_standing(struct standing *a)
 {
     struct sync_wait *w = a->arg;
+    struct sync *s = w->sync;
     w->asking = false;
-    w->sync->requests_out--;
-    w->ask_at_ms = sync_now(w->sync) + WATCH_MS;
+    s->requests_out--;
+    w->ask_at_ms = sync_now(s) + WATCH_MS;
     if (!a->lost && !w->answered) {
-        ids_keep(w, a);
-        w->phase = WAIT_WATCH;
-        if (w->ids.n == 0) wait_end(w, ASK_DONE);
+        if (is_as_begun(w, a)) {
+            standing_file(w, a);
+        } else {
+            wait_end(w, ASK_TRY_AGAIN);
+            s->ports.epoch_over(s->ports.arg);
+        }
     }
     heap_free(a->ids);
 }
@@ -179,6 +198,8 @@ static bool runs_here(const struct sync_wait *w)
 
 static void wait_step(struct sync_wait *w)
 {
+    if (!w->begun) memcpy(w->replid, w->sync->epoch.replid, sizeof w->replid);
+    w->begun = true;
     switch (w->phase) {
     case WAIT_HIGHEST:
         ask_highest(w);
@@ -278,7 +299,7 @@ void sync_wait_for(struct sync *s, struct sync_wait *w)
     PRE(w->key.n == 0 || counters_match(s->counters, w->key) != NULL);
     w->sync = s;
     w->phase = w->key.n == 0 && HOLDS(RULE_SYNC_HIGHEST) ? WAIT_HIGHEST : WAIT_DIRTY;
-    w->queued = w->asking = w->answered = false;
+    w->begun = w->queued = w->asking = w->answered = false;
     w->rows = 0;
     w->since_ms = sync_now(s);
     w->ask_at_ms = 0;

@@ -7,6 +7,7 @@
 const struct grant grants[] = {
     {"hincrby", GRANT_WRITE, NAMES_KEY},
     {"ctr.incrby", GRANT_WRITE, NAMES_KEY},
+    {"ctr.hit", GRANT_WRITE, NAMES_KEY},
     {"ctr.pending", GRANT_READ, NAMES_KEY},
     {"ctr.total", GRANT_READ, NAMES_KEY},
     {"ctr.sync", GRANT_ADMIN, NAMES_SYNC},

@@ -35,14 +35,15 @@ MIDWAY = """
 math.randomseed(ARGV[1])
 local now, sum = redis.call('TIME')[1] * 1000, 0
 for n = ARGV[1], ARGV[2] do
-  local visits, hits = 's' .. n .. ':unique_visitors:daily', math.random(ARGV[3] - 1)
+  local visits, hits, left = 's' .. n .. ':unique_visitors:daily', math.random(ARGV[3] - 1), math.random(60000)
   sum = sum + hits
   redis.call('HINCRBY', visits, '20140920', hits)
-  redis.call('SET', 's' .. n .. ':unique_visitors:sync', 'bench', 'NX', 'EX', math.random(60))
-  if ARGV[4] == '1' then redis.call('ZADD', 'tally:dirty', 'NX', now - math.random(60000), visits) end
+  redis.call('SET', 's' .. n .. ':unique_visitors:sync', 'bench', 'NX', 'PX', left + (tonumber(ARGV[4]) or 0))
+  if ARGV[4] ~= '' then redis.call('ZADD', 'tally:dirty', 'NX', now + ARGV[4] + math.min(0, left - 55000), visits) end
 end
 redis.call('HINCRBY', 'tally:accepted', 'unique_visitors', sum)
 """
+FILLED_A_MS = 100  # stores, so that few come due before a load begins
 # Warm-up and window of the method of before, in seconds: of hits, and of all else.
 OLD_HITS, OLD = (2.3, 1.0), (0.2, 0.6)
 
@@ -151,6 +152,7 @@ class World:
         self.null = self.up(Null(directory, self.program("null")))
         self.tallyd = self.up(self.make_tallyd("shop", self.behind))
         self.servers = {"tallyd": self.tallyd, "plain": self.plain, "nutcracker": self.nutcracker, "null": self.null}
+        self.unused = None
         self.stand(self.plain, UNIFORM_STORES, 50)
 
     def wants(self, *names):
@@ -166,15 +168,16 @@ class World:
     def make_tallyd(self, name, behind, **more):
         return Tallyd(self.directory, f"bench-{name}", self.tallyd_program, behind, self.mysql, name, **more)
 
-    def stand(self, server, stores, hits, ages=False):
-        """Counts and locks of all stores in the midst of their ways, and their ages: they come due as evenly as in a long run."""
+    def stand(self, server, stores, hits, ages_in_ms=""):
+        """Counts and locks of all stores in the midst of their ways, and their ages, as they are after so long: they come due as
+        evenly as in a long run."""
         run = server.admin.register_script(MIDWAY)
-        for first in range(1, stores + 1, 10_000):
-            run(args=[first, min(stores, first + 9_999), hits, int(ages)])
+        for first in range(1, stores + 1, 1_000):
+            run(args=[first, min(stores, first + 999), hits, ages_in_ms])
 
     def fill(self, tallyd, stores, hits):
         """... and tallyd has seen each of them once."""
-        self.stand(tallyd.behind, stores, hits, ages=True)
+        self.stand(tallyd.behind, stores, hits, stores // FILLED_A_MS)
         self.touch(tallyd, stores)
 
     def load_argv(self, server, *options):
@@ -200,9 +203,10 @@ class World:
                 yield window, process.terminate
         finally:
             rest = process.stdout.read()
+            then = server.now()
             process.wait(120)
         assert process.returncode == 0, f"load {options}: {first}{rest}"
-        window.read(rest).paid_s = paid_s(server.owed, most(before), self.sizes.patience_s)  # what stands: in the warm-up
+        window.read(rest).paid_s = paid_s(lambda: server.owed(then), most(before), self.sizes.patience_s)  # what stands: in the warm-up
 
     def window(self, server, *options):
         """With how many Redis commands and MySQL rows each hit had."""
@@ -393,13 +397,19 @@ def stalled(world, _):
     return during
 
 
-def killed(world, _):
+def killed(world, _, mysql=None):
     def during():
         ends_s = time.monotonic() + world.sizes.window_s
-        world.mysql.restart()
+        (mysql or world.mysql).restart()
         time.sleep(max(0, ends_s - time.monotonic()))  # the window itself: what waited is merged in the rest of it
 
     return during
+
+
+def unused(world, turn):
+    """What of killed() is the machine's: MariaDB's start takes processors that Redis, tallyd and the load want."""
+    world.unused = world.unused or world.up(MariaDB(world.directory, "unused").install())
+    return killed(world, turn, world.unused)
 
 
 def draining(world, turn):
@@ -409,6 +419,7 @@ def draining(world, turn):
 
 TIMES = [(stalled, "MySQL is stalled", 1.1, 1.0),
          (killed, "MySQL is killed and comes back", 1.2, 1.0),
+         (unused, "a MariaDB that tallyd does not use is killed and comes back", None, None),
          (draining, "{:,} rows drain", 2.0, 1.3)]
 
 

@@ -5,7 +5,7 @@ Open loop, so that what is late is counted as late.
 
     handshakes.py --build DIR [--rounds 5] [--window 2] [--how greet|leave|connect] [--limit PERCENT]
 
-leave: the flood does not wait for the answer; connect: it says nothing at all. --limit: of limits.handshakes. Exit status 1: the
+leave: the flood does not wait for the answer; connect: it says nothing at all. --limit: of limits.tls_handshakes. Exit status 1: the
 median ratio is above 20, which is that of a signature or two beside what a hit takes on an idle machine; without a bound it
 is hundreds."""
 import argparse
@@ -48,7 +48,7 @@ class Door(OneTallyd):
     def __init__(self, directory, program, behind, mysql, limit):
         self.tls = free_port()
         super().__init__(directory, program, behind, mysql, "handshakes", CONFIGURATION, tls=self.tls,
-                         limits=f"limits: {{ handshakes: {limit} }}" if limit else "")
+                         limits=f"limits: {{ tls_handshakes: {limit} }}" if limit else "")
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", "tls.key",
                         "-out", "tls.pem"], cwd=self.directory, check=True, stderr=subprocess.DEVNULL)
 

@@ -9,6 +9,7 @@
  * -u: each connection is a user's who may name the keys of one pattern and has a rate.
  * A turn is one pipeline from each connection and one frame. Prints hits=N. The stream (load -W) is used
  * from its beginning again when it ends. */
+#include "../lib/zones.h"
 #include "base/check.h"
 #include "base/rand.h"
 #include "clock.h"
@@ -151,6 +152,7 @@ static void world_init(struct world *w, const struct options *o)
                                   .release = never};
     w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);
     struct command_config config = {.counters = &counters,
+                                    .zones = zones_utc(),
                                     .coalesce = w->coalesce,
                                     .client = client,
                                     .limits = request_limits_default,

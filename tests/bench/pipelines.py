@@ -23,7 +23,7 @@ instance: pipelines
 listen: {{ resp: [ "tcp://{host}:{port}" ] }}
 redis: "redis://{host}:{redis}/0"
 mysql: "mysql://root@{host}:{mysql}/pipelines"
-limits: {{ stalled: 1h }}
+limits: {{ send_timeout: 1h }}
 counters:
   unique_visitors:
     key: "s<store>:unique_visitors:daily"

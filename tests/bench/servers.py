@@ -51,8 +51,11 @@ class Server(Process):
         os.makedirs(os.path.join(directory, name))
         super().__init__(os.path.join(directory, name))
 
-    def owed(self):
-        """What it has answered for and not done yet."""
+    def now(self):
+        """For owed(): what came due or was claimed later is not owed."""
+
+    def owed(self, then=None):
+        """What it has answered for, until now or until then, and not done yet."""
         return {}
 
 
@@ -202,14 +205,19 @@ class Tallyd(Server):
         self.admin = redis.Redis(HOST, self.port, socket_timeout=120)
         return self.admin.ping()
 
-    def owed(self):
-        link = self.behind.admin
+    def now(self):
+        stats = self.admin.info("stats")
+        return {"s": self.behind.admin.time()[0], "claimed": int(stats["fields_in_flight"]), "merged": int(stats["rows_merged"])}
+
+    def owed(self, then=None):
+        now, link = self.now(), self.behind.admin
+        then = then or now
         with link.pipeline(transaction=False) as asked:
             for name in link.hkeys("tally:journals"):
                 asked.strlen(b"tally:journal:" + name)
             journals = sum(asked.execute())
-        return {"journals": journals, "due": link.zcount("tally:dirty", "-inf", 1000 * (link.time()[0] - self.every_s)),
-                "claimed": int(self.admin.info("stats")["fields_in_flight"])}
+        return {"journals": journals, "due": link.zcount("tally:dirty", "-inf", 1000 * (then["s"] - self.every_s)),
+                "claimed": then["claimed"] - (now["merged"] - then["merged"])}
 
     def settle(self, what="ALL", within_s=180):
         """Everything counted so far is in MySQL."""

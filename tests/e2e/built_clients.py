@@ -2,14 +2,14 @@
 import os
 
 import pytest
-from harness.unmodified import at, run, same_as_redis
+from harness.unmodified import at, run, assert_same_as_redis
 
 BUILT = os.environ["BUILT_CLIENTS"]
 
 
 @pytest.mark.parametrize("name", ["redigo", "go_redis", "hedis"])
 def test_client(name, calm, make_redis, mysql):
-    same_as_redis([os.path.join(BUILT, name)], calm, at(make_redis("plain")), mysql)
+    assert_same_as_redis([os.path.join(BUILT, name)], calm, at(make_redis("plain")), mysql)
 
 
 @pytest.mark.parametrize("hits", [20_000, 120_000])

@@ -14,11 +14,14 @@ from harness.mariadb import MariaDB, install_template
 from harness.ports import port as held_port
 from harness.programs import NODE_MODULES
 from harness.proxy import Proxy
-from harness.redis_server import RedisServer, memory_directory
+from harness.redis_server import ClusterNode, RedisServer, memory_directory
 from harness.replicas import Pair
 from harness.sanitizers import Reports
 from harness.still import Still
 from harness.unmodified import warm
+
+
+ON_CLUSTER = bool(os.environ.get("E2E_CLUSTER"))
 
 
 def pytest_configure(config):
@@ -180,7 +183,7 @@ def make_redis(workdir):
     def make(name="redis", **options):
         directory = os.path.join(workdir, name)
         os.mkdir(directory)
-        server = RedisServer(directory, **options)
+        server = (ClusterNode if ON_CLUSTER else RedisServer)(directory, **options)
         made.append(server)
         return server.start()
 
@@ -201,6 +204,8 @@ def make_daemon(workdir, mysql):
     made = []
 
     def make(redis, start=True, migrate=True, **options):
+        if ON_CLUSTER and str(options.get("redis_url")).startswith("unix:"):
+            pytest.skip("behind a proxy: nodes of a cluster name themselves")
         daemon = Daemon(workdir, redis, options.pop("mysql", mysql), **options)
         made.append(daemon)
         if start and migrate:

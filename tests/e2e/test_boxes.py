@@ -21,7 +21,7 @@ HOUR_S = 3600
 
 
 def options(keep):
-    return {"boxes": {"width": f"{WIDTH_S}s", "keep": keep}, "clock": {"ahead": f"{AHEAD_S}s"}}
+    return {"boxes": {"width": f"{WIDTH_S}s", "keep": keep}}
 
 
 class Model:

@@ -140,14 +140,38 @@ def test_no_such_file():
     assert done.returncode in (64, 78) and "/no/such/tallyd.yaml" in done.stderr
 
 
-def test_shipped_configuration_is_right(tmp_path):
-    """config/tallyd.yaml is read without a complaint: what is refused is only that nothing runs where it says, here made
+@pytest.mark.parametrize("text", [None, "", "# nothing yet\n\n", "---\n{}\n"])
+def test_check_of_nothing_gives_what_to_write(text, tmp_path):
+    """Ten lines on stdout, which are a good configuration when they are pasted."""
+    path = tmp_path / "new.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    done = tallyd("check", "-c", str(path))
+    assert done.returncode == 78 and f"ten lines to {path}" in done.stderr, done.stderr
+    assert len(done.stdout.splitlines()) == 10
+    path.write_text(done.stdout.replace("redis://127.0.0.1:6379/0", f"unix://{tmp_path}/redis.sock?db=0")
+                    .replace("127.0.0.1:3306/shop", f"localhost/shop?socket={tmp_path}/m.sock"), encoding="utf-8")
+    done = tallyd("check", "-c", str(path))
+    assert done.returncode == 69 and "good configuration with 1 counter" in done.stdout, done.stderr
+
+
+def test_check_of_something_wrong_gives_no_lines(tmp_path):
+    for path, text in ((tmp_path / "wrong.yaml", "redis: 1\n"), (tmp_path, None)):
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
+        done = tallyd("check", "-c", str(path))
+        assert done.returncode == 78 and done.stdout == "" and "ten lines" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", ["tallyd.yaml", "tallyd.full.yaml"])
+def test_shipped_configurations_are_right(name, tmp_path):
+    """Each is read without a complaint: what is refused is only that nothing runs where it says, here made
     a place where nothing can."""
-    with open(os.path.join(os.path.dirname(__file__), "../../config/tallyd.yaml"), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(__file__), "../../config", name), encoding="utf-8") as file:
         shipped = file.read()
-    for there, nowhere in (("redis://127.0.0.1:6379/0\"  ", f"unix://{tmp_path}/redis.sock?db=0\"  "),
+    for there, nowhere in (("redis://127.0.0.1:6379/0", f"unix://{tmp_path}/redis.sock?db=0"),
                            ("mysql://tally@127.0.0.1:3306/shop", f"mysql://tally@localhost/shop?socket={tmp_path}/m.sock")):
-        assert shipped.count(there) == 1, there
+        assert there in shipped, there
         shipped = shipped.replace(there, nowhere)
     (tmp_path / "tallyd.yaml").write_text(shipped, encoding="utf-8")
     done = tallyd("check", "-c", str(tmp_path / "tallyd.yaml"))
@@ -379,7 +403,7 @@ def test_sigterm(daemon, redis):
 @pytest.mark.fault("sigterm")
 def test_sigterm_with_mysql_away(make_daemon, redis, mysql):
     """The runs that cannot finish are left standing within the deadline; the next start merges them."""
-    daemon = make_daemon(redis, more={"stop_within": "2s"})
+    daemon = make_daemon(redis, more={"stop_timeout": "2s"})
     with daemon.client() as client:
         client.call("HINCRBY", "s1:product_views", "7", 1)
     daemon.sync_all()

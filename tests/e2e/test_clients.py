@@ -10,7 +10,7 @@ from harness.daemon import TALLYD, counters
 from harness.ports import port
 from harness.programs import HIREDIS_ASYNC, PYTHON_CLIENT
 from harness.resp import Resp
-from harness.unmodified import CLIENTS, SCRIPT, at, run, same_as_redis
+from harness.unmodified import CLIENTS, SCRIPT, at, run, assert_same_as_redis
 
 DEBIAN = {
     "redis-py": [PYTHON_CLIENT, f"{CLIENTS}/redis_py.py"],
@@ -35,12 +35,12 @@ EXAMPLES = {"php": ["php", "-r"], "python": [PYTHON_CLIENT, "-c"], "ruby": ["rub
 
 @pytest.mark.parametrize("name", DEBIAN)
 def test_client(name, calm, make_redis, mysql):
-    same_as_redis(DEBIAN[name], calm, at(make_redis("plain")), mysql)
+    assert_same_as_redis(DEBIAN[name], calm, at(make_redis("plain")), mysql)
 
 
 @pytest.mark.parametrize("name", NPM)
 def test_newer_client(name, calm, make_redis, mysql, node_modules):
-    same_as_redis(NPM[name], calm, at(make_redis("plain")), mysql, {"NODE_PATH": node_modules})
+    assert_same_as_redis(NPM[name], calm, at(make_redis("plain")), mysql, {"NODE_PATH": node_modules})
 
 
 @pytest.mark.parametrize("language", EXAMPLES)
@@ -62,7 +62,7 @@ def test_valkey_glide(calm, make_redis, mysql, node_modules):
     """It knows TCP only, and asks whether this is a primary before all else."""
     other = port()
     make_redis("plain", extra=["--port", str(other), "--bind", "127.0.0.1"])
-    same_as_redis(["node", f"{CLIENTS}/glide.js"], calm, ("tcp", other), mysql, {"NODE_PATH": node_modules},
+    assert_same_as_redis(["node", f"{CLIENTS}/glide.js"], calm, ("tcp", other), mysql, {"NODE_PATH": node_modules},
                   ways=(("tcp", calm.port), ("tcp", calm.port)))
 
 
@@ -73,7 +73,7 @@ LARGE = {
 }
 
 
-def large(command, hits, daemon, mysql, environment=None):
+def assert_large_pipeline(command, hits, daemon, mysql, environment=None):
     """One pipeline, which a client may write whole before it reads an answer."""
     assert run(command, daemon.socket, hits, environment=environment) == [hits, hits]
     daemon.sync_all()
@@ -83,11 +83,11 @@ def large(command, hits, daemon, mysql, environment=None):
 
 @pytest.mark.parametrize("name", LARGE)
 def test_large_pipeline(name, calm, mysql):
-    large(*LARGE[name], calm, mysql)
+    assert_large_pipeline(*LARGE[name], calm, mysql)
 
 
 def test_large_pipeline_of_ioredis(calm, mysql, node_modules):
-    large(["node", f"{CLIENTS}/large_ioredis.js"], 300000, calm, mysql, {"NODE_PATH": node_modules})
+    assert_large_pipeline(["node", f"{CLIENTS}/large_ioredis.js"], 300000, calm, mysql, {"NODE_PATH": node_modules})
 
 
 HELPERS = {
@@ -193,7 +193,7 @@ RESEND_NPM = {
 ORDERS = 60
 
 
-def resends(command, daemon, proxy, mysql, environment=None):
+def assert_resends(command, daemon, proxy, mysql, environment=None):
     """Every seventh answer or so is lost with its link; what the client then sends again was counted already."""
     proxy.answers_most = 7
     assert len(run(command, proxy.path, ORDERS, environment=environment)) == ORDERS
@@ -207,12 +207,12 @@ def resends(command, daemon, proxy, mysql, environment=None):
 
 @pytest.mark.parametrize("name", RESEND)
 def test_client_resends(name, calm, make_proxy, mysql):
-    resends(RESEND[name], calm, make_proxy(calm.socket), mysql)
+    assert_resends(RESEND[name], calm, make_proxy(calm.socket), mysql)
 
 
 @pytest.mark.parametrize("name", RESEND_NPM)
 def test_newer_client_resends(name, calm, make_proxy, mysql, node_modules):
-    resends(RESEND_NPM[name], calm, make_proxy(calm.socket), mysql, {"NODE_PATH": node_modules})
+    assert_resends(RESEND_NPM[name], calm, make_proxy(calm.socket), mysql, {"NODE_PATH": node_modules})
 
 
 def redis_cli(socket, version, lines):

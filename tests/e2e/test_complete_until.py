@@ -41,7 +41,7 @@ class Held:
 def test_waits_for_the_hits_in_doubt_of_another_tallyd(make_clock, make_redis, make_daemon, make_proxy, mysql):
     """A frame in doubt is sent again with the time of its first sending: not even then anything older than what the other
     tallyd wrote meanwhile gets into Redis."""
-    clock, more = make_clock().flow(), {"limits": {"busy": "30s"}}
+    clock, more = make_clock().flow(), {"limits": {"busy_timeout": "30s"}}
     redis = make_redis(appendfsync="always", clock=clock)
     peer = make_daemon(redis, families=FAMILIES, instance="peer", clock=clock, more=more)
     proxy = make_proxy(redis.socket)

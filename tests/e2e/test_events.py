@@ -12,8 +12,7 @@ from harness.storm import settled, storm
 
 KEEP_S, AHEAD_S = 600, 60
 TIERS = ((5, 900), (60, 1800))  # cached windows of that size or smaller are kept so long; bigger ones as the last
-OPTIONS = {"events": {"keep": f"{KEEP_S}s", "windows": ", ".join(f"{window}s {keep}s" for window, keep in TIERS)},
-           "clock": {"ahead": f"{AHEAD_S}s"}}
+OPTIONS = {"events": {"keep": f"{KEEP_S}s", "windows": ", ".join(f"{window}s {keep}s" for window, keep in TIERS)}}
 HOUR_S = 3600
 PREENED_S = 130  # the preener comes once a minute
 

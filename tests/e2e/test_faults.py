@@ -263,7 +263,7 @@ def test_redis_that_may_lose(options, parts, make_redis, make_daemon):
     daemon = make_daemon(redis, start=False)
     daemon.migrate()
     ends(daemon, CONFIG_REFUSED, *parts)
-    daemon.config["redis"] = {"url": redis.url, "keeps": "nothing"}
+    daemon.config["redis"] = {"url": redis.url, "durability": "none"}
     daemon.write_config()
     daemon.start()
     assert hit(daemon) == 1
@@ -313,7 +313,7 @@ def test_mysql_that_may_lose(template, workdir, make_daemon, redis):
         daemon = make_daemon(redis, start=False, mysql=lax)
         daemon.migrate()
         ends(daemon, CONFIG_REFUSED, "innodb_flush_log_at_trx_commit")
-        daemon.config["mysql"] = {"url": lax.url, "volatile": "accept"}
+        daemon.config["mysql"] = {"url": lax.url, "durability": "relaxed"}
         daemon.write_config()
         assert daemon.verb("check").returncode == 0
     finally:

@@ -55,9 +55,9 @@ def test_giant_pipeline(make_daemon, redis):
 
 @pytest.mark.fault("slow-reader")
 def test_slow_reader(make_daemon, redis):
-    """One client sends and never reads: beyond limits.unread it is not read from, others are served as ever; then it reads
+    """One client sends and never reads: beyond its output buffer it is not read from, others are served as ever; then it reads
     everything."""
-    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"limits": {"unread": "1MiB"}})
+    daemon = make_daemon(redis, families=counters(hits=10**9, every="3600s"), more={"limits": {"memory": "8MiB"}})
     slow, sent = daemon.client(), [0]
     slow.call("HINCRBY", "s1:product_views", "1", 1)
     daemon.sync_all()

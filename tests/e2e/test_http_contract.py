@@ -1,6 +1,7 @@
 """openapi.yaml held true: every path and status of it is seen here, each answer as it says (harness/contract.py judges); and
 what it does not name is not there."""
 import os
+import re
 import urllib.parse
 
 import pytest
@@ -17,19 +18,22 @@ AWAY = {"X-Forwarded-For": "192.0.2.1"}  # somebody who is not here, so needs a 
 ELSEWHERE = {"Sec-Fetch-Site": "cross-site"}  # a browser, led here by another site's page
 ID = "0" * 32 + "-0-0"
 
+CSV = [f"{path}?format=csv" for path in ("/api/stores/7/counters/unique_visitors", "/api/stores/7/counters/searches",
+                                         "/api/series/s7:views/60", "/api/boxes/s7:views", "/api/uniques/s7:visitors")]
 OPEN = ["/", "/favicon.ico", "/assets/panel.js", "/assets/dygraph.min.js", "/healthz", "/readyz", "/api/openapi.yaml"]
-SEEN_BY_ALL = ["/api/counters", "/api/stores", "/api/stores/7/counters/unique_visitors",
+SEEN_BY_ALL = ["/api/counters", "/api/stores", "/api/stores/7", "/api/stores/7/counters/unique_visitors",
                "/api/stores/7/counters/product_views", "/api/stores/7/counters/searches", "/api/series",
                "/api/series/s7:views/60", "/api/boxes/s7:views", "/api/events/s7/view?span=60&window=5",
-               "/api/events/s7/view?from=0", "/api/uniques/s7:visitors", "/api/stream?store=7"]
+               "/api/events/s7/view?from=0", "/api/uniques/s7:visitors", "/api/stream?store=7", *CSV]
 OF_THE_OPERATOR = ["/metrics", "/api/rejects", "/api/status", "/api/books"]
 POSTS = [f"/api/rejects/{ID}/replay", f"/api/rejects/{ID}/drop"]
-WRONG = ["/api/stores?limit=0", "/api/stores/7/counters/unique_visitors?from=20140931",
+WRONG = [*(path.replace("csv", "xml") for path in CSV), "/api/stores?limit=0", "/api/stores/7/counters/unique_visitors?from=20140931",
          "/api/series?limit=x", "/api/series/s7:views/7", "/api/boxes/s7:views?top=0", "/api/events/s7/view?span=60",
          "/api/uniques/s7:visitors?from=20140101&to=20160101", "/api/rejects?limit=-1", "/api/stream?store="]
-OF_ANOTHER = ["/api/stores/8/counters/unique_visitors", "/api/series/s8:views/60", "/api/boxes/s8:views",
+OF_ANOTHER = [*(path.replace("stores/7", "stores/8").replace("/s7:", "/s8:") for path in CSV),
+              "/api/stores/8", "/api/stores/8/counters/unique_visitors", "/api/series/s8:views/60", "/api/boxes/s8:views",
               "/api/events/s8/view?span=60&window=5", "/api/uniques/s8:visitors", "/api/stream?store=8"]
-NEED_REDIS = ["/api/series", "/api/series/s7:views/60", "/api/boxes/s7:views", "/api/events/s7/view?span=60&window=5",
+NEED_REDIS = [*CSV[2:], "/api/series", "/api/series/s7:views/60", "/api/boxes/s7:views", "/api/events/s7/view?span=60&window=5",
               "/api/uniques/s7:visitors", "/api/books"]
 
 
@@ -145,11 +149,25 @@ def one_more(web):
         return stream.answer.status == 200
 
 
+def test_csv_is_to_be_saved(world):
+    """Its type and name; a refusal is JSON as ever, and nothing to be saved; a store token saves its store alone."""
+    _, web, shop, _ = world
+    for path in CSV:
+        for client in (web, shop):
+            answer = client.ask(path)
+            assert answer.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
+            assert re.fullmatch(r'attachment; filename="[\w.-]+\.csv"', answer.headers["Content-Disposition"])
+            assert answer.text.endswith("\r\n") and "\n" not in answer.text.replace("\r\n", "")
+        refused = shop.ask(path.replace("stores/7", "stores/8").replace("/s7:", "/s8:"))
+        assert refused.status == 403 and refused.headers["Content-Disposition"] is None
+    assert web.ask(CSV[1]).text == "item,live,stored\r\nred shoes,5,5\r\n"
+
+
 def test_what_is_not_in_the_contract_is_not_there(world):
     daemon, web, _, _ = world
     for path in ("/nothing", "/api", "/api/", "/api/counters/", "/api/nothing", "/assets", "/assets/", "/assets/a/b",
                  "/assets/../index.html", "/assets/..%2Findex.html", "/assets/%2e%2e/x", "//", "/metrics/", "/..",
-                 "/%2e%2e/etc/passwd", "/api/stores/7", "/api/stores/7/counters", "/api/stores//counters/searches",
+                 "/%2e%2e/etc/passwd", "/api/stores/7/", "/api/stores/7/counters", "/api/stores//counters/searches",
                  "/" + "x/" * 20):
         answer = web.ask(path)
         assert answer.status in (400, 404), (path, answer.status)

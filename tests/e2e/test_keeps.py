@@ -1,4 +1,4 @@
-"""`redis.keeps`: what holds a claim before it is merged. A Redis as managed services have it: no AOF, no CONFIG, replicas."""
+"""`redis.durability`: what holds a claim before it is merged. A Redis as managed services have it: no AOF, no CONFIG, replicas."""
 import json
 import re
 
@@ -40,7 +40,7 @@ def follow(replica, primary):
 
 
 def keeps_on(server, what, **more):
-    return {"redis": {"url": server.url, "keeps": what, **more}}
+    return {"redis": {"url": server.url, "durability": what, **more}}
 
 
 def test_replicas_hold_the_claims(make_managed, make_daemon, mysql):
@@ -49,7 +49,7 @@ def test_replicas_hold_the_claims(make_managed, make_daemon, mysql):
     follow(replica, primary)
     daemon = make_daemon(primary, families=FAMILIES, more=keeps_on(primary, "replicas", replicas=1))
     said = daemon.verb("check")
-    assert said.returncode == 0 and "redis.keeps: replicas" in said.stdout, said.stdout + said.stderr
+    assert said.returncode == 0 and "redis.durability: replicas" in said.stdout, said.stdout + said.stderr
     account = Account(primary, mysql, FAMILIES)
     account.pending(daemon, fields(200))
     assert daemon.terminate() == 0
@@ -79,7 +79,7 @@ def test_promoted_while_it_runs(make_managed, make_daemon, mysql):
     follow(second, primary)
     follow(third, primary)
     url = f"redis://127.0.0.1:{primary.port},127.0.0.1:{second.port}/0"
-    daemon = make_daemon(primary, families=FAMILIES, more={"redis": {"url": url, "keeps": "replicas", "replicas": 1}})
+    daemon = make_daemon(primary, families=FAMILIES, more={"redis": {"url": url, "durability": "replicas", "replicas": 1}})
     account = Account(primary, mysql, FAMILIES)
     account.pending(daemon, fields(200))
     daemon.sync_all()
@@ -110,7 +110,7 @@ def test_no_replica_no_merge(make_managed, make_daemon, make_proxy, mysql, workd
                                "listen": {"resp": [f"unix://{workdir}/tallyd-one.sock"], "http": f"unix://{web}"}})
     account = Account(primary, mysql, FAMILIES)
     seen = look(daemon)
-    assert (seen["redis"]["keeps"], seen["redis"]["replicas_wanted"], seen["redis"]["replicas"]) == ("replicas", 1, 1)
+    assert (seen["redis"]["durability"], seen["redis"]["replicas_wanted"], seen["redis"]["replicas"]) == ("replicas", 1, 1)
     one = seen["redis"]["replica"][0]
     assert one["at"].endswith(f":{replica.port}") and one["online"] and one["lag_s"] <= 1 and one["behind_bytes"] >= 0
     metrics = Web(web).metrics()
@@ -176,11 +176,10 @@ def problems(seen):
 
 
 @pytest.mark.parametrize("options,keeps,parts", [
-    ({}, {"keeps": "replicas"}, ("redis.replicas is 0",)),
-    ({}, {"volatile": "accept"}, ("redis.volatile is no option any more", "redis.keeps: nothing")),
-    ({"appendonly": "no"}, {}, ("AOF is off", "redis.keeps: replicas")),
+    ({}, {"durability": "replicas"}, ("redis.replicas is 0",)),
+    ({"appendonly": "no"}, {}, ("AOF is off", "redis.durability: replicas")),
     ({"extra": ["--rename-command", "CLIENT", ""]}, {}, ("Redis refuses CLIENT (ERR unknown command",)),
-], ids=["no replicas", "volatile", "AOF off", "no CLIENT"])
+], ids=["no replicas", "AOF off", "no CLIENT"])
 def test_refused(options, keeps, parts, make_redis, make_daemon):
     redis = make_redis(**options)
     daemon = make_daemon(redis, start=False, more={"redis": {"url": redis.url, **keeps}})
@@ -204,9 +203,9 @@ def test_config_cannot_be_asked(make_redis, make_daemon):
 
 def test_nothing_is_said(make_managed, make_daemon, mysql):
     redis = make_managed("alone")
-    daemon = make_daemon(redis, families=FAMILIES, more=keeps_on(redis, "nothing"))
-    assert "redis.keeps: nothing" in daemon.verb("check").stdout
-    assert "event=redis_keeps_nothing" in daemon.log()
+    daemon = make_daemon(redis, families=FAMILIES, more=keeps_on(redis, "none"))
+    assert "redis.durability: none" in daemon.verb("check").stdout
+    assert "event=redis_durability_none" in daemon.log()
     account = Account(redis, mysql, FAMILIES)
     account.hit(daemon, fields(20))
     account.settle(daemon)

@@ -52,7 +52,7 @@ class Dump:
 def test_hits_that_are_merged_come_back(copy, options, make_redis, make_daemon, mysql):
     """Held, loudly, and counting goes on; only the operator's word merges them a second time."""
     redis = make_redis(**options)
-    daemon = make_daemon(redis, families=FAMILIES, more={"redis": {"url": redis.url, "keeps": "nothing"}})
+    daemon = make_daemon(redis, families=FAMILIES, more={"redis": {"url": redis.url, "durability": "none"}})
     account = Account(redis, mysql, FAMILIES)
     account.pending(daemon, fields(20))
     old = copy(redis)

@@ -172,7 +172,7 @@ def test_redis_goes_away(make_redis, doors, authority, mysql, transport):
     """Redis dies somewhere in a pipeline and comes back: each hit is answered; an integer was counted, an error was not, and
     of `outcome unknown` nobody knows."""
     server = make_redis("mortal", appendfsync="always")
-    daemon = doors(server, busy="1s")
+    daemon = doors(server, busy_timeout="1s")
     with connect(daemon, transport, authority) as link, daemon.client() as other:
         killed = threading.Event()
         sender = threading.Thread(target=write_around, args=(link, killed), daemon=True)
@@ -219,9 +219,9 @@ def stuck(sent):
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_never_read(doors, authority, mysql, transport):
-    """Who writes on and on and reads nothing: memory is bounded by limits.unread, then it is not read from, and after
-    limits.stalled it is cut, and the log says how many of its hits were counted without an answer."""
-    daemon = doors(unread="8MiB", stalled="1s")
+    """Who writes on and on and reads nothing: memory is bounded by limits.memory, then it is not read from, and after
+    limits.send_timeout it is cut, and the log says how many of its hits were counted without an answer."""
+    daemon = doors(memory="32MiB", send_timeout="1s")
     before = daemon.rss_kib()
     sent, ending = [0], threading.Event()
     with connect(daemon, transport, authority) as link:
@@ -253,7 +253,7 @@ def test_never_read(doors, authority, mysql, transport):
 
 def test_all_together(doors, authority):
     """The limit of all holds however many read nothing, and whoever reads finds room beside them."""
-    daemon = doors(unread="64MiB", unread_all="32MiB")
+    daemon = doors(memory="64MiB")
     before = daemon.rss_kib()
     ending, sent = threading.Event(), [0]
     links = [connect(daemon, "unix", authority) for _ in range(10)]
@@ -276,8 +276,8 @@ def test_all_together(doors, authority):
 
 
 def test_who_goes_on_writing_is_not_cut(doors, authority, mysql):
-    """Slow to write and late to read: for longer than limits.stalled it reads nothing, but it does not stand still."""
-    daemon = doors(stalled="1s")
+    """Slow to write and late to read: for longer than limits.send_timeout it reads nothing, but it does not stand still."""
+    daemon = doors(send_timeout="1s")
     with connect(daemon, "unix", authority) as link:
         for _ in range(20):
             link.sendall(hits(2, 15_000))

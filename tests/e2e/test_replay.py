@@ -308,7 +308,7 @@ def test_other_ways_to_count(make_redis, make_proxy, make_daemon):
 def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
     """What does not fit goes, the oldest first, and is named; the rest is sent again."""
     server = make_redis(in_memory=True)
-    daemon = make_daemon(server, families=FAMILIES, more={"limits": {"replay": "64KiB"}})
+    daemon = make_daemon(server, families=FAMILIES, more={"limits": {"memory": "8MiB"}})
     account = Account(server, mysql, FAMILIES)
     load = make_load(daemon, account)
     sizes = Sizes(server)
@@ -316,10 +316,10 @@ def test_over_the_limit(make_redis, make_daemon, make_load, mysql):
     with daemon.client() as client:
         def kept():
             found = int(re.search(r"replay_bytes:(\d+)", client.call("INFO").decode())[1])
-            assert found <= 64 << 10
+            assert found <= 1 << 20
             return found
 
-        wait_until(lambda: time.monotonic() > until and kept() > 32 << 10, 30, "as much is kept as may be")
+        wait_until(lambda: time.monotonic() > until and kept() > 512 << 10, 30, "as much is kept as may be")
     assert sizes.power_cut() > 0
     server.start()
     wait_until(lambda: replayed(daemon), 30, "it gets what is left")

@@ -17,7 +17,7 @@ from harness.storm import settled, storm
 from harness.wait import wait_until
 
 PRECISIONS, SAMPLES, AHEAD_S = (1, 5, 60, 300), 10, 60
-OPTIONS = {"series": {"precisions": list(PRECISIONS), "samples": SAMPLES}, "clock": {"ahead": f"{AHEAD_S}s"}}
+OPTIONS = {"series": {"precisions": list(PRECISIONS), "samples": SAMPLES}}
 PASS_S = 60  # the cleaner comes to each precision once in so long, or in the precision when that is longer
 HOUR_S = 3600
 

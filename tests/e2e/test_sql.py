@@ -6,6 +6,7 @@ import subprocess
 import pymysql
 import pytest
 
+from harness.daemon import counters
 from harness.programs import MYSQLD
 from harness.wait import wait_until
 
@@ -32,8 +33,7 @@ def url(mysql, user):
 
 @pytest.fixture
 def users(mysql):
-    everything, least, view, reader = blocks()
-    yield everything, least, view, reader
+    yield blocks()
     for user in ("tally@localhost", "tally_least@localhost", "panel@localhost"):
         mysql.query(f"DROP USER IF EXISTS {user}")
     mysql.query("DROP ROLE IF EXISTS tally_reader")
@@ -86,11 +86,34 @@ def test_least_rights(make_redis, make_daemon, mysql, users):
     daemon.log_contains("INSERT command denied")
 
 
+def test_the_right_to_read_names(make_redis, make_daemon, mysql, users):
+    """`check` names what is missing: the table, a column, the right; with the GRANT that sql/README.md has."""
+    labels = {"product_views": {"labels": {"table": "products", "id": "product_id", "name": "title"}}}
+    redis = make_redis(appendfsync="always")
+    make_daemon(redis, start=False).migrate()
+    paste(mysql, users[1])
+    daemon = make_daemon(redis, start=False, migrate=False, mysql_url=url(mysql, "tally_least"),
+                         families=counters(**labels))
+    mysql.query("CREATE TABLE products (product_id BIGINT PRIMARY KEY, title VARCHAR(100) CHARACTER SET utf8mb4)")
+    done = daemon.verb("check")
+    assert done.returncode == 0 and "counter product_views: labels cannot be read" in done.stdout, done.stdout + done.stderr
+    wanted = users[2].strip()
+    assert wanted == "GRANT SELECT ON shop.products TO tally_least@localhost;"
+    grant = re.search(r"mend it with: (GRANT .*;)", done.stdout).group(1)
+    assert re.sub(r"[`']", "", grant) == wanted
+    paste(mysql, grant)
+    done = daemon.verb("check")
+    assert done.returncode == 0 and "labels" not in done.stdout, done.stdout + done.stderr
+    mysql.query("ALTER TABLE products RENAME COLUMN title TO name")
+    done = daemon.verb("check")
+    assert done.returncode == 0 and "title" in done.stdout and "mend it" not in done.stdout, done.stdout + done.stderr
+
+
 def test_views_and_their_reader(make_redis, make_daemon, mysql, users):
     daemon = make_daemon(make_redis(appendfsync="always"))
     done = daemon.verb("migrate", "--views")
     assert done.returncode == 0 and "tally_reader may read them" in done.stdout, done.stdout + done.stderr
-    paste(mysql, users[3])
+    paste(mysql, users[4])
     reader = pymysql.connect(unix_socket=mysql.socket, user="panel", password="choose another", database="shop",
                              autocommit=True)
     with reader.cursor() as cursor, daemon.client() as client:
@@ -98,13 +121,13 @@ def test_views_and_their_reader(make_redis, make_daemon, mysql, users):
             cursor.execute(sql)
             return cursor.fetchall()
 
-        assert read(users[2].strip().rstrip(";")) == ()
+        assert read(users[3].strip().rstrip(";")) == ()
         client.call("HINCRBY", "s12345:unique_visitors:daily", "20140920", 7)
         client.call("HINCRBY", "s12345:product_views", "7", 2)
         daemon.sync_all()
         begun = mysql.query("SELECT UTC_TIMESTAMP(3)")[0][0]
-        wait_until(lambda: read(users[2].strip().rstrip(";"))[0][2] is not None, 30, "complete_until")
-        ((day, visitors, complete_until),) = read(users[2].strip().rstrip(";"))
+        wait_until(lambda: read(users[3].strip().rstrip(";"))[0][2] is not None, 30, "complete_until")
+        ((day, visitors, complete_until),) = read(users[3].strip().rstrip(";"))
         assert (str(day), visitors) == ("2014-09-20", 7) and complete_until <= mysql.query("SELECT UTC_TIMESTAMP(3)")[0][0]
         assert (begun - complete_until).total_seconds() < 120
         progress = {row[0]: row[1:] for row in read("SELECT counter, merged, rejected, behind_seconds FROM tally_progress")}

@@ -88,7 +88,7 @@ def test_well(daemon, redis, mysql):
     assert mysql.query("SELECT @@hostname")[0][0] in seen["mysql"]["at"]
     assert service["redis_server"] == seen["redis"]["at"] == redis.socket and service["redis_moved_s"] is None
     assert service["redis_run_id"] == seen["redis"]["run_id"] and service["redis_links"] == "frame=1,sync=1,fence=1"
-    assert (seen["redis"]["keeps"], seen["redis"]["replica"]) == ("disk", [])
+    assert (seen["redis"]["durability"], seen["redis"]["replica"]) == ("disk", [])
     assert seen["redis"]["run_id"] == redis.client().info("server")["run_id"]
     assert seen["backlog"]["dirty"] == 2 and 0 <= seen["backlog"]["oldest_s"] < 60
     searches, views = of_counter(seen, "searches"), of_counter(seen, "product_views")

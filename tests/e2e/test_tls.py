@@ -240,8 +240,8 @@ def test_handshakes_that_dribble(make_daemon, redis, pairs, authority):
 
 
 def test_a_handshake_has_its_time(make_daemon, redis, pairs, authority):
-    """Whoever begins one and says no more is disconnected after limits.handshake_within, not after its default of 10 s."""
-    daemon = make_door(make_daemon, redis, pairs["good"], http=True, more={"limits": {"handshake_within": "1s"}})
+    """Whoever begins one and says no more is disconnected after limits.auth_timeout, not after its default of 10 s."""
+    daemon = make_door(make_daemon, redis, pairs["good"], http=True, more={"limits": {"auth_timeout": "1s"}})
     begun = hello_of(authority)[:-1]
     began = time.monotonic()
     links = [socket.create_connection(("127.0.0.1", at), timeout=20) for at in (daemon.tls_port, daemon.http_port)]
@@ -265,7 +265,7 @@ FLOOD = 80
 def test_a_flood_of_handshakes(make_daemon, redis, pairs, authority):
     """Of many at once each is put off until its turn comes, and has it; meanwhile hits are counted, of plain clients and of
     those that are through."""
-    daemon = make_door(make_daemon, redis, pairs["good"], more={"limits": {"handshakes": 2}})
+    daemon = make_door(make_daemon, redis, pairs["good"], more={"limits": {"tls_handshakes": 2}})
     words = hello_of(authority)
     with daemon.client() as plain, redis_client(daemon, authority) as secure:
         assert secure.hincrby(VIEWS, 2, 1) > 0

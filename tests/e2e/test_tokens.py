@@ -244,12 +244,12 @@ def test_a_counter_with_feeds_takes_none(make_daemon, redis):
 
 
 def test_so_many_stand_and_no_more(make_still):
-    still = make_still({"tokens": {"keep": "2h", "most": 100}}, families=CALM)
+    still = make_still({"tokens": {"keep": "2h", "max": 100}}, families=CALM)
     still.begin_at(0, 600)
     with still.daemon.client() as client:
         replies = client.pipeline([("CTR.INCRBY", VIEWS, "7", 1, "TOKEN", f"t{n}") for n in range(150)])
         assert [reply for reply in replies[:100] if isinstance(reply, RespError)] == []
-        assert set(replies[100:]) == {"OOM 100 tokens stand in Redis (tokens.most); nothing was counted"}
+        assert set(replies[100:]) == {"OOM 100 tokens stand in Redis (tokens.max); nothing was counted"}
         assert client.call("CTR.INCRBY", VIEWS, "7", 1, "TOKEN", "t5") == replies[5]
         assert isinstance(client.call("CTR.INCRBY", VIEWS, "7", 1), int)  # the others go on
         still.step(2 * 3600)

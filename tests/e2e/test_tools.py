@@ -10,7 +10,7 @@ import redis as redis_py
 from harness.programs import PYTHON_CLIENT
 from harness.resp import encode
 from harness.tools import Exporter, HAProxy, Nginx, Nutcracker, Rsyslog, Sentinel
-from harness.unmodified import CLIENTS, at, merged, same_as_redis
+from harness.unmodified import CLIENTS, at, merged, assert_same_as_redis
 from harness.wait import stays, wait_until
 from harness.web import Connection
 
@@ -22,7 +22,7 @@ def test_haproxy(calm, make_redis, make_tool, mysql):
     haproxy = make_tool(HAProxy, calm.port)
     up = {"by_info": ("UP", "L7OK"), "by_role": ("UP", "L7OK")}
     wait_until(lambda: haproxy.status() == up, 10, "both checks pass")
-    same_as_redis(REDIS_PY, calm, at(make_redis("plain")), mysql, ways=(("unix", haproxy.by_info), ("unix", haproxy.by_role)))
+    assert_same_as_redis(REDIS_PY, calm, at(make_redis("plain")), mysql, ways=(("unix", haproxy.by_info), ("unix", haproxy.by_role)))
     assert haproxy.status() == up
     calm.kill9()
     wait_until(lambda: {status for status, _ in haproxy.status().values()} == {"DOWN"}, 10, "both checks fail")
@@ -49,7 +49,7 @@ def test_nginx(calm, make_redis, make_tool, mysql):
     """lua-resty-redis: the script, then pages that count themselves over links which nginx keeps."""
     nginx = make_tool(Nginx, calm.socket)
     asked = 'curl -sf --unix-socket "$0" "http://localhost/replies?script=$1&kind=$2&where=$3"'
-    same_as_redis(["sh", "-c", asked, nginx.socket], calm, at(make_redis("plain")), mysql)
+    assert_same_as_redis(["sh", "-c", asked, nginx.socket], calm, at(make_redis("plain")), mysql)
     before = merged(mysql, "product_views", "views")
     page = Connection(nginx.socket, 30)
     for n in range(500):

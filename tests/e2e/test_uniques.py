@@ -14,7 +14,7 @@ from harness.resp import RespError, encode
 from harness.storm import settled, storm
 
 LIMIT = 1000
-FEED = {"uniques": {"limit": LIMIT, "name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
+FEED = {"uniques": {"exact_below": LIMIT, "name": "s<store>:visitors", "feeds": {"counter": "unique_visitors"}}}
 DAYS = [20071228 + at for at in range(4)] + [20080101 + at for at in range(4)]
 HOUR_S = 3600
 
@@ -63,7 +63,7 @@ OPERATIONS = st.lists(st.one_of(
 
 @pytest.fixture
 def still(make_still):
-    return make_still({"uniques": {"limit": LIMIT}})
+    return make_still({"uniques": {"exact_below": LIMIT}})
 
 
 def apply(still, model, verb, name, *args):
@@ -213,7 +213,7 @@ def test_storm(make_daemon, make_redis, make_proxy, mysql):
     redis = make_redis(appendfsync="always", in_memory=True)
     proxy = make_proxy(redis.socket)
     daemon = make_daemon(redis, redis_url=f"unix://{proxy.path}?db=0",
-                         more={"uniques": {**FEED["uniques"], "limit": 100_000}},
+                         more={"uniques": {**FEED["uniques"], "exact_below": 100_000}},
                          families=counters(hits=50, every="60s"))
 
     def pick(rng):

@@ -661,6 +661,7 @@ static void open_all(void)
     const struct command_config config = {.coalesce = &fake,
                                           .client = fake_client_ports,
                                           .counters = &counters,
+                                          .zones = zones_utc(),
                                           .ports = {.pending = port_pending,
                                                     .sync = port_sync,
                                                     .recover = port_recover,

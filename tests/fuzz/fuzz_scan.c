@@ -20,7 +20,8 @@ struct asked {
     void *arg;
 };
 
-static struct redis_link link_now;
+static struct redis_place no_cluster;
+static struct redis_link link_now = {.config.place = &no_cluster};
 static struct redis_scans scans = {.link = &link_now, .piece = {1, 1, 1, 1, 0}}; /* never gentle: no timer */
 static struct buf request;
 static struct asked asked[WAITING_MAX];

@@ -240,6 +240,7 @@ static struct command *command_make(struct coalesce *c)
         .coalesce = c,
         .client = fake_client_ports,
         .counters = &counters,
+        .zones = zones_utc(),
         .ports = {.pending = port_pending,
                   .sync = port_sync,
                   .recover = port_recover,

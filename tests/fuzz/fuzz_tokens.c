@@ -4,7 +4,7 @@
  *   A plain model counts beside it: a token counts once for as long as it is kept, with another key, field or n it is
  *   refused, an error leaves no token. Each client hears, line by line, what the model says, and in the end counts, tokens,
  *   dirty index and tally:accepted in Redis are the model's.
- *   There are never more tokens than tokens.most, and a new one is only refused when so many were written in the time
+ *   There are never more tokens than tokens.max, and a new one is only refused when so many were written in the time
  *   that they are kept and a twelfth of it before; tally:tokens stays a handful of fields. */
 #include "fuzz.h"
 #include "kept_command.h"
@@ -233,7 +233,7 @@ static void model_runs_token(const struct increment *q, bool full)
     const struct known_token *t = token_known(q);
     int64_t keep_ms = limits.token_keep_s * 1000;
     char line[100];
-    snprintf(line, sizeof line, "-OOM %lld tokens stand in Redis (tokens.most); nothing was counted",
+    snprintf(line, sizeof line, "-OOM %lld tokens stand in Redis (tokens.max); nothing was counted",
              (long long)limits.tokens_most);
     if (model.tokens_spoilt || model.dirty_spoilt) {
         expect_line(q, "-" WRONGTYPE);
@@ -459,7 +459,7 @@ static void values_read(struct frame *f)
         reply_free(&r);
     }
     tokens_clear(f);
-    tokens_ask(&out, f);
+    tokens_ask(&out, slice_of(NULL, 0), f);
     struct slice rest = buf_slice(&out);
     for (uint32_t i = 0; i < f->tokens_n; i++) {
         struct redis_answer r = redis_wire(&rest);
@@ -824,6 +824,7 @@ static void world_open(void)
     const struct command_config commands = {.coalesce = coalesce,
                                             .client = fake_client_ports,
                                             .counters = &counters,
+                                            .zones = zones_utc(),
                                             .ports = {.redis_ms = port_redis_ms},
                                             .limits = request_limits_default,
                                             .clients_max = 100,

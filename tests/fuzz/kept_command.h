@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "command/inside.h"
+#include "lib/zones.h"
 
 /* As command_create(); of a service with the same limits each time. */
 static struct command *command_again(const struct command_config *config)

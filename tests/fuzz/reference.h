@@ -106,7 +106,7 @@ static const char *const of_group[] = {
                     "config info time acl role "),
     [GRANT_READ] = (" ctr.pending ctr.total series.get box.recent box.top box.bottom event.range event.count "
                     "uniq.count "),
-    [GRANT_WRITE] = " hincrby ctr.incrby series.incrby box.incrby event.add uniq.add wait waitaof ",
+    [GRANT_WRITE] = " hincrby ctr.incrby ctr.hit series.incrby box.incrby event.add uniq.add wait waitaof ",
     [GRANT_ADMIN] = " ctr.sync ctr.recover series.list ",
 };
 

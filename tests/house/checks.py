@@ -76,6 +76,15 @@ def lua(root):
                 yield f"src/redis/lua/{name}: {line.strip()}"
 
 
+def keys(root):
+    """Each key of tallyd's own goes to Redis behind the lane's tag: by request_key() or REQUEST_KEY()."""
+    bare = re.compile(r"\b(REQUEST_LIT|request_slice|request_text|request_words|BUF_LIT)\(.*\bKEY_[A-Z]")
+    for path in source.files(root, under="src/redis"):
+        for number, line in enumerate(source.read(path, root).split("\n"), 1):
+            if bare.search(line):
+                yield f"{path}:{number}: a key without its tag: {line.strip()}"
+
+
 def engine(root):
     """What belongs to one Redis knows no service."""
     paths = source.files(root, under="src/engine")
@@ -204,7 +213,7 @@ def rules(root):
                     yield f"{path}: {room}/README.md has no rule {number}"
 
 
-CHECKS = [names, structs, citations, lua, engine, rooms_drawn, map_size, mentions, data, steps, rules]
+CHECKS = [names, structs, citations, lua, keys, engine, rooms_drawn, map_size, mentions, data, steps, rules]
 
 
 def main():

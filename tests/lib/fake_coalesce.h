@@ -11,6 +11,8 @@
 #include "protocol/reply.h"
 #include "series/op.h"
 
+#include <stdio.h>
+
 #define ANSWERS_MAX 4096
 #define NOW_S INT64_C(1411200000) /* 2014-09-20 08:00 UTC */
 
@@ -36,6 +38,7 @@ struct coalesce {
     uint32_t refuse_literals;    /* so many, though there is room */
     bool liar;                   /* coalesce_room() says yes though there is none */
     uint32_t adds;               /* hits ever taken */
+    char field[32];              /* of the last one */
     struct coalesce_op op;       /* the last one taken; its texts in op_texts */
     struct coalesce_token token; /* likewise; answered with ":7" */
     bool fed;                    /* every counter feeds something */
@@ -112,6 +115,7 @@ enum add_result coalesce_add(struct coalesce *c, struct outlet *o, struct slice 
     buf_free(&reply);
     fake_took(c, &(struct fake_taken){.outlet = o, .key = key});
     c->adds++;
+    snprintf(c->field, sizeof c->field, SLICE_FMT, SLICE_ARG(field));
     o->parked_ms = 0;
     return ADD_OK;
 }

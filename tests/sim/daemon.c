@@ -262,7 +262,7 @@ void daemon_leave_server(struct process *life, unsigned run)
 /* Not what it was: the server has taken over data that lack a frame which it had. */
 static bool is_of_another(const struct process *life, const struct request *q)
 {
-    static const uint32_t asks = 1U << REQ_TOTAL | 1U << REQ_FENCE;
+    static const uint32_t asks = 1U << REQ_TOTAL | 1U << REQ_FENCE | 1U << REQ_STANDING;
     bool asked = (asks >> q->kind & 1) != 0 && !q->readonly;
     return q->changed || (asked && q->number < q->least && world_rule(life->w, WORLD_NUMBER));
 }

@@ -169,6 +169,7 @@ static void deliver_standing(struct request *q)
     struct standing *s = q->target;
     s->ids = copy_ids(&q->ids);
     s->ids_n = q->ids.n;
+    memcpy(s->replid, q->replid, sizeof s->replid);
     s->lost = false;
     s->done(s);
 }

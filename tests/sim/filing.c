@@ -71,6 +71,16 @@ void redis_link_changed(struct redis_link *l)
     fault_found(((struct process *)l->arg)->w, FAULT_PROTOCOL, "redis/ takes an answer for nil");
 }
 
+void redis_link_served(struct redis_link *l)
+{
+    (void)l;
+}
+
+void redis_link_astray(struct redis_link *l)
+{
+    fault_found(((struct process *)l->arg)->w, FAULT_PROTOCOL, "redis/ takes an answer for a cluster's");
+}
+
 /* --- one of them --- */
 
 static void on_frame(void *arg, struct frame *f, enum frame_outcome outcome)
@@ -87,7 +97,9 @@ void filing_open(struct process *life)
 {
     life->filings = heap_zalloc(FLIGHTS * sizeof *life->filings);
     for (struct filing *own = life->filings; own < life->filings + FLIGHTS; own++) {
+        static struct redis_place no_cluster;
         own->link.arg = life;
+        own->link.config.place = &no_cluster;
         redis_frames_init(&own->frames, &own->link, &life->life);
         own->frames.on_frame = on_frame;
         own->frames.on_values = on_values;

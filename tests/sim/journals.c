@@ -200,7 +200,7 @@ static bool others_have_some(const struct process *life)
 {
     const struct link *frame_link = life->links[ROLE_FRAME];
     bool here = frame_link != NULL && frame_link->server_open && !moves_is_away(life->w, frame_link);
-    if (!here) return true; /* it does not know yet */
+    if (!here || moves_lacks(life)) return true; /* it does not know yet */
     for (int i = 0; i < SIM_JOURNALS; i++) {
         const struct twin_journal *j = &life->w->redis.now.journal[i];
         if (j->listed && !coalesce_has_journal(life->coalesce, slice_str(j->name))) return true;

@@ -581,6 +581,13 @@ static void profile_history_eager(struct sim_config *c)
     often(c, EVENT_leave, 2);
 }
 
+static void profile_history_sync(struct sim_config *c)
+{
+    profile_history_eager(c);
+    c->daemons = SIM_DAEMONS;
+    often(c, EVENT_wait, 60);
+}
+
 static void profile_history_journal(struct sim_config *c)
 {
     profile_history_eager(c);
@@ -843,6 +850,8 @@ const struct sim_rule sim_rules[] = {
           "a total, or a fence, goes by a server that took over other data, and whose links are there still"),
     SYNC("until_history", RULE_UNTIL_HISTORY, SHOWS(LOSS), 20000, profile_history_eager,
          "a claim is lost between the two reads of complete_until, and its hash is in neither"),
+    SYNC("sync_history", RULE_SYNC_HISTORY, SHOWS(LOSS), 20000, profile_history_sync,
+         "a claim is lost between the two reads of CTR.SYNC, and its hash is in neither"),
     WORLD("take_touches", WORLD_TAKE_TOUCHES, SHOWS(DOUBLE), 20000, profile_history_journal,
           "a journal is taken over, and its owner's links live through that elsewhere"),
     WORLD("rejects_kept", WORLD_REJECTS, SHOWS(LOSS), 300, profile_poison,

@@ -2,6 +2,7 @@
  * the same figures as a table for those who cannot see or hover. Colours are the theme's, looked up when it draws. */
 import { el, say, scrolling, table } from "./dom.js";
 import * as format from "./format.js";
+import { saver } from "./saver.js";
 
 const living = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
@@ -42,18 +43,22 @@ function bar(context, x, y, width, bottom, colour) {
 }
 
 export class Chart {
-  /** series: [{name, colour: "--accent"}], drawn in this order, later ones over earlier; when(x): a row's time in
-   *  words; axis(x): the same, short. kind: "bars" or "lines". value(v): a figure in words. */
+  /** series: [{name, colour: "--accent", thin}], drawn in this order, later ones over earlier, thin ones as a line; when(x): a row's time in
+   *  words; axis(x): the same, short. csv(): [where, query] of the same figures, to be saved. kind: "bars" or "lines". value(v): a figure in words. */
   constructor(
     holder,
-    { label, series, kind, when, axis, value = format.number, unit = format.compact, heading = "Time" },
+    { label, series, kind, when, axis, csv, value = format.number, unit = format.compact, heading = "Time" },
   ) {
     Object.assign(this, { holder, label, series, kind, when, axis, value, unit, heading, rows: [], graph: null });
     this.readout = el("p", { class: "readout" });
     this.canvas = el("div", { class: "canvas", role: "img", "aria-label": label });
     this.summary = el("summary", {}, "As a table");
     this.details = el("details", { class: "figures", ontoggle: () => this.tabulate() }, this.summary);
-    holder.replaceChildren(this.readout, this.canvas, this.details);
+    holder.replaceChildren(
+      this.readout,
+      this.canvas,
+      el("div", { class: "below" }, this.details, saver(label, csv)),
+    );
     this.told = "No figures yet";
     this.point(-1);
     this.observer = new ResizeObserver(() => this.fit());
@@ -136,6 +141,11 @@ export class Chart {
           if (yval > 0) bar(drawingContext, canvasx, canvasy, this.width, dygraph.toDomYCoord(0), color);
         }
       },
+      series: Object.fromEntries(
+        this.series
+          .filter(({ thin }) => thin)
+          .map(({ name }) => [name, { plotter: Dygraph.Plotters.linePlotter, strokeWidth: 1.25 }]),
+      ),
       highlightCircleSize: 0,
       drawHighlightPointCallback: (graph, name, context, x, y) => {
         if (name === this.series[0].name)

@@ -11,10 +11,31 @@ function formatter(Kind, options) {
 const numbers = (options) => formatter(Intl.NumberFormat, options);
 const dates = (options) => formatter(Intl.DateTimeFormat, options);
 
+let zone; // of the store that is shown; undefined: the reader's own
+const zoned = (options) => dates({ ...options, timeZone: zone });
+
+/** Moments are told in this zone from now on; null, or one that the browser does not know: in the reader's own. */
+export function useZone(name) {
+  try {
+    zone = name ? new Intl.DateTimeFormat(undefined, { timeZone: name }).resolvedOptions().timeZone && name : undefined;
+  } catch {
+    zone = undefined;
+  }
+  return zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
 export const MISSING = "–";
 
 export function number(value) {
   return value === null || value === undefined ? MISSING : numbers({ maximumFractionDigits: 0 }).format(value);
+}
+
+/** From one figure to another, in percent: +12 %, -3.4 %; empty where there is nothing to compare with. */
+export function change(from, to) {
+  if (!from || to === null || to === undefined) return "";
+  const part = (to - from) / Math.abs(from);
+  const digits = Math.abs(part) < 0.1 ? 1 : 0;
+  return numbers({ style: "percent", signDisplay: "exceptZero", maximumFractionDigits: digits }).format(part);
 }
 
 /** For axes and drawings, where room is scarce: 12K, 3.4M. */
@@ -58,23 +79,23 @@ export function bytes(value) {
 export function clock(seconds) {
   if (seconds === null || seconds === undefined) return MISSING;
   const at = new Date(seconds * 1000);
-  const day = at.toDateString() === new Date().toDateString() ? {} : { month: "short", day: "numeric" };
-  return dates({ hour: "2-digit", minute: "2-digit", second: "2-digit", ...day }).format(at);
+  const day = dayOf(at) === dayOf(new Date()) ? {} : { month: "short", day: "numeric" };
+  return zoned({ hour: "2-digit", minute: "2-digit", second: "2-digit", ...day }).format(at);
 }
 
 /** 14:03 */
 export function minute(seconds) {
-  return dates({ hour: "2-digit", minute: "2-digit" }).format(new Date(seconds * 1000));
+  return zoned({ hour: "2-digit", minute: "2-digit" }).format(new Date(seconds * 1000));
 }
 
 /** 14 or 2 PM */
 export function hour(seconds) {
-  return dates({ hour: "numeric" }).format(new Date(seconds * 1000));
+  return zoned({ hour: "numeric" }).format(new Date(seconds * 1000));
 }
 
 /** Fri 21 Nov, 14:03 */
 export function moment(seconds) {
-  return dates({ weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(
+  return zoned({ weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(
     new Date(seconds * 1000),
   );
 }
@@ -115,9 +136,17 @@ export function days(from, to) {
   return dates({ day: "numeric", month: "short", year: "numeric" }).formatRange(from, to);
 }
 
-/** The day of the reader's clock as YYYYMMDD; offset in days. */
+/** The day of a moment as YYYYMMDD. */
+function dayOf(at) {
+  const options = { timeZone: zone, calendar: "gregory", numberingSystem: "latn" };
+  const parts = new Intl.DateTimeFormat("en", { ...options, year: "numeric", month: "2-digit", day: "2-digit" });
+  const part = Object.fromEntries(parts.formatToParts(at).map(({ type, value }) => [type, value]));
+  return `${part.year.padStart(4, "0")}${part.month}${part.day}`;
+}
+
+/** Today as YYYYMMDD; offset in days. */
 export function today(offset = 0) {
-  const now = new Date();
+  const now = fieldTime(dayOf(new Date()));
   return compactDay(new Date(now.getFullYear(), now.getMonth(), now.getDate() + offset));
 }
 

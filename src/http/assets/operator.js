@@ -9,10 +9,10 @@ import { Part } from "./part.js";
 
 const KEPT = 900; // pulses: a quarter of an hour, as long as the page is open
 const RATE_OVER_S = 4;
-const HELD_BY = { // redis.keeps
+const HELD_BY = { // redis.durability
   disk: (replicas) => (replicas > 0 ? `the AOF and ${many(replicas, "replica")}` : "the AOF"),
   replicas: (replicas) => many(replicas, "replica"),
-  nothing: () => badge("bad", "nothing"),
+  none: () => badge("bad", "nothing"),
 };
 const SENTINEL_SAYS = { // service.sentinels.each[].state
   answers: "answers",
@@ -214,7 +214,7 @@ export class OperatorView {
         redis.up && fact("Redis' address", service.up ? service.redis_server : redis.at),
         redis.up && fact("Redis' memory", memory),
         redis.up && fact("Redis' AOF", redis.aof ? `on, fsync ${redis.appendfsync ?? "not known"}` : "off"),
-        redis.up && fact("A claim is held by", HELD_BY[redis.keeps](redis.replicas_wanted)),
+        redis.up && fact("A claim is held by", HELD_BY[redis.durability](redis.replicas_wanted)),
         redis.up &&
           redis.replica.map((one) =>
             fact("Replica", `${one.at}, ${one.online ? `${format.bytes(one.behind_bytes)} behind` : "not in step"}`),

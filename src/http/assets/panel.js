@@ -1,6 +1,6 @@
 /* panel.js - the page: which view stands in the address, the stream of what moves, the theme, the banners.
  *   #/store/12345?days=30    the merchant's view     #/operator    the operator's */
-import { get, onTokenNeeded, setToken, stream } from "./api.js";
+import { get, onTokenNeeded, path, setToken, stream } from "./api.js";
 import { recolour } from "./chart.js";
 import { el, say } from "./dom.js";
 import * as format from "./format.js";
@@ -83,6 +83,7 @@ function leave(next) {
 function showOperator() {
   if (viewing === "operator") return;
   leave("operator");
+  tellZone(null);
   document.title = "Operations · tallyd";
   view = new OperatorView(root);
   listen();
@@ -92,16 +93,21 @@ async function showStore(store, range) {
   leave(`store/${store}`);
   document.title = `Store ${store} · tallyd`;
   waiting();
+  let zone;
   try {
     counters ??= await get("api/counters");
+    ({ zone } = await get(path`stores/${store}`));
   } catch (problem) {
     return failed(problem, show);
   }
   if (viewing !== `store/${store}`) return;
   remembered.set(STORE, store);
+  tellZone(zone);
+  range = rangeOf(place().parameters); // "today" may be another day there
   at("to-store").href = address(store, range);
   view = new StoreView(root, {
     store,
+    zone,
     range,
     counters,
     onFigures: banners.figures,
@@ -299,7 +305,11 @@ at("token").addEventListener("submit", (event) => {
   location.reload();
 });
 
-say(at("foot"), `Times are those of ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`);
+function tellZone(zone) {
+  say(at("foot"), `Times are those of ${format.useZone(zone)}.`);
+}
+
+tellZone(null);
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address is the view's
   at("main").focus();

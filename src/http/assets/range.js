@@ -15,6 +15,11 @@ export function lastDays(days) {
 
 const lengthOf = (from, to) => Math.round((format.fieldTime(to) - format.fieldTime(from)) / DAY_MS) + 1;
 
+function backFrom(day, days) {
+  const at = format.fieldTime(day);
+  return format.compactDay(new Date(at.getFullYear(), at.getMonth(), at.getDate() - days));
+}
+
 /** What is wrong with it, "" for nothing. */
 function fault(from, to) {
   if (!from || !to) return "Both days are needed.";
@@ -38,21 +43,22 @@ export function rangeTitle({ from, to, days }) {
   return days === null ? format.days(format.fieldTime(from), format.fieldTime(to)) : `Last ${days} days`;
 }
 
-/** For a query by the day: a range that goes up to today goes on when a new day begins. */
-export function daysOf(range) {
+/** For a query by the day: a range that goes up to today goes on when a new day begins. hourly: the latest of them where
+ *  there are more hours than tallyd answers at once. */
+export function daysOf(range, hourly = false) {
   const { from, to } = range.days === null ? range : lastDays(range.days);
-  return { from, to };
+  const most = Math.floor(HOURS_MOST / 24);
+  return !hourly || lengthOf(from, to) <= most ? { from, to } : { from: backFrom(to, most - 1), to };
 }
 
-/** For a query by the hour; the latest of them where there are more than tallyd answers at once. */
-export function hoursOf(from, to) {
-  const most = Math.floor(HOURS_MOST / 24);
-  const first =
-    lengthOf(from, to) <= most
-      ? from
-      : format.compactDay(new Date(format.fieldTime(to).getTime() - (most - 1) * DAY_MS));
-  return { from: `${first}00`, to: `${to}23` };
+/** The days before, as many as these; null where there are none (before 1970). */
+export function daysBefore({ from, to }) {
+  const before = { from: backFrom(from, lengthOf(from, to)), to: backFrom(from, 1) };
+  return before.from < "19700101" ? null : before;
 }
+
+/** For a query by the hour. */
+export const hoursOf = ({ from, to }) => ({ from: `${from}00`, to: `${to}23` });
 
 /** form, and set(range) that shows a range in it; chosen(range): the reader chose another. */
 export function rangeForm(chosen) {

@@ -2,19 +2,21 @@
  * What there is to show follows from the configured counters: a counter by date or hour has a figure of today and a
  * chart of the range; one by number or text has a list of its highest; what a counter feeds (series, timebox, uniques)
  * has charts of the last hour and day, the busiest minutes, and the different visitors of the range.
- * "Today" is the reader's own day: shops write their days in the time zone that they and their merchant live in. */
+ * "Today" is the day in the store's time zone, or the reader's own where none is configured. */
 import { get, path } from "./api.js";
 import { Chart } from "./chart.js";
 import { el, say, scrolling, table } from "./dom.js";
 import * as format from "./format.js";
 import { Part } from "./part.js";
-import { daysOf, hoursOf, rangeForm, rangeTitle } from "./range.js";
+import { daysBefore, daysOf, hoursOf, rangeForm, rangeTitle } from "./range.js";
+import { saver } from "./saver.js";
 
 const HOUR_S = 3600;
 const DAY_S = 86400;
 const TOP = 10;
 const STORED = { name: "Stored", colour: "--bar" };
 const LIVE = { name: "Live", colour: "--bar-pale" };
+const BEFORE = { name: "Before", colour: "--before", thin: true };
 
 const named = (pattern, store) => pattern.replaceAll("<store>", store);
 const nowSeconds = () => Math.floor(Date.now() / 1000);
@@ -29,8 +31,8 @@ function freshness({ mysql, complete_until, stored_as_of }) {
 
 export class StoreView {
   /** onRange(range), onStore(name): the reader chose; onFigures({mysql, redis, stored_as_of}): what an answer said. */
-  constructor(root, { store, range, counters, onRange, onStore, onFigures }) {
-    Object.assign(this, { root, store, range, onRange, onFigures, parts: [], charts: [] });
+  constructor(root, { store, zone, range, counters, onRange, onStore, onFigures }) {
+    Object.assign(this, { root, store, zone, range, onRange, onFigures, parts: [], charts: [] });
     this.counters = counters.filter((counter) => counter.store !== null);
     root.replaceChildren(this.heading(onStore), this.todays(), this.ranged(), ...this.tops(), ...this.fed());
     this.setRange(range);
@@ -93,7 +95,7 @@ export class StoreView {
     return el(
       "div",
       { class: "heading" },
-      el("div", {}, el("h1", {}, `Store ${this.store}`), el("p", { class: "lead" }, format.longDay(new Date()))),
+      el("div", {}, el("h1", {}, `Store ${this.store}`), el("p", { class: "lead" }, format.longDay(format.fieldTime(format.today())))),
       form,
     );
   }
@@ -125,6 +127,10 @@ export class StoreView {
     return figures;
   }
 
+  csvOf(counter, query) {
+    return [path`stores/${this.store}/counters/${counter.name}`, query];
+  }
+
   /* Today */
 
   todays() {
@@ -141,7 +147,7 @@ export class StoreView {
       load: (signal) =>
         this.figures(
           counter,
-          hourly ? hoursOf(format.today(-1), format.today()) : { from: format.today(-1), to: format.today() },
+          (hourly ? hoursOf : (days) => days)({ from: format.today(-1), to: format.today() }),
           signal,
         ),
       draw: (figures) => drawToday(body, figures),
@@ -165,7 +171,9 @@ export class StoreView {
     const name = named(counter.feeds.series, this.store);
     this.part(counter, body, {
       load: async (signal) => {
-        const midnight = Math.floor(new Date().setHours(0, 0, 0, 0) / 1000);
+        const midnight = this.zone
+          ? (await get(path`stores/${this.store}`, {}, signal)).since
+          : Math.floor(new Date().setHours(0, 0, 0, 0) / 1000);
         const [day, hour] = await Promise.all([
           get(path`series/${name}/${HOUR_S}`, { from: midnight }, signal),
           get(path`series/${name}/60`, { from: nowSeconds() - HOUR_S }, signal),
@@ -212,10 +220,12 @@ export class StoreView {
     const sums = el("p", { class: "sums" });
     const holder = el("div");
     const hourly = counter.field === "hour";
+    const asked = hourly ? hoursOf : (days) => days;
     const chart = this.chart(holder, {
       label: `${format.title(counter.name)} ${hourly ? "by the hour" : "by the day"}`,
-      series: [LIVE, STORED],
+      series: [LIVE, STORED, BEFORE],
       kind: "bars",
+      csv: () => this.csvOf(counter, asked(daysOf(this.range, hourly))),
       heading: hourly ? "Hour" : "Day",
       when: (x) => format.dayOrHour(x, hourly),
       axis: format.axisDay,
@@ -223,15 +233,27 @@ export class StoreView {
     this.part(counter, body, {
       ranged: true,
       every: 2000,
-      load: (signal) =>
-        this.figures(counter, hourly ? hoursOf(this.range.from, this.range.to) : daysOf(this.range), signal),
+      load: async (signal) => {
+        const days = daysOf(this.range, hourly);
+        const earlier = daysBefore(days);
+        const [figures, before] = await Promise.all([
+          this.figures(counter, asked(days), signal),
+          earlier && this.figures(counter, asked(earlier), signal),
+        ]);
+        return { ...figures, before: before?.rows.map(countOf) };
+      },
       empty: ({ rows }) =>
         rows.every(({ live, stored }) => live === 0 && stored === 0) ? "No hits in these days." : "",
       draw: (figures) => {
         if (!holder.isConnected) body.append(sums, holder);
         drawSums(sums, figures, hourly);
         chart.draw(
-          figures.rows.map(({ field, stored, live }) => [format.fieldTime(field), live ?? stored, stored]),
+          figures.rows.map((row, at) => [
+            format.fieldTime(row.field),
+            countOf(row),
+            row.stored,
+            figures.before?.[at] ?? null,
+          ]),
           toldOf(figures.rows),
         );
       },
@@ -246,8 +268,9 @@ export class StoreView {
     const holder = el("div");
     const chart = this.chart(holder, {
       label: "Different visitors by the day",
-      series: [{ name: "Visitors", colour: "--bar" }],
+      series: [{ name: "Visitors", colour: "--bar" }, BEFORE],
       kind: "bars",
+      csv: () => [path`uniques/${name}`, daysOf(this.range)],
       heading: "Day",
       when: (x) => format.dayOrHour(x, false),
       axis: format.axisDay,
@@ -255,17 +278,30 @@ export class StoreView {
     this.part(counter, body, {
       ranged: true,
       every: 3000,
-      load: (signal) => get(path`uniques/${name}`, daysOf(this.range), signal),
+      load: async (signal) => {
+        const days = daysOf(this.range);
+        const earlier = daysBefore(days);
+        const [visitors, before] = await Promise.all([
+          get(path`uniques/${name}`, days, signal),
+          earlier && get(path`uniques/${name}`, earlier, signal),
+        ]);
+        return { ...visitors, before };
+      },
       empty: ({ days }) =>
         days.every(({ count }) => count === 0) ? "Nobody was counted as a visitor in these days." : "",
-      draw: ({ count, exact, days }) => {
+      draw: ({ count, exact, days, before }) => {
         if (!holder.isConnected) body.append(sums, holder);
         sums.replaceChildren(
           el("strong", { "data-value": count }, format.number(count)),
           el("span", {}, exact ? "exact" : "estimated, within about 1 %"),
+          before && comparison(before.count, count, before.days.length),
         );
         chart.draw(
-          days.map(({ day, count: visitors }) => [format.fieldTime(day), visitors]),
+          days.map(({ day, count: visitors }, at) => [
+            format.fieldTime(day),
+            visitors,
+            before?.days[at]?.count ?? null,
+          ]),
           "Each counts once, on however many days",
         );
       },
@@ -299,8 +335,8 @@ export class StoreView {
       draw: (figures) => {
         say(side, freshness(figures));
         const most = Math.max(1, ...figures.rows.map(({ live, stored }) => live ?? stored ?? 0));
-        const rows = figures.rows.map(({ field, live, stored }) => [
-          measured(field, (live ?? stored ?? 0) / most),
+        const rows = figures.rows.map(({ field, label, live, stored }) => [
+          measured(itemOf(field, label), (live ?? stored ?? 0) / most),
           format.number(live),
           format.number(stored),
         ]);
@@ -314,6 +350,7 @@ export class StoreView {
               { class: "ranking" },
             ),
           ),
+          saver(`${format.title(counter.name)}, the highest`, () => this.csvOf(counter, { top: TOP })),
         );
       },
     });
@@ -341,6 +378,7 @@ export class StoreView {
             rows,
             { class: "ranking" },
           ),
+          saver("The busiest minutes", () => [path`boxes/${name}`, { top: TOP }]),
         );
       },
     });
@@ -370,6 +408,7 @@ export class StoreView {
     const chart = this.chart(holder, {
       label,
       series: [{ name: "Hits", colour: "--bar" }],
+      csv: () => [path`series/${name}/${precision}`, { from: slotsFrom(span, precision) }],
       kind: precision === 60 ? "lines" : "bars",
       heading: precision === 60 ? "Minute" : "Hour",
       when: (x) => format.minute(x / 1000),
@@ -431,6 +470,29 @@ function drawToday(body, figures) {
   );
 }
 
+/** The figure of a row: live, where that is known. */
+function countOf({ live, stored }) {
+  return live ?? stored;
+}
+
+/** "+12 % against 1,234 in the 30 days before" */
+function comparison(before, now, days) {
+  const change = format.change(before, now);
+  const figure = days === 1 ? "the day before" : `the ${format.number(days)} days before`;
+  return el(
+    "span",
+    { "data-before": before, "data-change": change },
+    change && el("b", {}, change),
+    before ? `${change ? " against " : ""}${format.number(before)} in ${figure}` : `none in ${figure}`,
+  );
+}
+
+function comparedWith({ rows, before }, now) {
+  if (!before || before.includes(null)) return null;
+  const total = before.reduce((sum_, count) => sum_ + count, 0);
+  return comparison(total, now, rows[0].field.length > 8 ? rows.length / 24 : rows.length);
+}
+
 function drawSums(node, figures, hourly) {
   const { rows } = figures;
   const live = rows.some((row) => row.live === null) ? null : sum(rows, "live");
@@ -438,6 +500,7 @@ function drawSums(node, figures, hourly) {
   node.replaceChildren(
     el("strong", { "data-live": live, "data-stored": stored }, format.number(live ?? stored)),
     el("span", {}, hourly ? "all hours together" : "all days together"),
+    comparedWith(figures, live ?? stored),
     el("span", {}, `${format.number(stored)} stored, ${freshness(figures)}`),
   );
 }
@@ -450,6 +513,11 @@ function toldOf(rows) {
   return highest
     ? `Most on ${format.field(highest.field)}: ${format.number(highest.live ?? highest.stored)}`
     : "No hits";
+}
+
+/** An item by its name, and by its field, which is unique. */
+function itemOf(field, label) {
+  return label ? [el("bdi", {}, label), " ", el("span", { class: "quiet" }, field)] : el("bdi", {}, field);
 }
 
 function measured(text, part) {

@@ -2,6 +2,7 @@
 -- KEYS: gen, accepted, dirty, held, batches. ARGV: registry prefix, dirty_max, fields_max. Answers gen, how many
 -- dirty, and unless these or their fields are too many: accepted, {{name, {field, value, ...}}, ...}, {{id, counter,
 -- gen, {{pending, {...}}, ...}}, ...}.
+--include parts/tag.lua
 local prefix, dirty_max, fields_max, fields = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 0
 local gen = redis.call('GET', KEYS[1]) or '0'
 local n = redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4])
@@ -11,6 +12,7 @@ local function room_for(n)
   return fields <= fields_max
 end
 local function hash(name)
+  name = tag .. name
   if redis.call('TYPE', name).ok ~= 'hash' or not room_for(redis.call('HLEN', name)) then return {} end
   return redis.call('HGETALL', name)
 end

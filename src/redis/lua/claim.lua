@@ -4,6 +4,7 @@
 -- alone. Answers claimed, left, fields, gen, then up to ten keys that are no hashes. (!) A packed hash is in its key or in
 -- the registry, never in both or neither, so its UNLINK and the HSET behind it must not fail one without the other: the
 -- UNLINK is one command, and an HSET of the registry has been done by then.
+--include parts/tag.lua
 local call = redis.call
 local counter, format, owner, instance = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local every_s, fields_max, id, gens_kept = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
@@ -24,21 +25,21 @@ for i = 6, #KEYS do
   local n = redis.pcall('HLEN', key)
   if n == 0 or type(n) == 'table' then
     if n ~= 0 and string.sub(n.err, 1, 9) ~= 'WRONGTYPE' then return n end
-    if n ~= 0 and #odd < 10 then odd[#odd + 1] = key end
-    gone[#gone + 1] = key
+    if n ~= 0 and #odd < 10 then odd[#odd + 1] = bare(key) end
+    gone[#gone + 1] = bare(key)
   elseif not seen[key] then
     if taken > 0 and fields + n > fields_max then left = #KEYS - i + 1 break end
     local all = n <= pack_fields and whole(key, n)
     if all or call('EXISTS', key .. '_' .. id) == 0 then
       seen[key], taken, fields = true, taken + 1, fields + n
-      gone[#gone + 1] = key
+      gone[#gone + 1] = bare(key)
       if all then
         small[#small + 1] = key
-        packed[#packed + 1] = key
+        packed[#packed + 1] = bare(key)
         packed[#packed + 1] = all
       else
         large[#large + 1] = key
-        lengths[#lengths + 1] = '=' .. key
+        lengths[#lengths + 1] = '=' .. bare(key)
         lengths[#lengths + 1] = n
       end
       if ARGV[i + 5] ~= '' then locks[#locks + 1] = ARGV[i + 5] end

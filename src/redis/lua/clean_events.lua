@@ -2,6 +2,7 @@
 -- KEYS: registry, how often a log has left it, then log and cache of each. ARGV: keep, then the name of each. Who
 -- writes logs without naming them goes by that count, so it moves first.
 --include parts/clean_head.lua
+--include parts/tag.lua
 for i = 3, #KEYS, 2 do
   if left <= 0 then break end
   local log, n = KEYS[i], call('ZCARD', KEYS[i])
@@ -17,7 +18,7 @@ for i = 3, #KEYS, 2 do
   left = left - 1
   if n == 0 and call('HEXISTS', KEYS[i + 1], ARGV[4 + (i - 1) / 2] .. ':windows') == 0 then
     redis.call('INCR', KEYS[2])
-    gone = gone + redis.call('ZREM', KEYS[1], log)
+    gone = gone + redis.call('ZREM', KEYS[1], bare(log))
   end
   finished = finished + 1
 end

@@ -2,6 +2,7 @@
 -- KEYS: known:, then the samples of each. ARGV: samples. That the hash is empty and that its name goes is one moment,
 -- so nobody's first sample comes between. Slots are compared as text: that costs half of making numbers of them.
 --include parts/clean_head.lua
+--include parts/tag.lua
 --include parts/clean_fields.lua
 local function old_slots(list, last)
   local old, text = {}, string.format('%.0f', last)
@@ -16,7 +17,7 @@ local function old_slots(list, last)
 end
 for i = 2, #KEYS do
   if left <= 0 then break end
-  local known = string.sub(KEYS[i], #'count:' + 1)
+  local known = string.sub(bare(KEYS[i]), #'count:' + 1)
   local precision = tonumber(string.match(known, '^(%d+):') or '')
   local list = precision and fields(KEYS[i])
   if list then

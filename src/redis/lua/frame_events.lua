@@ -7,6 +7,7 @@
 -- so a run above needs no look at each of its numbers, which would cost more than the events. It is known from when the
 -- log was empty on; without it ("leased", of older versions, or no field) each is looked at.
 --include parts/frame_head.lua
+--include parts/tag.lua
 --include parts/event_windows.lua
 --include parts/event_take.lua
 local a, logs = 1, {}
@@ -22,11 +23,11 @@ end
 local function notes(log)
   local n = call('ZCARD', log)
   if bad(n) then return n end
-  local leased, own = string.match(call('HGET', KEYS[2], log) or '', '^(%d+) ?(%d*)$')
+  local leased, own = string.match(call('HGET', KEYS[2], bare(log)) or '', '^(%d+) ?(%d*)$')
   return nil, tonumber(leased) or 0, tonumber(own) or (n == 0 and 0)
 end
 local function note(log, leased, own)
-  call('HSET', KEYS[2], log, text(leased) .. (own and ' ' .. text(own) or ''))
+  call('HSET', KEYS[2], bare(log), text(leased) .. (own and ' ' .. text(own) or ''))
 end
 local function add_one(log, ticker, second)
   return take(ticker, 1, function(id)
@@ -93,7 +94,7 @@ local function add(log, ticker, cache, name, first, given, last, lease, looks)
   if bad(r) then return r end
   if own and most > own then note(log, leased, most) end
   logs[#logs + 1] = 0
-  logs[#logs + 1] = log
+  logs[#logs + 1] = bare(log)
   if sizes then
     local seconds = {}
     for i = first, last, 2 do seconds[#seconds + 1] = ARGV[i] end

@@ -4,6 +4,7 @@
 -- error. A number stays when nobody else can have it: it is of a lease that Redis knows (ours), or above the ticker, which
 -- then goes up to it.
 --include parts/frame_head.lua
+--include parts/tag.lua
 --include parts/event_windows.lua
 --include parts/event_take.lua
 local a, logs = 1, {}
@@ -45,7 +46,7 @@ for k = 2, #KEYS, 3 do
   out[#out + 1] = r
   if not bad(r) then
     logs[#logs + 1] = 0
-    logs[#logs + 1] = KEYS[k]
+    logs[#logs + 1] = bare(KEYS[k])
   end
   for i = first, behind - 1, 2 do seconds[#seconds + 1] = ARGV[i] end
   if sizes and not bad(r) then windows_drop(KEYS[k + 2], ARGV[a], sizes, seconds) end

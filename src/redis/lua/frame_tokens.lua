@@ -3,13 +3,14 @@
 -- is kept (s), how many may stand, then for each: field, n, counter, payload. Answers for each 'n' (new) or 'o' (it
 -- stood) and the value, or an error; behind them how many stand. accepted goes first, since it can be taken back
 -- without a trace. Numbers beyond 2^53 are not exact in Lua: those are read again.
+--include parts/tag.lua
 local call, out = redis.pcall, {}
 local function bad(r) return type(r) == 'table' and r.err end
 local function text(n) return string.format('%.0f', n) end
 local keep, most, now = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(call('TIME')[1])
 local width = math.ceil(keep / 12)
 local gone_by = text((math.floor((now + keep) / width) + 1) * width)
-local stand, new, named = 0, 0, {}
+local stand, new, named, old = 0, 0, {}, {}
 local r = call('ZCARD', KEYS[2])
 if bad(r) then return r end
 r = call('HGETALL', KEYS[3])
@@ -19,7 +20,7 @@ for i = 1, #r, 2 do
   if not gone or not n then
     return redis.error_reply('ERR tally:tokens has a field that is no count of tokens: delete it')
   end
-  if gone <= now then call('HDEL', KEYS[3], r[i]) else stand = stand + n end
+  if gone <= now then old[#old + 1] = r[i] else stand = stand + n end
 end
 local function count(pending, field, n, counter)
   local r = call('HINCRBY', KEYS[1], counter, n)
@@ -29,7 +30,7 @@ local function count(pending, field, n, counter)
     call('HINCRBY', KEYS[1], counter, text(0 - n))
     return value
   end
-  if not named[pending] then call('ZADD', KEYS[2], 'NX', ARGV[1], pending) end
+  if not named[pending] then call('ZADD', KEYS[2], 'NX', ARGV[1], bare(pending)) end
   named[pending] = true
   return math.abs(value) < 9007199254740992 and text(value) or call('HGET', pending, field)
 end
@@ -41,7 +42,7 @@ local function add(token, pending, field, n, counter, payload)
     return redis.error_reply('ERR this token came with another increment before: key, field or n differ; nothing was counted')
   end
   if stand >= most then
-    return redis.error_reply('OOM ' .. ARGV[3] .. ' tokens stand in Redis (tokens.most); nothing was counted')
+    return redis.error_reply('OOM ' .. ARGV[3] .. ' tokens stand in Redis (tokens.max); nothing was counted')
   end
   local value = count(pending, field, n, counter)
   if bad(value) then return value end
@@ -55,5 +56,7 @@ for k = 4, #KEYS, 2 do
   a = a + 4
 end
 if new > 0 then call('HINCRBY', KEYS[3], gone_by, new) end
+-- Behind it: a key that is gone in between is refused while its slot is on its way to another node.
+for _, second in ipairs(old) do call('HDEL', KEYS[3], second) end
 out[#out + 1] = stand
 return out

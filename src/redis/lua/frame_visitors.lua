@@ -5,6 +5,7 @@
 -- there is a sketch besides; the sketch is written before the bits, since only doing shows whether it is one. share:
 -- whose share of accepted was found good.
 --include parts/frame_head.lua
+--include parts/tag.lua
 local a, share = 2, nil
 local function whole(n)
   return #n <= 20 and (n == '0' or string.match(n, '^%-?[1-9]%d*$'))
@@ -29,7 +30,7 @@ end
 local function move(pending, day, counter, n)
   call('HINCRBY', pending, day, n)
   call('HINCRBY', KEYS[1], counter, n)
-  call('ZADD', KEYS[2], 'NX', ARGV[1], pending)
+  call('ZADD', KEYS[2], 'NX', ARGV[1], bare(pending))
 end
 local function add(bits, sketch, pending, day, counter, first, texts, last)
   local answer, new = {}, 0

@@ -17,9 +17,10 @@ HASHES = """
 local found = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
     if redis.call('TYPE', key).ok == 'hash' then
-        found[#found + 1] = key
+        local name = string.gsub(key, '^{fjl}', '') -- the tag of tallyd's lane in a cluster
+        found[#found + 1] = name
         found[#found + 1] = redis.call('HGETALL', key)
-        local id = string.match(key, '^tally:batch:(.*)')
+        local id = string.match(name, '^tally:batch:(.*)')
         local packed = id and redis.call('HGET', key, 'packed')
         local hashes = packed and cmsgpack.unpack(packed) or {}
         for i = 1, #hashes, 2 do

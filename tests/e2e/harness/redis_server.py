@@ -5,11 +5,14 @@ import tempfile
 
 import redis
 
+from harness.ports import port
 from harness.process import Process
 from harness.programs import REDIS_SERVER
+from harness.tagged import Tagged
 from harness.wait import wait_until
 
 MEMORY = "/dev/shm"
+TAG, SLOT = "{fjl}", 8192  # of tallyd's one lane in a cluster (src/series/slot.h)
 
 
 def memory_directory():
@@ -67,3 +70,29 @@ class RedisServer(Process):
 
     def client(self, timeout_s=20):
         return redis.Redis(unix_socket_path=self.socket, socket_timeout=timeout_s)
+
+
+class ClusterNode(RedisServer):
+    """A cluster of one node which has tallyd's slot and no other: a key that lacks the tag is an error. E2E_CLUSTER=1 makes the
+    fixtures' redis-servers so."""
+
+    def __init__(self, directory, **options):
+        super().__init__(directory, **options)
+        self.port, self.bus = port(), port()
+
+    @property
+    def url(self):
+        return f"redis+cluster://127.0.0.1:{self.port}/"
+
+    def argv(self):
+        return [*super().argv(), "--port", str(self.port), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port",
+                str(self.bus), "--cluster-require-full-coverage", "no"]
+
+    def is_ready(self):
+        bare = redis.Redis(unix_socket_path=self.socket, socket_timeout=20)
+        if b"cluster_slots_assigned:0" in bare.execute_command("CLUSTER", "INFO"):
+            bare.execute_command("CLUSTER", "ADDSLOTS", SLOT)
+        return b"cluster_state:ok" in bare.execute_command("CLUSTER", "INFO")
+
+    def client(self, timeout_s=20):
+        return Tagged(TAG, unix_socket_path=self.socket, socket_timeout=timeout_s)

@@ -31,7 +31,7 @@ def merged(mysql, table, column):
     return int(mysql.query(f"SELECT SUM({column}) FROM {table} WHERE store_id = 77")[0][0])
 
 
-def same_as_redis(command, daemon, plain, mysql, environment=None, ways=None):
+def assert_same_as_redis(command, daemon, plain, mysql, environment=None, ways=None):
     """The replies by each of `ways` equal those of a redis-server, which is at `plain`; MySQL has the exact sums, with what
     warm() counted."""
     ways = ways or (("unix", daemon.socket), ("tcp", daemon.port))

@@ -143,7 +143,7 @@ static void test_servers(void **state)
     s.redis.replica[0] =
         (struct status_replica){.at = "10.0.0.2:6379", .online = true, .lag_s = 1, .behind_bytes = 14};
     snprintf(s.mysql.server, sizeof s.mysql.server, "db1:3306 (db1:3306)");
-    s.redis.keeps = CONF_KEEPS_REPLICAS;
+    s.redis.durability = CONF_DURABILITY_REPLICAS;
     s.redis.replicas_wanted = 1;
     snprintf(s.redis.run_id, sizeof s.redis.run_id, "0123456789abcdef");
     snprintf(s.redis.role, sizeof s.redis.role, "master");
@@ -156,7 +156,7 @@ static void test_servers(void **state)
     hasnt(text, "keeps nothing");
     s.redis.replicas_wanted = 2;
     has(shown(&s, &plain), "! Redis has 1 of the 2 replicas that must have a batch before it is merged\n");
-    s.redis.keeps = CONF_KEEPS_NOTHING;
+    s.redis.durability = CONF_DURABILITY_NONE;
     has(shown(&s, &plain),
         "           keeps nothing: what Redis loses or brings back is lost or counted twice\n");
 }

@@ -128,9 +128,11 @@ static void test_help_texts(void **state)
     buf_put_char(&text, '\0');
     for (size_t i = 0; i < verbs_n; i++)
         assert_non_null(strstr(text.p, verbs[i].summary));
-    for (int i = 0; i < CONF_OPTION_COUNT; i++)
-        assert_non_null(strstr(text.p, conf_option_path((enum conf_option)i)));
     assert_non_null(strstr(text.p, "\n  69 "));
+    size_t lines = 0;
+    for (const char *p = text.p; (p = strchr(p, '\n')) != NULL; p++)
+        lines++;
+    assert_true(lines <= 40); /* one screen */
     /* each verb's own help has the options that it takes, in its usage and in the list, and no other verb's */
     for (size_t i = 0; i < verbs_n; i++) {
         buf_reset(&text);

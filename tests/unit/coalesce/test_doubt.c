@@ -226,6 +226,61 @@ static void given_up_after_doubt_ms_and_never_sent_again(void **state)
     assert_told('a', ":1\r\n");
 }
 
+#define ASTRAY                                                                                               \
+    "-TRYAGAIN the slot of tallyd's keys is on its way to another node of the cluster; nothing was "         \
+    "counted\r\n"
+
+static void what_is_astray_is_sent_again_where_its_slot_is(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    frame_astray();
+    assert_told('a', "");
+    cut();
+    link_up(RUN_B, 8); /* a link of another server, so that nothing is killed */
+    look_answered(NULL);
+    assert_int_equal(row("p1", "5"), 0);
+    frame_applied();
+    assert_told('a', ":1\r\n");
+    assert_int_equal(row("p1", "5"), 1);
+}
+
+static void astray_for_too_long_it_was_not_counted(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    int64_t unknown = STAT_GET(hits_unknown), refused = STAT_GET(hits_refused);
+    frame_astray();
+    cut();
+    tick_after(4999);
+    assert_told('a', "");
+    tick_after(1);
+    assert_told('a', ASTRAY);
+    assert_int_equal(STAT_GET(hits_unknown), unknown);
+    assert_int_equal(STAT_GET(hits_refused), refused + 1);
+    link_up(RUN_B, 8);
+    look_answered(NULL);
+    turn();
+    assert_int_equal(row("p1", "5"), 0);
+    assert_true(coalesce_idle(world->c));
+}
+
+static void sent_again_and_not_answered_it_is_unknown(void **state)
+{
+    (void)state;
+    HIT('a', "p1", "5", 1);
+    turn();
+    frame_astray();
+    cut();
+    link_up(RUN_B, 8);
+    look_answered(NULL);
+    cut();
+    tick_after(5000);
+    assert_told('a', UNKNOWN);
+}
+
 static void given_up_but_applied_still_owes_and_is_due(void **state)
 {
     (void)state;
@@ -544,6 +599,9 @@ int main(void)
         TEST(applied_its_values_are_read_and_what_left_out_a_zadd_owes_it),
         TEST(what_is_hushed_is_in_doubt_as_all_else),
         TEST(every_cut_forgets_what_was_dirty_and_locked),
+        TEST(what_is_astray_is_sent_again_where_its_slot_is),
+        TEST(astray_for_too_long_it_was_not_counted),
+        TEST(sent_again_and_not_answered_it_is_unknown),
         TEST(given_up_after_doubt_ms_and_never_sent_again),
         TEST(given_up_but_applied_still_owes_and_is_due),
         TEST(what_was_due_by_its_hits_is_due_by_time_after_doubt),

@@ -501,6 +501,16 @@ static inline void frame_applied_but_op(const char *name, const char *error)
     coalesce_on_frame(world->c, f, FRAME_APPLIED);
 }
 
+/* Its slot is on its way to another node of a cluster; the link is cut behind it. */
+static inline void frame_astray(void)
+{
+    struct frame *f = world->frame;
+    assert_non_null(f);
+    world->frame = NULL;
+    answer_clear(f);
+    coalesce_on_frame(world->c, f, FRAME_ASTRAY);
+}
+
 static inline void frame_refused(const char *error)
 {
     struct frame *f = world->frame;

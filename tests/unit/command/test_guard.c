@@ -180,7 +180,7 @@ static void transactions_of_a_user(void **state)
     queue(c, MULTI_MOST);
     buf_reset(&c->said);
     queue(c, 1);
-    heard(c, "-ERR transaction is too large: at most 800 commands (users.*.multi)\r\n");
+    heard(c, "-ERR transaction is too large: at most 800 commands; send more than one transaction\r\n");
     say(c, "DISCARD\r\nMULTI\r\n");
     queue(c, MULTI_MOST);
     assert_int_equal(c->session.state, SESSION_TAKING); /* what is queued is in nobody's way */

@@ -6,6 +6,7 @@
 #include "lib/unit.h"
 
 #include "lib/fake_coalesce.h"
+#include "lib/zones.h"
 
 #include <stdio.h>
 
@@ -94,6 +95,7 @@ static void world_open(void)
         .coalesce = &fake,
         .client = fake_client_ports,
         .counters = &counters,
+        .zones = zones_utc(),
         .ports = {.pending = port_pending,
                   .sync = port_sync,
                   .recover = port_recover,

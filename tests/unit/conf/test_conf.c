@@ -61,19 +61,17 @@ static void test_defaults(void **state)
     assert_string_equal(c.mysql_url, "mysql://u@h/d");
     assert_null(c.redis_password_file);
     assert_int_equal(c.redis_replicas, 0);
-    assert_int_equal(c.redis_keeps, CONF_KEEPS_DISK);
+    assert_int_equal(c.redis_durability, CONF_DURABILITY_DISK);
     assert_int_equal(c.redis_timeout_ms, 5000);
     assert_int_equal(c.mysql_writers, 2);
-    assert_int_equal(c.mysql_volatile, CONF_REFUSE);
+    assert_int_equal(c.mysql_durability, CONF_STRICT);
     assert_int_equal(c.mysql_timeout_ms, 10000);
     assert_int_equal(c.ledger_keep_ms, 7 * CONF_DAY_MS);
     assert_int_equal(c.log_level, CONF_LOG_INFO);
     assert_int_equal(c.limits_clients, 10000);
-    assert_int_equal(c.limits_request_bytes, 1 << 20);
-    assert_int_equal(c.limits_unread_bytes, 128 << 20);
-    assert_int_equal(c.limits_unread_all_bytes, 256 << 20);
-    assert_int_equal(c.limits_stalled_ms, 60000);
-    assert_int_equal(c.stop_within_ms, 10000);
+    assert_int_equal(c.limits_memory_bytes, 512 << 20);
+    assert_int_equal(c.limits_send_timeout_ms, 60000);
+    assert_int_equal(c.stop_timeout_ms, 10000);
     assert_true(strlen(c.instance) > 0);
     static const int64_t precisions[] = {1, 5, 60, 300, 3600, 18000, 86400};
     assert_int_equal(c.series_precisions.n, 7);
@@ -87,12 +85,11 @@ static void test_defaults(void **state)
     assert_int_equal(c.events_windows.all[0].keep_s, 30 * 86400);
     assert_int_equal(c.events_windows.all[1].window_s, 3600);
     assert_int_equal(c.events_windows.all[1].keep_s, 365 * 86400);
-    assert_int_equal(c.uniques_limit, 16777216);
+    assert_int_equal(c.uniques_exact_below, 16777216);
     assert_null(c.uniques_name);
     assert_null(c.uniques_counter);
-    assert_int_equal(c.clock_ahead_s, 60);
     assert_int_equal(c.tokens_keep_s, 86400);
-    assert_int_equal(c.tokens_most, 1000000);
+    assert_int_equal(c.tokens_max, 1000000);
     assert_null(c.counters[0].feed_series);
     assert_int_equal(c.counters_n, 1);
     assert_string_equal(c.counters[0].name, "views");
@@ -110,18 +107,17 @@ static void test_all_given(void **state)
     struct conf c;
     accepted("listen:\n"
              "  resp: [ \"tcp://[::1]:1\", unix:///run/x.sock, tcp://0.0.0.0:65535 ]\n"
-             "redis: { url: \"unix:///r.sock?db=2\", replicas: 100, keeps: nothing, timeout: 250ms }\n"
-             "mysql: { url: \"mysql://u@h/d\", writers: 16, volatile: accept, timeout: 5m }\n"
+             "redis: { url: \"unix:///r.sock?db=2\", replicas: 100, durability: none, timeout: 250ms }\n"
+             "mysql: { url: \"mysql://u@h/d\", writers: 16, durability: relaxed, timeout: 5m }\n"
              "instance: a.B_c-1\n"
              "ledger: { keep: 36h }\n"
              "log: { level: debug }\n"
-             "limits: { clients: 1, request: 64KiB, unread: 1GiB, stalled: 1d }\n"
-             "stop_within: 2m\n"
+             "limits: { clients: 1, memory: 1GiB, send_timeout: 1d }\n"
+             "stop_timeout: 2m\n"
              "series:\n  precisions:\n    - 60\n    - 7\n  samples: 10\n"
              "boxes: { width: 2h, keep: 3 }\n"
              "events: { keep: 60s, windows: \"1s 1m ,  1m   10m\" }\n"
-             "uniques: { limit: 4294967295, name: \"<store>:v\", feeds: { counter: a_1 } }\n"
-             "clock: { ahead: 0s }\n"
+             "uniques: { exact_below: 4294967295, name: \"<store>:v\", feeds: { counter: a_1 } }\n"
              "counters:\n"
              "  a_1:\n"
              "    key: \"page:views\"\n"
@@ -143,10 +139,9 @@ static void test_all_given(void **state)
     assert_int_equal(c.events_windows.n, 2);
     assert_int_equal(c.events_windows.all[1].window_s, 60);
     assert_int_equal(c.events_windows.all[1].keep_s, 600);
-    assert_int_equal(c.uniques_limit, UINT32_MAX);
+    assert_int_equal(c.uniques_exact_below, UINT32_MAX);
     assert_string_equal(c.uniques_name, "<store>:v");
     assert_string_equal(c.uniques_counter, "a_1");
-    assert_int_equal(c.clock_ahead_s, 0);
     assert_string_equal(c.counters[0].feed_series, "pages");
     assert_string_equal(c.counters[0].feed_box, "pages");
     assert_string_equal(c.counters[0].feed_event, "pages:view");
@@ -157,18 +152,17 @@ static void test_all_given(void **state)
     assert_int_equal(c.listen_resp.all[2].port, 65535);
     assert_string_equal(c.redis_url, "unix:///r.sock?db=2");
     assert_int_equal(c.redis_replicas, 100);
-    assert_int_equal(c.redis_keeps, CONF_KEEPS_NOTHING);
+    assert_int_equal(c.redis_durability, CONF_DURABILITY_NONE);
     assert_int_equal(c.redis_timeout_ms, 250);
     assert_int_equal(c.mysql_writers, 16);
-    assert_int_equal(c.mysql_volatile, CONF_ACCEPT);
+    assert_int_equal(c.mysql_durability, CONF_RELAXED);
     assert_int_equal(c.mysql_timeout_ms, 300000);
     assert_string_equal(c.instance, "a.B_c-1");
     assert_int_equal(c.ledger_keep_ms, 36 * 3600000);
     assert_int_equal(c.log_level, CONF_LOG_DEBUG);
-    assert_int_equal(c.limits_request_bytes, 65536);
-    assert_int_equal(c.limits_unread_bytes, 1 << 30);
-    assert_int_equal(c.limits_stalled_ms, CONF_DAY_MS);
-    assert_int_equal(c.stop_within_ms, 120000);
+    assert_int_equal(c.limits_memory_bytes, 1 << 30);
+    assert_int_equal(c.limits_send_timeout_ms, CONF_DAY_MS);
+    assert_int_equal(c.stop_timeout_ms, 120000);
     assert_string_equal(c.counters[0].lock, "page:lock");
     assert_int_equal(c.counters[0].field, CONF_FIELD_TEXT);
     assert_int_equal(c.counters[0].store, CONF_STORE_TEXT);
@@ -203,20 +197,20 @@ static void test_unknown(void **state)
     refused("listne: {}\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"listne\", expected \"listen\"?\n");
     refused(MYSQL "redis:\n  replcas: 1\n" COUNTER,
             "t.yaml:3:3: unknown option \"replcas\" under redis, expected \"replicas\"?\n");
-    refused(MYSQL "redis: { volatile: accept }\n" COUNTER,
-            "t.yaml:2:10: redis.volatile is no option any more, expected redis.keeps: nothing where it was "
-            "accept, redis.keeps: disk where it was refuse\n");
     refused(MYSQL "ledger: { frobnicate: 1 }\n" COUNTER,
             "t.yaml:2:11: unknown option \"frobnicate\" under ledger, expected one of keep\n");
     /* the last names of the longest group */
-    refused(MYSQL "limits: { stream: 1 }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"stream\" under limits, expected \"streams\"?\n");
-    refused(MYSQL "limits: { stream_unread: 1mb }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"stream_unread\" under limits, expected \"streams_unread\"?\n");
+    refused(MYSQL "limits: { busy_timeuot: 1 }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"busy_timeuot\" under limits, expected \"busy_timeout\"?\n");
+    refused(MYSQL "limits: { tls_handshake: 1mb }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"tls_handshake\" under limits, expected \"tls_handshakes\"?\n");
+    refused(MYSQL "limits: { busy: 1s, handshakes: 2 }\n" COUNTER, /* whole parts of names */
+            "t.yaml:2:11: unknown option \"busy\" under limits, expected \"busy_timeout\"?\n"
+            "t.yaml:2:21: unknown option \"handshakes\" under limits, expected \"tls_handshakes\"?\n");
     refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
                                              "listen, http, redis, mysql, instance, ledger, log, "
-                                             "limits, run_as, core_dumps, stop_within, series, boxes, "
-                                             "events, uniques, clock, tokens, counters, users\n");
+                                             "limits, run_as, stop_timeout, series, boxes, "
+                                             "events, uniques, zone, store_zone, tokens, counters, users\n");
     refused(MYSQL COUNTER "    synk: 1\n",
             "t.yaml:8:5: unknown option \"synk\" under counters.views, expected \"sync\"?\n");
     refused(MYSQL COUNTER "    sync: { hit: 1 }\n",
@@ -228,17 +222,18 @@ static void test_unknown(void **state)
         "t.yaml:8:14: unknown option \"uniques\" under counters.views.feeds, expected one of series, box, "
         "event\n");
     /* a path is no name */
-    refused(MYSQL "redis.replicas: 1\n" COUNTER, "t.yaml:2:1: unknown option \"redis.replicas\", expected "
-                                                 "one of listen, http, redis, mysql, instance, ledger, "
-                                                 "log, limits, run_as, core_dumps, stop_within, series, "
-                                                 "boxes, events, uniques, clock, tokens, counters, users\n");
+    refused(MYSQL "redis.replicas: 1\n" COUNTER,
+            "t.yaml:2:1: unknown option \"redis.replicas\", expected "
+            "one of listen, http, redis, mysql, instance, ledger, "
+            "log, limits, run_as, stop_timeout, series, "
+            "boxes, events, uniques, zone, store_zone, tokens, counters, users\n");
     refused(
         MYSQL "counters.*.key: 1\n" COUNTER,
         "t.yaml:2:1: unknown option (not shown: it does not look like a name), expected one of listen, http, "
         "redis, "
-        "mysql, instance, ledger, log, limits, run_as, core_dumps, stop_within, series, boxes, events, "
-        "uniques, clock, "
-        "tokens, counters, users\n");
+        "mysql, instance, ledger, log, limits, run_as, stop_timeout, series, boxes, events, "
+        "uniques, "
+        "zone, store_zone, tokens, counters, users\n");
 }
 
 static void test_twice(void **state)
@@ -356,10 +351,10 @@ static void test_ranges(void **state)
             "t.yaml:2:17: ledger.keep is 7, expected a duration from 1h to 365d\n");
     refused(MYSQL "ledger: { keep: 7 d }\n" COUNTER,
             "t.yaml:2:17: ledger.keep is 7 d, expected a duration from 1h to 365d\n");
-    refused(MYSQL "limits: { unread: 1MB }\n" COUNTER,
-            "t.yaml:2:19: limits.unread is 1MB, expected a size from 64KiB to 1GiB\n");
-    refused(MYSQL "limits: { unread: 63KiB }\n" COUNTER,
-            "t.yaml:2:19: limits.unread is 63KiB, expected a size from 64KiB to 1GiB\n");
+    refused(MYSQL "limits: { memory: 1MB }\n" COUNTER,
+            "t.yaml:2:19: limits.memory is 1MB, expected a size from 8MiB to 16GiB\n");
+    refused(MYSQL "limits: { memory: 8191KiB }\n" COUNTER,
+            "t.yaml:2:19: limits.memory is 8191KiB, expected a size from 8MiB to 16GiB\n");
     refused(MYSQL COUNTER "    sync: { every: 1500ms }\n",
             "t.yaml:8:20: counters.views.sync.every is 1500ms, expected a duration in whole seconds from 1s "
             "to 1d\n");
@@ -443,6 +438,43 @@ static void test_names(void **state)
     refused(MYSQL "counters:\n  v:\n    key: x\n    field: date\n    table: t\n" COLUMNS,
             "t.yaml:7:23: counters.v.columns.store is \"s\" but the key has no <store>, expected no such "
             "column\n");
+}
+
+static void test_lookups(void **state)
+{
+    (void)state;
+    struct conf c;
+    struct buf text = {0};
+    accepted(MYSQL COUNTER "    labels: { name: title, table: products, id: \"product$id\" }\n", &c);
+    assert_string_equal(c.counters[0].labels.names[0], "products");
+    assert_string_equal(c.counters[0].labels.names[1], "product$id");
+    assert_string_equal(c.counters[0].labels.names[2], "title");
+    conf_write(&c, &text);
+    buf_put_char(&text, '\0');
+    assert_non_null(
+        strstr(text.p, "    labels: { table: \"products\", id: \"product$id\", name: \"title\" }\n"));
+    conf_free(&c);
+    accepted(text.p, &c);
+    assert_string_equal(c.counters[0].labels.names[2], "title");
+    conf_free(&c);
+    buf_free(&text);
+    accepted(MYSQL COUNTER, &c);
+    assert_null(c.counters[0].labels.names[0]);
+    conf_free(&c);
+    refused(MYSQL COUNTER "    labels: products\n",
+            "t.yaml:8:13: counters.views.labels is products, expected three MySQL names as { table, id, name "
+            "}\n");
+    refused(MYSQL COUNTER "    labels: { table: products, id: product_id }\n",
+            "t.yaml:8:13: counters.views.labels.name is missing, expected a MySQL name of 1 to 64 letters, "
+            "digits, '_' or '$'\n");
+    refused(MYSQL COUNTER "    labels: { table: products, id: product_id, name: \"a`b\" }\n",
+            "t.yaml:8:54: counters.views.labels.name is the text \"a`b\", expected a MySQL name of 1 to 64 "
+            "letters, digits, '_' or '$'\n");
+    refused(MYSQL COUNTER "    labels: { table: [t], id: i, name: n, key: k, id: j }\n",
+            "t.yaml:8:22: counters.views.labels.table is a list, expected a MySQL name of 1 to 64 letters, "
+            "digits, '_' or '$'\n"
+            "t.yaml:8:43: unknown option \"key\" under counters.views.labels, expected { table, id, name }\n"
+            "t.yaml:8:51: \"id\" stands here again, expected once (first at line 8)\n");
 }
 
 #define BAD_MODE "an address whose mode is none of a socket (0600, 0660, 0666: an octal number)"
@@ -550,7 +582,7 @@ static void test_secrets_stay(void **state)
     refused("mysql: { \"mysql://u:" SECRET "@h/d\" }\n" COUNTER,
             "t.yaml:1:10: unknown option (not shown: it does not look like a name) under mysql, expected one "
             "of url, "
-            "password_file, writers, volatile, timeout, keep, tls\n"
+            "password_file, writers, durability, timeout, keep, tls\n"
             "t.yaml:1:8: mysql.url is missing, expected mysql://user[:password]@host:port/database or "
             "mysql://user@localhost/database?socket=/path\n");
     refused(MYSQL "redis: \"redis://:" SECRET "\\t@h/0\"\n" COUNTER,
@@ -792,7 +824,7 @@ static void test_needs_restart(void **state)
     struct conf a, b;
     struct buf names = {0};
     accepted(MYSQL COUNTER, &a);
-    accepted("log: { level: warn }\nstop_within: 1s\n" MYSQL COUNTER, &b);
+    accepted("log: { level: warn }\nstop_timeout: 1s\n" MYSQL COUNTER, &b);
     assert_int_equal(conf_needs_restart(&a, &b, &names), 0);
     conf_free(&b);
     accepted("redis: { replicas: 1 }\nlisten: { resp: unix:///x }\n" MYSQL COUNTER "    sync: { hits: 51 }\n",
@@ -812,7 +844,7 @@ static void test_write(void **state)
     struct buf text = {0}, names = {0};
     accepted("listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { level: "
              "warn }\n"
-             "ledger: { keep: 90m }\nlimits: { unread: 65KiB, request: 65537B }\nredis: { timeout: 1500ms "
+             "ledger: { keep: 90m }\nlimits: { memory: 10MiB, tls_handshakes: 7 }\nredis: { timeout: 1500ms "
              "}\n" MYSQL COUNTER
              "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n"
              "    feeds: { event: \"s<store>:view\" }\n"
@@ -824,7 +856,7 @@ static void test_write(void **state)
     accepted(text.p, &b);
     assert_int_equal(conf_needs_restart(&a, &b, &names), 0);
     assert_int_equal(b.log_level, CONF_LOG_WARN);
-    assert_int_equal(b.limits_request_bytes, 65537);
+    assert_int_equal(b.limits_tls_handshakes, 7);
     assert_int_equal(b.redis_timeout_ms, 1500);
     assert_string_equal(b.listen_resp.all[0].path, "/a\\b\"c");
     assert_non_null(strstr(text.p, "  keep: 90m\n"));
@@ -910,7 +942,7 @@ static bool given(const struct conf *c, enum conf_option option)
 static void test_shipped_file(void **state)
 {
     (void)state;
-    const char *path = SOURCE_DIR "/config/tallyd.yaml";
+    const char *path = SOURCE_DIR "/config/tallyd.full.yaml";
     struct conf c, d;
     struct error e;
     if (conf_load(path, NULL, &c, &e) != ERR_NONE) fail_msg("%s", e.text);
@@ -934,7 +966,7 @@ static void test_shipped_file(void **state)
             (strstr(option, "password_file") != NULL && strstr(text, "# password_file: ") != NULL) ||
             (i == CONF_HTTP_TOKENS && strstr(text, "# tokens: ") != NULL);
         if (!commented && !given(&c, (enum conf_option)i))
-            fail_msg("config/tallyd.yaml does not show %s", option);
+            fail_msg("config/tallyd.full.yaml does not show %s", option);
     }
     conf_free(&c);
     conf_free(&d);
@@ -946,8 +978,10 @@ static void test_help(void **state)
     struct buf help = {0};
     conf_help(&help);
     buf_put_char(&help, '\0');
-    for (int i = 0; i < CONF_OPTION_COUNT; i++)
-        assert_non_null(strstr(help.p, conf_option_path((enum conf_option)i)));
+    for (int i = 0; i < CONF_OPTION_COUNT; i++) { /* by its path, or as a member of its structure */
+        const char *path = conf_option_path((enum conf_option)i), *last = strrchr(path, '.');
+        assert_non_null(strstr(help.p, last == NULL ? path : last + 1));
+    }
     assert_non_null(strstr(help.p, "  redis.timeout = 5s\n"));
     assert_non_null(strstr(help.p, "  mysql.url, must be given\n"));
     assert_non_null(strstr(help.p, "  log.level = info, reloadable\n"));
@@ -956,7 +990,36 @@ static void test_help(void **state)
         column = *p == '\n' ? 0 : column + 1;
         assert_true(column <= 100);
     }
+    assert_non_null(strstr(help.p, "\nredis:\n  redis.url = "));
+    assert_non_null(strstr(help.p, "  redis.tls\n"));
+    assert_null(strstr(help.p, "  redis.tls.ca"));
     buf_free(&help);
+}
+
+static void helped(const char *path, const char *first, const char *meant)
+{
+    struct buf out = {0};
+    const char *nearest;
+    assert_int_equal(conf_help_of(slice_str(path), &out, &nearest), first != NULL);
+    buf_put_char(&out, '\0');
+    if (first != NULL) assert_memory_equal(out.p, first, strlen(first));
+    if (meant != NULL)
+        assert_string_equal(nearest, meant);
+    else
+        assert_null(nearest);
+    buf_free(&out);
+}
+
+static void test_help_of(void **state)
+{
+    (void)state;
+    helped("limits.memory", "  limits.memory = 512MiB\n", NULL);
+    helped("limits", "  limits.clients = 10000\n", NULL);
+    helped("redis.tls.ca", "  redis.tls\n", NULL);
+    helped("counters.*.columns", "  counters.*.columns, must be given\n", NULL);
+    helped("limits.memroy", NULL, "limits.memory");
+    helped("memory", NULL, "limits.memory");
+    helped("frobnicate", NULL, NULL);
 }
 
 int main(void)
@@ -975,6 +1038,8 @@ int main(void)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_help_of),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_address_parts),
         cmocka_unit_test(test_syntax),

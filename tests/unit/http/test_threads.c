@@ -1,6 +1,7 @@
 /* HTTP's threads together, on a socket, without the loop: a thread of the test answers as the service would. When it begins and
  * ends beside requests, everybody is answered or let go, and nobody hears of a service that was not asked yet. */
 #include "lib/unit.h"
+#include "lib/zones.h"
 
 #include "base/clock.h"
 #include "http/inside.h"
@@ -124,7 +125,7 @@ static int files_remove(void **state)
 
 static void begin(int after_ms, bool all)
 {
-    static const struct http_ports ports = {.connect = on_connect, .stopped = on_stopped};
+    const struct http_ports ports = {.connect = on_connect, .stopped = on_stopped, .zones = zones_utc()->of};
     static struct source where;
     struct error e;
     where = (struct source){.conf = &conf, .counters = &counters, .redis = &redis, .mysql = &mysql};

@@ -624,7 +624,7 @@ static void a_stranger_may_leave_little_unread(void **state)
     close(fd);
 }
 
-/* limits.unread_all is shared out: the first has half of it, the next half of the rest. */
+/* listen_limits.unread_all is shared out: the first has half of it, the next half of the rest. */
 static void those_who_read_nothing_share_the_limit(void **state)
 {
     (void)state;

@@ -169,6 +169,28 @@ static void test_standing(void **state)
     world_close(w);
 }
 
+/* It says of which history it is, and asks for the number: less than what was there is of other data. */
+static void test_standing_history(void **state)
+{
+    struct world *w = world_open();
+    struct standing s = {.done = on_standing};
+    (void)state;
+    redis_ask(&w->server, "SET tally:seq:shop:%s 7", w->life.id);
+    answers = 0;
+    redis_link_numbered(&w->link, 7);
+    redis_standing(&w->link, &s);
+    WAIT_UNTIL(w, answers == 1);
+    assert_false(s.lost);
+    assert_int_equal(strlen(s.replid), 40);
+    heap_free(s.ids);
+    redis_link_numbered(&w->link, 8);
+    redis_standing(&w->link, &s);
+    WAIT_UNTIL(w, answers == 2 && w->downs == 1);
+    assert_true(s.lost);
+    assert_non_null(strstr(w->why, "another one's data"));
+    world_close(w);
+}
+
 static void on_instance(struct redis_instance *i)
 {
     (void)i;
@@ -435,7 +457,7 @@ static void test_check(void **state)
     assert_non_null(strstr(e.text, "CONFIG SET appendfsync everysec"));
     f.appendfsync[0] = '\0';
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "redis.keeps: replicas"));
+    assert_non_null(strstr(e.text, "redis.durability: replicas"));
     f.version = REDIS_WAITAOF_TRUE;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
     assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_DISK), "appendfsync cannot be read"));
@@ -479,12 +501,19 @@ static void test_advice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adopt_instance), cmocka_unit_test(test_adopt_own),
-        cmocka_unit_test(test_adopt_stale),    cmocka_unit_test(test_adopt_dead),
-        cmocka_unit_test(test_standing),       cmocka_unit_test(test_beat_and_instance),
-        cmocka_unit_test(test_list),           cmocka_unit_test(test_due),
-        cmocka_unit_test(test_held),           cmocka_unit_test(test_gen),
-        cmocka_unit_test(test_kill_lives),     cmocka_unit_test(test_check),
+        cmocka_unit_test(test_adopt_instance),
+        cmocka_unit_test(test_adopt_own),
+        cmocka_unit_test(test_adopt_stale),
+        cmocka_unit_test(test_adopt_dead),
+        cmocka_unit_test(test_standing),
+        cmocka_unit_test(test_standing_history),
+        cmocka_unit_test(test_beat_and_instance),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_due),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_gen),
+        cmocka_unit_test(test_kill_lives),
+        cmocka_unit_test(test_check),
         cmocka_unit_test(test_advice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

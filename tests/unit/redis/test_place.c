@@ -2,6 +2,7 @@
 #include "lib/redis_world.h"
 
 #include "redis/link_in.h"
+#include "redis/reader.h"
 #include "redis/request.h"
 
 static int moves, doubts, holds;
@@ -225,17 +226,88 @@ static void a_hold_lets_go_by_itself(void **state)
     place_hold(&w->place, true);
     assert_int_equal(holds, 1);
     uint64_t now_ms = mono_ms();
-    place_tick(&w->place, now_ms + PLACE_HOLD_MS - 100);
+    place_tick(&w->place, now_ms + w->place.hold_most_ms - 100);
     assert_int_equal(holds, 1);
-    place_tick(&w->place, now_ms + PLACE_HOLD_MS);
+    place_tick(&w->place, now_ms + w->place.hold_most_ms);
     assert_int_equal(holds, 0);
     world_link(w, &w->link, "frame");
+    world_close(w);
+}
+
+static void what_is_on_its_way_holds_no_longer_than_allowed(void **state)
+{
+    (void)state;
+    struct world *w = world_empty();
+    w->place.held = on_held;
+    holds = 0;
+    place_stray(&w->place);
+    assert_int_equal(holds, 1);
+    w->place.stray_ms -= w->place.hold_most_ms; /* it is said again and again meanwhile */
+    place_tick(&w->place, mono_ms());
+    assert_int_equal(holds, 0);
+    place_stray(&w->place);
+    assert_int_equal(holds, 0);
+    place_served(&w->place);
+    place_stray(&w->place);
+    assert_int_equal(holds, 1);
+    world_link(w, &w->link, "frame");
+    world_close(w);
+}
+
+static struct redis_target redirected;
+
+static void on_redirected(struct redis_place *p, const struct redis_target *to, const char *why)
+{
+    (void)p, (void)why;
+    redirected = *to;
+}
+
+static void error_kept(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
+{
+    (void)l, (void)at;
+    if (answer_is(r, REDIS_ERROR)) answer_why(r, arg, 200);
+}
+
+/* What a node of a cluster says to a script's client. */
+static void node_says(struct world *w, const char *script, char said[200])
+{
+    said[0] = '\0';
+    request_eval(redis_link_begin(&w->link), slice_str(script), 0, 0);
+    redis_link_ask(&w->link, 1, error_kept, said);
+    WAIT_UNTIL(w, said[0] != '\0');
+}
+
+static void where_a_cluster_sends_us_is_followed_and_not_told(void **state)
+{
+    (void)state;
+    struct world *w = world_open();
+    char said[200];
+    w->place.redirected = on_redirected;
+    redirected.host[0] = '\0';
+    redis_reader_of_cluster(w->link.reader); /* as each new connection of such a place is */
+    node_says(w, "return redis.error_reply('ASK 8192 b:7001')", said);
+    assert_true(strncmp(said, "TRYAGAIN ", 9) == 0);
+    assert_string_equal(redirected.host, "");
+    assert_true(redis_link_is_up(&w->link));
+    node_says(w, "return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')", said);
+    assert_true(strncmp(said, "TRYAGAIN the slot", 17) == 0);
+    node_says(w,
+              "return redis.error_reply('ERR Script attempted to access a non local key in a cluster node')",
+              said);
+    assert_true(strncmp(said, "TRYAGAIN ", 9) == 0);
+    node_says(w, "return redis.error_reply('MOVED 8192 b:7001')", said);
+    assert_true(strncmp(said, "TRYAGAIN ", 9) == 0);
+    WAIT_UNTIL(w, redirected.port == 7001);
+    assert_string_equal(redirected.host, "b");
+    assert_true(place_is_held(&w->place));
     world_close(w);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_on_its_way_holds_no_longer_than_allowed),
+        cmocka_unit_test(where_a_cluster_sends_us_is_followed_and_not_told),
         cmocka_unit_test(the_next_host_at_each_try),
         cmocka_unit_test(told_only_it_waits_until_it_is_told),
         cmocka_unit_test(links_are_up_on_one_server),

@@ -85,7 +85,7 @@ static void too_many_names_are_refused(void **state)
     assert_int_equal(g->values, 999);
     redis_ask(&g->w->server, "ZADD known: 0 60:1000");
     assert_string_equal(answer(g, (struct query){.kind = QUERY_NAMES}),
-                        "ERR there are more than 1000 series, too many for one answer (limits.read_bytes); "
+                        "ERR there are more than 1000 series, too many for one answer (limits.memory); "
                         "read them in Redis with ZSCAN known:");
 }
 
@@ -307,7 +307,7 @@ static void too_many_events_are_refused_and_can_be_had_in_parts(void **state)
     redis_ask(&g->w->server, "ZADD blob:submit 1 one-more");
     assert_string_equal(
         answer(g, events(0, INT64_MAX, 0, -1)),
-        "ERR more than 20000 events in that time (limits.read); ask for a shorter one, or for a part: LIMIT "
+        "ERR more than 20000 events in that time; ask for a shorter one, or for a part: LIMIT "
         "offset count");
     assert_string_equal(answer(g, events(0, INT64_MAX, 0, 1)), "one-more 1");
     answer(g, events(0, INT64_MAX, 1, most));
@@ -322,7 +322,7 @@ static void too_long_ids_are_refused_and_can_be_had_in_parts(void **state)
     g->limits.read.texts_max = 3000000;
     script(g, fill, "blob:submit", 6500);
     assert_string_equal(answer(g, events(0, INT64_MAX, 0, -1)),
-                        "ERR more than 3000000 bytes of ids (limits.read_bytes); ask for a shorter time, or "
+                        "ERR more than 3000000 bytes of ids (limits.memory); ask for a shorter time, or "
                         "for a part: LIMIT offset count");
     answer(g, events(0, INT64_MAX, 1000, 5500));
     assert_int_equal(g->values, 2 * 5500);

@@ -342,6 +342,12 @@ static void incomplete_counters_are_refused(void **state)
     expect_set(&c, 1, 0, "take it out");
     c = good, c.column_count = SLICE("DAY");
     expect_set(&c, 1, 0, "must be different columns");
+    c = good, c.labels = (struct lookup){SLICE("products"), SLICE("product_id"), SLICE("a`b")};
+    expect_set(&c, 1, 0, "labels.name are each 1 to 64");
+    c.labels.value = SLICE("title");
+    expect_set(&c, 1, 0, "labels are names for items");
+    c.field = FIELD_INTEGER;
+    expect_set(&c, 1, 0, NULL);
 }
 
 static void twins_are_refused(void **state)

@@ -84,8 +84,9 @@ static void test_places(void **state)
             "t.yaml:9:10: counters.b.key: ", "a");
     refused("mysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "tally:<store>"),
             "t.yaml:4:10: counters.a.key: ", "tally:");
-    refused("redis: { keeps: replicas }\nmysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x"),
-            "t.yaml:1:17: redis.keeps: replicas holds nothing while redis.replicas is 0: ", "set that to");
+    refused(
+        "redis: { durability: replicas }\nmysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x"),
+        "t.yaml:1:22: redis.durability: replicas holds nothing while redis.replicas is 0: ", "set that to");
 }
 
 static void test_ops(void **state)
@@ -98,9 +99,8 @@ static void test_ops(void **state)
                       "series: { precisions: [60, 1, 5], samples: 7 }\n"
                       "boxes: { width: 1h, keep: 3 }\n"
                       "events: { keep: 2d, windows: \"5s 1d, 1m 2d\" }\n"
-                      "uniques: { limit: 9, name: \"s<store>:who\", feeds: { counter: b } }\n"
-                      "clock: { ahead: 7s }\n"
-                      "tokens: { keep: 2h, most: 5 }\n"
+                      "uniques: { exact_below: 9, name: \"s<store>:who\", feeds: { counter: b } }\n"
+                      "tokens: { keep: 2h, max: 5 }\n"
                       "counters:\n" COUNTER("a", "s<store>:a")
                           COUNTER("b", "s<store>:b") "    feeds: { box: \"s<store>:box\" }\n",
                       &conf, &setup, &problems));
@@ -118,7 +118,7 @@ static void test_ops(void **state)
     assert_int_equal(setup.ops.uniq_limit, 9);
     assert_ptr_equal(setup.ops.uniq_counter, &setup.counters.all[1]);
     assert_true(pattern_match(&setup.ops.uniq_name, STORE_INTEGER, SLICE("s12:who"), NULL));
-    assert_int_equal(setup.ops.ahead_s, 7);
+    assert_int_equal(setup.ops.ahead_s, 60);
     assert_int_equal(setup.ops.token_keep_s, 7200);
     assert_int_equal(setup.ops.tokens_most, 5);
     assert_false(counter_feeds(&setup.counters.all[0], FEED_TIMEBOX));
@@ -253,7 +253,7 @@ static void test_doors(void **state)
                   "t.yaml:1:49: listen.tls.cert: the certificate: No such file", "PEM");
 }
 
-/* Those of users, which a reload takes over with them, and of reads. */
+/* The shares of limits.memory. */
 static void test_limits(void **state)
 {
     (void)state;
@@ -261,14 +261,16 @@ static void test_limits(void **state)
     struct setup setup;
     struct buf problems = {0};
     assert_true(build("mysql: \"mysql://u@h/d\"\n"
-                      "limits: { share: 77, strangers_rate: 300, read: 10007, read_bytes: 2MiB, days: 401 }\n"
+                      "limits: { memory: 64MiB }\n"
                       "counters:\n" COUNTER("a", "s<store>:a"),
                       &conf, &setup, &problems));
-    assert_int_equal(setup.users.frame_requests, 77);
-    assert_int_equal(setup.users.stranger.rate, 300);
-    assert_int_equal(setup.ops.read.most, 10007);
     assert_int_equal(setup.ops.read.texts_max, 2 << 20);
-    assert_int_equal(setup.ops.read.days, 401);
+    struct shares shares = setup_shares(&conf);
+    assert_int_equal(shares.unread_all_bytes, 32 << 20);
+    assert_int_equal(shares.unread_bytes, 16 << 20);
+    assert_int_equal(shares.replay_bytes, 8 << 20);
+    assert_int_equal(shares.hashes, (16 << 20) / 130);
+    assert_int_equal(shares.names, (4 << 20) / 88);
     setup_close(&setup);
     conf_free(&conf);
     buf_free(&problems);

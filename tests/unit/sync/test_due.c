@@ -287,6 +287,51 @@ static void the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full(voi
     assert_true(world->polls_n <= polls + 1);
 }
 
+/* A page that is read beside a claim would have the claimed names once more. */
+static void while_the_index_has_more_a_page_and_a_claim_take_turns(void **state)
+{
+    (void)state;
+    char name[16];
+    for (int i = 0; i < 1001; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        index_put(name, world->redis_ms - 100000);
+    }
+    tick_after(1000);
+    tick();
+    uint32_t polls = world->polls_n;
+    assert_int_equal(claim_out(0)->keys_n, 1000);
+    world->waits = true;
+    tick_after(1000);
+    assert_int_equal(world->polls_n, polls);
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    due(VIEWS, "p2000");
+    sync_turn(world->s); /* and no gap behind a claim that is not full */
+    assert_int_equal(world->polls_n, polls + 1);
+    assert_int_equal(world->claims.n, 0);
+    poll_answered();
+    sync_turn(world->s);
+    assert_int_equal(world->claims.n, 1);
+}
+
+/* Also behind a full page: the next one is a millisecond of Redis, and nobody could claim its names. */
+static void while_nothing_can_be_merged_the_index_is_asked_seldom(void **state)
+{
+    (void)state;
+    char name[16];
+    for (int i = 0; i < 1001; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        index_put(name, world->redis_ms - 100000);
+    }
+    tick_after(1000);
+    tick();
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    sync_mysql(world->s, false);
+    uint32_t polls = world->polls_n;
+    for (int i = 0; i < 100; i++)
+        tick();
+    assert_in_range(world->polls_n, polls, polls + 2);
+}
+
 /* --- adoption --- */
 
 static void nothing_is_claimed_before_this_instances_old_batches_are_adopted(void **state)
@@ -479,6 +524,8 @@ int main(void)
         TEST(names_of_a_held_counter_do_not_hide_what_stands_behind_them),
         TEST(names_of_nobody_are_put_aside_when_nobody_took_them_for_long),
         TEST(the_index_is_asked_once_at_a_time_and_not_when_the_queue_is_full),
+        TEST(while_the_index_has_more_a_page_and_a_claim_take_turns),
+        TEST(while_nothing_can_be_merged_the_index_is_asked_seldom),
         TEST(nothing_is_claimed_before_this_instances_old_batches_are_adopted),
         TEST(a_full_page_of_old_batches_asks_for_the_next_before_any_claim),
         TEST(a_failing_adoption_is_tried_again_but_not_every_tick),

@@ -331,6 +331,57 @@ static void redis_away_for_a_moment_ends_a_wait(void **state)
     assert_waited(&w, ASK_REDIS_DOWN);
 }
 
+static void wait_until_it_asks(struct waiter *w)
+{
+    wait_for(w, "p1");
+    tick();
+    tick();
+    claim_answered(CLAIM_EMPTY, 0, 0);
+    tick();
+    tick();
+    assert_int_equal(world->standings.n, 1);
+}
+
+/* What was in no index then may be in no batch now: the server took over other data, and its links lived through that. */
+static void batches_of_another_history_do_not_end_a_wait_well(void **state)
+{
+    (void)state;
+    static struct waiter w;
+    wait_until_it_asks(&w);
+    standing_answered_by(RUN_B, 0, 0);
+    tick();
+    assert_waited(&w, ASK_TRY_AGAIN);
+    assert_int_equal(world->epochs_over, 1);
+}
+
+static void nor_when_the_batches_were_seen_before(void **state)
+{
+    (void)state;
+    static struct waiter w;
+    wait_until_it_asks(&w);
+    standing_answered(77, 0);
+    tick_after(50);
+    standing_answered_by(RUN_B, 0, 0);
+    tick();
+    assert_waited(&w, ASK_TRY_AGAIN);
+}
+
+/* The gate looks while it is open, too, when a table does not fit. */
+static void nor_when_the_epoch_is_of_that_history_by_then(void **state)
+{
+    (void)state;
+    static struct waiter w;
+    wait_until_it_asks(&w);
+    epoch_is_of(RUN_B);
+    standing_answered_by(RUN_B, 0, 0);
+    tick();
+    assert_waited(&w, ASK_TRY_AGAIN);
+    wait_until_it_asks(&w);
+    standing_answered_by(RUN_B, 0, 0);
+    tick();
+    assert_waited(&w, ASK_DONE);
+}
+
 static void after_thirty_seconds_try_again(void **state)
 {
     (void)state;
@@ -595,6 +646,9 @@ int main(void)
         TEST(all_does_not_end_while_the_index_has_some_of_before),
         TEST(each_reason_not_to_wait_is_told_at_once),
         TEST(redis_away_for_a_moment_ends_a_wait),
+        TEST(batches_of_another_history_do_not_end_a_wait_well),
+        TEST(nor_when_the_batches_were_seen_before),
+        TEST(nor_when_the_epoch_is_of_that_history_by_then),
         TEST(after_thirty_seconds_try_again),
         TEST(it_ends_when_its_request_has_come_back),
         TEST(many_may_wait),

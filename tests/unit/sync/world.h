@@ -291,13 +291,19 @@ static inline void adopt_lost(void)
 }
 
 /* Which of the ids drawn by ourselves stand; 0 ends the list. */
-static inline void standing_answered(uint8_t a, uint8_t b)
+static inline void standing_answered_by(const char *history, uint8_t a, uint8_t b)
 {
     struct standing *s = answer(&world->standings);
     s->ids = heap_alloc(2 * sizeof *s->ids);
     if (a != 0) s->ids[s->ids_n++] = (struct batch_id){{a}};
     if (b != 0) s->ids[s->ids_n++] = (struct batch_id){{b}};
+    snprintf(s->replid, sizeof s->replid, "%s", history);
     s->done(s);
+}
+
+static inline void standing_answered(uint8_t a, uint8_t b)
+{
+    standing_answered_by(RUN_A, a, b);
 }
 
 static inline uint32_t dirty_highest(void)

@@ -1,0 +1,180 @@
+/* http/labels.c - see labels.h. */
+#include "http/labels.h"
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/log.h"
+
+struct label {
+    uint64_t at_ms; /* mono: it was read from MySQL */
+    bool named;
+    uint32_t n;
+    char text[];
+};
+
+void label_cache_init(struct label_cache *c)
+{
+    *c = (struct label_cache){0};
+    pthread_mutex_init(&c->lock, NULL);
+    map_init(&c->young);
+    map_init(&c->old);
+}
+
+static void generation_close(struct map *m)
+{
+    size_t at = 0;
+    struct slice key;
+    void *label;
+    while (map_next(m, &at, &key, &label))
+        heap_free(label);
+    map_close(m);
+}
+
+void label_cache_close(struct label_cache *c)
+{
+    generation_close(&c->young);
+    generation_close(&c->old);
+    pthread_mutex_destroy(&c->lock);
+}
+
+static void key_put(struct buf *key, const struct counter *counter, struct slice field)
+{
+    buf_reset(key);
+    buf_put_slice(key, counter->name);
+    buf_put_char(key, ' ');
+    buf_put_slice(key, field);
+}
+
+/* Owns label. */
+static void young_put(struct label_cache *c, struct slice key, struct label *label)
+{
+    heap_free(map_get(&c->young, key));
+    map_put(&c->young, key, label);
+    if (c->young.n < LABELS_MOST / 2) return;
+    generation_close(&c->old);
+    c->old = c->young;
+    map_init(&c->young);
+}
+
+static struct label *label_find(struct label_cache *c, struct slice key)
+{
+    struct label *found = map_get(&c->young, key);
+    if (found != NULL || (found = map_get(&c->old, key)) == NULL) return found;
+    map_remove(&c->old, key);
+    young_put(c, key, found);
+    return found;
+}
+
+static struct label *label_make(uint64_t now_ms, struct slice name)
+{
+    size_t n = name.n;
+    if (n > LABEL_BYTES_MAX)
+        for (n = LABEL_BYTES_MAX; n > 0 && ((uint8_t)name.p[n] & 0xC0) == 0x80;)
+            n--;
+    struct label *made = heap_alloc(sizeof *made + n);
+    *made = (struct label){.at_ms = now_ms, .named = name.p != NULL, .n = (uint32_t)n};
+    if (n > 0) memcpy(made->text, name.p, n);
+    return made;
+}
+
+static void text_free(struct slice *text)
+{
+    heap_free((void *)(uintptr_t)text->p);
+    *text = slice_of(NULL, 0);
+}
+
+static struct slice text_copy(struct slice text)
+{
+    return slice_of(heap_strndup(text.p, text.n), text.n);
+}
+
+/* --- a question --- */
+
+struct asking {
+    const struct counter *counter;
+    const struct rows *rows;
+    uint64_t now_ms;
+    size_t *wanted;       /* rows whose names MySQL is asked for, */
+    struct slice *fields; /* their fields, */
+    struct slice *names;  /* and what it says */
+    size_t n;
+};
+
+/* What is kept goes out; what is not, or for too long, is wanted. */
+static void kept_look(struct label_cache *c, struct asking *a, struct labels *out)
+{
+    struct buf key = {0};
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < out->n; i++) {
+        key_put(&key, a->counter, rows_field(a->rows, i));
+        const struct label *kept = label_find(c, buf_slice(&key));
+        if (kept != NULL && kept->named) out->all[i] = text_copy(slice_of(kept->text, kept->n));
+        if (kept != NULL && a->now_ms - kept->at_ms < LABELS_AGE_MS) continue;
+        a->wanted[a->n] = i;
+        a->fields[a->n++] = rows_field(a->rows, i);
+    }
+    pthread_mutex_unlock(&c->lock);
+    buf_free(&key);
+}
+
+static void name_take(void *arg, struct slice id, struct slice name)
+{
+    struct asking *a = arg;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->names[i].p == NULL && slice_eq(a->fields[i], id)) a->names[i] = text_copy(name);
+}
+
+/* What MySQL said goes out, and is kept; also that there is no name. */
+static void asked_keep(struct label_cache *c, struct asking *a, struct labels *out)
+{
+    struct buf key = {0};
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < a->n; i++) {
+        struct label *made = label_make(a->now_ms, a->names[i]);
+        struct slice *to = &out->all[a->wanted[i]];
+        text_free(to);
+        if (made->named) *to = text_copy(slice_of(made->text, made->n));
+        key_put(&key, a->counter, a->fields[i]);
+        young_put(c, buf_slice(&key), made);
+    }
+    pthread_mutex_unlock(&c->lock);
+    buf_free(&key);
+}
+
+static void mysql_ask(struct label_cache *c, struct panel *p, struct asking *a, struct labels *out)
+{
+    static struct log_seldom line;
+    unsigned times;
+    struct error e;
+    a->names = heap_zalloc(a->n * sizeof *a->names);
+    if (panel_labels(p, a->counter, a->fields, a->n, name_take, a, &e) == ERR_NONE)
+        asked_keep(c, a, out);
+    else if (log_seldom(&line, &times))
+        log_event(LOG_WARN, "labels_unread", "counter=" SLICE_FMT " times=%u why=%s",
+                  SLICE_ARG(a->counter->name), times, LOGQ(e.text));
+    for (size_t i = 0; i < a->n; i++)
+        text_free(&a->names[i]);
+    heap_free(a->names);
+}
+
+struct labels labels_read(struct label_cache *cache, struct panel *p, const struct counter *counter,
+                          const struct rows *rows)
+{
+    struct labels out = {heap_zalloc((rows->n + 1) * sizeof *out.all), rows->n};
+    struct asking a = {.counter = counter, .rows = rows, .now_ms = mono_ms()};
+    a.wanted = heap_alloc((rows->n + 1) * sizeof *a.wanted);
+    a.fields = heap_alloc((rows->n + 1) * sizeof *a.fields);
+    kept_look(cache, &a, &out);
+    if (a.n > 0 && p != NULL) mysql_ask(cache, p, &a, &out);
+    heap_free(a.wanted);
+    heap_free(a.fields);
+    return out;
+}
+
+void labels_free(struct labels *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        text_free(&l->all[i]);
+    heap_free(l->all);
+    *l = (struct labels){0};
+}

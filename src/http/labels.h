@@ -1,0 +1,35 @@
+/* http/labels.h - names of items (counters.*.labels), read from MySQL and kept. Bounded by LABELS_MOST; a name is asked for
+ * again after LABELS_AGE_MS, and where MySQL cannot be asked the last known one holds. Any thread. Private to the room. */
+#ifndef HTTP_LABELS_H
+#define HTTP_LABELS_H
+
+#include "base/map.h"
+#include "http/answer_cache.h"
+#include "mysql/panel.h"
+
+#include <pthread.h>
+
+#define LABELS_MOST 16384
+#define LABELS_AGE_MS 60000
+#define LABEL_BYTES_MAX 256 /* a longer name is cut at the end of a character */
+
+/* Two generations: when the young one is half of all, the old one goes. What is used moves to the young one. */
+struct label_cache {
+    pthread_mutex_t lock;
+    struct map young, old; /* "<counter> <field>" -> struct label */
+};
+
+void label_cache_init(struct label_cache *c);
+void label_cache_close(struct label_cache *c);
+
+struct labels { /* one a row; p NULL: it has no name */
+    struct slice *all;
+    size_t n;
+};
+
+/* Of the rows' fields. The counter has labels. p NULL: MySQL is away. */
+struct labels labels_read(struct label_cache *cache, struct panel *p, const struct counter *counter,
+                          const struct rows *rows);
+void labels_free(struct labels *l);
+
+#endif

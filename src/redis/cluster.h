@@ -1,0 +1,48 @@
+/* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves the lane's slot, and tells its place (place.h). The
+ * nodes of redis.url are asked, and those that they name, each once a second on a connection of its own, more often while
+ * somebody doubts. Of what they say, the owner with the highest config epoch is believed: that is the cluster's own rule. A
+ * server that says MOVED is believed at once. One loop. */
+#ifndef REDIS_CLUSTER_H
+#define REDIS_CLUSTER_H
+
+#include "redis/link.h"
+
+#define CLUSTER_NODES_MAX 32 /* that are asked */
+#define CLUSTER_ID_BYTES 41  /* a node's id, and a NUL */
+
+enum cluster_state {
+    CLUSTER_SILENT,  /* cannot be reached, or does not answer */
+    CLUSTER_REFUSES, /* TLS, a password, a right; or it is no node of a cluster */
+    CLUSTER_UNOWNED, /* knows of no node that serves the slot */
+    CLUSTER_NAMES    /* names one */
+};
+
+struct cluster_seen { /* of one node */
+    struct redis_target at, owner;
+    enum cluster_state state;
+    bool found;     /* by the others; not configured */
+    char text[240]; /* of SILENT and REFUSES: why */
+};
+
+/* What CLUSTER SLOTS says of a slot. asked: the node that says it, for one that names no host of its own. False: nobody
+ * serves it, or this is no such answer. id: borrowed from r. */
+bool cluster_owner(const struct redis_answer *r, unsigned slot, const struct redis_target *asked,
+                   struct redis_target *owner, struct slice *id);
+/* The config epoch of a node in CLUSTER NODES; 0: not found. */
+uint64_t cluster_epoch(struct slice nodes, struct slice id);
+
+struct cluster;
+/* Asks at once. place: its links wait for what the nodes say from now on, and go where its slot is. Borrowed until closed. */
+struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *place);
+/* Gives all back, then calls closed. */
+void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg);
+
+/* Of each that is asked, the configured ones first; out has room for CLUSTER_NODES_MAX. Returns how many. */
+uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out);
+/* For a start: runs the loop until somebody has named the slot's owner, or for wait_ms. ERR_UNAVAILABLE: none answers, or none
+ * serves the slot; ERR_CONFIG: one refuses. e says what to do. */
+enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e) MUST_CHECK;
+/* Runs the loop until each that is configured has said something or cannot be reached, at most for wait_ms. */
+void cluster_hear_all(struct cluster *c, uint64_t wait_ms);
+
+#endif

@@ -1,0 +1,70 @@
+/* series/zones.h - which time zone a store has, and what hour it is there. One thread publishes a table of all stores, any may
+ * ask; the loop has a view of its own, which takes no lock, makes no system call and allocates nothing for a hit. */
+#ifndef SERIES_ZONES_H
+#define SERIES_ZONES_H
+
+#include "base/map.h"
+#include "base/zone.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define ZONES_STORES_MOST 1000000 /* further ones have the default zone */
+#define ZONES_MOST 1024           /* different ones */
+#define ZONE_HOUR_BYTES 10        /* YYYYMMDDHH */
+
+struct zone_table {   /* immutable once published */
+    struct zone *all; /* all[0]: of a store that has none of its own */
+    size_t n;
+    struct map stores; /* -> one of all */
+    size_t unknown;    /* stores whose zone this system does not have: they have the default */
+    char unknown_name[ZONE_NAME_MAX + 1]; /* one of these; "" for none */
+    unsigned holders;                     /* of zones.lock */
+    struct zone_table *next;              /* of zones.left */
+};
+
+struct zones {
+    pthread_mutex_t lock; /* of latest, left and all holders */
+    struct zone_table *latest;
+    struct zone_table
+        *left; /* nobody's: the publisher frees them, since a million stores take the loop too long */
+    _Atomic uint64_t version; /* one more with each table */
+    bool named;               /* a zone, or a table of stores' zones, is configured */
+};
+
+/* standard: of stores that have none, NULL: UTC. One that cannot be read becomes UTC, and *e (may be NULL) says so. */
+struct zone_table *zone_table_create(const char *standard, struct error *e);
+/* store has the zone of that name. Each store once; the last one holds. */
+void zone_table_add(struct zone_table *t, struct slice store, struct slice name);
+
+void zone_table_drop(struct zone_table *t); /* one that is not published */
+
+void zones_init(struct zones *z, struct zone_table *first, bool named);
+void zones_publish(struct zones *z, struct zone_table *t); /* takes it over */
+void zones_close(struct zones *z);                         /* no view is left */
+
+struct zone_clock { /* at a moment, of a store */
+    char name[ZONE_NAME_MAX + 1];
+    int32_t offset_s; /* of the zone from UTC */
+    int64_t day_s;    /* when its day began, in seconds since 1970 */
+};
+struct zone_clock zones_clock(struct zones *z, struct slice store, int64_t at_s); /* any thread */
+
+struct zone_hour { /* cached: holds for from_s <= t < until_s */
+    int64_t from_s, until_s;
+    char text[ZONE_HOUR_BYTES];
+};
+
+struct zone_view {
+    struct zones *of;
+    uint64_t version;
+    struct zone_table *table;
+    struct zone_hour *hours; /* one a zone of the table */
+};
+
+void zone_view_init(struct zone_view *v, struct zones *of);
+void zone_view_close(struct zone_view *v);
+/* YYYYMMDDHH of the store's zone at that time, from 1970 to 9999; good until the next call. */
+struct slice zone_view_hour(struct zone_view *v, struct slice store, int64_t at_s);
+
+#endif

@@ -1,0 +1,174 @@
+"""A Redis Cluster on this machine: masters that share the slots, and a replica of each."""
+import os
+import shutil
+
+import redis
+
+from harness.ports import port
+from harness.process import Process
+from harness.programs import REDIS_SERVER
+from harness.redis_server import SLOT, TAG, memory_directory
+from harness.tagged import Tagged
+from harness.wait import wait_until
+
+NODE_TIMEOUT_MS = 1500
+
+
+class Node(Process):
+    def __init__(self, directory, name, data, extra=()):
+        super().__init__(directory)
+        self.name, self.data = name, data
+        self.log_path = os.path.join(directory, f"{name}.log")
+        self.host, self.port, self.bus = "127.0.0.1", port(), port()
+        os.mkdir(data)
+        self.extra = list(extra)
+
+    def argv(self):
+        return [REDIS_SERVER, "--port", str(self.port), "--bind", self.host, "--dir", self.data, "--cluster-enabled", "yes",
+                "--cluster-port", str(self.bus), "--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--cluster-replica-validity-factor",
+                "0", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--save", "", "--appendonly", "yes",
+                "--appendfsync", "always", "--maxmemory-policy", "noeviction", *self.extra]
+
+    def is_ready(self):
+        return self.client().ping()
+
+    def client(self, timeout_s=20):
+        return redis.Redis(host=self.host, port=self.port, socket_timeout=timeout_s)
+
+    def cluster(self, *words, timeout_s=20):
+        return self.client(timeout_s).execute_command("CLUSTER", *words)
+
+    @property
+    def id(self):
+        return self.cluster("MYID").decode()
+
+    def is_master(self):
+        try:
+            return self.client(2).info("replication")["role"] == "master"
+        except redis.RedisError:
+            return False
+
+
+class Cluster:
+    """extra: options of each redis-server."""
+
+    def __init__(self, directory, masters=3, replicas=1, extra=()):
+        self.directory = os.path.join(directory, "cluster")
+        os.mkdir(self.directory)
+        self.data = memory_directory() or os.path.join(self.directory, "data")
+        os.makedirs(self.data, exist_ok=True)
+        self.masters, self.replicas = masters, replicas
+        self.nodes = [Node(self.directory, f"node{i}", os.path.join(self.data, str(i)), extra)
+                      for i in range(masters * (1 + replicas))]
+
+    def start(self):
+        for node in self.nodes:
+            node.spawn()
+        for node in self.nodes:
+            node.wait_ready()
+        first = self.nodes[0]
+        for i, node in enumerate(self.nodes[:self.masters]):
+            node.cluster("ADDSLOTSRANGE", 16384 * i // self.masters, 16384 * (i + 1) // self.masters - 1)
+            node.cluster("SET-CONFIG-EPOCH", i + 1)
+        for node in self.nodes[1:]:
+            node.cluster("MEET", first.host, first.port, first.bus)
+        wait_until(lambda: all(self.known_to(node) == len(self.nodes) for node in self.nodes), 60, "all nodes know each other")
+        for i, node in enumerate(self.nodes[self.masters:]):
+            node.cluster("REPLICATE", self.nodes[i % self.masters].id)
+        self.wait_well()
+        return self
+
+    @staticmethod
+    def known_to(node):
+        return len([line for line in node.cluster("NODES").decode().splitlines() if "handshake" not in line])
+
+    def living(self):
+        return [node for node in self.nodes if node.alive()]
+
+    def is_well(self):
+        for node in self.living():
+            if b"cluster_state:ok" not in self.info_of(node):
+                return False
+        for node in self.living():
+            info = node.client().info("replication")
+            if info["role"] == "slave" and info["master_link_status"] != "up":
+                return False
+        return len({self.seen_by(node) for node in self.living()}) == 1
+
+    @staticmethod
+    def info_of(node):
+        return node.client(5).execute_command("CLUSTER", "INFO")
+
+    @staticmethod
+    def seen_by(node):
+        """Which port has our slot."""
+        for first, last, master, *_ in node.cluster("SLOTS", timeout_s=5):
+            if first <= SLOT <= last:
+                return master[1]
+        return None
+
+    def wait_well(self, deadline_s=90):
+        wait_until(self.is_well, deadline_s, "the cluster is well", 0.1)
+
+    @property
+    def owner(self):
+        """The node that has tallyd's slot, as all living ones say."""
+        def named():
+            ports = {self.seen_by(node) for node in self.living()}
+            found = [node for node in self.living() if {node.port} == ports]
+            return found[0] if found and found[0].is_master() else None
+        return wait_until(named, 60, "all name the owner of the slot", 0.05)
+
+    def replica_of(self, master):
+        master_id = master.id
+
+        def named():
+            ids = [line.split()[0] for line in master.cluster("NODES").decode().splitlines() if f"slave {master_id}" in line]
+            return next((node for node in self.living() if node.id in ids), None)
+        return wait_until(named, 60, "the master knows its replica", 0.05)
+
+    @property
+    def url(self):
+        return "redis+cluster://" + ",".join(f"{node.host}:{node.port}" for node in self.nodes[:3]) + "/"
+
+    def client(self, timeout_s=20):
+        """To the slot's owner, for keys without their tag."""
+        owner = self.owner
+        return Tagged(TAG, host=owner.host, port=owner.port, socket_timeout=timeout_s)
+
+    def failover(self):
+        """A planned one of the slot's shard."""
+        old = self.owner
+        new = self.replica_of(old)
+        new.cluster("FAILOVER")
+        wait_until(lambda: self.seen_by(new) == new.port and new.is_master(), 60, "the replica was promoted", 0.02)
+        return old, new
+
+    def migrate_begin(self, to):
+        """Our slot begins its way to that node, the old way."""
+        old = self.owner
+        to.cluster("SETSLOT", SLOT, "IMPORTING", old.id)
+        old.cluster("SETSLOT", SLOT, "MIGRATING", to.id)
+        return old
+
+    @staticmethod
+    def migrate_keys(old, to, most):
+        """So many of its keys go over; how many went."""
+        keys = old.cluster("GETKEYSINSLOT", SLOT, most)
+        if keys:
+            old.client().execute_command("MIGRATE", to.host, to.port, "", 0, 20000, "KEYS", *keys)
+        return len(keys)
+
+    def migrate_end(self, old, to):
+        while self.migrate_keys(old, to, 1000):
+            pass
+        to.cluster("SETSLOT", SLOT, "NODE", to.id)
+        for node in self.living():
+            if node is not to and node.is_master():
+                node.cluster("SETSLOT", SLOT, "NODE", to.id)
+
+    def close(self):
+        for node in self.nodes:
+            node.resume()
+            node.close()
+        shutil.rmtree(self.data, ignore_errors=True)

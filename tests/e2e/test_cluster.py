@@ -1,0 +1,183 @@
+"""A Redis Cluster of three masters and three replicas: all of tallyd's keys in one slot, which fails over and moves under load."""
+import json
+import re
+
+import pytest
+
+from harness.account import Account
+from harness.books import counted, nothing_left
+from harness.cluster import Cluster
+from harness.daemon import counters
+from harness.load import Load
+from harness.redis_server import TAG
+from harness.resp import RespError
+from harness.wait import wait_until
+
+FAMILIES = counters(hits=200, every="60s")
+CLIENTS, DEPTH = 8, 20
+
+
+def pick(rng):
+    return b"s%d:product_views" % rng.randrange(1, 6), b"%d" % rng.randrange(1, 40), rng.randrange(1, 4)
+
+
+@pytest.fixture
+def cluster(workdir):
+    made = Cluster(workdir)
+    yield made.start()
+    made.close()
+
+
+class Rig:
+    def __init__(self, cluster, daemon, mysql):
+        self.cluster, self.daemon, self.mysql = cluster, daemon, mysql
+        self.account = Account(None, mysql, FAMILIES)
+        self.load = Load(daemon.socket, self.account.shadow, pick, CLIENTS, DEPTH, 4000)
+
+    def answered(self, more=2000, deadline_s=60):
+        before = self.account.shadow.answered
+        wait_until(lambda: self.account.shadow.answered > before + more, deadline_s, "hits are answered")
+
+    def go(self):
+        self.load.go()
+        self.answered()
+        return self
+
+    def lost(self):
+        return sum(map(int, re.findall(r"event=frames_lost .*?lost=(\d+)", self.daemon.log())))
+
+    def exact(self):
+        """Answered is what MySQL and Redis have; of hits without an answer, some."""
+        self.answered()
+        self.load.pause()
+        self.cluster.wait_well()
+        self.daemon.sync_all()
+        wait_until(lambda: nothing_left(self.cluster.client()), 30, "nothing is left in Redis")
+        assert self.lost() == 0
+        self.account.shadow.check(counted(self.cluster.client(), self.mysql, FAMILIES))
+        self.daemon.verify()
+        self.only_tagged()
+
+    def only_tagged(self):
+        keys = [key for node in self.cluster.living() for key in node.client().keys("*")]
+        assert keys and all(key.startswith(TAG.encode()) for key in keys)
+
+
+@pytest.fixture
+def make_rig(cluster, make_daemon, mysql):
+    made = []
+
+    def make(**limits):
+        daemon = make_daemon(cluster, families=FAMILIES, redis_url={"url": cluster.url, "replicas": 1},
+                             more={"limits": limits} if limits else None)
+        made.append(Rig(cluster, daemon, mysql))
+        return made[-1].go()
+
+    yield make
+    for each in made:
+        each.load.stop()
+
+
+def test_all_that_tallyd_counts(cluster, make_daemon, mysql):
+    daemon = make_daemon(cluster, families=counters(hits=10**9, every="3600s"))
+    with daemon.client() as client:
+        assert client.call("HINCRBY", "s1:product_views", "7", 5) == 5
+        assert client.pipeline([("MULTI",), ("HINCRBY", "s1:product_views", "7", 1), ("HINCRBY", "s2:searches", "hat", 2), ("EXEC",)])[-1] == [6, 2]
+        assert client.call("CTR.INCRBY", "s1:product_views", "7", 1, "TOKEN", "t-1") == 7
+        assert client.call("CTR.INCRBY", "s1:product_views", "7", 1, "TOKEN", "t-1") == 7
+        assert client.call("SERIES.INCRBY", "s1:clicks", 3) == 7
+        assert client.call("CTR.TOTAL", "s1:product_views", "7") == [7]
+        assert client.call("CTR.SYNC", "ALL") >= 0
+        assert client.call("CTR.TOTAL", "s1:product_views", "7") == [7]
+    assert mysql.query("SELECT store_id, product_id, views FROM product_views") == ((1, 7, 7),)
+    daemon.verify()
+    seen = json.loads(daemon.verb("status", "--json").stdout)
+    assert seen["redis"]["up"] and seen["redis"]["at"] == f"127.0.0.1:{cluster.owner.port}"
+    keys = {key for node in cluster.living() for key in node.client().keys("*")}
+    assert all(key.startswith(TAG.encode()) for key in keys), keys
+    assert daemon.verb("check").returncode == 0
+
+
+def test_a_plain_url_is_refused_and_names_the_other(cluster, make_daemon):
+    daemon = make_daemon(cluster, start=False, migrate=False, redis_url=f"redis://127.0.0.1:{cluster.owner.port}/0")
+    for verb in ("check", "run"):
+        done = daemon.verb(verb)
+        assert done.returncode == 78 and "redis+cluster://host:port,host:port/" in done.stdout + done.stderr
+
+
+def test_a_redis_of_its_own_is_no_cluster(make_daemon, make_redis):
+    server = make_redis()
+    daemon = make_daemon(server, start=False, migrate=False, redis_url="redis+cluster://127.0.0.1:1/3")
+    done = daemon.verb("check")
+    assert done.returncode == 78 and "a Redis Cluster has only 0" in done.stdout + done.stderr
+
+
+def test_cluster_failover(make_rig, cluster):
+    """Planned: the old master lives, says MOVED, and everybody follows."""
+    rig = make_rig()
+    for _ in range(3):
+        cluster.failover()
+        rig.answered()
+        cluster.wait_well()
+    assert rig.account.shadow.unknown.total() == 0
+    rig.exact()
+
+
+def test_master_killed(make_rig, cluster):
+    rig = make_rig()
+    old = cluster.owner
+    old.kill9()
+    wait_until(lambda: cluster.owner is not old, 60, "the replica is promoted")
+    rig.answered()
+    old.start()
+    rig.exact()
+
+
+def migrate(rig, cluster, to, pause):
+    """The slot goes to another master key by key; pause() is called when half of them are away."""
+    old = cluster.migrate_begin(to)
+    cluster.migrate_keys(old, to, 20)
+    pause()
+    cluster.migrate_end(old, to)
+    cluster.wait_well()
+
+
+def other_master(cluster):
+    return next(node for node in cluster.living() if node.is_master() and node is not cluster.owner)
+
+
+def test_slot_migrates(make_rig, cluster):
+    """To and fro: hits wait meanwhile, nobody is refused, no client hears of another node."""
+    rig = make_rig()
+    for _ in range(3):
+        migrate(rig, cluster, other_master(cluster), lambda: None)
+        rig.answered()
+    assert not rig.account.shadow.unknown.total() and not rig.account.shadow.refused.total(), rig.account.shadow.refusals
+    rig.exact()
+
+
+def test_slot_stands_on_its_way(make_rig, cluster):
+    """Longer than limits.busy_timeout: clients hear that nothing was counted; then all goes on."""
+    rig = make_rig(busy_timeout="1s")
+    refused = rig.account.shadow.refusals
+    migrate(rig, cluster, other_master(cluster), lambda: wait_until(lambda: refused.total() > 20, 30, "hits are refused"))
+    rig.exact()
+    assert not rig.account.shadow.unknown.total()
+    assert not [text for text in refused if text.startswith(("MOVED", "ASK"))], refused
+
+
+def test_reads_do_not_see_half(make_rig, cluster):
+    """While a part of the keys is away, a total is right or an error."""
+    rig = make_rig()
+    rig.load.pause()
+    with rig.daemon.client() as client:
+        total = client.call("CTR.TOTAL", "s1:product_views", "7")
+
+        def half():
+            for _ in range(20):
+                got = client.call("CTR.TOTAL", "s1:product_views", "7")
+                assert got == total or isinstance(got, RespError), got
+        migrate(rig, cluster, other_master(cluster), half)
+        wait_until(lambda: client.call("CTR.TOTAL", "s1:product_views", "7") == total, 30, "the total is there again")
+    rig.load.go()
+    rig.exact()

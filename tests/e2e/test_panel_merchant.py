@@ -1,0 +1,174 @@
+"""What a merchant's panel shows beyond figures: names of items, the period before, CSV, and days of the store's own zone.
+The shop and its browser are those of test_panel.py."""
+import csv
+import datetime
+import os
+import re
+import zoneinfo
+
+import pytest
+
+from harness.daemon import counters
+from harness.wait import wait_until
+from test_panel import (FED, RANGE, SEARCHES, STORE, TODAY, UNIQUES, VIEWS, VISITORS, Shop, axe, browser, chromium, day,  # noqa: F401
+                        day_goes_on, seen)
+
+PRODUCTS = {"labels": {"table": "products", "id": "product_id", "name": "title"}}
+TERMS = {"labels": {"table": "terms", "id": "term", "name": "said"}}
+NASTY = "<b>Wool</b> & \"silk\""
+
+
+@pytest.fixture
+def families():
+    return counters(hits=10**9, every="3600s", product_views={**FED["product_views"], **PRODUCTS}, searches=TERMS)
+
+
+@pytest.fixture
+def shop(make_daemon, redis, free_port, mysql, families):
+    mysql.query("CREATE TABLE shop.products (product_id BIGINT PRIMARY KEY, title VARCHAR(400) CHARACTER SET utf8mb4)")
+    mysql.query("CREATE TABLE shop.terms (term VARCHAR(250) CHARACTER SET utf8mb4 PRIMARY KEY, said VARCHAR(90))")
+    wait_until(day_goes_on, 60, "the next day")
+    made = Shop(make_daemon(redis, start=False, families=families, more=UNIQUES), free_port)
+    yield made
+    made.client.close()
+
+
+def items(browser, counter):
+    return [row[0] for row in browser.rows(f"[data-counter={counter}][data-figure=top]")]
+
+
+def test_names_of_items(shop, browser, mysql):
+    """Names beside ids, as text; an id without a name; a changed name within its minute; the last known without MySQL."""
+    mysql.query("INSERT INTO shop.products VALUES (1, %s), (2, 'Grüner Schal 🧣'), (4, %s)", (NASTY, "lang " * 80))
+    mysql.query("INSERT INTO shop.terms VALUES ('red shoes', 'Rote Schuhe')")
+    for product, n in ((1, 40), (2, 30), (3, 20), (4, 10)):
+        shop.hit(VIEWS, product, n)
+    for term, n in (("red shoes", 5), ("RED SHOES", 4), (b"\xff'; --", 3)):
+        shop.hit(SEARCHES, term, n)
+    shop.daemon.sync_all()
+    browser.open(shop.store())
+    seen(browser, lambda: items(browser, "product_views")[:3], [f"{NASTY} 1", "Grüner Schal 🧣 2", "3"], "the products")
+    assert items(browser, "product_views")[3].startswith("lang lang") and items(browser, "product_views")[3].endswith(" 4")
+    # 'RED SHOES' is equal to the row's term for the collation, but another item
+    seen(browser, lambda: items(browser, "searches")[:2], ["Rote Schuhe red shoes", "RED SHOES"], "the terms")
+    assert browser.all("#view b") == [] and browser.complaints() == []
+    mysql.kill9()
+    shop.hit(VIEWS, 3, 100)
+    wait_until(lambda: "MySQL is away" in browser.text("#banner"), 40, "it says so")
+    seen(browser, lambda: items(browser, "product_views")[:2], ["3", f"{NASTY} 1"], "names without MySQL", 30)
+    mysql.start()
+
+
+def saved(browser, directory, button):
+    """Clicks a button that saves; (name, rows) of the file, as Python's csv reads it."""
+    before = set(os.listdir(directory))
+    browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior",
+                                   {"behavior": "allow", "downloadPath": directory})
+    browser.click(button)
+    new = lambda: [name for name in set(os.listdir(directory)) - before if name.endswith(".csv")]
+    wait_until(lambda: len(new()) == 1, 20, "the file is saved")
+    with open(os.path.join(directory, new()[0]), encoding="utf-8", newline="") as file:
+        return new()[0], list(csv.reader(file, strict=True))
+
+
+def test_the_period_before(shop, browser, mysql):
+    """In figures, as a line, and as a column of the table: those of the same number of days before."""
+    for back in range(20):
+        shop.hit(VISITORS, day(-back), 100 + back if back < 7 else 10 * back)
+    shop.daemon.sync_all()
+    browser.open(shop.store(query="days=7"))
+    now, before = sum(100 + back for back in range(7)), sum(10 * back for back in range(7, 14))
+    seen(browser, lambda: browser.number(f"{RANGE} .sums strong"), now, "these days")
+    said = browser.run("return {...document.querySelector(arguments[0]).dataset}", f"{RANGE} .sums [data-before]")
+    assert said == {"before": str(before), "change": f"+{round(100 * (now - before) / before)}\u00a0%"}
+    assert f"{before} in the 7 days before" in browser.text(f"{RANGE} .sums")
+    browser.unfold()
+    wait_until(lambda: len(browser.rows(RANGE)) == 7, 10, "the table")
+    assert [int(row[3]) for row in browser.rows(RANGE)] == [10 * back for back in range(7, 14)]
+    browser.open(shop.store(query=f"from={day(-19)}&to={day(-13)}"))
+    seen(browser, lambda: "none in the 7 days before" in browser.text(f"{RANGE} .sums"), True, "nothing before")
+    assert browser.complaints() == []
+
+
+def test_figures_saved_as_csv(shop, browser, mysql, workdir):
+    """What the page saves is what SQL says, names and formulas with it; a file for each chart and list."""
+    mysql.query("INSERT INTO shop.products VALUES (1, %s), (2, '=HYPERLINK(\"x\")')", (NASTY + "\r\nnew",))
+    for back in range(9):
+        shop.hit(VISITORS, day(-back), 7 * back + 1)
+        for visitor in range(back + 1):
+            shop.client.call("UNIQ.ADD", f"s{STORE}:visitors", day(-back), str(visitor))
+    for product, n in ((1, 40), (2, 30), (3, 20)):
+        shop.hit(VIEWS, product, n)
+    for term, n in (("=1+1", 9), ("a,b", 8), ("-5", 7), ("zwölf \"x\"", 6)):
+        shop.hit(SEARCHES, term, n)
+    shop.daemon.sync_all()
+    browser.open(shop.store(query="days=7"))
+    seen(browser, lambda: len(items(browser, "searches")), 4, "the page")
+    name, rows = saved(browser, workdir, f"{RANGE} .save")
+    sql = {str(at): str(n) for at, n in
+           mysql.query("SELECT day, visitors FROM shop.daily_visitors WHERE store_id = %s", (STORE,))}
+    days = [(datetime.date.today() - datetime.timedelta(back)).isoformat() for back in range(6, -1, -1)]
+    assert name == f"{STORE}-unique_visitors.csv"
+    assert rows == [["day", "live", "stored"], *([at, sql[at], sql[at]] for at in days)]
+    name, rows = saved(browser, workdir, "[data-counter=product_views][data-figure=top] .save")
+    assert rows == [["item", "name", "live", "stored"], ["1", NASTY + "\r\nnew", "40", "40"],
+                    ["2", "'=HYPERLINK(\"x\")", "30", "30"], ["3", "", "20", "20"]]
+    name, rows = saved(browser, workdir, "[data-counter=searches][data-figure=top] .save")
+    assert rows == [["item", "name", "live", "stored"], ["'=1+1", "", "9", "9"], ["a,b", "", "8", "8"],
+                    ["'-5", "", "7", "7"], ["zwölf \"x\"", "", "6", "6"]]
+    name, rows = saved(browser, workdir, "[data-uniques] .save")
+    assert [row[2] for row in rows[1:]] == ["yes"] * 7 and [row[0] for row in rows[1:]] == days
+    with shop.daemon.client() as client:
+        samples = client.call("SERIES.GET", f"s{STORE}:views", 3600)
+    name, rows = saved(browser, workdir, "[data-precision='3600'] .save")
+    assert rows[0] == ["time", "hits"] and sum(int(n) for _, n in rows[1:]) == sum(int(n) for n in samples[1::2])
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:00:00Z", at) for at, _ in rows[1:])
+    name, rows = saved(browser, workdir, "[data-box] .save")
+    assert sum(int(n) for _, n in rows[1:]) == 90
+    assert browser.complaints() == []
+
+
+def test_names_that_cannot_be_read(shop, browser, mysql):
+    """Then ids, and the log says why; the figures are the same."""
+    mysql.query("DROP TABLE shop.products")
+    shop.hit(VIEWS, 7, 3)
+    shop.daemon.sync_all()
+    browser.open(shop.store())
+    seen(browser, lambda: items(browser, "product_views"), ["7"], "the id")
+    shop.daemon.log_contains("event=labels_unread counter=product_views")
+
+
+def test_today_is_the_day_of_the_store(shop, browser, mysql):
+    """Three stores whose days begin hours apart: what CTR.HIT counts now is today's in each, times are told in its zone, and
+    a shop without a zone of its own has the default."""
+    zones = {"1": "Pacific/Auckland", "2": "Asia/Kathmandu", "3": "Pacific/Honolulu", "4": "Europe/Berlin"}
+    mysql.query("CREATE TABLE shop.stores (store_id BIGINT PRIMARY KEY, zone VARCHAR(64))")
+    for store in ("1", "2", "3"):
+        mysql.query("INSERT INTO shop.stores VALUES (%s, %s)", (store, zones[store]))
+    shop.client.close()
+    assert shop.daemon.terminate() == 0
+    shop.daemon.config.update({"zone": "Europe/Berlin",
+                               "store_zone": {"table": "stores", "store": "store_id", "zone": "zone"}})
+    shop.daemon.write_config()
+    shop.daemon.start()
+    shop.wait_http()
+    shop.client = shop.daemon.client()
+    for store, zone in zones.items():
+        now = lambda z=zone: datetime.datetime.now(zoneinfo.ZoneInfo(z))
+        wait_until(lambda: (now() + datetime.timedelta(seconds=60)).date() == now().date(), 90, f"no midnight in {zone}")
+        yesterday = (now() - datetime.timedelta(1)).strftime("%Y%m%d")
+        shop.client.call("HINCRBY", f"s{store}:unique_visitors:daily", yesterday, 5)
+        shop.client.call("CTR.HIT", f"s{store}:unique_visitors:daily", 7)
+        shop.client.call("HINCRBY", f"s{store}:product_views", 1, 3)
+        shop.daemon.sync_all()
+        browser.open(shop.store(store, "days=7"))
+        seen(browser, lambda: browser.number(f"{TODAY} .big"), 7, f"today in {zone}")
+        assert browser.facts(TODAY)["Yesterday"] == "5"
+        seen(browser, lambda: browser.number("[data-figure='since midnight'] .big"), 3, "since midnight")
+        seen(browser, lambda: browser.number(f"{RANGE} .sums strong"), 12, "the last days")
+        assert browser.run("return document.querySelector('#range-to').value") == now().date().isoformat()
+        assert browser.text("#foot") == f"Times are those of {zone}."
+        assert now().strftime("%d.").lstrip("0") in browser.text("#view .lead")
+    assert browser.complaints() == []
+    browser.open(shop.operator)
+    wait_until(lambda: browser.text("#foot") == "Times are those of UTC.", 20, "the reader's own zone")

@@ -1,0 +1,107 @@
+/* What nodes of a cluster say of a slot, as redis-server 7.0.15 writes it. */
+#include "lib/unit.h"
+
+#include "redis/cluster.h"
+
+#define ID_A "07c37dfeb235213a872192d90877d0cd55635b91"
+#define ID_B "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1"
+
+static struct redis_answer text(const char *s)
+{
+    return (struct redis_answer){.type = REDIS_STRING, .str = slice_str(s)};
+}
+
+static struct redis_answer number(int64_t n)
+{
+    return (struct redis_answer){.type = REDIS_INTEGER, .integer = n};
+}
+
+static struct redis_answer array(struct redis_answer *all, size_t n)
+{
+    return (struct redis_answer){.type = REDIS_ARRAY, .elements = all, .n = n};
+}
+
+static const struct redis_target asked = {.host = "seed", .port = 7000};
+
+static void the_owner_is_the_first_of_its_range(void **state)
+{
+    (void)state;
+    struct redis_answer a[] = {text("10.0.0.1"), number(7001), text(ID_A)};
+    struct redis_answer b[] = {text("node-b.shop"), number(7002), text(ID_B)};
+    struct redis_answer low[] = {number(0), number(8191), array(a, 3)};
+    struct redis_answer high[] = {number(8192), number(16383), array(b, 3), array(a, 3)};
+    struct redis_answer ranges[] = {array(low, 3), array(high, 4)}, all = array(ranges, 2);
+    struct redis_target owner;
+    struct slice id;
+    assert_true(cluster_owner(&all, 8191, &asked, &owner, &id));
+    assert_string_equal(owner.host, "10.0.0.1");
+    assert_int_equal(owner.port, 7001);
+    assert_slice(id, ID_A);
+    assert_true(cluster_owner(&all, 8192, &asked, &owner, &id));
+    assert_string_equal(owner.host, "node-b.shop");
+    assert_slice(id, ID_B);
+    all = array(ranges, 1);
+    assert_false(cluster_owner(&all, 8192, &asked, &owner, &id));
+}
+
+/* One that does not know its own address, and endpoints that are not told. */
+static void a_node_without_a_host_is_the_one_that_was_asked(void **state)
+{
+    (void)state;
+    struct redis_answer hosts[] = {text(""), text("?"), {.type = REDIS_NIL}};
+    for (size_t i = 0; i < 3; i++) {
+        struct redis_answer a[] = {hosts[i], number(7001), text(ID_A)};
+        struct redis_answer range[] = {number(0), number(16383), array(a, 3)}, one = array(range, 3);
+        struct redis_answer all = array(&one, 1);
+        struct redis_target owner;
+        struct slice id;
+        assert_true(cluster_owner(&all, 5, &asked, &owner, &id));
+        assert_string_equal(owner.host, "seed");
+        assert_int_equal(owner.port, 7001);
+    }
+}
+
+static void what_has_another_shape_names_nobody(void **state)
+{
+    (void)state;
+    struct redis_answer a[] = {text("h"), number(0), text(ID_A)}, short_one[] = {text("h"), number(1)};
+    struct redis_answer no_port[] = {number(0), number(9), array(a, 3)};
+    struct redis_answer no_id[] = {number(0), number(9), array(short_one, 2)},
+                        no_node[] = {number(0), number(9)};
+    struct redis_answer ranges[] = {array(no_port, 3), array(no_id, 3), array(no_node, 2), text("x")};
+    struct redis_target owner;
+    struct slice id;
+    for (size_t i = 0; i < 4; i++) {
+        struct redis_answer all = array(&ranges[i], 1);
+        assert_false(cluster_owner(&all, 5, &asked, &owner, &id));
+    }
+    struct redis_answer error = {.type = REDIS_ERROR,
+                                 .str = SLICE("ERR This instance has cluster support disabled")};
+    assert_false(cluster_owner(&error, 5, &asked, &owner, &id));
+    assert_false(cluster_owner(NULL, 5, &asked, &owner, &id));
+}
+
+static void epochs_are_found_by_id(void **state)
+{
+    (void)state;
+    struct slice nodes =
+        SLICE(ID_A " 10.0.0.1:7001@17001,host slave " ID_B " 0 1426238317239 4 connected\n" ID_B
+                   " 10.0.0.2:7002@17002 myself,master - 0 0 12 connected 8192-16383 [93-<-x]\n");
+    assert_int_equal(cluster_epoch(nodes, SLICE(ID_A)), 4);
+    assert_int_equal(cluster_epoch(nodes, SLICE(ID_B)), 12);
+    assert_int_equal(cluster_epoch(nodes, SLICE("67ed")), 0);
+    assert_int_equal(cluster_epoch(nodes, SLICE("")), 0);
+    assert_int_equal(cluster_epoch(SLICE(ID_A " short"), SLICE(ID_A)), 0);
+    assert_int_equal(cluster_epoch(SLICE(""), SLICE(ID_A)), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_owner_is_the_first_of_its_range),
+        cmocka_unit_test(a_node_without_a_host_is_the_one_that_was_asked),
+        cmocka_unit_test(what_has_another_shape_names_nobody),
+        cmocka_unit_test(epochs_are_found_by_id),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

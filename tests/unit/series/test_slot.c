@@ -1,0 +1,78 @@
+/* Slots as a cluster has them, and the tags of lanes. */
+#include "lib/unit.h"
+
+#include "base/buf.h"
+#include "series/slot.h"
+
+static void are_those_of_cluster_keyslot(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        unsigned slot; /* as redis-server 7.0.15 answers CLUSTER KEYSLOT */
+    } known[] = {{"", 0},
+                 {"123456789", 12739},
+                 {"foo", 12182},
+                 {"foo{}{bar}", 8363},
+                 {"foo{{bar}}zap", 4015},
+                 {"foo{bar}{zap}", 5061},
+                 {"{user1000}.following", 3443},
+                 {"{", 4092},
+                 {"}", 12090},
+                 {"{}", 15257},
+                 {"x{y", 2740},
+                 {"a}b{c}d", 7365},
+                 {"s12345:unique_visitors:daily", 10159}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        assert_int_equal(slot_of(slice_str(known[i].key)), known[i].slot);
+    assert_int_equal(slot_of(slice_of(NULL, 0)), 0);
+}
+
+/* Keys are found by it: it must never change. */
+static void one_lane_has_this_tag(void **state)
+{
+    (void)state;
+    struct tag tag;
+    tag_find(0, 1, &tag);
+    assert_slice(tag_slice(&tag), "{fjl}");
+    assert_int_equal(slot_of(tag_slice(&tag)), SLOTS / 2);
+}
+
+static void each_lane_is_in_the_middle_of_its_part(void **state)
+{
+    (void)state;
+    for (unsigned lanes = 1; lanes <= 256; lanes *= 2)
+        for (unsigned lane = 0; lane < lanes; lane++) {
+            struct tag tag;
+            tag_find(lane, lanes, &tag);
+            assert_int_equal(slot_of(tag_slice(&tag)), (2 * lane + 1) * SLOTS / (2 * lanes));
+            assert_true(tag.n <= TAG_BYTES_MAX);
+        }
+}
+
+static void a_tag_rules_whatever_stands_behind_it(void **state)
+{
+    (void)state;
+    struct tag tag;
+    tag_find(3, 16, &tag);
+    static const char *const names[] = {"tally:dirty", "s1:unique_visitors:daily", "count:60:{odd}", "}{",
+                                        ""};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct buf key = {0};
+        buf_put_slice(&key, tag_slice(&tag));
+        buf_put_slice(&key, slice_str(names[i]));
+        assert_int_equal(slot_of(buf_slice(&key)), slot_of(tag_slice(&tag)));
+        buf_free(&key);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(are_those_of_cluster_keyslot),
+        cmocka_unit_test(one_lane_has_this_tag),
+        cmocka_unit_test(each_lane_is_in_the_middle_of_its_part),
+        cmocka_unit_test(a_tag_rules_whatever_stands_behind_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -106,6 +107,20 @@ enum err dev_dir_open(struct dev *d, struct error *e)
     return error_set(e, ERR_FAILED,
                      "only %llu MiB are free in %s, %d are needed: free some, or choose another with --dir",
                      free_mib, d->dir, FREE_MIB_LEAST);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+enum err dev_dir_remove(const char *path, struct error *e)
+{
+    bool gone = nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 || errno == ENOENT;
+    return gone ? ERR_NONE : dev_dir_failed(path, e);
 }
 
 void dev_path(const struct dev *d, const char *name, char out[PATH_MAX])

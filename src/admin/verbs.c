@@ -82,8 +82,10 @@ enum {
     "Everything for a first try, on this machine alone: a private redis-server and mariadbd on unix\n"       \
     "sockets under --dir, migrated, and tallyd as FILE says (by default with two counters:\n"                \
     "unique_visitors and product_views), but for listen, http, redis, mysql and instance, which dev sets\n"  \
-    "itself. Prints how to connect. Ctrl-C stops all three, nothing is lost; the next `tallyd dev` with\n"   \
-    "the same --dir goes on where it stopped. Their logs are files under --dir.\n"
+    "itself. Prints how to connect. Ctrl-C stops all of them, nothing is lost; the next `tallyd dev` with\n" \
+    "the same --dir goes on where it stopped. Their logs are files under --dir. With --cluster 3 Redis is\n" \
+    "a cluster of three masters and three replicas on TCP ports of 127.0.0.1; one that is killed is\n"       \
+    "started again after 20 s.\n"
 
 #define COMPLETION_HELP                                                                                      \
     "Prints what that shell completes tallyd's command line by. Installed with tallyd; by hand, say:\n"      \
@@ -160,6 +162,8 @@ const struct option options[] = {
     {"accept-rollback", 0, OPTION_SWITCH, NULL, AT(accept_rollback), OF(RECOVER),
      "go on with a Redis that lost merged batches (what came back with it counts twice)"},
     {"dir", 0, OPTION_DIR, "DIR", AT(dir), OF(DEV), "where its data lives, by default " DEV_DIR_DEFAULT},
+    {"cluster", 0, OPTION_NUMBER, "N", AT(cluster), OF(DEV),
+     "a Redis Cluster of N masters (3 to 8) with a replica each"},
     {"help", 'h', OPTION_SWITCH, NULL, AT(help), OF_ALL, "this text"},
 };
 const size_t options_n = sizeof(options) / sizeof(options[0]);

@@ -3,6 +3,7 @@
 #include "app/certificates.h"
 #include "app/privileges.h"
 #include "app/service.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
@@ -29,12 +30,23 @@ static void failed(void *lane, const char *text)
     service_fail(((struct lane *)lane)->arg, ERR_FAILED, text);
 }
 
-void service_init(struct service *s)
+static void lanes_init(struct service *s)
 {
     static const struct lane_ports ports = {.answered = answered, .room = room, .failed = failed};
-    struct lane_config config = settings_lane(s->settings);
-    config.cleans = s->serves;
-    lane_init(&s->lane, &s->loop, &config, &ports, s);
+    s->lanes_n = s->settings->setup.lanes;
+    s->lanes = heap_zalloc(s->lanes_n * sizeof *s->lanes);
+    s->coalesces = heap_zalloc(s->lanes_n * sizeof *s->coalesces);
+    for (uint32_t i = 0; i < s->lanes_n; i++) {
+        struct lane_config config = settings_lane(s->settings, i);
+        config.cleans = s->serves;
+        lane_init(&s->lanes[i], &s->loop, &config, &ports, s);
+        s->coalesces[i] = s->lanes[i].core.coalesce;
+    }
+}
+
+void service_init(struct service *s)
+{
+    lanes_init(s);
     wire_users_init(s);
     wire_zones_init(s);
     wire_command(s);
@@ -43,7 +55,9 @@ void service_init(struct service *s)
 
 static enum err redis_begin(struct service *s, struct error *e)
 {
-    return lane_start(&s->lane, &s->stop_asked, e);
+    EACH_LANE(l, s)
+    if (lane_start(l, &s->stop_asked, e) != ERR_NONE) return e->code;
+    return ERR_NONE;
 }
 
 /* --- MySQL --- */
@@ -86,7 +100,8 @@ static void on_mysql(void *arg, bool up, const char *text)
 {
     struct service *s = arg;
     log_event(up ? LOG_INFO : LOG_WARN, up ? "mysql_up" : "mysql_down", "detail=%s", LOGQ(text));
-    lane_mysql(&s->lane, up);
+    EACH_LANE(l, s)
+    lane_mysql(l, up);
 }
 
 static enum err writers_begin(struct service *s, struct error *e)
@@ -100,7 +115,8 @@ static enum err writers_begin(struct service *s, struct error *e)
         .arg = s,
     };
     int rc = writer_pool_start(&s->pool, &s->loop, &config);
-    lane_pool(&s->lane, s->pool);
+    EACH_LANE(l, s)
+    lane_pool(l, s->pool);
     return rc == 0 ? ERR_NONE : error_set(e, ERR_FAILED, "cannot start writer threads: %s", uv_strerror(rc));
 }
 
@@ -108,7 +124,9 @@ static enum err writers_begin(struct service *s, struct error *e)
 static enum err look_first(struct service *s, struct error *e)
 {
     (void)e;
-    if (s->mysql_seen) lane_look_first(&s->lane, mono_ms() + LOOK_FIRST_MS, &s->stop_asked);
+    uint64_t until_ms = mono_ms() + LOOK_FIRST_MS;
+    EACH_LANE(l, s)
+    if (s->mysql_seen) lane_look_first(l, until_ms, &s->stop_asked);
     return ERR_NONE;
 }
 
@@ -154,13 +172,15 @@ enum err service_start(struct service *s, struct error *e)
 void service_begin(struct service *s)
 {
     certificates_begin(s->settings);
-    lane_begin(&s->lane);
+    EACH_LANE(l, s)
+    lane_begin(l);
     for (size_t i = 0; s->serves && i < s->settings->conf->listen_resp.n; i++)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
-    if (s->lane.core.config.keeps == REDIS_KEEPS_NOTHING)
+    const struct core *first = &s->lanes[0].core;
+    if (first->config.keeps == REDIS_KEEPS_NOTHING)
         log_event(LOG_WARN, "redis_durability_none", "detail=%s",
-                  LOGQ(redis_check_promise(&s->lane.core.frame_link.facts, REDIS_KEEPS_NOTHING)));
-    log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,
-              s->settings->instance, s->settings->life.id, s->lane.core.frame_link.facts.version_text);
+                  LOGQ(redis_check_promise(&first->frame_link.facts, REDIS_KEEPS_NOTHING)));
+    log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s lanes=%u", TALLYD_VERSION,
+              s->settings->instance, s->settings->life.id, first->frame_link.facts.version_text, s->lanes_n);
     notify_ready(&s->notify);
 }

@@ -6,31 +6,31 @@
 
 static void port_pending(void *arg, struct pending_request *q)
 {
-    ask_pending(&((struct service *)arg)->lane.core, q);
+    ask_pending(&((struct service *)arg)->lanes[0].core, q);
 }
 static void port_sync(void *arg, struct sync_request *q)
 {
-    ask_sync(&((struct service *)arg)->lane.core, q);
+    ask_sync(&((struct service *)arg)->lanes[0].core, q);
 }
 static void port_recover(void *arg, struct recover_request *q)
 {
-    ask_recover(&((struct service *)arg)->lane.core, q);
+    ask_recover(&((struct service *)arg)->lanes[0].core, q);
 }
 static void port_total(void *arg, struct total_request *q)
 {
-    totals_ask(&((struct service *)arg)->lane.totals, q);
+    totals_ask(&((struct service *)arg)->lanes[0].totals, q);
 }
 static void port_wait(void *arg, struct wait_request *q)
 {
-    ask_wait(&((struct service *)arg)->lane.core, q);
+    ask_wait(&((struct service *)arg)->lanes[0].core, q);
 }
 static void port_read(void *arg, struct read_request *q)
 {
-    ask_read(&((struct service *)arg)->lane.core, q);
+    ask_read(&((struct service *)arg)->lanes[0].core, q);
 }
 static int64_t port_redis_ms(void *arg)
 {
-    return redis_time_ms(&((struct service *)arg)->lane.core.frame_link);
+    return redis_time_ms(&((struct service *)arg)->lanes[0].core.frame_link);
 }
 
 /* --- INFO --- */
@@ -82,7 +82,7 @@ static void stalled_put(void *arg, struct slice counter, const char *why)
 static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
     const struct service *s = arg;
-    const struct lane *l = &s->lane;
+    const struct lane *l = &s->lanes[0];
     const struct gate *gate = &l->core.gate;
     if (!info_begins(asked, "Tallyd", out)) return;
     buf_printf(out, "instance:%s\r\nlife:%s\r\n", s->settings->instance, s->settings->life.id);
@@ -138,7 +138,7 @@ void wire_command(struct service *s)
 {
     const struct conf *conf = s->settings->conf;
     struct command_config config = {
-        .coalesce = s->lane.core.coalesce,
+        .coalesce = s->coalesces[0],
         .counters = &s->settings->setup.counters,
         .client = {.pause = conn_pause,
                    .resume = conn_resume,

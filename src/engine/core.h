@@ -22,7 +22,8 @@ enum stage {
     STAGE_CLOSING,  /* time is up or all is done: writers, links and handles are closed */
 };
 
-struct lane_config { /* what it points to is borrowed until lane_destroy() */
+struct lane_config {      /* what it points to is borrowed until lane_destroy() */
+    uint32_t lane, lanes; /* which of how many; 0 of 1 on a Redis of its own */
     const struct counters *counters;
     const struct redis_url *redis;
     const struct sentinels_config *sentinels; /* n 0: none */

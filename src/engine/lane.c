@@ -83,7 +83,7 @@ static void place_doubted(struct redis_place *p, const char *why)
 static void place_make(struct lane *l)
 {
     struct redis_place *p = &l->core.place;
-    place_init(p, l->core.config.redis);
+    place_init_lane(p, l->core.config.redis, l->core.config.lane, l->core.config.lanes);
     scouts_init(&l->core.scouts, l->core.loop, l->core.config.life, p);
     if (l->core.config.redis->cluster) p->hold_most_ms = l->core.config.coalesce.busy_ms;
     p->moved = place_moved;

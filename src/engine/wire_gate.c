@@ -26,6 +26,7 @@ static void check_work(struct db *db, struct db_job *job)
                              &t->error) == ERR_NONE;
 }
 
+/* Said once, though each lane looks. */
 static void log_findings(const struct schema_report *r)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -39,7 +40,7 @@ static void log_findings(const struct schema_report *r)
 static void report_file(struct core *c, const struct schema_report *r)
 {
     const struct counters *counters = c->config.counters;
-    log_findings(r);
+    if (c->config.lane == 0) log_findings(r);
     for (size_t i = 0; i < counters->n; i++)
         sync_counter_fit(c->sync, &counters->all[i], !schema_refused(r, &counters->all[i]));
 }

@@ -373,7 +373,7 @@ static bool control_check(const struct conf *conf, struct buf *problems)
 
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems)
 {
-    *out = (struct setup){.conf = conf};
+    *out = (struct setup){.conf = conf, .lanes = 1};
     bool redis = redis_init(out, problems) && sentinels_init(out, problems);
     bool mysql = mysql_init(out, problems);
     ops_init(&out->ops, conf);

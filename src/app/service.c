@@ -30,8 +30,8 @@ void service_fail(struct service *s, enum err code, const char *text)
 uint32_t service_lanes_up(const struct service *s)
 {
     uint32_t n = 0;
-    EACH_LANE(l, s)
-    n += lane_up(l);
+    EACH_LANE (l, s)
+        n += lane_up(l);
     return n;
 }
 
@@ -47,8 +47,8 @@ static void on_turn(uv_prepare_t *handle)
     if (s->listen != NULL) listen_turn(s->listen);
     command_join(s->command);
     bool again = false;
-    EACH_LANE(l, s)
-    again |= lane_turn(l);
+    EACH_LANE (l, s)
+        again |= lane_turn(l);
     command_turn(s->command);
     if (s->listen != NULL) listen_flush_all(s->listen);
     if (again)
@@ -69,8 +69,7 @@ static void supervisor_tick(struct service *s, uint64_t now_ms)
 static void lanes_tick(struct service *s, uint64_t now_ms)
 {
     uint64_t worst_s = 0;
-    EACH_LANE(l, s)
-    {
+    EACH_LANE (l, s) {
         lane_tick(l, now_ms);
         uint64_t stalled_s = sync_stalled_s(l->core.sync);
         if (stalled_s > worst_s) worst_s = stalled_s;
@@ -148,8 +147,8 @@ static void rooms_close(struct service *s)
     command_destroy(&s->command);
     wire_users_close(s);
     wire_zones_close(s);
-    EACH_LANE(l, s)
-    lane_destroy(l);
+    EACH_LANE (l, s)
+        lane_destroy(l);
     heap_free(s->coalesces);
     heap_free(s->lanes);
 }

@@ -1,7 +1,7 @@
 /* app/service.h - the doors and what is around the lanes, on one loop: the running tallyd, and the one-run service of `recover`.
  *
- * Start:  lane_start of each: Redis' sync link (checked) -> nobody else has the name -> links of earlier lives killed -> frame
- *         and fence links -> MySQL looked at -> writers -> the gates' first look -> listeners -> HTTP -> the lanes run.
+ * Start:  the number of lanes -> of each: Redis' sync link (checked) -> nobody else has the name -> links of earlier lives
+ *         killed, frame and fence links -> MySQL looked at -> writers -> the gates' first look -> listeners -> HTTP -> the lanes run.
  * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> lanes -> loop empty. */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
@@ -12,6 +12,7 @@
 #include "engine/lane.h"
 #include "listen/listen.h"
 #include "mysql/store_zones.h"
+#include "redis/cluster.h"
 #include <uv.h>
 
 struct http;
@@ -38,8 +39,9 @@ struct service {
     uv_loop_t loop;
     uv_work_t first_work; /* of libuv's pool */
     struct lane *lanes;   /* one but on a cluster */
-    uint32_t lanes_n, lanes_open;
+    uint32_t lanes_n, closing_n;
     struct coalesce **coalesces; /* theirs, for command/ */
+    struct cluster *cluster;     /* says where each lane's slot is; NULL: not a cluster, or it is closed */
     struct writer_pool *pool;    /* NULL: not yet, or closed */
     struct listen *listen;
     struct command *command;

@@ -7,8 +7,7 @@
 static const struct lane *worst_lane(const struct service *s)
 {
     const struct lane *worst = s->lanes;
-    EACH_LANE(l, s)
-    {
+    EACH_LANE (l, s) {
         const struct gate *gate = &l->core.gate;
         if (gate->rolled_back) return l;
         if (!gate_open(gate)) worst = l;

@@ -5,11 +5,14 @@
 #include "app/service.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "engine/name.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
+#include "status/lanes.h"
 #include <stdio.h>
 
 #define LOOK_FIRST_MS 3000
+#define LOOK_CLUSTER_MS 5000
 
 static void answered(void *lane, struct outlet *o)
 {
@@ -53,10 +56,41 @@ void service_init(struct service *s)
     wire_http_init(s);
 }
 
+/* What is counted elsewhere would not be found, so the number is looked at first. */
+static enum err lanes_begin(struct service *s, struct error *e)
+{
+    const struct source where = setup_source(&s->settings->setup);
+    return lanes_agree(&where, true, e);
+}
+
+static enum err cluster_begin(struct service *s, struct error *e)
+{
+    struct redis_place **places = heap_alloc(s->lanes_n * sizeof(*places));
+    for (uint32_t i = 0; i < s->lanes_n; i++)
+        places[i] = &s->lanes[i].core.place;
+    s->cluster = cluster_create(&s->loop, places, s->lanes_n);
+    heap_free(places);
+    return cluster_wait(s->cluster, LOOK_CLUSTER_MS, e);
+}
+
+static enum err name_begin(struct service *s, struct error *e)
+{
+    struct redis_link **links = heap_alloc(s->lanes_n * sizeof(*links));
+    for (uint32_t i = 0; i < s->lanes_n; i++)
+        links[i] = &s->lanes[i].core.sync_link;
+    enum err code = name_free(links, s->lanes_n, s->settings->host, &s->stop_asked, e);
+    heap_free(links);
+    return code;
+}
+
 static enum err redis_begin(struct service *s, struct error *e)
 {
-    EACH_LANE(l, s)
-    if (lane_start(l, &s->stop_asked, e) != ERR_NONE) return e->code;
+    if (s->settings->setup.redis.cluster && cluster_begin(s, e) != ERR_NONE) return e->code;
+    EACH_LANE (l, s)
+        if (!s->stop_asked && lane_start(l, e) != ERR_NONE) return e->code;
+    if (!s->stop_asked && name_begin(s, e) != ERR_NONE) return e->code;
+    EACH_LANE (l, s)
+        if (lane_link(l, &s->stop_asked, e) != ERR_NONE) return e->code;
     return ERR_NONE;
 }
 
@@ -100,8 +134,8 @@ static void on_mysql(void *arg, bool up, const char *text)
 {
     struct service *s = arg;
     log_event(up ? LOG_INFO : LOG_WARN, up ? "mysql_up" : "mysql_down", "detail=%s", LOGQ(text));
-    EACH_LANE(l, s)
-    lane_mysql(l, up);
+    EACH_LANE (l, s)
+        lane_mysql(l, up);
 }
 
 static enum err writers_begin(struct service *s, struct error *e)
@@ -115,8 +149,8 @@ static enum err writers_begin(struct service *s, struct error *e)
         .arg = s,
     };
     int rc = writer_pool_start(&s->pool, &s->loop, &config);
-    EACH_LANE(l, s)
-    lane_pool(l, s->pool);
+    EACH_LANE (l, s)
+        lane_pool(l, s->pool);
     return rc == 0 ? ERR_NONE : error_set(e, ERR_FAILED, "cannot start writer threads: %s", uv_strerror(rc));
 }
 
@@ -125,8 +159,8 @@ static enum err look_first(struct service *s, struct error *e)
 {
     (void)e;
     uint64_t until_ms = mono_ms() + LOOK_FIRST_MS;
-    EACH_LANE(l, s)
-    if (s->mysql_seen) lane_look_first(l, until_ms, &s->stop_asked);
+    EACH_LANE (l, s)
+        if (s->mysql_seen) lane_look_first(l, until_ms, &s->stop_asked);
     return ERR_NONE;
 }
 
@@ -143,7 +177,6 @@ static enum err listen_begin(struct service *s, struct error *e)
     limits.unread_all = shares.unread_all_bytes;
     limits.stall_ms = (uint32_t)conf->limits_send_timeout_ms;
     limits.greeting_ms = (uint32_t)conf->limits_auth_timeout_ms;
-    limits.handshakes_percent = (uint32_t)conf->limits_tls_handshakes;
     s->listen = listen_create(&s->loop, &limits);
     if (s->settings->setup.doors != NULL) listen_secure(s->listen, s->settings->setup.doors);
     struct listen_handler handler = wire_listen_handler(s);
@@ -161,7 +194,7 @@ static enum err rights_drop(struct service *s, struct error *e)
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
-        redis_begin, mysql_begin,  writers_begin,   wire_zones_begin,
+        lanes_begin, redis_begin,  mysql_begin,     writers_begin, wire_zones_begin,
         look_first,  listen_begin, wire_http_begin, rights_drop,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
@@ -172,8 +205,8 @@ enum err service_start(struct service *s, struct error *e)
 void service_begin(struct service *s)
 {
     certificates_begin(s->settings);
-    EACH_LANE(l, s)
-    lane_begin(l);
+    EACH_LANE (l, s)
+        lane_begin(l);
     for (size_t i = 0; s->serves && i < s->settings->conf->listen_resp.n; i++)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
     const struct core *first = &s->lanes[0].core;

@@ -15,19 +15,25 @@ static void handles_close(struct service *s)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
 }
 
+static void redis_closed(void *arg)
+{
+    struct service *s = arg;
+    if (--s->closing_n == 0) handles_close(s);
+}
+
 static void service_lane_closed(struct lane *l)
 {
-    struct service *s = l->arg;
-    if (--s->lanes_open == 0) handles_close(s);
+    redis_closed(l->arg);
 }
 
 static void pool_closed(void *arg)
 {
     struct service *s = arg;
     s->pool = NULL;
-    s->lanes_open = s->lanes_n;
-    EACH_LANE(l, s)
-    {
+    s->closing_n = s->lanes_n + (s->cluster != NULL);
+    if (s->cluster != NULL) cluster_close(s->cluster, redis_closed, s);
+    s->cluster = NULL;
+    EACH_LANE (l, s) {
         lane_pool(l, NULL);
         lane_close(l, service_lane_closed);
     }
@@ -37,8 +43,8 @@ static void pool_closed(void *arg)
 static void service_close(struct service *s)
 {
     s->stage = STAGE_CLOSING;
-    EACH_LANE(l, s)
-    lane_abandon(l);
+    EACH_LANE (l, s)
+        lane_abandon(l);
     if (s->pool == NULL)
         pool_closed(s);
     else
@@ -52,8 +58,8 @@ static void listen_closed(void *arg)
 
 static void drain_begin(struct service *s)
 {
-    EACH_LANE(l, s)
-    lane_stop(l);
+    EACH_LANE (l, s)
+        lane_stop(l);
     wire_http_stop(s);
     wire_users_stop(s);
     wire_zones_stop(s);
@@ -73,8 +79,8 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
         listen_drop_all(s->listen);
     }
     bool quiet = true;
-    EACH_LANE(l, s)
-    quiet &= lane_quiet(l);
+    EACH_LANE (l, s)
+        quiet &= lane_quiet(l);
     if (!wire_http_over(s) || (!late && !(s->listen_closed && quiet)))
         return; /* its threads borrow what goes now */
     if (!quiet)

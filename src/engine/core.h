@@ -5,7 +5,6 @@
 
 #include "coalesce/coalesce.h"
 #include "mysql/writer.h"
-#include "redis/cluster.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
 #include "redis/scan_op.h"
@@ -47,7 +46,6 @@ struct core {
     struct redis_place place; /* of all links */
     struct redis_scouts scouts;
     struct sentinels *sentinels; /* NULL: there are none, or they are closed */
-    struct cluster *cluster;     /* likewise */
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;

@@ -68,8 +68,18 @@ struct status_replica {
     int64_t lag_s, behind_bytes; /* since its last acknowledgement; of the replication stream */
 };
 
-struct status_redis {
+struct status_lane { /* of several */
+    bool up, held;   /* held: it lost merged batches, so it merges nothing */
+    char why[STATUS_WHY_BYTES], at[300];
+    int64_t dirty;
+    struct figure oldest_ms;
+};
+
+struct
+    status_redis { /* of several lanes: all are up, sums, the oldest, and what is of one server of a lane */
     bool up;
+    uint32_t lanes;           /* 1 but on a cluster */
+    struct status_lane *lane; /* NULL: one */
     char why[STATUS_WHY_BYTES];
     char version[48], policy[32], fsync[16], role[16], run_id[RUN_ID_BYTES], at[300];
     enum conf_durability durability; /* redis.durability and redis.replicas, which this look went by */

@@ -20,7 +20,8 @@
     500 /* commands in a user's MULTI: it goes to Redis in one piece, and other users wait for it */
 #define HASH_BYTES 130 /* of the cache of hashes, for each */
 #define NAME_BYTES 88  /* of the caches of series, buckets and logs, for one of each: 24, 24 and 40 */
-#define LANES_DEFAULT 16 /* with more, frames get small: 25 cells of one cost Redis 4 to 16 % more, 5 cells half as much again */
+#define LANES_DEFAULT                                                                                        \
+    16 /* with more, frames get small: 25 cells of one cost Redis 4 to 16 % more, 5 cells half as much again */
 #define LEDGER_KEEP_TIMES                                                                                    \
     10 /* a third of it is the age at which a batch is let go (sync/README.md, rule S17) */
 
@@ -192,11 +193,12 @@ static bool feeds_lanes_check(struct setup *s, struct buf *problems)
         const struct counter *c = &s->counters.all[i];
         for (int k = 0; k < FEEDS; k++) {
             if (!c->key.has_store || !counter_feeds(c, (enum feed)k) || c->feeds[k].has_store) continue;
-            error_set(&e, ERR_CONFIG,
-                      "holds no <store>, and with redis.lanes %u the counter's stores are counted in different "
-                      "slots of the cluster, so no frame can move both; put <store> into it, or use a cluster "
-                      "with redis.lanes: 1",
-                      s->lanes);
+            error_set(
+                &e, ERR_CONFIG,
+                "holds no <store>, and with redis.lanes %u the counter's stores are counted in different "
+                "slots of the cluster, so no frame can move both; put <store> into it, or use a cluster "
+                "with redis.lanes: 1",
+                s->lanes);
             problem_add(s->conf, i, feed_option((enum feed)k), &e, problems);
             good = false;
         }

@@ -134,8 +134,7 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
     struct held_list held = {.out = out};
     if (!info_begins(asked, "Tallyd", out)) return;
     buf_printf(out, "instance:%s\r\nlife:%s\r\n", s->settings->instance, s->settings->life.id);
-    buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", service_lanes_up(s) == s->lanes_n,
-               first->gate.mysql_up);
+    buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", service_lanes_up(s) > 0, first->gate.mysql_up);
     buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, is_recovering(s));
     merges_held_put(s, out);
     leftovers_put(s, out);

@@ -55,6 +55,7 @@ struct status_service {
     char redis_server[300], redis_run_id[RUN_ID_BYTES + 3]; /* that its links are on, or were last */
     char redis_links[64];                                /* which of them are up: "frame=1,sync=1,fence=0" */
     struct figure redis_moved_ms;                        /* since they moved to it; not known: never */
+    int64_t lanes, lanes_up;                             /* of several, how many have Redis; 0: it has one */
     int64_t sentinels, sentinels_up, sentinels_majority; /* known, answering; 0: Redis has none */
     struct status_sentinel sentinel[STATUS_SENTINELS];   /* that it asks */
     size_t sentinel_n;

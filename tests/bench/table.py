@@ -6,11 +6,11 @@ from statistics import median
 
 MOVED = 0.15
 LEGEND = """\
-Ratios are the median of those of the rounds; ± is how far the middle half of the rounds lies apart, in percent of it. \
-"owes": seconds from the window's end until tallyd owed no more than when it began (bytes of journals, names dirty for longer than \
-`every`, fields of batches); they count into its rate. "tallyd", "peer": hits a second, then p50 / p99 / p99.9 of a pipeline, ms. "old": \
-the ratio of a part of the same loads, as short as the windows once were, its debts not counted. "Redis", "MySQL": commands that \
-Redis ran and rows that MySQL inserted or changed, each hit, with tallyd."""
+A ratio is the median over the rounds; ± is the spread of the middle half of the rounds, in percent of the ratio. "owes": seconds \
+from the window's end until tallyd owed no more than when it began. They count into its rate. tallyd owes bytes of journals, names \
+dirty for longer than `every`, and fields of batches. "tallyd", "peer": hits a second, then p50 / p99 / p99.9 of a pipeline, ms. \
+"old": the ratio over a part of the same loads, as short as earlier windows were, without what was owed. "Redis", "MySQL": commands \
+that Redis ran, and rows that MySQL inserted or changed, for each hit, with tallyd."""
 
 
 @dataclass

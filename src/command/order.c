@@ -1,0 +1,218 @@
+/* command/order.c - see order.h. */
+#include "command/order.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+
+#include <string.h>
+
+#define RING_FIRST 32
+#define RING_KEEP 1024 /* a ring stays up to this size when it is empty, */
+#define WAY_KEEP 512   /* a buffer likewise; as listen's */
+#define DROP_LEAST 4096
+
+struct order *order_create(struct session *s, uint32_t lanes)
+{
+    struct order *o = heap_zalloc(sizeof *o + lanes * sizeof o->ways[0]);
+    o->lanes = lanes;
+    o->cap = RING_FIRST;
+    o->ring = heap_alloc(o->cap * sizeof *o->ring);
+    for (uint32_t i = 0; i < lanes; i++) {
+        o->ways[i].session = s;
+        list_init(&o->ways[i].outlet.touched);
+        list_init(&o->ways[i].outlet.parked);
+    }
+    return o;
+}
+
+static void order_free(struct order *o)
+{
+    for (uint32_t i = 0; i < o->lanes; i++)
+        buf_free(&o->ways[i].outlet.out);
+    buf_free(&o->local);
+    heap_free(o->ring);
+    heap_free(o);
+}
+
+/* A way that coalesce has on a list is still its: it is told of once more. */
+bool order_gone(struct order *o, struct outlet *client)
+{
+    client->waiting = 0;
+    for (uint32_t i = 0; i < o->lanes; i++) {
+        struct outlet *way = &o->ways[i].outlet;
+        way->gone = true;
+        client->waiting += way->waiting + list_linked(&way->touched);
+    }
+    if (client->waiting == 0) order_free(o);
+    return client->waiting == 0;
+}
+
+static struct owed *ring_at(const struct order *o, uint32_t i)
+{
+    return &o->ring[(o->first + i) & (o->cap - 1)];
+}
+
+__attribute__((noinline, cold)) static void ring_size(struct order *o, uint32_t cap)
+{
+    struct owed *ring = heap_alloc(cap * sizeof *ring);
+    for (uint32_t i = 0; i < o->n; i++)
+        ring[i] = *ring_at(o, i);
+    heap_free(o->ring);
+    o->ring = ring;
+    o->cap = cap;
+    o->first = 0;
+}
+
+void order_grow(struct order *o)
+{
+    ring_size(o, 2 * o->cap);
+}
+
+static struct owed *owed_add(struct order *o, struct owed owed)
+{
+    if (o->n == o->cap) order_grow(o);
+    *ring_at(o, o->n) = owed;
+    return ring_at(o, o->n++);
+}
+
+void order_local(struct order *o, struct outlet *client, struct slice reply)
+{
+    PRE(o->n > 0);
+    struct owed *last = ring_at(o, o->n - 1);
+    if (last->kind != OWED_LOCAL) {
+        last = owed_add(o, (struct owed){.kind = OWED_LOCAL});
+        client->waiting++;
+    }
+    last->n += (uint32_t)reply.n;
+    buf_put_slice(&o->local, reply);
+}
+
+void order_hush(struct order *o, uint32_t n)
+{
+    PRE(o->n > 0);
+    struct owed *last = ring_at(o, o->n - 1);
+    PRE(last->kind == OWED_REPLIES && last->n >= n);
+    struct owed silent = {.lane = last->lane, .kind = OWED_SILENT};
+    last->n -= n;
+    if (last->n == 0) o->n--;
+    last = o->n > 0 ? ring_at(o, o->n - 1) : NULL;
+    if (last == NULL || last->kind != OWED_SILENT || last->lane != silent.lane) last = owed_add(o, silent);
+    last->n += n;
+}
+
+/* ---- the head ---- */
+
+/* Of a line; it is there whole. Nearly all are numbers of up to five digits. */
+static inline size_t line_bytes(const char *p, size_t left)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint64_t word;
+    if (left >= sizeof word) {
+        memcpy(&word, p, sizeof word);
+        word ^= UINT64_C(0x0a0a0a0a0a0a0a0a);
+        word = (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
+        if (word != 0) return (size_t)__builtin_ctzll(word) / 8 + 1;
+    }
+#endif
+    const char *end = memchr(p, '\n', left);
+    INVARIANT(end != NULL);
+    return (size_t)(end - p) + 1;
+}
+
+/* Lanes answer with lines and bulk strings. */
+static inline size_t reply_bytes(const char *p, size_t left)
+{
+    size_t line = line_bytes(p, left), bulk = 0;
+    if (__builtin_expect(*p != '$', 1)) return line;
+    for (const char *digit = p + 1; *digit != '\r'; digit++)
+        bulk = 10 * bulk + (size_t)(*digit - '0');
+    INVARIANT(line + bulk + 2 <= left);
+    return line + bulk + 2;
+}
+
+static void some_move(struct way *w, struct outlet *client, uint32_t n)
+{
+    for (; n > 0; n--) {
+        const char *p = w->outlet.out.p + w->taken;
+        size_t left = w->outlet.out.n - w->taken, bytes = reply_bytes(p, left);
+        bool counts = *p != '-';
+        char *to = buf_reserve(&client->out, bytes + sizeof(uint64_t));
+        if (bytes <= sizeof(uint64_t) && left >= sizeof(uint64_t))
+            memcpy(to, p, sizeof(uint64_t));
+        else
+            memcpy(to, p, bytes);
+        client->out.n += bytes;
+        client->counted += counts;
+        w->outlet.counted -= counts;
+        w->taken += bytes;
+    }
+}
+
+static void all_move(struct way *w, struct outlet *client)
+{
+    buf_put(&client->out, w->outlet.out.p + w->taken, w->outlet.out.n - w->taken);
+    client->counted += w->outlet.counted;
+    w->outlet.counted = 0;
+    w->taken = w->outlet.out.n;
+}
+
+/* What was taken goes; in a buffer that is never empty only when it is much. */
+static inline void taken_drop(struct buf *b, size_t *taken)
+{
+    if (*taken == b->n) {
+        b->n = *taken = 0;
+        if (b->cap > WAY_KEEP) buf_free(b);
+    } else if (*taken >= DROP_LEAST && *taken >= b->n / 2) {
+        buf_drop(b, *taken);
+        *taken = 0;
+    }
+}
+
+/* How many of the head's answers are there, and now the client's. */
+static uint32_t answers_take(struct way *w, const struct owed *head, struct outlet *client)
+{
+    uint32_t come = w->owed - w->outlet.waiting, n = come < head->n ? come : head->n;
+    if (n == 0) return 0;
+    if (head->kind == OWED_REPLIES) {
+        if (n == come)
+            all_move(w, client);
+        else
+            some_move(w, client, n);
+        taken_drop(&w->outlet.out, &w->taken);
+    }
+    w->used = true;
+    w->owed -= n;
+    client->waiting -= n;
+    return n;
+}
+
+static uint32_t local_take(struct order *o, const struct owed *head, struct outlet *client)
+{
+    buf_put(&client->out, o->local.p + o->local_taken, head->n);
+    o->local_taken += head->n;
+    taken_drop(&o->local, &o->local_taken);
+    client->waiting--;
+    return head->n;
+}
+
+void order_take(struct order *o, struct outlet *client)
+{
+    while (o->n > 0) {
+        struct owed *head = ring_at(o, 0);
+        head->n -= head->kind == OWED_LOCAL ? local_take(o, head, client)
+                                            : answers_take(&o->ways[head->lane], head, client);
+        if (head->n > 0) return;
+        o->first = (o->first + 1) & (o->cap - 1);
+        o->n--;
+    }
+    INVARIANT(client->waiting == 0);
+    if (o->cap > RING_KEEP) ring_size(o, RING_FIRST);
+}
+
+size_t order_ahead(const struct order *o)
+{
+    size_t n = o->local.n - o->local_taken;
+    for (uint32_t i = 0; i < o->lanes; i++)
+        n += o->ways[i].outlet.out.n - o->ways[i].taken;
+    return n;
+}

@@ -41,6 +41,13 @@ static void primary_put(struct buf *sql, const struct realm_asked *l, struct sli
 
 /* --- a Redis without a realm --- */
 
+static void lane_put(struct buf *sql, const struct realm_asked *l)
+{
+    if (l->lane.n == 0) return;
+    BUF_LIT(sql, " AND taken_by = ");
+    sql_hex(sql, l->lane);
+}
+
 /* One that may be its: after an upgrade the free one has a ledger, and a Redis whose gen is below that is another one. (!) Lanes on
  * one server have one history: a realm that one of them was given is no other's. */
 static enum code_class free_find(struct realm_asked *l)
@@ -52,8 +59,7 @@ static enum code_class free_find(struct realm_asked *l)
     sql_hex(&sql, slice_str(l->redis->run_id));
     BUF_LIT(&sql, " AND r.history = ");
     sql_hex(&sql, slice_str(l->redis->replid));
-    if (l->lane.n > 0) BUF_LIT(&sql, " AND r.taken_by = ");
-    if (l->lane.n > 0) sql_hex(&sql, l->lane);
+    lane_put(&sql, l);
     buf_printf(
         &sql,
         ")) AND NOT EXISTS (SELECT 1 FROM tally_ledger l WHERE l.realm = r.realm AND l.gen > %llu)"
@@ -75,12 +81,15 @@ static enum code_class free_take(struct realm_asked *l)
     if (class != CODE_OK || !l->known) return class;
     BUF_LIT(&sql, "UPDATE tally_realms SET ");
     primary_put(&sql, l, l->lane.n > 0 ? l->lane : l->instance);
-    BUF_LIT(&sql, " AND epoch = " NO_EPOCH " AND (history = '' OR history = ");
+    BUF_LIT(&sql, " AND epoch = " NO_EPOCH " AND (history = '' OR (history = ");
     sql_hex(&sql, slice_str(l->redis->replid));
-    BUF_LIT(&sql, ")");
+    lane_put(&sql, l);
+    BUF_LIT(&sql, "))");
     class = db_exec_free(l->db, &sql);
-    if (class == CODE_OK && db_affected(l->db) == 1) l->out->outcome = REALM_GIVEN;
-    return class;
+    if (class != CODE_OK) return class;
+    bool got = db_affected(l->db) == 1;
+    if (got) l->out->outcome = REALM_GIVEN;
+    return got || l->lane.n == 0 ? CODE_OK : CODE_AGAIN; /* another lane was before us: there is one for each */
 }
 
 /* --- its epoch --- */

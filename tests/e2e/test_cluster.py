@@ -6,6 +6,7 @@ import pytest
 
 from harness.account import Account
 from harness.books import counted, nothing_left
+from harness.certificates import Authority
 from harness.cluster import Cluster
 from harness.daemon import counters
 from harness.load import Load
@@ -78,8 +79,17 @@ class Rig:
         wait_until(lambda: nothing_left(self.cluster.client()), 30, "nothing is left in Redis")
         assert self.lost() == 0
         self.account.shadow.check(counted(self.cluster.client(), self.mysql, FAMILIES))
+        self.own_realms()
         self.daemon.verify()
         self.only_tagged()
+
+    def own_realms(self):
+        """Each lane has one, though those of a server begin at once and have its history."""
+        lanes = self.cluster.lanes
+        realms = {node.client().get(tag_of_lane(lane, lanes) + b"tally:realm") for lane in range(lanes)
+                  for node in self.cluster.living() if self.cluster.has(node, slot_of_lane(lane, lanes))}
+        assert len(realms) == lanes and None not in realms
+        assert self.mysql.query("SELECT COUNT(*), SUM(history = '') FROM tally_realms") == ((lanes, 0),)
 
     def only_tagged(self):
         assert tags_seen(self.cluster) == tags(self.cluster)
@@ -274,3 +284,48 @@ def test_other_lanes_go_on(make_rig, cluster):
             assert isinstance(free.call("HINCRBY", f"s{families[4]}:product_views", "7", 1), int)
         cluster.migrate_end(old, to)
         assert isinstance(stuck.reply(), int)
+
+
+def test_tls_and_a_user(make_daemon, mysql, workdir):
+    """As a managed cluster is: TLS alone, and a user that may touch what begins with a tag."""
+    authority = Authority(workdir)
+    rights = ["--user", "tally", "on", ">hush", "~{*", "&*", "+@all", "-@dangerous", "+info", "+role", "+client", "+config|get",
+              "+cluster|slots", "+cluster|nodes"]
+    cluster = Cluster(workdir, replicas=0, extra=rights, lanes=4, secure=(authority, authority.issue("node")))
+    try:
+        cluster.start()
+        url = cluster.url.replace("redis+cluster://", "rediss+cluster://tally:hush@")
+        daemon = make_daemon(cluster, families=FAMILIES, redis_url={"url": url, "lanes": 4, "tls": {"ca": authority.cert}})
+        with daemon.client() as client:
+            for store in range(1, 17):
+                assert client.call("HINCRBY", f"s{store}:product_views", "7", store) == store
+            assert client.call("CTR.SYNC", "ALL") >= 0
+        assert mysql.query("SELECT SUM(views) FROM product_views") == ((136,),)
+        daemon.verify()
+        assert tags_seen(cluster) == tags(cluster)
+        assert daemon.verb("check").returncode == 0
+    finally:
+        cluster.close()
+
+
+def test_clusterdown_is_told(make_daemon, workdir):
+    """A node that says so is believed: nothing was counted; and hits of the other nodes' lanes go on."""
+    cluster = Cluster(workdir, replicas=0, extra=["--cluster-require-full-coverage", "no"], lanes=LANES)
+    try:
+        cluster.start()
+        daemon = make_daemon(cluster, families=FAMILIES, redis_url=where(cluster))
+        lanes = {lane_of(cluster, daemon, store): store for store in range(1, STORES + 1)}
+        key = {end: f"s{lanes[lane]}:product_views" for end, lane in (("gone", LANES // 2), ("here", 0))}
+        cluster.slot = slot_of_lane(LANES // 2, LANES)
+        owner = cluster.owner
+        for node in cluster.living():
+            node.cluster("DELSLOTS", cluster.slot)
+        with daemon.client(timeout_s=30) as client:
+            refused = client.call("HINCRBY", key["gone"], "7", 1)
+            assert isinstance(refused, RespError) and str(refused).startswith(("CLUSTERDOWN", "TRYAGAIN")), refused
+            assert isinstance(client.call("HINCRBY", key["here"], "7", 1), int)
+            owner.cluster("ADDSLOTS", cluster.slot)
+            cluster.wait_well()
+            wait_until(lambda: client.call("HINCRBY", key["gone"], "7", 1) == 1, 60, "the lane is back, and nothing was counted")
+    finally:
+        cluster.close()

@@ -17,25 +17,33 @@ NODE_TIMEOUT_MS = 1500
 
 
 class Node(Process):
-    def __init__(self, directory, name, data, extra=()):
+    def __init__(self, directory, name, data, extra=(), secure=None):
         super().__init__(directory)
-        self.name, self.data = name, data
+        self.name, self.data, self.secure = name, data, secure
         self.log_path = os.path.join(directory, f"{name}.log")
         self.host, self.port, self.bus = "127.0.0.1", port(), port()
         os.mkdir(data)
         self.extra = list(extra)
 
     def argv(self):
-        return [REDIS_SERVER, "--port", str(self.port), "--bind", self.host, "--dir", self.data, "--cluster-enabled", "yes",
+        return [REDIS_SERVER, *self.doors(), "--bind", self.host, "--dir", self.data, "--cluster-enabled", "yes",
                 "--cluster-port", str(self.bus), "--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--cluster-replica-validity-factor",
                 "0", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--save", "", "--appendonly", "yes",
                 "--appendfsync", "always", "--maxmemory-policy", "noeviction", *self.extra]
+
+    def doors(self):
+        if self.secure is None:
+            return ["--port", str(self.port)]
+        authority, pair = self.secure
+        return ["--port", "0", "--tls-port", str(self.port), "--tls-cluster", "yes", "--tls-replication", "yes", "--tls-auth-clients",
+                "no", "--tls-cert-file", pair.cert, "--tls-key-file", pair.key, "--tls-ca-cert-file", authority.cert]
 
     def is_ready(self):
         return self.client().ping()
 
     def client(self, timeout_s=20):
-        return redis.Redis(host=self.host, port=self.port, socket_timeout=timeout_s)
+        tls = {} if self.secure is None else {"ssl": True, "ssl_ca_certs": self.secure[0].cert}
+        return redis.Redis(host=self.host, port=self.port, socket_timeout=timeout_s, **tls)
 
     def cluster(self, *words, timeout_s=20):
         return self.client(timeout_s).execute_command("CLUSTER", *words)
@@ -74,16 +82,16 @@ class Whole:
 
 
 class Cluster:
-    """extra: options of each redis-server. slot: whose owner is looked at, whose shard fails over, and which migrates."""
+    """extra: options of each redis-server. secure: an authority and what it issued, for TLS alone. slot: whose owner is looked at, whose shard fails over, and which migrates."""
 
-    def __init__(self, directory, masters=3, replicas=1, extra=(), lanes=1):
+    def __init__(self, directory, masters=3, replicas=1, extra=(), lanes=1, secure=None):
         self.lanes, self.slot = lanes, slot_of_lane(lanes // 2, lanes) if lanes > 1 else SLOT
         self.directory = os.path.join(directory, "cluster")
         os.mkdir(self.directory)
         self.data = memory_directory() or os.path.join(self.directory, "data")
         os.makedirs(self.data, exist_ok=True)
         self.masters, self.replicas = masters, replicas
-        self.nodes = [Node(self.directory, f"node{i}", os.path.join(self.data, str(i)), extra)
+        self.nodes = [Node(self.directory, f"node{i}", os.path.join(self.data, str(i)), extra, secure)
                       for i in range(masters * (1 + replicas))]
 
     def start(self):
@@ -135,6 +143,11 @@ class Cluster:
             if first <= self.slot <= last:
                 return master[1]
         return None
+
+    @staticmethod
+    def has(node, slot):
+        """It is the master of that slot, as it says."""
+        return any(first <= slot <= last and port == node.port for first, last, port in Cluster.map_of(node))
 
     def wait_well(self, deadline_s=90):
         wait_until(self.is_well, deadline_s, "the cluster is well", 0.1)

@@ -89,7 +89,8 @@ static enum code_class free_take(struct realm_asked *l)
     if (class != CODE_OK) return class;
     bool got = db_affected(l->db) == 1;
     if (got) l->out->outcome = REALM_GIVEN;
-    return got || l->lane.n == 0 ? CODE_OK : CODE_AGAIN; /* another lane was before us: there is one for each */
+    return got || l->lane.n == 0 ? CODE_OK
+                                 : CODE_AGAIN; /* another lane was before us: there is one for each */
 }
 
 /* --- its epoch --- */

@@ -335,7 +335,8 @@ static void down_tell(struct redis_link *l)
     bool first = l->was_up || l->attempt == 1 || strcmp(l->why, l->doom) != 0;
     snprintf(l->why, sizeof l->why, "%s", l->doom);
     if (first && !l->closing && !l->config.quiet)
-        log_event(LOG_WARN, "redis_down", "role=%s%s why=%s", l->config.role, slot_show(l, slot), LOGQ(l->why));
+        log_event(LOG_WARN, "redis_down", "role=%s%s why=%s", l->config.role, slot_show(l, slot),
+                  LOGQ(l->why));
     if (l->closing) return;
     place_link_down(l->config.place, l, l->why);
     l->down(l, l->why);

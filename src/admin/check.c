@@ -6,6 +6,7 @@
 #include "redis/sentinel.h"
 #include "setup/secure.h"
 #include "status/ask.h"
+#include "status/lanes.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -74,7 +75,7 @@ static void sentinels_print(struct sentinels *s)
     }
 }
 
-static void cluster_print(struct cluster *c)
+static void cluster_print(struct cluster *c, uint32_t lanes)
 {
     struct cluster_seen seen[CLUSTER_NODES_MAX];
     if (c == NULL) return;
@@ -85,9 +86,9 @@ static void cluster_print(struct cluster *c)
         printf("%sthe cluster node %s:%d ", one->state == CLUSTER_NAMES ? "" : "warning: ", one->at.host,
                one->at.port);
         if (one->state == CLUSTER_NAMES)
-            printf("says that tallyd's keys are on %s:%d.\n", one->owner.host, one->owner.port);
+            printf("has %u of tallyd's %u slots.\n", one->own, lanes);
         else if (one->state == CLUSTER_UNOWNED)
-            printf("knows of no node that has the slot of tallyd's keys.\n");
+            printf("knows of no node that has %s, in which tallyd counts.\n", one->text);
         else if (one->state == CLUSTER_REFUSES)
             printf("refuses tallyd: %s.\n", one->text);
         else
@@ -108,9 +109,10 @@ static enum err check_redis(const struct setup *setup)
     struct error e;
     struct buf problems = {0};
     const struct source where = setup_source(setup);
+    if (lanes_agree(&where, false, &e) != ERR_NONE) return call_failed(&e);
     if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) return call_failed(&e);
     sentinels_print(ask.sentinels);
-    cluster_print(ask.cluster);
+    cluster_print(ask.cluster, setup->lanes);
     enum redis_keeps keeps = (enum redis_keeps)setup->conf->redis_durability;
     unsigned n = facts_problems(ask.link.facts, keeps, &problems);
     if (n > 0)

@@ -137,7 +137,9 @@ static enum err apply_views(struct db *db, const struct setup *setup, struct err
 static enum err apply(struct db *db, const struct call *call, const struct setup *setup, struct error *e)
 {
     enum err code = apply_own(db, call, setup, e);
-    if (code == ERR_NONE && call->another_redis) code = realm_free_make(db, e);
+    if (code == ERR_NONE)
+        code =
+            call->another_redis ? realms_free_make(db, setup->lanes, e) : realms_first(db, setup->lanes, e);
     if (code == ERR_NONE && call->another_redis)
         printf("one more Redis is counted for: the next that has no tally:realm\n");
     if (code == ERR_NONE && call->tables) code = apply_tables(db, setup, e);

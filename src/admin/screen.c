@@ -76,10 +76,27 @@ static void sentinels_put(struct screen *c)
     }
 }
 
+/* Of several: those that are away, or hold their merges. */
+static void lanes_put(struct screen *c)
+{
+    const struct status_redis *r = &c->s->redis;
+    uint32_t up = 0;
+    for (uint32_t i = 0; r->lane != NULL && i < r->lanes; i++)
+        up += r->lane[i].up;
+    if (r->lane == NULL) return;
+    buf_printf(c->out, "%-10s %u of %u are up\n", "lanes", up, r->lanes);
+    for (uint32_t i = 0; i < r->lanes; i++)
+        if (!r->lane[i].up)
+            buf_printf(c->out, "%-10s lane %u is down: %s\n", "", i, r->lane[i].why);
+        else if (r->lane[i].held)
+            buf_printf(c->out, "%-10s lane %u on %s holds its merges\n", "", i, r->lane[i].at);
+}
+
 static void redis_put(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
     char used[HUMAN_BYTES], most[HUMAN_BYTES];
+    lanes_put(c);
     if (!r->up) {
         buf_printf(c->out, "%-10s down: %s\n", "Redis", r->why);
         return;

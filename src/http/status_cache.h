@@ -7,7 +7,14 @@
 
 #include <pthread.h>
 
+struct lane_figures {
+    bool up, held;
+    struct figure oldest_ms; /* of its dirty index; not known: nothing waits, or it is away */
+};
+
 struct status_figures {
+    struct lane_figures *lanes; /* of several; NULL: one, or none was seen yet */
+    uint32_t lanes_n;
     struct figure dirty;     /* hashes in the dirty index */
     struct figure oldest_ms; /* age of the oldest hit that is not in MySQL; 0: there is none */
     struct figure batches;   /* standing */

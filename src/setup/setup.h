@@ -14,6 +14,7 @@
 struct setup {
     const struct conf *conf;           /* borrowed; the counters borrow its texts */
     struct redis_url redis;            /* with its password */
+    uint32_t lanes;                    /* 1 but on a cluster */
     struct sentinels_config sentinels; /* likewise */
     struct db_config mysql;            /* likewise */
     struct counters counters;          /* in the order of conf->counters; owns all; points to ops */

@@ -35,7 +35,7 @@ static void found(struct judging *j, enum err code, const char *next, const char
 static void servers_judge(struct judging *j)
 {
     const struct status *s = j->s;
-    if (!s->redis.up)
+    if (!s->redis.up && s->redis.lane == NULL)
         found(j, ERR_UNAVAILABLE,
               "see that it runs, and that redis.url and its password are right; hits are refused meanwhile",
               "%s", s->redis.why);
@@ -74,6 +74,20 @@ static void service_judge(struct judging *j)
     else if (!v->mysql_up && j->s->mysql.up)
         found(j, ERR_FAILED, "its log says why (event=mysql_check)",
               "the service does not merge into MySQL, which answers here");
+}
+
+static void lanes_judge(struct judging *j)
+{
+    const struct status *s = j->s;
+    for (uint32_t i = 0; s->redis.lane != NULL && i < s->redis.lanes; i++)
+        if (!s->redis.lane[i].up)
+            found(j, ERR_UNAVAILABLE,
+                  "see that its node runs; hits of its stores are refused, those of others are counted",
+                  "lane %u of %u: %s", i, s->redis.lanes, s->redis.lane[i].why);
+    if (s->redis.up && s->service.up && s->service.lanes_up < s->service.lanes)
+        found(j, ERR_FAILED, "its log says why (event=link_down)",
+              "the service has %" PRId64 " of its %" PRId64 " lanes, though all answer here",
+              s->service.lanes_up, s->service.lanes);
 }
 
 static void sentinels_judge(struct judging *j)
@@ -188,6 +202,7 @@ enum err status_judge(const struct status *s, status_problem *problem, void *arg
     struct judging j = {.s = s, .problem = problem, .arg = arg};
     servers_judge(&j);
     service_judge(&j);
+    lanes_judge(&j);
     sentinels_judge(&j);
     holds_judge(&j);
     batches_judge(&j);

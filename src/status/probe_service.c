@@ -38,6 +38,8 @@ static void info_file(const struct buf *info, struct status_service *s)
     service_text(info, "redis_links", s->redis_links, sizeof s->redis_links);
     s->redis_moved_ms.known = service_number(info, "redis_moved_s", &s->redis_moved_ms.value);
     s->redis_moved_ms.value *= 1000;
+    service_number(info, "lanes", &s->lanes);
+    service_number(info, "lanes_up", &s->lanes_up);
     sentinels_file(info, s);
     service_text(info, "stalled_-", s->stalled, sizeof s->stalled);
     service_number(info, "process_id", &s->pid);

@@ -13,6 +13,7 @@ struct source {
     const struct conf *conf;
     const struct counters *counters; /* in the order of conf's */
     const struct redis_url *redis;
+    uint32_t lanes;                           /* 1 but on a cluster */
     const struct sentinels_config *sentinels; /* n 0: none */
     const struct db_config *mysql;
 };

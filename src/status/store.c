@@ -223,7 +223,7 @@ enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status
         struct seen s = {.proof = p, .problem = problem, .arg = arg};
         p->pending = p->claimed = 0;
         code = redis_read(&s, a, e);
-        if (code == ERR_NONE) code = mysql_read(&s, &a->realm, db, e);
+        if (code == ERR_NONE) code = mysql_read(&s, &a->realms[a->lane], db, e);
         newer = s.books.newer;
         if (code == ERR_NONE && !newer) {
             add_up(&s);

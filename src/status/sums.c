@@ -143,6 +143,26 @@ void sums_stored(struct sums *s, const struct books *books)
         batch_add(s, &s->batches[i], books);
 }
 
+static void sum_add(struct sum *to, const struct sum *from)
+{
+    to->accepted += from->accepted;
+    to->merged += from->merged;
+    to->rejected += from->rejected;
+    to->pending += from->pending;
+    to->claimed += from->claimed;
+    to->adjusted = from->adjusted; /* of no lane: each look at MySQL has it whole */
+    to->odd += from->odd;
+    to->broken += from->broken;
+}
+
+void sums_add(struct sums *s, const struct sums *lane)
+{
+    for (size_t i = 0; i < lane->n; i++)
+        sum_add(sum_of(s, slice_str(lane->all[i].name)), &lane->all[i]);
+    s->stray += lane->stray;
+    s->lost += lane->lost;
+}
+
 void sums_only(struct sums *s, struct slice name)
 {
     struct sum kept = *sum_of(s, name);

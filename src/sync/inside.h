@@ -160,7 +160,7 @@ struct sync {
     bool own_due;       /* batches of ours may stand that we no longer know */
     bool eager;         /* sync_turn() has something to do */
     struct stall stall; /* of batches whose counter is not known yet */
-    uint64_t stall_at_ms;
+    uint64_t stall_at_ms, stalled_s;
     struct adopt adopt;
     struct due_poll poll;
     bool adopting, polling;

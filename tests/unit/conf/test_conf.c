@@ -202,11 +202,11 @@ static void test_unknown(void **state)
     /* the last names of the longest group */
     refused(MYSQL "limits: { busy_timeuot: 1 }\n" COUNTER,
             "t.yaml:2:11: unknown option \"busy_timeuot\" under limits, expected \"busy_timeout\"?\n");
-    refused(MYSQL "limits: { tls_handshake: 1mb }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"tls_handshake\" under limits, expected \"tls_handshakes\"?\n");
-    refused(MYSQL "limits: { busy: 1s, handshakes: 2 }\n" COUNTER, /* whole parts of names */
+    refused(MYSQL "limits: { failed_login: 1mb }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"failed_login\" under limits, expected \"failed_logins\"?\n");
+    refused(MYSQL "limits: { busy: 1s, logins: 2 }\n" COUNTER, /* whole parts of names */
             "t.yaml:2:11: unknown option \"busy\" under limits, expected \"busy_timeout\"?\n"
-            "t.yaml:2:21: unknown option \"handshakes\" under limits, expected \"tls_handshakes\"?\n");
+            "t.yaml:2:21: unknown option \"logins\" under limits, expected \"failed_logins\"?\n");
     refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
                                              "listen, http, redis, mysql, instance, ledger, log, "
                                              "limits, run_as, stop_timeout, series, boxes, "
@@ -844,7 +844,7 @@ static void test_write(void **state)
     struct buf text = {0}, names = {0};
     accepted("listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { level: "
              "warn }\n"
-             "ledger: { keep: 90m }\nlimits: { memory: 10MiB, tls_handshakes: 7 }\nredis: { timeout: 1500ms "
+             "ledger: { keep: 90m }\nlimits: { memory: 10MiB, failed_logins: 7 }\nredis: { timeout: 1500ms "
              "}\n" MYSQL COUNTER
              "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n"
              "    feeds: { event: \"s<store>:view\" }\n"
@@ -856,7 +856,7 @@ static void test_write(void **state)
     accepted(text.p, &b);
     assert_int_equal(conf_needs_restart(&a, &b, &names), 0);
     assert_int_equal(b.log_level, CONF_LOG_WARN);
-    assert_int_equal(b.limits_tls_handshakes, 7);
+    assert_int_equal(b.limits_failed_logins, 7);
     assert_int_equal(b.redis_timeout_ms, 1500);
     assert_string_equal(b.listen_resp.all[0].path, "/a\\b\"c");
     assert_non_null(strstr(text.p, "  keep: 90m\n"));

@@ -87,7 +87,7 @@ static void cluster_print(struct cluster *c)
         if (one->state == CLUSTER_NAMES)
             printf("says that tallyd's keys are on %s:%d.\n", one->owner.host, one->owner.port);
         else if (one->state == CLUSTER_UNOWNED)
-            printf("knows of no node that has the slot of tallyd's keys.\n");
+            printf("knows no node with the slot of tallyd's keys.\n");
         else if (one->state == CLUSTER_REFUSES)
             printf("refuses tallyd: %s.\n", one->text);
         else
@@ -188,9 +188,8 @@ static enum err check_mysql(const struct setup *setup)
 {
     hosts_look(&setup->mysql);
     if (setup->mysql.hosts_n > 1 && setup->conf->mysql_keep_ms == 0)
-        printf("warning: mysql.keep is 0s: what is merged is lost where a replica that lags takes over; 30s "
-               "keeps "
-               "it for so long.\n");
+        printf("warning: mysql.keep is 0s: if a replica that lags takes over, the last merged counts are "
+               "lost; with 30s tallyd can merge them again.\n");
     struct error e;
     struct db *db = db_create(&setup->mysql);
     enum err code;

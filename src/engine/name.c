@@ -54,7 +54,7 @@ static enum err name_is_free(struct redis_link *l, const char *host, const bool 
     }
     return error_set(e, ERR_CONFIG,
                      "another tallyd with the instance name '" SLICE_FMT
-                     "' lives on this Redis; stop it, or give this one "
+                     "' runs on this Redis; stop it, or give this one "
                      "a name of its own (option `instance`)",
                      SLICE_ARG(l->config.life->instance));
 }

@@ -243,7 +243,7 @@ def test_a_dropped_ledger_with_redis_away(idle, mysql, redis):
     mysql.query("DROP TABLE tally_ledger")
     redis.kill9()
     done = idle.verb("migrate")
-    assert done.returncode == 78 and "cannot be told" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 78 and "cannot tell" in done.stdout, done.stdout + done.stderr
     assert idle.verb("migrate", "--ledger-lost").returncode == 0
     assert mysql.query("SHOW TABLES LIKE 'tally_ledger'")
 

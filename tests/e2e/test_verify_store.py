@@ -116,7 +116,7 @@ def test_values_of_others(field, value, daemon, redis):
     redis.client().delete(VIEWS)
     redis.client().hset(VIEWS, field, value)
     seen = verify(daemon, status=1)
-    assert "no integers" in problem(seen) and views(seen)[1] == 0
+    assert "not integers" in problem(seen) and views(seen)[1] == 0
 
 
 def test_rejects(daemon, mysql):

@@ -93,12 +93,12 @@ static void test_help_and_version(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    refused("", "which verb? `tallyd --help` lists them, `tallyd dev` is a first try");
+    refused("", "which verb? `tallyd --help` lists them; `tallyd dev` is a good start");
     refused("chekc", "there is no verb \"chekc\", did you mean \"check\"?");
     refused("frobnicate", "there is no verb \"frobnicate\"; `tallyd --help` lists them");
     refused("stauts", "there is no verb \"stauts\", did you mean \"status\"?");
     refused("rejects",
-            "tallyd rejects needs a word of list|replay|drop; `tallyd rejects --help` says what they do");
+            "tallyd rejects needs one of list|replay|drop; `tallyd rejects --help` says what they do");
     refused("rejects lits", "tallyd rejects takes list|replay|drop, not \"lits\"");
     refused("rejects list --limit 0", "--limit takes a number from 1 to 1000000, not \"0\"");
     refused("rejects list --limit=1000001", "--limit takes a number from 1 to 1000000, not \"1000001\"");

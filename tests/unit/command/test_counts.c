@@ -69,7 +69,7 @@ static const struct refusal refusals[] = {
     {"UNIQ.ADD u 20140931 1", NOT_DAY("20140931")},
     {"UNIQ.ADD u 2014-09-20 1", NOT_DAY("2014-09-20")},
     {"UNIQ.ADD u 19691231 1", "-ERR day '19691231' is before 1970\r\n"},
-    {"UNIQ.ADD u 20140921 1", "-ERR day 20140921 has not begun yet, in no time zone\r\n"},
+    {"UNIQ.ADD u 20140921 1", "-ERR day 20140921 has not begun yet in any time zone\r\n"},
     {"UNIQ.ADD u 20140920 \"\"", "-ERR a visitor is 1 to 512 bytes\r\n"},
     {"UNIQ.ADD tally:u 20140920 1", "-ERR that would be the key 'tally:u_2014_09_20', and keys that begin "
                                     "with 'tally:' are tallyd's own\r\n"},
@@ -192,7 +192,7 @@ static void a_transaction_with_a_bad_op_is_refused_whole(void **state)
     heard(client,
           "+OK\r\n+QUEUED\r\n" NOT_INT "-EXECABORT Transaction discarded because of previous errors.\r\n");
     say(client, "MULTI\r\nUNIQ.ADD u 20991231 1\r\nEXEC\r\n");
-    heard(client, "+OK\r\n-ERR day 20991231 has not begun yet, in no time zone\r\n"
+    heard(client, "+OK\r\n-ERR day 20991231 has not begun yet in any time zone\r\n"
                   "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_int_equal(fake.adds, 0);
 }

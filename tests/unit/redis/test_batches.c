@@ -187,7 +187,7 @@ static void test_standing_history(void **state)
     redis_standing(&w->link, &s);
     WAIT_UNTIL(w, answers == 2 && w->downs == 1);
     assert_true(s.lost);
-    assert_non_null(strstr(w->why, "another one's data"));
+    assert_non_null(strstr(w->why, "another server's data"));
     world_close(w);
 }
 

@@ -47,12 +47,12 @@ enum {
     "    accepted = merged + rejected + pending + claimed and not yet in the ledger\n"                       \
     "With --store it proves four things of one store. Each of its counts is in exactly one place (a\n"       \
     "row in MySQL, the pending hash, or a claimed hash whose chunk the ledger does not have). Pending\n"     \
-    "hashes are in the index of what is to be merged. No field was lost since a claim. All values are "      \
-    "integers, and\n"                                                                                        \
-    "the fields of the counter's kind. It does not prove that no hit is missing: accepted hits are summed\n" \
-    "by counter, not by store. Where several Redis are merged into one MySQL it proves the one of the\n"     \
-    "configuration; --all names the others, with what is merged of each. Exits with 0 when all balance,\n"   \
-    "and with 1 when one does not. Then it says which, by how much, and the next step.\n"
+    "hashes are in the index of what is to be merged. No field was lost since a claim. All values are\n"     \
+    "integers, and the fields of the counter's kind. It does not prove that no hit is missing:\n"            \
+    "accepted hits are summed by counter, not by store. Where several Redis are merged into one MySQL\n"     \
+    "it proves the one of the configuration; --all names the others, with what is merged of each.\n"         \
+    "Exits with 0 when all balance, and with 1 when one does not. Then it says which, by how much, and\n"    \
+    "the next step.\n"
 #define REJECTS_HELP                                                                                         \
     "Rows that MySQL refused wait in tally_rejects, raw, with the reason. When the cause is mended:\n"       \
     "    list     shows those that wait, oldest first\n"                                                     \

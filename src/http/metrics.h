@@ -1,4 +1,4 @@
-/* http/metrics.h - the one table of what /metrics shows, for Prometheus and for people who write rules and dashboards.
+/* http/metrics.h - the one table of all that /metrics shows, for Prometheus and for people who write rules and dashboards.
  * Names are public. Base units: seconds, bytes; counters end in _total and begin at 0 with the process.
  *
  *   M(name, type, value, help)   one number; value is a struct figure, v a struct values; what is not known (Redis or

@@ -10,18 +10,22 @@
 
 #define LOOK_FIRST_MS 3000
 
+static struct conn *client_of(const struct lane *l, struct outlet *o)
+{
+    const struct service *s = l->arg;
+    return conn_of(command_outlet(s->command, o));
+}
+
 static void answered(void *lane, struct outlet *o)
 {
-    struct conn *conn = conn_of(o);
-    (void)lane;
+    struct conn *conn = client_of(lane, o);
     session_answered(conn_session(conn));
     conn_answered(conn);
 }
 
 static void room(void *lane, struct outlet *o)
 {
-    (void)lane;
-    session_room(conn_session(conn_of(o)));
+    session_room(conn_session(client_of(lane, o)));
 }
 
 static void failed(void *lane, const char *text)

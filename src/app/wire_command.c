@@ -4,28 +4,34 @@
 #include "redis/sentinel.h"
 #include <stdio.h>
 
-static void port_pending(void *arg, struct pending_request *q)
+static void port_pending(void *arg, uint32_t lane, struct pending_request *q)
 {
+    (void)lane;
     ask_pending(&((struct service *)arg)->lane.core, q);
 }
-static void port_sync(void *arg, struct sync_request *q)
+static void port_sync(void *arg, uint32_t lane, struct sync_request *q)
 {
+    (void)lane;
     ask_sync(&((struct service *)arg)->lane.core, q);
 }
-static void port_recover(void *arg, struct recover_request *q)
+static void port_recover(void *arg, uint32_t lane, struct recover_request *q)
 {
+    (void)lane;
     ask_recover(&((struct service *)arg)->lane.core, q);
 }
-static void port_total(void *arg, struct total_request *q)
+static void port_total(void *arg, uint32_t lane, struct total_request *q)
 {
+    (void)lane;
     totals_ask(&((struct service *)arg)->lane.totals, q);
 }
-static void port_wait(void *arg, struct wait_request *q)
+static void port_wait(void *arg, uint32_t lane, struct wait_request *q)
 {
+    (void)lane;
     ask_wait(&((struct service *)arg)->lane.core, q);
 }
-static void port_read(void *arg, struct read_request *q)
+static void port_read(void *arg, uint32_t lane, struct read_request *q)
 {
+    (void)lane;
     ask_read(&((struct service *)arg)->lane.core, q);
 }
 static int64_t port_redis_ms(void *arg)
@@ -138,7 +144,8 @@ void wire_command(struct service *s)
 {
     const struct conf *conf = s->settings->conf;
     struct command_config config = {
-        .coalesce = s->lane.core.coalesce,
+        .lanes = &s->lane.core.coalesce,
+        .lanes_n = 1,
         .counters = &s->settings->setup.counters,
         .client = {.pause = conn_pause,
                    .resume = conn_resume,

@@ -14,7 +14,7 @@ static void ask_refuse(struct session *s, enum ask_outcome outcome, const char *
         reply_error(out, "ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back");
         return;
     case ASK_REDIS_DOWN:
-        reply_error(out, coalesce_down_why(s->command->config.coalesce));
+        reply_error(out, coalesce_down_why(s->command->config.lanes[0]));
         return;
     case ASK_HELD:
         reply_error(out, "ERR merging is held until an operator has looked: the log of tallyd says why");
@@ -85,7 +85,7 @@ enum taken run_pending(struct session *s, const struct request *r, struct buf *o
     if (session_barrier(s) == LEFT) return LEFT;
     s->ask.pending = (struct pending_request){.key = key_keep(s, r->args[1]), .done = pending_done};
     ask_begin(s);
-    ports->pending(ports->arg, &s->ask.pending);
+    ports->pending(ports->arg, 0, &s->ask.pending);
     return TAKEN;
 }
 
@@ -107,7 +107,7 @@ enum taken run_sync(struct session *s, const struct request *r, struct buf *out)
     struct slice key = all ? slice_of("", 0) : key_keep(s, r->args[1]);
     s->ask.sync = (struct sync_request){.key = key, .done = sync_done};
     ask_begin(s);
-    ports->sync(ports->arg, &s->ask.sync);
+    ports->sync(ports->arg, 0, &s->ask.sync);
     return TAKEN;
 }
 
@@ -146,6 +146,6 @@ enum taken run_recover(struct session *s, const struct request *r, struct buf *o
     if (session_barrier(s) == LEFT) return LEFT;
     s->ask.recover = (struct recover_request){.dry_run = dry_run, .done = recover_done};
     ask_begin(s);
-    ports->recover(ports->arg, &s->ask.recover);
+    ports->recover(ports->arg, 0, &s->ask.recover);
     return TAKEN;
 }

@@ -47,14 +47,14 @@ bool info_begins(const struct info_asked *asked, const char *title, struct buf *
 
 struct command_ports {
     void *arg;
-    void (*pending)(void *arg, struct pending_request *r);
-    void (*sync)(void *arg, struct sync_request *r);
-    void (*recover)(void *arg, struct recover_request *r);
+    void (*pending)(void *arg, uint32_t lane, struct pending_request *r);
+    void (*sync)(void *arg, uint32_t lane, struct sync_request *r);
+    void (*recover)(void *arg, uint32_t lane, struct recover_request *r);
     /* Appends sections of INFO: those for which info_begins() says yes. NULL: none. */
     void (*info)(void *arg, const struct info_asked *asked, struct buf *out);
-    void (*total)(void *arg, struct total_request *r);
-    void (*read)(void *arg, struct read_request *r);
-    void (*wait)(void *arg, struct wait_request *r);
+    void (*total)(void *arg, uint32_t lane, struct total_request *r);
+    void (*read)(void *arg, uint32_t lane, struct read_request *r);
+    void (*wait)(void *arg, uint32_t lane, struct wait_request *r);
     int64_t (*redis_ms)(void *arg); /* the clock of frames; before the first link this host's */
     void (*pace)(void *arg); /* requests of a user wait: command_pace() every ms or two until it says false */
 };
@@ -64,7 +64,9 @@ struct command_ports {
 #define COMMAND_MULTI_BYTES_MAX (1 << 20) /* as many as one request may have */
 
 struct command_config {
-    struct coalesce *coalesce;
+    /* One a lane; borrowed, the array too. A name's lane: series/slot.h. */
+    struct coalesce *const *lanes;
+    uint32_t lanes_n;
     const struct counters *counters; /* coalesce's own, with ops */
     struct client_ports client;
     struct command_ports ports;
@@ -182,6 +184,8 @@ void session_answered(struct session *s);
 /* coalesce has room again for s->outlet, which was parked: takes the bytes it left now, so sessions go on in the order of
  * parking. Never from inside session_bytes(). */
 void session_room(struct session *s);
+/* The client's own outlet, of one that a lane answers or has room for: with one lane it is that one. */
+struct outlet *command_outlet(const struct command *c, struct outlet *o);
 /* The client is gone. No session_bytes() follows; session_answered() may. */
 void session_close(struct session *s);
 

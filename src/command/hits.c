@@ -12,14 +12,14 @@ static void hit_refuse_key(struct slice key, struct buf *out)
 
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out)
 {
-    const struct counter *c = coalesce_counter(s->command->config.coalesce, key);
+    const struct counter *c = coalesce_counter(s->command->config.lanes[0], key);
     if (c == NULL) hit_refuse_key(key, out);
     return c;
 }
 
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out)
 {
-    const struct counter *c = coalesce_counter(s->command->config.coalesce, key);
+    const struct counter *c = coalesce_counter(s->command->config.lanes[0], key);
     PRE(c != NULL);
     char shown[4 * SHOWN_BYTES];
     reply_errorf(out, "ERR field '%s' of counter '" SLICE_FMT "' is not %s",
@@ -35,7 +35,7 @@ static bool is_of_today(const struct request *r)
 
 static void hit_refuse_token(struct session *s, struct slice key, struct buf *out)
 {
-    const struct counter *c = coalesce_counter(s->command->config.coalesce, key);
+    const struct counter *c = coalesce_counter(s->command->config.lanes[0], key);
     PRE(c != NULL);
     reply_errorf(out,
                  "ERR counter '" SLICE_FMT
@@ -61,7 +61,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
         hit_refuse_token(s, r->args[1], out);
         return;
     case ADD_DOWN:
-        reply_error(out, coalesce_down_text(s->command->config.coalesce));
+        reply_error(out, coalesce_down_text(s->command->config.lanes[0]));
         return;
     case ADD_FULL:
     case ADD_BUSY:
@@ -115,7 +115,7 @@ bool hit_read(struct session *s, const struct request *r, struct coalesce_token 
 
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
 {
-    struct coalesce *c = s->command->config.coalesce;
+    struct coalesce *c = s->command->config.lanes[0];
     if (hit->id.n > 0) return coalesce_add_token(c, s->outlet, hit);
     return coalesce_add(c, s->outlet, hit->key, hit->field, hit->delta);
 }
@@ -137,7 +137,7 @@ enum taken hit_end(struct session *s, const struct request *r, enum add_result g
         hit_refuse(s, r, got, out);
         return TAKEN;
     }
-    coalesce_park(s->command->config.coalesce, s->outlet);
+    coalesce_park(s->command->config.lanes[0], s->outlet);
     session_wait(s, SESSION_PARKED);
     return LEFT;
 }

@@ -71,7 +71,7 @@ static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf
 /* False: the increment could not be counted; the error is in out. */
 static bool hit_takes(struct session *s, const struct request *r, struct buf *out)
 {
-    struct coalesce *c = s->command->config.coalesce;
+    struct coalesce *c = s->command->config.lanes[0];
     struct coalesce_token hit;
     if (!hit_read(s, r, &hit, out)) return false;
     bool has_token = hit.id.n > 0;
@@ -91,7 +91,7 @@ static bool op_takes(struct session *s, const struct request *r, struct buf *out
         STAT_ADD(hits_refused, 1);
         return false;
     }
-    return weight_fits(s, coalesce_op_cells(s->command->config.coalesce, op.kind), op.n, out);
+    return weight_fits(s, coalesce_op_cells(s->command->config.lanes[0], op.kind), op.n, out);
 }
 
 static bool queue_holds(const struct session *s, const struct request *r, struct buf *out)
@@ -149,7 +149,7 @@ static bool parked_too_long(const struct session *s)
 /* TAKEN: there is room, or it is refused: there never will be, or not in time. LEFT: it waits. */
 static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 {
-    struct coalesce *c = s->command->config.coalesce;
+    struct coalesce *c = s->command->config.lanes[0];
     const struct multi *m = s->multi;
     uint32_t cells = m->n + 1 + (m->cells - m->writes); /* each answer is one, too */
     bool never;
@@ -185,7 +185,7 @@ static void local_out(struct session *s)
     else if (s->outlet->waiting == 0)
         buf_put_slice(&s->outlet->out, buf_slice(local));
     else if (local->n > 0 &&
-             coalesce_literal(s->command->config.coalesce, s->outlet, buf_slice(local)) != ADD_OK)
+             coalesce_literal(s->command->config.lanes[0], s->outlet, buf_slice(local)) != ADD_OK)
         buf_put_slice(&s->held, buf_slice(local));
     buf_reset(local);
 }

@@ -71,7 +71,7 @@ bool op_in_time(const struct session *s, const struct coalesce_op *op, struct bu
 
 enum add_result op_add(struct session *s, const struct coalesce_op *op)
 {
-    enum add_result got = coalesce_op(s->command->config.coalesce, s->outlet, op);
+    enum add_result got = coalesce_op(s->command->config.lanes[0], s->outlet, op);
     INVARIANT(got == ADD_OK || got == ADD_FULL || got == ADD_BUSY || got == ADD_DOWN);
     return got;
 }

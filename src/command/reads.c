@@ -64,6 +64,6 @@ enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q,
     s->ask.read = (struct read_request){.query = *q, .done = read_done};
     names_keep(s, &s->ask.read.query);
     ask_begin(s);
-    ports->read(ports->arg, &s->ask.read);
+    ports->read(ports->arg, 0, &s->ask.read);
     return TAKEN;
 }

@@ -17,7 +17,8 @@
 
 struct command *command_create(const struct command_config *config)
 {
-    PRE(config->coalesce != NULL && config->client.offer != NULL && config->busy_ms > 0);
+    PRE(config->lanes_n == 1 && config->lanes[0] != NULL);
+    PRE(config->client.offer != NULL && config->busy_ms > 0);
     PRE(config->counters != NULL && config->counters->ops != NULL && config->zones != NULL);
     struct command *c = heap_zalloc(sizeof(*c));
     c->config = *config;
@@ -59,7 +60,7 @@ void session_close(struct session *s)
     PRE(!s->gone);
     s->gone = true;
     s->command->blocked_n -= state_blocks(s->state);
-    coalesce_unpark(s->command->config.coalesce, s->outlet);
+    coalesce_unpark(s->command->config.lanes[0], s->outlet);
     guard_close(s);
     multi_free(s);
     buf_free(&s->name);
@@ -89,7 +90,7 @@ static void reply_put(struct session *s, struct slice reply)
 {
     if (s->outlet->waiting == 0) {
         buf_put_slice(&s->outlet->out, reply); /* CLIENT REPLY ON, to one that was quiet */
-    } else if (coalesce_literal(s->command->config.coalesce, s->outlet, reply) != ADD_OK) {
+    } else if (coalesce_literal(s->command->config.lanes[0], s->outlet, reply) != ADD_OK) {
         buf_put_slice(&s->held, reply);
         session_wait(s, SESSION_BARRIER);
     }
@@ -139,7 +140,7 @@ static enum taken run(struct session *s, const struct request *r)
             taken = calls_run(s, whole, spec, r, out);
     }
     /* A quiet client's answers from frames become empty: order and barriers stay. */
-    if (session_is_quiet(s)) coalesce_hush(s->command->config.coalesce, s->outlet, s->outlet->waiting - owed);
+    if (session_is_quiet(s)) coalesce_hush(s->command->config.lanes[0], s->outlet, s->outlet->waiting - owed);
     reply_close(s, out);
     if (taken == TAKEN && s->state != SESSION_ASKING) session_replies_next(s);
     return taken;
@@ -171,7 +172,7 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
  * requests, and not inside MULTI. */
 static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
 {
-    struct coalesce *c = s->command->config.coalesce;
+    struct coalesce *c = s->command->config.lanes[0];
     struct ahead a;
     size_t used = 0;
     uint32_t i;
@@ -269,6 +270,12 @@ static void barrier_over(struct session *s)
 void session_answered(struct session *s)
 {
     if (s->state == SESSION_BARRIER && s->outlet->waiting == 0 && !s->gone) barrier_over(s);
+}
+
+struct outlet *command_outlet(const struct command *c, struct outlet *o)
+{
+    (void)c;
+    return o;
 }
 
 void session_room(struct session *s)

@@ -62,7 +62,7 @@ static enum taken wait_ask(struct session *s, const struct wait_request *q)
     s->ask.wait.done = wait_done;
     s->waited_ms = s->command->now_ms;
     ask_begin(s);
-    ports->wait(ports->arg, &s->ask.wait);
+    ports->wait(ports->arg, 0, &s->ask.wait);
     return TAKEN;
 }
 

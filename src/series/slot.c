@@ -3,8 +3,10 @@
 
 #include "base/check.h"
 
-#define LANES_MAX 256
+#include <xxhash.h>
+
 #define LETTERS_MAX 4
+#define LANE_SEED UINT64_C(0x74616c6c79) /* "tally" */
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -65,4 +67,12 @@ void tag_find(unsigned lane, unsigned lanes, struct tag *out)
     for (size_t n = 1; n <= LETTERS_MAX; n++)
         if (tag_of_length(n, slot, out)) return;
     UNREACHABLE(); /* texts of four letters are in all slots */
+}
+
+/* Multiplied instead of divided: each lane has an equal part of all hashes. */
+unsigned lane_of_store(struct slice store, unsigned lanes)
+{
+    PRE(lanes > 0 && lanes <= LANES_MAX);
+    uint64_t hash = XXH3_64bits_withSeed(store.n > 0 ? store.p : "", store.n, LANE_SEED);
+    return (unsigned)((hash >> 32) * lanes >> 32);
 }

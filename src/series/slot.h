@@ -6,6 +6,7 @@
 #include "base/slice.h"
 
 #define SLOTS 16384
+#define LANES_MAX 256
 #define TAG_BYTES_MAX 6 /* with its braces */
 
 struct tag {
@@ -16,8 +17,10 @@ struct tag {
 unsigned slot_of(struct slice key); /* as CLUSTER KEYSLOT has it */
 
 /* The shortest tag whose slot is the middle of the lane's part of all slots; the first of them in the order a-z0-9. Fixed for
- * ever: keys are found by it. lane < lanes, which is at most 256. */
+ * ever: keys are found by it. lane < lanes, which is at most LANES_MAX. */
 void tag_find(unsigned lane, unsigned lanes, struct tag *out);
+/* Which of so many lanes a store's counts are in, all of them; n = 0: of what has no store. Fixed for ever. */
+unsigned lane_of_store(struct slice store, unsigned lanes);
 static inline struct slice tag_slice(const struct tag *t)
 {
     return slice_of(t->text, t->n);

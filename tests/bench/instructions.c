@@ -153,7 +153,8 @@ static void world_init(struct world *w, const struct options *o)
     w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);
     struct command_config config = {.counters = &counters,
                                     .zones = zones_utc(),
-                                    .coalesce = w->coalesce,
+                                    .lanes = &w->coalesce,
+                                    .lanes_n = 1,
                                     .client = client,
                                     .limits = request_limits_default,
                                     .clients_max = 10000,

@@ -143,7 +143,7 @@ def swarm_is_right(daemons, mysql, readers, reads, batches, seed=None):
     seed = seed or int(os.environ.get("TOTAL_SEED", 0)) or random.randrange(1, 10**6)
     print(f"TOTAL_SEED={seed}")
     swarm = Swarm(daemons, readers, reads, seed)
-    swarm.run(60 + reads / 200)
+    swarm.run(120 + reads / 40)
     assert swarm.acked == swarm.sent
     for key in KEYS:
         rows = [row for row in ROWS if row[0] == key]
@@ -202,7 +202,7 @@ def two_services(reads, make_daemon, make_proxy, redis, mysql):
 
 
 def test_two_services(make_daemon, make_proxy, redis, mysql):
-    two_services(10_000, make_daemon, make_proxy, redis, mysql)
+    two_services(5_000, make_daemon, make_proxy, redis, mysql)
 
 
 @pytest.mark.soak

@@ -337,15 +337,17 @@ static void query_answer(void *request)
     q->done(q);
 }
 
-static void port_pending(void *arg, struct pending_request *q)
+static void port_pending(void *arg, uint32_t lane, struct pending_request *q)
 {
+    (void)lane;
     (void)arg;
     const struct session *s = CONTAINER_OF(q, struct session, ask.pending);
     must_name(rule_of(s), "ctr.pending", q->key);
     ask_keep(s, q, pending_answer);
 }
-static void port_sync(void *arg, struct sync_request *q)
+static void port_sync(void *arg, uint32_t lane, struct sync_request *q)
 {
+    (void)lane;
     (void)arg;
     const struct session *s = CONTAINER_OF(q, struct session, ask.sync);
     if (q->key.n == 0)
@@ -354,30 +356,34 @@ static void port_sync(void *arg, struct sync_request *q)
         must_name(rule_of(s), "ctr.sync", q->key);
     ask_keep(s, q, sync_answer);
 }
-static void port_recover(void *arg, struct recover_request *q)
+static void port_recover(void *arg, uint32_t lane, struct recover_request *q)
 {
+    (void)lane;
     (void)arg;
     const struct session *s = CONTAINER_OF(q, struct session, ask.recover);
     must_everything(rule_of(s), "ctr.recover");
     ask_keep(s, q, recover_answer);
 }
-static void port_total(void *arg, struct total_request *q)
+static void port_total(void *arg, uint32_t lane, struct total_request *q)
 {
+    (void)lane;
     (void)arg;
     const struct session *s = CONTAINER_OF(q, struct session, ask.total);
     must_name(rule_of(s), "ctr.total", q->key);
     ask_keep(s, q, total_answer);
 }
-static void port_wait(void *arg, struct wait_request *q)
+static void port_wait(void *arg, uint32_t lane, struct wait_request *q)
 {
+    (void)lane;
     (void)arg;
     const struct session *s = CONTAINER_OF(q, struct session, ask.wait);
     const struct rule *r = rule_of(s);
     MUST(r == NULL || reference_may(&r->commands, q->disk ? "waitaof" : "wait"));
     ask_keep(s, q, wait_answer);
 }
-static void port_read(void *arg, struct read_request *q)
+static void port_read(void *arg, uint32_t lane, struct read_request *q)
 {
+    (void)lane;
     static const char *const names[] = {
         [QUERY_SERIES] = "series.get",         [QUERY_NAMES] = "series.list",
         [QUERY_TIMEBOX_RECENT] = "box.recent", [QUERY_TIMEBOX_TOP] = "box.top",
@@ -658,7 +664,9 @@ static void open_all(void)
     fake.room = ANSWERS_MAX;
     fake.took = on_took;
     prover = prover_create(NULL, &prover_limits_default);
-    const struct command_config config = {.coalesce = &fake,
+    static struct coalesce *const lane = &fake;
+    const struct command_config config = {.lanes = &lane,
+                                          .lanes_n = 1,
                                           .client = fake_client_ports,
                                           .counters = &counters,
                                           .zones = zones_utc(),

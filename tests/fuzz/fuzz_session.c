@@ -79,41 +79,47 @@ static struct world *world;
 
 /* ---- what takes time is answered at once ---- */
 
-static void port_pending(void *arg, struct pending_request *r)
+static void port_pending(void *arg, uint32_t lane, struct pending_request *r)
 {
+    (void)lane;
     (void)arg;
     r->outcome = ASK_TRY_AGAIN;
     r->done(r);
 }
-static void port_sync(void *arg, struct sync_request *r)
+static void port_sync(void *arg, uint32_t lane, struct sync_request *r)
 {
+    (void)lane;
     (void)arg;
     r->outcome = ASK_DONE;
     r->rows = 77;
     r->done(r);
 }
-static void port_recover(void *arg, struct recover_request *r)
+static void port_recover(void *arg, uint32_t lane, struct recover_request *r)
 {
+    (void)lane;
     (void)arg;
     r->outcome = ASK_REDIS_DOWN;
     r->done(r);
 }
-static void port_total(void *arg, struct total_request *r)
+static void port_total(void *arg, uint32_t lane, struct total_request *r)
 {
+    (void)lane;
     static const int64_t none[TOTAL_FIELDS_ASKED_MAX];
     (void)arg;
     r->outcome = ASK_DONE;
     r->totals = none;
     r->done(r);
 }
-static void port_wait(void *arg, struct wait_request *r)
+static void port_wait(void *arg, uint32_t lane, struct wait_request *r)
 {
+    (void)lane;
     (void)arg;
     r->outcome = ASK_DONE; /* as many as were asked for */
     r->done(r);
 }
-static void port_read(void *arg, struct read_request *r)
+static void port_read(void *arg, uint32_t lane, struct read_request *r)
 {
+    (void)lane;
     (void)arg;
     r->outcome = ASK_HELD;
     r->done(r);
@@ -236,8 +242,11 @@ static struct coalesce *coalesce_make(bool narrow)
 
 static struct command *command_make(struct coalesce *c)
 {
+    static struct coalesce *lane;
+    lane = c;
     const struct command_config config = {
-        .coalesce = c,
+        .lanes = &lane,
+        .lanes_n = 1,
         .client = fake_client_ports,
         .counters = &counters,
         .zones = zones_utc(),

@@ -821,7 +821,8 @@ static void world_open(void)
     ports.room = port_room;
     ports.redis_ms = port_redis_ms;
     coalesce = coalesce_create(&ports, &counters, &config);
-    const struct command_config commands = {.coalesce = coalesce,
+    const struct command_config commands = {.lanes = &coalesce,
+                                            .lanes_n = 1,
                                             .client = fake_client_ports,
                                             .counters = &counters,
                                             .zones = zones_utc(),

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 static struct coalesce fake;
+static struct coalesce *const fake_lanes[] = {&fake};
 static struct command *command;
 static int64_t world_now_s;       /* Redis' clock */
 static struct users *world_users; /* set before world_open(): there are users; with a prover */
@@ -24,20 +25,23 @@ static struct recover_request *recover_out;
 static struct wait_request *wait_out;
 static bool answer_inside; /* CTR.SYNC is answered from inside the call */
 
-static void port_pending(void *arg, struct pending_request *r)
+static void port_pending(void *arg, uint32_t lane, struct pending_request *r)
 {
+    (void)lane;
     (void)arg;
     pending_out = r;
 }
 
-static void port_total(void *arg, struct total_request *r)
+static void port_total(void *arg, uint32_t lane, struct total_request *r)
 {
+    (void)lane;
     (void)arg;
     total_out = r;
 }
 
-static void port_sync(void *arg, struct sync_request *r)
+static void port_sync(void *arg, uint32_t lane, struct sync_request *r)
 {
+    (void)lane;
     (void)arg;
     sync_out = r;
     if (!answer_inside) return;
@@ -46,20 +50,23 @@ static void port_sync(void *arg, struct sync_request *r)
     r->done(r);
 }
 
-static void port_recover(void *arg, struct recover_request *r)
+static void port_recover(void *arg, uint32_t lane, struct recover_request *r)
 {
+    (void)lane;
     (void)arg;
     recover_out = r;
 }
 
-static void port_wait(void *arg, struct wait_request *r)
+static void port_wait(void *arg, uint32_t lane, struct wait_request *r)
 {
+    (void)lane;
     (void)arg;
     wait_out = r;
 }
 
-static void port_read(void *arg, struct read_request *r)
+static void port_read(void *arg, uint32_t lane, struct read_request *r)
 {
+    (void)lane;
     (void)arg;
     read_out = r;
 }
@@ -92,7 +99,8 @@ static void world_open(void)
     wait_out = NULL;
     answer_inside = false;
     const struct command_config config = {
-        .coalesce = &fake,
+        .lanes = fake_lanes,
+        .lanes_n = 1,
         .client = fake_client_ports,
         .counters = &counters,
         .zones = zones_utc(),

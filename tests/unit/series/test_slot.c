@@ -4,6 +4,8 @@
 #include "base/buf.h"
 #include "series/slot.h"
 
+#include <stdio.h>
+
 static void are_those_of_cluster_keyslot(void **state)
 {
     (void)state;
@@ -66,12 +68,48 @@ static void a_tag_rules_whatever_stands_behind_it(void **state)
     }
 }
 
+/* Stores are found by it: none of these may ever change. */
+static void a_store_is_of_this_lane(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *store;
+        unsigned of_16, of_256;
+    } known[] = {{"", 3, 61},       {"0", 15, 241},   {"1", 4, 65},
+                 {"7", 0, 3},       {"12345", 1, 16}, {"9223372036854775807", 5, 93},
+                 {"berlin", 6, 109}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        assert_int_equal(lane_of_store(slice_str(known[i].store), 1), 0);
+        assert_int_equal(lane_of_store(slice_str(known[i].store), 16), known[i].of_16);
+        assert_int_equal(lane_of_store(slice_str(known[i].store), 256), known[i].of_256);
+    }
+    assert_int_equal(lane_of_store(slice_of(NULL, 0), 16), known[0].of_16);
+}
+
+/* Stores numbered one after the other: no lane has more than a tenth more, or less, than its share. */
+static void stores_spread_evenly(void **state)
+{
+    (void)state;
+    for (unsigned lanes = 16; lanes <= LANES_MAX; lanes *= 16) {
+        unsigned of[LANES_MAX] = {0}, share = 2000;
+        for (unsigned i = 0; i < lanes * share; i++) {
+            char store[16];
+            int n = snprintf(store, sizeof store, "%u", i);
+            of[lane_of_store(slice_of(store, (size_t)n), lanes)]++;
+        }
+        for (unsigned lane = 0; lane < lanes; lane++)
+            assert_in_range(of[lane], share - share / 10, share + share / 10);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_those_of_cluster_keyslot),
         cmocka_unit_test(one_lane_has_this_tag),
         cmocka_unit_test(each_lane_is_in_the_middle_of_its_part),
+        cmocka_unit_test(a_store_is_of_this_lane),
+        cmocka_unit_test(stores_spread_evenly),
         cmocka_unit_test(a_tag_rules_whatever_stands_behind_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,7 +81,7 @@ static bool route_read(struct exchange *x, const char *method)
         return false;
     }
     x->allow = NULL;
-    exchange_refuse(x, 404, "/api/openapi.yaml lists the paths", "there is nothing at this path");
+    exchange_refuse(x, 404, "see /api/openapi.yaml, which lists the paths", "there is nothing at this path");
     return false;
 }
 

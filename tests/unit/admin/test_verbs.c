@@ -106,7 +106,7 @@ static void test_refused(void **state)
     refused("status --watch=0", "--watch takes a number of seconds from 1 to 86400, not \"0\"");
     refused("status --watch 86401", "--watch takes a number of seconds from 1 to 86400, not \"86401\"");
     refused("status --watch=", "--watch takes a number of seconds from 1 to 86400, not \"\"");
-    refused("status --watch often", "tallyd status takes options only; \"often\" is none");
+    refused("status --watch often", "tallyd status takes options only; \"often\" is not one");
     refused("run --dry-run", "tallyd run has no option --dry-run; `tallyd run --help` lists them");
     refused("recover --dryrun", "tallyd recover has no option --dryrun, did you mean --dry-run?");
     refused("recover --dry-run=yes", "--dry-run takes no value");

@@ -25,10 +25,10 @@ static const struct refusal refusals[] = {
     {"SERIES.INCRBY v 1 AT now", NOT_INT},
     {"SERIES.INCRBY v 1 AT -1", "-ERR time '-1' is before 1970; times are seconds since then\r\n"},
     {"SERIES.INCRBY v 1 AT 1411200061",
-     "-ERR time 1411200061 is 61 s ahead of Redis' clock; at most 60 s may be\r\n"},
+     "-ERR time 1411200061 is 61 s ahead of Redis' clock; at most 60 s are allowed\r\n"},
     {"BOX.INCRBY v 1 AT 9223372036854775807",
      "-ERR time 9223372036854775807 is 9223372035443575807 s ahead of Redis' "
-     "clock; at most 60 s may be\r\n"},
+     "clock; at most 60 s are allowed\r\n"},
     {"SERIES.INCRBY \"\" 1", "-ERR a name is 1 to 512 bytes without control characters\r\n"},
     {"BOX.INCRBY \"a\\nb\" 1", "-ERR a name is 1 to 512 bytes without control characters\r\n"},
     {"SERIES.GET v 7", "-ERR precision 7 is not kept; kept are 1, 5, 60\r\n"},

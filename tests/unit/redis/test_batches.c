@@ -468,7 +468,7 @@ static void test_check(void **state)
     strcpy(f.policy, "volatile-lru");
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_REPLICAS, &e), ERR_CONFIG);
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_NONE);
-    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_NOTHING), "counted twice"));
+    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_NOTHING), "count twice"));
     f = good;
     f.version = 60214;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_NOTHING, &e), ERR_CONFIG);

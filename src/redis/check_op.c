@@ -66,7 +66,8 @@ const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps ke
                "loses the "
                "answered hits that were not replicated, a restart those that Redis does not load";
     if (f->appendfsync[0] == '\0')
-        return "appendfsync cannot be read (CONFIG GET is refused): WAITAOF says what is on disk; a power "
+        return "tallyd cannot read appendfsync (CONFIG GET is refused): WAITAOF says what is on disk; a "
+               "power "
                "cut loses "
                "the answered hits that were not, a failover those that were not replicated";
     if (strcmp(f->appendfsync, "always") == 0)

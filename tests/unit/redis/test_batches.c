@@ -460,7 +460,7 @@ static void test_check(void **state)
     assert_non_null(strstr(e.text, "redis.durability: replicas"));
     f.version = REDIS_WAITAOF_TRUE;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_NONE);
-    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_DISK), "appendfsync cannot be read"));
+    assert_non_null(strstr(redis_check_promise(&f, REDIS_KEEPS_DISK), "tallyd cannot read appendfsync"));
     f.aof_on = false;
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_DISK, &e), ERR_CONFIG);
     assert_int_equal(redis_check_facts(&f, REDIS_KEEPS_REPLICAS, &e), ERR_NONE);

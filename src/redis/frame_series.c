@@ -2,7 +2,9 @@
  * called from Lua. What a journal holds of one name goes home together, so its seconds share the HINCRBYs of all coarser
  * slots. So an op on a series is not all or nothing: when one precision's key is somebody else's, the client
  * hears the error, and the other precisions have moved. */
+#include "base/heap.h"
 #include "redis/frame_parts.h"
+#include <stdlib.h>
 
 /* Does the frame say that name and precision are known? */
 static bool says_known(const struct frame *f, const struct op_limits *l, const struct frame_op *op,
@@ -27,26 +29,47 @@ static int64_t moves_by(const struct frame *f, const struct op_limits *l, const 
     return n;
 }
 
+struct saying { /* an op that may say that its precisions are known */
+    struct slice name;
+    const struct frame_op *op;
+};
+
+static int saying_order(const void *a, const void *b)
+{
+    return slice_cmp(((const struct saying *)a)->name, ((const struct saying *)b)->name);
+}
+
+/* By name: of known: with a million names Redis then adds each where it has just been, in half the time. */
+static struct saying *sayings(const struct frame *f, uint32_t *n)
+{
+    struct saying *list = heap_alloc((f->ops_n + 1) * sizeof *list);
+    *n = 0;
+    for (const struct frame_op *op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
+        if (op->known != 0) list[(*n)++] = (struct saying){FRAME_NAME(f, op), op};
+    qsort(list, *n, sizeof *list, saying_order);
+    return list;
+}
+
 /* Before the HINCRBYs, so that no cleaner finds a sample that nobody knows. */
 uint32_t series_known_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     const struct op_limits *l = fr->limits;
-    const struct frame_op *op;
-    size_t n = 0;
-    for (op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
-        for (uint32_t i = 0; op->known != 0 && i < l->precisions_n; i++)
-            n += says_known(f, l, op, i);
-    if (n == 0) return 0;
-    request_array(out, 2 + 2 * n);
-    BUF_LIT(out, "$4\r\nZADD\r\n");
-    REQUEST_KEY(out, fr->tag, KEY_KNOWN);
-    for (op = op_next(f, OP_SERIES, NULL); op != NULL; op = op_next(f, OP_SERIES, op))
-        for (uint32_t i = 0; op->known != 0 && i < l->precisions_n; i++) {
-            if (!says_known(f, l, op, i)) continue;
-            BUF_LIT(out, "$1\r\n0\r\n");
-            OP_MEMBER(out, &fr->scratch, name_series(&fr->scratch, l->precisions[i], FRAME_NAME(f, op)));
-        }
-    return 1;
+    uint32_t ops, n = 0;
+    struct saying *list = sayings(f, &ops);
+    for (uint32_t i = 0; i < ops * l->precisions_n; i++)
+        n += says_known(f, l, list[i % ops].op, i / ops);
+    if (n > 0) {
+        request_array(out, 2 + 2 * (size_t)n);
+        BUF_LIT(out, "$4\r\nZADD\r\n");
+        REQUEST_KEY(out, fr->tag, KEY_KNOWN);
+    }
+    for (uint32_t i = 0; i < ops * l->precisions_n; i++) {
+        if (!says_known(f, l, list[i % ops].op, i / ops)) continue;
+        BUF_LIT(out, "$1\r\n0\r\n");
+        OP_MEMBER(out, &fr->scratch, name_series(&fr->scratch, l->precisions[i / ops], list[i % ops].name));
+    }
+    heap_free(list);
+    return n > 0;
 }
 
 void series_known_file(struct redis_frames *fr, struct frame *f, const struct redis_answer *r, uint32_t n)

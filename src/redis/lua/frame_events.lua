@@ -10,7 +10,8 @@
 --include parts/tag.lua
 --include parts/event_windows.lua
 --include parts/event_take.lua
-local a, logs = 1, {}
+--include parts/new_ops.lua
+local at, a, logs = {}, 1, {}
 local function stands(log, ids, own)
   local found = false
   for i = 1, #ids do found = found or own[ids[i]] end
@@ -28,6 +29,10 @@ local function notes(log)
 end
 local function note(log, leased, own)
   call('HSET', KEYS[2], bare(log), text(leased) .. (own and ' ' .. text(own) or ''))
+end
+local function named(log)
+  logs[#logs + 1] = 0
+  logs[#logs + 1] = bare(log)
 end
 local function add_one(log, ticker, second)
   return take(ticker, 1, function(id)
@@ -78,9 +83,12 @@ local function refused(log, given, last, leased)
   end
   return skip, list, most
 end
-local function add(log, ticker, cache, name, first, given, last, lease, looks)
+local function add(op)
+  local log, ticker, cache, a, last = KEYS[3 * op], KEYS[3 * op + 1], KEYS[3 * op + 2], at[op], at[op + 1] - 1
+  local name, first, lease, looks = ARGV[a], a + 5, tonumber(ARGV[a + 3]), ARGV[a + 4] == '1'
   local sizes, n, r, skip, list, most = sizes_of(cache, name), 0, 0, {}, {}, 0
   local failed, leased, own
+  local given = first + 2 * ARGV[a + 1]
   if bad(sizes) then return sizes end
   for i = first, given - 1, 2 do n = n + ARGV[i + 1] end
   if looks or lease > 0 then failed, leased, own = notes(log) end
@@ -93,8 +101,7 @@ local function add(log, ticker, cache, name, first, given, last, lease, looks)
   end
   if bad(r) then return r end
   if own and most > own then note(log, leased, most) end
-  logs[#logs + 1] = 0
-  logs[#logs + 1] = bare(log)
+  named(log)
   if sizes then
     local seconds = {}
     for i = first, last, 2 do seconds[#seconds + 1] = ARGV[i] end
@@ -106,17 +113,52 @@ local function add(log, ticker, cache, name, first, given, last, lease, looks)
   end
   return r
 end
+-- The events of a log that is new with its ticker: its numbers begin at 1. Answers the last of them.
+local function first_events(op)
+  local list, n = {}, 0
+  for i = at[op] + 5, at[op + 1] - 1, 2 do
+    for _ = 1, tonumber(ARGV[i + 1]) do
+      n = n + 1
+      list[#list + 1] = ARGV[i]
+      list[#list + 1] = text(n)
+    end
+  end
+  pieces(list, function(i, j) return call('ZADD', KEYS[3 * op], unpack(list, i, j)) end)
+  named(KEYS[3 * op])
+  return n
+end
+-- Some ops at once, whose logs and tickers are new and which bring no ids. False: they are not such, and nothing is done.
+local function add_new(from, upto)
+  local keys, tickers, leases = {}, {}, {}
+  for op = from, upto do
+    if ARGV[at[op] + 2] ~= '0' or sizes_of(KEYS[3 * op + 2], ARGV[at[op]]) then return false end
+    keys[#keys + 1] = KEYS[3 * op]
+    keys[#keys + 1] = KEYS[3 * op + 1]
+  end
+  if not all_new(keys) then return false end
+  for op = from, upto do
+    local n = first_events(op)
+    out[op] = n + ARGV[at[op] + 3]
+    tickers[#tickers + 1] = KEYS[3 * op + 1]
+    tickers[#tickers + 1] = text(out[op])
+    if out[op] > n then
+      leases[#leases + 1] = bare(KEYS[3 * op])
+      leases[#leases + 1] = text(out[op]) .. ' 0'
+    end
+  end
+  call('MSET', unpack(tickers))
+  if #leases > 0 then call('HSET', KEYS[2], unpack(leases)) end
+  return true
+end
 local r = call('ZCARD', KEYS[1])
 if bad(r) then return r end
 r = call('HLEN', KEYS[2])
 if bad(r) then return r end
 for k = 3, #KEYS, 3 do
-  local first = a + 5
-  local given = first + 2 * ARGV[a + 1]
-  local behind = given + 2 * ARGV[a + 2]
-  out[#out + 1] = add(KEYS[k], KEYS[k + 1], KEYS[k + 2], ARGV[a], first, given, behind - 1,
-                      tonumber(ARGV[a + 3]), ARGV[a + 4] == '1')
-  a = behind
+  at[k / 3] = a
+  a = a + 5 + 2 * (ARGV[a + 1] + ARGV[a + 2])
 end
+at[#at + 1] = a
+ops_add(#at - 1, add_new, add)
 pieces(logs, function(i, j) return call('ZADD', KEYS[1], unpack(logs, i, j)) end)
 return out

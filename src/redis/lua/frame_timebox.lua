@@ -3,6 +3,7 @@
 -- hits. Answers for each: the bucket's hits, nil when it is older than all that are kept (then it has none, also when
 -- somebody left some there), or an error. Scores are doubles: beyond 2^53 a hit might not count, so that overflows.
 --include parts/frame_head.lua
+--include parts/new_ops.lua
 local keep = tonumber(ARGV[1])
 local function trim(tb, pv, over)
   while over > 0 do
@@ -24,7 +25,8 @@ local function mend(tb, pv)
   trim(tb, pv, standing - keep)
   return math.min(standing, keep)
 end
-local function add(tb, pv, bucket, n)
+local function add(op)
+  local tb, pv, bucket, n = KEYS[2 * op - 1], KEYS[2 * op], ARGV[2 * op], ARGV[2 * op + 1]
   local stands, hits = call('ZSCORE', tb, bucket), call('ZSCORE', pv, bucket)
   if bad(stands) then return stands end
   if bad(hits) then return hits end
@@ -51,5 +53,20 @@ local function add(tb, pv, bucket, n)
   end
   return hits
 end
-for i = 1, #KEYS, 2 do out[#out + 1] = add(KEYS[i], KEYS[i + 1], ARGV[i + 1], ARGV[i + 2]) end
+-- Some ops at once, whose sets are new. False: they are not, or the hits are too many, and nothing is done.
+local function add_new(from, upto)
+  for op = from, upto do
+    local n = tonumber(ARGV[2 * op + 1])
+    if not n or math.abs(n) >= 9007199254740992 then return false end
+  end
+  if not all_new({unpack(KEYS, 2 * from - 1, 2 * upto)}) then return false end
+  for op = from, upto do
+    local bucket, n = ARGV[2 * op], ARGV[2 * op + 1]
+    call('ZADD', KEYS[2 * op - 1], bucket, bucket)
+    call('ZADD', KEYS[2 * op], n, bucket)
+    out[op] = n
+  end
+  return true
+end
+ops_add(#KEYS / 2, add_new, add)
 return out

@@ -127,6 +127,15 @@ static inline void item_new(struct got *g, struct frame_op *op, int64_t at, cons
     frame_add_item(&g->f, op, at, slice_str(text));
 }
 
+/* How often Redis ran that command since CONFIG RESETSTAT. */
+static inline int calls(struct got *g, const char *command)
+{
+    char line[60];
+    snprintf(line, sizeof line, "cmdstat_%s:calls=", command);
+    const char *at = strstr(redis_ask(&g->w->server, "INFO commandstats"), line);
+    return at == NULL ? 0 : atoi(at + strlen(line));
+}
+
 static inline void assert_op_error(struct got *g, uint32_t op, const char *text)
 {
     const struct frame_op *o = &g->f.ops[op];

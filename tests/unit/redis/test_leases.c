@@ -80,6 +80,36 @@ static int64_t draw(struct got *g, const char *name)
     return g->f.items[0].value;
 }
 
+/* Of n0 to n9, where n4 has numbers already, and of a second log with n7's ticker. */
+static void test_first_events_of_many_logs_share_commands(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET n4:index 7");
+    redis_ask(s, "CONFIG RESETSTAT");
+    begin(g);
+    for (int i = 0; i < 11; i++) {
+        char name[] = {'n', (char)('0' + i - (i > 7)), 0};
+        struct frame_op *op = event_op(g, name, i == 8 ? "y" : "x");
+        op->lease_n = 32;
+        item_new(g, op, NOW + i, "");
+    }
+    send_applied(g);
+    assert_no_errors(g);
+    for (uint32_t i = 0; i < 11; i++) {
+        assert_int_equal(g->f.items[i].value, i == 4 ? 8 : i == 8 ? 34 : 1);
+        assert_int_equal(g->f.ops[i].value, g->f.items[i].value + 32);
+    }
+    assert_int_equal(calls(g, "mset"), 2);
+    assert_int_equal(calls(g, "incrby"), 6); /* of those two and their neighbours */
+    assert_redis(s, "33 33 40 66", "MGET n0:index n9:index n4:index n7:index");
+    assert_redis(s, "33 0 33 0 40 0 33 0 66 0", "HMGET tally:leased n0:x n9:x n4:x n7:x n7:y");
+    assert_redis(s, "1 1700000010", "ZRANGE n9:x 0 -1 WITHSCORES");
+    assert_redis(s, "11", "ZCARD tally:events");
+    got_close(g);
+}
+
 static void own(struct got *g, const char *name, const char *id)
 {
     begin(g);
@@ -360,6 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lease_is_drawn_with_the_numbers),
         cmocka_unit_test(test_no_number_of_a_lease_stands),
+        cmocka_unit_test(test_first_events_of_many_logs_share_commands),
         cmocka_unit_test(test_a_lease_jumps_over_own_numbers_that_it_was_told_of),
         cmocka_unit_test(test_what_older_versions_left_is_looked_at),
         cmocka_unit_test(test_a_ticker_that_somebody_set_below_0),

@@ -142,6 +142,36 @@ static void test_box(void **state)
     got_close(g);
 }
 
+/* Of n0 to n9, where n4 is somebody else's, and n7 in two buckets. */
+static void test_first_hits_of_many_boxes_share_commands(void **state)
+{
+    struct got *g = got_open();
+    struct redis_server *s = &g->w->server;
+    (void)state;
+    redis_ask(s, "SET pv.n4 mine");
+    redis_ask(s, "CONFIG RESETSTAT");
+    begin(g);
+    for (int i = 0; i < 11; i++) {
+        char name[] = {'n', (char)('0' + i - (i > 7)), 0};
+        op_new(g, OP_TIMEBOX, name, i == 8 ? 60 : 120, i + 1);
+    }
+    send_applied(g);
+    for (uint32_t i = 0; i < 11; i++) {
+        assert_int_equal(g->f.ops[i].error_n > 0, i == 4);
+        assert_int_equal(g->f.ops[i].value, i == 4 ? 0 : i + 1);
+    }
+    assert_int_equal(calls(g, "zscore"), 12); /* of those and their neighbours, two each */
+    assert_redis(s, "120 120", "ZRANGE tb.n0 0 -1 WITHSCORES");
+    assert_redis(s, "120 8 60 9", "ZRANGE pv.n7 0 -1 WITHSCORES");
+    assert_redis(s, "0", "EXISTS tb.n4");
+    begin(g);
+    op_new(g, OP_TIMEBOX, "far", 120, INT64_C(1) << 53);
+    send_applied(g);
+    assert_op_error(g, 0, "ERR increment or decrement would overflow");
+    assert_redis(s, "0", "EXISTS tb.far pv.far");
+    got_close(g);
+}
+
 static void test_box_errors(void **state)
 {
     struct got *g = got_open();
@@ -679,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_series_errors),
         cmocka_unit_test(test_box),
         cmocka_unit_test(test_box_errors),
+        cmocka_unit_test(test_first_hits_of_many_boxes_share_commands),
         cmocka_unit_test(test_box_stands),
         cmocka_unit_test(test_box_owed),
         cmocka_unit_test(test_box_strays),

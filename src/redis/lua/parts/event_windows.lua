@@ -1,8 +1,11 @@
 -- For the scripts that add events: sizes_of(cache, name) answers the sizes of the windows cached of that name, false:
 -- none, or an error; one look a script at each cache that is empty. windows_drop: those that hold one of the seconds.
 -- A window is dropped whether or not the clock calls the event late: clocks jump.
-local empty = {}
-local function text(n) return string.format('%.0f', n) end
+local empty, texts = {}, {}
+local function text(n)
+  texts[n] = texts[n] or string.format('%.0f', n)
+  return texts[n]
+end
 local function pieces(list, f)
   for i = 1, #list, 2000 do
     local r = f(i, math.min(i + 1999, #list))

@@ -113,7 +113,7 @@ static void test_refused(void **state)
     refused("check --confg=x", "tallyd check has no option --confg, did you mean --config?");
     refused("check -c", "--config needs a value: --config FILE");
     refused("check --config=", "--config needs a value: --config FILE");
-    refused("check a.yaml", "tallyd check takes options only; \"a.yaml\" is none");
+    refused("check a.yaml", "tallyd check takes options only; \"a.yaml\" is not one");
     refused("check -x", "tallyd check has no option -x; `tallyd check --help` lists them");
     refused("--tables migrate", "tallyd has no option --tables; `tallyd --help` lists them");
     refused("migrate --version",

@@ -190,9 +190,8 @@ static enum err check_mysql(const struct setup *setup)
 {
     hosts_look(&setup->mysql);
     if (setup->mysql.hosts_n > 1 && setup->conf->mysql_keep_ms == 0)
-        printf("warning: mysql.keep is 0s: what is merged is lost where a replica that lags takes over; 30s "
-               "keeps "
-               "it for so long.\n");
+        printf("warning: mysql.keep is 0s: if a replica that lags takes over, the last merged counts are "
+               "lost; with 30s tallyd can merge them again.\n");
     struct error e;
     struct db *db = db_create(&setup->mysql);
     enum err code;

@@ -53,7 +53,7 @@ enum err dev_ended(const struct child *c, struct error *e)
     child_log_tail(c);
     return error_set(
         e, ERR_FAILED,
-        "%s %s; above are the last lines of %s. What was answered is on disk: `tallyd dev` with the "
+        "%s %s; above are the last lines of %s. Answered hits are on disk: `tallyd dev` with the "
         "same --dir goes on from there",
         c->name, child_ending(c, how, sizeof(how)), c->log);
 }
@@ -125,7 +125,7 @@ static void child_stop(struct dev *d, struct child *c)
     while (!child_reap(c)) {
         dev_rest(d, POLL_MS);
         if (mono_ms() <= until_ms) continue;
-        fprintf(stderr, "tallyd: %s does not stop; it is killed. What it answered for is on disk\n", c->name);
+        fprintf(stderr, "tallyd: %s does not stop, so it is killed. Answered hits are on disk\n", c->name);
         child_signal(c, SIGKILL);
         until_ms = UINT64_MAX;
     }

@@ -101,7 +101,7 @@ enum err dev_conf_make(struct dev *d, struct error *e)
     else
         code = conf_load(d->call->conf_path, groups_of_dev, &d->conf, e);
     if (code == ERR_NONE && d->call->conf_path != NULL)
-        dev_say("taking %s, but for listen, http, redis, mysql and instance: dev sets these itself",
+        dev_say("using %s, except for listen, http, redis, mysql and instance: dev sets these itself",
                 d->call->conf_path);
     if (code == ERR_NONE) code = conf_adapt(d, e);
     if (code == ERR_NONE && !setup_init(&d->setup, &d->conf, &problems))

@@ -101,13 +101,11 @@ void dev_print_how(const struct dev *d)
     examples_print(d);
     dev_say("The panel, for a browser on this machine:\n    http://127.0.0.1:%d/", d->http_port);
     if (d->call->cluster != 0) nodes_print(d);
-    dev_say(
-        "See what MariaDB has of them (after %u s, or at once after CTR.SYNC ALL), and what Redis keeps till "
-        "then:\n"
-        "    redis-cli -s %s/control.sock CTR.SYNC ALL\n"
-        "    mariadb -u root -S %s/mysql.sock tally\n"
-        "    redis-cli -%s",
-        every_s, at, at, where);
+    dev_say("See them in MariaDB (after %u s, or at once after CTR.SYNC ALL), and in Redis until then:\n"
+            "    redis-cli -s %s/control.sock CTR.SYNC ALL\n"
+            "    mariadb -u root -S %s/mysql.sock tally\n"
+            "    redis-cli -%s",
+            every_s, at, at, where);
     dev_say("Prove that the books balance:\n"
             "    tallyd verify -c %s/tallyd.yaml\n"
             "Logs: %s/tallyd.log, %s.log, mysql.log. Ctrl-C stops all of them, nothing is lost.",

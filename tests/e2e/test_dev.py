@@ -156,7 +156,7 @@ def test_ends_when_one_of_its_servers_dies(dev):
 def test_takes_a_configuration_of_ones_own(own):
     """Its counters, as the examples that are printed show, each of which works; not where it listens, and its servers."""
     said = own.log()
-    assert "own.yaml, but for listen, http, redis, mysql and instance" in said and "after 7 s" in said
+    assert "own.yaml, except for listen, http, redis, mysql and instance" in said and "after 7 s" in said
     assert "product_views" not in said and "unique_visitors" not in said
     examples = re.findall(r"^    (redis-cli -p .*)", said, re.M)
     assert len(examples) == 3 and all(" --user shop --askpass " in line for line in examples)

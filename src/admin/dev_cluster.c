@@ -18,7 +18,7 @@
 #define BUS_WANTED 7480
 #define AGAIN_MS 20000 /* until a node that ended is started again: its replica takes over before */
 
-static enum err number_read(const char *path, const char *format, int *out)
+static enum err file_number(const char *path, const char *format, int *out)
 {
     FILE *f = fopen(path, "re");
     if (f == NULL) return ERR_FAILED;
@@ -35,7 +35,7 @@ static enum err text_write(const char *path, const struct buf *text, struct erro
     return saved ? ERR_NONE : dev_dir_failed(path, e);
 }
 
-static void node_path(const struct dev *d, const struct node *n, const char *name, char out[PATH_MAX])
+static void node_path(const struct dev *d, const struct dev_node *n, const char *name, char out[PATH_MAX])
 {
     char in[64];
     snprintf(in, sizeof in, "%s%s", n->stem, name);
@@ -43,7 +43,7 @@ static void node_path(const struct dev *d, const struct node *n, const char *nam
 }
 
 /* The first line is the port: node_make() reads it. */
-static enum err node_write(const struct dev *d, const struct node *n, const char *path, int bus,
+static enum err node_write(const struct dev *d, const struct dev_node *n, const char *path, int bus,
                            struct error *e)
 {
     struct buf text = {0};
@@ -61,11 +61,11 @@ static enum err node_write(const struct dev *d, const struct node *n, const char
 
 static enum err node_make(struct dev *d, unsigned i, bool made, struct error *e)
 {
-    struct node *n = &d->nodes[i];
+    struct dev_node *n = &d->nodes[i];
     char data[PATH_MAX], path[PATH_MAX];
     node_path(d, n, "", data);
     node_path(d, n, "/redis.conf", path);
-    if (made && number_read(path, "port %d", &n->port) == ERR_NONE) return ERR_NONE;
+    if (made && file_number(path, "port %d", &n->port) == ERR_NONE) return ERR_NONE;
     if (made) return error_set(e, ERR_FAILED, "%s has no port: choose another directory with --dir", path);
     if (dev_dir_remove(data, e) != ERR_NONE) return e->code;
     if (mkdir(data, 0700) != 0) return dev_dir_failed(data, e);
@@ -78,7 +78,7 @@ static enum err node_make(struct dev *d, unsigned i, bool made, struct error *e)
 
 static void node_init(struct dev *d, unsigned i)
 {
-    struct node *n = &d->nodes[i];
+    struct dev_node *n = &d->nodes[i];
     bool one = d->call->cluster == 0;
     snprintf(n->name, sizeof n->name, one ? "redis-server" : "redis-server %u", i + 1);
     snprintf(n->stem, sizeof n->stem, one ? "redis" : "redis-%u", i + 1);
@@ -109,7 +109,7 @@ enum err dev_nodes_make(struct dev *d, struct error *e)
     if (wanted != 0 && (wanted < MASTERS_MIN || wanted > MASTERS_MAX))
         return error_set(e, ERR_USAGE, "--cluster takes a number from %d to %d", MASTERS_MIN, MASTERS_MAX);
     dev_path(d, "cluster", marker);
-    bool made = number_read(marker, "%d", &masters) == ERR_NONE;
+    bool made = file_number(marker, "%d", &masters) == ERR_NONE;
     if (same_as_before(d, masters, e) != ERR_NONE) return e->code;
     d->nodes_n = wanted == 0 ? 1 : 2 * (unsigned)wanted;
     for (unsigned i = 0; i < d->nodes_n; i++) {
@@ -127,7 +127,7 @@ void dev_cluster_url(const struct dev *d, struct buf *out)
     buf_put_char(out, '\0');
 }
 
-static enum err node_start(struct dev *d, struct node *n, struct error *e)
+static enum err node_start(struct dev *d, struct dev_node *n, struct error *e)
 {
     char path[PATH_MAX];
     char *argv[] = {"redis-server", path, NULL};
@@ -207,7 +207,7 @@ enum err dev_cluster_watch(struct dev *d, struct error *e)
 {
     char how[80];
     for (unsigned i = 0; i < d->nodes_n; i++) {
-        struct node *n = &d->nodes[i];
+        struct dev_node *n = &d->nodes[i];
         if (!child_reap(&n->redis)) continue;
         if (n->ended_ms == 0)
             dev_say("%s (port %d) %s; it is started again in %d s", n->name, n->port,

@@ -19,7 +19,7 @@
 #define MASTERS_MIN 3 /* redis-cli makes none of fewer */
 #define MASTERS_MAX 8 /* as many as redis.url may name */
 
-struct node {
+struct dev_node {
     struct child redis;
     char name[24]; /* redis-server, redis-server 4 */
     char stem[12]; /* redis, redis-4 */
@@ -35,9 +35,9 @@ struct dev {
     struct conf conf;
     struct setup setup;
     struct child mysql, tallyd;
-    unsigned nodes_n;                   /* 1, or with --cluster a master and a replica of each */
-    struct node nodes[2 * MASTERS_MAX]; /* the masters that were made first, then their replicas */
-    bool stop;                          /* told to, by Ctrl-C or a signal */
+    unsigned nodes_n;                       /* 1, or with --cluster a master and a replica of each */
+    struct dev_node nodes[2 * MASTERS_MAX]; /* the masters that were made first, then their replicas */
+    bool stop;                              /* told to, by Ctrl-C or a signal */
 };
 
 /* dev.c */

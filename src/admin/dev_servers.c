@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "mysql/database.h"
+#include "mysql/realm.h"
 #include "mysql/schema.h"
 #include "status/service.h"
 
@@ -117,6 +118,7 @@ enum err dev_migrate(struct dev *d, struct error *e)
     struct db *db = db_create(&d->setup.mysql);
     enum err code = db_open(db) == CODE_OK ? ERR_NONE : db_error(db, e);
     if (code == ERR_NONE) code = schema_migrate(db, false, &from, &to, e);
+    if (code == ERR_NONE) code = realms_first(db, d->setup.lanes, e);
     if (code == ERR_NONE) code = schema_migrate_tables(db, &d->setup.counters, &made, e);
     db_destroy(&db);
     return code;

@@ -84,13 +84,19 @@ struct ops_rate {
     uint32_t taken; /* samples so far; the newest is [(taken - 1) % OPS_SAMPLES] */
 };
 
+struct codes { /* keys whose lane was matched (lanes.c) */
+    uint64_t *all;
+    uint32_t mask;
+    uint32_t missed; /* since it has this size */
+};
+
 struct command {
     struct command_config config;
     struct request request;          /* the one being run */
     struct buf scratch;              /* a reply that must go behind answers still owed */
     struct buf exec;                 /* the same inside EXEC */
     struct buf name, why;            /* of names_fit() */
-    uint64_t *codes;                 /* with several lanes: whose lane was matched (lanes.c) */
+    struct codes codes;              /* with several lanes */
     uint64_t ids;                    /* sessions so far */
     uint64_t started_ms;             /* mono */
     char run_id[41];                 /* as Redis', by which Sentinel tells processes apart */

@@ -9,39 +9,48 @@
 #include "series/lane_of.h"
 #include "series/slot.h"
 
-/* An entry is the code of a key, its last byte the lane instead: the entry's place says what that byte was. 512 KiB; of more
- * names at a time some are matched again. (!) Two keys of the same 64 bits, whose seed is drawn at the start, are taken for
- * one: with a million names once in 30 million starts, and then a store's hits count in another's lane. */
-#define CODES (1 << 16)
+/* An entry is the code of a key, its last byte the lane instead: the entry's place says what that byte was. Where names put each
+ * other out again and again the table grows: 512 KiB at first, at most 8 MiB. (!) Two keys of the same 64 bits, whose seed is
+ * drawn at the start, are taken for one: with a million names once in 30 million starts, and then a store's hits count in
+ * another's lane. */
+#define CODES_FIRST (1 << 16)
+#define CODES_MAX (1 << 20)
+
+static void codes_make(struct codes *t, uint32_t n)
+{
+    heap_free(t->all);
+    *t = (struct codes){.all = heap_alloc(n * sizeof *t->all), .mask = n - 1};
+    for (uint64_t i = 0; i < n; i++)
+        t->all[i] = ~i & 0xff00; /* no code that leads here */
+}
 
 void lanes_init(struct command *c)
 {
     const struct command_config *config = &c->config;
     PRE(config->lanes_n > 0 && config->lanes_n <= LANES_MAX && config->lanes[0] != NULL);
     if (config->lanes_n == 1) return;
-    c->codes = heap_alloc(CODES * sizeof *c->codes);
-    for (uint64_t i = 0; i < CODES; i++)
-        c->codes[i] = ~i & 0xff00; /* no code that leads here */
+    codes_make(&c->codes, CODES_FIRST);
     for (uint32_t i = 1; i < config->lanes_n; i++)
         coalesce_codes_as(config->lanes[i], config->lanes[0]);
 }
 
 void lanes_close(struct command *c)
 {
-    heap_free(c->codes);
+    heap_free(c->codes.all);
 }
 
-__attribute__((noinline, cold)) static uint32_t lane_match(const struct command *c, struct slice key,
-                                                           uint64_t code)
+__attribute__((noinline, cold)) static uint32_t lane_match(struct command *c, struct slice key, uint64_t code)
 {
+    struct codes *t = &c->codes;
     uint32_t lane = lane_of_key(c->config.counters, key, c->config.lanes_n);
-    c->codes[code & (CODES - 1)] = (code & ~UINT64_C(0xff)) | lane;
+    if (++t->missed > 2 * (t->mask + 1) && t->mask + 1 < CODES_MAX) codes_make(t, 2 * (t->mask + 1));
+    t->all[code & t->mask] = (code & ~UINT64_C(0xff)) | lane;
     return lane;
 }
 
-static inline uint32_t lane_find(const struct command *c, struct slice key, uint64_t code)
+static inline uint32_t lane_find(struct command *c, struct slice key, uint64_t code)
 {
-    uint64_t known = c->codes[code & (CODES - 1)];
+    uint64_t known = c->codes.all[code & c->codes.mask];
     return (known ^ code) >> 8 == 0 ? (uint32_t)(known & 0xff) : lane_match(c, key, code);
 }
 
@@ -95,7 +104,7 @@ struct ahead_lanes {
 
 static inline void ahead_lanes_read(struct session *s, struct slice in, uint32_t most, struct ahead_lanes *a)
 {
-    const struct command *c = s->command;
+    struct command *c = s->command;
     const struct user *user = s->user;
     size_t used = 0;
     for (a->n = 0; a->n < most && used < in.n; a->n++) {

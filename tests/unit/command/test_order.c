@@ -2,7 +2,7 @@
 #define LANES 3
 #include "world.h"
 
-#include "command/order.h"
+#include "command/inside.h"
 #include "lib/dice.h"
 #include "series/slot.h"
 
@@ -122,6 +122,27 @@ static void a_bulk_reply_is_one_reply(void **state)
     heard(client, "");
     lane_answers(other);
     heard(client, ":1\r\n$12\r\na\nbc\r\n:1\r\nx\r\r\n:2\r\n$12\r\na\nbc\r\n:1\r\nx\r\r\n:9\r\n");
+}
+
+/* More than the table of lanes has room for at first, twice. */
+static void many_names_keep_their_lanes(void **state)
+{
+    (void)state;
+    uint32_t wanted[LANES] = {0};
+    for (unsigned i = 0; i < 200000; i++) {
+        char store[8], text[80];
+        int n = snprintf(store, sizeof store, "%u", i % 100000);
+        snprintf(text, sizeof text, "*4\r\n$7\r\nHINCRBY\r\n$%d\r\ns%s:views\r\n$1\r\n7\r\n$1\r\n1\r\n",
+                 n + 7, store);
+        wanted[lane_of_store(slice_of(store, (size_t)n), LANES)]++;
+        say_slice(client, slice_str(text));
+        for (unsigned lane = 0; lane < LANES && i % 1000 == 999; lane++)
+            lane_answers(lane);
+        buf_reset(&client->said);
+    }
+    assert_true(command->codes.mask + 1 > 1 << 16);
+    for (unsigned lane = 0; lane < LANES; lane++)
+        assert_int_equal(fakes[lane].adds, wanted[lane]);
 }
 
 /* ---- MULTI ---- */
@@ -599,6 +620,7 @@ int main(void)
         TEST(replies_keep_the_order_of_requests),
         TEST(what_is_complete_at_the_head_goes_out),
         TEST(a_bulk_reply_is_one_reply),
+        TEST(many_names_keep_their_lanes),
         TEST(a_transaction_is_of_one_lane),
         TEST(a_transaction_over_lanes_is_refused),
         TEST(a_transaction_waits_for_room_in_its_lane),

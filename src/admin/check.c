@@ -54,45 +54,45 @@ static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps,
     return n;
 }
 
+/* Of one that was asked where Redis is; state and says: as enum sentinel_state and cluster_state. */
+static void asked_print(const char *what, const struct redis_target *at, unsigned state,
+                        const char *const says[4], const char *text, const struct redis_target *named)
+{
+    printf("%s%s %s:%d %s", state == SENTINEL_NAMES ? "" : "warning: ", what, at->host, at->port,
+           says[state]);
+    if (state == SENTINEL_NAMES)
+        printf(" %s:%d", named->host, named->port);
+    else if (text[0] != '\0')
+        printf(": %s", text);
+    printf(".\n");
+}
+
 static void sentinels_print(struct sentinels *s)
 {
+    static const char *const says[] = {"does not answer", "refuses tallyd", "knows no primary of that name",
+                                       "names"};
     struct sentinel_seen seen[SENTINELS_MAX];
     if (s == NULL) return;
     sentinels_hear_all(s, 1000);
-    uint32_t n = sentinels_seen(s, seen);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct sentinel_seen *one = &seen[i];
-        printf("%sthe sentinel %s:%d ", one->state == SENTINEL_NAMES ? "" : "warning: ", one->at.host,
-               one->at.port);
-        if (one->state == SENTINEL_NAMES)
-            printf("names %s:%d.\n", one->primary.host, one->primary.port);
-        else if (one->state == SENTINEL_UNKNOWN)
-            printf("knows no primary of that name.\n");
-        else if (one->state == SENTINEL_REFUSES)
-            printf("refuses tallyd: %s.\n", one->text);
-        else
-            printf("does not answer%s%s.\n", one->text[0] == '\0' ? "" : ": ", one->text);
-    }
+    for (uint32_t i = 0, n = sentinels_seen(s, seen); i < n; i++)
+        asked_print("the sentinel", &seen[i].at, seen[i].state, says, seen[i].text, &seen[i].primary);
 }
 
 static void cluster_print(struct cluster *c, uint32_t lanes)
 {
+    static const char *const says[] = {"does not answer", "refuses tallyd",
+                                       "knows of no node that has a slot of tallyd's keys",
+                                       "says that tallyd's keys are on"};
     struct cluster_seen seen[CLUSTER_NODES_MAX];
     if (c == NULL) return;
     cluster_hear_all(c, 1000);
-    uint32_t n = cluster_look(c, seen);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0, n = cluster_look(c, seen); i < n; i++) {
         const struct cluster_seen *one = &seen[i];
-        printf("%sthe cluster node %s:%d ", one->state == CLUSTER_NAMES ? "" : "warning: ", one->at.host,
-               one->at.port);
-        if (one->state == CLUSTER_NAMES)
-            printf("has %u of tallyd's %u slots.\n", one->own, lanes);
-        else if (one->state == CLUSTER_UNOWNED)
-            printf("knows of no node that has %s, in which tallyd counts.\n", one->text);
-        else if (one->state == CLUSTER_REFUSES)
-            printf("refuses tallyd: %s.\n", one->text);
+        if (one->state == CLUSTER_NAMES && lanes > 1)
+            printf("the cluster node %s:%d has %u of the %u slots in which tallyd counts.\n", one->at.host,
+                   one->at.port, one->own, lanes);
         else
-            printf("does not answer%s%s.\n", one->text[0] == '\0' ? "" : ": ", one->text);
+            asked_print("the cluster node", &one->at, one->state, says, one->text, &one->owner);
     }
 }
 

@@ -27,10 +27,9 @@ void hit_refuse_field(struct session *s, struct slice key, struct slice field, s
                  field_kind_expected(c->field));
 }
 
-/* Among the requests that are increments. */
 static bool is_of_today(const struct request *r)
 {
-    return r->args[0].n == 7 && r->args[0].p[3] == '.'; /* CTR.HIT; HINCRBY has no dot */
+    return word_is(r->args[0], "CTR.HIT");
 }
 
 static void hit_refuse_token(struct session *s, struct slice key, struct buf *out)

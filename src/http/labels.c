@@ -95,9 +95,9 @@ struct asking {
     const struct rows *rows;
     uint64_t now_ms;
     size_t *wanted;       /* rows whose names MySQL is asked for, */
-    struct slice *fields; /* their fields, */
-    struct slice *names;  /* and what it says */
+    struct slice *fields; /* and their fields */
     size_t n;
+    struct map said; /* field -> struct label: what it answers */
 };
 
 /* What is kept goes out; what is not, or for too long, is wanted. */
@@ -120,8 +120,7 @@ static void kept_look(struct label_cache *c, struct asking *a, struct labels *ou
 static void name_take(void *arg, struct slice id, struct slice name)
 {
     struct asking *a = arg;
-    for (size_t i = 0; i < a->n; i++)
-        if (a->names[i].p == NULL && slice_eq(a->fields[i], id)) a->names[i] = text_copy(name);
+    if (!map_has(&a->said, id)) map_put(&a->said, id, label_make(a->now_ms, name));
 }
 
 /* What MySQL said goes out, and is kept; also that there is no name. */
@@ -130,12 +129,13 @@ static void asked_keep(struct label_cache *c, struct asking *a, struct labels *o
     struct buf key = {0};
     pthread_mutex_lock(&c->lock);
     for (size_t i = 0; i < a->n; i++) {
-        struct label *made = label_make(a->now_ms, a->names[i]);
+        struct label *said = map_get(&a->said, a->fields[i]);
         struct slice *to = &out->all[a->wanted[i]];
         text_free(to);
-        if (made->named) *to = text_copy(slice_of(made->text, made->n));
+        if (said != NULL) *to = text_copy(slice_of(said->text, said->n));
         key_put(&key, a->counter, a->fields[i]);
-        young_put(c, buf_slice(&key), made);
+        map_remove(&a->said, a->fields[i]);
+        young_put(c, buf_slice(&key), said != NULL ? said : label_make(a->now_ms, slice_of(NULL, 0)));
     }
     pthread_mutex_unlock(&c->lock);
     buf_free(&key);
@@ -146,15 +146,13 @@ static void mysql_ask(struct label_cache *c, struct panel *p, struct asking *a, 
     static struct log_seldom line;
     unsigned times;
     struct error e;
-    a->names = heap_zalloc(a->n * sizeof *a->names);
+    map_init(&a->said);
     if (panel_labels(p, a->counter, a->fields, a->n, name_take, a, &e) == ERR_NONE)
         asked_keep(c, a, out);
     else if (log_seldom(&line, &times))
         log_event(LOG_WARN, "labels_unread", "counter=" SLICE_FMT " times=%u why=%s",
                   SLICE_ARG(a->counter->name), times, LOGQ(e.text));
-    for (size_t i = 0; i < a->n; i++)
-        text_free(&a->names[i]);
-    heap_free(a->names);
+    generation_close(&a->said);
 }
 
 struct labels labels_read(struct label_cache *cache, struct panel *p, const struct counter *counter,

@@ -9,10 +9,7 @@
 
 #define TICK_MS 50
 #define ASK_MS 1000
-#define DOUBT_MS 100 /* while somebody doubts, and while no link is up */
-#define ANSWER_MS 1000
-#define RETRY_MS 50
-#define RETRY_MOST_MS 500
+#define DOUBT_MS 100    /* while somebody doubts, and while no link is up */
 #define FRESH_MS 3000   /* what a node said counts for so long */
 #define TOLD_MS 1000    /* so long the nodes may still name the one that a MOVED has left */
 #define FOLLOW_MS 100   /* the next MOVED is followed so much later at the earliest */
@@ -49,7 +46,6 @@ struct cluster {
     uint32_t seats_n;
     uv_loop_t *loop;
     uv_timer_t tick;
-    struct life life; /* plain links send no name */
     struct node all[CLUSTER_NODES_MAX];
     uint32_t n, configured_n;
     bool closing, tick_closed;
@@ -350,24 +346,12 @@ static void node_open(struct cluster *c, struct node *n)
 {
     n->of = c;
     n->words = heap_zalloc(c->seats_n * sizeof *n->words);
-    place_init(&n->place, c->seats[0].place->url);
-    n->place.told_only = true;
-    const struct redis_link_config config = {.place = &n->place,
-                                             .life = &c->life,
-                                             .role = "cluster",
-                                             .plain = true,
-                                             .quiet = true,
-                                             .connect_ms = ANSWER_MS,
-                                             .answer_ms = ANSWER_MS,
-                                             .retry_ms = RETRY_MS,
-                                             .retry_most_ms = RETRY_MOST_MS};
-    redis_link_init(&n->link, c->loop, &config);
+    redis_link_init_asker(&n->link, c->loop, &n->place, c->seats[0].place->url, &n->at, "cluster");
     n->link.up = node_up;
     n->link.down = node_down;
     n->link.arg = n;
     n->open = true;
     n->heard_ms = mono_ms();
-    place_move(&n->place, &n->at, "");
     redis_link_start(&n->link);
 }
 

@@ -57,6 +57,22 @@ void redis_link_init(struct redis_link *l, uv_loop_t *loop, const struct redis_l
     list_push(&config->place->links, &l->here);
 }
 
+void redis_link_init_asker(struct redis_link *l, uv_loop_t *loop, struct redis_place *own,
+                           const struct redis_url *access, const struct redis_target *at, const char *role)
+{
+    const struct redis_link_config config = {.place = own,
+                                             .role = role,
+                                             .plain = true,
+                                             .quiet = true,
+                                             .connect_ms = 1000,
+                                             .answer_ms = 1000,
+                                             .retry_most_ms = 500};
+    place_init(own, access);
+    own->told_only = true;
+    redis_link_init(l, loop, &config);
+    place_move(own, at, "");
+}
+
 static void sigpipe_ignore(void)
 {
     struct sigaction now;

@@ -127,6 +127,10 @@ struct redis_link {
 };
 
 void redis_link_init(struct redis_link *l, uv_loop_t *loop, const struct redis_link_config *config);
+/* A plain, quiet one to the server at `at` alone, for asking it where another is. It has a place of its own, which moves it
+ * elsewhere; who answers later than in a second is cut. up, down and arg are set before the start. */
+void redis_link_init_asker(struct redis_link *l, uv_loop_t *loop, struct redis_place *own,
+                           const struct redis_url *access, const struct redis_target *at, const char *role);
 void redis_link_start(struct redis_link *l);
 /* Cuts, answers what is pending with NULL, gives the handles back, then calls closed (may be NULL), once; the
  * struct is the caller's again in it. No up or down from here on. Fit for any state after init. */

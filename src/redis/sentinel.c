@@ -13,10 +13,7 @@
 #define LIST_MS 10000
 #define FOUND_MS 5000
 #define PING_MS 1000
-#define DEAF_MS 3000   /* a subscription on which nothing came for so long is made anew */
-#define ANSWER_MS 1000 /* of a sentinel */
-#define RETRY_MS 50
-#define RETRY_MOST_MS 500
+#define DEAF_MS 3000 /* a subscription on which nothing came for so long is made anew */
 
 struct talk { /* a connection to one server of our choice, none while it has no target */
     struct sentinels *s;
@@ -41,7 +38,6 @@ struct sentinels {
     struct redis_place *place;
     uv_loop_t *loop;
     uv_timer_t tick;
-    struct life life; /* plain links send no name */
     struct quorum quorum;
     struct asked all[SENTINELS_MAX]; /* as quorum.words */
     struct talk primary, candidate;
@@ -74,26 +70,13 @@ static void talk_open(struct talk *t, const struct redis_url *url, const char *r
                       void (*up)(struct redis_link *), void (*down)(struct redis_link *, const char *),
                       void *arg)
 {
-    struct sentinels *s = t->s;
-    place_init(&t->place, url);
-    t->place.told_only = true;
-    const struct redis_link_config config = {.place = &t->place,
-                                             .life = &s->life,
-                                             .role = role,
-                                             .plain = true,
-                                             .quiet = true,
-                                             .connect_ms = ANSWER_MS,
-                                             .answer_ms = ANSWER_MS,
-                                             .retry_ms = RETRY_MS,
-                                             .retry_most_ms = RETRY_MOST_MS};
-    redis_link_init(&t->link, s->loop, &config);
+    redis_link_init_asker(&t->link, t->s->loop, &t->place, url, &t->target, role);
     t->link.up = up;
     t->link.down = down;
     t->link.arg = arg;
     t->open = true;
     t->asking = false;
     t->asked_ms = 0;
-    place_move(&t->place, &t->target, "");
     redis_link_start(&t->link);
 }
 

@@ -83,7 +83,7 @@ ROWS = [Row(*row) for row in (
     ("sentinel-planned", "SENTINEL FAILOVER", "hits under way", "hits wait; at most one frame is lost, and named"),
     ("sentinel-partition", "a partition of the primary with some clients", "hits under way",
      "left when another is promoted; what only the old one had is sent again; exact"),
-    ("sentinel-lost-discard", "failover to a lagging replica", "discarded, not replicated", "adopted within 5 s; ledger 1062; once"),
+    ("sentinel-lost-discard", "failover to a lagging replica", "discarded, not replicated", "adopted before it is stale; ledger 1062; once"),
     ("sentinel-liar", "a sentinel lies", "any", "nobody follows it, no password goes there; its holds are bounded"),
     ("sentinel-majority-dead", "two of three sentinels dead", "start, planned failover", "the third is enough where servers agree"),
     ("sentinel-again", "failovers in a row", "hits and merges under way", "MySQL + Redis = answered, but for frames named"),

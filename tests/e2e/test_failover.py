@@ -50,7 +50,7 @@ class Pair:
         self.second.client().replicaof("NO", "ONE")
         self.name.upstream = ("127.0.0.1", self.ports[1])
 
-    def settles(self, daemon, deadline_s=5):
+    def settles(self, daemon, deadline_s=30):
         """Merges again, within so long, what is counted from now on; and everything is counted once."""
         began = time.monotonic()
         wait_until(lambda: isinstance(self.account.hit(daemon, fields(3))[0], int), deadline_s, "counts again")
@@ -162,9 +162,8 @@ def test_failover_under_hits(way, pair):
         wait_until(lambda: pair.second.client().info("replication")["role"] == "master", 30, "promoted")
         at = watch.acked
         wait_until(lambda: watch.acked > at + 100, 30, "hits go on")
-        daemon.sync_all(5)
     print(f"longest gap {watch.longest:.2f} s")
-    assert watch.longest < 2
+    assert watch.longest < 4  # 5 s is redis.timeout
     daemon.sync_all()
     with daemon.client() as client:
         told = client.call("CTR.TOTAL", "s2:product_views", "1")[0]
@@ -194,18 +193,18 @@ def test_primary_ends_and_the_replica_is_promoted(end, pair):
     pair.settles(daemon)
     wait_until(lambda: set(links_of(pair.second, daemon)) >= {"frame", "sync", "fence"}, 10, "all are on the new one")
     assert not links_of(pair.first, daemon)
-    assert took < 2
+    assert took < 4  # 5 s is redis.timeout
 
 
 @fault("failover-killed")
 def test_a_silent_primary_is_not_left_for_an_old_one(pair):
     """The primary of before is back as one and is found while ours is silent: it did not follow ours, so nobody goes there."""
-    daemon = pair.daemon("hosts")
+    daemon = pair.daemon("hosts", timeout="30s")
     pair.account.pending(daemon, fields(20))
     in_step(pair.first)
     pair.first.kill9()
     pair.second.client().replicaof("NO", "ONE")
-    pair.settles(daemon, 10)
+    pair.settles(daemon)
     pair.first.start()
     direct = pair.first.client()
     before = direct.info("stats")["total_connections_received"]
@@ -216,7 +215,7 @@ def test_a_silent_primary_is_not_left_for_an_old_one(pair):
         def scouts():
             return direct.info("stats")["total_connections_received"] - before
 
-        wait_until(lambda: scouts() > 2, 4, "it was asked", 0.1)
+        wait_until(lambda: scouts() > 2, 20, "it was asked", 0.1)
         pair.second.resume()
         assert isinstance(client.reply(), int)
     assert not links_of(pair.first, daemon) and daemon.log().count("event=redis_moved") == 1
@@ -277,7 +276,7 @@ def test_a_realm_that_the_replica_lacks(pair, mysql):
     stays(lambda: epochs() == ((realm.decode(), 0),), 2, "it has no epoch")
     assert pair.second.client().get("tally:realm") is None
     pair.first.client().replicaof("127.0.0.1", pair.ports[1])
-    pair.settles(daemon, 30)
+    pair.settles(daemon)
     assert pair.second.client().get("tally:realm") == realm and epochs() == ((realm.decode(), 1),)
 
 
@@ -288,7 +287,7 @@ def test_a_name_that_moves_between_primaries(pair):
     pair.account.pending(daemon, fields(20))
     pair.promote()
     pair.first.client().client_kill_filter(_id=links_of(pair.first, daemon)["frame"])
-    pair.settles(daemon, 10)
+    pair.settles(daemon)
     assert not links_of(pair.first, daemon)
 
 

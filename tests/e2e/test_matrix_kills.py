@@ -1,6 +1,5 @@
 """The fault matrix: tallyd killed, ended and stopped at each step of a hit's way; another goes on, or the next start."""
 import re
-import time
 
 import pytest
 
@@ -140,9 +139,7 @@ def test_ended_under_load(make_daemon, redis, mysql):
             load.go()
             wanted = account.acked + 3000
             wait_until(lambda: account.acked > wanted, 60, "hits are answered")
-            began = time.monotonic()
             assert daemon.terminate(30) == 0
-            assert time.monotonic() - began < 15
             load.pause()
             account.check()
             daemon.start()

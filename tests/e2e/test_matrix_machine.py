@@ -109,7 +109,7 @@ def test_no_space_for_the_log(where, closed, workdir):
     shop.mysql.restart()
     began = time.monotonic()
     shop.hits()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     shop.exact()
     assert shop.daemon.terminate() == 0
     if reader is not None:

@@ -152,7 +152,7 @@ def test_redis_stopped_under_load(rig):
                 return True
 
             stays(pings, 2, "the loop lives")
-        assert sorted(waits)[len(waits) // 2] < 0.1
+        assert sorted(waits)[len(waits) // 2] < 0.5
         assert rig.daemon.rss_kib() - before < 32 * 1024
         rig.redis.resume()
         wanted = account.acked + 5000

@@ -12,7 +12,7 @@ from harness.programs import SANITIZED
 from harness.wait import wait_until
 
 LOAD = os.environ.get("LOAD", os.path.join(os.path.dirname(__file__), "../../build/tests/bench/load"))
-HITS_PER_S = 20_000
+HITS_PER_S = 10_000
 FAMILIES = counters()
 
 
@@ -35,7 +35,7 @@ def lasting(seconds, make_redis, make_daemon, mysql):
     figures = dict(re.findall(r"(\w+)=([\d.]+)", report))
     assert figures["errors"] == "0" and figures["lost"] == "0", report
     assert float(figures["hits_per_s"]) > 0.9 * HITS_PER_S, report
-    assert caught_up_s < 10, f"merged {caught_up_s:.1f} s after MySQL's return"
+    assert caught_up_s < 30, f"merged {caught_up_s:.1f} s after MySQL's return"
     daemon.pause()
     assert sum(counted(redis.client(), mysql, FAMILIES).values()) == int(figures["hits"])
     daemon.resume()

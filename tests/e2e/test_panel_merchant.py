@@ -138,6 +138,16 @@ def test_names_that_cannot_be_read(shop, browser, mysql):
     shop.daemon.log_contains("event=labels_unread counter=product_views")
 
 
+def restart(shop, **options):
+    shop.client.close()
+    assert shop.daemon.terminate() == 0
+    shop.daemon.config.update(options)
+    shop.daemon.write_config()
+    shop.daemon.start()
+    shop.wait_http()
+    shop.client = shop.daemon.client()
+
+
 def test_today_is_the_day_of_the_store(shop, browser, mysql):
     """Three stores whose days begin hours apart: what CTR.HIT counts now is today's in each, times are told in its zone, and
     a shop without a zone of its own has the default."""
@@ -145,14 +155,7 @@ def test_today_is_the_day_of_the_store(shop, browser, mysql):
     mysql.query("CREATE TABLE shop.stores (store_id BIGINT PRIMARY KEY, zone VARCHAR(64))")
     for store in ("1", "2", "3"):
         mysql.query("INSERT INTO shop.stores VALUES (%s, %s)", (store, zones[store]))
-    shop.client.close()
-    assert shop.daemon.terminate() == 0
-    shop.daemon.config.update({"zone": "Europe/Berlin",
-                               "store_zone": {"table": "stores", "store": "store_id", "zone": "zone"}})
-    shop.daemon.write_config()
-    shop.daemon.start()
-    shop.wait_http()
-    shop.client = shop.daemon.client()
+    restart(shop, zone="Europe/Berlin", store_zone={"table": "stores", "store": "store_id", "zone": "zone"})
     for store, zone in zones.items():
         now = lambda z=zone: datetime.datetime.now(zoneinfo.ZoneInfo(z))
         wait_until(lambda: (now() + datetime.timedelta(seconds=60)).date() == now().date(), 90, f"no midnight in {zone}")
@@ -172,3 +175,22 @@ def test_today_is_the_day_of_the_store(shop, browser, mysql):
     assert browser.complaints() == []
     browser.open(shop.operator)
     wait_until(lambda: browser.text("#foot") == "Times are those of UTC.", 20, "the reader's own zone")
+
+
+def test_midnight_under_an_open_page(shop, browser):
+    """The store's ends its day. That of a reader in another zone does not."""
+    store, reader = zoneinfo.ZoneInfo("Pacific/Auckland"), zoneinfo.ZoneInfo("America/Los_Angeles")
+    restart(shop, zone=store.key)
+    shown = lambda: (browser.number(f"{TODAY} .big"), browser.facts(TODAY)["Yesterday"], browser.text("#view .lead"))
+    for midnight, later in ((datetime.datetime(2026, 11, 23, tzinfo=reader), (9, "5", "Montag, 23. November 2026")),
+                            (datetime.datetime(2026, 11, 27, tzinfo=store), (1, "8", "Freitag, 27. November 2026"))):
+        before = midnight - datetime.timedelta(seconds=10)
+        days = [f"{at.astimezone(store):%Y%m%d}" for at in (before - datetime.timedelta(1), before, midnight)]
+        with browser.at(before, reader.key):
+            for at, n in zip(days, (5, 8)):
+                shop.hit(VISITORS, at, n)
+            browser.open(shop.store(query="days=7"))
+            seen(browser, lambda: shown()[:2], (8, "5"), "the day before")
+            browser.run("stepClock(20)")
+            shop.hit(VISITORS, days[2], 1)
+            seen(browser, shown, later, "after midnight")

@@ -23,6 +23,7 @@ from harness.web import Web
 
 FAMILIES = counters(hits=200, every="60s")
 CLIENTS, DEPTH = 8, 20
+PROMPT_S = 4  # 0.2 where nothing else runs; where a link waits for its timeout, 5 and more
 fault = pytest.mark.fault
 
 
@@ -193,12 +194,12 @@ def test_killed(make_rig):
     rig.moved(new)
     wait_until(lambda: rig.tallyd.times[-1] > rig.bare.times[-1] - 0.5 and rig.bare.times[-1] > since + 1, 30, "both go on")
     show("killed", rig, since)
-    assert rig.tallyd.gap(since) < rig.bare.gap(since) + 1
+    assert rig.tallyd.gap(since) < rig.bare.gap(since) + PROMPT_S
     back = time.monotonic()
     old.start()
     assert old.role() == "master"
     rig.cluster.wait_settled()
-    assert rig.tallyd.gap(back) < 1
+    assert rig.tallyd.gap(back) < PROMPT_S
     assert f"to={old.host}:{old.seen} " not in rig.daemon.log()
     rig.exact()
 
@@ -213,7 +214,7 @@ def test_stopped(make_rig):
     rig.moved(new)
     wait_until(lambda: rig.bare.times[-1] > since + 1, 30, "the bare client goes on")
     show("stopped", rig, since)
-    assert rig.tallyd.gap(since) < rig.bare.gap(since) + 1
+    assert rig.tallyd.gap(since) < rig.bare.gap(since) + PROMPT_S
     old.resume()
     rig.exact()
 
@@ -227,7 +228,7 @@ def test_planned(make_rig):
     rig.moved(rig.cluster.wait_moved(old))
     rig.cluster.wait_settled()
     show("planned", rig, since)
-    assert rig.tallyd.gap(since) < 1.5  # 0.2 where nothing else runs
+    assert rig.tallyd.gap(since) < PROMPT_S
     assert rig.named_lost() <= 1
     assert not rig.account.shadow.refused
     rig.exact()
@@ -283,9 +284,8 @@ def test_partition(island, make_rig):
     partition.cut()
     new = wait_until(lambda: [each for each in cluster.nodes[1:] if cluster.says_master(each)], 30, "another is promoted")[0]
     promoted = time.monotonic()
-    rig.moved(new, 5)
-    assert time.monotonic() - promoted < 2
-    assert rig.tallyd.gap(since) < 2
+    rig.moved(new)
+    assert time.monotonic() - promoted < PROMPT_S and rig.tallyd.gap(since) < PROMPT_S
     rig.daemon.log_contains("event=frames_replayed", 30)
     assert rig.named_lost() == 0
     partition.heal()
@@ -309,7 +309,7 @@ def test_discarded_and_not_replicated(island, make_rig, mysql):
     assert new.client().zcard("tally:batches") == 1
     rig.moved(new)
     began = time.monotonic()
-    wait_until(lambda: new.client().zcard("tally:batches") == 0, 8, "adopted")
+    wait_until(lambda: new.client().zcard("tally:batches") == 0, 30, "adopted")
     print(f"\nadopted {time.monotonic() - began:.2f} s after the switch")
     assert mysql.query("SELECT views FROM product_views") == ((3,),) * 9
     partition.heal()
@@ -386,10 +386,10 @@ def test_liar(make_cluster, make_rig):
         rig.daemon.log_contains("event=hold ")
         since = time.monotonic()
         rig.daemon.log_contains("event=hold_over ")
-        assert time.monotonic() - since < 5
+        assert time.monotonic() - since < 10
         free = time.monotonic()
         stays(lambda: "event=redis_moved" not in rig.daemon.log(), 8)
-        assert rig.tallyd.gap(free + 0.5) < 1
+        assert rig.tallyd.gap(free + 0.5) < PROMPT_S
         assert rig.daemon.log().count("event=hold ") == 1 and liar.trapped == 0 and liar.asked > 3
         said = rig.daemon.verb("check")
         assert said.returncode == 0 and at in said.stdout
@@ -421,7 +421,7 @@ def test_two_of_three_are_dead(make_rig, workdir):
     old, since = rig.cluster.primary(), time.monotonic()
     rig.cluster.failover()
     rig.moved(rig.cluster.wait_moved(old))
-    assert rig.tallyd.gap(since) < 1.5 and rig.named_lost() <= 1
+    assert rig.tallyd.gap(since) < PROMPT_S and rig.named_lost() <= 1
     rig.cluster.sentinels[1].start()
     wait_until(lambda: sentinels_told(daemon, web)[::3] == ({(3, 2)}, [set(), set()]), 20, "two of three are no problem")
     rig.cluster.sentinels[2].start()
@@ -445,7 +445,7 @@ def test_password_and_tls(make_cluster, make_rig, make_daemon, workdir, tmp_path
     old, since = cluster.primary(), time.monotonic()
     cluster.failover()
     rig.moved(cluster.wait_moved(old))
-    assert rig.tallyd.gap(since) < 1.5
+    assert rig.tallyd.gap(since) < PROMPT_S
     for verb in ("check", "status", "verify"):
         done = rig.daemon.verb(verb)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -9,7 +9,7 @@ import pytest
 
 from harness.wait import stays, wait_until
 
-WATCHDOG_S = 2
+WATCHDOG_S = 5
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 ALL_THREADS = 0x40000000  # __WALL
 

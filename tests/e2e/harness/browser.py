@@ -1,6 +1,7 @@
 """A real Chromium for the panel: headless, with a fresh profile, gone with the test; and axe-core, which looks for
 faults that keep people out."""
 import base64
+import contextlib
 import os
 import re
 
@@ -16,6 +17,15 @@ from harness.wait import wait_until
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
          "--window-size=1280,900", "--remote-debugging-pipe"]  # it ends when whoever drives it does
+STANDS = """(() => {
+    const Real = Date;
+    let now = %d;
+    globalThis.stepClock = (seconds) => { now += 1000 * seconds; };
+    globalThis.Date = class extends Real {
+        constructor(...given) { super(...(given.length ? given : [now])); }
+        static now() { return now; }
+    };
+})()"""  # the pages' clock; timers go on
 UNREACHED = "net::ERR_"  # how the browser's log names a server that is not there
 
 
@@ -38,6 +48,16 @@ class Browser:
         self.view(width, scheme)
         self.driver.get("about:blank")  # another #... of the same page would not load it again
         self.driver.get(url)
+
+    @contextlib.contextmanager
+    def at(self, when, zone):
+        """Pages opened meanwhile have that time, until they are told to stepClock(), and the reader's machine that zone."""
+        tell = self.driver.execute_cdp_cmd
+        made = tell("Page.addScriptToEvaluateOnNewDocument", {"source": STANDS % (1000 * when.timestamp())})
+        tell("Emulation.setTimezoneOverride", {"timezoneId": zone})
+        yield
+        tell("Emulation.setTimezoneOverride", {"timezoneId": ""})
+        tell("Page.removeScriptToEvaluateOnNewDocument", made)
 
     def view(self, width, scheme="light"):
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",

@@ -38,9 +38,10 @@ static const char *adopt(struct world *w, enum adopt_mode mode, bool dry, struct
                         .done = on_adopt};
     redis_adopt(&w->link, a);
     WAIT_UNTIL(w, answers == before + 1);
-    for (uint32_t i = 0; i < a->ids_n; i++)
+    assert_true(a->ids_n < sizeof digits);
+    memset(digits, 0, sizeof digits);
+    for (uint32_t i = 0; i < a->ids_n && i < sizeof digits; i++)
         digits[i] = (char)('0' + a->ids[i].bytes[15]);
-    digits[a->ids_n] = '\0';
     heap_free(a->ids);
     return digits;
 }

@@ -15,8 +15,9 @@ struct order *order_create(struct session *s, uint32_t lanes)
 {
     struct order *o = heap_zalloc(sizeof *o + lanes * sizeof o->ways[0]);
     o->lanes = lanes;
-    o->cap = RING_FIRST;
-    o->ring = heap_alloc(o->cap * sizeof *o->ring);
+    o->mask = RING_FIRST - 1;
+    o->ring = heap_alloc(RING_FIRST * sizeof *o->ring);
+    o->ring[o->mask].what = OWED_NOTHING;
     for (uint32_t i = 0; i < lanes; i++) {
         o->ways[i].session = s;
         list_init(&o->ways[i].outlet.touched);
@@ -49,38 +50,41 @@ bool order_gone(struct order *o, struct outlet *client)
 
 static struct owed *ring_at(const struct order *o, uint32_t i)
 {
-    return &o->ring[(o->first + i) & (o->cap - 1)];
+    return &o->ring[i & o->mask];
 }
 
 __attribute__((noinline, cold)) static void ring_size(struct order *o, uint32_t cap)
 {
     struct owed *ring = heap_alloc(cap * sizeof *ring);
-    for (uint32_t i = 0; i < o->n; i++)
-        ring[i] = *ring_at(o, i);
+    uint32_t n = o->end - o->first;
+    for (uint32_t i = 0; i < n; i++)
+        ring[i] = *ring_at(o, o->first + i);
+    ring[cap - 1].what = OWED_NOTHING;
     heap_free(o->ring);
     o->ring = ring;
-    o->cap = cap;
+    o->mask = cap - 1;
     o->first = 0;
+    o->end = n;
 }
 
 void order_grow(struct order *o)
 {
-    ring_size(o, 2 * o->cap);
+    ring_size(o, 2 * (o->mask + 1));
 }
 
-static struct owed *owed_add(struct order *o, struct owed owed)
+static struct owed *owed_add(struct order *o, uint32_t what)
 {
-    if (o->n == o->cap) order_grow(o);
-    *ring_at(o, o->n) = owed;
-    return ring_at(o, o->n++);
+    if (o->end - o->first == o->mask) order_grow(o);
+    *ring_at(o, o->end) = (struct owed){.what = what};
+    return ring_at(o, o->end++);
 }
 
 void order_local(struct order *o, struct outlet *client, struct slice reply)
 {
-    PRE(o->n > 0);
-    struct owed *last = ring_at(o, o->n - 1);
-    if (last->kind != OWED_LOCAL) {
-        last = owed_add(o, (struct owed){.kind = OWED_LOCAL});
+    static const uint32_t local = OWED_LOCAL << OWED_KIND;
+    struct owed *last = ring_at(o, o->end - 1);
+    if (last->what != local) {
+        last = owed_add(o, local);
         client->waiting++;
     }
     last->n += (uint32_t)reply.n;
@@ -89,14 +93,13 @@ void order_local(struct order *o, struct outlet *client, struct slice reply)
 
 void order_hush(struct order *o, uint32_t n)
 {
-    PRE(o->n > 0);
-    struct owed *last = ring_at(o, o->n - 1);
-    PRE(last->kind == OWED_REPLIES && last->n >= n);
-    struct owed silent = {.lane = last->lane, .kind = OWED_SILENT};
+    struct owed *last = ring_at(o, o->end - 1);
+    uint32_t silent = last->what | OWED_SILENT << OWED_KIND;
+    PRE(last->what < o->lanes && last->n >= n);
     last->n -= n;
-    if (last->n == 0) o->n--;
-    last = o->n > 0 ? ring_at(o, o->n - 1) : NULL;
-    if (last == NULL || last->kind != OWED_SILENT || last->lane != silent.lane) last = owed_add(o, silent);
+    if (last->n == 0) o->end--;
+    last = ring_at(o, o->end - 1);
+    if (last->what != silent) last = owed_add(o, silent);
     last->n += n;
 }
 
@@ -130,22 +133,21 @@ static inline size_t reply_bytes(const char *p, size_t left)
     return line + bulk + 2;
 }
 
-static void some_move(struct way *w, struct outlet *client, uint32_t n)
+/* A reply's: counted are those that are no errors. */
+static inline void one_move(struct way *w, struct outlet *client)
 {
-    for (; n > 0; n--) {
-        const char *p = w->outlet.out.p + w->taken;
-        size_t left = w->outlet.out.n - w->taken, bytes = reply_bytes(p, left);
-        bool counts = *p != '-';
-        char *to = buf_reserve(&client->out, bytes + sizeof(uint64_t));
-        if (bytes <= sizeof(uint64_t) && left >= sizeof(uint64_t))
-            memcpy(to, p, sizeof(uint64_t));
-        else
-            memcpy(to, p, bytes);
-        client->out.n += bytes;
-        client->counted += counts;
-        w->outlet.counted -= counts;
-        w->taken += bytes;
-    }
+    const char *p = w->outlet.out.p + w->taken;
+    size_t left = w->outlet.out.n - w->taken, bytes = reply_bytes(p, left);
+    char *to = buf_reserve(&client->out, bytes + sizeof(uint64_t));
+    bool counts = *p != '-';
+    client->counted += counts;
+    w->outlet.counted -= counts;
+    if (bytes <= sizeof(uint64_t) && left >= sizeof(uint64_t))
+        memcpy(to, p, sizeof(uint64_t));
+    else
+        memcpy(to, p, bytes);
+    client->out.n += bytes;
+    w->taken += bytes;
 }
 
 static void all_move(struct way *w, struct outlet *client)
@@ -168,19 +170,24 @@ static inline void taken_drop(struct buf *b, size_t *taken)
     }
 }
 
+static inline void way_drop(struct way *w)
+{
+    taken_drop(&w->outlet.out, &w->taken);
+    if (w->taken == 0) w->used = true;
+}
+
 /* How many of the head's answers are there, and now the client's. */
 static uint32_t answers_take(struct way *w, const struct owed *head, struct outlet *client)
 {
     uint32_t come = w->owed - w->outlet.waiting, n = come < head->n ? come : head->n;
-    if (n == 0) return 0;
-    if (head->kind == OWED_REPLIES) {
-        if (n == come)
-            all_move(w, client);
-        else
-            some_move(w, client, n);
-        taken_drop(&w->outlet.out, &w->taken);
-    }
-    w->used = true;
+    if (head->what >> OWED_KIND == OWED_SILENT)
+        w->used |= n > 0;
+    else if (n == come)
+        all_move(w, client);
+    else
+        for (uint32_t i = 0; i < n; i++)
+            one_move(w, client);
+    way_drop(w);
     w->owed -= n;
     client->waiting -= n;
     return n;
@@ -195,18 +202,36 @@ static uint32_t local_take(struct order *o, const struct owed *head, struct outl
     return head->n;
 }
 
+/* Hits of many stores are of another lane each time: runs of one. */
+static inline bool one_take(struct order *o, const struct owed *head, struct outlet *client)
+{
+    if (head->n != 1 || head->what >= OWED_SILENT << OWED_KIND) return false;
+    struct way *w = &o->ways[head->what];
+    if (w->owed == w->outlet.waiting) return false;
+    one_move(w, client);
+    way_drop(w);
+    w->owed--;
+    client->waiting--;
+    return true;
+}
+
+static bool head_take(struct order *o, struct owed *head, struct outlet *client)
+{
+    bool local = head->what == OWED_LOCAL << OWED_KIND;
+    head->n -=
+        local ? local_take(o, head, client) : answers_take(&o->ways[head->what & 0xffff], head, client);
+    return head->n == 0;
+}
+
 void order_take(struct order *o, struct outlet *client)
 {
-    while (o->n > 0) {
-        struct owed *head = ring_at(o, 0);
-        head->n -= head->kind == OWED_LOCAL ? local_take(o, head, client)
-                                            : answers_take(&o->ways[head->lane], head, client);
-        if (head->n > 0) return;
-        o->first = (o->first + 1) & (o->cap - 1);
-        o->n--;
+    for (; o->first != o->end; o->first++) {
+        struct owed *head = ring_at(o, o->first);
+        if (!one_take(o, head, client) && !head_take(o, head, client)) return;
+        head->what = OWED_NOTHING;
     }
     INVARIANT(client->waiting == 0);
-    if (o->cap > RING_KEEP) ring_size(o, RING_FIRST);
+    if (o->mask >= RING_KEEP) ring_size(o, RING_FIRST);
 }
 
 size_t order_ahead(const struct order *o)

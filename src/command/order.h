@@ -16,22 +16,25 @@ enum owed_kind {
 };
 
 struct owed {
-    uint16_t lane;
-    uint16_t kind;
+    uint32_t what; /* lane, and kind << OWED_KIND */
     uint32_t n;
 };
+#define OWED_KIND 16
+#define OWED_NOTHING UINT32_MAX
 
 struct way {
     struct outlet outlet; /* the lane's; its bytes from `taken` on are not yet the client's */
     struct session *session;
     size_t taken;
-    uint32_t owed; /* answers of this lane in the ring; outlet.waiting of them have not come */
-    bool used;     /* it has answered before */
+    uint32_t owed;  /* answers of this lane in the ring; outlet.waiting of them have not come */
+    bool used;      /* it has answered before */
+    uint64_t space; /* of 128 bytes, so that a way is found by a shift */
 };
 
+/* The ring's slots are first to end - 1, each in its place & mask; the one before first is OWED_NOTHING. */
 struct order {
     struct owed *ring;
-    uint32_t cap, first, n; /* cap: a power of two */
+    uint32_t mask, first, end;
     uint32_t lanes;
     struct buf local;
     size_t local_taken;
@@ -46,14 +49,14 @@ void order_grow(struct order *o);
 /* One more answer of the lane; the caller counts client->waiting. */
 static inline void order_expect(struct order *o, uint32_t lane)
 {
-    struct owed *last = &o->ring[(o->first + o->n - 1) & (o->cap - 1)];
+    struct owed *last = &o->ring[(o->end - 1) & o->mask];
     o->ways[lane].owed++;
-    if (o->n > 0 && last->lane == lane && last->kind == OWED_REPLIES) {
+    if (last->what == lane) {
         last->n++;
         return;
     }
-    if (__builtin_expect(o->n == o->cap, 0)) order_grow(o);
-    o->ring[(o->first + o->n++) & (o->cap - 1)] = (struct owed){(uint16_t)lane, OWED_REPLIES, 1};
+    if (__builtin_expect(o->end - o->first == o->mask, 0)) order_grow(o);
+    o->ring[o->end++ & o->mask] = (struct owed){lane, 1};
 }
 
 void order_local(struct order *o, struct outlet *client, struct slice reply); /* something is owed */

@@ -183,7 +183,7 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
 
 /* Takes whole hits, one behind the other, at most `room`; returns their bytes. The rest is for request_parse(). Only between
  * requests, and not inside MULTI. */
-static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
+__attribute__((flatten)) static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
 {
     struct coalesce *c = s->command->config.lanes[0];
     struct ahead a;
@@ -291,18 +291,18 @@ static void barrier_over(struct session *s)
 
 static void order_answered(struct session *s)
 {
-    if (!s->gone)
+    if (!s->gone) {
         order_take(s->order, s->outlet);
-    else if (order_gone(s->order, s->outlet))
+        if (s->state == SESSION_AHEAD && order_ahead(s->order) < OUTLET_FULL / 2) session_go_on(s);
+    } else if (order_gone(s->order, s->outlet)) {
         s->order = NULL;
+    }
 }
 
 void session_answered(struct session *s)
 {
     if (s->order != NULL) order_answered(s);
-    if (s->gone) return;
-    if (s->state == SESSION_BARRIER && s->outlet->waiting == 0) barrier_over(s);
-    if (s->state == SESSION_AHEAD && order_ahead(s->order) < OUTLET_FULL / 2) session_go_on(s);
+    if (s->state == SESSION_BARRIER && s->outlet->waiting == 0 && !s->gone) barrier_over(s);
 }
 
 void session_room(struct session *s)

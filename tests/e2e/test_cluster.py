@@ -234,7 +234,7 @@ def test_the_number_of_lanes_stays(make_daemon, workdir):
         assert "redis.lanes" not in daemon.verb("check").stderr and not home.exists("tally:lanes")
         daemon.migrate().start()
         assert home.get("tally:lanes") == b"16"
-        daemon.stop()
+        daemon.terminate()
         daemon.config["redis"] = {"url": cluster.url, "lanes": 4}
         daemon.write_config()
         done = daemon.verb("run")

@@ -107,8 +107,10 @@ static void redis_put(struct screen *c)
                r->aof_writes ? "" : " (cannot be written)", r->replicas, r->replicas == 1 ? "" : "s");
     links_put(c);
     if (r->durability == CONF_DURABILITY_NONE)
-        buf_printf(c->out, "%-10s keeps nothing: what Redis loses or brings back is lost or counted twice\n",
-                   "");
+        buf_printf(
+            c->out,
+            "%-10s durability none: hits that Redis loses are lost, hits that it brings back count twice\n",
+            "");
     for (size_t i = 0; i < r->replica_n; i++) {
         const struct status_replica *p = &r->replica[i];
         buf_printf(c->out, "%-10s replica %s %s, heard %" PRId64 " s ago, %" PRId64 " bytes behind\n", "",

@@ -91,7 +91,7 @@ static void on_tick(uv_timer_t *timer)
 static void reload_refused(const struct error *e)
 {
     log_event(LOG_ERROR, "reload", "error=%s next=%s", LOGQ(e->text),
-              LOGQ("nothing was changed; mend it, SIGHUP again"));
+              LOGQ("nothing was changed; correct the file, then send SIGHUP again"));
 }
 
 static void reload(struct service *s)

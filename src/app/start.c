@@ -130,7 +130,7 @@ static enum err mysql_begin(struct service *s, struct error *e)
     s->mysql_seen = code == ERR_NONE;
     if (code != ERR_UNAVAILABLE || !s->serves) return code;
     log_event(LOG_WARN, "mysql_down", "error=%s next=%s", LOGQ(e->text),
-              LOGQ("counting goes on in Redis; merged when MySQL is back"));
+              LOGQ("counting goes on in Redis; tallyd merges when MySQL is back"));
     return ERR_NONE;
 }
 

@@ -85,6 +85,6 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
         return; /* its threads borrow what goes now */
     if (!quiet)
         log_event(LOG_WARN, "stopped_early", "why=%s",
-                  LOGQ("time is up; what is not merged stands in Redis"));
+                  LOGQ("time is up; counts that are not merged wait in Redis"));
     service_close(s);
 }

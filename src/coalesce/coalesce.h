@@ -1,7 +1,7 @@
 /* coalesce/coalesce.h - adds hits up in frames and keeps the frame protocol (coalesce/README.md): one frame in flight,
- * doubt after a cut resolved by seq, known dirty in the order of sending. No I/O: the link is a struct of
- * ports, so that the simulator can cut it anywhere. One loop, no locks. Nothing is allocated per hit once the
- * tables have grown. */
+ * frames in doubt after a cut settled by seq, known dirty in the order of sending. No I/O: the link is a struct of ports,
+ * so that the simulator can cut it anywhere. One loop, no locks. Nothing is allocated per hit once the tables have
+ * grown. */
 #ifndef COALESCE_COALESCE_H
 #define COALESCE_COALESCE_H
 

@@ -17,7 +17,7 @@ static void ask_refuse(struct session *s, enum ask_outcome outcome, const char *
         reply_error(out, coalesce_down_why(lane_coalesce(s)));
         return;
     case ASK_HELD:
-        reply_error(out, "ERR merging is held back and an operator must look: the log of tallyd says why");
+        reply_error(out, "ERR merging is held until an operator has looked: the log of tallyd says why");
         return;
     case ASK_FAILED:
         reply_error(out, text);

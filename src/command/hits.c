@@ -38,8 +38,7 @@ static void hit_refuse_token(struct session *s, struct slice key, struct buf *ou
     PRE(c != NULL);
     reply_errorf(out,
                  "ERR counter '" SLICE_FMT
-                 "' feeds other counts, which a token does not keep from moving twice; "
-                 "nothing was counted",
+                 "' feeds other counts, which a token cannot keep from moving twice; nothing was counted",
                  SLICE_ARG(c->name));
 }
 

@@ -131,7 +131,8 @@ static void attack_log(struct session *s)
     if (!log_seldom(&line, &times)) return;
     s->command->config.client.peer(s->conn, peer, sizeof peer);
     log_event(LOG_WARN, "cross_protocol", "peer=%s times=%u why=%s", peer, times,
-              LOGQ("HTTP came to the RESP door: a page may try to use a browser; the connection is closed"));
+              LOGQ("a client sent HTTP to the RESP door: a web page may be using a browser; tallyd closed "
+                   "the connection"));
 }
 
 static enum taken run(struct session *s, const struct request *r)

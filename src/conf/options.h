@@ -5,7 +5,7 @@
  *   C(id, path, kind, member, default, least, most, reload, expect, help)   an option of every counter
  *   U(id, path, kind, member, default, least, most, reload, expect, help)   an option of every user
  *
- * default  as it would stand in the file; NULL: must be given; "": may be left out, help says what then holds
+ * default  as written in the file; NULL: must be given; "": may be left out, and help says what then holds
  * least, most  bounds of a number in its unit (ms for MS, s for SECONDS, bytes for SIZE), of each of NUMBERS, of
  *          window and time in s for TIERS, of the length for PATTERN and of each of TEXTS
  * reload   RELOAD: a SIGHUP takes the new value over; RESTART: it needs a restart

@@ -1,5 +1,5 @@
-/* engine/lane.h - all that belongs to one Redis: links, frames, coalesce/, sync/ and what keeps its keys in order. MySQL is
- * shared: its writers are lent. No statics, and nothing here knows how many lanes there are. One loop.
+/* engine/lane.h - all that belongs to one Redis: links, frames, coalesce/, sync/ and the tasks that keep its keys in order.
+ * MySQL is shared: its writers are lent. No statics, and nothing here knows how many lanes there are. One loop.
  *
  * lane_init -> lane_start (Redis must be there) -> name_free -> lane_link -> lane_mysql (lends the writers) -> lane_begin -> ...
  * -> lane_stop, until lane_quiet or time is up -> lane_abandon -> the writers are closed -> lane_close -> lane_destroy when no client is left. */

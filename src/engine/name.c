@@ -74,7 +74,7 @@ static enum err holders_wait(struct holders *h, const bool *stop, struct error *
     }
     return error_set(e, ERR_CONFIG,
                      "another tallyd with the instance name '" SLICE_FMT
-                     "' lives on this Redis; stop it, or give this one "
+                     "' runs on this Redis; stop it, or give this one "
                      "a name of its own (option `instance`)",
                      SLICE_ARG(h->links[0]->config.life->instance));
 }

@@ -1,4 +1,4 @@
-/* engine/name.h - at start: an instance's name on one Redis is one life's. */
+/* engine/name.h - at start: makes sure that only one life uses an instance's name on one Redis. */
 #ifndef ENGINE_NAME_H
 #define ENGINE_NAME_H
 

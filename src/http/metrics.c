@@ -73,7 +73,7 @@ static void differences_put(const struct values *v)
     static const char *const name = "tallyd_books_difference";
     if (!v->seen->balanced.known) return;
     head_put(v->out, name, "gauge",
-             "Accepted less merged, rejected, pending and claimed; 0: the books balance");
+             "Accepted minus merged, rejected, pending and claimed; 0: the books balance");
     for (size_t i = 0; i < v->counters->n; i++)
         if (v->seen->differences[i].known)
             buf_printf(v->out, "%s{counter=\"" SLICE_FMT "\"} %lld\n", name,

@@ -1,5 +1,6 @@
-/* http/status_cache.h - the state of Redis and MySQL as status/ sees it, kept for a moment: however many ask, one probe
- * runs at a time, and none sooner than its cost allows. Workers only: a probe waits for servers. Private to the room. */
+/* http/status_cache.h - the state of Redis and MySQL as status/ sees it, kept for a moment. However many clients ask, one
+ * probe runs at a time, and none sooner than its cost allows. Workers only: a probe waits for servers. Private to the
+ * room. */
 #ifndef HTTP_STATUS_CACHE_H
 #define HTTP_STATUS_CACHE_H
 

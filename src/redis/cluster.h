@@ -1,7 +1,7 @@
-/* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place (place.h). The
- * nodes of redis.url are asked, and those that they name, each once a second on a connection of its own, more often while
- * somebody doubts. Of what they say, the owner with the highest config epoch is believed: that is the cluster's own rule. A
- * server that says MOVED is believed at once. One loop. */
+/* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place (place.h).
+ * The nodes of redis.url are asked, and those that they name, each once a second on a connection of its own, more often
+ * while the owner is in doubt. Of their answers tallyd believes the owner with the highest config epoch: that is the
+ * cluster's own rule. It follows a MOVED at once. One loop. */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H
 

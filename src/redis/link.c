@@ -142,7 +142,7 @@ void redis_link_changed(struct redis_link *l)
 {
     l->config.place->changes++;
     place_unfit(l->config.place, l->facts.run_id,
-                "MASTERDOWN Redis took over another one's data; answered frames are looked for");
+                "MASTERDOWN Redis took over another server's data; tallyd looks for answered frames");
 }
 
 void redis_link_astray(struct redis_link *l)
@@ -258,7 +258,7 @@ static void try_begin(struct redis_link *l)
     l->was_up = false;
     if (!place_target(l->config.place, l)) {
         sm_move(&l->sm, LINK_RESOLVING);
-        link_doom_io(l, "nobody has told yet where it is");
+        link_doom_io(l, "no sentinel or node has named it yet");
     } else if (t->port == 0) {
         connect_unix(l);
     } else if (uv_ip4_addr(t->host, t->port, &v4) == 0) {

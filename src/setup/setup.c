@@ -157,7 +157,7 @@ static const struct counter *uniq_counter(struct setup *s, struct error *e)
         names[i] = conf->counters[i].name;
     const char *nearest = near_name(slice_str(conf->uniques_counter), names, conf->counters_n);
     error_set(e, ERR_CONFIG, "there is no counter %s%s%s%s", conf->uniques_counter,
-              nearest != NULL ? ", expected " : "; name one that stands under counters",
+              nearest != NULL ? ", expected " : "; name one of those under counters",
               nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
     heap_free(names);
     return NULL;
@@ -240,8 +240,8 @@ static bool redis_init(struct setup *s, struct buf *problems)
         redis_url_set_password(&s->redis, slice_str(s->conf->redis_password));
     if (s->conf->redis_durability == CONF_DURABILITY_REPLICAS && s->conf->redis_replicas == 0) {
         error_set(&e, ERR_CONFIG,
-                  "replicas holds nothing while redis.replicas is 0: set that to how many must have a "
-                  "batch before it is merged");
+                  "replicas protects nothing while redis.replicas is 0: set that to how many replicas must "
+                  "have a batch before tallyd merges it");
         problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_DURABILITY, &e, problems);
         return false;
     }
@@ -279,9 +279,9 @@ static const char *sentinels_wrong(const struct setup *s, enum conf_option *at)
                    : NULL;
     *at = c->redis_sentinel_user != NULL ? CONF_REDIS_SENTINEL_USER : CONF_REDIS_SENTINEL_PASSWORD_FILE;
     if (c->redis_sentinel_user != NULL || c->redis_sentinel_password_file != NULL)
-        return "is of no effect without redis.sentinels";
+        return "has no effect without redis.sentinels";
     *at = CONF_REDIS_SENTINEL_TLS_USE;
-    return c->redis_sentinel_tls_use == CONF_ON ? "is of no effect without redis.sentinels" : NULL;
+    return c->redis_sentinel_tls_use == CONF_ON ? "has no effect without redis.sentinels" : NULL;
 }
 
 static bool sentinels_init(struct setup *s, struct buf *problems)

@@ -62,10 +62,9 @@ void probe_service(redisContext *link, struct buf *info, struct status *s)
         snprintf(s->service.why, sizeof s->service.why,
                  "it listens at tls:// addresses alone, where verbs do not go");
     else if (link == NULL)
-        snprintf(s->service.why, sizeof s->service.why, "nobody answers at any address of listen.resp");
+        snprintf(s->service.why, sizeof s->service.why, "no tallyd answers at any address of listen.resp");
     else if (!service_info(link, info))
-        snprintf(s->service.why, sizeof s->service.why,
-                 "what listens there does not answer as a tallyd does");
+        snprintf(s->service.why, sizeof s->service.why, "the program that listens there is not a tallyd");
     else
         info_file(info, &s->service);
 }

@@ -1,6 +1,6 @@
-/* status/proof.h - the books of every counter, read once, under traffic (sync/README.md, rule S30): Redis in one script with
- * its gen, then MySQL in one snapshot; of several lanes one after the other. That snapshot has every batch which Redis no longer showed; what was merged from a
- * later gen is subtracted. Blocking, with time limits; stateless. */
+/* status/proof.h - the books of every counter, read once, under traffic (sync/README.md, rule S30): Redis in one script
+ * with its gen, then MySQL in one snapshot; several lanes one after the other. That snapshot has every batch that Redis no longer showed; batches of a later
+ * gen are subtracted. Blocking, with time limits; stateless. */
 #ifndef STATUS_PROOF_H
 #define STATUS_PROOF_H
 

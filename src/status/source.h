@@ -1,4 +1,5 @@
-/* status/source.h - where a look at a running tallyd goes: its configuration, its Redis, its MySQL. All borrowed. */
+/* status/source.h - where the state of a running tallyd is read from: its configuration, its Redis, its MySQL. All
+ * borrowed. */
 #ifndef STATUS_SOURCE_H
 #define STATUS_SOURCE_H
 

@@ -37,9 +37,8 @@ static void books_probe(struct ask *a, struct db *db, struct status *s)
     if (!s->mysql.read) {
         books_unknown(s, "MySQL could not be read");
     } else if (proof_read(a, db, &probe_limits, &s->books.sums, &e) != ERR_NONE) {
-        books_unknown(s, e.code == ERR_FAILED
-                             ? "too much waits to be added up in passing: `tallyd verify` does it"
-                             : e.text);
+        books_unknown(s, e.code == ERR_FAILED ? "too much waits to add it up here: run `tallyd verify`"
+                                              : e.text);
     } else {
         s->books.known = true;
         s->books.unbalanced = sums_unbalanced(&s->books.sums);

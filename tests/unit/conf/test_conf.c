@@ -240,11 +240,11 @@ static void test_twice(void **state)
 {
     (void)state;
     refused(MYSQL "redis: redis://h/0\n" COUNTER "redis: {}\n",
-            "t.yaml:9:1: \"redis\" stands here again, expected once (first at line 2)\n");
+            "t.yaml:9:1: \"redis\" is given again here, expected once (first at line 2)\n");
     refused(MYSQL COUNTER "    table: other\n",
-            "t.yaml:8:5: \"table\" stands here again, expected once (first at line 6)\n");
+            "t.yaml:8:5: \"table\" is given again here, expected once (first at line 6)\n");
     refused(MYSQL COUNTER "  views:\n    key: x\n",
-            "t.yaml:8:3: \"views\" stands here again, expected once (first at line 3)\n");
+            "t.yaml:8:3: \"views\" is given again here, expected once (first at line 3)\n");
 }
 
 static void test_missing(void **state)
@@ -328,7 +328,8 @@ static void test_types(void **state)
             "t.yaml:2:15: log.level is INFO, expected one of debug, info, warn, error\n");
     refused(MYSQL "counters: [ views ]\n",
             "t.yaml:2:11: counters is a list, expected a map with a counter's name at each\n");
-    refused(MYSQL "? [ a ]\n: 1\n" COUNTER, "t.yaml:2:3: a list or a map stands where a name was expected\n");
+    refused(MYSQL "? [ a ]\n: 1\n" COUNTER,
+            "t.yaml:2:3: there is a list or a map where a name was expected\n");
     refused(MYSQL "listen: { resp: [] }\n" COUNTER,
             "t.yaml:2:17: listen.resp is an empty list, expected a list of addresses such as "
             "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"\n");
@@ -379,7 +380,7 @@ static void test_lists(void **state)
         {"[1, \"5\"]", "27: series.precisions is the text \"5\""},
         {"[5s]", "24: series.precisions is 5s"},
         {"[1, [5]]", "27: series.precisions is a list"},
-        {"[5, 1, 5]", "30: series.precisions is a list with a number that stands there twice"},
+        {"[5, 1, 5]", "30: series.precisions is a list with the same number twice"},
         {"[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]",
          "79: series.precisions is a list that is too long"},
     };
@@ -474,10 +475,10 @@ static void test_lookups(void **state)
             "t.yaml:8:22: counters.views.labels.table is a list, expected a MySQL name of 1 to 64 letters, "
             "digits, '_' or '$'\n"
             "t.yaml:8:43: unknown option \"key\" under counters.views.labels, expected { table, id, name }\n"
-            "t.yaml:8:51: \"id\" stands here again, expected once (first at line 8)\n");
+            "t.yaml:8:51: \"id\" is given again here, expected once (first at line 8)\n");
 }
 
-#define BAD_MODE "an address whose mode is none of a socket (0600, 0660, 0666: an octal number)"
+#define BAD_MODE "an address whose mode is not that of a socket (an octal number such as 0600, 0660 or 0666)"
 
 static void test_address_parts(void **state)
 {
@@ -510,10 +511,10 @@ static void test_addresses(void **state)
         {"127.0.0.1:7370", "an address that is neither tcp:// nor tls:// nor unix://"},
         {"http://127.0.0.1:7370", "an address that is neither tcp:// nor tls:// nor unix://"},
         {"tcp://127.0.0.1", "an address without a port"},
-        {"tcp://127.0.0.1:", "an address whose port is no number from 1 to 65535"},
-        {"tcp://127.0.0.1:65536", "an address whose port is no number from 1 to 65535"},
-        {"tcp://127.0.0.1:0", "an address whose port is no number from 1 to 65535"},
-        {"tcp://127.0.0.1:1/x", "an address whose port is no number from 1 to 65535"},
+        {"tcp://127.0.0.1:", "an address whose port is not a number from 1 to 65535"},
+        {"tcp://127.0.0.1:65536", "an address whose port is not a number from 1 to 65535"},
+        {"tcp://127.0.0.1:0", "an address whose port is not a number from 1 to 65535"},
+        {"tcp://127.0.0.1:1/x", "an address whose port is not a number from 1 to 65535"},
         {"tcp://localhost:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
         {"tcp://::1:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
         {"tcp://:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
@@ -527,11 +528,11 @@ static void test_addresses(void **state)
         {"unix:///s?mode=1660", BAD_MODE},
         {"unix:///s?mode=66", BAD_MODE},
         {"unix:///s?mode=0680", BAD_MODE},
-        {"unix:///s?group=", "an address whose group is no name of a group"},
-        {"unix:///s?group=a/b", "an address whose group is no name of a group"},
-        {"unix:///s?owner=a", "an address with something else than mode= and group= behind its '?'"},
-        {"unix:///s?mode=0660&", "an address with something else than mode= and group= behind its '?'"},
-        {"unix:///s?", "an address with something else than mode= and group= behind its '?'"},
+        {"unix:///s?group=", "an address whose group is not the name of a group"},
+        {"unix:///s?group=a/b", "an address whose group is not the name of a group"},
+        {"unix:///s?owner=a", "an address with something other than mode= and group= behind its '?'"},
+        {"unix:///s?mode=0660&", "an address with something other than mode= and group= behind its '?'"},
+        {"unix:///s?", "an address with something other than mode= and group= behind its '?'"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[600], expected[400];
@@ -556,7 +557,7 @@ static void test_syntax(void **state)
             "spaces, and the same in one map?)\n");
     refused("redis: *nowhere\n", "t.yaml:1:8: found undefined alias, expected YAML (are the indents spaces, "
                                  "and the same in one map?)\n");
-    refused("a: \xff\n", "t.yaml:1:1: bytes that are no UTF-8 text, expected YAML\n");
+    refused("a: \xff\n", "t.yaml:1:1: bytes that are not UTF-8 text, expected YAML\n");
     refused(MYSQL COUNTER "---\n" MYSQL, "t.yaml:8:1: a second document begins here, expected one\n");
 }
 
@@ -656,11 +657,13 @@ static void test_password_file(void **state)
         {SECRET "\nmore\n", 0600, NULL,
          "is a file without a password, expected one line of text of at most 1000 bytes"},
         {SECRET, 0640, NULL,
-         "is a file that others than its owner may read or change (mode 640), expected mode 600 or 400: run "
+         "is a file that users other than its owner may read or change (mode 640), expected mode 600 or 400: "
+         "run "
          "chmod 600 "
          "on it"},
         {SECRET, 0604, NULL,
-         "is a file that others than its owner may read or change (mode 604), expected mode 600 or 400: run "
+         "is a file that users other than its owner may read or change (mode 604), expected mode 600 or 400: "
+         "run "
          "chmod 600 "
          "on it"},
     };
@@ -764,11 +767,9 @@ static void test_tokens_refused(void **state)
         {"\nshop 0123456789abcde\n",
          "line 2 has no token of 16 to 255 letters, digits or signs behind its name"},
         {"shop 0123456789abcdef 1 2\n", "line 1 has more than a name, a token and a store"},
-        {"a 0123456789abcdef\na 1123456789abcdef\n",
-         "line 2 has a name or a token that stands there already"},
-        {"a 0123456789abcdef\nb 0123456789abcdef\n",
-         "line 2 has a name or a token that stands there already"},
-        {"sh\xc3\xb6p 0123456789abcdef\n", "line 1 begins with no name of at most 64 letters"},
+        {"a 0123456789abcdef\na 1123456789abcdef\n", "line 2 repeats a name or a token"},
+        {"a 0123456789abcdef\nb 0123456789abcdef\n", "line 2 repeats a name or a token"},
+        {"sh\xc3\xb6p 0123456789abcdef\n", "line 1 does not begin with a name of at most 64 letters"},
     };
     put_file(f->conf, MYSQL "http: { tokens: secret }\n" COUNTER, 0600);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -784,7 +785,7 @@ static void test_tokens_refused(void **state)
     struct conf c;
     struct error e;
     assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "others than its owner may read"));
+    assert_non_null(strstr(e.text, "users other than its owner may read"));
 }
 
 static void test_no_file(void **state)

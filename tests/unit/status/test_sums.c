@@ -110,8 +110,9 @@ static void test_other_cut(void **state)
     assert_int_equal(s.all[1].broken, 1);
     assert_int_equal(sums_print(&s, &text), 1);
     buf_put_char(&text, '\0');
-    assert_non_null(
-        strstr(text.p, "views: the ledger has 1 chunks of standing batches cut in another way. Next: stop"));
+    assert_non_null(strstr(
+        text.p,
+        "views: the ledger has 1 chunks of existing batches that were cut in another way. Next: stop"));
     buf_free(&text);
     sums_close(&s);
 }
@@ -161,8 +162,8 @@ static void test_found_only(void **state)
     assert_int_equal(sums_print(&s, &text), 1);
     buf_put_char(&text, '\0');
     assert_non_null(strstr(text.p, "gone does not balance: 1 accepted hits are neither"));
-    assert_non_null(strstr(text.p, "views: 1 values in Redis are no integers"));
-    assert_non_null(strstr(text.p, "1 fields stand in hashes that no configured counter claims"));
+    assert_non_null(strstr(text.p, "views: 1 values in Redis are not integers"));
+    assert_non_null(strstr(text.p, "1 fields are in hashes that no configured counter claims"));
     buf_free(&text);
     sums_close(&s);
 }
@@ -180,7 +181,7 @@ static void test_too_many(void **state)
     assert_int_equal(sums_print(&s, &text), 1);
     buf_put_char(&text, '\0');
     assert_non_null(strstr(
-        text.p, "views does not balance: 18446744073709551614 hits more are there than tallyd accepted. "
+        text.p, "views does not balance: there are 18446744073709551614 more hits than tallyd accepted. "
                 "Next: "));
     buf_free(&text);
     sums_close(&s);

@@ -77,19 +77,22 @@ static void sentinels_print(struct sentinels *s)
 
 static void cluster_print(struct cluster *c, uint32_t lanes)
 {
-    static const char *const says[] = {"does not answer", "refuses tallyd",
-                                       "knows of no node that has a slot of tallyd's keys",
-                                       "says that tallyd's keys are on"};
     struct cluster_seen seen[CLUSTER_NODES_MAX];
     if (c == NULL) return;
     cluster_hear_all(c, 1000);
-    for (uint32_t i = 0, n = cluster_look(c, seen); i < n; i++) {
+    uint32_t n = cluster_look(c, seen);
+    for (uint32_t i = 0; i < n; i++) {
         const struct cluster_seen *one = &seen[i];
-        if (one->state == CLUSTER_NAMES && lanes > 1)
-            printf("the cluster node %s:%d has %u of the %u slots in which tallyd counts.\n", one->at.host,
-                   one->at.port, one->own, lanes);
+        printf("%sthe cluster node %s:%d ", one->state == CLUSTER_NAMES ? "" : "warning: ", one->at.host,
+               one->at.port);
+        if (one->state == CLUSTER_NAMES)
+            printf("has %u of tallyd's %u slots.\n", one->own, lanes);
+        else if (one->state == CLUSTER_UNOWNED)
+            printf("knows of no node that has %s, in which tallyd counts.\n", one->text);
+        else if (one->state == CLUSTER_REFUSES)
+            printf("refuses tallyd: %s.\n", one->text);
         else
-            asked_print("the cluster node", &one->at, one->state, says, one->text, &one->owner);
+            printf("does not answer%s%s.\n", one->text[0] == '\0' ? "" : ": ", one->text);
     }
 }
 

@@ -39,7 +39,7 @@ static enum err asked_right(const struct call *call, struct error *e)
             e, ERR_USAGE,
             "adjust needs --counter, --field and --reason, and --store where the counter has stores");
     if ((call->by == NULL) == (call->set == NULL))
-        return error_set(e, ERR_USAGE, "give --by N to add, or --set N for the new figure, one of them");
+        return error_set(e, ERR_USAGE, "give either --by N to add, or --set N for the new figure");
     if (strlen(call->reason) > ADJUST_REASON_BYTES_MAX)
         return error_set(e, ERR_USAGE, "--reason takes at most %d bytes", ADJUST_REASON_BYTES_MAX);
     if (call->id != NULL && strlen(call->id) > ADJUST_ID_BYTES_MAX)
@@ -52,7 +52,7 @@ static enum err key_choose(struct adjusting *a, struct error *e)
     const struct call *call = a->call;
     const struct counter *c = a->counter;
     if (c == NULL && call->store == NULL) return ERR_NONE;
-    if (c == NULL) return error_set(e, ERR_USAGE, "--store needs --counter beside it");
+    if (c == NULL) return error_set(e, ERR_USAGE, "--store needs --counter");
     if (!c->key.has_store && call->store != NULL)
         return error_set(e, ERR_USAGE, "counter %s has no stores: leave --store out", call->counter);
     if (!c->key.has_store) return pattern_put(&c->key, slice_of("", 0), &a->key), ERR_NONE;
@@ -60,8 +60,7 @@ static enum err key_choose(struct adjusting *a, struct error *e)
         return is_list(call) ? ERR_NONE
                              : error_set(e, ERR_USAGE, "counter %s has stores: give --store", call->counter);
     if (counter_key(c, slice_str(call->store), &a->key)) return ERR_NONE;
-    return error_set(e, ERR_USAGE,
-                     "counter %s has no store such as \"%.60s\": give it as it stands in the key",
+    return error_set(e, ERR_USAGE, "counter %s has no store such as \"%.60s\": write it as in the key",
                      call->counter, call->store);
 }
 
@@ -127,8 +126,8 @@ static void done_put(struct adjusting *a, const struct adjustment *row, enum adj
         row_json(a, row), buf_put_char(&a->text, '\n');
     else
         buf_printf(&a->text, "%s by %+lld; id " SLICE_FMT "\n",
-                   outcome == ADJUST_KNOWN ? "This was adjusted before," : "Adjusted", (long long)row->delta,
-                   SLICE_ARG(row->id));
+                   outcome == ADJUST_KNOWN ? "This adjustment was made before," : "Adjusted",
+                   (long long)row->delta, SLICE_ARG(row->id));
 }
 
 static enum err one(struct adjusting *a, struct error *e)
@@ -146,12 +145,13 @@ static enum err one(struct adjusting *a, struct error *e)
                              .reason = slice_str(call->reason),
                              .sets = call->set != NULL};
     if (!field_valid(a->counter->field, row.field))
-        return error_set(e, ERR_USAGE, "\"%.60s\" is no field of counter %s", call->field, call->counter);
+        return error_set(e, ERR_USAGE, "\"%.60s\" is not a field of counter %s", call->field, call->counter);
     enum err code = row.sets ? figure_read("--set", call->set, &row.set_to, e)
                              : figure_read("--by", call->by, &row.delta, e);
     if (code == ERR_NONE) code = adjust(a->db, a->counter, &row, &outcome, e);
     if (code == ERR_UNAVAILABLE)
-        fprintf(stderr, "tallyd: it may be done or not; say it again with --id " SLICE_FMT "\n",
+        fprintf(stderr,
+                "tallyd: nobody knows whether it was done; repeat the command with --id " SLICE_FMT "\n",
                 SLICE_ARG(row.id));
     if (code != ERR_NONE) return code;
     if (outcome == ADJUST_OTHER)

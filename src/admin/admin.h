@@ -1,6 +1,6 @@
-/* admin/admin.h - the command line: `tallyd VERB [options]`. One table of verbs and options (verbs.c) parses,
- * helps and dispatches. What needs the whole service wired together, app/ gives as ports. Prints results on
- * stdout, errors on stderr, as sentences with the next step; the exit status is base/error.h's. */
+/* admin/admin.h - the command line: `tallyd VERB [options]`. One table of verbs and options (verbs.c) parses, helps and
+ * dispatches. app/ gives as ports what needs the whole service wired together. Prints results on stdout, errors on stderr,
+ * as sentences with the next step; the exit status is base/error.h's. */
 #ifndef ADMIN_ADMIN_H
 #define ADMIN_ADMIN_H
 

@@ -6,6 +6,7 @@
 #include "redis/sentinel.h"
 #include "setup/secure.h"
 #include "status/ask.h"
+#include "status/lanes.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -53,40 +54,46 @@ static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps,
     return n;
 }
 
-/* Of one that was asked where Redis is; state and says: as enum sentinel_state and cluster_state. */
-static void asked_print(const char *what, const struct redis_target *at, unsigned state,
-                        const char *const says[4], const char *text, const struct redis_target *named)
-{
-    printf("%s%s %s:%d %s", state == SENTINEL_NAMES ? "" : "warning: ", what, at->host, at->port,
-           says[state]);
-    if (state == SENTINEL_NAMES)
-        printf(" %s:%d", named->host, named->port);
-    else if (text[0] != '\0')
-        printf(": %s", text);
-    printf(".\n");
-}
-
 static void sentinels_print(struct sentinels *s)
 {
-    static const char *const says[] = {"does not answer", "refuses tallyd", "knows no primary of that name",
-                                       "names"};
     struct sentinel_seen seen[SENTINELS_MAX];
     if (s == NULL) return;
     sentinels_hear_all(s, 1000);
-    for (uint32_t i = 0, n = sentinels_seen(s, seen); i < n; i++)
-        asked_print("the sentinel", &seen[i].at, seen[i].state, says, seen[i].text, &seen[i].primary);
+    uint32_t n = sentinels_seen(s, seen);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sentinel_seen *one = &seen[i];
+        printf("%sthe sentinel %s:%d ", one->state == SENTINEL_NAMES ? "" : "warning: ", one->at.host,
+               one->at.port);
+        if (one->state == SENTINEL_NAMES)
+            printf("names %s:%d.\n", one->primary.host, one->primary.port);
+        else if (one->state == SENTINEL_UNKNOWN)
+            printf("knows no primary of that name.\n");
+        else if (one->state == SENTINEL_REFUSES)
+            printf("refuses tallyd: %s.\n", one->text);
+        else
+            printf("does not answer%s%s.\n", one->text[0] == '\0' ? "" : ": ", one->text);
+    }
 }
 
-static void cluster_print(struct cluster *c)
+static void cluster_print(struct cluster *c, uint32_t lanes)
 {
-    static const char *const says[] = {"does not answer", "refuses tallyd",
-                                       "knows of no node that has the slot of tallyd's keys",
-                                       "says that tallyd's keys are on"};
     struct cluster_seen seen[CLUSTER_NODES_MAX];
     if (c == NULL) return;
     cluster_hear_all(c, 1000);
-    for (uint32_t i = 0, n = cluster_look(c, seen); i < n; i++)
-        asked_print("the cluster node", &seen[i].at, seen[i].state, says, seen[i].text, &seen[i].owner);
+    uint32_t n = cluster_look(c, seen);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct cluster_seen *one = &seen[i];
+        printf("%sthe cluster node %s:%d ", one->state == CLUSTER_NAMES ? "" : "warning: ", one->at.host,
+               one->at.port);
+        if (one->state == CLUSTER_NAMES)
+            printf("has %u of tallyd's %u slots.\n", one->own, lanes);
+        else if (one->state == CLUSTER_UNOWNED)
+            printf("knows of no node that has %s, in which tallyd counts.\n", one->text);
+        else if (one->state == CLUSTER_REFUSES)
+            printf("refuses tallyd: %s.\n", one->text);
+        else
+            printf("does not answer%s%s.\n", one->text[0] == '\0' ? "" : ": ", one->text);
+    }
 }
 
 static void redis_fit_print(const struct redis_facts *facts, enum redis_keeps keeps)
@@ -102,9 +109,10 @@ static enum err check_redis(const struct setup *setup)
     struct error e;
     struct buf problems = {0};
     const struct source where = setup_source(setup);
+    if (lanes_agree(&where, false, &e) != ERR_NONE) return call_failed(&e);
     if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) return call_failed(&e);
     sentinels_print(ask.sentinels);
-    cluster_print(ask.cluster);
+    cluster_print(ask.cluster, setup->lanes);
     enum redis_keeps keeps = (enum redis_keeps)setup->conf->redis_durability;
     unsigned n = facts_problems(ask.link.facts, keeps, &problems);
     if (n > 0)
@@ -182,9 +190,8 @@ static enum err check_mysql(const struct setup *setup)
 {
     hosts_look(&setup->mysql);
     if (setup->mysql.hosts_n > 1 && setup->conf->mysql_keep_ms == 0)
-        printf("warning: mysql.keep is 0s: what is merged is lost where a replica that lags takes over; 30s "
-               "keeps "
-               "it for so long.\n");
+        printf("warning: mysql.keep is 0s: if a replica that lags takes over, the last merged counts are "
+               "lost; with 30s tallyd can merge them again.\n");
     struct error e;
     struct db *db = db_create(&setup->mysql);
     enum err code;

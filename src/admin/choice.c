@@ -47,8 +47,7 @@ enum err choice_keys(const struct call *call, const struct setup *setup, const s
         out->all[i].p = out->bytes.p + at; /* the buffer moves no more */
     if (out->n > 0) return ERR_NONE;
     choice_keys_close(out);
-    return error_set(e, ERR_USAGE,
-                     "no counter%s%s has a store such as \"%s\": give it as it stands in the key",
+    return error_set(e, ERR_USAGE, "no counter%s%s has a store such as \"%s\": write it as in the key",
                      only == NULL ? "" : " named ", only == NULL ? "" : call->counter,
                      slice_show(slice_str(call->store), SHOWN, shown, sizeof(shown)));
 }

@@ -1,9 +1,9 @@
 /* admin/dev.c - `tallyd dev`: starts redis-server, mariadbd and tallyd under one directory, watches them, and
  * stops them in the order in which hits flow (tallyd, mariadbd, redis-server), so nothing is lost.
- *   DIR/redis/, DIR/mysql/      data
+ *   DIR/redis/, DIR/mysql/      data; with --cluster DIR/redis-1/ to DIR/redis-2N/, each with its redis.conf
  *   DIR/tallyd.yaml             what tallyd runs with, also for `tallyd verify -c`
  *   DIR/NAME.sock               unix sockets
- *   DIR/NAME.log                what the three say
+ *   DIR/NAME.log                what they say
  *   DIR/NAME.pid, DIR/dev.lock  what runs, so that the next dev finds what a killed one left
  * One thread. Signals are blocked and waited for, so a wait ends at a child's end, at Ctrl-C or at its time. */
 #include "admin/dev_in.h"
@@ -53,7 +53,7 @@ enum err dev_ended(const struct child *c, struct error *e)
     child_log_tail(c);
     return error_set(
         e, ERR_FAILED,
-        "%s %s; above are the last lines of %s. What was answered is on disk: `tallyd dev` with the "
+        "%s %s; above are the last lines of %s. Answered hits are on disk: `tallyd dev` with the "
         "same --dir goes on from there",
         c->name, child_ending(c, how, sizeof(how)), c->log);
 }
@@ -81,12 +81,13 @@ static enum err prepare(struct dev *d, struct error *e)
     enum err code = dev_dir_open(d, e);
     if (code == ERR_NONE) code = dev_lock(d, e);
     if (code != ERR_NONE) return code;
-    child_init(&d->redis, "redis-server", "redis-server", d->dir, "redis");
     child_init(&d->mysql, "mariadbd", "mariadb-server", d->dir, "mysql");
     child_init(&d->tallyd, "tallyd", NULL, d->dir, "tallyd");
-    struct child *order[] = {&d->tallyd, &d->mysql, &d->redis};
-    for (size_t i = 0; i < 3 && code == ERR_NONE; i++)
-        code = left_over_stop(d, order[i], e);
+    code = dev_nodes_make(d, e);
+    if (code == ERR_NONE) code = left_over_stop(d, &d->tallyd, e);
+    if (code == ERR_NONE) code = left_over_stop(d, &d->mysql, e);
+    for (unsigned i = 0; i < d->nodes_n && code == ERR_NONE; i++)
+        code = left_over_stop(d, &d->nodes[i].redis, e);
     return code == ERR_NONE ? dev_conf_make(d, e) : code;
 }
 
@@ -101,14 +102,15 @@ static enum err start(struct dev *d, struct error *e)
     return ERR_NONE;
 }
 
-/* Until dev is told to stop, or one of the three ends by itself. */
+/* Until dev is told to stop, or one of them ends by itself. */
 static enum err watch(struct dev *d, struct error *e)
 {
-    struct child *all[] = {&d->tallyd, &d->mysql, &d->redis};
     while (!d->stop) {
-        for (size_t i = 0; i < 3; i++)
-            if (child_reap(all[i])) return dev_ended(all[i], e);
-        dev_rest(d, -1);
+        if (child_reap(&d->tallyd)) return dev_ended(&d->tallyd, e);
+        if (child_reap(&d->mysql)) return dev_ended(&d->mysql, e);
+        if (d->call->cluster == 0 && child_reap(&d->nodes[0].redis)) return dev_ended(&d->nodes[0].redis, e);
+        if (d->call->cluster != 0 && dev_cluster_watch(d, e) != ERR_NONE) return e->code;
+        dev_rest(d, d->call->cluster != 0 ? 500 : -1);
     }
     return ERR_NONE;
 }
@@ -123,7 +125,7 @@ static void child_stop(struct dev *d, struct child *c)
     while (!child_reap(c)) {
         dev_rest(d, POLL_MS);
         if (mono_ms() <= until_ms) continue;
-        fprintf(stderr, "tallyd: %s does not stop; it is killed. What it answered for is on disk\n", c->name);
+        fprintf(stderr, "tallyd: %s does not stop, so it is killed. Answered hits are on disk\n", c->name);
         child_signal(c, SIGKILL);
         until_ms = UINT64_MAX;
     }
@@ -146,7 +148,8 @@ enum err verb_dev(const struct call *call)
     if (code != ERR_NONE) call_failed(&e);
     child_stop(&d, &d.tallyd);
     child_stop(&d, &d.mysql);
-    child_stop(&d, &d.redis);
+    for (unsigned i = 0; i < d.nodes_n; i++)
+        child_stop(&d, &d.nodes[i].redis);
     setup_close(&d.setup);
     conf_free(&d.conf);
     if (d.lock >= 0) close(d.lock);

@@ -27,6 +27,12 @@ static int port_free(int wanted)
     return got ? ntohs(at.sin_port) : 0;
 }
 
+int dev_port(int wanted)
+{
+    int port = port_free(wanted);
+    return port != 0 ? port : port_free(0);
+}
+
 /* Of a file of one's own these are passed over: dev sets them, with the instance. */
 static const char *const groups_of_dev[] = {"listen", "http", "redis", "mysql", NULL};
 
@@ -35,14 +41,16 @@ static enum err conf_adapt(struct dev *d, struct error *e)
     struct buf redis = {0}, mysql = {0}, tcp = {0}, local = {0}, control = {0},
                http = {0}; /* each terminated */
     static const char *const name = "dev";
-    d->port = port_free(PORT_WANTED);
-    if (d->port == 0) d->port = port_free(0);
-    d->http_port = port_free(HTTP_PORT_WANTED);
-    if (d->http_port == 0) d->http_port = port_free(0);
+    const char *const replicas = d->call->cluster != 0 ? "1" : "0";
+    d->port = dev_port(PORT_WANTED);
+    d->http_port = dev_port(HTTP_PORT_WANTED);
     if (d->port == 0 || d->http_port == 0)
         return error_set(e, ERR_FAILED, "no TCP port is free on 127.0.0.1: close some connections");
     dev_path(d, "control.sock", d->control);
-    buf_printf(&redis, "unix://%s/redis.sock%c", d->dir, '\0');
+    if (d->call->cluster != 0)
+        dev_cluster_url(d, &redis);
+    else
+        buf_printf(&redis, "unix://%s/redis.sock%c", d->dir, '\0');
     buf_printf(&mysql, "mysql://root@localhost/tally?socket=%s/mysql.sock%c", d->dir, '\0');
     buf_printf(&tcp, "tcp://127.0.0.1:%d%c", d->port, '\0');
     buf_printf(&local, "unix://%s/tallyd.sock%c", d->dir, '\0');
@@ -55,6 +63,7 @@ static enum err conf_adapt(struct dev *d, struct error *e)
                conf_set(&d->conf, CONF_LISTEN_HTTP, &panel, 1) &&
                conf_set(&d->conf, CONF_INSTANCE, &name, 1) &&
                conf_set(&d->conf, CONF_REDIS_URL, &redis_url, 1) &&
+               conf_set(&d->conf, CONF_REDIS_REPLICAS, &replicas, 1) &&
                conf_set(&d->conf, CONF_MYSQL_URL, &mysql_url, 1);
     INVARIANT(set);
     buf_free(&redis);
@@ -92,7 +101,7 @@ enum err dev_conf_make(struct dev *d, struct error *e)
     else
         code = conf_load(d->call->conf_path, groups_of_dev, &d->conf, e);
     if (code == ERR_NONE && d->call->conf_path != NULL)
-        dev_say("taking %s, but for listen, http, redis, mysql and instance: dev sets these itself",
+        dev_say("using %s, except for listen, http, redis, mysql and instance: dev sets these itself",
                 d->call->conf_path);
     if (code == ERR_NONE) code = conf_adapt(d, e);
     if (code == ERR_NONE && !setup_init(&d->setup, &d->conf, &problems))

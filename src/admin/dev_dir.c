@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -17,24 +18,22 @@ enum err dev_dir_check(const char *dir, struct error *e)
     const size_t name = sizeof("/control.sock") - 1, n = strlen(dir);
     size_t plain = strspn(dir, DIR_BYTES);
     if (plain < n)
-        return error_set(
-            e, ERR_USAGE,
-            "the path of the directory has a byte (the %zuth) that mariadb-install-db cannot take: choose "
-            "one of letters, digits and / . _ - + @ : , = with --dir",
-            plain + 1);
+        return error_set(e, ERR_USAGE,
+                         "the path of the directory has a byte (the %zuth) that mariadb-install-db cannot "
+                         "take: choose a path of letters, digits and / . _ - + @ : , = with --dir",
+                         plain + 1);
     if (n + name <= UNIX_PATH_BYTES_MAX) return ERR_NONE;
-    return error_set(
-        e, ERR_USAGE,
-        "%s is %zu bytes long, but the unix sockets in it may have %d with their name: choose a directory "
-        "of at most %zu bytes with --dir",
-        dir, n, UNIX_PATH_BYTES_MAX, UNIX_PATH_BYTES_MAX - name);
+    return error_set(e, ERR_USAGE,
+                     "%s is %zu bytes long, but a unix socket's path may have only %d: choose a directory "
+                     "of at most %zu bytes with --dir",
+                     dir, n, UNIX_PATH_BYTES_MAX, UNIX_PATH_BYTES_MAX - name);
 }
 
 enum err dev_dir_failed(const char *path, struct error *e)
 {
     int why = errno;
     const char *next = why == EACCES || why == EPERM || why == EROFS
-                           ? "choose one that you may write with --dir"
+                           ? "choose a directory that you can write to, with --dir"
                        : why == ENOSPC || why == EDQUOT ? "free some space, or choose another with --dir"
                                                         : "choose another with --dir";
     return error_set(e, ERR_FAILED, "cannot use %s: %s; %s", path, strerror(why), next);
@@ -104,8 +103,23 @@ enum err dev_dir_open(struct dev *d, struct error *e)
     unsigned long long free_mib = (unsigned long long)space.f_bavail * space.f_frsize >> 20;
     if (free_mib >= FREE_MIB_LEAST) return ERR_NONE;
     return error_set(e, ERR_FAILED,
-                     "only %llu MiB are free in %s, %d are needed: free some, or choose another with --dir",
+                     "only %llu MiB are free in %s, and tallyd dev needs %d: free some, or choose another "
+                     "directory with --dir",
                      free_mib, d->dir, FREE_MIB_LEAST);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+enum err dev_dir_remove(const char *path, struct error *e)
+{
+    bool gone = nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 || errno == ENOENT;
+    return gone ? ERR_NONE : dev_dir_failed(path, e);
 }
 
 void dev_path(const struct dev *d, const char *name, char out[PATH_MAX])

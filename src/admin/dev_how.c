@@ -1,6 +1,8 @@
 /* admin/dev_how.c - what `tallyd dev` prints when all run: examples of hits for the counters, and where to look. */
 #include "admin/dev_in.h"
 
+#include <stdio.h>
+
 #define EXAMPLES_MOST 5 /* counters */
 #define STORE_EXAMPLE SLICE("12345")
 
@@ -76,23 +78,36 @@ static void examples_print(const struct dev *d)
     buf_free(&text);
 }
 
+static void nodes_print(const struct dev *d)
+{
+    dev_say("Kill a master, and watch its replica take over; the books still balance:\n"
+            "    redis-cli -p %d CLUSTER NODES\n"
+            "    kill -9 $(cat %s/%s.pid)\n"
+            "    tallyd status -c %s/tallyd.yaml --watch",
+            d->nodes[1].port, d->dir, d->nodes[0].stem, d->dir);
+}
+
 void dev_print_how(const struct dev *d)
 {
     const char *at = d->dir;
+    char where[PATH_MAX + 16];
     uint32_t every_s = 0;
     for (size_t i = 0; i < d->setup.counters.n; i++)
         if (d->setup.counters.all[i].every_s > every_s) every_s = d->setup.counters.all[i].every_s;
+    if (d->call->cluster != 0)
+        snprintf(where, sizeof where, "c -p %d", d->nodes[0].port);
+    else
+        snprintf(where, sizeof where, "s %s/redis.sock", at);
     examples_print(d);
     dev_say("The panel, for a browser on this machine:\n    http://127.0.0.1:%d/", d->http_port);
-    dev_say(
-        "See what MariaDB has of them (after %u s, or at once after CTR.SYNC ALL), and what Redis keeps till "
-        "then:\n"
-        "    redis-cli -s %s/control.sock CTR.SYNC ALL\n"
-        "    mariadb -u root -S %s/mysql.sock tally\n"
-        "    redis-cli -s %s/redis.sock",
-        every_s, at, at, at);
+    if (d->call->cluster != 0) nodes_print(d);
+    dev_say("See them in MariaDB (after %u s, or at once after CTR.SYNC ALL), and in Redis until then:\n"
+            "    redis-cli -s %s/control.sock CTR.SYNC ALL\n"
+            "    mariadb -u root -S %s/mysql.sock tally\n"
+            "    redis-cli -%s",
+            every_s, at, at, where);
     dev_say("Prove that the books balance:\n"
             "    tallyd verify -c %s/tallyd.yaml\n"
-            "Logs: %s/tallyd.log, redis.log, mysql.log. Ctrl-C stops all three, nothing is lost.",
-            at, at);
+            "Logs: %s/tallyd.log, %s.log, mysql.log. Ctrl-C stops all of them, nothing is lost.",
+            at, at, d->nodes[0].stem);
 }

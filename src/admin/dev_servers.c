@@ -3,21 +3,19 @@
 
 #include "base/clock.h"
 #include "mysql/database.h"
+#include "mysql/realm.h"
 #include "mysql/schema.h"
 #include "status/service.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define START_MS 120000
-
 /* Until ready says so, or dev is told to stop. */
-static enum err ready_wait(struct dev *d, struct child *c, bool (*ready)(struct dev *d), struct error *e)
+enum err dev_ready_wait(struct dev *d, struct child *c, bool (*ready)(struct dev *d), struct error *e)
 {
     uint64_t until_ms = mono_ms() + START_MS;
     while (!d->stop && !ready(d)) {
@@ -30,6 +28,17 @@ static enum err ready_wait(struct dev *d, struct child *c, bool (*ready)(struct 
     return ERR_NONE;
 }
 
+enum err dev_once(struct dev *d, struct child *c, char *const argv[], struct error *e)
+{
+    enum err code = child_start(c, argv, e);
+    if (code != ERR_NONE) return code;
+    while (!child_reap(c)) {
+        dev_rest(d, POLL_MS);
+        if (d->stop) child_signal(c, SIGTERM);
+    }
+    return d->stop || c->status == 0 ? ERR_NONE : dev_ended(c, e);
+}
+
 static bool redis_ready(struct dev *d)
 {
     char path[PATH_MAX];
@@ -40,6 +49,7 @@ static bool redis_ready(struct dev *d)
 enum err dev_redis_start(struct dev *d, struct error *e)
 {
     char socket[PATH_MAX], data[PATH_MAX];
+    if (d->call->cluster != 0) return dev_cluster_start(d, e);
     dev_path(d, "redis.sock", socket);
     dev_path(d, "redis", data);
     if (mkdir(data, 0700) != 0 && errno != EEXIST) return dev_dir_failed(data, e);
@@ -50,16 +60,8 @@ enum err dev_redis_start(struct dev *d, struct error *e)
         "", "--daemonize", "no", "--set-proc-title", "no", NULL};
     /* clang-format on */
     dev_say("starting redis-server");
-    enum err code = child_start(&d->redis, argv, e);
-    return code != ERR_NONE ? code : ready_wait(d, &d->redis, redis_ready, e);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    (void)type;
-    (void)at;
-    return remove(path);
+    enum err code = child_start(&d->nodes[0].redis, argv, e);
+    return code != ERR_NONE ? code : dev_ready_wait(d, &d->nodes[0].redis, redis_ready, e);
 }
 
 static bool mysql_ready(struct dev *d)
@@ -75,7 +77,6 @@ static enum err mysql_install(struct dev *d, const char *data, struct error *e)
     struct child install;
     dev_path(d, "mysql.new", fresh);
     snprintf(option, sizeof(option), "--datadir=%s", fresh);
-    nftw(fresh, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     /* A starting mariadbd removes the temporary tables that it finds in its tmpdir; in the default one these may be a
      * living server's, which then crashes. So neither this nor the server below may share it. */
     setenv("TMPDIR", d->dir, 1);
@@ -86,15 +87,8 @@ static enum err mysql_install(struct dev *d, const char *data, struct error *e)
         "--skip-test-db", "--force", /* where the host's own name cannot be looked up, too */ geteuid() == 0 ? "--user=root" : NULL, NULL};
     /* clang-format on */
     dev_say("making a database, once (some seconds)");
-    enum err code = child_start(&install, argv, e);
-    if (code != ERR_NONE) return code;
-    while (!child_reap(&install)) {
-        dev_rest(d, POLL_MS);
-        if (d->stop) child_signal(&install, SIGTERM);
-    }
-    if (d->stop) return ERR_NONE;
-    if (install.status != 0) return dev_ended(&install, e);
-    return rename(fresh, data) == 0 ? ERR_NONE : dev_dir_failed(data, e);
+    if (dev_dir_remove(fresh, e) != ERR_NONE || dev_once(d, &install, argv, e) != ERR_NONE) return e->code;
+    return d->stop || rename(fresh, data) == 0 ? ERR_NONE : dev_dir_failed(data, e);
 }
 
 enum err dev_mysql_start(struct dev *d, struct error *e)
@@ -115,7 +109,7 @@ enum err dev_mysql_start(struct dev *d, struct error *e)
     /* clang-format on */
     dev_say("starting mariadbd");
     code = child_start(&d->mysql, argv, e);
-    return code != ERR_NONE ? code : ready_wait(d, &d->mysql, mysql_ready, e);
+    return code != ERR_NONE ? code : dev_ready_wait(d, &d->mysql, mysql_ready, e);
 }
 
 enum err dev_migrate(struct dev *d, struct error *e)
@@ -124,6 +118,7 @@ enum err dev_migrate(struct dev *d, struct error *e)
     struct db *db = db_create(&d->setup.mysql);
     enum err code = db_open(db) == CODE_OK ? ERR_NONE : db_error(db, e);
     if (code == ERR_NONE) code = schema_migrate(db, false, &from, &to, e);
+    if (code == ERR_NONE) code = realms_first(db, d->setup.lanes, e);
     if (code == ERR_NONE) code = schema_migrate_tables(db, &d->setup.counters, &made, e);
     db_destroy(&db);
     return code;
@@ -140,5 +135,5 @@ enum err dev_tallyd_start(struct dev *d, struct error *e)
     char *argv[] = {"/proc/self/exe", "run", "-c", d->conf_path, NULL};
     dev_say("starting tallyd");
     enum err code = child_start(&d->tallyd, argv, e);
-    return code != ERR_NONE ? code : ready_wait(d, &d->tallyd, tallyd_ready, e);
+    return code != ERR_NONE ? code : dev_ready_wait(d, &d->tallyd, tallyd_ready, e);
 }

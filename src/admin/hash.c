@@ -65,7 +65,7 @@ static enum err password_read(char out[PASSWORD_BYTES_MAX + 2], struct error *e)
     if (read && asks) same = terminal_read("again: ", again) && strcmp(again, out) == 0;
     explicit_bzero(again, sizeof(again));
     if (!read) return error_set(e, ERR_USAGE, "a password is a line of 1 to %d bytes", PASSWORD_BYTES_MAX);
-    return same ? ERR_NONE : error_set(e, ERR_USAGE, "these were two different passwords; nothing was made");
+    return same ? ERR_NONE : error_set(e, ERR_USAGE, "the two passwords differ; no hash was made");
 }
 
 enum err verb_hash(const struct call *call)

@@ -134,12 +134,12 @@ static enum err word_read(const struct verb *v, char *word, struct call *call, s
         return ERR_NONE;
     }
     if (v->words == NULL)
-        return error_set(e, ERR_USAGE, "tallyd %s takes options only; \"%.40s\" is none", v->name, word);
+        return error_set(e, ERR_USAGE, "tallyd %s takes options only; \"%.40s\" is not one", v->name, word);
     if (call->words_n == 0 && !word_fits(v, word))
         return error_set(e, ERR_USAGE, "tallyd %s takes %s, not \"%.40s\"", v->name,
                          v->words + strspn(v->words, "|"), word);
     if (call->words_n > 0 && v->further == NULL)
-        return error_set(e, ERR_USAGE, "tallyd %s takes one word of %s; \"%.40s\" is too much", v->name,
+        return error_set(e, ERR_USAGE, "tallyd %s takes only one of %s; leave \"%.40s\" out", v->name,
                          v->words + strspn(v->words, "|"), word);
     call->words[call->words_n++] = word;
     return ERR_NONE;
@@ -149,9 +149,10 @@ static enum err call_check(const struct call *call, int verb, bool version, stru
 {
     if (call->help || version) return ERR_NONE;
     if (verb < 0)
-        return error_set(e, ERR_USAGE, "which verb? `tallyd --help` lists them, `tallyd dev` is a first try");
+        return error_set(e, ERR_USAGE,
+                         "which verb? `tallyd --help` lists them; `tallyd dev` is a good start");
     if (verbs[verb].words != NULL && verbs[verb].words[0] != '|' && call->words_n == 0)
-        return error_set(e, ERR_USAGE, "tallyd %s needs a word of %s; `tallyd %s --help` says what they do",
+        return error_set(e, ERR_USAGE, "tallyd %s needs one of %s; `tallyd %s --help` says what they do",
                          verbs[verb].name, verbs[verb].words, verbs[verb].name);
     return ERR_NONE;
 }

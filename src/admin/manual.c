@@ -86,8 +86,8 @@ static void program_put(struct buf *out)
     BUF_LIT(out,
             "\n# DESCRIPTION\n\n"
             "A write\\-behind counter service. Programs send increments to its socket with any Redis client. "
-            "They are added up in Redis and merged into MySQL in batches, each exactly once, whatever dies. "
-            "What it does is in its configuration, *tallyd.yaml*(5).\n\n# VERBS\n\n");
+            "It adds them up in Redis and merges them into MySQL in batches, each exactly once, whatever "
+            "fails. Its configuration is *tallyd.yaml*(5).\n\n# VERBS\n\n");
     for (size_t i = 0; i < verbs_n; i++)
         verb_put((int)i, out);
 }
@@ -104,15 +104,15 @@ static void common_put(struct buf *out)
     BUF_LIT(out, "\n\n");
     ERROR_CODES(X)
 #undef X
-    BUF_LIT(out,
-            "# ENVIRONMENT\n\n*TALLYD\\_REDIS\\_PASSWORD*, *TALLYD\\_MYSQL\\_PASSWORD*\n"
-            "\tPasswords; they go before those of the configuration.\n\n"
-            "*NO\\_COLOR*\n\tWhen set, *tallyd status* uses no colours on a terminal.\n\n"
-            "# FILES\n\n_" CONF_PATH_DEFAULT "_\n\tThe configuration, unless *-c* names another.\n\n"
-            "# SIGNALS\n\n*SIGTERM*, *SIGINT*\n\t*tallyd run* takes no more, answers what is in flight, and "
-            "exits.\n\n"
-            "*SIGHUP*\n\t*tallyd run* reads its configuration again and takes over what can be reloaded.\n\n"
-            "# SEE ALSO\n\n*tallyd.yaml*(5)\n");
+    BUF_LIT(out, "# ENVIRONMENT\n\n*TALLYD\\_REDIS\\_PASSWORD*, *TALLYD\\_MYSQL\\_PASSWORD*\n"
+                 "\tPasswords; they override those of the configuration.\n\n"
+                 "*NO\\_COLOR*\n\tWhen set, *tallyd status* uses no colours on a terminal.\n\n"
+                 "# FILES\n\n_" CONF_PATH_DEFAULT "_\n\tThe configuration, unless *-c* names another.\n\n"
+                 "# SIGNALS\n\n*SIGTERM*, *SIGINT*\n\t*tallyd run* accepts no more requests, answers those "
+                 "in flight, and exits.\n\n"
+                 "*SIGHUP*\n\t*tallyd run* reads its configuration again and applies the options that can be "
+                 "reloaded.\n\n"
+                 "# SEE ALSO\n\n*tallyd.yaml*(5)\n");
 }
 
 static void conf_option_put(void *arg, const struct conf_text *t)
@@ -131,7 +131,7 @@ static void conf_option_put(void *arg, const struct conf_text *t)
     BUF_LIT(out, " \\(");
     text_put(t->expected, out);
     BUF_LIT(out, ").");
-    if (t->reload) BUF_LIT(out, " Taken over at SIGHUP.");
+    if (t->reload) BUF_LIT(out, " A SIGHUP reloads it.");
     BUF_LIT(out, "\n\n");
 }
 
@@ -150,13 +150,13 @@ static void example_put(struct buf *out)
 
 static void file_put(struct buf *out)
 {
-    BUF_LIT(
-        out,
-        "tallyd.yaml(5)\n\n# NAME\n\ntallyd.yaml - the configuration of tallyd\n\n# DESCRIPTION\n\n"
-        "A YAML file, by default _" CONF_PATH_DEFAULT "_. It is read strictly: an option that is not one of "
-        "these is refused, with its line and column. *tallyd check* says everything that is wrong with it. A "
-        "path such as *counters.\\*.sync.hits* stands for nested names, where *\\** is the name of a "
-        "counter. Durations are numbers with ms, s, m, h or d.\n\n# OPTIONS\n\n");
+    BUF_LIT(out,
+            "tallyd.yaml(5)\n\n# NAME\n\ntallyd.yaml - the configuration of tallyd\n\n# DESCRIPTION\n\n"
+            "A YAML file, by default _" CONF_PATH_DEFAULT
+            "_. tallyd reads it strictly: it refuses every other option than these, and says line and "
+            "column. *tallyd check* lists all errors in it. A "
+            "path such as *counters.\\*.sync.hits* stands for nested names, where *\\** is the name of a "
+            "counter. Durations are numbers with ms, s, m, h or d.\n\n# OPTIONS\n\n");
     conf_describe(conf_option_put, out);
     example_put(out);
     BUF_LIT(out, "# SEE ALSO\n\n*tallyd*(1)\n");

@@ -54,7 +54,7 @@ struct ledgerless {
 static void batch_listed(void *arg, const struct batch_seen *b)
 {
     struct ledgerless *s = arg;
-    if (s->n++ == 0) printf("batches that stand in Redis, merged to a part, as a whole or not at all:\n");
+    if (s->n++ == 0) printf("batches in Redis, merged in part, as a whole or not at all:\n");
     printf("  " SLICE_FMT " of " SLICE_FMT ", hashes: %u\n", SLICE_ARG(b->id), SLICE_ARG(b->counter),
            b->hashes);
 }
@@ -70,16 +70,16 @@ static void batches_print(const struct setup *setup)
     struct ask ask;
     struct error e;
     if (ask_open_patiently(&ask, &where, &e) != ERR_NONE) {
-        printf("which batches stand in Redis cannot be told: %s\n", e.text);
+        printf("tallyd cannot tell which batches are in Redis: %s\n", e.text);
         return;
     }
     struct ledgerless s = {.list = {.batch = batch_listed, .arg = &s, .done = batches_listed}};
     redis_batch_list(&ask.link, &s.list);
     redis_run_until(&ask.link, &s.done);
     if (s.list.lost)
-        printf("which batches stand in Redis cannot be told: it gave no answer\n");
+        printf("tallyd cannot tell which batches are in Redis: it did not answer\n");
     else if (s.n == 0)
-        printf("no batch stands in Redis\n");
+        printf("there is no batch in Redis\n");
     ask_close(&ask);
 }
 
@@ -123,13 +123,14 @@ static enum err apply_views(struct db *db, const struct setup *setup, struct err
     if (code != ERR_NONE) return code;
     printf("%u views are there\n", made.views);
     if (made.nameless > 0)
-        printf("%u counters have none: a view's name has 64 characters, tally_stored_ is 13 of them\n",
+        printf("%u counters have no view: a view's name has at most 64 characters, and tally_stored_ takes "
+               "13 of them\n",
                made.nameless);
     if (made.role)
         printf("the role tally_reader may read them: GRANT tally_reader TO <user>\n");
     else
-        printf("the role tally_reader was not made (%s); an administrator of MySQL makes it with the end of "
-               "what `tallyd migrate --print --views` prints\n",
+        printf("the role tally_reader was not made (%s); an administrator of MySQL can make it: run the end "
+               "of what `tallyd migrate --print --views` prints\n",
                made.role_text);
     return ERR_NONE;
 }
@@ -137,9 +138,11 @@ static enum err apply_views(struct db *db, const struct setup *setup, struct err
 static enum err apply(struct db *db, const struct call *call, const struct setup *setup, struct error *e)
 {
     enum err code = apply_own(db, call, setup, e);
-    if (code == ERR_NONE && call->another_redis) code = realm_free_make(db, e);
+    if (code == ERR_NONE)
+        code =
+            call->another_redis ? realms_free_make(db, setup->lanes, e) : realms_first(db, setup->lanes, e);
     if (code == ERR_NONE && call->another_redis)
-        printf("one more Redis is counted for: the next that has no tally:realm\n");
+        printf("MySQL now counts for one more Redis: the next one without a tally:realm\n");
     if (code == ERR_NONE && call->tables) code = apply_tables(db, setup, e);
     if (code == ERR_NONE && call->views) code = apply_views(db, setup, e);
     return code;

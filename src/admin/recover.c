@@ -30,7 +30,7 @@ static void recovered_print(const struct admin_recovered *r, bool dry_run)
     if (r->rejected > 0) printf("%" PRId64 " rows went to tally_rejects\n", r->rejected);
     if (r->unknown > 0)
         printf("%" PRId64
-               " batches stand: their counter is not configured (put it back, or run `tallyd recover "
+               " batches remain: their counter is not configured (put it back, or run `tallyd recover "
                "--reject-unknown`), or another version of tallyd claimed them (it merges them)\n",
                r->unknown);
     if (r->held > 0)
@@ -110,7 +110,7 @@ static enum err reply_print(const redisReply *reply, bool dry_run)
         return call_failed(&e);
     }
     if (reply->type != REDIS_REPLY_ARRAY || (!dry_run && reply->elements < 3)) {
-        error_set(&e, ERR_FAILED, "what listens there does not answer as a tallyd does: see listen.resp");
+        error_set(&e, ERR_FAILED, "the program that listens there is not a tallyd: check listen.resp");
         return call_failed(&e);
     }
     if (!dry_run) {

@@ -41,7 +41,7 @@ static enum err words_check(const struct call *call, struct error *e)
     if (!lists && call->limit > 0) return error_set(e, ERR_USAGE, "--limit is for rejects list");
     if (!drops && call->yes) return error_set(e, ERR_USAGE, "--yes is for rejects drop");
     if (named + chosen + call->all > 1)
-        return error_set(e, ERR_USAGE, "give IDs, or --counter and --store, or --all, not several of these");
+        return error_set(e, ERR_USAGE, "give IDs, or --counter and --store, or --all, but only one of these");
     if (!lists && !named && !chosen && !call->all)
         return error_set(
             e, ERR_USAGE,
@@ -56,9 +56,10 @@ static enum err ids_read(struct rejects *r, struct error *e)
         char shown[64];
         struct slice word = slice_str(r->call->words[i]);
         if (reject_id_read(word, &r->ids[r->ids_n++])) continue;
-        return error_set(e, ERR_USAGE,
-                         "\"%s\" is no ID: `tallyd rejects list` shows them, <32 hex digits>-<chunk>-<row>",
-                         slice_show(word, 60, shown, sizeof(shown)));
+        return error_set(
+            e, ERR_USAGE,
+            "\"%s\" is not an ID: `tallyd rejects list` shows them, <32 hex digits>-<chunk>-<row>",
+            slice_show(word, 60, shown, sizeof(shown)));
     }
     return ERR_NONE;
 }
@@ -152,8 +153,8 @@ static void id_missing(struct rejects *r, const struct reject_id *id)
     reject_id_write(id, text);
     r->missing++;
     fprintf(stderr,
-            "tallyd: no row %s waits: was it replayed or dropped already? `tallyd rejects list` shows those "
-            "that do\n",
+            "tallyd: no row %s waits: was it replayed or dropped already? `tallyd rejects list` shows the "
+            "rows that wait\n",
             text);
 }
 
@@ -264,7 +265,7 @@ static enum err drop(struct rejects *r, struct error *e)
         buf_printf(&r->text, "%s row%s dropped\n", human_count((int64_t)r->dropped, n),
                    r->dropped == 1 ? "" : "s");
     } else {
-        buf_printf(&r->text, "%s row%s would be dropped, for good; nothing was: --yes does it\n",
+        buf_printf(&r->text, "%s row%s would be dropped for good. Nothing was dropped: --yes does it\n",
                    human_count((int64_t)r->dropped, n), r->dropped == 1 ? "" : "s");
     }
     if (code != ERR_NONE) return code;

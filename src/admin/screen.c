@@ -76,10 +76,27 @@ static void sentinels_put(struct screen *c)
     }
 }
 
+/* Of several: those that are away, or hold their merges. */
+static void lanes_put(struct screen *c)
+{
+    const struct status_redis *r = &c->s->redis;
+    uint32_t up = 0;
+    for (uint32_t i = 0; r->lane != NULL && i < r->lanes; i++)
+        up += r->lane[i].up;
+    if (r->lane == NULL) return;
+    buf_printf(c->out, "%-10s %u of %u are up\n", "lanes", up, r->lanes);
+    for (uint32_t i = 0; i < r->lanes; i++)
+        if (!r->lane[i].up)
+            buf_printf(c->out, "%-10s lane %u is down: %s\n", "", i, r->lane[i].why);
+        else if (r->lane[i].held)
+            buf_printf(c->out, "%-10s lane %u on %s holds its merges\n", "", i, r->lane[i].at);
+}
+
 static void redis_put(struct screen *c)
 {
     const struct status_redis *r = &c->s->redis;
     char used[HUMAN_BYTES], most[HUMAN_BYTES];
+    lanes_put(c);
     if (!r->up) {
         buf_printf(c->out, "%-10s down: %s\n", "Redis", r->why);
         return;
@@ -90,8 +107,10 @@ static void redis_put(struct screen *c)
                r->aof_writes ? "" : " (cannot be written)", r->replicas, r->replicas == 1 ? "" : "s");
     links_put(c);
     if (r->durability == CONF_DURABILITY_NONE)
-        buf_printf(c->out, "%-10s keeps nothing: what Redis loses or brings back is lost or counted twice\n",
-                   "");
+        buf_printf(
+            c->out,
+            "%-10s durability none: hits that Redis loses are lost, hits that it brings back count twice\n",
+            "");
     for (size_t i = 0; i < r->replica_n; i++) {
         const struct status_replica *p = &r->replica[i];
         buf_printf(c->out, "%-10s replica %s %s, heard %" PRId64 " s ago, %" PRId64 " bytes behind\n", "",

@@ -1,9 +1,12 @@
 /* admin/servers.c - see servers.h. */
 #include "admin/servers.h"
 
+#include "status/lanes.h"
+
 enum err servers_open(struct servers *s, const struct source *where, struct error *e)
 {
-    enum err code = ask_open_patiently(&s->ask, where, e);
+    enum err code = lanes_agree(where, false, e);
+    if (code == ERR_NONE) code = ask_open_patiently(&s->ask, where, e);
     if (code != ERR_NONE) return code;
     s->reading = *where->mysql;
     s->reading.reads = true;

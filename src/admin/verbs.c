@@ -23,70 +23,73 @@ enum {
 #define OF_CONFIGURED (OF_ALL - OF(HASH) - OF(COMPLETION) - OF(MANUAL) - OF(HELP))
 
 #define RUN_HELP                                                                                             \
-    "Runs the service in the foreground until SIGTERM or SIGINT; it then takes no more, answers what is\n"   \
-    "in flight and exits with 0. SIGHUP reads the configuration again and takes over what can be\n"          \
-    "reloaded. Logs are logfmt on stderr.\n"
+    "Runs the service in the foreground until SIGTERM or SIGINT. It then accepts no more requests,\n"        \
+    "answers those in flight and exits with 0. SIGHUP reads the configuration again and applies the\n"       \
+    "options that can be reloaded. Logs are logfmt on stderr.\n"
 #define CHECK_HELP                                                                                           \
-    "Looks at the configuration, at Redis and at MySQL, changes nothing, and lists every problem with\n"     \
-    "what mends it. Exits with 0 when tallyd may run, 69 when Redis or MySQL cannot be reached, 78 when\n"   \
-    "the configuration, a setting of theirs or the schema has to be changed.\n"
+    "Looks at the configuration, at Redis and at MySQL, changes nothing, and lists every problem with the\n" \
+    "remedy. Exits with 0 when tallyd can run, 69 when Redis or MySQL cannot be reached, 78 when the\n"      \
+    "configuration, a setting of theirs or the schema has to be changed.\n"
 #define MIGRATE_HELP                                                                                         \
     "Brings tallyd's own tables (tally_...) to the version of this program, makes those again that were\n"   \
     "dropped, and says what is lost with them. Safe to repeat. Only the operator can say that\n"             \
-    "tally_ledger is lost: an empty one knows of no batch in Redis that it was merged, and counts again\n"   \
-    "what was. So:\n"                                                                                        \
+    "tally_ledger is lost: an empty one does not know which batches in Redis were merged, so their merged\n" \
+    "parts count again. So:\n"                                                                               \
     "    tallyd migrate                 refuses, and names those batches\n"                                  \
     "    tallyd migrate --ledger-lost   with every tallyd of this Redis stopped\n"                           \
     "    tallyd verify                  how much will be counted twice: the hits that are too many\n"
 #define STATUS_HELP                                                                                          \
-    "How it all stands, on one screen: the service, Redis, MySQL, what waits to be merged, the batches,\n"   \
-    "and what is wrong with the next step. What cannot be told is shown as ? with the reason. Exits\n"       \
-    "with 0 when all is well, 1 when something is not, 69 when Redis or MySQL cannot be reached.\n"
+    "Shows the state on one screen: the service, Redis, MySQL, the backlog, the batches, and each problem\n" \
+    "with the next step. A ? is a figure that is unknown, with the reason. Exits with 0 when all is well,\n" \
+    "1 when something is wrong, 69 when Redis or MySQL cannot be reached.\n"
 #define VERIFY_HELP                                                                                          \
     "Proves the books of every counter, or of one, also under traffic:\n"                                    \
     "    accepted = merged + rejected + pending + claimed and not yet in the ledger\n"                       \
-    "With --store what can be proved of one store: that each of its counts stands in exactly one place\n"    \
-    "(a row in MySQL, the pending hash, or a claimed hash whose chunk the ledger does not have), that\n"     \
-    "what is pending is in the index of what is to be merged, that no field was lost since a claim, and\n"   \
-    "that all are integers and of the counter's kind. Not that no hit is missing: accepted hits are\n"       \
-    "summed by counter, not by store. Where several Redis are merged into one MySQL it proves the one of\n"  \
-    "the configuration; --all names the others, with what is merged of each. Exits with 0 when all "         \
-    "balance, 1 when one does not, and says\n"                                                               \
-    "which, by how much, and the next step.\n"
+    "With --store it proves four things of one store. Each of its counts is in exactly one place (a\n"       \
+    "row in MySQL, the pending hash, or a claimed hash whose chunk the ledger does not have). Pending\n"     \
+    "hashes are in the index of what is to be merged. No field was lost since a claim. All values are\n"     \
+    "integers, and the fields of the counter's kind. It does not prove that no hit is missing:\n"            \
+    "accepted hits are summed by counter, not by store. Where several Redis are merged into one MySQL\n"     \
+    "it proves the one of the configuration; --all names the others, with what is merged of each.\n"         \
+    "Exits with 0 when all balance, and with 1 when one does not. Then it says which, by how much, and\n"    \
+    "the next step.\n"
 #define REJECTS_HELP                                                                                         \
     "Rows that MySQL refused wait in tally_rejects, raw, with the reason. When the cause is mended:\n"       \
-    "    list     those that wait, oldest first\n"                                                           \
-    "    replay   puts them into the merchant's table, each exactly once; what is refused again stays\n"     \
+    "    list     shows those that wait, oldest first\n"                                                     \
+    "    replay   puts them into the merchant's table, each exactly once; a row refused again remains\n"     \
     "    drop     gives them up for good; only says what it would drop, unless --yes\n"                      \
-    "replay and drop want IDs, as list shows them, or --counter, --store or --all. The books balance\n"      \
-    "all the while: a replayed row goes from rejected to merged, the sum of dropped ones stays in\n"         \
-    "rejected. Exits with 1 when a row was refused again or an ID does not wait.\n"
+    "replay and drop want IDs, as list shows them, or --counter, --store or --all. The books always\n"       \
+    "balance: a replayed row moves from rejected to merged, the sum of dropped ones remains in rejected.\n"  \
+    "Exits with 1 when MySQL refused a row again or an ID does not wait.\n"
 #define ADJUST_HELP                                                                                          \
     "Corrects a stored count by hand, and keeps the reason: --by adds to it, --set makes it that figure.\n"  \
-    "Hits that are not merged yet come on top. Exactly once: the same --id again changes\n"                  \
-    "nothing, so what failed may be sent again. Without --id one is made and printed.\n"                     \
+    "Hits that are not merged yet are added on top. The same --id again changes nothing, so a command\n"     \
+    "that failed may be repeated. Without --id adjust makes one and prints it.\n"                            \
     "    tallyd adjust --counter product_views --store 12345 --field 42 --by -300 --reason \"crawler\"\n"    \
-    "    tallyd adjust list    what was adjusted, the newest first\n"                                        \
+    "    tallyd adjust list    shows the adjustments, the newest first\n"                                    \
     "`tallyd verify` shows the sum by counter as adjusted; the books balance without it. Exits with 1\n"     \
     "when MySQL refuses the new figure, or the id was used for another adjustment.\n"
 #define RECOVER_HELP                                                                                         \
-    "Takes over what dead tallyds left: batches of theirs, and claimed hashes that no batch knows.\n"        \
-    "Through the running service when there is one, else by itself. Safe to repeat and to interrupt:\n"      \
-    "what is merged is in the ledger, so nothing counts twice.\n"
+    "Takes over what dead tallyds left: their batches, and claimed hashes that no batch knows. Asks the\n"   \
+    "running service to do it, or does it itself when none runs. Safe to repeat and to interrupt: the\n"     \
+    "ledger has what is merged, so nothing counts twice.\n"
 #define HASH_HELP                                                                                            \
-    "Reads a password, and prints the yescrypt hash that stands in the configuration under\n"                \
-    "users.*.password. On a terminal it asks twice and shows nothing; else it reads one line of stdin.\n"    \
-    "No password is ever an argument, where all users of a machine could see it:\n"                          \
+    "Reads a password, and prints the yescrypt hash for users.*.password in the configuration. On a\n"       \
+    "terminal it asks twice and shows nothing; otherwise it reads one line of stdin. A password is never\n"  \
+    "an argument, where all users of a machine could see it:\n"                                              \
     "    openssl rand -hex 24 | tee shop12345.password | tallyd hash\n"
 #define DEV_HELP                                                                                             \
-    "Everything for a first try, on this machine alone: a private redis-server and mariadbd on unix\n"       \
-    "sockets under --dir, migrated, and tallyd as FILE says (by default with two counters:\n"                \
-    "unique_visitors and product_views), but for listen, http, redis, mysql and instance, which dev sets\n"  \
-    "itself. Prints how to connect. Ctrl-C stops all three, nothing is lost; the next `tallyd dev` with\n"   \
-    "the same --dir goes on where it stopped. Their logs are files under --dir.\n"
+    "Runs everything for a first try on this machine: a private redis-server and mariadbd on unix sockets\n" \
+    "under --dir, with tallyd's tables, and a tallyd configured by FILE (by default with two counters:\n"    \
+    "unique_visitors and product_views). dev itself sets listen, http, redis, mysql and instance. It\n"      \
+    "prints how to connect. Ctrl-C stops all of them, and nothing is lost; the next `tallyd dev` with the\n" \
+    "same --dir goes on where it stopped. Their logs are files under --dir. With --cluster 3 Redis is a "    \
+    "cluster of\n"                                                                                           \
+    "three masters and three replicas on TCP ports of 127.0.0.1; dev starts a killed node again after 20 "   \
+    "s.\n"
 
 #define COMPLETION_HELP                                                                                      \
-    "Prints what that shell completes tallyd's command line by. Installed with tallyd; by hand, say:\n"      \
+    "Prints the completions of tallyd's command line for that shell. The package installs them; by hand:\n"  \
     "    tallyd completion bash > ~/.local/share/bash-completion/completions/tallyd\n"                       \
     "    tallyd completion fish > ~/.config/fish/completions/tallyd.fish\n"                                  \
     "    tallyd completion zsh > ~/.zfunc/_tallyd\n"
@@ -102,10 +105,11 @@ enum {
 
 const struct verb verbs[VERBS] = {
     [RUN] = {"run", NULL, NULL, "run the service", RUN_HELP, verb_run},
-    [CHECK] = {"check", NULL, NULL, "list what keeps tallyd from running, with the mend", CHECK_HELP,
+    [CHECK] = {"check", NULL, NULL, "list what keeps tallyd from running, with the remedy", CHECK_HELP,
                verb_check},
     [MIGRATE] = {"migrate", NULL, NULL, "make tallyd's tables in MySQL", MIGRATE_HELP, verb_migrate},
-    [STATUS] = {"status", NULL, NULL, "show how it all stands, and what is wrong", STATUS_HELP, verb_status},
+    [STATUS] = {"status", NULL, NULL, "show the state, and each problem with the next step", STATUS_HELP,
+                verb_status},
     [VERIFY] = {"verify", NULL, NULL, "prove that the books balance", VERIFY_HELP, verb_verify},
     [REJECTS] = {"rejects", "list|replay|drop", "[ID ...]", "show, replay or give up rows that MySQL refused",
                  REJECTS_HELP, verb_rejects},
@@ -129,10 +133,9 @@ const struct option options[] = {
      "also the tables that the configuration names"},
     {"views", 0, OPTION_SWITCH, NULL, AT(views), OF(MIGRATE),
      "also views with complete_until beside each figure, and the role tally_reader that reads them"},
-    {"print", 0, OPTION_SWITCH, NULL, AT(print), OF(MIGRATE), "only print the SQL; nothing is connected to"},
+    {"print", 0, OPTION_SWITCH, NULL, AT(print), OF(MIGRATE), "only print the SQL, and connect to nothing"},
     {"ledger-lost", 0, OPTION_SWITCH, NULL, AT(ledger_lost), OF(MIGRATE),
-     "make a tally_ledger that was dropped again, empty (what of the batches in Redis is merged counts "
-     "twice)"},
+     "make a dropped tally_ledger again, empty (merged parts of the batches in Redis then count twice)"},
     {"another-redis", 0, OPTION_SWITCH, NULL, AT(another_redis), OF(MIGRATE),
      "the Redis of this configuration is one more beside those that this MySQL counts for already"},
     {"json", 0, OPTION_SWITCH, NULL, AT(json), OF(STATUS) | OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
@@ -142,24 +145,26 @@ const struct option options[] = {
     {"counter", 0, OPTION_COUNTER, "NAME", AT(counter), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
      "of this counter only"},
     {"store", 0, OPTION_TEXT, "STORE", AT(store), OF(VERIFY) | OF(REJECTS) | OF(ADJUST),
-     "of this store only, as it stands in the key"},
+     "of this store only, written as in the key"},
     {"all", 0, OPTION_SWITCH, NULL, AT(all), OF(REJECTS) | OF(VERIFY),
-     "all that wait; of verify: also what MySQL has of each other Redis"},
-    {"field", 0, OPTION_TEXT, "FIELD", AT(field), OF(ADJUST), "the date, id or text that is counted by"},
+     "all that wait; for verify: also what MySQL has of each other Redis"},
+    {"field", 0, OPTION_TEXT, "FIELD", AT(field), OF(ADJUST), "the field: a date, an id or a text"},
     {"by", 0, OPTION_TEXT, "N", AT(by), OF(ADJUST), "add N, which may be negative"},
     {"set", 0, OPTION_TEXT, "N", AT(set), OF(ADJUST), "make the stored count N"},
     {"reason", 0, OPTION_TEXT, "TEXT", AT(reason), OF(ADJUST), "why, for those who look at the list"},
     {"id", 0, OPTION_TEXT, "ID", AT(id), OF(ADJUST),
      "of this adjustment: the same one again changes nothing"},
-    {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS) | OF(ADJUST),
-     "list at most so many, by default 100"},
+    {"limit", 0, OPTION_NUMBER, "N", AT(limit), OF(REJECTS) | OF(ADJUST), "list at most N, by default 100"},
     {"yes", 0, OPTION_SWITCH, NULL, AT(yes), OF(REJECTS), "do drop"},
-    {"dry-run", 0, OPTION_SWITCH, NULL, AT(dry_run), OF(RECOVER), "change nothing, name what would be done"},
+    {"dry-run", 0, OPTION_SWITCH, NULL, AT(dry_run), OF(RECOVER), "change nothing, say what would be done"},
     {"reject-unknown", 0, OPTION_SWITCH, NULL, AT(reject_unknown), OF(RECOVER),
      "batches of counters that are not configured any more: their rows go to tally_rejects"},
     {"accept-rollback", 0, OPTION_SWITCH, NULL, AT(accept_rollback), OF(RECOVER),
-     "go on with a Redis that lost merged batches (what came back with it counts twice)"},
-    {"dir", 0, OPTION_DIR, "DIR", AT(dir), OF(DEV), "where its data lives, by default " DEV_DIR_DEFAULT},
+     "go on with a Redis that lost merged batches (counts that came back with it count twice)"},
+    {"dir", 0, OPTION_DIR, "DIR", AT(dir), OF(DEV),
+     "the directory for its data, by default " DEV_DIR_DEFAULT},
+    {"cluster", 0, OPTION_NUMBER, "N", AT(cluster), OF(DEV),
+     "a Redis Cluster of N masters (3 to 8) with a replica each"},
     {"help", 'h', OPTION_SWITCH, NULL, AT(help), OF_ALL, "this text"},
 };
 const size_t options_n = sizeof(options) / sizeof(options[0]);

@@ -8,15 +8,25 @@
 
 struct realms_text {
     struct buf text;
-    char ours[33];
+    const struct ask *ask;
 };
+
+static bool is_ours(const struct ask *a, struct slice id)
+{
+    char hex[33];
+    for (uint32_t i = 0; i < a->lanes; i++) {
+        batch_id_hex(&a->realms[i], hex);
+        if (slice_eq(id, slice_str(hex))) return true;
+    }
+    return false;
+}
 
 static void realm_print(void *arg, const struct realm_row *r)
 {
     struct realms_text *t = arg;
     buf_printf(&t->text, "realm %.8s: merged " SLICE_FMT ", rejected " SLICE_FMT ", ", r->id.p,
                SLICE_ARG(r->merged), SLICE_ARG(r->rejected));
-    if (slice_eq(r->id, slice_str(t->ours)))
+    if (is_ours(t->ask, r->id))
         BUF_LIT(&t->text, "this Redis\n");
     else if (r->is_free)
         BUF_LIT(&t->text, "free: the next Redis takes it\n");
@@ -27,8 +37,7 @@ static void realm_print(void *arg, const struct realm_row *r)
 
 static enum err realms_print(struct servers *servers, struct error *e)
 {
-    struct realms_text t = {0};
-    batch_id_hex(&servers->ask.realm, t.ours);
+    struct realms_text t = {.ask = &servers->ask};
     enum err code = realms_read(servers->db, realm_print, &t, e);
     enum err printed = text_print(&t.text);
     return code == ERR_NONE ? printed : code;

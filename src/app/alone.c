@@ -1,5 +1,5 @@
 /* app/alone.c - starts a service under a name of its own (so that it neither ends the links of a running one
- * nor is ended by its start), waits until sync may merge, recovers, stops. */
+ * nor is ended by its start); of each lane, one after the other, waits until sync may merge and recovers; stops. */
 #include "app/alone.h"
 #include "app/service.h"
 #include "base/heap.h"
@@ -17,6 +17,7 @@ struct alone {
     const struct admin_recover *how;
     struct admin_recovered *out;
     struct service *service;
+    struct lane *lane; /* whose turn it is */
     struct db_job gen_job;
     struct gen_read gen;
     struct batch_id told, realm; /* tally:realm, as it is and as it will be */
@@ -39,21 +40,31 @@ static void alone_end(struct alone *a, enum err code, const char *text)
         service_fail(a->service, code, text);
 }
 
+static void alone_lane(struct alone *a, struct lane *l)
+{
+    a->lane = l;
+    a->until_ms = mono_ms() + READY_MS;
+    a->accepted = !a->how->accept_rollback;
+    a->accepting = a->begun = false;
+}
+
 static void on_done(void *arg, const struct recovered *r)
 {
     struct alone *a = arg;
-    *a->out = (struct admin_recovered){
-        .adopted = r->adopted,
-        .rows_merged = r->rows_merged,
-        .rows_already = r->rows_already,
-        .unknown = r->unknown,
-        .held = r->held,
-        .leftovers = r->leftovers,
-        .rejected = r->rejected,
-    };
+    const struct service *s = a->service;
+    a->out->adopted += r->adopted;
+    a->out->rows_merged += r->rows_merged;
+    a->out->rows_already += r->rows_already;
+    a->out->unknown += r->unknown;
+    a->out->held += r->held;
+    a->out->leftovers += r->leftovers;
+    a->out->rejected += r->rejected;
     if (a->how->progress != NULL)
         a->how->progress(a->how->arg, (uint64_t)STAT_GET(recover_done), (uint64_t)STAT_GET(recover_total));
-    alone_end(a, r->failed ? ERR_FAILED : ERR_NONE, r->text);
+    if (r->failed || a->lane + 1 == s->lanes + s->lanes_n)
+        alone_end(a, r->failed ? ERR_FAILED : ERR_NONE, r->text);
+    else
+        alone_lane(a, a->lane + 1);
 }
 
 static void on_found(void *arg, const char *kind, struct slice name)
@@ -72,7 +83,7 @@ static void begin(struct alone *a)
         .arg = a,
     };
     a->begun = true;
-    bool only_one = recovery_start(&a->service->lane.core, &how);
+    bool only_one = recovery_start(&a->lane->core, &how);
     INVARIANT(only_one);
 }
 
@@ -85,7 +96,7 @@ static void on_raised(struct gen_read *g)
         alone_end(a, ERR_UNAVAILABLE, g->text);
     else
         a->accepted = true;
-    gate_epoch_over(&a->service->lane.core.gate);
+    gate_epoch_over(&a->lane->core.gate);
 }
 
 static void gen_work(struct db *db, struct db_job *job)
@@ -102,23 +113,23 @@ static void on_gen_looked(struct db_job *job)
         return;
     }
     a->gen = (struct gen_read){.accept = true, .least = a->highest, .realm = a->realm, .done = on_raised};
-    redis_gen(&a->service->lane.core.sync_link, &a->gen);
+    redis_gen(&a->lane->core.sync_link, &a->gen);
 }
 
 static void accept_rollback(struct alone *a)
 {
     a->accepting = true;
-    a->told = a->service->lane.core.gate.told;
+    a->told = a->lane->core.gate.told;
     a->gen_job.work = gen_work;
     a->gen_job.done = on_gen_looked;
-    core_job(&a->service->lane.core, &a->gen_job);
+    core_job(&a->lane->core, &a->gen_job);
 }
 
 /* --- */
 
 static void wait_for_gate(struct alone *a)
 {
-    const struct core *c = &a->service->lane.core;
+    const struct core *c = &a->lane->core;
     bool may_wait = mono_ms() < a->until_ms;
     if (!a->accepted && !a->accepting && gate_compared(&c->gate) && c->gate.mysql_up)
         accept_rollback(a);
@@ -147,8 +158,8 @@ static void on_started(struct service *s, void *arg)
 {
     struct alone *a = arg;
     a->service = s;
-    a->until_ms = mono_ms() + READY_MS;
-    a->accepted = !a->how->accept_rollback;
+    *a->out = (struct admin_recovered){0};
+    alone_lane(a, s->lanes);
     uv_timer_init(&s->loop, &a->timer);
     a->timer.data = a;
     uv_timer_start(&a->timer, on_timer, PROGRESS_MS, PROGRESS_MS);

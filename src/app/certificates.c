@@ -37,7 +37,7 @@ static void one_reload(struct tls_context *c, const char *of)
         log_event(LOG_INFO, "certificates", "of=%s outcome=read", of);
     else
         log_event(LOG_ERROR, "certificates", "of=%s outcome=kept error=%s next=%s", of, LOGQ(e.text),
-                  LOGQ("connections go on with what was read before; mend it, SIGHUP again"));
+                  LOGQ("connections use the old files; correct the new ones, then send SIGHUP again"));
 }
 
 static void one_say(struct tls_context *c, const char *of)

@@ -1,4 +1,4 @@
-/* app/certificates.h - the life of certificates in a running service: said at the start, looked at once a day, read anew
+/* app/certificates.h - the life of certificates in a running service: logged at the start, checked once a day, read again
  * at a SIGHUP. */
 #ifndef APP_CERTIFICATES_H
 #define APP_CERTIFICATES_H

@@ -55,9 +55,9 @@ void notify_init(struct notify *n)
     if (where == NULL || where[0] == '\0') return;
     if (address_read(n, where)) n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (n->fd < 0)
-        log_event(
-            LOG_WARN, "notify", "socket=%s why=%s", LOGQ(where),
-            LOGQ("expected the path of a unix socket, or @ and a name: nobody is told of start and stop"));
+        log_event(LOG_WARN, "notify", "socket=%s why=%s", LOGQ(where),
+                  LOGQ("expected the path of a unix socket, or @ and a name: no supervisor hears of start "
+                       "and stop"));
     else
         watchdog_read(n);
 }

@@ -1,8 +1,8 @@
 /* app/notify.h - what the service tells its supervisor, in the protocol of sd_notify(3): READY, STATUS, WATCHDOG,
- * RELOADING, STOPPING, each one datagram to $NOTIFY_SOCKET. Without that variable everything here does nothing.
- * The protocol is public and stable, and is forty lines; libsystemd would bring four more libraries into the process
- * (gcrypt, lz4, lzma, zstd) for it.
- * Nothing here blocks: what the socket does not take now is tried again with the next tick, or left out. */
+ * RELOADING, STOPPING, each one datagram to $NOTIFY_SOCKET. Without that variable everything here does nothing. The
+ * protocol is public and stable, and is forty lines; libsystemd would bring four more libraries into the process (gcrypt,
+ * lz4, lzma, zstd) for it. Nothing here blocks: a message that the socket does not take now is tried again with the next
+ * tick, or left out. */
 #ifndef APP_NOTIFY_H
 #define APP_NOTIFY_H
 

@@ -49,7 +49,7 @@ static enum err become(const struct passwd *to, struct error *e)
     if (initgroups(to->pw_name, to->pw_gid) == 0 && setresgid(to->pw_gid, to->pw_gid, to->pw_gid) == 0 &&
         setresuid(to->pw_uid, to->pw_uid, to->pw_uid) == 0 && is_only(to))
         return ERR_NONE;
-    return error_set(e, ERR_FAILED, "run_as: cannot become %s wholly: %s", to->pw_name, strerror(errno));
+    return error_set(e, ERR_FAILED, "run_as: cannot become %s completely: %s", to->pw_name, strerror(errno));
 }
 
 static enum err drop(const struct conf *conf, const struct passwd *to, struct error *e)

@@ -1,5 +1,5 @@
-/* app/privileges.h - what the process may do and show, given up before it serves anybody: root's rights (run_as), core dumps,
- * and being looked into. Linux. */
+/* app/privileges.h - rights that the process gives up before it serves any client: root's rights (run_as), core dumps, and
+ * other processes looking into it. Linux. */
 #ifndef APP_PRIVILEGES_H
 #define APP_PRIVILEGES_H
 

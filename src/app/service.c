@@ -1,7 +1,9 @@
 /* app/service.c - one loop for everything, its end-of-turn work, its timers and signals. */
 #include "app/service.h"
 #include "app/certificates.h"
+#include "base/heap.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include <signal.h>
 #include <stdio.h>
 
@@ -25,6 +27,14 @@ void service_fail(struct service *s, enum err code, const char *text)
     service_stop(s);
 }
 
+uint32_t service_lanes_up(const struct service *s)
+{
+    uint32_t n = 0;
+    EACH_LANE (l, s)
+        n += lane_up(l);
+    return n;
+}
+
 static void on_again(uv_idle_t *handle)
 {
     (void)handle; /* an active idle handle is what keeps the loop from waiting for events */
@@ -36,7 +46,9 @@ static void on_turn(uv_prepare_t *handle)
     struct service *s = handle->data;
     if (s->listen != NULL) listen_turn(s->listen);
     command_join(s->command);
-    bool again = lane_turn(&s->lane);
+    bool again = false;
+    EACH_LANE (l, s)
+        again |= lane_turn(l);
     command_turn(s->command);
     if (s->listen != NULL) listen_flush_all(s->listen);
     if (again)
@@ -54,12 +66,23 @@ static void supervisor_tick(struct service *s, uint64_t now_ms)
     notify_status(&s->notify, now_ms, text);
 }
 
+static void lanes_tick(struct service *s, uint64_t now_ms)
+{
+    uint64_t worst_s = 0;
+    EACH_LANE (l, s) {
+        lane_tick(l, now_ms);
+        uint64_t stalled_s = sync_stalled_s(l->core.sync);
+        if (stalled_s > worst_s) worst_s = stalled_s;
+    }
+    STAT_SET(merging_stalled, worst_s);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct service *s = timer->data;
     uint64_t now_ms = mono_ms();
     supervisor_tick(s, now_ms);
-    lane_tick(&s->lane, now_ms);
+    lanes_tick(s, now_ms);
     command_tick(s->command, now_ms);
     certificates_tick(s->settings, now_ms, &s->certificates_at_ms);
     if (s->stage == STAGE_DRAINING) service_drain_tick(s, now_ms);
@@ -68,7 +91,7 @@ static void on_tick(uv_timer_t *timer)
 static void reload_refused(const struct error *e)
 {
     log_event(LOG_ERROR, "reload", "error=%s next=%s", LOGQ(e->text),
-              LOGQ("nothing was changed; mend it, SIGHUP again"));
+              LOGQ("nothing was changed; correct the file, then send SIGHUP again"));
 }
 
 static void reload(struct service *s)
@@ -124,7 +147,10 @@ static void rooms_close(struct service *s)
     command_destroy(&s->command);
     wire_users_close(s);
     wire_zones_close(s);
-    lane_destroy(&s->lane);
+    EACH_LANE (l, s)
+        lane_destroy(l);
+    heap_free(s->coalesces);
+    heap_free(s->lanes);
 }
 
 static void work_nothing(uv_work_t *work)

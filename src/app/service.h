@@ -1,8 +1,8 @@
-/* app/service.h - the doors and what is around the lane, on one loop: the running tallyd, and the one-run service of `recover`.
+/* app/service.h - the doors and what is around the lanes, on one loop: the running tallyd, and the one-run service of `recover`.
  *
- * Start:  lane_start: Redis' sync link (checked) -> nobody else has the name -> links of earlier lives killed -> frame and
- *         fence links -> MySQL looked at -> writers -> the gate's first look -> listeners -> HTTP -> the lane runs.
- * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> lane -> loop empty. */
+ * Start:  the number of lanes -> of each: Redis' sync link (checked) -> nobody else has the name -> links of earlier lives
+ *         killed, frame and fence links -> MySQL looked at -> writers -> the gates' first look -> listeners -> HTTP -> the lanes run.
+ * Stop:   HTTP ends, listeners take no more, answers go out -> runs end or time is up -> writers -> lanes -> loop empty. */
 #ifndef APP_SERVICE_H
 #define APP_SERVICE_H
 
@@ -12,6 +12,7 @@
 #include "engine/lane.h"
 #include "listen/listen.h"
 #include "mysql/store_zones.h"
+#include "redis/cluster.h"
 #include <uv.h>
 
 struct http;
@@ -37,8 +38,11 @@ struct service {
     bool serves;      /* listens for clients (not in `recover`) */
     uv_loop_t loop;
     uv_work_t first_work; /* of libuv's pool */
-    struct lane lane;
-    struct writer_pool *pool; /* NULL: not yet, or closed */
+    struct lane *lanes;   /* one but on a cluster */
+    uint32_t lanes_n, closing_n;
+    struct coalesce **coalesces; /* theirs, for command/ */
+    struct cluster *cluster;     /* says where each lane's slot is; NULL: not a cluster, or it is closed */
+    struct writer_pool *pool;    /* NULL: not yet, or closed */
     struct listen *listen;
     struct command *command;
     struct users_side users;
@@ -64,6 +68,9 @@ enum err service_run(struct service *s, struct settings *settings, const char *p
                      void (*started)(struct service *s, void *arg), void *arg, struct error *e);
 void service_stop(struct service *s);                                  /* drains, then service_run returns */
 void service_fail(struct service *s, enum err code, const char *text); /* the same, with a reason */
+
+#define EACH_LANE(l, s) for (struct lane *l = (s)->lanes; l < (s)->lanes + (s)->lanes_n; l++)
+uint32_t service_lanes_up(const struct service *s); /* whose Redis is there */
 
 /* start.c */
 void service_init(struct service *s); /* rooms are made, nothing is begun */

@@ -66,16 +66,19 @@ void settings_reload(struct settings *s, const struct conf *wanted)
     certificates_reload(s);
 }
 
-struct lane_config settings_lane(const struct settings *s)
+struct lane_config settings_lane(const struct settings *s, uint32_t lane)
 {
     const struct conf *conf = s->conf;
     struct coalesce_config coalesce = coalesce_config_default;
     struct shares shares = setup_shares(conf);
-    coalesce.entries_max = shares.hashes;
-    coalesce.series_max = shares.names;
-    coalesce.replay_bytes = conf->redis_durability == CONF_DURABILITY_NONE ? 0 : shares.replay_bytes;
+    coalesce.entries_max = shares.hashes / s->setup.lanes;
+    coalesce.series_max = shares.names / s->setup.lanes;
+    coalesce.replay_bytes = shares.replay_bytes / s->setup.lanes;
+    if (conf->redis_durability == CONF_DURABILITY_NONE) coalesce.replay_bytes = 0;
     coalesce.doubt_ms = coalesce.busy_ms = (uint32_t)conf->limits_busy_timeout_ms;
     return (struct lane_config){
+        .lane = lane,
+        .lanes = s->setup.lanes,
         .counters = &s->setup.counters,
         .redis = &s->setup.redis,
         .sentinels = &s->setup.sentinels,

@@ -25,7 +25,7 @@ void settings_close(struct settings *s);
  * certificates anew. */
 void settings_reload(struct settings *s, const struct conf *wanted);
 
-struct lane_config settings_lane(const struct settings *s); /* borrows from s */
+struct lane_config settings_lane(const struct settings *s, uint32_t lane); /* borrows from s */
 
 /* Holds the instance's name on this machine until the process ends: a second one gets ERR_CONFIG. *fd is the
  * holder. */

@@ -3,15 +3,29 @@
 #include "base/stats.h"
 #include <stdio.h>
 
+/* Whose gate is shut, if one is. */
+static const struct lane *worst_lane(const struct service *s)
+{
+    const struct lane *worst = s->lanes;
+    EACH_LANE (l, s) {
+        const struct gate *gate = &l->core.gate;
+        if (gate->rolled_back) return l;
+        if (!gate_open(gate)) worst = l;
+    }
+    return worst;
+}
+
 static const char *state_of(const struct service *s)
 {
-    const struct gate *gate = &s->lane.core.gate;
+    const struct gate *gate = &worst_lane(s)->core.gate;
+    uint32_t up = service_lanes_up(s);
     if (s->stage == STAGE_STARTING) return "starting";
-    if (s->stage != STAGE_RUNNING) return "stopping: answers go out, merges end";
-    if (!lane_up(&s->lane)) return "Redis is away: hits are refused";
+    if (s->stage != STAGE_RUNNING) return "stopping: sends answers, ends merges";
+    if (up == 0) return "Redis is away: hits are refused";
+    if (up < s->lanes_n) return "a part of the cluster is away: its hits are refused";
     if (gate->rolled_back) return gate->text;
-    if (!gate->mysql_up) return "counts; MySQL is away, what is counted waits in Redis";
-    if (!gate_open(gate)) return "counts; merging waits until MySQL and its tables are fit";
+    if (!gate->mysql_up) return "counts; MySQL is away, so hits wait in Redis";
+    if (!gate_open(gate)) return "counts; merging waits until MySQL and its tables fit";
     if (STAT_GET(batches_held) > 0) return "counts; batches are held, the log says why";
     return "counts and merges";
 }

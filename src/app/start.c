@@ -3,12 +3,16 @@
 #include "app/certificates.h"
 #include "app/privileges.h"
 #include "app/service.h"
+#include "base/heap.h"
 #include "base/log.h"
+#include "engine/name.h"
 #include "mysql/schema.h"
 #include "redis/check_op.h"
+#include "status/lanes.h"
 #include <stdio.h>
 
 #define LOOK_FIRST_MS 3000
+#define LOOK_CLUSTER_MS 5000
 
 static struct conn *client_of(const struct lane *l, struct outlet *o)
 {
@@ -33,21 +37,65 @@ static void failed(void *lane, const char *text)
     service_fail(((struct lane *)lane)->arg, ERR_FAILED, text);
 }
 
-void service_init(struct service *s)
+static void lanes_init(struct service *s)
 {
     static const struct lane_ports ports = {.answered = answered, .room = room, .failed = failed};
-    struct lane_config config = settings_lane(s->settings);
-    config.cleans = s->serves;
-    lane_init(&s->lane, &s->loop, &config, &ports, s);
+    s->lanes_n = s->settings->setup.lanes;
+    s->lanes = heap_zalloc(s->lanes_n * sizeof *s->lanes);
+    s->coalesces = heap_zalloc(s->lanes_n * sizeof *s->coalesces);
+    for (uint32_t i = 0; i < s->lanes_n; i++) {
+        struct lane_config config = settings_lane(s->settings, i);
+        config.cleans = s->serves;
+        lane_init(&s->lanes[i], &s->loop, &config, &ports, s);
+        s->coalesces[i] = s->lanes[i].core.coalesce;
+    }
+}
+
+void service_init(struct service *s)
+{
+    lanes_init(s);
     wire_users_init(s);
     wire_zones_init(s);
     wire_command(s);
     wire_http_init(s);
 }
 
+/* What is counted elsewhere would not be found, so the number is looked at first. */
+static enum err lanes_begin(struct service *s, struct error *e)
+{
+    const struct source where = setup_source(&s->settings->setup);
+    return lanes_agree(&where, true, e);
+}
+
+static enum err cluster_begin(struct service *s, struct error *e)
+{
+    struct redis_place **places = heap_alloc(s->lanes_n * sizeof(*places));
+    for (uint32_t i = 0; i < s->lanes_n; i++)
+        places[i] = &s->lanes[i].core.place;
+    s->cluster = cluster_create(&s->loop, places, s->lanes_n);
+    heap_free(places);
+    return cluster_wait(s->cluster, LOOK_CLUSTER_MS, e);
+}
+
+static enum err name_begin(struct service *s, struct error *e)
+{
+    struct redis_link **links = heap_alloc(s->lanes_n * sizeof(*links));
+    for (uint32_t i = 0; i < s->lanes_n; i++)
+        links[i] = &s->lanes[i].core.sync_link;
+    enum err code = name_free(links, s->lanes_n, s->settings->host, &s->stop_asked, e);
+    heap_free(links);
+    return code;
+}
+
 static enum err redis_begin(struct service *s, struct error *e)
 {
-    return lane_start(&s->lane, &s->stop_asked, e);
+    if (s->settings->setup.redis.cluster && cluster_begin(s, e) != ERR_NONE) return e->code;
+    EACH_LANE (l, s)
+        if (!s->stop_asked && lane_start(l, e) != ERR_NONE) return e->code;
+    if (!s->stop_asked && name_begin(s, e) != ERR_NONE) return e->code;
+    EACH_LANE (l, s)
+        if (lane_link(l, &s->stop_asked, e) != ERR_NONE) return e->code;
+    return ERR_NONE;
 }
 
 /* --- MySQL --- */
@@ -82,7 +130,7 @@ static enum err mysql_begin(struct service *s, struct error *e)
     s->mysql_seen = code == ERR_NONE;
     if (code != ERR_UNAVAILABLE || !s->serves) return code;
     log_event(LOG_WARN, "mysql_down", "error=%s next=%s", LOGQ(e->text),
-              LOGQ("counting goes on in Redis; merged when MySQL is back"));
+              LOGQ("counting goes on in Redis; tallyd merges when MySQL is back"));
     return ERR_NONE;
 }
 
@@ -90,7 +138,8 @@ static void on_mysql(void *arg, bool up, const char *text)
 {
     struct service *s = arg;
     log_event(up ? LOG_INFO : LOG_WARN, up ? "mysql_up" : "mysql_down", "detail=%s", LOGQ(text));
-    lane_mysql(&s->lane, up);
+    EACH_LANE (l, s)
+        lane_mysql(l, up);
 }
 
 static enum err writers_begin(struct service *s, struct error *e)
@@ -104,7 +153,8 @@ static enum err writers_begin(struct service *s, struct error *e)
         .arg = s,
     };
     int rc = writer_pool_start(&s->pool, &s->loop, &config);
-    lane_pool(&s->lane, s->pool);
+    EACH_LANE (l, s)
+        lane_pool(l, s->pool);
     return rc == 0 ? ERR_NONE : error_set(e, ERR_FAILED, "cannot start writer threads: %s", uv_strerror(rc));
 }
 
@@ -112,7 +162,9 @@ static enum err writers_begin(struct service *s, struct error *e)
 static enum err look_first(struct service *s, struct error *e)
 {
     (void)e;
-    if (s->mysql_seen) lane_look_first(&s->lane, mono_ms() + LOOK_FIRST_MS, &s->stop_asked);
+    uint64_t until_ms = mono_ms() + LOOK_FIRST_MS;
+    EACH_LANE (l, s)
+        if (s->mysql_seen) lane_look_first(l, until_ms, &s->stop_asked);
     return ERR_NONE;
 }
 
@@ -129,7 +181,6 @@ static enum err listen_begin(struct service *s, struct error *e)
     limits.unread_all = shares.unread_all_bytes;
     limits.stall_ms = (uint32_t)conf->limits_send_timeout_ms;
     limits.greeting_ms = (uint32_t)conf->limits_auth_timeout_ms;
-    limits.handshakes_percent = (uint32_t)conf->limits_tls_handshakes;
     s->listen = listen_create(&s->loop, &limits);
     if (s->settings->setup.doors != NULL) listen_secure(s->listen, s->settings->setup.doors);
     struct listen_handler handler = wire_listen_handler(s);
@@ -147,7 +198,7 @@ static enum err rights_drop(struct service *s, struct error *e)
 enum err service_start(struct service *s, struct error *e)
 {
     static enum err (*const steps[])(struct service *, struct error *) = {
-        redis_begin, mysql_begin,  writers_begin,   wire_zones_begin,
+        lanes_begin, redis_begin,  mysql_begin,     writers_begin, wire_zones_begin,
         look_first,  listen_begin, wire_http_begin, rights_drop,
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !s->stop_asked; i++)
@@ -158,13 +209,15 @@ enum err service_start(struct service *s, struct error *e)
 void service_begin(struct service *s)
 {
     certificates_begin(s->settings);
-    lane_begin(&s->lane);
+    EACH_LANE (l, s)
+        lane_begin(l);
     for (size_t i = 0; s->serves && i < s->settings->conf->listen_resp.n; i++)
         log_event(LOG_INFO, "listening", "url=%s", listen_url(s->listen, i));
-    if (s->lane.core.config.keeps == REDIS_KEEPS_NOTHING)
+    const struct core *first = &s->lanes[0].core;
+    if (first->config.keeps == REDIS_KEEPS_NOTHING)
         log_event(LOG_WARN, "redis_durability_none", "detail=%s",
-                  LOGQ(redis_check_promise(&s->lane.core.frame_link.facts, REDIS_KEEPS_NOTHING)));
-    log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s", TALLYD_VERSION,
-              s->settings->instance, s->settings->life.id, s->lane.core.frame_link.facts.version_text);
+                  LOGQ(redis_check_promise(&first->frame_link.facts, REDIS_KEEPS_NOTHING)));
+    log_event(LOG_INFO, "ready", "version=%s instance=%s life=%s redis=%s lanes=%u", TALLYD_VERSION,
+              s->settings->instance, s->settings->life.id, first->frame_link.facts.version_text, s->lanes_n);
     notify_ready(&s->notify);
 }

@@ -1,12 +1,11 @@
 /* app/stop.c - the order of stop: clients hear their answers, runs end or time is up, then everything is
- * given back: writers, lane, handles. What is not merged by then stands in Redis, and the next start
+ * given back: writers, lanes, handles. What is not merged by then stands in Redis, and the next start
  * adopts it. */
 #include "app/service.h"
 #include "base/log.h"
 
-static void handles_close(struct lane *l)
+static void handles_close(struct service *s)
 {
-    struct service *s = l->arg;
     uv_close((uv_handle_t *)&s->turn, NULL);
     uv_close((uv_handle_t *)&s->again, NULL);
     uv_close((uv_handle_t *)&s->tick, NULL);
@@ -16,19 +15,36 @@ static void handles_close(struct lane *l)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
 }
 
+static void redis_closed(void *arg)
+{
+    struct service *s = arg;
+    if (--s->closing_n == 0) handles_close(s);
+}
+
+static void service_lane_closed(struct lane *l)
+{
+    redis_closed(l->arg);
+}
+
 static void pool_closed(void *arg)
 {
     struct service *s = arg;
     s->pool = NULL;
-    lane_pool(&s->lane, NULL);
-    lane_close(&s->lane, handles_close);
+    s->closing_n = s->lanes_n + (s->cluster != NULL);
+    if (s->cluster != NULL) cluster_close(s->cluster, redis_closed, s);
+    s->cluster = NULL;
+    EACH_LANE (l, s) {
+        lane_pool(l, NULL);
+        lane_close(l, service_lane_closed);
+    }
 }
 
 /* From here on sync only waits for what is out, so nothing asks a room that is closed already. */
 static void service_close(struct service *s)
 {
     s->stage = STAGE_CLOSING;
-    lane_abandon(&s->lane);
+    EACH_LANE (l, s)
+        lane_abandon(l);
     if (s->pool == NULL)
         pool_closed(s);
     else
@@ -42,7 +58,8 @@ static void listen_closed(void *arg)
 
 static void drain_begin(struct service *s)
 {
-    lane_stop(&s->lane);
+    EACH_LANE (l, s)
+        lane_stop(l);
     wire_http_stop(s);
     wire_users_stop(s);
     wire_zones_stop(s);
@@ -61,11 +78,13 @@ void service_drain_tick(struct service *s, uint64_t now_ms)
         s->dropped = true;
         listen_drop_all(s->listen);
     }
-    bool quiet = lane_quiet(&s->lane);
+    bool quiet = true;
+    EACH_LANE (l, s)
+        quiet &= lane_quiet(l);
     if (!wire_http_over(s) || (!late && !(s->listen_closed && quiet)))
         return; /* its threads borrow what goes now */
     if (!quiet)
         log_event(LOG_WARN, "stopped_early", "why=%s",
-                  LOGQ("time is up; what is not merged stands in Redis"));
+                  LOGQ("time is up; counts that are not merged wait in Redis"));
     service_close(s);
 }

@@ -4,39 +4,38 @@
 #include "redis/sentinel.h"
 #include <stdio.h>
 
+static struct core *core_of(void *arg, uint32_t lane)
+{
+    return &((struct service *)arg)->lanes[lane].core;
+}
+
 static void port_pending(void *arg, uint32_t lane, struct pending_request *q)
 {
-    (void)lane;
-    ask_pending(&((struct service *)arg)->lane.core, q);
+    ask_pending(core_of(arg, lane), q);
 }
 static void port_sync(void *arg, uint32_t lane, struct sync_request *q)
 {
-    (void)lane;
-    ask_sync(&((struct service *)arg)->lane.core, q);
+    ask_sync(core_of(arg, lane), q);
 }
 static void port_recover(void *arg, uint32_t lane, struct recover_request *q)
 {
-    (void)lane;
-    ask_recover(&((struct service *)arg)->lane.core, q);
+    ask_recover(core_of(arg, lane), q);
 }
 static void port_total(void *arg, uint32_t lane, struct total_request *q)
 {
-    (void)lane;
-    totals_ask(&((struct service *)arg)->lane.totals, q);
+    totals_ask(&((struct service *)arg)->lanes[lane].totals, q);
 }
 static void port_wait(void *arg, uint32_t lane, struct wait_request *q)
 {
-    (void)lane;
-    ask_wait(&((struct service *)arg)->lane.core, q);
+    ask_wait(core_of(arg, lane), q);
 }
 static void port_read(void *arg, uint32_t lane, struct read_request *q)
 {
-    (void)lane;
-    ask_read(&((struct service *)arg)->lane.core, q);
+    ask_read(core_of(arg, lane), q);
 }
 static int64_t port_redis_ms(void *arg)
 {
-    return redis_time_ms(&((struct service *)arg)->lane.core.frame_link);
+    return redis_time_ms(&((struct service *)arg)->lanes[0].core.frame_link);
 }
 
 /* --- INFO --- */
@@ -85,21 +84,67 @@ static void stalled_put(void *arg, struct slice counter, const char *why)
     buf_printf(arg, "stalled_" SLICE_FMT ":%s\r\n", SLICE_ARG(counter), why);
 }
 
+/* Of several, those that do not count or do not merge. */
+static void lanes_put(const struct service *s, struct buf *out)
+{
+    if (s->lanes_n == 1) return;
+    buf_printf(out, "lanes:%u\r\nlanes_up:%u\r\n", s->lanes_n, service_lanes_up(s));
+    EACH_LANE (l, s) {
+        const struct core *c = &l->core;
+        bool up = lane_up(l), merges = gate_open(&c->gate) || !c->gate.mysql_up;
+        if (up && merges) continue;
+        buf_printf(out, "lane%u:slot=%u,up=%d,merges=%d,at=%s,why=%s\r\n", c->config.lane, c->place.slot, up,
+                   merges, c->place.where, up ? c->gate.text : c->frame_link.why);
+    }
+}
+
+static void leftovers_put(const struct service *s, struct buf *out)
+{
+    uint64_t n = 0;
+    bool walked = true;
+    EACH_LANE (l, s) {
+        n += l->upkeep.leftovers;
+        walked &= l->upkeep.walked;
+    }
+    if (walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)n);
+}
+
+/* The first of them, in whose text is what to do. */
+static void merges_held_put(const struct service *s, struct buf *out)
+{
+    EACH_LANE (l, s) {
+        const struct gate *gate = &l->core.gate;
+        if (!gate->rolled_back) continue;
+        buf_printf(out, "merges_held:%s\r\n", gate->text);
+        return;
+    }
+}
+
+static bool is_recovering(const struct service *s)
+{
+    EACH_LANE (l, s)
+        if (l->core.recovery != NULL) return true;
+    return false;
+}
+
 static void port_info(void *arg, const struct info_asked *asked, struct buf *out)
 {
     const struct service *s = arg;
-    const struct lane *l = &s->lane;
-    const struct gate *gate = &l->core.gate;
+    const struct core *first = &s->lanes[0].core;
+    struct held_list held = {.out = out};
     if (!info_begins(asked, "Tallyd", out)) return;
     buf_printf(out, "instance:%s\r\nlife:%s\r\n", s->settings->instance, s->settings->life.id);
-    buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", lane_up(l), gate->mysql_up);
-    buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, l->core.recovery != NULL);
-    if (gate->rolled_back) buf_printf(out, "merges_held:%s\r\n", gate->text);
-    if (l->upkeep.walked) buf_printf(out, "leftovers:%llu\r\n", (unsigned long long)l->upkeep.leftovers);
-    redis_put(&l->core, out);
-    sentinels_put(l->core.sentinels, out);
-    sync_stalled(l->core.sync, stalled_put, out);
-    sync_held(l->core.sync, held_put, &(struct held_list){.out = out});
+    buf_printf(out, "redis_up:%d\r\nmysql_up:%d\r\n", service_lanes_up(s) > 0, first->gate.mysql_up);
+    buf_printf(out, "stopping:%d\r\nrecovering:%d\r\n", s->stage >= STAGE_DRAINING, is_recovering(s));
+    merges_held_put(s, out);
+    leftovers_put(s, out);
+    redis_put(first, out);
+    lanes_put(s, out);
+    sentinels_put(first->sentinels, out);
+    EACH_LANE (l, s) {
+        sync_stalled(l->core.sync, stalled_put, out);
+        sync_held(l->core.sync, held_put, &held);
+    }
 }
 
 /* --- sessions --- */
@@ -144,8 +189,8 @@ void wire_command(struct service *s)
 {
     const struct conf *conf = s->settings->conf;
     struct command_config config = {
-        .lanes = &s->lane.core.coalesce,
-        .lanes_n = 1,
+        .lanes = s->coalesces,
+        .lanes_n = s->lanes_n,
         .counters = &s->settings->setup.counters,
         .client = {.pause = conn_pause,
                    .resume = conn_resume,

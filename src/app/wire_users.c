@@ -48,8 +48,9 @@ enum err wire_users_listen(struct service *s, struct error *e)
         if (listen_add(s->listen, &a, &handler, e) != ERR_NONE) return e->code;
     }
     if (s->users.now->n > 0 && control->n == 0)
-        log_event(LOG_WARN, "no_control", "next=%s",
-                  LOGQ("there are users, and `tallyd status` and `recover` are none: give listen.control"));
+        log_event(
+            LOG_WARN, "no_control", "next=%s",
+            LOGQ("there are users, so `tallyd status` and `recover` need listen.control: configure it"));
     return ERR_NONE;
 }
 
@@ -71,7 +72,9 @@ bool wire_users_reload(struct service *s, const struct conf *wanted, struct erro
         users_drop(s);
         s->users.now = fresh;
         log_event(opens ? LOG_WARN : LOG_INFO, "users", "n=%zu%s", fresh->n,
-                  opens ? " next=\"whoever connects may everything now: is that meant?\"" : "");
+                  opens ? " next=\"without users anyone who can connect has full access: restore the section "
+                          "users, unless you mean that\""
+                        : "");
     } else {
         heap_free(fresh);
         buf_put_char(&problems, '\0');

@@ -33,12 +33,13 @@ static const char *one_read(struct slice one, struct address *out)
     if (slice_starts(one, mode))
         return mode_read(slice_of(one.p + mode.n, one.n - mode.n), &out->mode)
                    ? NULL
-                   : "an address whose mode is none of a socket (0600, 0660, 0666: an octal number)";
+                   : "an address whose mode is not that of a socket (an octal number such as 0600, 0660 or "
+                     "0666)";
     if (slice_starts(one, group))
         return group_read(slice_of(one.p + group.n, one.n - group.n), out->group, sizeof out->group)
                    ? NULL
-                   : "an address whose group is no name of a group";
-    return "an address with something else than mode= and group= behind its '?'";
+                   : "an address whose group is not the name of a group";
+    return "an address with something other than mode= and group= behind its '?'";
 }
 
 static const char *options_read(struct slice query, struct address *out)
@@ -71,7 +72,7 @@ static const char *tcp_read(const struct url *u, const char *wrong, struct addre
     unsigned char bytes[16];
     if (wrong == NULL && u->port.p == NULL) return "an address without a port";
     if (wrong == NULL && (!url_port(u->port, &out->port) || u->path.p != NULL || u->query.p != NULL))
-        return "an address whose port is no number from 1 to 65535";
+        return "an address whose port is not a number from 1 to 65535";
     out->host = heap_strndup(u->host.p, u->host.n);
     if (wrong == NULL && u->user.p == NULL && u->more.p == NULL &&
         inet_pton(u->bracketed ? AF_INET6 : AF_INET, out->host, bytes) == 1)

@@ -97,7 +97,7 @@ static enum err group_set(const struct address *a, struct error *e)
     return error_set(
         e, ERR_CONFIG,
         "unix://%s: it cannot be given to the group %s (%s): tallyd's user must be in that group, and "
-        "systemd's unit must let it; else let the clients' users be in tallyd's group",
+        "systemd's unit must allow it; otherwise put the clients' users into tallyd's group",
         a->path, a->group, strerror(errno));
 }
 

@@ -1,6 +1,6 @@
 /* base/clock.h
  *   mono_  CLOCK_MONOTONIC: waiting and remembering
- *   age_   CLOCK_BOOTTIME: the same, but goes on while the host sleeps: for what must not look young afterwards
+ *   age_   CLOCK_BOOTTIME: the same, but goes on while the host sleeps: for ages that must not look young afterwards
  *   wall_  CLOCK_REALTIME: for people only
  *   ran_   CLOCK_THREAD_CPUTIME_ID: CPU time of this thread; a system call */
 #ifndef BASE_CLOCK_H

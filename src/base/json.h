@@ -1,5 +1,5 @@
-/* base/json.h - writes JSON into a buffer, one value after the other; commas are put where they belong. Texts may be
- * any bytes: what is no UTF-8 becomes U+FFFD, so that every reader takes what is written. */
+/* base/json.h - writes JSON into a buffer, one value after the other; commas are put where they belong. Texts may be any
+ * bytes: bytes that are not UTF-8 become U+FFFD, so that every reader accepts the output. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 

@@ -1,4 +1,4 @@
-/* base/latencies.h - the table of what is timed, as base/stats.h is of what is counted; /metrics shows all. */
+/* base/latencies.h - the table of all timings, as base/stats.h is the table of all counts; /metrics shows both. */
 #ifndef BASE_LATENCIES_H
 #define BASE_LATENCIES_H
 

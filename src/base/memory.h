@@ -1,4 +1,4 @@
-/* base/memory.h - what this process holds of the machine's memory. */
+/* base/memory.h - how much of the machine's memory this process uses. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 

@@ -1,4 +1,4 @@
-/* base/outlet.h - one client's way out, embedded in its connection. Frames answer straight into `out`, in order. */
+/* base/outlet.h - one client's output buffer, embedded in its connection. Frames answer straight into `out`, in order. */
 #ifndef BASE_OUTLET_H
 #define BASE_OUTLET_H
 

@@ -1,6 +1,7 @@
-/* base/piece.h - work is given to a server in pieces, each as large as it does in so many us, by the time that those before
- * took: others wait behind it. A time may have been somebody else's, or two answers came together; so what one of them needs is
- * taken as the third of the lowest times: an estimate that goes down by a quarter, or up by an eighth. */
+/* base/piece.h - gives work to a server in pieces, because others wait behind each. A piece is as large as the server can
+ * do in a given number of us, by the times of the pieces before. A time may include other work, or two answers came
+ * together. So the estimate of one item's time is the third of the lowest times; it goes down by a quarter, or up by an
+ * eighth. */
 #ifndef BASE_PIECE_H
 #define BASE_PIECE_H
 

@@ -8,11 +8,11 @@
 #define STATS(X)                                                                                             \
     X(connections_accepted, "connections accepted")                                                          \
     X(connections_refused, "connections refused over the limit")                                             \
-    X(cross_protocol, "connections closed since a browser sent HTTP to the RESP door")                       \
+    X(cross_protocol, "connections closed because a browser sent HTTP to the RESP door")                     \
     X(tls_refused, "TLS handshakes that failed")                                                             \
-    X(tls_put_off, "times that a TLS handshake was put off, for others")                                     \
+    X(tls_put_off, "times that a TLS handshake had to wait for others")                                      \
     X(connections_open, "connections open now")                                                              \
-    X(connections_stalled, "connections closed since their clients read nothing")                            \
+    X(connections_stalled, "connections closed because their clients read nothing")                          \
     X(net_input_bytes, "bytes read from clients")                                                            \
     X(net_output_bytes, "bytes written to clients")                                                          \
     X(unread_bytes, "bytes of answers that clients have not read, now")                                      \
@@ -20,8 +20,8 @@
     X(hits_refused, "increments refused with an error")                                                      \
     X(hits_unknown, "increments answered with outcome unknown")                                              \
     X(tokens, "increments that a new token counted")                                                         \
-    X(tokens_known, "increments whose token stood already: answered, not counted again")                     \
-    X(tokens_standing, "tokens that stand in Redis, as counted last; at most a twelfth too many")            \
+    X(tokens_known, "increments whose token was known: answered, not counted again")                         \
+    X(tokens_standing, "tokens in Redis at the last count; at most a twelfth too many")                      \
     X(frames, "frames sent")                                                                                 \
     X(frames_refused, "frames that Redis refused whole")                                                     \
     X(frames_resent, "frames sent again after a cut")                                                        \
@@ -45,10 +45,10 @@
     X(chunks_retried, "chunk transactions tried again")                                                      \
     X(chunks_retried_deadlock, "of them, after a deadlock or a lock wait")                                   \
     X(chunks_retried_link, "of them, after a lost link")                                                     \
-    X(chunks_retried_size, "of them, since the statement was too big")                                       \
+    X(chunks_retried_size, "of them, because the statement was too big")                                     \
     X(rows_merged, "rows merged into MySQL")                                                                 \
     X(rows_rejected, "rows put into tally_rejects")                                                          \
-    X(merging_stalled, "seconds for which nothing was merged though something is due, now; 0: it goes on")   \
+    X(merging_stalled, "seconds without a merge although hits are due, now; 0: merging goes on")             \
     X(fences, "durability barriers passed")                                                                  \
     X(totals, "live totals asked for")                                                                       \
     X(totals_again, "live totals read again: a later claim was merged meanwhile")                            \

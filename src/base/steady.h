@@ -1,5 +1,5 @@
-/* base/steady.h - another machine's wall clock, to delete by. Steps back are followed, since they only make things look
- * younger; a leap ahead may be a mistake, and is believed when it has lasted for STEADY_SETTLE_MS. */
+/* base/steady.h - another machine's wall clock, to delete by. It follows steps back, since they only make things look
+ * younger. A leap ahead may be a mistake: it follows one that has lasted for STEADY_SETTLE_MS. */
 #ifndef BASE_STEADY_H
 #define BASE_STEADY_H
 

@@ -344,7 +344,7 @@ enum err zone_load(struct slice name, struct zone *out, struct error *e)
     buf_free(&bytes);
     if (!read)
         return error_set(e, ERR_CONFIG,
-                         "\"%s\" is no time zone of this system, expected a name such as Europe/Berlin; "
+                         "\"%s\" is not a time zone of this system, expected a name such as Europe/Berlin; "
                          "the names are in " ZONE_DIRECTORY " (package tzdata)",
                          slice_show(name, ZONE_NAME_MAX, shown, sizeof shown));
     memcpy(out->name, name.p, name.n);

@@ -163,6 +163,22 @@ void coalesce_look(struct coalesce *c, struct coalesce_hit *h)
     hash_cache_prefetch(&c->hash_cache, h->code);
 }
 
+uint64_t coalesce_code(const struct coalesce *c, struct slice key)
+{
+    return hash_cache_code(&c->hash_cache, key);
+}
+
+void coalesce_look_coded(struct coalesce *c, const struct coalesce_hit *h)
+{
+    hash_cache_prefetch(&c->hash_cache, h->code);
+}
+
+void coalesce_codes_as(struct coalesce *c, const struct coalesce *other)
+{
+    PRE(c->hash_cache.n == 0);
+    c->hash_cache.seed = other->hash_cache.seed;
+}
+
 void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h)
 {
     hash_cache_prefetch_entry(&c->hash_cache, h->code);

@@ -1,7 +1,7 @@
 /* coalesce/coalesce.h - adds hits up in frames and keeps the frame protocol (coalesce/README.md): one frame in flight,
- * doubt after a cut resolved by seq, known dirty in the order of sending. No I/O: the link is a struct of
- * ports, so that the simulator can cut it anywhere. One loop, no locks. Nothing is allocated per hit once the
- * tables have grown. */
+ * frames in doubt after a cut settled by seq, known dirty in the order of sending. No I/O: the link is a struct of ports,
+ * so that the simulator can cut it anywhere. One loop, no locks. Nothing is allocated per hit once the tables have
+ * grown. */
 #ifndef COALESCE_COALESCE_H
 #define COALESCE_COALESCE_H
 
@@ -91,6 +91,11 @@ struct coalesce_hit {
 /* Adds a hit. On ADD_OK o->waiting has grown by one. coalesce_look() before, once; of several hits the three steps for
  * all, one step after the other, so that their reads of memory overlap; nothing else between them. */
 void coalesce_look(struct coalesce *c, struct coalesce_hit *h);
+/* The first step in two, where the code says which lane's coalesce has the hit. */
+uint64_t coalesce_code(const struct coalesce *c, struct slice key);
+void coalesce_look_coded(struct coalesce *c, const struct coalesce_hit *h);
+/* Codes are the other's from now on; c has seen no key yet. */
+void coalesce_codes_as(struct coalesce *c, const struct coalesce *other);
 void coalesce_look_again(struct coalesce *c, const struct coalesce_hit *h); /* may be left out */
 enum add_result coalesce_take(struct coalesce *c, struct outlet *o, const struct coalesce_hit *h);
 

@@ -13,7 +13,7 @@
 static const char unknown_text[] = "ERR outcome unknown: the link to Redis was lost before its answer; "
                                    "the increment may or may not have been counted";
 static const char astray_text[] =
-    "TRYAGAIN the slot of tallyd's keys is on its way to another node of the cluster; "
+    "TRYAGAIN the slot of tallyd's keys is moving to another node of the cluster; "
     "nothing was counted";
 
 static bool in_doubt(const struct coalesce *c)

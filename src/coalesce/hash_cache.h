@@ -1,9 +1,8 @@
-/* coalesce/hash_cache.h - the pending hashes this process has seen, by key: what is known of each, and where it stands in the
+/* coalesce/hash_cache.h - the pending hashes this process has seen, by key: what is known of each, and its place in the
  * frame that collects, so that one look-up finds a hit's cell. A cache: bounded, and forgetting an entry costs a ZADD and a
- * SET NX more, never a count. Entries that a frame holds (pins) or that owe a ZADD stay. About 60 bytes, the key, and 27
- * bytes of table an entry.
- * The table is of many parts, by the high bits of the hash, each of which grows and forgets by itself: with a million
- * entries the slowest add goes through 4,000. */
+ * SET NX more, never a count. Entries that a frame uses (pins) or that owe a ZADD remain. About 60 bytes, the key, and 27
+ * bytes of table an entry. The table is of many parts, by the high bits of the hash, each of which grows and forgets by
+ * itself: with a million entries the slowest add goes through 4,000. */
 #ifndef COALESCE_HASH_CACHE_H
 #define COALESCE_HASH_CACHE_H
 

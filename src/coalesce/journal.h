@@ -1,7 +1,7 @@
 /* coalesce/journal.h - one journal (bytes: series/journal.h) as its daemon knows it: what frames added to series, timeboxes
- * and logs, summed by name and time, until a checkpoint brings it home to their own keys. A frame's ops then cost Redis
- * one APPEND, and what many frames added costs one HINCRBY a sample. Every hit stands, at any moment, either in a journal
- * or in its keys, and in Redis in any case. The rules (checkpoint.c carries them out):
+ * and logs, summed by name and time, until a checkpoint brings it home to their own keys. A frame's ops then cost Redis one
+ * APPEND, and what many frames added costs one HINCRBY a sample. At any moment every hit is either in a journal or in its
+ * keys, and in Redis in any case. The rules (checkpoint.c carries them out):
  *   In: all feed updates; a client's update of a series that Redis accepted since the last cut; hits on buckets with a
  *     known total; events numbered from a lease. The rest goes straight to its key, so the first client to meet a key of
  *     the wrong type sees the error. So do the ops of a frame that has only a few.

@@ -173,7 +173,7 @@ void coalesce_adopt(struct coalesce *c, struct slice name, struct slice bytes)
     j->opened = j->closed = true;
     if (!journal_read(j, bytes, record_code, c))
         log_event(LOG_ERROR, "journal_torn", "name=%s next=%s", slice_show(name, 150, shown, sizeof shown),
-                  LOGQ("what stands before the tear is brought home; the rest is not readable"));
+                  LOGQ("the records before the damage are brought home; the rest cannot be read"));
     STAT_ADD(journals_adopted, 1);
     log_event(LOG_INFO, "journal_adopted", "name=%s ops=%u", slice_show(name, 150, shown, sizeof shown),
               j->pending);

@@ -1,9 +1,9 @@
 /* coalesce/leases.h - for each event log that Redis took an op of since the last cut: numbers of its ticker that this
  * process may give. An event that gets its number here needs no script: one plain ZADD a log.
- *   A log is learned when its op is known to be applied: then it is a sorted set, and its name stands in tally:events.
- *   A lease is drawn by the op that meets an empty one, with its own numbers: so many more, each time eight times as
- *     many. None of them stands in that moment, and no own id that is one of them is taken afterwards (KEY_LEASED).
- *     Numbers not used are lost: unique, not dense.
+ *   A log is learned when its op is known to be applied: then it is a sorted set, and its name is in tally:events.
+ *   A lease is drawn by the op that meets an empty one, beyond its own numbers; each lease is eight times as large as the
+ *     one before. None of its numbers is in the log at that moment, and tallyd takes no client's own id among them
+ *     afterwards (KEY_LEASED). Numbers not used are lost: unique, not dense.
  *   (!) A cut forgets all: a Redis that lost its tail does not know what it leased.
  * A cache without names: of two that share a seeded 64-bit code, one would give the other's numbers. One forgotten costs a
  * script, and its numbers. Nothing is allocated before the first event. */

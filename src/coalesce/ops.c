@@ -221,9 +221,10 @@ static void write_item(const struct frame *f, const struct frame_op *op, const s
         return;
     }
     if (op->kind == OP_EVENT && item->value == EVENT_REFUSED) {
-        buf_printf(
-            out, "-ERR id " SLICE_FMT " may be one that the ticker gives; use a larger number or a text\r\n",
-            SLICE_ARG(id));
+        buf_printf(out,
+                   "-ERR id " SLICE_FMT
+                   " may be a number that another event gets; use a larger number or a text\r\n",
+                   SLICE_ARG(id));
         return;
     }
     if (id.n == 0) id = slice_of(digits, num_write(item->value, digits));

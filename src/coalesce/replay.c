@@ -209,8 +209,7 @@ void coalesce_on_kept(struct coalesce *c, struct kept_frame *k, enum frame_outco
     if (k->failed > 0) STAT_ADD(frames_lost, 1);
     if (k->failed > 0)
         log_event(LOG_ERROR, "replay_failed", "seq=%llu failed=%u next=%s", (unsigned long long)k->seq,
-                  k->failed,
-                  LOGQ("keys of another type stand where this frame was counted; run `tallyd verify`"));
+                  k->failed, LOGQ("some keys of this frame have another type now; run `tallyd verify`"));
     if (k->renumbered > 0)
         log_event(LOG_WARN, "events_renumbered", "seq=%llu events=%u", (unsigned long long)k->seq,
                   k->renumbered);

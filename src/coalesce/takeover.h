@@ -1,5 +1,5 @@
-/* coalesce/takeover.h - takes over journals whose service died before it had brought everything home: at start those of
- * earlier lives of this instance, every so often those of others of whom no link stands any more, and our own after Redis
+/* coalesce/takeover.h - takes over journals whose service died before it had brought everything home. At start it takes
+ * those of earlier lives of this instance, now and then those of other instances without a link, and our own after Redis
  * lost its tail. One at a time; coalesce brings them home (coalesce/README.md, rules C32 to C34). */
 #ifndef COALESCE_TAKEOVER_H
 #define COALESCE_TAKEOVER_H

@@ -14,10 +14,10 @@ static void ask_refuse(struct session *s, enum ask_outcome outcome, const char *
         reply_error(out, "ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back");
         return;
     case ASK_REDIS_DOWN:
-        reply_error(out, coalesce_down_why(s->command->config.lanes[0]));
+        reply_error(out, coalesce_down_why(lane_coalesce(s)));
         return;
     case ASK_HELD:
-        reply_error(out, "ERR merging is held back and an operator must look: the log of tallyd says why");
+        reply_error(out, "ERR merging is held until an operator has looked: the log of tallyd says why");
         return;
     case ASK_FAILED:
         reply_error(out, text);
@@ -85,7 +85,7 @@ enum taken run_pending(struct session *s, const struct request *r, struct buf *o
     if (session_barrier(s) == LEFT) return LEFT;
     s->ask.pending = (struct pending_request){.key = key_keep(s, r->args[1]), .done = pending_done};
     ask_begin(s);
-    ports->pending(ports->arg, 0, &s->ask.pending);
+    ports->pending(ports->arg, s->lane, &s->ask.pending);
     return TAKEN;
 }
 
@@ -107,7 +107,10 @@ enum taken run_sync(struct session *s, const struct request *r, struct buf *out)
     struct slice key = all ? slice_of("", 0) : key_keep(s, r->args[1]);
     s->ask.sync = (struct sync_request){.key = key, .done = sync_done};
     ask_begin(s);
-    ports->sync(ports->arg, 0, &s->ask.sync);
+    if (all && s->command->config.lanes_n > 1)
+        fan_sync(s);
+    else
+        ports->sync(ports->arg, s->lane, &s->ask.sync);
     return TAKEN;
 }
 
@@ -146,6 +149,9 @@ enum taken run_recover(struct session *s, const struct request *r, struct buf *o
     if (session_barrier(s) == LEFT) return LEFT;
     s->ask.recover = (struct recover_request){.dry_run = dry_run, .done = recover_done};
     ask_begin(s);
-    ports->recover(ports->arg, 0, &s->ask.recover);
+    if (s->command->config.lanes_n > 1)
+        fan_recover(s);
+    else
+        ports->recover(ports->arg, 0, &s->ask.recover);
     return TAKEN;
 }

@@ -1,11 +1,11 @@
-/* command/command.h - commands and replies: the parse loop of a connection, the command table, argument checks.
- * Increments go to coalesce/; what takes time goes through ports to engine/. No sockets here: a connection is an opaque
+/* command/command.h - commands and replies: the parse loop of a connection, the command table, argument checks. Increments
+ * go to coalesce/; requests that take time go through ports to engine/. No sockets here: a connection is an opaque
  * `struct conn` with the functions of struct client_ports (listen's conn_* fit as they are). One loop, no locks.
  *
- * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes
- * through coalesce_literal(), otherwise straight into outlet.out. An asynchronous command (CTR.PENDING,
- * CTR.TOTAL, CTR.SYNC, CTR.RECOVER, WAIT, WAITAOF, and what reads series, timeboxes, events, visitors) is a barrier on its connection:
- * it waits until nothing is owed, and nothing more is taken until it is answered. */
+ * Replies keep the order of requests: while a frame owes answers (outlet.waiting > 0) a local reply goes through
+ * coalesce_literal(), otherwise straight into outlet.out. With several lanes see order.h. An asynchronous command (CTR.PENDING, CTR.TOTAL, CTR.SYNC,
+ * CTR.RECOVER, WAIT, WAITAOF, and what reads series, timeboxes, events, visitors) is a barrier on its connection: it waits
+ * until no answer is owed, and the session takes no request until it is answered. */
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
@@ -97,6 +97,7 @@ enum session_state {
     SESSION_TAKING, /* takes requests */
     SESSION_PARKED, /* an increment or an EXEC found no room: waits for session_room(), then parses it again */
     SESSION_BARRIER, /* waits until outlet.waiting is 0 */
+    SESSION_AHEAD,   /* too many bytes of answers wait for an earlier one, which another lane owes */
     SESSION_ASKING,  /* an asynchronous request is out */
     SESSION_PACED,   /* its user has no room: goes on by command_pace() or command_turn() */
     SESSION_ENDING,  /* the last reply is made; the client is being closed */
@@ -125,12 +126,15 @@ enum session_tracking {
 };
 
 struct spec;
+struct order;
 
 /* One client. Its memory is the connection's; zeroed before session_open(). */
 struct session {
     struct command *command;
     struct conn *conn;
     struct outlet *outlet;
+    struct order *order; /* with several lanes, from its first hit on; else NULL */
+    uint32_t lane;       /* of the request under way */
     struct parser parser;
     enum session_state state;
     enum session_door door;

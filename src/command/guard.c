@@ -255,15 +255,16 @@ static void all_go_on(struct command *c, enum go_on why)
 /* A frame of their own could make others wait; a few more hits in a frame that others began cost those some microseconds. */
 void command_join(struct command *c)
 {
-    uint64_t frame = coalesce_frame(c->config.lanes[0]);
-    if (list_empty(&c->paced) || c->rode == frame || !coalesce_collects(c->config.lanes[0])) return;
+    if (list_empty(&c->paced)) return;
+    uint64_t frame = lanes_frame(c);
+    if (c->rode == frame || !lanes_collect(c)) return;
     c->rode = frame;
     all_go_on(c, GO_RIDE);
 }
 
 void command_turn(struct command *c)
 {
-    uint64_t frame = coalesce_frame(c->config.lanes[0]);
+    uint64_t frame = lanes_frame(c);
     if (frame == c->frame) return;
     c->frame = frame;
     c->window++;

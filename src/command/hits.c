@@ -12,14 +12,14 @@ static void hit_refuse_key(struct slice key, struct buf *out)
 
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out)
 {
-    const struct counter *c = coalesce_counter(s->command->config.lanes[0], key);
+    const struct counter *c = coalesce_counter(lane_of_hit(s, key), key);
     if (c == NULL) hit_refuse_key(key, out);
     return c;
 }
 
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out)
 {
-    const struct counter *c = coalesce_counter(s->command->config.lanes[0], key);
+    const struct counter *c = coalesce_counter(lane_of_hit(s, key), key);
     PRE(c != NULL);
     char shown[4 * SHOWN_BYTES];
     reply_errorf(out, "ERR field '%s' of counter '" SLICE_FMT "' is not %s",
@@ -34,12 +34,11 @@ static bool is_of_today(const struct request *r)
 
 static void hit_refuse_token(struct session *s, struct slice key, struct buf *out)
 {
-    const struct counter *c = coalesce_counter(s->command->config.lanes[0], key);
+    const struct counter *c = coalesce_counter(lane_of_hit(s, key), key);
     PRE(c != NULL);
     reply_errorf(out,
                  "ERR counter '" SLICE_FMT
-                 "' feeds other counts, which a token does not keep from moving twice; "
-                 "nothing was counted",
+                 "' feeds other counts, which a token cannot keep from moving twice; nothing was counted",
                  SLICE_ARG(c->name));
 }
 
@@ -61,7 +60,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
         hit_refuse_token(s, r->args[1], out);
         return;
     case ADD_DOWN:
-        reply_error(out, coalesce_down_text(s->command->config.lanes[0]));
+        reply_error(out, coalesce_down_text(lane_coalesce(s)));
         return;
     case ADD_FULL:
     case ADD_BUSY:
@@ -115,9 +114,11 @@ bool hit_read(struct session *s, const struct request *r, struct coalesce_token 
 
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit)
 {
-    struct coalesce *c = s->command->config.lanes[0];
-    if (hit->id.n > 0) return coalesce_add_token(c, s->outlet, hit);
-    return coalesce_add(c, s->outlet, hit->key, hit->field, hit->delta);
+    struct coalesce *c = lane_of_hit(s, hit->key);
+    struct outlet *o = lane_outlet(s);
+    enum add_result got =
+        hit->id.n > 0 ? coalesce_add_token(c, o, hit) : coalesce_add(c, o, hit->key, hit->field, hit->delta);
+    return lane_added(s, got);
 }
 
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out)
@@ -137,7 +138,7 @@ enum taken hit_end(struct session *s, const struct request *r, enum add_result g
         hit_refuse(s, r, got, out);
         return TAKEN;
     }
-    coalesce_park(s->command->config.lanes[0], s->outlet);
+    coalesce_park(lane_coalesce(s), lane_outlet(s));
     session_wait(s, SESSION_PARKED);
     return LEFT;
 }

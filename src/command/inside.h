@@ -1,6 +1,9 @@
 /* command/inside.h - what the files of command/ share.
  *   session.c  the parse loop, the way of a hit, replies
  *   state.c    what a session waits for
+ *   lanes.c    which lane a request is of
+ *   fan.c      what a client asks of all lanes
+ *   order.c    replies of several lanes in the order of requests
  *   table.c    the command table, what a request must look like
  *   words.c    checks of arguments
  *   guard.c    what a client may do, and how much of it
@@ -24,6 +27,7 @@
 
 #include "base/clock.h"
 #include "command/command.h"
+#include "command/order.h"
 #include "protocol/reply.h"
 #include "series/op.h"
 
@@ -86,6 +90,7 @@ struct command {
     struct buf scratch;              /* a reply that must go behind answers still owed */
     struct buf exec;                 /* the same inside EXEC */
     struct buf name, why;            /* of names_fit() */
+    uint64_t *codes;                 /* with several lanes: whose lane was matched (lanes.c) */
     uint64_t ids;                    /* sessions so far */
     uint64_t started_ms;             /* mono */
     char run_id[41];                 /* as Redis', by which Sentinel tells processes apart */
@@ -149,6 +154,40 @@ static inline bool session_is_quiet(const struct session *s)
 }
 void session_replies_next(struct session *s); /* a request is through */
 
+/* lanes.c */
+#define AHEAD 16 /* hits that are looked up together: their reads of memory overlap */
+void lanes_init(struct command *c);
+void lanes_close(struct command *c);
+/* What of the session follows is of that lane, until the next. */
+struct coalesce *lane_enter(struct session *s, uint32_t lane);
+struct coalesce *lane_of_hit(struct session *s, struct slice key);
+struct coalesce *lane_of_op(struct session *s, enum op_kind kind, struct slice name);
+static inline struct coalesce *lane_coalesce(const struct session *s)
+{
+    return s->command->config.lanes[s->lane];
+}
+static inline struct outlet *lane_outlet(const struct session *s)
+{
+    return s->order == NULL ? s->outlet : &s->order->ways[s->lane].outlet;
+}
+/* coalesce took a request of the session's lane. */
+static inline enum add_result lane_added(struct session *s, enum add_result got)
+{
+    if (s->order == NULL || got != ADD_OK) return got;
+    order_expect(s->order, s->lane);
+    s->outlet->waiting++;
+    return got;
+}
+void lanes_leave(struct session *s); /* the client is gone */
+/* As hits_take() in session.c. */
+size_t hits_take_lanes(struct session *s, struct slice in, uint32_t room);
+uint64_t lanes_frame(const struct command *c); /* another one when any lane collects a new frame */
+bool lanes_collect(const struct command *c);
+
+/* session.c */
+/* A reply behind all that is owed, which is something. False: there is no room for it. */
+bool reply_behind(struct session *s, struct slice reply);
+
 /* guard.c */
 void guard_init(struct command *c);
 void guard_open(struct session *s, bool inside); /* last line: it may be dropped */
@@ -206,6 +245,12 @@ void ask_end(struct session *s); /* last: s may be gone after it */
 enum taken run_pending(struct session *s, const struct request *r, struct buf *out);
 enum taken run_sync(struct session *s, const struct request *r, struct buf *out);
 enum taken run_recover(struct session *s, const struct request *r, struct buf *out);
+
+/* fan.c: the request in s->ask, of all lanes; its done() is called once */
+void fan_sync(struct session *s);
+void fan_recover(struct session *s);
+void fan_wait(struct session *s);
+void fan_names(struct session *s); /* SERIES.LIST */
 
 /* words.c: each false comes with an error line in out */
 bool word_int(struct slice w, int64_t *v, struct buf *out);

@@ -15,6 +15,7 @@ struct multi {
     uint32_t writes; /* of them */
     uint32_t cells;  /* of all writes in the frame */
     int64_t weight;  /* the sum of their |n| */
+    uint32_t lane;   /* of all of them */
 };
 
 void multi_free(struct session *s)
@@ -56,6 +57,16 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
     return TAKEN;
 }
 
+/* The lane of the write that is queued is that of all before it. False: the error is Redis Cluster's. */
+static bool lane_fits(const struct session *s, struct buf *out)
+{
+    struct multi *m = s->multi;
+    if (m->writes == 0) m->lane = s->lane;
+    if (m->lane == s->lane) return true;
+    reply_error(out, "CROSSSLOT Keys in request don't hash to the same slot");
+    return false;
+}
+
 /* |n| is at most DELTA_MAX and multi_max bounds their number, so the sum cannot overflow. */
 static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf *out)
 {
@@ -71,9 +82,9 @@ static bool weight_fits(struct session *s, uint32_t cells, int64_t n, struct buf
 /* False: the increment could not be counted; the error is in out. */
 static bool hit_takes(struct session *s, const struct request *r, struct buf *out)
 {
-    struct coalesce *c = s->command->config.lanes[0];
     struct coalesce_token hit;
     if (!hit_read(s, r, &hit, out)) return false;
+    struct coalesce *c = lane_of_hit(s, hit.key);
     bool has_token = hit.id.n > 0;
     enum add_result got =
         has_token ? coalesce_try_token(c, &hit) : coalesce_try(c, hit.key, hit.field, hit.delta);
@@ -81,7 +92,7 @@ static bool hit_takes(struct session *s, const struct request *r, struct buf *ou
         hit_refuse(s, r, got, out);
         return false;
     }
-    return weight_fits(s, has_token ? coalesce_token_cells() : 1, hit.delta, out);
+    return lane_fits(s, out) && weight_fits(s, has_token ? coalesce_token_cells() : 1, hit.delta, out);
 }
 
 static bool op_takes(struct session *s, const struct request *r, struct buf *out)
@@ -91,7 +102,8 @@ static bool op_takes(struct session *s, const struct request *r, struct buf *out
         STAT_ADD(hits_refused, 1);
         return false;
     }
-    return weight_fits(s, coalesce_op_cells(s->command->config.lanes[0], op.kind), op.n, out);
+    struct coalesce *c = lane_of_op(s, op.kind, op.name);
+    return lane_fits(s, out) && weight_fits(s, coalesce_op_cells(c, op.kind), op.n, out);
 }
 
 static bool queue_holds(const struct session *s, const struct request *r, struct buf *out)
@@ -142,15 +154,15 @@ enum taken multi_take(struct session *s, const struct request *r, struct buf *ou
 
 static bool parked_too_long(const struct session *s)
 {
-    uint64_t since_ms = s->outlet->parked_ms;
+    uint64_t since_ms = lane_outlet(s)->parked_ms;
     return since_ms != 0 && mono_ms() - since_ms >= s->command->config.busy_ms;
 }
 
 /* TAKEN: there is room, or it is refused: there never will be, or not in time. LEFT: it waits. */
 static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 {
-    struct coalesce *c = s->command->config.lanes[0];
     const struct multi *m = s->multi;
+    struct coalesce *c = m->writes > 0 ? lane_enter(s, m->lane) : NULL;
     uint32_t cells = m->n + 1 + (m->cells - m->writes); /* each answer is one, too */
     bool never;
     *refused = false;
@@ -168,7 +180,7 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
                     "EXECABORT Transaction discarded because of: BUSY Redis does not keep up; try again");
         return TAKEN;
     }
-    coalesce_park(c, s->outlet);
+    coalesce_park(c, lane_outlet(s));
     session_wait(s, SESSION_PARKED);
     return LEFT;
 }
@@ -184,8 +196,7 @@ static void local_out(struct session *s)
         buf_put_slice(&s->held, buf_slice(local));
     else if (s->outlet->waiting == 0)
         buf_put_slice(&s->outlet->out, buf_slice(local));
-    else if (local->n > 0 &&
-             coalesce_literal(s->command->config.lanes[0], s->outlet, buf_slice(local)) != ADD_OK)
+    else if (local->n > 0 && !reply_behind(s, buf_slice(local)))
         buf_put_slice(&s->held, buf_slice(local));
     buf_reset(local);
 }

@@ -71,9 +71,10 @@ bool op_in_time(const struct session *s, const struct coalesce_op *op, struct bu
 
 enum add_result op_add(struct session *s, const struct coalesce_op *op)
 {
-    enum add_result got = coalesce_op(s->command->config.lanes[0], s->outlet, op);
+    struct coalesce *c = lane_of_op(s, op->kind, op->name);
+    enum add_result got = coalesce_op(c, lane_outlet(s), op);
     INVARIANT(got == ADD_OK || got == ADD_FULL || got == ADD_BUSY || got == ADD_DOWN);
-    return got;
+    return lane_added(s, got);
 }
 
 enum taken op_run(struct session *s, const struct request *r, struct buf *out)

@@ -63,7 +63,11 @@ enum taken read_ask(struct session *s, enum op_kind kind, const struct query *q,
     if (session_barrier(s) == LEFT) return LEFT;
     s->ask.read = (struct read_request){.query = *q, .done = read_done};
     names_keep(s, &s->ask.read.query);
+    if (q->kind != QUERY_NAMES) (void)lane_of_op(s, kind, q->name);
     ask_begin(s);
-    ports->read(ports->arg, 0, &s->ask.read);
+    if (q->kind == QUERY_NAMES && s->command->config.lanes_n > 1)
+        fan_names(s);
+    else
+        ports->read(ports->arg, s->lane, &s->ask.read);
     return TAKEN;
 }

@@ -2,6 +2,7 @@
  *
  *   TAKING -> PARKED   an increment or an EXEC found no room  -> TAKING  session_room(): the same request again
  *   TAKING -> BARRIER  a reply or a request must wait         -> TAKING  session_answered(): nothing is owed
+ *   TAKING -> AHEAD    too much waits for one lane            -> TAKING  session_answered(): less does
  *   TAKING -> ASKING   a request is out                       -> TAKING  its done()
  *   TAKING -> PACED    its user has no room                   -> TAKING  command_pace() or command_turn()
  *   any    -> ENDING   QUIT, or bytes that are no RESP
@@ -17,7 +18,6 @@
 
 struct command *command_create(const struct command_config *config)
 {
-    PRE(config->lanes_n == 1 && config->lanes[0] != NULL);
     PRE(config->client.offer != NULL && config->busy_ms > 0);
     PRE(config->counters != NULL && config->counters->ops != NULL && config->zones != NULL);
     struct command *c = heap_zalloc(sizeof(*c));
@@ -28,6 +28,7 @@ struct command *command_create(const struct command_config *config)
     rand_bytes(run_id, sizeof(run_id));
     hex_write(run_id, sizeof(run_id), c->run_id);
     guard_init(c);
+    lanes_init(c);
     return c;
 }
 
@@ -39,6 +40,7 @@ void command_destroy(struct command **c)
     buf_free(&(*c)->exec);
     buf_free(&(*c)->name);
     buf_free(&(*c)->why);
+    lanes_close(*c);
     heap_free(*c);
     *c = NULL;
 }
@@ -60,7 +62,7 @@ void session_close(struct session *s)
     PRE(!s->gone);
     s->gone = true;
     s->command->blocked_n -= state_blocks(s->state);
-    coalesce_unpark(s->command->config.lanes[0], s->outlet);
+    lanes_leave(s);
     guard_close(s);
     multi_free(s);
     buf_free(&s->name);
@@ -85,12 +87,19 @@ static struct buf *reply_open(struct session *s)
     return &s->command->scratch;
 }
 
+bool reply_behind(struct session *s, struct slice reply)
+{
+    if (s->order == NULL) return coalesce_literal(s->command->config.lanes[0], s->outlet, reply) == ADD_OK;
+    if (!s->gone) order_local(s->order, s->outlet, reply);
+    return true;
+}
+
 /* A reply without room in the frame is held back, and the client with it, until nothing is owed. */
 static void reply_put(struct session *s, struct slice reply)
 {
     if (s->outlet->waiting == 0) {
         buf_put_slice(&s->outlet->out, reply); /* CLIENT REPLY ON, to one that was quiet */
-    } else if (coalesce_literal(s->command->config.lanes[0], s->outlet, reply) != ADD_OK) {
+    } else if (!reply_behind(s, reply)) {
         buf_put_slice(&s->held, reply);
         session_wait(s, SESSION_BARRIER);
     }
@@ -104,6 +113,14 @@ static void reply_close(struct session *s, struct buf *out)
 
 /* ---- requests ---- */
 
+/* A quiet client's answers from frames become empty: order and barriers stay. */
+static void hush(struct session *s, uint32_t n)
+{
+    if (n == 0 || s->gone) return;
+    coalesce_hush(lane_coalesce(s), lane_outlet(s), n);
+    if (s->order != NULL) order_hush(s->order, n);
+}
+
 /* As Redis does: a page may make a browser inside the network send this. */
 static void attack_log(struct session *s)
 {
@@ -114,7 +131,8 @@ static void attack_log(struct session *s)
     if (!log_seldom(&line, &times)) return;
     s->command->config.client.peer(s->conn, peer, sizeof peer);
     log_event(LOG_WARN, "cross_protocol", "peer=%s times=%u why=%s", peer, times,
-              LOGQ("HTTP came to the RESP door: a page may try to use a browser; the connection is closed"));
+              LOGQ("a client sent HTTP to the RESP door: a web page may be using a browser; tallyd closed "
+                   "the connection"));
 }
 
 static enum taken run(struct session *s, const struct request *r)
@@ -138,14 +156,11 @@ static enum taken run(struct session *s, const struct request *r)
         if (spec != NULL && (s->door == DOOR_OPEN || guard_lets(s, whole, spec, r, out)))
             taken = calls_run(s, whole, spec, r, out);
     }
-    /* A quiet client's answers from frames become empty: order and barriers stay. */
-    if (session_is_quiet(s)) coalesce_hush(s->command->config.lanes[0], s->outlet, s->outlet->waiting - owed);
+    if (session_is_quiet(s)) hush(s, s->outlet->waiting - owed);
     reply_close(s, out);
     if (taken == TAKEN && s->state != SESSION_ASKING) session_replies_next(s);
     return taken;
 }
-
-#define AHEAD 16 /* hits that are looked up together: their reads of memory overlap */
 
 struct ahead {
     struct coalesce_hit hits[AHEAD];
@@ -169,7 +184,7 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
 
 /* Takes whole hits, one behind the other, at most `room`; returns their bytes. The rest is for request_parse(). Only between
  * requests, and not inside MULTI. */
-static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
+__attribute__((flatten)) static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
 {
     struct coalesce *c = s->command->config.lanes[0];
     struct ahead a;
@@ -194,7 +209,7 @@ static inline size_t hits(struct session *s, struct slice in, uint32_t room)
     if (s->parser.at != 0 || s->multi != NULL || s->replies != REPLIES_ON) return 0;
     uint32_t owed = s->outlet->waiting;
     uint64_t begun_us = calls_begin(calls);
-    size_t used = hits_take(s, in, room);
+    size_t used = s->command->config.lanes_n == 1 ? hits_take(s, in, room) : hits_take_lanes(s, in, room);
     uint32_t taken = s->outlet->waiting - owed;
     calls_end(calls, begun_us, taken);
     if (s->user != NULL) guard_took(s, taken);
@@ -234,12 +249,21 @@ static enum parsed parse(struct session *s, struct slice in)
     return got;
 }
 
+/* It has room for the answers of more requests, or waits for it. */
+static bool answers_fit(struct session *s)
+{
+    if (s->outlet->out.n >= OUTLET_FULL) return false;
+    if (s->order == NULL || s->outlet->waiting == 0 || order_ahead(s->order) < OUTLET_FULL) return true;
+    session_wait(s, SESSION_AHEAD);
+    return false;
+}
+
 size_t session_bytes(struct session *s, struct slice in)
 {
     struct request *r = &s->command->request;
     size_t used = 0;
     s->active_ms = s->command->now_ms;
-    while (s->state == SESSION_TAKING && used < in.n && s->outlet->out.n < OUTLET_FULL) {
+    while (s->state == SESSION_TAKING && used < in.n && answers_fit(s)) {
         uint32_t room = s->door == DOOR_OPEN ? UINT32_MAX : guard_room(s);
         if (room == 0) break;
         if (s->user == NULL ? s->door == DOOR_OPEN : s->user->may_hit)
@@ -266,15 +290,20 @@ static void barrier_over(struct session *s)
     if (s->state == SESSION_TAKING) session_go_on(s);
 }
 
-void session_answered(struct session *s)
+static void order_answered(struct session *s)
 {
-    if (s->state == SESSION_BARRIER && s->outlet->waiting == 0 && !s->gone) barrier_over(s);
+    if (!s->gone) {
+        order_take(s->order, s->outlet);
+        if (s->state == SESSION_AHEAD && order_ahead(s->order) < OUTLET_FULL / 2) session_go_on(s);
+    } else if (order_gone(s->order, s->outlet)) {
+        s->order = NULL;
+    }
 }
 
-struct outlet *command_outlet(const struct command *c, struct outlet *o)
+void session_answered(struct session *s)
 {
-    (void)c;
-    return o;
+    if (s->order != NULL) order_answered(s);
+    if (s->state == SESSION_BARRIER && s->outlet->waiting == 0 && !s->gone) barrier_over(s);
 }
 
 void session_room(struct session *s)

@@ -57,6 +57,6 @@ enum taken run_total(struct session *s, const struct request *r, struct buf *out
     s->ask.total = (struct total_request){.counter = c, .done = total_done};
     fields_keep(s, r, &s->ask.total);
     ask_begin(s);
-    ports->total(ports->arg, 0, &s->ask.total);
+    ports->total(ports->arg, s->lane, &s->ask.total);
     return TAKEN;
 }

@@ -62,7 +62,10 @@ static enum taken wait_ask(struct session *s, const struct wait_request *q)
     s->ask.wait.done = wait_done;
     s->waited_ms = s->command->now_ms;
     ask_begin(s);
-    ports->wait(ports->arg, 0, &s->ask.wait);
+    if (s->command->config.lanes_n > 1)
+        fan_wait(s);
+    else
+        ports->wait(ports->arg, 0, &s->ask.wait);
     return TAKEN;
 }
 

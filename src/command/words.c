@@ -117,8 +117,8 @@ bool second_begun(const struct session *s, int64_t at, struct buf *out)
 {
     int64_t ahead_s = s->command->config.counters->ops->ahead_s, now_s = redis_now_s(s);
     if (at <= now_s + ahead_s) return true;
-    reply_errorf(out, "ERR time %lld is %lld s ahead of Redis' clock; at most %lld s may be", (long long)at,
-                 (long long)(at - now_s), (long long)ahead_s);
+    reply_errorf(out, "ERR time %lld is %lld s ahead of Redis' clock; at most %lld s are allowed",
+                 (long long)at, (long long)(at - now_s), (long long)ahead_s);
     return false;
 }
 
@@ -127,7 +127,7 @@ bool day_begun(const struct session *s, int64_t day, struct buf *out)
 {
     int64_t ahead_s = s->command->config.counters->ops->ahead_s;
     if (day <= day_of_s(redis_now_s(s) + ahead_s + ZONES_S)) return true;
-    reply_errorf(out, "ERR day %lld has not begun yet, in no time zone", (long long)day);
+    reply_errorf(out, "ERR day %lld has not begun yet in any time zone", (long long)day);
     return false;
 }
 

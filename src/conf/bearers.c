@@ -36,7 +36,7 @@ static bool all_visible(struct slice s)
 static const char *fault_of(struct slice name, struct slice secret, struct slice store, struct slice rest)
 {
     if (rest.n > 0) return "has more than a name, a token and a store";
-    if (name.n > NAME_MOST || !all_visible(name)) return "begins with no name of at most 64 letters";
+    if (name.n > NAME_MOST || !all_visible(name)) return "does not begin with a name of at most 64 letters";
     if (secret.n < CONF_BEARER_LEAST || secret.n > CONF_BEARER_MOST || !all_visible(secret))
         return "has no token of 16 to 255 letters, digits or signs behind its name";
     return store.n > STORE_MOST ? "has a store of more than 255 bytes" : NULL;
@@ -55,8 +55,7 @@ static const char *bearer_read(struct slice line, struct conf_bearers *out)
     struct slice name = word_cut(&line), secret = word_cut(&line), store = word_cut(&line);
     if (name.n == 0 || name.p[0] == '#') return NULL;
     const char *fault = fault_of(name, secret, store, word_cut(&line));
-    if (fault == NULL && is_there(out, name, secret))
-        fault = "has a name or a token that stands there already";
+    if (fault == NULL && is_there(out, name, secret)) fault = "repeats a name or a token";
     if (fault != NULL) return fault;
     out->all = heap_realloc(out->all, (out->n + 1) * sizeof(*out->all));
     out->all[out->n++] = (struct conf_bearer){.name = heap_strndup(name.p, name.n),

@@ -31,7 +31,7 @@ static bool number_add(const struct conf_row *row, struct slice text, struct con
     if (!num_parse(text, &value) || value < row->least || value > row->most) return false;
     for (size_t i = 0; i < out->n; i++)
         if (out->all[i] == value) {
-            *why = "a list with a number that stands there twice";
+            *why = "a list with the same number twice";
             return false;
         }
     if (out->n == CONF_NUMBERS_MAX) {
@@ -107,7 +107,7 @@ bool texts_read(const struct conf_row *row, struct slice text, struct conf_texts
     if (!text_printable(text) || (int64_t)text.n < row->least || (int64_t)text.n > row->most) return false;
     for (size_t i = 0; i < out->n; i++)
         if (slice_eq(slice_str(out->all[i]), text)) {
-            *why = "a list with a text that stands there twice";
+            *why = "a list with the same text twice";
             return false;
         }
     if (out->n == CONF_TEXTS_MAX) {

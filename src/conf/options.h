@@ -5,7 +5,7 @@
  *   C(id, path, kind, member, default, least, most, reload, expect, help)   an option of every counter
  *   U(id, path, kind, member, default, least, most, reload, expect, help)   an option of every user
  *
- * default  as it would stand in the file; NULL: must be given; "": may be left out, help says what then holds
+ * default  as written in the file; NULL: must be given; "": may be left out, and help says what then holds
  * least, most  bounds of a number in its unit (ms for MS, s for SECONDS, bytes for SIZE), of each of NUMBERS, of
  *          window and time in s for TIERS, of the length for PATTERN and of each of TEXTS
  * reload   RELOAD: a SIGHUP takes the new value over; RESTART: it needs a restart
@@ -89,6 +89,10 @@
       "the Redis (7.0 or newer) that holds the counts. Of several hosts tallyd uses the primary. "           \
       "redis+cluster:// and rediss+cluster:// name nodes of a Redis Cluster. "                                \
       "`redis: URL` is short for it")                                                                        \
+    G(REDIS_LANES, "redis.lanes", NUMBER, redis_lanes, "", 1, 256, RESTART,                                  \
+      "an integer from 1 to 256",                                                                            \
+      "in how many hash slots of a Redis Cluster tallyd counts; each store is in one. It cannot change "     \
+      "once the cluster is used. By default 16; a Redis of its own has one")                                 \
     G(REDIS_PASSWORD_FILE, "redis.password_file", PATH, redis_password_file, "", 0, 0, RESTART,              \
       "the path of a file that only its owner may read",                                                     \
       "a file with Redis' password. TALLYD_REDIS_PASSWORD in the environment overrides it")                  \
@@ -216,10 +220,6 @@
       "an integer from 1 to 100000",                                                                         \
       "failed logins that one address may have with one user; five times as many with all users. "           \
       "After that one in 2 s, and five a second")                                                            \
-    G(LIMITS_TLS_HANDSHAKES, "limits.tls_handshakes", NUMBER, limits_tls_handshakes, "25", 1, 100, RESTART,  \
-      "an integer from 1 to 100",                                                                            \
-      "percent of the main thread's time for TLS handshakes at listen.resp. More handshakes wait; "          \
-      "connected clients do not")                                                                            \
     G(LIMITS_BUSY_TIMEOUT, "limits.busy_timeout", MS, limits_busy_timeout_ms, "5s", 1000, 600000, RESTART,   \
       "a duration from 1s to 10m",                                                                           \
       "a client that has waited this long for room gets -BUSY. A client whose hits are in doubt "            \

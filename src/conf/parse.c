@@ -172,7 +172,7 @@ static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair
 {
     yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
     if (key->type != YAML_SCALAR_NODE) {
-        problem(r, place_of(&key->start_mark), "a list or a map stands where a name was expected");
+        problem(r, place_of(&key->start_mark), "there is a list or a map where a name was expected");
         return false;
     }
     *name = scalar_of(key);
@@ -180,7 +180,7 @@ static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair
         yaml_node_t *before = yaml_document_get_node(r->doc, p->key);
         if (before->type != YAML_SCALAR_NODE || !slice_eq(scalar_of(before), *name)) continue;
         char shown[64];
-        problem(r, place_of(&key->start_mark), "%s stands here again, expected once (first at line %u)",
+        problem(r, place_of(&key->start_mark), "%s is given again here, expected once (first at line %u)",
                 show_name(*name, shown, sizeof(shown)), place_of(&before->start_mark).line);
         return false;
     }
@@ -331,8 +331,8 @@ static void users_read(struct reader *r, yaml_node_t *node)
     size_t n = pairs_of(node);
     if (n == 0) {
         problem(r, place_of(&node->start_mark),
-                "users is no map or an empty one, expected a map with a user's "
-                "name at each; leave it out, and whoever connects may everything");
+                "users is not a map or is empty, expected a map with a user's name at each; without users "
+                "anyone who can connect has full access");
         return;
     }
     r->conf->users = heap_zalloc(n * sizeof(*r->conf->users));
@@ -539,7 +539,7 @@ static void syntax_problem(struct reader *r, const yaml_parser_t *parser)
     struct conf_place at = place_of(&parser->problem_mark);
     if (parser->error == YAML_MEMORY_ERROR) heap_exhausted(0);
     if (parser->error == YAML_READER_ERROR)
-        problem(r, place_of(&parser->mark), "bytes that are no UTF-8 text, expected YAML");
+        problem(r, place_of(&parser->mark), "bytes that are not UTF-8 text, expected YAML");
     else
         problem(r, at, "%s, expected YAML (are the indents spaces, and the same in one map?)",
                 parser->problem == NULL ? "this cannot be read" : parser->problem);

@@ -31,11 +31,11 @@ static bool fit_to_read(int fd, struct error *e)
         return false;
     }
     if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        error_set(
-            e, ERR_CONFIG,
-            "is a file that others than its owner may read or change (mode %03o), expected mode 600 or 400: "
-            "run chmod 600 on it",
-            (unsigned)(st.st_mode & 0777));
+        error_set(e, ERR_CONFIG,
+                  "is a file that users other than its owner may read or change (mode %03o), expected mode "
+                  "600 or 400: "
+                  "run chmod 600 on it",
+                  (unsigned)(st.st_mode & 0777));
         return false;
     }
     return true;
@@ -66,7 +66,7 @@ static char *line_read(int fd, struct error *e)
 
 static char *lines_read(int fd, struct error *e)
 {
-    return text_read(fd, LINES_BYTES_MAX, false, "is no file of text of at most 64 KiB", e);
+    return text_read(fd, LINES_BYTES_MAX, false, "is not a file of text of at most 64 KiB", e);
 }
 
 static char *secret_read(const char *conf_file, const char *path, char *(*read_fd)(int fd, struct error *e),

@@ -219,6 +219,7 @@ bool value_write(const struct conf_row *row, const void *base, struct buf *out)
         text_write(*(char *const *)from, out);
         return true;
     case KIND_NUMBER:
+        if (*(const int64_t *)from < row->least) return false; /* left out */
         buf_int(out, *(const int64_t *)from);
         return true;
     case KIND_MS:

@@ -1,4 +1,4 @@
-/* engine/asks.h - what a client asks of one lane (series/asks.h), but for totals. */
+/* engine/asks.h - requests of clients to one lane (series/asks.h), except totals. */
 #ifndef ENGINE_ASKS_H
 #define ENGINE_ASKS_H
 

@@ -1,7 +1,8 @@
-/* engine/cleaner.h - the lane's cleaner of time series and preener of events. A pass a minute, the first soon after the
- * start: the series of `known:`, page by page, past the precisions whose turn it is not; then the logs of `tally:events`,
- * and now and then the cached windows of their types. It has a link of its own, one short script on it at a time, and
- * rests between two for three times as long as the last one took: a Redis that is busy with hits is left alone. */
+/* engine/cleaner.h - the lane's cleaner of time series and preener of events. It makes a pass a minute, the first soon
+ * after the start. A pass goes through the series of `known:`, page by page, and skips precisions whose turn it is not;
+ * then through the logs of `tally:events`, and now and then the cached windows of their types. It has a link of its own,
+ * one short script on it at a time, and rests between two for three times as long as the last one took: a Redis that is
+ * busy with hits is left alone. */
 #ifndef ENGINE_CLEANER_H
 #define ENGINE_CLEANER_H
 

@@ -5,7 +5,6 @@
 
 #include "coalesce/coalesce.h"
 #include "mysql/writer.h"
-#include "redis/cluster.h"
 #include "redis/fence_op.h"
 #include "redis/frame_op.h"
 #include "redis/scan_op.h"
@@ -22,7 +21,8 @@ enum stage {
     STAGE_CLOSING,  /* time is up or all is done: writers, links and handles are closed */
 };
 
-struct lane_config { /* what it points to is borrowed until lane_destroy() */
+struct lane_config {      /* what it points to is borrowed until lane_destroy() */
+    uint32_t lane, lanes; /* which of how many; 0 of 1 on a Redis of its own */
     const struct counters *counters;
     const struct redis_url *redis;
     const struct sentinels_config *sentinels; /* n 0: none */
@@ -46,7 +46,6 @@ struct core {
     struct redis_place place; /* of all links */
     struct redis_scouts scouts;
     struct sentinels *sentinels; /* NULL: there are none, or they are closed */
-    struct cluster *cluster;     /* likewise */
     struct redis_link frame_link, sync_link, fence_link;
     struct redis_frames frames;
     struct redis_fences fences;

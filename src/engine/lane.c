@@ -83,7 +83,7 @@ static void place_doubted(struct redis_place *p, const char *why)
 static void place_make(struct lane *l)
 {
     struct redis_place *p = &l->core.place;
-    place_init(p, l->core.config.redis);
+    place_init_lane(p, l->core.config.redis, l->core.config.lane, l->core.config.lanes);
     scouts_init(&l->core.scouts, l->core.loop, l->core.config.life, p);
     if (l->core.config.redis->cluster) p->hold_most_ms = l->core.config.coalesce.busy_ms;
     p->moved = place_moved;
@@ -154,19 +154,20 @@ static enum err link_begin(struct redis_link *link, struct error *e)
     return error_set(e, code, "%s (%s). Start Redis, or correct `redis:` in the configuration", text, where);
 }
 
-enum err lane_start(struct lane *l, const bool *stop, struct error *e)
+enum err lane_start(struct lane *l, struct error *e)
 {
     struct core *c = &l->core;
     if (c->config.sentinels->n > 0) {
         c->sentinels = sentinels_create(c->loop, c->config.sentinels, &c->place);
         if (sentinels_wait(c->sentinels, CONNECT_MS, e) != ERR_NONE) return e->code;
     }
-    if (c->config.redis->cluster) {
-        c->cluster = cluster_create(c->loop, &c->place);
-        if (cluster_wait(c->cluster, CONNECT_MS, e) != ERR_NONE) return e->code;
-    }
-    if (link_begin(&c->sync_link, e) != ERR_NONE) return e->code;
-    if (!*stop && name_take(&c->sync_link, c->config.host, stop, e) != ERR_NONE) return e->code;
+    return link_begin(&c->sync_link, e);
+}
+
+enum err lane_link(struct lane *l, const bool *stop, struct error *e)
+{
+    struct core *c = &l->core;
+    if (!*stop && name_take(&c->sync_link, e) != ERR_NONE) return e->code;
     if (!*stop && link_begin(&c->frame_link, e) != ERR_NONE) return e->code;
     if (!*stop && link_begin(&c->fence_link, e) != ERR_NONE) return e->code;
     return ERR_NONE;
@@ -324,17 +325,12 @@ static void finder_closed(void *lane)
 void lane_close(struct lane *l, void (*closed)(struct lane *l))
 {
     l->closed = closed;
-    l->open = 9;
+    l->open = 8;
     if (l->core.sentinels != NULL)
         sentinels_close(l->core.sentinels, finder_closed, l);
     else
         l->open--;
     l->core.sentinels = NULL;
-    if (l->core.cluster != NULL)
-        cluster_close(l->core.cluster, finder_closed, l);
-    else
-        l->open--;
-    l->core.cluster = NULL;
     cleaner_close(&l->cleaner, cleaner_closed);
     scouts_close(&l->core.scouts, lane_scouts_closed);
     redis_link_close(&l->core.sync_link, sync_closed);

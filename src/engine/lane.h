@@ -1,8 +1,8 @@
-/* engine/lane.h - all that belongs to one Redis: links, frames, coalesce/, sync/ and what keeps its keys in order. MySQL is
- * shared: its writers are lent. No statics, and nothing here knows how many lanes there are. One loop.
+/* engine/lane.h - all that belongs to one Redis: links, frames, coalesce/, sync/ and the tasks that keep its keys in order.
+ * MySQL is shared: its writers are lent. No statics, and nothing here knows how many lanes there are. One loop.
  *
- * lane_init -> lane_start (Redis must be there) -> lane_mysql (lends the writers) -> lane_begin -> ... -> lane_stop, until
- * lane_quiet or time is up -> lane_abandon -> the writers are closed -> lane_close -> lane_destroy when no client is left. */
+ * lane_init -> lane_start (Redis must be there) -> name_free -> lane_link -> lane_mysql (lends the writers) -> lane_begin -> ...
+ * -> lane_stop, until lane_quiet or time is up -> lane_abandon -> the writers are closed -> lane_close -> lane_destroy when no client is left. */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
 
@@ -34,9 +34,11 @@ struct lane {
 /* Rooms are made, nothing is begun. */
 void lane_init(struct lane *l, uv_loop_t *loop, const struct lane_config *config,
                const struct lane_ports *ports, void *arg);
-/* Connects, sees that nobody else has the name, ends links of earlier lives; runs the loop meanwhile. Also ERR_NONE when
+/* The first connection; runs the loop meanwhile. */
+enum err lane_start(struct lane *l, struct error *e) MUST_CHECK;
+/* Nobody else has the name (name.h): ends links of earlier lives, and connects; runs the loop meanwhile. Also ERR_NONE when
  * *stop was set. */
-enum err lane_start(struct lane *l, const bool *stop, struct error *e) MUST_CHECK;
+enum err lane_link(struct lane *l, const bool *stop, struct error *e) MUST_CHECK;
 void lane_pool(struct lane *l, struct writer_pool *pool); /* NULL: closed */
 void lane_mysql(struct lane *l, bool up);
 /* Runs the loop until the gate has looked at both sides, at most so long. */

@@ -1,5 +1,6 @@
 /* engine/name.c - see name.h. */
 #include "engine/name.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "engine/core.h"
 #include "redis/batches_op.h"
@@ -41,22 +42,53 @@ static bool holder_lives(const struct redis_instance *i, const char *host, uint6
     return i->linked || (!holder_is_here(i, host) && now_ms - *unlinked_ms < HOLDER_GAP_MS);
 }
 
-static enum err name_is_free(struct redis_link *l, const char *host, const bool *stop, struct error *e)
+struct holders {
+    struct redis_link *const *links;
+    uint64_t *unlinked_ms; /* one a link */
+    uint32_t n;
+    const char *host;
+    bool live, here; /* one lives; on this machine */
+};
+
+static enum err holders_ask(struct holders *h, struct error *e)
 {
     struct redis_instance now;
-    uint64_t began_ms = mono_ms(), unlinked_ms = began_ms;
+    h->live = h->here = false;
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (ask_holder(h->links[i], &now, e) != ERR_NONE) return e->code;
+        if (!holder_lives(&now, h->host, &h->unlinked_ms[i], mono_ms())) continue;
+        h->live = true;
+        h->here |= holder_is_here(&now, h->host);
+    }
+    return ERR_NONE;
+}
+
+static enum err holders_wait(struct holders *h, const bool *stop, struct error *e)
+{
+    uint64_t began_ms = mono_ms();
     for (;;) {
-        if (ask_holder(l, &now, e) != ERR_NONE) return e->code;
-        uint64_t now_ms = mono_ms();
-        if (*stop || !holder_lives(&now, host, &unlinked_ms, now_ms)) return ERR_NONE;
-        if (now_ms - began_ms >= (holder_is_here(&now, host) ? HOLDER_GAP_MS : HOLDER_MS)) break;
-        core_pause(l->loop, HOLDER_POLL_MS);
+        if (holders_ask(h, e) != ERR_NONE) return e->code;
+        if (*stop || !h->live) return ERR_NONE;
+        if (mono_ms() - began_ms >= (h->here ? HOLDER_GAP_MS : HOLDER_MS)) break;
+        core_pause(h->links[0]->loop, HOLDER_POLL_MS);
     }
     return error_set(e, ERR_CONFIG,
                      "another tallyd with the instance name '" SLICE_FMT
-                     "' lives on this Redis; stop it, or give this one "
+                     "' runs on this Redis; stop it, or give this one "
                      "a name of its own (option `instance`)",
-                     SLICE_ARG(l->config.life->instance));
+                     SLICE_ARG(h->links[0]->config.life->instance));
+}
+
+enum err name_free(struct redis_link *const *links, uint32_t n, const char *host, const bool *stop,
+                   struct error *e)
+{
+    struct holders h = {
+        .links = links, .unlinked_ms = heap_alloc(n * sizeof(uint64_t)), .n = n, .host = host};
+    for (uint32_t i = 0; i < n; i++)
+        h.unlinked_ms[i] = mono_ms();
+    enum err code = holders_wait(&h, stop, e);
+    heap_free(h.unlinked_ms);
+    return code;
 }
 
 static void lives_killed(struct redis_kill *k)
@@ -65,7 +97,7 @@ static void lives_killed(struct redis_kill *k)
 }
 
 /* (!) Before the first claim: what an earlier life sent and Redis has not read yet must never run. */
-static enum err kill_earlier(struct redis_link *l, struct error *e)
+enum err name_take(struct redis_link *l, struct error *e)
 {
     bool done = false;
     struct redis_kill kill = {.life = l->config.life, .done = lives_killed, .arg = &done};
@@ -75,10 +107,4 @@ static enum err kill_earlier(struct redis_link *l, struct error *e)
         return error_set(e, ERR_UNAVAILABLE, "cannot end links of an earlier start: %s", kill.text);
     if (kill.killed > 0) log_event(LOG_INFO, "killed_links", "n=%u", kill.killed);
     return ERR_NONE;
-}
-
-enum err name_take(struct redis_link *l, const char *host, const bool *stop, struct error *e)
-{
-    enum err code = name_is_free(l, host, stop, e);
-    return code == ERR_NONE && !*stop ? kill_earlier(l, e) : code;
 }

@@ -104,8 +104,8 @@ static void on_sync_done(struct sync_recover *sr)
     if (sr->failed && !r->result.failed) {
         r->result.failed = true;
         snprintf(r->result.text, sizeof r->result.text,
-                 "Redis or MySQL went away; what is not merged still stands: run recover again when both are "
-                 "back");
+                 "Redis or MySQL went away; batches that are not merged remain in Redis: run recover again "
+                 "when both are back");
     }
     r->sync_done = true;
     recovery_end(r);
@@ -214,9 +214,10 @@ static void hold_known(struct recovery *r)
         r->result.held++;
         tell_found(r, "held", slice_of(l->key, l->key_n));
         char name[200];
-        log_event(LOG_ERROR, "leftover_held", "key=%s why=%s",
-                  LOGQ(slice_show(slice_of(l->key, l->key_n), 150, name, sizeof name)),
-                  LOGQ("the ledger knows its id: merged once already; compare its fields, then delete it"));
+        log_event(
+            LOG_ERROR, "leftover_held", "key=%s why=%s",
+            LOGQ(slice_show(slice_of(l->key, l->key_n), 150, name, sizeof name)),
+            LOGQ("the ledger has its id, so it may be merged already; compare its fields, then delete it"));
     }
 }
 

@@ -1,7 +1,7 @@
 /* engine/recovery.h - recovery on demand, for CTR.RECOVER and for `tallyd recover` without a service:
- *   1. every standing batch whose owner is dead is adopted and merged (sync/recover.c)
- *   2. a walk finds leftovers of other programs of this kind, `<pending hash>_<anything>` without registry; each is
- *      claimed under a new id, except those whose 32 hex digits the ledger knows: merged once already, so held
+ *   1. adopts and merges every batch whose owner is dead (sync/recover.c)
+ *   2. a walk finds leftovers of other programs of this kind, `<pending hash>_<anything>` without registry; it claims
+ *      each under a new id, and holds those whose 32 hex digits the ledger has: they may be merged already
  *   3. on request, batches of counters that are not configured go to tally_rejects
  * A dry run only names what it finds. One recovery at a time; it lives from start to `done`. */
 #ifndef ENGINE_RECOVERY_H

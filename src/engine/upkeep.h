@@ -1,4 +1,4 @@
-/* engine/upkeep.h - what is done slowly, off the hits' way: the walk over the key space, pruning, complete_until. */
+/* engine/upkeep.h - slow tasks beside the hits: the walk over the key space, pruning, complete_until. */
 #ifndef ENGINE_UPKEEP_H
 #define ENGINE_UPKEEP_H
 

@@ -5,6 +5,7 @@
 #include "mysql/realm.h"
 #include "mysql/schema.h"
 #include "redis/gen_op.h"
+#include <stdio.h>
 
 struct check_task {
     struct db_job job;
@@ -21,11 +22,15 @@ static void check_work(struct db *db, struct db_job *job)
     struct gate_check *c = t->check;
     c->seen = schema_check(db, t->core->config.counters, &t->rules, &t->report, &t->error) == ERR_NONE;
     c->fit = c->seen && !schema_refused(&t->report, NULL);
+    const struct lane_config *config = &t->core->config;
+    char lane[16] = "";
+    if (config->lanes > 1) snprintf(lane, sizeof lane, "lane %u", config->lane);
     if (c->fit)
-        c->seen = realm_look(db, t->core->config.counters, c->redis, t->core->config.life->instance, &c->look,
-                             &t->error) == ERR_NONE;
+        c->seen = realm_look(db, config->counters, c->redis, config->life->instance, slice_str(lane),
+                             &c->look, &t->error) == ERR_NONE;
 }
 
+/* Said once, though each lane looks. */
 static void log_findings(const struct schema_report *r)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -39,7 +44,7 @@ static void log_findings(const struct schema_report *r)
 static void report_file(struct core *c, const struct schema_report *r)
 {
     const struct counters *counters = c->config.counters;
-    log_findings(r);
+    if (c->config.lane == 0) log_findings(r);
     for (size_t i = 0; i < counters->n; i++)
         sync_counter_fit(c->sync, &counters->all[i], !schema_refused(r, &counters->all[i]));
 }

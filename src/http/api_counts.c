@@ -191,7 +191,7 @@ static size_t order_read(struct exchange *x, int64_t *n, int64_t *offset)
         if (is_given(x, orders[i])) order = i, given++;
     if (given > 1 || (order > 0 && is_given(x, "offset")))
         exchange_refuse(x, 400, "leave one of them out",
-                        "recent, top and bottom stand alone; offset goes with recent");
+                        "give only one of recent, top and bottom; offset goes with recent");
     else if (exchange_number(x, orders[order], 1, 10000, 60, n) &&
              exchange_number(x, "offset", 0, 1000000, 0, offset))
         return order;

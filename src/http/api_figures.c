@@ -55,7 +55,7 @@ static bool counter_read(struct figures *f)
     }
     if (store_fits(f->counter, f->store, &f->key)) return true;
     exchange_refuse(f->x, 404, f->counter->key.has_store ? "see /api/stores" : "ask for store -",
-                    "\"%s\" is no store of the counter " SLICE_FMT,
+                    "\"%s\" is not a store of the counter " SLICE_FMT,
                     slice_show(f->store, 70, shown, sizeof shown), SLICE_ARG(f->counter->name));
     return false;
 }
@@ -100,7 +100,7 @@ static bool question_read(struct figures *f)
     bool timed = f->counter->field == FIELD_DATE || f->counter->field == FIELD_HOUR;
     const char *kind = field_kind_name(f->counter->field);
     if (given(f, "field", &f->field) && (ranged || topped))
-        exchange_refuse(f->x, 400, "leave one of them out", "field stands alone, without from, to and top");
+        exchange_refuse(f->x, 400, "leave one of them out", "give field without from, to and top");
     else if (f->field.p != NULL)
         return field_read(f);
     else if (ranged && !timed)

@@ -81,7 +81,7 @@ void run_readyz(struct exchange *x, struct worker *w)
     if (!beat.turns)
         text_answer(x, 503, "the loop of tallyd has not turned for 2 s");
     else if (!beat.asked)
-        text_answer(x, 503, "tallyd has just begun");
+        text_answer(x, 503, "tallyd has just started");
     else if (!beat.redis_up)
         text_answer(x, 503, "Redis is down: nothing can be counted");
     else if (beat.held[0] != '\0')

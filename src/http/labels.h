@@ -1,5 +1,6 @@
 /* http/labels.h - names of items (counters.*.labels), read from MySQL and kept. Bounded by LABELS_MOST; a name is asked for
- * again after LABELS_AGE_MS, and where MySQL cannot be asked the last known one holds. Any thread. Private to the room. */
+ * again after LABELS_AGE_MS, and while MySQL does not answer the last known one is used. Any thread. Private to the
+ * room. */
 #ifndef HTTP_LABELS_H
 #define HTTP_LABELS_H
 

@@ -73,7 +73,7 @@ static void differences_put(const struct values *v)
     static const char *const name = "tallyd_books_difference";
     if (!v->seen->balanced.known) return;
     head_put(v->out, name, "gauge",
-             "Accepted less merged, rejected, pending and claimed; 0: the books balance");
+             "Accepted minus merged, rejected, pending and claimed; 0: the books balance");
     for (size_t i = 0; i < v->counters->n; i++)
         if (v->seen->differences[i].known)
             buf_printf(v->out, "%s{counter=\"" SLICE_FMT "\"} %lld\n", name,
@@ -103,6 +103,26 @@ static void histogram_put(struct buf *out, const char *name, const struct histog
     buf_printf(out, "\ntallyd_%s_seconds_count %llu\n", name, (unsigned long long)count);
 }
 
+static void lanes_put(const struct values *v)
+{
+    const struct status_figures *seen = v->seen;
+    if (seen->lanes_n == 0) return;
+    head_put(v->out, "tallyd_lane_up", "gauge", "1: the lane's Redis answers");
+    for (uint32_t i = 0; i < seen->lanes_n; i++)
+        buf_printf(v->out, "tallyd_lane_up{lane=\"%u\"} %d\n", i, seen->lanes[i].up);
+    head_put(v->out, "tallyd_lane_held", "gauge", "1: the lane merges nothing, since its Redis lost batches");
+    for (uint32_t i = 0; i < seen->lanes_n; i++)
+        buf_printf(v->out, "tallyd_lane_held{lane=\"%u\"} %d\n", i, seen->lanes[i].held);
+    head_put(v->out, "tallyd_lane_oldest_pending_seconds", "gauge",
+             "Age of the lane's oldest hit that no claim has taken");
+    for (uint32_t i = 0; i < seen->lanes_n; i++) {
+        long long ms = (long long)seen->lanes[i].oldest_ms.value;
+        if (seen->lanes[i].up)
+            buf_printf(v->out, "tallyd_lane_oldest_pending_seconds{lane=\"%u\"} %lld.%03lld\n", i, ms / 1000,
+                       ms % 1000);
+    }
+}
+
 static void metrics_put(void *arg, const struct status_figures *seen)
 {
     struct values *v = arg;
@@ -113,6 +133,7 @@ static void metrics_put(void *arg, const struct status_figures *seen)
     oldest_put(v);
     retries_put(v);
     differences_put(v);
+    lanes_put(v);
 }
 
 #define SEEN_AGE_MS 1000

@@ -1,5 +1,5 @@
 /* http/pulse.h - a thread that asks the service for its state twice a second, and tells the streams once a second. It waits
- * for the service alone; what waits for Redis or MySQL is a worker's. Private to the room. */
+ * only for the service; a worker does what waits for Redis or MySQL. Private to the room. */
 #ifndef HTTP_PULSE_H
 #define HTTP_PULSE_H
 

@@ -76,13 +76,12 @@ static bool route_read(struct exchange *x, const char *method)
         return true;
     }
     if (x->allow[0] != '\0') {
-        exchange_refuse(x, 405, "ask with a method that the header Allow names",
-                        "%s is no method of this path",
+        exchange_refuse(x, 405, "ask with a method that the header Allow names", "this path has no method %s",
                         slice_show(slice_str(method), 30, shown, sizeof shown));
         return false;
     }
     x->allow = NULL;
-    exchange_refuse(x, 404, "see /api/openapi.yaml for what there is", "there is nothing at this path");
+    exchange_refuse(x, 404, "see /api/openapi.yaml, which lists the paths", "there is nothing at this path");
     return false;
 }
 
@@ -402,7 +401,7 @@ static enum err address_serve(struct http *h, const struct address *a, unsigned 
             address_unlink(a);
             close(fd);
         }
-        return error_set(e, ERR_FAILED, "%s: HTTP cannot begin here: out of memory, threads or descriptors?",
+        return error_set(e, ERR_FAILED, "%s: HTTP cannot start here: out of memory, threads or descriptors?",
                          a->text);
     }
     log_event(LOG_INFO, "listening", "url=%s protocol=http", a->text);
@@ -470,7 +469,7 @@ enum err http_start(struct http *h, struct error *e)
 {
     enum err code = addresses_serve(h, e);
     if (code == ERR_NONE && (!pool_start(&h->pool) || !pulse_start(&h->pulse)))
-        code = error_set(e, ERR_FAILED, "HTTP cannot begin: no more threads");
+        code = error_set(e, ERR_FAILED, "HTTP cannot start: no more threads");
     h->running = code == ERR_NONE;
     if (code != ERR_NONE) all_end(h);
     return code;

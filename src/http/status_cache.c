@@ -17,6 +17,7 @@ void status_cache_init(struct status_cache *c, const struct source *where)
 void status_cache_close(struct status_cache *c)
 {
     heap_free(c->last.differences);
+    heap_free(c->last.lanes);
     pthread_mutex_destroy(&c->lock);
 }
 
@@ -62,6 +63,16 @@ static int64_t behind_bytes(const struct status_redis *r)
     return most;
 }
 
+static void lanes_file(const struct status_redis *r, struct status_figures *out)
+{
+    if (r->lane == NULL) return;
+    if (out->lanes == NULL) out->lanes = heap_zalloc(r->lanes * sizeof *out->lanes);
+    out->lanes_n = r->lanes;
+    for (uint32_t i = 0; i < r->lanes; i++)
+        out->lanes[i] = (struct lane_figures){
+            .up = r->lane[i].up, .held = r->lane[i].held, .oldest_ms = r->lane[i].oldest_ms};
+}
+
 static void probe_now(struct status_cache *c, struct redisContext *service)
 {
     struct status s;
@@ -78,6 +89,7 @@ static void probe_now(struct status_cache *c, struct redisContext *service)
     c->last.sentinels = figure_of(s.service.sentinels > 0, s.service.sentinels);
     c->last.sentinels_up = figure_of(s.service.sentinels > 0, s.service.sentinels_up);
     c->last.rejects = rejects_of(&s);
+    lanes_file(&s.redis, &c->last);
     if (books) books_file(&s, &c->last);
     if (books) c->books_at_ms = began_ms;
     status_close(&s);

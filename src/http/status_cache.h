@@ -1,5 +1,6 @@
-/* http/status_cache.h - the state of Redis and MySQL as status/ sees it, kept for a moment: however many ask, one probe
- * runs at a time, and none sooner than its cost allows. Workers only: a probe waits for servers. Private to the room. */
+/* http/status_cache.h - the state of Redis and MySQL as status/ sees it, kept for a moment. However many clients ask, one
+ * probe runs at a time, and none sooner than its cost allows. Workers only: a probe waits for servers. Private to the
+ * room. */
 #ifndef HTTP_STATUS_CACHE_H
 #define HTTP_STATUS_CACHE_H
 
@@ -7,7 +8,14 @@
 
 #include <pthread.h>
 
+struct lane_figures {
+    bool up, held;
+    struct figure oldest_ms; /* of its dirty index; not known: nothing waits, or it is away */
+};
+
 struct status_figures {
+    struct lane_figures *lanes; /* of several; NULL: one, or none was seen yet */
+    uint32_t lanes_n;
     struct figure dirty;     /* hashes in the dirty index */
     struct figure oldest_ms; /* age of the oldest hit that is not in MySQL; 0: there is none */
     struct figure batches;   /* standing */

@@ -1,6 +1,6 @@
 /* http/stream.h - server-sent events. A stream is a connection whose answer does not end. While there is nothing to send
- * libmicrohttpd has it suspended, so it costs no thread. A slow reader misses events: what it does not read is not kept.
- * A store that streams ask for is watched once, however many ask. Private to the room. */
+ * libmicrohttpd has it suspended, so it costs no thread. A slow reader misses events: events that it does not read are not
+ * kept. A store that streams ask for is watched once, however many ask. Private to the room. */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
 

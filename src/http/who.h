@@ -1,8 +1,9 @@
 /* http/who.h - who asks, and what it may see. Pure; texts are borrowed for the call.
  *
- * A request from this machine needs no token, unless http.local is `token`: its peer is a loopback address or a unix socket,
- * its Host is a loopback name (else a foreign page may have led a browser here: DNS rebinding), and no proxy forwarded it.
- * All others need one. A proxy that adds no header and speaks HTTP/1.1 cannot be told from a client: `token` is for it. */
+ * A request from this machine needs no token, unless http.local is `token`: its peer is a loopback address or a unix
+ * socket, its Host is a loopback name (else a foreign page may have led a browser here: DNS rebinding), and no proxy
+ * forwarded it. All others need one. tallyd cannot tell a proxy that adds no header and speaks HTTP/1.1 from a client: for
+ * that there is `token`. */
 #ifndef HTTP_WHO_H
 #define HTTP_WHO_H
 

@@ -456,12 +456,11 @@ static void stalled(struct conn *c)
 {
     char peer[80];
     conn_peer(c, peer, sizeof(peer));
-    log_event(
-        LOG_WARN, "client_closed",
-        "why=\"read nothing\" peer=%s stalled_ms=%u unread_bytes=%zu counted_untold=%llu "
-        "next=\"counted_untold hits were counted and their answers not sent; a client must read while it "
-        "writes\"",
-        peer, c->listen->limits.stall_ms, unread_bytes(c), (unsigned long long)counted_untold(c));
+    log_event(LOG_WARN, "client_closed",
+              "why=\"read nothing\" peer=%s stalled_ms=%u unread_bytes=%zu counted_untold=%llu "
+              "next=\"counted_untold hits were counted, but their answers were not sent; a client must read "
+              "while it writes\"",
+              peer, c->listen->limits.stall_ms, unread_bytes(c), (unsigned long long)counted_untold(c));
     STAT_ADD(connections_stalled, 1);
     conn_drop(c);
 }

@@ -1,7 +1,7 @@
 /* listen/inside.h - what the files of listen/ share.
  *   listen.c  the set of listeners: accept, start and end, what happens once a loop turn
  *   conn.c    one connection: bytes in, bytes out, its end
- *   secure.c  TLS between a connection's socket and its session    greeting.c  which TLS handshake goes on now */
+ *   secure.c  TLS between a connection's socket and its session    greeting.c  which TLS handshake runs now */
 #ifndef LISTEN_INSIDE_H
 #define LISTEN_INSIDE_H
 

@@ -1,9 +1,9 @@
 /* listen/listen.h - sockets and connections on a libuv loop: TCP and unix listeners, bytes from clients to a
  * handler, bytes from outlets to clients. Knows no protocol: each listener has its handler.
  *
- * One loop turn: bytes() for each client that sent something. At its end the owner of the loop calls listen_turn()
- * (offers what was resumed), does its own work, and calls listen_flush_all() (one write a connection).
- * The process must ignore SIGPIPE. One loop, no locks.
+ * One loop turn: bytes() for each client that sent something. At its end the owner of the loop calls listen_turn() (offers
+ * the bytes of resumed connections), does its own work, and calls listen_flush_all() (one write a connection). The process
+ * must ignore SIGPIPE. One loop, no locks.
  *
  * Memory of a connection (and of its session, in the same block) stays until its socket is closed, nothing
  * holds it (conn_hold) and outlet.waiting is 0. An idle connection costs less than 2 KiB. */

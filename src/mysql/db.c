@@ -211,7 +211,7 @@ static enum code_class server_read(struct db *db)
     struct slice cells[3];
     enum code_class class = DB_QUERY(db, "SELECT @@max_allowed_packet, @@version, @@version_comment");
     if (class != CODE_OK) return class;
-    if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not tell its settings");
+    if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not show its settings");
     db->packet_bytes = cell_u64(cells[0]);
     snprintf(db->version, sizeof db->version, SLICE_FMT, SLICE_ARG(cells[1]));
     db->mariadb = memmem(cells[1].p, cells[1].n, "MariaDB", 7) != NULL ||
@@ -261,7 +261,7 @@ static enum code_class look(struct db *db)
     struct slice cells[3];
     enum code_class class = db_query(db, slice_str(db->look));
     if (class != CODE_OK) return class;
-    if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not tell its settings");
+    if (!db_row(db, cells, 3)) return fail(db, 2000, "it does not show its settings");
     const char *why = !is_off(cells[0])   ? "read_only is on"
                       : !is_off(cells[1]) ? "innodb_read_only is on"
                       : is_off(cells[2])  ? "this node is not part of its Galera cluster"

@@ -35,21 +35,19 @@ const char *db_tls_advice(const char *said)
     if (strstr(said, "Validation of SSL server certificate failed") != NULL ||
         strstr(said, "matching functions") != NULL || strstr(said, "hostname mismatch") != NULL ||
         strstr(said, "Hostname verification") != NULL || strstr(said, "IP address mismatch") != NULL)
-        return ": its certificate does not name the host of mysql.url; connect by a name that it has, or "
-               "have one made for this name";
+        return ": its certificate does not name the host of mysql.url; connect by a name that it has, or get "
+               "a certificate for this name";
     if (strstr(said, " alert ") != NULL)
-        return ": MySQL refused that; see the certificate that tallyd shows (mysql.tls.cert) and MySQL's "
-               "ssl_ca";
-    if (strstr(said, "expired") != NULL) return "; have MySQL's certificate renewed";
+        return ": MySQL refused tallyd's certificate; check mysql.tls.cert and MySQL's ssl_ca";
+    if (strstr(said, "expired") != NULL) return "; renew MySQL's certificate";
     if (strstr(said, "support it") != NULL || strstr(said, "no TLS") != NULL)
         return "; give MySQL a certificate (ssl_cert, ssl_key), or leave mysql.tls out";
     if (strstr(said, "certificate verify failed") != NULL)
-        return "; either mysql.tls.ca is not the authority of MySQL's certificate, or this has expired, or "
-               "it "
-               "does not name the host of mysql.url";
+        return "; either mysql.tls.ca is not the authority of MySQL's certificate, or that certificate has "
+               "expired, or it does not name the host of mysql.url";
     if (strstr(said, "certificate") != NULL)
         return "; name the file of the authority that signed MySQL's certificate in mysql.tls.ca";
-    return "; see which TLS MySQL speaks: tallyd needs 1.2 or 1.3";
+    return "; check which TLS versions MySQL accepts: tallyd needs 1.2 or 1.3";
 }
 
 bool db_tls_is_on(MYSQL *mysql)

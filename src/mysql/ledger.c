@@ -19,7 +19,7 @@ enum err ledger_gen_highest(struct db *db, const struct batch_id *realm, uint64_
     sql_realm(&sql, realm);
     if (db_query_free(db, &sql) != CODE_OK) return db_error(db, e);
     if (!db_row(db, &cell, 1) || !num_parse_u64(cell, gen))
-        return error_set(e, ERR_FAILED, "MySQL tells no highest gen of tally_ledger");
+        return error_set(e, ERR_FAILED, "MySQL gave no highest gen of tally_ledger");
     return ERR_NONE;
 }
 

@@ -428,7 +428,7 @@ static enum verdict plan_once(struct work *w)
     plan_make(&w->plan, w->chunk, w->counter, &forms, w->reject_reason);
     if (w->counter == NULL || w->plan.refused_n <= merge_refused_most(w->chunk->rows_n)) return GO_ON;
     char text[200];
-    snprintf(text, sizeof text, "%zu of %zu rows are no integers or not of the counter's kind",
+    snprintf(text, sizeof text, "%zu of %zu rows are not integers or not of the counter's kind",
              w->plan.refused_n, w->chunk->rows_n);
     return ended(w, MERGE_HELD, text);
 }
@@ -495,7 +495,7 @@ void merge_chunk(struct merger *m, struct chunk *c)
     struct work w = {.merger = m, .db = m->db, .chunk = c, .counter = c->batch->counter};
     if (c->index > 0) CRASH(merge_between_chunks);
     if (w.counter == NULL)
-        (void)ended(&w, MERGE_HELD, "no such counter is configured; see tallyd recover --reject-unknown");
+        (void)ended(&w, MERGE_HELD, "its counter is not configured; see `tallyd recover --reject-unknown`");
     else
         work_run(&w);
 }

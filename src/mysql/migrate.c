@@ -60,15 +60,15 @@ static enum err files_apply(struct db *db, bool ledger_lost, uint32_t *from, uin
     *to = *from;
     if (*from > schema_version_wanted())
         return error_set(e, ERR_CONFIG,
-                         "tallyd's tables are of version %u, made by a newer tallyd; this one knows %u: run"
-                         " the newer one",
+                         "tallyd's tables have version %u, made by a newer tallyd; this one supports %u: run "
+                         "the newer one",
                          *from, schema_version_wanted());
     if ((dropped >> SCHEMA_LEDGER & 1) != 0 && !ledger_lost)
         return error_set(
             e, ERR_CONFIG,
-            "%s was dropped, and with it %s. Nothing was made. Put it back, if a copy has all that was "
-            "merged; else stop every tallyd of this Redis, run `tallyd migrate --ledger-lost`, and "
-            "`tallyd verify` says how much will be counted twice when they run again",
+            "%s was dropped, and with it %s. Nothing was made. If a copy has everything that was merged, "
+            "restore it. Otherwise stop every tallyd of this Redis and run `tallyd migrate --ledger-lost`; "
+            "`tallyd verify` then says how much will be counted twice when they run again",
             schema_own[SCHEMA_LEDGER].name, schema_own[SCHEMA_LEDGER].lost);
     for (size_t i = 0; i < sql_files_n; i++) {
         if (sql_files[i].version <= *from && dropped == 0) continue;

@@ -13,7 +13,7 @@ struct realm_asked {
     struct db *db;
     const struct counters *counters;
     const struct history_read *redis;
-    struct slice instance;
+    struct slice instance, lane; /* lane: its name while it has no epoch; n = 0: the only one of its Redis */
     struct realm_look *out;
     bool known;                                      /* there is such a realm */
     bool fits;                                       /* its ledger has nothing that Redis lacks */
@@ -27,21 +27,29 @@ static bool id_take(struct slice cell, struct batch_id *id)
     return good;
 }
 
-static void primary_put(struct buf *sql, const struct realm_asked *l)
+static void primary_put(struct buf *sql, const struct realm_asked *l, struct slice taken_by)
 {
     BUF_LIT(sql, "run_id = ");
     sql_hex(sql, slice_str(l->redis->run_id));
     BUF_LIT(sql, ", history = ");
     sql_hex(sql, slice_str(l->redis->replid));
     BUF_LIT(sql, ", since = UTC_TIMESTAMP(3), taken_by = ");
-    sql_hex(sql, l->instance);
+    sql_hex(sql, taken_by);
     BUF_LIT(sql, " WHERE realm = ");
     sql_id(sql, &l->out->epoch.realm);
 }
 
 /* --- a Redis without a realm --- */
 
-/* One that may be its: after an upgrade the free one has a ledger, and a Redis whose gen is below that is another one. */
+static void lane_put(struct buf *sql, const struct realm_asked *l)
+{
+    if (l->lane.n == 0) return;
+    BUF_LIT(sql, " AND taken_by = ");
+    sql_hex(sql, l->lane);
+}
+
+/* One that may be its: after an upgrade the free one has a ledger, and a Redis whose gen is below that is another one. (!) Lanes on
+ * one server have one history: a realm that one of them was given is no other's. */
 static enum code_class free_find(struct realm_asked *l)
 {
     struct buf sql = {0};
@@ -51,6 +59,7 @@ static enum code_class free_find(struct realm_asked *l)
     sql_hex(&sql, slice_str(l->redis->run_id));
     BUF_LIT(&sql, " AND r.history = ");
     sql_hex(&sql, slice_str(l->redis->replid));
+    lane_put(&sql, l);
     buf_printf(
         &sql,
         ")) AND NOT EXISTS (SELECT 1 FROM tally_ledger l WHERE l.realm = r.realm AND l.gen > %llu)"
@@ -71,13 +80,17 @@ static enum code_class free_take(struct realm_asked *l)
     l->out->outcome = REALM_STRANGER;
     if (class != CODE_OK || !l->known) return class;
     BUF_LIT(&sql, "UPDATE tally_realms SET ");
-    primary_put(&sql, l);
-    BUF_LIT(&sql, " AND epoch = " NO_EPOCH " AND (history = '' OR history = ");
+    primary_put(&sql, l, l->lane.n > 0 ? l->lane : l->instance);
+    BUF_LIT(&sql, " AND epoch = " NO_EPOCH " AND (history = '' OR (history = ");
     sql_hex(&sql, slice_str(l->redis->replid));
-    BUF_LIT(&sql, ")");
+    lane_put(&sql, l);
+    BUF_LIT(&sql, "))");
     class = db_exec_free(l->db, &sql);
-    if (class == CODE_OK && db_affected(l->db) == 1) l->out->outcome = REALM_GIVEN;
-    return class;
+    if (class != CODE_OK) return class;
+    bool got = db_affected(l->db) == 1;
+    if (got) l->out->outcome = REALM_GIVEN;
+    return got || l->lane.n == 0 ? CODE_OK
+                                 : CODE_AGAIN; /* another lane was before us: there is one for each */
 }
 
 /* --- its epoch --- */
@@ -147,7 +160,7 @@ static enum code_class epoch_write(struct realm_asked *l)
     BUF_LIT(&sql, "UPDATE tally_realms SET epoch = ");
     sql_id(&sql, &l->out->epoch.id);
     BUF_LIT(&sql, ", ");
-    primary_put(&sql, l);
+    primary_put(&sql, l, l->instance);
     return db_exec_free(l->db, &sql);
 }
 
@@ -178,9 +191,10 @@ static enum code_class look_once(struct realm_asked *l)
 }
 
 enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
-                    struct slice instance, struct realm_look *out, struct error *e)
+                    struct slice instance, struct slice lane, struct realm_look *out, struct error *e)
 {
-    struct realm_asked l = {.db = db, .counters = cs, .redis = redis, .instance = instance, .out = out};
+    struct realm_asked l = {
+        .db = db, .counters = cs, .redis = redis, .instance = instance, .lane = lane, .out = out};
     enum code_class class = CODE_AGAIN;
     enum err err = ERR_NONE;
     for (int tries = 0; class == CODE_AGAIN && tries < TRIES_MOST; tries++) {
@@ -210,11 +224,29 @@ static enum code_class free_insert(struct db *db, const struct batch_id *realm)
     return db_exec_free(db, &sql);
 }
 
-enum err realm_free_make(struct db *db, struct error *e)
+enum err realms_free_make(struct db *db, uint32_t n, struct error *e)
 {
-    struct batch_id realm;
-    batch_id_draw(&realm);
-    return free_insert(db, &realm) == CODE_OK ? ERR_NONE : db_error(db, e);
+    enum code_class class = CODE_OK;
+    for (uint32_t i = 0; class == CODE_OK && i < n; i++) {
+        struct batch_id realm;
+        batch_id_draw(&realm);
+        class = free_insert(db, &realm);
+    }
+    return class == CODE_OK ? ERR_NONE : db_error(db, e);
+}
+
+enum err realms_first(struct db *db, uint32_t wanted, struct error *e)
+{
+    struct slice cell[2];
+    int64_t free_n, taken_n;
+    enum code_class class =
+        DB_QUERY(db, "SELECT CAST(COALESCE(SUM(history = ''), 0) AS SIGNED),"
+                     " CAST(COALESCE(SUM(history <> ''), 0) AS SIGNED) FROM tally_realms");
+    if (class != CODE_OK || !db_row(db, cell, 2) || !num_parse(cell[0], &free_n) ||
+        !num_parse(cell[1], &taken_n))
+        return db_error(db, e);
+    bool few = taken_n == 0 && free_n < (int64_t)wanted;
+    return few ? realms_free_make(db, wanted - (uint32_t)free_n, e) : ERR_NONE;
 }
 
 enum err realms_read(struct db *db, void (*each)(void *arg, const struct realm_row *r), void *arg,

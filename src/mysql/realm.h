@@ -8,16 +8,20 @@
 #include "series/epoch.h"
 
 /* Joins the epoch of this Redis' history, or takes a new one, in one transaction that compares the realm's ledger with what
- * Redis said: no merge of an epoch before can be between the two. A Redis without a realm is given one that is free. */
+ * Redis said: no merge of an epoch before can be between the two. A Redis without a realm is given one that is free.
+ * lane: which of several lanes it is, "lane 3"; n = 0: it has one. */
 enum err realm_look(struct db *db, const struct counters *cs, const struct history_read *redis,
-                    struct slice instance, struct realm_look *out, struct error *e) MUST_CHECK;
+                    struct slice instance, struct slice lane, struct realm_look *out,
+                    struct error *e) MUST_CHECK;
 
 /* Makes the books of a counter that is not configured. Without the epoch it makes none: a merge finds that out. */
 enum err realm_counter_make(struct db *db, const struct epoch *epoch, struct slice counter,
                             struct error *e) MUST_CHECK;
 
-/* One more realm that is free, for one more Redis. */
-enum err realm_free_make(struct db *db, struct error *e) MUST_CHECK;
+/* So many realms more that are free: one for each lane of one more Redis. */
+enum err realms_free_make(struct db *db, uint32_t n, struct error *e) MUST_CHECK;
+/* Before any is taken: so many are free, one for each lane of the first Redis. */
+enum err realms_first(struct db *db, uint32_t wanted, struct error *e) MUST_CHECK;
 
 /* Calls each for every realm. Slices for the call only; the sums are decimal. */
 struct realm_row {

@@ -154,18 +154,17 @@ static enum code_class version_read(struct db *db, uint32_t *version)
 }
 
 const struct schema_own_table schema_own[SCHEMA_OWN_TABLES] = {
-    [SCHEMA_LEDGER] = {"tally_ledger",
-                       "the memory of what was merged: what is merged already of the batches that stand "
-                       "in Redis is merged once more by an empty one"},
+    [SCHEMA_LEDGER] = {"tally_ledger", "the record of what was merged: with an empty one tallyd merges the "
+                                       "merged parts of the batches in Redis once more"},
     [SCHEMA_COUNTERS] = {"tally_counters",
                          "the sums of what was merged: `tallyd verify` shows them as a difference"},
     [SCHEMA_REJECTS] = {"tally_rejects",
-                        "the rows that MySQL refused: what they counted stays in tally_counters.rejected"},
+                        "the rows that MySQL refused: their sum remains in tally_counters.rejected"},
     [SCHEMA_VERSIONS] = {"tally_schema", NULL},
-    [SCHEMA_REALMS] = {"tally_realms", "who merges for which Redis: every tallyd finds that out anew"},
-    [SCHEMA_ADJUSTMENTS] =
-        {"tally_adjustments",
-         "the list of what was adjusted by hand: an adjustment that is sent again counts again"},
+    [SCHEMA_REALMS] = {"tally_realms",
+                       "which tallyd merges for which Redis: every tallyd finds that out again"},
+    [SCHEMA_ADJUSTMENTS] = {"tally_adjustments",
+                            "the list of adjustments by hand: an adjustment that is sent again counts again"},
 };
 
 static enum code_class own_standing(struct db *db, unsigned *standing)
@@ -219,8 +218,8 @@ static enum code_class own_table_check(struct db *db, enum schema_own which, uns
         finding_add(r, SCHEMA_REFUSE, NULL, NULL, "table %s is missing: run tallyd migrate", table);
     } else if (!slice_ieq(slice_str(engine), SLICE("InnoDB"))) {
         buf_printf(&mend, "ALTER TABLE %s ENGINE=InnoDB;", table);
-        finding_add(r, SCHEMA_REFUSE, NULL, &mend, "table %s has engine %s, which knows no transactions",
-                    table, engine);
+        finding_add(r, SCHEMA_REFUSE, NULL, &mend, "table %s has engine %s, which has no transactions", table,
+                    engine);
     }
     return CODE_OK;
 }
@@ -235,13 +234,13 @@ static enum code_class own_check(struct db *db, struct schema_report *r)
     if (class != CODE_OK) return class;
     if (version < schema_version_wanted())
         finding_add(r, SCHEMA_REFUSE, NULL, NULL,
-                    "tallyd's tables are of version %u, this tallyd needs %u: run tallyd migrate", version,
+                    "tallyd's tables have version %u, this tallyd needs %u: run tallyd migrate", version,
                     schema_version_wanted());
     if (version > schema_version_wanted())
-        finding_add(
-            r, SCHEMA_REFUSE, NULL, NULL,
-            "tallyd's tables are of version %u, made by a newer tallyd; this one knows %u: run the newer one",
-            version, schema_version_wanted());
+        finding_add(r, SCHEMA_REFUSE, NULL, NULL,
+                    "tallyd's tables have version %u, made by a newer tallyd; this one supports %u: run the "
+                    "newer one",
+                    version, schema_version_wanted());
     return CODE_OK;
 }
 

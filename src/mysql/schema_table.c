@@ -199,11 +199,12 @@ static void count_check(struct table *t)
     alter(&mend, c, col == NULL ? "ADD COLUMN" : "MODIFY COLUMN");
     sql_name(&mend, c->column_count);
     BUF_LIT(&mend, " BIGINT NOT NULL DEFAULT 0;");
-    finding_add(t->r, SCHEMA_REFUSE, c, &mend,
-                "column " SLICE_FMT "." SLICE_FMT " is %s%s, a signed BIGINT NOT NULL is needed"
-                " (decrements are refused by UNSIGNED, NULL + 1 is NULL)",
-                SLICE_ARG(c->table), SLICE_ARG(c->column_count), col == NULL ? "missing" : col->type,
-                col != NULL && col->nullable ? " NULL" : "");
+    finding_add(
+        t->r, SCHEMA_REFUSE, c, &mend,
+        "column " SLICE_FMT "." SLICE_FMT
+        " is %s%s, but must be a signed BIGINT NOT NULL (UNSIGNED refuses decrements, NULL + 1 is NULL)",
+        SLICE_ARG(c->table), SLICE_ARG(c->column_count), col == NULL ? "missing" : col->type,
+        col != NULL && col->nullable ? " NULL" : "");
 }
 
 static void key_column_check(struct table *t, struct slice name, const char *type,
@@ -223,8 +224,8 @@ static void key_column_check(struct table *t, struct slice name, const char *typ
               is_named(col->data_type, SLICE("binary"))))
         finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
                     "column " SLICE_FMT "." SLICE_FMT
-                    " is %s %s, which takes different fields for one row (case, accents or"
-                    " trailing spaces); bytes must count",
+                    " is %s %s, which takes different fields for one row (case, accents or trailing spaces); "
+                    "it must compare bytes",
                     SLICE_ARG(t->c->table), SLICE_ARG(name), col->type, col->collation);
     else
         finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
@@ -263,7 +264,7 @@ static void serial_check(struct table *t)
     }
     finding_add(t->r, SCHEMA_REFUSE, t->c, &mend,
                 "column " SLICE_FMT
-                ".%s is AUTO_INCREMENT: every merge would burn an id for each row, and writers deadlock",
+                ".%s is AUTO_INCREMENT: every merge would use up an id for each row, and writers deadlock",
                 SLICE_ARG(t->c->table), t->serial->name);
 }
 
@@ -329,7 +330,7 @@ static void table_judge(struct table *t, const char *engine)
     if (!slice_ieq(slice_str(engine), SLICE("InnoDB"))) {
         alter(&mend, c, "ENGINE=InnoDB;");
         finding_add(t->r, SCHEMA_REFUSE, c, &mend,
-                    "table " SLICE_FMT " has engine %s, which knows no transactions", SLICE_ARG(c->table),
+                    "table " SLICE_FMT " has engine %s, which has no transactions", SLICE_ARG(c->table),
                     engine);
     }
     count_check(t);

@@ -67,7 +67,7 @@ static void zones_read(struct store_zones *r)
     }
     if (log_seldom(&line, &times))
         log_event(LOG_WARN, "store_zones_unread", "times=%u why=%s next=%s", times, LOGQ(db_text(r->db)),
-                  LOGQ("the zones read last hold, or the default where none was read"));
+                  LOGQ("tallyd uses the zones that it read last, or the default where it has read none"));
     zone_table_drop(t);
 }
 

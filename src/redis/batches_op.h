@@ -1,4 +1,4 @@
-/* redis/batches_op.h - the batches that stand: adopting them, signs of life, who they are. */
+/* redis/batches_op.h - the batches in Redis: adopting them, signs of life, their list. */
 #ifndef REDIS_BATCHES_OP_H
 #define REDIS_BATCHES_OP_H
 

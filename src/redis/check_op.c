@@ -27,11 +27,11 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
     if (keeps == REDIS_KEEPS_NOTHING) return ERR_NONE;
     if (f->policy[0] == '\0')
         return error_set(e, ERR_CONFIG,
-                         "INFO does not tell maxmemory-policy: allow INFO to tallyd's user (ACL SETUSER "
+                         "INFO does not show maxmemory-policy: allow INFO to tallyd's user (ACL SETUSER "
                          "<user> +info), or set redis.durability: none");
     if (strcmp(f->policy, "noeviction") != 0)
         return error_set(e, ERR_CONFIG,
-                         "maxmemory-policy is %s, which evicts counts without a word: run CONFIG SET "
+                         "maxmemory-policy is %s, which evicts counts silently: run CONFIG SET "
                          "maxmemory-policy noeviction, and set it in redis.conf",
                          f->policy);
     if (keeps == REDIS_KEEPS_REPLICAS) return ERR_NONE;
@@ -42,10 +42,11 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
             "CONFIG SET appendonly yes, and set it in redis.conf (or set redis.durability: replicas, or "
             "none)");
     if (f->appendfsync[0] == '\0' && f->version < REDIS_WAITAOF_TRUE)
-        return error_set(e, ERR_CONFIG,
-                         "appendfsync cannot be read, and before Redis 8.0 and in Valkey WAITAOF cannot be "
-                         "asked instead: allow CONFIG GET to tallyd's user (ACL SETUSER <user> +config|get), "
-                         "or set redis.durability: replicas, or none");
+        return error_set(
+            e, ERR_CONFIG,
+            "tallyd cannot read appendfsync, and before Redis 8.0 and in Valkey WAITAOF does not replace it: "
+            "allow CONFIG GET to tallyd's user (ACL SETUSER <user> +config|get), "
+            "or set redis.durability: replicas, or none");
     if (strcmp(f->appendfsync, "no") == 0)
         return error_set(
             e, ERR_CONFIG,
@@ -57,14 +58,16 @@ enum err redis_check_facts(const struct redis_facts *f, enum redis_keeps keeps, 
 const char *redis_check_promise(const struct redis_facts *f, enum redis_keeps keeps)
 {
     if (keeps == REDIS_KEEPS_NOTHING)
-        return "redis.durability: none: whatever Redis loses or brings back is lost or counted twice";
+        return "redis.durability: none: hits that Redis loses are lost, and hits that it brings back count "
+               "twice";
     if (keeps == REDIS_KEEPS_REPLICAS)
         return "redis.durability: replicas: a batch is merged once redis.replicas of them have it; a "
                "failover "
                "loses the "
                "answered hits that were not replicated, a restart those that Redis does not load";
     if (f->appendfsync[0] == '\0')
-        return "appendfsync cannot be read (CONFIG GET is refused): WAITAOF says what is on disk; a power "
+        return "tallyd cannot read appendfsync (CONFIG GET is refused): WAITAOF says what is on disk; a "
+               "power "
                "cut loses "
                "the answered hits that were not, a failover those that were not replicated";
     if (strcmp(f->appendfsync, "always") == 0)

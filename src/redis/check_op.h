@@ -1,4 +1,4 @@
-/* redis/check_op.h - may tallyd run on this Redis? And: no link of an earlier life is left when this one
+/* redis/check_op.h - checks whether tallyd can run on this Redis, and that no link of an earlier life is left when this one
  * begins. */
 #ifndef REDIS_CHECK_OP_H
 #define REDIS_CHECK_OP_H

@@ -59,7 +59,7 @@ static void odd_tell(const struct claim *c, const struct redis_answer *r)
         if (r->elements[i].type != REDIS_STRING) continue;
         slice_show(r->elements[i].str, 150, key, sizeof key);
         log_event(LOG_WARN, "not_a_hash", "counter=" SLICE_FMT " key=%s next=%s", SLICE_ARG(c->counter->name),
-                  LOGQ(key), LOGQ("taken out of the dirty index; rename or delete the key"));
+                  LOGQ(key), LOGQ("tallyd took the key out of the dirty index; rename or delete it"));
     }
 }
 
@@ -109,7 +109,7 @@ static void claim_done(struct redis_link *l, void *arg, const struct redis_answe
         c->fields = 0;
         answer_why(r, c->text, sizeof c->text);
     } else if (!claim_file(c, r)) {
-        redis_link_cut(l, "MASTERDOWN Redis answered a claim oddly; it is looked for again");
+        redis_link_cut(l, "MASTERDOWN Redis gave an unexpected answer to a claim; tallyd looks for it again");
         return;
     }
     CRASH(claim_done);

@@ -15,30 +15,39 @@
 #define FOLLOW_MS 100   /* the next MOVED is followed so much later at the earliest */
 #define FORGET_MS 10000 /* a found node that is silent for so long gives its room to another */
 
+struct word {                 /* of a node about a slot */
+    struct redis_target said; /* by CLUSTER SLOTS, until CLUSTER NODES tells its epoch; host empty: nobody */
+    char said_id[CLUSTER_ID_BYTES];
+    struct redis_target owner; /* host empty: nobody, or not told yet */
+    uint64_t epoch;            /* of the owner */
+};
+
 struct node {
     struct cluster *of;
     struct redis_place place;
     struct redis_link link;
     struct redis_target at;
-    bool open, asking, found, told; /* told: it has said something, or could not be reached */
-    uint64_t asked_ms, heard_ms;    /* mono; 0: never */
+    bool open, asking, answered, found, told; /* told: it has said something, or could not be reached */
+    uint64_t asked_ms, heard_ms;              /* mono; 0: never */
     enum cluster_state state;
     char text[240];
-    struct redis_target said; /* by CLUSTER SLOTS, until CLUSTER NODES tells its epoch; host empty: nobody */
-    char said_id[CLUSTER_ID_BYTES];
-    struct redis_target owner;
-    uint64_t epoch; /* of the owner */
+    struct word *words; /* one a seat */
+};
+
+struct seat { /* where one slot is */
+    struct redis_place *place;
+    struct redis_target now; /* where its links are, or go; host empty: nobody has said it */
+    uint64_t told_ms;        /* mono, of a MOVED that no node has confirmed yet; 0: none */
+    uint64_t followed_ms;
 };
 
 struct cluster {
-    struct redis_place *place;
+    struct seat *seats;
+    uint32_t seats_n;
     uv_loop_t *loop;
     uv_timer_t tick;
     struct node all[CLUSTER_NODES_MAX];
     uint32_t n, configured_n;
-    struct redis_target now; /* where links are, or go; host empty: nobody has said it */
-    uint64_t told_ms;        /* mono, of a MOVED that no node has confirmed yet; 0: none */
-    uint64_t followed_ms;
     bool closing, tick_closed;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -100,43 +109,56 @@ uint64_t cluster_epoch(struct slice nodes, struct slice id)
 
 /* --- where the slot is --- */
 
-static void cluster_move(struct cluster *c, const struct redis_target *to, const char *why)
+static void seat_move(struct seat *s, const struct redis_target *to, const char *why)
 {
-    c->now = *to;
-    log_event(LOG_INFO, "cluster_says", "slot=%u node=%s:%d why=%s", c->place->slot, to->host, to->port,
+    s->now = *to;
+    log_event(LOG_INFO, "cluster_says", "slot=%u node=%s:%d why=%s", s->place->slot, to->host, to->port,
               LOGQ(why));
-    place_move(c->place, to, CLUSTER_ASTRAY);
+    place_move(s->place, to, CLUSTER_ASTRAY);
 }
 
-static bool word_is_fresh(const struct node *n, uint64_t now_ms)
+static bool word_is_fresh(const struct node *n, uint32_t at, uint64_t now_ms)
 {
-    return n->state == CLUSTER_NAMES && n->heard_ms != 0 && now_ms - n->heard_ms <= FRESH_MS;
+    bool answers = n->state == CLUSTER_NAMES || n->state == CLUSTER_UNOWNED;
+    return answers && n->words[at].owner.host[0] != '\0' && n->heard_ms != 0 &&
+           now_ms - n->heard_ms <= FRESH_MS;
 }
 
 /* Of equal epochs the one where we are. */
-static const struct node *best_word(const struct cluster *c, uint64_t now_ms)
+static const struct node *best_node(const struct cluster *c, uint32_t at, uint64_t now_ms)
 {
     const struct node *best = NULL;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct node *n = &c->all[i];
-        if (!word_is_fresh(n, now_ms)) continue;
-        bool same = best != NULL && n->epoch == best->epoch && target_is(&n->owner, &c->now);
-        if (best == NULL || n->epoch > best->epoch || same) best = n;
+        if (!word_is_fresh(n, at, now_ms)) continue;
+        const struct word *w = &n->words[at];
+        uint64_t most = best == NULL ? 0 : best->words[at].epoch;
+        bool same = best != NULL && w->epoch == most && target_is(&w->owner, &c->seats[at].now);
+        if (best == NULL || w->epoch > most || same) best = n;
     }
     return best;
 }
 
-static void cluster_decide(struct cluster *c, uint64_t now_ms)
+static void seat_decide(struct cluster *c, uint32_t at, uint64_t now_ms)
 {
-    const struct node *best = best_word(c, now_ms);
+    struct seat *s = &c->seats[at];
+    const struct node *best = best_node(c, at, now_ms);
     char why[340];
     if (best == NULL) return;
-    if (target_is(&best->owner, &c->now)) c->told_ms = 0;
-    if (c->told_ms != 0 && now_ms - c->told_ms < TOLD_MS) return;
-    if (target_is(&best->owner, &c->now)) return;
+    const struct word *w = &best->words[at];
+    if (target_is(&w->owner, &s->now)) s->told_ms = 0;
+    if (s->told_ms != 0 && now_ms - s->told_ms < TOLD_MS) return;
+    if (target_is(&w->owner, &s->now)) return;
     snprintf(why, sizeof why, "the node %s:%d says so, epoch %llu", best->at.host, best->at.port,
-             (unsigned long long)best->epoch);
-    cluster_move(c, &best->owner, why);
+             (unsigned long long)w->epoch);
+    seat_move(s, &w->owner, why);
+}
+
+static struct seat *seat_of(struct cluster *c, const struct redis_place *place)
+{
+    for (uint32_t i = 0; i < c->seats_n; i++)
+        if (c->seats[i].place == place) return &c->seats[i];
+    UNREACHABLE();
 }
 
 static void cluster_ask_all(struct cluster *c, uint64_t pause_ms);
@@ -144,12 +166,13 @@ static void cluster_ask_all(struct cluster *c, uint64_t pause_ms);
 static void place_redirects(struct redis_place *place, const struct redis_target *to, const char *why)
 {
     struct cluster *c = place->finder;
+    struct seat *s = seat_of(c, place);
     uint64_t now_ms = mono_ms();
-    bool again = c->followed_ms != 0 && now_ms - c->followed_ms < FOLLOW_MS;
+    bool again = s->followed_ms != 0 && now_ms - s->followed_ms < FOLLOW_MS;
     cluster_ask_all(c, DOUBT_MS);
-    if (again || target_is(to, &c->now)) return;
-    c->followed_ms = c->told_ms = now_ms;
-    cluster_move(c, to, why);
+    if (again || target_is(to, &s->now)) return;
+    s->followed_ms = s->told_ms = now_ms;
+    seat_move(s, to, why);
 }
 
 /* --- asking --- */
@@ -190,41 +213,67 @@ static void node_found(struct cluster *c, const struct redis_target *at, uint64_
         if (n->state != CLUSTER_SILENT || now_ms - n->heard_ms < FORGET_MS) continue;
         n->at = *at;
         n->told = false;
+        memset(n->words, 0, c->seats_n * sizeof *n->words);
         n->heard_ms = now_ms;
         place_move(&n->place, at, "");
         return;
     }
 }
 
-/* Those of our slot first: they are the first to know of a failover. */
-static void nodes_found(struct cluster *c, const struct redis_answer *slots, const struct redis_target *asked)
+static void range_found(struct cluster *c, const struct redis_answer *range, const struct redis_target *asked)
 {
-    const struct redis_answer *ours = range_of(slots, c->place->slot);
     struct redis_target at;
     uint64_t now_ms = mono_ms();
-    for (size_t i = 2; ours != NULL && i < ours->n; i++)
-        if (endpoint_read(&ours->elements[i], asked, &at)) node_found(c, &at, now_ms);
-    for (size_t i = 0; i < slots->n; i++) {
-        const struct redis_answer *range = &slots->elements[i];
-        for (size_t j = 2; answer_is(range, REDIS_ARRAY) && j < range->n; j++)
-            if (endpoint_read(&range->elements[j], asked, &at)) node_found(c, &at, now_ms);
-    }
+    for (size_t i = 2; range != NULL && answer_is(range, REDIS_ARRAY) && i < range->n; i++)
+        if (endpoint_read(&range->elements[i], asked, &at)) node_found(c, &at, now_ms);
+}
+
+/* Those of our slots first: they are the first to know of a failover. */
+static void nodes_found(struct cluster *c, const struct redis_answer *slots, const struct redis_target *asked)
+{
+    for (uint32_t i = 0; i < c->seats_n; i++)
+        range_found(c, range_of(slots, c->seats[i].place->slot), asked);
+    for (size_t i = 0; i < slots->n; i++)
+        range_found(c, &slots->elements[i], asked);
+}
+
+/* False: nobody serves the slot. */
+static bool word_file(struct word *w, const struct node *n, const struct redis_answer *r, unsigned slot)
+{
+    struct slice id;
+    bool owned = cluster_owner(r, slot, &n->at, &w->said, &id);
+    if (owned)
+        slice_show(id, sizeof w->said_id - 1, w->said_id, sizeof w->said_id);
+    else
+        w->said.host[0] = '\0';
+    return owned;
 }
 
 static void slots_file(struct node *n, const struct redis_answer *r)
 {
     struct cluster *c = n->of;
-    struct slice id;
-    char why[200];
-    n->said.host[0] = '\0';
-    if (!answer_is(r, REDIS_ARRAY)) {
+    char why[200], unserved[40] = "";
+    n->answered = answer_is(r, REDIS_ARRAY);
+    if (!n->answered) {
         answer_why(r, why, sizeof why);
         node_says(n, CLUSTER_REFUSES, why);
-    } else if (!cluster_owner(r, c->place->slot, &n->at, &n->said, &id)) {
-        node_says(n, CLUSTER_UNOWNED, "");
-    } else {
-        slice_show(id, sizeof n->said_id - 1, n->said_id, sizeof n->said_id);
-        nodes_found(c, r, &n->at);
+        return;
+    }
+    for (uint32_t i = 0; i < c->seats_n; i++) {
+        unsigned slot = c->seats[i].place->slot;
+        if (!word_file(&n->words[i], n, r, slot)) snprintf(unserved, sizeof unserved, "slot %u", slot);
+    }
+    node_says(n, unserved[0] == '\0' ? CLUSTER_NAMES : CLUSTER_UNOWNED, unserved);
+    nodes_found(c, r, &n->at);
+}
+
+static void epochs_file(struct node *n, const struct redis_answer *r)
+{
+    struct slice nodes = answer_is(r, REDIS_STRING) ? r->str : slice_of(NULL, 0);
+    for (uint32_t i = 0; i < n->of->seats_n; i++) {
+        struct word *w = &n->words[i];
+        w->owner = w->said;
+        w->epoch = w->said.host[0] == '\0' ? 0 : cluster_epoch(nodes, slice_str(w->said_id));
     }
 }
 
@@ -239,11 +288,10 @@ static void node_answers(struct redis_link *l, void *arg, const struct redis_ans
         return;
     }
     n->heard_ms = mono_ms();
-    if (n->said.host[0] == '\0') return;
-    n->owner = n->said;
-    n->epoch = answer_is(r, REDIS_STRING) ? cluster_epoch(r->str, slice_str(n->said_id)) : 0;
-    node_says(n, CLUSTER_NAMES, "");
-    cluster_decide(n->of, n->heard_ms);
+    if (!n->answered) return;
+    epochs_file(n, r);
+    for (uint32_t i = 0; i < n->of->seats_n; i++)
+        seat_decide(n->of, i, n->heard_ms);
 }
 
 static void node_ask(struct node *n, uint64_t now_ms)
@@ -286,7 +334,10 @@ static void node_down(struct redis_link *l, const char *why)
 static void cluster_tick(uv_timer_t *timer)
 {
     struct cluster *c = timer->data;
-    cluster_ask_all(c, place_is_up(c->place) ? ASK_MS : DOUBT_MS);
+    bool up = true;
+    for (uint32_t i = 0; i < c->seats_n && up; i++)
+        up = place_is_up(c->seats[i].place);
+    cluster_ask_all(c, up ? ASK_MS : DOUBT_MS);
 }
 
 /* --- begin and end --- */
@@ -294,7 +345,8 @@ static void cluster_tick(uv_timer_t *timer)
 static void node_open(struct cluster *c, struct node *n)
 {
     n->of = c;
-    redis_link_init_asker(&n->link, c->loop, &n->place, c->place->url, &n->at, "cluster");
+    n->words = heap_zalloc(c->seats_n * sizeof *n->words);
+    redis_link_init_asker(&n->link, c->loop, &n->place, c->seats[0].place->url, &n->at, "cluster");
     n->link.up = node_up;
     n->link.down = node_down;
     n->link.arg = n;
@@ -303,19 +355,28 @@ static void node_open(struct cluster *c, struct node *n)
     redis_link_start(&n->link);
 }
 
-struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *place)
+static void seat_init(struct seat *s, struct cluster *c, struct redis_place *place)
 {
-    struct cluster *c = heap_zalloc(sizeof *c);
-    c->loop = loop;
-    c->place = place;
+    s->place = place;
     place->told_only = true;
     place->doubted = cluster_doubted;
     place->redirected = place_redirects;
     place->finder = c;
-    for (unsigned i = 0; i < place->url->hosts_n; i++) {
+}
+
+struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *places, uint32_t n_places)
+{
+    struct cluster *c = heap_zalloc(sizeof *c);
+    const struct redis_url *url = places[0]->url;
+    c->loop = loop;
+    c->seats_n = n_places;
+    c->seats = heap_zalloc(n_places * sizeof *c->seats);
+    for (uint32_t i = 0; i < n_places; i++)
+        seat_init(&c->seats[i], c, places[i]);
+    for (unsigned i = 0; i < url->hosts_n; i++) {
         struct node *n = &c->all[c->n];
-        n->at.port = place->url->hosts[i].port;
-        snprintf(n->at.host, sizeof n->at.host, "%s", place->url->hosts[i].name);
+        n->at.port = url->hosts[i].port;
+        snprintf(n->at.host, sizeof n->at.host, "%s", url->hosts[i].name);
         c->configured_n = ++c->n;
         node_open(c, n);
     }
@@ -333,6 +394,9 @@ static void cluster_maybe_closed(struct cluster *c)
     if (open) return;
     void (*closed)(void *) = c->closed;
     void *arg = c->closed_arg;
+    for (uint32_t i = 0; i < c->n; i++)
+        heap_free(c->all[i].words);
+    heap_free(c->seats);
     heap_free(c);
     closed(arg);
 }
@@ -354,8 +418,10 @@ static void cluster_tick_closed(uv_handle_t *handle)
 void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg)
 {
     c->closing = true;
-    c->place->doubted = NULL;
-    c->place->redirected = NULL;
+    for (uint32_t i = 0; i < c->seats_n; i++) {
+        c->seats[i].place->doubted = NULL;
+        c->seats[i].place->redirected = NULL;
+    }
     c->closed = closed;
     c->closed_arg = arg;
     for (uint32_t i = 0; i < c->n; i++)
@@ -365,17 +431,29 @@ void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg)
 
 /* --- what is known of them --- */
 
+static uint32_t slots_at(const struct cluster *c, const struct node *n)
+{
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < c->seats_n; i++)
+        own += target_is(&n->words[i].owner, &n->at);
+    return own;
+}
+
 uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         const struct node *n = &c->all[i];
-        out[i] = (struct cluster_seen){.at = n->at, .owner = n->owner, .state = n->state, .found = n->found};
+        out[i] = (struct cluster_seen){.at = n->at,
+                                       .owner = n->words[0].owner,
+                                       .own = slots_at(c, n),
+                                       .state = n->state,
+                                       .found = n->found};
         snprintf(out[i].text, sizeof out[i].text, "%s", n->text);
     }
     return c->n;
 }
 
-static enum err cluster_why(const struct cluster *c, struct error *e)
+static enum err cluster_why(const struct cluster *c, unsigned slot, struct error *e)
 {
     const struct node *refuses = NULL, *unowned = NULL, *silent = &c->all[0];
     for (uint32_t i = c->n; i-- > 0;) {
@@ -389,7 +467,7 @@ static enum err cluster_why(const struct cluster *c, struct error *e)
             e, ERR_UNAVAILABLE,
             "CLUSTERDOWN no node of the cluster serves slot %u, says %s:%d: see redis-cli --cluster "
             "check",
-            c->place->slot, unowned->at.host, unowned->at.port);
+            slot, unowned->at.host, unowned->at.port);
     if (refuses != NULL)
         return error_set(
             e, ERR_CONFIG,
@@ -406,9 +484,14 @@ static enum err cluster_why(const struct cluster *c, struct error *e)
 enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e)
 {
     uint64_t until_ms = mono_ms() + wait_ms;
-    while (c->now.host[0] == '\0') {
-        if (mono_ms() >= until_ms) return cluster_why(c, e);
-        uv_run(c->loop, UV_RUN_ONCE);
+    for (uint32_t i = 0; i < c->seats_n;) {
+        const struct seat *s = &c->seats[i];
+        if (s->now.host[0] != '\0')
+            i++;
+        else if (mono_ms() >= until_ms)
+            return cluster_why(c, s->place->slot, e);
+        else
+            uv_run(c->loop, UV_RUN_ONCE);
     }
     return ERR_NONE;
 }

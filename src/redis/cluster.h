@@ -1,7 +1,7 @@
-/* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves the lane's slot, and tells its place (place.h). The
- * nodes of redis.url are asked, and those that they name, each once a second on a connection of its own, more often while
- * somebody doubts. Of what they say, the owner with the highest config epoch is believed: that is the cluster's own rule. A
- * server that says MOVED is believed at once. One loop. */
+/* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place (place.h).
+ * The nodes of redis.url are asked, and those that they name, each once a second on a connection of its own, more often
+ * while the owner is in doubt. Of their answers tallyd believes the owner with the highest config epoch: that is the
+ * cluster's own rule. It follows a MOVED at once. One loop. */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H
 
@@ -13,12 +13,13 @@
 enum cluster_state {
     CLUSTER_SILENT,  /* cannot be reached, or does not answer */
     CLUSTER_REFUSES, /* TLS, a password, a right; or it is no node of a cluster */
-    CLUSTER_UNOWNED, /* knows of no node that serves the slot */
-    CLUSTER_NAMES    /* names one */
+    CLUSTER_UNOWNED, /* knows of no node that serves one of the slots */
+    CLUSTER_NAMES    /* names one for each */
 };
 
-struct cluster_seen { /* of one node */
-    struct redis_target at, owner;
+struct cluster_seen {              /* of one node */
+    struct redis_target at, owner; /* owner: of the first slot */
+    uint32_t own;                  /* slots that it says are its own */
     enum cluster_state state;
     bool found;     /* by the others; not configured */
     char text[240]; /* of SILENT and REFUSES: why */
@@ -32,14 +33,15 @@ bool cluster_owner(const struct redis_answer *r, unsigned slot, const struct red
 uint64_t cluster_epoch(struct slice nodes, struct slice id);
 
 struct cluster;
-/* Asks at once. place: its links wait for what the nodes say from now on, and go where its slot is. Borrowed until closed. */
-struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *place);
+/* Asks at once. places, of one cluster: their links wait for what the nodes say from now on, and go where its slot is. Borrowed
+ * until closed, but for the array. */
+struct cluster *cluster_create(uv_loop_t *loop, struct redis_place *const *places, uint32_t n_places);
 /* Gives all back, then calls closed. */
 void cluster_close(struct cluster *c, void (*closed)(void *arg), void *arg);
 
 /* Of each that is asked, the configured ones first; out has room for CLUSTER_NODES_MAX. Returns how many. */
 uint32_t cluster_look(const struct cluster *c, struct cluster_seen *out);
-/* For a start: runs the loop until somebody has named the slot's owner, or for wait_ms. ERR_UNAVAILABLE: none answers, or none
+/* For a start: runs the loop until somebody has named each slot's owner, or for wait_ms. ERR_UNAVAILABLE: none answers, or none
  * serves the slot; ERR_CONFIG: one refuses. e says what to do. */
 enum err cluster_wait(struct cluster *c, uint64_t wait_ms, struct error *e) MUST_CHECK;
 /* Runs the loop until each that is configured has said something or cannot be reached, at most for wait_ms. */

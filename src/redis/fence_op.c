@@ -246,7 +246,7 @@ static void on_write(struct redis_link *l, void *arg, const struct redis_answer 
         return;
     }
     if (!redis_link_whole(l, fs->number, &r->elements[1])) {
-        group_end(fs, false, NULL, "Redis took over another one's data");
+        group_end(fs, false, NULL, "Redis took over another server's data");
         return;
     }
     list_for_each (node, &fs->group) {

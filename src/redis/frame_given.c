@@ -83,7 +83,7 @@ static void lost_tell(const struct frame *f, const struct frame_op *op, int64_t 
     log_event(
         LOG_ERROR, "events_lost", "name=%s events=%lld next=%s",
         LOGQ(slice_show(FRAME_NAME(f, op), 80, name, sizeof name)), (long long)lost,
-        LOGQ("numbers of its ticker stood in its log already; nothing else may write or delete these keys"));
+        LOGQ("its log had numbers of its ticker already; no other program may write or delete these keys"));
 }
 
 static const struct redis_answer *zadds_file(struct frame *f, struct frame_op *op,

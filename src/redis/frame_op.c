@@ -261,8 +261,9 @@ static void exec_odd(struct redis_frames *fr, const struct redis_answer *r)
     if (r->type == REDIS_NIL)
         redis_link_changed(fr->link);
     else
-        redis_link_cut(fr->link,
-                       "MASTERDOWN Redis answered a transaction oddly; it is unknown what was counted");
+        redis_link_cut(
+            fr->link,
+            "MASTERDOWN Redis gave an unexpected answer to a transaction; it is unknown what was counted");
 }
 
 /* --- the frame --- */
@@ -638,7 +639,7 @@ static void doubt_cut(struct redis_frames *fr, const struct redis_answer *r)
     char line[200], why[REDIS_WHY_BYTES];
     if (cut_as_told(fr->link, r)) return;
     answer_why(r, line, sizeof line);
-    snprintf(why, sizeof why, "MASTERDOWN Redis did not tell what became of the last frame (%s)", line);
+    snprintf(why, sizeof why, "MASTERDOWN Redis did not say what became of the last frame (%s)", line);
     redis_link_cut(fr->link, why);
 }
 

@@ -1,6 +1,6 @@
-/* redis/frame_op.h - what goes down the frame link, in the one order of frames and claims. The callbacks have
- * the shape of coalesce's own functions, so that wiring is one line each. None is called when the link is cut
- * before the answer: the link's down() tells that for all of them. */
+/* redis/frame_op.h - what goes down the frame link, in the one order of frames and claims. The callbacks have the shape of
+ * coalesce's own functions, so that wiring is one line each. None is called when the link is cut before the answer: the
+ * link's down() covers all of them. */
 #ifndef REDIS_FRAME_OP_H
 #define REDIS_FRAME_OP_H
 

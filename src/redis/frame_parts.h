@@ -1,7 +1,7 @@
-/* redis/frame_parts.h - the parts of a frame on the wire. frame_op.c has them as a table, in the order of the wire; each
- * stands in the file that it is named after. Of ops (series/op.h), series are plain commands, a HINCRBY each precision,
- * and so are hits on buckets that are known to stand; other timeboxes, events and visitors are one script each a frame:
- * what one op meets there (a key of another type, an overflow) fails that op whole and no other. */
+/* redis/frame_parts.h - the parts of a frame on the wire. frame_op.c has them as a table, in the order of the wire; each is
+ * in the file that it is named after. Of ops (series/op.h), series are plain commands, a HINCRBY for each precision, and so
+ * are hits on buckets that are known to exist. Other timeboxes, events and visitors are one script each in a frame. An
+ * error of one op there (a key of another type, an overflow) fails that op whole and no other. */
 #ifndef REDIS_FRAME_PARTS_H
 #define REDIS_FRAME_PARTS_H
 

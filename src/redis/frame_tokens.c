@@ -13,7 +13,7 @@
 #define TOKEN_OTHER                                                                                          \
     "ERR this token came with another increment before: key, field or n differ; nothing was counted"
 #define TOKEN_GONE                                                                                           \
-    "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to hear why"
+    "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to see why"
 
 uint32_t tokens_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {

@@ -1,4 +1,5 @@
-/* redis/gen_op.h - what a Redis says of itself to those who merge: tally:gen, tally:gens, tally:realm and its history. */
+/* redis/gen_op.h - what Redis says of itself to the tallyds that merge: tally:gen, tally:gens, tally:realm and its
+ * history. */
 #ifndef REDIS_GEN_OP_H
 #define REDIS_GEN_OP_H
 

@@ -23,7 +23,7 @@ enum step {
     STEP_EXEC
 };
 
-static const char replica_text[] = "READONLY Redis is a replica here, tallyd needs the master";
+static const char replica_text[] = "READONLY this Redis is a replica, tallyd needs the primary";
 
 static void demoted(struct redis_link *l)
 {
@@ -163,7 +163,7 @@ static void handshake_over(struct redis_link *l)
     if (place_agrees(l->config.place, l))
         link_came_up(l);
     else
-        link_doom(l, "MASTERDOWN Redis is another server here than on tallyd's other links");
+        link_doom(l, "MASTERDOWN this is another Redis server than on tallyd's other links");
 }
 
 static void handshake_step_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)

@@ -142,7 +142,7 @@ void redis_link_changed(struct redis_link *l)
 {
     l->config.place->changes++;
     place_unfit(l->config.place, l->facts.run_id,
-                "MASTERDOWN Redis took over another one's data; answered frames are looked for");
+                "MASTERDOWN Redis took over another server's data; tallyd looks for answered frames");
 }
 
 void redis_link_astray(struct redis_link *l)
@@ -258,7 +258,7 @@ static void try_begin(struct redis_link *l)
     l->was_up = false;
     if (!place_target(l->config.place, l)) {
         sm_move(&l->sm, LINK_RESOLVING);
-        link_doom_io(l, "nobody has told yet where it is");
+        link_doom_io(l, "no sentinel or node has named it yet");
     } else if (t->port == 0) {
         connect_unix(l);
     } else if (uv_ip4_addr(t->host, t->port, &v4) == 0) {
@@ -272,15 +272,25 @@ static void try_begin(struct redis_link *l)
     l->tries++;
 }
 
+/* Which of several lanes it is. */
+static const char *slot_show(const struct redis_link *l, char out[16])
+{
+    const struct redis_place *p = l->config.place;
+    out[0] = '\0';
+    if (p->url->cluster) snprintf(out, 16, " slot=%u", p->slot);
+    return out;
+}
+
 void link_came_up(struct redis_link *l)
 {
+    char slot[16];
     sm_move(&l->sm, LINK_UP);
     l->was_up = true;
     l->up_ms = mono_ms();
     l->tries = 0;
     log_event(l->config.quiet ? LOG_DEBUG : LOG_INFO, "redis_up",
-              "role=%s version=%s run_id=%.8s client=%lld", l->config.role, l->facts.version_text,
-              l->facts.run_id, (long long)l->client_id);
+              "role=%s%s version=%s run_id=%.8s client=%lld", l->config.role, slot_show(l, slot),
+              l->facts.version_text, l->facts.run_id, (long long)l->client_id);
     place_link_up(l->config.place);
     if (!l->closing) l->up(l);
 }
@@ -337,10 +347,12 @@ static void on_io_closed(uv_handle_t *handle)
 
 static void down_tell(struct redis_link *l)
 {
+    char slot[16];
     bool first = l->was_up || l->attempt == 1 || strcmp(l->why, l->doom) != 0;
     snprintf(l->why, sizeof l->why, "%s", l->doom);
     if (first && !l->closing && !l->config.quiet)
-        log_event(LOG_WARN, "redis_down", "role=%s why=%s", l->config.role, LOGQ(l->why));
+        log_event(LOG_WARN, "redis_down", "role=%s%s why=%s", l->config.role, slot_show(l, slot),
+                  LOGQ(l->why));
     if (l->closing) return;
     place_link_down(l->config.place, l, l->why);
     l->down(l, l->why);

@@ -1,11 +1,10 @@
-/* redis/link.h - one connection to Redis that comes back by itself: resolve -> connect -> handshake -> up,
- * and after each cut again, with backoff and jitter. hiredis' reader parses; the socket is a uv stream of
- * ours, since hiredis 0.14's libuv adapter hangs for ever on a refused connection. Requests are bytes and a
- * number of replies expected; answers come in order. A cut answers every pending request once with a NULL
- * reply: its outcome is unknown. A request made while the link is not up is answered with NULL as well, at
- * the next turn of the loop, and was never sent. No callback is ever called from inside the call that asked.
- * One loop, no locks. Start ignores SIGPIPE for the process unless a handler is set: libuv writes without
- * MSG_NOSIGNAL. */
+/* redis/link.h - one connection to Redis that reconnects by itself: resolve -> connect -> handshake -> up, and after each
+ * cut again, with backoff and jitter. hiredis' reader parses; the socket is a uv stream of ours, since hiredis 0.14's libuv
+ * adapter hangs for ever on a refused connection. Requests are bytes and a number of replies expected; answers come in
+ * order. A cut answers every pending request once with a NULL reply: its outcome is unknown. A request made while the link
+ * is not up is answered with NULL as well, at the next turn of the loop, and was never sent. No callback is ever called
+ * from inside the call that asked. One loop, no locks. Start ignores SIGPIPE for the process unless a handler is set: libuv
+ * writes without MSG_NOSIGNAL. */
 #ifndef REDIS_LINK_H
 #define REDIS_LINK_H
 

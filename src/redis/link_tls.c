@@ -46,7 +46,7 @@ size_t link_tls_take(struct redis_link *l, const char **p, size_t n)
 const char *link_tls_end_why(const struct redis_link *l, const char *why)
 {
     if (tls_session_state(l->tls) != TLS_GREETING) return why;
-    return "it does not go through with the TLS handshake: is this its port for TLS?";
+    return "it does not complete the TLS handshake: is this its port for TLS?";
 }
 
 void link_tls_close(struct redis_link *l)

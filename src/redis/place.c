@@ -16,13 +16,18 @@
     for (struct redis_link *l = CONTAINER_OF((p)->links.next, struct redis_link, here);                      \
          &l->here != &(p)->links; l = CONTAINER_OF(l->here.next, struct redis_link, here))
 
-void place_init(struct redis_place *p, const struct redis_url *url)
+void place_init_lane(struct redis_place *p, const struct redis_url *url, unsigned lane, unsigned lanes)
 {
     *p = (struct redis_place){.url = url, .hold_most_ms = HOLD_MOST_MS};
     list_init(&p->links);
     if (!url->cluster) return;
-    tag_find(0, 1, &p->tag);
+    tag_find(lane, lanes, &p->tag);
     p->slot = slot_of(tag_slice(&p->tag));
+}
+
+void place_init(struct redis_place *p, const struct redis_url *url)
+{
+    place_init_lane(p, url, 0, 1);
 }
 
 bool place_is_up(const struct redis_place *p)

@@ -74,7 +74,9 @@ struct redis_place {
     char why[300];
 };
 
-void place_init(struct redis_place *p, const struct redis_url *url);
+void place_init(struct redis_place *p,
+                const struct redis_url *url); /* of a Redis with one lane, or of no lane at all */
+void place_init_lane(struct redis_place *p, const struct redis_url *url, unsigned lane, unsigned lanes);
 
 /* All links leave for target at once, and go nowhere else until the next move. A frame in flight is in doubt as after
  * any cut. Links that are on target already stay. why is an error line for clients. */

@@ -1,11 +1,11 @@
 /* redis/quorum.h - what follows from what sentinels say: where the primary is, and when frames wait. No I/O and no clock:
  * sentinel.c asks sentinels and servers, and carries out what is decided here.
  *
- * A majority of the sentinels that names another server moves us there. The leader of a failover speaks about a second before
- * the others do. Alone it is believed when the server proves itself: a primary of ours counted it among its replicas, and it now
- * says that it is a primary and continues our primary's history (its master_replid2 is our primary's master_replid).
- * Frames wait from the first event of a failover on. A hold is spent when it ends: the same sentinel may hold again after
- * twenty times as long. */
+ * A majority of the sentinels that names another server moves us there. The leader of a failover speaks about a second
+ * before the others do. tallyd believes it alone when the server proves itself: a primary of ours listed it among its
+ * replicas, and it now says that it is a primary and continues our primary's history (its master_replid2 is our primary's
+ * master_replid). Frames wait from the first event of a failover on. A hold is spent when it ends: the same sentinel may
+ * hold again after twenty times as long. */
 #ifndef REDIS_QUORUM_H
 #define REDIS_QUORUM_H
 

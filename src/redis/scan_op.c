@@ -294,7 +294,7 @@ static bool registry_known(struct scan *s)
     if (batch_format_known(b->format) && b->counter != NULL) return true;
     slice_show(buf_slice(&b->counter_name), sizeof name - 1, name, sizeof name);
     snprintf(s->text, sizeof s->text, "format %u, counter \"%s\": %s", b->format, name,
-             b->counter == NULL ? "no such counter is configured" : "written by another version of tallyd");
+             b->counter == NULL ? "its counter is not configured" : "written by another version of tallyd");
     return false;
 }
 

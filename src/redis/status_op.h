@@ -1,4 +1,5 @@
-/* redis/status_op.h - what only `status` asks: how the server does, names in tally:held, the size of a batch. */
+/* redis/status_op.h - requests that only `status` makes: the state of the server, names in tally:held, the size of a
+ * batch. */
 #ifndef REDIS_STATUS_OP_H
 #define REDIS_STATUS_OP_H
 

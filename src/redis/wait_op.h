@@ -1,5 +1,6 @@
-/* redis/wait_op.h - clients' WAIT or WAITAOF, each kind on a link of its own, begun with the first one: so they delay neither
- * merging's fences nor each other. All that came meanwhile share a write and what Redis says to it; each ends at its own time. */
+/* redis/wait_op.h - clients' WAIT or WAITAOF, each kind on a link of its own, begun with the first one: so they delay
+ * neither merging's fences nor each other. All requests that came meanwhile share one write and Redis' answer to it; each
+ * ends at its own time. */
 #ifndef REDIS_WAIT_OP_H
 #define REDIS_WAIT_OP_H
 

@@ -155,7 +155,7 @@ static void rest_write(struct redis_link *l, struct buf *out, size_t done)
 
 void wire_write(struct redis_link *l)
 {
-    if (l->out.n > l->config.write_max) link_doom_io(l, "it does not take what is sent");
+    if (l->out.n > l->config.write_max) link_doom_io(l, "it does not read what tallyd sends");
     if (l->doomed || l->write_busy) return;
     struct buf *out = l->tls == NULL ? &l->out : link_tls_out(l);
     if (out->n > 0) {
@@ -210,7 +210,7 @@ static void replies_hand_out(struct redis_link *l)
         if (l->ring_n == 0 && l->push != NULL)
             l->push(l, r);
         else if (l->ring_n == 0)
-            link_doom_io(l, "it answered what nobody asked");
+            link_doom_io(l, "it sent an answer without a request");
         else
             answer(l, r);
     }
@@ -268,7 +268,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (redis_reader_feed(l->reader, text + skipped, got - skipped))
         replies_hand_out(l);
     else
-        link_doom_io(l, "its answer is too big or no RESP");
+        link_doom_io(l, "its answer is too big or is not RESP");
     answers_judge(l);
     l->reading = false;
     if (!l->doomed) wire_write(l);

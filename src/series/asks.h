@@ -1,5 +1,6 @@
-/* series/asks.h - what a client asks beyond increments. A request is the session's memory from the call until done(), which is
- * called exactly once, on the loop, also when the client has gone meanwhile; from inside the call is allowed. */
+/* series/asks.h - requests of clients other than increments. A request is the session's memory from the call until done().
+ * done() is called exactly once, on the loop, even when the client has gone meanwhile; it may be called from inside the
+ * call that asked. */
 #ifndef SERIES_ASKS_H
 #define SERIES_ASKS_H
 

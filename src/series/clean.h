@@ -1,6 +1,6 @@
 /* series/clean.h - which series one pass of the cleaner looks at: each precision at the rate at which it is written, but
- * none more often than a pass a minute comes (Redis in Action, 5.2.1; by the clock, where the book counts passes, so that
- * a slow pass makes none of them late). */
+ * none more often than once a minute (Redis in Action, 5.2.1; by the clock, where the book counts passes, so that a slow
+ * pass makes none of them late). */
 #ifndef SERIES_CLEAN_H
 #define SERIES_CLEAN_H
 

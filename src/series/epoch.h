@@ -1,5 +1,6 @@
-/* series/epoch.h - who may merge for a Redis, and what that Redis says of itself (sync/README.md, "Epochs"). A realm is one
- * Redis with all that it fails over to. An epoch of a realm belongs to one primary: a server process and its history. */
+/* series/epoch.h - which tallyd merges for a Redis, and what that Redis says of itself (sync/README.md, "Epochs"). A realm
+ * is one Redis with all servers that it fails over to. An epoch of a realm belongs to one primary: a server process and its
+ * history. */
 #ifndef SERIES_EPOCH_H
 #define SERIES_EPOCH_H
 

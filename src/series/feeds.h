@@ -1,6 +1,6 @@
-/* series/feeds.h - are the feeds of a configuration fit? What a feed moves stands in keys of its own (names.h), which
- * must be nobody else's: no counter's key or lock, nothing that begins as tallyd's own keys or another kind's do. Names
- * that clients give are looked at one by one (op_names.h). */
+/* series/feeds.h - checks the feeds of a configuration. A feed has keys of its own (names.h). They must not be a counter's
+ * key or lock, and must not begin like tallyd's own keys or those of another kind. op_names.h checks names that clients
+ * give, one by one. */
 #ifndef SERIES_FEEDS_H
 #define SERIES_FEEDS_H
 

@@ -1,12 +1,12 @@
-/* series/journal.h - the bytes of a journal: what ops add to series, timeboxes and logs before it stands in their own
+/* series/journal.h - the bytes of a journal: what ops add to series, timeboxes and logs before it goes to their own
  * keys. A journal is one string in Redis, tally:journal:<name>, of records one behind the other; frames append to it:
  *   OP     number, kind, at, name, type: from now on this number means this op
- *   ADD    number, n: so much is to be added to it
- *   DONE   number: all that was to be added so far stands in the op's own keys
+ *   ADD    number, n: n is to be added to it
+ *   DONE   number: all that was to be added so far is in the op's own keys
  *   EVENT  number, second, id, text: an event of that log; its id is the text, when id is 0
- *   GONE   number, n: of the events told so far and not gone, the first n stand in the log
- * Unsigned numbers are LEB128, signed ones zigzag in that; the first of a record is 8 * number + mark. What is still to
- * be added when its daemon has died is what another one reads here. */
+ *   GONE   number, n: of the events recorded so far and not gone, the first n are in the log
+ * Unsigned numbers are LEB128, signed ones zigzag in that; the first of a record is 8 * number + mark. When a daemon has
+ * died, another one reads here what is still to be added. */
 #ifndef SERIES_JOURNAL_H
 #define SERIES_JOURNAL_H
 

@@ -12,6 +12,7 @@
 #define KEY_GEN "tally:gen"
 #define KEY_GENS "tally:gens" /* hash: a gen -> the batch that got it, of the last GENS_KEPT */
 #define KEY_REALM "tally:realm"
+#define KEY_LANES "tally:lanes"
 #define KEY_SEQ_PREFIX "tally:seq:"
 #define KEY_ACCEPTED "tally:accepted"
 #define KEY_HELD "tally:held"

@@ -1,5 +1,5 @@
-/* series/op_names.h - which names series, timeboxes, events and visitors may have. Their keys stand in one Redis beside
- * the counters' and tallyd's own, so a name must not make a key that is somebody else's. */
+/* series/op_names.h - which names series, timeboxes, events and visitors may have. Their keys are in the same Redis as
+ * those of counters and tallyd's own, so a name must not make a key of another kind. */
 #ifndef SERIES_OP_NAMES_H
 #define SERIES_OP_NAMES_H
 

@@ -1,4 +1,4 @@
-/* series/query.h - one look at series, timeboxes, events or visitors, as data: command/ asks, redis/ answers. Times are
+/* series/query.h - one read of series, timeboxes, events or visitors, as data: command/ asks, redis/ answers. Times are
  * seconds since 1970 on Redis' clock, days YYYYMMDD. */
 #ifndef SERIES_QUERY_H
 #define SERIES_QUERY_H

@@ -1,5 +1,5 @@
-/* series/slot.h - hash slots of a Redis Cluster (its specification: "key distribution model"). A lane is one slot: a tag stands in
- * front of every key of its own, so that a MULTI, a script and a SCAN touch one slot. */
+/* series/slot.h - hash slots of a Redis Cluster (its specification: "key distribution model"). A lane is one slot: every
+ * key of its own begins with a tag, so that a MULTI, a script and a SCAN touch one slot. */
 #ifndef SERIES_SLOT_H
 #define SERIES_SLOT_H
 

@@ -1,5 +1,5 @@
-/* series/takeover.h - what is asked of Redis to take over journals (series/journal.h) whose service is dead. Requests as in
- * batches.h. */
+/* series/takeover.h - requests to Redis that take over journals (series/journal.h) of a dead service. The rules are those
+ * of batches.h. */
 #ifndef SERIES_TAKEOVER_H
 #define SERIES_TAKEOVER_H
 

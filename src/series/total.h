@@ -1,4 +1,4 @@
-/* series/total.h - the question to Redis that a live total becomes. */
+/* series/total.h - the request to Redis for a live total. */
 #ifndef SERIES_TOTAL_H
 #define SERIES_TOTAL_H
 

@@ -1,5 +1,4 @@
-/* setup/secure.h - what is to be said of TLS, and of doors, in a configuration that is good; for `check`, and for the log of
- * `run`. */
+/* setup/secure.h - warnings about TLS and doors in a valid configuration, for `check` and for the log of `run`. */
 #ifndef SETUP_SECURE_H
 #define SETUP_SECURE_H
 

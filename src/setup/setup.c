@@ -20,6 +20,8 @@
     500 /* commands in a user's MULTI: it goes to Redis in one piece, and other users wait for it */
 #define HASH_BYTES 130 /* of the cache of hashes, for each */
 #define NAME_BYTES 88  /* of the caches of series, buckets and logs, for one of each: 24, 24 and 40 */
+#define LANES_DEFAULT                                                                                        \
+    16 /* with more, frames get small: 25 cells of one cost Redis 4 to 16 % more, 5 cells half as much again */
 #define LEDGER_KEEP_TIMES                                                                                    \
     10 /* a third of it is the age at which a batch is let go (sync/README.md, rule S17) */
 
@@ -155,7 +157,7 @@ static const struct counter *uniq_counter(struct setup *s, struct error *e)
         names[i] = conf->counters[i].name;
     const char *nearest = near_name(slice_str(conf->uniques_counter), names, conf->counters_n);
     error_set(e, ERR_CONFIG, "there is no counter %s%s%s%s", conf->uniques_counter,
-              nearest != NULL ? ", expected " : "; name one that stands under counters",
+              nearest != NULL ? ", expected " : "; name one of those under counters",
               nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
     heap_free(names);
     return NULL;
@@ -182,14 +184,48 @@ static bool uniq_feed_init(struct setup *s, struct buf *problems)
     return false;
 }
 
+/* Hits of a counter's stores are counted in several lanes, and a name without a store is in one. */
+static bool feeds_lanes_check(struct setup *s, struct buf *problems)
+{
+    struct error e;
+    bool good = true;
+    for (size_t i = 0; s->lanes > 1 && i < s->counters.n; i++) {
+        const struct counter *c = &s->counters.all[i];
+        for (int k = 0; k < FEEDS; k++) {
+            if (!c->key.has_store || !counter_feeds(c, (enum feed)k) || c->feeds[k].has_store) continue;
+            error_set(
+                &e, ERR_CONFIG,
+                "holds no <store>, and with redis.lanes %u the counter's stores are counted in different "
+                "slots of the cluster, so no frame can move both; put <store> into it, or use a cluster "
+                "with redis.lanes: 1",
+                s->lanes);
+            problem_add(s->conf, i, feed_option((enum feed)k), &e, problems);
+            good = false;
+        }
+    }
+    return good;
+}
+
 /* Once the counters are good: what feeds make must not be theirs. */
 static bool feeds_check(struct setup *s, struct buf *problems)
 {
     size_t which;
     enum feed feed;
     struct error e;
+    if (!feeds_lanes_check(s, problems)) return false;
     if (feeds_validate(&s->counters, &which, &feed, &e) == ERR_NONE) return true;
     problem_add(s->conf, which, feed_option(feed), &e, problems);
+    return false;
+}
+
+static bool lanes_init(struct setup *s, struct buf *problems)
+{
+    int64_t given = s->conf->redis_lanes;
+    struct error e;
+    s->lanes = !s->redis.cluster ? 1 : given == 0 ? LANES_DEFAULT : (uint32_t)given;
+    if (s->redis.cluster || given <= 1) return true;
+    error_set(&e, ERR_CONFIG, "is for a Redis Cluster (redis+cluster://); a Redis of its own has one lane");
+    problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_LANES, &e, problems);
     return false;
 }
 
@@ -204,12 +240,12 @@ static bool redis_init(struct setup *s, struct buf *problems)
         redis_url_set_password(&s->redis, slice_str(s->conf->redis_password));
     if (s->conf->redis_durability == CONF_DURABILITY_REPLICAS && s->conf->redis_replicas == 0) {
         error_set(&e, ERR_CONFIG,
-                  "replicas holds nothing while redis.replicas is 0: set that to how many must have a "
-                  "batch before it is merged");
+                  "replicas protects nothing while redis.replicas is 0: set that to how many replicas must "
+                  "have a batch before tallyd merges it");
         problem_add(s->conf, CONF_GLOBAL, CONF_REDIS_DURABILITY, &e, problems);
         return false;
     }
-    return setup_redis_tls(s, problems);
+    return setup_redis_tls(s, problems) && lanes_init(s, problems);
 }
 
 static bool sentinel_add(struct setup *s, const char *text, struct buf *problems)
@@ -243,9 +279,9 @@ static const char *sentinels_wrong(const struct setup *s, enum conf_option *at)
                    : NULL;
     *at = c->redis_sentinel_user != NULL ? CONF_REDIS_SENTINEL_USER : CONF_REDIS_SENTINEL_PASSWORD_FILE;
     if (c->redis_sentinel_user != NULL || c->redis_sentinel_password_file != NULL)
-        return "is of no effect without redis.sentinels";
+        return "has no effect without redis.sentinels";
     *at = CONF_REDIS_SENTINEL_TLS_USE;
-    return c->redis_sentinel_tls_use == CONF_ON ? "is of no effect without redis.sentinels" : NULL;
+    return c->redis_sentinel_tls_use == CONF_ON ? "has no effect without redis.sentinels" : NULL;
 }
 
 static bool sentinels_init(struct setup *s, struct buf *problems)
@@ -415,6 +451,7 @@ struct source setup_source(const struct setup *s)
     return (struct source){.conf = s->conf,
                            .counters = &s->counters,
                            .redis = &s->redis,
+                           .lanes = s->lanes,
                            .sentinels = &s->sentinels,
                            .mysql = &s->mysql};
 }

@@ -1,5 +1,5 @@
-/* setup/setup.h - a configuration as the rooms want it: where Redis and MySQL are, the counters, and what series,
- * timeboxes, events and uniques go by. What only these rooms know to be wrong (a URL, a pattern) gets its place in the
+/* setup/setup.h - a configuration as the rooms need it: the addresses of Redis and MySQL, the counters, and the options of
+ * series, timeboxes, events and uniques. Errors that only these rooms find (in a URL, in a pattern) get their place in the
  * file here. */
 #ifndef SETUP_SETUP_H
 #define SETUP_SETUP_H
@@ -14,6 +14,7 @@
 struct setup {
     const struct conf *conf;           /* borrowed; the counters borrow its texts */
     struct redis_url redis;            /* with its password */
+    uint32_t lanes;                    /* 1 but on a cluster */
     struct sentinels_config sentinels; /* likewise */
     struct db_config mysql;            /* likewise */
     struct counters counters;          /* in the order of conf->counters; owns all; points to ops */

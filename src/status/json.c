@@ -102,11 +102,31 @@ static void replica_put(struct json *j, const struct status_replica *r)
     json_close(j, '}');
 }
 
+static void lanes_put(struct json *j, const struct status_redis *r)
+{
+    json_int(j, "lanes", r->lanes);
+    if (r->lane == NULL) return;
+    json_open(j, "lane", '[');
+    for (uint32_t i = 0; i < r->lanes; i++) {
+        const struct status_lane *l = &r->lane[i];
+        json_open(j, NULL, '{');
+        json_bool(j, "up", l->up);
+        if (!l->up) json_text(j, "error", l->why);
+        text_or_null(j, "at", l->at);
+        json_bool(j, "held", l->held);
+        figure_json(j, "dirty", (struct figure){l->up, l->dirty});
+        seconds_json(j, "oldest_s", l->oldest_ms);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
 static void redis_put(struct json *j, const struct status_redis *r)
 {
     static const char *const durabilities[] = {"disk", "replicas", "none"}; /* as enum conf_durability */
     json_open(j, "redis", '{');
     json_bool(j, "up", r->up);
+    lanes_put(j, r);
     if (!r->up) {
         json_text(j, "error", r->why);
     } else {

@@ -35,7 +35,7 @@ static void found(struct judging *j, enum err code, const char *next, const char
 static void servers_judge(struct judging *j)
 {
     const struct status *s = j->s;
-    if (!s->redis.up)
+    if (!s->redis.up && s->redis.lane == NULL)
         found(j, ERR_UNAVAILABLE,
               "see that it runs, and that redis.url and its password are right; hits are refused meanwhile",
               "%s", s->redis.why);
@@ -45,9 +45,8 @@ static void servers_judge(struct judging *j)
               "meanwhile, and merged when it is back",
               "%s", s->mysql.why);
     else if (!s->mysql.read)
-        found(j, ERR_FAILED,
-              "`tallyd migrate` makes tallyd's tables, `tallyd check` names what is in the way", "MySQL: %s",
-              s->mysql.why);
+        found(j, ERR_FAILED, "`tallyd migrate` makes tallyd's tables, `tallyd check` names what is wrong",
+              "MySQL: %s", s->mysql.why);
     if (s->mysql.up && s->mysql.read_only)
         found(j, ERR_FAILED, "SET GLOBAL read_only = 0, or name the server that takes writes in mysql.url",
               "MySQL is read-only, so nothing is merged");
@@ -64,9 +63,9 @@ static void service_judge(struct judging *j)
 {
     const struct status_service *v = &j->s->service;
     if (!v->up && v->secure)
-        found(j, ERR_FAILED, SERVICE_SECURE_NEXT, "tallyd cannot be asked: %s", v->why);
+        found(j, ERR_FAILED, SERVICE_SECURE_NEXT, "tallyd does not answer: %s", v->why);
     else if (!v->up)
-        found(j, ERR_FAILED, "start it with `tallyd run`; what it had counted stands in Redis and waits",
+        found(j, ERR_FAILED, "start it with `tallyd run`; the hits that it counted wait in Redis",
               "no tallyd runs: %s", v->why);
     else if (!v->redis_up && j->s->redis.up)
         found(j, ERR_FAILED, "its log says why (event=link_down)",
@@ -76,6 +75,20 @@ static void service_judge(struct judging *j)
               "the service does not merge into MySQL, which answers here");
 }
 
+static void lanes_judge(struct judging *j)
+{
+    const struct status *s = j->s;
+    for (uint32_t i = 0; s->redis.lane != NULL && i < s->redis.lanes; i++)
+        if (!s->redis.lane[i].up)
+            found(j, ERR_UNAVAILABLE,
+                  "see that its node runs; hits of its stores are refused, those of others are counted",
+                  "lane %u of %u: %s", i, s->redis.lanes, s->redis.lane[i].why);
+    if (s->redis.up && s->service.up && s->service.lanes_up < s->service.lanes)
+        found(j, ERR_FAILED, "its log says why (event=link_down)",
+              "the service has %" PRId64 " of its %" PRId64 " lanes, though all answer here",
+              s->service.lanes_up, s->service.lanes);
+}
+
 static void sentinels_judge(struct judging *j)
 {
     const struct status_service *v = &j->s->service;
@@ -83,7 +96,7 @@ static void sentinels_judge(struct judging *j)
         found(j, ERR_FAILED,
               "bring them back, or see that redis.sentinels is right; hits are counted meanwhile",
               "%" PRId64 " of the %" PRId64 " sentinels answer%s, and a majority is %" PRId64
-              ": Redis may not be failed over",
+              ": they cannot fail Redis over",
               v->sentinels_up, v->sentinels, v->sentinels_up == 1 ? "s" : "", v->sentinels_majority);
 }
 
@@ -91,7 +104,7 @@ static void holds_judge(struct judging *j)
 {
     const struct status *s = j->s;
     if (s->redis.nameless && s->service.held[0] != '\0')
-        found(j, ERR_FAILED, "run one of the two, once it is known which is true", "all merges are held: %s",
+        found(j, ERR_FAILED, "run one of the two, once you know which is true", "all merges are held: %s",
               s->service.held);
     else if (status_rolled_back(s))
         found(j, ERR_FAILED,
@@ -99,7 +112,7 @@ static void holds_judge(struct judging *j)
               "all merges are held: Redis was rolled back, its gen is %" PRIu64 ", the ledger has %" PRIu64,
               s->redis.gen, s->mysql.gen);
     else if (s->service.held[0] != '\0')
-        found(j, ERR_FAILED, "`tallyd recover --accept-rollback` goes on, once it is known what Redis lost",
+        found(j, ERR_FAILED, "once you know what Redis lost, run `tallyd recover --accept-rollback`",
               "all merges are held: %s", s->service.held);
     for (size_t i = 0; i < s->schema.n; i++) {
         const struct schema_finding *f = &s->schema.all[i];
@@ -136,8 +149,8 @@ static void batches_judge(struct judging *j)
     }
     if (unknown > 0)
         found(j, ERR_FAILED, "put it back into the configuration, or `tallyd recover --reject-unknown`",
-              "%zu batch%s stand%s whose counter (%s) is not configured", unknown, unknown == 1 ? "" : "es",
-              unknown == 1 ? "s" : "", name);
+              "%zu batch%s belong%s to a counter (%s) that is not configured", unknown,
+              unknown == 1 ? "" : "es", unknown == 1 ? "s" : "", name);
 }
 
 static void counter_judge(struct judging *j, const struct status_counter *c)
@@ -155,7 +168,7 @@ static void counter_judge(struct judging *j, const struct status_counter *c)
               c->rejects.value == 1 ? "" : "s");
     if (c->oldest_ms.known && c->oldest_ms.value > most_ms)
         found(j, ERR_FAILED,
-              "see that the service runs and MySQL takes writes; its log says what is in the way",
+              "see that the service runs and MySQL takes writes; its log says what prevents merging",
               SLICE_FMT ": its oldest hit has waited for %" PRId64 " s, and sync.every is %u s",
               SLICE_ARG(name), c->oldest_ms.value / 1000, c->counter->every_s);
 }
@@ -165,7 +178,7 @@ static void strays_judge(struct judging *j)
     const struct status *s = j->s;
     if (s->service.stalled[0] != '\0')
         found(j, ERR_FAILED, STALLED_NEXT,
-              "merging stands still: batches that were adopted cannot be read (%s)", s->service.stalled);
+              "merging has stopped: tallyd cannot read the batches that it adopted (%s)", s->service.stalled);
     char shown[80] = "";
     if (s->redis.held_names_n > 0) slice_show(slice_str(s->redis.held_names[0]), 60, shown, sizeof shown);
     if (s->redis.up && s->redis.held > 0)
@@ -188,6 +201,7 @@ enum err status_judge(const struct status *s, status_problem *problem, void *arg
     struct judging j = {.s = s, .problem = problem, .arg = arg};
     servers_judge(&j);
     service_judge(&j);
+    lanes_judge(&j);
     sentinels_judge(&j);
     holds_judge(&j);
     batches_judge(&j);

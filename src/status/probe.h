@@ -18,7 +18,12 @@ void probe_redis(struct ask *a, const struct counters *counters, bool brief, str
 
 /* The first goes before probe_redis, so that the ledger's gen is not newer than Redis'; the rest goes after it. */
 void probe_mysql_first(struct db *db, const struct batch_id *realm, struct status *s);
-void probe_mysql(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
-                 struct status *s);
+void probe_mysql_lane(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
+                      struct status *s);
+void probe_mysql(struct db *db, const struct source *where, bool brief,
+                 struct status *s); /* what is of no lane */
+
+/* Of several lanes: what one look says of them all. lane: of one, with its books. It gives names and batches away. */
+void status_fold(struct status *s, struct status *lane, uint32_t number);
 
 #endif

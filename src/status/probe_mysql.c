@@ -99,14 +99,18 @@ static void rejects_probe(struct db *db, struct status *s)
     if (code != ERR_NONE) unread(s, &e);
 }
 
-void probe_mysql(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
-                 struct status *s)
+void probe_mysql_lane(struct db *db, const struct source *where, const struct batch_id *realm, bool brief,
+                      struct status *s)
+{
+    bool kept = where->conf->mysql_keep_ms > 0; /* of those it counts which are merged */
+    if (s->mysql.read && (!brief || kept)) counters_probe(db, realm, s);
+}
+
+void probe_mysql(struct db *db, const struct source *where, bool brief, struct status *s)
 {
     const struct schema_rules rules = {.accept_flush = where->conf->mysql_durability == CONF_RELAXED};
     struct error e;
     if (!s->mysql.up) return;
     if (!brief && schema_check(db, where->counters, &rules, &s->schema, &e) != ERR_NONE) unread(s, &e);
-    bool kept = where->conf->mysql_keep_ms > 0; /* of those it counts which are merged */
-    if (s->mysql.read && (!brief || kept)) counters_probe(db, realm, s);
     if (s->mysql.read) rejects_probe(db, s);
 }

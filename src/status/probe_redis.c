@@ -251,7 +251,7 @@ void probe_redis(struct ask *a, const struct counters *counters, bool brief, str
     memcpy(s->redis.version, facts->version_text, sizeof s->redis.version);
     memcpy(s->redis.policy, facts->policy, sizeof s->redis.policy);
     memcpy(s->redis.fsync, facts->appendfsync, sizeof s->redis.fsync);
-    snprintf(s->redis.at, sizeof s->redis.at, "%s", a->place.where);
+    snprintf(s->redis.at, sizeof s->redis.at, "%s", a->config.place->where);
     memcpy(s->redis.run_id, facts->run_id, sizeof s->redis.run_id);
     (void)(gen_probe(a, s) && self_probe(a, s) && backlog_probe(a, s) &&
            (brief || dirty_sort(a, counters, s)) && batches_probe(a, counters, brief, s));

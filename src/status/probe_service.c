@@ -38,6 +38,8 @@ static void info_file(const struct buf *info, struct status_service *s)
     service_text(info, "redis_links", s->redis_links, sizeof s->redis_links);
     s->redis_moved_ms.known = service_number(info, "redis_moved_s", &s->redis_moved_ms.value);
     s->redis_moved_ms.value *= 1000;
+    service_number(info, "lanes", &s->lanes);
+    service_number(info, "lanes_up", &s->lanes_up);
     sentinels_file(info, s);
     service_text(info, "stalled_-", s->stalled, sizeof s->stalled);
     service_number(info, "process_id", &s->pid);
@@ -60,10 +62,9 @@ void probe_service(redisContext *link, struct buf *info, struct status *s)
         snprintf(s->service.why, sizeof s->service.why,
                  "it listens at tls:// addresses alone, where verbs do not go");
     else if (link == NULL)
-        snprintf(s->service.why, sizeof s->service.why, "nobody answers at any address of listen.resp");
+        snprintf(s->service.why, sizeof s->service.why, "no tallyd answers at any address of listen.resp");
     else if (!service_info(link, info))
-        snprintf(s->service.why, sizeof s->service.why,
-                 "what listens there does not answer as a tallyd does");
+        snprintf(s->service.why, sizeof s->service.why, "the program that listens there is not a tallyd");
     else
         info_file(info, &s->service);
 }

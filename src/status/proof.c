@@ -79,10 +79,25 @@ static enum err read_mysql(struct proof *p, const struct batch_id *realm, struct
     return code;
 }
 
-enum err proof_read(struct ask *a, struct db *db, const struct proof_limits *limits, struct sums *sums,
-                    struct error *e)
+static enum err lane_prove(struct ask *a, struct db *db, const struct proof_limits *limits, struct sums *sums,
+                           struct error *e)
 {
     struct proof p = {.sums = sums};
     enum err code = read_redis(&p, a, limits, e);
-    return code == ERR_NONE ? read_mysql(&p, &a->realm, db, e) : code;
+    return code == ERR_NONE ? read_mysql(&p, &a->realms[a->lane], db, e) : code;
+}
+
+enum err proof_read(struct ask *a, struct db *db, const struct proof_limits *limits, struct sums *sums,
+                    struct error *e)
+{
+    enum err code = ERR_NONE;
+    for (uint32_t i = 0; code == ERR_NONE && i < a->lanes; i++) {
+        struct sums lane;
+        sums_init(&lane, sums->counters);
+        if (i != a->lane) code = ask_lane(a, i, e);
+        if (code == ERR_NONE) code = lane_prove(a, db, limits, &lane, e);
+        if (code == ERR_NONE) sums_add(sums, &lane);
+        sums_close(&lane);
+    }
+    return code;
 }

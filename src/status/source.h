@@ -1,4 +1,5 @@
-/* status/source.h - where a look at a running tallyd goes: its configuration, its Redis, its MySQL. All borrowed. */
+/* status/source.h - where the state of a running tallyd is read from: its configuration, its Redis, its MySQL. All
+ * borrowed. */
 #ifndef STATUS_SOURCE_H
 #define STATUS_SOURCE_H
 
@@ -13,6 +14,7 @@ struct source {
     const struct conf *conf;
     const struct counters *counters; /* in the order of conf's */
     const struct redis_url *redis;
+    uint32_t lanes;                           /* 1 but on a cluster */
     const struct sentinels_config *sentinels; /* n 0: none */
     const struct db_config *mysql;
 };

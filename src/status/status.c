@@ -18,6 +18,7 @@ static void status_init(const struct source *where, struct status *s)
     *s = (struct status){.at_ms = wall_ms(), .mono_ms = mono_ms()};
     s->redis.durability = (enum conf_durability)where->conf->redis_durability;
     s->redis.replicas_wanted = where->conf->redis_replicas;
+    s->redis.lanes = where->lanes;
     s->counters_n = where->counters->n;
     s->counters = heap_zalloc((s->counters_n + 1) * sizeof *s->counters);
     for (size_t i = 0; i < s->counters_n; i++)
@@ -36,12 +37,39 @@ static void books_probe(struct ask *a, struct db *db, struct status *s)
     if (!s->mysql.read) {
         books_unknown(s, "MySQL could not be read");
     } else if (proof_read(a, db, &probe_limits, &s->books.sums, &e) != ERR_NONE) {
-        books_unknown(s, e.code == ERR_FAILED
-                             ? "too much waits to be added up in passing: `tallyd verify` does it"
-                             : e.text);
+        books_unknown(s, e.code == ERR_FAILED ? "too much waits to add it up here: run `tallyd verify`"
+                                              : e.text);
     } else {
         s->books.known = true;
         s->books.unbalanced = sums_unbalanced(&s->books.sums);
+    }
+}
+
+/* why: it could not be connected; NULL: it is. */
+static void lane_probe(struct ask *a, const struct source *where, bool brief, struct db *db, const char *why,
+                       struct status *s)
+{
+    const struct batch_id realm = why == NULL ? a->realms[a->lane] : (struct batch_id){{0}};
+    s->redis.nameless = why == NULL && batch_id_is_zero(&realm);
+    probe_mysql_first(db, &realm, s);
+    if (why == NULL)
+        probe_redis(a, where->counters, brief, s);
+    else
+        snprintf(s->redis.why, sizeof s->redis.why, "%.*s", (int)strcspn(why, ";"), why);
+    probe_mysql_lane(db, where, &realm, brief, s);
+}
+
+static void lanes_probe(struct ask *a, const struct source *where, bool brief, struct db *db,
+                        struct status *s)
+{
+    for (uint32_t i = 0; i < where->lanes; i++) {
+        struct error e;
+        struct status lane;
+        bool connected = i == a->lane || ask_lane(a, i, &e) == ERR_NONE;
+        status_init(where, &lane);
+        lane_probe(a, where, brief, db, connected ? NULL : e.text, &lane);
+        status_fold(s, &lane, i);
+        status_close(&lane);
     }
 }
 
@@ -51,14 +79,11 @@ static void servers_probe(const struct source *where, const struct status_how *h
     struct ask ask;
     struct error e;
     bool connected = ask_open(&ask, where, PROBE_WAIT_MS, PROBE_WAIT_MS, &e) == ERR_NONE;
-    const struct batch_id realm = connected ? ask.realm : (struct batch_id){{0}};
-    s->redis.nameless = connected && batch_id_is_zero(&realm);
-    probe_mysql_first(db, &realm, s);
-    if (connected)
-        probe_redis(&ask, where->counters, how->brief, s);
+    if (connected && where->lanes > 1)
+        lanes_probe(&ask, where, how->brief, db, s);
     else
-        snprintf(s->redis.why, sizeof s->redis.why, "%.*s", (int)strcspn(e.text, ";"), e.text);
-    probe_mysql(db, where, &realm, how->brief, s);
+        lane_probe(&ask, where, how->brief, db, connected ? NULL : e.text, s);
+    probe_mysql(db, where, how->brief, s);
     if (!how->books)
         books_unknown(s, "not asked for");
     else if (s->redis.up)
@@ -103,6 +128,7 @@ void status_close(struct status *s)
 {
     for (size_t i = 0; i < s->redis.held_names_n; i++)
         heap_free(s->redis.held_names[i]);
+    heap_free(s->redis.lane);
     heap_free(s->counters);
     heap_free(s->batches);
     schema_report_close(&s->schema);

@@ -55,6 +55,7 @@ struct status_service {
     char redis_server[300], redis_run_id[RUN_ID_BYTES + 3]; /* that its links are on, or were last */
     char redis_links[64];                                /* which of them are up: "frame=1,sync=1,fence=0" */
     struct figure redis_moved_ms;                        /* since they moved to it; not known: never */
+    int64_t lanes, lanes_up;                             /* of several, how many have Redis; 0: it has one */
     int64_t sentinels, sentinels_up, sentinels_majority; /* known, answering; 0: Redis has none */
     struct status_sentinel sentinel[STATUS_SENTINELS];   /* that it asks */
     size_t sentinel_n;
@@ -68,8 +69,18 @@ struct status_replica {
     int64_t lag_s, behind_bytes; /* since its last acknowledgement; of the replication stream */
 };
 
-struct status_redis {
+struct status_lane { /* of several */
+    bool up, held;   /* held: it lost merged batches, so it merges nothing */
+    char why[STATUS_WHY_BYTES], at[300];
+    int64_t dirty;
+    struct figure oldest_ms;
+};
+
+struct
+    status_redis { /* of several lanes: all are up, sums, the oldest, and what is of one server of a lane */
     bool up;
+    uint32_t lanes;           /* 1 but on a cluster */
+    struct status_lane *lane; /* NULL: one */
     char why[STATUS_WHY_BYTES];
     char version[48], policy[32], fsync[16], role[16], run_id[RUN_ID_BYTES], at[300];
     enum conf_durability durability; /* redis.durability and redis.replicas, which this look went by */

@@ -159,7 +159,7 @@ static void index_judge(struct seen *s)
     const struct redis_store *r = &s->redis;
     if (r->other)
         problem_tell(s, "rename or delete it: hits on it are refused, and nothing of it is merged",
-                     "the key is no hash");
+                     "the key is not a hash");
     else if (r->exists && !r->dirty && !r->held)
         problem_tell(
             s,
@@ -168,7 +168,7 @@ static void index_judge(struct seen *s)
             "its counts are in no index, so nothing would merge them");
     if (r->held)
         problem_tell(s, "see that the tallyd that runs has this configuration: it takes them back",
-                     "it stands among the hashes of no counter (tally:held)");
+                     "it is among the hashes without a counter (tally:held)");
     if (r->lock_ms == -1)
         problem_tell(s, "delete that key: tallyd's own locks expire after sync.every",
                      "its lock never expires");
@@ -197,7 +197,7 @@ static void store_judge(struct seen *s)
     if (s->odd > 0)
         problem_tell(s, "a merge puts them into tally_rejects; find who writes this hash besides tallyd",
                      "%" PRIu64
-                     " values are no integers, or their fields not of its kind; they are in no sum",
+                     " values are not integers, or their fields not of its kind; they are in no sum",
                      s->odd);
     if (s->proof->rejects > 0)
         problem_tell(s, "`tallyd rejects list --store STORE` says why; mend it, then `tallyd rejects replay`",
@@ -223,7 +223,7 @@ enum err store_prove(struct ask *a, struct db *db, struct store_proof *p, status
         struct seen s = {.proof = p, .problem = problem, .arg = arg};
         p->pending = p->claimed = 0;
         code = redis_read(&s, a, e);
-        if (code == ERR_NONE) code = mysql_read(&s, &a->realm, db, e);
+        if (code == ERR_NONE) code = mysql_read(&s, &a->realms[a->lane], db, e);
         newer = s.books.newer;
         if (code == ERR_NONE && !newer) {
             add_up(&s);

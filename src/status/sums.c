@@ -143,6 +143,26 @@ void sums_stored(struct sums *s, const struct books *books)
         batch_add(s, &s->batches[i], books);
 }
 
+static void sum_add(struct sum *to, const struct sum *from)
+{
+    to->accepted += from->accepted;
+    to->merged += from->merged;
+    to->rejected += from->rejected;
+    to->pending += from->pending;
+    to->claimed += from->claimed;
+    to->adjusted = from->adjusted; /* of no lane: each look at MySQL has it whole */
+    to->odd += from->odd;
+    to->broken += from->broken;
+}
+
+void sums_add(struct sums *s, const struct sums *lane)
+{
+    for (size_t i = 0; i < lane->n; i++)
+        sum_add(sum_of(s, slice_str(lane->all[i].name)), &lane->all[i]);
+    s->stray += lane->stray;
+    s->lost += lane->lost;
+}
+
 void sums_only(struct sums *s, struct slice name)
 {
     struct sum kept = *sum_of(s, name);
@@ -256,21 +276,22 @@ static void advice_print(const struct sum *s, struct buf *out)
             s->name, text);
     if (difference < 0)
         buf_printf(out,
-                   "%s does not balance: %s hits more are there than tallyd accepted. Next: see whether "
+                   "%s does not balance: there are %s more hits than tallyd accepted. Next: see whether "
                    "another program writes its pending hashes in Redis or its row in tally_counters, then "
                    "whether Redis was restored from an older copy (`tallyd recover --dry-run`), or "
                    "tally_ledger was dropped (`tallyd migrate --help`).\n",
                    s->name, text);
     if (s->broken > 0)
         buf_printf(out,
-                   "%s: the ledger has %llu chunks of standing batches cut in another way. Next: stop every "
+                   "%s: the ledger has %llu chunks of existing batches that were cut in another way. Next: "
+                   "stop every "
                    "tallyd of this Redis and report it, with the output of `tallyd recover --dry-run`.\n",
                    s->name, (unsigned long long)s->broken);
     if (s->odd > 0)
-        buf_printf(
-            out,
-            "%s: %llu values in Redis are no integers and in no sum; a merge puts them into tally_rejects.\n",
-            s->name, (unsigned long long)s->odd);
+        buf_printf(out,
+                   "%s: %llu values in Redis are not integers and in no sum; a merge puts them into "
+                   "tally_rejects.\n",
+                   s->name, (unsigned long long)s->odd);
 }
 
 size_t sums_print(const struct sums *s, struct buf *out)
@@ -285,15 +306,15 @@ size_t sums_print(const struct sums *s, struct buf *out)
         buf_printf(
             out,
             "MySQL is behind: %llu batches that were merged are in no ledger. After `tallyd migrate "
-            "--ledger-lost` that is so until the next merge. Else it was put back from a backup, or failed "
-            "over to a copy that lagged, and what it had merged since is in no table any "
+            "--ledger-lost` that is normal until the next merge. Otherwise somebody restored it from a "
+            "backup, or it failed over to a copy that lagged, and what was merged since is in no table any "
             "more. Next: bring tally_ledger, tally_counters and the counters' tables forward together (a "
             "later backup, the binary log) while every tallyd of this Redis is stopped; what stays lost is "
             "the difference above.\n",
             (unsigned long long)s->lost);
     if (s->stray > 0)
         buf_printf(out,
-                   "%llu fields stand in hashes that no configured counter claims (tally:held has their "
+                   "%llu fields are in hashes that no configured counter claims (tally:held has their "
                    "names); they are in no sum.\n",
                    (unsigned long long)s->stray);
     return sums_unbalanced(s);

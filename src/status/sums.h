@@ -53,6 +53,9 @@ void sums_claimed(struct sums *s, const struct batch_id *id, struct slice pendin
  * cannot be seen. */
 void sums_stored(struct sums *s, const struct books *books);
 
+/* Adds the books of one more lane, which MySQL keeps apart. */
+void sums_add(struct sums *s, const struct sums *lane);
+
 /* Then: drops all other counters. */
 void sums_only(struct sums *s, struct slice name);
 

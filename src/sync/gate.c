@@ -162,15 +162,14 @@ static void look_done(struct gate *g)
         snprintf(g->text, sizeof g->text,
                  "MySQL counts for another Redis already, and this one does not say which it is (it has no "
                  "tally:realm). Counting goes on. Is it one more? Run `tallyd migrate --another-redis`. Has "
-                 "it lost "
-                 "all that it had? Run `tallyd recover --accept-rollback`");
+                 "it lost everything? Run `tallyd recover --accept-rollback`");
         break;
     case REALM_UNKNOWN:
         batch_id_hex(&g->read.realm, realm);
         snprintf(g->text, sizeof g->text,
-                 "This MySQL does not count for this Redis (its tally:realm is %s). Counting goes on. Is it "
-                 "another "
-                 "one's? Name the right server. Else run `tallyd recover --accept-rollback`",
+                 "This MySQL does not count for this Redis (its tally:realm is %s). Counting goes on. Does "
+                 "it belong to another MySQL? Name the right server. Otherwise run `tallyd recover "
+                 "--accept-rollback`",
                  realm);
         break;
     }

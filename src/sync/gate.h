@@ -1,7 +1,7 @@
 /* sync/gate.h - may sync merge? Only when the schema was checked since MySQL came (back), and Redis was compared with the
- * ledger since it came back as another process. Then it has an epoch (series/epoch.h). A Redis that lacks a claim which
- * MySQL has merged lost it, or another primary made it: counting goes on, merging waits for an operator. A ledger that does not know what this process
- * merged is told, and merging goes on: what MySQL lost does not come back by waiting. */
+ * ledger since it came back as another process. Then it has an epoch (series/epoch.h). If Redis lacks a claim that MySQL
+ * has merged, Redis lost it, or another primary made it: counting goes on, merging waits for an operator. A ledger that
+ * lacks what this process merged is logged, and merging goes on: waiting does not bring back what MySQL lost. */
 #ifndef SYNC_GATE_H
 #define SYNC_GATE_H
 

@@ -2,7 +2,7 @@
  *   run.c    the machine of one batch           queue.c  what is due       due.c      when it is claimed
  *   adopt.c  batches of the dead, sign of life  wait.c   CTR.SYNC          recover.c  CTR.RECOVER
  *   sync.c   the public face and the tick       pace.c   claims for hits alone
- *   stall.c  merging that stands still     keep.c   merged batches that are kept for a while
+ *   stall.c  merging without progress     keep.c   merged batches that are kept for a while
  *   size.c   how many hashes a claim takes     rest.c   pauses between chunks
  * gate.h, prune.h, until.h and total.h are machines of their own. */
 #ifndef SYNC_INSIDE_H
@@ -160,7 +160,7 @@ struct sync {
     bool own_due;       /* batches of ours may stand that we no longer know */
     bool eager;         /* sync_turn() has something to do */
     struct stall stall; /* of batches whose counter is not known yet */
-    uint64_t stall_at_ms;
+    uint64_t stall_at_ms, stalled_s;
     struct adopt adopt;
     struct due_poll poll;
     bool adopting, polling;

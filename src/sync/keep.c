@@ -169,7 +169,7 @@ void keep_mysql_back(struct sync *s)
     }
     if (n == 0) return;
     log_event(LOG_INFO, "kept_again", "batches=%u next=%s", n,
-              LOGQ("MySQL is back: what it lacks of them is merged again"));
+              LOGQ("MySQL is back: tallyd merges again what MySQL lacks of them"));
 }
 
 uint32_t keep_ids(const struct sync *s, struct batch_id *out)

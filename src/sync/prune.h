@@ -1,4 +1,4 @@
-/* sync/prune.h - forgets ledger rows that nobody needs any more: old ones, of batches that do not stand. */
+/* sync/prune.h - deletes ledger rows that nobody needs any more: old ones, of batches that no longer exist in Redis. */
 #ifndef SYNC_PRUNE_H
 #define SYNC_PRUNE_H
 

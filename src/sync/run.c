@@ -125,7 +125,7 @@ static void run_given_up(struct run *r)
 {
     char hex[33];
     log_event(LOG_WARN, "run_given_up", "batch=%s next=%s", run_hex(r, hex),
-              LOGQ("older than a third of ledger.keep; whoever adopts it scans it anew"));
+              LOGQ("older than a third of ledger.keep; the tallyd that adopts it scans it again"));
     run_done(r);
 }
 

@@ -1,7 +1,6 @@
 /* sync/stall.c - says when merging stands still, whatever the reason: something of a counter is due, its oldest hit has
  * waited for `every` and 30 s, and nothing of the counter was merged for as long. Told once, and once when it goes on. */
 #include "base/log.h"
-#include "base/stats.h"
 #include "sync/inside.h"
 
 #define STALL_MS 30000
@@ -82,7 +81,12 @@ void stall_tick(struct sync *s, uint64_t now_ms)
         stall_judge(s, &f->stall, f, UINT64_C(1000) * f->counter->every_s, now_ms);
         if (f->stall.for_s > worst_s) worst_s = f->stall.for_s;
     }
-    STAT_SET(merging_stalled, worst_s);
+    s->stalled_s = worst_s;
+}
+
+uint64_t sync_stalled_s(const struct sync *s)
+{
+    return s->stalled_s;
 }
 
 void sync_stalled(const struct sync *s, void (*each)(void *arg, struct slice counter, const char *why),

@@ -106,9 +106,10 @@ uint32_t sync_running(const struct sync *s, struct batch_id **out);
 void sync_held(const struct sync *s, void (*each)(void *arg, const struct batch_id *id, const char *why),
                void *arg);
 /* Calls each for every counter of which something is due and nothing was merged for `every` and 30 s; "-": of batches
- * whose counter is not known yet. stats.merging_stalled has for how long. */
+ * whose counter is not known yet. */
 void sync_stalled(const struct sync *s, void (*each)(void *arg, struct slice counter, const char *why),
                   void *arg);
+uint64_t sync_stalled_s(const struct sync *s); /* for how long, the longest of them; 0: none */
 /* Does MySQL's schema fit this counter? While it does not, nothing of it is claimed, and its batches are
  * held. */
 void sync_counter_fit(struct sync *s, const struct counter *c, bool fit);

@@ -284,7 +284,7 @@ static void round_next(struct totals *s)
     if (s->gate->rolled_back) waiting_fail(s, ASK_HELD, NULL);
     if (!s->gate->mysql_up) waiting_fail(s, ASK_MYSQL_DOWN, NULL);
     if (!gate_compared(s->gate))
-        waiting_fail(s, ASK_FAILED, "TRYAGAIN Redis was restarted and is looked at; ask again");
+        waiting_fail(s, ASK_FAILED, "TRYAGAIN Redis was restarted and tallyd is checking it; ask again");
     if (list_empty(&s->waiting)) return;
     struct total_round *r = s->round = heap_zalloc(sizeof *r);
     r->totals = s;

@@ -1,5 +1,5 @@
-/* sync/total.h - live totals (CTR.TOTAL; rules S26 to S28 of sync/README.md): MySQL's row, and what is pending, and what is claimed but not in the ledger, exact as
- * of one moment between the request and its answer. */
+/* sync/total.h - live totals (CTR.TOTAL; rules S26 to S28 of sync/README.md): the sum of MySQL's row, the pending count,
+ * and claimed counts that are not in the ledger. It is exact at one moment between the request and its answer. */
 #ifndef SYNC_TOTAL_H
 #define SYNC_TOTAL_H
 

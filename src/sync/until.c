@@ -26,7 +26,7 @@ static void write_done(struct until_write *w)
     struct until *u = w->arg;
     if (w->failed && !u->told)
         log_event(LOG_WARN, "complete_until", "error=%s next=%s", LOGQ(w->error.text),
-                  LOGQ("mend what MySQL refuses; merging goes on, but complete_until stands still"));
+                  LOGQ("correct what MySQL refuses; merging goes on, but complete_until does not move"));
     if (w->ran) u->told = w->failed;
     until_end(u);
 }

@@ -61,7 +61,8 @@ static enum err file_check(const char *path, const struct fault *f)
     if (rc != 0 || !S_ISREG(st.st_mode)) return refuse(f, "that is no file", "name a PEM file");
     if (f->file == TLS_FILE_KEY && (st.st_mode & (S_IWGRP | S_IRWXO)) != 0)
         return refuse(f,
-                      "others than its owner and its group may read it, or others than its owner change it",
+                      "users other than its owner and its group may read it, or users other than its owner "
+                      "may change it",
                       "run chmod 640 on it, or 600");
     return ERR_NONE;
 }
@@ -88,10 +89,11 @@ static enum err key_load(SSL_CTX *ctx, const char *path, struct fault *f)
     if (rc == 1 && !other_kind) return ERR_NONE;
     if (asked)
         return refuse(
-            f, "it has a passphrase, which nobody could type",
+            f, "it has a passphrase, which nobody can type",
             "write it without one (openssl pkey -in old -out new), where only tallyd's user may read it");
     if (other_kind || ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
-        return refuse(f, "it is not that of the certificate", "name the two files that were made together");
+        return refuse(f, "it is not the key of the certificate",
+                      "name the two files that were made together");
     return openssl_refuse(f, "a private key in PEM is expected");
 }
 

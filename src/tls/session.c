@@ -92,7 +92,7 @@ static const char *chain_mend(long code)
         return "look at the clocks of both machines";
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
-        return "connect by a name that it has, or have one made for this name";
+        return "connect by a name that it has, or get a certificate for this name";
     default:
         return "name the file of the authority that signed it in tls.ca";
     }

@@ -1,5 +1,5 @@
-/* users/glob.h - which keys a user may name: patterns as Redis' own for ACLs (`~pattern`): `*`, `?`, `[a-z]`, `[^a]`, and
- * `\` before a literal character. Bytes, not letters; the whole key must match. */
+/* users/glob.h - which keys a user may name: patterns like those of Redis' ACLs (`~pattern`): `*`, `?`, `[a-z]`, `[^a]`,
+ * and `\` before a literal character. Bytes, not letters; the whole key must match. */
 #ifndef USERS_GLOB_H
 #define USERS_GLOB_H
 

@@ -1,5 +1,6 @@
-/* users/guesses.h - limits failed logins: some at once, then one in a while, by address and user, and a wider limit by
- * address alone. Bounded: when slots lack, the entry closest to forgiveness goes. Pure; the time is given (mono). */
+/* users/guesses.h - limits failed logins: some at once, then one after each pause, by address and user, and a wider limit
+ * by address alone. Bounded: when the slots are full, the entry that would expire first goes. Pure; the time is given
+ * (mono). */
 #ifndef USERS_GUESSES_H
 #define USERS_GUESSES_H
 

@@ -1,7 +1,7 @@
-/* users/password.h - passwords as crypt(5) hashes, made and proved by libcrypt: yescrypt (`$y$`), the system's own way for
- * /etc/shadow, and scrypt (`$7$`), from which it comes. Weaker hashes are refused, and so are those that cost more than an
- * unauthenticated client may make tallyd spend. Thread-safe; each call takes tens of ms and 16 MiB or more, as the hash says,
- * so not on the loop. */
+/* users/password.h - passwords as crypt(5) hashes, made and verified by libcrypt: yescrypt (`$y$`), the system's own way
+ * for /etc/shadow, and scrypt (`$7$`), from which it comes. Weaker hashes are refused, and so are those that cost more than
+ * an unauthenticated client may make tallyd spend. Thread-safe; each call takes tens of ms and 16 MiB or more, as the hash
+ * says, so not on the loop. */
 #ifndef USERS_PASSWORD_H
 #define USERS_PASSWORD_H
 

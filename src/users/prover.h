@@ -1,5 +1,5 @@
-/* users/prover.h - proves passwords on libuv's thread pool, one at a time, so it never takes more than one core. Clients that
- * ask the same share one answer. Wrong guesses are limited (guesses.h), and so is the number that waits.
+/* users/prover.h - verifies passwords on libuv's thread pool, one at a time, so it never takes more than one core. Clients
+ * that ask the same share one answer. It limits failed logins (guesses.h) and the number of logins that wait.
  *
  * The last right password of a user is remembered, until the user's hash changes, as HMAC-SHA-256 of name and password under
  * a key of this process: PHP reconnects for every page. All but the one job runs on the loop. */

@@ -87,7 +87,7 @@ enum err users_add(struct users *u, const struct user_spec *spec, enum user_fiel
         *which = USER_PASSWORD;
         code = error_set(
             e, ERR_CONFIG,
-            "is no yescrypt or scrypt hash that takes %d to %d MiB; `tallyd hash` makes one of a password",
+            "is not a yescrypt or scrypt hash that takes %d to %d MiB; `tallyd hash` makes one of a password",
             PASSWORD_MIB_LEAST, PASSWORD_MIB_MOST);
     }
     if (code != ERR_NONE) {

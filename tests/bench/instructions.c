@@ -4,10 +4,10 @@
  * differ by what the hits alone cost (parse, coalesce, reply, and filling in the frame's answers, a few
  * instructions a cell).
  *
- *   instructions STREAM -c connections -P pipeline -n turns [-u]
+ *   instructions STREAM -c connections -P pipeline -n turns [-L lanes] [-u]
  *
  * -u: each connection is a user's who may name the keys of one pattern and has a rate.
- * A turn is one pipeline from each connection and one frame. Prints hits=N. The stream (load -W) is used
+ * A turn is one pipeline from each connection and one frame of each lane. Prints hits=N. The stream (load -W) is used
  * from its beginning again when it ends. */
 #include "../lib/zones.h"
 #include "base/check.h"
@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "command/inside.h"
 #include "series/op.h"
+#include "series/slot.h"
 #include <getopt.h>
 
 /* Instead of base/rand.c: the table's seed is the same in each run, so that the figure repeats exactly. */
@@ -34,7 +35,7 @@ uint64_t rand_backoff_ms(unsigned attempt, uint64_t base_ms, uint64_t most_ms)
 
 struct options {
     const char *stream;
-    uint32_t connections, pipeline, turns;
+    uint32_t connections, pipeline, turns, lanes;
     bool users;
 };
 
@@ -44,14 +45,19 @@ struct stream {
     uint32_t pipelines;
 };
 
+struct lane {
+    struct world *world;
+    struct frame *sent; /* not answered yet */
+    bool looks;
+};
+
 struct world {
-    struct coalesce *coalesce;
+    struct lane lanes[LANES_MAX];
+    struct coalesce *coalesces[LANES_MAX];
     struct command *command;
     struct users users;
     struct session *sessions;
     struct outlet *outlets;
-    struct frame *sent; /* not answered yet */
-    bool looks;
 };
 
 static struct counter visitors = {
@@ -70,12 +76,12 @@ static const struct counters counters = {.all = &visitors, .n = 1, .ops = &limit
 
 static void port_frame(void *arg, struct frame *f)
 {
-    ((struct world *)arg)->sent = f;
+    ((struct lane *)arg)->sent = f;
 }
 static void port_look(void *arg, const struct link_look *l)
 {
     PRE(l->claims_n == 0 && l->journals_n == 0);
-    ((struct world *)arg)->looks = true;
+    ((struct lane *)arg)->looks = true;
 }
 static void port_due(void *arg, const struct counter *c, struct slice key, enum due_why why)
 {
@@ -83,8 +89,8 @@ static void port_due(void *arg, const struct counter *c, struct slice key, enum 
 }
 static void port_answered(void *arg, struct outlet *o)
 {
-    struct world *w = arg;
-    session_answered(&w->sessions[o - w->outlets]);
+    const struct world *w = ((struct lane *)arg)->world;
+    session_answered(&w->sessions[command_outlet(w->command, o) - w->outlets]);
 }
 static uint64_t port_mono_ms(void *arg)
 {
@@ -131,9 +137,9 @@ static void port_caught_up(void *arg)
     (void)arg;
 }
 
-static void world_init(struct world *w, const struct options *o)
+static struct coalesce *lane_open(struct world *w, struct lane *l)
 {
-    struct coalesce_ports ports = {.arg = w,
+    struct coalesce_ports ports = {.arg = l,
                                    .send_frame = port_frame,
                                    .look = port_look,
                                    .caught_up = port_caught_up,
@@ -142,6 +148,19 @@ static void world_init(struct world *w, const struct options *o)
                                    .mono_ms = port_mono_ms,
                                    .mono_us = port_mono_us,
                                    .redis_ms = port_redis_ms};
+    l->world = w;
+    return coalesce_create(&ports, &counters, &coalesce_config_default);
+}
+
+static void lane_up(struct lane *l, struct coalesce *c)
+{
+    coalesce_up(c, "0123456789012345678901234567890123456789", 1);
+    PRE(l->looks);
+    coalesce_on_look(c, -1, NULL, NULL);
+}
+
+static void world_init(struct world *w, const struct options *o)
+{
     struct client_ports client = {.pause = never,
                                   .resume = never,
                                   .offer = never,
@@ -150,11 +169,12 @@ static void world_init(struct world *w, const struct options *o)
                                   .drop = never,
                                   .hold = never,
                                   .release = never};
-    w->coalesce = coalesce_create(&ports, &counters, &coalesce_config_default);
+    for (uint32_t i = 0; i < o->lanes; i++)
+        w->coalesces[i] = lane_open(w, &w->lanes[i]);
     struct command_config config = {.counters = &counters,
                                     .zones = zones_utc(),
-                                    .lanes = &w->coalesce,
-                                    .lanes_n = 1,
+                                    .lanes = w->coalesces,
+                                    .lanes_n = o->lanes,
                                     .client = client,
                                     .ports = {.redis_ms = port_redis_ms}, /* CTR.HIT's day */
                                     .limits = request_limits_default,
@@ -174,9 +194,8 @@ static void world_init(struct world *w, const struct options *o)
         session_open(&w->sessions[i], w->command, NULL, &w->outlets[i], false);
         if (o->users) PRE(guard_enter(&w->sessions[i], &w->users.all[0]));
     }
-    coalesce_up(w->coalesce, "0123456789012345678901234567890123456789", 1);
-    PRE(w->looks);
-    coalesce_on_look(w->coalesce, -1, NULL, NULL);
+    for (uint32_t i = 0; i < o->lanes; i++)
+        lane_up(&w->lanes[i], w->coalesces[i]);
 }
 
 static void world_close(struct world *w, const struct options *o)
@@ -187,7 +206,8 @@ static void world_close(struct world *w, const struct options *o)
     }
     command_destroy(&w->command);
     users_close(&w->users);
-    coalesce_destroy(&w->coalesce);
+    for (uint32_t i = 0; i < o->lanes; i++)
+        coalesce_destroy(&w->coalesces[i]);
     free(w->sessions);
     free(w->outlets);
 }
@@ -228,16 +248,16 @@ static void stream_read(struct stream *s, const struct options *o)
 /* --- turns --- */
 
 /* As Redis would: each field stands somewhat higher with each frame; who asks for a lock gets it. */
-static void frame_answer(struct world *w)
+static void frame_answer(struct lane *l, struct coalesce *c)
 {
-    struct frame *f = w->sent;
-    PRE(f != NULL);
-    w->sent = NULL;
+    struct frame *f = l->sent;
+    if (f == NULL) return; /* no hit of this turn was of this lane */
+    l->sent = NULL;
     for (uint32_t i = 0; i < f->cells_n; i++)
         f->cells[i].value = 1000 + (int64_t)f->seq + f->cells[i].delta;
     for (uint32_t i = 0; i < f->hashes_n; i++)
         f->hashes[i].lock_granted = f->hashes[i].ask_lock;
-    coalesce_on_frame(w->coalesce, f, FRAME_APPLIED);
+    coalesce_on_frame(c, f, FRAME_APPLIED);
 }
 
 static void turn(struct world *w, const struct stream *s, const struct options *o, uint32_t number)
@@ -248,10 +268,12 @@ static void turn(struct world *w, const struct stream *s, const struct options *
         buf_reset(&w->outlets[i].out);
         PRE(session_bytes(&w->sessions[i], in) == in.n);
     }
-    while (coalesce_turn(w->coalesce))
-        continue;
+    for (uint32_t i = 0; i < o->lanes; i++)
+        while (coalesce_turn(w->coalesces[i]))
+            continue;
     command_turn(w->command);
-    frame_answer(w);
+    for (uint32_t i = 0; i < o->lanes; i++)
+        frame_answer(&w->lanes[i], w->coalesces[i]);
 }
 
 static void replies_check(const struct world *w, const struct options *o)
@@ -267,16 +289,18 @@ static void replies_check(const struct world *w, const struct options *o)
 
 static struct options options_read(int argc, char **argv)
 {
-    struct options o = {.connections = 50, .pipeline = 16, .turns = 100};
-    for (int c; (c = getopt(argc, argv, "c:P:n:u")) != -1;) {
+    struct options o = {.connections = 50, .pipeline = 16, .turns = 100, .lanes = 1};
+    for (int c; (c = getopt(argc, argv, "c:P:n:L:u")) != -1;) {
         uint32_t n = optarg == NULL ? 0 : (uint32_t)strtoul(optarg, NULL, 10);
         if (c == 'c') o.connections = n;
         if (c == 'P') o.pipeline = n;
         if (c == 'n') o.turns = n;
+        if (c == 'L') o.lanes = n;
         if (c == 'u') o.users = true;
     }
-    if (optind + 1 != argc || o.connections < 1 || o.pipeline < 1 || o.turns < 1) {
-        fprintf(stderr, "usage: instructions STREAM -c connections -P pipeline -n turns [-u]\n");
+    if (optind + 1 != argc || o.connections < 1 || o.pipeline < 1 || o.turns < 1 || o.lanes < 1 ||
+        o.lanes > LANES_MAX) {
+        fprintf(stderr, "usage: instructions STREAM -c connections -P pipeline -n turns [-L lanes] [-u]\n");
         exit(64);
     }
     o.stream = argv[optind];

@@ -67,8 +67,8 @@ def test_refused(shop, mysql):
     assert shop.verb("adjust", *STORE, "--by", "900", *WHY).returncode == 1
     assert shop.verb("adjust", *STORE, "--set", "-900", *WHY).returncode == 1
     mysql.query("UPDATE product_views SET views = 500")
-    for words, part in (([*STORE[:-1], "x7", "--by", "1", *WHY], "no field"), ([*STORE, "--by", "1"], "--reason"),
-                        ([*STORE, "--by", "1", "--set", "1", *WHY], "one of them"), ([*STORE, "--by", "1.5", *WHY], "integer"),
+    for words, part in (([*STORE[:-1], "x7", "--by", "1", *WHY], "not a field"), ([*STORE, "--by", "1"], "--reason"),
+                        ([*STORE, "--by", "1", "--set", "1", *WHY], "either"), ([*STORE, "--by", "1.5", *WHY], "integer"),
                         ([*STORE[:2], *STORE[4:], "--by", "1", *WHY], "give --store"),
                         (["--counter", "nothing", *STORE[2:], "--by", "1", *WHY], "no counter"),
                         ([*STORE, "--by", "1", "--reason", "x" * 301], "300 bytes")):

@@ -1,4 +1,4 @@
-"""A Redis Cluster of three masters and three replicas: all of tallyd's keys in one slot, which fails over and moves under load."""
+"""A Redis Cluster of three masters and three replicas: tallyd's keys in one slot or in sixteen, which fail over and move under load."""
 import json
 import re
 
@@ -6,26 +6,50 @@ import pytest
 
 from harness.account import Account
 from harness.books import counted, nothing_left
+from harness.certificates import Authority
 from harness.cluster import Cluster
 from harness.daemon import counters
 from harness.load import Load
 from harness.redis_server import TAG
-from harness.resp import RespError
+from harness.slots import slot_of_lane, tag_of_lane
+from harness.resp import RespError, encode
 from harness.wait import wait_until
 
 FAMILIES = counters(hits=200, every="60s")
 CLIENTS, DEPTH = 8, 20
 
 
+LANES = 16
+STORES = 64  # some in each of sixteen lanes
+
+
 def pick(rng):
-    return b"s%d:product_views" % rng.randrange(1, 6), b"%d" % rng.randrange(1, 40), rng.randrange(1, 4)
+    return b"s%d:product_views" % rng.randrange(1, STORES + 1), b"%d" % rng.randrange(1, 40), rng.randrange(1, 4)
 
 
-@pytest.fixture
-def cluster(workdir):
-    made = Cluster(workdir)
+@pytest.fixture(params=[1], ids=["one lane"])
+def cluster(workdir, request):
+    made = Cluster(workdir, lanes=request.param)
     yield made.start()
     made.close()
+
+
+over_lanes = pytest.mark.parametrize("cluster", [1, LANES], ids=["one lane", "sixteen"], indirect=True)
+with_lanes = pytest.mark.parametrize("cluster", [LANES], ids=["sixteen"], indirect=True)
+
+
+def where(cluster, **more):
+    return {"url": cluster.url, "lanes": cluster.lanes, **more}
+
+
+def tags(cluster):
+    return {tag_of_lane(lane, cluster.lanes) for lane in range(cluster.lanes)}
+
+
+def tags_seen(cluster):
+    """Those of all keys but the one that says how many lanes there are."""
+    keys = {key for node in cluster.living() for key in node.client().keys("*")}
+    return {key.partition(b"}")[0] + b"}" for key in keys - {TAG.encode() + b"tally:lanes"}}
 
 
 class Rig:
@@ -55,12 +79,20 @@ class Rig:
         wait_until(lambda: nothing_left(self.cluster.client()), 30, "nothing is left in Redis")
         assert self.lost() == 0
         self.account.shadow.check(counted(self.cluster.client(), self.mysql, FAMILIES))
+        self.own_realms()
         self.daemon.verify()
         self.only_tagged()
 
+    def own_realms(self):
+        """Each lane has one, though those of a server begin at once and have its history."""
+        lanes = self.cluster.lanes
+        realms = {node.client().get(tag_of_lane(lane, lanes) + b"tally:realm") for lane in range(lanes)
+                  for node in self.cluster.living() if self.cluster.has(node, slot_of_lane(lane, lanes))}
+        assert len(realms) == lanes and None not in realms
+        assert self.mysql.query("SELECT COUNT(*), SUM(history = '') FROM tally_realms") == ((lanes, 0),)
+
     def only_tagged(self):
-        keys = [key for node in self.cluster.living() for key in node.client().keys("*")]
-        assert keys and all(key.startswith(TAG.encode()) for key in keys)
+        assert tags_seen(self.cluster) == tags(self.cluster)
 
 
 @pytest.fixture
@@ -68,7 +100,7 @@ def make_rig(cluster, make_daemon, mysql):
     made = []
 
     def make(**limits):
-        daemon = make_daemon(cluster, families=FAMILIES, redis_url={"url": cluster.url, "replicas": 1},
+        daemon = make_daemon(cluster, families=FAMILIES, redis_url=where(cluster, replicas=1),
                              more={"limits": limits} if limits else None)
         made.append(Rig(cluster, daemon, mysql))
         return made[-1].go()
@@ -78,11 +110,12 @@ def make_rig(cluster, make_daemon, mysql):
         each.load.stop()
 
 
+@over_lanes
 def test_all_that_tallyd_counts(cluster, make_daemon, mysql):
-    daemon = make_daemon(cluster, families=counters(hits=10**9, every="3600s"))
+    daemon = make_daemon(cluster, families=counters(hits=10**9, every="3600s"), redis_url=where(cluster))
     with daemon.client() as client:
         assert client.call("HINCRBY", "s1:product_views", "7", 5) == 5
-        assert client.pipeline([("MULTI",), ("HINCRBY", "s1:product_views", "7", 1), ("HINCRBY", "s2:searches", "hat", 2), ("EXEC",)])[-1] == [6, 2]
+        assert client.pipeline([("MULTI",), ("HINCRBY", "s1:product_views", "7", 1), ("HINCRBY", "s1:searches", "hat", 2), ("EXEC",)])[-1] == [6, 2]
         assert client.call("CTR.INCRBY", "s1:product_views", "7", 1, "TOKEN", "t-1") == 7
         assert client.call("CTR.INCRBY", "s1:product_views", "7", 1, "TOKEN", "t-1") == 7
         assert client.call("SERIES.INCRBY", "s1:clicks", 3) == 7
@@ -92,10 +125,10 @@ def test_all_that_tallyd_counts(cluster, make_daemon, mysql):
     assert mysql.query("SELECT store_id, product_id, views FROM product_views") == ((1, 7, 7),)
     daemon.verify()
     seen = json.loads(daemon.verb("status", "--json").stdout)
-    assert seen["redis"]["up"] and seen["redis"]["at"] == f"127.0.0.1:{cluster.owner.port}"
-    keys = {key for node in cluster.living() for key in node.client().keys("*")}
-    assert all(key.startswith(TAG.encode()) for key in keys), keys
-    assert daemon.verb("check").returncode == 0
+    assert seen["redis"]["up"] and seen["redis"]["at"] in {f"127.0.0.1:{node.port}" for node in cluster.living() if node.is_master()}
+    assert tags_seen(cluster) == tags(cluster)
+    checked = daemon.verb("check")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_a_plain_url_is_refused_and_names_the_other(cluster, make_daemon):
@@ -112,6 +145,7 @@ def test_a_redis_of_its_own_is_no_cluster(make_daemon, make_redis):
     assert done.returncode == 78 and "a Redis Cluster has only 0" in done.stdout + done.stderr
 
 
+@over_lanes
 def test_cluster_failover(make_rig, cluster):
     """Planned: the old master lives, says MOVED, and everybody follows."""
     rig = make_rig()
@@ -123,6 +157,7 @@ def test_cluster_failover(make_rig, cluster):
     rig.exact()
 
 
+@over_lanes
 def test_master_killed(make_rig, cluster):
     rig = make_rig()
     old = cluster.owner
@@ -146,6 +181,7 @@ def other_master(cluster):
     return next(node for node in cluster.living() if node.is_master() and node is not cluster.owner)
 
 
+@over_lanes
 def test_slot_migrates(make_rig, cluster):
     """To and fro: hits wait meanwhile, nobody is refused, no client hears of another node."""
     rig = make_rig()
@@ -181,3 +217,115 @@ def test_reads_do_not_see_half(make_rig, cluster):
         wait_until(lambda: client.call("CTR.TOTAL", "s1:product_views", "7") == total, 30, "the total is there again")
     rig.load.go()
     rig.exact()
+
+
+def test_the_number_of_lanes_stays(make_daemon, workdir):
+    """Fixed by the first tallyd; what one left that knew a single lane counts, too."""
+    cluster = Cluster(workdir, masters=1, replicas=0)
+    try:
+        cluster.start()
+        home = cluster.client()
+        daemon = make_daemon(cluster, start=False, redis_url={"url": cluster.url})
+        home.set("tally:gen", 5)
+        for verb in ("check", "run", "verify"):
+            done = daemon.verb(verb)
+            assert done.returncode == 78 and "redis.lanes: 1" in done.stdout + done.stderr, (verb, done)
+        home.delete("tally:gen")
+        assert daemon.verb("check").returncode == 0 and not home.exists("tally:lanes")
+        daemon.start()
+        assert home.get("tally:lanes") == b"16"
+        daemon.stop()
+        daemon.config["redis"] = {"url": cluster.url, "lanes": 4}
+        daemon.write_config()
+        done = daemon.verb("run")
+        assert done.returncode == 78 and "redis.lanes: 16" in done.stderr
+    finally:
+        cluster.close()
+
+
+def test_what_needs_one_lane(make_daemon, make_redis):
+    """A feed without a store moves in frames of other slots; a Redis of its own has one lane."""
+    families = counters()
+    families["product_views"]["feeds"] = {"series": "all:views"}
+    server = make_redis()
+    daemon = make_daemon(server, start=False, migrate=False, families=families, redis_url={"url": "redis+cluster://127.0.0.1:1/"})
+    done = daemon.verb("check")
+    assert done.returncode == 78 and "holds no <store>, and with redis.lanes 16" in done.stdout + done.stderr
+    daemon.config["redis"] = {"url": server.url, "lanes": 2}
+    daemon.write_config()
+    done = daemon.verb("check")
+    assert done.returncode == 78 and "a Redis of its own has one lane" in done.stdout + done.stderr
+
+
+def lane_of(cluster, daemon, store):
+    """By the tag of its pending hash."""
+    key = f"s{store}:searches"
+    with daemon.client() as client:
+        assert isinstance(client.call("HINCRBY", key, "where", 1), int)
+    bare = cluster.client()
+    assert key.encode() in set(bare.scan_iter())
+    return next(lane for lane in range(LANES) if bare.seen[key.encode()][1].startswith(tag_of_lane(lane, LANES)))
+
+
+@with_lanes
+def test_other_lanes_go_on(make_rig, cluster):
+    """While a lane's slot is on its way, its clients wait, and those of the others do not."""
+    rig = make_rig()
+    rig.load.pause()
+    families = {lane_of(cluster, rig.daemon, store): store for store in range(1, STORES + 1)}
+    cluster.slot = slot_of_lane(3, LANES)
+    assert {3, 4} <= set(families)
+    old, to = cluster.owner, other_master(cluster)
+    cluster.migrate_begin(to)
+    cluster.migrate_keys(old, to, 20)
+    with rig.daemon.client(timeout_s=30) as stuck, rig.daemon.client(timeout_s=2) as free:
+        stuck.send(encode("HINCRBY", f"s{families[3]}:product_views", "7", 1))
+        for _ in range(200):
+            assert isinstance(free.call("HINCRBY", f"s{families[4]}:product_views", "7", 1), int)
+        cluster.migrate_end(old, to)
+        assert isinstance(stuck.reply(), int)
+
+
+def test_tls_and_a_user(make_daemon, mysql, workdir):
+    """As a managed cluster is: TLS alone, and a user that may touch what begins with a tag."""
+    authority = Authority(workdir)
+    rights = ["--user", "tally", "on", ">hush", "~{*", "&*", "+@all", "-@dangerous", "+info", "+role", "+client", "+config|get",
+              "+cluster|slots", "+cluster|nodes"]
+    cluster = Cluster(workdir, replicas=0, extra=rights, lanes=4, secure=(authority, authority.issue("node")))
+    try:
+        cluster.start()
+        url = cluster.url.replace("redis+cluster://", "rediss+cluster://tally:hush@")
+        daemon = make_daemon(cluster, families=FAMILIES, redis_url={"url": url, "lanes": 4, "tls": {"ca": authority.cert}})
+        with daemon.client() as client:
+            for store in range(1, 17):
+                assert client.call("HINCRBY", f"s{store}:product_views", "7", store) == store
+            assert client.call("CTR.SYNC", "ALL") >= 0
+        assert mysql.query("SELECT SUM(views) FROM product_views") == ((136,),)
+        daemon.verify()
+        assert tags_seen(cluster) == tags(cluster)
+        assert daemon.verb("check").returncode == 0
+    finally:
+        cluster.close()
+
+
+def test_clusterdown_is_told(make_daemon, workdir):
+    """A node that says so is believed: nothing was counted; and hits of the other nodes' lanes go on."""
+    cluster = Cluster(workdir, replicas=0, extra=["--cluster-require-full-coverage", "no"], lanes=LANES)
+    try:
+        cluster.start()
+        daemon = make_daemon(cluster, families=FAMILIES, redis_url=where(cluster))
+        lanes = {lane_of(cluster, daemon, store): store for store in range(1, STORES + 1)}
+        key = {end: f"s{lanes[lane]}:product_views" for end, lane in (("gone", LANES // 2), ("here", 0))}
+        cluster.slot = slot_of_lane(LANES // 2, LANES)
+        owner = cluster.owner
+        for node in cluster.living():
+            node.cluster("DELSLOTS", cluster.slot)
+        with daemon.client(timeout_s=30) as client:
+            refused = client.call("HINCRBY", key["gone"], "7", 1)
+            assert isinstance(refused, RespError) and str(refused).startswith(("CLUSTERDOWN", "TRYAGAIN")), refused
+            assert isinstance(client.call("HINCRBY", key["here"], "7", 1), int)
+            owner.cluster("ADDSLOTS", cluster.slot)
+            cluster.wait_well()
+            wait_until(lambda: client.call("HINCRBY", key["gone"], "7", 1) == 1, 60, "the lane is back, and nothing was counted")
+    finally:
+        cluster.close()

@@ -79,4 +79,4 @@ def test_what_mysql_refuses_is_told_once(make_clock, make_redis, make_daemon, my
     steps(clock, EVERY_S)
     wait_until(lambda: complete_until(mysql) > stood, 30, "it goes on")
     assert daemon.log().count("event=complete_until ") == 1
-    assert "not today" in daemon.log() and "stands still" in daemon.log()
+    assert "not today" in daemon.log() and "does not move" in daemon.log()

@@ -156,7 +156,7 @@ def test_ends_when_one_of_its_servers_dies(dev):
 def test_takes_a_configuration_of_ones_own(own):
     """Its counters, as the examples that are printed show, each of which works; not where it listens, and its servers."""
     said = own.log()
-    assert "own.yaml, but for listen, http, redis, mysql and instance" in said and "after 7 s" in said
+    assert "own.yaml, except for listen, http, redis, mysql and instance" in said and "after 7 s" in said
     assert "product_views" not in said and "unique_visitors" not in said
     examples = re.findall(r"^    (redis-cli -p .*)", said, re.M)
     assert len(examples) == 3 and all(" --user shop --askpass " in line for line in examples)
@@ -166,6 +166,49 @@ def test_takes_a_configuration_of_ones_own(own):
     assert answers[:2] == [["1"], ["1"]] and answers[2][1::2] == ["1"], answers
     with Resp(f"{own.home}/control.sock") as client:
         assert client.call("CTR.TOTAL", "s12345:what's searched", "shoes") == [1]
+
+
+def refused(home, *words):
+    done = subprocess.run([TALLYD, "dev", "--dir", home, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 64, done.stderr
+    return done.stderr
+
+
+def test_cluster(workdir):
+    """A master is killed under hits: a replica takes over, what was answered is merged, and the killed one comes back."""
+    made = Dev(workdir, f"{workdir}/home", "--cluster", "3").start()
+    try:
+        count(made, 100)
+        with open(f"{made.home}/redis-2.pid", encoding="utf-8") as pid:
+            os.kill(int(pid.read()), signal.SIGKILL)
+        answered = 100
+        with made.client() as client:
+            def counts():
+                nonlocal answered
+                replies = client.pipeline([("HINCRBY", f"s{store}:product_views", "7", 1) for store in range(40)])
+                answered += sum(isinstance(reply, int) for reply in replies)
+                return all(isinstance(reply, int) for reply in replies)
+            wait_until(lambda: "redis-server 2 (port" in made.log(), 30)
+            wait_until(counts, 60)
+        synced(made)
+        assert views(made) == answered
+        done = subprocess.run([TALLYD, "verify", "-c", f"{made.home}/tallyd.yaml"], capture_output=True, text=True,
+                              timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        wait_until(lambda: os.path.exists(f"{made.home}/redis-2.pid"), 60)
+        made.signal(signal.SIGINT)
+        assert made.process.wait(60) == 0 and made.pids() == set()
+        assert "start it with --cluster 3" in refused(made.home) and "--cluster 3" in refused(made.home, "--cluster", "4")
+        made.start()
+        synced(made)
+        assert views(made) == answered
+    finally:
+        made.signal(signal.SIGTERM)
+        made.process.wait(60)
+
+
+def test_cluster_of_two(workdir):
+    assert "--cluster takes a number from 3 to 8" in refused(f"{workdir}/home", "--cluster", "2")
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o711, 0o770])

@@ -252,7 +252,7 @@ def test_given_number_that_may_be_leased(still):
                                                     ("EVENT.ADD", "blob", "submit", "ID", f"n{leased}"),
                                                     ("EVENT.ADD", "blob", "submit", "ID", leased + 1)])
     assert (good, text, large) == (replies[0], b"n%d" % leased, b"%d" % (leased + 1))
-    assert isinstance(bad, RespError) and bad.startswith(f"ERR id {leased} may be one that the ticker gives"), bad
+    assert isinstance(bad, RespError) and bad.startswith(f"ERR id {leased} may be a number that another event gets"), bad
     given = still.client.pipeline([("EVENT.ADD", "blob", "submit")] * 100)
     ids = {*replies, text, large, *given}
     assert len(ids) == 104 and {member for member, _ in log_of(still.direct, "blob", "submit")} == ids

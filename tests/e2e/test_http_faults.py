@@ -51,7 +51,7 @@ def test_unknown_stores_and_counters_are_404_and_say_what_to_do(web):
     ("unique_visitors", "from=20140921&to=20140920", "from is after to; the first day comes first"),
     ("unique_visitors", "from=20110101&to=20140101", "that is 1097 days; at most 1000 come at once"),
     ("unique_visitors", "top=5", "top is for integer and text; this counter's field is date"),
-    ("unique_visitors", "field=20140920&to=20140920", "field stands alone, without from, to and top"),
+    ("unique_visitors", "field=20140920&to=20140920", "give field without from, to and top"),
     ("product_views", "from=20140920", "from and to are for date and hour; this counter's field is integer"),
     ("product_views", "top=0", 'top is "0", expected a whole number from 1 to 1000'),
     ("product_views", "top=99999999999999999999", "expected a whole number from 1 to 1000"),

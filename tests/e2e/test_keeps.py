@@ -197,7 +197,7 @@ def test_config_cannot_be_asked(make_redis, make_daemon):
     daemon = make_daemon(redis, start=False).migrate()
     done = daemon.verb("check")
     text = done.stdout + done.stderr
-    assert "appendfsync cannot be read" in text
+    assert "tallyd cannot read appendfsync" in text
     assert done.returncode == (0 if version >= [8, 0] else CONFIG_REFUSED), text
 
 

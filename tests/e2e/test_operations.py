@@ -104,6 +104,7 @@ HISTOGRAMS = ("_bucket", "_count", "_sum")
 WORDS = {"and", "or", "unless", "bool", "by", "on", "without", "ignoring", "group_left", "group_right", "offset", "inf"}
 OF_PROMETHEUS = {"up"}  # its own, of each target
 OF_SENTINELS = {"tallyd_redis_sentinels", "tallyd_redis_sentinels_up"}  # only with sentinels: test_sentinel.py reads them
+OF_LANES = {"tallyd_lane_up", "tallyd_lane_held", "tallyd_lane_oldest_pending_seconds"}  # with several: test_cluster.py does
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +153,7 @@ def test_rules_name_metrics_that_exist(exported):
     queries = re.findall(r"^ +expr: (.*)$", read("config/prometheus/tallyd.rules.yml"), re.M)
     assert len(queries) == len(alerts()) > 13
     used = set().union(*map(named, queries))
-    assert used and used <= exported | OF_PROMETHEUS | OF_SENTINELS, used - exported
+    assert used and used <= exported | OF_PROMETHEUS | OF_SENTINELS | OF_LANES, used - exported
 
 
 def expressions(node):
@@ -173,7 +174,7 @@ def test_dashboard_names_metrics_that_exist(exported):
     used = set().union(*map(named, queries))
     for variable in dashboard["templating"]["list"]:
         used |= set(re.findall(r"label_values\((\w+),", str(variable["query"])))
-    assert used <= exported | OF_SENTINELS, used - exported
+    assert used <= exported | OF_SENTINELS | OF_LANES, used - exported
     shown = {re.sub(f"({'|'.join(HISTOGRAMS)})$", "", name) for name in used}
     missing = {re.sub(f"({'|'.join(HISTOGRAMS)})$", "", name) for name in exported} - shown
     assert missing == {"tallyd_batches_done_total"}, "a metric that no panel shows"

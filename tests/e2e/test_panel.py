@@ -382,7 +382,7 @@ def test_from_elsewhere_with_a_token(shop, browser):
         browser.open(f"{shop.url}/")
         wait_until(lambda: browser.one("#token").is_displayed(), 20, "the token is asked for")
         browser.press("wrong", Keys.ENTER)  # it has the focus
-        wait_until(lambda: "not one of those" in browser.text("#token-wrong"), 20, "a wrong one is refused")
+        wait_until(lambda: "does not know that token" in browser.text("#token-wrong"), 20, "a wrong one is refused")
         browser.press(TOKEN, Keys.ENTER)
         seen(browser, lambda: browser.number(f"{TODAY} .big"), 4, "the figures")
         shop.hit(VISITORS, day(), 3)

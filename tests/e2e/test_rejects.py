@@ -182,7 +182,7 @@ def test_bytes_that_are_no_text(refused, mysql):
     ((), "list|replay|drop"), (("fly",), "list|replay|drop"), (("replay",), "--all"), (("drop",), "--all"),
     (("replay", "12"), "rejects list"), (("replay", "f" * 32 + "-99999999999999999999-0"), "rejects list"),
     (("replay", "F" * 32 + "-0-0"), "rejects list"), (("replay", "x" * 5000), "rejects list"),
-    (("replay", NOBODY, "--all"), "not several"), (("replay", "--all", "--counter", "searches"), "not several"),
+    (("replay", NOBODY, "--all"), "only one of"), (("replay", "--all", "--counter", "searches"), "only one of"),
     (("list", NOBODY), "--limit"), (("list", "--all"), "--limit"), (("list", "--limit", "0"), "1 to 1000000"),
     (("list", "--yes"), "--yes"), (("replay", "--all", "--yes"), "--yes"), (("drop", "--all", "--limit", "3"), "--limit"),
     (("list", "--counter", "serches"), "searches"), (("list", "--counter", "x" * 300), "no counter"),

@@ -149,7 +149,7 @@ def test_a_name_too_long_for_a_view(make_redis, make_daemon, mysql, users):
     daemon = make_daemon(make_redis(appendfsync="always"), start=False, families=families)
     done = daemon.verb("migrate", "--tables", "--views")
     assert done.returncode == 0 and "2 views are there" in done.stdout, done.stdout + done.stderr
-    assert "1 counters have none" in done.stdout
+    assert "1 counters have no view" in done.stdout
 
 
 def test_views_before_the_tables(make_redis, make_daemon, mysql, users):

@@ -308,7 +308,7 @@ def test_client_certificates_and_verbs(make_daemon, redis, pairs, authority, str
     next_step = "give listen.control, a unix socket such as unix:///run/tallyd/control.sock, and restart tallyd"
     status, recover = daemon.verb("status"), daemon.verb("recover")
     assert status.returncode == 1 and "tallyd     ?: it listens at tls:// addresses alone" in status.stdout, status.stdout
-    assert "tallyd cannot be asked" in status.stdout and next_step in status.stdout
+    assert "tallyd does not answer" in status.stdout and next_step in status.stdout
     assert recover.returncode == 78 and next_step in recover.stderr, recover.stderr
     daemon.verify()
     daemon.terminate()
@@ -403,7 +403,7 @@ def test_renewal_under_traffic(make_daemon, redis, authority):
     daemon.signal(signal.SIGHUP)
     wait_until(lambda: serial_at(daemon.tls_port, authority) != first, 20, "the new certificate is shown")
     assert serial_at(daemon.http_port, authority) == serial_at(daemon.tls_port, authority) == renewed.serial()
-    for what, spoil in (("it is not that of the certificate", lambda: shutil.copy(authority.issue("other").key, mine.key)),
+    for what, spoil in (("it is not the key of the certificate", lambda: shutil.copy(authority.issue("other").key, mine.key)),
                         ("it has expired", lambda: mine.replace_by(authority.issue("late", days=-1))),
                         ("a certificate in PEM is expected", lambda: write(mine.cert, "no certificate"))):
         spoil()
@@ -415,7 +415,7 @@ def test_renewal_under_traffic(make_daemon, redis, authority):
     stop.set()
     for thread in threads:
         thread.join()
-    assert daemon.log().count("outcome=kept") == 3 and "connections go on" in daemon.log()
+    assert daemon.log().count("outcome=kept") == 3 and "connections use the old files" in daemon.log()
     assert lasting.ping()
     lasting.close()
     daemon.sync_all()
@@ -480,7 +480,7 @@ def test_check_of_files(make_daemon, redis, pairs, authority, workdir):
         write(open_to_all, source.read())
     os.chmod(open_to_all, 0o644)
     for key, why in ((sealed, "it has a passphrase"), (open_to_all, "run chmod 640"),
-                     (pairs["old"].key, "it is not that of the certificate"), ("/nowhere", "No such file")):
+                     (pairs["old"].key, "it is not the key of the certificate"), ("/nowhere", "No such file")):
         done = check(good.cert, key)
         assert done.returncode == CONFIG_REFUSED and f"listen.tls.key: the key: " in done.stderr and why in done.stderr
     done = check("cert.pem", "key.pem")  # beside the configuration
@@ -530,7 +530,7 @@ def test_servers_that_are_refused(make_daemon, secure_redis, mysql, authority, p
                      mysql_tls={"use": "on", "verify": "off"})
         done = off.verb("check")
         assert done.returncode == 0, done.stderr
-        assert done.stdout.count("warning: ") == 2 and "may pass for Redis" in done.stdout
+        assert done.stdout.count("warning: ") == 2 and "can pose as Redis" in done.stdout
     finally:
         mysql.show(good)
 

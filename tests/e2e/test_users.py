@@ -385,7 +385,7 @@ def test_check_warns_of_the_door_beside_users(shops, workdir):
         daemon.write_config()
         done = daemon.verb("check")
         assert done.returncode == 0, done.stderr
-        assert ("reads all stores at listen.http" in done.stdout) is warned
+        assert ("can read all stores at listen.http" in done.stdout) is warned
 
 
 def test_secrets_are_nowhere(shops, hashes):

@@ -108,7 +108,7 @@ def test_lock_that_never_expires(daemon, redis):
 def test_no_hash(daemon, redis):
     redis.client().delete(VIEWS)
     redis.client().set(VIEWS, "x")
-    assert "no hash" in problem(verify(daemon, status=1))
+    assert "not a hash" in problem(verify(daemon, status=1))
 
 
 @pytest.mark.parametrize("field,value", [("7", "many"), ("x", "5"), ("7", "1.5"), ("7", "99999999999999999999")])
@@ -116,7 +116,7 @@ def test_values_of_others(field, value, daemon, redis):
     redis.client().delete(VIEWS)
     redis.client().hset(VIEWS, field, value)
     seen = verify(daemon, status=1)
-    assert "no integers" in problem(seen) and views(seen)[1] == 0
+    assert "not integers" in problem(seen) and views(seen)[1] == 0
 
 
 def test_rejects(daemon, mysql):

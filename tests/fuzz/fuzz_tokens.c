@@ -27,7 +27,7 @@
 #define OTHER                                                                                                \
     "-ERR this token came with another increment before: key, field or n differ; nothing was counted"
 #define GONE                                                                                                 \
-    "-ERR not counted: Redis refused it, and its answer was lost with the link; send it again to hear why"
+    "-ERR not counted: Redis refused it, and its answer was lost with the link; send it again to see why"
 #define REQUESTS_MAX 150 /* that wait for a frame: fewer than fill one */
 #define MULTI_MAX 8
 

@@ -70,7 +70,7 @@ export class Chart {
   draw(rows, told = "") {
     this.rows = rows;
     this.told = told;
-    this.canvas.setAttribute("aria-label", `${this.label}. ${told}. The figures stand below as a table.`);
+    this.canvas.setAttribute("aria-label", `${this.label}. ${told}. A table below has the figures.`);
     this.render();
     this.point(-1);
     this.tabulate();

@@ -43,7 +43,7 @@ export class Flow {
         {
           viewBox: `0 0 ${size[0]} ${size[1]}`,
           role: "img",
-          "aria-label": "The way of a hit, from the socket over Redis to MySQL. The figures stand below as a table.",
+          "aria-label": "The way of a hit, from the socket over Redis to MySQL. A table below has the figures.",
           style: wide ? null : "max-width: 26rem",
         },
         this.pipes(wide),

@@ -355,8 +355,8 @@ function drawBatches({ standing, oldest: batches }, body, side) {
   if (batches.length === 0) {
     const text =
       standing === null
-        ? "Redis is away, so nobody knows."
-        : "None. What is counted waits in pending hashes until it is due.";
+        ? "Redis is away, so this is not known."
+        : "None. Counts wait in pending hashes until they are due.";
     return body.replaceChildren(el("p", { class: "nothing" }, text));
   }
   const rows = batches.map((batch) => [
@@ -453,7 +453,7 @@ function confirmed(reject) {
         "p",
         {},
         el("code", {}, `${reject.key} ${reject.field}`),
-        `: its ${reject.delta} will be in no figure any more. That cannot be taken back.`,
+        `: its ${reject.delta} will be missing from every figure. You cannot undo this.`,
       ),
       el(
         "form",

@@ -134,7 +134,7 @@ async function showAnyStore(range) {
       noStore(
         range,
         "No store has figures yet",
-        "The first one appears here as soon as a hit of it was merged into its table. ",
+        "The first one appears here as soon as one of its hits is merged into its table. ",
       );
   } catch (problem) {
     if (problem.status === 503) noStore(range, "The stores cannot be listed", `${problem.message}. `);
@@ -158,7 +158,7 @@ function noStore(range, title, text) {
   });
   root.replaceChildren(
     el("div", { class: "heading" }, el("h1", {}, title), form),
-    el("p", { class: "nothing" }, text, "One whose name you know can be opened already."),
+    el("p", { class: "nothing" }, text, "You can open a store already if you know its name."),
   );
   let seen = null;
   view = {
@@ -177,7 +177,7 @@ const waiting = () => root.replaceChildren(el("p", { class: "waiting", role: "st
 
 function failed(problem, again) {
   root.replaceChildren(
-    el("h1", {}, "The figures could not be had"),
+    el("h1", {}, "The figures could not be loaded"),
     el("p", { class: "note trouble", role: "alert" }, [problem.message, problem.next].filter(Boolean).join(". ")),
     el("p", {}, el("button", { type: "button", onclick: again }, "Try again")),
   );
@@ -232,7 +232,7 @@ function link(state, problem) {
     state === "away" &&
       (problem.status > 0
         ? [problem.message, problem.next].filter(Boolean).join(". ")
-        : "tallyd does not answer. The figures stand as they were; the page goes on by itself when it is back."),
+        : "tallyd does not answer. The figures are the last known ones; the page goes on by itself when tallyd is back."),
   );
 }
 
@@ -267,7 +267,7 @@ const banners = {
     this.set(
       "mysql",
       mysql === "down" &&
-        `MySQL is away${stored}. Hits are counted all the same, and will be in the tables when it is back.`,
+        `MySQL is away${stored}. tallyd still counts hits, and merges them into the tables when MySQL is back.`,
     );
     this.set("redis", redis === "down" && "Redis is away: hits are refused, and live figures are not known.");
   },
@@ -295,7 +295,7 @@ theme.addEventListener("change", () => {
 onTokenNeeded((given) => {
   if (!at("token").hidden) return;
   at("token").hidden = false;
-  say(at("token-wrong"), given ? "That token is not one of those that tallyd knows." : "");
+  say(at("token-wrong"), given ? "tallyd does not know that token." : "");
   root.hidden = true;
   at("token-text").focus();
 });

@@ -1,4 +1,4 @@
-/* store.js - the merchant's view: one store, live, and as it stands in the merchant's own tables.
+/* store.js - the merchant's view: one store, live, and as the merchant's own tables have it.
  * What there is to show follows from the configured counters: a counter by date or hour has a figure of today and a
  * chart of the range; one by number or text has a list of its highest; what a counter feeds (series, timebox, uniques)
  * has charts of the last hour and day, the busiest minutes, and the different visitors of the range.
@@ -328,8 +328,8 @@ export class StoreView {
         rows.length > 0
           ? ""
           : mysql === "down"
-            ? "MySQL is away, and it was not asked for this before."
-            : "Nothing of it is in the table yet. It comes with the first merge.",
+            ? "MySQL is away, and tallyd did not ask it for this before."
+            : "The table has no counts of it yet. They come with the first merge.",
       draw: (figures) => {
         say(side, freshness(figures));
         const most = Math.max(1, ...figures.rows.map(({ live, stored }) => live ?? stored ?? 0));

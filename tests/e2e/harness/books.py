@@ -17,7 +17,7 @@ HASHES = """
 local found = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
     if redis.call('TYPE', key).ok == 'hash' then
-        local name = string.gsub(key, '^{fjl}', '') -- the tag of tallyd's lane in a cluster
+        local name = string.gsub(key, '^{[a-z0-9]+}', '') -- the tag of a lane in a cluster
         found[#found + 1] = name
         found[#found + 1] = redis.call('HGETALL', key)
         local id = string.match(name, '^tally:batch:(.*)')

@@ -1,5 +1,6 @@
 """A Redis Cluster on this machine: masters that share the slots, and a replica of each."""
 import os
+import re
 import shutil
 
 import redis
@@ -8,6 +9,7 @@ from harness.ports import port
 from harness.process import Process
 from harness.programs import REDIS_SERVER
 from harness.redis_server import SLOT, TAG, memory_directory
+from harness.slots import slot_of_lane
 from harness.tagged import Tagged
 from harness.wait import wait_until
 
@@ -15,25 +17,33 @@ NODE_TIMEOUT_MS = 1500
 
 
 class Node(Process):
-    def __init__(self, directory, name, data, extra=()):
+    def __init__(self, directory, name, data, extra=(), secure=None):
         super().__init__(directory)
-        self.name, self.data = name, data
+        self.name, self.data, self.secure = name, data, secure
         self.log_path = os.path.join(directory, f"{name}.log")
         self.host, self.port, self.bus = "127.0.0.1", port(), port()
         os.mkdir(data)
         self.extra = list(extra)
 
     def argv(self):
-        return [REDIS_SERVER, "--port", str(self.port), "--bind", self.host, "--dir", self.data, "--cluster-enabled", "yes",
+        return [REDIS_SERVER, *self.doors(), "--bind", self.host, "--dir", self.data, "--cluster-enabled", "yes",
                 "--cluster-port", str(self.bus), "--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--cluster-replica-validity-factor",
                 "0", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--save", "", "--appendonly", "yes",
                 "--appendfsync", "always", "--maxmemory-policy", "noeviction", *self.extra]
+
+    def doors(self):
+        if self.secure is None:
+            return ["--port", str(self.port)]
+        authority, pair = self.secure
+        return ["--port", "0", "--tls-port", str(self.port), "--tls-cluster", "yes", "--tls-replication", "yes", "--tls-auth-clients",
+                "no", "--tls-cert-file", pair.cert, "--tls-key-file", pair.key, "--tls-ca-cert-file", authority.cert]
 
     def is_ready(self):
         return self.client().ping()
 
     def client(self, timeout_s=20):
-        return redis.Redis(host=self.host, port=self.port, socket_timeout=timeout_s)
+        tls = {} if self.secure is None else {"ssl": True, "ssl_ca_certs": self.secure[0].cert}
+        return redis.Redis(host=self.host, port=self.port, socket_timeout=timeout_s, **tls)
 
     def cluster(self, *words, timeout_s=20):
         return self.client(timeout_s).execute_command("CLUSTER", *words)
@@ -49,16 +59,39 @@ class Node(Process):
             return False
 
 
-class Cluster:
-    """extra: options of each redis-server."""
+class Whole:
+    """All lanes as one: what harness/books.py asks of a Redis."""
 
-    def __init__(self, directory, masters=3, replicas=1, extra=()):
+    def __init__(self, nodes):
+        self.nodes, self.seen = nodes, {}
+
+    def eval(self, script, keys):
+        assert keys == 0
+        return [each for node in self.nodes for each in node.client().eval(script, 0)]
+
+    def scan_iter(self, **how):
+        for node in self.nodes:
+            for key in node.client().scan_iter(**how):
+                bare = re.sub(rb"^{[a-z0-9]+}", b"", key)
+                self.seen[bare] = node, key
+                yield bare
+
+    def type(self, bare):
+        node, key = self.seen[bare]
+        return node.client().type(key)
+
+
+class Cluster:
+    """extra: options of each redis-server. secure: an authority and what it issued, for TLS alone. slot: whose owner is looked at, whose shard fails over, and which migrates."""
+
+    def __init__(self, directory, masters=3, replicas=1, extra=(), lanes=1, secure=None):
+        self.lanes, self.slot = lanes, slot_of_lane(lanes // 2, lanes) if lanes > 1 else SLOT
         self.directory = os.path.join(directory, "cluster")
         os.mkdir(self.directory)
         self.data = memory_directory() or os.path.join(self.directory, "data")
         os.makedirs(self.data, exist_ok=True)
         self.masters, self.replicas = masters, replicas
-        self.nodes = [Node(self.directory, f"node{i}", os.path.join(self.data, str(i)), extra)
+        self.nodes = [Node(self.directory, f"node{i}", os.path.join(self.data, str(i)), extra, secure)
                       for i in range(masters * (1 + replicas))]
 
     def start(self):
@@ -93,19 +126,28 @@ class Cluster:
             info = node.client().info("replication")
             if info["role"] == "slave" and info["master_link_status"] != "up":
                 return False
-        return len({self.seen_by(node) for node in self.living()}) == 1
+        return len({self.map_of(node) for node in self.living()}) == 1
+
+    @staticmethod
+    def map_of(node):
+        """Which port has which slots, as it says."""
+        return frozenset((first, last, master[1]) for first, last, master, *_ in node.cluster("SLOTS", timeout_s=5))
 
     @staticmethod
     def info_of(node):
         return node.client(5).execute_command("CLUSTER", "INFO")
 
-    @staticmethod
-    def seen_by(node):
+    def seen_by(self, node):
         """Which port has our slot."""
         for first, last, master, *_ in node.cluster("SLOTS", timeout_s=5):
-            if first <= SLOT <= last:
+            if first <= self.slot <= last:
                 return master[1]
         return None
+
+    @staticmethod
+    def has(node, slot):
+        """It is the master of that slot, as it says."""
+        return any(first <= slot <= last and port == node.port for first, last, port in Cluster.map_of(node))
 
     def wait_well(self, deadline_s=90):
         wait_until(self.is_well, deadline_s, "the cluster is well", 0.1)
@@ -132,7 +174,9 @@ class Cluster:
         return "redis+cluster://" + ",".join(f"{node.host}:{node.port}" for node in self.nodes[:3]) + "/"
 
     def client(self, timeout_s=20):
-        """To the slot's owner, for keys without their tag."""
+        """To the slot's owner, for keys without their tag; with several lanes to all masters."""
+        if self.lanes > 1:
+            return Whole([node for node in self.living() if node.is_master()])
         owner = self.owner
         return Tagged(TAG, host=owner.host, port=owner.port, socket_timeout=timeout_s)
 
@@ -147,14 +191,13 @@ class Cluster:
     def migrate_begin(self, to):
         """Our slot begins its way to that node, the old way."""
         old = self.owner
-        to.cluster("SETSLOT", SLOT, "IMPORTING", old.id)
-        old.cluster("SETSLOT", SLOT, "MIGRATING", to.id)
+        to.cluster("SETSLOT", self.slot, "IMPORTING", old.id)
+        old.cluster("SETSLOT", self.slot, "MIGRATING", to.id)
         return old
 
-    @staticmethod
-    def migrate_keys(old, to, most):
+    def migrate_keys(self, old, to, most):
         """So many of its keys go over; how many went."""
-        keys = old.cluster("GETKEYSINSLOT", SLOT, most)
+        keys = old.cluster("GETKEYSINSLOT", self.slot, most)
         if keys:
             old.client().execute_command("MIGRATE", to.host, to.port, "", 0, 20000, "KEYS", *keys)
         return len(keys)
@@ -162,10 +205,10 @@ class Cluster:
     def migrate_end(self, old, to):
         while self.migrate_keys(old, to, 1000):
             pass
-        to.cluster("SETSLOT", SLOT, "NODE", to.id)
+        to.cluster("SETSLOT", self.slot, "NODE", to.id)
         for node in self.living():
             if node is not to and node.is_master():
-                node.cluster("SETSLOT", SLOT, "NODE", to.id)
+                node.cluster("SETSLOT", self.slot, "NODE", to.id)
 
     def close(self):
         for node in self.nodes:

@@ -5,6 +5,7 @@ import re
 import subprocess
 
 from harness.process import Process
+from harness.redis_server import ClusterNode
 from harness.resp import Resp
 from harness.wait import wait_until
 
@@ -91,6 +92,9 @@ class Daemon(Process):
         self.write_config()
 
     def write_config(self):
+        if isinstance(self.redis, ClusterNode):  # it has the slot of the only lane
+            where = self.config["redis"]
+            self.config["redis"] = {"lanes": 1, **(where if isinstance(where, dict) else {"url": where})}
         with open(self.config_path, "w", encoding="utf-8") as out:
             out.write(yaml_of(self.config))
 

@@ -124,9 +124,8 @@ static void test_directories(void **state)
     assert_int_equal(dev_dir_check(path, &e), ERR_NONE); /* 94 bytes and "/control.sock" are 107 */
     strcat(path, "a");
     assert_int_equal(dev_dir_check(path, &e), ERR_USAGE);
-    assert_non_null(
-        strstr(e.text, "is 95 bytes long, but the unix sockets in it may have 107 with their name: choose a "
-                       "directory of at most 94 bytes with --dir"));
+    assert_non_null(strstr(e.text, "is 95 bytes long, but a unix socket's path may have only 107: choose a "
+                                   "directory of at most 94 bytes with --dir"));
     assert_int_equal(dev_dir_check("/home/a.b-c_d/v+1", &e), ERR_NONE);
     assert_int_equal(dev_dir_check("/home/my files", &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "a byte (the 9th)"));

@@ -222,8 +222,7 @@ static void test_service_refuses(void **state)
     service_begin("+OK\r\n", NULL, 0);
     assert_int_equal(run(NULL), 1);
     service_end();
-    assert_string_equal(said,
-                        "tallyd: what listens there does not answer as a tallyd does: see listen.resp\n");
+    assert_string_equal(said, "tallyd: the program that listens there is not a tallyd: check listen.resp\n");
     service_begin(NULL, NULL, 0);
     assert_int_equal(run(NULL), 1);
     service_end();
@@ -243,7 +242,7 @@ static void test_alone(void **state)
         said, "recovering: 0 of 2\nleftover s1:v_??x\nrecovering: 2 of 2\n"
               "1 batches taken over, 5 rows merged, 0 rows had been merged already\n"
               "1 leftover hashes became batches\n"
-              "1 batches stand: their counter is not configured (put it back, or run `tallyd recover "
+              "1 batches remain: their counter is not configured (put it back, or run `tallyd recover "
               "--reject-unknown`), or another version of tallyd claimed them (it merges them)\n");
 }
 

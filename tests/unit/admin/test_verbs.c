@@ -93,12 +93,12 @@ static void test_help_and_version(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    refused("", "which verb? `tallyd --help` lists them, `tallyd dev` is a first try");
+    refused("", "which verb? `tallyd --help` lists them; `tallyd dev` is a good start");
     refused("chekc", "there is no verb \"chekc\", did you mean \"check\"?");
     refused("frobnicate", "there is no verb \"frobnicate\"; `tallyd --help` lists them");
     refused("stauts", "there is no verb \"stauts\", did you mean \"status\"?");
     refused("rejects",
-            "tallyd rejects needs a word of list|replay|drop; `tallyd rejects --help` says what they do");
+            "tallyd rejects needs one of list|replay|drop; `tallyd rejects --help` says what they do");
     refused("rejects lits", "tallyd rejects takes list|replay|drop, not \"lits\"");
     refused("rejects list --limit 0", "--limit takes a number from 1 to 1000000, not \"0\"");
     refused("rejects list --limit=1000001", "--limit takes a number from 1 to 1000000, not \"1000001\"");
@@ -106,14 +106,14 @@ static void test_refused(void **state)
     refused("status --watch=0", "--watch takes a number of seconds from 1 to 86400, not \"0\"");
     refused("status --watch 86401", "--watch takes a number of seconds from 1 to 86400, not \"86401\"");
     refused("status --watch=", "--watch takes a number of seconds from 1 to 86400, not \"\"");
-    refused("status --watch often", "tallyd status takes options only; \"often\" is none");
+    refused("status --watch often", "tallyd status takes options only; \"often\" is not one");
     refused("run --dry-run", "tallyd run has no option --dry-run; `tallyd run --help` lists them");
     refused("recover --dryrun", "tallyd recover has no option --dryrun, did you mean --dry-run?");
     refused("recover --dry-run=yes", "--dry-run takes no value");
     refused("check --confg=x", "tallyd check has no option --confg, did you mean --config?");
     refused("check -c", "--config needs a value: --config FILE");
     refused("check --config=", "--config needs a value: --config FILE");
-    refused("check a.yaml", "tallyd check takes options only; \"a.yaml\" is none");
+    refused("check a.yaml", "tallyd check takes options only; \"a.yaml\" is not one");
     refused("check -x", "tallyd check has no option -x; `tallyd check --help` lists them");
     refused("--tables migrate", "tallyd has no option --tables; `tallyd --help` lists them");
     refused("migrate --version",

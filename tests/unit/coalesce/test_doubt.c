@@ -227,7 +227,7 @@ static void given_up_after_doubt_ms_and_never_sent_again(void **state)
 }
 
 #define ASTRAY                                                                                               \
-    "-TRYAGAIN the slot of tallyd's keys is on its way to another node of the cluster; nothing was "         \
+    "-TRYAGAIN the slot of tallyd's keys is moving to another node of the cluster; nothing was "             \
     "counted\r\n"
 
 static void what_is_astray_is_sent_again_where_its_slot_is(void **state)

@@ -220,7 +220,7 @@ static void a_number_refused_fails_its_client_alone(void **state)
     f->items[0].value = EVENT_REFUSED;
     world->frame = NULL;
     coalesce_on_frame(world->c, f, FRAME_APPLIED);
-    assert_told('a', "-ERR id 17 may be one that the ticker gives; use a larger number or a text\r\n");
+    assert_told('a', "-ERR id 17 may be a number that another event gets; use a larger number or a text\r\n");
     assert_told('b', "$1\r\n1\r\n");
 }
 

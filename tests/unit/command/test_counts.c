@@ -25,10 +25,10 @@ static const struct refusal refusals[] = {
     {"SERIES.INCRBY v 1 AT now", NOT_INT},
     {"SERIES.INCRBY v 1 AT -1", "-ERR time '-1' is before 1970; times are seconds since then\r\n"},
     {"SERIES.INCRBY v 1 AT 1411200061",
-     "-ERR time 1411200061 is 61 s ahead of Redis' clock; at most 60 s may be\r\n"},
+     "-ERR time 1411200061 is 61 s ahead of Redis' clock; at most 60 s are allowed\r\n"},
     {"BOX.INCRBY v 1 AT 9223372036854775807",
      "-ERR time 9223372036854775807 is 9223372035443575807 s ahead of Redis' "
-     "clock; at most 60 s may be\r\n"},
+     "clock; at most 60 s are allowed\r\n"},
     {"SERIES.INCRBY \"\" 1", "-ERR a name is 1 to 512 bytes without control characters\r\n"},
     {"BOX.INCRBY \"a\\nb\" 1", "-ERR a name is 1 to 512 bytes without control characters\r\n"},
     {"SERIES.GET v 7", "-ERR precision 7 is not kept; kept are 1, 5, 60\r\n"},
@@ -69,7 +69,7 @@ static const struct refusal refusals[] = {
     {"UNIQ.ADD u 20140931 1", NOT_DAY("20140931")},
     {"UNIQ.ADD u 2014-09-20 1", NOT_DAY("2014-09-20")},
     {"UNIQ.ADD u 19691231 1", "-ERR day '19691231' is before 1970\r\n"},
-    {"UNIQ.ADD u 20140921 1", "-ERR day 20140921 has not begun yet, in no time zone\r\n"},
+    {"UNIQ.ADD u 20140921 1", "-ERR day 20140921 has not begun yet in any time zone\r\n"},
     {"UNIQ.ADD u 20140920 \"\"", "-ERR a visitor is 1 to 512 bytes\r\n"},
     {"UNIQ.ADD tally:u 20140920 1", "-ERR that would be the key 'tally:u_2014_09_20', and keys that begin "
                                     "with 'tally:' are tallyd's own\r\n"},
@@ -192,7 +192,7 @@ static void a_transaction_with_a_bad_op_is_refused_whole(void **state)
     heard(client,
           "+OK\r\n+QUEUED\r\n" NOT_INT "-EXECABORT Transaction discarded because of previous errors.\r\n");
     say(client, "MULTI\r\nUNIQ.ADD u 20991231 1\r\nEXEC\r\n");
-    heard(client, "+OK\r\n-ERR day 20991231 has not begun yet, in no time zone\r\n"
+    heard(client, "+OK\r\n-ERR day 20991231 has not begun yet in any time zone\r\n"
                   "-EXECABORT Transaction discarded because of previous errors.\r\n");
     assert_int_equal(fake.adds, 0);
 }

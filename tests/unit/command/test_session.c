@@ -310,7 +310,7 @@ static void sync_answers_rows_or_why_not(void **state)
     sync_end(ASK_MYSQL_DOWN,
              "-ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back\r\n");
     sync_end(ASK_REDIS_DOWN, "-MASTERDOWN Redis is away\r\n");
-    sync_end(ASK_HELD, "-ERR merging is held back and an operator must look: the log of tallyd says why\r\n");
+    sync_end(ASK_HELD, "-ERR merging is held until an operator has looked: the log of tallyd says why\r\n");
     sync_end(ASK_FAILED, "-ERR this and  that\r\n");
     say(client, "CTR.SYNC s1:views\r\n");
     assert_slice(sync_out->key, "s1:views");

@@ -4,7 +4,7 @@
 #define NOT_A_TOKEN "-ERR a TOKEN is 1 to 128 printable ASCII characters without a space\r\n"
 #define SYNTAX "-ERR syntax error\r\n"
 #define FED                                                                                                  \
-    "-ERR counter 'views' feeds other counts, which a token does not keep from moving twice; nothing was "   \
+    "-ERR counter 'views' feeds other counts, which a token cannot keep from moving twice; nothing was "     \
     "counted\r\n"
 #define ABORTED "-EXECABORT Transaction discarded because of previous errors.\r\n"
 

@@ -42,7 +42,7 @@ static void total_says_why_not(void **state)
         [ASK_MYSQL_DOWN] =
             "-ERR MySQL cannot be reached; counts are kept in Redis and merged when it is back\r\n",
         [ASK_REDIS_DOWN] = "-MASTERDOWN Redis is away\r\n",
-        [ASK_HELD] = "-ERR merging is held back and an operator must look: the log of tallyd says why\r\n",
+        [ASK_HELD] = "-ERR merging is held until an operator has looked: the log of tallyd says why\r\n",
         [ASK_FAILED] = "-ERR why\r\n",
     };
     for (enum ask_outcome o = ASK_MYSQL_DOWN; o <= ASK_FAILED; o++) {

@@ -10,8 +10,11 @@
 
 #include <stdio.h>
 
-static struct coalesce fake;
-static struct coalesce *const fake_lanes[] = {&fake};
+#ifndef LANES
+#define LANES 1
+#endif
+static struct coalesce fakes[LANES], *fake_lanes[LANES];
+#define fake fakes[0]
 static struct command *command;
 static int64_t world_now_s;       /* Redis' clock */
 static struct users *world_users; /* set before world_open(): there are users; with a prover */
@@ -20,29 +23,32 @@ static unsigned paces; /* how often somebody began to wait for room */
 static struct pending_request *pending_out;
 static struct total_request *total_out;
 static struct read_request *read_out;
-static struct sync_request *sync_out;
-static struct recover_request *recover_out;
-static struct wait_request *wait_out;
-static bool answer_inside; /* CTR.SYNC is answered from inside the call */
+static struct sync_request *sync_out, *sync_outs[LANES]; /* the last one asked; of each lane */
+static struct recover_request *recover_out, *recover_outs[LANES];
+static struct wait_request *wait_out, *wait_outs[LANES];
+static struct read_request *read_outs[LANES];
+static uint32_t asked_lane; /* last */
+static bool answer_inside;  /* CTR.SYNC is answered from inside the call */
 
 static void port_pending(void *arg, uint32_t lane, struct pending_request *r)
 {
-    (void)lane;
     (void)arg;
+    asked_lane = lane;
     pending_out = r;
 }
 
 static void port_total(void *arg, uint32_t lane, struct total_request *r)
 {
-    (void)lane;
     (void)arg;
+    asked_lane = lane;
     total_out = r;
 }
 
 static void port_sync(void *arg, uint32_t lane, struct sync_request *r)
 {
-    (void)lane;
     (void)arg;
+    asked_lane = lane;
+    sync_outs[lane] = r;
     sync_out = r;
     if (!answer_inside) return;
     sync_out = NULL;
@@ -52,22 +58,25 @@ static void port_sync(void *arg, uint32_t lane, struct sync_request *r)
 
 static void port_recover(void *arg, uint32_t lane, struct recover_request *r)
 {
-    (void)lane;
     (void)arg;
+    asked_lane = lane;
+    recover_outs[lane] = r;
     recover_out = r;
 }
 
 static void port_wait(void *arg, uint32_t lane, struct wait_request *r)
 {
-    (void)lane;
     (void)arg;
+    asked_lane = lane;
+    wait_outs[lane] = r;
     wait_out = r;
 }
 
 static void port_read(void *arg, uint32_t lane, struct read_request *r)
 {
-    (void)lane;
     (void)arg;
+    asked_lane = lane;
+    read_outs[lane] = r;
     read_out = r;
 }
 
@@ -91,7 +100,11 @@ static void port_info(void *arg, const struct info_asked *asked, struct buf *out
 
 static void world_open(void)
 {
-    fake = (struct coalesce){.room = ANSWERS_MAX};
+    for (uint32_t i = 0; i < LANES; i++) {
+        fakes[i] = (struct coalesce){.room = ANSWERS_MAX};
+        fake_lanes[i] = &fakes[i];
+        wait_outs[i] = NULL;
+    }
     world_now_s = NOW_S;
     limits.events_keep_s = NOW_S;
     read_out = NULL;
@@ -100,7 +113,7 @@ static void world_open(void)
     answer_inside = false;
     const struct command_config config = {
         .lanes = fake_lanes,
-        .lanes_n = 1,
+        .lanes_n = LANES,
         .client = fake_client_ports,
         .counters = &counters,
         .zones = zones_utc(),
@@ -123,12 +136,14 @@ static void world_open(void)
         .busy_ms = 5000,
     };
     command = command_create(&config);
+    fake_command = command;
 }
 
 static void world_close(void)
 {
     command_destroy(&command);
-    fake_forget(&fake);
+    for (uint32_t i = 0; i < LANES; i++)
+        fake_forget(&fakes[i]);
 }
 
 static struct conn *conn_open(void)

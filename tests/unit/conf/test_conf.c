@@ -202,11 +202,11 @@ static void test_unknown(void **state)
     /* the last names of the longest group */
     refused(MYSQL "limits: { busy_timeuot: 1 }\n" COUNTER,
             "t.yaml:2:11: unknown option \"busy_timeuot\" under limits, expected \"busy_timeout\"?\n");
-    refused(MYSQL "limits: { tls_handshake: 1mb }\n" COUNTER,
-            "t.yaml:2:11: unknown option \"tls_handshake\" under limits, expected \"tls_handshakes\"?\n");
-    refused(MYSQL "limits: { busy: 1s, handshakes: 2 }\n" COUNTER, /* whole parts of names */
+    refused(MYSQL "limits: { failed_login: 1mb }\n" COUNTER,
+            "t.yaml:2:11: unknown option \"failed_login\" under limits, expected \"failed_logins\"?\n");
+    refused(MYSQL "limits: { busy: 1s, logins: 2 }\n" COUNTER, /* whole parts of names */
             "t.yaml:2:11: unknown option \"busy\" under limits, expected \"busy_timeout\"?\n"
-            "t.yaml:2:21: unknown option \"handshakes\" under limits, expected \"tls_handshakes\"?\n");
+            "t.yaml:2:21: unknown option \"logins\" under limits, expected \"failed_logins\"?\n");
     refused("frobnicate: 1\n" MYSQL COUNTER, "t.yaml:1:1: unknown option \"frobnicate\", expected one of "
                                              "listen, http, redis, mysql, instance, ledger, log, "
                                              "limits, run_as, stop_timeout, series, boxes, "
@@ -240,11 +240,11 @@ static void test_twice(void **state)
 {
     (void)state;
     refused(MYSQL "redis: redis://h/0\n" COUNTER "redis: {}\n",
-            "t.yaml:9:1: \"redis\" stands here again, expected once (first at line 2)\n");
+            "t.yaml:9:1: \"redis\" is given again here, expected once (first at line 2)\n");
     refused(MYSQL COUNTER "    table: other\n",
-            "t.yaml:8:5: \"table\" stands here again, expected once (first at line 6)\n");
+            "t.yaml:8:5: \"table\" is given again here, expected once (first at line 6)\n");
     refused(MYSQL COUNTER "  views:\n    key: x\n",
-            "t.yaml:8:3: \"views\" stands here again, expected once (first at line 3)\n");
+            "t.yaml:8:3: \"views\" is given again here, expected once (first at line 3)\n");
 }
 
 static void test_missing(void **state)
@@ -328,7 +328,8 @@ static void test_types(void **state)
             "t.yaml:2:15: log.level is INFO, expected one of debug, info, warn, error\n");
     refused(MYSQL "counters: [ views ]\n",
             "t.yaml:2:11: counters is a list, expected a map with a counter's name at each\n");
-    refused(MYSQL "? [ a ]\n: 1\n" COUNTER, "t.yaml:2:3: a list or a map stands where a name was expected\n");
+    refused(MYSQL "? [ a ]\n: 1\n" COUNTER,
+            "t.yaml:2:3: there is a list or a map where a name was expected\n");
     refused(MYSQL "listen: { resp: [] }\n" COUNTER,
             "t.yaml:2:17: listen.resp is an empty list, expected a list of addresses such as "
             "\"tcp://127.0.0.1:7370\", \"tls://0.0.0.0:7380\" or \"unix:///run/tallyd/tallyd.sock\"\n");
@@ -379,7 +380,7 @@ static void test_lists(void **state)
         {"[1, \"5\"]", "27: series.precisions is the text \"5\""},
         {"[5s]", "24: series.precisions is 5s"},
         {"[1, [5]]", "27: series.precisions is a list"},
-        {"[5, 1, 5]", "30: series.precisions is a list with a number that stands there twice"},
+        {"[5, 1, 5]", "30: series.precisions is a list with the same number twice"},
         {"[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]",
          "79: series.precisions is a list that is too long"},
     };
@@ -474,10 +475,10 @@ static void test_lookups(void **state)
             "t.yaml:8:22: counters.views.labels.table is a list, expected a MySQL name of 1 to 64 letters, "
             "digits, '_' or '$'\n"
             "t.yaml:8:43: unknown option \"key\" under counters.views.labels, expected { table, id, name }\n"
-            "t.yaml:8:51: \"id\" stands here again, expected once (first at line 8)\n");
+            "t.yaml:8:51: \"id\" is given again here, expected once (first at line 8)\n");
 }
 
-#define BAD_MODE "an address whose mode is none of a socket (0600, 0660, 0666: an octal number)"
+#define BAD_MODE "an address whose mode is not that of a socket (an octal number such as 0600, 0660 or 0666)"
 
 static void test_address_parts(void **state)
 {
@@ -510,10 +511,10 @@ static void test_addresses(void **state)
         {"127.0.0.1:7370", "an address that is neither tcp:// nor tls:// nor unix://"},
         {"http://127.0.0.1:7370", "an address that is neither tcp:// nor tls:// nor unix://"},
         {"tcp://127.0.0.1", "an address without a port"},
-        {"tcp://127.0.0.1:", "an address whose port is no number from 1 to 65535"},
-        {"tcp://127.0.0.1:65536", "an address whose port is no number from 1 to 65535"},
-        {"tcp://127.0.0.1:0", "an address whose port is no number from 1 to 65535"},
-        {"tcp://127.0.0.1:1/x", "an address whose port is no number from 1 to 65535"},
+        {"tcp://127.0.0.1:", "an address whose port is not a number from 1 to 65535"},
+        {"tcp://127.0.0.1:65536", "an address whose port is not a number from 1 to 65535"},
+        {"tcp://127.0.0.1:0", "an address whose port is not a number from 1 to 65535"},
+        {"tcp://127.0.0.1:1/x", "an address whose port is not a number from 1 to 65535"},
         {"tcp://localhost:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
         {"tcp://::1:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
         {"tcp://:1", "an address without an IP address (127.0.0.1, 0.0.0.0, [::1])"},
@@ -527,11 +528,11 @@ static void test_addresses(void **state)
         {"unix:///s?mode=1660", BAD_MODE},
         {"unix:///s?mode=66", BAD_MODE},
         {"unix:///s?mode=0680", BAD_MODE},
-        {"unix:///s?group=", "an address whose group is no name of a group"},
-        {"unix:///s?group=a/b", "an address whose group is no name of a group"},
-        {"unix:///s?owner=a", "an address with something else than mode= and group= behind its '?'"},
-        {"unix:///s?mode=0660&", "an address with something else than mode= and group= behind its '?'"},
-        {"unix:///s?", "an address with something else than mode= and group= behind its '?'"},
+        {"unix:///s?group=", "an address whose group is not the name of a group"},
+        {"unix:///s?group=a/b", "an address whose group is not the name of a group"},
+        {"unix:///s?owner=a", "an address with something other than mode= and group= behind its '?'"},
+        {"unix:///s?mode=0660&", "an address with something other than mode= and group= behind its '?'"},
+        {"unix:///s?", "an address with something other than mode= and group= behind its '?'"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[600], expected[400];
@@ -556,7 +557,7 @@ static void test_syntax(void **state)
             "spaces, and the same in one map?)\n");
     refused("redis: *nowhere\n", "t.yaml:1:8: found undefined alias, expected YAML (are the indents spaces, "
                                  "and the same in one map?)\n");
-    refused("a: \xff\n", "t.yaml:1:1: bytes that are no UTF-8 text, expected YAML\n");
+    refused("a: \xff\n", "t.yaml:1:1: bytes that are not UTF-8 text, expected YAML\n");
     refused(MYSQL COUNTER "---\n" MYSQL, "t.yaml:8:1: a second document begins here, expected one\n");
 }
 
@@ -656,11 +657,13 @@ static void test_password_file(void **state)
         {SECRET "\nmore\n", 0600, NULL,
          "is a file without a password, expected one line of text of at most 1000 bytes"},
         {SECRET, 0640, NULL,
-         "is a file that others than its owner may read or change (mode 640), expected mode 600 or 400: run "
+         "is a file that users other than its owner may read or change (mode 640), expected mode 600 or 400: "
+         "run "
          "chmod 600 "
          "on it"},
         {SECRET, 0604, NULL,
-         "is a file that others than its owner may read or change (mode 604), expected mode 600 or 400: run "
+         "is a file that users other than its owner may read or change (mode 604), expected mode 600 or 400: "
+         "run "
          "chmod 600 "
          "on it"},
     };
@@ -764,11 +767,9 @@ static void test_tokens_refused(void **state)
         {"\nshop 0123456789abcde\n",
          "line 2 has no token of 16 to 255 letters, digits or signs behind its name"},
         {"shop 0123456789abcdef 1 2\n", "line 1 has more than a name, a token and a store"},
-        {"a 0123456789abcdef\na 1123456789abcdef\n",
-         "line 2 has a name or a token that stands there already"},
-        {"a 0123456789abcdef\nb 0123456789abcdef\n",
-         "line 2 has a name or a token that stands there already"},
-        {"sh\xc3\xb6p 0123456789abcdef\n", "line 1 begins with no name of at most 64 letters"},
+        {"a 0123456789abcdef\na 1123456789abcdef\n", "line 2 repeats a name or a token"},
+        {"a 0123456789abcdef\nb 0123456789abcdef\n", "line 2 repeats a name or a token"},
+        {"sh\xc3\xb6p 0123456789abcdef\n", "line 1 does not begin with a name of at most 64 letters"},
     };
     put_file(f->conf, MYSQL "http: { tokens: secret }\n" COUNTER, 0600);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -784,7 +785,7 @@ static void test_tokens_refused(void **state)
     struct conf c;
     struct error e;
     assert_int_equal(conf_load(f->conf, NULL, &c, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "others than its owner may read"));
+    assert_non_null(strstr(e.text, "users other than its owner may read"));
 }
 
 static void test_no_file(void **state)
@@ -844,7 +845,7 @@ static void test_write(void **state)
     struct buf text = {0}, names = {0};
     accepted("listen: { resp: [ \"unix:///a\\\\b\\\"c\", \"tcp://[::1]:5\" ] }\ninstance: i\nlog: { level: "
              "warn }\n"
-             "ledger: { keep: 90m }\nlimits: { memory: 10MiB, tls_handshakes: 7 }\nredis: { timeout: 1500ms "
+             "ledger: { keep: 90m }\nlimits: { memory: 10MiB, failed_logins: 7 }\nredis: { timeout: 1500ms "
              "}\n" MYSQL COUNTER
              "    sync: { hits: 7, every: 90s }\n    lock: \"s<store>:l\"\n    store: text\n"
              "    feeds: { event: \"s<store>:view\" }\n"
@@ -856,7 +857,7 @@ static void test_write(void **state)
     accepted(text.p, &b);
     assert_int_equal(conf_needs_restart(&a, &b, &names), 0);
     assert_int_equal(b.log_level, CONF_LOG_WARN);
-    assert_int_equal(b.limits_tls_handshakes, 7);
+    assert_int_equal(b.limits_failed_logins, 7);
     assert_int_equal(b.redis_timeout_ms, 1500);
     assert_string_equal(b.listen_resp.all[0].path, "/a\\b\"c");
     assert_non_null(strstr(text.p, "  keep: 90m\n"));

@@ -203,7 +203,7 @@ static void health_before_the_service_was_asked(void **state)
     info_held = true;
     begin(0, true);
     starts_with("/healthz", "HTTP/1.1 200", "ok\n");
-    starts_with("/readyz", "HTTP/1.1 503", "tallyd has just begun");
+    starts_with("/readyz", "HTTP/1.1 503", "tallyd has just started");
     info_held = false;
     hear(ask("/api/stores/1/counters/views"), (char[4096]){0}, 4096); /* waits for the first answer */
     starts_with("/readyz", "HTTP/1.1 200", "ready\n");

@@ -337,8 +337,8 @@ static void own_dropped(void **state)
     (void)state;
     own_dropped_is_made_again("tally_counters", "the sums of what was merged");
     own_dropped_is_made_again("tally_rejects", "the rows that MySQL refused");
-    own_dropped_is_made_again("tally_realms", "who merges for which Redis");
-    own_dropped_is_made_again("tally_adjustments", "what was adjusted by hand");
+    own_dropped_is_made_again("tally_realms", "which tallyd merges for which Redis");
+    own_dropped_is_made_again("tally_adjustments", "adjustments by hand");
 }
 
 /* An empty ledger lets what it knew be merged again: nobody makes one unasked, not even where the versions are gone. */

@@ -137,7 +137,7 @@ static void test_other_data(void **state)
     redis_fence(&g.fs, &g.f[1]);
     WAIT_UNTIL(g.w, g.answers == 2 && g.w->downs == 1);
     assert_false(g.f[1].passed);
-    assert_non_null(strstr(g.w->why, "another one's data"));
+    assert_non_null(strstr(g.w->why, "another server's data"));
     got_close(&g);
 }
 

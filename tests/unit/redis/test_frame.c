@@ -390,7 +390,7 @@ static void test_not_run_on_other_data(void **state)
     redis_ask(s, "EXPIRE tally:seq:shop:%s 1000", g->w->life.id);
     redis_frames_send(&g->frames, &g->f);
     WAIT_UNTIL(g->w, g->w->downs == 1);
-    assert_non_null(strstr(g->w->why, "another one's data"));
+    assert_non_null(strstr(g->w->why, "another server's data"));
     assert_int_equal(g->frames_n, 1);
     assert_redis(s, "1", "HGET " KEY " 20140920");
     WAIT_UNTIL(g->w, g->w->ups == 2);
@@ -425,7 +425,7 @@ static void test_idle_link_looks(void **state)
     send_and_wait(g);
     redis_ask(&g->w->server, "SET tally:seq:shop:%s 4", g->w->life.id);
     WAIT_UNTIL(g->w, g->w->downs == 1);
-    assert_non_null(strstr(g->w->why, "another one's data"));
+    assert_non_null(strstr(g->w->why, "another server's data"));
     got_close(g);
 }
 

@@ -296,7 +296,7 @@ static void test_garbage(void **state)
             "it answered garbage");
     strange(NULL, "%1\r\n+a\r\n+b\r\n", 0, "it answered garbage");
     strange(NULL, ">2\r\n+a\r\n+b\r\n", 0, "it answered garbage");
-    strange(NULL, "+PONG\r\n+MORE\r\n", 0, "it answered what nobody asked");
+    strange(NULL, "+PONG\r\n+MORE\r\n", 0, "it sent an answer without a request");
     strange("-ERR max number of clients reached\r\n", NULL, 0, "(ERR max number of clients reached)");
     strange("-LOADING Redis is loading the dataset in memory\r\n", NULL, 0, "LOADING Redis is loading");
     strange("+OK\r\n:0\r\n", NULL, 0, "MASTERDOWN Redis refused tallyd's link"); /* no id of a client */
@@ -393,7 +393,7 @@ static void test_bounds(void **state)
         redis_link_flush(&w->link);
     }
     WAIT_UNTIL(w, a.nulls == 220);
-    assert_non_null(strstr(w->why, "it does not take what is sent"));
+    assert_non_null(strstr(w->why, "it does not read what tallyd sends"));
     kill(w->server.pid, SIGCONT);
     heap_free(big);
     world_close(w);

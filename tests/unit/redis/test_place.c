@@ -80,7 +80,7 @@ static void told_only_it_waits_until_it_is_told(void **state)
     world_link(w, &w->link, "frame");
     redis_link_start(&w->link);
     WAIT_UNTIL(w, w->downs == 1);
-    assert_string_equal(w->why, "MASTERDOWN Redis cannot be reached (nobody has told yet where it is)");
+    assert_string_equal(w->why, "MASTERDOWN Redis cannot be reached (no sentinel or node has named it yet)");
     redis_server_run(&w->server);
     struct redis_target target = {.port = 0};
     snprintf(target.host, sizeof target.host, "%s", w->server.socket);
@@ -106,7 +106,7 @@ static void links_are_up_on_one_server(void **state)
     w->url.path = other.socket;
     redis_link_start(&second);
     WAIT_UNTIL(w, w->downs >= 1);
-    assert_string_equal(w->why, "MASTERDOWN Redis is another server here than on tallyd's other links");
+    assert_string_equal(w->why, "MASTERDOWN this is another Redis server than on tallyd's other links");
     assert_true(redis_link_is_up(&w->link) && !redis_link_is_up(&second));
     redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
     WAIT_UNTIL(w, redis_link_is_up(&w->link) && redis_link_is_up(&second));
@@ -142,7 +142,7 @@ static void an_idle_link_leaves_a_demoted_server(void **state)
     struct world *w = world_open();
     redis_ask(&w->server, "REPLICAOF 127.0.0.1 1");
     WAIT_UNTIL(w, w->downs > 0);
-    assert_string_equal(w->why, "READONLY Redis is a replica here, tallyd needs the master");
+    assert_string_equal(w->why, "READONLY this Redis is a replica, tallyd needs the primary");
     world_close(w);
 }
 

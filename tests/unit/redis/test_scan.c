@@ -248,7 +248,7 @@ static void test_unknown(void **state)
     redis_ask(s, "HSET tally:batch:%s counter old_counter", g->hex);
     scan(g);
     assert_int_equal(g->s.outcome, SCAN_UNKNOWN);
-    assert_non_null(strstr(g->s.text, "\"old_counter\": no such counter is configured"));
+    assert_non_null(strstr(g->s.text, "\"old_counter\": its counter is not configured"));
     g->s.raw = true;
     scan(g);
     assert_int_equal(g->s.outcome, SCAN_SEALED);

@@ -283,9 +283,9 @@ static void test_read_back(void **state)
     WAIT_UNTIL(g->w, g->values == 1);
     assert_int_equal(g->f.cells[0].value, 100);
     token_is(g, 0, 4, false);
-    token_fails(g, 1,
-                "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to "
-                "hear why");
+    token_fails(
+        g, 1,
+        "ERR not counted: Redis refused it, and its answer was lost with the link; send it again to see why");
     token_fails(g, 2, OTHER);
     token_fails(g, 3, wrong_type);
     /* Any other error says nothing: a new connection has to find out. */

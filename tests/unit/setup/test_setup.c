@@ -86,7 +86,8 @@ static void test_places(void **state)
             "t.yaml:4:10: counters.a.key: ", "tally:");
     refused(
         "redis: { durability: replicas }\nmysql: \"mysql://u@h/d\"\ncounters:\n" COUNTER("a", "s<store>:x"),
-        "t.yaml:1:22: redis.durability: replicas holds nothing while redis.replicas is 0: ", "set that to");
+        "t.yaml:1:22: redis.durability: replicas protects nothing while redis.replicas is 0: ",
+        "set that to");
 }
 
 static void test_ops(void **state)
@@ -213,9 +214,9 @@ static void test_sentinels(void **state)
     refused(SENTINELS("redis://a,b", "sentinels: [ s1 ]"), "t.yaml:1:15: redis.url: ", "the primary's name");
     refused(SENTINELS("unix:///r", "sentinels: [ s1 ]"), "t.yaml:1:15: redis.url: ", "the primary's name");
     refused(SENTINELS("redis://h", "sentinel: { user: t }"),
-            "t.yaml:1:46: redis.sentinel.user: ", "of no effect");
+            "t.yaml:1:46: redis.sentinel.user: ", "no effect");
     refused(SENTINELS("redis://h", "sentinel: { tls: { use: on } }"),
-            "t.yaml:1:52: redis.sentinel.tls.use: ", "of no effect");
+            "t.yaml:1:52: redis.sentinel.tls.use: ", "no effect");
     refused(SENTINELS("redis://h", "sentinels: [ s1 ], sentinel: { user: t }"),
             "t.yaml:1:65: redis.sentinel.user: ", "needs a password");
     refused(SENTINELS("redis://h", "sentinels: [ s1 ], sentinel: { tls: { ca: /x } }"),

@@ -47,7 +47,7 @@ static void a_kept_batch_holds_nothing_up(void **state)
     assert_true(adopt_known(world->s, &(struct batch_id){{1}}));
     tick_after(10000);
     assert_int_equal(world->beat_n, 1);
-    assert_int_equal(STAT_GET(merging_stalled), 0);
+    assert_int_equal(sync_stalled_s(world->s), 0);
     merge_whole(1);
     assert_int_equal(STAT_GET(batches_kept), 2);
 }

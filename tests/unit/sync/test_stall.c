@@ -14,7 +14,7 @@ static void assert_stalled(const char *want)
     told[0] = '\0';
     sync_stalled(world->s, stalled_note, NULL);
     assert_string_equal(told, want);
-    assert_int_equal(STAT_GET(merging_stalled) > 0, want[0] != '\0');
+    assert_int_equal(sync_stalled_s(world->s) > 0, want[0] != '\0');
 }
 
 static void pass_s(uint32_t seconds)

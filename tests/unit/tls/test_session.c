@@ -473,7 +473,7 @@ static void key_of_another_kind(void **state)
     EVP_PKEY *rsa = EVP_RSA_gen(2048);
     struct error e;
     key_write(pair.key_path, rsa);
-    create_refuses(pair.cert_path, pair.key_path, NULL, TLS_FILE_KEY, "it is not that of the certificate");
+    create_refuses(pair.cert_path, pair.key_path, NULL, TLS_FILE_KEY, "it is not the key of the certificate");
     assert_int_equal(tls_context_reload(door, &e), ERR_CONFIG);
     struct pair p = pair_open(client_context, door, "shop.example", SIZE_MAX);
     assert_int_equal(tls_session_state(p.client), TLS_READY);
@@ -498,16 +498,18 @@ static void files_are_checked(void **state)
     create_refuses(server_pair.key_path, server_pair.key_path, NULL, TLS_FILE_CERT,
                    "a certificate in PEM is expected");
     create_refuses(server_pair.cert_path, dir, NULL, TLS_FILE_KEY, "the key: that is no file");
-    create_refuses(server_pair.cert_path, server_pair.cert_path, NULL, TLS_FILE_KEY, "others than its owner");
+    create_refuses(server_pair.cert_path, server_pair.cert_path, NULL, TLS_FILE_KEY,
+                   "users other than its owner");
     create_refuses(server_pair.cert_path, client_pair.key_path, NULL, TLS_FILE_KEY,
-                   "it is not that of the certificate");
+                   "it is not the key of the certificate");
     create_refuses(server_pair.cert_path, server_pair.key_path, server_pair.key_path, TLS_FILE_CA,
                    "certificates of authorities in PEM are expected");
     assert_int_equal(chmod(server_pair.key_path, 0640), 0);
     struct tls_context *c = context(TLS_SERVER, &server_pair, NULL, TLS_TRUST_CA);
     tls_context_destroy(&c);
     assert_int_equal(chmod(server_pair.key_path, 0644), 0);
-    create_refuses(server_pair.cert_path, server_pair.key_path, NULL, TLS_FILE_KEY, "others than its owner");
+    create_refuses(server_pair.cert_path, server_pair.key_path, NULL, TLS_FILE_KEY,
+                   "users other than its owner");
     assert_int_equal(chmod(server_pair.key_path, 0600), 0);
 }
 

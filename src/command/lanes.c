@@ -1,0 +1,160 @@
+/* command/lanes.c - which lane a request is of, when there are several, and what a session does at each.
+ *
+ * A hit's lane is that of its key's store; matching patterns costs more than the rest of a hit, so it is remembered by the
+ * key's code, which all lanes' caches of hashes share. */
+#include "base/heap.h"
+#include "base/rand.h"
+#include "command/inside.h"
+#include "protocol/hit.h"
+#include "series/lane_of.h"
+#include "series/slot.h"
+
+/* An entry is the code of a key, its last byte the lane instead: the entry's place says what that byte was. 512 KiB; of more
+ * names at a time some are matched again. (!) Two keys of the same 64 bits, whose seed is drawn at the start, are taken for
+ * one: with a million names once in 30 million starts, and then a store's hits count in another's lane. */
+#define CODES (1 << 16)
+
+void lanes_init(struct command *c)
+{
+    const struct command_config *config = &c->config;
+    PRE(config->lanes_n > 0 && config->lanes_n <= LANES_MAX && config->lanes[0] != NULL);
+    if (config->lanes_n == 1) return;
+    c->codes = heap_alloc(CODES * sizeof *c->codes);
+    for (uint64_t i = 0; i < CODES; i++)
+        c->codes[i] = ~i & 0xff00; /* no code that leads here */
+    for (uint32_t i = 1; i < config->lanes_n; i++)
+        coalesce_codes_as(config->lanes[i], config->lanes[0]);
+}
+
+void lanes_close(struct command *c)
+{
+    heap_free(c->codes);
+}
+
+__attribute__((noinline, cold)) static uint32_t lane_match(const struct command *c, struct slice key,
+                                                           uint64_t code)
+{
+    uint32_t lane = lane_of_key(c->config.counters, key, c->config.lanes_n);
+    c->codes[code & (CODES - 1)] = (code & ~UINT64_C(0xff)) | lane;
+    return lane;
+}
+
+static inline uint32_t lane_find(const struct command *c, struct slice key, uint64_t code)
+{
+    uint64_t known = c->codes[code & (CODES - 1)];
+    return (known ^ code) >> 8 == 0 ? (uint32_t)(known & 0xff) : lane_match(c, key, code);
+}
+
+struct coalesce *lane_enter(struct session *s, uint32_t lane)
+{
+    const struct command_config *config = &s->command->config;
+    s->lane = lane;
+    if (config->lanes_n > 1 && s->order == NULL) s->order = order_create(s, config->lanes_n);
+    return config->lanes[lane];
+}
+
+struct coalesce *lane_of_hit(struct session *s, struct slice key)
+{
+    const struct command_config *config = &s->command->config;
+    if (config->lanes_n == 1) return config->lanes[0];
+    return lane_enter(s, lane_find(s->command, key, coalesce_code(config->lanes[0], key)));
+}
+
+struct coalesce *lane_of_op(struct session *s, enum op_kind kind, struct slice name)
+{
+    const struct command_config *config = &s->command->config;
+    if (config->lanes_n == 1) return config->lanes[0];
+    return lane_enter(s, lane_of_name(config->counters, kind, name, config->lanes_n));
+}
+
+struct outlet *command_outlet(const struct command *c, struct outlet *o)
+{
+    return c->config.lanes_n == 1 ? o : CONTAINER_OF(o, struct way, outlet)->session->outlet;
+}
+
+void lanes_leave(struct session *s)
+{
+    const struct command_config *config = &s->command->config;
+    if (s->order == NULL) {
+        coalesce_unpark(config->lanes[0], s->outlet);
+        return;
+    }
+    for (uint32_t i = 0; i < config->lanes_n; i++)
+        coalesce_unpark(config->lanes[i], &s->order->ways[i].outlet);
+    if (order_gone(s->order, s->outlet)) s->order = NULL;
+}
+
+/* ---- hits ---- */
+
+struct ahead_lanes {
+    struct coalesce_hit hits[AHEAD];
+    size_t ends[AHEAD];
+    uint16_t lanes[AHEAD];
+    uint32_t n;
+};
+
+static inline void ahead_lanes_read(struct session *s, struct slice in, uint32_t most, struct ahead_lanes *a)
+{
+    const struct command *c = s->command;
+    const struct user *user = s->user;
+    size_t used = 0;
+    for (a->n = 0; a->n < most && used < in.n; a->n++) {
+        struct coalesce_hit *hit = &a->hits[a->n];
+        size_t bytes = request_hit(slice_of(in.p + used, in.n - used), &hit->bytes);
+        if (bytes == 0 || (user != NULL && !user_names(user, hit->bytes.key))) break;
+        hit->code = coalesce_code(c->config.lanes[0], hit->bytes.key);
+        uint32_t lane = lane_find(c, hit->bytes.key, hit->code);
+        coalesce_look_coded(c->config.lanes[lane], hit);
+        a->lanes[a->n] = (uint16_t)lane;
+        a->ends[a->n] = used += bytes;
+    }
+}
+
+static inline uint32_t ahead_lanes_take(struct session *s, struct ahead_lanes *a)
+{
+    struct coalesce *const *lanes = s->command->config.lanes;
+    struct order *o = s->order;
+    uint32_t i;
+    for (i = 0; i < a->n && a->n > 1; i++)
+        coalesce_look_again(lanes[a->lanes[i]], &a->hits[i]);
+    for (i = 0; i < a->n; i++) {
+        uint32_t lane = a->lanes[i];
+        if (coalesce_take(lanes[lane], &o->ways[lane].outlet, &a->hits[i]) != ADD_OK) break;
+        order_expect(o, lane);
+    }
+    s->outlet->waiting += i;
+    return i;
+}
+
+__attribute__((flatten)) size_t hits_take_lanes(struct session *s, struct slice in, uint32_t room)
+{
+    struct ahead_lanes a;
+    size_t used = 0;
+    uint32_t n;
+    if (s->order == NULL) s->order = order_create(s, s->command->config.lanes_n);
+    do {
+        ahead_lanes_read(s, slice_of(in.p + used, in.n - used), room < AHEAD ? room : AHEAD, &a);
+        n = ahead_lanes_take(s, &a);
+        used += n > 0 ? a.ends[n - 1] : 0;
+        room -= n;
+    } while (n == AHEAD);
+    return used;
+}
+
+/* ---- a frame of any lane ---- */
+
+uint64_t lanes_frame(const struct command *c)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < c->config.lanes_n; i++)
+        sum += coalesce_frame(c->config.lanes[i]);
+    return sum;
+}
+
+bool lanes_collect(const struct command *c)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < c->config.lanes_n; i++)
+        any |= coalesce_collects(c->config.lanes[i]);
+    return any;
+}

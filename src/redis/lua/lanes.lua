@@ -1,0 +1,10 @@
+-- KEYS, of the home slot: lanes, gen, realm. ARGV: how many lanes are wanted; 1: keep that, if nobody was here before. Answers
+-- how many lanes this cluster has; nil: nobody has said it.
+local n = redis.call('GET', KEYS[1])
+-- A tallyd that knew one lane left no number, but it counted in this slot.
+if not n and redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then n = '1' end
+if ARGV[2] == '1' and (not n or n == ARGV[1]) then
+    n = ARGV[1]
+    redis.call('SET', KEYS[1], n)
+end
+return n

@@ -176,6 +176,7 @@ static void world_init(struct world *w, const struct options *o)
                                     .lanes = w->coalesces,
                                     .lanes_n = o->lanes,
                                     .client = client,
+                                    .ports = {.redis_ms = port_redis_ms}, /* CTR.HIT's day */
                                     .limits = request_limits_default,
                                     .clients_max = 10000,
                                     .multi_max = 10000,

@@ -277,10 +277,10 @@ def test_all_together(doors, authority):
 
 def test_who_goes_on_writing_is_not_cut(doors, authority, mysql):
     """Slow to write and late to read: for longer than limits.send_timeout it reads nothing, but it does not stand still."""
-    daemon = doors(send_timeout="1s")
+    daemon = doors(send_timeout="3s")
     with connect(daemon, "unix", authority) as link:
-        for _ in range(20):
-            link.sendall(hits(2, 15_000))
+        for _ in range(40):
+            link.sendall(hits(2, 7500))
             time.sleep(0.1)
         expected = running(1, 300_000)
         assert read_all(link, len(expected)) == expected

@@ -126,7 +126,7 @@ static inline uint32_t ahead_lanes_take(struct session *s, struct ahead_lanes *a
     return i;
 }
 
-size_t hits_take_lanes(struct session *s, struct slice in, uint32_t room)
+__attribute__((flatten)) size_t hits_take_lanes(struct session *s, struct slice in, uint32_t room)
 {
     struct ahead_lanes a;
     size_t used = 0;

@@ -105,25 +105,16 @@ void order_hush(struct order *o, uint32_t n)
 
 /* ---- the head ---- */
 
-/* Of a line; it is there whole. Nearly all are numbers of up to five digits. */
-static inline size_t line_bytes(const char *p, size_t left)
+/* Of a line; it is there whole. */
+static size_t line_bytes(const char *p, size_t left)
 {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    uint64_t word;
-    if (left >= sizeof word) {
-        memcpy(&word, p, sizeof word);
-        word ^= UINT64_C(0x0a0a0a0a0a0a0a0a);
-        word = (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
-        if (word != 0) return (size_t)__builtin_ctzll(word) / 8 + 1;
-    }
-#endif
     const char *end = memchr(p, '\n', left);
     INVARIANT(end != NULL);
     return (size_t)(end - p) + 1;
 }
 
 /* Lanes answer with lines and bulk strings. */
-static inline size_t reply_bytes(const char *p, size_t left)
+static size_t reply_bytes(const char *p, size_t left)
 {
     size_t line = line_bytes(p, left), bulk = 0;
     if (__builtin_expect(*p != '$', 1)) return line;
@@ -134,19 +125,14 @@ static inline size_t reply_bytes(const char *p, size_t left)
 }
 
 /* A reply's: counted are those that are no errors. */
-static inline void one_move(struct way *w, struct outlet *client)
+static void one_move(struct way *w, struct outlet *client)
 {
     const char *p = w->outlet.out.p + w->taken;
     size_t left = w->outlet.out.n - w->taken, bytes = reply_bytes(p, left);
-    char *to = buf_reserve(&client->out, bytes + sizeof(uint64_t));
     bool counts = *p != '-';
     client->counted += counts;
     w->outlet.counted -= counts;
-    if (bytes <= sizeof(uint64_t) && left >= sizeof(uint64_t))
-        memcpy(to, p, sizeof(uint64_t));
-    else
-        memcpy(to, p, bytes);
-    client->out.n += bytes;
+    buf_put(&client->out, p, bytes);
     w->taken += bytes;
 }
 
@@ -202,16 +188,55 @@ static uint32_t local_take(struct order *o, const struct owed *head, struct outl
     return head->n;
 }
 
-/* Hits of many stores are of another lane each time: runs of one. */
-static inline bool one_take(struct order *o, const struct owed *head, struct outlet *client)
+#define WORD sizeof(uint64_t)
+#define ONES_MAX 128 /* at once, so that little memory is reserved for them */
+
+/* A short line as one word, its bytes in *n; 0: it is longer, or no line. The way has a word of memory there. */
+static inline uint64_t line_word(const char *p, size_t *n)
+{
+    uint64_t word = 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&word, p, sizeof word);
+    uint64_t at = word ^ UINT64_C(0x0a0a0a0a0a0a0a0a);
+    at = (at - UINT64_C(0x0101010101010101)) & ~at & UINT64_C(0x8080808080808080);
+    if (at == 0 || (word & 0xff) == '$') return 0;
+    *n = (size_t)__builtin_ctzll(at) / 8 + 1;
+#endif
+    return word;
+}
+
+/* A run of one, whose reply is there. */
+static inline bool is_one(const struct order *o, const struct owed *head)
 {
     if (head->n != 1 || head->what >= OWED_SILENT << OWED_KIND) return false;
-    struct way *w = &o->ways[head->what];
-    if (w->owed == w->outlet.waiting) return false;
-    one_move(w, client);
-    way_drop(w);
-    w->owed--;
-    client->waiting--;
+    const struct way *w = &o->ways[head->what];
+    return w->owed != w->outlet.waiting;
+}
+
+/* Hits of many stores are of another lane each time: runs of one, whose replies are short. False: the first is not. */
+static bool ones_take(struct order *o, struct outlet *client)
+{
+    uint32_t first = o->first, n = o->end - first < ONES_MAX ? o->end - first : ONES_MAX;
+    char *to = buf_reserve(&client->out, WORD * (n + 1));
+    for (struct owed *head; n > 0 && is_one(o, head = ring_at(o, first)); first++, n--) {
+        struct way *w = &o->ways[head->what];
+        size_t bytes, taken = w->taken;
+        if (w->outlet.out.cap < taken + WORD) break;
+        uint64_t word = line_word(w->outlet.out.p + taken, &bytes);
+        if (word == 0) break;
+        memcpy(to, &word, sizeof word);
+        to += bytes;
+        w->owed--;
+        w->outlet.counted -= (word & 0xff) != '-';
+        client->counted += (word & 0xff) != '-';
+        w->taken = taken + bytes;
+        if (w->taken == w->outlet.out.n || w->taken >= DROP_LEAST) way_drop(w);
+    }
+    if (first == o->first) return false;
+    client->waiting -= first - o->first;
+    client->out.n = (size_t)(to - client->out.p);
+    ring_at(o, first - 1)->what = OWED_NOTHING;
+    o->first = first;
     return true;
 }
 
@@ -225,10 +250,12 @@ static bool head_take(struct order *o, struct owed *head, struct outlet *client)
 
 void order_take(struct order *o, struct outlet *client)
 {
-    for (; o->first != o->end; o->first++) {
+    while (o->first != o->end) {
         struct owed *head = ring_at(o, o->first);
-        if (!one_take(o, head, client) && !head_take(o, head, client)) return;
+        if (is_one(o, head) && ones_take(o, client)) continue;
+        if (!head_take(o, head, client)) return;
         head->what = OWED_NOTHING;
+        o->first++;
     }
     INVARIANT(client->waiting == 0);
     if (o->mask >= RING_KEEP) ring_size(o, RING_FIRST);

@@ -166,8 +166,9 @@ static inline void way_drop(struct way *w)
 static uint32_t answers_take(struct way *w, const struct owed *head, struct outlet *client)
 {
     uint32_t come = w->owed - w->outlet.waiting, n = come < head->n ? come : head->n;
+    if (n == 0) return 0;
     if (head->what >> OWED_KIND == OWED_SILENT)
-        w->used |= n > 0;
+        w->used = true;
     else if (n == come)
         all_move(w, client);
     else

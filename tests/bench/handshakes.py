@@ -3,9 +3,9 @@ address again and again, in alternating rounds. The flood costs its own side nex
 on every connection, and waits for the first byte of an answer, which is what costs tallyd a signature (RSA, 2048 bits).
 Open loop, so that what is late is counted as late.
 
-    handshakes.py --build DIR [--rounds 5] [--window 2] [--how greet|leave|connect] [--limit PERCENT]
+    handshakes.py --build DIR [--rounds 5] [--window 2] [--how greet|leave|connect]
 
-leave: the flood does not wait for the answer; connect: it says nothing at all. --limit: of limits.tls_handshakes. Exit status 1: the
+leave: the flood does not wait for the answer; connect: it says nothing at all. Exit status 1: the
 median ratio is above 20, which is that of a signature or two beside what a hit takes on an idle machine; without a bound it
 is hundreds."""
 import argparse
@@ -33,7 +33,6 @@ listen:
   tls: {{ cert: "{directory}/tls.pem", key: "{directory}/tls.key" }}
 redis: "redis://{host}:{redis}/0"
 mysql: "mysql://root@{host}:{mysql}/handshakes"
-{limits}
 counters:
   unique_visitors:
     key: "s<store>:unique_visitors:daily"
@@ -45,10 +44,9 @@ counters:
 
 
 class Door(OneTallyd):
-    def __init__(self, directory, program, behind, mysql, limit):
+    def __init__(self, directory, program, behind, mysql):
         self.tls = free_port()
-        super().__init__(directory, program, behind, mysql, "handshakes", CONFIGURATION, tls=self.tls,
-                         limits=f"limits: {{ tls_handshakes: {limit} }}" if limit else "")
+        super().__init__(directory, program, behind, mysql, "handshakes", CONFIGURATION, tls=self.tls)
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", "tls.key",
                         "-out", "tls.pem"], cwd=self.directory, check=True, stderr=subprocess.DEVNULL)
 
@@ -121,9 +119,8 @@ def main():
     words.add_argument("--rounds", type=int, default=5)
     words.add_argument("--window", type=float, default=2)
     words.add_argument("--how", choices=("greet", "leave", "connect"), default="greet")
-    words.add_argument("--limit", type=int)
     asked = words.parse_args()
-    with started("handshakes", asked.build, lambda *servers: Door(*servers, asked.limit)) as tallyd:
+    with started("handshakes", asked.build, Door) as tallyd:
         alone, beside, greeted = rounds(os.path.join(asked.build, "tests/bench/load"), tallyd, asked)
     ratio = statistics.median(b / a for a, b in zip(alone, beside))
     pairs = " ".join(f"{b / a:.1f}" for a, b in zip(alone, beside))

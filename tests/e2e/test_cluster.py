@@ -14,6 +14,7 @@ from harness.redis_server import TAG
 from harness.slots import slot_of_lane, tag_of_lane
 from harness.resp import RespError, encode
 from harness.wait import wait_until
+from test_panel import Shop, browser, chromium  # noqa: F401
 
 FAMILIES = counters(hits=200, every="60s")
 CLIENTS, DEPTH = 8, 20
@@ -114,10 +115,11 @@ def make_rig(cluster, make_daemon, mysql):
 def test_all_that_tallyd_counts(cluster, make_daemon, mysql):
     daemon = make_daemon(cluster, families=counters(hits=10**9, every="3600s"), redis_url=where(cluster))
     with daemon.client() as client:
-        assert client.call("HINCRBY", "s1:product_views", "7", 5) == 5
-        assert client.pipeline([("MULTI",), ("HINCRBY", "s1:product_views", "7", 1), ("HINCRBY", "s1:searches", "hat", 2), ("EXEC",)])[-1] == [6, 2]
-        assert client.call("CTR.INCRBY", "s1:product_views", "7", 1, "TOKEN", "t-1") == 7
-        assert client.call("CTR.INCRBY", "s1:product_views", "7", 1, "TOKEN", "t-1") == 7
+        assert client.pipeline([("HINCRBY", "s1:product_views", "7", 5), ("HINCRBY", "s1:searches", "hat", 1)]) == [5, 1]
+        daemon.sync_all()  # sets the locks: what follows is not due
+        assert client.pipeline([("MULTI",), ("HINCRBY", "s1:product_views", "7", 1), ("HINCRBY", "s1:searches", "hat", 2), ("EXEC",)])[-1] == [1, 2]
+        assert client.call("CTR.INCRBY", "s1:product_views", "7", 1, "TOKEN", "t-1") == 2
+        assert client.call("CTR.INCRBY", "s1:product_views", "7", 1, "TOKEN", "t-1") == 2
         assert client.call("SERIES.INCRBY", "s1:clicks", 3) == 7
         assert client.call("CTR.TOTAL", "s1:product_views", "7") == [7]
         assert client.call("CTR.SYNC", "ALL") >= 0
@@ -330,3 +332,25 @@ def test_clusterdown_is_told(make_daemon, workdir):
             wait_until(lambda: client.call("HINCRBY", key["gone"], "7", 1) == 1, 60, "the lane is back, and nothing was counted")
     finally:
         cluster.close()
+
+
+@pytest.fixture
+def shop(cluster, make_daemon, free_port):
+    made = Shop(make_daemon(cluster, start=False, families=FAMILIES, redis_url=where(cluster)), free_port)
+    yield made
+    made.client.close()
+
+
+@with_lanes
+def test_the_operator_sees_nodes_and_lanes(cluster, shop, browser):  # noqa: F811
+    def nodes():
+        return sorted(re.findall(r"Node\s+\S+:(\d+), (\d+) lanes(.*)", browser.text("[data-part=service]")))
+
+    for _ in range(2):
+        shop.daemon.sync_all()
+        shop.client.call("HINCRBY", "s1:product_views", "7", "1")  # the second one is not due
+    browser.open(shop.operator)
+    wait_until(lambda: any("oldest hit" in node[2] for node in nodes()), 40, "the hit is seen")
+    assert sorted(int(node[1]) for node in nodes()) == [5, 5, 6] and not any("away" in node[2] for node in nodes())
+    assert {int(node[0]) for node in nodes()} <= {node.port for node in cluster.nodes}
+    assert browser.complaints() == []

@@ -22,6 +22,21 @@ const SENTINEL_SAYS = { // service.sentinels.each[].state
 };
 const pulses = []; // oldest first; kept while the reader looks at a store
 
+/** A line for each node of a cluster: its lanes, and what is wrong with them. */
+function nodes(lanes) {
+  const at = new Map();
+  for (const lane of lanes) at.set(lane.at, [...(at.get(lane.at) ?? []), lane]);
+  return [...at].map(([where, own]) => {
+    const away = own.filter((lane) => !lane.up).length;
+    const held = own.filter((lane) => lane.held).length;
+    const oldest = Math.max(...own.map((lane) => lane.oldest_s ?? 0));
+    const waits = oldest > 0 ? `, oldest hit ${format.duration(Math.round(oldest))}` : "";
+    const text = `${where ?? "not known"}, ${many(own.length, "lane")}${waits}`;
+    if (away + held === 0) return text;
+    return badge("bad", `${text}${away > 0 ? `, ${away} away` : ""}${held > 0 ? `, ${held} held` : ""}`);
+  });
+}
+
 /** A pulse came, whatever view is open. */
 export function remember(pulse) {
   const last = pulses.at(-1);
@@ -212,6 +227,7 @@ export class OperatorView {
         service.up && fact("Hits since its start", format.number(service.hits)),
         fact("Redis", redis.up ? `${redis.version}, ${redis.role}` : badge("bad", "away")),
         redis.up && fact("Redis' address", service.up ? service.redis_server : redis.at),
+        redis.lane && nodes(redis.lane).map((node) => fact("Node", node)),
         redis.up && fact("Redis' memory", memory),
         redis.up && fact("Redis' AOF", redis.aof ? `on, fsync ${redis.appendfsync ?? "not known"}` : "off"),
         redis.up && fact("A claim is held by", HELD_BY[redis.durability](redis.replicas_wanted)),

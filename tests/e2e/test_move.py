@@ -161,7 +161,7 @@ def test_under_load_and_killed_three_times(shops, cluster, mysql):
     assert before.pop(b"tally:tokens") <= after.pop(b"tally:tokens") == STORES
     assert before == after
     assert tokens_in(server.client()) == STORES
-    old.verb("verify")
+    old.verify()
     old.terminate()
     new.start()
     assert reads(new) == read and not [reply for reply in read if isinstance(reply, RespError)]

@@ -1,5 +1,5 @@
-/* app/start.c - the order of start (service.h). Redis must be there and fit: nothing can be counted without
- * it. MySQL may be away: hits add up in Redis and are merged when it comes; when it is there, it must fit. */
+/* app/start.c - the order of start (service.h). Redis must be reachable and fit: without it tallyd can count nothing.
+ * MySQL may be away: hits add up in Redis and are merged when it comes. If it is reachable, it must fit. */
 #include "app/certificates.h"
 #include "app/privileges.h"
 #include "app/service.h"

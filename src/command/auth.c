@@ -1,6 +1,6 @@
-/* command/auth.c - AUTH, HELLO, ACL WHOAMI. A remembered password is accepted at once; others are proved beside the loop
- * (users/prover.h) while the client waits. Without a `users:` section both answer as a Redis 7.0 without a password does:
- * the user is `default`, with any password. */
+/* command/auth.c - AUTH, HELLO, ACL WHOAMI. A remembered password is accepted at once; the others are verified beside
+ * the loop (users/prover.h) while the client waits. Without a `users:` section both answer as a Redis 7.0 without a
+ * password does: the user is `default`, with any password. */
 #include "base/num.h"
 #include "command/inside.h"
 

@@ -1,8 +1,8 @@
 /* command/guard.c - what a client may do, and how much of it. Requests of sessions with DOOR_OPEN do not come here.
  *
- * A session without room waits on its user's list (user.waiting), and the user on the command's; command_pace() gives room
- * as time passes, command_turn() with each frame. Only names that a client sends are checked: what an allowed hit feeds is the
- * operator's configuration. */
+ * A session without room waits on its user's list (user.waiting), and the user on the command's. command_pace() gives
+ * room as time passes, command_turn() with each frame. Only names that a client sends are checked: the operator
+ * configures what an allowed hit feeds. */
 #include "base/clock.h"
 #include "command/inside.h"
 

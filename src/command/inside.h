@@ -140,8 +140,8 @@ static inline void calls_end(struct calls *k, uint64_t begun_us, uint32_t n)
 extern const struct spec specs[]; /* ends with a name of NULL */
 #define SPEC_HINCRBY 0            /* its row */
 const struct spec *spec_find(const struct spec *table, struct slice name);
-/* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was found,
- * if any, even if r does not fit it. */
+/* The spec that runs r: its subcommand's, if it has any. NULL: the error line is in out. *whole is the command that was
+ * found, if any, even if r does not fit it. */
 const struct spec *spec_resolve(const struct request *r, const struct spec **whole, struct buf *out);
 bool spec_arity_fits(const struct spec *spec, uint32_t args_n);
 void spec_put_name(const struct spec *spec, struct buf *out); /* "ping", "client|list" */

@@ -185,8 +185,8 @@ static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
     return LEFT;
 }
 
-/* Sends the replies in `exec`, behind the increments just added. If coalesce has no room for them after all, the rest of the
- * transaction is refused and answered from `held`. */
+/* Sends the replies in `exec`, after the increments just added. If coalesce has no room for them after all, the rest of
+ * the transaction is refused and answered from `held`. */
 static void local_out(struct session *s)
 {
     struct buf *local = &s->command->exec;

@@ -1,7 +1,8 @@
-/* command/order.h - one client over several lanes, each of which answers when it may: replies keep the order of requests all the
- * same. Each lane answers into an outlet of its own, a way; a ring says what is owed to the client, in the order of its
- * requests. What is complete at the head of the ring goes into the client's own outlet, whose `waiting` counts all that is owed.
- * With one lane there is none of this. Nothing is allocated per hit once ring and buffers have grown. */
+/* command/order.h - one client over several lanes, each of which answers at its own time: replies keep the order of
+ * requests all the same. Each lane answers into an outlet of its own, a way. A ring says what is owed to the client, in
+ * the order of its requests. What is complete at the head of the ring goes into the client's own outlet, whose
+ * `waiting` counts all that is owed. With one lane all this does not exist. Nothing is allocated per hit once ring and
+ * buffers have grown. */
 #ifndef COMMAND_ORDER_H
 #define COMMAND_ORDER_H
 

@@ -182,8 +182,8 @@ static inline void ahead_read(struct coalesce *c, struct slice in, uint32_t most
     }
 }
 
-/* Takes whole hits, one behind the other, at most `room`; returns their bytes. The rest is for request_parse(). Only between
- * requests, and not inside MULTI. */
+/* Takes whole hits, one after the other, at most `room`; returns their bytes. The rest is for request_parse(). Only
+ * between requests, and not inside MULTI. */
 __attribute__((flatten)) static inline size_t hits_take(struct session *s, struct slice in, uint32_t room)
 {
     struct coalesce *c = s->command->config.lanes[0];

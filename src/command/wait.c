@@ -1,5 +1,5 @@
-/* command/wait.c - WAIT numreplicas timeout, WAITAOF numlocal numreplicas timeout: when this connection's hits so far are on so
- * many replicas, or disks. Replies and errors are those of Redis (replication.c). */
+/* command/wait.c - WAIT numreplicas timeout, WAITAOF numlocal numreplicas timeout: waits until that many replicas, or
+ * disks, have this connection's hits so far. Replies and errors are those of Redis (replication.c). */
 #include "base/num.h"
 #include "command/inside.h"
 

@@ -1,6 +1,6 @@
-/* conf/parse.c - from YAML to struct conf. libyaml makes a tree in which every node has its place; the table of options says
- * what is allowed where. All problems are collected, so one `tallyd check` names them all; only a text that is no YAML ends
- * the parsing at once. The table bounds the depth, so anchors that loop do no harm. */
+/* conf/parse.c - from YAML to struct conf. libyaml makes a tree in which every node has its place; the table of options
+ * says what is allowed where. All problems are collected, so one `tallyd check` names them all. Only a text that is no
+ * YAML ends the parsing at once. The table bounds the depth, so anchors that loop do no harm. */
 #include "conf/bearers.h"
 #include "conf/near.h"
 #include "conf/secret.h"
@@ -88,7 +88,7 @@ static bool is_null(const yaml_node_t *node)
     return text.n == 0 || slice_eq(text, SLICE("~")) || slice_eq(text, SLICE("null"));
 }
 
-/* What stands there, for an error about it. */
+/* What the file has there, for an error about it. */
 static void describe(const yaml_node_t *node, const struct conf_row *row, char *out, size_t size)
 {
     char text[SHOWN_BYTES + 4];

@@ -1,6 +1,6 @@
-/* http/api_figures.c - GET /api/stores/{store}/counters/{counter}: stored and live, side by side.
- * Stored is a SELECT, live is CTR.TOTAL. Without MySQL nothing is claimed, so what came since the last answer is pending:
- * live is then the last live figure, or stored and pending if that is more: at least so much. */
+/* http/api_figures.c - GET /api/stores/{store}/counters/{counter}: stored and live, side by side. Stored is a SELECT,
+ * live is CTR.TOTAL. Without MySQL tallyd claims nothing, so all hits since the last answer are pending. live is then
+ * the greater of the last live figure and stored + pending: the true figure is at least that. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/num.h"

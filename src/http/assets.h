@@ -12,6 +12,6 @@ struct asset {
 extern const struct asset assets[];
 extern const size_t assets_n;
 
-const struct asset *asset_find(struct slice name); /* NULL: there is none */
+const struct asset *asset_find(struct slice name); /* NULL: no such asset */
 
 #endif

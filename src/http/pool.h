@@ -1,5 +1,5 @@
-/* http/pool.h - the workers: threads that may wait. Each has a connection to the service's RESP door and one to MySQL, for
- * its job alone. Jobs run in the order in which they came. Private to the room. */
+/* http/pool.h - the workers: threads that may wait. Each has a connection to the service's RESP door and one to MySQL,
+ * for its job alone. Jobs run in the order of arrival. Private to the room. */
 #ifndef HTTP_POOL_H
 #define HTTP_POOL_H
 

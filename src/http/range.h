@@ -13,8 +13,8 @@ struct range {
     size_t n;             /* 1..RANGE_MAX */
 };
 
-/* From the texts of two parameters; p NULL: not given. `to` is by default now_s, `from` so many fields that there are
- * `standard` of them. False: why says what is wrong with which. */
+/* From the texts of two parameters; p NULL: not given. By default `to` is now_s, and `from` is the field that makes it
+ * `standard` fields. False: why says which is wrong, and how. */
 bool range_read(enum field_kind kind, struct slice from, struct slice to, int64_t now_s, size_t standard,
                 struct range *out, char *why, size_t why_size) MUST_CHECK;
 

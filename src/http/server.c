@@ -1,5 +1,5 @@
 /* http/server.c - addresses, libmicrohttpd, and the life of an exchange:
- *   headers are here -> exchange_begin: what is asked, who asks, may it? -> the body, if any, is thrown away ->
+ *   headers are here -> exchange_begin: what is asked, by which client, may it? -> the body, if any, is thrown away ->
  *   answered at once, or: suspended -> a worker runs the route -> resumed -> answered -> exchange_free
  * An exchange belongs to the thread of its address, and while it is suspended to the worker alone. A worker asks
  * libmicrohttpd for nothing: what it needs was copied before. */
@@ -99,7 +99,7 @@ static bool args_known(struct exchange *x)
     return true;
 }
 
-/* --- who asks --- */
+/* --- the client --- */
 
 static const struct sockaddr *peer_of(const struct exchange *x)
 {
@@ -439,8 +439,8 @@ struct http *http_create(const struct source *where, const struct http_ports *po
     return h;
 }
 
-/* In this order: no new connections, no pulse, no jobs that wait, no streams, all answers sent. Only then may the daemons
- * go: they send nothing more. */
+/* In this order: no new connections, no pulse, no jobs that wait, no streams, all answers sent. Only then are the
+ * daemons stopped: they send nothing more. */
 static void all_end(struct http *h)
 {
     const struct conf_addresses *all = &h->where->conf->listen_http;

@@ -1,5 +1,6 @@
-/* setup/secure.c - TLS as it is configured: what belongs together, which files, and what is said of certificates. Options
- * that would have no effect are refused: nobody shall believe that a connection has TLS when it has none. */
+/* setup/secure.c - TLS as configured: which options go together, which files, and what tallyd says of certificates.
+ * Options that would have no effect are refused: otherwise an operator may believe that a connection has TLS when it
+ * has none. */
 #include "setup/secure.h"
 
 #include "base/clock.h"

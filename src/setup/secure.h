@@ -5,7 +5,7 @@
 #include "setup/setup.h"
 #include "tls/context.h"
 
-#define SECURE_SOON_S (14 * 24 * 3600) /* so long before the end it is warned of */
+#define SECURE_SOON_S (14 * 24 * 3600) /* a warning comes this long before the end */
 
 enum secure_level { SECURE_GOOD, SECURE_WARN, SECURE_BAD };
 

@@ -28,12 +28,12 @@ struct setup {
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 void setup_close(struct setup *s);
 
-/* The certificate of the tls:// addresses, for who listens there, and for who checks it: other verbs need no key. Same
- * in problems. */
+/* The certificate of the tls:// addresses, for verbs that listen there or check it: other verbs need no key. Same in
+ * problems. */
 bool setup_doors(struct setup *s, struct buf *problems) MUST_CHECK;
 
-/* What each part may take of limits.memory. Only output buffers are shared out as clients need them, so a client may have half
- * of all. */
+/* What each part may take of limits.memory. Only output buffers are shared out as clients need them, so one client may
+ * have half of all. */
 struct shares {
     size_t unread_bytes, unread_all_bytes; /* output buffers: of one client, of all */
     size_t replay_bytes;                   /* answered hits that Redis could still lose */

@@ -89,7 +89,7 @@ static struct cluster *cluster_ask(struct ask *a)
     return c;
 }
 
-/* Whoever is to say where Redis is. */
+/* Asks the sentinels or nodes where Redis is, if there are any. */
 static enum err place_seek(struct ask *a, const struct source *where, struct error *e)
 {
     e->code = ERR_NONE;

@@ -12,7 +12,7 @@
 
 void probe_service(redisContext *link, struct buf *info, struct status *s); /* link NULL: no answer */
 void probe_service_again(redisContext *link, struct status *s);             /* the rate */
-void probe_stands(const struct buf *info, struct status *s); /* what it says is held, or stands still */
+void probe_stands(const struct buf *info, struct status *s); /* what it says is held, or makes no progress */
 
 void probe_redis(struct ask *a, const struct counters *counters, bool brief, struct status *s);
 

@@ -1,5 +1,5 @@
-/* status/probe_redis.c - Redis' side: how it does, what waits in it, which batches stand. Each question is a small one:
- * the dirty index is read in pages of 1,000, of batches only the oldest are counted out. */
+/* status/probe_redis.c - Redis' side: its state, what waits in it, which batches it has. Each question is a small one:
+ * the dirty index is read in pages of 1,000, and only the oldest batches are counted out. */
 #include "status/probe.h"
 
 #include "base/heap.h"
@@ -165,7 +165,7 @@ static bool dirty_sort(struct ask *a, const struct counters *counters, struct st
     return true;
 }
 
-/* --- which batches stand --- */
+/* --- which batches exist --- */
 
 struct listing {
     struct status *s;

@@ -27,7 +27,7 @@ static redisContext *address_connect(const struct address *a)
     return NULL;
 }
 
-/* *secure: somebody is there, behind TLS, which hiredis 0.14 does not speak. */
+/* secure: a server listens behind TLS, which hiredis 0.14 does not speak. */
 static redisContext *one_connect(const struct conf_addresses *of, bool *secure)
 {
     const struct timeval patience = {.tv_sec = CONNECT_S};

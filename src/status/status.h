@@ -39,7 +39,7 @@ void seconds_json(struct json *j, const char *key, struct figure ms); /* with th
 struct status_sentinel {
     char at[300];
     char state[16]; /* "answers", or what it does instead, as in the log */
-    bool heard;     /* the subscription to its events stands */
+    bool heard;     /* it is subscribed to its events */
 };
 
 struct status_service {
@@ -59,7 +59,7 @@ struct status_service {
     int64_t sentinels, sentinels_up, sentinels_majority; /* known, answering; 0: Redis has none */
     struct status_sentinel sentinel[STATUS_SENTINELS];   /* that it asks */
     size_t sentinel_n;
-    char stalled[32]; /* why batches of an unknown counter stand still; empty: they do not */
+    char stalled[32]; /* why batches of an unknown counter make no progress; empty: they do */
     struct stats stats;
 };
 
@@ -152,7 +152,7 @@ struct status {
     struct status_mysql mysql;
     struct status_counter *counters; /* in the order of the configuration */
     size_t counters_n;
-    struct status_batch *batches; /* all that stand, the oldest hit first */
+    struct status_batch *batches; /* all that exist, the oldest hit first */
     size_t batches_n;
     struct schema_report schema; /* of MySQL: what it refuses, with the mend */
     struct status_books books;

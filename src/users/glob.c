@@ -1,6 +1,6 @@
-/* users/glob.c - see glob.h. Follows redis 7.0 (src/util.c, stringmatchlen), except that ranges compare unsigned bytes: [a-\xff]
- * has a `b`, in Redis it has not. Time is bounded by the product of the lengths: only the last of several stars is ever tried
- * again. */
+/* users/glob.c - see glob.h. Follows redis 7.0 (src/util.c, stringmatchlen), except that ranges compare unsigned bytes:
+ * [a-\xff] matches `b` here, but not in Redis. Time is bounded by the product of the lengths: only the last of several
+ * stars is ever tried again. */
 #include "users/glob.h"
 
 void glob_init(struct glob *g, struct slice text)

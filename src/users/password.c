@@ -13,8 +13,8 @@ _Static_assert(PASSWORD_HASH_BYTES >= CRYPT_OUTPUT_SIZE, "a hash and its NUL");
 #define DIGEST_SIGNS 43 /* 32 bytes */
 #define SALT_SIGNS_MAX 86
 
-/* The prefixes that crypt_gensalt(3) and mkpasswd(1) write, before the salt: yescrypt from 1 MiB and scrypt from 32 MiB, each
- * twice the one before, up to 64 MiB. */
+/* The prefixes that crypt_gensalt(3) and mkpasswd(1) write, before the salt: yescrypt from 1 MiB and scrypt from 32
+ * MiB, each twice the previous one, up to 64 MiB. */
 static const char *const costs[] = {
     "$y$j75$", "$y$j85$", "$y$j7T$",        "$y$j8T$",        "$y$j9T$",
     "$y$jAT$", "$y$jBT$", "$7$BU..../....", "$7$CU..../....",

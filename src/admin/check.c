@@ -36,8 +36,8 @@ static void facts_mend(struct redis_facts *f, unsigned step)
 }
 #define MENDS 5
 
-/* All that is wrong with a Redis: the check names the first, so it is asked again with that put right. Adds a
- * line each; returns how many. at: which of several, else empty. */
+/* All that is wrong with a Redis: the check names the first fault, so it is repeated with that corrected. Adds a line
+ * each; returns how many. at: which of several, else empty. */
 static unsigned facts_problems(struct redis_facts facts, enum redis_keeps keeps, const char *at,
                                struct buf *out)
 {

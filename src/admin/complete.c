@@ -1,5 +1,5 @@
 /* admin/complete.c - `tallyd completion bash|zsh|fish`: a shell's completions, from the tables of verbs.c. Each shell
- * has its own form, but all say the same: verbs, then the verb's first word and its options, and files or directories
+ * has its own form, but all offer the same: verbs, then the verb's first word and its options, and files or directories
  * where an option takes one. */
 #include "admin/complete.h"
 

@@ -1,8 +1,8 @@
-/* admin/dev_cluster.c - the Redis Cluster of `tallyd dev --cluster N`: N masters and a replica of each on TCP ports of 127.0.0.1,
- * made once by redis-cli.
- *   DIR/redis-I/redis.conf   how node I runs, with its ports: they stay, since the others know it by them
- *   DIR/cluster              the number of masters, once the cluster is whole; without it the nodes are made again
- *   DIR/cluster.log          what redis-cli said */
+/* admin/dev_cluster.c - the Redis Cluster of `tallyd dev --cluster N`: N masters and a replica of each on TCP ports of
+ * 127.0.0.1, made once by redis-cli.
+ *  DIR/redis-I/redis.conf   the configuration of node I, with its ports: they remain, since the others know it by them
+ *  DIR/cluster              the number of masters, once the cluster is whole; without it the nodes are made again
+ *  DIR/cluster.log          what redis-cli said */
 #include "admin/dev_in.h"
 
 #include "base/clock.h"

@@ -54,7 +54,7 @@ enum err dev_lock(struct dev *d, struct error *e);
 enum err dev_dir_remove(const char *path, struct error *e); /* with what is in it; none: no error */
 
 /* dev_conf.c */
-int dev_port(int wanted); /* a free one on 127.0.0.1: the wanted one, else any; 0: there is none */
+int dev_port(int wanted); /* a free one on 127.0.0.1: the wanted one, else any; 0: none is free */
 enum err dev_conf_make(struct dev *d, struct error *e);
 
 /* dev_servers.c: each returns when it is ready, or dev is told to stop */

@@ -1,5 +1,5 @@
-/* admin/rejects.c - `tallyd rejects list|replay|drop`. What is replayed or dropped is named one by one, or by what it
- * has in common; nothing is taken for "all". */
+/* admin/rejects.c - `tallyd rejects list|replay|drop`. The operator names what is replayed or dropped, one by one or by
+ * what it has in common; nothing means "all" by default. */
 #include "status/rejects.h"
 #include "admin/bar.h"
 #include "admin/choice.h"

@@ -1,4 +1,4 @@
-/* admin/screen.c - see screen.h. What is wrong stands last, where the eye is when the text has scrolled by. */
+/* admin/screen.c - see screen.h. Faults come last, where a reader looks when the text has scrolled by. */
 #include "admin/screen.h"
 
 #include "admin/human.h"

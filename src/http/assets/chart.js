@@ -16,7 +16,7 @@ export function recolour() {
   for (const chart of living) chart.recolour();
 }
 
-/* The value of a custom property such as --accent under the current theme, as a colour that a canvas understands. */
+/** The value of a custom property such as --accent under the current theme, as a colour that a canvas understands. */
 function colourOf(name) {
   const probe = el("span", { style: `color: var(${name})`, hidden: true });
   document.body.append(probe);
@@ -67,7 +67,7 @@ export class Chart {
     living.add(this);
   }
 
-  /* rows: [[Date, value of each series, ...], ...] ascending; told: the sentence that replaces the picture. */
+  /** rows: [[Date, value of each series, ...], ...] ascending; told: the sentence that replaces the picture. */
   draw(rows, told = "") {
     this.rows = rows;
     this.told = told;

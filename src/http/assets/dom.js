@@ -32,7 +32,7 @@ export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/* A table with a caption for readers who do not see its place on the page. columns: [{title, number}], rows: arrays of
+/** A table with a caption for readers who do not see its place on the page. columns: [{title, number}], rows: arrays of
  * cells. With class "stack" each row becomes a block of its own where the page is narrow (panel.css). A screen reader
  * would then not see a table, so every element states its role. */
 export function table(caption, columns, rows, attributes = {}) {
@@ -64,7 +64,7 @@ export function table(caption, columns, rows, attributes = {}) {
   );
 }
 
-/* A region that scrolls sideways where the page is too narrow. The keyboard can reach it; otherwise its right side
+/** A region that scrolls sideways where the page is too narrow. The keyboard can reach it; otherwise its right side
  * could not be read. */
 export function scrolling(label, child) {
   return el("div", { class: "scrolling", role: "region", "aria-label": label, tabindex: "0" }, child);

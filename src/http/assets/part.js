@@ -36,7 +36,7 @@ export class Part {
     }
   }
 
-  /* The reader chose something else: load at once, and mark the old content as not for this choice (panel.css). */
+  /** The reader chose something else: load at once, and mark the old content as not for this choice (panel.css). */
   async fresh() {
     this.body.setAttribute("aria-busy", "true");
     this.ended.abort();

@@ -1,4 +1,4 @@
-/* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with what mends it. */
+/* admin/check.c - `tallyd check`: everything that would keep tallyd from running, each with its correction. */
 #include "admin/verbs.h"
 #include "base/heap.h"
 #include "mysql/lookup.h"

@@ -17,7 +17,7 @@ static void option_word(void *arg, const struct conf_text *t)
     buf_printf(words, "%s%s", words->n > 0 ? "|" : "", t->path);
 }
 
-/* What the first word behind the verb may be; of `help` verbs and the options of the configuration. */
+/* What the first word after the verb may be; for `help`: verbs and the options of the configuration. */
 static void words_put(const struct verb *v, char between, struct buf *out)
 {
     struct buf words = {0};

@@ -33,7 +33,7 @@ int dev_port(int wanted)
     return port != 0 ? port : port_free(0);
 }
 
-/* Of a file of one's own these are passed over: dev sets them, with the instance. */
+/* In a file of the user's these groups are ignored: dev sets them, with the instance. */
 static const char *const groups_of_dev[] = {"listen", "http", "redis", "mysql", NULL};
 
 static enum err conf_adapt(struct dev *d, struct error *e)

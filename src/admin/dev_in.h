@@ -42,7 +42,7 @@ struct dev {
 
 /* dev.c */
 void dev_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void dev_rest(struct dev *d, int64_t ms); /* until a signal comes or the time is up; ms < 0: for ever */
+void dev_rest(struct dev *d, int64_t ms); /* until a signal comes or the time is up; ms < 0: forever */
 enum err dev_ended(const struct child *c, struct error *e); /* it ended by itself */
 
 /* dev_dir.c */

@@ -17,7 +17,7 @@ struct call { /* one command line, read */
     int64_t cluster;                            /* 0: one Redis */
     bool tables, views, print, ledger_lost, another_redis, dry_run, reject_unknown, accept_rollback, json,
         all, yes, help;
-    char **words; /* behind the verb; the first is one of verb->words */
+    char **words; /* after the verb; the first is one of verb->words */
     size_t words_n;
 };
 

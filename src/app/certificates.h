@@ -7,7 +7,7 @@
 
 /* Those of the tls:// addresses. e names file, line and column of what is wrong. */
 enum err certificates_load(struct settings *s, struct error *e) MUST_CHECK;
-/* What is to be said of connections without TLS, or without proof. */
+/* Logs connections without TLS, or without proof. */
 void certificates_begin(const struct settings *s);
 /* Every file again, for connections from now on; one that is not fit leaves what was. */
 void certificates_reload(struct settings *s);

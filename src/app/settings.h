@@ -22,7 +22,7 @@ enum err settings_build(const struct conf *conf, struct settings *out, struct er
 void settings_close(struct settings *s);
 
 /* Takes over the options that a reload may change (conf/options.h), logs which others would need a restart, and reads
- * certificates anew. */
+ * certificates again. */
 void settings_reload(struct settings *s, const struct conf *wanted);
 
 struct lane_config settings_lane(const struct settings *s, uint32_t lane); /* borrows from s */

@@ -13,7 +13,7 @@ struct url {
     struct slice user, password, host, port, path,
         query;         /* p NULL: not there. IPv6 without brackets; path with its slash */
     bool bracketed;    /* [host] */
-    struct slice more; /* the hosts behind this one; p NULL: it is the last */
+    struct slice more; /* the hosts after this one; p NULL: it is the last */
 };
 
 /* unix://path?query has neither user nor host. NULL, or what was expected. */

@@ -41,7 +41,7 @@ enum link_state { LINK_DOWN, LINK_KILL, LINK_LOOK, LINK_READY };
 
 struct owed_op {
     enum op_kind kind;
-    uint32_t name_at, name_n, type_n; /* in owed_names, the type behind the name */
+    uint32_t name_at, name_n, type_n; /* in owed_names, the type after the name */
     int64_t which;
 };
 
@@ -50,7 +50,7 @@ struct replay {
     size_t bytes;          /* of them */
     uint64_t answered;     /* the last frame that was */
     uint64_t gone, fenced; /* the last that is not kept any more; of those, the last that a fence passed on */
-    uint64_t named_from, named; /* frames behind the first, up to the second, were lost and are named */
+    uint64_t named_from, named; /* frames after the first, up to the second, were lost and are logged */
     struct kept_frame *next;    /* to be sent again; NULL: Redis has all of them */
     bool sent, in_doubt;        /* it is on the link; it was when that was cut */
     uint32_t frames;            /* sent again since the look; hits: theirs */
@@ -110,7 +110,7 @@ struct coalesce {
     int64_t client_id;
     char suspect_run_id[41];            /* of the server that may still run what an old link sent */
     int64_t suspect_id;                 /* that link, 0: none */
-    uint64_t looked_seq;                /* the simulator's, with the kill behind the look */
+    uint64_t looked_seq;                /* only in the simulator, which may kill after the look */
     char down_why[256], down_text[280]; /* down_text: what a hit is told */
     uint64_t
         refusal_logged_ms; /* a full Redis refuses thousands of frames a second: one line a second says so */
@@ -142,7 +142,7 @@ static inline bool coalesce_owes(const struct coalesce *c)
 uint64_t coalesce_name_code(const struct coalesce *c, enum op_kind kind, struct slice name,
                             struct slice type);
 uint64_t coalesce_op_code(const struct coalesce *c, uint64_t name_code, int64_t at, bool fed);
-struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key); /* NULL: no counter claims it */
+struct hash_entry *coalesce_entry(struct coalesce *c, struct slice key); /* NULL: no counter matches it */
 enum add_result coalesce_full(const struct coalesce *c, const struct outlet *o);   /* ADD_FULL or ADD_BUSY */
 enum add_result coalesce_down_or_held(const struct coalesce *c, struct outlet *o); /* the link is not ready */
 bool coalesce_send_next(struct coalesce *c); /* what was collected, if it may be sent */
@@ -216,7 +216,7 @@ void journals_shut(struct coalesce *c);                    /* it takes no more *
 bool journals_full(const struct coalesce *c, const struct journal *j);
 uint32_t journals_percent(const struct coalesce *c, const struct journal *j); /* 100: it is full */
 bool journals_wait(const struct coalesce *c);              /* a closed one is to be brought home */
-void journals_drop(struct coalesce *c, struct journal *j); /* all of it is home, or another one's */
+void journals_drop(struct coalesce *c, struct journal *j); /* all of it is home, or it has another owner */
 void journals_tick(struct coalesce *c);
 uint32_t journals_look(struct coalesce *c); /* how many names are in c->looked */
 void journals_looked(struct coalesce *c, const bool *ours, bool tail_lost);

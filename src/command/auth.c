@@ -17,9 +17,9 @@ struct auth_words {
     struct slice name, password;
     int resp;        /* of a HELLO; 0: an AUTH */
     bool has_auth;   /* a HELLO's AUTH was read */
-    bool has_client; /* a HELLO's SETNAME behind its AUTH: it holds once that is proved */
+    bool has_client; /* the SETNAME after a HELLO's AUTH: it is set once that is proved */
     struct slice client;
-    struct slice why; /* a reply: what is wrong with the words behind a HELLO's AUTH; n = 0: nothing */
+    struct slice why; /* a reply: what is wrong with the words after a HELLO's AUTH; n = 0: nothing */
 };
 
 static void words_wipe(struct session *s)

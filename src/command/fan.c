@@ -96,7 +96,7 @@ void fan_sync(struct session *s)
     }
 }
 
-/* ---- CTR.RECOVER: numbers summed, lines one lane behind the other ---- */
+/* ---- CTR.RECOVER: numbers summed, lines lane after lane ---- */
 
 static void recover_over(struct fan *f)
 {

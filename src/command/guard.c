@@ -29,7 +29,7 @@ static struct users *users_of(const struct session *s)
     return s->command->config.users;
 }
 
-/* The user whose budget pays; session.user is NULL but behind DOOR_USER. */
+/* The user whose budget pays; session.user is NULL except after DOOR_USER. */
 static struct user *payer(const struct session *s)
 {
     return s->user != NULL ? s->user : &users_of(s)->stranger;
@@ -285,7 +285,7 @@ void command_tick(struct command *c, uint64_t now_ms)
     for (struct list *at = c->strangers.next, *next; at != &c->strangers; at = next) {
         struct session *s = CONTAINER_OF(at, struct session, place);
         next = at->next;
-        if (now_ms - s->stranger_ms < c->config.stranger_ms) return; /* those behind it came later */
+        if (now_ms - s->stranger_ms < c->config.stranger_ms) return; /* those after it came later */
         if (s->state != SESSION_ASKING) c->config.client.drop(s->conn);
     }
 }

@@ -93,7 +93,7 @@ struct codes { /* keys whose lane was matched (lanes.c) */
 struct command {
     struct command_config config;
     struct request request;          /* the one being run */
-    struct buf scratch;              /* a reply that must go behind answers still owed */
+    struct buf scratch;              /* a reply that must come after answers still owed */
     struct buf exec;                 /* the same inside EXEC */
     struct buf name, why;            /* of names_fit() */
     struct codes codes;              /* with several lanes */
@@ -191,7 +191,7 @@ uint64_t lanes_frame(const struct command *c); /* another one when any lane coll
 bool lanes_collect(const struct command *c);
 
 /* session.c */
-/* A reply behind all that is owed, which is something. False: there is no room for it. */
+/* A reply after all that is owed, which is not empty. False: no room for it. */
 bool reply_behind(struct session *s, struct slice reply);
 
 /* guard.c */
@@ -218,7 +218,7 @@ enum taken run_auth(struct session *s, const struct request *r, struct buf *out)
 extern const struct spec acl_specs[];
 
 /* hits.c */
-/* Key, field and n of r, and its token (id.n = 0: none), checked but for what coalesce knows. */
+/* Key, field and n of r, and its token (id.n = 0: none), checked except for what coalesce knows. */
 bool hit_read(struct session *s, const struct request *r, struct coalesce_token *hit, struct buf *out);
 enum add_result hit_add(struct session *s, const struct coalesce_token *hit);
 enum taken hit_run(struct session *s, const struct request *r, struct buf *out);
@@ -268,7 +268,7 @@ bool word_text(const char *what, struct slice w, struct buf *out);
 bool word_day(struct slice w, int64_t *day, struct buf *out);
 bool word_token(struct slice w, struct buf *out); /* the id of a tokened increment */
 bool words_syntax(struct buf *out);               /* always false */
-/* [AT s], [ID id] behind two arguments, each at most once. id NULL: no ID. */
+/* [AT s], [ID id] after two arguments, each at most once. id NULL: no ID. */
 bool words_options(const struct request *r, struct coalesce_op *op, struct slice *id, struct buf *out);
 bool word_is(struct slice w, const char *upper); /* says nothing */
 int64_t redis_now_s(const struct session *s);

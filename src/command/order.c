@@ -35,7 +35,7 @@ static void order_free(struct order *o)
     heap_free(o);
 }
 
-/* A way that coalesce has on a list is still its: it is told of once more. */
+/* A way that coalesce has on a list still belongs to it: it reports the way once more. */
 bool order_gone(struct order *o, struct outlet *client)
 {
     client->waiting = 0;

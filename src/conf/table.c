@@ -121,7 +121,7 @@ static const struct structure *structure_of(const struct conf_row *row)
     return NULL;
 }
 
-/* "{ ca, cert, key, verify }" and the defaults that are not empty; returns the row behind its last member. */
+/* "{ ca, cert, key, verify }" and the defaults that are not empty; returns the row after its last member. */
 static size_t members_put(const struct structure *s, size_t i, struct conf_text *t, struct buf *out)
 {
     BUF_LIT(out, "{ ");

@@ -88,7 +88,7 @@ static enum stepped step_end(struct cleaner *c, bool lost, const char *text)
     return how;
 }
 
-/* --- a page: what of it is to be cleaned --- */
+/* --- a page: what of it to clean --- */
 
 /* Keeps the series of a page that are due. When the precision of the last one is not due, the next page begins after
  * all of that precision (';' is the byte after ':'). */

@@ -66,7 +66,7 @@ void upkeep_walk(struct upkeep *u)
     u->walk_again = u->walking;
 }
 
-/* When Redis' clock went back, scores are in the future, and the walk mends them. */
+/* When Redis' clock went back, scores are in the future, and the walk corrects them. */
 static void clock_look(struct upkeep *u, uint64_t now_ms)
 {
     int64_t ahead_ms = redis_time_ms(&u->core->frame_link) - (int64_t)now_ms;

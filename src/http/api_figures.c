@@ -315,7 +315,7 @@ static bool anything_pending(struct figures *f)
             words[1] = buf_slice(&key);
             redisReply *reply = door_ask(&f->w->door, words, 2);
             any = reply == NULL || reply->type == REDIS_REPLY_ERROR ||
-                  reply->elements > 0; /* not known: let it be */
+                  reply->elements > 0; /* not known: ignore it */
             freeReplyObject(reply);
         }
         buf_free(&key);

@@ -18,7 +18,7 @@ struct range {
 bool range_read(enum field_kind kind, struct slice from, struct slice to, int64_t now_s, size_t standard,
                 struct range *out, char *why, size_t why_size) MUST_CHECK;
 
-/* The i-th field, digits with a NUL behind; returns how many digits. */
+/* The i-th field, digits with a NUL after them; returns how many digits. */
 size_t range_field(const struct range *r, size_t i, char out[RANGE_FIELD_BYTES]);
 /* Which one it is. False: none of the range. */
 bool range_index(const struct range *r, struct slice field, size_t *i);

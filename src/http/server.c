@@ -21,7 +21,7 @@
 #define BACKLOG 1024
 #define CONNECTIONS_LEAST 64 /* where descriptors lack */
 #define FILES_BESIDE 128     /* descriptors for everything but connections */
-/* No option moves these: a panel and a scraper need far less, and their sum stays small beside limits.memory. */
+/* No option changes these: a panel and a scraper need far less, and their sum stays small beside limits.memory. */
 #define CONNECTIONS_MOST 1024 /* of each address; 16 MiB for their heads */
 #define IDLE_TIMEOUT_S                                                                                       \
     10 /* a connection on which nothing moves is closed; a stream's heart beats more often */
@@ -29,7 +29,7 @@
     (16 << 10) /* of a connection: request line and headers, which must fit, and pieces of the answer */
 #define BODY_BYTES (64 << 10)   /* is read and not used: no route wants one */
 #define STREAMS_MOST 256        /* each costs a lock and a copy a second */
-#define STREAM_BYTES (32 << 10) /* that a stream leaves unread; it is told nothing more until it reads */
+#define STREAM_BYTES (32 << 10) /* that a stream leaves unread; it gets nothing more until it reads */
 #define LAST_WORDS_MS 1000      /* for answers that are made and not yet sent, at the end */
 
 /* --- what is asked --- */
@@ -370,7 +370,7 @@ static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
         MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
-/* A TLS handshake that is through: its text comes and goes by fd, which is the daemon's whatever comes of it. */
+/* A TLS handshake is done: its text comes and goes by fd, which the daemon owns, whatever becomes of it. */
 static void secure_given(void *arg, int fd, const struct sockaddr *peer, socklen_t peer_n)
 {
     (void)MHD_add_connection(arg, fd, peer, peer_n);

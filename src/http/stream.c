@@ -223,7 +223,7 @@ static uint64_t digest_of(const redisReply *reply)
     return sum;
 }
 
-/* What is pending, as one number. False: it could not be told. */
+/* What is pending, as one number. False: it could not be read. */
 static bool digest_read(struct worker *w, struct slice key, uint64_t *digest, size_t *fields)
 {
     struct slice words[] = {SLICE("CTR.PENDING"), key};
@@ -237,7 +237,7 @@ static bool digest_read(struct worker *w, struct slice key, uint64_t *digest, si
     return told;
 }
 
-/* The first time tells all: hits since its page asked for the figures are in it. */
+/* The first time counts as moved: hits since its page asked for the figures are in it. */
 static bool counter_moved(struct worker *w, const struct counter *c, struct slice store,
                           struct watch_state *s)
 {

@@ -32,7 +32,7 @@ void *conn_session(struct conn *c)
     return c->session;
 }
 
-/* While it is not read nothing else tells. */
+/* Nothing else shows it while the connection is not read. */
 bool conn_left(const struct conn *c)
 {
     struct pollfd p = {.events = POLLRDHUP};

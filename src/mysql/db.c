@@ -289,7 +289,7 @@ enum db_dialect db_dialect_of(const char *version, bool mariadb)
     return !mariadb && alias ? DB_ROW_ALIAS : DB_VALUES;
 }
 
-/* PREPARE parses and runs nothing. A missing table is found behind the parser, so it says yes. */
+/* PREPARE parses and runs nothing. A missing table is found after parsing, so that error means yes. */
 bool db_probe_row_alias(struct db *db)
 {
     enum code_class class = DB_EXEC(

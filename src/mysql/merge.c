@@ -19,7 +19,7 @@
 #include <time.h>
 
 #define STATEMENT_MIN 4096    /* the merger's bound is never halved below */
-#define STATEMENT_LARGE 16384 /* a link lost right after so much was sent may mean that it was too much */
+#define STATEMENT_LARGE 16384 /* a link lost right after this much was sent may mean that it was too much */
 #define PACKET_MARGIN 64      /* a packet's head, and a little more */
 #define HEAD_BYTES 400        /* of an upsert without its rows, with names as they mostly are */
 #define ROW_BYTES 32          /* of a row in the upsert, apart from its key */
@@ -408,7 +408,7 @@ static enum verdict forms_read(struct work *w, struct columns *out)
         enum verdict v = judge(w, columns_read(m->db, w->counter, out));
         if (v != GO_ON) return v;
         if (!columns_fit(out, w->counter)) {
-            m->shapes_of = 0; /* asked anew next time: it may be mended by then */
+            m->shapes_of = 0; /* read again next time: it may be corrected by then */
             return ended(w, MERGE_HELD,
                          "the table or its key columns do not fit the counter; run tallyd check");
         }

@@ -11,7 +11,7 @@
 struct columns;
 
 struct panel {
-    struct db_config config; /* the daemon's, with shorter limits; borrows its texts */
+    struct db_config config; /* the service's, with shorter limits; borrows its texts */
     const struct counters *counters;
     struct db *db;
     struct columns *forms; /* one a counter, read at the first need on each connection */

@@ -1,4 +1,4 @@
-/* mysql/rejects.h - refused rows, kept raw: to list, to replay once the cause is mended, or to drop. Blocking. */
+/* mysql/rejects.h - refused rows, kept raw: to list, to replay once the cause is corrected, or to drop. Blocking. */
 #ifndef MYSQL_REJECTS_H
 #define MYSQL_REJECTS_H
 

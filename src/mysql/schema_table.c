@@ -268,7 +268,7 @@ static void serial_check(struct table *t)
                 SLICE_ARG(t->c->table), t->serial->name);
 }
 
-/* serial_check already mends one that is, or has, an AUTO_INCREMENT column of no counter's. */
+/* serial_check already corrects one that is, or has, an AUTO_INCREMENT column of no counter's. */
 static void primary_check(struct table *t)
 {
     bool plain;

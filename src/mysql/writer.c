@@ -97,7 +97,7 @@ static void server_set(struct writer *w)
     p->ended_ms = 0;
 }
 
-/* With the lock held. What a connection of an era before was told says nothing of this one. */
+/* With the lock held. What a connection of an earlier era found says nothing of this one. */
 static void health_judge(struct writer *w, bool up, const char *why)
 {
     struct writer_pool *p = w->pool;
@@ -177,7 +177,7 @@ static void chunk_down(struct list *link, const char *why)
     snprintf(c->text, sizeof c->text, "%s", why);
 }
 
-/* No second connect timeout right behind a first; no second look at a server that all have left. */
+/* No second connect timeout right after a first; no second look at a server that all have left. */
 static void after_failure(struct writer *w)
 {
     struct writer_pool *p = w->pool;

@@ -12,7 +12,7 @@
 #define DOUBT_MS 100    /* while the owner is in doubt, and while no link is up */
 #define FRESH_MS 3000   /* a node's answer counts for this long */
 #define TOLD_MS 1000    /* for this long the nodes may still name the one that a MOVED has left */
-#define FOLLOW_MS 100   /* the next MOVED is followed so much later at the earliest */
+#define FOLLOW_MS 100   /* the next MOVED is followed this much later at the earliest */
 #define FORGET_MS 10000 /* a found node that is silent for this long gives its room to another */
 
 struct word {                 /* of a node about a slot */

@@ -251,7 +251,7 @@ static void role_done(struct redis_link *l, void *arg, const struct redis_answer
     (void)arg, (void)at;
     if (r == NULL) return;
     if (r->type == REDIS_ERROR)
-        l->no_role = true; /* NOPERM, or renamed away: INFO tells it, too */
+        l->no_role = true; /* NOPERM, or renamed away: INFO has it, too */
     else if (r->type == REDIS_STRING
                  ? !info_is(r->str, "role", "master")
                  : r->type != REDIS_ARRAY || r->n == 0 || !slice_eq(r->elements[0].str, SLICE("master")))

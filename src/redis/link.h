@@ -43,7 +43,7 @@ struct redis_link_config {
     bool
         plain; /* of a sentinel, or to look at a server: AUTH and PING are the whole handshake; it asks nothing by itself */
     enum redis_keeps keeps; /* for that check */
-    bool quiet;             /* logs no ups and downs: its owner tells them in words of its own */
+    bool quiet;             /* logs no ups and downs: its owner logs them */
     uint32_t connect_ms;    /* resolve, connect and handshake together; 0: 5,000 */
     /* cut when nothing was read for this long while an answer is due; 0: 5,000 */
     uint32_t answer_ms;
@@ -86,7 +86,8 @@ struct redis_link {
     int64_t client_id;
     bool was_up;
     char why[REDIS_WHY_BYTES]; /* of the last down; empty: none yet */
-    struct error refusal; /* ERR_CONFIG: the check refused the newest connection; the text has the mend */
+    /* ERR_CONFIG: the check refused the newest connection; the text has the correction */
+    struct error refusal;
     /* private */
     uv_loop_t *loop;
     struct sm sm;
@@ -145,7 +146,7 @@ static inline bool redis_link_is_up(const struct redis_link *l)
  * are handled. */
 struct buf *redis_link_begin(struct redis_link *l);
 void redis_link_expect(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg);
-/* MULTI ... EXEC: of its replies, cb hears the last, and what is not +OK and then +QUEUED as it should be. */
+/* MULTI ... EXEC: of its replies, cb gets the last, and each that is not +OK and then +QUEUED as it should be. */
 void redis_link_expect_transaction(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg);
 void redis_link_flush(struct redis_link *l);
 void redis_link_ask(struct redis_link *l, uint32_t replies, redis_reply_cb *cb, void *arg); /* both */

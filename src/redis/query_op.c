@@ -64,7 +64,7 @@ void query_refuse_key(struct redis_query *r, struct slice key, struct slice held
                  slice_show(held, 30, shown_held, sizeof shown_held));
 }
 
-/* What Redis in Action's readers or others wrote beside us may have fractions. */
+/* Values that Redis in Action's readers or other programs wrote may have fractions. */
 bool query_score(const struct redis_answer *reply, int64_t *out)
 {
     char text[64], *rest;

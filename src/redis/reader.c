@@ -84,7 +84,8 @@ static struct redis_answer *object_place(const redisReadTask *task, enum redis_t
     return o;
 }
 
-/* A script meets a key that has left as an error of its own: nothing of the slot is asked or written behind it. */
+/* When a key has moved, a script fails with an error text of its own; it reads and writes nothing of the slot after
+ * that. */
 static void astray_note(struct redis_reader *r, struct redis_answer *o)
 {
     bool moved = answer_error_is(o, "MOVED");

@@ -101,7 +101,7 @@ static void still_there_ask(struct redis_link *l, struct scan *s)
 static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at);
 static void on_scans_rested(uv_timer_t *timer);
 
-/* While others wait for this Redis, what is asked at once is a piece, and as long as it took nothing is asked behind it. */
+/* While others wait for this Redis, requests are sent in pieces; after each, none is sent for as long as it took. */
 static bool piece_open(const struct redis_scans *ss)
 {
     if (!ss->gentle) return true;
@@ -183,7 +183,7 @@ static void scans_rest(struct redis_scans *ss)
     if (!uv_is_active((uv_handle_t *)&ss->rest)) uv_timer_start(&ss->rest, on_scans_rested, us / 1000 + 1, 0);
 }
 
-/* All that may be asked now; or, behind the last answer, the end. */
+/* Sends all requests that are allowed now; or, after the last answer, ends. */
 static void rows_go_on(struct scan *s)
 {
     struct redis_scans *ss = s->reading.of;

@@ -28,7 +28,7 @@ struct asked { /* a sentinel */
     struct talk ask, hear;
     enum sentinel_state state;
     bool told;      /* the state is one that was seen */
-    bool heard;     /* hear is subscribed, as long as it is up */
+    bool heard;     /* `hear` is subscribed, as long as it is up */
     char text[240]; /* of it */
     uint64_t listed_ms, heard_ms;
 };

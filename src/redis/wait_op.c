@@ -132,7 +132,7 @@ static int64_t info_acks(struct slice info, int64_t offset)
     return acks;
 }
 
-/* What is told while a failover is under way says nothing: see fence_op.c. */
+/* Numbers that come while a failover is under way mean nothing: see fence_op.c. */
 static void got_set(struct redis_waits *ws, struct redis_durable *w, int64_t local, int64_t replicas)
 {
     if (place_is_held(ws->link->config.place)) return;

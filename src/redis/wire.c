@@ -79,7 +79,7 @@ void redis_link_expect_transaction(struct redis_link *l, uint32_t replies, redis
     if (redis_link_is_up(l)) ring_slot(l, l->ring_n - 1)->transaction = true;
 }
 
-/* Every request has its NULL before this returns; what the callbacks ask anew is refused, not pending. */
+/* Every request has its NULL before this returns; what the callbacks then ask is refused, not pending. */
 void wire_answer_pending(struct redis_link *l)
 {
     while (l->ring_n > 0) {

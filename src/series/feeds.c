@@ -24,7 +24,7 @@ struct made {
     struct pattern pattern;
 };
 
-/* before + prefix, suffix + behind. */
+/* before + prefix, suffix + behind: the pattern's texts. */
 static void made_init(struct made *m, struct slice before, const struct pattern *p, struct slice behind)
 {
     struct slice empty = SLICE("");

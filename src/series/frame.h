@@ -114,7 +114,7 @@ struct kept_frame {
 enum frame_outcome {
     FRAME_APPLIED, /* EXEC's array: every cell has its value or its own error */
     FRAME_REFUSED, /* EXECABORT or an error to EXEC: nothing of it ran; the text is in frame->errors */
-    FRAME_ASTRAY, /* likewise, since its slot is on its way to another node of a cluster; the link is being cut */
+    FRAME_ASTRAY, /* likewise, since its slot is moving to another node of a cluster; the link is being cut */
 };
 
 #define FRAME_RAW(f, c) slice_of((f)->bytes.p + (c)->raw_at, (c)->raw_n)

@@ -24,7 +24,8 @@ struct setup {
     struct tls_context *doors;         /* of setup_doors; NULL: no address has TLS, or it was not called */
 };
 
-/* A setup points into itself: it is never copied. Every problem as a line `file:line:column: ...` in problems. False: there was one, and out is empty. */
+/* A setup points into itself: it is never copied. Every problem is a line
+ * `file:line:column: ...` in problems. False: there was one, and out is empty. */
 bool setup_init(struct setup *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 void setup_close(struct setup *s);
 

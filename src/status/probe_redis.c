@@ -152,7 +152,7 @@ static int64_t page_probe(struct ask *a, const struct counters *counters, uint32
     return page.lost ? -1 : (int64_t)page.keys_n;
 }
 
-/* Counts that are told apart by counter only when all can be: a part of them would look like all of them. */
+/* Counts are given by counter only when all can be: a part of them would look like all of them. */
 static bool dirty_sort(struct ask *a, const struct counters *counters, struct status *s)
 {
     int64_t got = PAGE;

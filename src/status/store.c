@@ -82,7 +82,7 @@ static void store_claimed(void *arg, const struct batch_id *id, struct slice fie
 {
     struct seen *s = arg;
     struct seen_row row = {.batch = s->batches_n - 1, .at = s->bytes.n, .n = field.n};
-    (void)id; /* of the batch just told */
+    (void)id; /* of the last batch */
     s->batches[row.batch].seen++;
     if (!value_read(s, field, value, &row.value)) return;
     if (s->rows_n == s->rows_cap) {

@@ -25,7 +25,7 @@ struct sync_config {
     uint32_t retry_ms, retry_most_ms; /* backoff of a run, 100 and 5,000 */
     uint32_t held_ms;                 /* a held run looks again after, 30,000 */
     uint64_t give_up_ms;  /* a run older than that is given up (a third of ledger.keep: run.c says why) */
-    uint64_t keep_ms;     /* a merged batch is discarded so much later, far less than give_up_ms; 0 */
+    uint64_t keep_ms;     /* a merged batch is discarded this much later, far less than give_up_ms; 0 */
     uint32_t forsaken_ms; /* a dirty name that no counter claims goes to tally:held after, 600,000 */
     uint32_t scans_max;   /* batches adopted whose rows are not counted yet, at once, 16 */
     uint32_t wait_ms;     /* CTR.SYNC: TRYAGAIN after, 30,000 */
@@ -79,7 +79,7 @@ struct sync *sync_create(const struct sync_ports *ports, const struct counters *
                          const struct sync_config *config);
 void sync_start(
     struct sync *s); /* Redis is up: adopts this instance's old batches, then claims; MySQL may be down */
-void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine hang on it */
+void sync_tick(struct sync *s); /* at least every 50 ms; all timers of the machine depend on it */
 /* Every loop turn: what an answer of this turn made possible begins now, and not at the next tick. */
 void sync_turn(struct sync *s);
 /* Others wait for Redis and MySQL, as of the last tick. */

@@ -31,7 +31,8 @@ void tls_session_end(struct tls_session *s);
 
 struct buf *tls_session_out(struct tls_session *s);
 enum tls_state tls_session_state(const struct tls_session *s);
-/* Why it is FAILED, and what mends it. `refused`: a certificate of either side was, so another try would fail alike. */
+/* Why it is FAILED, and how to correct it. `refused`: a certificate of either side was, so another try would fail,
+ * too. */
 const char *tls_session_why(const struct tls_session *s);
 bool tls_session_refused(const struct tls_session *s);
 

@@ -17,7 +17,7 @@ void glob_init(struct glob *g, struct slice text)
     memset(&g->mask, 0xFF, head_n);
 }
 
-/* Is c in the `[...]` at p->p? Moves p behind it; a class without an end ends with the pattern, as in Redis. */
+/* Is c in the `[...]` at p->p? Moves p past it; a class without an end ends with the pattern, as in Redis. */
 static bool class_has(struct slice *p, char c)
 {
     size_t i = 1;
@@ -40,7 +40,7 @@ static bool class_has(struct slice *p, char c)
     return found != inverted;
 }
 
-/* The first sign of pattern (no star) takes the byte c; moves pattern behind it. */
+/* The first sign of pattern (no star) takes the byte c; moves pattern past it. */
 static bool one_takes(struct slice *pattern, char c)
 {
     struct slice p = *pattern;

@@ -44,8 +44,9 @@ function bar(context, x, y, width, bottom, colour) {
 }
 
 export class Chart {
-  /** series: [{name, colour: "--accent", thin}], drawn in this order, later ones over earlier, thin ones as a line; when(x): a row's time in
-   *  words; axis(x): the same, short. csv(): [where, query] of the same figures, to be saved. kind: "bars" or "lines". value(v): a figure in words. */
+  /** series: [{name, colour: "--accent", thin}], drawn in this order, later ones over earlier, thin ones as a line;
+   * when(x): a row's time in words; axis(x): the same, short. csv(): [where, query] of the same figures, to be saved.
+   * kind: "bars" or "lines". value(v): a figure in words. */
   constructor(
     holder,
     { label, series, kind, when, axis, csv, value = format.number, unit = format.compact, heading = "Time" },

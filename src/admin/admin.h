@@ -11,7 +11,7 @@ struct admin_recover {    /* what `recover` asks for */
     bool dry_run;         /* change nothing, name what would be done */
     bool reject_unknown;  /* batches of counters that are not configured go to tally_rejects */
     bool accept_rollback; /* a Redis that lost merged batches: go on with it */
-    /* Called on the way, with how many batches and leftovers were found and how many of them are finished. */
+    /* Reports progress: how many batches and leftovers were found, and how many of them are finished. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     /* Called for each thing found, in a dry run and for what is left as it is: "batch", "leftover", "dirty", "held",
      * "unknown" ...; name is bytes of Redis. */

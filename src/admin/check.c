@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* Puts the first thing right that redis_check_facts looks at and that is not yet put right. */
+/* Corrects the first fault that redis_check_facts finds and that is not corrected yet. */
 static void facts_mend(struct redis_facts *f, unsigned step)
 {
     switch (step) {
@@ -255,7 +255,7 @@ static enum err certificate_print(struct tls_context *c, const char *of)
     return level == SECURE_BAD ? ERR_CONFIG : ERR_NONE;
 }
 
-/* What is secret, by which certificate, and what is not. */
+/* Reports which connections TLS protects, with which certificate, and which it does not. */
 static enum err check_secure(struct setup *setup)
 {
     struct buf problems = {0};
@@ -267,7 +267,7 @@ static enum err check_secure(struct setup *setup)
     return doors != ERR_NONE ? doors : redis;
 }
 
-/* What a shop starts with: it counts visitors a day. */
+/* The configuration that a shop starts with: it counts visitors a day. */
 static const char starter[] =
     "listen: { resp: \"tcp://127.0.0.1:7370\", http: \"tcp://127.0.0.1:7371\" }  # your apps; the panel\n"
     "redis: \"redis://127.0.0.1:6379/0\"             # Redis 7.0 or newer, or Valkey, with AOF\n"

@@ -59,7 +59,7 @@ static void bash_verbs(char between, struct buf *out)
     }
 }
 
-/* Behind an option that takes something, nothing else is offered. */
+/* After an option that takes something, nothing else is offered. */
 static void bash_arguments(struct buf *out)
 {
     BUF_LIT(out, "    case $prev in\n");

@@ -85,7 +85,7 @@ static void node_init(struct dev *d, unsigned i)
     child_init(&n->redis, n->name, "redis-server", d->dir, n->stem);
 }
 
-/* Another Redis than that of the start before would have none of its hits. */
+/* A Redis other than that of the previous start would have none of its hits. */
 static enum err same_as_before(const struct dev *d, int masters, struct error *e)
 {
     char single[PATH_MAX];

@@ -70,7 +70,8 @@ enum err dev_nodes_make(struct dev *d,
                         struct error *e); /* names, directories and ports: nothing is started */
 enum err dev_cluster_start(struct dev *d, struct error *e);
 void dev_cluster_url(const struct dev *d, struct buf *out);
-/* Of --cluster one that ended is no end of dev: its replica takes over, and it is started again some seconds later. */
+/* When a node of --cluster ends, dev does not: the node's replica takes over, and dev starts the node again some
+ * seconds later. */
 enum err dev_cluster_watch(struct dev *d, struct error *e);
 
 /* dev_how.c */

@@ -42,7 +42,7 @@ static bool silent_read(char out[PASSWORD_BYTES_MAX + 2])
     return read;
 }
 
-/* A signal ends it when the terminal is as it was, or nothing would be shown from then on. */
+/* A signal ends the process only when the terminal is as before; otherwise it would show nothing from then on. */
 static bool terminal_read(const char *prompt, char out[PASSWORD_BYTES_MAX + 2])
 {
     struct sigaction later = {.sa_handler = on_ending}, before[ENDINGS_N];

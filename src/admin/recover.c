@@ -128,7 +128,7 @@ static enum err reply_print(const redisReply *reply, bool dry_run)
     return ERR_NONE;
 }
 
-/* Three numbers do not say what is left standing; a dry run names it. Counts what an operator must look at. */
+/* Three numbers do not say what is left; a dry run names it. Counts what an operator must look at. */
 static int left_print(redisContext *link)
 {
     int held = 0;

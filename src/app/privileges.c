@@ -33,7 +33,7 @@ static enum err sockets_give(const struct conf_addresses *of, const struct passw
     return ERR_NONE;
 }
 
-/* Nothing of root is left, and none of it comes back. */
+/* Nothing of root's rights is left, and none of them can come back. */
 static bool is_only(const struct passwd *to)
 {
     uid_t real, effective, saved;

@@ -60,7 +60,7 @@ void service_init(struct service *s)
     wire_http_init(s);
 }
 
-/* What is counted elsewhere would not be found, so the number is looked at first. */
+/* With another number of lanes existing counts would not be found, so the number is checked first. */
 static enum err lanes_begin(struct service *s, struct error *e)
 {
     const struct source where = setup_source(&s->settings->setup);

@@ -287,7 +287,7 @@ static void redo_op(struct frame *f, struct frame_op *op, struct journal *other)
         op->silent = true;
 }
 
-/* Does something go into a journal that is not ours any more? */
+/* Does an op go into a journal that is not ours any more? */
 static bool lost_one(const struct frame *f)
 {
     for (uint32_t i = 0; i < f->ops_n; i++)

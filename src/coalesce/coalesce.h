@@ -15,14 +15,14 @@
 struct fence;
 
 struct coalesce_config {
-    /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several, of feeds only events */
+    /* cells of a frame (about 1 ms of Redis time), 1,000; an op counts as several; of a feed's ops only events count */
     uint32_t cells_max;
     uint32_t at_once_cells; /* a frame of this many is sent as soon as the previous one is applied, 100 */
     uint32_t gather_turns;  /* a smaller one waits at most this many turns while each brings more, 10, */
     uint32_t
         gather_answers; /* and while it has fewer answers than that, 1,000: turns that bring many are long */
     uint32_t answers_max; /* clients' answers of a frame, 65,536 */
-    /* Fields and literal replies of a frame, 4 MiB; with 16 MiB, what is sent still fits the link's bound. */
+    /* Bytes of fields and literal replies of a frame, 4 MiB; even with 16 MiB a frame fits the link's limit. */
     uint32_t bytes_max;
     uint32_t entries_max; /* hashes remembered, 1,000,000 */
     /* how many series are remembered with their last slots, and how many buckets of timeboxes, 262,144: 6 MiB each from

@@ -52,7 +52,7 @@ struct group {
     bool astray;   /* when last sent, it was refused since its slot is moving: nothing of it ran */
     uint64_t doubt_ms; /* mono: since when in doubt */
     struct buf literals;
-    /* Hash of key and field -> its cell's number + 1, 0: free. Not of the first cell of a hash, which hash_entry has. */
+    /* Hash of key and field -> its cell's number + 1, 0: free. The first cell of a hash is in hash_entry instead. */
     uint32_t *further;
     uint32_t further_n, further_cap;
     struct op_slots op_slots;
@@ -83,7 +83,7 @@ void group_arrived(struct group *g, uint64_t us); /* what came since the last ca
 void group_answer(struct group *g, struct list *touched);
 void group_answer_free_ones(struct group *g, struct list *touched);
 void group_fail(struct group *g, struct slice line); /* every hit's answer becomes the literal "-line\r\n" */
-/* Hashes and cells go; the answers (literals by now) and the corrections in shares stay. */
+/* Removes hashes and cells; the answers (literals by now) and the corrections in shares remain. */
 void group_drop_frame(struct group *g, uint64_t epoch);
 void group_correct(struct group *g, const struct counter *c,
                    int64_t delta);                    /* a share beside those of the cells */

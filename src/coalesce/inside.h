@@ -87,7 +87,8 @@ struct coalesce {
     struct known known; /* of the series, by the order of sending */
     struct leases leases;
     int64_t events_gone; /* the last that a frame answered */
-    /* ZADDs of `known:` and tally:events, places in `tb.` for frames to come; taken from the end, as their names are */
+    /* ZADDs of `known:` and tally:events and entries in `tb.` for frames to come; taken from the end, as their names
+     * are */
     struct owed_op *ops_owed;
     uint32_t ops_owed_n, ops_owed_cap;
     struct buf owed_names;
@@ -126,7 +127,7 @@ static inline bool coalesce_delta_fits(int64_t delta)
 {
     return delta <= DELTA_MAX && delta >= -DELTA_MAX;
 }
-/* Weight: with the corrections of the frame before, itself so bounded, all sums stay within int64. */
+/* The limit of weight: with the corrections of the previous frame, which has the same limit, all sums fit int64. */
 static inline bool coalesce_answers_full(const struct coalesce *c, size_t bytes)
 {
     const struct group *g = c->now;
@@ -244,7 +245,7 @@ void ops_not_applied(struct coalesce *c, const struct group *g);   /* refused or
 
 /* buckets.c */
 bool buckets_know(const struct coalesce *c, const struct frame_op *op);
-/* A client's op may go into a journal: what to answer is known without Redis. Then it went, or it did not run. */
+/* May a client's op go into a journal? Its answer must be known without Redis. Then it went, or it did not run. */
 bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op);
 void buckets_wait(struct coalesce *c, struct frame_op *op);
 void buckets_undo(struct coalesce *c, const struct frame_op *op);

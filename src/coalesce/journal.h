@@ -28,7 +28,7 @@ struct journal_event {
     uint32_t next;
 };
 
-/* What is to be added is a sum, or, of an op EVENT_GIVEN, a list of events, first come first gone. */
+/* Still to be added is a sum; for an op EVENT_GIVEN it is a list of events, first in, first out. */
 struct journal_op {
     enum op_kind kind;
     uint64_t code;            /* of kind, name and type, coalesce's own */
@@ -79,7 +79,7 @@ struct slice journal_type(const struct journal *j, const struct journal_op *op);
 /* The number of the first op of that kind, name and type, or OP_END; `next` leads to the others. */
 uint32_t journal_first(const struct journal *j, uint64_t code, enum op_kind kind, struct slice name,
                        struct slice type);
-/* The number of the op, made when it is new. OP_END: the name has too many times. */
+/* The number of the op, which is made if it is new. OP_END: the name has too many times. */
 uint32_t journal_number(struct journal *j, uint64_t code, const struct journal_record *of);
 bool journal_fits(const struct journal *j, uint32_t number, int64_t n); /* no sum overflows */
 void journal_add(struct journal *j, uint32_t number, int64_t n);        /* with its records */

@@ -149,7 +149,7 @@ static void auth_end(struct session *s, enum proof_outcome outcome)
     ask_end(s);
 }
 
-/* After a reload of the users the password is proved again. */
+/* After a reload of the users the password is verified again. */
 static void proof_done(struct proof_ask *a)
 {
     struct session *s = CONTAINER_OF(a, struct session, ask.auth.proof);
@@ -196,7 +196,8 @@ static enum taken auth_begin(struct session *s, const struct auth_words *w, stru
 
 /* ---- HELLO ---- */
 
-/* The option at word i; returns its words. 0: it is wrong, said in why. As in Redis each holds as it is read. */
+/* Reads the option at word i; returns its words. 0: it is wrong, and why says so. As in Redis each holds once it is
+ * read. */
 static uint32_t hello_option(struct session *s, const struct request *r, uint32_t i, struct auth_words *w,
                              struct buf *why)
 {

@@ -189,7 +189,7 @@ void session_answered(struct session *s);
 /* coalesce has room again for s->outlet, which was parked: takes the bytes it left now, so sessions go on in the order of
  * parking. Never from inside session_bytes(). */
 void session_room(struct session *s);
-/* The client's own outlet, of one that a lane answers or has room for: with one lane it is that one. */
+/* The client's own outlet, for an outlet that a lane answers or has room for: with one lane they are the same. */
 struct outlet *command_outlet(const struct command *c, struct outlet *o);
 /* The client is gone. No session_bytes() follows; session_answered() may. */
 void session_close(struct session *s);

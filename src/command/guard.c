@@ -64,7 +64,8 @@ static void guard_leave(struct session *s)
     s->user = NULL;
 }
 
-/* Strangers must not use up limits.clients: of too many the oldest is dropped, unless its password is being proved. */
+/* Unauthenticated clients must not use up limits.clients. Of too many the oldest is dropped, unless its password is
+ * being verified. */
 static void strangers_thin(struct command *c)
 {
     uint32_t most = c->config.clients_max / 4;
@@ -252,7 +253,8 @@ static void all_go_on(struct command *c, enum go_on why)
     }
 }
 
-/* A frame of their own could make others wait; a few more hits in a frame that others began cost those some microseconds. */
+/* A frame of their own could make others wait; a few more hits in another client's frame cost that client some
+ * microseconds. */
 void command_join(struct command *c)
 {
     if (list_empty(&c->paced)) return;

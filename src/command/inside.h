@@ -164,7 +164,7 @@ void session_replies_next(struct session *s); /* a request is through */
 #define AHEAD 16 /* hits that are looked up together: their reads of memory overlap */
 void lanes_init(struct command *c);
 void lanes_close(struct command *c);
-/* What of the session follows is of that lane, until the next. */
+/* From now on the session works on that lane, until the next call. */
 struct coalesce *lane_enter(struct session *s, uint32_t lane);
 struct coalesce *lane_of_hit(struct session *s, struct slice key);
 struct coalesce *lane_of_op(struct session *s, enum op_kind kind, struct slice name);
@@ -205,7 +205,7 @@ bool guard_lets(struct session *s, const struct spec *whole, const struct spec *
                 struct buf *out);
 bool guard_names(const struct session *s, struct slice key); /* may it name that? Of every door */
 bool guard_is_admin(const struct session *s);
-/* How many requests of it may be taken now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
+/* How many requests may be taken from it now; 0: it waits, and is in SESSION_PACED. Not with DOOR_OPEN. */
 uint32_t guard_room(struct session *s);
 void guard_took(struct session *s, uint32_t requests);
 void guard_queued(struct session *s);                          /* one request, in its MULTI */
@@ -230,7 +230,7 @@ void hit_refuse(struct session *s, const struct request *r, enum add_result resu
 
 /* The counter of a key; NULL: none is configured, the error is in out. */
 const struct counter *hit_counter(struct session *s, struct slice key, struct buf *out);
-/* Not of the kind of its counter, which there is. */
+/* The error line for a field that is not of its counter's kind. */
 void hit_refuse_field(struct session *s, struct slice key, struct slice field, struct buf *out);
 
 /* multi.c */

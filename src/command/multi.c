@@ -57,7 +57,7 @@ enum taken run_discard(struct session *s, const struct request *r, struct buf *o
     return TAKEN;
 }
 
-/* The lane of the write that is queued is that of all before it. False: the error is Redis Cluster's. */
+/* Is the lane of this write that of all writes before it? False: the error is Redis Cluster's. */
 static bool lane_fits(const struct session *s, struct buf *out)
 {
     struct multi *m = s->multi;
@@ -158,7 +158,7 @@ static bool parked_too_long(const struct session *s)
     return since_ms != 0 && mono_ms() - since_ms >= s->command->config.busy_ms;
 }
 
-/* TAKEN: there is room, or it is refused: there never will be, or not in time. LEFT: it waits. */
+/* TAKEN: there is room, or it is refused: there will never be any, or not in time. LEFT: it waits. */
 static enum taken room_ask(struct session *s, bool *refused, struct buf *out)
 {
     const struct multi *m = s->multi;

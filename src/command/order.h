@@ -32,7 +32,7 @@ struct way {
     uint64_t space; /* of 128 bytes, so that a way is found by a shift */
 };
 
-/* The ring's slots are first to end - 1, each in its place & mask; the one before first is OWED_NOTHING. */
+/* The ring's slots are first to end - 1, each in its place & mask; the slot before first is OWED_NOTHING. */
 struct order {
     struct owed *ring;
     uint32_t mask, first, end;
@@ -61,7 +61,7 @@ static inline void order_expect(struct order *o, uint32_t lane)
 }
 
 void order_local(struct order *o, struct outlet *client, struct slice reply); /* something is owed */
-/* The last n answers expected, all of one lane, say nothing. */
+/* The last n answers expected, all of one lane, send nothing. */
 void order_hush(struct order *o, uint32_t n);
 /* Gives the client what is complete. */
 void order_take(struct order *o, struct outlet *client);

@@ -51,7 +51,7 @@ static void wait_done(struct wait_request *q)
     ask_end(s);
 }
 
-/* Behind all that the connection sent before: those hits are answered then. */
+/* After all that the connection sent before, so those hits are answered then. */
 static enum taken wait_ask(struct session *s, const struct wait_request *q)
 {
     const struct command_ports *ports = &s->command->config.ports;

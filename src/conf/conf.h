@@ -120,7 +120,7 @@ struct conf_user {
 struct conf {
     char *file; /* as it is called in messages */
     CONF_OPTIONS(CONF_MEMBER, CONF_NO_MEMBER, CONF_NO_MEMBER)
-    /* From the environment, else the password file; NULL: what the URL says. Never print them. */
+    /* From the environment, else the password file; NULL: only the URL may have one. Never print them. */
     char *redis_password, *sentinel_password, *mysql_password;
     struct conf_bearers bearers;   /* of http.tokens */
     struct conf_counter *counters; /* in the order of the file, at least one */
@@ -152,7 +152,7 @@ void conf_free(struct conf *c);
  * (if that is allowed). False: one of them is not valid, and c is as before. */
 bool conf_set(struct conf *c, enum conf_option option, const char *const *texts, size_t n) MUST_CHECK;
 
-/* The path of a file as it is opened: one that is not absolute begins at the directory of the configuration. Heap. */
+/* The path of a file as it is opened: a relative one begins at the directory of the configuration. Heap. */
 char *conf_beside(const struct conf *c, const char *path);
 
 /* `file:line:column` of an option, for errors that are found later (redis_url_parse, counters_validate). counter: its

@@ -114,7 +114,7 @@ static bool made_of(struct slice name, size_t most, const char *letters)
     return good;
 }
 
-/* A name may be a URL with a password that lost its option: only what looks like an option is shown. */
+/* A name may be a URL with a password whose option is missing: only what looks like an option is shown. */
 static const char *show_name(struct slice name, char *out, size_t size)
 {
     if (made_of(name, SHOWN_BYTES, LETTERS DIGITS "_-."))
@@ -167,7 +167,7 @@ static void scalar_read(struct reader *r, const struct conf_row *row, const stru
     problem_expected(r, place_of(&node->start_mark), at->shown, row, why != NULL ? why : what);
 }
 
-/* The pair's key as a name; one that is no text, or is there twice, is a problem. */
+/* The pair's key as a name; a key that is no text, or exists twice, is a problem. */
 static bool name_read(struct reader *r, yaml_node_t *map, yaml_node_pair_t *pair, struct slice *name)
 {
     yaml_node_t *key = yaml_document_get_node(r->doc, pair->key);
@@ -325,7 +325,7 @@ static void counters_read(struct reader *r, yaml_node_t *node)
         entry_read(r, &counters_section, node, &node->data.mapping.pairs.start[i]);
 }
 
-/* An empty map would leave the door open that it seems to close. */
+/* An empty map is refused: it seems to restrict clients, but would give all of them full access. */
 static void users_read(struct reader *r, yaml_node_t *node)
 {
     size_t n = pairs_of(node);

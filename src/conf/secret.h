@@ -4,7 +4,7 @@
 
 #include "conf/conf.h"
 
-/* path as it is opened, heap: one that is not absolute begins at the directory of the configuration file. */
+/* path as it is opened, heap: a relative one begins at the directory of the configuration file. */
 char *secret_path(const char *conf_file, const char *path);
 
 /* The one line of a password file, heap, for secret_free. NULL: e->text says "is a file that ...", "expected ...", and

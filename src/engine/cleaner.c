@@ -169,7 +169,7 @@ static void clean_done(struct redis_clean *done)
     c->odd += done->odd;
 }
 
-/* The cursor stays: it is of the first name that is not done. */
+/* Keeps the cursor: it is of the first name that is not done. */
 static void clean_ask(struct cleaner *c, const struct cleaner_list *list)
 {
     struct redis_clean *clean = &c->clean;

@@ -9,7 +9,8 @@
 
 /* --- links --- */
 
-/* Until lane_begin() sync sees no Redis: it must not begin before all is there. Nor does it see one that lacks frames. */
+/* Until lane_begin() sync sees no Redis: it must not begin before all links are up. Nor does it see one that lacks
+ * frames. */
 static void links_changed(struct lane *l)
 {
     struct core *c = &l->core;

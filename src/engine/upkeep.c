@@ -52,7 +52,7 @@ static void on_restored(struct redis_restore *r)
     redis_walk(&u->core->sync_link, &u->walk);
 }
 
-/* Held names that a counter of ours claims first: another service may have put them there. */
+/* First held names that a counter of ours matches: another tallyd may have put them there. */
 static void walk_begin(struct upkeep *u)
 {
     u->walking = u->restoring = true;

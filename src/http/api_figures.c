@@ -171,7 +171,7 @@ static void stored_fill(struct figures *f, int64_t until_ms)
         f->answer.rows.all[i].stored.known = true;
 }
 
-/* complete_until first: what it says is in the table by then. False: refused. */
+/* complete_until first: what it says is then in the table. False: refused. */
 static bool stored_read(struct figures *f)
 {
     struct error e;
@@ -205,7 +205,7 @@ static void pending_file(struct rows *out, const redisReply *reply)
     if (out->n > 0) qsort(out->all, out->n, sizeof *out->all, by_pending);
 }
 
-/* Adds to the rows: of a top those with the most pending, else only to the ones that are there. */
+/* Adds to the rows: for a top those with the most pending, else only to existing rows. */
 static void pending_merge(struct figures *f, const struct rows *pending)
 {
     for (size_t i = 0; i < pending->n; i++) {
@@ -425,7 +425,7 @@ static void figures_put(struct figures *f)
     labels_free(&names);
 }
 
-/* Without MySQL: what it said to this question the last time, or the rows that there are without it. */
+/* Without MySQL: its last answer to this question, or the rows that are known without it. */
 static bool figures_read(struct figures *f)
 {
     struct answer_cache *cache = &f->x->http->answer_cache;

@@ -1,4 +1,4 @@
-/* http/assets.h - the files that the program carries: the panel, dygraphs, openapi.yaml. Embedded by embed.cmake. */
+/* http/assets.h - the files that the program contains: the panel, dygraphs, openapi.yaml. Embedded by embed.cmake. */
 #ifndef HTTP_ASSETS_H
 #define HTTP_ASSETS_H
 

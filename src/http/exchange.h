@@ -57,7 +57,7 @@ bool exchange_number(struct exchange *x, const char *name, int64_t least, int64_
 bool exchange_sees_store(struct exchange *x, struct slice store) MUST_CHECK;
 bool exchange_sees_name(struct exchange *x, enum op_kind kind, struct slice name,
                         struct slice type) MUST_CHECK;
-/* The door did not answer as hoped: reply is NULL or an error. Frees reply. */
+/* The door did not answer as expected: reply is NULL or an error. Frees reply. */
 void exchange_refuse_reply(struct exchange *x, redisReply *reply);
 /* The reply when it is of that type. NULL: refused. */
 redisReply *exchange_ask(struct exchange *x, struct worker *w, const struct slice *words, size_t n, int type);

@@ -354,7 +354,7 @@ static unsigned connections_most(const struct conf *conf)
     return each > CONNECTIONS_LEAST ? (unsigned)each : CONNECTIONS_LEAST;
 }
 
-/* fd -1: it listens nowhere, and is given its connections. */
+/* fd -1: it does not listen, and is given its connections. */
 static struct MHD_Daemon *daemon_start(struct http *h, int fd, unsigned most)
 {
     unsigned where = fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : MHD_NO_FLAG;

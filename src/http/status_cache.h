@@ -36,7 +36,7 @@ struct status_cache {
 void status_cache_init(struct status_cache *c, const struct source *where);
 void status_cache_close(struct status_cache *c);
 
-/* What was seen at most age_ms ago, or a little more when a probe takes long; calls use with it before it returns. */
+/* The state read at most age_ms ago, or a little more when a probe takes long; calls use with it before it returns. */
 void status_cache_use(struct status_cache *c, struct redisContext *service, uint32_t age_ms,
                       void (*use)(void *arg, const struct status_figures *seen), void *arg);
 

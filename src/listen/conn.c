@@ -116,7 +116,7 @@ static void on_closed(uv_handle_t *handle)
     listen_handle_closed(l);
 }
 
-/* The sum of all connections' is kept beside them. */
+/* Also keeps the sum of all connections'. */
 static void unread_set(struct conn *c, size_t unread)
 {
     if (unread == c->unread) return;
@@ -298,7 +298,7 @@ void conn_pause(struct conn *c)
     if (!is_closing(c)) reading_update(c);
 }
 
-/* What is kept is not offered from here: the caller may be a session that is running. */
+/* Does not offer kept bytes from here: the caller may be a session that is running. */
 static void offer_later(struct conn *c)
 {
     if (c->ended && c->kept.n == 0) {
@@ -375,7 +375,7 @@ static void on_written(uv_write_t *req, int status)
         conn_flush(c);
 }
 
-/* out, from its byte `from` on, becomes libuv's. 0, or what libuv said. */
+/* Gives out, from its byte `from` on, to libuv. 0, or libuv's error. */
 static int write_chunk(struct conn *c, struct buf *out, size_t from)
 {
     struct unsent *chunk = heap_zalloc(sizeof(*chunk));

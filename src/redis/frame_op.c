@@ -269,7 +269,7 @@ static void exec_odd(struct redis_frames *fr, const struct redis_answer *r)
 
 /* --- the frame --- */
 
-/* In the order of the wire. A part of which the frame has nothing (OF counts) is passed over. */
+/* In the order of the wire. A part is skipped when the frame has nothing of it (OF counts). */
 #define OF(member) offsetof(struct frame, member)
 #define ALWAYS SIZE_MAX
 static const struct frame_part {
@@ -314,7 +314,7 @@ static uint32_t body_put(struct redis_frames *fr, struct buf *out, const struct 
     return lines;
 }
 
-/* Of a frame that was just written what is sent again, should Redis lose it; `from` is where its body began. */
+/* Keeps the part of a frame just written that would be sent again if Redis lost it; `from` is where its body begins. */
 static void again_copy(const struct redis_frames *fr, struct frame *f, const char *out, size_t from)
 {
     size_t n = 0, at = from;
@@ -373,7 +373,7 @@ static void answers_clear(struct frame *f)
 
 /* --- back --- */
 
-/* Trouble that no client's answer shows: the dirty index, the books or the seq key are not what they should be. */
+/* Reports faults that no client's answer shows: in the dirty index, the books or the seq key. */
 static void trouble_tell(struct redis_frames *fr)
 {
     char line[200];
@@ -555,7 +555,7 @@ static void kept_queued(struct redis_frames *fr, const struct redis_answer *r, u
     redis_link_cut(fr->link, "MASTERDOWN Redis did not take a transaction; it is unknown what was counted");
 }
 
-/* Also of one token or visitor in a script's answer. */
+/* Also counts errors of single tokens or visitors in a script's answer. */
 static uint32_t errors_count(const struct redis_answer *r)
 {
     uint32_t n = 0;
@@ -635,7 +635,7 @@ void redis_frames_replay(struct redis_frames *fr, struct kept_frame *k)
 
 /* --- the values of a frame whose answer was lost --- */
 
-/* An answer without which nothing may go on: the next connection asks again. */
+/* Without this answer nothing may go on: the next connection asks again. */
 static void doubt_cut(struct redis_frames *fr, const struct redis_answer *r)
 {
     char line[200], why[REDIS_WHY_BYTES];

@@ -90,7 +90,7 @@ static void fsync_file(struct redis_link *l, const struct redis_answer *r)
                sizeof l->facts.appendfsync);
 }
 
-/* False: not what a fit server answers to this step. */
+/* Files the answer to this step. False: a fit server does not answer this. */
 static bool handshake_step_file(struct redis_link *l, enum step step, const struct redis_answer *r)
 {
     switch (step) {

@@ -77,7 +77,7 @@ struct redis_link {
     /* Once for each try that ended, also for one that never came up (then was_up is false). why: an error line for
      * clients, its prefix first; borrowed for the call, and l->why after it. */
     void (*down)(struct redis_link *l, const char *why);
-    /* What comes while nothing was asked, as a subscribed connection says it; NULL: that ends the connection. */
+    /* What arrives without a request, as on a subscribed connection; NULL: that ends the connection. */
     void (*push)(struct redis_link *l, const struct redis_answer *r);
     void *arg;
     /* read-only; facts and client_id are the newest connection's */
@@ -167,7 +167,8 @@ uint64_t redis_link_number(const struct redis_link *l);
 bool redis_link_whole(struct redis_link *l, uint64_t number, const struct redis_answer *seq);
 void redis_link_changed(struct redis_link *l);
 
-/* In a cluster: the slot is on its way to another node, so a frame did not run. Frames are held, and this connection ends. */
+/* In a cluster: the slot is moving to another node, so a frame did not run. Frames are held, and this connection
+ * ends. */
 void redis_link_astray(struct redis_link *l);
 void redis_link_served(struct redis_link *l); /* a frame was applied */
 

@@ -99,7 +99,7 @@ uint64_t place_moved_ms(const struct redis_place *p);
 bool place_is_up(const struct redis_place *p);      /* some link is up */
 bool place_is_whole(const struct redis_place *p);   /* all that were started are */
 bool place_has_choice(const struct redis_place *p); /* its URL has several hosts, or it is told one */
-/* Every link asks ROLE now, and `doubted` is told; at most every 200 ms. */
+/* Every link asks ROLE now, and `doubted` is called; at most every 200 ms. */
 void place_doubt(struct redis_place *p, const char *why);
 
 #endif

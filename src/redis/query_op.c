@@ -1,4 +1,4 @@
-/* redis/query_op.c - the ends of every read, and which one begins. */
+/* redis/query_op.c - begins a read of each kind, and ends every read. */
 #include "base/num.h"
 #include "redis/query_in.h"
 #include <stdarg.h>
@@ -22,7 +22,7 @@ void query_finish(struct redis_query *r)
     end(r, ASK_DONE);
 }
 
-/* To an error inside a script Redis adds where in it: of no use to a client. */
+/* Redis adds to an error inside a script its place in the script: of no use to a client. */
 static struct slice error_line(struct slice line)
 {
     static const char mark[] = " script: ";

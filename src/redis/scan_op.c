@@ -211,7 +211,7 @@ static void on_rows(struct redis_link *l, void *arg, const struct redis_answer *
     s->reading.out--;
     piece_answered(s->reading.of);
     CRASH(scan_mid);
-    /* Somebody put another type there: no field of it is left, which batch_seal will call short. */
+    /* Another program put another type there: no field is left, so batch_seal will report it as short. */
     bool no_hash = answer_error_is(r, "WRONGTYPE");
     if (!s->reading.failed && !no_hash && !rows_file(s, hash, r, &cursor)) fail(s, r);
     if (cursor != 0) {
@@ -241,7 +241,7 @@ static void on_scans_rested(uv_timer_t *timer)
 
 /* --- registry --- */
 
-/* False: a field of ours with a value that we would not have written. */
+/* False: a field of ours with a value that tallyd would not write. */
 static bool field_file(struct batch *b, struct slice field, struct slice value, struct map *seen)
 {
     int64_t v;
@@ -261,7 +261,7 @@ static bool field_file(struct batch *b, struct slice field, struct slice value, 
     return true;
 }
 
-/* Each field once, whatever the server says: a hash that is scanned twice would count twice. */
+/* Each field once, even if the server sends it twice: otherwise it would count twice. */
 static bool fields_file(struct batch *b, const struct redis_answer *r, struct map *seen)
 {
     for (size_t i = 0; i + 1 < r->n; i += 2) {

@@ -43,7 +43,8 @@ static bool wait_was_left(struct redis_durable *w)
     return mono_ms() - w->began_ms >= LEFT_MS && w->left(w);
 }
 
-/* Ends all of l whose time, goal or server has come. A done() may ask for more, which goes to ws->fresh. */
+/* Ends all of l whose time is over, whose goal is reached, or whose server has changed. A done() may ask for more,
+ * which goes to ws->fresh. */
 static void waits_look(struct redis_waits *ws, struct list *l)
 {
     struct list now;
@@ -162,7 +163,7 @@ static void on_replication(struct redis_link *l, void *arg, const struct redis_a
         got_set(ws, wait_of(node), 0, info_acks(r->str, wait_of(node)->offset));
 }
 
-/* Of WAIT or WAITAOF, the last of what was asked: for all that were written. */
+/* The answer to WAIT or WAITAOF, the last request of a round: for all that were written. */
 static void on_count(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {
     struct redis_waits *ws = arg;

@@ -138,7 +138,7 @@ static void on_written(uv_write_t *req, int status)
     wire_write(l);
 }
 
-/* The socket took `done` bytes of out; the rest is libuv's until on_written. */
+/* The socket took `done` bytes of out; libuv has the rest until on_written. */
 static void rest_write(struct redis_link *l, struct buf *out, size_t done)
 {
     struct buf full = *out;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define STORE_DIGITS_MAX 19
-/* Of the days that a key of visitors ends in; no part begins with 0, so that an integer <store> may be one. */
+/* A day for keys of visitors; no part begins with 0, so that an integer <store> may be one. */
 #define DAY_SAMPLE 20101010
 
 /* A feed while it is looked at. */

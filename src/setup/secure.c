@@ -180,7 +180,7 @@ enum secure_level secure_certificate(struct tls_context *c, char *out, size_t si
     return left_s < SECURE_SOON_S ? SECURE_WARN : SECURE_GOOD;
 }
 
-/* Names are not looked up here: only what says so by itself is this machine. */
+/* Host names are not resolved here: only names and addresses that clearly mean this machine count. */
 static bool is_here(const char *host)
 {
     struct in_addr v4;

@@ -12,7 +12,7 @@ enum secure_level { SECURE_GOOD, SECURE_WARN, SECURE_BAD };
 /* "is good until 2027-01-01 00:00 UTC (40 days)", and what to do when that is soon, or over. Of one with a certificate. */
 enum secure_level secure_certificate(struct tls_context *c, char *out, size_t size);
 
-/* A call for each thing that a careful operator would not leave so. */
+/* Calls warn for each setting that a careful operator would change. */
 void secure_warnings(const struct setup *s, void (*warn)(void *arg, const char *text), void *arg);
 
 #endif

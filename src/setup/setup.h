@@ -43,10 +43,11 @@ struct shares {
 };
 struct shares setup_shares(const struct conf *conf);
 
-/* For a look at what runs with it; borrows from s. */
+/* Where to read the state of what runs with it; borrows from s. */
 struct source setup_source(const struct setup *s);
 
-/* The users of the configuration; nothing of it is borrowed. Of a reload, too. False: problems says why, and out is empty. */
+/* The users of the configuration, also after a reload; nothing is borrowed. False: problems says why, and out is
+ * empty. */
 bool setup_users(struct users *out, const struct conf *conf, struct buf *problems) MUST_CHECK;
 
 #endif

@@ -31,7 +31,8 @@ struct tls_context;
  * it, without the file's name: it might be a key pasted by mistake. */
 enum err tls_context_create(enum tls_side side, const struct tls_files *files, enum tls_trust trust,
                             struct tls_context **out, enum tls_file *which, struct error *e) MUST_CHECK;
-/* Reads the files again, for sessions from now on. On an error, an expired certificate among them, it stays as it was. */
+/* Reads the files again, for sessions from now on. On an error, such as an expired certificate, the old files remain in
+ * use. */
 enum err tls_context_reload(struct tls_context *c, struct error *e) MUST_CHECK;
 void tls_context_destroy(struct tls_context **c); /* after all its sessions */
 

@@ -135,7 +135,7 @@ static void proof_worked(uv_work_t *work, int status)
     run_next(p);
 }
 
-/* Whether it may be tried is asked again now: those before it may have been wrong. */
+/* Checks again whether it may be tried: guesses before it may have been wrong. */
 static void run_next(struct prover *p)
 {
     while (p->running == NULL && !list_empty(&p->waiting)) {

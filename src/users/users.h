@@ -109,7 +109,7 @@ static inline uint32_t user_room_left(const struct users *all, const struct user
 void user_took(struct user *u, uint32_t requests);   /* after user_room(), as the two that follow */
 void user_queued(struct user *u, uint32_t requests); /* in a MULTI: paid for, and in no frame yet, */
 void user_took_at_once(const struct users *all, struct user *u, uint32_t requests); /* and then in this one */
-/* A client waits for room: sets how much of a used-up budget it may take. rides: in a frame that goes anyway. */
+/* A client waits for room: sets how much of a used-up budget it may take. rides: in a frame that is sent anyway. */
 void user_allow(struct user *u, uint64_t now_ms, bool rides);
 
 #endif

@@ -4,7 +4,7 @@
  * either in a journal or in its key. The rules (checkpoint.c carries them out):
  *   In: all feed updates; a client's update of a series that Redis accepted since the last cut; hits on buckets with a
  *     known total; events numbered from a lease. The rest goes straight to its key, so the first client to meet a key of
- *     the wrong type gets the error. So do the ops of a frame that has only a few.
+ *     the wrong type gets the error. The ops of a frame with only a few go straight, too.
  *   Home: closed journals, oldest first, some commands a frame. Ops of later frames take sums out of the journal in the
  *     same MULTI; all seconds of a series go together. A read's name goes home at once (settle).
  *   Undo: what a refused or lost frame put in or took out is undone here before the frame is sent again or given up.

@@ -1,6 +1,6 @@
-/* command/multi.c - MULTI, EXEC, DISCARD. Queued requests are kept as the bytes that came, and parsed again at EXEC.
- * At EXEC all writes go into one frame, or none does: each was checked when it was queued (so what Redis would fail at EXEC
- * fails here when queued, and the transaction with it), and EXEC first asks coalesce_room() for all of them. */
+/* command/multi.c - MULTI, EXEC, DISCARD. Queued requests are kept as the bytes that came, and parsed again at EXEC. At
+ * EXEC all writes go into one frame, or none does. Each was checked when it was queued: what Redis would fail at EXEC
+ * fails here when queued, and the transaction with it. EXEC first asks coalesce_room() for all of them. */
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/stats.h"

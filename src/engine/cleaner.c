@@ -11,8 +11,8 @@
 #define REST_TIMES 3
 #define RETRY_MS 1000
 #define PAGE_NAMES 1000
-/* A pass over the cached windows begins every hundredth of the shortest time that a window is kept, but at most each
- * pass and at least once an hour. */
+/* Cached windows are gone through every hundredth of the shortest time that one is kept. That is at most each pass, and
+ * at least once an hour. */
 #define WINDOWS_PARTS 100
 #define WINDOWS_MOST_S 3600
 

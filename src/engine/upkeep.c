@@ -1,7 +1,7 @@
 /* engine/upkeep.c - slow tasks apart from the hits: pruning of the ledger, complete_until (wire_ledger.c), and the walk
  * over the key space for pending hashes that are missing in tally:dirty (coalesce/README.md, rule C8). The walk runs at
- * start, on every reconnect, when Redis' clock went back, and every WALK_MS, since a tallyd may have died for good and
- * left such a hash. */
+ * start, on every reconnect, when Redis' clock went back, and every WALK_MS. A tallyd may have died for good and left
+ * such a hash. */
 #include "engine/upkeep.h"
 #include "base/log.h"
 

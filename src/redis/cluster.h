@@ -1,6 +1,6 @@
 /* redis/cluster.h - asks the nodes of a Redis Cluster which of them serves each lane's slot, and tells its place
- * (place.h). It asks the nodes of redis.url and those that they name, each once a second on a connection of its own,
- * more often while the owner is in doubt. tallyd believes the owner with the highest config epoch: that is the
+ * (place.h). It asks the nodes of redis.url and those that they name, each once a second on a connection of its own.
+ * While the owner is in doubt it asks more often. tallyd believes the owner with the highest config epoch: that is the
  * cluster's own rule. It follows a MOVED at once. One loop. */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H

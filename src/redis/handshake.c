@@ -1,7 +1,6 @@
 /* redis/handshake.c - the first requests on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME, CLIENT
- * ID, INFO, CONFIG GET appendfsync, TIME, and an empty MULTI EXEC, since for a user without the right to MULTI each
- * increment of a frame would run by itself. The connection is up only when all of these are answered as a master
- * answers them. */
+ * ID, INFO, CONFIG GET appendfsync, TIME, and an empty MULTI EXEC. For a user without the right to MULTI each increment
+ * of a frame would run by itself. The connection is up only when all of these are answered as a master answers them. */
 #include "base/log.h"
 #include "base/num.h"
 #include "redis/check_op.h"

@@ -159,9 +159,9 @@ void redis_link_crash_after(struct redis_link *l, enum crash_point p); /* passes
 void redis_link_cut(struct redis_link *l, const char *why);
 
 /* The server has our frames up to number; 0: none, or it is not known. A request whose answer must be complete notes
- * redis_link_number() when it asks, reads the seq key as well, and believes the answer if seq is at least that number.
- * If not, the server took over another one's data and still has our links: all of them leave, and the frame link looks
- * for what is missing. */
+ * redis_link_number() when it asks, and reads the seq key as well. It believes the answer if seq is at least that
+ * number. If not, the server took over another one's data and still has our links: all of them leave, and the frame
+ * link looks for what is missing. */
 void redis_link_numbered(struct redis_link *l, uint64_t number);
 uint64_t redis_link_number(const struct redis_link *l);
 bool redis_link_whole(struct redis_link *l, uint64_t number, const struct redis_answer *seq);

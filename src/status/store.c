@@ -1,5 +1,5 @@
-/* status/store.c - see store.h. As a live total does (sync/README.md, rules S26 and S28), it reads Redis in one script with
- * its gen, then MySQL in one snapshot, and both again if the counter has merges of a later gen by then. */
+/* status/store.c - see store.h. As a live total does (sync/README.md, rules S26 and S28), it reads Redis in one script
+ * with its gen, then MySQL in one snapshot. It reads both again if the counter has merges of a later gen by then. */
 #include "status/store.h"
 
 #include "base/heap.h"

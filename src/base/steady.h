@@ -1,5 +1,6 @@
-/* base/steady.h - another machine's wall clock, to delete by. It follows steps back, since they only make things look
- * younger. A leap ahead may be a mistake: it follows one that has lasted for STEADY_SETTLE_MS. */
+/* base/steady.h - another machine's wall clock, used to decide what is old enough to delete. It follows steps back,
+ * since they only make things look younger. A leap ahead may be a mistake, so it follows only one that has lasted for
+ * STEADY_SETTLE_MS. */
 #ifndef BASE_STEADY_H
 #define BASE_STEADY_H
 

@@ -1,5 +1,5 @@
-/* base/url.h - scheme://[user[:password]@]host[:port][,host[:port]...][/path][?query] in pieces, as they were written:
- * percent.h decodes. What a piece may be, and whether there may be several hosts, is for the caller to say. */
+/* base/url.h - scheme://[user[:password]@]host[:port][,host[:port]...][/path][?query], split into pieces as they were
+ * written: percent.h decodes. The caller decides what a piece may be, and whether several hosts are allowed. */
 #ifndef BASE_URL_H
 #define BASE_URL_H
 

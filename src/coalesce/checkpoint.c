@@ -1,5 +1,5 @@
-/* coalesce/checkpoint.c - journals follow the frames (journal.h has the rules). Top to bottom: what a frame puts in, what it
- * brings home, what it says to Redis, and what became of it: applied, undone, sent again. */
+/* coalesce/checkpoint.c - what frames do with journals (journal.h has the rules). From top to bottom: what a frame puts
+ * in, what it brings home, what it tells Redis, and what became of it: applied, undone, sent again. */
 #include "base/stats.h"
 #include "coalesce/kinds.h"
 
@@ -20,9 +20,9 @@ bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op)
 #define PRICE_MOST 32 /* 125 ops a frame */
 #define AHEAD_MOST 25 /* percent of a journal */
 
-/* In quarters of a cell. A journal is to be no fuller than the one before is empty: the further it is ahead, the fewer ops a
- * frame takes. Then as much goes in as comes home, and all clients wait a little, instead of some for a frame that
- * does it all. */
+/* The price in quarters of a cell. The open journal should not be fuller than the previous one is empty: the further it
+ * is ahead, the fewer ops a frame takes. Then as much goes in as comes home. All clients wait a little; otherwise a few
+ * would wait for a frame that brings everything home. */
 uint32_t checkpoint_price(const struct coalesce *c)
 {
     if (c->journal == NULL || !journals_wait(c)) return 0;
@@ -117,8 +117,8 @@ static void events_out(struct frame *f, struct frame_op *op, const struct journa
     }
 }
 
-/* The op leaves its journal with this frame. Of a sum all that is there now: when the frame is sent again, hits of its own
- * may go straight that had gone in before (redo_into). */
+/* The op leaves its journal with this frame. A sum leaves whole, as it is now: when the frame is sent again, hits that
+ * it had put into the journal may go straight (redo_into). */
 static void leave(struct frame_op *op)
 {
     struct journal_op *from = &op->journal->ops[op->number];
@@ -259,8 +259,9 @@ void checkpoint_undo(struct coalesce *c, struct group *g)
     buf_reset(&f->records);
 }
 
-/* A client's hits on a timebox go straight: what was to be answered Redis may have forgotten with its tail. So do events
- * whose journal is lost: the script draws their numbers anew, since Redis may have forgotten that it gave them. */
+/* A client's hits on a timebox go straight, since Redis may have lost the total that they would be answered with. So do
+ * events whose journal is lost: the script draws their numbers again, since Redis may have forgotten that it gave
+ * them. */
 static void redo_into(struct frame *f, struct frame_op *op, struct journal *other)
 {
     bool answers = op->kind == OP_TIMEBOX && !op->fed;

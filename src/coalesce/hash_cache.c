@@ -1,5 +1,5 @@
-/* coalesce/hash_cache.c - open addressing with linear probing and backward-shift deletion; eviction is a sweep with a second
- * chance. */
+/* coalesce/hash_cache.c - open addressing with linear probing and backward-shift deletion; eviction is a second-chance
+ * sweep. */
 #define XXH_INLINE_ALL
 #include "coalesce/hash_cache.h"
 #include "base/check.h"

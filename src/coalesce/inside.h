@@ -1,14 +1,18 @@
 /* coalesce/inside.h - what the files of coalesce/ share: the state, and what each does for the others.
- *   coalesce.c  the door: hits, literals, parking        flight.c  frames out and their answers
- *   doubt.c     cuts and what becomes of them            claims.c  claims, in the one order with the frames
- *   tokens.c    increments with a token
- *   ops.c       the door for series, timeboxes, events, visitors      feeding.c  those that hits feed
- *   kinds.c     what each kind does as its frame goes, and what is owed
+ *   coalesce.c    takes hits and literals, parks clients
+ *   flight.c      sends frames and handles their answers
+ *   doubt.c       settles frames and claims after a cut
+ *   claims.c      claims, in one order with the frames
+ *   tokens.c      increments with a token
+ *   ops.c         takes ops on series, timeboxes, events, visitors
+ *   feeding.c     the ops that hits feed
+ *   kinds.c       what each kind of op does as its frame goes, and what is owed
  *   checkpoint.c  what a frame puts into a journal, and what it brings home
- *   journals.c  the open one, the closed ones, whose they are         takeover.c  journals of dead services
- *   settle.c    reads that wait for them                 buckets.c   which buckets of timeboxes exist
- *   replay.c    answered frames that Redis could lose
- */
+ *   journals.c    the open journal, the closed ones, and who owns them
+ *   takeover.c    journals of dead processes
+ *   settle.c      reads that wait for journals
+ *   buckets.c     which buckets of timeboxes exist
+ *   replay.c      answered frames that Redis could lose */
 #ifndef COALESCE_INSIDE_H
 #define COALESCE_INSIDE_H
 
@@ -49,7 +53,7 @@ struct replay {
     uint64_t named_from, named; /* frames behind the first, up to the second, were lost and are named */
     struct kept_frame *next;    /* to be sent again; NULL: Redis has all of them */
     bool sent, in_doubt;        /* it is on the link; it was when that was cut */
-    uint32_t frames;            /* sent again since the look, with so many hits */
+    uint32_t frames;            /* sent again since the look; hits: theirs */
     uint64_t hits, begun_ms, again_ms; /* again_ms: not before, after a refusal */
     uint64_t found;                    /* the last frame that Redis had then */
     struct fence fence;
@@ -87,13 +91,14 @@ struct coalesce {
     struct owed_op *ops_owed;
     uint32_t ops_owed_n, ops_owed_cap;
     struct buf owed_names;
-    struct list journals;                /* oldest first; what stands in Redis or is under way */
+    /* oldest first: those that are in Redis or will be by a frame under way */
+    struct list journals;
     struct journal *journal;             /* of them, the one that takes ops; NULL: none yet */
     struct journal *spare_journal;       /* the memory of the next */
     uint64_t journals_n;                 /* begun so far */
     struct list settles;                 /* reads that wait for a checkpoint */
     struct slice *looked;                /* names of journals, for the look */
-    struct known buckets;                /* of timeboxes, by Redis' answers: they stand in both sets */
+    struct known buckets;                /* of timeboxes: in both sets, by Redis' answers */
     uint32_t gathered_n, gathered_turns; /* answers at the last turn, and turns waited for more */
     struct list claims;                  /* sent, no answer yet; in doubt when the link was cut meanwhile */
     struct list refused; /* claims that came while the link was not ready: answered on the next turn */
@@ -195,7 +200,8 @@ bool checkpoint_waits(const struct coalesce *c); /* there is something to be bro
 bool checkpoint_takes(const struct coalesce *c, const struct frame_op *op); /* may it go into the journal? */
 uint32_t checkpoint_price(
     const struct coalesce *c); /* of an op more that goes into the journal, in quarters of a cell */
-/* All of an op of a journal, but of events at most so many, becomes an op of the frame; returns its cost in lines. */
+/* An op of a journal becomes an op of the frame: all of a sum, of events at most events_most. Returns its cost in
+ * lines. */
 uint32_t checkpoint_take_out(struct coalesce *c, struct frame *f, struct journal *j, uint32_t number,
                              uint32_t events_most);
 void checkpoint_on_send(struct coalesce *c, struct group *g);
@@ -204,7 +210,7 @@ void checkpoint_undo(struct coalesce *c, struct group *g); /* what the frame car
 void checkpoint_redo(struct coalesce *c, struct group *g); /* ... and is sent again */
 
 /* journals.c */
-struct journal *journals_oldest(const struct coalesce *c); /* NULL: there is none */
+struct journal *journals_oldest(const struct coalesce *c); /* NULL: no journal */
 struct journal *journals_open(struct coalesce *c);         /* the one that takes ops */
 void journals_shut(struct coalesce *c);                    /* it takes no more */
 bool journals_full(const struct coalesce *c, const struct journal *j);
@@ -242,7 +248,7 @@ bool buckets_know(const struct coalesce *c, const struct frame_op *op);
 bool buckets_may_wait(const struct coalesce *c, const struct frame *f, const struct frame_op *op);
 void buckets_wait(struct coalesce *c, struct frame_op *op);
 void buckets_undo(struct coalesce *c, const struct frame_op *op);
-/* It stands in both sets, and n is no sum that the script would refuse: its hits go as a plain ZINCRBY. */
+/* The bucket is in both sets, and the script would not refuse the sum n: its hits go as a plain ZINCRBY. */
 bool buckets_plain(const struct coalesce *c, const struct frame *f, const struct frame_op *op, int64_t n);
 void buckets_learn(struct coalesce *c, const struct frame *f,
                    struct frame_op *op);           /* Redis' answer is filed */

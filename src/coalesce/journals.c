@@ -1,5 +1,5 @@
-/* coalesce/journals.c - the journals of this service (journal.h has the rules): one takes ops, closed ones wait until they are
- * brought home, oldest first; and whose they are, after a link came up or a service died. */
+/* coalesce/journals.c - the journals of this process (journal.h has the rules). One takes ops; closed ones wait until
+ * they are brought home, oldest first. After a link came up or a process died: who owns them. */
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -28,8 +28,8 @@ bool journals_wait(const struct coalesce *c)
     return j != NULL && j->closed;
 }
 
-/* (!) The memory of one is kept for the next: tables of 100,000 names that grow anew twice a second stop the loop for tens of
- * milliseconds. */
+/* (!) The memory of a journal is kept for the next one: tables of 100,000 names that grow from nothing twice a second
+ * would stop the loop for tens of milliseconds. */
 void journals_drop(struct coalesce *c, struct journal *j)
 {
     PRE(j->frames == 0);

@@ -1,7 +1,8 @@
-/* coalesce/known.h - what is known to be in Redis. For each time series the second of its last op sent: a new slot needs a
- * ZADD in `known:`, an old one does not. For each bucket of a timebox that it was in both sets. A cache without names. Two
- * that share a 64-bit code, or a lost entry, cost at most a ZADD: now, or owed after the answer showed a fresh sample or
- * bucket. (For two buckets, also one hit's answer.) Nothing is allocated before the first. */
+/* coalesce/known.h - what is known to be in Redis. For each series: the second of its last op sent; a new slot needs a
+ * ZADD in `known:`, an old one does not. For each bucket of a timebox: that it was in both sets. This is a cache
+ * without names. When two share a 64-bit code, or an entry is lost, that costs at most a ZADD: now, or owed after the
+ * answer showed a fresh sample or bucket. (For two buckets it also costs one hit's answer.) Nothing is allocated before
+ * the first entry. */
 #ifndef COALESCE_KNOWN_H
 #define COALESCE_KNOWN_H
 

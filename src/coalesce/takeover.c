@@ -1,6 +1,6 @@
-/* coalesce/takeover.c - see takeover.h. A look lists all journals, then takes the orphans among them one by one. A link
- * that is lost ends it, and so does a frame link to another server (!): there the owners may have links. The next look
- * begins from the list. */
+/* coalesce/takeover.c - see takeover.h. A look lists all journals, then takes the orphans among them one by one. A lost
+ * link ends it, and so does a frame link to another server (!): the owners may have links there. The next look begins
+ * with a new list. */
 #include "coalesce/takeover.h"
 #include "base/heap.h"
 #include "base/log.h"

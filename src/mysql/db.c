@@ -1,5 +1,5 @@
-/* mysql/db.c - the only file that holds a MYSQL *. MYSQL_OPT_RECONNECT is not touched: it is off by default
- * in both client libraries, and Oracle's prints a warning when it is set at all. */
+/* mysql/db.c - the only file that holds a MYSQL *. It does not set MYSQL_OPT_RECONNECT: that is off by default in both
+ * client libraries, and Oracle's prints a warning when it is set at all. */
 #include "mysql/db.h"
 #include "mysql/db_tls.h"
 
@@ -433,7 +433,7 @@ enum code_class db_exec(struct db *db, struct slice sql)
 {
     enum code_class class = sql_send(db, sql);
     if (class != CODE_OK) return class;
-    if (mysql_field_count(db->mysql) > 0) { /* a result nobody asked for must still be read off the wire */
+    if (mysql_field_count(db->mysql) > 0) { /* an unexpected result must still be read off the wire */
         db->result = mysql_store_result(db->mysql);
         result_free(db);
     }

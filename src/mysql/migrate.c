@@ -1,6 +1,6 @@
-/* mysql/migrate.c - applies sql/. DDL commits by itself in MySQL, so a file that was cut half way is run
- * again whole: its statements are safe to repeat, and its version is noted behind the last one. So a table that was
- * dropped is made again by applying all of them. */
+/* mysql/migrate.c - applies sql/. DDL commits by itself in MySQL, so a file that was cut half way is run again from its
+ * start: its statements are safe to repeat, and its version is written after the last one. A table that was dropped is
+ * made again by applying all files. */
 #include "mysql/finding.h"
 #include "mysql/sql.h"
 

@@ -1,6 +1,7 @@
-/* mysql/panel.h - what panels read of the merchants' tables and of tally_counters: plain SELECTs on a connection of their
- * own, with short time limits, outside of the writers'. Blocking, one thread at a time. A connection that the server closed
- * is opened again once; every function returns ERR_UNAVAILABLE when MySQL cannot be reached. Rows are good for the call. */
+/* mysql/panel.h - what panels read of the merchants' tables and of tally_counters: plain SELECTs on a connection of its
+ * own, with short time limits, apart from the writers'. Blocking, one thread at a time. A connection that the server
+ * closed is opened again once. Every function returns ERR_UNAVAILABLE when MySQL cannot be reached. Rows are good for
+ * the call. */
 #ifndef MYSQL_PANEL_H
 #define MYSQL_PANEL_H
 
@@ -23,7 +24,7 @@ struct panel {
 void panel_init(struct panel *p, const struct db_config *config, const struct counters *counters);
 void panel_close(struct panel *p);
 
-struct panel_rows { /* which rows are asked for, and who gets them */
+struct panel_rows { /* which rows are asked for, and the callback for them */
     const struct counter *counter;
     struct slice store; /* of the counter's kind; ignored when it has none */
     void (*row)(void *arg, struct slice field, int64_t count); /* fields as in Redis: 20140920 */
@@ -48,8 +49,8 @@ enum err panel_store_known(struct panel *p, struct slice store, bool *known, str
 enum err panel_stores(struct panel *p, const struct counter *c, struct slice prefix, uint32_t n,
                       void (*store)(void *arg, struct slice name), void *arg, struct error *e) MUST_CHECK;
 
-/* Names of fields of a counter with labels, as its table has them: at most n calls, none for a field without a name. id is
- * the field, byte for byte. */
+/* Names of fields of a counter with labels, as its table has them: at most n calls, no call for a field without a name.
+ * id is the field, byte for byte. */
 enum err panel_labels(struct panel *p, const struct counter *c, const struct slice *fields, size_t n,
                       void (*label)(void *arg, struct slice id, struct slice name), void *arg,
                       struct error *e) MUST_CHECK;

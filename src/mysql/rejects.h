@@ -40,7 +40,7 @@ enum err rejects_standing(struct db *db, void (*each)(void *arg, struct slice co
                           void *arg, struct error *e) MUST_CHECK;
 
 /* Merges each row again, in its own transaction with its mark, so exactly once even if called again after an error; its
- * delta moves from rejected to merged. A row that is refused again stays, with the new reason. */
+ * delta moves from rejected to merged. A row that is refused again remains, with the new reason. */
 struct rejects_replay {
     const struct counters *counters;
     /* Each may be NULL: after every row; for what is refused again. */

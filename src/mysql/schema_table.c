@@ -1,5 +1,5 @@
-/* mysql/schema_table.c - a merchant's table: what merging needs of it, and the SQL that mends what is not so.
- * Each mend works by itself and in the order of the report. */
+/* mysql/schema_table.c - a merchant's table: what merging needs of it, and the SQL that corrects it. Each correction
+ * works by itself and in the order of the report. */
 #include "base/heap.h"
 #include "base/num.h"
 #include "mysql/finding.h"
@@ -77,8 +77,8 @@ static void alter(struct buf *mend, const struct counter *c, const char *what)
     buf_printf(mend, " %s ", what);
 }
 
-/* Ends the mend of a primary key. Writers must wait for it: MySQL, building the key while they go on, takes what
- * their ON DUPLICATE KEY UPDATE tries to insert for a duplicate, and gives up with 1062. */
+/* Ends the correction of a primary key. Writers must wait for it: if MySQL builds the key while they go on, it takes
+ * what their ON DUPLICATE KEY UPDATE tries to insert for a duplicate, and gives up with 1062. */
 static void alter_end_key(struct buf *mend)
 {
     BUF_LIT(mend, ", LOCK=SHARED;");

@@ -1,5 +1,5 @@
-/* mysql/text.h - pieces of SQL text. Data goes in as x'..' only, good under every sql_mode and character set; names come
- * from validated configuration. Pure. */
+/* mysql/text.h - pieces of SQL text. Data goes in only as x'..', which is good under every sql_mode and character set;
+ * names come from validated configuration. Pure. */
 #ifndef MYSQL_TEXT_H
 #define MYSQL_TEXT_H
 

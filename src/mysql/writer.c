@@ -1,6 +1,6 @@
-/* mysql/writer.c - see writer.h. `lock` guards everything that the threads and the loop share: the lists, health
- * and its text, the flags. Only probes decide what is up or down. Any idle thread runs one: at once after work that
- * failed because of the link or the server, with backoff while down, now and then while up and idle. */
+/* mysql/writer.c - see writer.h. `lock` guards everything that the threads and the loop share: the lists, health and
+ * its text, the flags. Only probes decide what is up or down. Any idle thread runs one: at once after work that failed
+ * because of the link or the server, with backoff while down, now and then while up and idle. */
 #include "mysql/writer.h"
 
 #include "base/clock.h"
@@ -48,8 +48,9 @@ struct writer_pool {
     unsigned probes_failed;
     uint64_t probe_at_ms;
     uint32_t running; /* threads */
-    /* Ends when MySQL fails or moves. A connection of an era before is not used again: all threads leave a server together,
-     * and none merges on another one before the loop was told, whose gate looks at its ledger first. */
+    /* Ends when MySQL fails or moves. A connection of an earlier era is not used again: all threads leave a server
+     * together. None merges on another one before the loop was told, whose gate looks at the new server's ledger
+     * first. */
     unsigned era;
     int host;          /* db_host() of the era; -1: none was up yet */
     char server[240];  /* db_server() of the last that was up */
@@ -135,8 +136,8 @@ static void era_follow(struct writer *w)
     w->era = era;
 }
 
-/* A server that answers may still refuse to write, so the question after a failure is a write, to a row that
- * is never there. Missing tables or rights are no outage: the merge itself says so. */
+/* A server that answers may still refuse to write. So the question after a failure is a write, to a row that never
+ * exists. Missing tables or rights do not count as down: the merge itself reports them. */
 static void probe(struct writer *w, bool write)
 {
     era_follow(w);
@@ -256,7 +257,7 @@ static void queues_answer_down(struct writer_pool *p)
     uv_async_send(&p->results);
 }
 
-/* With the lock held: what is there to do? Jobs go before chunks: they are short, and somebody waits for each. */
+/* With the lock held: what is there to do? Jobs go before chunks: they are short, and each has an asker that waits. */
 static bool task_find(struct writer *w, enum task *task, struct list **link)
 {
     struct writer_pool *p = w->pool;

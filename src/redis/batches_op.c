@@ -105,7 +105,7 @@ void redis_adopt(struct redis_link *l, struct adopt *a)
     redis_link_ask(l, 1, adopt_list_done, a);
 }
 
-/* --- which stand --- */
+/* --- which batches exist --- */
 
 static void standing_done(struct redis_link *l, void *arg, const struct redis_answer *r, uint32_t at)
 {

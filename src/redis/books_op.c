@@ -1,5 +1,4 @@
-/* redis/books_op.c - scripts that only read; flags=no-writes lets them run when Redis is full, or its disk
- * is. */
+/* redis/books_op.c - scripts that only read; flags=no-writes lets them run when Redis or its disk is full. */
 #include "redis/books_op.h"
 #include "base/num.h"
 #include "redis/lua.h"

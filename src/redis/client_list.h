@@ -1,5 +1,5 @@
-/* redis/client_list.h - CLIENT LIST, of which only tallyd's own links matter: "id=7 addr=... name=tallyd:shop:<life>:frame
- * ...", a line each. */
+/* redis/client_list.h - CLIENT LIST, a line for each link: "id=7 addr=... name=tallyd:shop:<life>:frame ...". Only
+ * tallyd's own links matter here. */
 #ifndef REDIS_CLIENT_LIST_H
 #define REDIS_CLIENT_LIST_H
 

@@ -1,7 +1,8 @@
-/* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms
- * meanwhile. The timed form, for servers whose WAITAOF is not to be believed or not there: once the write is answered,
- * aof_pending_bio_fsync:0 says that it has left Redis for the kernel; an fsync begins within a second after; 2.1 s later 0
- * again says that this fsync has ended. Its fences overlap, so a slow barrier costs delay, not throughput. */
+/* redis/fence_op.c - see fence_op.h. A group of fences shares one write and one wait; the next group forms meanwhile.
+ * The timed form is for servers without a WAITAOF that can be believed. Once the write is answered,
+ * aof_pending_bio_fsync:0 means that the write has left Redis for the kernel. An fsync begins within a second after
+ * that; 0 again 2.1 s later means that this fsync has ended. Timed fences overlap, so a slow barrier costs delay, not
+ * throughput. */
 #include "redis/fence_op.h"
 #include "base/latencies.h"
 #include "base/stats.h"
@@ -14,7 +15,7 @@
 #define POLL_MS 100
 #define SETTLE_MS 2100
 #define WAIT_SLICE_MS 1000    /* one WAIT; asked again until the fence gives up, since it blocks the link */
-#define BACKGROUND_SLICE_MS 5 /* when nobody but background fences waits; asked again every POLL_MS */
+#define BACKGROUND_SLICE_MS 5 /* when only background fences wait; asked again every POLL_MS */
 
 static void group_begin(struct redis_fences *fs);
 
@@ -24,8 +25,8 @@ static bool by_waitaof(const struct redis_fences *fs)
     return fs->keeps == REDIS_KEEPS_DISK && f->aof_on && f->version >= REDIS_WAITAOF_TRUE;
 }
 
-/* (!) While frames are held a failover is under way, and this server may be replaced already: what it and one of its replicas
- * have is then not what the promoted one has. */
+/* (!) While frames are held a failover is under way, and this server may be replaced already: what this server and one
+ * of its replicas have is then not what the promoted one has. */
 static void fence_end(struct redis_fences *fs, struct fence *f, bool passed, const char *text)
 {
     if (passed && place_is_held(fs->link->config.place)) {

@@ -1,7 +1,7 @@
-/* redis/frame_op.c - one frame on the wire: MULTI ... EXEC in one buffer, its answers back into the frame.
- * Redis answers each queued command at once with +QUEUED or with the error that makes EXEC abort, then EXEC
- * with the array of results. Anything else means that this was no transaction: the link is cut,
- * and the number in tally:seq tells what ran. */
+/* redis/frame_op.c - one frame on the wire: MULTI ... EXEC in one buffer, its answers back into the frame. Redis
+ * answers each queued command at once with +QUEUED or with the error that makes EXEC abort, then EXEC with the array of
+ * results. Anything else means that this was no transaction: the link is cut, and the number in tally:seq shows what
+ * ran. */
 #include "redis/frame_op.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -221,7 +221,7 @@ static void seq_file(struct redis_frames *fr, struct frame *f, const struct redi
     if (!answer_is_ok(r)) frames_trouble(fr, KEY_SEQ_PREFIX, r);
 }
 
-/* The keys are on their way to another node of a cluster: the next link asks again. False: r is something else, or there is
+/* The keys are moving to another node of a cluster: the next link asks again. False: r is something else, or there is
  * no cluster in which another node might have them. */
 static bool stray_cut(struct redis_link *l, const struct redis_answer *r)
 {
@@ -230,7 +230,7 @@ static bool stray_cut(struct redis_link *l, const struct redis_answer *r)
     return true;
 }
 
-/* Also with the words in which a cluster says that the slot is served by nobody. */
+/* Also with the error of a cluster in which no node serves the slot. */
 static bool cut_as_told(struct redis_link *l, const struct redis_answer *r)
 {
     char line[200];
@@ -240,8 +240,9 @@ static bool cut_as_told(struct redis_link *l, const struct redis_answer *r)
     return true;
 }
 
-/* Behind each frame, for the next one: (!) EXEC does nothing when the number has changed meanwhile. No other connection sets it,
- * but a server that is demoted, takes over another one's data and is promoted again has touched it, and keeps its links. */
+/* After each frame, for the next one: (!) EXEC does nothing when the number has changed meanwhile. No other connection
+ * sets it. But a server that is demoted, takes over another one's data and is promoted again has touched it, and keeps
+ * its links. */
 static void watch_put(struct redis_frames *fr, struct buf *out)
 {
     BUF_LIT(out, "*2\r\n$5\r\nWATCH\r\n");
@@ -332,8 +333,8 @@ static void again_copy(const struct redis_frames *fr, struct frame *f, const cha
     }
 }
 
-/* What failed is not sent again, since its client knows that it was not counted. Shares stay: the next frame takes back
- * what they have of cells that failed. */
+/* What failed is not sent again, since its client knows that it was not counted. Shares remain: the next frame takes
+ * back the part of failed cells. */
 static void again_without_failed(struct redis_frames *fr, struct frame *f)
 {
     struct frame good = *f;
@@ -530,7 +531,7 @@ static struct slice cell_take(const char **p)
     return key;
 }
 
-/* (!) For each hash: what made it known dirty may be lost as well, or somebody has claimed it since. */
+/* (!) For each hash: the ZADD that made it known dirty may be lost as well, or a claim has taken the hash since. */
 static void kept_dirty_put(struct redis_frames *fr, struct buf *out, const struct kept_frame *k)
 {
     const char *p = k->bytes.p;

@@ -1,7 +1,7 @@
-/* redis/frame_series.c - series, which need no script: measured, a plain HINCRBY in a MULTI costs Redis two thirds of one
- * called from Lua. What a journal holds of one name goes home together, so its seconds share the HINCRBYs of all coarser
- * slots. So an op on a series is not all or nothing: when one precision's key is somebody else's, the client
- * hears the error, and the other precisions have moved. */
+/* redis/frame_series.c - series, which need no script: measured, a plain HINCRBY in a MULTI costs Redis two thirds of
+ * one called from Lua. What a journal holds of one name goes home together, so its seconds share the HINCRBYs of all
+ * coarser slots. So an op on a series is not all or nothing: when one precision's key has another type, the client gets
+ * the error, and the other precisions have counted. */
 #include "base/heap.h"
 #include "redis/frame_parts.h"
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static struct saying *sayings(const struct frame *f, uint32_t *n)
     return list;
 }
 
-/* Before the HINCRBYs, so that no cleaner finds a sample that nobody knows. */
+/* Before the HINCRBYs, so that a cleaner never finds a sample that is not in `known:`. */
 uint32_t series_known_put(struct redis_frames *fr, struct buf *out, const struct frame *f)
 {
     const struct op_limits *l = fr->limits;

@@ -1,6 +1,6 @@
-/* redis/frame_tokens.h - the tokened increments of a frame (series/frame.h) on the wire: one script among the commands of
- * its MULTI. An error of one of them (a key of another type, an overflow, a token of another increment) fails only that
- * one, and leaves nothing of it. */
+/* redis/frame_tokens.h - the tokened increments of a frame (series/frame.h) on the wire: one script among the commands
+ * of its MULTI. An error of one of them (a key of another type, an overflow, a token of another increment) fails only
+ * that one, and leaves nothing of it. */
 #ifndef REDIS_FRAME_TOKENS_H
 #define REDIS_FRAME_TOKENS_H
 

@@ -1,7 +1,7 @@
-/* redis/handshake.c - the first words on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME,
- * CLIENT ID, INFO, CONFIG GET appendfsync, TIME, and an empty MULTI EXEC, since a user without the right to
- * MULTI would run every increment of a frame for itself. The connection is up only when all that was answered
- * as a master answers it. */
+/* redis/handshake.c - the first requests on a new connection, all in one write: AUTH, SELECT, CLIENT SETNAME, CLIENT
+ * ID, INFO, CONFIG GET appendfsync, TIME, and an empty MULTI EXEC, since for a user without the right to MULTI each
+ * increment of a frame would run by itself. The connection is up only when all of these are answered as a master
+ * answers them. */
 #include "base/log.h"
 #include "base/num.h"
 #include "redis/check_op.h"
@@ -116,7 +116,7 @@ static bool handshake_step_file(struct redis_link *l, enum step step, const stru
     UNREACHABLE();
 }
 
-/* Redis' own words where its error says that it is not ready; else the operator's trouble, told as an
+/* Redis' own error line where it says that Redis is not ready; other errors are for the operator, and clients see an
  * outage. */
 static void handshake_refused(struct redis_link *l, enum step step, const struct redis_answer *r)
 {

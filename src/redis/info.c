@@ -1,5 +1,4 @@
-/* redis/info.c - INFO is lines of `key:value` and `# Section`, ended by CR LF (redis-doc:
- * commands/info.md). */
+/* redis/info.c - INFO is lines of `key:value` and `# Section`, ended by CR LF (redis-doc: commands/info.md). */
 #include "redis/info.h"
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* redis/link_in.h - between the files of the link: link.c (states), place.c, wire.c (requests and answers),
+/* redis/link_in.h - shared by the files of the link: link.c (states), place.c, wire.c (requests and answers),
  * link_tls.c (TLS between wire.c and the socket), handshake.c. */
 #ifndef REDIS_LINK_IN_H
 #define REDIS_LINK_IN_H
@@ -17,8 +17,7 @@ struct redis_expect { /* one request and its replies */
 #define INBOX_BYTES (64 << 10)
 
 /* link.c */
-/* Marks the connection as at its end; the first reason stands. Carried out by link_end, from soon at the
- * latest. */
+/* Marks the connection as doomed; the first reason is kept. link_end carries it out, at the latest from `soon`. */
 void link_doom(struct redis_link *l, const char *why);
 void link_doom_io(struct redis_link *l,
                   const char *what);  /* "MASTERDOWN Redis cannot be reached (<what>); ..." */
@@ -30,7 +29,7 @@ bool link_is_begun(const struct redis_link *l); /* started, and not being closed
 
 /* place.c */
 bool place_target(const struct redis_place *p,
-                  struct redis_link *l); /* into l->target. False: nobody knows yet */
+                  struct redis_link *l); /* into l->target. False: not known yet */
 bool place_round_is_over(const struct redis_place *p, const struct redis_link *l); /* every host was tried */
 uint32_t place_retry_most_ms(const struct redis_place *p, uint32_t otherwise);
 uint32_t place_connect_ms(const struct redis_place *p, uint32_t otherwise);

@@ -1,6 +1,6 @@
-/* redis/query_series.c - the samples of a series, as Redis in Action's get_counter reads them: the whole hash, sorted by
- * time. And the names of all series: known: has only scores of 0, so it is in the order of its members' bytes, and read
- * in pages by ZRANGEBYLEX; a name that stands all the while is in the answer once. */
+/* redis/query_series.c - the samples of a series, as Redis in Action's get_counter reads them: the whole hash, sorted
+ * by time. Also the names of all series: known: has only scores of 0, so it is in the order of its members' bytes, and
+ * ZRANGEBYLEX reads it in pages. A name that exists all the time is in the answer once. */
 #include "base/heap.h"
 #include "base/num.h"
 #include "redis/query_in.h"

@@ -18,7 +18,7 @@ void quorum_init(struct quorum *q, const struct quorum_ports *ports, const char 
                          .began_ms = now_ms};
 }
 
-/* --- who counts --- */
+/* --- which sentinels count --- */
 
 static bool is_fresh(const struct sentinel_word *w, uint64_t now_ms)
 {
@@ -43,8 +43,8 @@ uint32_t quorum_answering(const struct quorum *q, uint64_t now_ms)
     return n;
 }
 
-/* What half of those that answer do not exceed, so that one alone cannot make it less or more;
- * and never less than are configured. */
+/* The lower median of what the sentinels that answer say, so that one alone cannot change it; never less than are
+ * configured. */
 uint32_t quorum_size(const struct quorum *q, uint64_t now_ms)
 {
     uint32_t said[SENTINELS_MAX], n = 0;
@@ -152,8 +152,8 @@ static void known_add(struct quorum *q, const struct redis_target *at)
     if (!is_known(q, at)) q->known[q->known_n++ % REPLICAS_MAX] = *at;
 }
 
-/* One sentinel speaks of it: it is looked at while that is fresh. A password is sent to no server that our
- * primaries did not name. */
+/* One sentinel names it: tallyd looks at it for QUORUM_FRESH_MS. It sends a password only to a server that our
+ * primaries have named. */
 static void candidate_offer(struct quorum *q, const struct redis_target *at, uint64_t now_ms)
 {
     if (!q->seen || target_is(at, &q->now) || !is_known(q, at)) return;

@@ -1,7 +1,7 @@
-/* redis/reader.c - the arena behind replies, and hiredis' reader told to build there. Blocks never move,
- * since a reply that comes in several pieces is pointed into while it grows. Compiles with hiredis 0.14
- * and 1.x: they differ in the type of an array's count and in object functions for RESP3 types, which Redis
- * does not send us (we never say HELLO 3), so those answer NULL and the reply counts as garbage. */
+/* redis/reader.c - the arena for replies; hiredis' reader builds there. Blocks never move, since a reply that comes in
+ * several pieces is pointed into while it grows. Compiles with hiredis 0.14 and 1.x, which differ in the type of an
+ * array's count and in object functions for RESP3 types. Redis does not send those (we never say HELLO 3), so they
+ * answer NULL and the reply counts as garbage. */
 #include "redis/reader.h"
 #include "base/check.h"
 #include "base/heap.h"
@@ -140,7 +140,7 @@ static void *array_of(const redisReadTask *task, size_t n)
 {
     if (task->type != REDIS_REPLY_ARRAY || n > REDIS_ELEMENTS_MAX || too_deep(task)) return NULL;
     struct redis_answer *o = object_place(task, REDIS_ARRAY);
-    /* Not cleared: each is written before the reply is whole, and what a lying server claims is never
+    /* Not cleared: each is written before the reply is whole, and a count that a lying server claims is never
      * touched. */
     o->elements = arena_take(task->privdata, n * sizeof *o);
     o->n = n;

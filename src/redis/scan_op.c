@@ -1,8 +1,7 @@
-/* redis/scan_op.c - HGETALL of the registry, which has what is packed, HSCAN of each claimed hash, EXISTS of the registry,
- * batch_seal.
- * The registry is looked at again behind the last row: what is short of fields is either being discarded by
- * its owner (GONE: fine) or has lost some (SHORT: hold it). One link, so the order of the answers is the
- * order of the reads. */
+/* redis/scan_op.c - HGETALL of the registry, which has what is packed, HSCAN of each claimed hash, EXISTS of the
+ * registry, batch_seal. The registry is read again after the last row: a hash short of fields is either being discarded
+ * by its owner (GONE: fine) or has lost some (SHORT: hold it). One link, so the order of the answers is the order of
+ * the reads. */
 #include "redis/scan_op.h"
 #include "base/heap.h"
 #include "base/latencies.h"
@@ -51,7 +50,7 @@ static void seal_done(uv_work_t *work, int status)
     bool sealed = g->sealed;
     size_t short_hash = g->short_hash;
     char key[120];
-    INVARIANT(status == 0); /* nobody cancels it */
+    INVARIANT(status == 0); /* it is never cancelled */
     heap_free(g);
     CRASH(scan_done);
     if (sealed) {

@@ -1,6 +1,6 @@
-/* series/batch.c - see batch.h. Sealing sorts small keys (rank of the hash, length and first bytes of the
- * field) and looks at whole fields only when these tie; a million rows take a good part of a second, so it
- * belongs in a worker. */
+/* series/batch.c - see batch.h. Sealing sorts small keys (rank of the hash, length and first bytes of the field) and
+ * compares whole fields only when these are equal. For a million rows it takes most of a second, so it belongs in a
+ * worker thread. */
 #include "series/batch.h"
 
 #include "base/heap.h"

@@ -52,9 +52,9 @@ struct due_poll { /* names in tally:dirty with scores <= before_ms (Redis' time)
     void *arg;
 };
 
-/* What is looked for on a new link, besides tally:seq. */
+/* What the look on a new link asks for, apart from tally:seq. */
 struct link_look {
-    struct claim *const *claims; /* does the registry of each stand? */
+    struct claim *const *claims; /* does the registry of each exist? */
     uint32_t claims_n;
     const struct slice *journals; /* is each still ours in tally:journals? */
     uint32_t journals_n;

@@ -1,6 +1,6 @@
-/* series/clean.h - which series one pass of the cleaner looks at: each precision at the rate at which it is written, but
- * none more often than once a minute (Redis in Action, 5.2.1; by the clock, where the book counts passes, so that a slow
- * pass makes none of them late). */
+/* series/clean.h - which series one pass of the cleaner looks at: each precision as often as it is written, but at most
+ * once a minute (Redis in Action, 5.2.1). It goes by the clock, where the book counts passes, so that a slow pass makes
+ * none of them late. */
 #ifndef SERIES_CLEAN_H
 #define SERIES_CLEAN_H
 

@@ -1,5 +1,5 @@
 /* series/counter.h - a counter: a family of pending hashes (`s<store>:unique_visitors:daily`), the kind of its fields,
- * and the MySQL table that its counts end in. Immutable once built; a reload builds a new set. */
+ * and the MySQL table for its counts. Immutable once built; a reload builds a new set. */
 #ifndef SERIES_COUNTER_H
 #define SERIES_COUNTER_H
 
@@ -34,7 +34,7 @@ enum feed { FEED_SERIES, FEED_TIMEBOX, FEED_EVENT };
 
 /* A table of the merchant's that is only read: its column that is looked for, and the one that is wanted. */
 struct lookup {
-    struct slice table; /* n = 0: there is none. All three are MySQL identifiers, as a counter's */
+    struct slice table; /* n = 0: no labels. All three are MySQL identifiers, as a counter's */
     struct slice key, value;
 };
 
@@ -50,8 +50,8 @@ struct counter {
     struct slice column_store; /* n = 0 when the pattern has no <store> */
     struct slice column_field, column_count;
     struct lookup labels; /* names for fields, integer or text */
-    /* What the same hit moves besides, by enum feed; a pattern that is empty: nothing. An event's is
-     * "<its name>:<its type>", parted at the last ':'. */
+    /* What the same hit also moves, by enum feed; an empty pattern: nothing. An event's is "<its name>:<its type>",
+     * split at the last ':'. */
     struct pattern feeds[FEEDS];
 };
 
@@ -86,8 +86,8 @@ bool pattern_overlap(const struct pattern *a, enum store_kind ka, const struct p
                      enum store_kind kb);
 
 /* Refuses sets in which a pattern can equal a lock, a `tally:` key, another counter's key or lock, or a claimed hash
- * (`_` and 32 hex digits at the end), and counters without what their pattern needs. Names the two in e->text;
- * *which gets the index of the counter at fault. */
+ * (`_` and 32 hex digits at the end). It also refuses counters that lack what their pattern needs. Names the two in
+ * e->text; *which gets the index of the counter at fault. */
 enum err counters_validate(const struct counters *cs, size_t *which, struct error *e);
 
 /* The counter that claims this key, NULL for none. Keys that end in '_' and 32 hex digits match nothing. */
@@ -118,7 +118,7 @@ static inline bool counter_feeds_any(const struct counter *c)
 {
     return counter_feeds(c, FEED_SERIES) || counter_feeds(c, FEED_TIMEBOX) || counter_feeds(c, FEED_EVENT);
 }
-/* "s1:views" -> "s1" and "views", at the last ':'. False: one of them would be empty, or the type is the ticker's
+/* "s1:views" -> "s1" and "views", at the last ':'. False: one of them would be empty, or the type is the ticker's,
  * "index". */
 bool event_split(struct slice event, struct slice *name, struct slice *type);
 

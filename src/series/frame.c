@@ -1,5 +1,4 @@
-/* series/frame.c - arrays that grow by doubling and are kept over frame_reset, so that a warm frame allocates
- * nothing. */
+/* series/frame.c - arrays that grow by doubling and that frame_reset keeps, so that a warm frame allocates nothing. */
 #include "series/frame.h"
 
 #include "base/heap.h"

@@ -116,12 +116,20 @@ static enum err lane_connect(struct ask *a, struct error *e)
     return error_set(e, code, "%.600s; see that it runs, and that redis.url and its password are right", why);
 }
 
-enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
+enum err ask_find(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
                   struct error *e)
 {
     ask_make(a, where, wait_ms, answer_ms);
     link_make(a, 0);
-    if (place_seek(a, where, e) == ERR_NONE && lane_connect(a, e) == ERR_NONE) return ERR_NONE;
+    if (place_seek(a, where, e) != ERR_NONE) ask_close(a);
+    return e->code;
+}
+
+enum err ask_open(struct ask *a, const struct source *where, uint32_t wait_ms, uint32_t answer_ms,
+                  struct error *e)
+{
+    if (ask_find(a, where, wait_ms, answer_ms, e) != ERR_NONE) return e->code;
+    if (lane_connect(a, e) == ERR_NONE) return ERR_NONE;
     ask_close(a);
     return e->code;
 }

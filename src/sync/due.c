@@ -1,6 +1,6 @@
-/* sync/due.c - when what is due is claimed: by time as soon as may be, by hits alone when pace.c has rows for it. The
- * dirty index is asked every poll_ms for what is older than its counter's `every`; so a store that goes quiet is merged,
- * too, and so is what another process left, what is paced, and what had no place in a queue. */
+/* sync/due.c - when due names are claimed: by time as soon as possible, by hits alone when pace.c has rows for it.
+ * Every poll_ms tallyd asks the dirty index for names older than their counter's `every`. So a store without further
+ * hits is merged, too, and so are names that another process left, that are paced, or that had no place in a queue. */
 #include "sync/inside.h"
 
 #define LOOK_TIMES 20 /* as many poll_ms, while nothing can be merged, from a look at the index to the next */

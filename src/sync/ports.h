@@ -1,5 +1,5 @@
-/* sync/ports.h - the world as the sync machine sees it. The service gives Redis and MySQL, the simulator an in-memory
- * twin. The requests and their rules are in series/batches.h and series/claim.h. */
+/* sync/ports.h - the world as the sync machine sees it. engine/ connects Redis and MySQL, the simulator in-memory
+ * twins. The requests and their rules are in series/batches.h and series/claim.h. */
 #ifndef SYNC_PORTS_H
 #define SYNC_PORTS_H
 
